@@ -1,0 +1,67 @@
+/** The only source of time. Times are integer milliseconds since 1970; a test turns its own clock by hand. */
+export interface Clock {
+  now(): number
+  /** Runs `action` once after `delayMs`; the returned function cancels it. Never keeps the process alive. */
+  after(delayMs: number, action: () => void): () => void
+}
+
+const longestTimerMs = 2 ** 31 - 1
+
+export const systemClock: Clock = {
+  now: () => Date.now(),
+  after(delayMs, action) {
+    const timer = setTimeout(action, Math.min(Math.max(0, delayMs), longestTimerMs))
+    timer.unref()
+    return () => clearTimeout(timer)
+  },
+}
+
+/** A clock for tests: time moves only when `advance` is called, and due actions run in order. */
+export class ManualClock implements Clock {
+  #now: number
+  #pending: { at: number; action: () => void }[] = []
+
+  constructor(startMs = 1_700_000_000_000) {
+    this.#now = startMs
+  }
+
+  now(): number {
+    return this.#now
+  }
+
+  after(delayMs: number, action: () => void): () => void {
+    const entry = { at: this.#now + Math.max(0, delayMs), action }
+    this.#pending.push(entry)
+    return () => {
+      this.#pending = this.#pending.filter((other) => other !== entry)
+    }
+  }
+
+  advance(ms: number): void {
+    const until = this.#now + ms
+    for (;;) {
+      const due = this.#pending.filter((entry) => entry.at <= until).sort((a, b) => a.at - b.at)[0]
+      if (!due) break
+      this.#pending = this.#pending.filter((entry) => entry !== due)
+      this.#now = Math.max(this.#now, due.at)
+      due.action()
+    }
+    this.#now = until
+  }
+}
+
+/** Waits on the real clock, or until `signal` aborts (then rejects with its reason). */
+export function delay(ms: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted) return reject(signal.reason)
+    const abort = () => {
+      clearTimeout(timer)
+      reject(signal?.reason)
+    }
+    const timer = setTimeout(() => {
+      signal?.removeEventListener('abort', abort)
+      resolve()
+    }, ms)
+    signal?.addEventListener('abort', abort, { once: true })
+  })
+}
