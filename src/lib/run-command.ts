@@ -40,7 +40,9 @@ export function runCommand(
     })
     const stdout: Buffer[] = []
     const stderr: Buffer[] = []
-    child.stdout?.on('data', (chunk: Buffer) => (options.onOutput ? options.onOutput(chunk) : stdout.push(chunk)))
+    child.stdout?.on('data', (chunk: Buffer) =>
+      options.onOutput ? options.onOutput(chunk) : stdout.push(chunk),
+    )
     child.stderr?.on('data', (chunk: Buffer) => {
       options.onOutput?.(chunk)
       stderr.push(chunk)

@@ -1,0 +1,32 @@
+/** Names and numbers that are the same for every part that speaks the wire. */
+export const envdPort = 49983
+/** The agent version we report: every client feature gate is at or below it. */
+export const envdVersion = '0.6.13'
+/** Deprecated on the wire, constant since. */
+export const clientID = '6532622b'
+
+export const header = {
+  apiKey: 'x-api-key',
+  adminToken: 'x-admin-token',
+  accessToken: 'x-access-token',
+  sandboxID: 'e2b-sandbox-id',
+  sandboxPort: 'e2b-sandbox-port',
+  trafficToken: 'e2b-traffic-access-token',
+  nextToken: 'x-next-token',
+  totalRunning: 'x-total-running',
+  shouldRetry: 'should-retry',
+  retryAfter: 'retry-after',
+  idempotencyKey: 'idempotency-key',
+} as const
+
+/** Routes of the agent that only the control plane may use; the edge answers 404 for them. */
+export const internalAgentPaths: readonly string[] = [
+  '/init',
+  '/relay',
+  '/freeze',
+  '/unfreeze',
+  '/collapse',
+  '/fsfreeze',
+  '/fsthaw',
+  '/upgrade',
+]

@@ -1,0 +1,43 @@
+/** Where the traffic of each running sandbox goes. The service writes it, the edge reads it; no I/O. */
+import type { Endpoint } from '../driver.ts'
+
+export type Route = {
+  sandboxID: string
+  runID: string
+  endpoint(port: number): Endpoint
+  /** What the agent demands of callers. */
+  agentToken: string
+  /** Set when ports other than the agent's are not open to everyone. */
+  trafficToken: string | null
+}
+
+export class RouteTable {
+  #routes = new Map<string, Route>()
+  #watchers = new Set<(route: Route) => void>()
+
+  get(sandboxID: string): Route | undefined {
+    return this.#routes.get(sandboxID)
+  }
+
+  set(route: Route): void {
+    this.#routes.set(route.sandboxID, route)
+  }
+
+  /** Removes the route of that run only; connections through it are then reset by whoever watches. */
+  remove(sandboxID: string, runID: string): void {
+    const route = this.#routes.get(sandboxID)
+    if (!route || route.runID !== runID) return
+    this.#routes.delete(sandboxID)
+    for (const watcher of this.#watchers) watcher(route)
+  }
+
+  /** Calls `watcher` for each route that goes; the returned function ends it. */
+  onRemove(watcher: (route: Route) => void): () => void {
+    this.#watchers.add(watcher)
+    return () => this.#watchers.delete(watcher)
+  }
+
+  values(): Iterable<Route> {
+    return this.#routes.values()
+  }
+}

@@ -1,0 +1,78 @@
+import type { DriverHandle } from '../driver.ts'
+
+export type SandboxState =
+  | 'creating'
+  | 'running'
+  | 'pausing'
+  | 'paused'
+  | 'snapshotting'
+  | 'resuming'
+  | 'killing'
+  | 'ended'
+
+/** Every legal move. `ended` is final: the row stays, with its reason. */
+export const legalMoves: Record<SandboxState, readonly SandboxState[]> = {
+  creating: ['running', 'killing'],
+  running: ['pausing', 'snapshotting', 'killing'],
+  pausing: ['paused', 'running', 'killing'],
+  paused: ['resuming', 'killing'],
+  snapshotting: ['running', 'killing'],
+  resuming: ['running', 'paused', 'killing'],
+  killing: ['ended'],
+  ended: [],
+}
+
+/** States from which `to` may be reached. */
+export function statesBefore(to: SandboxState): SandboxState[] {
+  return (Object.keys(legalMoves) as SandboxState[]).filter((from) => legalMoves[from].includes(to))
+}
+
+/** States that hold CPU and memory, and so count against the team's limits. */
+export const activeStates: readonly SandboxState[] = [
+  'creating',
+  'running',
+  'pausing',
+  'snapshotting',
+  'resuming',
+  'killing',
+]
+
+export type EndReason = 'killed' | 'timeout' | 'create_failed' | 'lost'
+
+/** What the client asked for and gets told again, kept as it was sent. */
+export type SandboxOptions = {
+  /** Null: the client did not say. */
+  allowInternetAccess: boolean | null
+  network: Record<string, unknown> | null
+  mcp: Record<string, unknown> | null
+  autoPause: boolean
+  autoResume: boolean
+}
+
+export type Sandbox = {
+  sandboxID: string
+  teamID: string
+  templateID: string
+  buildID: string
+  alias: string | null
+  state: SandboxState
+  /** A new one for each start or resume: late work of an older run cannot land. */
+  runID: string
+  handle: DriverHandle | null
+  cpuCount: number
+  memoryMB: number
+  diskMB: number
+  envdVersion: string
+  metadata: Record<string, string>
+  envVars: Record<string, string>
+  options: SandboxOptions
+  /** The lifetime asked for at creation. */
+  timeoutMs: number
+  createdAt: number
+  startedAt: number
+  endAt: number
+  endedAt: number | null
+  endReason: EndReason | null
+}
+
+export type NewSandbox = Omit<Sandbox, 'state' | 'handle' | 'endedAt' | 'endReason'>

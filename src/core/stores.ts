@@ -1,0 +1,109 @@
+/** What the domain needs remembered. Every method is one atomic step; none knows HTTP or a driver. */
+import type { DriverHandle } from './driver.ts'
+import type { NewSandbox, Sandbox, SandboxState } from './sandbox/sandbox.ts'
+import type { ApiKey, Team, TeamLimits } from './team/team.ts'
+import type { Template, TemplateBuild } from './template/template.ts'
+
+export interface TeamStore {
+  /** Rejects with `already_exists` when the slug is taken. */
+  insertTeam(team: Team): Promise<void>
+  findTeam(idOrSlug: string): Promise<Team | undefined>
+  listTeams(): Promise<Team[]>
+  setLimits(teamID: string, limits: TeamLimits): Promise<void>
+}
+
+export interface KeyStore {
+  insertKey(key: ApiKey & { hash: string }): Promise<void>
+  /** The live key with this hash, and its team. */
+  findByHash(hash: string): Promise<{ key: ApiKey; hash: string; team: Team } | undefined>
+  listKeys(teamID: string): Promise<ApiKey[]>
+  /** False when the team has no such live key. */
+  revokeKey(teamID: string, keyID: string, at: number): Promise<boolean>
+  touchKey(keyID: string, at: number): Promise<void>
+}
+
+export interface TemplateStore {
+  insertTemplate(template: Template, names: { alias: string; namespace: string | null }[]): Promise<void>
+  insertBuild(build: TemplateBuild, tags: string[]): Promise<void>
+  updateBuild(buildID: string, changes: Partial<TemplateBuild>): Promise<void>
+  /** By alias in a namespace (null: the namespace-less, public names). */
+  findByAlias(namespace: string | null, alias: string): Promise<Template | undefined>
+  findByID(templateID: string): Promise<Template | undefined>
+  /** The first of the template's namespace-less or own aliases, for the wire's `alias`. */
+  aliasesOf(templateID: string): Promise<string[]>
+  /** The build of the newest assignment of the tag whose build is ready; a build id may stand in place of a tag. */
+  findReadyBuild(templateID: string, tagOrBuildID: string): Promise<TemplateBuild | undefined>
+  recordSpawn(templateID: string, at: number): Promise<void>
+}
+
+export type SandboxFilter = {
+  teamID: string
+  states: readonly SandboxState[]
+  metadata?: Record<string, string>
+  templateID?: string
+  startedAfter?: number
+}
+
+export type SandboxPage = {
+  order: 'asc' | 'desc'
+  limit: number
+  /** The last row of the page before: (startedAt, sandboxID). */
+  after?: { startedAt: number; sandboxID: string }
+}
+
+export type SandboxChanges = Partial<
+  Pick<Sandbox, 'runID' | 'handle' | 'startedAt' | 'endAt' | 'endedAt' | 'endReason'>
+>
+
+export type IdempotencyClaim = { key: string; requestHash: string }
+
+export interface SandboxStore {
+  /**
+   * Inserts the row as `creating` if the team stays within its limits, all in one step that parallel creates
+   * cannot pass together. With a claim whose key is known already, nothing is inserted and the earlier
+   * request is returned.
+   */
+  insertWithinLimits(
+    sandbox: NewSandbox,
+    limits: TeamLimits,
+    claim?: IdempotencyClaim,
+  ): Promise<
+    | { inserted: true }
+    | { inserted: false; exceeded: 'maxSandboxes' | 'maxCPU' | 'maxMemoryMB' }
+    | { inserted: false; earlier: { requestHash: string; sandboxID: string } }
+  >
+  find(sandboxID: string): Promise<Sandbox | undefined>
+  list(filter: SandboxFilter, page: SandboxPage): Promise<Sandbox[]>
+  count(filter: SandboxFilter): Promise<number>
+  /** Every row that is not ended. */
+  listUnended(): Promise<Sandbox[]>
+  /** The one way a state changes: compare and set on id, run and state. Undefined when the row has moved on. */
+  move(
+    at: { sandboxID: string; runID: string; from: readonly SandboxState[] },
+    to: SandboxState,
+    changes?: SandboxChanges,
+  ): Promise<Sandbox | undefined>
+  /** Saves the handle of a run as soon as it is known. False when the run is over. */
+  saveHandle(sandboxID: string, runID: string, handle: DriverHandle): Promise<boolean>
+  /**
+   * Sets the end of a running sandbox. `onlyExtend` never makes it earlier. Undefined when it is not in
+   * that run and state any more.
+   */
+  setEnd(sandboxID: string, runID: string, endAt: number, onlyExtend: boolean): Promise<Sandbox | undefined>
+  /** Running rows whose end has come, earliest first. */
+  listExpired(now: number, limit: number): Promise<Sandbox[]>
+  /** The earliest end of any running row. */
+  nextEnd(): Promise<number | undefined>
+  /** Forgets the key, so that the request can be made again. */
+  releaseClaim(teamID: string, sandboxID: string): Promise<void>
+  /** Forgets ended rows and keys older than this. */
+  prune(before: number): Promise<number>
+}
+
+export type Stores = {
+  teams: TeamStore
+  keys: KeyStore
+  templates: TemplateStore
+  sandboxes: SandboxStore
+  close(): Promise<void>
+}

@@ -1,0 +1,25 @@
+/** The grammar `[namespace/]alias[:tag]`: trimmed, lowercased, `:default` is the same as no tag. */
+import { AppError } from '../../lib/app-error.ts'
+
+export type TemplateReference = { namespace: string | null; alias: string; tag: string }
+
+export const defaultTag = 'default'
+const namePattern = /^[a-z0-9-_]+$/
+const tagPattern = /^[a-z0-9-_.]+$/
+
+export function parseTemplateReference(text: string): TemplateReference {
+  const refuse = (why: string) =>
+    new AppError('invalid_argument', `Invalid template reference: ${why}; write it as [namespace/]name[:tag]`)
+  const trimmed = text.trim().toLowerCase()
+  if (trimmed.length > 384) throw refuse('it is too long')
+  const colon = trimmed.indexOf(':')
+  const path = colon < 0 ? trimmed : trimmed.slice(0, colon)
+  const tag = colon < 0 ? defaultTag : trimmed.slice(colon + 1)
+  const slash = path.indexOf('/')
+  const namespace = slash < 0 ? null : path.slice(0, slash)
+  const alias = slash < 0 ? path : path.slice(slash + 1)
+  if (!namePattern.test(alias)) throw refuse(`'${text.slice(0, 128)}' has no valid name`)
+  if (namespace !== null && !namePattern.test(namespace)) throw refuse(`'${namespace}' is no valid namespace`)
+  if (!tagPattern.test(tag)) throw refuse(`'${tag}' is no valid tag`)
+  return { namespace, alias, tag }
+}
