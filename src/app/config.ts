@@ -1,0 +1,212 @@
+/**
+ * Every setting of Warren, in one schema: read once from the environment, checked, frozen. This is the only
+ * file that reads process.env; `warren config` and docs/settings.md come from the same schema.
+ */
+import { AppError } from '../lib/app-error.ts'
+import * as kind from './settings.ts'
+import { type Setting, setting } from './settings.ts'
+
+const schema = {
+  host: setting('WARREN_HOST', '127.0.0.1', 'Address to listen on.', kind.address),
+  port: setting('WARREN_PORT', '3000', 'The one port that listens.', kind.wholeNumber(1, 65535)),
+  dataDir: setting('WARREN_DATA_DIR', '/var/lib/warren', 'Where everything is kept.', kind.folder),
+  cacheDir: setting(
+    'WARREN_CACHE_DIR',
+    '/var/cache/warren',
+    'Built and downloaded things that several Warrens share; may be deleted at any time.',
+    kind.folder,
+  ),
+  databaseUrl: setting(
+    'WARREN_DATABASE_URL',
+    '',
+    'PostgreSQL to use; unset: SQLite in the data folder.',
+    kind.optional(kind.databaseUrl),
+  ),
+  domain: setting(
+    'WARREN_DOMAIN',
+    '',
+    'Domain under which clients reach api.DOMAIN and *.DOMAIN (wildcard DNS).',
+    kind.optional(kind.publicDomain),
+  ),
+  tlsCert: setting(
+    'WARREN_TLS_CERT',
+    '',
+    'PEM file with the certificate chain for DOMAIN and *.DOMAIN.',
+    kind.optional(kind.folder),
+  ),
+  tlsKey: setting(
+    'WARREN_TLS_KEY',
+    '',
+    'PEM file with the private key of the certificate.',
+    kind.optional(kind.folder),
+  ),
+  isolation: setting(
+    'WARREN_ISOLATION',
+    'auto',
+    'What walls a sandbox in; auto takes gVisor where it works, else containers.',
+    kind.oneOf('auto', 'gvisor', 'container'),
+  ),
+  subnet: setting(
+    'WARREN_SUBNET',
+    '10.213.0.0/16',
+    'Network for sandboxes; each Warren on a machine needs its own.',
+    kind.subnet,
+  ),
+  dnsServers: setting(
+    'WARREN_DNS_SERVERS',
+    '8.8.8.8,1.1.1.1',
+    'Name servers that sandboxes ask.',
+    kind.addressList,
+  ),
+  poolSize: setting(
+    'WARREN_POOL_SIZE',
+    '8',
+    'Network slots kept prepared, so that a create need not wait for one.',
+    kind.wholeNumber(0, 1000, 'slots'),
+  ),
+  baseImage: setting(
+    'WARREN_BASE_IMAGE',
+    'debootstrap:bookworm',
+    'What the base template is made from.',
+    kind.baseImage,
+  ),
+  defaultCPU: setting(
+    'WARREN_DEFAULT_CPU',
+    '2',
+    'CPUs of a sandbox whose template says nothing.',
+    kind.wholeNumber(1, 1024, 'CPUs'),
+  ),
+  defaultMemoryMB: setting(
+    'WARREN_DEFAULT_MEMORY_MB',
+    '1024',
+    'Memory of a sandbox whose template says nothing.',
+    kind.wholeNumber(128, 4_194_304, 'MiB'),
+  ),
+  defaultDiskMB: setting(
+    'WARREN_DEFAULT_DISK_MB',
+    '10240',
+    'How much a sandbox may write.',
+    kind.wholeNumber(64, 16_777_216, 'MiB'),
+  ),
+  maxCPU: setting(
+    'WARREN_MAX_CPU',
+    '8',
+    'The most CPUs that one sandbox may ask for.',
+    kind.wholeNumber(1, 1024, 'CPUs'),
+  ),
+  maxMemoryMB: setting(
+    'WARREN_MAX_MEMORY_MB',
+    '8192',
+    'The most memory that one sandbox may ask for.',
+    kind.wholeNumber(128, 4_194_304, 'MiB'),
+  ),
+  maxDiskMB: setting(
+    'WARREN_MAX_DISK_MB',
+    '25600',
+    'The most disk that one sandbox may ask for.',
+    kind.wholeNumber(64, 16_777_216, 'MiB'),
+  ),
+  logLevel: setting(
+    'WARREN_LOG_LEVEL',
+    'info',
+    'What goes to the log; debug also shows stack traces.',
+    kind.oneOf('trace', 'debug', 'info', 'warn', 'error', 'silent'),
+  ),
+} as const
+
+type Schema = typeof schema
+type ValueOf<S> = S extends Setting<infer T> ? T : never
+export type Config = Readonly<{ [Key in keyof Schema]: ValueOf<Schema[Key]> }>
+
+const settings: readonly Setting<unknown>[] = Object.values(schema)
+
+/** For the test runner and its tests; the server does not read them, and they must not stop it. */
+const testPrefix = 'WARREN_TEST_'
+
+export function loadConfig(env: Record<string, string | undefined> = process.env): Config {
+  refuseUnknown(env)
+  const config = Object.fromEntries(Object.entries(schema).map(([key, one]) => [key, readSetting(one, env)]))
+  return Object.freeze(checkTogether(config as Config))
+}
+
+/** The level alone, for reporting a failure to load the rest. */
+export function wantsStacks(env: Record<string, string | undefined> = process.env): boolean {
+  return ['debug', 'trace'].includes(env[schema.logLevel.name] ?? '')
+}
+
+function readSetting(one: Setting<unknown>, env: Record<string, string | undefined>): unknown {
+  const text = env[one.name]?.trim() || one.default
+  const value = one.parse(text)
+  if (value !== undefined) return value
+  throw new AppError('invalid_argument', `${one.name} is '${text}', but must be ${one.allowed}.`)
+}
+
+function refuseUnknown(env: Record<string, string | undefined>): void {
+  const known = settings.map((one) => one.name)
+  for (const name of Object.keys(env)) {
+    if (!name.startsWith('WARREN_') || name.startsWith(testPrefix) || known.includes(name)) continue
+    const nearest = known.map((other) => ({ other, far: editDistance(name, other) })).sort(byDistance)[0]!
+    const hint = nearest.far <= 4 ? ` Did you mean ${nearest.other}?` : ''
+    throw new AppError(
+      'invalid_argument',
+      `There is no setting ${name}.${hint} \`warren config\` lists all of them.`,
+    )
+  }
+}
+
+function checkTogether(config: Config): Config {
+  const refuse = (message: string) => new AppError('invalid_argument', message)
+  if ((config.tlsCert === null) !== (config.tlsKey === null)) {
+    throw refuse('WARREN_TLS_CERT and WARREN_TLS_KEY belong together: set both, or none.')
+  }
+  if (config.tlsCert !== null && config.domain === null) {
+    throw refuse('WARREN_TLS_CERT needs WARREN_DOMAIN: the domain that the certificate is for.')
+  }
+  const sizes = [
+    ['CPU', config.defaultCPU, config.maxCPU],
+    ['MEMORY_MB', config.defaultMemoryMB, config.maxMemoryMB],
+    ['DISK_MB', config.defaultDiskMB, config.maxDiskMB],
+  ] as const
+  for (const [noun, usual, most] of sizes) {
+    if (usual > most) {
+      throw refuse(
+        `WARREN_DEFAULT_${noun} (${usual}) is more than WARREN_MAX_${noun} (${most}): raise one, or lower the other.`,
+      )
+    }
+  }
+  return config
+}
+
+const byDistance = (a: { far: number }, b: { far: number }) => a.far - b.far
+
+/** How many letters must be put in, taken out or changed to make one text of the other. */
+function editDistance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, j) => j)
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i]
+    for (let j = 1; j <= b.length; j++) {
+      next.push(Math.min(row[j]! + 1, next[j - 1]! + 1, row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1)))
+    }
+    row = next
+  }
+  return row[b.length]!
+}
+
+export type ShownSetting = {
+  name: string
+  value: string
+  from: 'environment' | 'default'
+  unit: string
+  allowed: string
+  default: string
+  help: string
+}
+
+/** Every setting as a person wants to see it; a password in the database URL is hidden. */
+export function showSettings(env: Record<string, string | undefined> = process.env): ShownSetting[] {
+  return settings.map(({ name, default: fallback, unit, allowed, help }) => {
+    const given = env[name]?.trim()
+    const value = (given || fallback).replace(/(:\/\/[^:/@]*):[^@]*@/, '$1:***@')
+    return { name, value, from: given ? 'environment' : 'default', unit, allowed, default: fallback, help }
+  })
+}

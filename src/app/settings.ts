@@ -1,0 +1,112 @@
+/** How the text of a setting becomes a value. Each kind refuses with words that say what is allowed. */
+import { isIP } from 'node:net'
+import { isAbsolute, normalize } from 'node:path'
+
+export type Setting<T> = {
+  /** The environment variable. */
+  name: string
+  /** What an unset variable means; the empty text stands for "not set". */
+  default: string
+  unit: string
+  help: string
+  allowed: string
+  /** Undefined: the text is not allowed. */
+  parse(text: string): T | undefined
+}
+
+type Described<T> = Pick<Setting<T>, 'unit' | 'allowed' | 'parse'>
+
+export function setting<T>(name: string, fallback: string, help: string, kind: Described<T>): Setting<T> {
+  return { name, default: fallback, help, ...kind }
+}
+
+export function wholeNumber(least: number, most: number, unit = ''): Described<number> {
+  return {
+    unit,
+    allowed: `a whole number from ${least} to ${most}`,
+    parse(text) {
+      const value = Number(text)
+      return /^\d+$/.test(text) && value >= least && value <= most ? value : undefined
+    },
+  }
+}
+
+export function oneOf<const T extends string>(...values: T[]): Described<T> {
+  return {
+    unit: '',
+    allowed: `one of ${values.join(', ')}`,
+    parse: (text) => values.find((value) => value === text),
+  }
+}
+
+export const address: Described<string> = {
+  unit: '',
+  allowed: 'an IP address of this machine, such as 127.0.0.1 or 0.0.0.0',
+  parse: (text) => (isIP(text) ? text : undefined),
+}
+
+export const folder: Described<string> = {
+  unit: '',
+  allowed: 'an absolute path',
+  parse: (text) => (isAbsolute(text) ? normalize(text).replace(/(?<=.)\/+$/, '') : undefined),
+}
+
+/** A kind whose unset value is null. */
+export function optional<T>(kind: Described<T>): Described<T | null> {
+  return { ...kind, parse: (text) => (text === '' ? null : kind.parse(text)) }
+}
+
+export const databaseUrl: Described<string> = {
+  unit: '',
+  allowed: 'a URL such as postgres://user:password@host:5432/database',
+  parse(text) {
+    return /^postgres(ql)?:$/.test(URL.parse(text)?.protocol ?? '') ? text : undefined
+  },
+}
+
+/** A host name, with a port where clients must use another one than 443. */
+export const publicDomain: Described<string> = {
+  unit: '',
+  allowed: 'a host name with at least one dot, such as sandbox.example.com, optionally with :port',
+  parse(text) {
+    const label = '[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?'
+    return new RegExp(`^(${label}\\.)+${label}(:[0-9]{1,5})?$`).test(text.toLowerCase())
+      ? text.toLowerCase()
+      : undefined
+  },
+}
+
+/** An IPv4 network that can be cut into one /30 per sandbox: between /8 and /24, with no host bits. */
+export const subnet: Described<string> = {
+  unit: '',
+  allowed: 'a private IPv4 network between /8 and /24 without host bits, such as 10.213.0.0/16',
+  parse(text) {
+    const match = /^(\d{1,3}(?:\.\d{1,3}){3})\/(\d{1,2})$/.exec(text)
+    if (!match || isIP(match[1]!) !== 4) return undefined
+    const bits = Number(match[2])
+    const [a, b, c, d] = match[1]!.split('.').map(Number) as [number, number, number, number]
+    const isPrivate =
+      a === 10 ||
+      (a === 172 && b >= 16 && b < 32) ||
+      (a === 192 && b === 168) ||
+      (a === 100 && b >= 64 && b < 128)
+    const hostBits = ((a << 24) | (b << 16) | (c << 8) | d) & (2 ** (32 - bits) - 1)
+    return isPrivate && bits >= 8 && bits <= 24 && hostBits === 0 ? text : undefined
+  },
+}
+
+export const addressList: Described<readonly string[]> = {
+  unit: '',
+  allowed: 'IPv4 addresses separated by commas',
+  parse(text) {
+    const addresses = text.split(',').map((part) => part.trim())
+    return addresses.every((part) => isIP(part) === 4) ? Object.freeze(addresses) : undefined
+  },
+}
+
+/** Where the base template comes from: `debootstrap:<release>`, or a container image reference. */
+export const baseImage: Described<string> = {
+  unit: '',
+  allowed: 'debootstrap:<Debian release>, such as debootstrap:bookworm',
+  parse: (text) => (/^[a-z0-9][\w./:@-]*$/i.test(text) ? text : undefined),
+}
