@@ -37,6 +37,17 @@ export const activeStates: readonly SandboxState[] = [
   'killing',
 ]
 
+/** What the wire shows: a sandbox that is being made or removed does not exist for its team. */
+export function isVisible(state: SandboxState): boolean {
+  return state !== 'creating' && state !== 'killing' && state !== 'ended'
+}
+
+/** The states behind each of the wire's two. */
+export const wireStates = {
+  running: ['running', 'snapshotting'],
+  paused: ['pausing', 'paused', 'resuming'],
+} as const satisfies Record<string, readonly SandboxState[]>
+
 export type EndReason = 'killed' | 'timeout' | 'create_failed' | 'lost'
 
 /** What the client asked for and gets told again, kept as it was sent. */

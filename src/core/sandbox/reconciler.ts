@@ -1,0 +1,70 @@
+/**
+ * Holds the rows against what is really there: finishes what a crash cut short, ends what is lost, stops what
+ * nobody owns. At boot, then now and again.
+ */
+import type { Log } from '../../lib/log.ts'
+import type { Driver, DriverHandle } from '../driver.ts'
+import type { SandboxStore } from '../stores.ts'
+import type { SandboxLauncher } from './launcher.ts'
+import type { RouteTable } from './routes.ts'
+import type { Sandbox } from './sandbox.ts'
+import type { SandboxService } from './service.ts'
+
+export type ReconcilerParts = {
+  service: SandboxService
+  sandboxes: SandboxStore
+  driver: Driver
+  launcher: SandboxLauncher
+  routes: RouteTable
+  log: Log
+}
+
+export class Reconciler {
+  readonly #parts: ReconcilerParts
+
+  constructor(parts: ReconcilerParts) {
+    this.#parts = parts
+  }
+
+  async run(): Promise<void> {
+    const { driver, sandboxes, service, log } = this.#parts
+    // What is there is read before the rows: a sandbox made in between then has its row, never the reverse.
+    const found = await driver.list()
+    const rows = await sandboxes.listUnended()
+    const owned = new Set(rows.map((row) => row.sandboxID))
+    for (const { sandboxID, handle } of found) {
+      if (owned.has(sandboxID)) continue
+      log.warn({ sandboxID }, 'stopping a sandbox that no row owns')
+      await this.#attempt(sandboxID, () => driver.stop(handle))
+    }
+    const handles = new Map(found.map(({ sandboxID, handle }) => [sandboxID, handle]))
+    for (const row of rows) {
+      if (service.isBusyWith(row.sandboxID)) continue
+      await this.#attempt(row.sandboxID, () => this.#settle(row, handles.get(row.sandboxID)))
+    }
+    await service.armExpiry()
+  }
+
+  async #settle(row: Sandbox, found: DriverHandle | undefined): Promise<void> {
+    const { driver, launcher, routes, service } = this.#parts
+    if (row.state === 'running' && row.handle && (await driver.recover(row.handle)) === 'running') {
+      if (!routes.get(row.sandboxID)) launcher.openRoute(row)
+      return
+    }
+    if (!row.handle && found) await driver.stop(found)
+    const reason = row.state === 'creating' ? 'create_failed' : row.state === 'killing' ? 'killed' : 'lost'
+    await service.end(row.sandboxID, reason)
+  }
+
+  /** A failure with one sandbox must not keep the others from being settled; the next round tries again. */
+  async #attempt(sandboxID: string, work: () => Promise<void>): Promise<void> {
+    try {
+      await work()
+    } catch (error) {
+      this.#parts.log.error(
+        { sandboxID, err: error },
+        'could not settle a sandbox; the next round tries again',
+      )
+    }
+  }
+}
