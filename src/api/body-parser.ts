@@ -1,0 +1,26 @@
+/** Reads request bodies as strict UTF-8 JSON, whatever content type the client names; no body is undefined. */
+import type { FastifyInstance } from 'fastify'
+import { AppError, errorText } from '../lib/app-error.ts'
+
+export const maxBodyBytes = 1024 * 1024
+
+export function parseBodies(app: FastifyInstance): void {
+  const decoder = new TextDecoder('utf-8', { fatal: true })
+  const parseJson = app.getDefaultJsonParser('error', 'error')
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser('*', { parseAs: 'buffer' }, (request, body: Buffer, done) => {
+    if (body.length === 0) return done(null, undefined)
+    let text: string
+    try {
+      text = decoder.decode(body)
+    } catch {
+      return done(invalidBody('it is not UTF-8'))
+    }
+    parseJson(request, text, (error, value) =>
+      error ? done(invalidBody(errorText(error))) : done(null, value),
+    )
+  })
+}
+
+const invalidBody = (why: string) =>
+  new AppError('invalid_argument', `Invalid request body: ${why}; send a JSON object`)

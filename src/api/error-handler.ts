@@ -1,0 +1,63 @@
+/** The one place where a failure becomes an HTTP answer. */
+import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { header } from '../contract/constants.ts'
+import type { ErrorBody } from '../contract/rest/shared.ts'
+import { AppError, type ErrorCode, isAppError } from '../lib/app-error.ts'
+import type { Log } from '../lib/log.ts'
+
+const statusOf: Record<ErrorCode, number> = {
+  invalid_argument: 400,
+  unauthenticated: 401,
+  permission_denied: 403,
+  not_found: 404,
+  already_exists: 409,
+  conflict: 409,
+  payload_too_large: 413,
+  unprocessable: 422,
+  limit_reached: 429,
+  internal: 500,
+  unavailable: 503,
+  deadline_exceeded: 504,
+  no_space: 507,
+}
+
+export function handleErrors(app: FastifyInstance, log: Log): void {
+  app.setErrorHandler((error: FastifyError, request: FastifyRequest, reply: FastifyReply) => {
+    const known = toAppError(error)
+    if (statusOf[known.code] >= 500) {
+      log.error({ err: error, method: request.method, url: request.routeOptions.url }, 'request failed')
+    }
+    return sendError(reply, known)
+  })
+  app.setNotFoundHandler((request, reply) => {
+    const path = request.url.split('?')[0] ?? ''
+    const gone = /^\/(instances|envs)(\/|$)/.test(path)
+    const message = gone
+      ? `The endpoints under ${path.split('/', 2).join('/')} are deprecated and gone; use a current client`
+      : `no matching operation was found: ${request.method} ${path}; /openapi.json lists what there is`
+    return sendError(reply, new AppError('not_found', message))
+  })
+}
+
+function sendError(reply: FastifyReply, error: AppError): FastifyReply {
+  const status = statusOf[error.code]
+  const body: ErrorBody = { code: status, message: error.message }
+  if (error.slug) body.error_code = error.slug
+  if (error.retry) reply.header(header.shouldRetry, String(error.retry.should))
+  if (error.retry?.afterSeconds !== undefined) {
+    reply.header(header.retryAfter, String(error.retry.afterSeconds))
+  }
+  return reply.code(status).type('application/json; charset=utf-8').send(body)
+}
+
+function toAppError(error: FastifyError): AppError {
+  if (isAppError(error)) return error
+  if (error.validation) return new AppError('invalid_argument', `validation error: ${error.message}`)
+  if (error.statusCode === 413) {
+    return new AppError('payload_too_large', 'Request body is too large: at most 1 MiB is taken here')
+  }
+  if (error.statusCode !== undefined && error.statusCode < 500) {
+    return new AppError('invalid_argument', `Invalid request: ${error.message}`)
+  }
+  return new AppError('internal', 'Warren failed at this request; its log has the reason', { cause: error })
+}

@@ -1,0 +1,24 @@
+/** The `metadata` query: pairs joined by `&`, encoded once more by newer clients, so decoded once more here. */
+import { AppError } from '../lib/app-error.ts'
+
+export function parseMetadataFilter(value: string): Record<string, string> {
+  try {
+    const pairs = unescapeQuery(value)
+      .split('&')
+      .filter((pair) => pair !== '')
+      .map((pair): [string, string] => {
+        const equals = pair.indexOf('=')
+        return equals < 0
+          ? [unescapeQuery(pair), '']
+          : [unescapeQuery(pair.slice(0, equals)), unescapeQuery(pair.slice(equals + 1))]
+      })
+    return Object.fromEntries(pairs)
+  } catch {
+    throw new AppError(
+      'invalid_argument',
+      'Error parsing metadata: write it as key=value pairs joined by &, each key and value URL encoded',
+    )
+  }
+}
+
+const unescapeQuery = (text: string): string => decodeURIComponent(text.replaceAll('+', ' '))

@@ -1,0 +1,90 @@
+/** Domain to wire. */
+import type { FastifyRequest } from 'fastify'
+import { clientID } from '../contract/constants.ts'
+import type * as wire from '../contract/rest/sandbox.ts'
+import type { ApiKey as WireKey, Team as WireTeam } from '../contract/rest/team.ts'
+import { type Sandbox, wireStates } from '../core/sandbox/sandbox.ts'
+import type { SandboxTokens } from '../core/sandbox/tokens.ts'
+import type { ApiKey, Team } from '../core/team/team.ts'
+
+export type PresentParts = { tokens: SandboxTokens; domain: string | undefined }
+
+export function presentSandbox(sandbox: Sandbox, parts: PresentParts, request: FastifyRequest): wire.Sandbox {
+  const { sandboxID } = sandbox
+  const isPrivate = sandbox.options.network?.allowPublicTraffic === false
+  return {
+    templateID: sandbox.templateID,
+    sandboxID,
+    clientID,
+    envdVersion: sandbox.envdVersion,
+    ...(sandbox.alias && { alias: sandbox.alias }),
+    envdAccessToken: parts.tokens.agent(sandboxID),
+    ...(isPrivate && { trafficAccessToken: parts.tokens.traffic(sandboxID) }),
+    domain: domainFor(parts.domain, request),
+  }
+}
+
+export function presentListed(sandbox: Sandbox): wire.ListedSandbox {
+  return {
+    templateID: sandbox.templateID,
+    sandboxID: sandbox.sandboxID,
+    clientID,
+    startedAt: dateTime(sandbox.startedAt),
+    endAt: dateTime(sandbox.endAt),
+    cpuCount: sandbox.cpuCount,
+    memoryMB: sandbox.memoryMB,
+    diskSizeMB: sandbox.diskMB,
+    state: isPaused(sandbox) ? 'paused' : 'running',
+    envdVersion: sandbox.envdVersion,
+    ...(sandbox.alias && { alias: sandbox.alias }),
+    metadata: sandbox.metadata,
+  }
+}
+
+export function presentDetail(
+  sandbox: Sandbox,
+  parts: PresentParts,
+  request: FastifyRequest,
+): wire.SandboxDetail {
+  const { options } = sandbox
+  return {
+    ...presentListed(sandbox),
+    envdAccessToken: parts.tokens.agent(sandbox.sandboxID),
+    allowInternetAccess: options.allowInternetAccess,
+    domain: isPaused(sandbox) ? null : domainFor(parts.domain, request),
+    ...(options.network && { network: options.network }),
+    lifecycle: { autoResume: options.autoResume, onTimeout: options.autoPause ? 'pause' : 'kill' },
+  }
+}
+
+export function presentTeam(team: Team): WireTeam {
+  return { ...team, createdAt: dateTime(team.createdAt) }
+}
+
+export function presentKey(key: ApiKey): WireKey {
+  return {
+    id: key.keyID,
+    name: key.name,
+    mask: {
+      prefix: 'e2b_',
+      valueLength: 40,
+      maskedValuePrefix: key.maskPrefix,
+      maskedValueSuffix: key.maskSuffix,
+    },
+    createdAt: dateTime(key.createdAt),
+    ...(key.lastUsedAt !== null && { lastUsed: dateTime(key.lastUsedAt) }),
+  }
+}
+
+const dateTime = (ms: number): string => new Date(ms).toISOString()
+const isPaused = (sandbox: Sandbox): boolean => wireStates.paused.some((state) => state === sandbox.state)
+
+/**
+ * Clients build their sandbox hosts from it. Without a domain of our own a client on this machine gets one that
+ * browsers and curl resolve to loopback by themselves; for any other there is none.
+ */
+function domainFor(configured: string | undefined, request: FastifyRequest): string | null {
+  if (configured !== undefined) return configured
+  const match = /^(?:localhost|127\.0\.0\.1|\[::1\])(:\d+)?$/.exec(request.headers.host ?? '')
+  return match ? `localhost${match[1] ?? ''}` : null
+}

@@ -1,0 +1,9 @@
+import type { Api, RouteContext } from '../../app.ts'
+import { keyRoutes } from './keys.ts'
+import { teamRoutes } from './teams.ts'
+
+/** The operator's surface: what the command line speaks. */
+export function adminRoutes(app: Api, context: RouteContext): void {
+  teamRoutes(app, context)
+  keyRoutes(app, context)
+}

@@ -1,0 +1,37 @@
+import { ConnectV1, ConnectV2, Sandbox, SandboxPath } from '../../../contract/rest/sandbox.ts'
+import { failures } from '../../../contract/rest/shared.ts'
+import type { Api, RouteContext } from '../../app.ts'
+import { presentSandbox } from '../../present.ts'
+import { parseSandboxID } from '../../sandbox-id.ts'
+
+const defaultTimeoutSeconds = 300
+
+const versions = [
+  { path: '/sandboxes/:sandboxID/connect', body: ConnectV1 },
+  { path: '/v2/sandboxes/:sandboxID/connect', body: ConnectV2 },
+]
+
+export function connectSandboxRoutes(app: Api, context: RouteContext): void {
+  for (const { path, body } of versions) {
+    app.post(
+      path,
+      {
+        onRequest: context.auth.requireTeam,
+        schema: {
+          summary: 'Connect to a sandbox and keep it for at least the given time',
+          tags: ['sandboxes'],
+          security: [{ ApiKeyAuth: [] }],
+          params: SandboxPath,
+          body,
+          response: { 200: Sandbox, ...failures },
+        },
+      },
+      async (request) => {
+        const sandboxID = parseSandboxID(request.params.sandboxID)
+        const timeoutMs = (request.body?.timeout ?? defaultTimeoutSeconds) * 1000
+        const sandbox = await context.sandboxes.connect(context.auth.teamOf(request), sandboxID, timeoutMs)
+        return presentSandbox(sandbox, context, request)
+      },
+    )
+  }
+}

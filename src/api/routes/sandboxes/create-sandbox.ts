@@ -1,0 +1,71 @@
+import { createHash } from 'node:crypto'
+import type { FastifyRequest } from 'fastify'
+import { header } from '../../../contract/constants.ts'
+import { NewSandbox, Sandbox } from '../../../contract/rest/sandbox.ts'
+import { failures } from '../../../contract/rest/shared.ts'
+import type { CreateRequest } from '../../../core/sandbox/service.ts'
+import type { IdempotencyClaim } from '../../../core/stores.ts'
+import { AppError } from '../../../lib/app-error.ts'
+import type { Api, RouteContext } from '../../app.ts'
+import { textHeader } from '../../auth.ts'
+import { presentSandbox } from '../../present.ts'
+import { refuseUnavailable } from './unavailable-options.ts'
+
+const versions = [
+  { path: '/sandboxes', defaultTimeoutSeconds: 15 },
+  { path: '/v2/sandboxes', defaultTimeoutSeconds: 300 },
+]
+
+export function createSandboxRoutes(app: Api, context: RouteContext): void {
+  for (const { path, defaultTimeoutSeconds } of versions) {
+    app.post(
+      path,
+      {
+        onRequest: context.auth.requireTeam,
+        schema: {
+          summary: 'Create a sandbox from a template',
+          tags: ['sandboxes'],
+          security: [{ ApiKeyAuth: [] }],
+          body: NewSandbox,
+          response: { 201: Sandbox, ...failures },
+        },
+      },
+      async (request, reply) => {
+        const { body } = request
+        refuseUnavailable(body)
+        const created = await context.sandboxes.create(
+          context.auth.teamOf(request),
+          toCreateRequest(body, defaultTimeoutSeconds),
+          idempotencyClaim(request),
+        )
+        return reply.code(201).send(presentSandbox(created, context, request))
+      },
+    )
+  }
+}
+
+function toCreateRequest(body: NewSandbox, defaultTimeoutSeconds: number): CreateRequest {
+  return {
+    template: body.templateID,
+    timeoutMs: (body.timeout ?? defaultTimeoutSeconds) * 1000,
+    metadata: body.metadata ?? {},
+    envVars: body.envVars ?? {},
+    options: {
+      allowInternetAccess: body.allow_internet_access ?? null,
+      network: body.network ?? null,
+      mcp: body.mcp ?? null,
+      autoPause: body.autoPause ?? false,
+      autoResume: body.autoResume?.enabled ?? false,
+    },
+  }
+}
+
+function idempotencyClaim(request: FastifyRequest): IdempotencyClaim | undefined {
+  const key = textHeader(request, header.idempotencyKey)
+  if (key === undefined) return undefined
+  if (!/^[a-z0-9-]{1,255}$/.test(key)) {
+    throw new AppError('invalid_argument', 'Invalid Idempotency-Key: use 1 to 255 of a-z, 0-9 and -')
+  }
+  const requestHash = createHash('sha256').update(JSON.stringify(request.body)).digest('hex')
+  return { key, requestHash }
+}

@@ -1,0 +1,26 @@
+import { SandboxDetail, SandboxPath } from '../../../contract/rest/sandbox.ts'
+import { failures } from '../../../contract/rest/shared.ts'
+import type { Api, RouteContext } from '../../app.ts'
+import { presentDetail } from '../../present.ts'
+import { parseSandboxID } from '../../sandbox-id.ts'
+
+export function getSandboxRoute(app: Api, context: RouteContext): void {
+  app.get(
+    '/sandboxes/:sandboxID',
+    {
+      onRequest: context.auth.requireTeam,
+      schema: {
+        summary: 'Read a sandbox',
+        tags: ['sandboxes'],
+        security: [{ ApiKeyAuth: [] }],
+        params: SandboxPath,
+        response: { 200: SandboxDetail, ...failures },
+      },
+    },
+    async (request) => {
+      const sandboxID = parseSandboxID(request.params.sandboxID)
+      const sandbox = await context.sandboxes.get(context.auth.teamOf(request), sandboxID)
+      return presentDetail(sandbox, context, request)
+    },
+  )
+}

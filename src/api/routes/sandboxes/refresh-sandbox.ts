@@ -1,0 +1,27 @@
+import { Refresh, SandboxPath } from '../../../contract/rest/sandbox.ts'
+import { Empty, failures } from '../../../contract/rest/shared.ts'
+import type { Api, RouteContext } from '../../app.ts'
+import { parseSandboxID } from '../../sandbox-id.ts'
+
+export function refreshSandboxRoute(app: Api, context: RouteContext): void {
+  app.post(
+    '/sandboxes/:sandboxID/refreshes',
+    {
+      onRequest: context.auth.requireTeam,
+      schema: {
+        summary: 'Keep a sandbox alive for at least so many seconds',
+        tags: ['sandboxes'],
+        security: [{ ApiKeyAuth: [] }],
+        params: SandboxPath,
+        body: Refresh,
+        response: { 204: Empty, ...failures },
+      },
+    },
+    async (request, reply) => {
+      const sandboxID = parseSandboxID(request.params.sandboxID)
+      const durationMs = (request.body?.duration ?? 0) * 1000
+      await context.sandboxes.refresh(context.auth.teamOf(request), sandboxID, durationMs)
+      return reply.code(204).send(null)
+    },
+  )
+}

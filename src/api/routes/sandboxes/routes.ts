@@ -1,0 +1,18 @@
+import type { Api, RouteContext } from '../../app.ts'
+import { connectSandboxRoutes } from './connect-sandbox.ts'
+import { createSandboxRoutes } from './create-sandbox.ts'
+import { getSandboxRoute } from './get-sandbox.ts'
+import { killSandboxRoute } from './kill-sandbox.ts'
+import { listSandboxesRoutes } from './list-sandboxes.ts'
+import { refreshSandboxRoute } from './refresh-sandbox.ts'
+import { setSandboxTimeoutRoute } from './set-sandbox-timeout.ts'
+
+export function sandboxRoutes(app: Api, context: RouteContext): void {
+  createSandboxRoutes(app, context)
+  listSandboxesRoutes(app, context)
+  getSandboxRoute(app, context)
+  killSandboxRoute(app, context)
+  connectSandboxRoutes(app, context)
+  setSandboxTimeoutRoute(app, context)
+  refreshSandboxRoute(app, context)
+}

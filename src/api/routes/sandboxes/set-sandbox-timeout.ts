@@ -1,0 +1,27 @@
+import { SandboxPath, SetTimeout } from '../../../contract/rest/sandbox.ts'
+import { Empty, failures } from '../../../contract/rest/shared.ts'
+import type { Api, RouteContext } from '../../app.ts'
+import { parseSandboxID } from '../../sandbox-id.ts'
+
+export function setSandboxTimeoutRoute(app: Api, context: RouteContext): void {
+  app.post(
+    '/sandboxes/:sandboxID/timeout',
+    {
+      onRequest: context.auth.requireTeam,
+      schema: {
+        summary: 'Set the end of a sandbox to so many seconds from now',
+        tags: ['sandboxes'],
+        security: [{ ApiKeyAuth: [] }],
+        params: SandboxPath,
+        body: SetTimeout,
+        response: { 204: Empty, ...failures },
+      },
+    },
+    async (request, reply) => {
+      const sandboxID = parseSandboxID(request.params.sandboxID)
+      const timeoutMs = request.body.timeout * 1000
+      await context.sandboxes.setTimeout(context.auth.teamOf(request), sandboxID, timeoutMs)
+      return reply.code(204).send(null)
+    },
+  )
+}

@@ -1,0 +1,51 @@
+/** Options this version cannot honour are refused in words: ignoring one would break a promise silently. */
+import type { NewSandbox } from '../../../contract/rest/sandbox.ts'
+import { AppError } from '../../../lib/app-error.ts'
+
+type Refusal = { when: (body: NewSandbox) => boolean; message: string }
+
+const given = (value: unknown): boolean =>
+  value !== undefined &&
+  value !== null &&
+  !(Array.isArray(value) && value.length === 0) &&
+  !(typeof value === 'object' && Object.keys(value).length === 0)
+
+const notYet = (option: string, instead: string) =>
+  `${option} is not available in this version of Warren; ${instead}`
+
+const refusals: Refusal[] = [
+  {
+    when: (body) => body.autoPauseMemory === false && body.autoPause !== true,
+    message: 'autoPauseMemory: false only makes sense together with autoPause: true',
+  },
+  {
+    when: (body) => body.autoPauseMemory === false && body.autoResume?.enabled === true,
+    message: 'autoPauseMemory: false cannot be combined with autoResume: traffic wakes memory pauses only',
+  },
+  {
+    when: (body) => body.autoPause === true,
+    message: notYet('autoPause', 'leave it out and the sandbox is killed at its timeout'),
+  },
+  {
+    when: (body) => body.autoResume?.enabled === true,
+    message: notYet('autoResume', 'leave it out'),
+  },
+  { when: (body) => given(body.volumeMounts), message: 'Volume mounts are not enabled.' },
+  { when: (body) => given(body.iam?.tokens), message: notYet('iam', 'pass credentials in envVars') },
+  ...(['allowOut', 'denyOut'] as const).map((field) => ({
+    when: (body: NewSandbox) => given(body.network?.[field]),
+    message: notYet(
+      `network.${field}`,
+      'use allow_internet_access: false to close the sandbox to the outside altogether',
+    ),
+  })),
+  ...(['maskRequestHost', 'egressProxy', 'rules', 'httpsPorts', 'dnsServers'] as const).map((field) => ({
+    when: (body: NewSandbox) => given(body.network?.[field]),
+    message: notYet(`network.${field}`, 'leave it out'),
+  })),
+]
+
+export function refuseUnavailable(body: NewSandbox): void {
+  const refusal = refusals.find(({ when }) => when(body))
+  if (refusal) throw new AppError('invalid_argument', refusal.message)
+}

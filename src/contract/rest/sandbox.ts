@@ -1,0 +1,101 @@
+/** Sandboxes on the wire: requests, answers, queries. */
+import { type Static, Type } from 'typebox'
+import { bodyOrNone, DateTime, optionalOrNull, PageLimit, PlainText, Seconds, TextMap } from './shared.ts'
+
+export const NetworkConfig = Type.Object({
+  allowPublicTraffic: optionalOrNull(Type.Boolean()),
+  allowOut: optionalOrNull(Type.Array(PlainText)),
+  denyOut: optionalOrNull(Type.Array(PlainText)),
+  maskRequestHost: optionalOrNull(PlainText),
+  egressProxy: optionalOrNull(Type.Object({ address: PlainText })),
+  rules: optionalOrNull(Type.Record(Type.String(), Type.Unknown())),
+  httpsPorts: optionalOrNull(Type.Array(Type.Integer({ minimum: 1, maximum: 65535 }))),
+  dnsServers: optionalOrNull(Type.Array(PlainText)),
+})
+export type NetworkConfig = Static<typeof NetworkConfig>
+
+export const NewSandbox = Type.Object({
+  templateID: Type.String({ minLength: 1, description: '[namespace/]name[:tag] or a template id' }),
+  timeout: Type.Optional(Seconds),
+  autoPause: Type.Optional(Type.Boolean()),
+  autoPauseMemory: Type.Optional(Type.Boolean()),
+  autoResume: Type.Optional(Type.Object({ enabled: Type.Boolean() })),
+  secure: Type.Optional(Type.Boolean({ description: 'Kept for old clients: every sandbox is secured' })),
+  allow_internet_access: optionalOrNull(Type.Boolean()),
+  network: optionalOrNull(NetworkConfig),
+  metadata: optionalOrNull(TextMap),
+  envVars: optionalOrNull(TextMap),
+  mcp: optionalOrNull(Type.Record(Type.String(), Type.Unknown())),
+  volumeMounts: Type.Optional(Type.Array(Type.Object({ name: PlainText, path: PlainText }))),
+  iam: optionalOrNull(Type.Object({ tokens: Type.Optional(Type.Record(Type.String(), Type.Unknown())) })),
+})
+export type NewSandbox = Static<typeof NewSandbox>
+
+export const Sandbox = Type.Object({
+  templateID: Type.String(),
+  sandboxID: Type.String(),
+  clientID: Type.String({ description: 'Deprecated' }),
+  envdVersion: Type.String(),
+  alias: Type.Optional(Type.String()),
+  envdAccessToken: Type.Optional(Type.String()),
+  trafficAccessToken: optionalOrNull(Type.String()),
+  domain: optionalOrNull(Type.String()),
+})
+export type Sandbox = Static<typeof Sandbox>
+
+export const ListedSandbox = Type.Object({
+  templateID: Type.String(),
+  sandboxID: Type.String(),
+  clientID: Type.String({ description: 'Deprecated' }),
+  startedAt: DateTime,
+  endAt: DateTime,
+  cpuCount: Type.Integer(),
+  memoryMB: Type.Integer(),
+  diskSizeMB: Type.Integer(),
+  state: Type.Union([Type.Literal('running'), Type.Literal('paused')]),
+  envdVersion: Type.String(),
+  alias: Type.Optional(Type.String()),
+  metadata: Type.Optional(TextMap),
+})
+export type ListedSandbox = Static<typeof ListedSandbox>
+
+export const SandboxDetail = Type.Object({
+  ...ListedSandbox.properties,
+  envdAccessToken: Type.Optional(Type.String()),
+  allowInternetAccess: optionalOrNull(Type.Boolean()),
+  domain: optionalOrNull(Type.String()),
+  network: Type.Optional(NetworkConfig),
+  lifecycle: Type.Optional(
+    Type.Object({
+      autoResume: Type.Boolean(),
+      onTimeout: Type.Union([Type.Literal('kill'), Type.Literal('pause')]),
+    }),
+  ),
+})
+export type SandboxDetail = Static<typeof SandboxDetail>
+
+export const SandboxPath = Type.Object({ sandboxID: Type.String() })
+
+export const ListQuery = Type.Object({
+  metadata: Type.Optional(Type.String({ description: 'key=value pairs joined by &, each part URL encoded' })),
+  state: Type.Optional(
+    Type.Union([Type.String(), Type.Array(Type.String())], { description: 'running, paused, or both' }),
+  ),
+  order: Type.Optional(Type.String({ description: 'asc or desc, by start time' })),
+  startedAfter: Type.Optional(DateTime),
+  template: Type.Optional(Type.String({ description: 'A template id or name, without a tag' })),
+  nextToken: Type.Optional(Type.String()),
+  limit: Type.Optional(PageLimit),
+})
+export type ListQuery = Static<typeof ListQuery>
+
+export const RunningQuery = Type.Object({ metadata: ListQuery.properties.metadata })
+
+export const ConnectV1 = Type.Object({ timeout: Seconds, memory: Type.Optional(Type.Boolean()) })
+export const ConnectV2 = bodyOrNone(
+  Type.Object({ timeout: Type.Optional(Seconds), memory: Type.Optional(Type.Boolean()) }),
+)
+export const SetTimeout = Type.Object({ timeout: Seconds })
+export const Refresh = bodyOrNone(
+  Type.Object({ duration: Type.Optional(Type.Integer({ minimum: 0, maximum: 3600 })) }),
+)

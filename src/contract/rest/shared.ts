@@ -1,0 +1,32 @@
+/** Shapes that several operations share. */
+import { type Static, type TSchema, Type } from 'typebox'
+
+export const ErrorBody = Type.Object(
+  {
+    code: Type.Integer({ description: 'Equals the HTTP status' }),
+    message: Type.String({ description: 'What happened and what to do' }),
+    error_code: Type.Optional(Type.String({ description: 'A stable name of the failure, where it has one' })),
+  },
+  { description: 'Every failure has this body' },
+)
+export type ErrorBody = Static<typeof ErrorBody>
+
+/** The answers any operation can give, beside its own. */
+export const failures = { '4xx': ErrorBody, '5xx': ErrorBody } as const
+
+export const Empty = Type.Null({ description: 'No body' })
+export const DateTime = Type.String({ format: 'date-time' })
+
+/** Neither a process environment nor a database text can hold a NUL. */
+export const PlainText = Type.String({ pattern: '^[^\\u0000]*$' })
+export const TextMap = Type.Record(Type.String({ pattern: '^[^\\u0000]+$' }), PlainText)
+
+const int32Max = 2 ** 31 - 1
+export const Seconds = Type.Integer({ minimum: 0, maximum: int32Max, description: 'Whole seconds' })
+export const PageLimit = Type.Integer({ minimum: 1, maximum: 100, default: 100 })
+
+export const optionalOrNull = <T extends TSchema>(schema: T) =>
+  Type.Optional(Type.Union([schema, Type.Null()]))
+
+/** For operations whose body may be left out. */
+export const bodyOrNone = <T extends TSchema>(schema: T) => Type.Union([schema, Type.Null()])
