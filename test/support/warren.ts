@@ -1,0 +1,139 @@
+/**
+ * A real Warren for tests: the launcher a user runs, as a process of its own, on a data folder of its own.
+ * The data folder of each isolation is kept between test files, so that only the first start makes the base
+ * template; rows and sandboxes of an earlier file are removed first.
+ */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { existsSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdir } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
+import { delay } from '../../src/lib/clock.ts'
+
+export type Isolation = 'container' | 'gvisor'
+/** Both runtimes, unless a developer narrows it down for one run. */
+export const isolations: readonly Isolation[] = process.env.WARREN_TEST_ISOLATION
+  ? [process.env.WARREN_TEST_ISOLATION as Isolation]
+  : ['container', 'gvisor']
+
+export const repoFolder = resolve(import.meta.dirname, '../..')
+export const cacheFolder = join(repoFolder, '.cache')
+
+const ports: Record<Isolation, number> = { container: 34100, gvisor: 34200 }
+const subnets: Record<Isolation, string> = { container: '10.214.0.0/16', gvisor: '10.215.0.0/16' }
+const startWithinMs = 20 * 60_000
+
+export type Warren = {
+  isolation: Isolation
+  url: string
+  apiKey: string
+  dataFolder: string
+  logFile: string
+  pid: number
+  adminToken: string
+  /** Options for `Sandbox.create` and its like, of any client. */
+  client: { apiKey: string; apiUrl: string; sandboxUrl: string }
+  environment: Record<string, string>
+  api(path: string, options?: ApiOptions): Promise<Response>
+  /** Ctrl-C, and waits for the end. */
+  stop(): Promise<number | null>
+  /** kill -9, and waits for the end. */
+  crash(): Promise<void>
+}
+
+export type ApiOptions = {
+  method?: string
+  body?: unknown
+  rawBody?: string | Uint8Array
+  headers?: Record<string, string>
+  key?: string | null
+}
+
+export type StartOptions = {
+  /** Keep the rows and sandboxes that an earlier Warren on this folder has. */
+  keep?: boolean
+  settings?: Record<string, string>
+  /** Distinguishes several data folders of one isolation. */
+  name?: string
+  portOffset?: number
+}
+
+export async function startWarren(isolation: Isolation, options: StartOptions = {}): Promise<Warren> {
+  const dataFolder = join(cacheFolder, `data-${isolation}${options.name ? `-${options.name}` : ''}`)
+  const port = ports[isolation] + (options.portOffset ?? 0)
+  await mkdir(dataFolder, { recursive: true })
+  if (!options.keep) {
+    for (const suffix of ['', '-wal', '-shm']) rmSync(join(dataFolder, `warren.db${suffix}`), { force: true })
+    rmSync(join(dataFolder, 'credentials.json'), { force: true })
+  }
+  rmSync(join(dataFolder, 'server.json'), { force: true })
+  const logFile = join(dataFolder, 'server.log')
+  if (!options.keep) writeFileSync(logFile, '')
+  const log = openSync(logFile, 'a')
+  const settings: Record<string, string> = {
+    WARREN_DATA_DIR: dataFolder,
+    WARREN_PORT: String(port),
+    WARREN_SUBNET: subnets[isolation],
+    WARREN_ISOLATION: isolation,
+    ...options.settings,
+  }
+  const child = spawn(join(repoFolder, 'bin/warren'), ['start'], {
+    env: { ...withoutWarren(process.env), ...settings },
+    stdio: ['ignore', log, log],
+    detached: true,
+  })
+  const exited = new Promise<number | null>((done) => child.once('exit', (code) => done(code)))
+  await untilServing(child, dataFolder, logFile)
+  const credentials = JSON.parse(readFileSync(join(dataFolder, 'credentials.json'), 'utf8'))
+  const secrets = JSON.parse(readFileSync(join(dataFolder, 'secrets.json'), 'utf8'))
+  const url = `http://127.0.0.1:${port}`
+  const apiKey: string = credentials.apiKey
+  return {
+    isolation,
+    url,
+    apiKey,
+    dataFolder,
+    logFile,
+    pid: child.pid!,
+    adminToken: secrets.adminToken,
+    client: { apiKey, apiUrl: url, sandboxUrl: url },
+    environment: { E2B_API_KEY: apiKey, E2B_API_URL: url, E2B_SANDBOX_URL: url },
+    api: (path, apiOptions = {}) => callApi(url, apiKey, path, apiOptions),
+    stop: () => {
+      child.kill('SIGINT')
+      return exited
+    },
+    crash: async () => {
+      child.kill('SIGKILL')
+      await exited
+    },
+  }
+}
+
+function callApi(url: string, apiKey: string, path: string, options: ApiOptions): Promise<Response> {
+  const key = options.key === undefined ? apiKey : options.key
+  const body = options.rawBody ?? (options.body === undefined ? undefined : JSON.stringify(options.body))
+  return fetch(url + path, {
+    method: options.method ?? (body === undefined ? 'GET' : 'POST'),
+    headers: {
+      ...(key !== null && { 'X-API-Key': key }),
+      ...(body !== undefined && { 'Content-Type': 'application/json' }),
+      ...options.headers,
+    },
+    ...(body !== undefined && { body }),
+  })
+}
+
+async function untilServing(child: ChildProcess, dataFolder: string, logFile: string): Promise<void> {
+  const deadline = Date.now() + startWithinMs
+  while (!existsSync(join(dataFolder, 'server.json'))) {
+    if (child.exitCode !== null || child.signalCode !== null || Date.now() > deadline) {
+      throw new Error(`Warren did not start:\n${readFileSync(logFile, 'utf8').slice(-4000)}`)
+    }
+    await delay(50)
+  }
+}
+
+function withoutWarren(env: NodeJS.ProcessEnv): Record<string, string> {
+  const entries = Object.entries(env).filter(([name]) => !/^(WARREN|E2B)_/.test(name))
+  return Object.fromEntries(entries) as Record<string, string>
+}
