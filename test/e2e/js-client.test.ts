@@ -40,7 +40,9 @@ for (const isolation of isolations) {
         })
 
         it('gives a command the environment of the sandbox, then its own', async () => {
-          const own = await sandbox.commands.run('echo $GREETING $OWN $E2B_SANDBOX_ID', { envs: { OWN: 'mine' } })
+          const own = await sandbox.commands.run('echo $GREETING $OWN $E2B_SANDBOX_ID', {
+            envs: { OWN: 'mine' },
+          })
           assert.equal(own.stdout, `hello mine ${sandbox.sandboxId}\n`)
           const overridden = await sandbox.commands.run('echo $GREETING', { envs: { GREETING: 'bye' } })
           assert.equal(overridden.stdout, 'bye\n')
@@ -78,7 +80,10 @@ for (const isolation of isolations) {
         })
 
         it('reconnects to a running command', async () => {
-          const handle = await sandbox.commands.run('read line; echo got $line', { background: true, stdin: true })
+          const handle = await sandbox.commands.run('read line; echo got $line', {
+            background: true,
+            stdin: true,
+          })
           await handle.disconnect()
           const again = await sandbox.commands.connect(handle.pid)
           await sandbox.commands.sendStdin(handle.pid, 'later\n')
@@ -94,7 +99,10 @@ for (const isolation of isolations) {
           await sandbox.files.write('notes/a.txt', text)
           assert.equal(await sandbox.files.read('/home/user/notes/a.txt'), text)
           const small = randomBytes(1000)
-          await sandbox.files.write('bytes.bin', small.buffer.slice(small.byteOffset, small.byteOffset + 1000) as ArrayBuffer)
+          await sandbox.files.write(
+            'bytes.bin',
+            small.buffer.slice(small.byteOffset, small.byteOffset + 1000) as ArrayBuffer,
+          )
           assert.deepEqual(Buffer.from(await sandbox.files.read('bytes.bin', { format: 'bytes' })), small)
           const large = randomBytes(64 * 1024 * 1024)
           await sandbox.files.write('large.bin', new Blob([large]))
@@ -119,19 +127,20 @@ for (const isolation of isolations) {
           await sandbox.files.rename('tree/one.txt', 'tree/renamed.txt')
           assert.equal(await sandbox.files.exists('tree/one.txt'), false)
           const moved = await sandbox.files.getInfo('tree/renamed.txt')
-          assert.deepEqual([moved.name, moved.size, moved.owner, moved.permissions], [
-            'renamed.txt',
-            1,
-            'user',
-            '-rw-r--r--',
-          ])
+          assert.deepEqual(
+            [moved.name, moved.size, moved.owner, moved.permissions],
+            ['renamed.txt', 1, 'user', '-rw-r--r--'],
+          )
           await sandbox.files.remove('tree')
           assert.equal(await sandbox.files.exists('tree'), false)
           await assert.rejects(sandbox.files.read('tree/one.txt'), client.NotFoundError)
         })
 
         it('finds itself in lists by state, metadata and page', async () => {
-          const other = await Sandbox.create('base', { ...warren.client, metadata: { suite: version, 'k y': 'v&=' } })
+          const other = await Sandbox.create('base', {
+            ...warren.client,
+            metadata: { suite: version, 'k y': 'v&=' },
+          })
           try {
             const query = { metadata: { suite: version }, state: ['running' as const] }
             const pages = Sandbox.list({ ...warren.client, query, limit: 1 })
@@ -139,7 +148,10 @@ for (const isolation of isolations) {
             while (pages.hasNext) found.push(...(await pages.nextItems()).map((item) => item.sandboxId))
             assert.deepEqual(found, [other.sandboxId, sandbox.sandboxId])
             const odd = Sandbox.list({ ...warren.client, query: { metadata: { 'k y': 'v&=' } } })
-            assert.deepEqual((await odd.nextItems()).map((item) => item.sandboxId), [other.sandboxId])
+            assert.deepEqual(
+              (await odd.nextItems()).map((item) => item.sandboxId),
+              [other.sandboxId],
+            )
             const paused = Sandbox.list({ ...warren.client, query: { state: ['paused'] } })
             assert.deepEqual(await paused.nextItems(), [])
           } finally {
@@ -188,8 +200,14 @@ for (const isolation of isolations) {
 
         it('serves ports that listen on all addresses and on loopback only', async () => {
           await sandbox.files.write('site/index.html', 'from inside')
-          for (const [port, address] of [[8001, '0.0.0.0'], [8002, '127.0.0.1']] as const) {
-            await sandbox.commands.run(`python3 -m http.server ${port} --bind ${address} -d site`, { background: true, timeoutMs: 0 })
+          for (const [port, address] of [
+            [8001, '0.0.0.0'],
+            [8002, '127.0.0.1'],
+          ] as const) {
+            await sandbox.commands.run(`python3 -m http.server ${port} --bind ${address} -d site`, {
+              background: true,
+              timeoutMs: 0,
+            })
             const host = sandbox.getHost(port)
             assert.match(host, new RegExp(`^${port}-${sandbox.sandboxId}\\.`))
             await eventually(async () => assert.equal(await fetchByHost(warren.url, host), 'from inside'))
@@ -200,9 +218,17 @@ for (const isolation of isolations) {
 
     it('keeps teams apart', async () => {
       const operator = { 'X-Admin-Token': warren.adminToken }
-      const made = await warren.api('/admin/teams', { body: { name: `other-${Date.now()}` }, headers: operator, key: null })
+      const made = await warren.api('/admin/teams', {
+        body: { name: `other-${Date.now()}` },
+        headers: operator,
+        key: null,
+      })
       const { teamID } = (await made.json()) as { teamID: string }
-      const keyed = await warren.api(`/admin/teams/${teamID}/api-keys`, { body: { name: 'k' }, headers: operator, key: null })
+      const keyed = await warren.api(`/admin/teams/${teamID}/api-keys`, {
+        body: { name: 'k' },
+        headers: operator,
+        key: null,
+      })
       const { id, key } = (await keyed.json()) as { id: string; key: string }
       const theirs = { ...warren.client, apiKey: key }
       const mine = await current.Sandbox.create('base', warren.client)
@@ -213,7 +239,11 @@ for (const isolation of isolations) {
         assert.equal(await current.Sandbox.kill(mine.sandboxId, theirs), false)
         await assert.rejects(current.Sandbox.getInfo(mine.sandboxId, theirs), current.SandboxNotFoundError)
         assert.equal(await mine.isRunning(), true)
-        await warren.api(`/admin/teams/${teamID}/api-keys/${id}`, { method: 'DELETE', headers: operator, key: null })
+        await warren.api(`/admin/teams/${teamID}/api-keys/${id}`, {
+          method: 'DELETE',
+          headers: operator,
+          key: null,
+        })
         await assert.rejects(current.Sandbox.list(theirs).nextItems(), current.AuthenticationError)
       } finally {
         await mine.kill()
@@ -225,9 +255,14 @@ for (const isolation of isolations) {
 /** Names below localhost resolve in browsers, not in Node: the connection goes to the server, the name in Host. */
 function fetchByHost(url: string, host: string): Promise<string> {
   return new Promise((resolve, reject) => {
-    http.get(url, { headers: { host } }, (response) => {
-      let text = ''
-      response.setEncoding('utf8').on('data', (chunk) => (text += chunk)).on('end', () => resolve(text))
-    }).on('error', reject)
+    http
+      .get(url, { headers: { host } }, (response) => {
+        let text = ''
+        response
+          .setEncoding('utf8')
+          .on('data', (chunk) => (text += chunk))
+          .on('end', () => resolve(text))
+      })
+      .on('error', reject)
   })
 }

@@ -1,0 +1,40 @@
+/** Two hundred lives later the machine looks as it did before the first. */
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import { Sandbox } from 'e2b'
+import { eventually } from '../support/eventually.ts'
+import { countTraces } from '../support/traces.ts'
+import { isolations, startWarren, type Warren } from '../support/warren.ts'
+
+const cycles = 200
+const atOnce = 4
+
+for (const isolation of isolations) {
+  describe(`leaks, ${isolation}`, () => {
+    let warren: Warren
+    before(async () => {
+      warren = await startWarren(isolation)
+    })
+    after(() => warren?.stop())
+
+    it(`${cycles} sandboxes created and killed leave the counts as they were`, {
+      timeout: 600_000,
+    }, async () => {
+      await liveOnce(warren)
+      await eventually(() => assert.ok(countTraces(warren.dataFolder).files < 5))
+      const clean = countTraces(warren.dataFolder)
+      let left = cycles
+      const worker = async () => {
+        while (left-- > 0) await liveOnce(warren)
+      }
+      await Promise.all(Array.from({ length: atOnce }, worker))
+      await eventually(() => assert.deepEqual(countTraces(warren.dataFolder), clean), 30_000)
+    })
+  })
+}
+
+async function liveOnce(warren: Warren): Promise<void> {
+  const sandbox = await Sandbox.create('base', warren.client)
+  assert.equal((await sandbox.commands.run('echo hi')).stdout, 'hi\n')
+  assert.equal(await sandbox.kill(), true)
+}

@@ -1,0 +1,76 @@
+/** Warren dies at bad moments; sandboxes, rows and the kernel must agree again after the next start. */
+import assert from 'node:assert/strict'
+import { after, describe, it } from 'node:test'
+import { Sandbox } from 'e2b'
+import { delay } from '../../src/lib/clock.ts'
+import { eventually } from '../support/eventually.ts'
+import { countTraces } from '../support/traces.ts'
+import { isolations, startWarren, type Warren } from '../support/warren.ts'
+
+for (const isolation of isolations) {
+  describe(`restarts, ${isolation}`, () => {
+    let warren: Warren
+    after(() => warren?.stop())
+
+    it('a sandbox outlives a crash while a command streams, answers again, and still ends at its timeout', async () => {
+      warren = await startWarren(isolation)
+      const sandbox = await Sandbox.create('base', { ...warren.client, timeoutMs: 120_000 })
+      const background = await sandbox.commands.run('sleep 1000', { background: true, timeoutMs: 0 })
+      const streaming = sandbox.commands.run('while true; do echo tick; sleep 0.1; done', { timeoutMs: 0 })
+      const broken = assert.rejects(streaming)
+      await delay(300)
+      await warren.crash()
+      await broken
+      warren = await startWarren(isolation, { keep: true })
+      const again = await Sandbox.connect(sandbox.sandboxId, warren.client)
+      const alive = await again.commands.run(`kill -0 ${background.pid} && echo alive`)
+      assert.equal(alive.stdout, 'alive\n')
+      await again.setTimeout(2000)
+      await warren.crash()
+      warren = await startWarren(isolation, { keep: true })
+      await eventually(async () => assert.equal(await again.isRunning(), false))
+      const listed = await Sandbox.list(warren.client).nextItems()
+      assert.deepEqual(listed, [])
+    })
+
+    it('an orderly stop leaves sandboxes running', async () => {
+      warren = warren ?? (await startWarren(isolation))
+      const sandbox = await Sandbox.create('base', { ...warren.client, timeoutMs: 120_000 })
+      assert.equal(await warren.stop(), 0)
+      warren = await startWarren(isolation, { keep: true })
+      assert.equal((await sandbox.commands.run('echo still here')).stdout, 'still here\n')
+      await sandbox.kill()
+    })
+
+    it('a create cut short at any moment leaves no trace', async () => {
+      const clean = await settledTraces(warren)
+      for (const afterMs of [5, 20, 40, 60, 80, 120, 160, 250]) {
+        const creating = Sandbox.create('base', { ...warren.client, requestTimeoutMs: 5000 }).catch(
+          () => undefined,
+        )
+        await delay(afterMs)
+        await warren.crash()
+        await creating
+        warren = await startWarren(isolation, { keep: true })
+        for (const left of await Sandbox.list(warren.client).nextItems()) {
+          await Sandbox.kill(left.sandboxId, warren.client)
+        }
+        await eventually(async () =>
+          assert.deepEqual(countTraces(warren.dataFolder), clean, `after ${afterMs} ms`),
+        )
+      }
+    })
+  })
+}
+
+/** The counts once the pool of prepared slots is full. */
+async function settledTraces(warren: Warren) {
+  let before = countTraces(warren.dataFolder)
+  for (let same = 0; same < 5; ) {
+    await delay(300)
+    const now = countTraces(warren.dataFolder)
+    same = JSON.stringify(now) === JSON.stringify(before) ? same + 1 : 0
+    before = now
+  }
+  return before
+}

@@ -1,0 +1,119 @@
+/** A real PostgreSQL server of the tests' own, in a temporary folder, reachable only through its socket there. */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { chownSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Client } from 'pg'
+
+export type TestPostgres = {
+  /** The URL of a new, empty database. */
+  createDatabase(): Promise<string>
+  /** Runs SQL outside of any of those databases. */
+  execute(text: string): Promise<void>
+  stop(): Promise<void>
+}
+
+type User = { uid: number; gid: number }
+
+const packagesFolder = '/usr/lib/postgresql'
+const superuser = 'warren'
+
+/** Why there is no server to be had here, or undefined. */
+export function postgresMissing(): string | undefined {
+  return programsFolder() === undefined
+    ? `no PostgreSQL server in ${packagesFolder}: install the package postgresql`
+    : undefined
+}
+
+/** Set where every part must be proved: a test that would be skipped fails there instead. */
+export const everythingRequired = Boolean(process.env.CI || process.env.WARREN_TEST_REQUIRE)
+
+export async function startPostgres(): Promise<TestPostgres> {
+  const programs = programsFolder()
+  if (programs === undefined) throw new Error(postgresMissing())
+  const folder = mkdtempSync(join(tmpdir(), 'warren-postgres-'))
+  const user = serverUser()
+  if (user) chownSync(folder, user.uid, user.gid)
+  const data = join(folder, 'data')
+  try {
+    const init = ['-D', data, '-U', superuser, '-A', 'trust', '-E', 'UTF8', '--locale=C.UTF-8', '--no-sync']
+    await finished(start(join(programs, 'initdb'), init, folder, user))
+    const settings = [
+      'listen_addresses=',
+      'fsync=off',
+      'max_connections=60',
+      `unix_socket_directories=${folder}`,
+    ]
+    const options = settings.flatMap((setting) => ['-c', setting])
+    const server = start(join(programs, 'postgres'), ['-D', data, ...options], folder, user)
+    return await serve(server.child, server.output, folder)
+  } catch (error) {
+    rmSync(folder, { recursive: true, force: true })
+    throw error
+  }
+}
+
+async function serve(server: ChildProcess, output: () => string, folder: string): Promise<TestPostgres> {
+  const killAtExit = () => server.kill('SIGKILL')
+  process.once('exit', killAtExit)
+  const urlOf = (database: string) => `postgres://${superuser}@${encodeURIComponent(folder)}/${database}`
+  const execute = async (text: string) => {
+    const client = new Client({ connectionString: urlOf('postgres') })
+    await client.connect()
+    await client.query(text).finally(() => client.end())
+  }
+  for (let attempt = 0; ; attempt++) {
+    const failure = await execute('select 1').then(() => undefined, String)
+    if (failure === undefined) break
+    if (server.exitCode !== null || attempt > 300)
+      throw new Error(`PostgreSQL did not start: ${failure} ${output()}`)
+    await new Promise((resolve) => setTimeout(resolve, 50))
+  }
+  let databases = 0
+  return {
+    execute,
+    async createDatabase() {
+      const name = `test_${++databases}`
+      await execute(`create database ${name}`)
+      return urlOf(name)
+    },
+    async stop() {
+      process.removeListener('exit', killAtExit)
+      if (server.exitCode === null) {
+        // Ends open sessions and then the server.
+        server.kill('SIGINT')
+        await once(server, 'exit')
+      }
+      rmSync(folder, { recursive: true, force: true })
+    },
+  }
+}
+
+function programsFolder(): string | undefined {
+  if (!existsSync(packagesFolder)) return undefined
+  const versions = readdirSync(packagesFolder).sort((a, b) => Number(b) - Number(a))
+  const folders = versions.map((version) => join(packagesFolder, version, 'bin'))
+  return folders.find((folder) => existsSync(join(folder, 'postgres')) && existsSync(join(folder, 'initdb')))
+}
+
+/** The server refuses to run as root. Undefined: this process is not root, and the server runs as the same user. */
+function serverUser(): User | undefined {
+  if (process.getuid?.() !== 0) return undefined
+  const accounts = readFileSync('/etc/passwd', 'utf8').split('\n')
+  const account = accounts.find((line) => line.startsWith('postgres:')) ?? 'nobody:x:65534:65534'
+  const [, , uid, gid] = account.split(':')
+  return { uid: Number(uid), gid: Number(gid) }
+}
+
+function start(program: string, args: string[], cwd: string, user: User | undefined) {
+  const child = spawn(program, args, { cwd, stdio: ['ignore', 'pipe', 'pipe'], ...user })
+  const said: Buffer[] = []
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => said.push(chunk))
+  return { child, output: () => Buffer.concat(said).toString() }
+}
+
+async function finished({ child, output }: ReturnType<typeof start>): Promise<void> {
+  const [exitCode] = await once(child, 'exit')
+  if (exitCode !== 0) throw new Error(`initdb ended with ${exitCode}: ${output()}`)
+}
