@@ -1,0 +1,68 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { type Kysely, sql } from 'kysely'
+import { isAppError } from '../lib/app-error.ts'
+import { migrate, migrations } from './migrate.ts'
+import { openDatabase, openStores } from './open-stores.ts'
+
+async function open(context: TestContext) {
+  const dataFolder = mkdtempSync(join(tmpdir(), 'warren-migrate-'))
+  const options = { url: undefined, dataFolder }
+  const db = await openDatabase(options)
+  context.after(async () => {
+    await db.destroy()
+    rmSync(dataFolder, { recursive: true, force: true })
+  })
+  return { options, db }
+}
+
+const addsTable = {
+  up: (db: Kysely<never>) => db.schema.createTable('later').addColumn('id', 'text').execute(),
+}
+
+async function hasTable(db: Kysely<never>, name: string): Promise<boolean> {
+  return (await db.introspection.getTables()).some((table) => table.name === name)
+}
+
+test('every migration file is in the list, under its own name', () => {
+  const files = readdirSync(join(import.meta.dirname, 'migrations')).map((name) => name.replace('.ts', ''))
+  assert.deepEqual(Object.keys(migrations).sort(), files.sort())
+})
+
+test('a database of a newer build is refused, and says which migration this build does not know', async (context) => {
+  const { options, db } = await open(context)
+  await migrate(db, { ...migrations, '9999-later': addsTable })
+  await assert.rejects(openStores(options), (error) => {
+    assert.ok(isAppError(error, 'internal'))
+    return error.message.includes('9999-later') && error.message.includes('newer Warren')
+  })
+})
+
+test('opening twice changes nothing', async (context) => {
+  const { db } = await open(context)
+  const executed = async () => (await sql`select name, timestamp from kysely_migration`.execute(db)).rows
+  const before = await executed()
+  await migrate(db)
+  assert.deepEqual(await executed(), before)
+  assert.equal(before.length, Object.keys(migrations).length)
+})
+
+test('a migration that fails leaves nothing of itself or of those that ran with it', async (context) => {
+  const { db } = await open(context)
+  const fails = {
+    up: async (part: Kysely<never>) => {
+      await part.schema.createTable('half').addColumn('id', 'text').execute()
+      throw new Error('cut off')
+    },
+  }
+  const failing = migrate(db, { ...migrations, '9998-later': addsTable, '9999-fails': fails })
+  await assert.rejects(failing, (error) => isAppError(error, 'internal'))
+  const plain = db as unknown as Kysely<never>
+  assert.equal(await hasTable(plain, 'half'), false)
+  assert.equal(await hasTable(plain, 'later'), false)
+  await migrate(db, { ...migrations, '9998-later': addsTable })
+  assert.equal(await hasTable(plain, 'later'), true)
+})

@@ -1,0 +1,34 @@
+import { type Kysely, type Migration, Migrator, sql } from 'kysely'
+import { AppError, isAppError } from '../lib/app-error.ts'
+import * as firstTables from './migrations/0001-first-tables.ts'
+import type { Tables } from './tables.ts'
+
+/** In order of their names; one that was released is never changed, only followed by another. */
+export const migrations: Record<string, Migration> = {
+  '0001-first-tables': firstTables,
+}
+
+/** Brings the tables to what this build knows, all or nothing; a database of a newer build is left alone. */
+export async function migrate(db: Kysely<Tables>, known = migrations): Promise<void> {
+  const migrator = new Migrator({ db, provider: { getMigrations: async () => known } })
+  const { error } = await migrator.migrateToLatest()
+  if (error === undefined) return
+  if (isAppError(error)) throw error
+  const executed = await sql<{ name: string }>`select name from kysely_migration order by name`.execute(db)
+  const unknown = executed.rows.map(({ name }) => name).filter((name) => !(name in known))
+  if (unknown.length > 0) {
+    throw new AppError(
+      'internal',
+      `The database was last used by a newer Warren (it has ${unknown.join(', ')}, which this version does ` +
+        'not know); start that version or a later one, or restore a backup made before the upgrade',
+      { cause: error },
+    )
+  }
+  throw new AppError(
+    'internal',
+    'The database tables could not be brought up to date; the log has the cause',
+    {
+      cause: error,
+    },
+  )
+}

@@ -1,0 +1,58 @@
+/**
+ * What Warren remembers: SQL over SQLite or PostgreSQL with one code path and one set of migrations. It knows
+ * rows and what must hold between them; it knows no HTTP, no driver and no clock.
+ */
+import { join } from 'node:path'
+import { type Dialect, Kysely } from 'kysely'
+import type { Stores } from '../core/stores.ts'
+import { AppError } from '../lib/app-error.ts'
+import { SqlKeyStore } from './keys.ts'
+import { migrate } from './migrate.ts'
+import { postgresDialect } from './postgres.ts'
+import { SqlSandboxStore } from './sandboxes.ts'
+import { sqliteDialect } from './sqlite.ts'
+import type { Tables } from './tables.ts'
+import { SqlTeamStore } from './teams.ts'
+import { SqlTemplateStore } from './templates.ts'
+
+export type StoreOptions = {
+  /** Undefined: a SQLite file in the data folder. */
+  url: string | undefined
+  dataFolder: string
+}
+
+export async function openStores(options: StoreOptions): Promise<Stores> {
+  return storesOver(await openDatabase(options))
+}
+
+/** The database with its tables up to date. */
+export async function openDatabase(options: StoreOptions): Promise<Kysely<Tables>> {
+  const db = new Kysely<Tables>({ dialect: dialectFor(options) })
+  try {
+    await migrate(db)
+    return db
+  } catch (error) {
+    await db.destroy().catch(() => {})
+    throw error
+  }
+}
+
+export function storesOver(db: Kysely<Tables>): Stores {
+  return {
+    teams: new SqlTeamStore(db),
+    keys: new SqlKeyStore(db),
+    templates: new SqlTemplateStore(db),
+    sandboxes: new SqlSandboxStore(db),
+    close: () => db.destroy(),
+  }
+}
+
+function dialectFor({ url, dataFolder }: StoreOptions): Dialect {
+  if (url === undefined) return sqliteDialect(join(dataFolder, 'warren.db'))
+  if (/^postgres(ql)?:\/\//.test(url)) return postgresDialect(url)
+  throw new AppError(
+    'invalid_argument',
+    'The database URL must begin with postgres:// or postgresql://; leave WARREN_DATABASE_URL unset to use ' +
+      'a SQLite file in the data folder',
+  )
+}

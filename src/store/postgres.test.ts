@@ -1,0 +1,107 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { sql } from 'kysely'
+import {
+  everythingRequired,
+  postgresMissing,
+  startPostgres,
+  type TestPostgres,
+} from '../../test/support/postgres.ts'
+import { legalMoves, type SandboxState } from '../core/sandbox/sandbox.ts'
+import { defaultTeamLimits } from '../core/team/team.ts'
+import { isAppError } from '../lib/app-error.ts'
+import { openDatabase, openStores } from './open-stores.ts'
+import { storeSuite } from './store-suite.ts'
+import { aSandbox, insertTeam } from './suite-rows.ts'
+
+const missing = postgresMissing()
+const options = missing && !everythingRequired ? { skip: missing } : {}
+const dataFolder = '/nowhere'
+let server: TestPostgres
+
+before(async () => {
+  if (!('skip' in options)) server = await startPostgres()
+})
+after(() => server?.stop())
+
+const openEmpty = async () => openStores({ url: await server.createDatabase(), dataFolder })
+
+storeSuite('PostgreSQL', openEmpty, options)
+
+test('two servers over one database do not pass a limit together', options, async () => {
+  const url = await server.createDatabase()
+  // Both bring the empty database up to date at the same time.
+  const both = await Promise.all([openStores({ url, dataFolder }), openStores({ url, dataFolder })])
+  const team = await insertTeam(both[0])
+  const tenOnly = { ...defaultTeamLimits, maxSandboxes: 10 }
+  const creates = Array.from({ length: 50 }, (_, index) =>
+    both[index % 2]!.sandboxes.insertWithinLimits(aSandbox(team.teamID), tenOnly),
+  )
+  assert.equal((await Promise.all(creates)).filter(({ inserted }) => inserted).length, 10)
+  const states = Object.keys(legalMoves) as SandboxState[]
+  assert.equal(await both[1].sandboxes.count({ teamID: team.teamID, states }), 10)
+  await Promise.all(both.map((stores) => stores.close()))
+})
+
+test('values that pg would turn into text of its own are refused', options, async () => {
+  const db = await openDatabase({ url: await server.createDatabase(), dataFolder })
+  for (const bad of [new Date(), { a: 1 }, ['a'], undefined, Number.NaN]) {
+    const query = sql`select ${bad}`.execute(db)
+    await assert.rejects(query, (error) => isAppError(error, 'internal'), String(bad))
+  }
+  await db.destroy()
+})
+
+test(
+  'connections that the server ends give unavailable, and the next query works again',
+  options,
+  async () => {
+    const url = await server.createDatabase()
+    const db = await openDatabase({ url, dataFolder })
+    const endAll = "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'warren'"
+    const cutOff = db.transaction().execute(async (transaction) => {
+      await transaction.selectFrom('teams').selectAll().execute()
+      await server.execute(endAll)
+      await transaction.selectFrom('teams').selectAll().execute()
+    })
+    await assert.rejects(cutOff, (error) => isAppError(error, 'unavailable'))
+    assert.deepEqual(await db.selectFrom('teams').selectAll().execute(), [])
+    await db.destroy()
+  },
+)
+
+test(
+  'a database, user or server that is not there gives unavailable, with what to check',
+  options,
+  async () => {
+    const url = await server.createDatabase()
+    const refused = [
+      url.replace(/\w+$/, 'no_such_database'),
+      url.replace('warren@', 'nobody-we-know:secret@'),
+      'postgres://warren:secret@127.0.0.1:1/warren',
+    ]
+    for (const bad of refused) {
+      await assert.rejects(openStores({ url: bad, dataFolder }), (error) => {
+        assert.ok(isAppError(error, 'unavailable'), String(error))
+        assert.doesNotMatch(error.message, /secret/)
+        return error.message.includes('WARREN_DATABASE_URL')
+      })
+    }
+  },
+)
+
+test('a database URL that cannot be read is refused with the form it should have', async () => {
+  await assert.rejects(openStores({ url: 'postgres://warren:se cret@[::', dataFolder }), (error) => {
+    assert.ok(isAppError(error, 'invalid_argument'), String(error))
+    assert.doesNotMatch(error.message, /cret/)
+    return error.message.includes('postgres://user:password@host')
+  })
+})
+
+test('times and counts come back as numbers', options, async () => {
+  const url = await server.createDatabase()
+  const db = await openDatabase({ url, dataFolder })
+  const { rows } = await sql`select 1700000000000::int8 as moment, count(*) as total from teams`.execute(db)
+  assert.deepEqual({ ...(rows[0] as object) }, { moment: 1_700_000_000_000, total: 0 })
+  await db.destroy()
+})

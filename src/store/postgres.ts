@@ -1,0 +1,119 @@
+/** Kysely over PostgreSQL through a pool of connections. */
+import { PostgresDialect, type PostgresPool, type PostgresPoolClient } from 'kysely'
+import { Pool, types } from 'pg'
+import { AppError, errorText, isAppError } from '../lib/app-error.ts'
+import { type Binding, checkBinding } from './bindings.ts'
+
+const poolSize = 10
+/** For a connection of the pool to be made or to come free. */
+const connectTimeoutMs = 10_000
+
+export function postgresDialect(url: string): PostgresDialect {
+  return new PostgresDialect({ pool: adapt(openPool(url)) })
+}
+
+function openPool(url: string): Pool {
+  const pool = new Pool({
+    connectionString: url,
+    max: poolSize,
+    connectionTimeoutMillis: connectTimeoutMs,
+    keepAlive: true,
+    application_name: 'warren',
+    types: { getTypeParser: parserOf },
+  })
+  // A connection that breaks is dropped by the pool, and the query on it rejects. Unheard, the event would end
+  // the process.
+  pool.on('error', () => {})
+  pool.on('connect', (client) => client.on('error', () => {}))
+  return pool
+}
+
+/** Times and counts are int8, which pg gives as text; all of ours fit a number. */
+function parserOf(oid: number, format?: string) {
+  if (oid === types.builtins.INT8 && format !== 'binary') return Number
+  return types.getTypeParser(oid, format as 'text')
+}
+
+function adapt(pool: Pool): PostgresPool {
+  return {
+    async connect() {
+      const client = await guarded(() => pool.connect(), { connecting: true })
+      const adapted = {
+        query: (text: string, values: readonly unknown[]) =>
+          guarded(() => client.query(text, values.map(checkPostgresBinding))),
+        release: () => client.release(),
+      }
+      return adapted as unknown as PostgresPoolClient
+    },
+    end: () => guarded(() => pool.end()),
+  }
+}
+
+async function guarded<T>(work: () => Promise<T>, phase = { connecting: false }): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    throw postgresFailure(error, phase)
+  }
+}
+
+/** Kysely asks PostgreSQL's catalog with booleans. Ours are 0 and 1: PostgreSQL takes no boolean for them. */
+function checkPostgresBinding(value: unknown): Binding | boolean {
+  return typeof value === 'boolean' ? value : checkBinding(value)
+}
+
+const unavailableClasses = /^(08|53|57P|55P03|40)/
+const networkFailure = /^E[A-Z]+$/
+
+function postgresFailure(error: unknown, { connecting }: { connecting: boolean }): AppError {
+  if (isAppError(error)) return error
+  const cause = error
+  const code = String((error as { code?: unknown }).code ?? '')
+  const said = errorText(error)
+  switch (code) {
+    case 'ERR_INVALID_URL':
+      return new AppError(
+        'invalid_argument',
+        'The database URL cannot be read; write it as postgres://user:password@host:5432/database, with ' +
+          'special characters percent-encoded',
+        { cause },
+      )
+    case '23505':
+      return new AppError('already_exists', 'This exists already; choose another name', { cause })
+    case '23503':
+      return new AppError('not_found', 'What this belongs to does not exist; check its id', { cause })
+    case '22003':
+      return new AppError('invalid_argument', 'A number is too big to be stored; use a smaller one', {
+        cause,
+      })
+    case '53100':
+      return new AppError('no_space', 'The disk of the PostgreSQL server is full; free some space on it', {
+        cause,
+      })
+    case '28000':
+    case '28P01':
+    case '3D000':
+    case '42501':
+      return new AppError(
+        'unavailable',
+        `PostgreSQL turned Warren away (${said}); check user, password and database in WARREN_DATABASE_URL`,
+        { cause },
+      )
+    case 'XX001':
+    case 'XX002':
+      return new AppError('internal', `The PostgreSQL database is damaged (${said}); restore a backup`, {
+        cause,
+      })
+  }
+  // A connection that ends is told by pg in words only, without a code.
+  const lost = code === '' && /terminated|timeout|closed|not queryable|after calling end/i.test(said)
+  if (connecting || lost || unavailableClasses.test(code) || networkFailure.test(code)) {
+    return new AppError(
+      'unavailable',
+      `PostgreSQL cannot be reached or did not finish (${said || code}); check that the server of ` +
+        'WARREN_DATABASE_URL runs and try again',
+      { cause, retry: { should: true, afterSeconds: 1 } },
+    )
+  }
+  return new AppError('internal', 'The database refused a statement; the log has the cause', { cause })
+}

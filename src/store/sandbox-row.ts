@@ -1,0 +1,77 @@
+import { createHash } from 'node:crypto'
+import type { Updateable } from 'kysely'
+import type { NewSandbox, Sandbox } from '../core/sandbox/sandbox.ts'
+import type { SandboxChanges } from '../core/stores.ts'
+import type { SandboxRow } from './tables.ts'
+
+export function newSandboxRow(sandbox: NewSandbox): SandboxRow {
+  return {
+    id: sandbox.sandboxID,
+    team_id: sandbox.teamID,
+    template_id: sandbox.templateID,
+    build_id: sandbox.buildID,
+    alias: sandbox.alias,
+    state: 'creating',
+    run_id: sandbox.runID,
+    handle: null,
+    cpu_count: sandbox.cpuCount,
+    memory_mb: sandbox.memoryMB,
+    disk_mb: sandbox.diskMB,
+    envd_version: sandbox.envdVersion,
+    metadata: JSON.stringify(sandbox.metadata),
+    env_vars: JSON.stringify(sandbox.envVars),
+    options: JSON.stringify(sandbox.options),
+    timeout_ms: sandbox.timeoutMs,
+    created_at: sandbox.createdAt,
+    started_at: sandbox.startedAt,
+    end_at: sandbox.endAt,
+    ended_at: null,
+    end_reason: null,
+  }
+}
+
+export function sandboxOf(row: SandboxRow): Sandbox {
+  return {
+    sandboxID: row.id,
+    teamID: row.team_id,
+    templateID: row.template_id,
+    buildID: row.build_id,
+    alias: row.alias,
+    state: row.state,
+    runID: row.run_id,
+    handle: row.handle === null ? null : JSON.parse(row.handle),
+    cpuCount: row.cpu_count,
+    memoryMB: row.memory_mb,
+    diskMB: row.disk_mb,
+    envdVersion: row.envd_version,
+    metadata: JSON.parse(row.metadata),
+    envVars: JSON.parse(row.env_vars),
+    options: JSON.parse(row.options),
+    timeoutMs: row.timeout_ms,
+    createdAt: row.created_at,
+    startedAt: row.started_at,
+    endAt: row.end_at,
+    endedAt: row.ended_at,
+    endReason: row.end_reason,
+  }
+}
+
+/** Only the columns of the changes that are there. */
+export function changedColumns(changes: SandboxChanges): Updateable<SandboxRow> {
+  const columns = {
+    run_id: changes.runID,
+    handle: changes.handle && JSON.stringify(changes.handle),
+    started_at: changes.startedAt,
+    end_at: changes.endAt,
+    ended_at: changes.endedAt,
+    end_reason: changes.endReason,
+  }
+  return Object.fromEntries(Object.entries(columns).filter(([, value]) => value !== undefined))
+}
+
+/** One hash per pair: equal exactly when key and value are. */
+export function pairHashes(metadata: Record<string, string>): string[] {
+  return Object.entries(metadata).map((pair) => hashOf(JSON.stringify(pair)))
+}
+
+export const hashOf = (text: string): string => createHash('sha256').update(text).digest('hex')

@@ -1,0 +1,131 @@
+import assert from 'node:assert/strict'
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { open } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { type TestContext, test } from 'node:test'
+import { sql } from 'kysely'
+import { type AppError, isAppError } from '../lib/app-error.ts'
+import { openDatabase, openStores } from './open-stores.ts'
+import { storeSuite } from './store-suite.ts'
+import { insertTeam } from './suite-rows.ts'
+
+function emptyFolder(context: TestContext): string {
+  const folder = mkdtempSync(join(tmpdir(), 'warren-store-'))
+  context.after(() => rmSync(folder, { recursive: true, force: true }))
+  return folder
+}
+
+storeSuite('SQLite', (context) => openStores({ url: undefined, dataFolder: emptyFolder(context) }))
+
+test('every commit is synced to a write-ahead log, and foreign keys and the busy timeout are on', async (context) => {
+  const db = await openDatabase({ url: undefined, dataFolder: emptyFolder(context) })
+  const value = async (name: string) => {
+    const { rows } = await sql<Record<string, unknown>>`pragma ${sql.raw(name)}`.execute(db)
+    return Object.values(rows[0]!)[0]
+  }
+  assert.equal(await value('journal_mode'), 'wal')
+  assert.equal(await value('synchronous'), 2)
+  assert.equal(await value('foreign_keys'), 1)
+  assert.equal(await value('busy_timeout'), 5000)
+  await db.destroy()
+})
+
+test('what was stored is there after reopening, and only the owner may read the files', async (context) => {
+  const dataFolder = join(emptyFolder(context), 'new', 'folder')
+  const stores = await openStores({ url: undefined, dataFolder })
+  const team = await insertTeam(stores)
+  for (const name of ['warren.db', 'warren.db-wal', 'warren.db-shm']) {
+    assert.equal(statSync(join(dataFolder, name)).mode & 0o777, 0o600, name)
+  }
+  await stores.close()
+  chmodSync(join(dataFolder, 'warren.db'), 0o644)
+  const again = await openStores({ url: undefined, dataFolder })
+  assert.deepEqual(await again.teams.findTeam(team.slug), team)
+  assert.equal(statSync(join(dataFolder, 'warren.db')).mode & 0o777, 0o600)
+  await again.close()
+})
+
+test('values that node:sqlite would store as NULL are refused, wherever they stand', async (context) => {
+  const db = await openDatabase({ url: undefined, dataFolder: emptyFolder(context) })
+  for (const bad of [new Date(), { a: 1 }, ['a'], true, undefined, Number.NaN]) {
+    const refused = (error: unknown) => isAppError(error, 'internal')
+    await assert.rejects(sql`select ${bad}, ${1}`.execute(db), refused, String(bad))
+    await assert.rejects(sql`select ${1}, ${bad}`.execute(db), refused, String(bad))
+  }
+  await db.destroy()
+})
+
+async function openFailure(dataFolder: string, url?: string): Promise<AppError> {
+  try {
+    const stores = await openStores({ url, dataFolder })
+    await stores.close()
+  } catch (error) {
+    assert.ok(isAppError(error), String(error))
+    return error
+  }
+  assert.fail('it opened')
+}
+
+test('a file that is no database is refused, left as it was, and the message names it', async (context) => {
+  const dataFolder = emptyFolder(context)
+  const file = join(dataFolder, 'warren.db')
+  writeFileSync(file, 'once upon a time '.repeat(1000))
+  const failure = await openFailure(dataFolder)
+  assert.equal(failure.code, 'internal')
+  assert.ok(failure.message.includes(file) && failure.message.includes('restore a backup'))
+  assert.equal(statSync(file).size, 17_000)
+})
+
+test('a damaged page gives one clear error when it is read', async (context) => {
+  const dataFolder = emptyFolder(context)
+  const stores = await openStores({ url: undefined, dataFolder })
+  for (let count = 0; count < 200; count++) await insertTeam(stores)
+  await stores.close()
+  const file = join(dataFolder, 'warren.db')
+  const raw = new DatabaseSync(file)
+  const { rootpage } = raw.prepare("select rootpage from sqlite_schema where name = 'teams'").get() as {
+    rootpage: number
+  }
+  const { page_size } = raw.prepare('pragma page_size').get() as { page_size: number }
+  raw.close()
+  const handle = await open(file, 'r+')
+  await handle.write(Buffer.alloc(page_size, 0xff), 0, page_size, (rootpage - 1) * page_size)
+  await handle.close()
+  const damaged = await openStores({ url: undefined, dataFolder })
+  await assert.rejects(damaged.teams.listTeams(), (error) => {
+    assert.ok(isAppError(error, 'internal'))
+    return error.message.includes('damaged')
+  })
+  await damaged.close()
+})
+
+test('a folder in place of the file is refused as unavailable', async (context) => {
+  const dataFolder = emptyFolder(context)
+  mkdirSync(join(dataFolder, 'warren.db'))
+  assert.equal((await openFailure(dataFolder)).code, 'unavailable')
+})
+
+test('an unknown kind of database URL is refused with the fix, its secrets unquoted, and nothing is made', async (context) => {
+  const dataFolder = emptyFolder(context)
+  const failure = await openFailure(dataFolder, 'mysql://root:secret@127.0.0.1/x')
+  assert.equal(failure.code, 'invalid_argument')
+  assert.match(failure.message, /postgres:\/\//)
+  assert.doesNotMatch(failure.message, /secret/)
+  assert.equal(existsSync(join(dataFolder, 'warren.db')), false)
+})
+
+test('a database held by another process for too long gives unavailable, with a retry', async (context) => {
+  const dataFolder = emptyFolder(context)
+  const db = await openDatabase({ url: undefined, dataFolder })
+  await sql`pragma busy_timeout = 1`.execute(db)
+  const other = new DatabaseSync(join(dataFolder, 'warren.db'))
+  other.exec('begin immediate')
+  const write = db.deleteFrom('teams').execute()
+  await assert.rejects(write, (error) => isAppError(error, 'unavailable') && error.retry?.should === true)
+  other.exec('rollback')
+  other.close()
+  await db.deleteFrom('teams').execute()
+  await db.destroy()
+})

@@ -1,0 +1,33 @@
+/** What every engine must do alike: each engine's test runs this with its own way to open an empty database. */
+import { type SuiteContext, suite, type TestContext, test } from 'node:test'
+import type { Stores } from '../core/stores.ts'
+import { sandboxLifeSuite } from './suite-sandbox-life.ts'
+import { sandboxListSuite } from './suite-sandbox-list.ts'
+import { teamSuite } from './suite-teams.ts'
+import { templateSuite } from './suite-templates.ts'
+
+/** Runs the body with empty stores, which are closed after it. */
+export type StoreTest = (behaviour: string, body: (stores: Stores) => Promise<void>) => void
+
+export function storeSuite(
+  engine: string,
+  openEmpty: (context: TestContext) => Promise<Stores>,
+  options: { skip?: string } = {},
+): void {
+  const storeTest: StoreTest = (behaviour, body) => {
+    test(behaviour, async (context) => {
+      const stores = await openEmpty(context)
+      try {
+        await body(stores)
+      } finally {
+        await stores.close()
+      }
+    })
+  }
+  suite(`the stores over ${engine}`, options, (_: SuiteContext) => {
+    teamSuite(storeTest)
+    templateSuite(storeTest)
+    sandboxLifeSuite(storeTest)
+    sandboxListSuite(storeTest)
+  })
+}

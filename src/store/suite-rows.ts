@@ -1,0 +1,134 @@
+/** Made-up things for the store suite; each call changes only what its test is about. */
+import type { NewSandbox, Sandbox, SandboxState } from '../core/sandbox/sandbox.ts'
+import type { SandboxChanges, Stores } from '../core/stores.ts'
+import { type ApiKey, defaultTeamLimits, type Team } from '../core/team/team.ts'
+import type { Template, TemplateBuild } from '../core/template/template.ts'
+import { newSandboxID, newTemplateID, newUUID } from '../lib/ids.ts'
+
+export const time = 1_700_000_000_000
+
+export function aTeam(changes: Partial<Team> = {}): Team {
+  const teamID = newUUID()
+  return {
+    teamID,
+    slug: `team-${teamID}`,
+    name: 'A team',
+    limits: defaultTeamLimits,
+    createdAt: time,
+    ...changes,
+  }
+}
+
+export function aKey(
+  teamID: string,
+  changes: Partial<ApiKey & { hash: string }> = {},
+): ApiKey & { hash: string } {
+  const dates = { createdAt: time, lastUsedAt: null, revokedAt: null }
+  const masks = { maskPrefix: 'ab', maskSuffix: 'cdef' }
+  return { keyID: newUUID(), teamID, name: 'A key', hash: newUUID(), ...masks, ...dates, ...changes }
+}
+
+export function aTemplate(changes: Partial<Template> = {}): Template {
+  return {
+    templateID: newTemplateID(),
+    teamID: null,
+    public: true,
+    createdAt: time,
+    updatedAt: time,
+    lastSpawnedAt: null,
+    spawnCount: 0,
+    ...changes,
+  }
+}
+
+export function aBuild(templateID: string, changes: Partial<TemplateBuild> = {}): TemplateBuild {
+  return {
+    buildID: newUUID(),
+    templateID,
+    status: 'ready',
+    cpuCount: 2,
+    memoryMB: 512,
+    diskMB: 1024,
+    envdVersion: '0.6.13',
+    rootFolder: 'roots/base',
+    envVars: { LANG: 'C.UTF-8' },
+    defaultUser: 'user',
+    defaultWorkdir: '/home/user',
+    startCmd: null,
+    readyCmd: null,
+    createdAt: time,
+    updatedAt: time,
+    finishedAt: time,
+    ...changes,
+  }
+}
+
+export function aSandbox(teamID: string, changes: Partial<NewSandbox> = {}): NewSandbox {
+  return {
+    sandboxID: newSandboxID(),
+    teamID,
+    templateID: 'base-template',
+    buildID: newUUID(),
+    alias: 'base',
+    runID: newUUID(),
+    cpuCount: 2,
+    memoryMB: 512,
+    diskMB: 1024,
+    envdVersion: '0.6.13',
+    metadata: {},
+    envVars: {},
+    options: { allowInternetAccess: null, network: null, mcp: null, autoPause: false, autoResume: false },
+    timeoutMs: 300_000,
+    createdAt: time,
+    startedAt: time,
+    endAt: time + 300_000,
+    ...changes,
+  }
+}
+
+export async function insertTeam(stores: Stores, changes: Partial<Team> = {}): Promise<Team> {
+  const team = aTeam(changes)
+  await stores.teams.insertTeam(team)
+  return team
+}
+
+export async function insertSandbox(
+  stores: Stores,
+  teamID: string,
+  changes: Partial<NewSandbox> = {},
+): Promise<NewSandbox> {
+  const sandbox = aSandbox(teamID, changes)
+  const result = await stores.sandboxes.insertWithinLimits(sandbox, defaultTeamLimits)
+  if (!result.inserted) throw new Error(`the sandbox was not inserted: ${JSON.stringify(result)}`)
+  return sandbox
+}
+
+const pathTo: Record<SandboxState, SandboxState[]> = {
+  creating: [],
+  running: ['running'],
+  pausing: ['running', 'pausing'],
+  paused: ['running', 'pausing', 'paused'],
+  snapshotting: ['running', 'snapshotting'],
+  resuming: ['running', 'pausing', 'paused', 'resuming'],
+  killing: ['killing'],
+  ended: ['killing', 'ended'],
+}
+
+/** A sandbox brought to a state by legal moves. */
+export async function insertSandboxIn(
+  stores: Stores,
+  teamID: string,
+  state: SandboxState,
+  changes: Partial<NewSandbox> = {},
+  ending: SandboxChanges = { endedAt: time, endReason: 'killed' },
+): Promise<Sandbox> {
+  const { sandboxID, runID } = await insertSandbox(stores, teamID, changes)
+  let from: SandboxState = 'creating'
+  for (const to of pathTo[state]) {
+    await stores.sandboxes.move({ sandboxID, runID, from: [from] }, to, to === 'ended' ? ending : {})
+    from = to
+  }
+  const sandbox = await stores.sandboxes.find(sandboxID)
+  if (sandbox?.state !== state) throw new Error(`the sandbox is ${sandbox?.state}, not ${state}`)
+  return sandbox
+}

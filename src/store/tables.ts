@@ -1,0 +1,123 @@
+/** The rows as they lie in the database: times are integer milliseconds, flags 0 or 1, JSON is text. */
+import type { EndReason, SandboxState } from '../core/sandbox/sandbox.ts'
+import type { BuildStatus } from '../core/template/template.ts'
+
+type Flag = 0 | 1
+type Json = string
+
+export type TeamRow = {
+  id: string
+  slug: string
+  name: string
+  max_sandboxes: number
+  max_cpu: number
+  max_memory_mb: number
+  max_lifetime_hours: number
+  created_at: number
+}
+
+export type ApiKeyRow = {
+  id: string
+  team_id: string
+  hash: string
+  name: string
+  mask_prefix: string
+  mask_suffix: string
+  created_at: number
+  last_used_at: number | null
+  revoked_at: number | null
+}
+
+export type TemplateRow = {
+  id: string
+  team_id: string | null
+  is_public: Flag
+  created_at: number
+  updated_at: number
+  last_spawned_at: number | null
+  spawn_count: number
+}
+
+export type TemplateAliasRow = {
+  /** Empty for the namespace-less names: NULL would escape the unique index. */
+  namespace: string
+  alias: string
+  template_id: string
+  /** The order in which the template got its names. */
+  position: number
+}
+
+export type TemplateBuildRow = {
+  id: string
+  template_id: string
+  status: BuildStatus
+  cpu_count: number
+  memory_mb: number
+  disk_mb: number
+  envd_version: string
+  root_folder: string | null
+  env_vars: Json
+  default_user: string
+  default_workdir: string
+  start_cmd: string | null
+  ready_cmd: string | null
+  created_at: number
+  updated_at: number
+  finished_at: number | null
+}
+
+/** One assignment of a tag. The newest is the one with the highest sequence; older ones stay. */
+export type TemplateTagRow = {
+  template_id: string
+  sequence: number
+  tag: string
+  build_id: string
+  assigned_at: number
+}
+
+export type SandboxRow = {
+  id: string
+  team_id: string
+  template_id: string
+  build_id: string
+  alias: string | null
+  state: SandboxState
+  run_id: string
+  handle: Json | null
+  cpu_count: number
+  memory_mb: number
+  disk_mb: number
+  envd_version: string
+  metadata: Json
+  env_vars: Json
+  options: Json
+  timeout_ms: number
+  created_at: number
+  started_at: number
+  end_at: number
+  ended_at: number | null
+  end_reason: EndReason | null
+}
+
+/** One row per metadata pair, hashed because PostgreSQL cannot index texts of any length. */
+export type SandboxMetadataRow = { sandbox_id: string; pair_hash: string }
+
+export type IdempotencyClaimRow = {
+  team_id: string
+  key_hash: string
+  request_hash: string
+  sandbox_id: string
+  created_at: number
+}
+
+export type Tables = {
+  teams: TeamRow
+  api_keys: ApiKeyRow
+  templates: TemplateRow
+  template_aliases: TemplateAliasRow
+  template_builds: TemplateBuildRow
+  template_tags: TemplateTagRow
+  sandboxes: SandboxRow
+  sandbox_metadata: SandboxMetadataRow
+  idempotency_claims: IdempotencyClaimRow
+}
