@@ -8,6 +8,8 @@ export type CommandOptions = {
   cwd?: string
   /** The program is killed after this long. */
   timeoutMs?: number
+  /** The program is killed when this aborts. */
+  signal?: AbortSignal
   /** Sees standard output and error as they arrive; nothing is kept for the result then. */
   onOutput?: (chunk: Buffer) => void
 }
@@ -36,7 +38,9 @@ export function runCommand(
       stdio: [options.input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
       ...(options.env && { env: options.env }),
       ...(options.cwd && { cwd: options.cwd }),
-      ...(options.timeoutMs && { timeout: options.timeoutMs, killSignal: 'SIGKILL' as const }),
+      ...(options.timeoutMs && { timeout: options.timeoutMs }),
+      ...(options.signal && { signal: options.signal }),
+      killSignal: 'SIGKILL',
     })
     const stdout: Buffer[] = []
     const stderr: Buffer[] = []

@@ -1,0 +1,167 @@
+/** The OCI configuration of a sandbox: one shape for both runtimes; what differs is said here and nowhere else. */
+import { join } from 'node:path'
+import type { Layout } from './layout.ts'
+import type { SandboxRecord } from './records.ts'
+import { seccompProfile } from './seccomp.ts'
+import { shownProcFiles } from './shown-machine.ts'
+
+export type AgentCommand = {
+  /** Bind-mounted read-only at `agentMount`. */
+  folder: string
+  /** Runs as pid 1. */
+  command: readonly string[]
+  env: Record<string, string>
+}
+
+export const agentMount = '/.warren'
+export const mappedIDs = 65_536
+/** Threads and processes; a fork bomb ends here. */
+export const pidsLimit = 4096
+
+/** Enough for sudo, apt-get, useradd, su and chown; nothing for mounts, raw sockets, links, tracing or clocks. */
+const capabilities = [
+  'CAP_AUDIT_WRITE',
+  'CAP_CHOWN',
+  'CAP_DAC_OVERRIDE',
+  'CAP_FOWNER',
+  'CAP_FSETID',
+  'CAP_KILL',
+  'CAP_NET_BIND_SERVICE',
+  'CAP_SETFCAP',
+  'CAP_SETGID',
+  'CAP_SETPCAP',
+  'CAP_SETUID',
+  'CAP_SYS_CHROOT',
+]
+
+const maskedPaths = [
+  '/proc/acpi',
+  '/proc/asound',
+  '/proc/cmdline',
+  '/proc/config.gz',
+  '/proc/diskstats',
+  '/proc/interrupts',
+  '/proc/kallsyms',
+  '/proc/kcore',
+  '/proc/key-users',
+  '/proc/keys',
+  '/proc/kmsg',
+  '/proc/latency_stats',
+  '/proc/modules',
+  '/proc/partitions',
+  '/proc/sched_debug',
+  '/proc/scsi',
+  '/proc/timer_list',
+  '/proc/timer_stats',
+  '/proc/vmallocinfo',
+]
+
+const readonlyPaths = ['/proc/bus', '/proc/fs', '/proc/irq', '/proc/sys', '/proc/sysrq-trigger']
+
+type Mount = { destination: string; type: string; source: string; options: string[] }
+
+export type ContainerInput = {
+  layout: Layout
+  record: SandboxRecord
+  agent: AgentCommand
+  uidBase: number
+  /** The read-only /sys for runc. */
+  sysFolder: string
+  /** Swap can be accounted here, so it can be forbidden. */
+  limitSwap: boolean
+  /** Hard limit of open files of this process: no sandbox can have more. */
+  openFilesLimit: number
+}
+
+export function containerSpec(input: ContainerInput) {
+  const { layout, record, agent, uidBase } = input
+  const gvisor = record.runtime === 'runsc'
+  const mapping = [{ containerID: 0, hostID: uidBase, size: mappedIDs }]
+  const env = { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', ...agent.env }
+  return {
+    ociVersion: '1.0.2',
+    hostname: record.sandboxID,
+    root: { path: layout.rootMount, readonly: false },
+    process: {
+      terminal: false,
+      user: { uid: 0, gid: 0, additionalGids: [0] },
+      cwd: '/',
+      args: [...agent.command],
+      env: Object.entries({ ...env, ...(gvisor && { WARREN_MEMORY_GUARD: '1' }) }).map(
+        ([k, v]) => `${k}=${v}`,
+      ),
+      // Setuid programs must work: sudo is part of the promise, and sandbox root is nobody outside.
+      noNewPrivileges: false,
+      capabilities: { bounding: capabilities, effective: capabilities, permitted: capabilities },
+      rlimits: [
+        { type: 'RLIMIT_NOFILE', soft: Math.min(65_536, input.openFilesLimit), hard: input.openFilesLimit },
+        // One byte, not zero: only this keeps a host's piped core handler from being run for a sandbox.
+        { type: 'RLIMIT_CORE', soft: 1, hard: 1 },
+      ],
+    },
+    mounts: mounts(input, gvisor),
+    linux: {
+      uidMappings: mapping,
+      gidMappings: mapping,
+      namespaces: [
+        { type: 'user' },
+        { type: 'pid' },
+        { type: 'mount' },
+        { type: 'ipc' },
+        { type: 'uts' },
+        { type: 'cgroup' },
+        { type: 'network', path: layout.netnsPath(record.slot) },
+      ],
+      cgroupsPath: layout.cgroup(record.sandboxID),
+      resources: resources(record, input.limitSwap),
+      maskedPaths: gvisor ? [] : maskedPaths,
+      readonlyPaths: gvisor ? [] : readonlyPaths,
+      ...(!gvisor && { seccomp: seccompProfile }),
+    },
+  }
+}
+
+/** The device rule is the runtimes' own default list; nothing is added to it. */
+function resources(record: SandboxRecord, limitSwap: boolean) {
+  const memory = record.memoryMB * 1024 * 1024
+  return {
+    memory: { limit: memory, ...(limitSwap && { swap: memory }) },
+    cpu: { period: 100_000, quota: record.cpuCount * 100_000, ...(record.cpus && { cpus: record.cpus }) },
+    pids: { limit: pidsLimit },
+    devices: [{ allow: false, access: 'rwm' }],
+  }
+}
+
+function mounts({ layout, record, agent, sysFolder }: ContainerInput, gvisor: boolean): Mount[] {
+  const quiet = ['nosuid', 'noexec', 'nodev']
+  const shm = `size=${Math.max(64, Math.floor(record.memoryMB / 2))}m`
+  const bind = (source: string, destination: string, options = ['rbind', 'ro', ...quiet]): Mount => ({
+    destination,
+    type: 'bind',
+    source,
+    options,
+  })
+  const procFolder = join(layout.sandbox(record.sandboxID), 'proc')
+  return [
+    { destination: '/proc', type: 'proc', source: 'proc', options: quiet },
+    {
+      destination: '/dev',
+      type: 'tmpfs',
+      source: 'tmpfs',
+      options: ['nosuid', 'strictatime', 'mode=755', 'size=64k'],
+    },
+    {
+      destination: '/dev/pts',
+      type: 'devpts',
+      source: 'devpts',
+      options: ['nosuid', 'noexec', 'newinstance', 'ptmxmode=0666', 'mode=0620', 'gid=5'],
+    },
+    { destination: '/dev/shm', type: 'tmpfs', source: 'shm', options: [...quiet, 'mode=1777', shm] },
+    { destination: '/dev/mqueue', type: 'mqueue', source: 'mqueue', options: quiet },
+    gvisor
+      ? { destination: '/sys', type: 'sysfs', source: 'sysfs', options: [...quiet, 'ro'] }
+      : bind(sysFolder, '/sys'),
+    bind(agent.folder, agentMount, ['rbind', 'ro', 'nosuid', 'nodev']),
+    ...(gvisor ? [] : shownProcFiles.map((name) => bind(join(procFolder, name), `/proc/${name}`))),
+  ]
+}

@@ -1,0 +1,51 @@
+/** Which of the host's CPUs each sandbox may run on: the least taken ones, so that `nproc` shows its own number. */
+import { readFileSync } from 'node:fs'
+
+export class CpuShares {
+  readonly #cpus: number[]
+  readonly #held = new Map<string, number[]>()
+
+  constructor(cpus: number[]) {
+    this.#cpus = cpus
+  }
+
+  /** Null where the sandbox may have all there are. */
+  take(sandboxID: string, count: number): string | null {
+    if (count >= this.#cpus.length) return null
+    const load = this.#load()
+    const chosen = [...this.#cpus].sort((a, b) => load.get(a)! - load.get(b)! || a - b).slice(0, count)
+    this.#held.set(sandboxID, chosen)
+    return chosen.sort((a, b) => a - b).join(',')
+  }
+
+  adopt(sandboxID: string, cpus: string | null): void {
+    if (cpus) this.#held.set(sandboxID, parseCpuList(cpus))
+  }
+
+  release(sandboxID: string): void {
+    this.#held.delete(sandboxID)
+  }
+
+  #load(): Map<number, number> {
+    const load = new Map(this.#cpus.map((cpu) => [cpu, 0]))
+    for (const cpu of [...this.#held.values()].flat()) load.set(cpu, (load.get(cpu) ?? 0) + 1)
+    return load
+  }
+}
+
+/** The kernel's way to write lists: `0-3,8`. */
+export function parseCpuList(text: string): number[] {
+  return text
+    .trim()
+    .split(',')
+    .filter(Boolean)
+    .flatMap((part) => {
+      const [first, last = first] = part.split('-').map(Number)
+      return Array.from({ length: last! - first! + 1 }, (_, i) => first! + i)
+    })
+}
+
+export function usableCpus(): number[] {
+  const list = /^Cpus_allowed_list:\s*(\S+)$/m.exec(readFileSync('/proc/self/status', 'utf8'))?.[1]
+  return parseCpuList(list ?? '0')
+}

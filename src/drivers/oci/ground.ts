@@ -1,0 +1,81 @@
+/**
+ * What the machine must have before the first sandbox: folders, forwarding, the firewall, and that nobody else
+ * tends the same data folder. All of it stays when this process dies and is taken over by the next one.
+ */
+import { existsSync, readFileSync } from 'node:fs'
+import { chmod, mkdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { AppError } from '../../lib/app-error.ts'
+import { runCommand } from '../../lib/run-command.ts'
+import type { Cgroups } from './cgroups.ts'
+import type { Firewall } from './firewall.ts'
+import type { Layout } from './layout.ts'
+import type { SandboxRecord } from './records.ts'
+
+const forwarding = '/proc/sys/net/ipv4/ip_forward'
+/** Worse than any real route, so that it only catches addresses nobody has. */
+const blackholeMetric = '4278198272'
+
+export async function layGround(
+  layout: Layout,
+  firewall: Firewall,
+  subnet: string,
+  present: readonly SandboxRecord[],
+): Promise<void> {
+  await mkdir(layout.run, { recursive: true })
+  await chmod(layout.run, 0o711)
+  await takeOwnership(layout)
+  for (const folder of [layout.sandboxes, layout.disks, layout.sysSkeletons])
+    await mkdir(folder, { recursive: true })
+  for (const folder of [layout.mountNamespaces, layout.diskMount, layout.rootMount, layout.runtimeState]) {
+    await mkdir(folder, { recursive: true })
+  }
+  await makePrivateMount(layout.mountNamespaces)
+  await firewall.load(present.filter((record) => !record.internet).map((record) => record.address))
+  await runCommand('ip', ['route', 'replace', 'blackhole', subnet, 'metric', blackholeMetric])
+  // Last: nothing is forwarded before the rules are in place.
+  if (readFileSync(forwarding, 'utf8').trim() !== '1') await writeFile(forwarding, '1')
+}
+
+/** Takes back what `layGround` did; only when no sandbox is left. */
+export async function clearGround(
+  layout: Layout,
+  firewall: Firewall,
+  subnet: string,
+  cgroups: Cgroups,
+): Promise<void> {
+  await firewall.remove()
+  await runCommand('ip', ['route', 'del', 'blackhole', subnet, 'metric', blackholeMetric]).catch(() => {})
+  await runCommand('umount', [layout.mountNamespaces]).catch(() => {})
+  await cgroups.removeIfEmpty(layout.cgroupParent)
+  await rm(layout.run, { recursive: true, force: true })
+}
+
+export async function leaveGround(layout: Layout): Promise<void> {
+  await rm(layout.owner, { force: true })
+}
+
+/** A mount namespace can be kept only below a mount that shares nothing. */
+async function makePrivateMount(folder: string): Promise<void> {
+  if (readFileSync('/proc/self/mountinfo', 'utf8').includes(` ${folder} `)) return
+  await runCommand('mount', ['--bind', '--make-private', folder, folder])
+}
+
+async function takeOwnership(layout: Layout): Promise<void> {
+  const mine = `${process.pid} ${processStart(process.pid)}`
+  const owner = await readFile(layout.owner, 'utf8').catch(() => '')
+  const [pid, start] = owner.split(' ')
+  if (owner !== mine && pid && start && processStart(Number(pid)) === start) {
+    throw new AppError(
+      'conflict',
+      `Process ${pid} already runs sandboxes in this data folder; stop it or use another folder.`,
+    )
+  }
+  await writeFile(layout.owner, mine)
+}
+
+/** Tells a process from a later one with the same pid. */
+export function processStart(pid: number): string | undefined {
+  if (!existsSync(`/proc/${pid}/stat`)) return undefined
+  const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
+  return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19]
+}

@@ -1,0 +1,238 @@
+/**
+ * Sandboxes as OCI containers, under runc or gVisor's runsc. It knows folders, namespaces and cgroups; it must
+ * not know teams, timeouts or what the agent does. All state is on disk and in the kernel: any process with the
+ * same options can recover, list and stop what another one started.
+ */
+import { readFileSync } from 'node:fs'
+import { resolve } from 'node:path'
+import type { Driver, DriverHandle, FoundSandbox, SandboxSpec, SandboxStats } from '../../core/driver.ts'
+import { AppError } from '../../lib/app-error.ts'
+import { JoinedWork, KeyedLock } from '../../lib/keyed-lock.ts'
+import { parseSubnet } from './addresses.ts'
+import { openCgroups } from './cgroups.ts'
+import type { AgentCommand } from './container-spec.ts'
+import type { OciContext } from './context.ts'
+import { CpuShares, usableCpus } from './cpu-shares.ts'
+import { Disks } from './disks.ts'
+import { dismantle } from './dismantle.ts'
+import { Firewall } from './firewall.ts'
+import { clearGround, layGround, leaveGround } from './ground.ts'
+import { launch } from './launch.ts'
+import { assertPlainPath, createLayout } from './layout.ts'
+import { choosePlatform } from './platform.ts'
+import { prepareRoot } from './prepare-root.ts'
+import { probeMachine } from './probe.ts'
+import { assertSandboxID, Records, type RuntimeName, type SandboxRecord } from './records.ts'
+import { startedPid } from './runtime.ts'
+import { SlotPool } from './slots.ts'
+import { measure } from './stats.ts'
+
+export type OciDriverOptions = {
+  runtime: RuntimeName
+  runtimeBinary: string
+  dataFolder: string
+  /** Six of a-z and 0-9 that tell Warrens on one machine apart; `instanceOf(dataFolder)` gives them. */
+  instance: string
+  subnet: string
+  agent: AgentCommand
+  /** IPv4 addresses, written to /etc/resolv.conf and let through although they may be private. */
+  dnsServers: readonly string[]
+  poolSize?: number
+  /** The disk size that free slots are made with until a sandbox asks for another. */
+  poolDiskMB?: number
+  uidBase?: number
+  log?: (message: string, cause?: unknown) => void
+}
+
+const handleVersion = 1
+
+export function createOciDriver(options: OciDriverOptions): OciDriver {
+  return new OciDriver(options)
+}
+
+export class OciDriver implements Driver {
+  readonly name: string
+  readonly capabilities = { freeze: false, checkpoint: false, limitEgress: false }
+  readonly #context: OciContext
+  readonly #log: (message: string, cause?: unknown) => void
+  readonly #locks = new KeyedLock()
+  #opened: Promise<void> | undefined
+
+  constructor(options: OciDriverOptions) {
+    this.name = `oci-${options.runtime}`
+    this.#log = options.log ?? (() => {})
+    const layout = createLayout(options.dataFolder, options.instance)
+    const subnet = parseSubnet(options.subnet)
+    const uidBase = options.uidBase ?? 100_000
+    const cgroups = openCgroups()
+    this.#context = {
+      layout,
+      subnet,
+      uidBase,
+      cgroups,
+      runtime: { name: options.runtime, binary: options.runtimeBinary },
+      agent: options.agent,
+      dnsServers: options.dnsServers,
+      openFilesLimit: hardOpenFilesLimit(),
+      records: new Records(layout),
+      firewall: new Firewall({ layout, subnet: subnet.cidr, dnsServers: options.dnsServers }),
+      cpuShares: new CpuShares(cgroups.has('cpuset') ? usableCpus() : []),
+      sysSkeletons: new JoinedWork(),
+      slots: new SlotPool({
+        layout,
+        subnet,
+        disks: new Disks(layout, uidBase),
+        size: options.poolSize ?? 4,
+        diskMB: options.poolDiskMB ?? 10_240,
+        log: this.#log,
+      }),
+    }
+  }
+
+  probe() {
+    return probeMachine(this.#context)
+  }
+
+  prepare(rootFolder: string): Promise<void> {
+    return prepareRoot(rootFolder, this.#context.uidBase)
+  }
+
+  /** Makes this process the one that starts sandboxes here; `start` does it if nobody did before. */
+  open(): Promise<void> {
+    this.#opened ??= this.#open().catch((error) => {
+      this.#opened = undefined
+      throw error
+    })
+    return this.#opened
+  }
+
+  async #open(): Promise<void> {
+    const { layout, firewall, subnet, records, slots, cpuShares, runtime } = this.#context
+    const present = await records.all()
+    await layGround(layout, firewall, subnet.cidr, present)
+    for (const { sandboxID, cpus } of present) cpuShares.adopt(sandboxID, cpus)
+    await slots.open(present.map((record) => record.slot))
+    if (runtime.name === 'runsc') runtime.platform = await choosePlatform(this.#context)
+  }
+
+  async start(spec: SandboxSpec, signal?: AbortSignal): Promise<DriverHandle> {
+    assertSandboxID(spec.sandboxID)
+    assertPlainPath(resolve(spec.rootFolder))
+    signal?.throwIfAborted()
+    await this.open()
+    return this.#locks.run(spec.sandboxID, () => this.#start(spec, signal))
+  }
+
+  async #start(spec: SandboxSpec, signal?: AbortSignal): Promise<DriverHandle> {
+    const { records, slots, subnet, cpuShares, runtime } = this.#context
+    const slot = await slots.take(spec.diskMB)
+    const { sandboxID, runID, cpuCount, memoryMB, diskMB, internet } = spec
+    const record: SandboxRecord = {
+      version: 1,
+      sandboxID,
+      runID,
+      runtime: runtime.name,
+      slot: slot.number,
+      address: subnet.sandbox(slot.number),
+      rootFolder: resolve(spec.rootFolder),
+      cpuCount,
+      memoryMB,
+      diskMB,
+      internet,
+      cpus: cpuShares.take(sandboxID, cpuCount),
+    }
+    await records.create(record).catch(async (error) => {
+      await slots.remove(slot.number)
+      throw error
+    })
+    try {
+      signal?.throwIfAborted()
+      await launch(this.#context, record, signal)
+      signal?.throwIfAborted()
+      return handleOf(record)
+    } catch (error) {
+      await dismantle(this.#context, sandboxID)
+      throw error
+    }
+  }
+
+  async recover(handle: DriverHandle): Promise<'running' | 'paused' | 'gone'> {
+    const record = await this.#find(handle)
+    if (!record) return 'gone'
+    const { layout, cgroups } = this.#context
+    const pid = await startedPid(layout.sandbox(record.sandboxID))
+    const alive = pid !== undefined && (await cgroups.pids(layout.cgroup(record.sandboxID))).includes(pid)
+    return alive ? 'running' : 'gone'
+  }
+
+  async stop(handle: DriverHandle): Promise<void> {
+    const { sandboxID } = handleData(handle)
+    await this.#locks.run(sandboxID, async () => {
+      const record = await this.#context.records.read(sandboxID)
+      // A later run of the same sandbox is not ours to end.
+      if (record && record.runID !== handleData(handle).runID) return
+      await dismantle(this.#context, sandboxID)
+    })
+  }
+
+  endpoint(handle: DriverHandle, port: number) {
+    return { host: handleData(handle).address, port }
+  }
+
+  async stats(handle: DriverHandle): Promise<SandboxStats> {
+    const record = await this.#find(handle)
+    if (!record)
+      throw new AppError('not_found', `Sandbox ${handleData(handle).sandboxID} is not there any more.`)
+    return measure(this.#context, record)
+  }
+
+  async list(): Promise<FoundSandbox[]> {
+    const { records } = this.#context
+    const names = await records.names()
+    return Promise.all(
+      names.map(async (sandboxID) => {
+        const record = await records.read(sandboxID)
+        if (record) return { sandboxID, runID: record.runID, handle: handleOf(record) }
+        const data = { sandboxID, runID: '', address: '' }
+        return { sandboxID, runID: '', handle: { driver: this.name, version: handleVersion, data } }
+      }),
+    )
+  }
+
+  async close(): Promise<void> {
+    const { layout, firewall, subnet, cgroups, records, slots } = this.#context
+    if (!this.#opened) return
+    await this.#opened.catch(() => {})
+    await slots.close()
+    if ((await records.names()).length === 0) await clearGround(layout, firewall, subnet.cidr, cgroups)
+    else await leaveGround(layout)
+    this.#opened = undefined
+  }
+
+  async #find(handle: DriverHandle): Promise<SandboxRecord | undefined> {
+    const { sandboxID, runID } = handleData(handle)
+    const record = await this.#context.records.read(sandboxID)
+    return record?.runID === runID ? record : undefined
+  }
+}
+
+function handleOf({ runtime, sandboxID, runID, address }: SandboxRecord): DriverHandle {
+  return { driver: `oci-${runtime}`, version: handleVersion, data: { sandboxID, runID, address } }
+}
+
+function handleData(handle: DriverHandle): { sandboxID: string; runID: string; address: string } {
+  const { sandboxID, runID, address } = handle.data
+  if (!handle.driver.startsWith('oci-') || handle.version !== handleVersion) {
+    throw new AppError(
+      'internal',
+      `A handle of ${handle.driver} version ${handle.version} cannot be read here.`,
+    )
+  }
+  assertSandboxID(String(sandboxID))
+  return { sandboxID: String(sandboxID), runID: String(runID), address: String(address) }
+}
+
+function hardOpenFilesLimit(): number {
+  const hard = /^Max open files\s+\S+\s+(\S+)/m.exec(readFileSync('/proc/self/limits', 'utf8'))?.[1]
+  return Math.min(Number(hard) || 1_048_576, 1_048_576)
+}

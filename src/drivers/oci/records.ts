@@ -1,0 +1,91 @@
+/**
+ * What the driver knows of a sandbox, on disk: a folder with its record, written before anything else of the
+ * sandbox is made and removed after everything else is gone. So a sandbox that is there, even half, is found.
+ */
+import { mkdir, readdir, readFile, rename, rm, rmdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { AppError } from '../../lib/app-error.ts'
+import type { Layout } from './layout.ts'
+
+export type RuntimeName = 'runc' | 'runsc'
+
+export type SandboxRecord = {
+  version: 1
+  sandboxID: string
+  runID: string
+  runtime: RuntimeName
+  slot: number
+  address: string
+  rootFolder: string
+  cpuCount: number
+  memoryMB: number
+  diskMB: number
+  internet: boolean
+  /** The host's CPUs it may run on, as the kernel writes lists; null where it may use all. */
+  cpus: string | null
+}
+
+const recordName = 'record.json'
+
+export function assertSandboxID(sandboxID: string): void {
+  // It becomes a folder, a cgroup and a host name.
+  if (!/^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/.test(sandboxID)) {
+    throw new AppError(
+      'invalid_argument',
+      `"${sandboxID}" cannot name a sandbox: use a-z, 0-9 and dashes, at most 63.`,
+    )
+  }
+}
+
+export class Records {
+  readonly #layout: Layout
+
+  constructor(layout: Layout) {
+    this.#layout = layout
+  }
+
+  async create(record: SandboxRecord): Promise<void> {
+    const folder = this.#layout.sandbox(record.sandboxID)
+    await mkdir(folder).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'EEXIST') throw error
+      throw new AppError('already_exists', `Sandbox ${record.sandboxID} is already there; stop it first.`)
+    })
+    await writeFile(join(folder, `${recordName}.new`), JSON.stringify(record))
+    await rename(join(folder, `${recordName}.new`), join(folder, recordName))
+  }
+
+  /** Undefined: nothing there, or a folder whose record was never finished and that therefore holds nothing. */
+  async read(sandboxID: string): Promise<SandboxRecord | undefined> {
+    const text = await readFile(join(this.#layout.sandbox(sandboxID), recordName), 'utf8').catch(
+      () => undefined,
+    )
+    if (text === undefined) return undefined
+    try {
+      return JSON.parse(text) as SandboxRecord
+    } catch {
+      return undefined
+    }
+  }
+
+  async names(): Promise<string[]> {
+    return readdir(this.#layout.sandboxes).catch(() => [])
+  }
+
+  async all(): Promise<SandboxRecord[]> {
+    const found = await Promise.all((await this.names()).map((sandboxID) => this.read(sandboxID)))
+    return found.filter((record) => record !== undefined)
+  }
+
+  /** The record goes last: until then the sandbox can be found. */
+  async remove(sandboxID: string): Promise<void> {
+    const folder = this.#layout.sandbox(sandboxID)
+    const names = await readdir(folder).catch(() => undefined)
+    if (!names) return
+    const others = names.filter((name) => name !== recordName)
+    await Promise.all(others.map((name) => rm(join(folder, name), { recursive: true, force: true })))
+    await rm(join(folder, recordName), { force: true })
+    await rmdir(folder).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'ENOENT') throw error
+    })
+  }
+}

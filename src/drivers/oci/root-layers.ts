@@ -1,0 +1,61 @@
+/** The layers under a sandbox's writable disk: its own few files in /etc, and below them the template's root. */
+import { createHash } from 'node:crypto'
+import { chmod, chown, lstat, mkdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { agentMount } from './container-spec.ts'
+import type { Layout } from './layout.ts'
+import type { SandboxRecord } from './records.ts'
+
+export const seedName = 'seed'
+
+/** A layer of its own, not the disk: so it is written without entering the slot, and the sandbox can still edit it. */
+export async function writeSeed(
+  folder: string,
+  record: SandboxRecord,
+  uidBase: number,
+  dnsServers: readonly string[],
+) {
+  const seed = join(folder, seedName)
+  await mkdir(join(seed, agentMount), { recursive: true })
+  await own(seed, 0o755, uidBase)
+  await own(join(seed, agentMount), 0o755, uidBase)
+  const etc = await lstat(join(record.rootFolder, 'etc')).catch(() => undefined)
+  // A root whose /etc is a link or missing keeps it as it is.
+  if (!etc?.isDirectory()) return
+  await mkdir(join(seed, 'etc'))
+  await chown(join(seed, 'etc'), etc.uid, etc.gid)
+  await chmod(join(seed, 'etc'), etc.mode & 0o7777)
+  await Promise.all(
+    Object.entries(etcFiles(record, dnsServers)).map(async ([name, text]) => {
+      const path = join(seed, 'etc', name)
+      await writeFile(path, text, { mode: 0o644 })
+      await chown(path, uidBase, uidBase)
+    }),
+  )
+}
+
+async function own(folder: string, mode: number, owner: number): Promise<void> {
+  await chmod(folder, mode)
+  await chown(folder, owner, owner)
+}
+
+function etcFiles({ sandboxID }: SandboxRecord, dnsServers: readonly string[]): Record<string, string> {
+  return {
+    hostname: `${sandboxID}\n`,
+    hosts: `127.0.0.1\tlocalhost\n127.0.1.1\t${sandboxID}\n::1\tlocalhost ip6-localhost ip6-loopback\n`,
+    'resolv.conf': dnsServers.map((server) => `nameserver ${server}\n`).join(''),
+    'machine-id': `${createHash('sha256').update(sandboxID).digest('hex').slice(0, 32)}\n`,
+  }
+}
+
+/** `volatile`: syncing has no use for a sandbox that a crash of the machine ends anyway. */
+export function overlayOptions(layout: Layout, folder: string, record: SandboxRecord): string {
+  return [
+    'nodev',
+    'noatime',
+    `lowerdir=${join(folder, seedName)}:${record.rootFolder}`,
+    `upperdir=${join(layout.diskMount, 'upper')}`,
+    `workdir=${join(layout.diskMount, 'work')}`,
+    'volatile',
+  ].join(',')
+}

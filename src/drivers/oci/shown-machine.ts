@@ -1,0 +1,113 @@
+/**
+ * What a sandbox under runc is shown of the machine: files that lie over the host's own in /proc, and a small
+ * read-only /sys. gVisor shows its own and needs none of it.
+ */
+import { existsSync } from 'node:fs'
+import { mkdir, open, rename, rm, writeFile } from 'node:fs/promises'
+import { cpus } from 'node:os'
+import { join } from 'node:path'
+
+/** The only names under /proc that runc lets a mount cover. */
+export const shownProcFiles = ['meminfo', 'cpuinfo', 'stat', 'loadavg', 'swaps'] as const
+
+export type MachineState = {
+  cpuCount: number
+  memoryBytes: number
+  memoryUsedBytes: number
+  memoryCacheBytes: number
+  cpuTimeMs: number
+}
+
+type ProcFile = (typeof shownProcFiles)[number]
+
+/** One write into the same file: the sandbox has it mounted, and a reader never finds it empty. */
+export async function writeProcFiles(folder: string, state: MachineState): Promise<void> {
+  await Promise.all(
+    shownProcFiles.map(async (name) => {
+      const text = procFile[name](state)
+      const file = await open(join(folder, name), 'a+').then(async (made) => {
+        await made.close()
+        return open(join(folder, name), 'r+')
+      })
+      try {
+        await file.write(text, 0)
+        await file.truncate(Buffer.byteLength(text))
+      } finally {
+        await file.close()
+      }
+    }),
+  )
+}
+
+const procFile: Record<ProcFile, (state: MachineState) => string> = {
+  meminfo: ({ memoryBytes, memoryUsedBytes, memoryCacheBytes }) => {
+    const free = Math.max(0, memoryBytes - memoryUsedBytes - memoryCacheBytes)
+    const kB = (bytes: number) => Math.floor(bytes / 1024)
+    const rows: [string, number][] = [
+      ['MemTotal', kB(memoryBytes)],
+      ['MemFree', kB(free)],
+      ['MemAvailable', kB(free + memoryCacheBytes)],
+      ['Buffers', 0],
+      ['Cached', kB(memoryCacheBytes)],
+      ['SwapCached', 0],
+      ['Active', kB(memoryUsedBytes)],
+      ['Inactive', kB(memoryCacheBytes)],
+      ['SwapTotal', 0],
+      ['SwapFree', 0],
+      ['Dirty', 0],
+      ['Writeback', 0],
+      ['AnonPages', kB(memoryUsedBytes)],
+      ['Mapped', 0],
+      ['Shmem', 0],
+      ['Slab', 0],
+      ['SReclaimable', 0],
+      ['SUnreclaim', 0],
+      ['CommitLimit', kB(memoryBytes)],
+      ['Committed_AS', kB(memoryUsedBytes)],
+    ]
+    return rows.map(([name, value]) => `${`${name}:`.padEnd(16)}${String(value).padStart(8)} kB\n`).join('')
+  },
+  cpuinfo: ({ cpuCount }) => {
+    const model = cpus()[0]?.model ?? 'cpu'
+    const one = (n: number) =>
+      [
+        ['processor', n],
+        ['model name', model],
+        ['physical id', 0],
+        ['siblings', cpuCount],
+        ['core id', n],
+        ['cpu cores', cpuCount],
+      ]
+        .map(([name, value]) => `${String(name).padEnd(16)}: ${value}\n`)
+        .join('')
+    return Array.from({ length: cpuCount }, (_, n) => `${one(n)}\n`).join('')
+  },
+  stat: ({ cpuCount, cpuTimeMs }) => {
+    const ticks = Math.round(cpuTimeMs / 10)
+    const row = (name: string, used: number) => `${name} ${used} 0 0 0 0 0 0 0 0 0\n`
+    const each = Array.from({ length: cpuCount }, (_, n) => row(`cpu${n}`, Math.round(ticks / cpuCount)))
+    return `${row('cpu ', ticks)}${each.join('')}intr 0\nctxt 0\nbtime 0\nprocesses 1\nprocs_running 1\nprocs_blocked 0\n`
+  },
+  loadavg: () => '0.00 0.00 0.00 1/1 1\n',
+  swaps: () => 'Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n',
+}
+
+/** Shared by all sandboxes with the same number of CPUs, so it holds nothing else. */
+export async function makeSysSkeleton(parent: string, cpuCount: number): Promise<string> {
+  const folder = join(parent, `cpus-${cpuCount}`)
+  if (existsSync(folder)) return folder
+  const making = `${folder}.making`
+  await rm(making, { recursive: true, force: true })
+  const cpu = join(making, 'devices', 'system', 'cpu')
+  const empty = ['block', 'bus', 'class', 'dev', 'firmware', 'fs/cgroup', 'kernel', 'module', 'power']
+  for (const name of empty) await mkdir(join(making, name), { recursive: true })
+  await mkdir(cpu, { recursive: true })
+  for (let n = 0; n < cpuCount; n++) await mkdir(join(cpu, `cpu${n}`))
+  const all = cpuCount === 1 ? '0\n' : `0-${cpuCount - 1}\n`
+  for (const name of ['online', 'possible', 'present']) await writeFile(join(cpu, name), all)
+  await rename(making, folder).catch(async (error: NodeJS.ErrnoException) => {
+    await rm(making, { recursive: true, force: true })
+    if (error.code !== 'ENOTEMPTY' && error.code !== 'EEXIST') throw error
+  })
+  return folder
+}

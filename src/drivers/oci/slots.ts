@@ -1,0 +1,195 @@
+/**
+ * Slots: a network namespace with its link, and a mount namespace with an empty disk, made ahead of time so
+ * that a start does not wait for them. A slot serves one sandbox and is then taken apart; its number, and
+ * with it its address, comes round again only after all others.
+ */
+import { readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { AppError, errorText } from '../../lib/app-error.ts'
+import { runCommand } from '../../lib/run-command.ts'
+import type { Subnet } from './addresses.ts'
+import type { Disks } from './disks.ts'
+import type { Layout } from './layout.ts'
+
+export type Slot = { number: number; diskMB: number }
+
+export type SlotPoolOptions = {
+  layout: Layout
+  subnet: Subnet
+  disks: Disks
+  /** How many free slots to keep. */
+  size: number
+  /** The disk size to expect until the first sandbox asks for another. */
+  diskMB: number
+  log: (message: string, cause?: unknown) => void
+}
+
+/** Host end first, then inside: addresses, route, and what sandbox root may do without power over the namespace. */
+const makeNetwork = `set -e
+netns=$1 link=$2 gateway=$3 address=$4
+ip -batch - <<END
+netns add $netns
+link add $link type veth peer name eth0 netns $netns
+END
+[ ! -e /proc/sys/net/ipv6/conf/$link ] || echo 1 > /proc/sys/net/ipv6/conf/$link/disable_ipv6
+echo 1 > /proc/sys/net/ipv4/conf/$link/arp_ignore
+ip -batch - <<END
+address add $gateway/30 dev $link
+link set $link up
+END
+exec nsenter --net=/run/netns/$netns sh -e -c '
+[ ! -e /proc/sys/net/ipv6 ] || for each in all default; do echo 1 > /proc/sys/net/ipv6/conf/$each/disable_ipv6; done
+echo 0 > /proc/sys/net/ipv4/ip_unprivileged_port_start
+echo "0 2147483647" > /proc/sys/net/ipv4/ping_group_range
+exec ip -batch - <<END
+link set lo up
+address add $1/30 dev eth0
+link set eth0 up
+route add default via $2
+END' sh $address $gateway
+`
+
+export class SlotPool {
+  readonly #options: SlotPoolOptions
+  readonly #used = new Set<number>()
+  #free: Slot[] = []
+  #waiting: { resolve: (slot: Slot) => void; reject: (error: unknown) => void }[] = []
+  #next = 0
+  #diskMB: number
+  #filling: Promise<void> | undefined
+  #closed = false
+
+  constructor(options: SlotPoolOptions) {
+    this.#options = options
+    this.#diskMB = options.diskMB
+  }
+
+  /** Takes over after an earlier process: slots no sandbox holds are strays and go, new ones are made. */
+  async open(held: Iterable<number>): Promise<void> {
+    const { layout } = this.#options
+    for (const number of held) this.#used.add(number)
+    this.#next = Number(await readFile(layout.nextSlot, 'utf8').catch(() => '0')) || 0
+    const strays = (await foundSlots(layout)).filter((number) => !this.#used.has(number))
+    for (const number of strays) await removeSlot(layout, number)
+    this.#fill()
+  }
+
+  async take(diskMB: number): Promise<Slot> {
+    this.#diskMB = diskMB
+    const ready = this.#free.findIndex((slot) => slot.diskMB === diskMB)
+    const slot =
+      ready >= 0
+        ? this.#free.splice(ready, 1)[0]!
+        : (this.#free.shift() ??
+          (await new Promise<Slot>((resolve, reject) => {
+            this.#waiting.push({ resolve, reject })
+            this.#fill()
+          })))
+    if (!this.#closed) this.#fill()
+    if (slot.diskMB === diskMB) return slot
+    try {
+      await this.#options.disks.remakeForSlot(slot.number, diskMB)
+      return { ...slot, diskMB }
+    } catch (error) {
+      await this.remove(slot.number)
+      throw error
+    }
+  }
+
+  /** Takes everything of a slot away; parts that are gone already are no failure. */
+  async remove(number: number): Promise<void> {
+    await removeSlot(this.#options.layout, number)
+    this.#used.delete(number)
+  }
+
+  /** Lets go of the free slots; those under sandboxes stay. */
+  async close(): Promise<void> {
+    this.#closed = true
+    await this.#filling
+    for (const slot of this.#free.splice(0)) await this.remove(slot.number)
+  }
+
+  #fill(): void {
+    this.#filling ??= this.#makeMissing().finally(() => {
+      this.#filling = undefined
+    })
+  }
+
+  async #makeMissing(): Promise<void> {
+    while (!this.#closed && this.#free.length < this.#options.size + this.#waiting.length) {
+      try {
+        const slot = await this.#make()
+        const waiting = this.#waiting.shift()
+        if (waiting) waiting.resolve(slot)
+        else this.#free.push(slot)
+      } catch (error) {
+        this.#options.log('A slot for a sandbox could not be made', error)
+        for (const waiting of this.#waiting.splice(0)) waiting.reject(error)
+        return
+      }
+    }
+  }
+
+  async #make(): Promise<Slot> {
+    const { disks } = this.#options
+    const number = await this.#nextNumber()
+    const diskMB = this.#diskMB
+    try {
+      await Promise.all([this.#makeNetwork(number), disks.makeForSlot(number, diskMB)])
+      return { number, diskMB }
+    } catch (error) {
+      await this.remove(number)
+      throw new AppError(
+        'unavailable',
+        `A network and a disk for a sandbox could not be made: ${errorText(error)}`,
+        {
+          cause: error,
+        },
+      )
+    }
+  }
+
+  async #makeNetwork(number: number): Promise<void> {
+    const { layout, subnet } = this.#options
+    const names = [
+      layout.netnsName(number),
+      layout.link(number),
+      subnet.gateway(number),
+      subnet.sandbox(number),
+    ]
+    await runCommand('sh', ['-c', makeNetwork, 'sh', ...names])
+  }
+
+  async #nextNumber(): Promise<number> {
+    const { subnet, layout } = this.#options
+    for (let tried = 0; tried < subnet.capacity; tried++) {
+      const number = this.#next % subnet.capacity
+      this.#next = number + 1
+      if (this.#used.has(number)) continue
+      this.#used.add(number)
+      await writeFile(layout.nextSlot, String(this.#next))
+      return number
+    }
+    throw new AppError(
+      'limit_reached',
+      `All ${subnet.capacity} addresses of ${subnet.cidr} are in use; choose a larger subnet.`,
+    )
+  }
+}
+
+async function foundSlots(layout: Layout): Promise<number[]> {
+  const names = async (folder: string, pattern: RegExp) =>
+    (await readdir(folder).catch(() => [])).flatMap((name) => pattern.exec(name)?.[1] ?? [])
+  const all = await Promise.all([
+    names('/run/netns', new RegExp(`^${layout.netnsPrefix}(\\d+)$`)),
+    names(layout.mountNamespaces, /^(\d+)$/),
+    names(layout.disks, /^slot-(\d+)\.ext4$/),
+  ])
+  return [...new Set(all.flat().map(Number))]
+}
+
+async function removeSlot(layout: Layout, number: number): Promise<void> {
+  const namespaces = [layout.netnsPath(number), layout.mountNamespace(number)]
+  // Both may be half-made or unmounted already; unlink fails as long as a mount is on top, and tells the truth.
+  await runCommand('umount', namespaces).catch(() => {})
+  await Promise.all([...namespaces, layout.slotDisk(number)].map((path) => rm(path, { force: true })))
+}
