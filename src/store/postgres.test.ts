@@ -10,6 +10,7 @@ import {
 import { legalMoves, type SandboxState } from '../core/sandbox/sandbox.ts'
 import { defaultTeamLimits } from '../core/team/team.ts'
 import { isAppError } from '../lib/app-error.ts'
+import { migrate, migrations } from './migrate.ts'
 import { openDatabase, openStores } from './open-stores.ts'
 import { storeSuite } from './store-suite.ts'
 import { aSandbox, insertTeam } from './suite-rows.ts'
@@ -95,6 +96,17 @@ test('a database URL that cannot be read is refused with the form it should have
     assert.ok(isAppError(error, 'invalid_argument'), String(error))
     assert.doesNotMatch(error.message, /cret/)
     return error.message.includes('postgres://user:password@host')
+  })
+})
+
+test('a database of a newer build is refused', options, async () => {
+  const url = await server.createDatabase()
+  const db = await openDatabase({ url, dataFolder })
+  await migrate(db, { ...migrations, '9999-later': { up: async () => {} } })
+  await db.destroy()
+  await assert.rejects(openStores({ url, dataFolder }), (error) => {
+    assert.ok(isAppError(error, 'internal'), String(error))
+    return error.message.includes('9999-later') && error.message.includes('newer Warren')
   })
 })
 

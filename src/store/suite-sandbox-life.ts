@@ -37,18 +37,29 @@ function limits(storeTest: StoreTest): void {
     assert.equal(await stores.sandboxes.find('nothing'), undefined)
   })
 
-  storeTest('50 parallel creates with a limit of 10 insert exactly 10', async (stores) => {
-    const team = await insertTeam(stores)
-    const tenOnly = { ...defaultTeamLimits, maxSandboxes: 10 }
-    const creates = Array.from({ length: 50 }, () =>
-      stores.sandboxes.insertWithinLimits(aSandbox(team.teamID), tenOnly),
-    )
-    const results = await Promise.all(creates)
-    assert.equal(results.filter(({ inserted }) => inserted).length, 10)
-    const refused = results.filter(({ inserted }) => !inserted)
-    for (const result of refused) assert.deepEqual(result, { inserted: false, exceeded: 'maxSandboxes' })
-    assert.equal(await stores.sandboxes.count({ teamID: team.teamID, states: allStates }), 10)
-  })
+  storeTest(
+    '50 parallel creates with a limit of 10 insert exactly 10, also where some are there',
+    async (stores) => {
+      const team = await insertTeam(stores)
+      const insertFifty = (maxSandboxes: number) => {
+        const limits = { ...defaultTeamLimits, maxSandboxes }
+        const sandboxes = Array.from({ length: 50 }, () => aSandbox(team.teamID))
+        return Promise.all(sandboxes.map((sandbox) => stores.sandboxes.insertWithinLimits(sandbox, limits)))
+      }
+      // Limits below the number of connections: each create that runs unlocked beside another would pass.
+      for (const [maxSandboxes, free] of [
+        [3, 3],
+        [10, 7],
+        [10, 0],
+      ] as const) {
+        const results = await insertFifty(maxSandboxes)
+        assert.equal(results.filter(({ inserted }) => inserted).length, free)
+        const refused = results.filter(({ inserted }) => !inserted)
+        for (const result of refused) assert.deepEqual(result, { inserted: false, exceeded: 'maxSandboxes' })
+        assert.equal(await stores.sandboxes.count({ teamID: team.teamID, states: allStates }), maxSandboxes)
+      }
+    },
+  )
 
   storeTest('a limit that is met exactly is not exceeded; CPU and memory are sums', async (stores) => {
     const team = await insertTeam(stores)
