@@ -1,0 +1,180 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: the samples are source text
+/** Reads every file of src/ and bin/ and holds it against the house rules. */
+import assert from 'node:assert/strict'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join, relative } from 'node:path'
+import { suite, test } from 'node:test'
+import { errorTableViolations, longestFile, mayImport, violationsOf } from './support/architecture.ts'
+import { maskTexts } from './support/source-text.ts'
+
+const root = join(import.meta.dirname, '..')
+
+function readSources(): Map<string, string> {
+  const sources = new Map<string, string>()
+  for (const folder of ['src', 'bin']) {
+    for (const entry of readdirSync(join(root, folder), { recursive: true, withFileTypes: true })) {
+      if (!entry.isFile()) continue
+      const file = join(entry.parentPath, entry.name)
+      const source = readFileSync(file, 'utf8')
+      const isProgram = /\.(?:[cm]?[jt]s|tsx)$/.test(entry.name) || /^#!.*\bnode\b/.test(source)
+      if (isProgram) sources.set(relative(root, file), source)
+    }
+  }
+  return sources
+}
+
+const sources = readSources()
+
+test('every file of src and bin keeps the house rules', () => {
+  for (const known of ['src/core/stores.ts', 'src/lib/clock.ts', 'src/store/open-stores.ts']) {
+    assert.ok(sources.has(known), `${known} was not read`)
+  }
+  assert.deepEqual(
+    [...sources].flatMap(([path, source]) => violationsOf(path, source)),
+    [],
+  )
+})
+
+test('error codes are mapped in one table of the api and one of the agent', () => {
+  assert.deepEqual(errorTableViolations(sources), [])
+})
+
+suite('the rules can be broken', () => {
+  const broken: [rule: string, path: string, source: string, words: RegExp][] = [
+    [
+      'a sibling',
+      'src/api/x.ts',
+      "import { a } from '../store/teams.ts'",
+      /api may import core, contract, lib/,
+    ],
+    ['a sibling by its type', 'src/edge/x.ts', "import type { A } from '../api/a.ts'", /edge may import/],
+    ['a sibling re-exported', 'src/store/x.ts', "export { a } from '../drivers/a.ts'", /store may import/],
+    ['a sibling while running', 'src/store/x.ts', "await import('../images/a.ts')", /store may import/],
+    ['a sibling in a type', 'src/store/x.ts', "type A = import('../images/a.ts').A", /store may import/],
+    [
+      'a sibling for its effects',
+      'src/agent/x.ts',
+      "import '../core/driver.ts'",
+      /agent may import contract, lib/,
+    ],
+    [
+      'a sibling over several lines',
+      'src/core/x.ts',
+      "import {\n  a,\n} from '../contract/a.ts'",
+      /core may import lib/,
+    ],
+    ['app', 'src/cli/x.ts', "import { a } from '../app/config.ts'", /cli may import/],
+    ['anything from lib', 'src/lib/x.ts', "import { a } from '../core/a.ts'", /no other room/],
+    ['a room from bin', 'bin/warren.ts', "import { a } from '../src/core/a.ts'", /bin may import app, cli/],
+    ['a computed name', 'src/app/x.ts', 'await import(name)', /computed/],
+    ['a computed text', 'src/app/x.ts', 'await import(`./${name}.ts`)', /computed/],
+    ['a package in core', 'src/core/x.ts', "import fastify from 'fastify'", /core takes none/],
+    ['a package in lib', 'src/lib/x.ts', "import type { A } from '@scope/a'", /lib takes none/],
+    ['kysely outside the store', 'src/api/x.ts', "import { sql } from 'kysely'", /SQL lives in the store/],
+    [
+      'node:sqlite outside the store',
+      'src/app/x.ts',
+      "import { DatabaseSync } from 'node:sqlite'",
+      /SQL lives/,
+    ],
+    ['a value in the dashboard', 'src/web/x.ts', "import { a } from '../contract/a.ts'", /only types/],
+    ['test code', 'src/store/x.ts', "import { a } from '../../test/support/a.ts'", /test code/],
+    ['a suite', 'src/store/x.ts', "import { a } from './store-suite.ts'", /test code/],
+    ['a file outside every room', 'src/store/x.ts', "import { a } from '../../docs/a.ts'", /in no room/],
+    ['process.env', 'src/agent/x.ts', 'const home = process.env.HOME', /settings are read once/],
+    ['Date.now', 'src/core/x.ts', 'const at = Date.now()', /a Clock/],
+    ['new Date()', 'src/core/x.ts', 'const at = new Date()', /a Clock/],
+    ['Math.random', 'src/core/x.ts', 'const n = Math.random()', /ids and secrets/],
+    ['randomUUID', 'src/api/x.ts', "import { randomUUID } from 'node:crypto'", /ids and secrets/],
+    ['randomness inside a text', 'src/api/x.ts', 'const id = `x-${crypto.randomUUID()}`', /ids and secrets/],
+    [
+      'a state changed elsewhere',
+      'src/core/sandbox/expiry.ts',
+      "await store.move(at, 'killing')",
+      /one place/,
+    ],
+    ['a file too long', 'src/core/x.ts', 'x\n'.repeat(longestFile + 1), /401 lines/],
+    ['a test too long', 'src/core/x.test.ts', 'x\n'.repeat(longestFile + 1), /401 lines/],
+    ['a new room', 'src/misc/x.ts', '', /no room/],
+    ['a file in no room', 'src/x.ts', '', /no room/],
+  ]
+  for (const [rule, path, source, words] of broken) {
+    test(`${rule} is caught`, () => {
+      const violations = violationsOf(path, source)
+      assert.equal(violations.length, 1, violations.join('\n'))
+      assert.match(violations[0]!, words)
+    })
+  }
+
+  test('a second table of error codes is caught, and one in a room without a protocol', () => {
+    const table = 'const statusOf: Record<ErrorCode, number> = {}'
+    const violations = errorTableViolations(
+      new Map([
+        ['src/api/a.ts', table],
+        ['src/api/b.ts', table],
+        ['src/agent/a.ts', table],
+        ['src/core/a.ts', table],
+      ]),
+    )
+    assert.equal(violations.length, 2)
+    assert.match(
+      violations.join('\n'),
+      /src\/core\/a\.ts maps[\s\S]*src\/api\/a\.ts and src\/api\/b\.ts both/,
+    )
+  })
+})
+
+suite('what is allowed passes', () => {
+  const fine: [what: string, path: string, source: string][] = [
+    [
+      'the room itself, lib and node:',
+      'src/store/x.ts',
+      "import './y.ts'\nimport '../lib/a.ts'\nimport 'node:fs'",
+    ],
+    ['SQL in the store', 'src/store/x.ts', "import { sql } from 'kysely'\nimport { Pool } from 'pg'"],
+    ['types of the contract in the dashboard', 'src/web/x.ts', "import type { A } from '../contract/a.ts'"],
+    [
+      'bans named in texts and comments',
+      'src/core/x.ts',
+      "// process.env\n/* Date.now() */ log('Math.random()')",
+    ],
+    ['imports shown in texts', 'src/core/x.ts', "print(`\n  import { Sandbox } from 'e2b'\n`)"],
+    ['a date made from a number', 'src/core/x.ts', 'new Date(row.createdAt).toISOString()'],
+    ['files moved by the agent', 'src/agent/filesystem/x.ts', 'await files.move(from, to)'],
+    ['the homes themselves', 'src/lib/clock.ts', 'Date.now()'],
+    ['the service that moves states', 'src/core/sandbox/service.ts', "store.move(at, 'killing')"],
+    ['tests that join rooms', 'src/core/x.test.ts', "import '../store/a.ts'\nprocess.env.HOME; Date.now()"],
+    ['exactly as long as allowed', 'src/core/x.ts', 'x\n'.repeat(longestFile)],
+    ['generated code of any length', 'src/contract/rpc/process_pb.ts', 'x\n'.repeat(longestFile + 1)],
+  ]
+  for (const [what, path, source] of fine) {
+    test(what, () => assert.deepEqual(violationsOf(path, source), []))
+  }
+
+  test('everything but app stays clear of app, and nothing imports itself by the table', () => {
+    const importers = Object.entries(mayImport).filter(([, rooms]) => rooms.includes('app'))
+    assert.deepEqual(
+      importers.map(([room]) => room),
+      ['bin'],
+    )
+    for (const [room, rooms] of Object.entries(mayImport)) assert.ok(!rooms.includes(room), room)
+  })
+})
+
+suite('code is told from texts', () => {
+  const masked: [what: string, source: string, code: string][] = [
+    ['quotes', `a('x', "y's")`, `a(' ', "   ")`],
+    ['escapes', String.raw`a('it\'s', b)`, `a('     ', b)`],
+    ['line comments', 'a // b\nc', 'a     \nc'],
+    ['block comments', 'a /* b */ c', 'a         c'],
+    ['templates with code', '`x${a + `y${b}`}z` + c', '` ${a + ` ${b}`} ` + c'],
+    ['templates with braces in the code', '`x${f({ a: {} })}y`', '` ${f({ a: {} })} `'],
+    ['regexes with quotes', `/['"/]/.test(a) && 'b'`, `/     /.test(a) && ' '`],
+    ['division', `a / b / c + 'd'`, `a / b / c + ' '`],
+    ['a slash after a call', `f(a) / 2 + '/'`, `f(a) / 2 + ' '`],
+    ['the first line of a script', '#!/usr/bin/env node\na', '                   \na'],
+  ]
+  for (const [what, source, code] of masked) {
+    test(what, () => assert.equal(maskTexts(source), code))
+  }
+})

@@ -1,0 +1,165 @@
+/** The house rules of ARCHITECTURE.md as data, and the one function that holds a file against them. */
+import { posix } from 'node:path'
+import { importsOf, maskTexts } from './source-text.ts'
+
+/** Which rooms each room may import, besides node: and itself. */
+export const mayImport: Record<string, readonly string[]> = {
+  bin: ['app', 'cli'],
+  lib: [],
+  contract: ['lib'],
+  core: ['lib'],
+  store: ['core', 'lib'],
+  drivers: ['core', 'lib'],
+  images: ['core', 'lib'],
+  agent: ['contract', 'lib'],
+  'agent-client': ['core', 'contract', 'lib'],
+  api: ['core', 'contract', 'lib'],
+  edge: ['core', 'contract', 'lib'],
+  egress: ['core', 'lib'],
+  cli: ['contract', 'lib'],
+  web: ['contract'],
+  app: [
+    ...['lib', 'contract', 'core', 'store', 'drivers', 'images', 'agent', 'agent-client'],
+    ...['api', 'edge', 'egress', 'cli', 'web'],
+  ],
+}
+
+const withoutPackages: Record<string, string> = {
+  core: 'the domain must run and be tested with nothing around it',
+  lib: 'everything stands on it, the agent included, so it stands on nothing',
+}
+
+const onlyInRoom: { names: RegExp; room: string; reason: string }[] = [
+  {
+    names: /^(?:kysely|pg|pg-.*|node:sqlite)$/,
+    room: 'store',
+    reason: 'SQL lives in the store alone, so that one suite proves both engines',
+  },
+]
+
+type Ban = {
+  what: string
+  code: RegExp
+  onlyIn: readonly string[]
+  notIn?: readonly string[]
+  reason: string
+}
+
+const bans: Ban[] = [
+  {
+    what: 'process.env',
+    code: /\bprocess\s*\??\.\s*env\b/,
+    onlyIn: ['src/app/config.ts'],
+    reason: 'settings are read once and checked in one schema, so that `warren config` shows all there are',
+  },
+  {
+    what: 'its own time',
+    code: /\bDate\s*\.\s*now\b|\bnew\s+Date\s*(?:\(\s*\)|(?![\s(]))/,
+    onlyIn: ['src/lib/clock.ts'],
+    reason: 'time comes from a Clock that a test can turn by hand',
+  },
+  {
+    what: 'its own randomness',
+    code: /\bMath\s*\.\s*random\b|\b(?:randomBytes|randomUUID|randomInt|randomFill(?:Sync)?|getRandomValues)\b/,
+    onlyIn: ['src/lib/ids.ts'],
+    reason: 'ids and secrets are made in one place, where their strength can be seen',
+  },
+  {
+    what: '.move(',
+    code: /\.\s*move\s*\(/,
+    onlyIn: ['src/core/sandbox/service.ts'],
+    // These cannot reach the store, so what they move are files.
+    notIn: ['agent', 'cli', 'web', 'contract', 'lib'],
+    reason: "a sandbox's state changes in one place, where every move can be seen together",
+  },
+]
+
+export const longestFile = 400
+
+/** Every rule that the file breaks, as a sentence with its reason. `path` is relative to the repository. */
+export function violationsOf(path: string, source: string): string[] {
+  if (isTestCode(path)) return lengthViolations(path, source)
+  const room = roomOf(path)
+  if (room === undefined || !(room in mayImport))
+    return [`${path} is in no room of the house: add it to the table`]
+  return [
+    ...importsOf(source).flatMap((found) => importViolations(path, room, found)),
+    ...banViolations(path, room, maskTexts(source)),
+    ...lengthViolations(path, source),
+  ]
+}
+
+/** The tables from error code to status must be one per room that has a protocol of its own. */
+export function errorTableViolations(files: ReadonlyMap<string, string>): string[] {
+  const reason = 'one table per protocol, checked by the compiler, decides what a failure looks like outside'
+  const tables = [...files].filter(
+    ([path, source]) => !isTestCode(path) && errorTable.test(maskTexts(source)),
+  )
+  const paths = tables.map(([path]) => path)
+  const elsewhere = paths.filter((path) => !roomsWithErrorTable.includes(roomOf(path) ?? ''))
+  const violations = elsewhere.map(
+    (path) => `${path} maps error codes, which only api and agent do: ${reason}`,
+  )
+  for (const room of roomsWithErrorTable) {
+    const inRoom = paths.filter((path) => roomOf(path) === room)
+    if (inRoom.length > 1) violations.push(`${inRoom.join(' and ')} both map error codes: ${reason}`)
+  }
+  return violations
+}
+
+const errorTable = /\bRecord<\s*ErrorCode\b/
+const roomsWithErrorTable = ['api', 'agent']
+
+/** Tests and suites may join rooms, turn clocks and read the environment; code that is shipped may not use them. */
+function isTestCode(path: string): boolean {
+  return /(?:\.test|-suite|\/suite-[^/]*)\.ts$/.test(path)
+}
+
+function roomOf(path: string): string | undefined {
+  const [top, room, ...rest] = path.split('/')
+  if (top === 'bin') return 'bin'
+  return top === 'src' && rest.length > 0 ? room : undefined
+}
+
+type FoundImport = ReturnType<typeof importsOf>[number]
+
+function importViolations(path: string, room: string, { specifier, typeOnly }: FoundImport): string[] {
+  if (specifier === undefined) return [`${path} imports a computed name: no table can hold it; write it out`]
+  for (const { names, room: home, reason } of onlyInRoom) {
+    if (names.test(specifier) && room !== home) return [`${path} imports ${specifier}: ${reason}`]
+  }
+  if (specifier.startsWith('node:')) return []
+  if (!specifier.startsWith('.')) {
+    const reason = withoutPackages[room]
+    return reason ? [`${path} imports the package ${specifier}; ${room} takes none: ${reason}`] : []
+  }
+  const target = posix.join(posix.dirname(path), specifier)
+  if (target.endsWith('.json')) return []
+  if (isTestCode(target) || target.startsWith('test/')) return [`${path} imports test code (${target})`]
+  const targetRoom = roomOf(target)
+  if (targetRoom === undefined) return [`${path} imports ${target}, which is in no room`]
+  if (targetRoom === room) return []
+  if (!mayImport[room]!.includes(targetRoom)) {
+    const allowed = mayImport[room]!.join(', ') || 'no other room'
+    const reason = 'what a room needs of another is a port in core, handed over in app'
+    return [`${path} imports ${target}; ${room} may import ${allowed}: ${reason}`]
+  }
+  if (room === 'web' && !typeOnly)
+    return [`${path} imports ${target}; web takes only types: it runs in a browser`]
+  return []
+}
+
+function banViolations(path: string, room: string, code: string): string[] {
+  const broken = bans.filter(
+    (ban) => !ban.onlyIn.includes(path) && !ban.notIn?.includes(room) && ban.code.test(code),
+  )
+  return broken.map((ban) => `${path} uses ${ban.what}, which belongs in ${ban.onlyIn}: ${ban.reason}`)
+}
+
+function lengthViolations(path: string, source: string): string[] {
+  const generated = /^src\/contract\/rpc\/.*_pb\.ts$/.test(path)
+  if (!path.startsWith('src/') || !path.endsWith('.ts') || generated) return []
+  const lines = source.trimEnd().split('\n').length
+  if (lines <= longestFile) return []
+  return [`${path} has ${lines} lines, more than ${longestFile}: split it, so that it fits a reader's head`]
+}
