@@ -1,37 +1,50 @@
-/** The one port: sandbox traffic goes to the edge, everything else to the API. */
+/** The one listener, in plain HTTP or TLS; what it carries is attached to it. */
 import { readFileSync } from 'node:fs'
-import http, { type IncomingMessage, type RequestListener, type Server } from 'node:http'
+import http, { type Server, type ServerOptions } from 'node:http'
 import https from 'node:https'
-import type { Duplex } from 'node:stream'
-
-/** What the server needs of the edge. */
-export type TrafficHandler = {
-  claims(request: IncomingMessage): boolean
-  handle(request: IncomingMessage, response: http.ServerResponse): void
-  upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void
-}
+import { AppError, errorText } from '../lib/app-error.ts'
 
 export type TlsFiles = { cert: string; key: string }
 
-/** Idle clients are let go, slow headers cut off; a body or an answer may take as long as it moves. */
-const limits = {
-  headersTimeout: 30_000,
-  requestTimeout: 0,
-  keepAliveTimeout: 65_000,
-  maxHeaderSize: 64 * 1024,
+export function createHttpServer(options: ServerOptions, tls: TlsFiles | undefined): Server {
+  if (!tls) return http.createServer(options)
+  try {
+    return https.createServer({ ...options, cert: readFileSync(tls.cert), key: readFileSync(tls.key) })
+  } catch (error) {
+    throw new AppError(
+      'invalid_argument',
+      `The certificate cannot be used: ${errorText(error)}. Check WARREN_TLS_CERT and WARREN_TLS_KEY.`,
+      { cause: error },
+    )
+  }
 }
 
-export function createHttpServer(traffic: TrafficHandler, api: RequestListener, tls?: TlsFiles): Server {
-  const onRequest: RequestListener = (request, response) => {
-    if (traffic.claims(request)) traffic.handle(request, response)
-    else api(request, response)
-  }
-  const server = tls
-    ? https.createServer({ ...limits, cert: readFileSync(tls.cert), key: readFileSync(tls.key) }, onRequest)
-    : http.createServer(limits, onRequest)
-  server.on('upgrade', (request, socket, head) => {
-    if (traffic.claims(request)) return traffic.upgrade(request, socket, head)
-    socket.end('HTTP/1.1 404 Not Found\r\nConnection: close\r\nContent-Length: 0\r\n\r\n')
+export function listen(server: Server, host: string, port: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', (error: NodeJS.ErrnoException) => reject(listenFailure(error, host, port)))
+    server.listen({ host, port }, resolve)
   })
-  return server
+}
+
+function listenFailure(error: NodeJS.ErrnoException, host: string, port: number): AppError {
+  const place = `${host}:${port}`
+  const why: Record<string, string> = {
+    EADDRINUSE: `Port ${port} is taken (\`ss -ltnp 'sport = :${port}'\` shows by whom): set WARREN_PORT to another.`,
+    EADDRNOTAVAIL: `This machine has no address ${host}: set WARREN_HOST to one of its own.`,
+    EACCES: `Listening on ${place} is not allowed: run as root, or set WARREN_PORT above 1023.`,
+  }
+  const message = why[error.code ?? ''] ?? `Cannot listen on ${place}: ${error.message}`
+  return new AppError('unavailable', message, { cause: error })
+}
+
+/** New connections are refused, open ones may end by themselves for a moment, then they are cut. */
+export function closeServer(server: Server, graceMs: number): Promise<void> {
+  return new Promise((resolve) => {
+    const cut = setTimeout(() => server.closeAllConnections(), graceMs)
+    server.close(() => {
+      clearTimeout(cut)
+      resolve()
+    })
+    server.closeIdleConnections()
+  })
 }

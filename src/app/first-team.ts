@@ -1,0 +1,17 @@
+/** The first start makes a team and a key for it, so that there is never a default secret to change. */
+import type { TeamService } from '../core/team/service.ts'
+import { type Credentials, type DataPaths, readCredentials, saveCredentials } from './data-folder.ts'
+
+const firstTeam = 'default'
+
+export async function ensureFirstTeam(teams: TeamService, paths: DataPaths): Promise<Credentials> {
+  const known = await teams.listTeams()
+  const kept = await readCredentials(paths)
+  // A key that was revoked since stays what it is: only a database without its team asks for a new one.
+  if (kept && known.some((team) => team.teamID === kept.teamID)) return kept
+  const team = known.find(({ slug }) => slug === firstTeam) ?? (await teams.createTeam(firstTeam))
+  const { key } = await teams.createKey(team.teamID, 'made at the first start')
+  const credentials = { teamID: team.teamID, apiKey: key }
+  await saveCredentials(paths, credentials)
+  return credentials
+}

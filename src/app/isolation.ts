@@ -1,0 +1,43 @@
+/** Chooses what walls sandboxes in: what the operator asked for, or the strongest that works here. */
+import type { Driver } from '../core/driver.ts'
+import { createOciDriver, type OciDriverOptions } from '../drivers/oci/oci-driver.ts'
+import { AppError } from '../lib/app-error.ts'
+import type { Config } from './config.ts'
+
+export type Runtimes = {
+  runc: string
+  runsc: string | undefined
+}
+
+export type ChosenIsolation = { driver: Driver; isolation: 'gvisor' | 'container'; note: string }
+
+type CommonOptions = Omit<OciDriverOptions, 'runtime' | 'runtimeBinary'>
+
+export async function chooseIsolation(
+  wanted: Config['isolation'],
+  runtimes: Runtimes,
+  options: CommonOptions,
+): Promise<ChosenIsolation> {
+  let whyNotGvisor = 'its runtime, runsc, is not installed'
+  if (wanted !== 'container' && runtimes.runsc !== undefined) {
+    const driver = createOciDriver({ ...options, runtime: 'runsc', runtimeBinary: runtimes.runsc })
+    const probe = await driver.probe()
+    if (probe.usable) return { driver, isolation: 'gvisor', note: probe.detail }
+    await driver.close()
+    whyNotGvisor = `${probe.reason} ${probe.remedy}`
+  }
+  if (wanted === 'gvisor') {
+    throw new AppError(
+      'unavailable',
+      `WARREN_ISOLATION is gvisor, but gVisor does not work here: ${whyNotGvisor}. ` +
+        '`warren doctor` says more; WARREN_ISOLATION=container uses plain containers.',
+    )
+  }
+  const driver = createOciDriver({ ...options, runtime: 'runc', runtimeBinary: runtimes.runc })
+  const probe = await driver.probe()
+  if (!probe.usable)
+    throw new AppError('unavailable', `Sandboxes cannot run here: ${probe.reason} ${probe.remedy}`)
+  const note =
+    wanted === 'auto' ? `plain containers, because gVisor cannot be used: ${whyNotGvisor}` : probe.detail
+  return { driver, isolation: 'container', note }
+}

@@ -1,0 +1,30 @@
+import { errorText } from '../lib/app-error.ts'
+import type { Log } from '../lib/log.ts'
+
+/** Repeats work with a pause between the end of one round and the next; the returned function ends it. */
+export function repeatEvery(
+  pauseMs: number,
+  name: string,
+  log: Log,
+  work: () => Promise<unknown>,
+): () => Promise<void> {
+  let timer: NodeJS.Timeout | undefined
+  let closed = false
+  let round = Promise.resolve()
+  const schedule = () => {
+    timer = setTimeout(() => {
+      round = work()
+        .then(() => {})
+        .catch((error) => log.error({ err: error }, `could not ${name}: ${errorText(error)}`))
+        .finally(() => {
+          if (!closed) schedule()
+        })
+    }, pauseMs)
+  }
+  schedule()
+  return async () => {
+    closed = true
+    clearTimeout(timer)
+    await round
+  }
+}

@@ -1,0 +1,142 @@
+/** Joins all rooms into the one process, top to bottom, and takes it apart again in reverse. */
+import { join, relative } from 'node:path'
+import { createAgentClient } from '../agent-client/agent-client.ts'
+import { createApi } from '../api/app.ts'
+import { SandboxLauncher } from '../core/sandbox/launcher.ts'
+import { Reconciler } from '../core/sandbox/reconciler.ts'
+import { RouteTable } from '../core/sandbox/routes.ts'
+import { SandboxService } from '../core/sandbox/service.ts'
+import { SandboxTokens } from '../core/sandbox/tokens.ts'
+import { TeamService } from '../core/team/service.ts'
+import { TemplateCatalog } from '../core/template/catalog.ts'
+import { createEdge } from '../edge/edge.ts'
+import { systemClock } from '../lib/clock.ts'
+import type { Log } from '../lib/log.ts'
+import { openStores } from '../store/open-stores.ts'
+import { registerBaseTemplate } from './base-template.ts'
+import type { Config } from './config.ts'
+import {
+  type Credentials,
+  type DataPaths,
+  loadSecrets,
+  removeServerFile,
+  type ServerFile,
+  saveServerFile,
+} from './data-folder.ts'
+import { ensureFirstTeam } from './first-team.ts'
+import { closeServer, createHttpServer, listen } from './http-server.ts'
+import type { ChosenIsolation } from './isolation.ts'
+import { repeatEvery } from './repeat.ts'
+import { Closers } from './shutdown.ts'
+import { version } from './version.ts'
+
+const reconcileEveryMs = 60_000
+const forgetEveryMs = 3_600_000
+/** Ended rows and idempotency keys are kept this long. */
+const keepEndedMs = 7 * 24 * 3_600_000
+const closeGraceMs = 2000
+
+export type ServeParts = {
+  config: Config
+  paths: DataPaths
+  isolation: ChosenIsolation
+  /** The prepared root of the base template. */
+  baseRootFolder: string
+  log: Log
+}
+
+export type RunningServer = { server: ServerFile; credentials: Credentials; close(): Promise<void> }
+
+export async function serve({
+  config,
+  paths,
+  isolation,
+  baseRootFolder,
+  log,
+}: ServeParts): Promise<RunningServer> {
+  const closers = new Closers(log)
+  try {
+    const clock = systemClock
+    const { driver } = isolation
+    closers.add('the driver', () => driver.close())
+    const stores = await openStores({ url: config.databaseUrl ?? undefined, dataFolder: paths.root })
+    closers.add('the store', () => stores.close())
+    const secrets = await loadSecrets(paths)
+
+    const routes = new RouteTable()
+    const tokens = new SandboxTokens(secrets.seed)
+    const teams = new TeamService({ teams: stores.teams, keys: stores.keys, clock })
+    const catalog = new TemplateCatalog(stores.templates)
+    const launcher = new SandboxLauncher({
+      driver,
+      agent: createAgentClient(),
+      routes,
+      tokens,
+      rootFolderOf: (build) => join(paths.root, build.rootFolder ?? ''),
+    })
+    const { sandboxes, templates } = stores
+    const service = new SandboxService({ sandboxes, templates, catalog, launcher, clock, log })
+    closers.add('the sandbox service', () => service.close())
+    const reconciler = new Reconciler({ service, sandboxes, driver, launcher, routes, log })
+
+    const credentials = await ensureFirstTeam(teams, paths)
+    const sizes = {
+      cpuCount: config.defaultCPU,
+      memoryMB: config.defaultMemoryMB,
+      diskMB: config.defaultDiskMB,
+    }
+    const rootFolder = relative(paths.root, baseRootFolder)
+    await registerBaseTemplate(stores.templates, { rootFolder, ...sizes }, clock)
+    await reconciler.run()
+    closers.add(
+      'reconciling',
+      repeatEvery(reconcileEveryMs, 'reconcile', log, () => reconciler.run()),
+    )
+    closers.add(
+      'forgetting',
+      repeatEvery(forgetEveryMs, 'forget old rows', log, () => sandboxes.prune(clock.now() - keepEndedMs)),
+    )
+
+    const edge = createEdge({ routes, domain: config.domain, log })
+    const tls = config.tlsCert && config.tlsKey ? { cert: config.tlsCert, key: config.tlsKey } : undefined
+    const http = createHttpServer(edge.serverOptions, tls)
+    const api = await createApi({
+      sandboxes: service,
+      catalog,
+      teams,
+      tokens,
+      adminToken: secrets.adminToken,
+      domain: config.domain ?? undefined,
+      version,
+      log,
+    })
+    await api.ready()
+    edge.attach(http, api.routing)
+    closers.add('the API', () => api.close())
+    closers.add('the edge', () => edge.close())
+    await listen(http, config.host, config.port)
+    closers.add('the listener', () => closeServer(http, closeGraceMs))
+
+    const server: ServerFile = {
+      url: `${tls ? 'https' : 'http'}://${reachableHost(config.host)}:${config.port}`,
+      domain: config.domain,
+      tlsCert: config.tlsCert,
+      pid: process.pid,
+      startedAt: clock.now(),
+    }
+    await saveServerFile(paths, server)
+    closers.add('the server file', () => removeServerFile(paths))
+    log.info({ url: server.url, isolation: isolation.isolation }, 'serving')
+    return { server, credentials, close: () => closers.closeAll() }
+  } catch (error) {
+    await closers.closeAll()
+    throw error
+  }
+}
+
+/** An address to listen on is not always one to connect to. */
+function reachableHost(host: string): string {
+  if (host === '0.0.0.0') return '127.0.0.1'
+  if (host === '::') return '[::1]'
+  return host.includes(':') ? `[${host}]` : host
+}
