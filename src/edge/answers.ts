@@ -1,0 +1,181 @@
+/** What the edge itself says, in the contract's words: JSON for programs, a small page for people. */
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { header } from '../contract/constants.ts'
+import { type Clock, systemClock } from '../lib/clock.ts'
+
+export type Answer = { status: number } & (
+  | { text: string }
+  | { json: { message: string } & Json; title: string }
+)
+type Json = Record<string, string | number>
+
+export const invalidRequest = (text: string): Answer => ({ status: 400, text })
+
+export const routingFailed = (detail: string): Answer => ({
+  status: 500,
+  text: `Unexpected error when routing request: ${detail}`,
+})
+
+export const sandboxNotFound = (sandboxId: string): Answer => ({
+  status: 502,
+  title: 'Sandbox not found',
+  json: { sandboxId, message: 'The sandbox was not found', code: 502 },
+})
+
+export const portClosed = (sandboxId: string, port: number): Answer => ({
+  status: 502,
+  title: `Nothing listens on port ${port}`,
+  json: { sandboxId, message: 'The sandbox is running but port is not open', port, code: 502 },
+})
+
+/** Must not contain the words of the two answers above: clients tell the cases apart by them. */
+export const upstreamFailed = (sandboxId: string, port: number): Answer => ({
+  status: 502,
+  title: 'No answer from the sandbox',
+  json: {
+    sandboxId,
+    message: 'The sandbox closed the connection before it answered. Check the service inside and try again',
+    port,
+    code: 502,
+  },
+})
+
+export const trafficTokenMissing = (sandboxId: string): Answer =>
+  trafficRefused(sandboxId, `Token header '${header.trafficToken}' is missing`)
+
+export const trafficTokenWrong = (sandboxId: string): Answer =>
+  trafficRefused(sandboxId, `Provided token in header '${header.trafficToken}' is invalid`)
+
+function trafficRefused(sandboxId: string, reason: string): Answer {
+  const message = `Sandbox is secured with traffic access token. ${reason}`
+  return {
+    status: 403,
+    title: 'This sandbox is private',
+    json: { sandboxId, message, header: header.trafficToken, code: 403 },
+  }
+}
+
+export const tooManyConnections = (sandboxId: string, connectionLimit: number): Answer => ({
+  status: 429,
+  title: 'Too many connections',
+  json: {
+    sandboxId,
+    message: `The sandbox has too many concurrent incoming connections (limit: ${connectionLimit})`,
+    connectionLimit,
+    code: 429,
+  },
+})
+
+export const internalRoute = (path: string): Answer => ({
+  status: 404,
+  title: 'Not reachable from outside',
+  json: {
+    message:
+      'This endpoint is reserved for the E2B control plane and is not reachable through the sandbox URL',
+    path,
+    code: 404,
+  },
+})
+
+export const unknownSignature: Answer = {
+  status: 401,
+  title: 'This link is not valid',
+  json: { code: 401, message: 'invalid signature: it fits no running sandbox' },
+}
+
+/** So that scripts on any page can read why a request failed. */
+const openToAllOrigins = {
+  'Access-Control-Allow-Origin': '*',
+  'Access-Control-Allow-Methods': '*',
+  'Access-Control-Allow-Headers': '*',
+  'Access-Control-Expose-Headers': '*',
+}
+
+export function sendAnswer(request: IncomingMessage, response: ServerResponse, answer: Answer): void {
+  const [type, body] = rendered(request, answer)
+  response.writeHead(answer.status, {
+    ...openToAllOrigins,
+    'Content-Type': `${type}; charset=utf-8`,
+    'Content-Length': Buffer.byteLength(body),
+    'Cache-Control': 'no-store',
+    'X-Content-Type-Options': 'nosniff',
+    'Content-Security-Policy': "default-src 'none'; style-src 'unsafe-inline'",
+    ...(answer.status === 429 && { 'Retry-After': '1' }),
+  })
+  response.end(body)
+  discardBody(request, response)
+}
+
+/** Says yes to a browser that asks to send the routing headers. */
+export function sendPreflight(request: IncomingMessage, response: ServerResponse): void {
+  response.writeHead(204, {
+    ...openToAllOrigins,
+    // A star would not cover Authorization.
+    'Access-Control-Allow-Headers': request.headers['access-control-request-headers'] ?? '*',
+    'Access-Control-Max-Age': '7200',
+    Vary: 'Access-Control-Request-Headers',
+  })
+  response.end()
+}
+
+const lingerMs = 10_000
+
+/**
+ * Reads on so that a client still sending sees the answer instead of a reset, but not for longer than a
+ * client needs to notice it.
+ */
+export function discardBody(
+  request: IncomingMessage,
+  response: ServerResponse,
+  clock: Clock = systemClock,
+): void {
+  if (request.complete) return
+  request.resume()
+  const linger = () => {
+    if (request.complete) return
+    const cancel = clock.after(lingerMs, () => request.socket.destroy())
+    request.once('close', cancel)
+  }
+  if (response.writableFinished) linger()
+  else response.once('finish', linger)
+}
+
+function rendered(request: IncomingMessage, answer: Answer): [type: string, body: string] {
+  if ('text' in answer) return ['text/plain', answer.text]
+  if (isNavigation(request)) return ['text/html', page(answer.status, answer.title, answer.json.message)]
+  return ['application/json', JSON.stringify(answer.json)]
+}
+
+/** A person's browser opening the address, as opposed to a script or a program asking for it. */
+function isNavigation({ headers }: IncomingMessage): boolean {
+  if (!/mozilla|chrome|safari|firefox|edge|opera|msie/i.test(headers['user-agent'] ?? '')) return false
+  const mode = headers['sec-fetch-mode']
+  if ((mode !== undefined && mode !== 'navigate') || headers['x-requested-with'] || headers.upgrade)
+    return false
+  const accept = headers.accept ?? ''
+  const json = accept.indexOf('application/json')
+  const html = accept.indexOf('text/html')
+  return json < 0 || (html >= 0 && html < json)
+}
+
+function page(status: number, title: string, message: string): string {
+  return `<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>${title}</title>
+<style>
+  body { display: grid; place-items: center; min-height: 100vh; margin: 0; font: 16px/1.5 system-ui, sans-serif; color: #222; background: #fafafa }
+  main { max-width: 32rem; padding: 2rem }
+  h1 { margin: 0 0 .5rem; font-size: 1.4rem }
+  small { color: #777 }
+  @media (prefers-color-scheme: dark) { body { color: #ddd; background: #181818 } }
+</style>
+<main>
+  <h1>${title}</h1>
+  <p>${message}</p>
+  <small>${status} · Warren</small>
+</main>
+</html>
+`
+}

@@ -1,0 +1,103 @@
+/** Opens connections to a port inside a sandbox, by the sandbox's address or through the agent's relay. */
+import { request as httpRequest } from 'node:http'
+import { connect, type Socket } from 'node:net'
+import { envdPort, header } from '../contract/constants.ts'
+import type { Endpoint } from '../core/driver.ts'
+import type { Route } from '../core/sandbox/routes.ts'
+import { delay } from '../lib/clock.ts'
+
+const connectTimeoutMs = 5_000
+
+/** Nothing listens there: neither on the sandbox's address nor on its loopback. */
+export class PortClosed extends Error {}
+
+export type DialOptions = {
+  /** The route of the run at this moment. */
+  route: Route
+  port: number
+  /** Tunnels end each direction by itself; pooled HTTP connections close as a whole. */
+  allowHalfOpen: boolean
+  /** Ports of this run that were last reached through the relay; kept up to date here. */
+  relayed: Set<number>
+  /** How long to wait between tries while a service may still be starting. */
+  retryWaitsMs: readonly number[]
+  signal: AbortSignal
+}
+
+export async function dial(options: DialOptions): Promise<Socket> {
+  const { route, port, relayed, signal } = options
+  signal.throwIfAborted()
+  // The agent answered before its route was made: if it refuses now it is dead, and probes want to know at once.
+  if (port === envdPort) return (await openDirect(options)) ?? Promise.reject(new PortClosed())
+  for (let attempt = 0; ; attempt++) {
+    const relayFirst = relayed.has(port)
+    const socket = relayFirst
+      ? ((await openRelay(options)) ?? (await openDirect(options)))
+      : ((await openDirect(options)) ?? (await openRelay(options)))
+    if (socket) return socket
+    const waitMs = options.retryWaitsMs[attempt]
+    if (waitMs === undefined) throw new PortClosed(`port ${port} of ${route.sandboxID} is closed`)
+    await delay(waitMs, signal)
+  }
+}
+
+/** Null when the port refuses; rejects on anything else. */
+function openDirect({ route, port, allowHalfOpen, relayed, signal }: DialOptions): Promise<Socket | null> {
+  return new Promise((resolve, reject) => {
+    const { socket, release } = openSocket(route.endpoint(port), allowHalfOpen, signal)
+    socket.once('error', (error: NodeJS.ErrnoException) => {
+      if (error.code === 'ECONNREFUSED') resolve(null)
+      else reject(error)
+    })
+    socket.once('connect', () => {
+      release()
+      relayed.delete(port)
+      resolve(socket)
+    })
+  })
+}
+
+/** Null when nothing listens on the sandbox's loopback either, or the agent cannot say. */
+function openRelay({ route, port, allowHalfOpen, relayed, signal }: DialOptions): Promise<Socket | null> {
+  return new Promise((resolve) => {
+    const { socket, release } = openSocket(route.endpoint(envdPort), allowHalfOpen, signal)
+    const request = httpRequest({
+      path: `/relay?port=${port}`,
+      headers: { Connection: 'Upgrade', Upgrade: 'warren-relay', [header.accessToken]: route.agentToken },
+      createConnection: () => socket,
+    })
+    const refused = () => {
+      relayed.delete(port)
+      socket.destroy()
+      resolve(null)
+    }
+    request.once('error', refused)
+    request.once('response', refused)
+    request.once('upgrade', (_answer, _socket, head) => {
+      release()
+      if (head.length > 0) socket.unshift(head)
+      relayed.add(port)
+      resolve(socket)
+    })
+    request.end()
+  })
+}
+
+type Guarded = { socket: Socket; release: () => void }
+
+/** Until released, the socket is destroyed when it takes too long or the run ends. */
+function openSocket({ host, port }: Endpoint, allowHalfOpen: boolean, signal: AbortSignal): Guarded {
+  const socket = connect({ host, port, allowHalfOpen, noDelay: true, keepAlive: true })
+  const abort = () => socket.destroy(signal.reason as Error)
+  const tooSlow = () => socket.destroy(new Error('the sandbox did not take the connection'))
+  const release = () => {
+    signal.removeEventListener('abort', abort)
+    socket.off('timeout', tooSlow).setTimeout(0)
+  }
+  signal.addEventListener('abort', abort, { once: true })
+  socket.setTimeout(connectTimeoutMs, tooSlow)
+  // An error without a listener would end the process; who uses the socket adds a listener that acts.
+  socket.on('error', () => {})
+  socket.once('close', release)
+  return { socket, release }
+}

@@ -1,0 +1,231 @@
+/**
+ * The proxy in front of sandboxes, on the API's own port. It decides whose a request is, lets it in or answers
+ * in the contract's words, and carries bytes. Addresses come from the route table alone; it knows no team, no
+ * key and no driver.
+ */
+import { createHash, timingSafeEqual } from 'node:crypto'
+import { type IncomingMessage, type Server, type ServerOptions, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
+import { envdPort, header } from '../contract/constants.ts'
+import type { Route, RouteTable } from '../core/sandbox/routes.ts'
+import { isInternalAgentPath } from './agent-paths.ts'
+import {
+  type Answer,
+  internalRoute,
+  invalidRequest,
+  sandboxNotFound,
+  sendAnswer,
+  sendPreflight,
+  tooManyConnections,
+  trafficTokenMissing,
+  trafficTokenWrong,
+  unknownSignature,
+} from './answers.ts'
+import { type EdgeLog, type Exchange, forward } from './forward.ts'
+import { type Destination, destinationOf, domainName, type SandboxDestination } from './host.ts'
+import { Run } from './run.ts'
+import { routeOfSignedFile } from './signed-file.ts'
+
+export type EdgeOptions = {
+  routes: RouteTable
+  /** Null, or `localhost`: every host that names no sandbox is shared with the API. */
+  domain: string | null
+  log: EdgeLog
+  /** Open requests and tunnels per sandbox; the agent's port has an allowance of the same size. */
+  connectionLimit?: number
+  /** Waits between tries of a port that refuses. */
+  retryWaitsMs?: readonly number[]
+}
+
+export type Edge = {
+  /** For the server that carries both: bodies and streams may last for hours, heads may not. */
+  readonly serverOptions: ServerOptions
+  /** Takes sandbox traffic off the server's events and hands all else to `api`. */
+  attach(server: Server, api: (request: IncomingMessage, response: ServerResponse) => void): void
+  claims(request: IncomingMessage): boolean
+  handle(request: IncomingMessage, response: ServerResponse, awaitsContinue?: boolean): void
+  upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void
+  /** Resets every connection through the edge. */
+  close(): void
+}
+
+export function createEdge(options: EdgeOptions): Edge {
+  const edge = new SandboxEdge(options)
+  const claims = (request: IncomingMessage) => edge.destination(request).kind !== 'api'
+  return {
+    serverOptions: {
+      requestTimeout: 0,
+      headersTimeout: 30_000,
+      // Longer than clients keep an idle connection (300 s), so that they close it and never race us.
+      keepAliveTimeout: 310_000,
+      maxHeaderSize: 64 * 1024,
+      noDelay: true,
+      keepAlive: true,
+      keepAliveInitialDelay: 60_000,
+      // An offer of HTTP/2 may be passed over: the request is then an ordinary one.
+      shouldUpgradeCallback: (request) => claims(request) && !/^h2c?$/i.test(request.headers.upgrade ?? ''),
+    },
+    attach(server, api) {
+      server.on('request', (request, response) => {
+        if (claims(request)) edge.handle(request, response, false)
+        else api(request, response)
+      })
+      server.on('checkContinue', (request, response) => {
+        if (claims(request)) return edge.handle(request, response, true)
+        response.writeContinue()
+        api(request, response)
+      })
+      server.on('upgrade', (request, socket, head) => edge.upgrade(request, socket as Socket, head))
+    },
+    claims,
+    handle: (request, response, awaitsContinue = false) => edge.handle(request, response, awaitsContinue),
+    upgrade: (request, socket, head) => edge.upgrade(request, socket as Socket, head),
+    close: () => edge.close(),
+  }
+}
+
+const defaultRetryWaitsMs = [100, 200, 400, 400, 400]
+
+type Client = Pick<Exchange, 'request' | 'response' | 'awaitsContinue' | 'upgrade'>
+type Target = SandboxDestination & { route: Route }
+
+class SandboxEdge {
+  #routes: RouteTable
+  #domain: string | null
+  #log: EdgeLog
+  #limits: { connectionLimit: number; retryWaitsMs: readonly number[] }
+  #runs = new Map<string, Run>()
+  #destinations = new WeakMap<IncomingMessage, Destination>()
+  #stopWatching: () => void
+
+  constructor({
+    routes,
+    domain,
+    log,
+    connectionLimit = 1000,
+    retryWaitsMs = defaultRetryWaitsMs,
+  }: EdgeOptions) {
+    this.#routes = routes
+    this.#domain = domainName(domain)
+    this.#log = log
+    this.#limits = { connectionLimit, retryWaitsMs }
+    this.#stopWatching = routes.onRemove((route) => this.#endRun(route))
+  }
+
+  destination(request: IncomingMessage): Destination {
+    const known = this.#destinations.get(request)
+    if (known) return known
+    const destination = destinationOf(request, this.#domain)
+    if (destination.kind !== 'api') this.#destinations.set(request, destination)
+    return destination
+  }
+
+  handle(request: IncomingMessage, response: ServerResponse, awaitsContinue: boolean): void {
+    this.#answerOrCarry({ request, response, awaitsContinue, upgrade: null })
+  }
+
+  upgrade(request: IncomingMessage, socket: Socket, head: Buffer): void {
+    socket.on('error', () => {})
+    if (head.length > 0) socket.unshift(head)
+    // Until the sandbox agrees this is still HTTP, and refusals are HTTP
+    const response = new ServerResponse(request)
+    response.shouldKeepAlive = false
+    response.assignSocket(socket)
+    socket.on('drain', () => response.emit('drain'))
+    response.once('finish', () => socket.destroySoon())
+    this.#answerOrCarry({ request, response, awaitsContinue: false, upgrade: socket })
+  }
+
+  close(): void {
+    this.#stopWatching()
+    for (const run of this.#runs.values()) run.end()
+    this.#runs.clear()
+  }
+
+  #answerOrCarry(client: Client): void {
+    const { request, response } = client
+    const destination = this.destination(request)
+    const target = destination.kind === 'preflight' ? null : this.#target(request, destination)
+    if (!target) sendPreflight(request, response)
+    else if ('status' in target) sendAnswer(request, response, target)
+    else this.#carry(client, target)
+  }
+
+  #carry(client: Client, destination: Target): void {
+    const { request, response, upgrade } = client
+    const run = this.#runOf(destination.route)
+    let cut = () => {}
+    const leave = run.enter(destination.port, () => cut())
+    if (!leave) {
+      sendAnswer(request, response, tooManyConnections(destination.sandboxID, run.connectionLimit))
+      return
+    }
+    const connection = upgrade ?? response
+    connection.once('close', leave)
+    cut = forward({ ...client, run, destination, log: this.#log })
+  }
+
+  /** Where an allowed request goes, or the answer to one that is not. */
+  #target(
+    request: IncomingMessage,
+    destination: Exclude<Destination, { kind: 'preflight' }>,
+  ): Target | Answer {
+    switch (destination.kind) {
+      case 'sandbox': {
+        const route = this.#routes.get(destination.sandboxID)
+        if (!route) return sandboxNotFound(destination.sandboxID)
+        return refusalOf(request, destination, route) ?? { ...destination, route }
+      }
+      case 'signed-file': {
+        const { path } = destination
+        const route = routeOfSignedFile(request.method, path, this.#routes.values())
+        if (!route) return unknownSignature
+        return { kind: 'sandbox', sandboxID: route.sandboxID, port: envdPort, path, ownHost: null, route }
+      }
+      case 'refused':
+        return invalidRequest(destination.reason)
+      case 'api':
+        return invalidRequest('Invalid host')
+    }
+  }
+
+  #runOf(route: Route): Run {
+    const known = this.#runs.get(route.sandboxID)
+    if (known && known.route.runID === route.runID) {
+      known.route = route
+      return known
+    }
+    known?.end()
+    const run = new Run(route, this.#limits)
+    this.#runs.set(route.sandboxID, run)
+    return run
+  }
+
+  #endRun({ sandboxID, runID }: Route): void {
+    const run = this.#runs.get(sandboxID)
+    if (run?.route.runID !== runID) return
+    this.#runs.delete(sandboxID)
+    run.end()
+  }
+}
+
+function refusalOf(
+  request: IncomingMessage,
+  { sandboxID, port, path }: SandboxDestination,
+  route: Route,
+): Answer | null {
+  if (port === envdPort) {
+    return isInternalAgentPath(path) ? internalRoute(path.split('?', 1)[0]!) : null
+  }
+  if (route.trafficToken === null) return null
+  const given = request.headers[header.trafficToken]
+  if (given === undefined || given === '') return trafficTokenMissing(sandboxID)
+  return isSame(String(given), route.trafficToken) ? null : trafficTokenWrong(sandboxID)
+}
+
+/** Hashed first, so that neither content nor length shows in the time it takes. */
+function isSame(given: string, expected: string): boolean {
+  const digest = (text: string) => createHash('sha256').update(text).digest()
+  return timingSafeEqual(digest(given), digest(expected))
+}

@@ -1,0 +1,166 @@
+/**
+ * Whose traffic a request is, read from its head alone. It knows no route and never yields an address: the
+ * most a hostile head can do is name another sandbox id, and that sandbox guards itself.
+ */
+import { isIP } from 'node:net'
+import { header } from '../contract/constants.ts'
+
+export type RequestHead = { method?: string | undefined; url?: string | undefined; rawHeaders: string[] }
+
+export type SandboxDestination = {
+  kind: 'sandbox'
+  sandboxID: string
+  port: number
+  /** In origin form, exactly as the client spelled it. */
+  path: string
+  /** The host name that belongs to this sandbox port alone; null when the host is shared with the API. */
+  ownHost: string | null
+}
+
+export type Destination =
+  | { kind: 'api' }
+  | SandboxDestination
+  /** A signed file URL on a host that names no sandbox: only the signature tells whose it is. */
+  | { kind: 'signed-file'; path: string }
+  /** A browser asks whether it may send the routing headers, without sending them. */
+  | { kind: 'preflight' }
+  | { kind: 'refused'; reason: string }
+
+const api: Destination = { kind: 'api' }
+
+/**
+ * The one rule. Two Host headers are refused. A Host whose first label starts with a number and a dash is a
+ * sandbox host: it must then be exactly `{port}-{sandboxID}[-{clientID}].{anything}`, and routing headers do
+ * not count. On shared hosts the routing headers count. Forwarding headers (X-Forwarded-Host and such) and
+ * the authority of an absolute request target never choose: a target that disagrees with Host is refused.
+ */
+export function destinationOf(head: RequestHead, domain: string | null): Destination {
+  const found = scan(head.rawHeaders)
+  if (found.hosts > 1) return refused('Invalid host')
+  const name = hostName(found.host)
+  if (isSandboxHost(name, domain)) return fromHost(head, found.host, name)
+  if (isSharedHost(name, domain)) {
+    if (found.ids > 0 || found.ports > 0) return fromHeaders(head, found)
+    if (head.method === 'OPTIONS' && found.preflight) return { kind: 'preflight' }
+  }
+  if (isSignedFile(head)) return { kind: 'signed-file', path: head.url ?? '' }
+  if (domain !== null && name === `sandbox.${domain}`) return refused('Invalid host')
+  return api
+}
+
+/** A domain setting may carry a port; host names are compared without it. */
+export function domainName(setting: string | null): string | null {
+  return setting === null || setting === '' ? null : hostName(setting)
+}
+
+type Found = {
+  host: string
+  hosts: number
+  sandboxID: string
+  ids: number
+  port: string
+  ports: number
+  preflight: boolean
+}
+
+function scan(rawHeaders: string[]): Found {
+  const found: Found = { host: '', hosts: 0, sandboxID: '', ids: 0, port: '', ports: 0, preflight: false }
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const spelled = rawHeaders[i]!
+    // By length first: this runs for every header of every request, API calls included.
+    if (spelled.length !== 4 && spelled.length !== 14 && spelled.length !== 16 && spelled.length !== 30)
+      continue
+    const name = spelled.toLowerCase()
+    const value = rawHeaders[i + 1]!
+    if (name === 'host') {
+      found.host = value
+      found.hosts++
+    } else if (name === header.sandboxID) {
+      found.sandboxID = value
+      found.ids++
+    } else if (name === header.sandboxPort) {
+      found.port = value
+      found.ports++
+    } else if (name === 'access-control-request-headers') {
+      found.preflight ||= value.toLowerCase().includes(header.sandboxID)
+    }
+  }
+  return found
+}
+
+/** Lower case, without port and one trailing dot; an IPv6 address without its brackets. */
+function hostName(host: string): string {
+  const name = host.toLowerCase().replace(/:\d*$/, '')
+  const bracketed = /^\[(.*)\]$/.exec(name)?.[1]
+  return bracketed?.includes(':') && isAddress(bracketed) ? bracketed : name.replace(/\.$/, '')
+}
+
+function isSandboxHost(name: string, domain: string | null): boolean {
+  // A domain may itself begin with a number and a dash (192-168-1-5.example.com).
+  return /^\d+-/.test(name) && name !== domain
+}
+
+function isSharedHost(name: string, domain: string | null): boolean {
+  if (domain === null || domain === 'localhost') return true
+  return name === 'localhost' || name === `sandbox.${domain}` || isAddress(name)
+}
+
+function fromHost(head: RequestHead, host: string, name: string): Destination {
+  if (!/^[a-z0-9_-]+(\.[a-z0-9_-]+)+$/.test(name)) return refused('Invalid host')
+  const [port = '', sandboxID = '', client = 'none', ...more] = name.slice(0, name.indexOf('.')).split('-')
+  if (more.length > 0 || !isID(client)) return refused('Invalid sandbox ID')
+  return toSandbox(head, host, sandboxID, port, name)
+}
+
+function fromHeaders(head: RequestHead, found: Found): Destination {
+  if (found.ids === 0 || found.ports === 0) return refused('missing header')
+  if (found.ids > 1) return refused('Invalid sandbox ID')
+  if (found.ports > 1) return refused('Invalid sandbox port')
+  const [sandboxID = '', client = 'none', ...more] = found.sandboxID.split('-')
+  if (more.length > 0 || !isID(client)) return refused('Invalid sandbox ID')
+  return toSandbox(head, found.host, sandboxID, found.port, null)
+}
+
+function toSandbox(
+  head: RequestHead,
+  host: string,
+  sandboxID: string,
+  port: string,
+  ownHost: string | null,
+): Destination {
+  if (!isID(sandboxID)) return refused('Invalid sandbox ID')
+  // One spelling per port: no sign, no leading zero.
+  if (!/^[1-9]\d{0,4}$/.test(port) || Number(port) > 65535) return refused('Invalid sandbox port')
+  const path = originForm(head, host)
+  if (path === null) return refused('Invalid request target')
+  return { kind: 'sandbox', sandboxID, port: Number(port), path, ownHost }
+}
+
+function originForm({ method, url = '' }: RequestHead, host: string): string | null {
+  if (url.startsWith('/')) return url
+  if (url === '*') return method === 'OPTIONS' ? url : null
+  const [, authority, rest = ''] = /^https?:\/\/([^/?#]*)(.*)$/i.exec(url) ?? []
+  if (authority === undefined || authority.toLowerCase() !== host.toLowerCase()) return null
+  return rest.startsWith('/') ? rest : `/${rest}`
+}
+
+function isSignedFile({ method, url = '' }: RequestHead): boolean {
+  return (
+    (method === 'GET' || method === 'POST') &&
+    url.startsWith('/files?') &&
+    /[?&]signature=/.test(url.slice(6))
+  )
+}
+
+/** Without a zone: those mean something on the client's machine only. */
+function isAddress(text: string): boolean {
+  return isIP(text) !== 0 && !text.includes('%')
+}
+
+function isID(text: string): boolean {
+  return /^[a-z0-9]+$/.test(text)
+}
+
+function refused(reason: string): Destination {
+  return { kind: 'refused', reason }
+}

@@ -1,0 +1,61 @@
+import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
+import { describe, it } from 'node:test'
+import type { Route } from '../core/sandbox/routes.ts'
+import { routeOfSignedFile } from './signed-file.ts'
+
+const token = '0tQG31xiMp0IOQfaz9dcwi72L1CPo8e0'
+const route = (sandboxID: string, agentToken: string): Route => ({
+  sandboxID,
+  runID: sandboxID,
+  agentToken,
+  trafficToken: null,
+  endpoint: () => ({ host: '127.0.0.1', port: 1 }),
+})
+const routes = [route('other', 'x'.repeat(32)), route('mine', token), route('third', 'y'.repeat(32))]
+
+const sign = (text: string): string =>
+  `v1_${createHash('sha256').update(text).digest('base64').replace(/=+$/, '')}`
+
+const find = (method: string, query: Record<string, string>): string | undefined =>
+  routeOfSignedFile(method, `/files?${new URLSearchParams(query)}`, routes)?.sandboxID
+
+describe('a signed file URL', () => {
+  it('finds its sandbox by the vector of the contract', () => {
+    const signature = 'v1_gUtH/s9YCJWgCizjfUxuWfhFE4QSydOWEIIvfLwDr6E'
+    assert.equal(find('GET', { path: 'hello.txt', username: 'user', signature }), 'mine')
+  })
+
+  it('finds its sandbox with an expiration, for writing, and with path and user left out', () => {
+    const signature = sign(`:write::${token}:1700000000`)
+    assert.equal(find('POST', { signature, signature_expiration: '1700000000' }), 'mine')
+  })
+
+  it('fits no sandbox when path, user, operation, expiration or token differ', () => {
+    const good = {
+      path: 'a b+c',
+      username: 'user',
+      signature: sign(`a b+c:read:user:${token}:5`),
+      signature_expiration: '5',
+    }
+    assert.equal(find('GET', good), 'mine')
+    assert.equal(find('POST', good), undefined)
+    assert.equal(find('GET', { ...good, path: 'a b c' }), undefined)
+    assert.equal(find('GET', { ...good, username: 'root' }), undefined)
+    assert.equal(find('GET', { ...good, signature_expiration: '6' }), undefined)
+    assert.equal(find('GET', { ...good, signature: sign('a b+c:read:user:wrong:5') }), undefined)
+  })
+
+  it('fits no sandbox when the signature is not one', () => {
+    for (const signature of [
+      '',
+      'v1_',
+      'v1_abc',
+      `v2_${'a'.repeat(43)}`,
+      `v1_${'a'.repeat(44)}`,
+      `v1_${'%'.repeat(43)}`,
+    ]) {
+      assert.equal(find('GET', { path: 'a', signature }), undefined)
+    }
+  })
+})
