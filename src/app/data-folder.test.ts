@@ -1,0 +1,83 @@
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { chmodSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import test, { type TestContext } from 'node:test'
+import {
+  loadSecrets,
+  openDataFolder,
+  readServerFile,
+  removeServerFile,
+  saveServerFile,
+} from './data-folder.ts'
+import { lockDataFolder } from './data-lock.ts'
+
+function folderFor(t: TestContext): string {
+  const folder = mkdtempSync(join(tmpdir(), 'warren-data-'))
+  t.after(() => rmSync(folder, { recursive: true, force: true }))
+  return join(folder, 'data')
+}
+
+const modeOf = (path: string) => statSync(path).mode & 0o777
+
+test('the data folder can be passed through but not listed, and its secrets are for its owner alone', async (t) => {
+  const paths = await openDataFolder(folderFor(t))
+  const secrets = await loadSecrets(paths)
+  assert.equal(modeOf(paths.root), 0o711)
+  assert.equal(modeOf(paths.secrets), 0o600)
+  assert.match(secrets.seed, /^[0-9a-f]{64}$/)
+  assert.notEqual(secrets.seed, secrets.adminToken)
+})
+
+test('secrets are made once, and a file that others could read is closed again', async (t) => {
+  const paths = await openDataFolder(folderFor(t))
+  const first = await loadSecrets(paths)
+  chmodSync(paths.secrets, 0o644)
+  assert.deepEqual(await loadSecrets(paths), first)
+  assert.equal(modeOf(paths.secrets), 0o600)
+})
+
+test('a damaged secrets file is not overwritten but named', async (t) => {
+  const paths = await openDataFolder(folderFor(t))
+  writeFileSync(paths.secrets, '{"seed":')
+  await assert.rejects(loadSecrets(paths), /secrets\.json is damaged/)
+})
+
+test('the server file is there while the server listens and gone afterwards', async (t) => {
+  const paths = await openDataFolder(folderFor(t))
+  const server = { url: 'http://127.0.0.1:3000', domain: null, tlsCert: null, pid: 1, startedAt: 2 }
+  await saveServerFile(paths, server)
+  assert.deepEqual(await readServerFile(paths), server)
+  assert.equal(modeOf(paths.server), 0o600)
+  await removeServerFile(paths)
+  assert.equal(await readServerFile(paths), undefined)
+})
+
+test('a folder that cannot be made is refused with its name', async () => {
+  await assert.rejects(
+    openDataFolder('/dev/null/warren'),
+    /Cannot make the data folder \/dev\/null\/warren/,
+  )
+})
+
+test('a second Warren is refused while the first one holds the folder', async (t) => {
+  const { lock } = await openDataFolder(folderFor(t))
+  const held = lockDataFolder(lock)
+  assert.throws(() => lockDataFolder(lock), new RegExp(`already running .*process ${process.pid}`))
+  held.release()
+  lockDataFolder(lock).release()
+})
+
+test('a lock whose holder was killed does not stand in the way', async (t) => {
+  const { lock } = await openDataFolder(folderFor(t))
+  const module = new URL('./data-lock.ts', import.meta.url).href
+  const script = `const { lockDataFolder } = await import(${JSON.stringify(module)}); lockDataFolder(${JSON.stringify(lock)}); console.log('held'); setInterval(() => {}, 1000)`
+  const child = spawn(process.execPath, ['--input-type=module', '-e', script])
+  await once(child.stdout, 'data')
+  assert.throws(() => lockDataFolder(lock), new RegExp(`process ${child.pid}`))
+  child.kill('SIGKILL')
+  await once(child, 'close')
+  lockDataFolder(lock).release()
+})

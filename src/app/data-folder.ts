@@ -1,0 +1,109 @@
+/** The data folder: what lies where, who may read it, and the small files that the commands share. */
+import { existsSync } from 'node:fs'
+import { chmod, mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { AppError, errorText } from '../lib/app-error.ts'
+import { randomHex } from '../lib/ids.ts'
+
+export type DataPaths = Readonly<{
+  root: string
+  secrets: string
+  credentials: string
+  server: string
+  lock: string
+  database: string
+  runtimes: string
+  templates: string
+  sandboxes: string
+}>
+
+/** Made once at the first start; whoever has them owns every sandbox. */
+export type Secrets = { seed: string; adminToken: string }
+/** The first team's first key in plain text, so that `warren env` can print it. */
+export type Credentials = { teamID: string; apiKey: string }
+/** Where the running server listens. */
+export type ServerFile = {
+  /** Reaches the server from this machine. */
+  url: string
+  /** As clients must write it, with its port; null without WARREN_DOMAIN. */
+  domain: string | null
+  /** The certificate that the server shows, when it speaks TLS itself. */
+  tlsCert: string | null
+  pid: number
+  startedAt: number
+}
+
+export function dataPaths(root: string): DataPaths {
+  return Object.freeze({
+    root,
+    secrets: join(root, 'secrets.json'),
+    credentials: join(root, 'credentials.json'),
+    server: join(root, 'server.json'),
+    lock: join(root, 'lock'),
+    database: join(root, 'warren.db'),
+    runtimes: join(root, 'runtimes'),
+    templates: join(root, 'templates'),
+    sandboxes: join(root, 'sandboxes'),
+  })
+}
+
+/**
+ * Others may pass through but not look: the processes of a sandbox are nobody on this machine and must reach
+ * their root below it. Every file with a secret is 0600.
+ */
+export async function openDataFolder(root: string): Promise<DataPaths> {
+  const paths = dataPaths(root)
+  try {
+    for (const folder of [root, paths.runtimes, paths.templates, paths.sandboxes]) {
+      await mkdir(folder, { recursive: true, mode: 0o711 })
+      await chmod(folder, 0o711)
+    }
+  } catch (error) {
+    throw new AppError('invalid_argument', `Cannot make the data folder ${root}: ${errorText(error)}`, {
+      cause: error,
+    })
+  }
+  return paths
+}
+
+/** Read whole or not at all, also by a reader that comes while it is written. */
+export async function writePrivateFile(path: string, value: unknown): Promise<void> {
+  const partial = `${path}.${process.pid}.partial`
+  await rm(partial, { force: true })
+  await writeFile(partial, `${JSON.stringify(value, null, 2)}\n`, { mode: 0o600 })
+  await rename(partial, path)
+}
+
+async function readPrivateFile<T>(path: string): Promise<T | undefined> {
+  if (!existsSync(path)) return undefined
+  try {
+    return JSON.parse(await readFile(path, 'utf8')) as T
+  } catch (error) {
+    const denied = (error as NodeJS.ErrnoException).code === 'EACCES'
+    throw new AppError(
+      denied ? 'permission_denied' : 'internal',
+      denied
+        ? `${path} is only for root: run this as root (sudo).`
+        : `${path} is damaged: ${errorText(error)}`,
+      { cause: error },
+    )
+  }
+}
+
+export async function loadSecrets(paths: DataPaths): Promise<Secrets> {
+  const kept = await readPrivateFile<Secrets>(paths.secrets)
+  if (kept?.seed && kept.adminToken) {
+    if (((await stat(paths.secrets)).mode & 0o077) !== 0) await chmod(paths.secrets, 0o600)
+    return kept
+  }
+  const fresh = { seed: randomHex(32), adminToken: randomHex(32) }
+  await writePrivateFile(paths.secrets, fresh)
+  return fresh
+}
+
+export const readCredentials = (paths: DataPaths) => readPrivateFile<Credentials>(paths.credentials)
+export const saveCredentials = (paths: DataPaths, credentials: Credentials) =>
+  writePrivateFile(paths.credentials, credentials)
+export const saveServerFile = (paths: DataPaths, server: ServerFile) => writePrivateFile(paths.server, server)
+export const removeServerFile = (paths: DataPaths) => rm(paths.server, { force: true })
+export const readServerFile = (paths: DataPaths) => readPrivateFile<ServerFile>(paths.server)

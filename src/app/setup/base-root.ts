@@ -1,0 +1,192 @@
+/**
+ * Makes the root filesystem of the base template: a Debian root with the packages of the recipe. Built beside
+ * its place and renamed when complete; a packed copy in the cache spares the next Warren the download.
+ */
+import { createHash } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import {
+  chmod,
+  copyFile,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  rename,
+  rm,
+  symlink,
+  writeFile,
+} from 'node:fs/promises'
+import { basename, dirname, join } from 'node:path'
+import { AppError, errorText } from '../../lib/app-error.ts'
+import { runCommand } from '../../lib/run-command.ts'
+import {
+  complaints,
+  hostAcquireOptions,
+  hostMirrors,
+  type Mirrors,
+  plainEnvironment,
+  runAptGet,
+  withoutPassword,
+} from './apt.ts'
+import * as recipe from './base-recipe.ts'
+import { packFolder, unpackFolder } from './packed-folder.ts'
+import { type Advance, eachLine, type Progress } from './progress.ts'
+
+/** debootstrap's lines for the smallest Debian; only the bar depends on it. */
+const debootstrapLines = 420
+
+export type BaseRoot = { folder: string; hash: string }
+
+/** What `source` names; refuses what cannot be had yet. */
+export function parseBaseSource(source: string): recipe.BaseRecipe {
+  const release = /^debootstrap:([a-z]+)$/.exec(source)?.[1]
+  if (!release) {
+    throw new AppError(
+      'invalid_argument',
+      `WARREN_BASE_IMAGE is '${source}'. Container images come with a later version; write debootstrap:bookworm.`,
+    )
+  }
+  return { release, nodeVersion: process.version, architecture: process.arch }
+}
+
+/** Sees to it that `<parent>/base-<hash>` is a complete root; what an interrupted try left is removed. */
+export async function makeBaseRoot(
+  parent: string,
+  source: string,
+  cacheDir: string,
+  progress: Progress,
+): Promise<BaseRoot> {
+  const wanted = parseBaseSource(source)
+  const hash = recipe.recipeHash(wanted)
+  const folder = join(parent, `base-${hash}`)
+  if (existsSync(folder)) return { folder, hash }
+  await mkdir(parent, { recursive: true, mode: 0o711 })
+  await removeLeftovers(parent)
+  const partial = await mkdtemp(join(parent, `${partialPrefix}${hash}-`))
+  // apt drops its rights while it downloads, and must still get in.
+  await chmod(partial, 0o755)
+  const packed = join(cacheDir, `base-${hash}.tar`)
+  try {
+    if (existsSync(packed)) {
+      await progress.step('Unpack the base template', (advance) => unpackFolder(packed, partial, advance))
+    } else {
+      await progress.step('Make the base template (Debian, Python, Node, git and more)', (advance) =>
+        buildRoot(partial, wanted, advance),
+      )
+      await progress.step('Keep a packed copy of the base template', (advance) =>
+        packFolder(partial, packed, advance).catch((error) => progress.note(`No copy: ${errorText(error)}`)),
+      )
+    }
+    await rename(partial, folder)
+  } catch (error) {
+    await rm(partial, { recursive: true, force: true })
+    throw error
+  }
+  return { folder, hash }
+}
+
+const partialPrefix = 'partial-'
+
+async function removeLeftovers(parent: string): Promise<void> {
+  for (const name of await readdir(parent)) {
+    if (name.startsWith(partialPrefix)) await rm(join(parent, name), { recursive: true, force: true })
+  }
+}
+
+async function buildRoot(root: string, wanted: recipe.BaseRecipe, advance: Advance): Promise<void> {
+  const part = (from: number, to: number): Advance => {
+    return (share, detail) => advance(from + share * (to - from), detail)
+  }
+  const mirrors = await debootstrap(root, wanted.release, part(0, 0.25))
+  for (const file of recipe.filesBefore) await writeRootFile(root, file)
+  await rm(join(root, 'etc/apt/sources.list'), { force: true })
+  const text = (using: Mirrors) => recipe.aptSources(wanted.release, using)
+  const sources = '/etc/apt/sources.list.d/debian.sources'
+  await writeRootFile(root, { path: sources, text: text(mirrors) })
+  await copyFile('/etc/resolv.conf', join(root, 'etc/resolv.conf'))
+  const options = await hostAcquireOptions()
+  const apt = (args: string[], from: number, to: number) =>
+    runAptGet(part(from, to), [...options, '-o', 'Dpkg::Options::=--force-unsafe-io', ...args], inRoot(root))
+  await apt(['update'], 0.25, 0.28)
+  await apt(['dist-upgrade', '--no-install-recommends'], 0.28, 0.3)
+  await apt(['install', '--no-install-recommends', ...recipe.basePackages], 0.3, 0.92)
+  // A password belongs to this machine, not to every sandbox.
+  await writeRootFile(root, {
+    path: sources,
+    text: text({ main: withoutPassword(mirrors.main), security: withoutPassword(mirrors.security) }),
+  })
+  advance(0.92, 'adding Node')
+  await addNode(root)
+  advance(0.97, 'finishing')
+  for (const file of recipe.filesAfter) await writeRootFile(root, file)
+  const [program, ...args] = [...inRoot(root), 'sh', '-euc', recipe.finishScript]
+  await runCommand(program!, args)
+}
+
+/**
+ * Everything that runs has its own mounts and its own processes, and ends with this process however that
+ * ends: nothing is left on the machine but the folder.
+ */
+const alone = ['setpriv', '--pdeathsig', 'KILL', 'unshare', '--mount', '--pid', '--fork', '--kill-child']
+
+function inRoot(root: string): string[] {
+  return [...alone, `--mount-proc=${root}/proc`, 'chroot', root, ...plainEnvironment]
+}
+
+async function debootstrap(root: string, release: string, advance: Advance): Promise<Mirrors> {
+  const found = hostMirrors()
+  let seen = 0
+  const onLine = (line: string) => {
+    seen += 1
+    advance(Math.min(0.99, seen / debootstrapLines), line.replace(/^I: /, '').toLowerCase())
+  }
+  const args = ['debootstrap', '--variant=minbase', release, root, ...(found ? [found.main] : [])]
+  const [program, ...before] = [...alone, '--mount-proc', ...plainEnvironment]
+  try {
+    await runCommand(program!, [...before, ...args], { onOutput: eachLine(onLine) })
+  } catch (error) {
+    const said = complaints(errorText(error))
+    throw new AppError('unavailable', `debootstrap could not make a Debian ${release} root: ${said}`, {
+      cause: error,
+    })
+  }
+  if (found) return found
+  // It has written down the mirror it chose by itself.
+  const main = /^deb (\S+)/m.exec(await readFile(join(root, 'etc/apt/sources.list'), 'utf8'))?.[1]
+  if (!main) throw new AppError('internal', 'debootstrap did not say which mirror it used.')
+  return { main: main.replace(/\/$/, ''), security: `${main.replace(/\/$/, '')}-security` }
+}
+
+/** The Node that runs Warren, and npm and yarn at pinned versions, checked against their pinned checksums. */
+async function addNode(root: string): Promise<void> {
+  const bin = join(root, 'usr/local/bin')
+  await copyFile(process.execPath, join(bin, 'node'))
+  await chmod(join(bin, 'node'), 0o755)
+  const download = join(root, 'tmp/node-packages')
+  await mkdir(download)
+  for (const { name, version, integrity, programs } of recipe.nodePackages) {
+    const { stdout } = await runCommand('npm', ['pack', '--silent', `${name}@${version}`], { cwd: download })
+    const archive = join(download, basename(stdout.trim()))
+    const digest = createHash('sha512')
+      .update(await readFile(archive))
+      .digest('base64')
+    if (`sha512-${digest}` !== integrity) {
+      throw new AppError('internal', `${name} ${version} is not what it should be: its checksum is wrong.`)
+    }
+    const target = join(root, 'usr/local/lib/node_modules', name)
+    await mkdir(target, { recursive: true })
+    const extract = ['-xf', archive, '-C', target, '--strip-components=1', '--no-same-owner']
+    await runCommand('tar', extract)
+    for (const [program, file] of Object.entries(programs)) {
+      await chmod(join(target, file), 0o755)
+      await symlink(`../lib/node_modules/${name}/${file}`, join(bin, program))
+    }
+  }
+}
+
+async function writeRootFile(root: string, file: recipe.RootFile): Promise<void> {
+  const path = join(root, file.path)
+  await mkdir(dirname(path), { recursive: true })
+  await writeFile(path, file.text)
+  await chmod(path, file.mode ?? 0o644)
+}

@@ -1,0 +1,178 @@
+/**
+ * Gets gVisor's runsc: the official release at a pinned version and checksum, else built with Go at a pinned
+ * version, else not at all (Warren then uses plain containers).
+ */
+import { createHash } from 'node:crypto'
+import { createWriteStream, existsSync } from 'node:fs'
+import { chmod, copyFile, mkdir, mkdtemp, rename, rm } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { AppError, errorText } from '../../lib/app-error.ts'
+import { runCommand } from '../../lib/run-command.ts'
+import { findProgram } from './programs.ts'
+import { type Advance, eachLine, type Progress } from './progress.ts'
+
+/** Where the two checksums come from is told in docs/decisions/gvisor.md. */
+const release = {
+  version: '20260622',
+  sha256: {
+    x64: { folder: 'x86_64', sum: 'f18a948bf9c8bbb54eb998549a3a8d719a1c7de2efbe8fdd2ff0ee5fecd06f19' },
+    arm64: { folder: 'aarch64', sum: '62eee121f8c188e347c428acc96f111568ede3be37b906046b6f28bbe2cc40c0' },
+  } as Record<string, { folder: string; sum: string }>,
+}
+const releaseUrl = (folder: string) =>
+  `https://storage.googleapis.com/gvisor/releases/release/${release.version}/${folder}/runsc`
+
+const goVersion = 'v0.0.0-20260527191743-a81fd9dd382e'
+/** Packages that Go compiles for it, the standard library included; only the bar depends on it. */
+const goPackages = 620
+/** A server that says nothing for this long is not to be had. */
+const silenceMs = 20_000
+
+/** The best version first. */
+const versions = [release.version, goVersion]
+const placeOf = (parent: string, version: string): string => join(parent, `runsc-${version}`, 'runsc')
+
+export function findRunsc(parent: string): string | undefined {
+  return versions.map((version) => placeOf(parent, version)).find((path) => existsSync(path))
+}
+
+/** The path of runsc below `<dataDir>/runtimes`, or why there is none. */
+export async function installRunsc(
+  runtimesDir: string,
+  cacheDir: string,
+  progress: Progress,
+): Promise<{ path: string } | { missing: string }> {
+  const there = findRunsc(runtimesDir)
+  if (there) return { path: there }
+  let missing = ''
+  if (!findRunsc(cacheDir)) {
+    progress.note('gVisor (runsc) is missing: it gives each sandbox a kernel of its own.')
+    missing = await fillCache(cacheDir, progress)
+  }
+  for (const version of versions) {
+    const cached = placeOf(cacheDir, version)
+    if (!existsSync(cached)) continue
+    const path = placeOf(runtimesDir, version)
+    await place(path, (partial) => copyFile(cached, partial))
+    return { path }
+  }
+  return { missing }
+}
+
+/** Empty when it worked, else why not. */
+async function fillCache(cacheDir: string, progress: Progress): Promise<string> {
+  const refusals: string[] = []
+  const attempt = async (
+    title: string,
+    path: string,
+    make: (partial: string, advance: Advance) => Promise<void>,
+  ) => {
+    try {
+      await progress.step(title, (advance) => place(path, (partial) => make(partial, advance)))
+      return true
+    } catch (error) {
+      refusals.push(errorText(error))
+      progress.note(`  ${errorText(error)}`)
+      return false
+    }
+  }
+  const downloaded = placeOf(cacheDir, release.version)
+  if (await attempt(`Download gVisor ${release.version}`, downloaded, download)) return ''
+  const go = findGo()
+  if (!go) {
+    return [...refusals, 'Go, which could build it, is not on the PATH.'].join(' ')
+  }
+  const built = placeOf(cacheDir, goVersion)
+  if (
+    await attempt(`Build gVisor ${goVersion} with Go`, built, (partial, advance) =>
+      build(go, partial, advance),
+    )
+  ) {
+    return ''
+  }
+  return refusals.join(' ')
+}
+
+/** Makes a program complete in its place or not at all. */
+async function place(path: string, make: (partial: string) => Promise<void>): Promise<void> {
+  await mkdir(dirname(path), { recursive: true, mode: 0o755 })
+  const partial = `${path}.${process.pid}.partial`
+  try {
+    await make(partial)
+    await chmod(partial, 0o755)
+    await runCommand(partial, ['--version'], { timeoutMs: silenceMs })
+    await rename(partial, path)
+  } finally {
+    await rm(partial, { force: true })
+  }
+}
+
+async function download(partial: string, advance: Advance): Promise<void> {
+  const wanted = release.sha256[process.arch]
+  if (!wanted) throw new AppError('unavailable', `There is no gVisor for ${process.arch}.`)
+  const silence = new AbortController()
+  let timer = setTimeout(() => silence.abort(), silenceMs)
+  const heard = () => {
+    clearTimeout(timer)
+    timer = setTimeout(() => silence.abort(), silenceMs)
+  }
+  const hash = createHash('sha256')
+  try {
+    const response = await fetch(releaseUrl(wanted.folder), { signal: silence.signal })
+    if (!response.ok || !response.body) throw new Error(`the server answered ${response.status}`)
+    const total = Number(response.headers.get('content-length')) || 70_000_000
+    let read = 0
+    const counted = async function* (chunks: AsyncIterable<Uint8Array>) {
+      for await (const chunk of chunks) {
+        heard()
+        hash.update(chunk)
+        read += chunk.length
+        advance(read / total, `${Math.round(read / 1e6)} MB`)
+        yield chunk
+      }
+    }
+    await pipeline(Readable.fromWeb(response.body), counted, createWriteStream(partial))
+  } catch (error) {
+    const why = silence.signal.aborted ? 'the server is silent' : reasonOf(error)
+    throw new AppError('unavailable', `The official gVisor release cannot be downloaded: ${why}.`, {
+      cause: error,
+    })
+  } finally {
+    clearTimeout(timer)
+  }
+  if (hash.digest('hex') !== wanted.sum) {
+    throw new AppError('unavailable', 'The gVisor download has the wrong checksum and is not used.')
+  }
+}
+
+/** fetch hides the reason in the cause. */
+function reasonOf(error: unknown): string {
+  return error instanceof Error && error.cause !== undefined ? errorText(error.cause) : errorText(error)
+}
+
+function findGo(): string | undefined {
+  return findProgram('go') ?? (existsSync('/usr/local/go/bin/go') ? '/usr/local/go/bin/go' : undefined)
+}
+
+/** Static, since runsc runs itself again in an empty chroot. Go's own caches are left as the user has them. */
+async function build(go: string, partial: string, advance: Advance): Promise<void> {
+  const bin = await mkdtemp(`${partial}-bin-`)
+  let compiled = 0
+  const onLine = (line: string) => {
+    if (!line.includes(' ')) compiled += 1
+    advance(Math.min(0.99, compiled / goPackages), line.slice(0, 60))
+  }
+  const settings = ['CGO_ENABLED=0', `GOBIN=${bin}`, 'GOFLAGS=-mod=mod']
+  const install = ['install', '-v', '-ldflags', '-s -w', `gvisor.dev/gvisor/runsc@${goVersion}`]
+  try {
+    await runCommand('env', [...settings, go, ...install], { onOutput: eachLine(onLine) })
+    await rename(join(bin, 'runsc'), partial)
+  } catch (error) {
+    const said = errorText(error).trim().split('\n').slice(-2).join(' ')
+    throw new AppError('unavailable', `Go could not build gVisor: ${said}`, { cause: error })
+  } finally {
+    await rm(bin, { recursive: true, force: true })
+  }
+}

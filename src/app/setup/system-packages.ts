@@ -1,0 +1,65 @@
+/** The programs of the system that Warren calls: which are missing, and getting them through apt. */
+import { existsSync } from 'node:fs'
+import { AppError, errorText } from '../../lib/app-error.ts'
+import { runAptGet } from './apt.ts'
+import { findProgram, programFolders } from './programs.ts'
+import type { Progress } from './progress.ts'
+
+export type Need = { package: string; file: string; why: string }
+
+/** A file without a slash is a program, looked for where programs are. */
+export const systemNeeds: readonly Need[] = [
+  { package: 'runc', file: 'runc', why: 'starts sandboxes as containers' },
+  { package: 'nftables', file: 'nft', why: 'walls off the network of sandboxes' },
+  { package: 'iproute2', file: 'ip', why: 'makes the network of sandboxes' },
+  { package: 'tini', file: 'tini-static', why: 'is the first process in a sandbox and reaps the dead' },
+  { package: 'e2fsprogs', file: 'mkfs.ext4', why: 'formats the disk of a sandbox' },
+  { package: 'mount', file: 'losetup', why: 'mounts the disk of a sandbox' },
+  { package: 'util-linux', file: 'unshare', why: 'makes namespaces' },
+  { package: 'debootstrap', file: 'debootstrap', why: 'makes the base template' },
+  {
+    package: 'debian-archive-keyring',
+    file: '/usr/share/keyrings/debian-archive-keyring.gpg',
+    why: 'proves that the base template comes from Debian',
+  },
+  { package: 'tar', file: 'tar', why: 'packs and unpacks templates' },
+  { package: 'ca-certificates', file: '/etc/ssl/certs/ca-certificates.crt', why: 'knows whom to trust' },
+]
+
+export function missingNeeds(needs: readonly Need[]): Need[] {
+  return needs.filter(({ file }) => (file.includes('/') ? !existsSync(file) : !findProgram(file)))
+}
+
+export async function installSystemPackages(needs: readonly Need[], progress: Progress): Promise<void> {
+  const missing = missingNeeds(needs)
+  if (missing.length === 0) return
+  const packages = missing.map((need) => need.package)
+  progress.note('These system packages are missing:')
+  for (const need of missing) progress.note(`  ${need.package}: ${need.why}`)
+  if (!findProgram('apt-get')) {
+    throw new AppError(
+      'unavailable',
+      `This machine has no apt-get, so Warren cannot install them. Install the packages that bring ${missing.map((need) => need.file).join(', ')}, then start again.`,
+    )
+  }
+  await progress.step(`Install ${packages.join(', ')}`, async (advance) => {
+    const install = () => runAptGet(advance, ['install', '--no-install-recommends', ...packages])
+    try {
+      // The lists may be missing or old; fetching them first would cost every machine where they are good.
+      await install().catch(() => runAptGet(() => {}, ['update']).then(install))
+    } catch (error) {
+      throw new AppError(
+        'unavailable',
+        `${errorText(error)}\nSee to it that \`apt-get update && apt-get install ${packages.join(' ')}\` works, then start again.`,
+        { cause: error },
+      )
+    }
+  })
+  const still = missingNeeds(missing)
+  if (still.length > 0) {
+    throw new AppError(
+      'unavailable',
+      `apt-get ran, but ${still.map((need) => need.file).join(', ')} cannot be found in ${programFolders.join(', ')}.`,
+    )
+  }
+}
