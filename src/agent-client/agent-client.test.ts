@@ -1,0 +1,105 @@
+import assert from 'node:assert/strict'
+import { createServer, type RequestListener, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterEach, suite, test } from 'node:test'
+import { isAppError } from '../lib/app-error.ts'
+import { createAgentClient } from './agent-client.ts'
+
+const identity = {
+  accessToken: 'secret',
+  envVars: { A: '1' },
+  defaultUser: 'user',
+  defaultWorkdir: '/home/user',
+}
+const servers: Server[] = []
+
+async function serve(listener: RequestListener, port = 0) {
+  const server = createServer(listener)
+  servers.push(server)
+  await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve))
+  return { host: '127.0.0.1', port: (server.address() as AddressInfo).port }
+}
+
+async function freePort(): Promise<number> {
+  const { port } = await serve(() => {})
+  await new Promise((resolve) => servers.pop()!.close(resolve))
+  return port
+}
+
+afterEach(() => {
+  for (const server of servers.splice(0)) {
+    server.closeAllConnections()
+    server.close()
+  }
+})
+
+suite('initialize', () => {
+  test('hands over the identity and the current token', async () => {
+    const seen: unknown[] = []
+    const agent = await serve(async (request, response) => {
+      let body = ''
+      for await (const chunk of request) body += chunk
+      seen.push(request.method, request.url, request.headers['x-access-token'], JSON.parse(body))
+      response.writeHead(204).end()
+    })
+    await createAgentClient().initialize(agent, identity, { deadlineMs: 5000, currentToken: 'old' })
+    assert.deepEqual(seen, ['POST', '/init', 'old', identity])
+  })
+
+  test('waits for an agent that does not listen yet', async () => {
+    const port = await freePort()
+    const done = createAgentClient().initialize({ host: '127.0.0.1', port }, identity, { deadlineMs: 10_000 })
+    await serve((_, response) => response.writeHead(204).end(), port)
+    await done
+  })
+
+  test('tries again when the connection is cut', async () => {
+    let calls = 0
+    const agent = await serve((request, response) => {
+      calls++
+      if (calls < 3) request.socket.destroy()
+      else response.writeHead(204).end()
+    })
+    await createAgentClient().initialize(agent, identity, { deadlineMs: 10_000 })
+    assert.equal(calls, 3)
+  })
+
+  test('says what happened when the deadline passes', async () => {
+    const port = await freePort()
+    await assert.rejects(
+      createAgentClient().initialize({ host: '127.0.0.1', port }, identity, { deadlineMs: 50 }),
+      (error) => isAppError(error, 'deadline_exceeded') && /ECONNREFUSED/.test(error.message),
+    )
+  })
+
+  test('gives up at once when the agent has another token', async () => {
+    const agent = await serve((_, response) => response.writeHead(401).end('{"code":401}'))
+    await assert.rejects(createAgentClient().initialize(agent, identity, { deadlineMs: 5000 }), (error) =>
+      isAppError(error, 'unauthenticated'),
+    )
+  })
+
+  test('stops when its caller does', async () => {
+    const port = await freePort()
+    const abort = new AbortController()
+    const done = createAgentClient().initialize({ host: '127.0.0.1', port }, identity, {
+      deadlineMs: 60_000,
+      signal: abort.signal,
+    })
+    abort.abort(new Error('changed my mind'))
+    await assert.rejects(done, /changed my mind/)
+  })
+})
+
+suite('isHealthy', () => {
+  test('is true for an agent that answers 204', async () => {
+    const agent = await serve((_, response) => response.writeHead(204).end())
+    assert.equal(await createAgentClient().isHealthy(agent), true)
+  })
+
+  test('is false for any other answer and for none', async () => {
+    const agent = await serve((_, response) => response.writeHead(502).end())
+    assert.equal(await createAgentClient().isHealthy(agent), false)
+    assert.equal(await createAgentClient().isHealthy({ host: '127.0.0.1', port: await freePort() }), false)
+  })
+})

@@ -1,0 +1,88 @@
+/** The one place where a failure inside the agent becomes an HTTP status or a Connect code. */
+import type { ServerResponse } from 'node:http'
+import { Code, ConnectError } from '@connectrpc/connect'
+import { AppError, type ErrorCode } from '../lib/app-error.ts'
+
+const answers: Record<ErrorCode, { status: number; code: Code }> = {
+  invalid_argument: { status: 400, code: Code.InvalidArgument },
+  unauthenticated: { status: 401, code: Code.Unauthenticated },
+  permission_denied: { status: 403, code: Code.PermissionDenied },
+  not_found: { status: 404, code: Code.NotFound },
+  already_exists: { status: 409, code: Code.AlreadyExists },
+  conflict: { status: 409, code: Code.FailedPrecondition },
+  payload_too_large: { status: 413, code: Code.ResourceExhausted },
+  unprocessable: { status: 422, code: Code.InvalidArgument },
+  limit_reached: { status: 429, code: Code.ResourceExhausted },
+  no_space: { status: 507, code: Code.ResourceExhausted },
+  unavailable: { status: 503, code: Code.Unavailable },
+  deadline_exceeded: { status: 504, code: Code.DeadlineExceeded },
+  internal: { status: 500, code: Code.Internal },
+}
+
+export function toConnectError(error: unknown): ConnectError {
+  if (error instanceof ConnectError) return error
+  const known = fromSystemError(error)
+  return new ConnectError(known.message, answers[known.code].code, undefined, undefined, known)
+}
+
+/** Answers with `{code, message}`; a response already under way can only be cut. */
+export function sendError(response: ServerResponse, error: unknown): void {
+  const known = fromSystemError(error)
+  if (response.headersSent) {
+    response.destroy()
+    return
+  }
+  sendJSON(response, statusOf(known), { code: statusOf(known), message: known.message })
+}
+
+export function statusOf(error: AppError): number {
+  return answers[error.code].status
+}
+
+export function sendJSON(response: ServerResponse, status: number, body: unknown): void {
+  const bytes = Buffer.from(JSON.stringify(body))
+  response.writeHead(status, { 'content-type': 'application/json', 'content-length': bytes.length })
+  response.end(bytes)
+}
+
+const systemErrors: Record<string, { code: ErrorCode; text: string }> = {
+  ENOENT: { code: 'not_found', text: 'no such file or directory' },
+  EEXIST: { code: 'already_exists', text: 'already exists' },
+  ENOTEMPTY: { code: 'invalid_argument', text: 'the directory is not empty' },
+  ENOTDIR: { code: 'invalid_argument', text: 'a part of the path is not a directory' },
+  EISDIR: { code: 'invalid_argument', text: 'is a directory' },
+  EINVAL: { code: 'invalid_argument', text: 'not possible with this path' },
+  ENAMETOOLONG: { code: 'invalid_argument', text: 'the name is too long' },
+  ELOOP: { code: 'conflict', text: 'symbolic links lead in a circle' },
+  ERR_INVALID_ARG_VALUE: {
+    code: 'invalid_argument',
+    text: 'holds a zero byte or another value that cannot be used',
+  },
+  EACCES: { code: 'permission_denied', text: 'permission denied' },
+  EPERM: { code: 'permission_denied', text: 'operation not permitted' },
+  EROFS: { code: 'permission_denied', text: 'the file system is read-only' },
+  EBUSY: { code: 'permission_denied', text: 'in use by the system' },
+  ENOSPC: { code: 'no_space', text: 'not enough disk space available' },
+  EDQUOT: { code: 'no_space', text: 'not enough disk space available' },
+  EMFILE: { code: 'limit_reached', text: 'too many open files' },
+  ENFILE: { code: 'limit_reached', text: 'too many open files' },
+}
+
+export function systemErrorCode(error: unknown): string | undefined {
+  const code = error instanceof Error ? (error as NodeJS.ErrnoException).code : undefined
+  return typeof code === 'string' ? code : undefined
+}
+
+/** Gives a failed system call the words of the wire; an AppError stays as it is. */
+export function fromSystemError(error: unknown, path?: string): AppError {
+  if (error instanceof AppError) return error
+  const known = systemErrors[systemErrorCode(error) ?? '']
+  if (!known) {
+    return new AppError('internal', path === undefined ? 'internal error' : `'${path}' could not be used`, {
+      cause: error,
+    })
+  }
+  const shown = path ?? (error as NodeJS.ErrnoException).path
+  const message = known.code === 'no_space' || shown === undefined ? known.text : `${known.text}: ${shown}`
+  return new AppError(known.code, message, { cause: error })
+}

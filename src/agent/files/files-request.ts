@@ -1,0 +1,15 @@
+import { AppError } from '../../lib/app-error.ts'
+import type { Clock } from '../../lib/clock.ts'
+import type { Account } from '../accounts.ts'
+import type { Identity } from '../identity.ts'
+
+export type FilesContext = { identity: Identity; clock: Clock }
+
+/** The account a /files request acts as. */
+export function accountFor(identity: Identity, query: URLSearchParams): Account {
+  const asked = query.get('username') ?? ''
+  const account = identity.account(asked)
+  if (account) return account
+  const name = asked || identity.defaultUser
+  throw new AppError('unauthenticated', `error looking up user '${name}': user: unknown user ${name}`)
+}

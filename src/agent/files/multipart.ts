@@ -1,0 +1,144 @@
+/** Reads multipart/form-data as it arrives: one part after another, never more than a chunk held. */
+import { AppError } from '../../lib/app-error.ts'
+
+export type Part = { name: string; filename: string | undefined; body: AsyncGenerator<Buffer> }
+
+const largestHead = 64 * 1024
+
+export function boundaryOf(contentType: string): string {
+  const match = /;\s*boundary=(?:"([^"]+)"|([^\s;"]+))/i.exec(contentType)
+  const boundary = match?.[1] ?? match?.[2]
+  if (boundary === undefined || boundary.length > 200) {
+    throw new AppError('invalid_argument', 'the multipart Content-Type has no usable boundary')
+  }
+  return boundary
+}
+
+/** The body of a part that was not read to its end is skipped when the next part is asked for. */
+export async function* readParts(source: AsyncIterator<Buffer>, boundary: string): AsyncGenerator<Part> {
+  const input = new Lookahead(source)
+  const delimiter = Buffer.from(`\r\n--${boundary}`)
+  // Before the first delimiter no line break is needed; lending one makes it like the others.
+  input.prepend(Buffer.from('\r\n'))
+  await drain(input.until(delimiter))
+  while (await atPart(input)) {
+    const head = await readHead(input)
+    const body = input.until(delimiter)
+    yield { ...parseHead(head), body }
+    await drain(body)
+  }
+}
+
+/** After a delimiter: `--` closes the form, a line break opens a part. */
+async function atPart(input: Lookahead): Promise<boolean> {
+  const mark = await input.take(2)
+  if (mark === '--') return false
+  if (mark === '\r\n') return true
+  // Spaces may stand between the boundary and its line break.
+  for (let seen = mark; seen.trim() === '' && seen.length < 256; seen += await input.take(1)) {
+    if (seen.endsWith('\r\n')) return true
+  }
+  throw malformed()
+}
+
+async function readHead(input: Lookahead): Promise<string> {
+  let head = ''
+  // Line by line, since a part without headers has only the empty line.
+  for (;;) {
+    const line = await input.line(largestHead)
+    if (line === '') return head
+    head += `${line}\r\n`
+    if (head.length > largestHead) throw malformed()
+  }
+}
+
+function parseHead(head: string): { name: string; filename: string | undefined } {
+  const disposition = /^content-disposition:\s*form-data\b(.*)$/im.exec(head)?.[1] ?? ''
+  return { name: parameter(disposition, 'name') ?? '', filename: parameter(disposition, 'filename') }
+}
+
+function parameter(disposition: string, name: string): string | undefined {
+  const extended = new RegExp(`;\\s*${name}\\*=UTF-8'[^']*'([^;\\s]+)`, 'i').exec(disposition)?.[1]
+  if (extended !== undefined) return decoded(extended)
+  const match = new RegExp(`;\\s*${name}=(?:"((?:\\\\.|[^"\\\\])*)"|([^;\\s"]+))`, 'i').exec(disposition)
+  if (!match) return undefined
+  // Clients differ: some escape with a backslash, browsers write %22, %0D and %0A.
+  const text = match[2] ?? match[1]!.replace(/\\(["\\])/g, '$1')
+  return text.replace(/%(22|0D|0A)/gi, (code) => decodeURIComponent(code))
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    throw malformed()
+  }
+}
+
+async function drain(chunks: AsyncGenerator<Buffer>): Promise<void> {
+  for await (const _ of chunks);
+}
+
+function malformed(): AppError {
+  return new AppError('invalid_argument', 'the multipart body is malformed or was cut off')
+}
+
+/** A stream of bytes one can look ahead in. */
+class Lookahead {
+  #source: AsyncIterator<Buffer>
+  #held: Buffer = Buffer.alloc(0)
+
+  constructor(source: AsyncIterator<Buffer>) {
+    this.#source = source
+  }
+
+  prepend(bytes: Buffer): void {
+    this.#held = Buffer.concat([bytes, this.#held])
+  }
+
+  /** Everything before the delimiter, which is then consumed too. */
+  async *until(delimiter: Buffer): AsyncGenerator<Buffer> {
+    for (;;) {
+      const at = this.#held.indexOf(delimiter)
+      if (at >= 0) {
+        const last = this.#held.subarray(0, at)
+        this.#held = this.#held.subarray(at + delimiter.length)
+        if (last.length > 0) yield last
+        return
+      }
+      // The end of what is held may be the beginning of the delimiter.
+      const safe = this.#held.length - delimiter.length + 1
+      if (safe > 0) {
+        const ready = this.#held.subarray(0, safe)
+        this.#held = this.#held.subarray(safe)
+        yield ready
+      }
+      await this.#more()
+    }
+  }
+
+  async take(length: number): Promise<string> {
+    while (this.#held.length < length) await this.#more()
+    const taken = this.#held.subarray(0, length).toString('latin1')
+    this.#held = this.#held.subarray(length)
+    return taken
+  }
+
+  async line(limit: number): Promise<string> {
+    let at = this.#held.indexOf('\r\n')
+    while (at < 0) {
+      if (this.#held.length > limit) throw malformed()
+      await this.#more()
+      at = this.#held.indexOf('\r\n')
+    }
+    const line = this.#held.subarray(0, at).toString('utf8')
+    this.#held = this.#held.subarray(at + 2)
+    return line
+  }
+
+  async #more(): Promise<void> {
+    const { done, value } = await this.#source.next()
+    if (done) throw malformed()
+    this.#held = this.#held.length === 0 ? value : Buffer.concat([this.#held, value])
+  }
+}

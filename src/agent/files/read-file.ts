@@ -1,0 +1,147 @@
+/** GET /files: the bytes of one file, as they are, from disk to socket. */
+import { constants, type Stats } from 'node:fs'
+import { type FileHandle, open } from 'node:fs/promises'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { basename } from 'node:path'
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { createGzip } from 'node:zlib'
+import { AppError } from '../../lib/app-error.ts'
+import { requireTokenOrSignature } from '../access.ts'
+import { fromSystemError, systemErrorCode } from '../errors.ts'
+import { resolvePath } from '../paths.ts'
+import { contentType } from './content-type.ts'
+import { accountFor, type FilesContext } from './files-request.ts'
+import { parseRange } from './range.ts'
+
+const chunkSize = 256 * 1024
+
+export async function readFileRoute(
+  { identity, clock }: FilesContext,
+  request: IncomingMessage,
+  response: ServerResponse,
+  query: URLSearchParams,
+): Promise<void> {
+  requireTokenOrSignature(identity, clock, request, query, 'read')
+  const account = accountFor(identity, query)
+  const path = resolvePath(query.get('path') ?? '', account, identity.defaultWorkdir)
+  const file = await openFile(path)
+  try {
+    await send(file, await file.stat(), path, request, response)
+  } finally {
+    await file.close().catch(() => {})
+  }
+}
+
+async function openFile(path: string): Promise<FileHandle> {
+  // Non-blocking, or a named pipe without a writer would hold a thread for ever.
+  const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK).catch((error) => {
+    if (systemErrorCode(error) === 'ENOENT') throw new AppError('not_found', `path '${path}' does not exist`)
+    throw fromSystemError(error, path)
+  })
+  const stats = await file.stat()
+  if (stats.isFile()) return file
+  await file.close()
+  const kind = stats.isDirectory() ? 'a directory' : 'not a regular file'
+  throw new AppError('invalid_argument', `path '${path}' is ${kind}`)
+}
+
+async function send(
+  file: FileHandle,
+  stats: Stats,
+  path: string,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  response.setHeader('content-disposition', `inline; ${filenameParameter(basename(path))}`)
+  response.setHeader('vary', 'Accept-Encoding')
+  response.setHeader('last-modified', stats.mtime.toUTCString())
+  if (isUnmodified(request, stats)) return void response.writeHead(304).end()
+  response.setHeader('content-type', contentType(path))
+  response.setHeader('accept-ranges', 'bytes')
+  const range =
+    request.headers.range === undefined ? undefined : parseRange(request.headers.range, stats.size)
+  if (range === 'unsatisfiable') {
+    response.setHeader('content-range', `bytes */${stats.size}`)
+    return void response.writeHead(416, { 'content-length': 0 }).end()
+  }
+  if (range) {
+    response.setHeader('content-range', `bytes ${range.start}-${range.end}/${stats.size}`)
+    return sendBytes(file, range.start, range.end - range.start + 1, 206, response)
+  }
+  const conditional = request.headers['if-modified-since'] !== undefined
+  if (!conditional && wantsGzip(request.headers['accept-encoding'] ?? '')) {
+    response.writeHead(200, { 'content-encoding': 'gzip' })
+    return pipeline(chunks(file, 0, Number.POSITIVE_INFINITY), createGzip({ level: 1 }), response)
+  }
+  if (stats.size > 0) return sendBytes(file, 0, stats.size, 200, response)
+  await sendUntilEnd(file, response)
+}
+
+async function sendBytes(
+  file: FileHandle,
+  start: number,
+  length: number,
+  status: number,
+  response: ServerResponse,
+): Promise<void> {
+  response.writeHead(status, { 'content-length': length })
+  let sent = 0
+  const counted = async function* () {
+    for await (const chunk of chunks(file, start, length)) {
+      sent += chunk.length
+      yield chunk
+    }
+    // The file became shorter meanwhile: the promised length cannot be kept, so the answer must not look whole.
+    if (sent < length) throw new AppError('internal', 'the file changed while it was read')
+  }
+  await pipeline(Readable.from(counted(), { objectMode: false, highWaterMark: chunkSize }), response)
+}
+
+/** A file of /proc says it is empty and is not; an empty one gets its `Content-Length: 0`. */
+async function sendUntilEnd(file: FileHandle, response: ServerResponse): Promise<void> {
+  const reader = chunks(file, null, Number.POSITIVE_INFINITY)
+  const first = await reader.next()
+  if (first.done) return void response.writeHead(200, { 'content-length': 0 }).end()
+  response.writeHead(200)
+  response.write(first.value)
+  await pipeline(reader, response)
+}
+
+/** `position` null reads on from where the file stands. */
+async function* chunks(file: FileHandle, position: number | null, length: number): AsyncGenerator<Buffer> {
+  let left = length
+  let at = position
+  while (left > 0) {
+    const buffer = Buffer.allocUnsafe(Math.min(chunkSize, left))
+    const { bytesRead } = await file.read(buffer, 0, buffer.length, at)
+    if (bytesRead === 0) return
+    left -= bytesRead
+    if (at !== null) at += bytesRead
+    yield buffer.subarray(0, bytesRead)
+  }
+}
+
+function isUnmodified(request: IncomingMessage, stats: Stats): boolean {
+  const since = Date.parse(request.headers['if-modified-since'] ?? '')
+  return since >= Math.floor(stats.mtimeMs / 1000) * 1000
+}
+
+/** Only for who asks for nothing else: clients that merely could decode it are served faster without. */
+function wantsGzip(accepted: string): boolean {
+  const codings = accepted
+    .split(',')
+    .map((item) => item.trim().toLowerCase())
+    .filter((item) => item !== '' && !/;\s*q=0(\.0*)?$/.test(item))
+    .map((item) => item.split(';', 1)[0]!.trim())
+  if (codings.length === 0 && /identity\s*;\s*q=0(\.0*)?\s*(,|$)/i.test(accepted)) {
+    throw new AppError('unprocessable', 'no acceptable encoding: accept gzip or identity')
+  }
+  return codings.length === 1 && codings[0] === 'gzip'
+}
+
+function filenameParameter(name: string): string {
+  if (/^[\w.+-]+$/.test(name)) return `filename=${name}`
+  const quoted = name.replace(/[^\x20-\x7e]/g, '_').replace(/["\\]/g, '\\$&')
+  return `filename="${quoted}"; filename*=UTF-8''${encodeURIComponent(name)}`
+}

@@ -1,0 +1,108 @@
+/** POST /files: one file as a bare body, or several as a form, streamed to disk. */
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { basename } from 'node:path'
+import type { Readable } from 'node:stream'
+import { createGunzip } from 'node:zlib'
+import { AppError } from '../../lib/app-error.ts'
+import { requireTokenOrSignature } from '../access.ts'
+import type { Account } from '../accounts.ts'
+import { fromSystemError, sendJSON, systemErrorCode } from '../errors.ts'
+import { resolvePath } from '../paths.ts'
+import { accountFor, type FilesContext } from './files-request.ts'
+import { boundaryOf, readParts } from './multipart.ts'
+import { storeFile } from './store-file.ts'
+
+type WrittenFile = { name: string; path: string; type: 'file' }
+
+export async function writeFilesRoute(
+  { identity, clock }: FilesContext,
+  request: IncomingMessage,
+  response: ServerResponse,
+  query: URLSearchParams,
+): Promise<void> {
+  try {
+    requireTokenOrSignature(identity, clock, request, query, 'write')
+    const account = accountFor(identity, query)
+    const writer = new Writer(account, identity.defaultWorkdir)
+    const body = decoded(request)
+    const type = request.headers['content-type'] ?? ''
+    const path = query.get('path') ?? ''
+    if (/^multipart\/form-data\b/i.test(type)) await writeParts(writer, body, boundaryOf(type), path)
+    else if (/^application\/octet-stream\b/i.test(type)) await writer.write(path, body)
+    else {
+      throw new AppError(
+        'invalid_argument',
+        'send the file as multipart/form-data or application/octet-stream',
+      )
+    }
+    sendJSON(response, 200, writer.written)
+  } finally {
+    // The client may still be sending: it must be able to finish before it reads a refusal.
+    request.resume()
+  }
+}
+
+async function writeParts(
+  writer: Writer,
+  body: AsyncIterableIterator<Buffer>,
+  boundary: string,
+  path: string,
+) {
+  for await (const part of readParts(body, boundary)) {
+    if (part.name === 'file') await writer.write(path || part.filename || '', part.body)
+  }
+  if (writer.written.length === 0) {
+    throw new AppError('invalid_argument', "the form has no part named 'file'")
+  }
+}
+
+class Writer {
+  readonly written: WrittenFile[] = []
+  #account: Account
+  #defaultWorkdir: string
+
+  constructor(account: Account, defaultWorkdir: string) {
+    this.#account = account
+    this.#defaultWorkdir = defaultWorkdir
+  }
+
+  async write(given: string, chunks: AsyncIterable<Buffer>): Promise<void> {
+    if (given === '')
+      throw new AppError('invalid_argument', 'no path given: name the file in the query or the form')
+    const path = resolvePath(given, this.#account, this.#defaultWorkdir)
+    if (this.written.some((file) => file.path === path)) {
+      throw new AppError('invalid_argument', `the same path is given twice: ${path}`)
+    }
+    await storeFile(path, this.#account, chunks).catch((error) => {
+      throw brokenBody(error) ?? fromSystemError(error, path)
+    })
+    this.written.push({ name: basename(path), path, type: 'file' })
+  }
+}
+
+/** The bytes of the body without their transfer encoding. Leaving early must not cut the connection. */
+function decoded(request: IncomingMessage): AsyncIterableIterator<Buffer> {
+  const encoding = (request.headers['content-encoding'] ?? 'identity').trim().toLowerCase()
+  if (encoding === 'identity' || encoding === '') return iterate(request)
+  if (encoding !== 'gzip') {
+    throw new AppError(
+      'invalid_argument',
+      `Content-Encoding ${encoding} is not supported: send gzip or identity`,
+    )
+  }
+  const plain = createGunzip()
+  request.on('error', (error) => plain.destroy(error))
+  return iterate(request.pipe(plain))
+}
+
+function iterate(stream: Readable): AsyncIterableIterator<Buffer> {
+  return stream.iterator({ destroyOnReturn: false })
+}
+
+function brokenBody(error: unknown): AppError | undefined {
+  const code = systemErrorCode(error)
+  if (code === 'ECONNRESET') return new AppError('invalid_argument', 'the body was cut off', { cause: error })
+  if (code?.startsWith('Z_'))
+    return new AppError('invalid_argument', 'the body is not valid gzip', { cause: error })
+  return undefined
+}

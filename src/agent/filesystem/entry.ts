@@ -1,0 +1,82 @@
+/** What a file or folder looks like on the wire. */
+import { type BigIntStats, lstatSync, readlinkSync, realpathSync, statSync } from 'node:fs'
+import { basename, dirname, resolve } from 'node:path'
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import { type EntryInfoSchema, FileType } from '../../contract/rpc/filesystem_pb.ts'
+import type { Accounts } from '../accounts.ts'
+
+export type EntryInit = MessageInitShape<typeof EntryInfoSchema>
+
+/** Describes what lies at `path` itself; throws the system's error when nothing does. */
+export function describeEntry(path: string, accounts: Accounts, { legacyClient = false } = {}): EntryInit {
+  const own = lstatSync(path, { bigint: true })
+  const isLink = own.isSymbolicLink()
+  const target = isLink ? statTarget(path) : own
+  const shown = target ?? own
+  return {
+    name: basename(path) || '/',
+    path,
+    type: fileType(shown),
+    size: shown.size,
+    mode: Number(shown.mode & 0o777n),
+    permissions: permissions(own),
+    owner: accounts.userName(Number(own.uid)),
+    group: accounts.groupName(Number(own.gid)),
+    modifiedTime: { seconds: floorDivide(own.mtimeNs), nanos: Number(modulo(own.mtimeNs)) },
+    ...(isLink && { symlinkTarget: linkTarget(path) }),
+    ...(isLink && !legacyClient && { isSymlink: true }),
+  }
+}
+
+/** Undefined for a link that leads nowhere, or in a circle. */
+function statTarget(path: string): BigIntStats | undefined {
+  try {
+    return statSync(path, { bigint: true })
+  } catch {
+    return undefined
+  }
+}
+
+function fileType(stats: BigIntStats): FileType {
+  if (stats.isFile()) return FileType.FILE
+  if (stats.isDirectory()) return FileType.DIRECTORY
+  if (stats.isSymbolicLink()) return FileType.SYMLINK
+  return FileType.UNSPECIFIED
+}
+
+/** Where the link leads in the end; for a broken one, where it points. */
+function linkTarget(path: string): string {
+  try {
+    return realpathSync(path)
+  } catch {
+    return resolve(dirname(path), readlinkSync(path))
+  }
+}
+
+/** Go's way to write a mode: the letters of what it is, then nine of who may do what. */
+export function permissions(stats: BigIntStats): string {
+  const mode = Number(stats.mode)
+  const kinds = [
+    stats.isDirectory() && 'd',
+    stats.isSymbolicLink() && 'L',
+    (stats.isBlockDevice() || stats.isCharacterDevice()) && 'D',
+    stats.isFIFO() && 'p',
+    stats.isSocket() && 'S',
+    mode & 0o4000 && 'u',
+    mode & 0o2000 && 'g',
+    stats.isCharacterDevice() && 'c',
+    mode & 0o1000 && 't',
+  ]
+  const letters = [...'rwxrwxrwx'].map((letter, i) => (mode & (0o400 >> i) ? letter : '-'))
+  return (kinds.filter(Boolean).join('') || '-') + letters.join('')
+}
+
+const nanosPerSecond = 1_000_000_000n
+
+function modulo(nanos: bigint): bigint {
+  return ((nanos % nanosPerSecond) + nanosPerSecond) % nanosPerSecond
+}
+
+function floorDivide(nanos: bigint): bigint {
+  return (nanos - modulo(nanos)) / nanosPerSecond
+}

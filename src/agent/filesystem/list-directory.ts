@@ -1,0 +1,80 @@
+import { readdirSync, realpathSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { setImmediate } from 'node:timers/promises'
+import { AppError } from '../../lib/app-error.ts'
+import { fromSystemError, systemErrorCode } from '../errors.ts'
+import type { EntryInit } from './entry.ts'
+
+const mostEntries = 200_000
+const longestTurnMs = 10
+
+/**
+ * Depth first, names in byte order, a folder before what it holds. Links below are listed and not followed,
+ * so a circle of links cannot catch it. What vanishes on the way is left out.
+ */
+export async function listDirectory(
+  root: string,
+  depth: number,
+  describe: (path: string) => EntryInit,
+  signal: AbortSignal,
+): Promise<EntryInit[]> {
+  if (!statPath(root).isDirectory()) {
+    throw new AppError('invalid_argument', `path is not a directory: ${root}`)
+  }
+  const entries: EntryInit[] = []
+  // Folders wait on a stack of unread names rather than in recursion: a tree may be deeper than our stack.
+  const open: { folder: string; names: string[] }[] = [
+    { folder: root, names: sortedNames(realpathSync(root)) },
+  ]
+  let turnEnds = performance.now() + longestTurnMs
+  while (open.length > 0) {
+    const current = open.at(-1)!
+    const name = current.names.pop()
+    if (name === undefined) {
+      open.pop()
+      continue
+    }
+    const path = join(current.folder, name)
+    const entry = skipVanished(() => describe(path))
+    if (!entry) continue
+    if (entries.push(entry) > mostEntries) {
+      throw new AppError('limit_reached', `more than ${mostEntries} entries: list with a smaller depth`)
+    }
+    if (open.length < depth && entry.permissions?.startsWith('d')) {
+      const names = skipVanished(() => sortedNames(path))
+      if (names) open.push({ folder: path, names })
+    }
+    if (performance.now() > turnEnds) {
+      await setImmediate()
+      signal.throwIfAborted()
+      turnEnds = performance.now() + longestTurnMs
+    }
+  }
+  return entries
+}
+
+function statPath(path: string) {
+  try {
+    return statSync(path)
+  } catch (error) {
+    throw fromSystemError(error, path)
+  }
+}
+
+/** Last name first, so that the next one is taken off the end. */
+function sortedNames(folder: string): string[] {
+  const names = readdirSync(folder)
+  if (names.every((name) => /^[\0-\x7f]*$/.test(name))) return names.sort().reverse()
+  return names.sort((a, b) => Buffer.compare(Buffer.from(b), Buffer.from(a)))
+}
+
+const vanished = new Set(['ENOENT', 'ENOTDIR'])
+
+function skipVanished<T>(read: () => T): T | undefined {
+  try {
+    return read()
+  } catch (error) {
+    if (vanished.has(systemErrorCode(error) ?? '')) return undefined
+    throw error
+  }
+}

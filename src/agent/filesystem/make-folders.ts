@@ -1,0 +1,23 @@
+import { chownSync, mkdirSync, statSync } from 'node:fs'
+import { dirname } from 'node:path'
+import type { Account } from '../accounts.ts'
+import { systemErrorCode } from '../errors.ts'
+
+/** Makes a folder and those above it that are missing, 0755 and owned by the user; others stay as they are. */
+export function makeFolders(path: string, account: Account): void {
+  const missing: string[] = []
+  for (let folder = path; !exists(folder); folder = dirname(folder)) missing.push(folder)
+  for (const folder of missing.reverse()) {
+    try {
+      mkdirSync(folder, 0o755)
+    } catch (error) {
+      if (systemErrorCode(error) === 'EEXIST') continue
+      throw error
+    }
+    chownSync(folder, account.uid, account.gid)
+  }
+}
+
+function exists(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false }) !== undefined
+}

@@ -1,0 +1,73 @@
+/** What the control plane told the agent through /init: who may call it, and whom it acts as. */
+import { createHash, timingSafeEqual } from 'node:crypto'
+import { AppError } from '../lib/app-error.ts'
+import { type Account, Accounts } from './accounts.ts'
+
+export type InitRequest = {
+  envVars?: Record<string, string>
+  accessToken?: string
+  defaultUser?: string
+  defaultWorkdir?: string
+}
+
+export class Identity {
+  readonly accounts: Accounts
+  envVars: Record<string, string> = {}
+  defaultUser = 'root'
+  defaultWorkdir = ''
+  // Kept in this process's memory only: never in an environment, an argument or a file.
+  #accessToken = ''
+
+  constructor(accounts = new Accounts()) {
+    this.accounts = accounts
+  }
+
+  get hasToken(): boolean {
+    return this.#accessToken !== ''
+  }
+
+  tokenMatches(given: string | undefined): boolean {
+    return given !== undefined && this.hasToken && sameText(given, this.#accessToken)
+  }
+
+  /** What a signed URL must carry; undefined while no token is set. */
+  signatureOf(path: string, operation: 'read' | 'write', username: string, expiration: string | undefined) {
+    const parts = [path, operation, username, this.#accessToken]
+    if (expiration !== undefined) parts.push(expiration)
+    return `v1_${createHash('sha256').update(parts.join(':')).digest('base64').replace(/=+$/, '')}`
+  }
+
+  apply(request: InitRequest): void {
+    if (request.envVars) this.envVars = { ...request.envVars }
+    if (request.accessToken !== undefined) this.#accessToken = request.accessToken
+    if (request.defaultUser) this.defaultUser = request.defaultUser
+    if (request.defaultWorkdir !== undefined) this.defaultWorkdir = request.defaultWorkdir
+  }
+
+  /** The account to act as: the named one, else the default. Undefined when there is no such user. */
+  account(username: string | undefined): Account | undefined {
+    return this.accounts.find(username || this.defaultUser)
+  }
+
+  /** The account an RPC asks for through `Authorization: Basic base64("<user>:")`. */
+  accountOf(authorization: string | null): Account {
+    const username = usernameIn(authorization)
+    const account = this.account(username)
+    if (!account) {
+      throw new AppError('unauthenticated', `invalid username: '${username || this.defaultUser}'`)
+    }
+    return account
+  }
+}
+
+function usernameIn(authorization: string | null): string {
+  const encoded = /^basic\s+(\S+)\s*$/i.exec(authorization ?? '')?.[1]
+  if (encoded === undefined) return ''
+  return Buffer.from(encoded, 'base64').toString().split(':', 1)[0]!
+}
+
+/** Compares without telling by its duration where the two differ. */
+export function sameText(given: string, wanted: string): boolean {
+  const hash = (text: string) => createHash('sha256').update(text).digest()
+  return timingSafeEqual(hash(given), hash(wanted))
+}

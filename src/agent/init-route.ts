@@ -1,0 +1,89 @@
+import { mkdirSync, writeFileSync } from 'node:fs'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { join } from 'node:path'
+import { AppError } from '../lib/app-error.ts'
+import { tokenOf } from './access.ts'
+import type { Identity, InitRequest } from './identity.ts'
+
+const largestBody = 8 * 1024 * 1024
+const publishedNames = ['E2B_SANDBOX', 'E2B_SANDBOX_ID', 'E2B_TEMPLATE_ID']
+
+/**
+ * Takes the identity the control plane gives. Once there is a token, only who knows it may change anything:
+ * a process inside the sandbox can reach this route too.
+ */
+export async function initRoute(
+  identity: Identity,
+  runFolder: string,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  if (identity.hasToken && !identity.tokenMatches(tokenOf(request))) {
+    throw new AppError(
+      'unauthenticated',
+      'the agent has its identity; only who holds its token may change it',
+    )
+  }
+  const given = parse(await readBody(request))
+  identity.apply(given)
+  publish(identity.envVars, runFolder)
+  response.writeHead(204, { 'cache-control': 'no-store' }).end()
+}
+
+async function readBody(request: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = []
+  let size = 0
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    size += chunk.length
+    if (size > largestBody) throw new AppError('payload_too_large', 'the identity is larger than 8 MiB')
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks).toString()
+}
+
+function parse(text: string): InitRequest {
+  if (text.trim() === '') return {}
+  const body = parseJSON(text)
+  if (typeof body !== 'object' || body === null || Array.isArray(body)) throw wrong('the body', 'an object')
+  const { envVars, accessToken, defaultUser, defaultWorkdir } = body as Record<string, unknown>
+  return {
+    ...(envVars != null && { envVars: textMap(envVars) }),
+    ...(accessToken != null && { accessToken: textOf(accessToken, 'accessToken') }),
+    ...(defaultUser != null && { defaultUser: textOf(defaultUser, 'defaultUser') }),
+    ...(defaultWorkdir != null && { defaultWorkdir: textOf(defaultWorkdir, 'defaultWorkdir') }),
+  }
+}
+
+function parseJSON(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch (error) {
+    throw new AppError('invalid_argument', 'the body is not JSON', { cause: error })
+  }
+}
+
+function textOf(value: unknown, name: string): string {
+  if (typeof value !== 'string') throw wrong(name, 'a string')
+  return value
+}
+
+function textMap(value: unknown): Record<string, string> {
+  if (typeof value !== 'object' || value === null) throw wrong('envVars', 'an object of strings')
+  for (const item of Object.values(value))
+    if (typeof item !== 'string') throw wrong('envVars', 'an object of strings')
+  return value as Record<string, string>
+}
+
+function wrong(name: string, wanted: string): AppError {
+  return new AppError('invalid_argument', `${name} must be ${wanted}`)
+}
+
+/** Programs inside find out where they are from these files. A sandbox without /run still works. */
+function publish(envVars: Record<string, string>, runFolder: string): void {
+  const published = publishedNames.filter((name) => envVars[name] !== undefined)
+  if (published.length === 0) return
+  try {
+    mkdirSync(runFolder, { recursive: true, mode: 0o755 })
+    for (const name of published) writeFileSync(join(runFolder, `.${name}`), envVars[name]!, { mode: 0o644 })
+  } catch {}
+}

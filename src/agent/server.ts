@@ -1,0 +1,89 @@
+/**
+ * The agent inside a sandbox (wire name: envd): one HTTP server that starts processes, reads and writes files
+ * and relays to services on loopback. It knows nothing of teams, sandbox ids or the control plane's rows.
+ */
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { Filesystem } from '../contract/rpc/filesystem_pb.ts'
+import { Process } from '../contract/rpc/process_pb.ts'
+import { AppError } from '../lib/app-error.ts'
+import { type Clock, systemClock } from '../lib/clock.ts'
+import { requireToken } from './access.ts'
+import { allowAllOrigins, answerPreflight } from './cors.ts'
+import { sendError } from './errors.ts'
+import { readFileRoute } from './files/read-file.ts'
+import { writeFilesRoute } from './files/write-files.ts'
+import { FilesystemService } from './filesystem/service.ts'
+import { Identity } from './identity.ts'
+import { initRoute } from './init-route.ts'
+import type { Tools } from './process/launch.ts'
+import { ProcessService } from './process/service.ts'
+import { openRelay, relayProtocol } from './relay.ts'
+import { createRpcHandler } from './rpc.ts'
+
+export type AgentOptions = {
+  tools: Tools
+  identity?: Identity
+  clock?: Clock
+  /** Where the sandbox's id and template are written for programs inside. */
+  runFolder?: string
+  /** Told of every process that was started. */
+  onProcessStart?: () => void
+}
+
+export type Agent = { server: Server; identity: Identity; processes: ProcessService }
+
+export function createAgent(options: AgentOptions): Agent {
+  const identity = options.identity ?? new Identity()
+  const clock = options.clock ?? systemClock
+  const processes = new ProcessService(identity, options.tools, options.onProcessStart)
+  const filesystem = new FilesystemService(identity)
+  const rpc = createRpcHandler((add) => {
+    add(Process, processes.routes())
+    add(Filesystem, filesystem.routes())
+  })
+
+  async function route(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { path, query } = target(request)
+    const verb = `${request.method} ${path}`
+    if (request.method === 'OPTIONS') return answerPreflight(request, response)
+    if (verb === 'GET /health') return void response.writeHead(204, { 'cache-control': 'no-store' }).end()
+    if (verb === 'POST /init') {
+      await initRoute(identity, options.runFolder ?? '/run/e2b', request, response)
+      // The first command will want its pipes; making them now costs nobody a wait.
+      void processes.fifos.fill()
+      return
+    }
+    if (verb === 'GET /files') return readFileRoute({ identity, clock }, request, response, query)
+    if (verb === 'POST /files') return writeFilesRoute({ identity, clock }, request, response, query)
+    requireToken(identity, request)
+    if (rpc(request, response, path)) return
+    throw new AppError('not_found', `there is no ${verb} here`)
+  }
+
+  const server = createServer(
+    {
+      // Uploads and streams last as long as they last, and nothing may wake an idle agent.
+      requestTimeout: 0,
+      headersTimeout: 0,
+      keepAliveTimeout: 0,
+      connectionsCheckingInterval: 2 ** 31 - 1,
+      shouldUpgradeCallback: (request) => request.headers.upgrade === relayProtocol,
+    },
+    (request, response) => {
+      allowAllOrigins(response)
+      route(request, response).catch((error) => sendError(response, error))
+    },
+  )
+  server.on('upgrade', (request, socket, head) => openRelay(identity, request, socket, head))
+  return { server, identity, processes }
+}
+
+function target(request: IncomingMessage): { path: string; query: URLSearchParams } {
+  const [path, query] = splitOnce(request.url ?? '/', '?')
+  return { path, query: new URLSearchParams(query) }
+}
+
+function splitOnce(text: string, separator: string): [string, string] {
+  const at = text.indexOf(separator)
+  return at < 0 ? [text, ''] : [text.slice(0, at), text.slice(at + 1)]
+}

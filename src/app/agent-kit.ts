@@ -1,0 +1,174 @@
+/**
+ * Builds the folder that every sandbox gets to see read-only: the agent, the Node that runs it, and the few
+ * programs it needs, with a loader and libraries of their own, so that it runs in any image. A kit is named
+ * after its contents and never changed: a running sandbox keeps the one it started with.
+ */
+import { createHash } from 'node:crypto'
+import {
+  access,
+  chmod,
+  constants,
+  copyFile,
+  mkdir,
+  readFile,
+  rename,
+  rm,
+  stat,
+  writeFile,
+} from 'node:fs/promises'
+import { basename, dirname, join } from 'node:path'
+import { build } from 'esbuild'
+import { AppError } from '../lib/app-error.ts'
+import { randomHex } from '../lib/ids.ts'
+import { runCommand } from '../lib/run-command.ts'
+
+export type AgentKitOptions = {
+  /** Kits lie below it, one folder each. */
+  folder: string
+  nodeBinary: string
+  /** Where the driver mounts the kit inside a sandbox. */
+  mountedAt?: string
+}
+
+export type AgentKit = {
+  folder: string
+  /** To run as pid 1 of the sandbox. */
+  command: string[]
+  env: Record<string, string>
+}
+
+/** Programs of this machine the agent uses inside, each with what to install when it is missing. */
+const programs = { setpriv: 'util-linux', env: 'coreutils', mkfifo: 'coreutils' } as const
+const agentEntry = join(import.meta.dirname, '../agent/main.ts')
+const layoutVersion = 1
+const searchFolders = ['/usr/local/bin', '/usr/bin', '/bin', '/usr/sbin', '/sbin']
+
+export async function buildAgentKit({
+  folder,
+  nodeBinary,
+  mountedAt = '/.warren',
+}: AgentKitOptions): Promise<AgentKit> {
+  const agent = await bundleAgent()
+  const files = new Map<string, string>([
+    ['node', nodeBinary],
+    ['init', await findProgram(['tini-static', 'catatonit'], 'tini')],
+  ])
+  for (const [name, debianPackage] of Object.entries(programs)) {
+    files.set(name, await findProgram([name], debianPackage))
+  }
+  const libraries = await librariesOf([...files.values()])
+  for (const library of libraries) files.set(`lib/${basename(library)}`, library)
+  const loader = basename(libraries.find((library) => /\/ld-linux[^/]*\.so\.\d+$/.test(library)) ?? '')
+  if (loader === '')
+    throw new AppError('unavailable', `${nodeBinary} names no loader: it must be a glibc build of Node`)
+
+  const kitFolder = join(folder, await nameOf(agent, files))
+  if (!(await exists(kitFolder))) await writeKit(kitFolder, agent, files)
+  const run = (program: string) => [
+    join(mountedAt, 'lib', loader),
+    '--library-path',
+    join(mountedAt, 'lib'),
+    join(mountedAt, program),
+  ]
+  const tools = Object.keys(programs).map((name) => `${name}=${run(name).join(' ')}`)
+  return {
+    folder: kitFolder,
+    command: [
+      join(mountedAt, 'init'),
+      '--',
+      ...run('node'),
+      ...nodeFlags,
+      join(mountedAt, 'agent.cjs'),
+      ...tools,
+    ],
+    env: agentEnvironment,
+  }
+}
+
+const nodeFlags = ['--max-semi-space-size=1', '--v8-pool-size=0']
+const agentEnvironment = { MALLOC_ARENA_MAX: '1' }
+
+async function bundleAgent(): Promise<string> {
+  const result = await build({
+    entryPoints: [agentEntry],
+    bundle: true,
+    platform: 'node',
+    target: 'node24',
+    format: 'cjs',
+    minifySyntax: true,
+    minifyWhitespace: true,
+    legalComments: 'inline',
+    write: false,
+    logLevel: 'silent',
+  })
+  return result.outputFiles[0]!.text
+}
+
+async function findProgram(names: string[], debianPackage: string): Promise<string> {
+  for (const name of names) {
+    for (const folder of searchFolders) {
+      const path = join(folder, name)
+      if (await exists(path, constants.X_OK)) return path
+    }
+  }
+  throw new AppError(
+    'unavailable',
+    `${names.join(' or ')} is missing on this machine: install the package ${debianPackage} (apt-get install ${debianPackage})`,
+  )
+}
+
+/** Every library the programs are linked with, the loader among them. A static program has none. */
+async function librariesOf(paths: string[]): Promise<string[]> {
+  const found = new Set<string>()
+  for (const path of paths) {
+    const { stdout } = await runCommand('ldd', [path]).catch(() => ({ stdout: '' }))
+    for (const match of stdout.matchAll(/(?:=>\s*)?(\/\S+)\s+\(0x/g)) found.add(match[1]!)
+    const missing = /^\s*(\S+) => not found/m.exec(stdout)?.[1]
+    if (missing)
+      throw new AppError('unavailable', `${path} needs ${missing}, which this machine does not have`)
+  }
+  return [...found]
+}
+
+/** The Node binary is large and known by its size and date; of the rest every byte counts. */
+async function nameOf(agent: string, files: Map<string, string>): Promise<string> {
+  const hash = createHash('sha256').update(`${layoutVersion}\n${agent}`)
+  for (const [name, path] of [...files].sort(([a], [b]) => (a < b ? -1 : 1))) {
+    hash.update(`\n${name}\n`)
+    if (name === 'node') {
+      const { size, mtimeMs } = await stat(path)
+      hash.update(`${size} ${mtimeMs}`)
+    } else hash.update(await readFile(path))
+  }
+  return hash.digest('hex').slice(0, 32)
+}
+
+/** Built beside and renamed, so that a kit is whole or not there; of two builders at once one wins. */
+async function writeKit(kitFolder: string, agent: string, files: Map<string, string>): Promise<void> {
+  const beside = `${kitFolder}.${randomHex(4)}.new`
+  try {
+    // Sandbox root is nobody outside: everybody must be able to read and run all of it.
+    for (const folder of [dirname(kitFolder), beside, join(beside, 'lib')]) {
+      await mkdir(folder, { recursive: true })
+      await chmod(folder, 0o755)
+    }
+    for (const [name, path] of files) {
+      await copyFile(path, join(beside, name), constants.COPYFILE_FICLONE)
+      await chmod(join(beside, name), 0o755)
+    }
+    await writeFile(join(beside, 'agent.cjs'), agent)
+    await chmod(join(beside, 'agent.cjs'), 0o644)
+    await rename(beside, kitFolder).catch(async (error) => {
+      if (!(await exists(kitFolder))) throw error
+    })
+  } finally {
+    await rm(beside, { recursive: true, force: true })
+  }
+}
+
+async function exists(path: string, mode = constants.F_OK): Promise<boolean> {
+  return access(path, mode).then(
+    () => true,
+    () => false,
+  )
+}
