@@ -1,6 +1,6 @@
 /** Cgroups as the runtime made them, version 1, 2, or both side by side: read, emptied and removed, not configured. */
 import { existsSync, readFileSync } from 'node:fs'
-import { readFile, rmdir, writeFile } from 'node:fs/promises'
+import { mkdir, readFile, rmdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { AppError } from '../../lib/app-error.ts'
 import { delay } from '../../lib/clock.ts'
@@ -18,6 +18,8 @@ export type Cgroups = {
   raiseMemory(path: string, bytes: number): Promise<void>
   /** Swap is counted here, so a limit on it can be set. */
   countsSwap: boolean
+  /** Makes the group above the sandboxes' own. */
+  makeParent(path: string): Promise<void>
   /** Removes a group that must be empty; otherwise it stays. */
   removeIfEmpty(path: string): Promise<void>
 }
@@ -98,7 +100,18 @@ export function openCgroups(mountinfo = readFileSync('/proc/self/mountinfo', 'ut
     await writeFile(file('memory', path, pure ? 'memory.max' : 'memory.limit_in_bytes'), String(bytes))
   }
 
+  /** Version 1 gives a new cpuset no CPUs, and runsc does not fill in the parent's. */
+  async function makeParent(path: string): Promise<void> {
+    const cpuset = v1.get('cpuset')
+    if (pure || !cpuset) return
+    await mkdir(join(cpuset, path), { recursive: true })
+    for (const name of ['cpuset.cpus', 'cpuset.mems']) {
+      await writeFile(join(cpuset, path, name), await readFile(join(cpuset, name), 'utf8'))
+    }
+  }
+
   return {
+    makeParent,
     raiseMemory,
     countsSwap: pure !== undefined || existsSync(swapFile),
     has: (controller) => offered.includes(controller),

@@ -15,8 +15,15 @@ export type AgentCommand = {
 
 export const agentMount = '/.warren'
 export const mappedIDs = 65_536
-/** Threads and processes; a fork bomb ends here. */
-export const pidsLimit = 4096
+/** Threads and processes of a sandbox; a fork bomb ends here. */
+const pidsLimit = 4096
+/**
+ * Under gVisor the host's limit kills the whole sandbox, so it is only the last resort. Before it stands
+ * RLIMIT_NPROC, which gVisor counts per user and which nobody inside may raise. A process costs the host a
+ * thread in the sentry and one beside it.
+ */
+const gvisorPidsLimitPerUser = 2048
+const gvisorHostPidsLimit = 16_384
 
 /** Enough for sudo, apt-get, useradd, su and chown; nothing for mounts, raw sockets, links, tracing or clocks. */
 const capabilities = [
@@ -97,6 +104,7 @@ export function containerSpec(input: ContainerInput) {
         { type: 'RLIMIT_NOFILE', soft: Math.min(65_536, input.openFilesLimit), hard: input.openFilesLimit },
         // One byte, not zero: only this keeps a host's piped core handler from being run for a sandbox.
         { type: 'RLIMIT_CORE', soft: 1, hard: 1 },
+        ...(gvisor ? [{ type: 'RLIMIT_NPROC', soft: gvisorPidsLimitPerUser, hard: gvisorPidsLimitPerUser }] : []),
       ],
     },
     mounts: mounts(input, gvisor),
@@ -127,7 +135,7 @@ function resources(record: SandboxRecord, limitSwap: boolean) {
   return {
     memory: { limit: memory, ...(limitSwap && { swap: memory }) },
     cpu: { period: 100_000, quota: record.cpuCount * 100_000, ...(record.cpus && { cpus: record.cpus }) },
-    pids: { limit: pidsLimit },
+    pids: { limit: record.runtime === 'runsc' ? gvisorHostPidsLimit : pidsLimit },
     devices: [{ allow: false, access: 'rwm' }],
   }
 }

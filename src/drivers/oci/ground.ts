@@ -19,6 +19,7 @@ export async function layGround(
   layout: Layout,
   firewall: Firewall,
   subnet: string,
+  cgroups: Cgroups,
   present: readonly SandboxRecord[],
 ): Promise<void> {
   await mkdir(layout.run, { recursive: true })
@@ -30,6 +31,7 @@ export async function layGround(
     await mkdir(folder, { recursive: true })
   }
   await makePrivateMount(layout.mountNamespaces)
+  await cgroups.makeParent(layout.cgroupParent)
   await firewall.load(present.filter((record) => !record.internet).map((record) => record.address))
   await runCommand('ip', ['route', 'replace', 'blackhole', subnet, 'metric', blackholeMetric])
   // Last: nothing is forwarded before the rules are in place.

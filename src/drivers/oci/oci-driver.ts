@@ -107,9 +107,9 @@ export class OciDriver implements Driver {
   }
 
   async #open(): Promise<void> {
-    const { layout, firewall, subnet, records, slots, cpuShares, runtime } = this.#context
+    const { layout, firewall, subnet, cgroups, records, slots, cpuShares, runtime } = this.#context
     const present = await records.all()
-    await layGround(layout, firewall, subnet.cidr, present)
+    await layGround(layout, firewall, subnet.cidr, cgroups, present)
     for (const { sandboxID, cpus } of present) cpuShares.adopt(sandboxID, cpus)
     await slots.open(present.map((record) => record.slot))
     if (runtime.name === 'runsc') runtime.platform = await choosePlatform(this.#context)
@@ -153,6 +153,8 @@ export class OciDriver implements Driver {
     } catch (error) {
       await dismantle(this.#context, sandboxID)
       throw error
+    } finally {
+      slots.refill()
     }
   }
 

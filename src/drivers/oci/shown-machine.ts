@@ -2,7 +2,7 @@
  * What a sandbox under runc is shown of the machine: files that lie over the host's own in /proc, and a small
  * read-only /sys. gVisor shows its own and needs none of it.
  */
-import { existsSync } from 'node:fs'
+import { constants, existsSync } from 'node:fs'
 import { mkdir, open, rename, rm, writeFile } from 'node:fs/promises'
 import { cpus } from 'node:os'
 import { join } from 'node:path'
@@ -20,15 +20,12 @@ export type MachineState = {
 
 type ProcFile = (typeof shownProcFiles)[number]
 
-/** One write into the same file: the sandbox has it mounted, and a reader never finds it empty. */
+/** Written in place, without emptying first: the sandbox has the files mounted, and a reader finds them whole. */
 export async function writeProcFiles(folder: string, state: MachineState): Promise<void> {
   await Promise.all(
     shownProcFiles.map(async (name) => {
       const text = procFile[name](state)
-      const file = await open(join(folder, name), 'a+').then(async (made) => {
-        await made.close()
-        return open(join(folder, name), 'r+')
-      })
+      const file = await open(join(folder, name), constants.O_WRONLY | constants.O_CREAT, 0o644)
       try {
         await file.write(text, 0)
         await file.truncate(Buffer.byteLength(text))
@@ -38,6 +35,8 @@ export async function writeProcFiles(folder: string, state: MachineState): Promi
     }),
   )
 }
+
+const cpuModel = cpus()[0]?.model ?? 'cpu'
 
 const procFile: Record<ProcFile, (state: MachineState) => string> = {
   meminfo: ({ memoryBytes, memoryUsedBytes, memoryCacheBytes }) => {
@@ -68,11 +67,10 @@ const procFile: Record<ProcFile, (state: MachineState) => string> = {
     return rows.map(([name, value]) => `${`${name}:`.padEnd(16)}${String(value).padStart(8)} kB\n`).join('')
   },
   cpuinfo: ({ cpuCount }) => {
-    const model = cpus()[0]?.model ?? 'cpu'
     const one = (n: number) =>
       [
         ['processor', n],
-        ['model name', model],
+        ['model name', cpuModel],
         ['physical id', 0],
         ['siblings', cpuCount],
         ['core id', n],

@@ -70,7 +70,7 @@ export class SlotPool {
     this.#next = Number(await readFile(layout.nextSlot, 'utf8').catch(() => '0')) || 0
     const strays = (await foundSlots(layout)).filter((number) => !this.#used.has(number))
     for (const number of strays) await removeSlot(layout, number)
-    this.#fill()
+    this.refill()
   }
 
   async take(diskMB: number): Promise<Slot> {
@@ -82,9 +82,8 @@ export class SlotPool {
         : (this.#free.shift() ??
           (await new Promise<Slot>((resolve, reject) => {
             this.#waiting.push({ resolve, reject })
-            this.#fill()
+            this.refill()
           })))
-    if (!this.#closed) this.#fill()
     if (slot.diskMB === diskMB) return slot
     try {
       await this.#options.disks.remakeForSlot(slot.number, diskMB)
@@ -108,7 +107,9 @@ export class SlotPool {
     for (const slot of this.#free.splice(0)) await this.remove(slot.number)
   }
 
-  #fill(): void {
+  /** Makes the missing slots in the background. Called after a start, so that the two do not compete. */
+  refill(): void {
+    if (this.#closed) return
     this.#filling ??= this.#makeMissing().finally(() => {
       this.#filling = undefined
     })
