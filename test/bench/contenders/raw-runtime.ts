@@ -1,0 +1,116 @@
+/**
+ * An OCI runtime called by hand on the same root filesystem: what a sandbox costs when nothing is around it.
+ * The overlay mount is timed, since every sandbox needs one; the network namespace is not, since Warren too
+ * has it prepared.
+ */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
+import http from 'node:http'
+import { join } from 'node:path'
+import { agentPort } from '../../../src/core/agent.ts'
+import { delay } from '../../../src/lib/clock.ts'
+import { runCommand } from '../../../src/lib/run-command.ts'
+import { cacheFolder } from '../../support/warren.ts'
+import { timed } from '../measure.ts'
+import { type ContainerProcess, rawSpec } from './raw-spec.ts'
+import type { Wire } from './wire.ts'
+
+export type RawRuntime = {
+  name: string
+  /** Milliseconds until /bin/true has ended. */
+  runTrue(): Promise<number>
+  /** Milliseconds until the agent answers GET /health. */
+  bootAgent(agent: ContainerProcess): Promise<number>
+}
+
+export type RawPlace = {
+  /** The program and its options, without a verb. */
+  command: readonly string[]
+  rootFolder: string
+  wire: Wire
+}
+
+const answerWithinMs = 30_000
+
+export function rawRuntime(name: string, place: RawPlace): RawRuntime {
+  return {
+    name,
+    runTrue: () =>
+      inBundle(name, place, { args: ['/bin/true'], env: ['PATH=/usr/bin:/bin'] }, (start) => start([])),
+    bootAgent: (agent) =>
+      inBundle(name, place, agent, async (start) => {
+        await start(['--detach'])
+        await untilHealthy(place.wire.address)
+      }),
+  }
+}
+
+type Start = (options: readonly string[]) => Promise<void>
+let bundles = 0
+
+/** Prepares a bundle, times `work` in it, and removes every trace. */
+async function inBundle(
+  name: string,
+  { command, rootFolder, wire }: RawPlace,
+  process: ContainerProcess,
+  work: (start: Start) => Promise<void>,
+): Promise<number> {
+  const id = `${name.replaceAll(' ', '-')}-${globalThis.process.pid}-${++bundles}`
+  const folder = join(cacheFolder, `bench-${id}`)
+  const [root, upper, workdir] = ['root', 'upper', 'work'].map((part) => join(folder, part))
+  const logFile = join(folder, 'log')
+  const call = [...command, '--root', join(folder, 'state'), '--log', logFile]
+  for (const layer of [root!, workdir!, join(upper!, process.mount?.destination ?? '')]) {
+    await mkdir(layer, { recursive: true })
+  }
+  await writeFile(join(folder, 'config.json'), JSON.stringify(rawSpec(root!, process, wire.namespacePath)))
+  await wire.restore()
+  const overlay = `lowerdir=${rootFolder},upperdir=${upper},workdir=${workdir}`
+  try {
+    const [ms] = await timed(() =>
+      work(async (options) => {
+        await runCommand('mount', ['-t', 'overlay', '-o', overlay, 'overlay', root!])
+        await callRuntime([...call, 'run', ...options, '--bundle', folder, id], logFile)
+      }),
+    )
+    return ms
+  } finally {
+    await callRuntime([...call, 'delete', '--force', id], logFile).catch(() => {})
+    await runCommand('umount', ['--lazy', root!]).catch(() => {})
+    await rm(folder, { recursive: true, force: true })
+  }
+}
+
+/** Without pipes: a detached sandbox would hold them open. */
+async function callRuntime([program, ...args]: readonly string[], logFile: string): Promise<void> {
+  const child = spawn(program!, args, { stdio: 'ignore' })
+  const [exitCode] = await once(child, 'exit')
+  if (exitCode === 0) return
+  const said = await readFile(logFile, 'utf8').catch(() => '')
+  throw new Error(`${program} ended with ${exitCode}: ${said.trim().split('\n').at(-1)}`)
+}
+
+async function untilHealthy(host: string): Promise<void> {
+  const deadline = performance.now() + answerWithinMs
+  while (!(await answers(host))) {
+    if (performance.now() > deadline) throw new Error(`the agent at ${host} does not answer /health`)
+    await delay(1)
+  }
+}
+
+function answers(host: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    // A connection attempt into a stack that is not there yet is lost, and the kernel repeats it a second later.
+    const timeout = 100
+    const request = http.get(
+      { host, port: agentPort, path: '/health', agent: false, timeout },
+      (response) => {
+        response.resume()
+        resolve((response.statusCode ?? 500) < 300)
+      },
+    )
+    request.on('timeout', () => request.destroy())
+    request.on('error', () => resolve(false))
+  })
+}

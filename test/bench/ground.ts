@@ -1,0 +1,97 @@
+/**
+ * What benchmarks stand on: Warrens, Docker and a network for runtimes started by hand, all on the same root
+ * filesystem. Each is made on first use and taken down at the end, also after Ctrl-C.
+ */
+import { readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { errorText } from '../../src/lib/app-error.ts'
+import { withDeadline } from '../../src/lib/deadline.ts'
+import { type Isolation, startWarren, type Warren } from '../support/warren.ts'
+import { type Docker, startDocker } from './contenders/docker.ts'
+import { openWire, type Wire } from './contenders/wire.ts'
+
+export type Ground = {
+  isolations: readonly Isolation[]
+  signal: AbortSignal
+  warren(isolation: Isolation): Promise<Warren>
+  /** Of the base template. */
+  rootFolder(): Promise<string>
+  /** Undefined where it is not wanted or not to be had. */
+  docker(): Promise<Docker | undefined>
+  wire(): Promise<Wire>
+  say(text: string): void
+  close(): Promise<void>
+}
+
+export type GroundOptions = { isolations: readonly Isolation[]; docker: boolean; signal: AbortSignal }
+
+/** Apart from those of the tests, so that both may run at once. */
+const warrenOptions = {
+  container: { name: 'bench', portOffset: 50, settings: { WARREN_SUBNET: '10.218.0.0/16' } },
+  gvisor: { name: 'bench', portOffset: 50, settings: { WARREN_SUBNET: '10.219.0.0/16' } },
+}
+
+export function openGround(options: GroundOptions): Ground {
+  const made: { name: string; close: () => Promise<unknown> }[] = []
+  const things = new Map<string, Promise<unknown>>()
+  const once = <T>(
+    name: string,
+    make: () => Promise<T>,
+    close: (thing: T) => Promise<unknown>,
+  ): Promise<T> => {
+    const known = things.get(name) as Promise<T> | undefined
+    if (known) return known
+    say(`Starting ${name} …`)
+    const thing = make()
+    things.set(name, thing)
+    // Taken down even when Ctrl-C came while it was being made.
+    made.push({ name, close: () => thing.then(close, () => undefined) })
+    return thing
+  }
+  const ground: Ground = {
+    ...options,
+    say,
+    warren: (isolation) =>
+      once(`Warren (${isolation})`, () => startWarren(isolation, warrenOptions[isolation]), stopWarren),
+    rootFolder: async () => baseRoot(await ground.warren(options.isolations[0]!)),
+    wire: () => once('a network namespace', openWire, (wire) => wire.close()),
+    async docker() {
+      if (!options.docker) return undefined
+      const rootFolder = await ground.rootFolder()
+      const start = () => startDocker(rootFolder).catch(withoutDocker)
+      return once('Docker', start, async (docker) => docker?.close())
+    },
+    async close() {
+      for (const { name, close } of made.reverse()) {
+        await withDeadline(120_000, `${name} does not stop`, close).catch((error) => say(errorText(error)))
+      }
+    },
+  }
+  return ground
+}
+
+function withoutDocker(error: unknown): undefined {
+  say(`Docker is left out: ${errorText(error)}`)
+}
+
+function say(text: string): void {
+  process.stderr.write(`${text}\n`)
+}
+
+function baseRoot({ dataFolder }: Warren): string {
+  const templates = join(dataFolder, 'templates')
+  const entries = readdirSync(templates, { withFileTypes: true })
+  const root = entries.find((entry) => entry.isDirectory() && /^base-[0-9a-f]+$/.test(entry.name))
+  if (!root) throw new Error(`there is no base template in ${templates}`)
+  return join(templates, root.name)
+}
+
+/** Sandboxes would live on without their Warren. */
+async function stopWarren(warren: Warren): Promise<void> {
+  const response = await warren.api('/v2/sandboxes')
+  const running = (await response.json()) as { sandboxID: string }[]
+  await Promise.all(
+    running.map(({ sandboxID }) => warren.api(`/sandboxes/${sandboxID}`, { method: 'DELETE' })),
+  )
+  await withDeadline(60_000, 'Warren does not stop', () => warren.stop()).catch(() => warren.crash())
+}

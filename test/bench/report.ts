@@ -1,0 +1,112 @@
+/** What a run found: as a table for people, with ratios; as JSON for the next run to be held against. */
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { cpus, loadavg, release } from 'node:os'
+import { join } from 'node:path'
+import { cacheFolder } from '../support/warren.ts'
+import { median, percentile, type Row } from './measure.ts'
+
+/** A promise of ours. Printed as met or missed; never asserted, since machines differ. */
+export type Target = { promise: string; value: number; atMost: number; unit: string }
+
+export type Report = {
+  title: string
+  rows: Row[]
+  /** Rows that all others are divided by, each in a column of its own. */
+  references?: { label: string; row: string }[]
+  targets?: Target[]
+  notes?: string[]
+}
+
+export type Run = {
+  date: string
+  machine: { cpus: number; kernel: string; load: number }
+  reports: Record<string, Report>
+}
+
+const folder = join(cacheFolder, 'bench')
+
+export const newRun = (date: Date): Run => ({
+  date: date.toISOString(),
+  machine: { cpus: cpus().length, kernel: release(), load: loadavg()[0]! },
+  reports: {},
+})
+
+export function saveRun(run: Run): string {
+  mkdirSync(folder, { recursive: true })
+  const path = join(folder, `${run.date.replaceAll(':', '-').slice(0, 19)}.json`)
+  writeFileSync(path, `${JSON.stringify(run, null, 1)}\n`)
+  return path
+}
+
+/** The newest earlier run that has this benchmark. */
+export function previousReport(name: string): { date: string; report: Report } | undefined {
+  mkdirSync(folder, { recursive: true })
+  const files = readdirSync(folder).filter((file) => file.endsWith('.json'))
+  for (const file of files.sort().reverse()) {
+    const run = JSON.parse(readFileSync(join(folder, file), 'utf8')) as Run
+    const report = run.reports[name]
+    if (report) return { date: run.date, report }
+  }
+  return undefined
+}
+
+export function reportText(report: Report, before?: { date: string; report: Report }): string {
+  const references = report.references ?? []
+  const header = ['', 'n', 'median', 'p95', 'p99', 'least', ...references.map(({ label }) => `× ${label}`)]
+  if (before) header.push('before', 'now/before')
+  const body = report.rows.map((row) => [
+    ...cells(row, report),
+    ...(before ? earlier(row, before.report) : []),
+  ])
+  const failures = report.rows.flatMap(({ name, failures: [first, ...more] }) =>
+    first === undefined ? [] : [`${name}: ${more.length + 1} times, first: ${first}`],
+  )
+  return [
+    `\n${report.title}${before ? ` (before: ${before.date.slice(0, 16)})` : ''}`,
+    ...aligned([header, ...body]),
+    ...(report.targets ?? []).map(targetText),
+    ...(report.notes ?? []),
+    ...failures,
+  ].join('\n')
+}
+
+function cells({ name, unit, samples, failures }: Row, report: Report): string[] {
+  const middle = median(samples)
+  const ratios = (report.references ?? []).map(({ row }) => ratio(middle, medianOf(report, row)))
+  const [p95, p99, least] = [percentile(samples, 95), percentile(samples, 99), Math.min(...samples)]
+  const count = failures.length ? `${samples.length}+${failures.length}!` : String(samples.length)
+  return [name, count, `${figure(middle)} ${unit}`, figure(p95), figure(p99), figure(least), ...ratios]
+}
+
+function earlier(row: Row, before: Report): string[] {
+  const then = medianOf(before, row.name)
+  return [figure(then), ratio(median(row.samples), then)]
+}
+
+export function medianOf(report: Pick<Report, 'rows'>, name: string): number {
+  return median(report.rows.find((row) => row.name === name)?.samples ?? [])
+}
+
+function targetText({ promise, value, atMost, unit }: Target): string {
+  if (!Number.isFinite(value)) return `  ?  ${promise}: not measured`
+  const verdict = value <= atMost ? 'met ' : 'MISSED'
+  return `${verdict} ${promise}: ${figure(value)}${unit}, at most ${figure(atMost)}${unit}`
+}
+
+const ratio = (value: number, base: number): string =>
+  Number.isFinite(value / base) ? (value / base).toFixed(2) : '–'
+
+function figure(value: number): string {
+  if (!Number.isFinite(value)) return '–'
+  return value < 10 ? value.toFixed(2) : value < 100 ? value.toFixed(1) : value.toFixed(0)
+}
+
+function aligned(table: string[][]): string[] {
+  const widths = table[0]!.map((_, column) => Math.max(...table.map((row) => row[column]!.length)))
+  return table.map((row) =>
+    row
+      .map((cell, column) => (column === 0 ? cell.padEnd(widths[0]!) : cell.padStart(widths[column]!)))
+      .join('  ')
+      .trimEnd(),
+  )
+}

@@ -1,0 +1,79 @@
+/**
+ * `npm run bench [-- name …] [--rounds 15] [--count 20] [--isolation container] [--no-docker]`
+ * Runs the named benchmarks, all of them when none is named, and prints and keeps what they found. Root only.
+ */
+import { parseArgs } from 'node:util'
+import { errorText } from '../../src/lib/app-error.ts'
+import { type Isolation, isolations } from '../support/warren.ts'
+import { type Ground, openGround } from './ground.ts'
+import { interactive } from './interactive.ts'
+import { memory } from './memory.ts'
+import { newRun, previousReport, type Report, reportText, saveRun } from './report.ts'
+import { sandboxes } from './sandboxes.ts'
+
+type Sizes = { rounds: number; count: number }
+
+/** In this order: memory wants a server that has done nothing yet. */
+const benchmarks: Record<string, (ground: Ground, sizes: Sizes) => Promise<Report>> = {
+  memory,
+  sandboxes,
+  interactive,
+}
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  allowNegative: true,
+  options: {
+    rounds: { type: 'string', default: '15' },
+    count: { type: 'string', default: '20' },
+    isolation: { type: 'string', multiple: true, default: [...isolations] },
+    docker: { type: 'boolean', default: true },
+  },
+})
+
+process.exitCode = await main().catch((error) => {
+  process.stderr.write(`${errorText(error)}\n`)
+  return 1
+})
+
+async function main(): Promise<number> {
+  const names = positionals.length > 0 ? positionals : Object.keys(benchmarks)
+  const unknown = names.find((name) => !(name in benchmarks))
+  if (unknown)
+    throw new Error(`There is no benchmark ${unknown}; choose from ${Object.keys(benchmarks).join(', ')}.`)
+  const sizes = { rounds: positive('rounds', values.rounds), count: positive('count', values.count) }
+  const interrupt = new AbortController()
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    process.once(signal, () => {
+      process.stderr.write('\nStopping; what was started is taken down first …\n')
+      interrupt.abort(new Error('Interrupted.'))
+    })
+  }
+  const ground = openGround({
+    isolations: values.isolation as Isolation[],
+    docker: values.docker,
+    signal: interrupt.signal,
+  })
+  const run = newRun(new Date())
+  if (run.machine.load > run.machine.cpus) ground.say('This machine is busy: trust only the ratios.')
+  try {
+    for (const name of names) {
+      ground.say(`Benchmark ${name}`)
+      const before = previousReport(name)
+      const report = await benchmarks[name]!(ground, sizes)
+      run.reports[name] = report
+      process.stdout.write(`${reportText(report, before)}\n`)
+    }
+    process.stdout.write(`\nKept in ${saveRun(run)}\n`)
+    return 0
+  } finally {
+    await ground.close()
+  }
+}
+
+function positive(name: string, text: string): number {
+  const value = Number(text)
+  if (!Number.isInteger(value) || value < 1)
+    throw new Error(`--${name} is '${text}', but must be a whole number from 1.`)
+  return value
+}

@@ -1,0 +1,86 @@
+/** How long a sandbox takes to be there, to answer and to go, beside what its parts take by themselves. */
+
+import { dataPaths } from '../../src/app/data-folder.ts'
+import { findRunsc } from '../../src/app/setup/gvisor.ts'
+import type { Isolation } from '../support/warren.ts'
+import { rawRunc } from './contenders/raw-runc.ts'
+import { rawRunsc } from './contenders/raw-runsc.ts'
+import type { RawRuntime } from './contenders/raw-runtime.ts'
+import { type StartedAgent, startedAgent, warrenLife } from './contenders/warren.ts'
+import type { Ground } from './ground.ts'
+import { type Contender, rowName, takeTurns } from './measure.ts'
+import { medianOf, type Report, type Target } from './report.ts'
+
+const runTrue = 'run /bin/true'
+const agentBoot = 'run agent until /health'
+const dockerRun = rowName('docker', 'run --rm /bin/true')
+
+export async function sandboxes(ground: Ground, { rounds }: { rounds: number }): Promise<Report> {
+  const contenders: Contender[] = []
+  for (const isolation of ground.isolations) contenders.push(...(await contendersFor(ground, isolation)))
+  contenders.push(...(await dockerContenders(ground)))
+  const onRound = (done: number) => ground.say(`  round ${done} of ${rounds}`)
+  const rows = await takeTurns(contenders, { rounds, signal: ground.signal, onRound })
+  return {
+    title: `Sandboxes: ${rounds} rounds, one try of each per round`,
+    rows,
+    references: [
+      { label: 'docker run', row: dockerRun },
+      { label: 'runc+agent', row: rowName('raw runc', agentBoot) },
+      { label: 'runsc+agent', row: rowName('raw runsc', agentBoot) },
+    ],
+    targets: targets({ rows }),
+  }
+}
+
+function targets(report: Pick<Report, 'rows'>): Target[] {
+  const life = (isolation: Isolation) =>
+    medianOf(report, rowName(`warren ${isolation}`, 'create + first command'))
+  const booted = medianOf(report, rowName('raw runsc', agentBoot))
+  return [
+    {
+      promise: 'container, create + first command against docker run',
+      value: life('container') / medianOf(report, dockerRun),
+      atMost: 0.5,
+      unit: ' ×',
+    },
+    {
+      promise: 'gVisor, create + first command against raw runsc run + agent boot',
+      value: life('gvisor') / booted,
+      atMost: 1.5,
+      unit: ' ×',
+    },
+  ]
+}
+
+async function contendersFor(ground: Ground, isolation: Isolation): Promise<Contender[]> {
+  const warren = await ground.warren(isolation)
+  const agent = await startedAgent(warren)
+  const place = { rootFolder: await ground.rootFolder(), wire: await ground.wire() }
+  if (isolation === 'container') return [...rawContenders(rawRunc(place), agent), warrenLife(warren)]
+  const runsc = findRunsc(dataPaths(warren.dataFolder).runtimes)
+  if (!runsc || !agent.platform) throw new Error('this Warren has no gVisor')
+  return [...rawContenders(rawRunsc(place, runsc, agent.platform), agent), warrenLife(warren)]
+}
+
+function rawContenders(runtime: RawRuntime, agent: StartedAgent): Contender[] {
+  const { name } = runtime
+  return [
+    { name, sample: async () => ({ [runTrue]: await runtime.runTrue() }) },
+    { name, sample: async () => ({ [agentBoot]: await runtime.bootAgent(agent.process) }) },
+  ]
+}
+
+async function dockerContenders(ground: Ground): Promise<Contender[]> {
+  const docker = await ground.docker()
+  if (!docker) return []
+  const name = 'docker'
+  const runNode = async () => {
+    const { firstOutputMs, exitMs } = await docker.run(['node', '-v'])
+    return { 'run --rm node -v, first output': firstOutputMs, 'run --rm node -v': exitMs }
+  }
+  return [
+    { name, sample: async () => ({ 'run --rm /bin/true': (await docker.run(['/bin/true'])).exitMs }) },
+    { name, sample: runNode },
+  ]
+}
