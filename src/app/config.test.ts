@@ -79,6 +79,14 @@ test('a domain may carry a port and a subnet may be any private one', () => {
   }
 })
 
+test('a domain that Warren serves with TLS on another port than 443 carries that port', () => {
+  const tls = { WARREN_DOMAIN: 'box.example', WARREN_TLS_CERT: '/c.pem', WARREN_TLS_KEY: '/k.pem' }
+  assert.equal(loadConfig({ ...tls, WARREN_PORT: '8443' }).domain, 'box.example:8443')
+  assert.equal(loadConfig({ ...tls, WARREN_PORT: '443' }).domain, 'box.example')
+  assert.equal(loadConfig({ ...tls, WARREN_DOMAIN: 'box.example:443' }).domain, 'box.example:443')
+  assert.equal(loadConfig({ WARREN_DOMAIN: 'box.example' }).domain, 'box.example')
+})
+
 test('shown settings say where a value is from and hide a password', () => {
   const shown = showSettings({ WARREN_DATABASE_URL: 'postgres://me:secret@db:5432/warren' })
   const database = shown.find((one) => one.name === 'WARREN_DATABASE_URL')!

@@ -126,7 +126,7 @@ const testPrefix = 'WARREN_TEST_'
 export function loadConfig(env: Record<string, string | undefined> = process.env): Config {
   refuseUnknown(env)
   const config = Object.fromEntries(Object.entries(schema).map(([key, one]) => [key, readSetting(one, env)]))
-  return Object.freeze(checkTogether(config as Config))
+  return Object.freeze(withPublicPort(checkTogether(config as Config)))
 }
 
 /** The level alone, for reporting a failure to load the rest. */
@@ -175,6 +175,12 @@ function checkTogether(config: Config): Config {
     }
   }
   return config
+}
+
+/** Clients take 443 unless the domain names a port; where Warren itself speaks TLS, it knows which. */
+function withPublicPort(config: Config): Config {
+  const implied = config.tlsCert === null || config.port === 443 || config.domain?.includes(':')
+  return implied ? config : { ...config, domain: `${config.domain}:${config.port}` }
 }
 
 const byDistance = (a: { far: number }, b: { far: number }) => a.far - b.far

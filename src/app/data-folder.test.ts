@@ -56,10 +56,7 @@ test('the server file is there while the server listens and gone afterwards', as
 })
 
 test('a folder that cannot be made is refused with its name', async () => {
-  await assert.rejects(
-    openDataFolder('/dev/null/warren'),
-    /Cannot make the data folder \/dev\/null\/warren/,
-  )
+  await assert.rejects(openDataFolder('/dev/null/warren'), /Cannot make the data folder \/dev\/null\/warren/)
 })
 
 test('a second Warren is refused while the first one holds the folder', async (t) => {

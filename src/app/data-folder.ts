@@ -25,7 +25,7 @@ export type Credentials = { teamID: string; apiKey: string }
 export type ServerFile = {
   /** Reaches the server from this machine. */
   url: string
-  /** As clients must write it, with its port; null without WARREN_DOMAIN. */
+  /** As clients must write it, with its port where they need one. */
   domain: string | null
   /** The certificate that the server shows, when it speaks TLS itself. */
   tlsCert: string | null

@@ -1,0 +1,39 @@
+/** `warren config`: the settings as a table, as JSON, or as the page docs/settings.md. */
+import { UsageError } from '../cli/arguments.ts'
+import { asJson, table } from '../cli/output.ts'
+import { loadConfig, type ShownSetting, showSettings } from './config.ts'
+
+const usage = 'Usage:\n  warren config [--json | --markdown]'
+
+export function configCommand(args: readonly string[]): string {
+  const [format, ...more] = args
+  if (more.length > 0) throw new UsageError(`What is '${more[0]}'?`, usage)
+  if (format === '--markdown') return settingsPage(showSettings({}))
+  if (format !== undefined && format !== '--json') throw new UsageError(`What is '${format}'?`, usage)
+  loadConfig()
+  const shown = showSettings()
+  if (format === '--json') return asJson(shown)
+  return table(['SETTING', 'VALUE', 'FROM', 'WHAT'], shown.map(row))
+}
+
+function row({ name, value, from, unit, help }: ShownSetting): string[] {
+  const amount = value && unit ? `${value} ${unit}` : value
+  return [name, amount || '(not set)', from, help]
+}
+
+export function settingsPage(settings: readonly ShownSetting[]): string {
+  const lines = settings.map(({ name, default: fallback, unit, allowed, help }) => {
+    const amount = fallback ? `\`${fallback}\`${unit ? ` ${unit}` : ''}` : 'not set'
+    return `| \`${name}\` | ${amount} | ${help} | ${allowed} |`
+  })
+  return [
+    '# Settings',
+    '',
+    'Environment variables, read once at the start. A variable that starts with `WARREN_` and is not in this table',
+    'stops the start. `bin/warren config` shows what is in force; this page is made by `bin/warren config --markdown`.',
+    '',
+    '| setting | default | what it is | allowed |',
+    '|---|---|---|---|',
+    ...lines,
+  ].join('\n')
+}

@@ -1,0 +1,82 @@
+/** The `warren` command: finds the command, loads the settings, and shows failures without their insides. */
+import { AdminClient } from '../cli/admin-client.ts'
+import { UsageError } from '../cli/arguments.ts'
+import { envCommand } from '../cli/env.ts'
+import { keyCommand } from '../cli/key.ts'
+import { teamCommand } from '../cli/team.ts'
+import { AppError } from '../lib/app-error.ts'
+import { loadConfig, wantsStacks } from './config.ts'
+import { configCommand } from './config-command.ts'
+import { findServer } from './find-server.ts'
+import { version } from './version.ts'
+
+const help = `Warren ${version}: a sandbox cloud on your own machine.
+
+  warren start                     set up what is missing and serve
+  warren env [--json]              the lines a client needs to find the running server
+  warren doctor [--json]           look at this machine: what works, and how to mend what does not
+  warren config [--json]           every setting, its value and where it is from
+  warren team create|list|limits   teams
+  warren key create|list|revoke    API keys of a team
+  warren version
+
+Settings are environment variables: WARREN_PORT=3001 warren start`
+
+type Command = (args: string[]) => Promise<string | number>
+
+const commands: Record<string, Command> = {
+  help: async () => help,
+  version: async () => version,
+  config: async (args) => configCommand(args),
+  async start(args) {
+    if (args.length > 0) throw new UsageError(`warren start takes no '${args[0]}'.`, help)
+    const config = loadConfig()
+    const { start } = await import('./start.ts')
+    await start(config)
+    return 0
+  },
+  async doctor(args) {
+    const { doctorCommand } = await import('./doctor/doctor.ts')
+    return doctorCommand(args, loadConfig(), (text) => process.stdout.write(`${text}\n`))
+  },
+  env: (args) => envCommand(args, async () => (await findServer(loadConfig())).place),
+  team: (args) => teamCommand(args, connect),
+  key: (args) => keyCommand(args, connect),
+}
+
+async function connect(): Promise<AdminClient> {
+  return new AdminClient((await findServer(loadConfig())).access)
+}
+
+const otherNames: Record<string, string> = {
+  '--help': 'help',
+  '-h': 'help',
+  '--version': 'version',
+  '-v': 'version',
+}
+
+async function main([word = 'help', ...args]: string[]): Promise<number> {
+  const name = otherNames[word] ?? word
+  const command = Object.hasOwn(commands, name) ? commands[name] : undefined
+  if (!command) throw new UsageError(`There is no command '${word}'.`, help)
+  const result = await command(args)
+  if (typeof result === 'number') return result
+  process.stdout.write(`${result}\n`)
+  return 0
+}
+
+function report(error: unknown): number {
+  const detail = error instanceof Error ? (error.stack ?? error.message) : String(error)
+  if (wantsStacks())
+    process.stderr.write(`${detail}\n${error instanceof Error ? String(error.cause ?? '') : ''}\n`)
+  else if (error instanceof AppError) process.stderr.write(`${error.message}\n`)
+  else {
+    const text = error instanceof Error ? error.message : String(error)
+    process.stderr.write(
+      `Something went wrong that Warren did not expect: ${text}\nWARREN_LOG_LEVEL=debug shows where.\n`,
+    )
+  }
+  return error instanceof UsageError ? 2 : 1
+}
+
+process.exitCode = await main(process.argv.slice(2)).catch(report)

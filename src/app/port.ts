@@ -1,0 +1,34 @@
+/** Whether the port can be had, and who has it otherwise. */
+import { createServer } from 'node:net'
+import { AppError } from '../lib/app-error.ts'
+import { runCommand } from '../lib/run-command.ts'
+
+/** Asked before the long work of a first start, so that nobody waits for a refusal. */
+export async function refusePort(host: string, port: number): Promise<void> {
+  const problem = await portProblem(host, port)
+  if (problem) throw new AppError('unavailable', problem)
+}
+
+export async function portProblem(host: string, port: number): Promise<string | undefined> {
+  const code = await new Promise<string | undefined>((resolve) => {
+    const server = createServer()
+    server.once('error', (error: NodeJS.ErrnoException) => resolve(error.code ?? error.message))
+    server.listen({ host, port, exclusive: true }, () => server.close(() => resolve(undefined)))
+  })
+  if (code === undefined) return undefined
+  if (code === 'EADDRINUSE') {
+    const holder = await portHolder(port)
+    return `Port ${port} is taken${holder ? ` by ${holder}` : ''}. Stop that program, or choose another port: WARREN_PORT=${port === 65535 ? port - 1 : port + 1} npm start`
+  }
+  if (code === 'EADDRNOTAVAIL') {
+    return `This machine has no address ${host}: set WARREN_HOST to one of its own, such as 127.0.0.1 or 0.0.0.0.`
+  }
+  return `Cannot listen on ${host}:${port}: ${code}.`
+}
+
+/** The name and process id of whoever listens there, as far as the system tells. */
+async function portHolder(port: number): Promise<string | undefined> {
+  const { stdout } = await runCommand('ss', ['-Hltnp', `sport = :${port}`]).catch(() => ({ stdout: '' }))
+  const found = /users:\(\("([^"]+)",pid=(\d+)/.exec(stdout)
+  return found ? `${found[1]} (process ${found[2]})` : undefined
+}

@@ -1,0 +1,37 @@
+/** Everything that a start needs of the machine, got when it is missing; a second start finds it all there. */
+import type { Config } from '../config.ts'
+import type { DataPaths } from '../data-folder.ts'
+import { makeBaseRoot, parseBaseSource } from './base-root.ts'
+import { installRunsc } from './gvisor.ts'
+import { findProgram } from './programs.ts'
+import type { Progress } from './progress.ts'
+import { installSystemPackages, systemNeeds } from './system-packages.ts'
+
+export type PreparedMachine = {
+  runtimes: { runc: string; runsc: string | undefined }
+  /** Why there is no runsc though it was wanted. */
+  runscMissing: string | undefined
+  baseRootFolder: string
+}
+
+export async function prepareMachine(
+  config: Config,
+  paths: DataPaths,
+  progress: Progress,
+): Promise<PreparedMachine> {
+  parseBaseSource(config.baseImage)
+  await installSystemPackages(systemNeeds, progress)
+  const runsc =
+    config.isolation === 'container'
+      ? undefined
+      : await installRunsc(paths.runtimes, config.cacheDir, progress)
+  const base = await makeBaseRoot(paths.templates, config.baseImage, config.cacheDir, progress)
+  return {
+    runtimes: {
+      runc: findProgram('runc') ?? 'runc',
+      runsc: runsc && 'path' in runsc ? runsc.path : undefined,
+    },
+    runscMissing: runsc && 'missing' in runsc ? runsc.missing : undefined,
+    baseRootFolder: base.folder,
+  }
+}

@@ -1,0 +1,104 @@
+/** `warren start`: from a bare machine to a serving process, and down again on a signal. */
+import pino from 'pino'
+import { banner } from '../cli/env.ts'
+import { instanceOf } from '../drivers/oci/layout.ts'
+import { AppError } from '../lib/app-error.ts'
+import { buildAgentKit } from './agent-kit.ts'
+import type { Config } from './config.ts'
+import { type DataPaths, openDataFolder } from './data-folder.ts'
+import { lockDataFolder } from './data-lock.ts'
+import { chooseIsolation } from './isolation.ts'
+import { refusePort } from './port.ts'
+import { type RunningServer, serve } from './serve.ts'
+import { prepareMachine } from './setup/prepare-machine.ts'
+import { createProgress, type Progress } from './setup/progress.ts'
+
+export async function start(config: Config): Promise<void> {
+  refuseMachine(process.platform, process.arch, process.getuid?.())
+  const paths = await openDataFolder(config.dataDir)
+  const lock = lockDataFolder(paths.lock)
+  await refusePort(config.host, config.port)
+  const stopped = nextSignal()
+  try {
+    const running = await Promise.race([bringUp(config, paths), stopped])
+    if (typeof running === 'string') return interrupted(running)
+    await stopped
+    await running.close()
+  } finally {
+    lock.release()
+  }
+}
+
+async function bringUp(config: Config, paths: DataPaths): Promise<RunningServer> {
+  const progress = createProgress(process.stderr)
+  const log = pino({ level: config.logLevel }, pino.destination({ dest: 2, sync: true }))
+  const machine = await prepareMachine(config, paths, progress)
+  const kit = await buildAgentKit({ folder: `${paths.runtimes}/agent`, nodeBinary: process.execPath })
+  const isolation = await chooseIsolation(config.isolation, machine.runtimes, {
+    dataFolder: paths.root,
+    instance: instanceOf(paths.root),
+    subnet: config.subnet,
+    agent: kit,
+    dnsServers: config.dnsServers,
+    poolSize: config.poolSize,
+    poolDiskMB: config.defaultDiskMB,
+    log: (message, cause) => log.warn({ err: cause }, message),
+  })
+  const { baseRootFolder } = machine
+  await prepareBase(progress, () => isolation.driver.prepare(baseRootFolder))
+  const running = await serve({ config, paths, isolation, baseRootFolder, log })
+  const { url, domain } = running.server
+  const { apiKey } = running.credentials
+  process.stdout.write(banner({ url, domain, apiKey }, describe(isolation.isolation, machine.runscMissing)))
+  return running
+}
+
+/** Takes no time when it was done before, and then need not be shown. */
+async function prepareBase(progress: Progress, prepare: () => Promise<void>): Promise<void> {
+  const preparing = prepare()
+  const soon = new Promise<'slow'>((resolve) => setTimeout(resolve, 500, 'slow').unref())
+  if ((await Promise.race([preparing, soon])) === 'slow') {
+    await progress.step('Prepare the base template for sandboxes', () => preparing)
+  }
+}
+
+function describe(isolation: 'gvisor' | 'container', runscMissing: string | undefined): string {
+  if (isolation === 'gvisor') return 'each sandbox has its own kernel: gVisor'
+  return `sandboxes are plain containers${runscMissing ? `; gVisor is not to be had: ${runscMissing}` : ''}`
+}
+
+/** What no setup can mend. */
+export function refuseMachine(platform: string, arch: string, uid: number | undefined): void {
+  if (platform !== 'linux') {
+    throw new AppError('unavailable', `Warren needs Linux; this is ${platform}.`)
+  }
+  if (arch !== 'x64' && arch !== 'arm64') {
+    throw new AppError('unavailable', `Warren runs on x86-64, and untried on arm64; this is ${arch}.`)
+  }
+  if (uid !== 0) {
+    throw new AppError(
+      'permission_denied',
+      'Warren must run as root: it makes namespaces, mounts and firewall rules for sandboxes, which are not root outside. Run `sudo npm start`.',
+    )
+  }
+}
+
+/** A second signal while Warren closes ends it at once. */
+function nextSignal(): Promise<NodeJS.Signals> {
+  return new Promise((resolve) => {
+    let first = true
+    const heard = (signal: NodeJS.Signals) => {
+      if (!first) process.exit(130)
+      first = false
+      resolve(signal)
+    }
+    process.on('SIGINT', heard)
+    process.on('SIGTERM', heard)
+  })
+}
+
+/** Setup's own programs die with this process; what they left is cleaned up by the next start. */
+function interrupted(signal: string): never {
+  process.stderr.write(`\nInterrupted (${signal}). The next start begins the unfinished step anew.\n`)
+  process.exit(130)
+}

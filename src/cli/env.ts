@@ -1,0 +1,60 @@
+/** The variables that an unmodified client needs to find this server, and what to paste to try it. */
+import { parseCommand, takeWords } from './arguments.ts'
+import { asJson } from './output.ts'
+
+export type ServerPlace = { url: string; domain: string | null; apiKey: string }
+
+const usage = 'Usage:\n  warren env [--json]\n\nIn a shell: eval "$(bin/warren env)"'
+
+export async function envCommand(args: readonly string[], find: () => Promise<ServerPlace>): Promise<string> {
+  const { words, json } = parseCommand(args, [], usage)
+  takeWords(words, [], usage)
+  const variables = clientEnvironment(await find())
+  return json ? asJson(variables) : shellExports(variables)
+}
+
+/**
+ * With TLS the domain says it all. A domain without TLS has a proxy in front that this machine need not be
+ * able to reach, so the local URLs are given beside it.
+ */
+export function clientEnvironment({ url, domain, apiKey }: ServerPlace): Record<string, string> {
+  const byDomain: Record<string, string> = domain === null ? {} : { E2B_DOMAIN: domain }
+  if (domain !== null && url.startsWith('https:')) return { E2B_API_KEY: apiKey, ...byDomain }
+  return { E2B_API_KEY: apiKey, E2B_API_URL: url, E2B_SANDBOX_URL: url, ...byDomain }
+}
+
+export function shellExports(variables: Record<string, string>): string {
+  const quoted = (text: string) => (/^[\w./:@-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`)
+  return Object.entries(variables)
+    .map(([name, value]) => `export ${name}=${quoted(value)}`)
+    .join('\n')
+}
+
+/** What a first start ends with. */
+export function banner(place: ServerPlace, isolation: string): string {
+  return `
+Warren serves at ${place.url} (${isolation}). Paste this into a shell:
+
+${indented(shellExports(clientEnvironment(place)))}
+
+JavaScript (npm install e2b):
+
+  import { Sandbox } from 'e2b'
+  const sandbox = await Sandbox.create()
+  const result = await sandbox.commands.run('echo hello from $(whoami)')
+  console.log(result.stdout)
+  await sandbox.kill()
+
+Python (pip install e2b):
+
+  from e2b import Sandbox
+  sandbox = Sandbox.create()
+  result = sandbox.commands.run("echo hello from $(whoami)")
+  print(result.stdout)
+  sandbox.kill()
+
+\`bin/warren env\` prints the lines again. Ctrl-C stops Warren; sandboxes live on.
+`
+}
+
+const indented = (text: string): string => text.replace(/^/gm, '  ')

@@ -1,0 +1,11 @@
+/** Columns for people. A cell never breaks its row, whatever it holds. */
+export function table(headings: readonly string[], rows: readonly (readonly string[])[]): string {
+  const lines = [headings, ...rows.map((row) => row.map((cell) => cell.replace(/\p{Cc}/gu, '?')))]
+  const widths = headings.map((_, column) => Math.max(...lines.map((line) => line[column]?.length ?? 0)))
+  return lines
+    .map((line) => line.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join('  '))
+    .map((line) => line.trimEnd())
+    .join('\n')
+}
+
+export const asJson = (value: unknown): string => JSON.stringify(value, null, 2)

@@ -1,0 +1,71 @@
+import type { Team } from '../contract/rest/team.ts'
+import type { AdminClient, LimitChanges } from './admin-client.ts'
+import { parseCommand, positiveNumber, takeWords, UsageError } from './arguments.ts'
+import { asJson, table } from './output.ts'
+
+const usage = `Usage:
+  warren team create NAME [--json]
+  warren team list [--json]
+  warren team limits TEAM [--sandboxes N] [--cpu N] [--memory-mb N] [--lifetime-hours N] [--json]
+
+TEAM is a team's slug, id or name. Without a number, limits shows what is in force.`
+
+const limitOptions = {
+  sandboxes: 'maxSandboxes',
+  cpu: 'maxCPU',
+  'memory-mb': 'maxMemoryMB',
+  'lifetime-hours': 'maxLifetimeHours',
+} as const
+type LimitOption = keyof typeof limitOptions
+
+/** Gives the text to print. `connect` is called only when the command is written rightly. */
+export async function teamCommand(
+  args: readonly string[],
+  connect: () => Promise<AdminClient>,
+): Promise<string> {
+  const [verb, ...rest] = args
+  if (verb === 'create') {
+    const { words, json } = parseCommand(rest, [], usage)
+    const [name] = takeWords(words, ['NAME'], usage)
+    return show([await (await connect()).createTeam(name!)], json, true)
+  }
+  if (verb === 'list') {
+    const { words, json } = parseCommand(rest, [], usage)
+    takeWords(words, [], usage)
+    return show(await (await connect()).listTeams(), json, false)
+  }
+  if (verb === 'limits') return limits(rest, connect)
+  throw new UsageError(verb ? `warren team cannot '${verb}'.` : 'What about teams?', usage)
+}
+
+async function limits(args: readonly string[], connect: () => Promise<AdminClient>): Promise<string> {
+  const names = Object.keys(limitOptions) as LimitOption[]
+  const { words, values, json } = parseCommand(args, names, usage)
+  const [word] = takeWords(words, ['TEAM'], usage)
+  const changes: LimitChanges = {}
+  for (const name of names) {
+    const text = values[name]
+    if (text !== undefined) changes[limitOptions[name]] = positiveNumber(name, text, usage)
+  }
+  const client = await connect()
+  const team = await client.findTeam(word!)
+  const changed = Object.keys(changes).length > 0 ? await client.changeLimits(team.teamID, changes) : team
+  return show([changed], json, true)
+}
+
+const headings = ['TEAM', 'NAME', 'SANDBOXES', 'CPU', 'MEMORY MB', 'LIFETIME HOURS', 'CREATED', 'ID']
+
+function show(teams: Team[], json: boolean, single: boolean): string {
+  if (json) return asJson(single ? teams[0] : teams)
+  const rows = teams.map(({ slug, name, limits, createdAt, teamID }) => [
+    slug,
+    name,
+    String(limits.maxSandboxes),
+    String(limits.maxCPU),
+    String(limits.maxMemoryMB),
+    String(limits.maxLifetimeHours),
+    createdAt.slice(0, 10),
+    teamID,
+  ])
+  return table(headings, rows)
+}

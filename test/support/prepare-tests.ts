@@ -1,0 +1,62 @@
+/** Gets what the tests need on a machine where Warren never ran: the same setup as a start, and more. */
+import { spawnSync } from 'node:child_process'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { createProgress, type Progress } from '../../src/app/setup/progress.ts'
+import { installSystemPackages, missingNeeds } from '../../src/app/setup/system-packages.ts'
+import { pythonWith } from './python.ts'
+import { testMachine } from './test-machine.ts'
+
+export const pythonClients = ['e2b==2.63.0', 'e2b==2.45.1'] as const
+
+/** What cannot be had is told; whether it is then skipped or fails is for the tests that need it. */
+export async function prepareTests(): Promise<void> {
+  const progress = createProgress(process.stderr)
+  if (process.getuid?.() !== 0) {
+    progress.note('Not root: nothing is installed, and tests that need real sandboxes will fail.')
+    return
+  }
+  const steps = [
+    () => testMachine(),
+    () => installPostgres(progress),
+    () => installPython(progress),
+    ...pythonClients.map((client) => () => makePython(client, progress)),
+  ]
+  for (const step of steps) {
+    await step().catch((error: Error) => progress.note(`Tests go on without it: ${error.message}`))
+  }
+}
+
+async function makePython(client: string, progress: Progress): Promise<void> {
+  const started = Date.now()
+  pythonWith(client)
+  if (Date.now() - started > 1000) progress.note(`Made a Python with ${client}.`)
+}
+
+async function installPython(progress: Progress): Promise<void> {
+  if (spawnSync('python3', ['-c', 'import venv, ensurepip'], { stdio: 'ignore' }).status === 0) return
+  const why = 'keeps the Python clients apart'
+  await installSystemPackages(
+    [{ package: 'python3-venv', file: '/usr/share/doc/python3-venv', why }],
+    progress,
+  )
+}
+
+/** Only the programs are wanted: Debian would also make a database, and start it at every boot. */
+async function installPostgres(progress: Progress): Promise<void> {
+  const server = {
+    package: 'postgresql',
+    file: '/usr/lib/postgresql',
+    why: 'is the other database that is proved',
+  }
+  if (missingNeeds([server]).length === 0) return
+  const settings = '/etc/postgresql-common/createcluster.conf'
+  const common = {
+    package: 'postgresql-common',
+    file: settings,
+    why: 'says what the next one does by itself',
+  }
+  await installSystemPackages([common], progress)
+  const text = readFileSync(settings, 'utf8')
+  writeFileSync(settings, text.replace(/^#?\s*create_main_cluster\b.*$/m, 'create_main_cluster = false'))
+  await installSystemPackages([server], progress)
+}
