@@ -15,16 +15,6 @@ export type AgentCommand = {
 
 export const agentMount = '/.warren'
 export const mappedIDs = 65_536
-/** Threads and processes of a sandbox; a fork bomb ends here. */
-const pidsLimit = 4096
-/**
- * Under gVisor the host's limit kills the whole sandbox, so it is only the last resort. Before it stands
- * RLIMIT_NPROC, which gVisor counts per user and which nobody inside may raise. A process costs the host a
- * thread in the sentry and one beside it.
- */
-const gvisorPidsLimitPerUser = 2048
-const gvisorHostPidsLimit = 16_384
-
 /** Enough for sudo, apt-get, useradd, su and chown; nothing for mounts, raw sockets, links, tracing or clocks. */
 const capabilities = [
   'CAP_AUDIT_WRITE',
@@ -78,6 +68,8 @@ export type ContainerInput = {
   limitSwap: boolean
   /** Hard limit of open files of this process: no sandbox can have more. */
   openFilesLimit: number
+  /** Threads and processes; a fork bomb ends here. */
+  pidsLimit: number
 }
 
 export function containerSpec(input: ContainerInput) {
@@ -104,7 +96,7 @@ export function containerSpec(input: ContainerInput) {
         { type: 'RLIMIT_NOFILE', soft: Math.min(65_536, input.openFilesLimit), hard: input.openFilesLimit },
         // One byte, not zero: only this keeps a host's piped core handler from being run for a sandbox.
         { type: 'RLIMIT_CORE', soft: 1, hard: 1 },
-        ...(gvisor ? [{ type: 'RLIMIT_NPROC', soft: gvisorPidsLimitPerUser, hard: gvisorPidsLimitPerUser }] : []),
+        ...(gvisor ? [guestPidsLimit(input.pidsLimit)] : []),
       ],
     },
     mounts: mounts(input, gvisor),
@@ -121,7 +113,7 @@ export function containerSpec(input: ContainerInput) {
         { type: 'network', path: layout.netnsPath(record.slot) },
       ],
       cgroupsPath: layout.cgroup(record.sandboxID),
-      resources: resources(record, input.limitSwap),
+      resources: resources(input, gvisor),
       maskedPaths: gvisor ? [] : maskedPaths,
       readonlyPaths: gvisor ? [] : readonlyPaths,
       ...(!gvisor && { seccomp: seccompProfile }),
@@ -129,13 +121,22 @@ export function containerSpec(input: ContainerInput) {
   }
 }
 
-/** The device rule is the runtimes' own default list; nothing is added to it. */
-function resources(record: SandboxRecord, limitSwap: boolean) {
+/**
+ * Under gVisor the host's limit on threads would end the whole sandbox, so it stands far off and is only the last
+ * resort. This one gives an error inside: gVisor counts it per user, and nobody there may raise it.
+ */
+function guestPidsLimit(pidsLimit: number) {
+  const perUser = Math.ceil(pidsLimit / 2)
+  return { type: 'RLIMIT_NPROC', soft: perUser, hard: perUser }
+}
+
+/** No device is allowed here: the runtimes add the usual few by themselves. */
+function resources({ record, limitSwap, pidsLimit }: ContainerInput, gvisor: boolean) {
   const memory = record.memoryMB * 1024 * 1024
   return {
     memory: { limit: memory, ...(limitSwap && { swap: memory }) },
     cpu: { period: 100_000, quota: record.cpuCount * 100_000, ...(record.cpus && { cpus: record.cpus }) },
-    pids: { limit: record.runtime === 'runsc' ? gvisorHostPidsLimit : pidsLimit },
+    pids: { limit: gvisor ? pidsLimit * 4 : pidsLimit },
     devices: [{ allow: false, access: 'rwm' }],
   }
 }

@@ -18,6 +18,7 @@ export type OciContext = {
   uidBase: number
   dnsServers: readonly string[]
   openFilesLimit: number
+  pidsLimit: number
   cgroups: Cgroups
   records: Records
   firewall: Firewall

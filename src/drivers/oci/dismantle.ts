@@ -1,6 +1,5 @@
 /** Takes a sandbox apart from any state it can be in, a start cut off in the middle included. Safe to repeat. */
 import { readdir, readFile, rm } from 'node:fs/promises'
-import { join } from 'node:path'
 import { delay } from '../../lib/clock.ts'
 import { killNow } from './cgroups.ts'
 import type { OciContext } from './context.ts'
@@ -14,7 +13,7 @@ export async function dismantle(context: OciContext, sandboxID: string): Promise
     if (!(await startedPid(folder))) await killStarters(folder)
     await cgroups.end(layout.cgroup(sandboxID))
     await Promise.all([
-      rm(join(layout.runtimeState, sandboxID), { recursive: true, force: true }),
+      rm(layout.runtimeState(record.slot), { recursive: true, force: true }),
       slots.remove(record.slot),
       ...(record.internet ? [] : [firewall.forget(record.address)]),
     ])

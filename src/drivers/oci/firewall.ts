@@ -100,6 +100,8 @@ table inet ${layout.table} {
   }
   chain through {
     type filter hook forward priority filter; policy accept;
+    iifname ${ours} tcp flags syn tcp option maxseg size set rt mtu
+    oifname ${ours} tcp flags syn tcp option maxseg size set rt mtu
     iifname ${ours} jump from-sandbox
     oifname ${ours} ct state established,related accept
     oifname ${ours} drop

@@ -27,15 +27,19 @@ export async function layGround(
   await takeOwnership(layout)
   for (const folder of [layout.sandboxes, layout.disks, layout.sysSkeletons])
     await mkdir(folder, { recursive: true })
-  for (const folder of [layout.mountNamespaces, layout.diskMount, layout.rootMount, layout.runtimeState]) {
+  for (const folder of [layout.mountNamespaces, layout.diskMount, layout.rootMount, layout.runtimeStates]) {
     await mkdir(folder, { recursive: true })
   }
   await makePrivateMount(layout.mountNamespaces)
   await cgroups.makeParent(layout.cgroupParent)
-  await firewall.load(present.filter((record) => !record.internet).map((record) => record.address))
+  await firewall.load(offlineAddresses(present))
   await runCommand('ip', ['route', 'replace', 'blackhole', subnet, 'metric', blackholeMetric])
   // Last: nothing is forwarded before the rules are in place.
   if (readFileSync(forwarding, 'utf8').trim() !== '1') await writeFile(forwarding, '1')
+}
+
+export function offlineAddresses(records: readonly SandboxRecord[]): string[] {
+  return records.filter((record) => !record.internet).map((record) => record.address)
 }
 
 /** Takes back what `layGround` did; only when no sandbox is left. */

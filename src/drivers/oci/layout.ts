@@ -36,7 +36,9 @@ export function createLayout(dataFolder: string, instance: string) {
     run,
     owner: join(run, 'owner'),
     nextSlot: join(run, 'next-slot'),
-    runtimeState: join(run, 'state'),
+    /** The runtime's own state, apart for each slot; short, because sockets lie in it. */
+    runtimeStates: join(run, 'state'),
+    runtimeState: (slot: number) => join(run, 'state', String(slot)),
     /** Mount namespaces of slots, kept alive by bind mounts; the folder is a private mount of its own. */
     mountNamespaces: join(run, 'mnt'),
     mountNamespace: (slot: number) => join(run, 'mnt', String(slot)),

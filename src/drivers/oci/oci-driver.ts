@@ -7,6 +7,7 @@ import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import type { Driver, DriverHandle, FoundSandbox, SandboxSpec, SandboxStats } from '../../core/driver.ts'
 import { AppError } from '../../lib/app-error.ts'
+import { systemClock } from '../../lib/clock.ts'
 import { JoinedWork, KeyedLock } from '../../lib/keyed-lock.ts'
 import { parseSubnet } from './addresses.ts'
 import { openCgroups } from './cgroups.ts'
@@ -16,8 +17,8 @@ import { CpuShares, usableCpus } from './cpu-shares.ts'
 import { Disks } from './disks.ts'
 import { dismantle } from './dismantle.ts'
 import { Firewall } from './firewall.ts'
-import { clearGround, layGround, leaveGround } from './ground.ts'
-import { launch } from './launch.ts'
+import { clearGround, layGround, leaveGround, offlineAddresses } from './ground.ts'
+import { startSandbox } from './launch.ts'
 import { assertPlainPath, createLayout } from './layout.ts'
 import { choosePlatform } from './platform.ts'
 import { prepareRoot } from './prepare-root.ts'
@@ -41,10 +42,13 @@ export type OciDriverOptions = {
   /** The disk size that free slots are made with until a sandbox asks for another. */
   poolDiskMB?: number
   uidBase?: number
+  /** Processes and threads a sandbox may have; under gVisor half of it per user. */
+  pidsLimit?: number
   log?: (message: string, cause?: unknown) => void
 }
 
 const handleVersion = 1
+const firewallCheckMs = 10_000
 
 export function createOciDriver(options: OciDriverOptions): OciDriver {
   return new OciDriver(options)
@@ -57,6 +61,7 @@ export class OciDriver implements Driver {
   readonly #log: (message: string, cause?: unknown) => void
   readonly #locks = new KeyedLock()
   #opened: Promise<void> | undefined
+  #stopWatching: (() => void) | undefined
 
   constructor(options: OciDriverOptions) {
     this.name = `oci-${options.runtime}`
@@ -73,6 +78,7 @@ export class OciDriver implements Driver {
       runtime: { name: options.runtime, binary: options.runtimeBinary },
       agent: options.agent,
       dnsServers: options.dnsServers,
+      pidsLimit: options.pidsLimit ?? 4096,
       openFilesLimit: hardOpenFilesLimit(),
       records: new Records(layout),
       firewall: new Firewall({ layout, subnet: subnet.cidr, dnsServers: options.dnsServers }),
@@ -113,6 +119,23 @@ export class OciDriver implements Driver {
     for (const { sandboxID, cpus } of present) cpuShares.adopt(sandboxID, cpus)
     await slots.open(present.map((record) => record.slot))
     if (runtime.name === 'runsc') runtime.platform = await choosePlatform(this.#context)
+    this.#watchFirewall()
+  }
+
+  /** Whoever flushes the machine's ruleset takes ours with it; it must not stay away. */
+  #watchFirewall(): void {
+    const { firewall, records } = this.#context
+    this.#stopWatching = systemClock.after(firewallCheckMs, async () => {
+      try {
+        if (!(await firewall.isLoaded())) {
+          this.#log('The firewall table of the sandboxes was gone and is loaded again')
+          await firewall.load(offlineAddresses(await records.all()))
+        }
+      } catch (error) {
+        this.#log('The firewall of the sandboxes could not be checked', error)
+      }
+      if (this.#stopWatching) this.#watchFirewall()
+    })
   }
 
   async start(spec: SandboxSpec, signal?: AbortSignal): Promise<DriverHandle> {
@@ -120,42 +143,8 @@ export class OciDriver implements Driver {
     assertPlainPath(resolve(spec.rootFolder))
     signal?.throwIfAborted()
     await this.open()
-    return this.#locks.run(spec.sandboxID, () => this.#start(spec, signal))
-  }
-
-  async #start(spec: SandboxSpec, signal?: AbortSignal): Promise<DriverHandle> {
-    const { records, slots, subnet, cpuShares, runtime } = this.#context
-    const slot = await slots.take(spec.diskMB)
-    const { sandboxID, runID, cpuCount, memoryMB, diskMB, internet } = spec
-    const record: SandboxRecord = {
-      version: 1,
-      sandboxID,
-      runID,
-      runtime: runtime.name,
-      slot: slot.number,
-      address: subnet.sandbox(slot.number),
-      rootFolder: resolve(spec.rootFolder),
-      cpuCount,
-      memoryMB,
-      diskMB,
-      internet,
-      cpus: cpuShares.take(sandboxID, cpuCount),
-    }
-    await records.create(record).catch(async (error) => {
-      await slots.remove(slot.number)
-      throw error
-    })
-    try {
-      signal?.throwIfAborted()
-      await launch(this.#context, record, signal)
-      signal?.throwIfAborted()
-      return handleOf(record)
-    } catch (error) {
-      await dismantle(this.#context, sandboxID)
-      throw error
-    } finally {
-      slots.refill()
-    }
+    const record = await this.#locks.run(spec.sandboxID, () => startSandbox(this.#context, spec, signal))
+    return handleOf(record)
   }
 
   async recover(handle: DriverHandle): Promise<'running' | 'paused' | 'gone'> {
@@ -205,6 +194,8 @@ export class OciDriver implements Driver {
     const { layout, firewall, subnet, cgroups, records, slots } = this.#context
     if (!this.#opened) return
     await this.#opened.catch(() => {})
+    this.#stopWatching?.()
+    this.#stopWatching = undefined
     await slots.close()
     if ((await records.names()).length === 0) await clearGround(layout, firewall, subnet.cidr, cgroups)
     else await leaveGround(layout)

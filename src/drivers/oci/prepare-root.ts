@@ -2,13 +2,17 @@
  * Shifts a root filesystem's owners into the range that sandboxes are mapped to. The folder is changed in
  * place; two files beside it say how far it came, so that a crash in the middle costs nothing.
  */
-import { access, chmod, lchown, lstat, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
-import { join, resolve } from 'node:path'
+import { existsSync, type Stats } from 'node:fs'
+import { chmod, lchown, lstat, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { resolve } from 'node:path'
 import { AppError } from '../../lib/app-error.ts'
 import { mappedIDs } from './container-spec.ts'
 import { assertPlainPath } from './layout.ts'
 
-type Entry = { path: string; uid: number; gid: number; mode: number; link: boolean }
+/** Paths are bytes here: names in an image need not be UTF-8. */
+type Visit = (path: Buffer, found: Stats) => Promise<void>
+/** Path in hex, and the mode to give back. */
+type Special = [string, number][]
 
 /** Bits that the kernel clears when an owner changes. */
 const bitsLostByChown = 0o6000
@@ -17,66 +21,51 @@ export async function prepareRoot(rootFolder: string, uidBase: number): Promise<
   const root = resolve(rootFolder)
   assertPlainPath(root)
   const done = `${root}.prepared-${uidBase}`
-  if (await isThere(done)) return
+  if (existsSync(done)) return
   const found = await lstat(root).catch(() => undefined)
   if (!found?.isDirectory()) {
     throw new AppError('not_found', `${root} is no folder; a root filesystem has to be unpacked there first.`)
   }
   const pending = `${root}.preparing-${uidBase}`
-  const special = await recallSpecial(root, pending, uidBase)
-  await eachEntry(root, (entry) => shift(entry, uidBase))
-  for (const [path, mode] of special) await chmod(join(root, path), mode)
-  await writeFile(`${done}.new`, '')
-  await rename(`${done}.new`, done)
+  const special = await noteSpecial(root, pending, uidBase)
+  await eachEntry(Buffer.from(root), (path, entry) => shift(path, entry, uidBase))
+  for (const [path, mode] of special) await chmod(Buffer.from(path, 'hex'), mode)
+  await writeWhole(done, '')
   await rm(pending, { force: true })
 }
 
 /** The setuid files are noted before the first owner changes: afterwards nobody could tell them any more. */
-async function recallSpecial(root: string, pending: string, uidBase: number): Promise<[string, number][]> {
+async function noteSpecial(root: string, pending: string, uidBase: number): Promise<Special> {
   const noted = await readFile(pending, 'utf8').catch(() => undefined)
-  if (noted !== undefined) return JSON.parse(noted) as [string, number][]
-  const special: [string, number][] = []
-  await eachEntry(root, async ({ path, mode, link, uid }) => {
-    if (!link && mode & bitsLostByChown && uid < uidBase)
-      special.push([path.slice(root.length), mode & 0o7777])
+  if (noted !== undefined) return JSON.parse(noted) as Special
+  const special: Special = []
+  await eachEntry(Buffer.from(root), async (path, { mode, uid }) => {
+    if (mode & bitsLostByChown && uid < uidBase) special.push([path.toString('hex'), mode & 0o7777])
   })
-  await writeFile(`${pending}.new`, JSON.stringify(special))
-  await rename(`${pending}.new`, pending)
+  await writeWhole(pending, JSON.stringify(special))
   return special
 }
 
-/** Owners at or above the base were shifted before the crash. */
-async function shift({ path, uid, gid }: Entry, uidBase: number): Promise<void> {
+/** Owners at or above the base were shifted before a crash. */
+async function shift(path: Buffer, { uid, gid }: Stats, uidBase: number): Promise<void> {
   const moved = (id: number) => (id >= uidBase ? id : uidBase + Math.min(id, mappedIDs - 1))
   if (uid < uidBase || gid < uidBase) await lchown(path, moved(uid), moved(gid))
 }
 
-async function eachEntry(path: string, visit: (entry: Entry) => Promise<void>): Promise<void> {
-  const { uid, gid, mode } = await lstat(path)
-  await visit({ path, uid, gid, mode, link: false })
-  const entries = await readdir(path, { withFileTypes: true })
-  const folders = entries.filter((entry) => entry.isDirectory())
+async function eachEntry(path: Buffer, visit: Visit): Promise<void> {
+  const found = await lstat(path)
+  await visit(path, found)
+  if (!found.isDirectory()) return
+  const entries = await readdir(path, { withFileTypes: true, encoding: 'buffer' })
+  const below = (name: Buffer) => Buffer.concat([path, Buffer.from('/'), name])
+  // Files of one folder together, folders one after another: wide enough to be fast, never unbounded.
   await Promise.all(
-    entries
-      .filter((entry) => !entry.isDirectory())
-      .map(async (entry) => {
-        const each = join(path, entry.name)
-        const found = await lstat(each)
-        await visit({
-          path: each,
-          uid: found.uid,
-          gid: found.gid,
-          mode: found.mode,
-          link: found.isSymbolicLink(),
-        })
-      }),
+    entries.filter((entry) => !entry.isDirectory()).map((entry) => eachEntry(below(entry.name), visit)),
   )
-  for (const folder of folders) await eachEntry(join(path, folder.name), visit)
+  for (const entry of entries) if (entry.isDirectory()) await eachEntry(below(entry.name), visit)
 }
 
-async function isThere(path: string): Promise<boolean> {
-  return access(path).then(
-    () => true,
-    () => false,
-  )
+async function writeWhole(path: string, text: string): Promise<void> {
+  await writeFile(`${path}.new`, text)
+  await rename(`${path}.new`, path)
 }

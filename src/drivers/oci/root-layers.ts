@@ -19,6 +19,7 @@ export async function writeSeed(
   await mkdir(join(seed, agentMount), { recursive: true })
   await own(seed, 0o755, uidBase)
   await own(join(seed, agentMount), 0o755, uidBase)
+  if (record.runtime === 'runsc') await occupyTmp(seed, uidBase)
   const etc = await lstat(join(record.rootFolder, 'etc')).catch(() => undefined)
   // A root whose /etc is a link or missing keeps it as it is.
   if (!etc?.isDirectory()) return
@@ -32,6 +33,15 @@ export async function writeSeed(
       await chown(path, uidBase, uidBase)
     }),
   )
+}
+
+/** gVisor lays a memory file system over an empty /tmp, outside the disk limit and lost to a copy of the disk. */
+async function occupyTmp(seed: string, uidBase: number): Promise<void> {
+  await mkdir(join(seed, 'tmp'))
+  await own(join(seed, 'tmp'), 0o1777, uidBase)
+  const occupant = join(seed, 'tmp', '.warren')
+  await writeFile(occupant, '')
+  await chown(occupant, uidBase, uidBase)
 }
 
 async function own(folder: string, mode: number, owner: number): Promise<void> {

@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Layout } from './layout.ts'
-import type { RuntimeName } from './records.ts'
+import type { RuntimeName, SandboxRecord } from './records.ts'
 
 export type Runtime = {
   name: RuntimeName
@@ -15,24 +15,24 @@ export const pidFileName = 'pid'
 export const logFileName = 'runtime.log'
 
 /** Starts the container and returns as soon as its first process runs; the container then has no parent. */
-export function runArguments(runtime: Runtime, layout: Layout, sandboxID: string): string[] {
+export function runArguments(runtime: Runtime, layout: Layout, { sandboxID, slot }: SandboxRecord): string[] {
   const folder = layout.sandbox(sandboxID)
+  const log = ['--log', join(folder, logFileName), '--log-format', 'json']
   const place = ['--bundle', folder, '--pid-file', join(folder, pidFileName), sandboxID]
   return [
-    ...runtimeArguments(runtime, layout, join(folder, logFileName)),
-    'run',
-    '--detach',
-    ...runtimeExtras(runtime),
+    runtime.binary,
+    ...['--root', layout.runtimeState(slot)],
+    ...log,
+    ...gvisorFlags(runtime),
+    ...['run', '--detach'],
+    ...runcFlags(runtime),
     ...place,
   ]
 }
 
-/** What every call of the runtime needs to find its own state. */
-export function runtimeArguments(runtime: Runtime, layout: Layout, log: string): string[] {
-  const common = [runtime.binary, '--root', layout.runtimeState, '--log', log, '--log-format', 'json']
-  if (runtime.name === 'runc') return common
+function gvisorFlags(runtime: Runtime): string[] {
+  if (runtime.name !== 'runsc') return []
   return [
-    ...common,
     `--platform=${runtime.platform ?? 'systrap'}`,
     '--network=sandbox',
     // What is written must lie in our overlay, where the disk limit holds and a checkpoint finds it.
@@ -43,7 +43,7 @@ export function runtimeArguments(runtime: Runtime, layout: Layout, log: string):
 }
 
 /** A session keyring per sandbox would run into the per-user quota; the keyring calls are closed anyway. */
-function runtimeExtras(runtime: Runtime): string[] {
+function runcFlags(runtime: Runtime): string[] {
   return runtime.name === 'runc' ? ['--no-new-keyring'] : []
 }
 

@@ -4,15 +4,13 @@ import { join } from 'node:path'
 import type { SandboxStats } from '../../core/driver.ts'
 import type { OciContext } from './context.ts'
 import type { SandboxRecord } from './records.ts'
-import { startedPid } from './runtime.ts'
 import { writeProcFiles } from './shown-machine.ts'
 
 export async function measure({ layout, cgroups }: OciContext, record: SandboxRecord): Promise<SandboxStats> {
   const folder = layout.sandbox(record.sandboxID)
   const memoryTotalBytes = record.memoryMB * 1024 * 1024
   const use = await cgroups.use(layout.cgroup(record.sandboxID))
-  const pid = await startedPid(folder)
-  const disk = await statfs(`/proc/${pid}/root`)
+  const disk = await diskUse(await cgroups.pids(layout.cgroup(record.sandboxID)))
   if (record.runtime === 'runc') {
     const { cpuCount } = record
     await writeProcFiles(join(folder, 'proc'), { ...use, cpuCount, memoryBytes: memoryTotalBytes })
@@ -20,7 +18,18 @@ export async function measure({ layout, cgroups }: OciContext, record: SandboxRe
   return {
     ...use,
     memoryTotalBytes,
-    diskUsedBytes: (disk.blocks - disk.bfree) * disk.bsize,
-    diskTotalBytes: disk.blocks * disk.bsize,
+    diskUsedBytes: disk ? (disk.blocks - disk.bfree) * disk.bsize : 0,
+    diskTotalBytes: disk ? disk.blocks * disk.bsize : record.diskMB * 1024 * 1024,
   }
+}
+
+const overlayType = 0x794c7630
+
+/** The disk is mounted only in the sandbox; one of its processes (runc's first, gVisor's gofer) has it as root. */
+async function diskUse(pids: readonly number[]) {
+  for (const pid of pids) {
+    const found = await statfs(`/proc/${pid}/root`).catch(() => undefined)
+    if (found?.type === overlayType) return found
+  }
+  return undefined
 }
