@@ -113,6 +113,6 @@ export async function rawExchange(port: number, text: string): Promise<string> {
 }
 
 /** The headers that lead to a port of a sandbox. */
-export const to = (sandbox: { sandboxID: string }, port: number): http.OutgoingHttpHeaders => ({
+export const to = (sandbox: { sandboxID: string }, port: number): { Host: string } => ({
   Host: `${port}-${sandbox.sandboxID}.${domain}`,
 })

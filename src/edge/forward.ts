@@ -99,12 +99,15 @@ function send(exchange: Exchange, head: Head, attempt: Attempt, firstTime: boole
   })
   upstream.on('response', (incoming) => relayResponse(exchange, incoming))
   upstream.on('information', (information) => relayInformation(exchange, information))
-  if (upgrade) {
-    upstream.on('upgrade', (incoming, socket, first) => {
+  upstream.on('upgrade', (incoming, socket, first) => {
+    if (upgrade) {
       response.detachSocket(upgrade)
       tunnel({ client: upgrade, sandbox: socket as Socket, incoming, first, ownHost })
-    })
-  }
+    } else {
+      socket.destroy()
+      fail(exchange, new Error('the service left HTTP without being asked'))
+    }
+  })
   if (!head.hasBody) upstream.end()
   else {
     // Only once connected: what is taken from the client before that would be lost with a refused connection.

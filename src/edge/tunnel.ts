@@ -36,10 +36,11 @@ function join(from: Socket, to: Socket): void {
   })
 }
 
-/** The peer sees the connection break, never a clean end. */
+/** The peer sees the connection break, never a clean end in the middle. */
 export function resetSocket(socket: Socket): void {
   if (socket.destroyed) return
-  // Only a plain TCP socket can send a reset; breaking off TLS without its goodbye says the same.
-  if ('encrypted' in socket) socket.destroy()
+  // Only a plain TCP socket can send a reset (TLS broken off without its goodbye says the same), and only
+  // before its own end: after that Node would leak the handle, and the peer has been told already.
+  if ('encrypted' in socket || socket.writableEnded) socket.destroy()
   else socket.resetAndDestroy()
 }
