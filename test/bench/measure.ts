@@ -32,14 +32,14 @@ export async function takeTurns(contenders: readonly Contender[], options: Round
   for (let round = -warmUps; round < rounds; round++) {
     for (let turn = 0; turn < contenders.length; turn++) {
       signal.throwIfAborted()
-      const contender = contenders[(turn + round + warmUps) % contenders.length]!
-      await tryOnce(contender, round < 0 ? new Map() : rows)
+      await tryOnce(contenders[(turn + round + warmUps) % contenders.length]!, rows)
       await delay(settleMs, signal)
     }
+    // Only their order stays: that of the contenders.
+    if (round < 0) for (const row of rows.values()) Object.assign(row, { samples: [], failures: [] })
     onRound?.(round + 1)
   }
-  const order = (row: Row) => contenders.findIndex(({ name }) => row.name.startsWith(rowName(name, '')))
-  return [...rows.values()].sort((a, b) => order(a) - order(b))
+  return [...rows.values()].filter(({ samples, failures }) => samples.length + failures.length > 0)
 }
 
 async function tryOnce({ name, sample }: Contender, rows: Map<string, Row>): Promise<void> {
