@@ -29,7 +29,10 @@ export async function choosePlatform(context: OciContext): Promise<Platform> {
   const machine = await describeMachine(context.runtime.binary)
   const known = await readChoice(context.layout.platformChoice)
   if (known?.machine === machine) return known.platform
-  const [systrap, ptrace] = await Promise.all(platforms.map((platform) => tryPlatform(context, platform)))
+  const root = await emptyRoot(context)
+  const [systrap, ptrace] = await Promise.all(
+    platforms.map((platform) => tryPlatform(context, platform, root)),
+  )
   const platform = better(systrap!, ptrace!)
   const file = context.layout.platformChoice
   await writeFile(`${file}.new`, JSON.stringify({ machine, platform } satisfies Choice))
@@ -50,11 +53,10 @@ function cost({ startCpuMs, idleCpuMs }: { startCpuMs: number; idleCpuMs: number
   return startCpuMs + idleSeconds * idleCpuMs
 }
 
-async function tryPlatform(context: OciContext, platform: Platform): Promise<Trial> {
+async function tryPlatform(context: OciContext, platform: Platform, rootFolder: string): Promise<Trial> {
   const sandboxID = `trial-${platform}`
   const trial = { ...context, runtime: { ...context.runtime, platform } }
   try {
-    const rootFolder = await emptyRoot(context)
     const sizes = { cpuCount: 1, memoryMB: 512, diskMB: 64 }
     await dismantle(context, sandboxID)
     await startSandbox(trial, { sandboxID, runID: 'trial', rootFolder, ...sizes, internet: false })
