@@ -31,11 +31,11 @@ const goPackages = 620
 const silenceMs = 20_000
 
 /** The best version first. */
-const versions = [release.version, goVersion]
+export const runscVersions = [release.version, goVersion]
 const placeOf = (parent: string, version: string): string => join(parent, `runsc-${version}`, 'runsc')
 
 export function findRunsc(parent: string): string | undefined {
-  return versions.map((version) => placeOf(parent, version)).find((path) => existsSync(path))
+  return runscVersions.map((version) => placeOf(parent, version)).find((path) => existsSync(path))
 }
 
 /** The path of runsc below `<dataDir>/runtimes`, or why there is none. */
@@ -51,7 +51,7 @@ export async function installRunsc(
     progress.note('gVisor (runsc) is missing: it gives each sandbox a kernel of its own.')
     missing = await fillCache(cacheDir, progress)
   }
-  for (const version of versions) {
+  for (const version of runscVersions) {
     const cached = placeOf(cacheDir, version)
     if (!existsSync(cached)) continue
     const path = placeOf(runtimesDir, version)

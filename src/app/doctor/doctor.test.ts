@@ -1,0 +1,90 @@
+import assert from 'node:assert/strict'
+import test from 'node:test'
+import { loadConfig } from '../config.ts'
+import { examine } from './doctor.ts'
+import { ok } from './finding.ts'
+import { judgeArchitecture, judgeCapabilities, judgeCgroups, judgeKernel } from './kernel-checks.ts'
+import { judgeForwarding } from './network-checks.ts'
+import { judgeDisk, judgeMemory } from './place-checks.ts'
+import { judgePrograms } from './runtime-checks.ts'
+
+const config = loadConfig({})
+
+test('a check that throws is a failure with its words, and the next checks still run', async () => {
+  const checks = [
+    {
+      name: 'broken',
+      look: () => {
+        throw new Error('no such thing')
+      },
+    },
+    { name: 'fine', look: async () => ok('yes') },
+  ]
+  const found = await examine(checks, config)
+  assert.deepEqual(
+    found.map((one) => one.status),
+    ['fail', 'ok'],
+  )
+  assert.match(found[0]!.text, /no such thing/)
+})
+
+test('kernels are judged by their number', () => {
+  assert.equal(judgeKernel('4.4.0-210-generic').status, 'fail')
+  assert.equal(judgeKernel('4.19.0').status, 'warn')
+  assert.equal(judgeKernel('6.1.0-18-amd64').status, 'ok')
+})
+
+test('arm64 is let through with a word, others are not', () => {
+  assert.equal(judgeArchitecture('arm64').status, 'warn')
+  assert.equal(judgeArchitecture('ia32').status, 'fail')
+})
+
+test('root without the power to mount is told so', () => {
+  assert.equal(judgeCapabilities(0, 'CapEff:\t000001ffffffffff\n').status, 'ok')
+  const docker = judgeCapabilities(0, 'CapEff:\t00000000a80425fb\n')
+  assert.equal(docker.status, 'fail')
+  assert.match(docker.text, /CAP_NET_ADMIN, CAP_SYS_ADMIN/)
+  assert.match(judgeCapabilities(1000, '').text, /not root/)
+})
+
+const v1Mounts = ['cpu', 'memory', 'pids']
+  .map((name) => `cgroup /sys/fs/cgroup/${name} cgroup rw,relatime,${name} 0 0`)
+  .join('\n')
+const v2Mount = 'cgroup2 /sys/fs/cgroup cgroup2 rw,nosuid 0 0'
+
+test('cgroups are known in every arrangement', () => {
+  assert.match(judgeCgroups(v2Mount, 'cpuset cpu io memory pids').text, /^v2,/)
+  assert.match(judgeCgroups(v1Mounts, '').text, /^v1,/)
+  assert.match(judgeCgroups(`${v1Mounts}\n${v2Mount}`, '').text, /^v1 with a v2 mount/)
+  const bare = judgeCgroups(v2Mount, 'cpu pids')
+  assert.equal(bare.status, 'fail')
+  assert.match(bare.text, /without memory/)
+  assert.match(judgeCgroups('', '').text, /^none/)
+})
+
+test("Docker's dropping of forwarded traffic is seen, with the chain that mends it", () => {
+  const docker =
+    'table ip filter {\n chain DOCKER-USER {\n }\n chain FORWARD {\n type filter hook forward priority filter; policy drop;\n }\n}'
+  const finding = judgeForwarding(docker, '10.213.0.0/16')
+  assert.equal(finding.status, 'warn')
+  assert.match(finding.remedy!, /-I DOCKER-USER -s 10\.213\.0\.0\/16/)
+  assert.match(judgeForwarding('-P INPUT ACCEPT\n-P FORWARD DROP\n', '10.1.0.0/16').remedy!, /-I FORWARD/)
+  const open = 'chain FORWARD {\n type filter hook forward priority filter; policy accept;\n }'
+  assert.equal(judgeForwarding(open, '10.213.0.0/16').status, 'ok')
+})
+
+test('missing programs are a warning where apt-get can get them and a failure elsewhere', () => {
+  const missing = [{ package: 'nftables', file: 'nft', why: '' }]
+  assert.equal(judgePrograms([], false).status, 'ok')
+  assert.equal(judgePrograms(missing, true).status, 'warn')
+  assert.match(judgePrograms(missing, false).text, /nft/)
+  assert.equal(judgePrograms(missing, false).status, 'fail')
+})
+
+test('little room and little memory are told', () => {
+  assert.equal(judgeDisk(2 * 1024 ** 3, '/data').status, 'fail')
+  assert.equal(judgeDisk(5 * 1024 ** 3, '/data').status, 'warn')
+  assert.equal(judgeDisk(50 * 1024 ** 3, '/data').status, 'ok')
+  assert.equal(judgeMemory('MemTotal: 2000000 kB\nMemAvailable: 500000 kB\n', 1024).status, 'warn')
+  assert.equal(judgeMemory('MemTotal: 8000000 kB\nMemAvailable: 6000000 kB\n', 1024).status, 'ok')
+})

@@ -1,0 +1,65 @@
+/** `warren doctor`: tries what Warren needs of the machine and says in plain words how to mend what fails. */
+import { parseCommand, takeWords } from '../../cli/arguments.ts'
+import { asJson } from '../../cli/output.ts'
+import { errorText } from '../../lib/app-error.ts'
+import type { Config } from '../config.ts'
+import type { Check, Finding } from './finding.ts'
+import { fail } from './finding.ts'
+import { kernelChecks } from './kernel-checks.ts'
+import { networkChecks } from './network-checks.ts'
+import { placeChecks } from './place-checks.ts'
+import { runtimeChecks } from './runtime-checks.ts'
+
+export type Diagnosis = Finding & { name: string }
+
+const usage = 'Usage:\n  warren doctor [--json]'
+const allChecks: readonly Check[] = [...kernelChecks, ...runtimeChecks, ...networkChecks, ...placeChecks]
+
+/** Gives the exit code: 0 when Warren can run here. */
+export async function doctorCommand(
+  args: readonly string[],
+  config: Config,
+  print: (text: string) => void,
+): Promise<number> {
+  const { words, json } = parseCommand(args, [], usage)
+  takeWords(words, [], usage)
+  const found = await examine(allChecks, config, json ? undefined : (one) => print(show(one)))
+  const failed = found.filter((one) => one.status === 'fail').length
+  if (json) print(asJson({ canRun: failed === 0, checks: found }))
+  else print(verdict(failed))
+  return failed === 0 ? 0 : 1
+}
+
+/** One after another: some of them use the same things of the machine. */
+export async function examine(
+  checks: readonly Check[],
+  config: Config,
+  onFound?: (one: Diagnosis) => void,
+): Promise<Diagnosis[]> {
+  const found: Diagnosis[] = []
+  for (const { name, look } of checks) {
+    const finding = await lookSafely(look, config)
+    const one = { name, ...finding }
+    found.push(one)
+    onFound?.(one)
+  }
+  return found
+}
+
+async function lookSafely(look: Check['look'], config: Config): Promise<Finding> {
+  try {
+    return await look(config)
+  } catch (error) {
+    return fail(`cannot be looked at: ${errorText(error)}`, 'Run `warren doctor` as root.')
+  }
+}
+
+function show({ name, status, text, remedy }: Diagnosis): string {
+  const line = `${status.padEnd(5)} ${name.padEnd(13)} ${text}`
+  return remedy ? `${line}\n${' '.repeat(20)}→ ${remedy}` : line
+}
+
+function verdict(failed: number): string {
+  if (failed === 0) return '\nWarren can run here.'
+  return `\nWarren cannot run here yet: mend what says fail (${failed}), then look again.`
+}

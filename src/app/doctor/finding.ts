@@ -1,0 +1,15 @@
+import type { Config } from '../config.ts'
+
+export type Finding = {
+  /** warn: Warren runs, but something is worse than it could be. fail: it cannot run. */
+  status: 'ok' | 'warn' | 'fail'
+  text: string
+  /** How to mend it; there whenever the status is not ok. */
+  remedy?: string
+}
+
+export type Check = { name: string; look(config: Config): Promise<Finding> | Finding }
+
+export const ok = (text: string): Finding => ({ status: 'ok', text })
+export const warn = (text: string, remedy: string): Finding => ({ status: 'warn', text, remedy })
+export const fail = (text: string, remedy: string): Finding => ({ status: 'fail', text, remedy })

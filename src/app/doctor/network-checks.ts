@@ -1,0 +1,58 @@
+/** Whether sandboxes can be walled off, and whether what they may send gets out. */
+import { readFileSync } from 'node:fs'
+import { errorText } from '../../lib/app-error.ts'
+import { runCommand } from '../../lib/run-command.ts'
+import type { Config } from '../config.ts'
+import { dataPaths, readServerFile } from '../data-folder.ts'
+import { portProblem } from '../port.ts'
+import { findProgram } from '../setup/programs.ts'
+import { type Check, type Finding, fail, ok, warn } from './finding.ts'
+
+async function tryNftables(): Promise<Finding> {
+  if (!findProgram('nft')) return warn('nft is not installed', '`npm start` installs it.')
+  try {
+    await runCommand('unshare', ['--net', 'nft', 'add table inet warren_doctor'])
+    return ok('rules can be made')
+  } catch (error) {
+    const said = errorText(error).trim().split('\n')[0]
+    return fail(`rules cannot be made: ${said}`, 'Load the module: modprobe nf_tables')
+  }
+}
+
+/** `ruleset` is what `nft list ruleset` prints, or the policy line of iptables. */
+export function judgeForwarding(ruleset: string, subnet: string): Finding {
+  const drops =
+    /hook forward priority [^;]*;\s*policy drop/.test(ruleset) || /^-P FORWARD DROP$/m.test(ruleset)
+  if (!drops) return ok('no firewall drops forwarded traffic')
+  const chain = /DOCKER-USER/.test(ruleset) ? 'DOCKER-USER' : 'FORWARD'
+  return warn(
+    `a firewall${chain === 'DOCKER-USER' ? ' (Docker)' : ''} drops forwarded traffic, so sandboxes have no internet`,
+    `iptables -I ${chain} -s ${subnet} -j ACCEPT; iptables -I ${chain} -d ${subnet} -m conntrack --ctstate ESTABLISHED,RELATED -j ACCEPT`,
+  )
+}
+
+async function lookAtForwarding(config: Config): Promise<Finding> {
+  const printed = async (program: string, args: string[]) =>
+    findProgram(program) ? (await runCommand(program, args).catch(() => ({ stdout: '' }))).stdout : ''
+  const rules = `${await printed('nft', ['list', 'ruleset'])}\n${await printed('iptables', ['-S'])}`
+  const finding = judgeForwarding(rules, config.subnet)
+  const on = readFileSync('/proc/sys/net/ipv4/ip_forward', 'utf8').trim() === '1'
+  const note = on ? 'IPv4 forwarding is on' : 'IPv4 forwarding is off, Warren turns it on'
+  return { ...finding, text: `${note}; ${finding.text}` }
+}
+
+async function lookAtPort(config: Config): Promise<Finding> {
+  const server = await readServerFile(dataPaths(config.dataDir)).catch(() => undefined)
+  const problem = await portProblem(config.host, config.port)
+  if (!problem) return ok(`${config.host}:${config.port} is free`)
+  if (server && problem.includes(`process ${server.pid})`)) {
+    return ok(`${config.host}:${config.port} is held by the Warren that runs here`)
+  }
+  return fail(problem, 'Set WARREN_PORT to a free port.')
+}
+
+export const networkChecks: readonly Check[] = [
+  { name: 'nftables', look: tryNftables },
+  { name: 'forwarding', look: lookAtForwarding },
+  { name: 'port', look: lookAtPort },
+]

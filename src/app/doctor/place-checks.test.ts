@@ -1,0 +1,48 @@
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import test, { after } from 'node:test'
+import { judgeTls } from './place-checks.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'warren-certificates-'))
+after(() => rmSync(folder, { recursive: true, force: true }))
+
+function makeCertificate(name: string, names: string) {
+  const [cert, key] = [join(folder, `${name}.pem`), join(folder, `${name}.key`)]
+  const how = [
+    'req',
+    '-x509',
+    '-newkey',
+    'ec',
+    '-pkeyopt',
+    'ec_paramgen_curve:P-256',
+    '-nodes',
+    '-days',
+    '30',
+  ]
+  const what = ['-subj', `/CN=${name}`, '-addext', `subjectAltName=${names}`]
+  execFileSync('openssl', [...how, ...what, '-keyout', key, '-out', cert], { stdio: 'ignore' })
+  return { cert: readFileSync(cert, 'utf8'), key: readFileSync(key, 'utf8') }
+}
+
+const now = Date.now()
+const dayMs = 86_400_000
+const good = makeCertificate('good', 'DNS:box.example,DNS:*.box.example')
+const narrow = makeCertificate('narrow', 'DNS:box.example')
+
+test('a certificate for the wildcard of the domain is good', () => {
+  assert.equal(judgeTls({ ...good, domain: 'box.example' }, now).status, 'ok')
+})
+
+test('a certificate that ends soon is a warning and one that has ended is a failure', () => {
+  assert.equal(judgeTls({ ...good, domain: 'box.example' }, now + 20 * dayMs).status, 'warn')
+  assert.equal(judgeTls({ ...good, domain: 'box.example' }, now + 40 * dayMs).status, 'fail')
+})
+
+test('a certificate without the wildcard, for another domain, or with another key is refused', () => {
+  assert.match(judgeTls({ ...narrow, domain: 'box.example' }, now).text, /not for api\.box\.example/)
+  assert.equal(judgeTls({ ...good, domain: 'other.example' }, now).status, 'fail')
+  assert.match(judgeTls({ cert: good.cert, key: narrow.key, domain: 'box.example' }, now).text, /not the key/)
+})

@@ -1,0 +1,70 @@
+/** Room on the disk and in memory, and whether the certificate fits the domain. */
+import { createPrivateKey, X509Certificate } from 'node:crypto'
+import { readFileSync, statfsSync } from 'node:fs'
+import { errorText } from '../../lib/app-error.ts'
+import { systemClock } from '../../lib/clock.ts'
+import type { Config } from '../config.ts'
+import { type Check, type Finding, fail, ok, warn } from './finding.ts'
+import { nearestFolder } from './kernel-checks.ts'
+
+const gigabytes = (bytes: number): string => `${(bytes / 1024 ** 3).toFixed(1)} GiB`
+const gib = 1024 ** 3
+
+export function judgeDisk(freeBytes: number, folder: string): Finding {
+  const text = `${gigabytes(freeBytes)} free for ${folder}`
+  const remedy = 'Make room, or set WARREN_DATA_DIR to a bigger disk.'
+  if (freeBytes < 3 * gib) return fail(`${text}, and the base template alone needs 2 GiB`, remedy)
+  return freeBytes < 20 * gib ? warn(`${text}: a few sandboxes can fill that`, remedy) : ok(text)
+}
+
+/** `meminfo` is the text of /proc/meminfo. */
+export function judgeMemory(meminfo: string, sandboxMB: number): Finding {
+  const kilobytes = (name: string) => Number(new RegExp(`^${name}:\\s*(\\d+)`, 'm').exec(meminfo)?.[1] ?? 0)
+  const available = kilobytes('MemAvailable') * 1024
+  const text = `${gigabytes(available)} of ${gigabytes(kilobytes('MemTotal') * 1024)} available`
+  if (available > (sandboxMB + 512) * 1024 ** 2) return ok(text)
+  return warn(
+    `${text}: less than one sandbox of ${sandboxMB} MiB may use`,
+    'End other programs, or lower WARREN_DEFAULT_MEMORY_MB.',
+  )
+}
+
+function lookAtDisk({ dataDir }: Config): Finding {
+  const { bavail, bsize } = statfsSync(nearestFolder(dataDir))
+  return judgeDisk(bavail * bsize, dataDir)
+}
+
+export type TlsTexts = { cert: string; key: string; domain: string }
+
+export function judgeTls({ cert, key, domain }: TlsTexts, now: number): Finding {
+  const certificate = new X509Certificate(cert)
+  const remedy = `Get a certificate for ${domain} and *.${domain}.`
+  if (!certificate.checkPrivateKey(createPrivateKey(key))) {
+    return fail('WARREN_TLS_KEY is not the key of WARREN_TLS_CERT', 'Set the two that belong together.')
+  }
+  if (certificate.validToDate.getTime() < now) return fail(`expired on ${certificate.validTo}`, remedy)
+  const uncovered = [`api.${domain}`, `49983-x.${domain}`].filter((name) => !certificate.checkHost(name))
+  if (uncovered.length > 0) return fail(`is not for ${uncovered.join(', ')}`, remedy)
+  const daysLeft = Math.floor((certificate.validToDate.getTime() - now) / 86_400_000)
+  if (daysLeft < 14) return warn(`ends in ${daysLeft} days`, 'Renew it, then restart Warren.')
+  return ok(`for *.${domain}, until ${certificate.validTo}`)
+}
+
+function lookAtTls({ tlsCert, tlsKey, domain }: Config): Finding {
+  if (tlsCert === null || tlsKey === null || domain === null) return ok('not set: plain HTTP')
+  try {
+    const texts = { cert: readFileSync(tlsCert, 'utf8'), key: readFileSync(tlsKey, 'utf8') }
+    return judgeTls({ ...texts, domain: domain.split(':')[0]! }, systemClock.now())
+  } catch (error) {
+    return fail(`cannot be read: ${errorText(error)}`, 'Check WARREN_TLS_CERT and WARREN_TLS_KEY: PEM files.')
+  }
+}
+
+export const placeChecks: readonly Check[] = [
+  { name: 'disk', look: lookAtDisk },
+  {
+    name: 'memory',
+    look: (config) => judgeMemory(readFileSync('/proc/meminfo', 'utf8'), config.defaultMemoryMB),
+  },
+  { name: 'certificate', look: lookAtTls },
+]

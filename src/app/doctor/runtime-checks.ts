@@ -1,0 +1,103 @@
+/** Whether the programs of the system are there, and whether each runtime really starts something. */
+import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { errorText } from '../../lib/app-error.ts'
+import { runCommand } from '../../lib/run-command.ts'
+import type { Config } from '../config.ts'
+import { dataPaths } from '../data-folder.ts'
+import { findRunsc } from '../setup/gvisor.ts'
+import { findProgram } from '../setup/programs.ts'
+import { missingNeeds, type Need, systemNeeds } from '../setup/system-packages.ts'
+import { type Check, type Finding, fail, ok, warn } from './finding.ts'
+
+const startWithinMs = 20_000
+
+export function judgePrograms(missing: readonly Need[], hasApt: boolean): Finding {
+  if (missing.length === 0) return ok('all there')
+  const packages = missing.map((need) => need.package).join(' ')
+  if (hasApt) return warn(`missing: ${packages}`, '`npm start` installs them with apt-get.')
+  return fail(
+    `missing: ${missing.map((need) => need.file).join(', ')}`,
+    'Install them; there is no apt-get here.',
+  )
+}
+
+/** One static program in an otherwise empty root, limited, in namespaces of its own. */
+const spec = (id: string) => ({
+  ociVersion: '1.0.2',
+  process: { user: { uid: 0, gid: 0 }, args: ['/tini', '--version'], cwd: '/', env: ['PATH=/'] },
+  root: { path: 'root', readonly: true },
+  mounts: [{ destination: '/proc', type: 'proc', source: 'proc' }],
+  linux: {
+    cgroupsPath: `/${id}`,
+    resources: { memory: { limit: 256 * 1024 * 1024 }, pids: { limit: 64 } },
+    namespaces: ['pid', 'mount', 'ipc', 'uts', 'network'].map((type) => ({ type })),
+  },
+})
+
+/** Rejects with the runtime's own words. */
+async function startSomething(runtime: string, flags: readonly string[]): Promise<void> {
+  const folder = mkdtempSync(join(tmpdir(), 'warren-doctor-'))
+  const id = `warren-doctor-${process.pid}`
+  const common = [...flags, '--root', join(folder, 'state')]
+  try {
+    mkdirSync(join(folder, 'root/proc'), { recursive: true })
+    copyFileSync(findProgram('tini-static') ?? '', join(folder, 'root/tini'))
+    writeFileSync(join(folder, 'config.json'), JSON.stringify(spec(id)))
+    await runCommand(runtime, [...common, 'run', '--bundle', folder, id], { timeoutMs: startWithinMs })
+  } finally {
+    await runCommand(runtime, [...common, 'delete', '--force', id]).catch(() => {})
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+const firstLine = (text: string): string => text.trim().split('\n')[0] ?? ''
+const lastWords = (error: unknown): string => errorText(error).trim().split('\n').slice(-1)[0]!.slice(-300)
+
+async function tryRunc(): Promise<Finding> {
+  const runc = findProgram('runc')
+  if (!runc) return warn('not installed', '`npm start` installs it.')
+  const version = firstLine((await runCommand(runc, ['--version'])).stdout)
+  try {
+    await startSomething(runc, [])
+    return ok(`${version} starts containers`)
+  } catch (error) {
+    return fail(
+      `${version} does not start a container: ${lastWords(error)}`,
+      'See the lines above; update runc.',
+    )
+  }
+}
+
+async function tryGvisor(config: Config): Promise<Finding> {
+  if (config.isolation === 'container') return ok('not wanted: WARREN_ISOLATION is container')
+  const refuse = config.isolation === 'gvisor' ? fail : warn
+  const runsc = findRunsc(dataPaths(config.dataDir).runtimes) ?? findRunsc(config.cacheDir)
+  if (!runsc) {
+    return warn(
+      'not installed',
+      '`npm start` downloads it, or builds it with Go; without it sandboxes are plain containers.',
+    )
+  }
+  const flags = (platform: string) => ['--network=none', `--platform=${platform}`]
+  const refusals: string[] = []
+  for (const platform of ['systrap', 'ptrace']) {
+    try {
+      await startSomething(runsc, flags(platform))
+      return ok(`${runsc.split('/').at(-2)} works (${platform})`)
+    } catch (error) {
+      refusals.push(`${platform}: ${lastWords(error)}`)
+    }
+  }
+  return refuse(
+    `does not work here: ${refusals.join('; ')}`,
+    'WARREN_ISOLATION=container uses plain containers instead.',
+  )
+}
+
+export const runtimeChecks: readonly Check[] = [
+  { name: 'programs', look: () => judgePrograms(missingNeeds(systemNeeds), Boolean(findProgram('apt-get'))) },
+  { name: 'runc', look: tryRunc },
+  { name: 'gVisor', look: tryGvisor },
+]

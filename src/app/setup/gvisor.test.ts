@@ -1,0 +1,46 @@
+import assert from 'node:assert/strict'
+import { existsSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import test, { type TestContext } from 'node:test'
+import { findRunsc, installRunsc, runscVersions } from './gvisor.ts'
+import { createProgress } from './progress.ts'
+
+const quiet = createProgress({ write: () => {} })
+
+function foldersFor(t: TestContext) {
+  const folder = mkdtempSync(join(tmpdir(), 'warren-runsc-'))
+  t.after(() => rmSync(folder, { recursive: true, force: true }))
+  return { runtimes: join(folder, 'runtimes'), cache: join(folder, 'cache') }
+}
+
+function putRunsc(parent: string, version: string, script: string): string {
+  const path = join(parent, `runsc-${version}`, 'runsc')
+  mkdirSync(dirname(path), { recursive: true })
+  writeFileSync(path, script, { mode: 0o755 })
+  return path
+}
+
+test('a runsc in the cache is copied to where everybody may run it, without any download', async (t) => {
+  const { runtimes, cache } = foldersFor(t)
+  putRunsc(cache, runscVersions[1]!, '#!/bin/sh\necho works\n')
+  const installed = await installRunsc(runtimes, cache, quiet)
+  assert.ok('path' in installed)
+  assert.equal(installed.path, findRunsc(runtimes))
+  assert.equal(statSync(installed.path).mode & 0o777, 0o755)
+})
+
+test('the official release is taken before a build of our own', (t) => {
+  const { runtimes } = foldersFor(t)
+  putRunsc(runtimes, runscVersions[1]!, '')
+  const official = putRunsc(runtimes, runscVersions[0]!, '')
+  assert.equal(findRunsc(runtimes), official)
+})
+
+test('a runsc that does not run is not installed', async (t) => {
+  const { runtimes, cache } = foldersFor(t)
+  putRunsc(cache, runscVersions[0]!, '#!/bin/sh\nexit 1\n')
+  await assert.rejects(installRunsc(runtimes, cache, quiet))
+  assert.equal(findRunsc(runtimes), undefined)
+  assert.equal(existsSync(join(runtimes, `runsc-${runscVersions[0]}`, 'runsc')), false)
+})

@@ -1,0 +1,28 @@
+import assert from 'node:assert/strict'
+import { createServer } from 'node:net'
+import test from 'node:test'
+import { refusePort } from './port.ts'
+import { refuseMachine } from './start.ts'
+
+test('a machine that no setup can mend is refused in one sentence', () => {
+  assert.throws(() => refuseMachine('darwin', 'arm64', 0), /needs Linux; this is darwin/)
+  assert.throws(() => refuseMachine('linux', 'ppc64', 0), /this is ppc64/)
+  assert.throws(() => refuseMachine('linux', 'x64', 1000), /must run as root.*sudo npm start/)
+  refuseMachine('linux', 'x64', 0)
+})
+
+test('a taken port is refused with who has it and how to choose another', async (t) => {
+  const server = createServer()
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  t.after(() => server.close())
+  const { port } = server.address() as { port: number }
+  await assert.rejects(
+    refusePort('127.0.0.1', port),
+    new RegExp(`Port ${port} is taken by .*process ${process.pid}.*WARREN_PORT=`),
+  )
+})
+
+test('a free port is taken, and an address of another machine is refused', async () => {
+  await refusePort('127.0.0.1', 0)
+  await assert.rejects(refusePort('192.0.2.1', 3000), /no address 192\.0\.2\.1/)
+})

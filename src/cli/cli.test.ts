@@ -1,0 +1,170 @@
+import assert from 'node:assert/strict'
+import http from 'node:http'
+import type { AddressInfo } from 'node:net'
+import test, { after, beforeEach } from 'node:test'
+import { AdminClient } from './admin-client.ts'
+import { UsageError } from './arguments.ts'
+import { banner, clientEnvironment, envCommand, shellExports } from './env.ts'
+import { keyCommand } from './key.ts'
+import { table } from './output.ts'
+import { teamCommand } from './team.ts'
+
+const limits = { maxSandboxes: 100, maxCPU: 400, maxMemoryMB: 409600, maxLifetimeHours: 24 }
+const team = {
+  teamID: 'id-1',
+  slug: 'research',
+  name: 'Research',
+  createdAt: '2026-01-02T03:04:05.000Z',
+  limits,
+}
+const mask = { prefix: 'e2b_', valueLength: 40, maskedValuePrefix: 'ab', maskedValueSuffix: 'cdef' }
+const key = { id: 'key-1', name: 'laptop', mask, createdAt: '2026-01-02T03:04:05.000Z' }
+
+/** Answers like the server and remembers what it was asked. */
+let asked: { method: string; path: string; token: unknown; body: unknown }[] = []
+const answers: Record<string, [number, unknown?]> = {
+  'GET /admin/teams': [200, [team]],
+  'POST /admin/teams': [201, team],
+  'PATCH /admin/teams/id-1/limits': [200, { ...team, limits: { ...limits, maxSandboxes: 5 } }],
+  'GET /admin/teams/id-1/api-keys': [200, [key]],
+  'POST /admin/teams/id-1/api-keys': [201, { ...key, key: `e2b_${'a'.repeat(40)}` }],
+  'DELETE /admin/teams/id-1/api-keys/key-1': [204],
+  'DELETE /admin/teams/id-1/api-keys/key-2': [404, { code: 404, message: 'There is no key key-2.' }],
+}
+const server = http.createServer(async (request, response) => {
+  let text = ''
+  for await (const chunk of request) text += chunk
+  const { method = '', url = '', headers } = request
+  asked.push({
+    method,
+    path: url,
+    token: headers['x-admin-token'],
+    body: text ? JSON.parse(text) : undefined,
+  })
+  const [status, body] = answers[`${method} ${url}`] ?? [500, { message: `not expected: ${method} ${url}` }]
+  response.writeHead(status, { 'content-type': 'application/json' }).end(body && JSON.stringify(body))
+})
+await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+after(() => server.close())
+beforeEach(() => {
+  asked = []
+})
+
+const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+const connect = async () => new AdminClient({ url, adminToken: 'secret' })
+const neverConnect = async (): Promise<AdminClient> => assert.fail('the command was sent')
+
+test('team list shows a table to people and JSON to programs', async () => {
+  assert.match(
+    await teamCommand(['list'], connect),
+    /^TEAM .*\nresearch +Research +100 +400 +409600 +24 +2026-01-02/,
+  )
+  assert.deepEqual(JSON.parse(await teamCommand(['list', '--json'], connect)), [team])
+  assert.equal(asked[0]!.token, 'secret')
+})
+
+test('team create sends the name', async () => {
+  await teamCommand(['create', 'Research'], connect)
+  assert.deepEqual(asked[0], {
+    method: 'POST',
+    path: '/admin/teams',
+    token: 'secret',
+    body: { name: 'Research' },
+  })
+})
+
+test('team limits changes only what is named and finds the team by any of its names', async () => {
+  for (const word of ['research', 'id-1', 'Research']) {
+    asked = []
+    const shown = await teamCommand(['limits', word, '--sandboxes', '5', '--json'], connect)
+    assert.equal(JSON.parse(shown).limits.maxSandboxes, 5)
+    assert.deepEqual(asked.at(-1)!.body, { maxSandboxes: 5 })
+  }
+})
+
+test('team limits without a number changes nothing and shows what is in force', async () => {
+  assert.match(await teamCommand(['limits', 'research'], connect), /100/)
+  assert.deepEqual(
+    asked.map((one) => one.method),
+    ['GET'],
+  )
+})
+
+test('an unknown team is refused with the teams that there are', async () => {
+  await assert.rejects(teamCommand(['limits', 'nobody'], connect), /no team 'nobody'.*research/)
+})
+
+test('key create prints the key on a line of its own', async () => {
+  const shown = await keyCommand(['create', 'research', '--name', 'laptop'], connect)
+  assert.equal(shown.split('\n')[0], `e2b_${'a'.repeat(40)}`)
+  assert.deepEqual(asked.at(-1)!.body, { name: 'laptop' })
+})
+
+test('key list never shows a key, only enough to tell keys apart', async () => {
+  assert.match(
+    await keyCommand(['list', 'research'], connect),
+    /key-1 +laptop +e2b_ab…cdef +2026-01-02 +never/,
+  )
+})
+
+test("key revoke says so, and an unknown key is refused in the server's words", async () => {
+  assert.match(await keyCommand(['revoke', 'research', 'key-1'], connect), /key-1 is revoked/)
+  await assert.rejects(keyCommand(['revoke', 'research', 'key-2'], connect), /There is no key key-2/)
+})
+
+test('a command that is written wrongly is refused before anything is sent', async () => {
+  for (const args of [
+    [],
+    ['nix'],
+    ['create'],
+    ['create', 'a', 'b'],
+    ['list', '--wrong'],
+    ['limits', 'x', '--cpu', '-1'],
+  ]) {
+    await assert.rejects(teamCommand(args, neverConnect), UsageError, args.join(' '))
+  }
+  for (const args of [[], ['create'], ['revoke', 'research'], ['list', 'a', 'b']]) {
+    await assert.rejects(keyCommand(args, neverConnect), UsageError, args.join(' '))
+  }
+})
+
+test('a server that does not answer is told with how to start it', async () => {
+  const closed = async () => new AdminClient({ url: 'http://127.0.0.1:1', adminToken: 'x' })
+  await assert.rejects(teamCommand(['list'], closed), /does not answer at .*npm start/)
+})
+
+test('without a domain the client gets both URLs, with TLS the domain alone', () => {
+  const apiKey = 'e2b_1'
+  const local = { E2B_API_KEY: apiKey, E2B_API_URL: url, E2B_SANDBOX_URL: url }
+  assert.deepEqual(clientEnvironment({ url, domain: null, apiKey }), local)
+  assert.deepEqual(clientEnvironment({ url, domain: 'box.example', apiKey }), {
+    ...local,
+    E2B_DOMAIN: 'box.example',
+  })
+  assert.deepEqual(clientEnvironment({ url: 'https://127.0.0.1:8443', domain: 'box.example:8443', apiKey }), {
+    E2B_API_KEY: apiKey,
+    E2B_DOMAIN: 'box.example:8443',
+  })
+})
+
+test('exports survive a shell, whatever they hold', () => {
+  assert.equal(shellExports({ A: 'http://127.0.0.1:3000' }), 'export A=http://127.0.0.1:3000')
+  assert.equal(shellExports({ A: "a b'c$(d)" }), `export A='a b'\\''c$(d)'`)
+})
+
+test('env prints exports, and the same as JSON', async () => {
+  const find = async () => ({ url, domain: null, apiKey: 'e2b_1' })
+  assert.match(await envCommand([], find), /^export E2B_API_KEY=e2b_1$/m)
+  assert.equal(JSON.parse(await envCommand(['--json'], find)).E2B_SANDBOX_URL, url)
+})
+
+test('the banner has the lines to paste', () => {
+  const text = banner({ url, domain: null, apiKey: 'e2b_1' }, 'gVisor')
+  for (const line of ['export E2B_API_KEY=e2b_1', "from 'e2b'", 'from e2b import Sandbox']) {
+    assert.ok(text.includes(line), line)
+  }
+})
+
+test('a name with control characters cannot break the table', () => {
+  assert.equal(table(['A', 'B'], [['x\n\x1b[31m', 'y']]), 'A        B\nx??[31m  y')
+})
