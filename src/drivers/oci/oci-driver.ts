@@ -44,6 +44,8 @@ export type OciDriverOptions = {
   uidBase?: number
   /** Processes and threads a sandbox may have; under gVisor half of it per user. */
   pidsLimit?: number
+  /** gVisor's platform; measured once where it is not given. */
+  platform?: string
   log?: (message: string, cause?: unknown) => void
 }
 
@@ -75,7 +77,7 @@ export class OciDriver implements Driver {
       subnet,
       uidBase,
       cgroups,
-      runtime: { name: options.runtime, binary: options.runtimeBinary },
+      runtime: { name: options.runtime, binary: options.runtimeBinary, platform: options.platform },
       agent: options.agent,
       dnsServers: options.dnsServers,
       pidsLimit: options.pidsLimit ?? 4096,
@@ -118,7 +120,7 @@ export class OciDriver implements Driver {
     await layGround(layout, firewall, subnet.cidr, cgroups, present)
     for (const { sandboxID, cpus } of present) cpuShares.adopt(sandboxID, cpus)
     await slots.open(present.map((record) => record.slot))
-    if (runtime.name === 'runsc') runtime.platform = await choosePlatform(this.#context)
+    if (runtime.name === 'runsc') runtime.platform ??= await choosePlatform(this.#context)
     this.#watchFirewall()
   }
 

@@ -6,6 +6,7 @@ import { existsSync, type Stats } from 'node:fs'
 import { chmod, lchown, lstat, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { AppError } from '../../lib/app-error.ts'
+import { randomHex } from '../../lib/ids.ts'
 import { mappedIDs } from './container-spec.ts'
 import { assertPlainPath } from './layout.ts'
 
@@ -66,6 +67,8 @@ async function eachEntry(path: Buffer, visit: Visit): Promise<void> {
 }
 
 async function writeWhole(path: string, text: string): Promise<void> {
-  await writeFile(`${path}.new`, text)
-  await rename(`${path}.new`, path)
+  // Two processes may prepare the same root: each writes a file of its own, and the last one wins.
+  const beside = `${path}.${randomHex(4)}`
+  await writeFile(beside, text)
+  await rename(beside, path)
 }

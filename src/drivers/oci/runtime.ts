@@ -8,7 +8,7 @@ export type Runtime = {
   name: RuntimeName
   binary: string
   /** gVisor's way to catch system calls; runc has none. */
-  platform?: string
+  platform?: string | undefined
 }
 
 export const pidFileName = 'pid'

@@ -1,0 +1,202 @@
+/** What every driver promises, as tests. Each implementation runs them; none may need to know which it is. */
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import type { Driver, DriverHandle, SandboxSpec } from '../core/driver.ts'
+import { isAppError } from '../lib/app-error.ts'
+import { delay } from '../lib/clock.ts'
+import { newSandboxID, newUUID } from '../lib/ids.ts'
+
+export type DriverBench = {
+  driver: Driver
+  /** A second driver over the same machine and data, as after a restart. */
+  another(): Driver
+  /** A folder that has not been prepared yet. */
+  rootFolder: string
+  /** A root that no sandbox can start from. */
+  brokenRootFolder: string
+  /** Everything sandboxes have on the machine right now, one line each. What the driver keeps ready counts too. */
+  traces(): Promise<string[]>
+  /** Waits until what is kept ready is complete. */
+  settled(): Promise<void>
+  close(): Promise<void>
+}
+
+const small = { cpuCount: 1, memoryMB: 256, diskMB: 128, internet: true }
+
+export function newSpec(rootFolder: string, changes: Partial<SandboxSpec> = {}): SandboxSpec {
+  return { sandboxID: newSandboxID(), runID: newUUID(), rootFolder, ...small, ...changes }
+}
+
+export function driverSuite(name: string, open: () => Promise<DriverBench>): void {
+  describe(`${name} as a driver`, () => {
+    let bench: DriverBench
+    before(async () => {
+      bench = await open()
+      await bench.driver.prepare(bench.rootFolder)
+    })
+    after(() => bench?.close())
+
+    const spec = (changes: Partial<SandboxSpec> = {}) => newSpec(bench.rootFolder, changes)
+    const find = async (driver: Driver, sandboxID: string) =>
+      (await driver.list()).find((found) => found.sandboxID === sandboxID)
+
+    /** Runs the work and then holds what is there against what was there before. */
+    async function leavingNothing(work: () => Promise<unknown>): Promise<void> {
+      await bench.settled()
+      const counted = (await bench.traces()).length
+      await work()
+      await bench.settled()
+      for (let attempt = 0; attempt < 100 && (await bench.traces()).length !== counted; attempt++)
+        await delay(50)
+      const left = await bench.traces()
+      assert.equal(left.length, counted, `left behind:\n${left.join('\n')}`)
+    }
+
+    it('says that it can work here', async () => {
+      const result = await bench.driver.probe()
+      assert.equal(result.usable, true, JSON.stringify(result))
+    })
+
+    it('lets a root be prepared a second time', async () => {
+      await bench.driver.prepare(bench.rootFolder)
+    })
+
+    it('starts a sandbox that runs, is listed with its run, and has an endpoint', async () => {
+      const wanted = spec()
+      const handle = await bench.driver.start(wanted)
+      assert.equal(handle.driver, bench.driver.name)
+      assert.equal(await bench.driver.recover(handle), 'running')
+      assert.deepEqual(await find(bench.driver, wanted.sandboxID), {
+        sandboxID: wanted.sandboxID,
+        runID: wanted.runID,
+        handle,
+      })
+      assert.equal(bench.driver.endpoint(handle, 8080).port, 8080)
+      await bench.driver.stop(handle)
+    })
+
+    it('gives handles that are plain JSON', async () => {
+      const handle = await bench.driver.start(spec())
+      const stored = JSON.parse(JSON.stringify(handle)) as DriverHandle
+      assert.deepEqual(stored, handle)
+      assert.equal(await bench.driver.recover(stored), 'running')
+      await bench.driver.stop(stored)
+      assert.equal(await bench.driver.recover(handle), 'gone')
+    })
+
+    it('leaves nothing behind when a sandbox is stopped, with and without internet', async () => {
+      await leavingNothing(async () => {
+        for (const internet of [true, false])
+          await bench.driver.stop(await bench.driver.start(spec({ internet })))
+      })
+    })
+
+    it('takes stopping what is gone as success', async () => {
+      const handle = await bench.driver.start(spec())
+      await bench.driver.stop(handle)
+      await bench.driver.stop(handle)
+      assert.equal(await bench.driver.recover(handle), 'gone')
+    })
+
+    it('lets two stops of one sandbox meet', async () => {
+      await leavingNothing(async () => {
+        const handle = await bench.driver.start(spec())
+        await Promise.all([bench.driver.stop(handle), bench.driver.stop(handle)])
+      })
+    })
+
+    it('refuses a second sandbox with the same id and leaves the first alone', async () => {
+      const first = spec()
+      const handle = await bench.driver.start(first)
+      await assert.rejects(bench.driver.start({ ...first, runID: newUUID() }), (error) =>
+        isAppError(error, 'already_exists'),
+      )
+      assert.equal(await bench.driver.recover(handle), 'running')
+      await bench.driver.stop(handle)
+    })
+
+    it('does not end a later run with the handle of an earlier one', async () => {
+      const first = spec()
+      const earlier = await bench.driver.start(first)
+      await bench.driver.stop(earlier)
+      const later = await bench.driver.start({ ...first, runID: newUUID() })
+      await bench.driver.stop(earlier)
+      assert.equal(await bench.driver.recover(earlier), 'gone')
+      assert.equal(await bench.driver.recover(later), 'running')
+      await bench.driver.stop(later)
+    })
+
+    it('lets another driver recover, list, measure and stop what this one started', async () => {
+      await leavingNothing(async () => {
+        const wanted = spec()
+        const handle = await bench.driver.start(wanted)
+        const other = bench.another()
+        assert.equal(await other.recover(handle), 'running')
+        assert.deepEqual((await find(other, wanted.sandboxID))?.handle, handle)
+        assert.deepEqual(other.endpoint(handle, 80), bench.driver.endpoint(handle, 80))
+        assert.equal((await other.stats(handle)).memoryTotalBytes, wanted.memoryMB * 1024 * 1024)
+        await other.stop(handle)
+        assert.equal(await bench.driver.recover(handle), 'gone')
+        await other.close()
+      })
+    })
+
+    it('gives sandboxes started at the same time endpoints of their own', async () => {
+      await leavingNothing(async () => {
+        const handles = await Promise.all(Array.from({ length: 5 }, () => bench.driver.start(spec())))
+        const hosts = new Set(handles.map((handle) => bench.driver.endpoint(handle, 80).host))
+        assert.equal(hosts.size, 5)
+        await Promise.all(handles.map((handle) => bench.driver.stop(handle)))
+      })
+    })
+
+    it('rejects a start that fails and leaves nothing behind', async () => {
+      await leavingNothing(async () => {
+        const broken = spec({ rootFolder: bench.brokenRootFolder })
+        await assert.rejects(bench.driver.start(broken), (error) => isAppError(error))
+        assert.equal(await find(bench.driver, broken.sandboxID), undefined)
+      })
+    })
+
+    it('rejects a start that was aborted at any moment and leaves nothing behind', async () => {
+      await leavingNothing(async () => {
+        for (const afterMs of [0, 3, 8, 15, 30, 60, 120]) {
+          const abort = new AbortController()
+          const reason = new Error('not wanted any more')
+          const wanted = spec()
+          const started = bench.driver.start(wanted, abort.signal).then(
+            (handle) => bench.driver.stop(handle),
+            (error) => assert.equal(error, reason),
+          )
+          await delay(afterMs)
+          abort.abort(reason)
+          await started
+          assert.equal(await find(bench.driver, wanted.sandboxID), undefined)
+        }
+      })
+    })
+
+    it('does not begin a start that is aborted already', async () => {
+      const wanted = spec()
+      await assert.rejects(bench.driver.start(wanted, AbortSignal.abort()), { name: 'AbortError' })
+      assert.equal(await find(bench.driver, wanted.sandboxID), undefined)
+    })
+
+    it('measures a running sandbox against its own sizes', async () => {
+      const wanted = spec()
+      const handle = await bench.driver.start(wanted)
+      const stats = await bench.driver.stats(handle)
+      assert.equal(stats.memoryTotalBytes, wanted.memoryMB * 1024 * 1024)
+      assert.ok(stats.memoryUsedBytes > 0 && stats.memoryUsedBytes < stats.memoryTotalBytes)
+      assert.ok(stats.cpuTimeMs > 0)
+      const diskBytes = wanted.diskMB * 1024 * 1024
+      assert.ok(
+        stats.diskTotalBytes > diskBytes * 0.8 && stats.diskTotalBytes <= diskBytes,
+        `${stats.diskTotalBytes}`,
+      )
+      assert.ok(stats.diskUsedBytes < diskBytes / 2)
+      await bench.driver.stop(handle)
+      await assert.rejects(bench.driver.stats(handle), (error) => isAppError(error, 'not_found'))
+    })
+  })
+}

@@ -1,0 +1,77 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { isAppError } from '../../lib/app-error.ts'
+import { driverSuite, newSpec } from '../driver-suite.ts'
+import { FakeDriver } from './fake-driver.ts'
+
+driverSuite('the fake', async () => {
+  const driver = new FakeDriver()
+  return {
+    driver,
+    another: () => new FakeDriver({ world: driver.world }),
+    rootFolder: '/a-root',
+    brokenRootFolder: '/never-prepared',
+    traces: async () => [...driver.world.sandboxes.keys()],
+    settled: async () => {},
+    close: () => driver.close(),
+  }
+})
+
+describe("the fake's knobs", () => {
+  async function running() {
+    const driver = new FakeDriver({ endpoint: { host: '127.0.0.1', port: 4711 } })
+    await driver.prepare('/a-root')
+    const spec = newSpec('/a-root')
+    return { driver, spec, handle: await driver.start(spec) }
+  }
+
+  it('lets a sandbox die behind the back of its owner: gone, but still listed', async () => {
+    const { driver, spec, handle } = await running()
+    driver.crash(spec.sandboxID)
+    assert.equal(await driver.recover(handle), 'gone')
+    assert.equal((await driver.list()).length, 1)
+  })
+
+  it('forgets everything as a reboot does', async () => {
+    const { driver, handle } = await running()
+    driver.loseEverything()
+    assert.equal(await driver.recover(handle), 'gone')
+    assert.deepEqual(await driver.list(), [])
+  })
+
+  it('fails a start when told to, with nothing left', async () => {
+    const { driver } = await running()
+    driver.beforeStarted = async () => {
+      throw new Error('no room')
+    }
+    const spec = newSpec('/a-root')
+    await assert.rejects(driver.start(spec), /no room/)
+    assert.equal(
+      (await driver.list()).some((found) => found.sandboxID === spec.sandboxID),
+      false,
+    )
+  })
+
+  it('shows a sandbox as listed but not running while its start is held', async () => {
+    const { driver } = await running()
+    let release = () => {}
+    driver.beforeStarted = () => new Promise((resolve) => (release = resolve))
+    const spec = newSpec('/a-root')
+    const started = driver.start(spec)
+    const found = (await driver.list()).find((each) => each.sandboxID === spec.sandboxID)
+    assert.equal(await driver.recover(found!.handle), 'gone')
+    release()
+    assert.equal(await driver.recover(await started), 'running')
+  })
+
+  it('points every port at the given endpoint', async () => {
+    const { driver, handle } = await running()
+    assert.deepEqual(driver.endpoint(handle, 80), { host: '127.0.0.1', port: 4711 })
+  })
+
+  it('refuses to measure what is gone', async () => {
+    const { driver, handle } = await running()
+    await driver.stop(handle)
+    await assert.rejects(driver.stats(handle), (error) => isAppError(error, 'not_found'))
+  })
+})
