@@ -7,7 +7,7 @@ import type { Warren } from '../support/warren.ts'
 import { warrenLife, warrenName } from './contenders/warren.ts'
 import type { Ground } from './ground.ts'
 import { type Row, rowName, takeTurns } from './measure.ts'
-import { argumentsOf, privateMB, processesOf, residentMB } from './processes.ts'
+import { argumentsOf, chargedMB, privateMB, processesOf, residentMB } from './processes.ts'
 import { medianOf, type Report } from './report.ts'
 
 const idleMs = 5000
@@ -29,7 +29,6 @@ export async function memory(ground: Ground, { rounds }: { rounds: number }): Pr
       { promise: 'idle server, resident', value: worst('server, fresh'), atMost: 150, unit: ' MB' },
       { promise: 'idle agent, private', value: worst('agent, private'), atMost: 12, unit: ' MB' },
     ],
-    notes: ['Under gVisor the agent lives inside the sentry: its own figure is what its kernel tells.'],
   }
 }
 
@@ -51,7 +50,7 @@ async function memoryOf(warren: Warren, lives: number, signal: AbortSignal): Pro
     row('server, fresh', [fresh]),
     row(`server, after ${lives} sandboxes`, [residentMB(pid)]),
     row('agent, private', agents),
-    row('all processes of a sandbox, private', sandboxes),
+    row('sandbox, charged to its cgroup', sandboxes),
   ]
 }
 
@@ -62,30 +61,19 @@ async function memoryOfSandboxes(warren: Warren, signal: AbortSignal): Promise<[
       boxes.push(await Sandbox.create('base', warren.client))
     }
     await delay(idleMs, signal)
-    const whole = boxes.map((box) => processesOf(box.sandboxId).reduce((sum, pid) => sum + privateMB(pid), 0))
-    const agents = await Promise.all(
-      boxes.map((box) => (warren.isolation === 'gvisor' ? agentInsideMB(box) : agentMB(box))),
-    )
+    const whole = await Promise.all(boxes.map((box) => chargedMB(box.sandboxId)))
+    const agents = boxes.map(agentMB)
     return [agents, whole]
   } finally {
     await Promise.all(boxes.map((box) => box.kill()))
   }
 }
 
-const isAgent = (pid: number): boolean => {
-  const [program, ...words] = argumentsOf(pid)
-  return !program?.endsWith('/init') && words.some((word) => word.endsWith('/agent.cjs'))
-}
-
+/**
+ * The largest process but for the runtime's own: the sandbox is idle, so it is the agent. Under gVisor it is
+ * the host's process that carries the agent's memory.
+ */
 function agentMB(box: Sandbox): number {
-  const pid = processesOf(box.sandboxId).find(isAgent)
-  if (pid === undefined) throw new Error(`sandbox ${box.sandboxId} has no agent process`)
-  return privateMB(pid)
-}
-
-/** gVisor's own books, in the absence of a process on the host that is the agent's. */
-async function agentInsideMB(box: Sandbox): Promise<number> {
-  const read = `awk '/^Private_/ { kB += $2 } END { print kB / 1024 }' /proc/$(pgrep -o -f ^/.warren/lib/.*agent.cjs)/smaps`
-  const { stdout } = await box.commands.run(read, { user: 'root' })
-  return Number(stdout)
+  const guests = processesOf(box.sandboxId).filter((pid) => !argumentsOf(pid)[0]?.startsWith('runsc-'))
+  return Math.max(...guests.map(privateMB))
 }

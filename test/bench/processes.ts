@@ -1,5 +1,6 @@
 /** The host's view of a sandbox's processes. */
 import { readdirSync, readFileSync } from 'node:fs'
+import { openCgroups } from '../../src/drivers/oci/cgroups.ts'
 
 /** Everything in the sandbox's cgroup, and the runtime's own processes that name it. */
 export function processesOf(sandboxID: string): number[] {
@@ -12,11 +13,22 @@ export function argumentsOf(pid: number): string[] {
   return readProc(pid, 'cmdline').split('\0').slice(0, -1)
 }
 
-/** Memory that the process shares with nobody, in MB. */
+/**
+ * Memory that the process has written and shares with nobody, in MB. Pages of a program's file are not in it:
+ * every sandbox maps the same file.
+ */
 export function privateMB(pid: number): number {
-  const text = readProc(pid, 'smaps_rollup')
-  const kB = [...text.matchAll(/^Private_(?:Clean|Dirty):\s+(\d+) kB$/gm)].map((match) => Number(match[1]))
-  return kB.reduce((sum, part) => sum + part, 0) / 1024
+  const kB = /^Private_Dirty:\s+(\d+) kB$/m.exec(readProc(pid, 'smaps_rollup'))?.[1]
+  return Number(kB ?? 0) / 1024
+}
+
+/** Memory charged to the sandbox's cgroup, file cache left out, in MB. */
+export async function chargedMB(sandboxID: string): Promise<number> {
+  const groups = processesOf(sandboxID).flatMap((pid) => readProc(pid, 'cgroup').split('\n'))
+  const group = groups.find((line) => line.includes(sandboxID) && /^\d+:(.*\bmemory\b.*)?:/.test(line))
+  if (!group) throw new Error(`sandbox ${sandboxID} has no cgroup`)
+  const { memoryUsedBytes } = await openCgroups().use(group.split(':').slice(2).join(':'))
+  return memoryUsedBytes / 1024 / 1024
 }
 
 /** Resident memory, shared pages included, in MB. */
