@@ -1,0 +1,159 @@
+/** A real OCI driver on this machine for tests: its own data folder, names and subnet, and a stand-in agent. */
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { connect } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { testMachine } from '../../../test/support/test-machine.ts'
+import type { DriverHandle, SandboxSpec } from '../../core/driver.ts'
+import { delay } from '../../lib/clock.ts'
+import { runCommand } from '../../lib/run-command.ts'
+import type { DriverBench } from '../driver-suite.ts'
+import { newSpec } from '../driver-suite.ts'
+import { createLayout, instanceOf } from './layout.ts'
+import { createOciDriver, type OciDriver, type OciDriverOptions } from './oci-driver.ts'
+import type { RuntimeName } from './records.ts'
+
+export type OciBench = DriverBench & {
+  driver: OciDriver
+  options: OciDriverOptions
+  /** Starts a sandbox and waits until its stand-in agent answers. */
+  sandbox(changes?: Partial<SandboxSpec>): Promise<DriverHandle>
+  /** Runs a shell script as root inside and gives back all it printed. */
+  run(handle: DriverHandle, script: string): Promise<string>
+}
+
+const agentPort = 49983
+const poolSize = 3
+export const testPidsLimit = 300
+
+/** Takes one connection after another: what comes in is a script, what it prints goes back. */
+const standInAgent = `use strict; use IO::Socket::INET;
+$SIG{CHLD} = 'IGNORE';
+my $server = IO::Socket::INET->new(LocalPort => ${agentPort}, Listen => 64, ReuseAddr => 1) or die $!;
+while (1) {
+  my $client = $server->accept or next;
+  next if fork;
+  $SIG{CHLD} = 'DEFAULT';
+  open STDIN, '<&', $client; open STDOUT, '>&', $client; open STDERR, '>&', $client;
+  if (open my $score, '>', '/proc/self/oom_score_adj') { print $score 500; close $score }
+  exec '/bin/bash' or exit 127;
+}
+`
+
+export async function openOciBench(runtime: RuntimeName, subnet: string): Promise<OciBench> {
+  const machine = await testMachine()
+  const runtimeBinary = machine.runtimes[runtime]
+  if (!runtimeBinary) throw new Error(`${runtime} is not here: ${machine.runscMissing}`)
+  const folder = await mkdtemp(join(tmpdir(), 'warren-driver-'))
+  const agentFolder = join(folder, 'agent')
+  const brokenRootFolder = join(folder, 'empty-root')
+  for (const each of [agentFolder, brokenRootFolder]) await mkdir(each, { mode: 0o755 })
+  await writeFile(join(agentFolder, 'agent.pl'), standInAgent)
+  const dataFolder = join(folder, 'data')
+  const options: OciDriverOptions = {
+    ...{ runtime, runtimeBinary, dataFolder, instance: instanceOf(dataFolder), subnet, poolSize },
+    agent: { folder: agentFolder, command: ['/usr/bin/perl', '/.warren/agent.pl'], env: {} },
+    dnsServers: [],
+    poolDiskMB: 128,
+    pidsLimit: testPidsLimit,
+    platform: 'ptrace',
+  }
+  const driver = createOciDriver(options)
+  await driver.prepare(brokenRootFolder)
+  await driver.prepare(machine.baseRootFolder)
+  const bench: OciBench = {
+    ...{ driver, options, brokenRootFolder, rootFolder: machine.baseRootFolder },
+    another: () => createOciDriver(options),
+    traces: () => tracesOf(options),
+    settled: () => settled(driver, options),
+    run: (handle, script) => runInside(driver, handle, script),
+    sandbox: async (changes) => {
+      const handle = await driver.start(newSpec(machine.baseRootFolder, changes))
+      await runInside(driver, handle, 'true')
+      return handle
+    },
+    close: async () => {
+      for (const { handle } of await driver.list()) await driver.stop(handle)
+      await driver.close()
+      await rm(folder, { recursive: true, force: true })
+    },
+  }
+  return bench
+}
+
+async function runInside(driver: OciDriver, handle: DriverHandle, script: string): Promise<string> {
+  const { host, port } = driver.endpoint(handle, agentPort)
+  for (let attempt = 0; ; attempt++) {
+    try {
+      return await converse(host, port, script)
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ECONNREFUSED' || attempt > 500) throw error
+      await delay(20)
+    }
+  }
+}
+
+function converse(host: string, port: number, script: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const output: Buffer[] = []
+    const socket = connect({ host, port, allowHalfOpen: true })
+    socket.setTimeout(120_000, () => socket.destroy(new Error(`no end of: ${script}`)))
+    socket.on('data', (chunk) => output.push(chunk))
+    socket.on('error', reject)
+    socket.on('end', () => {
+      socket.destroy()
+      resolve(Buffer.concat(output).toString())
+    })
+    socket.end(`${script}\n`)
+  })
+}
+
+async function settled(driver: OciDriver, options: OciDriverOptions): Promise<void> {
+  await driver.open()
+  const { netnsPrefix } = createLayout(options.dataFolder, options.instance)
+  for (let attempt = 0; attempt < 200; attempt++) {
+    const running = (await driver.list()).length
+    const names = await readdir('/run/netns').catch(() => [])
+    if (names.filter((name) => name.startsWith(netnsPrefix)).length === poolSize + running) return
+    await delay(50)
+  }
+}
+
+async function tracesOf(options: OciDriverOptions): Promise<string[]> {
+  const layout = createLayout(options.dataFolder, options.instance)
+  const names = async (folder: string, prefix = '') =>
+    (await readdir(folder).catch(() => []))
+      .filter((name) => name.startsWith(prefix))
+      .map((name) => join(folder, name))
+  const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid)
+  const read = (path: string) => readFile(path, 'utf8').catch(() => '')
+  const commands = await Promise.all(
+    pids.map(async (pid) => `process ${pid} ${await read(`/proc/${pid}/cmdline`)}`),
+  )
+  const loops = await Promise.all(
+    (await names('/sys/block', 'loop')).map((loop) => read(join(loop, 'loop/backing_file'))),
+  )
+  const cgroups = await runCommand('find', [
+    '/sys/fs/cgroup',
+    '-path',
+    `*${layout.cgroupParent}/*`,
+    '-type',
+    'd',
+  ]).catch(() => ({ stdout: '' }))
+  const table = await runCommand('nft', ['list', 'set', 'inet', layout.table, 'offline']).catch(() => ({
+    stdout: '',
+  }))
+  return [
+    ...commands.filter((line) => line.includes(options.dataFolder)),
+    ...(await read('/proc/self/mountinfo')).split('\n').filter((line) => line.includes(layout.instance)),
+    ...loops.filter((file) => file.startsWith(options.dataFolder)),
+    ...(await names('/run/netns', layout.netnsPrefix)),
+    ...(await names('/sys/class/net', layout.linkPrefix)),
+    ...cgroups.stdout.split('\n').filter(Boolean),
+    ...(table.stdout.match(/\d+\.\d+\.\d+\.\d+/g) ?? []),
+    ...(await names(layout.runtimeStates)),
+    ...(await names(layout.sandboxes)),
+    ...(await names(layout.disks, 'slot-')),
+    ...(await names(layout.mountNamespaces)),
+  ]
+}
