@@ -31,6 +31,7 @@ const commands: Record<string, Command> = {
   async start(args) {
     if (args.length > 0) throw new UsageError(`warren start takes no '${args[0]}'.`, help)
     const config = loadConfig()
+    process.title = 'warren'
     const { start } = await import('./start.ts')
     await start(config)
     return 0

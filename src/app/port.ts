@@ -1,5 +1,7 @@
 /** Whether the port can be had, and who has it otherwise. */
+import { readFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
+import { basename } from 'node:path'
 import { AppError } from '../lib/app-error.ts'
 import { runCommand } from '../lib/run-command.ts'
 
@@ -26,9 +28,12 @@ export async function portProblem(host: string, port: number): Promise<string | 
   return `Cannot listen on ${host}:${port}: ${code}.`
 }
 
-/** The name and process id of whoever listens there, as far as the system tells. */
+/** The program and process id of whoever listens there, as far as the system tells. */
 async function portHolder(port: number): Promise<string | undefined> {
   const { stdout } = await runCommand('ss', ['-Hltnp', `sport = :${port}`]).catch(() => ({ stdout: '' }))
-  const found = /users:\(\("([^"]+)",pid=(\d+)/.exec(stdout)
-  return found ? `${found[1]} (process ${found[2]})` : undefined
+  const [, name, pid] = /users:\(\("([^"]+)",pid=(\d+)/.exec(stdout) ?? []
+  if (!pid) return undefined
+  // The name that ss shows is that of a thread.
+  const command = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')
+  return `${basename(command.split(/[\0 ]/)[0] || name!)} (process ${pid})`
 }
