@@ -22,22 +22,24 @@ export class Disks {
     this.#uidBase = uidBase
   }
 
-  async makeForSlot(slot: number, sizeMB: number): Promise<void> {
+  async copyForSlot(slot: number, sizeMB: number): Promise<void> {
     const blank = await this.#blanks.run(String(sizeMB), () => this.#makeBlank(sizeMB))
+    await runCommand('cp', ['--sparse=always', '--reflink=auto', blank, this.#layout.slotDisk(slot)])
+  }
+
+  /** The namespace sees the mounts of this moment and no later ones: the slot's network must be there already. */
+  async mountForSlot(slot: number): Promise<void> {
     const namespace = this.#layout.mountNamespace(slot)
-    const image = this.#layout.slotDisk(slot)
-    await Promise.all([
-      writeFile(namespace, ''),
-      runCommand('cp', ['--sparse=always', '--reflink=auto', blank, image]),
-    ])
-    const mount = ['mount', '-o', mountOptions, image, this.#layout.diskMount]
+    await writeFile(namespace, '')
+    const mount = ['mount', '-o', mountOptions, this.#layout.slotDisk(slot), this.#layout.diskMount]
     await runCommand('unshare', [`--mount=${namespace}`, '--propagation', 'private', ...mount])
   }
 
   async remakeForSlot(slot: number, sizeMB: number): Promise<void> {
     await runCommand('umount', [this.#layout.mountNamespace(slot)])
     await rm(this.#layout.slotDisk(slot), { force: true })
-    await this.makeForSlot(slot, sizeMB)
+    await this.copyForSlot(slot, sizeMB)
+    await this.mountForSlot(slot)
   }
 
   /** No journal: a sandbox that was cut off is gone anyway. Inode tables are left for the first use. */

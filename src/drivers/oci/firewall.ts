@@ -1,6 +1,7 @@
 /**
  * The nftables table of one Warren: what may leave a sandbox, and that nothing enters one unasked.
- * It is loaded in one transaction, so there is no moment without rules.
+ * It is loaded in one transaction, so there is no moment without rules. What is closed answers at once
+ * instead of keeping quiet, so that programs inside fail fast.
  */
 import { networkInterfaces } from 'node:os'
 import { runCommand } from '../../lib/run-command.ts'
@@ -96,7 +97,7 @@ table inet ${layout.table} {
   chain to-host {
     type filter hook input priority filter; policy accept;
     iifname ${ours} ct state established accept
-    iifname ${ours} drop
+    iifname ${ours} jump refused
   }
   chain through {
     type filter hook forward priority filter; policy accept;
@@ -107,14 +108,18 @@ table inet ${layout.table} {
     oifname ${ours} drop
   }
   chain from-sandbox {
-    ip saddr @offline drop
-    oifname ${ours} drop
+    ip saddr @offline jump refused
+    oifname ${ours} jump refused
     ct state established,related accept
     ct state invalid drop
     ip daddr @dns udp dport 53 accept
     ip daddr @dns tcp dport 53 accept
-    ip daddr @closed drop
+    ip daddr @closed jump refused
     accept
+  }
+  chain refused {
+    reject with icmpx admin-prohibited
+    drop
   }
   chain leaving {
     type nat hook postrouting priority srcnat; policy accept;

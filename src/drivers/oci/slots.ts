@@ -135,7 +135,8 @@ export class SlotPool {
     const number = await this.#nextNumber()
     const diskMB = this.#diskMB
     try {
-      await Promise.all([this.#makeNetwork(number), disks.makeForSlot(number, diskMB)])
+      await Promise.all([this.#makeNetwork(number), disks.copyForSlot(number, diskMB)])
+      await disks.mountForSlot(number)
       return { number, diskMB }
     } catch (error) {
       await this.remove(number)
