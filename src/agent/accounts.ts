@@ -32,7 +32,7 @@ export class Accounts {
     if (!bare) return undefined
     const uid = Number(bare[1])
     const known = this.#rows('passwd').find((fields) => Number(fields[2]) === uid)
-    const account = known ? this.#account(known) : { name, uid, gid: uid, home: '/', groups: [] }
+    const account = known ? this.#account(known) : { name: String(uid), uid, gid: uid, home: '/', groups: [] }
     return bare[2] === undefined ? account : { ...account, gid: Number(bare[2]) }
   }
 

@@ -48,7 +48,6 @@ export async function buildAgentKit({
   nodeBinary,
   mountedAt = '/.warren',
 }: AgentKitOptions): Promise<AgentKit> {
-  const agent = await bundleAgent()
   const files = new Map<string, string>([
     ['node', nodeBinary],
     ['init', await findProgram(['tini-static', 'catatonit'], 'tini')],
@@ -62,25 +61,18 @@ export async function buildAgentKit({
   if (loader === '')
     throw new AppError('unavailable', `${nodeBinary} names no loader: it must be a glibc build of Node`)
 
-  const kitFolder = join(folder, await nameOf(agent, files))
-  if (!(await exists(kitFolder))) await writeKit(kitFolder, agent, files)
   const run = (program: string) => [
     join(mountedAt, 'lib', loader),
     '--library-path',
     join(mountedAt, 'lib'),
     join(mountedAt, program),
   ]
-  const tools = Object.keys(programs).map((name) => `${name}=${run(name).join(' ')}`)
+  const agent = await bundleAgent(Object.fromEntries(Object.keys(programs).map((name) => [name, run(name)])))
+  const kitFolder = join(folder, await nameOf(agent, files))
+  if (!(await exists(kitFolder))) await writeKit(kitFolder, agent, files)
   return {
     folder: kitFolder,
-    command: [
-      join(mountedAt, 'init'),
-      '--',
-      ...run('node'),
-      ...nodeFlags,
-      join(mountedAt, 'agent.cjs'),
-      ...tools,
-    ],
+    command: [join(mountedAt, 'init'), '--', ...run('node'), ...nodeFlags, join(mountedAt, 'agent.cjs')],
     env: agentEnvironment,
   }
 }
@@ -88,7 +80,7 @@ export async function buildAgentKit({
 const nodeFlags = ['--max-semi-space-size=1', '--v8-pool-size=0']
 const agentEnvironment = { MALLOC_ARENA_MAX: '1' }
 
-async function bundleAgent(): Promise<string> {
+async function bundleAgent(agentTools: Record<string, string[]>): Promise<string> {
   const result = await build({
     entryPoints: [agentEntry],
     bundle: true,
@@ -98,6 +90,7 @@ async function bundleAgent(): Promise<string> {
     minifySyntax: true,
     minifyWhitespace: true,
     legalComments: 'inline',
+    define: { agentTools: JSON.stringify(agentTools) },
     write: false,
     logLevel: 'silent',
   })

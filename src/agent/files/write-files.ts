@@ -92,6 +92,8 @@ function decoded(request: IncomingMessage): AsyncIterableIterator<Buffer> {
   }
   const plain = createGunzip()
   request.on('error', (error) => plain.destroy(error))
+  // Who iterates hears of an error; one that comes after they have left concerns nobody.
+  plain.on('error', () => {})
   return iterate(request.pipe(plain))
 }
 

@@ -70,7 +70,7 @@ function makeFolder(parents: readonly string[]): string {
 
 /** Opens a pipe the child writes and we read. */
 export function openOutput(path: string, account: Account): Pipe {
-  return open(path, account, () => {
+  return open(path, account, false, () => {
     const ours = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
     return { ours, theirs: openSync(path, constants.O_WRONLY) }
   })
@@ -78,7 +78,7 @@ export function openOutput(path: string, account: Account): Pipe {
 
 /** Opens a pipe we write and the child reads. */
 export function openInput(path: string, account: Account): Pipe {
-  return open(path, account, () => {
+  return open(path, account, true, () => {
     // Opened for both first, so that neither of the one-way opens has to wait for its other side.
     const both = openSync(path, constants.O_RDWR)
     const theirs = openSync(path, constants.O_RDONLY)
@@ -88,12 +88,17 @@ export function openInput(path: string, account: Account): Pipe {
   })
 }
 
-function open(path: string, account: Account, openEnds: () => { ours: number; theirs: number }): Pipe {
+function open(
+  path: string,
+  account: Account,
+  writing: boolean,
+  openEnds: () => { ours: number; theirs: number },
+): Pipe {
   // The child may open its own stream again through /proc/self/fd: it must own it.
   if (account.uid !== 0) chownSync(path, account.uid, account.gid)
   const { ours, theirs } = openEnds()
   unlinkSync(path)
-  return { ours: new Socket({ fd: ours, allowHalfOpen: true }), theirs }
+  return { ours: new Socket({ fd: ours, readable: !writing, writable: writing }), theirs }
 }
 
 function runQuietly(command: readonly string[]): Promise<void> {

@@ -84,7 +84,7 @@ function withCredentials(
     '--regid',
     `${account.gid}`,
     '--groups',
-    account.groups.join(),
+    [account.gid, ...account.groups].join(),
   ]
   return {
     words: [

@@ -1,0 +1,164 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { type AddressInfo, connect, createServer } from 'node:net'
+import { join } from 'node:path'
+import { suite, test } from 'node:test'
+import { TestAgent, token, useAgent } from './agent-suite.ts'
+
+const agent = useAgent()
+
+suite('access', () => {
+  test('health needs nothing', async () => {
+    assert.equal((await agent.open('GET', '/health')).statusCode, 204)
+  })
+
+  test('everything else needs the token, also the paths of RPCs', async () => {
+    for (const [method, path] of [
+      ['POST', '/process.Process/List'],
+      ['POST', '/filesystem.Filesystem/Stat'],
+      ['GET', '/envs'],
+      ['GET', '/nothing'],
+      ['POST', '/health'],
+    ] as const) {
+      for (const given of [{}, { 'x-access-token': 'wrong' }]) {
+        const answer = await agent.fetch(
+          method,
+          path,
+          { 'x-access-token': '', 'content-type': 'application/json', ...given },
+          method === 'POST' ? '{}' : undefined,
+        )
+        assert.equal(answer.status, 401, path)
+        assert.deepEqual(answer.json, {
+          code: 401,
+          message: 'unauthorized access, please provide a valid access token or method signing if supported',
+        })
+      }
+    }
+  })
+
+  test('an unknown path is 404', async () => {
+    assert.equal((await agent.fetch('GET', '/nothing')).status, 404)
+  })
+
+  test('a browser may call from anywhere', async () => {
+    const preflight = await agent.open('OPTIONS', '/process.Process/List', {
+      origin: 'https://app.example',
+      'access-control-request-method': 'POST',
+      'access-control-request-headers': 'authorization, x-access-token',
+    })
+    assert.equal(preflight.statusCode, 204)
+    assert.equal(preflight.headers['access-control-allow-origin'], '*')
+    assert.equal(preflight.headers['access-control-allow-headers'], 'authorization, x-access-token')
+    assert.equal(preflight.headers['access-control-max-age'], '7200')
+    assert.equal((await agent.open('GET', '/health')).headers['access-control-allow-origin'], '*')
+  })
+})
+
+suite('init', () => {
+  test('sets everything, publishes where the sandbox is, and then needs the token', async () => {
+    const fresh = new TestAgent()
+    await fresh.start()
+    fresh.agent.identity.apply({ accessToken: '' })
+    try {
+      const identity = {
+        accessToken: 'first',
+        envVars: { E2B_SANDBOX: 'true', E2B_SANDBOX_ID: 'iabc', E2B_TEMPLATE_ID: 'tpl', OTHER: 'x' },
+        defaultUser: 'nobody',
+        defaultWorkdir: '/tmp',
+        timestamp: '2026-01-01T00:00:00Z',
+        lifecycleID: 'ignored',
+      }
+      assert.equal((await fresh.open('POST', '/init', {}, JSON.stringify(identity))).statusCode, 204)
+      assert.equal(readFileSync(join(fresh.folder, 'run/.E2B_SANDBOX_ID'), 'utf8'), 'iabc')
+      assert.equal(readFileSync(join(fresh.folder, 'run/.E2B_TEMPLATE_ID'), 'utf8'), 'tpl')
+      const run = await fresh.run('id -un; pwd; echo $OTHER', { headers: { 'x-access-token': 'first' } })
+      assert.equal(run.stdout, 'nobody\n/tmp\nx\n')
+
+      const again = JSON.stringify({ accessToken: 'stolen' })
+      assert.equal((await fresh.open('POST', '/init', {}, again)).statusCode, 401)
+      assert.equal((await fresh.open('POST', '/init', { 'x-access-token': 'wrong' }, again)).statusCode, 401)
+      assert.equal((await fresh.open('POST', '/init', { 'x-access-token': 'first' }, again)).statusCode, 204)
+      assert.equal((await fresh.open('POST', '/init', { 'x-access-token': 'first' }, again)).statusCode, 401)
+    } finally {
+      await fresh.stop()
+    }
+  })
+
+  test('a malformed body changes nothing', async () => {
+    for (const body of ['{', '[]', '"x"', '{"envVars":{"A":1}}', '{"accessToken":5}', '{"envVars":"A"}']) {
+      assert.equal((await agent.fetch('POST', '/init', {}, body)).status, 400, body)
+    }
+    assert.equal(
+      (await agent.fetch('POST', '/process.Process/List', { 'content-type': 'application/json' }, '{}'))
+        .status,
+      200,
+    )
+  })
+})
+
+suite('relay', () => {
+  async function relay(port: number | string, headers = `X-Access-Token: ${token}\r\n`) {
+    const socket = connect({ port: agent.port, host: '127.0.0.1', allowHalfOpen: true })
+    socket.write(
+      `GET /relay?port=${port} HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: warren-relay\r\n${headers}\r\n`,
+    )
+    let head = ''
+    while (!head.includes('\r\n\r\n')) head += (await once(socket, 'data'))[0].toString('latin1')
+    const end = head.indexOf('\r\n\r\n') + 4
+    return { socket, status: Number(head.split(' ')[1]), rest: head.slice(end) }
+  }
+
+  async function service(host: string, answer: (text: string) => string) {
+    const server = createServer({ allowHalfOpen: true }, async (socket) => {
+      let text = ''
+      for await (const chunk of socket) text += chunk
+      socket.end(answer(text))
+    })
+    server.listen(0, host)
+    await once(server, 'listening')
+    return { server, port: (server.address() as AddressInfo).port }
+  }
+
+  for (const host of ['127.0.0.1', '::1']) {
+    test(`carries both ways to a service on ${host}, past one side’s end`, async () => {
+      const { server, port } = await service(host, (text) => `got ${text.length}`)
+      const { socket, status } = await relay(port)
+      assert.equal(status, 101)
+      socket.end('x'.repeat(3_000_000))
+      let text = ''
+      for await (const chunk of socket) text += chunk
+      assert.equal(text, 'got 3000000')
+      server.close()
+    })
+  }
+
+  test('refuses a closed port, a bad port and a wrong token', async () => {
+    const { server, port } = await service('127.0.0.1', () => '')
+    await new Promise((resolve) => server.close(resolve))
+    assert.equal((await relay(port)).status, 502)
+    assert.equal((await relay(0)).status, 400)
+    assert.equal((await relay('x')).status, 400)
+    assert.equal((await relay(port, '')).status, 401)
+  })
+
+  test('another upgrade is served as the plain request it also is', async () => {
+    const response = await agent.open('GET', '/health', { connection: 'Upgrade', upgrade: 'h2c' })
+    assert.equal(response.statusCode, 204)
+  })
+})
+
+test('requests that are no HTTP, or lack a host, leave the agent well', async () => {
+  for (const text of [
+    'GARBAGE\r\n\r\n',
+    'POST /process.Process/List HTTP/1.0\r\nX-Access-Token: the-token\r\nContent-Type: application/json\r\n\r\n',
+    'POST //[ HTTP/1.1\r\nHost: [\r\n\r\n',
+  ]) {
+    const socket = connect(agent.port, '127.0.0.1')
+    socket.end(text)
+    socket.on('data', () => {})
+    socket.on('error', () => {})
+    await once(socket, 'close')
+  }
+  assert.equal((await agent.open('GET', '/health')).statusCode, 204)
+})
