@@ -40,11 +40,10 @@ test('arm64 is let through with a word, others are not', () => {
 })
 
 test('root without the power to mount is told so', () => {
-  assert.equal(judgeCapabilities(0, 'CapEff:\t000001ffffffffff\n').status, 'ok')
-  const docker = judgeCapabilities(0, 'CapEff:\t00000000a80425fb\n')
+  assert.equal(judgeCapabilities('CapEff:\t000001ffffffffff\n').status, 'ok')
+  const docker = judgeCapabilities('CapEff:\t00000000a80425fb\n')
   assert.equal(docker.status, 'fail')
   assert.match(docker.text, /CAP_NET_ADMIN, CAP_SYS_ADMIN/)
-  assert.match(judgeCapabilities(1000, '').text, /not root/)
 })
 
 const v1Mounts = ['cpu', 'memory', 'pids']

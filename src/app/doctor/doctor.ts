@@ -1,7 +1,7 @@
 /** `warren doctor`: tries what Warren needs of the machine and says in plain words how to mend what fails. */
 import { parseCommand, takeWords } from '../../cli/arguments.ts'
 import { asJson } from '../../cli/output.ts'
-import { errorText } from '../../lib/app-error.ts'
+import { AppError, errorText } from '../../lib/app-error.ts'
 import type { Config } from '../config.ts'
 import type { Check, Finding } from './finding.ts'
 import { fail } from './finding.ts'
@@ -23,6 +23,10 @@ export async function doctorCommand(
 ): Promise<number> {
   const { words, json } = parseCommand(args, [], usage)
   takeWords(words, [], usage)
+  if (process.getuid?.() !== 0) {
+    const message = 'The doctor tries what Warren will do, and only root may: run `sudo bin/warren doctor`.'
+    throw new AppError('permission_denied', message)
+  }
   const found = await examine(allChecks, config, json ? undefined : (one) => print(show(one)))
   const failed = found.filter((one) => one.status === 'fail').length
   if (json) print(asJson({ canRun: failed === 0, checks: found }))
