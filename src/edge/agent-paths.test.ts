@@ -35,7 +35,7 @@ describe('an internal agent path', () => {
     '/fsthaw',
     '/upgrade',
     `/%${'25'.repeat(40)}69nit`,
-  ] // prettier-ignore
+  ]
   for (const path of hidden)
     it(`is seen in ${path.slice(0, 40)}`, () => assert.equal(isInternalAgentPath(path), true))
 
@@ -55,6 +55,6 @@ describe('an internal agent path', () => {
     '/%zz',
     '/%',
     '/100%25',
-  ] // prettier-ignore
+  ]
   for (const path of open) it(`is not seen in ${path}`, () => assert.equal(isInternalAgentPath(path), false))
 })

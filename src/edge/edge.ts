@@ -96,7 +96,8 @@ class SandboxEdge {
   #log: EdgeLog
   #limits: { connectionLimit: number; retryWaitsMs: readonly number[] }
   #runs = new Map<string, Run>()
-  #destinations = new WeakMap<IncomingMessage, Destination>()
+  // A request is claimed and handled in one go, so the last answer is the one wanted again.
+  #asked: { request: IncomingMessage; destination: Destination } | null = null
   #stopWatching: () => void
 
   constructor({
@@ -114,10 +115,9 @@ class SandboxEdge {
   }
 
   destination(request: IncomingMessage): Destination {
-    const known = this.#destinations.get(request)
-    if (known) return known
+    if (this.#asked?.request === request) return this.#asked.destination
     const destination = destinationOf(request, this.#domain)
-    if (destination.kind !== 'api') this.#destinations.set(request, destination)
+    this.#asked = { request, destination }
     return destination
   }
 
