@@ -92,6 +92,11 @@ const openToAllOrigins = {
 }
 
 export function sendAnswer(request: IncomingMessage, response: ServerResponse, answer: Answer): void {
+  // A browser would hide the failure of the question before the request; it may see that of the request itself.
+  if (request.method === 'OPTIONS' && request.headers['access-control-request-method'] !== undefined) {
+    sendPreflight(request, response)
+    return
+  }
   const [type, body] = rendered(request, answer)
   response.writeHead(answer.status, {
     ...openToAllOrigins,
@@ -106,7 +111,7 @@ export function sendAnswer(request: IncomingMessage, response: ServerResponse, a
   discardBody(request, response)
 }
 
-/** Says yes to a browser that asks to send the routing headers. */
+/** Lets a browser send the request it asks about; who may do what is decided when that comes. */
 export function sendPreflight(request: IncomingMessage, response: ServerResponse): void {
   response.writeHead(204, {
     ...openToAllOrigins,

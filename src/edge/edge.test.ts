@@ -123,6 +123,25 @@ describe('the edge', () => {
     }
   })
 
+  it('lets a browser ask first and shows it the refusal of the request itself', async () => {
+    await using edge = await edgeFixture()
+    const address = to(edge.sandbox({ trafficToken: 'secret' }), 80)
+    const question = {
+      Origin: 'http://a.test',
+      'Access-Control-Request-Method': 'POST',
+      'Access-Control-Request-Headers': 'authorization,e2b-traffic-access-token',
+    }
+    const allowed = await fetchOnce(edge.port, { method: 'OPTIONS', headers: { ...address, ...question } })
+    assert.equal(allowed.status, 204)
+    assert.equal(allowed.headers['access-control-allow-headers'], question['Access-Control-Request-Headers'])
+    const refused = await fetchOnce(edge.port, {
+      method: 'POST',
+      headers: { ...address, Origin: 'http://a.test' },
+    })
+    assert.deepEqual([refused.status, refused.headers['access-control-allow-origin']], [403, '*'])
+    assert.equal((await fetchOnce(edge.port, { method: 'OPTIONS', headers: address })).status, 403)
+  })
+
   it('hides the internal routes of the agent however they are spelled, and on its port alone', async () => {
     await using edge = await edgeFixture()
     const sandbox = edge.sandbox()
