@@ -47,6 +47,8 @@ export class FakeDriver implements Driver {
     return this.probeResult
   }
 
+  async open(): Promise<void> {}
+
   async prepare(rootFolder: string): Promise<void> {
     this.world.prepared.add(rootFolder)
   }

@@ -122,11 +122,12 @@ export function containerSpec(input: ContainerInput) {
 }
 
 /**
- * Under gVisor the host's limit on threads would end the whole sandbox, so it stands far off and is only the last
- * resort. This one gives an error inside: gVisor counts it per user, and nobody there may raise it.
+ * gVisor spends up to ten threads of the host on a process (ptrace; systrap two), and running into the host's
+ * limit ends the whole sandbox: that one stands far off, as the last resort. This one gives an error inside;
+ * gVisor counts it per user, and nobody there may raise it.
  */
 function guestPidsLimit(pidsLimit: number) {
-  const perUser = Math.ceil(pidsLimit / 2)
+  const perUser = Math.ceil(pidsLimit / 4)
   return { type: 'RLIMIT_NPROC', soft: perUser, hard: perUser }
 }
 

@@ -118,8 +118,8 @@ table inet ${layout.table} {
     accept
   }
   chain refused {
+    meta l4proto tcp reject with tcp reset
     reject with icmpx admin-prohibited
-    drop
   }
   chain leaving {
     type nat hook postrouting priority srcnat; policy accept;

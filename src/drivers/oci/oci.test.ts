@@ -1,11 +1,15 @@
 import { driverSuite } from '../driver-suite.ts'
 import { openOciBench } from './suite-bench.ts'
 import { isolationSuite } from './suite-isolation.ts'
+import { limitsSuite } from './suite-limits.ts'
+import { networkSuite } from './suite-network.ts'
 
 const subnets = { runc: '10.241.0.0/24', runsc: '10.241.1.0/24' }
 
 for (const runtime of ['runc', 'runsc'] as const) {
-  const open = () => openOciBench(runtime, subnets[runtime])
+  const open = (dnsServers?: string[]) => openOciBench(runtime, subnets[runtime], dnsServers)
   driverSuite(runtime, open)
   isolationSuite(runtime, open)
+  limitsSuite(runtime, open)
+  networkSuite(runtime, open)
 }

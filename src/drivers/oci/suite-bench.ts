@@ -40,7 +40,11 @@ while (1) {
 }
 `
 
-export async function openOciBench(runtime: RuntimeName, subnet: string): Promise<OciBench> {
+export async function openOciBench(
+  runtime: RuntimeName,
+  subnet: string,
+  dnsServers: string[] = [],
+): Promise<OciBench> {
   const machine = await testMachine()
   const runtimeBinary = machine.runtimes[runtime]
   if (!runtimeBinary) throw new Error(`${runtime} is not here: ${machine.runscMissing}`)
@@ -53,7 +57,7 @@ export async function openOciBench(runtime: RuntimeName, subnet: string): Promis
   const options: OciDriverOptions = {
     ...{ runtime, runtimeBinary, dataFolder, instance: instanceOf(dataFolder), subnet, poolSize },
     agent: { folder: agentFolder, command: ['/usr/bin/perl', '/.warren/agent.pl'], env: {} },
-    dnsServers: [],
+    dnsServers,
     poolDiskMB: 128,
     pidsLimit: testPidsLimit,
     platform: 'ptrace',
