@@ -14,7 +14,6 @@ export type Report = {
   /** Rows that all others are divided by, each in a column of its own. */
   references?: { label: string; row: string }[]
   targets?: Target[]
-  notes?: string[]
 }
 
 export type Run = {
@@ -65,7 +64,6 @@ export function reportText(report: Report, before?: { date: string; report: Repo
     `\n${report.title}${before ? ` (before: ${before.date.slice(0, 16)})` : ''}`,
     ...aligned([header, ...body]),
     ...(report.targets ?? []).map(targetText),
-    ...(report.notes ?? []),
     ...failures,
   ].join('\n')
 }
@@ -75,7 +73,15 @@ function cells({ name, unit, samples, failures }: Row, report: Report): string[]
   const ratios = (report.references ?? []).map(({ row }) => ratio(middle, medianOf(report, row)))
   const [p95, p99, least] = [percentile(samples, 95), percentile(samples, 99), Math.min(...samples)]
   const count = failures.length ? `${samples.length}+${failures.length}!` : String(samples.length)
-  return [name, count, `${figure(middle)} ${unit}`, figure(p95), figure(p99), figure(least), ...ratios]
+  return [
+    name,
+    count,
+    samples.length ? `${figure(middle)} ${unit}` : '–',
+    figure(p95),
+    figure(p99),
+    figure(least),
+    ...ratios,
+  ]
 }
 
 function earlier(row: Row, before: Report): string[] {
@@ -88,8 +94,8 @@ export function medianOf(report: Pick<Report, 'rows'>, name: string): number {
 }
 
 function targetText({ promise, value, atMost, unit }: Target): string {
-  if (!Number.isFinite(value)) return `  ?  ${promise}: not measured`
-  const verdict = value <= atMost ? 'met ' : 'MISSED'
+  if (!Number.isFinite(value)) return `?      ${promise}: not measured`
+  const verdict = value <= atMost ? 'met   ' : 'MISSED'
   return `${verdict} ${promise}: ${figure(value)}${unit}, at most ${figure(atMost)}${unit}`
 }
 

@@ -19,7 +19,7 @@ export async function sandboxes(ground: Ground, { rounds }: { rounds: number }):
   const contenders: Contender[] = []
   for (const isolation of ground.isolations) contenders.push(...(await contendersFor(ground, isolation)))
   contenders.push(...(await dockerContenders(ground)))
-  const onRound = (done: number) => ground.say(`  round ${done} of ${rounds}`)
+  const onRound = (done: number) => ground.say(done === 0 ? '  warmed up' : `  round ${done} of ${rounds}`)
   const rows = await takeTurns(contenders, { rounds, signal: ground.signal, onRound })
   return {
     title: `Sandboxes: ${rounds} rounds, one try of each per round`,
