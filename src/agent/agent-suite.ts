@@ -40,7 +40,8 @@ export class TestAgent {
   }
 
   async stop(): Promise<void> {
-    for (const process of this.agent.processes.table.running()) process.signal('SIGKILL')
+    const { processes } = await this.agent.services()
+    for (const process of processes.table.running()) process.signal('SIGKILL')
     this.agent.server.closeAllConnections()
     this.agent.server.close()
     rmSync(this.folder, { recursive: true, force: true })

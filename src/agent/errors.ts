@@ -1,28 +1,29 @@
-/** The one place where a failure inside the agent becomes an HTTP status or a Connect code. */
+/**
+ * The one place where a failure inside the agent becomes an HTTP status or a Connect code, the latter by its
+ * name on the wire: the Connect library itself is loaded only with the services.
+ */
 import type { ServerResponse } from 'node:http'
-import { Code, ConnectError } from '@connectrpc/connect'
 import { AppError, type ErrorCode } from '../lib/app-error.ts'
 
-const answers: Record<ErrorCode, { status: number; code: Code }> = {
-  invalid_argument: { status: 400, code: Code.InvalidArgument },
-  unauthenticated: { status: 401, code: Code.Unauthenticated },
-  permission_denied: { status: 403, code: Code.PermissionDenied },
-  not_found: { status: 404, code: Code.NotFound },
-  already_exists: { status: 409, code: Code.AlreadyExists },
-  conflict: { status: 409, code: Code.FailedPrecondition },
-  payload_too_large: { status: 413, code: Code.ResourceExhausted },
-  unprocessable: { status: 422, code: Code.InvalidArgument },
-  limit_reached: { status: 429, code: Code.ResourceExhausted },
-  no_space: { status: 507, code: Code.ResourceExhausted },
-  unavailable: { status: 503, code: Code.Unavailable },
-  deadline_exceeded: { status: 504, code: Code.DeadlineExceeded },
-  internal: { status: 500, code: Code.Internal },
+const answers: Record<ErrorCode, { status: number; code: string }> = {
+  invalid_argument: { status: 400, code: 'invalid_argument' },
+  unauthenticated: { status: 401, code: 'unauthenticated' },
+  permission_denied: { status: 403, code: 'permission_denied' },
+  not_found: { status: 404, code: 'not_found' },
+  already_exists: { status: 409, code: 'already_exists' },
+  conflict: { status: 409, code: 'failed_precondition' },
+  payload_too_large: { status: 413, code: 'resource_exhausted' },
+  unprocessable: { status: 422, code: 'invalid_argument' },
+  limit_reached: { status: 429, code: 'resource_exhausted' },
+  no_space: { status: 507, code: 'resource_exhausted' },
+  unavailable: { status: 503, code: 'unavailable' },
+  deadline_exceeded: { status: 504, code: 'deadline_exceeded' },
+  internal: { status: 500, code: 'internal' },
 }
 
-export function toConnectError(error: unknown): ConnectError {
-  if (error instanceof ConnectError) return error
-  const known = fromSystemError(error)
-  return new ConnectError(known.message, answers[known.code].code, undefined, undefined, known)
+/** The wire's name of a Connect code. */
+export function connectCodeOf(error: AppError): string {
+  return answers[error.code].code
 }
 
 /** Answers with `{code, message}`; a response already under way can only be cut. */

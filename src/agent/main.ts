@@ -1,12 +1,66 @@
-/** The agent's own start. */
+/** What boot.ts runs: the agent for good, or once through its paces. */
+import { once } from 'node:events'
+import { request } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { envdPort } from '../contract/constants.ts'
+import { releaseMemoryWhenIdle } from './idle-memory.ts'
+import { MemoryGuard, needsMemoryGuard } from './memory-guard.ts'
 import type { Tools } from './process/launch.ts'
 import { createAgent } from './server.ts'
 
 /** Put in by who builds the bundle, and who alone knows where the programs will lie. */
 declare const agentTools: Tools
 
-// The sandbox dies with its agent: a fault in one request must not take everything else along.
-process.on('uncaughtException', (error) => console.error(error))
+export function startAgent(): void {
+  // The sandbox dies with its agent: a fault in one request must not take everything else along.
+  process.on('uncaughtException', (error) => console.error(error))
+  const guard = needsMemoryGuard() ? new MemoryGuard() : undefined
+  const agent = createAgent({ tools: agentTools, onProcessStart: () => guard?.watch() })
+  releaseMemoryWhenIdle(agent.server)
+  // Without a host, which would have to be looked up first: all addresses, IPv6 where there is any.
+  agent.server.listen(envdPort)
+}
 
-createAgent({ tools: agentTools }).server.listen(envdPort, '0.0.0.0')
+/**
+ * Goes the way of a first command on a port of its own, so that the code it needs is compiled and can be
+ * kept for those that start later. `folder` takes what the agent would write.
+ */
+export async function rehearse(folder: string): Promise<void> {
+  const { server } = createAgent({ tools: agentTools, runFolder: folder })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  const message = JSON.stringify({ process: { cmd: '/bin/sh', args: ['-c', 'echo'] }, stdin: false })
+  const head = Buffer.alloc(5)
+  head.writeUInt32BE(message.length, 1)
+  const identity = JSON.stringify({
+    envVars: { E2B_SANDBOX: 'true' },
+    defaultUser: 'root',
+    defaultWorkdir: '/',
+  })
+  await send(port, '/init', 'application/json', identity)
+  await send(
+    port,
+    '/process.Process/Start',
+    'application/connect+json',
+    Buffer.concat([head, Buffer.from(message)]),
+  )
+  await send(port, '/filesystem.Filesystem/Stat', 'application/json', '{"path":"/"}')
+  server.closeAllConnections()
+  server.close()
+}
+
+async function send(port: number, path: string, type: string, body: string | Buffer): Promise<void> {
+  const outgoing = request({
+    host: '127.0.0.1',
+    port,
+    method: 'POST',
+    path,
+    headers: { 'content-type': type },
+    agent: false,
+  })
+  outgoing.end(body)
+  const [response] = await once(outgoing, 'response')
+  response.resume()
+  await once(response, 'end')
+}

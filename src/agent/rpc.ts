@@ -1,9 +1,10 @@
 /** Joins the Connect services to Node's HTTP server. No compression: the wire has none on streams. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { DescService } from '@bufbuild/protobuf'
-import { createConnectRouter, type ServiceImpl } from '@connectrpc/connect'
+import { Code, ConnectError, createConnectRouter, type ServiceImpl } from '@connectrpc/connect'
+import { codeFromString } from '@connectrpc/connect/protocol-connect'
 import { universalRequestFromNodeRequest, universalResponseToNodeResponse } from '@connectrpc/connect-node'
-import { toConnectError } from './errors.ts'
+import { connectCodeOf, fromSystemError } from './errors.ts'
 
 export type RpcHandler = (request: IncomingMessage, response: ServerResponse, path: string) => boolean
 
@@ -66,5 +67,13 @@ async function* convertStream(stream: AsyncIterable<unknown>) {
 }
 
 function rethrow(error: unknown): never {
-  throw toConnectError(error)
+  if (error instanceof ConnectError) throw error
+  const known = fromSystemError(error)
+  throw new ConnectError(
+    known.message,
+    codeFromString(connectCodeOf(known)) ?? Code.Unknown,
+    undefined,
+    undefined,
+    known,
+  )
 }

@@ -3,8 +3,6 @@
  * and relays to services on loopback. It knows nothing of teams, sandbox ids or the control plane's rows.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import { Filesystem } from '../contract/rpc/filesystem_pb.ts'
-import { Process } from '../contract/rpc/process_pb.ts'
 import { AppError } from '../lib/app-error.ts'
 import { type Clock, systemClock } from '../lib/clock.ts'
 import { requireToken } from './access.ts'
@@ -12,13 +10,11 @@ import { allowAllOrigins, answerPreflight } from './cors.ts'
 import { sendError } from './errors.ts'
 import { readFileRoute } from './files/read-file.ts'
 import { writeFilesRoute } from './files/write-files.ts'
-import { FilesystemService } from './filesystem/service.ts'
 import { Identity } from './identity.ts'
 import { initRoute } from './init-route.ts'
 import type { Tools } from './process/launch.ts'
-import { ProcessService } from './process/service.ts'
 import { openRelay, relayProtocol } from './relay.ts'
-import { createRpcHandler } from './rpc.ts'
+import type { Services } from './services.ts'
 
 export type AgentOptions = {
   tools: Tools
@@ -30,17 +26,18 @@ export type AgentOptions = {
   onProcessStart?: () => void
 }
 
-export type Agent = { server: Server; identity: Identity; processes: ProcessService }
+export type Agent = { server: Server; identity: Identity; services(): Promise<Services> }
 
 export function createAgent(options: AgentOptions): Agent {
   const identity = options.identity ?? new Identity()
   const clock = options.clock ?? systemClock
-  const processes = new ProcessService(identity, options.tools, options.onProcessStart)
-  const filesystem = new FilesystemService(identity)
-  const rpc = createRpcHandler((add) => {
-    add(Process, processes.routes())
-    add(Filesystem, filesystem.routes())
-  })
+  let loading: Promise<Services> | undefined
+  const services = () => {
+    loading ??= import('./services.ts').then(({ createServices }) =>
+      createServices(identity, options.tools, options.onProcessStart),
+    )
+    return loading
+  }
 
   async function route(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { path, query } = target(request)
@@ -49,13 +46,14 @@ export function createAgent(options: AgentOptions): Agent {
     if (verb === 'GET /health') return void response.writeHead(204, { 'cache-control': 'no-store' }).end()
     if (verb === 'POST /init') {
       await initRoute(identity, options.runFolder ?? '/run/e2b', request, response)
-      // The first command will want its pipes; making them now costs nobody a wait.
-      void processes.fifos.fill()
+      // A first command will follow: what it needs is made ready while the control plane tells its caller.
+      response.once('close', () => void services().then(({ processes }) => processes.fifos.fill()))
       return
     }
     if (verb === 'GET /files') return readFileRoute({ identity, clock }, request, response, query)
     if (verb === 'POST /files') return writeFilesRoute({ identity, clock }, request, response, query)
     requireToken(identity, request)
+    const { rpc } = await services()
     if (rpc(request, response, path)) return
     throw new AppError('not_found', `there is no ${verb} here`)
   }
@@ -75,7 +73,7 @@ export function createAgent(options: AgentOptions): Agent {
     },
   )
   server.on('upgrade', (request, socket, head) => openRelay(identity, request, socket, head))
-  return { server, identity, processes }
+  return { server, identity, services }
 }
 
 function target(request: IncomingMessage): { path: string; query: URLSearchParams } {

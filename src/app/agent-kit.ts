@@ -10,12 +10,14 @@ import {
   constants,
   copyFile,
   mkdir,
+  mkdtemp,
   readFile,
   rename,
   rm,
   stat,
   writeFile,
 } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import { build } from 'esbuild'
 import { AppError } from '../lib/app-error.ts'
@@ -39,8 +41,9 @@ export type AgentKit = {
 
 /** Programs of this machine the agent uses inside, each with what to install when it is missing. */
 const programs = { setpriv: 'util-linux', env: 'coreutils', mkfifo: 'coreutils' } as const
-const agentEntry = join(import.meta.dirname, '../agent/main.ts')
-const layoutVersion = 1
+const agentSources = join(import.meta.dirname, '../agent')
+const layoutVersion = 2
+const rehearsalTimeoutMs = 30_000
 const searchFolders = ['/usr/local/bin', '/usr/bin', '/bin', '/usr/sbin', '/sbin']
 
 export async function buildAgentKit({
@@ -67,34 +70,45 @@ export async function buildAgentKit({
     join(mountedAt, 'lib'),
     join(mountedAt, program),
   ]
-  const agent = await bundleAgent(Object.fromEntries(Object.keys(programs).map((name) => [name, run(name)])))
-  const kitFolder = join(folder, await nameOf(agent, files))
-  if (!(await exists(kitFolder))) await writeKit(kitFolder, agent, files)
+  const bundle = await bundleAgent(Object.fromEntries(Object.keys(programs).map((name) => [name, run(name)])))
+  const kitFolder = join(folder, await nameOf(bundle, files))
+  if (!(await exists(kitFolder))) await writeKit(kitFolder, bundle, files, loader)
   return {
     folder: kitFolder,
-    command: [join(mountedAt, 'init'), '--', ...run('node'), ...nodeFlags, join(mountedAt, 'agent.cjs')],
+    command: [join(mountedAt, 'init'), '--', ...run('node'), ...nodeFlags, join(mountedAt, 'boot.cjs')],
     env: agentEnvironment,
   }
 }
 
-const nodeFlags = ['--max-semi-space-size=1', '--v8-pool-size=0']
-const agentEnvironment = { MALLOC_ARENA_MAX: '1' }
+/** Small heaps, no compiler threads: all of it measured on an idle agent, none of it slows the start. */
+const nodeFlags = ['--max-old-space-size=256', '--max-semi-space-size=1', '--v8-pool-size=0']
+/** Memory the allocator no longer needs goes back to the machine instead of waiting for a next time. */
+const agentEnvironment = {
+  MALLOC_ARENA_MAX: '1',
+  MALLOC_MMAP_THRESHOLD_: '65536',
+  MALLOC_TOP_PAD_: '65536',
+  MALLOC_TRIM_THRESHOLD_: '65536',
+}
 
-async function bundleAgent(agentTools: Record<string, string[]>): Promise<string> {
+/** Names and texts of the files made from our own sources. */
+async function bundleAgent(agentTools: Record<string, string[]>): Promise<Map<string, string>> {
   const result = await build({
-    entryPoints: [agentEntry],
+    entryPoints: { agent: join(agentSources, 'main.ts'), boot: join(agentSources, 'boot.ts') },
+    outdir: '/',
+    outExtension: { '.js': '.cjs' },
     bundle: true,
     platform: 'node',
     target: 'node24',
     format: 'cjs',
-    minifySyntax: true,
-    minifyWhitespace: true,
-    legalComments: 'inline',
+    charset: 'ascii',
+    minify: true,
+    legalComments: 'none',
+    inject: [join(agentSources, 'light-headers.ts')],
     define: { agentTools: JSON.stringify(agentTools) },
     write: false,
     logLevel: 'silent',
   })
-  return result.outputFiles[0]!.text
+  return new Map(result.outputFiles.map((file) => [basename(file.path), file.text]))
 }
 
 async function findProgram(names: string[], debianPackage: string): Promise<string> {
@@ -124,8 +138,8 @@ async function librariesOf(paths: string[]): Promise<string[]> {
 }
 
 /** The Node binary is large and known by its size and date; of the rest every byte counts. */
-async function nameOf(agent: string, files: Map<string, string>): Promise<string> {
-  const hash = createHash('sha256').update(`${layoutVersion}\n${agent}`)
+async function nameOf(bundle: Map<string, string>, files: Map<string, string>): Promise<string> {
+  const hash = createHash('sha256').update(`${layoutVersion}\n${[...bundle.values()].join('\n')}`)
   for (const [name, path] of [...files].sort(([a], [b]) => (a < b ? -1 : 1))) {
     hash.update(`\n${name}\n`)
     if (name === 'node') {
@@ -137,7 +151,12 @@ async function nameOf(agent: string, files: Map<string, string>): Promise<string
 }
 
 /** Built beside and renamed, so that a kit is whole or not there; of two builders at once one wins. */
-async function writeKit(kitFolder: string, agent: string, files: Map<string, string>): Promise<void> {
+async function writeKit(
+  kitFolder: string,
+  bundle: Map<string, string>,
+  files: Map<string, string>,
+  loader: string,
+): Promise<void> {
   const beside = `${kitFolder}.${randomHex(4)}.new`
   try {
     // Sandbox root is nobody outside: everybody must be able to read and run all of it.
@@ -149,13 +168,28 @@ async function writeKit(kitFolder: string, agent: string, files: Map<string, str
       await copyFile(path, join(beside, name), constants.COPYFILE_FICLONE)
       await chmod(join(beside, name), 0o755)
     }
-    await writeFile(join(beside, 'agent.cjs'), agent)
-    await chmod(join(beside, 'agent.cjs'), 0o644)
+    for (const [name, text] of bundle) await writeFile(join(beside, name), text)
+    await rehearse(beside, loader)
+    for (const name of [...bundle.keys(), 'agent.cache']) await chmod(join(beside, name), 0o644)
     await rename(beside, kitFolder).catch(async (error) => {
       if (!(await exists(kitFolder))) throw error
     })
   } finally {
     await rm(beside, { recursive: true, force: true })
+  }
+}
+
+/** Runs the agent once as a sandbox will, so that V8's compiled code lies ready in the kit. */
+async function rehearse(kit: string, loader: string): Promise<void> {
+  const scratch = await mkdtemp(join(tmpdir(), 'warren-rehearsal-'))
+  try {
+    const node = ['--library-path', join(kit, 'lib'), join(kit, 'node'), ...nodeFlags]
+    await runCommand(join(kit, 'lib', loader), [...node, join(kit, 'boot.cjs'), 'rehearse', scratch], {
+      env: agentEnvironment,
+      timeoutMs: rehearsalTimeoutMs,
+    })
+  } finally {
+    await rm(scratch, { recursive: true, force: true })
   }
 }
 

@@ -1,11 +1,9 @@
 /** GET /files: the bytes of one file, as they are, from disk to socket. */
-import { constants, type Stats } from 'node:fs'
-import { type FileHandle, open } from 'node:fs/promises'
+import { constants, promises as files, type Stats } from 'node:fs'
+import type { FileHandle } from 'node:fs/promises'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { basename } from 'node:path'
-import { Readable } from 'node:stream'
-import { pipeline } from 'node:stream/promises'
-import { createGzip } from 'node:zlib'
+import { Readable, promises as streams } from 'node:stream'
 import { AppError } from '../../lib/app-error.ts'
 import { requireTokenOrSignature } from '../access.ts'
 import { fromSystemError, systemErrorCode } from '../errors.ts'
@@ -35,7 +33,7 @@ export async function readFileRoute(
 
 async function openFile(path: string): Promise<FileHandle> {
   // Non-blocking, or a named pipe without a writer would hold a thread for ever.
-  const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK).catch((error) => {
+  const file = await files.open(path, constants.O_RDONLY | constants.O_NONBLOCK).catch((error) => {
     if (systemErrorCode(error) === 'ENOENT') throw new AppError('not_found', `path '${path}' does not exist`)
     throw fromSystemError(error, path)
   })
@@ -72,7 +70,8 @@ async function send(
   const conditional = request.headers['if-modified-since'] !== undefined
   if (!conditional && wantsGzip(request.headers['accept-encoding'] ?? '')) {
     response.writeHead(200, { 'content-encoding': 'gzip' })
-    return pipeline(chunks(file, 0, Number.POSITIVE_INFINITY), createGzip({ level: 1 }), response)
+    const { createGzip } = process.getBuiltinModule('node:zlib')
+    return streams.pipeline(chunks(file, 0, Number.POSITIVE_INFINITY), createGzip({ level: 1 }), response)
   }
   if (stats.size > 0) return sendBytes(file, 0, stats.size, 200, response)
   await sendUntilEnd(file, response)
@@ -95,7 +94,7 @@ async function sendBytes(
     // The file became shorter meanwhile: the promised length cannot be kept, so the answer must not look whole.
     if (sent < length) throw new AppError('internal', 'the file changed while it was read')
   }
-  await pipeline(Readable.from(counted(), { objectMode: false, highWaterMark: chunkSize }), response)
+  await streams.pipeline(Readable.from(counted(), { objectMode: false, highWaterMark: chunkSize }), response)
 }
 
 /** A file of /proc says it is empty and is not; an empty one gets its `Content-Length: 0`. */
@@ -105,7 +104,7 @@ async function sendUntilEnd(file: FileHandle, response: ServerResponse): Promise
   if (first.done) return void response.writeHead(200, { 'content-length': 0 }).end()
   response.writeHead(200)
   response.write(first.value)
-  await pipeline(reader, response)
+  await streams.pipeline(reader, response)
 }
 
 /** `position` null reads on from where the file stands. */

@@ -2,11 +2,10 @@
  * Writes a file beside its destination and then renames it, so that a reader sees the old or the new and a
  * full disk leaves the old. Owner, mode and links stay as a plain overwrite would leave them.
  */
-import { constants, type Stats } from 'node:fs'
-import { copyFile, type FileHandle, lstat, open, readlink, rename, unlink } from 'node:fs/promises'
+import { constants, promises as files, type Stats } from 'node:fs'
+import type { FileHandle } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import { AppError } from '../../lib/app-error.ts'
-import { randomHex } from '../../lib/ids.ts'
 import type { Account } from '../accounts.ts'
 import { systemErrorCode } from '../errors.ts'
 import { makeFolders } from '../filesystem/make-folders.ts'
@@ -26,8 +25,7 @@ export async function storeFile(
   const { target, stats } = await followLinks(path)
   if (stats?.isDirectory()) throw new AppError('invalid_argument', `path '${path}' is a directory`)
   if (stats && !stats.isFile()) return writeInPlace(target, chunks)
-  const beside = `${dirname(target)}/${uploadPrefix}${randomHex(8)}`
-  const file = await open(beside, 'wx', 0o600)
+  const { beside, file } = await createBeside(target)
   try {
     try {
       for await (const chunk of chunks) await writeAll(file, chunk)
@@ -38,8 +36,22 @@ export async function storeFile(
     }
     await putInPlace(beside, target, stats)
   } catch (error) {
-    await unlink(beside).catch(() => {})
+    await files.unlink(beside).catch(() => {})
     throw error
+  }
+}
+
+let uploads = 0
+
+/** The name need not be secret, only unused: an existing file is never opened. */
+async function createBeside(target: string): Promise<{ beside: string; file: FileHandle }> {
+  for (;;) {
+    const beside = `${dirname(target)}/${uploadPrefix}${uploads++}`
+    try {
+      return { beside, file: await files.open(beside, 'wx', 0o600) }
+    } catch (error) {
+      if (systemErrorCode(error) !== 'EEXIST') throw error
+    }
   }
 }
 
@@ -47,18 +59,18 @@ export async function storeFile(
 async function putInPlace(beside: string, target: string, stats: Stats | undefined): Promise<void> {
   if (stats === undefined || stats.nlink === 1) {
     try {
-      return await rename(beside, target)
+      return await files.rename(beside, target)
     } catch (error) {
       if (systemErrorCode(error) !== 'EBUSY') throw error
     }
   }
-  await copyFile(beside, target)
-  await unlink(beside)
+  await files.copyFile(beside, target)
+  await files.unlink(beside)
 }
 
 /** Devices and the like take the bytes as they come. */
 async function writeInPlace(target: string, chunks: AsyncIterable<Buffer>): Promise<void> {
-  const file = await open(target, constants.O_WRONLY | constants.O_NONBLOCK).catch((error) => {
+  const file = await files.open(target, constants.O_WRONLY | constants.O_NONBLOCK).catch((error) => {
     if (systemErrorCode(error) !== 'ENXIO') throw error
     throw new AppError('invalid_argument', `path '${target}' is a pipe that nobody reads, or a socket`)
   })
@@ -80,12 +92,12 @@ async function writeAll(file: FileHandle, chunk: Buffer): Promise<void> {
 async function followLinks(path: string): Promise<{ target: string; stats: Stats | undefined }> {
   let target = path
   for (let links = 0; links < mostLinks; links++) {
-    const stats = await lstat(target).catch((error) => {
+    const stats = await files.lstat(target).catch((error) => {
       if (systemErrorCode(error) === 'ENOENT') return undefined
       throw error
     })
     if (!stats?.isSymbolicLink()) return { target, stats }
-    target = resolve(dirname(target), await readlink(target))
+    target = resolve(dirname(target), await files.readlink(target))
   }
   throw new AppError('invalid_argument', `symbolic links lead in a circle: ${path}`)
 }

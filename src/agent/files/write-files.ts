@@ -2,7 +2,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { basename } from 'node:path'
 import type { Readable } from 'node:stream'
-import { createGunzip } from 'node:zlib'
 import { AppError } from '../../lib/app-error.ts'
 import { requireTokenOrSignature } from '../access.ts'
 import type { Account } from '../accounts.ts'
@@ -90,7 +89,7 @@ function decoded(request: IncomingMessage): AsyncIterableIterator<Buffer> {
       `Content-Encoding ${encoding} is not supported: send gzip or identity`,
     )
   }
-  const plain = createGunzip()
+  const plain = process.getBuiltinModule('node:zlib').createGunzip()
   request.on('error', (error) => plain.destroy(error))
   // Who iterates hears of an error; one that comes after they have left concerns nobody.
   plain.on('error', () => {})

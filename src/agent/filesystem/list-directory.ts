@@ -1,6 +1,5 @@
 import { readdirSync, realpathSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { setImmediate } from 'node:timers/promises'
 import { AppError } from '../../lib/app-error.ts'
 import { fromSystemError, systemErrorCode } from '../errors.ts'
 import type { EntryInit } from './entry.ts'
@@ -45,7 +44,7 @@ export async function listDirectory(
       if (names) open.push({ folder: path, names })
     }
     if (performance.now() > turnEnds) {
-      await setImmediate()
+      await new Promise((resolve) => setImmediate(resolve))
       signal.throwIfAborted()
       turnEnds = performance.now() + longestTurnMs
     }

@@ -1,6 +1,5 @@
 /** filesystem.Filesystem of the wire. The agent acts as root; what it makes belongs to the asking user. */
-import { statSync } from 'node:fs'
-import { rm } from 'node:fs/promises'
+import { promises as files, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type { HandlerContext, ServiceImpl } from '@connectrpc/connect'
 import type { Filesystem } from '../../contract/rpc/filesystem_pb.ts'
@@ -48,7 +47,7 @@ export class FilesystemService {
       remove: async (request, context) => {
         const { path } = this.#resolve(request.path, context)
         if (path === '/') throw new AppError('invalid_argument', 'the root directory cannot be removed')
-        await rm(path, { recursive: true, force: true }).catch(wordsFor(path))
+        await files.rm(path, { recursive: true, force: true }).catch(wordsFor(path))
         return {}
       },
     }

@@ -1,0 +1,37 @@
+/**
+ * The first code of the agent: loads the bundle with what V8 made of it when the kit was built, so that a
+ * sandbox does not compile it again. Without the kept code, or with a V8 that refuses it, only slower.
+ */
+import { readFileSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { Script } from 'node:vm'
+
+type Bundle = { startAgent(): void; rehearse(folder: string): Promise<void> }
+
+const folder = dirname(process.argv[1]!)
+const bundlePath = join(folder, 'agent.cjs')
+const keptPath = join(folder, 'agent.cache')
+
+function readKept(): Buffer | undefined {
+  try {
+    return readFileSync(keptPath)
+  } catch {
+    return undefined
+  }
+}
+
+/** In a function, so that neither text nor kept code stays in memory once V8 has them. */
+function loadBundle(): { script: Script; bundle: Bundle } {
+  const source = `(function (module, require) {${readFileSync(bundlePath, 'latin1')}\n})`
+  const cachedData = readKept()
+  const script = new Script(source, { filename: bundlePath, ...(cachedData && { cachedData }) })
+  // The bundle needs nothing but Node's own modules.
+  const module = {} as { exports: Bundle }
+  script.runInThisContext()(module, process.getBuiltinModule)
+  return { script, bundle: module.exports }
+}
+
+if (process.argv[2] === 'rehearse') {
+  const { script, bundle } = loadBundle()
+  void bundle.rehearse(process.argv[3]!).then(() => writeFileSync(keptPath, script.createCachedData()))
+} else loadBundle().bundle.startAgent()
