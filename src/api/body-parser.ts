@@ -4,7 +4,14 @@ import { AppError, errorText } from '../lib/app-error.ts'
 
 export const maxBodyBytes = 1024 * 1024
 
+/** The listener sets no limit, since uploads to sandboxes may last; a body of ours has no reason to. */
+const bodyWithinMs = 30_000
+
 export function parseBodies(app: FastifyInstance): void {
+  app.addHook('preParsing', async ({ raw }) => {
+    const timer = setTimeout(() => raw.destroy(), bodyWithinMs)
+    raw.once('close', () => clearTimeout(timer)).once('end', () => clearTimeout(timer))
+  })
   const decoder = new TextDecoder('utf-8', { fatal: true })
   const parseJson = app.getDefaultJsonParser('error', 'error')
   app.removeAllContentTypeParsers()

@@ -59,6 +59,7 @@ export async function serve({
     const clock = systemClock
     const { driver } = isolation
     closers.add('the driver', () => driver.close())
+    await driver.open()
     const stores = await openStores({ url: config.databaseUrl ?? undefined, dataFolder: paths.root })
     closers.add('the store', () => stores.close())
     const secrets = await loadSecrets(paths)
@@ -113,9 +114,13 @@ export async function serve({
     await api.ready()
     edge.attach(http, api.routing)
     closers.add('the API', () => api.close())
-    closers.add('the edge', () => edge.close())
     await listen(http, config.host, config.port)
-    closers.add('the listener', () => closeServer(http, closeGraceMs))
+    closers.add('the listener', async () => {
+      const closed = closeServer(http, closeGraceMs)
+      // Upgraded connections belong to the edge alone: the listener would wait for them.
+      edge.close()
+      await closed
+    })
 
     const server: ServerFile = {
       url: `${tls ? 'https' : 'http'}://${reachableHost(config.host)}:${config.port}`,

@@ -55,6 +55,8 @@ export interface Driver {
   readonly name: string
   readonly capabilities: DriverCapabilities
   probe(): Promise<ProbeResult>
+  /** Makes this process the one that starts sandboxes here; what an earlier one prepared and left is cleared. */
+  open(): Promise<void>
   /** Makes a folder fit to be the root of sandboxes. Once per folder; a second call changes nothing. */
   prepare(rootFolder: string): Promise<void>
   /** Resolves once the agent process runs (it may not listen yet). Rejects with nothing left behind. */

@@ -3,7 +3,7 @@
  * nobody owns. At boot, then now and again.
  */
 import type { Log } from '../../lib/log.ts'
-import type { Driver, DriverHandle } from '../driver.ts'
+import type { Driver, FoundSandbox } from '../driver.ts'
 import type { SandboxStore } from '../stores.ts'
 import type { SandboxLauncher } from './launcher.ts'
 import type { RouteTable } from './routes.ts'
@@ -28,7 +28,7 @@ export class Reconciler {
 
   async run(): Promise<void> {
     const { driver, sandboxes, service, log } = this.#parts
-    // What is there is read before the rows: a sandbox made in between then has its row, never the reverse.
+    // Read before the rows: what was made in between then has its row, and is not taken for unowned.
     const found = await driver.list()
     const rows = await sandboxes.listUnended()
     const owned = new Set(rows.map((row) => row.sandboxID))
@@ -37,23 +37,24 @@ export class Reconciler {
       log.warn({ sandboxID }, 'stopping a sandbox that no row owns')
       await this.#attempt(sandboxID, () => driver.stop(handle))
     }
-    const handles = new Map(found.map(({ sandboxID, handle }) => [sandboxID, handle]))
+    const foundByID = new Map(found.map((one) => [one.sandboxID, one]))
     for (const row of rows) {
-      if (service.isBusyWith(row.sandboxID)) continue
-      await this.#attempt(row.sandboxID, () => this.#settle(row, handles.get(row.sandboxID)))
+      await this.#attempt(row.sandboxID, () => this.#settle(row, foundByID.get(row.sandboxID)))
     }
     await service.armExpiry()
   }
 
-  async #settle(row: Sandbox, found: DriverHandle | undefined): Promise<void> {
-    const { driver, launcher, routes, service } = this.#parts
+  async #settle(row: Sandbox, found: FoundSandbox | undefined): Promise<void> {
+    const { driver, launcher, routes, sandboxes, service } = this.#parts
+    if (service.isBusyWith(row.sandboxID)) return
     if (row.state === 'running' && row.handle && (await driver.recover(row.handle)) === 'running') {
       if (!routes.get(row.sandboxID)) launcher.openRoute(row)
       return
     }
-    if (!row.handle && found) await driver.stop(found)
+    // A create cut short before its handle was saved: what it started is known to the driver alone.
+    if (!row.handle && found) await sandboxes.saveHandle(row.sandboxID, row.runID, found.handle)
     const reason = row.state === 'creating' ? 'create_failed' : row.state === 'killing' ? 'killed' : 'lost'
-    await service.end(row.sandboxID, reason)
+    await service.endAsSeen(row, reason)
   }
 
   /** A failure with one sandbox must not keep the others from being settled; the next round tries again. */

@@ -127,6 +127,15 @@ export class SandboxService {
     })
   }
 
+  /** Ends what was seen in that run and state, unless it has moved on since. For what a crash left behind. */
+  async endAsSeen(seen: Sandbox, reason: EndReason): Promise<void> {
+    if (this.isBusyWith(seen.sandboxID)) return
+    const { sandboxID, runID, state } = seen
+    const at = { sandboxID, runID, from: [state] }
+    const taken = state === 'killing' ? seen : await this.#parts.sandboxes.move(at, 'killing')
+    if (taken) await this.end(sandboxID, reason)
+  }
+
   /** True while this process is making or ending it, so that nobody else needs to. */
   isBusyWith(sandboxID: string): boolean {
     return this.#creating.has(sandboxID) || this.#ending.get(sandboxID) !== undefined

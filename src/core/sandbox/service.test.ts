@@ -1,0 +1,288 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { AppError, isAppError } from '../../lib/app-error.ts'
+import { openFixture, request } from './service-fixture.ts'
+
+const failsWith = (code: string) => (error: unknown) => isAppError(error) && error.code === code
+
+/** Lets every promise that is ready run; expiry works behind a timer that nobody awaits. */
+async function until(check: () => Promise<boolean>): Promise<void> {
+  for (let round = 0; round < 1000; round++) {
+    if (await check()) return
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+  assert.fail('it never came to pass')
+}
+
+function gate() {
+  let open = () => {}
+  const opened = new Promise<void>((resolve) => {
+    open = resolve
+  })
+  return { open, opened }
+}
+
+describe('creating a sandbox', () => {
+  it('starts it, tells the agent who it is, opens its route and counts the use of its template', async () => {
+    await using fixture = await openFixture()
+    const { service, team, agent, routes, stores, clock } = fixture
+    const sandbox = await service.create(team, request())
+    assert.equal(sandbox.state, 'running')
+    assert.equal(sandbox.endAt, clock.now() + 60_000)
+    assert.deepEqual(agent.initialized, [sandbox.sandboxID])
+    assert.equal(routes.get(sandbox.sandboxID)?.runID, sandbox.runID)
+    assert.equal((await stores.templates.findByID('basetemplate'))?.spawnCount, 1)
+  })
+
+  it('that fails to start leaves nothing and says why', async () => {
+    await using fixture = await openFixture()
+    const { service, team, driver, stores } = fixture
+    driver.beforeStarted = async () => {
+      throw new Error('the runtime is out of sorts')
+    }
+    await assert.rejects(service.create(team, request()), /could not be started: the runtime is out of sorts/)
+    assert.deepEqual(await driver.list(), [])
+    assert.deepEqual(await stores.sandboxes.listUnended(), [])
+  })
+
+  it('whose agent never answers is stopped again', async () => {
+    await using fixture = await openFixture()
+    const { service, team, driver, agent, stores } = fixture
+    agent.fail = new AppError('deadline_exceeded', 'the agent did not answer')
+    await assert.rejects(service.create(team, request()), failsWith('deadline_exceeded'))
+    assert.deepEqual(await driver.list(), [])
+    assert.deepEqual(await stores.sandboxes.listUnended(), [])
+  })
+
+  it('is refused past the limit of the team, also when asked for at the same moment', async () => {
+    await using fixture = await openFixture()
+    const { service, team, driver } = fixture
+    const outcomes = await Promise.allSettled(
+      Array.from({ length: 6 }, () => service.create(team, request())),
+    )
+    const refused = outcomes.filter((outcome) => outcome.status === 'rejected')
+    assert.equal(refused.length, 3)
+    for (const { reason } of refused) {
+      assert.ok(failsWith('limit_reached')(reason))
+      assert.equal((reason as AppError).retry?.should, false)
+    }
+    assert.equal((await driver.list()).length, 3)
+  })
+
+  it('with the same idempotency key gives the same sandbox, before and after the first answer', async () => {
+    await using fixture = await openFixture()
+    const { service, team } = fixture
+    const claim = { key: 'k', requestHash: 'h' }
+    const both = await Promise.all([1, 2].map(() => service.create(team, request(), claim)))
+    const later = await service.create(team, request(), claim)
+    assert.deepEqual(new Set([...both, later].map((sandbox) => sandbox.sandboxID)).size, 1)
+    await assert.rejects(
+      service.create(team, request(), { key: 'k', requestHash: 'other' }),
+      failsWith('unprocessable'),
+    )
+  })
+
+  it('may be asked for again under the same key when the first try failed', async () => {
+    await using fixture = await openFixture()
+    const { service, team, agent } = fixture
+    const claim = { key: 'k', requestHash: 'h' }
+    agent.fail = new Error('no')
+    await assert.rejects(service.create(team, request(), claim))
+    agent.fail = undefined
+    assert.equal((await service.create(team, request(), claim)).state, 'running')
+  })
+
+  it('refuses a timeout of nothing and one past the maximum', async () => {
+    await using fixture = await openFixture()
+    const { service, team } = fixture
+    await assert.rejects(service.create(team, request({ timeoutMs: 0 })), /greater than 0/)
+    await assert.rejects(
+      service.create(team, request({ timeoutMs: 25 * 3_600_000 })),
+      /greater than 24 hours/,
+    )
+  })
+})
+
+describe('killing a sandbox', () => {
+  it('cuts its route, stops it and hides it', async () => {
+    await using fixture = await openFixture()
+    const { service, team, driver, routes } = fixture
+    const { sandboxID } = await service.create(team, request())
+    const cut: string[] = []
+    routes.onRemove((route) => void cut.push(route.sandboxID))
+    await service.kill(team, sandboxID)
+    assert.deepEqual(cut, [sandboxID])
+    assert.deepEqual(await driver.list(), [])
+    await assert.rejects(service.get(team, sandboxID), failsWith('not_found'))
+    await assert.rejects(service.kill(team, sandboxID), failsWith('not_found'))
+  })
+
+  it('twice at once ends it once, and both callers succeed', async () => {
+    await using fixture = await openFixture()
+    const { service, team, driver } = fixture
+    const { sandboxID } = await service.create(team, request())
+    let stops = 0
+    driver.beforeStopped = async () => void stops++
+    await Promise.all([service.kill(team, sandboxID), service.kill(team, sandboxID)])
+    assert.equal(stops, 1)
+  })
+
+  it('while it is being created undoes the create, and its caller gets a conflict', async () => {
+    await using fixture = await openFixture()
+    const { service, team, driver, stores } = fixture
+    const { open, opened } = gate()
+    const started = gate()
+    driver.beforeStarted = async () => {
+      started.open()
+      await opened
+    }
+    const creating = service.create(team, request())
+    const outcome = assert.rejects(creating, failsWith('conflict'))
+    await started.opened
+    const [row] = await stores.sandboxes.listUnended()
+    await service.kill(team, row!.sandboxID)
+    open()
+    await outcome
+    assert.deepEqual(await driver.list(), [])
+    assert.deepEqual(await stores.sandboxes.listUnended(), [])
+  })
+
+  it('of another team is as if it did not exist', async () => {
+    await using fixture = await openFixture()
+    const { service, team, driver } = fixture
+    const { sandboxID } = await service.create(team, request())
+    const stranger = { ...team, teamID: 'team-beta' }
+    await assert.rejects(service.kill(stranger, sandboxID), failsWith('not_found'))
+    await assert.rejects(service.get(stranger, sandboxID), failsWith('not_found'))
+    await assert.rejects(service.setTimeout(stranger, sandboxID, 1), failsWith('not_found'))
+    assert.equal((await driver.list()).length, 1)
+  })
+})
+
+describe('the lifetime of a sandbox', () => {
+  it('ends at its time', async () => {
+    await using fixture = await openFixture()
+    const { service, team, clock, stores } = fixture
+    const { sandboxID } = await service.create(team, request({ timeoutMs: 5000 }))
+    clock.advance(4999)
+    assert.equal((await service.get(team, sandboxID)).state, 'running')
+    clock.advance(1)
+    await until(async () => (await stores.sandboxes.find(sandboxID))?.state === 'ended')
+    assert.equal((await stores.sandboxes.find(sandboxID))?.endReason, 'timeout')
+  })
+
+  it('is extended by connect and never shortened by it', async () => {
+    await using fixture = await openFixture()
+    const { service, team, clock } = fixture
+    const { sandboxID } = await service.create(team, request({ timeoutMs: 60_000 }))
+    assert.equal((await service.connect(team, sandboxID, 1000)).endAt, clock.now() + 60_000)
+    assert.equal((await service.connect(team, sandboxID, 90_000)).endAt, clock.now() + 90_000)
+  })
+
+  it('is moved both ways by set-timeout, and 0 ends it now', async () => {
+    await using fixture = await openFixture()
+    const { service, team, clock, stores } = fixture
+    const { sandboxID } = await service.create(team, request())
+    await service.setTimeout(team, sandboxID, 5000)
+    assert.equal((await service.get(team, sandboxID)).endAt, clock.now() + 5000)
+    await service.setTimeout(team, sandboxID, 0)
+    clock.advance(0)
+    await until(async () => (await stores.sandboxes.find(sandboxID))?.state === 'ended')
+  })
+
+  it('is refreshed by at least 15 seconds', async () => {
+    await using fixture = await openFixture()
+    const { service, team, clock } = fixture
+    const { sandboxID } = await service.create(team, request({ timeoutMs: 1000 }))
+    await service.refresh(team, sandboxID, 0)
+    assert.equal((await service.get(team, sandboxID)).endAt, clock.now() + 15_000)
+  })
+
+  it('never passes the maximum of the team, counted from its start', async () => {
+    await using fixture = await openFixture()
+    const { service, team, clock } = fixture
+    const brief = { ...team, limits: { ...team.limits, maxLifetimeHours: 1 } }
+    const sandbox = await service.create(brief, request({ timeoutMs: 3_600_000 }))
+    clock.advance(3_000_000)
+    await service.setTimeout(brief, sandbox.sandboxID, 3_600_000)
+    assert.equal((await service.get(brief, sandbox.sandboxID)).endAt, sandbox.startedAt + 3_600_000)
+  })
+})
+
+describe('after a crash', () => {
+  it('a running sandbox runs on, with its route and its end', async () => {
+    await using before = await openFixture()
+    const { sandboxID } = await before.service.create(before.team, request({ timeoutMs: 5000 }))
+    await using fixture = await before.again()
+    await fixture.reconciler.run()
+    assert.ok(fixture.routes.get(sandboxID))
+    fixture.clock.advance(5000)
+    await until(async () => (await fixture.stores.sandboxes.find(sandboxID))?.state === 'ended')
+  })
+
+  it('a half-made sandbox is undone, and its idempotency key is free again', async () => {
+    await using before = await openFixture()
+    const { opened } = gate()
+    const started = gate()
+    before.driver.beforeStarted = async () => {
+      started.open()
+      await opened
+    }
+    const claim = { key: 'k', requestHash: 'h' }
+    before.service.create(before.team, request(), claim).catch(() => {})
+    await started.opened
+    await using fixture = await before.again()
+    assert.equal((await fixture.driver.list()).length, 1)
+    await fixture.reconciler.run()
+    assert.deepEqual(await fixture.driver.list(), [])
+    assert.deepEqual(await fixture.stores.sandboxes.listUnended(), [])
+    assert.equal((await fixture.service.create(fixture.team, request(), claim)).state, 'running')
+  })
+
+  it('a kill that was cut short is finished', async () => {
+    await using before = await openFixture()
+    const { sandboxID, runID } = await before.service.create(before.team, request())
+    await before.stores.sandboxes.move({ sandboxID, runID, from: ['running'] }, 'killing')
+    await using fixture = await before.again()
+    await fixture.reconciler.run()
+    assert.deepEqual(await fixture.driver.list(), [])
+    assert.equal((await fixture.stores.sandboxes.find(sandboxID))?.state, 'ended')
+  })
+
+  it('a row with nothing behind it ends as lost, and what no row owns is stopped', async () => {
+    await using before = await openFixture()
+    const lost = await before.service.create(before.team, request())
+    before.driver.loseEverything()
+    const spec = {
+      sandboxID: 'iorphan',
+      runID: 'r',
+      rootFolder: '/root',
+      cpuCount: 1,
+      memoryMB: 128,
+      diskMB: 64,
+    }
+    await before.driver.start({ ...spec, internet: true })
+    await using fixture = await before.again()
+    await fixture.reconciler.run()
+    assert.equal((await fixture.stores.sandboxes.find(lost.sandboxID))?.endReason, 'lost')
+    assert.deepEqual(await fixture.driver.list(), [])
+  })
+
+  it('reconciling leaves creates and kills of this process alone', async () => {
+    await using fixture = await openFixture()
+    const { service, team, driver, reconciler } = fixture
+    const { open, opened } = gate()
+    const started = gate()
+    driver.beforeStarted = async () => {
+      started.open()
+      await opened
+    }
+    const creating = service.create(team, request())
+    await started.opened
+    await reconciler.run()
+    open()
+    const { sandboxID } = await creating
+    await reconciler.run()
+    assert.equal((await service.get(team, sandboxID)).state, 'running')
+  })
+})
