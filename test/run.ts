@@ -13,6 +13,9 @@ import { prepareTests } from './support/prepare-tests.ts'
 const repoFolder = resolve(import.meta.dirname, '..')
 const everythingRequired = Boolean(process.env.CI || process.env.WARREN_TEST_REQUIRE)
 
+/** A file that hangs must not hold up the rest. */
+const fileWithinMs = 15 * 60_000
+
 type Counts = { passed: number; failed: number; skipped: number }
 
 function check(title: string, command: string, args: string[]): Counts {
@@ -27,7 +30,7 @@ function check(title: string, command: string, args: string[]): Counts {
 async function runTests(title: string, files: string[], concurrency: number): Promise<Counts> {
   process.stdout.write(`\n# ${title}\n`)
   const counts = { passed: 0, failed: 0, skipped: 0 }
-  const stream = run({ files, concurrency, cwd: repoFolder })
+  const stream = run({ files, concurrency, cwd: repoFolder, timeout: fileWithinMs })
   stream.on('test:summary', ({ file, counts: all }) => {
     if (file !== undefined) return
     counts.passed = all.passed

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { Sandbox } from 'e2b'
 import { eventually } from '../support/eventually.ts'
-import { countTraces } from '../support/traces.ts'
+import { countTraces, settledTraces } from '../support/traces.ts'
 import { isolations, startWarren, type Warren } from '../support/warren.ts'
 
 const cycles = 200
@@ -21,8 +21,7 @@ for (const isolation of isolations) {
       timeout: 600_000,
     }, async () => {
       await liveOnce(warren)
-      await eventually(() => assert.ok(countTraces(warren.dataFolder).files < 5))
-      const clean = countTraces(warren.dataFolder)
+      const clean = await settledTraces(warren.dataFolder)
       let left = cycles
       const worker = async () => {
         while (left-- > 0) await liveOnce(warren)

@@ -4,7 +4,7 @@ import { after, describe, it } from 'node:test'
 import { Sandbox } from 'e2b'
 import { delay } from '../../src/lib/clock.ts'
 import { eventually } from '../support/eventually.ts'
-import { countTraces } from '../support/traces.ts'
+import { countTraces, settledTraces } from '../support/traces.ts'
 import { isolations, startWarren, type Warren } from '../support/warren.ts'
 
 for (const isolation of isolations) {
@@ -43,7 +43,7 @@ for (const isolation of isolations) {
     })
 
     it('a create cut short at any moment leaves no trace', async () => {
-      const clean = await settledTraces(warren)
+      const clean = await settledTraces(warren.dataFolder)
       for (const afterMs of [5, 20, 40, 60, 80, 120, 160, 250]) {
         const creating = Sandbox.create('base', { ...warren.client, requestTimeoutMs: 5000 }).catch(
           () => undefined,
@@ -61,16 +61,4 @@ for (const isolation of isolations) {
       }
     })
   })
-}
-
-/** The counts once the pool of prepared slots is full. */
-async function settledTraces(warren: Warren) {
-  let before = countTraces(warren.dataFolder)
-  for (let same = 0; same < 5; ) {
-    await delay(300)
-    const now = countTraces(warren.dataFolder)
-    same = JSON.stringify(now) === JSON.stringify(before) ? same + 1 : 0
-    before = now
-  }
-  return before
 }

@@ -112,7 +112,7 @@ const roomsWithErrorTable = ['api', 'agent']
 
 /** Tests and suites may join rooms, turn clocks and read the environment; code that is shipped may not use them. */
 function isTestCode(path: string): boolean {
-  return /(?:\.test|-suite|\/suite-[^/]*)\.ts$/.test(path)
+  return /(?:\.test|-suite|-fixture|\/suite-[^/]*)\.ts$/.test(path)
 }
 
 function roomOf(path: string): string | undefined {

@@ -1,55 +1,80 @@
-/** What sandboxes leave in the kernel and on disk, counted for one Warren, so that nothing left over goes unseen. */
+/**
+ * What the sandboxes of one Warren leave in the kernel and on disk, counted, so that nothing left over goes
+ * unseen. Everything the driver makes carries the instance in its name or lies below the data folder.
+ */
 import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { instanceOf } from '../../src/drivers/oci/layout.ts'
+import { delay } from '../../src/lib/clock.ts'
 
 export type Traces = {
   processes: number
   mounts: number
   loopDevices: number
-  namespaces: number
+  networkNamespaces: number
+  mountNamespaces: number
   links: number
   cgroups: number
   rules: number
   files: number
 }
 
-const lines = (text: string): string[] => text.split('\n').filter((line) => line.trim() !== '')
-const run = (program: string, ...args: string[]): string => execFileSync(program, args, { encoding: 'utf8' })
-
-/** Whole-machine counts but for processes (those with a path of the data folder in their arguments) and files. */
 export function countTraces(dataFolder: string): Traces {
+  const instance = instanceOf(dataFolder)
+  const naming = (text: string, ...words: string[]) =>
+    text.split('\n').filter((line) => words.some((word) => line.includes(word))).length
   return {
-    processes: processesNaming(dataFolder).length,
-    mounts: lines(readFileSync('/proc/self/mounts', 'utf8')).length,
-    loopDevices: lines(run('losetup', '--list', '--noheadings')).length,
-    namespaces: lines(run('lsns', '--noheadings', '--output', 'NS')).length,
-    links: lines(run('ip', '-o', 'link')).length,
-    cgroups: countCgroups(),
-    rules: lines(run('nft', 'list', 'ruleset')).length,
-    files: countFiles(join(dataFolder, 'sandboxes')),
+    processes: countProcesses(instance, dataFolder),
+    mounts: naming(readFileSync('/proc/self/mounts', 'utf8'), `warren-${instance}`, dataFolder),
+    loopDevices: naming(run('losetup', '--list', '--noheadings', '--output', 'BACK-FILE'), dataFolder),
+    networkNamespaces: names('/run/netns').filter((name) => name.includes(instance)).length,
+    mountNamespaces: names(`/run/warren-${instance}/mnt`).length,
+    links: naming(run('ip', '-o', 'link'), `w${instance}`),
+    cgroups: naming(run('find', '/sys/fs/cgroup', '-type', 'd', '-path', `*warren-${instance}*`), instance),
+    rules: run('nft', 'list', 'table', 'inet', `warren_${instance}`).split('\n').length,
+    files: ['sandboxes', 'disks'].flatMap((folder) => names(join(dataFolder, folder))).length,
   }
 }
 
-function processesNaming(folder: string): string[] {
-  return readdirSync('/proc').filter((pid) => {
-    if (!/^\d+$/.test(pid)) return false
+/** The counts once nothing changes any more: the pool of prepared slots is full again. */
+export async function settledTraces(dataFolder: string): Promise<Traces> {
+  let before = countTraces(dataFolder)
+  for (let same = 0; same < 5; ) {
+    await delay(300)
+    const now = countTraces(dataFolder)
+    same = JSON.stringify(now) === JSON.stringify(before) ? same + 1 : 0
+    before = now
+  }
+  return before
+}
+
+/** Those in a cgroup of ours, and those that name the data folder: runtimes, gofers, the server itself. */
+function countProcesses(instance: string, dataFolder: string): number {
+  const about = (pid: string, file: string): string => {
     try {
-      return readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes(`${folder}/`)
+      return readFileSync(`/proc/${pid}/${file}`, 'utf8')
     } catch {
-      return false
+      return ''
     }
-  })
+  }
+  const isOurs = (pid: string) =>
+    about(pid, 'cgroup').includes(`warren-${instance}`) || about(pid, 'cmdline').includes(`${dataFolder}/`)
+  return names('/proc').filter((name) => /^\d+$/.test(name) && isOurs(name)).length
 }
 
-function countCgroups(): number {
-  return lines(run('find', '/sys/fs/cgroup', '-mindepth', '1', '-type', 'd')).length
-}
-
-function countFiles(folder: string): number {
+function names(folder: string): string[] {
   try {
-    return readdirSync(folder, { recursive: true }).length
+    return readdirSync(folder)
   } catch {
-    return 0
+    return []
+  }
+}
+
+function run(program: string, ...args: string[]): string {
+  try {
+    return execFileSync(program, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] })
+  } catch {
+    return ''
   }
 }

@@ -1,0 +1,73 @@
+/** What Warren is on a machine: one open port, a good neighbour to other Warrens, at home on either database. */
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { describe, it } from 'node:test'
+import { Sandbox } from 'e2b'
+import { everythingRequired, postgresMissing, startPostgres } from '../support/postgres.ts'
+import { startWarren } from '../support/warren.ts'
+
+const missing = postgresMissing()
+
+describe('one machine', () => {
+  it('only the one port listens, on the address asked for', async () => {
+    const warren = await startWarren('container')
+    try {
+      const sandbox = await Sandbox.create('base', warren.client)
+      const sockets = execFileSync('ss', ['-Hltunp'], { encoding: 'utf8' })
+      const mine = sockets.split('\n').filter((line) => line.includes(`pid=${warren.pid},`))
+      assert.equal(mine.length, 1, sockets)
+      assert.match(mine[0]!, new RegExp(`127\\.0\\.0\\.1:${new URL(warren.url).port} `))
+      await sandbox.kill()
+    } finally {
+      await warren.stop()
+    }
+  })
+
+  it('two Warrens run side by side, and their sandboxes cannot reach each other', async () => {
+    const [one, two] = await Promise.all([startWarren('container'), startWarren('gvisor')])
+    try {
+      const [mine, theirs] = await Promise.all([
+        Sandbox.create('base', one.client),
+        Sandbox.create('base', two.client),
+      ])
+      await theirs.commands.run('python3 -m http.server 8000', { background: true, timeoutMs: 0 })
+      const address = (await theirs.commands.run('hostname -I')).stdout.trim()
+      assert.match(address, /^10\.215\./)
+      const reach = `curl --silent --max-time 3 http://${address}:8000/ >/dev/null && echo reached || echo closed`
+      assert.equal((await theirs.commands.run(reach)).stdout, 'reached\n')
+      assert.equal((await mine.commands.run(reach)).stdout, 'closed\n')
+      assert.deepEqual(
+        (await Sandbox.list(one.client).nextItems()).map((item) => item.sandboxId),
+        [mine.sandboxId],
+      )
+      await Promise.all([mine.kill(), theirs.kill()])
+    } finally {
+      await Promise.all([one.stop(), two.stop()])
+    }
+  })
+
+  it('PostgreSQL serves as well as SQLite', { skip: !everythingRequired && missing }, async () => {
+    const postgres = await startPostgres()
+    try {
+      const settings = { WARREN_DATABASE_URL: await postgres.createDatabase() }
+      let warren = await startWarren('container', { settings, name: 'postgres', portOffset: 10 })
+      try {
+        const sandbox = await Sandbox.create('base', { ...warren.client, metadata: { on: 'postgres' } })
+        await warren.crash()
+        warren = await startWarren('container', { settings, name: 'postgres', portOffset: 10, keep: true })
+        assert.equal((await sandbox.commands.run('echo kept')).stdout, 'kept\n')
+        const query = { metadata: { on: 'postgres' } }
+        const found = await Sandbox.list({ ...warren.client, query }).nextItems()
+        assert.deepEqual(
+          found.map((item) => item.sandboxId),
+          [sandbox.sandboxId],
+        )
+        assert.equal(await sandbox.kill(), true)
+      } finally {
+        await warren.stop()
+      }
+    } finally {
+      await postgres.stop()
+    }
+  })
+})
