@@ -3,6 +3,7 @@ import { openOciBench } from './suite-bench.ts'
 import { isolationSuite } from './suite-isolation.ts'
 import { limitsSuite } from './suite-limits.ts'
 import { networkSuite } from './suite-network.ts'
+import { survivalSuite } from './suite-survival.ts'
 
 const subnets = { runc: '10.241.0.0/24', runsc: '10.241.1.0/24' }
 
@@ -12,4 +13,5 @@ for (const runtime of ['runc', 'runsc'] as const) {
   isolationSuite(runtime, open)
   limitsSuite(runtime, open)
   networkSuite(runtime, open)
+  survivalSuite(runtime, open)
 }

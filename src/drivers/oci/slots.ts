@@ -66,6 +66,7 @@ export class SlotPool {
   /** Takes over after an earlier process: slots no sandbox holds are strays and go, new ones are made. */
   async open(held: Iterable<number>): Promise<void> {
     const { layout } = this.#options
+    this.#closed = false
     for (const number of held) this.#used.add(number)
     this.#next = Number(await readFile(layout.nextSlot, 'utf8').catch(() => '0')) || 0
     const strays = (await foundSlots(layout)).filter((number) => !this.#used.has(number))
@@ -74,6 +75,7 @@ export class SlotPool {
   }
 
   async take(diskMB: number): Promise<Slot> {
+    if (this.#closed) throw closedError()
     this.#diskMB = diskMB
     const ready = this.#free.findIndex((slot) => slot.diskMB === diskMB)
     const slot =
@@ -103,6 +105,7 @@ export class SlotPool {
   /** Lets go of the free slots; those under sandboxes stay. */
   async close(): Promise<void> {
     this.#closed = true
+    for (const waiting of this.#waiting.splice(0)) waiting.reject(closedError())
     await this.#filling
     for (const slot of this.#free.splice(0)) await this.remove(slot.number)
   }
@@ -112,6 +115,8 @@ export class SlotPool {
     if (this.#closed) return
     this.#filling ??= this.#makeMissing().finally(() => {
       this.#filling = undefined
+      // Somebody may have come while the last slot was being handed over.
+      if (this.#waiting.length > 0) this.refill()
     })
   }
 
@@ -177,6 +182,9 @@ export class SlotPool {
     )
   }
 }
+
+const closedError = () =>
+  new AppError('unavailable', 'Sandboxes cannot be started any more: the server is closing.')
 
 async function foundSlots(layout: Layout): Promise<number[]> {
   const names = async (folder: string, pattern: RegExp) =>

@@ -206,15 +206,14 @@ export function networkSuite(
       assert.doesNotMatch(await bench.run(online, 'cat /proc/net/if_inet6 2>/dev/null'), /eth0/)
     })
 
-    it('low ports and pings need no power over the network', async () => {
-      const script = `useradd -m pinger 2>/dev/null
+    // gVisor keeps low ports for root, whose capabilities are enough there.
+    if (runtime === 'runc')
+      it('low ports and pings need no power over the network', async () => {
+        const script = `useradd -m pinger 2>/dev/null
 su pinger -c "python3 -c 'import socket; socket.create_server((\\"\\", 80)); print(\\"bound\\")'"
 python3 -c 'import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM, socket.IPPROTO_ICMP); print("ping")'`
-      const expected = runtime === 'runc' ? 'bound\nping' : /bound|Permission denied/
-      const output = (await bench.run(online, script)).trim()
-      if (typeof expected === 'string') assert.equal(output, expected)
-      else assert.match(output, expected)
-    })
+        assert.equal((await bench.run(online, script)).trim(), 'bound\nping')
+      })
 
     // gVisor has taken the namespace's address for itself, so nobody else can send from there at all.
     if (runtime === 'runc')
