@@ -1,0 +1,58 @@
+import assert from 'node:assert/strict'
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, it } from 'node:test'
+import { openCgroups } from './cgroups.ts'
+
+/** The build machines have version 1: version 2 is read here from files laid out as the kernel does. */
+describe('cgroups of version 2', () => {
+  let mount: string
+  let group: string
+  let child: ChildProcess | undefined
+  beforeEach(async () => {
+    mount = await mkdtemp(join(tmpdir(), 'warren-cgroup-'))
+    group = join(mount, 'warren-x', 'one')
+    await mkdir(group, { recursive: true })
+    await writeFile(join(mount, 'cgroup.controllers'), 'cpuset cpu io memory pids\n')
+  })
+  afterEach(async () => {
+    child?.kill('SIGKILL')
+    await rm(mount, { recursive: true, force: true })
+  })
+  const open = () => openCgroups(`30 23 0:26 / ${mount} rw,nosuid shared:4 - cgroup2 cgroup2 rw\n`)
+
+  it('say which limits can be set', () => {
+    assert.deepEqual(
+      ['cpu', 'memory', 'pids', 'rdma'].map((name) => open().has(name)),
+      [true, true, true, false],
+    )
+  })
+
+  it('tell use apart from cache that can be dropped', async () => {
+    await writeFile(join(group, 'cpu.stat'), 'usage_usec 12345000\nuser_usec 1\n')
+    await writeFile(join(group, 'memory.current'), '1000000\n')
+    await writeFile(join(group, 'memory.stat'), 'anon 5\nfile 400000\nshmem 100000\nfile_mapped 1\n')
+    assert.deepEqual(await open().use('/warren-x/one'), {
+      cpuTimeMs: 12_345,
+      memoryUsedBytes: 700_000,
+      memoryCacheBytes: 300_000,
+    })
+  })
+
+  it('get more memory by one file', async () => {
+    await writeFile(join(group, 'memory.max'), '1')
+    await open().raiseMemory('/warren-x/one', 4096)
+    assert.equal(await readFile(join(group, 'memory.max'), 'utf8'), '4096')
+  })
+
+  it('list the processes that are in them', async () => {
+    child = spawn('sleep', ['60'])
+    await once(child, 'spawn')
+    await writeFile(join(group, 'cgroup.procs'), `${child.pid}\n`)
+    assert.deepEqual(await open().pids('/warren-x/one'), [child.pid])
+    assert.deepEqual(await open().pids('/warren-x/none'), [])
+  })
+})

@@ -1,0 +1,34 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { CpuShares, parseCpuList } from './cpu-shares.ts'
+
+describe('the CPUs of sandboxes', () => {
+  it('are spread so that none is taken twice before all are taken once', () => {
+    const shares = new CpuShares([0, 1, 2, 3])
+    assert.deepEqual([shares.take('a', 2), shares.take('b', 2), shares.take('c', 1)], ['0,1', '2,3', '0'])
+    assert.equal(shares.take('d', 3), '1,2,3')
+  })
+
+  it('come free again', () => {
+    const shares = new CpuShares([0, 1])
+    shares.take('a', 1)
+    shares.take('b', 1)
+    shares.release('a')
+    assert.equal(shares.take('c', 1), '0')
+  })
+
+  it('that sandboxes of an earlier process hold are counted', () => {
+    const shares = new CpuShares([0, 1, 2])
+    shares.adopt('old', '0-1')
+    assert.equal(shares.take('new', 1), '2')
+  })
+
+  it('are not narrowed for a sandbox that wants as many as there are', () => {
+    assert.equal(new CpuShares([0, 1]).take('a', 2), null)
+    assert.equal(new CpuShares([]).take('a', 1), null)
+  })
+
+  it('are read from the kernel’s lists', () => {
+    assert.deepEqual(parseCpuList('0-2,5,8-9\n'), [0, 1, 2, 5, 8, 9])
+  })
+})
