@@ -8,6 +8,7 @@ import { type Isolation, isolations } from '../support/warren.ts'
 import { type Ground, openGround } from './ground.ts'
 import { interactive } from './interactive.ts'
 import { memory } from './memory.ts'
+import { beOnlyRun } from './only-run.ts'
 import { newRun, previousReport, type Report, reportText, saveRun } from './report.ts'
 import { sandboxes } from './sandboxes.ts'
 
@@ -42,6 +43,7 @@ async function main(): Promise<number> {
   if (unknown)
     throw new Error(`There is no benchmark ${unknown}; choose from ${Object.keys(benchmarks).join(', ')}.`)
   const sizes = { rounds: positive('rounds', values.rounds), count: positive('count', values.count) }
+  const letNextBegin = beOnlyRun()
   const interrupt = new AbortController()
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.once(signal, () => {
@@ -68,6 +70,7 @@ async function main(): Promise<number> {
     return 0
   } finally {
     await ground.close()
+    letNextBegin()
   }
 }
 
