@@ -11,6 +11,7 @@ import Fastify, {
 } from 'fastify'
 import type { SandboxService } from '../core/sandbox/service.ts'
 import type { SandboxTokens } from '../core/sandbox/tokens.ts'
+import type { MetricStore } from '../core/stores.ts'
 import type { TeamService } from '../core/team/service.ts'
 import type { TemplateCatalog } from '../core/template/catalog.ts'
 import type { Log } from '../lib/log.ts'
@@ -25,6 +26,7 @@ import { validateRequests } from './validation.ts'
 
 export type ApiParts = {
   sandboxes: SandboxService
+  metrics: MetricStore
   catalog: TemplateCatalog
   teams: TeamService
   tokens: SandboxTokens

@@ -3,6 +3,7 @@ import type { FastifyRequest } from 'fastify'
 import { clientID } from '../contract/constants.ts'
 import type * as wire from '../contract/rest/sandbox.ts'
 import type { ApiKey as WireKey, Team as WireTeam } from '../contract/rest/team.ts'
+import type { SandboxMetric } from '../core/sandbox/metrics.ts'
 import { type Sandbox, wireStates } from '../core/sandbox/sandbox.ts'
 import type { SandboxTokens } from '../core/sandbox/tokens.ts'
 import type { ApiKey, Team } from '../core/team/team.ts'
@@ -54,6 +55,20 @@ export function presentDetail(
     domain: isPaused(sandbox) ? null : domainFor(parts.domain, request),
     ...(options.network && { network: options.network }),
     lifecycle: { autoResume: options.autoResume, onTimeout: options.autoPause ? 'pause' : 'kill' },
+  }
+}
+
+export function presentMetric(metric: SandboxMetric): wire.SandboxMetric {
+  return {
+    timestamp: dateTime(metric.at),
+    timestampUnix: Math.floor(metric.at / 1000),
+    cpuCount: metric.cpuCount,
+    cpuUsedPct: metric.cpuUsedPct,
+    memUsed: metric.memoryUsedBytes,
+    memTotal: metric.memoryTotalBytes,
+    memCache: metric.memoryCacheBytes,
+    diskUsed: metric.diskUsedBytes,
+    diskTotal: metric.diskTotalBytes,
   }
 }
 

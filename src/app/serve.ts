@@ -3,6 +3,7 @@ import { join, relative } from 'node:path'
 import { createAgentClient } from '../agent-client/agent-client.ts'
 import { createApi } from '../api/app.ts'
 import { SandboxLauncher } from '../core/sandbox/launcher.ts'
+import { MetricsSampler, sampleEveryMs } from '../core/sandbox/metrics.ts'
 import { Reconciler } from '../core/sandbox/reconciler.ts'
 import { RouteTable } from '../core/sandbox/routes.ts'
 import { SandboxService } from '../core/sandbox/service.ts'
@@ -95,7 +96,17 @@ export async function serve({
     )
     closers.add(
       'forgetting',
-      repeatEvery(forgetEveryMs, 'forget old rows', log, () => sandboxes.prune(clock.now() - keepEndedMs)),
+      repeatEvery(forgetEveryMs, 'forget old rows', log, async () => {
+        await sandboxes.prune(clock.now() - keepEndedMs)
+        await stores.metrics.prune(clock.now() - keepEndedMs)
+      }),
+    )
+
+    const { metrics } = stores
+    const sampler = new MetricsSampler({ driver, sandboxes, metrics, clock, log })
+    closers.add(
+      'sampling',
+      repeatEvery(sampleEveryMs, 'sample metrics', log, () => sampler.sample()),
     )
 
     const edge = createEdge({ routes, domain: config.domain, log })
@@ -103,6 +114,7 @@ export async function serve({
     const http = createHttpServer(edge.serverOptions, tls)
     const api = await createApi({
       sandboxes: service,
+      metrics: stores.metrics,
       catalog,
       teams,
       tokens,

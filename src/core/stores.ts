@@ -1,5 +1,6 @@
 /** What the domain needs remembered. Every method is one atomic step; none knows HTTP or a driver. */
 import type { DriverHandle } from './driver.ts'
+import type { SandboxMetric } from './sandbox/metrics.ts'
 import type { NewSandbox, Sandbox, SandboxState } from './sandbox/sandbox.ts'
 import type { ApiKey, Team, TeamLimits } from './team/team.ts'
 import type { Template, TemplateBuild } from './template/template.ts'
@@ -75,8 +76,8 @@ export interface SandboxStore {
   find(sandboxID: string): Promise<Sandbox | undefined>
   list(filter: SandboxFilter, page: SandboxPage): Promise<Sandbox[]>
   count(filter: SandboxFilter): Promise<number>
-  /** Every row that is not ended. */
-  listUnended(): Promise<Sandbox[]>
+  /** Every row that is not ended, or only those in some of the states. */
+  listUnended(states?: readonly SandboxState[]): Promise<Sandbox[]>
   /** The one way a state changes: compare and set on id, run and state. Undefined when the row has moved on. */
   move(
     at: { sandboxID: string; runID: string; from: readonly SandboxState[] },
@@ -100,10 +101,20 @@ export interface SandboxStore {
   prune(before: number): Promise<number>
 }
 
+export interface MetricStore {
+  append(samples: readonly SandboxMetric[]): Promise<void>
+  /** Oldest first; both bounds are inclusive milliseconds. */
+  range(sandboxID: string, from: number, to: number): Promise<SandboxMetric[]>
+  /** The newest sample of each sandbox that has one. */
+  latest(sandboxIDs: readonly string[]): Promise<SandboxMetric[]>
+  prune(before: number): Promise<void>
+}
+
 export type Stores = {
   teams: TeamStore
   keys: KeyStore
   templates: TemplateStore
   sandboxes: SandboxStore
+  metrics: MetricStore
   close(): Promise<void>
 }

@@ -1,11 +1,13 @@
 import { type Kysely, type Migration, Migrator, sql } from 'kysely'
 import { AppError, isAppError } from '../lib/app-error.ts'
 import * as firstTables from './migrations/0001-first-tables.ts'
+import * as metrics from './migrations/0002-metrics.ts'
 import type { Tables } from './tables.ts'
 
 /** In order of their names; one that was released is never changed, only followed by another. */
 export const migrations: Record<string, Migration> = {
   '0001-first-tables': firstTables,
+  '0002-metrics': metrics,
 }
 
 /** Brings the tables to what this build knows, all or nothing; a database of a newer build is left alone. */

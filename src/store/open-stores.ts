@@ -7,6 +7,7 @@ import { type Dialect, Kysely } from 'kysely'
 import type { Stores } from '../core/stores.ts'
 import { AppError } from '../lib/app-error.ts'
 import { SqlKeyStore } from './keys.ts'
+import { SqlMetricStore } from './metrics.ts'
 import { migrate } from './migrate.ts'
 import { postgresDialect } from './postgres.ts'
 import { SqlSandboxStore } from './sandboxes.ts'
@@ -43,6 +44,7 @@ export function storesOver(db: Kysely<Tables>): Stores {
     keys: new SqlKeyStore(db),
     templates: new SqlTemplateStore(db),
     sandboxes: new SqlSandboxStore(db),
+    metrics: new SqlMetricStore(db),
     close: () => db.destroy(),
   }
 }

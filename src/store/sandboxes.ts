@@ -106,12 +106,11 @@ export class SqlSandboxStore implements SandboxStore {
     return total
   }
 
-  async listUnended(): Promise<Sandbox[]> {
-    const unended: readonly SandboxState[] = [...activeStates, 'paused']
+  async listUnended(states: readonly SandboxState[] = [...activeStates, 'paused']): Promise<Sandbox[]> {
     const rows = await this.#db
       .selectFrom('sandboxes')
       .selectAll()
-      .where('state', 'in', unended)
+      .where('state', 'in', states)
       .orderBy('created_at')
       .orderBy('id')
       .execute()

@@ -1,6 +1,7 @@
 /** What every engine must do alike: each engine's test runs this with its own way to open an empty database. */
 import { type SuiteContext, suite, type TestContext, test } from 'node:test'
 import type { Stores } from '../core/stores.ts'
+import { metricSuite } from './suite-metrics.ts'
 import { sandboxLifeSuite } from './suite-sandbox-life.ts'
 import { sandboxListSuite } from './suite-sandbox-list.ts'
 import { teamSuite } from './suite-teams.ts'
@@ -29,5 +30,6 @@ export function storeSuite(
     templateSuite(storeTest)
     sandboxLifeSuite(storeTest)
     sandboxListSuite(storeTest)
+    metricSuite(storeTest)
   })
 }

@@ -110,6 +110,18 @@ export type IdempotencyClaimRow = {
   created_at: number
 }
 
+export type SandboxMetricRow = {
+  sandbox_id: string
+  at: number
+  cpu_count: number
+  cpu_used_pct: number
+  memory_used_bytes: number
+  memory_cache_bytes: number
+  memory_total_bytes: number
+  disk_used_bytes: number
+  disk_total_bytes: number
+}
+
 export type Tables = {
   teams: TeamRow
   api_keys: ApiKeyRow
@@ -120,4 +132,5 @@ export type Tables = {
   sandboxes: SandboxRow
   sandbox_metadata: SandboxMetadataRow
   idempotency_claims: IdempotencyClaimRow
+  sandbox_metrics: SandboxMetricRow
 }

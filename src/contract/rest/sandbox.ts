@@ -74,6 +74,29 @@ export const SandboxDetail = Type.Object({
 })
 export type SandboxDetail = Static<typeof SandboxDetail>
 
+export const SandboxMetric = Type.Object({
+  timestamp: DateTime,
+  timestampUnix: Type.Integer(),
+  cpuCount: Type.Integer(),
+  cpuUsedPct: Type.Number({ description: 'Of all its CPUs together' }),
+  memUsed: Type.Integer({ description: 'Bytes, like the following' }),
+  memTotal: Type.Integer(),
+  memCache: Type.Integer(),
+  diskUsed: Type.Integer(),
+  diskTotal: Type.Integer(),
+})
+export type SandboxMetric = Static<typeof SandboxMetric>
+
+const UnixSeconds = Type.Integer({ minimum: 0, maximum: 2 ** 41 })
+export const MetricsQuery = Type.Object({
+  start: Type.Optional(UnixSeconds),
+  end: Type.Optional(UnixSeconds),
+})
+export const ManyMetricsQuery = Type.Object({
+  sandbox_ids: Type.Union([Type.String(), Type.Array(Type.String())]),
+})
+export const ManyMetrics = Type.Object({ sandboxes: Type.Record(Type.String(), SandboxMetric) })
+
 export const SandboxPath = Type.Object({ sandboxID: Type.String() })
 
 export const ListQuery = Type.Object({

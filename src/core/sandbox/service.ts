@@ -90,6 +90,12 @@ export class SandboxService {
     return this.#parts.sandboxes.count(filter)
   }
 
+  /** Which of these are the team's, ended ones included: for what is remembered of a sandbox. */
+  async ownedBy(team: Team, sandboxIDs: readonly string[]): Promise<string[]> {
+    const rows = await Promise.all(sandboxIDs.map((sandboxID) => this.#parts.sandboxes.find(sandboxID)))
+    return rows.flatMap((row) => (row?.teamID === team.teamID ? [row.sandboxID] : []))
+  }
+
   /** Extends the life of a running sandbox, never shortens it. */
   async connect(team: Team, sandboxID: string, timeoutMs: number): Promise<Sandbox> {
     checkTimeout(timeoutMs, team.limits)

@@ -2,6 +2,7 @@ import type { Api, RouteContext } from '../../app.ts'
 import { connectSandboxRoutes } from './connect-sandbox.ts'
 import { createSandboxRoutes } from './create-sandbox.ts'
 import { getSandboxRoute } from './get-sandbox.ts'
+import { sandboxMetricsRoutes } from './get-sandbox-metrics.ts'
 import { killSandboxRoute } from './kill-sandbox.ts'
 import { listSandboxesRoutes } from './list-sandboxes.ts'
 import { refreshSandboxRoute } from './refresh-sandbox.ts'
@@ -15,4 +16,5 @@ export function sandboxRoutes(app: Api, context: RouteContext): void {
   connectSandboxRoutes(app, context)
   setSandboxTimeoutRoute(app, context)
   refreshSandboxRoute(app, context)
+  sandboxMetricsRoutes(app, context)
 }
