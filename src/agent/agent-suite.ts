@@ -177,6 +177,28 @@ export function livingMembers(group: number): string[] {
     })
 }
 
+export const start = 'process.Process/Start'
+
+export function shell(command: string, more: Json = {}): Json {
+  return { process: { cmd: '/bin/sh', args: ['-c', command] }, stdin: false, ...more }
+}
+
+/** Starts a process and reads up to its start event; the rest comes from the returned stream. */
+export async function begin(agent: TestAgent, message: Json, headers: Record<string, string> = {}) {
+  const stream = agent.stream(start, message, headers)
+  const first = (await stream.next()).value as Frame
+  const pid = ((first.message.event as Json).start as Json).pid as number
+  return { pid, stream }
+}
+
+export async function endOf(stream: AsyncIterable<Frame>): Promise<Json | undefined> {
+  for await (const { message } of stream) {
+    const end = (message.event as Json | undefined)?.end
+    if (end) return end as Json
+  }
+  return undefined
+}
+
 /** One agent for all tests of a file. */
 export function useAgent(accounts?: Accounts): TestAgent {
   const agent = new TestAgent(accounts)

@@ -1,27 +1,41 @@
 /**
  * Under gVisor the host, when a sandbox passes its memory limit, kills the whole sandbox. So the agent
  * watches, and ends the largest process in time. On a Linux kernel of its own the kernel does that itself.
+ * The driver gives the host's limit room for gVisor itself; what grows between two looks uses that room.
  */
 import { readdirSync, readFileSync } from 'node:fs'
-import { release } from 'node:os'
+import { availableParallelism, release } from 'node:os'
 
 const mebibyte = 1024 * 1024
-/** How much less than everything may be used, before the largest process has to go. */
-const smallestReserve = 48 * mebibyte
-const reserveShare = 0.1
-/** The fastest that memory was seen to be taken, in bytes per millisecond: it sets when to look again. */
-const fastestGrowth = 2 * mebibyte
-const shortestPauseMs = 20
+const pageBytes = 4096
+/** This much of the sandbox's memory stays unused. */
+const smallestReserve = 12 * mebibyte
+const reserveShare = 0.05
+/** Once it is passed, so much is freed that use falls below this share. */
+const relievedShare = 0.85
+/** Looking into a process takes milliseconds that are short then: only the likeliest ones are looked into. */
+const mostLookedInto = 4
+/** Of the others it is assumed that this share of what they show is their own. */
+const assumedOwnShare = 0.5
+/** The fastest that one CPU was seen to take memory, in bytes per millisecond: it sets when to look again. */
+const growthPerCpu = 2 * mebibyte
+const shortestPauseMs = 10
 const longestPauseMs = 500
+/** For so many looks the memory of ended processes counts as free already: giving it back takes a while. */
+const looksUntilFreed = 10
 
-export type Memory = { totalBytes: number; availableBytes: number }
-export type ProcessSize = { pid: number; residentBytes: number }
+export type Memory = { totalBytes: number; usedBytes: number }
 
 /** What the guard sees and does; a test brings its own. */
 export type Machine = {
+  cpuCount: number
   memory(): Memory
   /** Every process but init and the agent. */
-  processes(): ProcessSize[]
+  pids(): number[]
+  /** All memory a process shows, also what it shares: quick to learn. */
+  residentBytes(pid: number): number
+  /** Memory that is given back when the process ends: slow to learn. */
+  ownBytes(pid: number): number
   kill(pid: number): void
 }
 
@@ -32,65 +46,109 @@ export function needsMemoryGuard(): boolean {
 export class MemoryGuard {
   #machine: Machine
   #timer: NodeJS.Timeout | undefined
+  #leaving = { bytes: 0, looks: 0 }
 
-  constructor(machine: Machine = ownMachine) {
+  constructor(machine: Machine = ownMachine()) {
     this.#machine = machine
   }
 
   /** Looks after memory until no process is left; called again for each new one. */
   watch(): void {
-    if (this.#timer === undefined) this.#lookAfter(shortestPauseMs)
+    clearTimeout(this.#timer)
+    this.#lookIn(shortestPauseMs)
   }
 
-  #lookAfter(pauseMs: number): void {
+  #lookIn(pauseMs: number): void {
     this.#timer = setTimeout(() => {
-      this.#timer = undefined
       const next = this.look()
-      if (next !== undefined) this.#lookAfter(next)
+      if (next !== undefined) this.#lookIn(next)
     }, pauseMs)
   }
 
   /** Acts if it must, and says in how many milliseconds to look again; undefined when nobody is left. */
   look(): number | undefined {
-    const { totalBytes, availableBytes } = this.#machine.memory()
-    const headroom = availableBytes - Math.max(smallestReserve, totalBytes * reserveShare)
-    if (headroom > 0 && headroom / fastestGrowth < longestPauseMs / 4) return this.#pause(headroom)
-    const processes = this.#machine.processes()
-    if (processes.length === 0) return undefined
-    if (headroom > 0) return this.#pause(headroom)
-    const largest = processes.reduce((a, b) => (b.residentBytes > a.residentBytes ? b : a))
-    this.#machine.kill(largest.pid)
-    return shortestPauseMs
+    const { totalBytes, usedBytes } = this.#machine.memory()
+    if (this.#leaving.looks-- <= 0) this.#leaving.bytes = 0
+    const staying = usedBytes - this.#leaving.bytes
+    const headroom = totalBytes - staying - Math.max(smallestReserve, totalBytes * reserveShare)
+    const growth = growthPerCpu * this.#machine.cpuCount
+    const pauseMs = Math.min(longestPauseMs, Math.max(shortestPauseMs, headroom / growth))
+    // Whether anybody is left is asked only when there is time for it, or nothing else to do.
+    if (headroom > 0 && pauseMs < longestPauseMs / 10) return pauseMs
+    const pids = this.#machine.pids()
+    if (pids.length === 0) return undefined
+    if (headroom <= 0) {
+      this.#relieve(pids, staying + growth * shortestPauseMs - totalBytes * relievedShare)
+    }
+    return pauseMs
   }
 
-  #pause(headroom: number): number {
-    return Math.min(longestPauseMs, Math.max(shortestPauseMs, headroom / fastestGrowth))
+  /** Several may grow at once: ending one at a time would lose the race. */
+  #relieve(pids: number[], wantedBytes: number): void {
+    const suspects = largestFirst(pids, (pid) => this.#machine.residentBytes(pid))
+    const others = suspects.splice(mostLookedInto)
+    const known = largestFirst(
+      suspects.map(({ pid }) => pid),
+      (pid) => this.#machine.ownBytes(pid),
+    )
+    let freed = 0
+    for (const { pid, bytes } of [...known, ...others.map(assumed)]) {
+      if (freed >= wantedBytes) break
+      this.#machine.kill(pid)
+      freed += bytes
+    }
+    this.#leaving = { bytes: this.#leaving.bytes + freed, looks: looksUntilFreed }
   }
 }
 
-const ownMachine: Machine = {
-  memory() {
-    const text = readFileSync('/proc/meminfo', 'latin1')
-    const bytes = (name: string) => Number(new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(text)?.[1] ?? 0) * 1024
-    return { totalBytes: bytes('MemTotal'), availableBytes: bytes('MemAvailable') }
-  },
-  processes() {
-    return readdirSync('/proc')
-      .map(Number)
-      .filter((pid) => pid > 1 && pid !== process.pid)
-      .map((pid) => ({ pid, residentBytes: residentBytes(pid) }))
-  },
-  kill(pid) {
-    try {
-      process.kill(pid, 'SIGKILL')
-    } catch {}
-  },
+function assumed({ pid, bytes }: { pid: number; bytes: number }) {
+  return { pid, bytes: bytes * assumedOwnShare }
 }
 
-function residentBytes(pid: number): number {
-  try {
-    return Number(readFileSync(`/proc/${pid}/statm`, 'latin1').split(' ')[1]) * 4096
-  } catch {
-    return 0
+function largestFirst(pids: number[], size: (pid: number) => number): { pid: number; bytes: number }[] {
+  return pids.map((pid) => ({ pid, bytes: size(pid) })).sort((a, b) => b.bytes - a.bytes)
+}
+
+/** The sandbox this process runs in. */
+function ownMachine(): Machine {
+  return {
+    cpuCount: availableParallelism(),
+    // What gVisor calls available leaves out the mapped files of the host, which cost the sandbox nothing.
+    memory() {
+      const text = readFileSync('/proc/meminfo', 'latin1')
+      const bytes = (name: string) =>
+        Number(new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(text)?.[1] ?? 0) * 1024
+      return {
+        totalBytes: bytes('MemTotal'),
+        usedBytes: bytes('Active\\(anon\\)') + bytes('Inactive\\(anon\\)'),
+      }
+    },
+    pids() {
+      return readdirSync('/proc')
+        .map(Number)
+        .filter((pid) => pid > 1 && pid !== process.pid)
+    },
+    residentBytes(pid) {
+      try {
+        return Number(readFileSync(`/proc/${pid}/statm`, 'latin1').split(' ')[1]) * pageBytes
+      } catch {
+        return 0
+      }
+    },
+    ownBytes(pid) {
+      try {
+        let kibibytes = 0
+        const map = readFileSync(`/proc/${pid}/smaps`, 'latin1')
+        for (const match of map.matchAll(/^Anonymous:\s+(\d+)/gm)) kibibytes += Number(match[1])
+        return kibibytes * 1024
+      } catch {
+        return 0
+      }
+    },
+    kill(pid) {
+      try {
+        process.kill(pid, 'SIGKILL')
+      } catch {}
+    },
   }
 }

@@ -37,6 +37,10 @@ suite('access', () => {
     }
   })
 
+  test('the environment for all is shown to who has the token', async () => {
+    assert.deepEqual((await agent.fetch('GET', '/envs')).json, { GLOBAL: 'yes' })
+  })
+
   test('an unknown path is 404', async () => {
     assert.equal((await agent.fetch('GET', '/nothing')).status, 404)
   })

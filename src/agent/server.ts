@@ -7,7 +7,7 @@ import { AppError } from '../lib/app-error.ts'
 import { type Clock, systemClock } from '../lib/clock.ts'
 import { requireToken } from './access.ts'
 import { allowAllOrigins, answerPreflight } from './cors.ts'
-import { sendError } from './errors.ts'
+import { sendError, sendJSON } from './errors.ts'
 import { readFileRoute } from './files/read-file.ts'
 import { writeFilesRoute } from './files/write-files.ts'
 import { Identity } from './identity.ts'
@@ -53,6 +53,7 @@ export function createAgent(options: AgentOptions): Agent {
     if (verb === 'GET /files') return readFileRoute({ identity, clock }, request, response, query)
     if (verb === 'POST /files') return writeFilesRoute({ identity, clock }, request, response, query)
     requireToken(identity, request)
+    if (verb === 'GET /envs') return sendJSON(response, 200, identity.envVars)
     const { rpc } = await services()
     if (rpc(request, response, path)) return
     throw new AppError('not_found', `there is no ${verb} here`)

@@ -1,44 +1,26 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { once } from 'node:events'
 import { mkdirSync, readFileSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { suite, test } from 'node:test'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import {
+  begin,
   collect,
   decode,
+  endOf,
   envelope,
   type Frame,
   frames,
   type Json,
   livingMembers,
+  shell,
+  start,
   token,
   useAgent,
 } from '../agent-suite.ts'
 
 const agent = useAgent()
-const start = 'process.Process/Start'
-
-function shell(command: string, more: Json = {}): Json {
-  return { process: { cmd: '/bin/sh', args: ['-c', command] }, stdin: false, ...more }
-}
-
-/** Starts a process and reads up to its start event; the rest comes from the returned stream. */
-async function begin(message: Json, headers: Record<string, string> = {}) {
-  const stream = agent.stream(start, message, headers)
-  const first = (await stream.next()).value as Frame
-  const pid = ((first.message.event as Json).start as Json).pid as number
-  return { pid, stream }
-}
-
-async function endOf(stream: AsyncIterable<Frame>): Promise<Json | undefined> {
-  for await (const { message } of stream) {
-    const end = (message.event as Json | undefined)?.end
-    if (end) return end as Json
-  }
-  return undefined
-}
 
 suite('Start', () => {
   test('tells the start, the output and the end, in this order, and then ends the stream', async () => {
@@ -231,130 +213,23 @@ suite('Start', () => {
   })
 })
 
-suite('stdin', () => {
-  const send = (pid: number, text: string) =>
-    agent.unary('process.Process/SendInput', {
-      process: { pid },
-      input: { stdin: Buffer.from(text).toString('base64') },
-    })
-
-  test('is written as sent and ends when closed; closing twice changes nothing', async () => {
-    const { pid, stream } = await begin(shell('cat', { stdin: true }))
-    assert.equal((await send(pid, 'one ')).status, 200)
-    assert.equal((await send(pid, 'two')).status, 200)
-    assert.equal((await agent.unary('process.Process/CloseStdin', { process: { pid } })).status, 200)
-    let text = ''
-    for await (const { message } of stream) text += decode(((message.event as Json)?.data as Json)?.stdout)
-    assert.equal(text, 'one two')
-  })
-
-  test('is open when the request does not say', async () => {
-    const { pid, stream } = await begin({ process: { cmd: 'cat' } })
-    assert.equal((await send(pid, 'x')).status, 200)
-    await agent.unary('process.Process/CloseStdin', { process: { pid } })
-    assert.equal((await endOf(stream))?.status, 'exit status 0')
-  })
-
-  test('cannot be written when it is not enabled or closed', async () => {
-    const { pid } = await begin(shell('sleep 60'))
-    const refused = await send(pid, 'x')
-    assert.equal(refused.status, 500)
-    assert.deepEqual(refused.json, {
-      code: 'internal',
-      message: 'error writing to stdin: stdin not enabled or closed',
-    })
-    const closed = await begin(shell('sleep 60', { stdin: true }))
-    await agent.unary('process.Process/CloseStdin', { process: { pid: closed.pid } })
-    assert.equal(
-      (await agent.unary('process.Process/CloseStdin', { process: { pid: closed.pid } })).status,
-      200,
-    )
-    assert.equal((await send(closed.pid, 'x')).json.code, 'internal')
-  })
-
-  test('terminal input for a process without one is refused', async () => {
-    const { pid } = await begin(shell('sleep 60', { stdin: true }))
-    const answer = await agent.unary('process.Process/SendInput', {
-      process: { pid },
-      input: { pty: 'eA==' },
-    })
-    assert.equal(answer.json.code, 'internal')
-  })
-
-  test('frames of StreamInput reach the process as they arrive, and the end of the call leaves it open', async () => {
-    const { pid, stream } = await begin(shell('cat', { stdin: true }))
-    const output = { text: '', grown: Promise.withResolvers<void>() }
-    const reading = (async () => {
-      for await (const { message } of stream) {
-        output.text += decode(((message.event as Json)?.data as Json)?.stdout)
-        output.grown.resolve()
-      }
-    })()
-    async function* body() {
-      yield envelope({ start: { process: { pid } } })
-      yield envelope({ data: { input: { stdin: Buffer.from('first ').toString('base64') } } })
-      await output.grown.promise
-      yield envelope({ keepalive: {} })
-      yield envelope({ data: { input: { stdin: Buffer.from('second').toString('base64') } } })
-    }
-    const headers = { 'content-type': 'application/connect+json', 'x-access-token': token }
-    const response = await agent.open('POST', '/process.Process/StreamInput', headers, body())
-    assert.deepEqual(await collect(frames(response)), [
-      { flags: 0, message: {} },
-      { flags: 2, message: {} },
-    ])
-    assert.equal((await send(pid, ' third')).status, 200)
-    await agent.unary('process.Process/CloseStdin', { process: { pid } })
-    await reading
-    assert.equal(output.text, 'first second third')
-  })
-
-  test('StreamInput to an unknown process is answered before the request has ended', async () => {
-    const answered = Promise.withResolvers<void>()
-    async function* body() {
-      yield envelope({ start: { process: { pid: 999_999 } } })
-      await answered.promise
-    }
-    const headers = { 'content-type': 'application/connect+json', 'x-access-token': token }
-    const { request } = await import('node:http')
-    const outgoing = request({
-      host: '127.0.0.1',
-      port: agent.port,
-      method: 'POST',
-      path: '/process.Process/StreamInput',
-      headers,
-    })
-    const answer = once(outgoing, 'response')
-    const chunks = body()
-    outgoing.write((await chunks.next()).value)
-    const [response] = await answer
-    const [frame] = await collect(frames(response))
-    answered.resolve()
-    outgoing.destroy()
-    assert.deepEqual(frame, {
-      flags: 2,
-      message: { error: { code: 'not_found', message: 'process with pid 999999 not found' } },
-    })
-  })
-})
-
 suite('selecting processes', () => {
   test('List shows what runs, with its command and tag', async () => {
-    const { pid } = await begin(shell('sleep 60', { tag: 'listed' }))
+    const { pid } = await begin(agent, shell('sleep 60', { tag: 'listed' }))
     const { json } = await agent.unary('process.Process/List', {})
     const found = (json.processes as Json[]).find((process) => process.pid === pid)
     assert.deepEqual(found, { config: { cmd: '/bin/sh', args: ['-c', 'sleep 60'] }, pid, tag: 'listed' })
   })
 
   test('a tag selects like a pid', async () => {
-    const { stream } = await begin(shell('sleep 60', { tag: 'mine' }))
+    const { stream } = await begin(agent, shell('sleep 60', { tag: 'mine' }))
     const selected = { process: { tag: 'mine' }, signal: 'SIGNAL_SIGTERM' }
     assert.equal((await agent.unary('process.Process/SendSignal', selected)).status, 200)
     assert.equal((await endOf(stream))?.status, 'signal: terminated')
   })
 
   test('a signal reaches the children of a shell', async () => {
-    const { pid, stream } = await begin(shell('sleep 60; true'))
+    const { pid, stream } = await begin(agent, shell('sleep 60; true'))
     await agent.unary('process.Process/SendSignal', { process: { pid }, signal: 'SIGNAL_SIGKILL' })
     assert.equal((await endOf(stream))?.status, 'signal: killed')
     while (livingMembers(pid).length > 0) await nextTurn()
@@ -375,13 +250,13 @@ suite('selecting processes', () => {
   })
 
   test('other signals are not supported', async () => {
-    const { pid } = await begin(shell('sleep 60'))
+    const { pid } = await begin(agent, shell('sleep 60'))
     const answer = await agent.unary('process.Process/SendSignal', { process: { pid } })
     assert.equal(answer.status, 501)
   })
 
   test('Connect follows a running process from now on', async () => {
-    const { pid, stream } = await begin(shell('echo before; read x; echo after', { stdin: true }))
+    const { pid, stream } = await begin(agent, shell('echo before; read x; echo after', { stdin: true }))
     await stream.next()
     const joined = agent.stream('process.Process/Connect', { process: { pid } })
     assert.deepEqual((await joined.next()).value, { flags: 0, message: { event: { start: { pid } } } })

@@ -1,0 +1,64 @@
+import assert from 'node:assert/strict'
+import { suite, test } from 'node:test'
+import { type Machine, MemoryGuard } from './memory-guard.ts'
+
+const mebibyte = 1024 * 1024
+
+function machine(totalMB: number, usedMB: number, sizesMB: Record<number, number>) {
+  const killed: number[] = []
+  const it: Machine = {
+    cpuCount: 1,
+    memory: () => ({ totalBytes: totalMB * mebibyte, usedBytes: usedMB * mebibyte }),
+    pids: () => Object.keys(sizesMB).map(Number),
+    residentBytes: (pid) => sizesMB[pid]! * mebibyte + (pid === 10 ? 150 * mebibyte : 0),
+    ownBytes: (pid) => sizesMB[pid]! * mebibyte,
+    kill: (pid) => killed.push(pid),
+  }
+  return { it, killed }
+}
+
+suite('the memory guard', () => {
+  // Process 10 maps a large file, which makes it look larger than it is.
+  test('ends the process that holds most when memory is nearly used up, and looks again soon', () => {
+    const { it, killed } = machine(256, 250, { 10: 55, 11: 120, 12: 40 })
+    assert.equal(new MemoryGuard(it).look(), 10)
+    assert.deepEqual(killed, [11])
+  })
+
+  test('ends as many as it takes when several grow', () => {
+    const { it, killed } = machine(256, 270, { 11: 30, 12: 31, 13: 32, 14: 33, 15: 1 })
+    new MemoryGuard(it).look()
+    assert.deepEqual(killed, [14, 13, 12])
+  })
+
+  test('waits for the memory of who was ended before it ends another', () => {
+    const { it, killed } = machine(256, 250, { 11: 120, 12: 40 })
+    const guard = new MemoryGuard(it)
+    guard.look()
+    guard.look()
+    assert.deepEqual(killed, [11])
+    for (let looks = 0; looks < 10; looks++) guard.look()
+    assert.notDeepEqual(killed, [11])
+  })
+
+  test('lets everybody live while there is room', () => {
+    const { it, killed } = machine(256, 200, { 10: 190 })
+    assert.notEqual(new MemoryGuard(it).look(), undefined)
+    assert.deepEqual(killed, [])
+  })
+
+  test('looks the sooner the less room there is', () => {
+    const pauses = [100, 800, 1500, 1990].map(
+      (used) => new MemoryGuard(machine(2048, used, { 10: 1 }).it).look()!,
+    )
+    assert.deepEqual(
+      pauses,
+      [...pauses].sort((a, b) => b - a),
+    )
+    assert.ok(pauses[0]! <= 500 && pauses[3]! >= 10)
+  })
+
+  test('rests when no process is left', () => {
+    assert.equal(new MemoryGuard(machine(2048, 20, {}).it).look(), undefined)
+  })
+})

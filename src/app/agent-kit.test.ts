@@ -1,0 +1,79 @@
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { mkdtemp, readdir, rm, stat, utimes } from 'node:fs/promises'
+import { get } from 'node:http'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, suite, test } from 'node:test'
+import { createAgentClient } from '../agent-client/agent-client.ts'
+import { envdPort } from '../contract/constants.ts'
+import { type AgentKit, buildAgentKit } from './agent-kit.ts'
+
+suite('the agent kit', () => {
+  let folder: string
+  let kit: AgentKit
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'warren-kit-'))
+    kit = await buildAgentKit({ folder, nodeBinary: process.execPath })
+  })
+  after(() => rm(folder, { recursive: true, force: true }))
+
+  test('is built once and then found again', async () => {
+    const { mtimeMs } = await stat(kit.folder)
+    assert.deepEqual(await buildAgentKit({ folder, nodeBinary: process.execPath }), kit)
+    assert.equal((await stat(kit.folder)).mtimeMs, mtimeMs)
+    assert.deepEqual(await readdir(folder), [kit.folder.slice(folder.length + 1)])
+  })
+
+  test('another Node makes another kit', async () => {
+    const node = join(kit.folder, 'node')
+    const before = await stat(node)
+    await utimes(node, 1, 1)
+    const other = await buildAgentKit({ folder, nodeBinary: node })
+    await utimes(node, before.atime, before.mtime)
+    assert.notEqual(other.folder, kit.folder)
+    await rm(other.folder, { recursive: true })
+  })
+
+  test('everybody may read and run all of it, and only its owner may write', async () => {
+    for (const entry of await readdir(kit.folder, { recursive: true, withFileTypes: true })) {
+      const { mode } = await stat(join(entry.parentPath, entry.name))
+      const wanted = entry.name.startsWith('agent.') || entry.name === 'boot.cjs' ? 0o644 : 0o755
+      assert.equal(mode & 0o7777, wanted, entry.name)
+    }
+  })
+
+  test('starts with init and names only paths inside the sandbox', () => {
+    assert.deepEqual(kit.command.slice(0, 2), ['/.warren/init', '--'])
+    assert.ok(
+      kit.command.filter((word) => word.startsWith('/')).every((word) => word.startsWith('/.warren/')),
+    )
+  })
+
+  test('boots with nothing but itself', async (context) => {
+    if (await isTaken(envdPort)) return context.skip(`port ${envdPort} is in use here`)
+    const command = kit.command.slice(2).map((word) => word.replace('/.warren', kit.folder))
+    const child = spawn(command[0]!, command.slice(1), { env: kit.env, stdio: 'ignore' })
+    try {
+      const agent = { host: '127.0.0.1', port: envdPort }
+      const identity = { accessToken: 'x', envVars: {}, defaultUser: 'root', defaultWorkdir: '/' }
+      await createAgentClient().initialize(agent, identity, { deadlineMs: 20_000 })
+      assert.equal(await createAgentClient().isHealthy(agent), true)
+      const status = await new Promise((resolve) =>
+        get({ ...agent, path: '/envs', agent: false }, (response) => resolve(response.statusCode)),
+      )
+      assert.equal(status, 401)
+    } finally {
+      child.kill('SIGKILL')
+    }
+  })
+})
+
+async function isTaken(port: number): Promise<boolean> {
+  const server = createServer()
+  return new Promise((resolve) => {
+    server.once('error', () => resolve(true))
+    server.listen(port, () => server.close(() => resolve(false)))
+  })
+}
