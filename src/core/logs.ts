@@ -1,0 +1,45 @@
+/** What happened in a sandbox, as it can be read afterwards. */
+export const logLevels = ['debug', 'info', 'warn', 'error'] as const
+export type LogLevel = (typeof logLevels)[number]
+
+export type LogEntry = {
+  at: number
+  level: LogLevel
+  message: string
+  fields: Record<string, string>
+}
+
+/** As the agent numbers them: what was read once is not asked for again after a restart. */
+export type NumberedLogEntry = LogEntry & { sequence: number }
+
+export type LogQuery = {
+  /** Inclusive. */
+  from?: number
+  /** Exclusive. */
+  before?: number
+  direction: 'forward' | 'backward'
+  limit: number
+  /** This level and the graver ones. */
+  level?: LogLevel
+  /** A case-sensitive part of the message. */
+  search?: string
+}
+
+export interface LogStore {
+  /** Bounded: the oldest entries of a sandbox, then of the longest silent sandboxes, make room. */
+  append(sandboxID: string, entries: readonly NumberedLogEntry[]): Promise<void>
+  read(sandboxID: string, query: LogQuery): Promise<LogEntry[]>
+  /** The number of the last entry that came from the agent; 0 when there is none. */
+  lastSequence(sandboxID: string): Promise<number>
+  /** Forgets the logs that were last written before this time. */
+  prune(before: number): Promise<void>
+}
+
+export function matches(entry: LogEntry, { from, before, level, search }: LogQuery): boolean {
+  return (
+    (from === undefined || entry.at >= from) &&
+    (before === undefined || entry.at < before) &&
+    (level === undefined || logLevels.indexOf(entry.level) >= logLevels.indexOf(level)) &&
+    (search === undefined || entry.message.includes(search))
+  )
+}

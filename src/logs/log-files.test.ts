@@ -1,0 +1,111 @@
+import assert from 'node:assert/strict'
+import { appendFileSync, mkdtempSync, readdirSync, rmSync, statSync, utimesSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import type { LogLevel, NumberedLogEntry } from '../core/logs.ts'
+import { LogFiles } from './log-files.ts'
+
+const time = 1_700_000_000_000
+
+function entry(sequence: number, changes: Partial<NumberedLogEntry> = {}): NumberedLogEntry {
+  return { sequence, at: time + sequence, level: 'info', message: `line ${sequence}`, fields: {}, ...changes }
+}
+
+function openFolder(sizes: { perSandbox?: number; total?: number } = {}) {
+  const folder = mkdtempSync(join(tmpdir(), 'warren-logs-'))
+  const limits = { maxBytesPerSandbox: sizes.perSandbox ?? 1e6, maxBytesTotal: sizes.total ?? 1e7 }
+  return {
+    folder,
+    logs: new LogFiles({ folder, ...limits }),
+    again: () => new LogFiles({ folder, ...limits }),
+    [Symbol.dispose]: () => rmSync(folder, { recursive: true, force: true }),
+  }
+}
+
+const forward = { direction: 'forward', limit: 1000 } as const
+const messages = (entries: { message: string }[]) => entries.map(({ message }) => message)
+
+describe('logs on disk', () => {
+  it('come back oldest first or newest first, up to the limit', async () => {
+    using place = openFolder()
+    await place.logs.append('ia', [entry(1), entry(2)])
+    await place.logs.append('ia', [entry(3)])
+    assert.deepEqual(messages(await place.logs.read('ia', forward)), ['line 1', 'line 2', 'line 3'])
+    assert.deepEqual(messages(await place.logs.read('ia', { direction: 'backward', limit: 2 })), ['line 3', 'line 2'])
+    assert.deepEqual(messages(await place.logs.read('ia', { direction: 'forward', limit: 2 })), ['line 1', 'line 2'])
+    assert.deepEqual(await place.logs.read('ia', { direction: 'backward', limit: 1 }), [
+      { at: time + 3, level: 'info', message: 'line 3', fields: {} },
+    ])
+  })
+
+  it('are filtered by time, level and text', async () => {
+    using place = openFolder()
+    const levels: LogLevel[] = ['debug', 'info', 'warn', 'error']
+    await place.logs.append('ia', levels.map((level, at) => entry(at, { level, message: `A ${level}` })))
+    const read = async (query: object) => messages(await place.logs.read('ia', { ...forward, ...query }))
+    assert.deepEqual(await read({ level: 'warn' }), ['A warn', 'A error'])
+    assert.deepEqual(await read({ from: time + 1, before: time + 3 }), ['A info', 'A warn'])
+    assert.deepEqual(await read({ search: 'bug' }), ['A debug'])
+    assert.deepEqual(await read({ search: 'BUG' }), [])
+  })
+
+  it('of a sandbox nobody has heard of are empty', async () => {
+    using place = openFolder()
+    assert.deepEqual(await place.logs.read('inone', forward), [])
+    assert.equal(await place.logs.lastSequence('inone'), 0)
+  })
+
+  it('survive a restart, with their last number, also after a line cut off by a crash', async () => {
+    using place = openFolder()
+    await place.logs.append('ia', [entry(1), entry(41)])
+    appendFileSync(join(place.folder, 'ia.jsonl'), '{"sequence":42,"at":17')
+    assert.equal(await place.again().lastSequence('ia'), 41)
+    assert.deepEqual(messages(await place.again().read('ia', forward)), ['line 1', 'line 41'])
+  })
+
+  it('of a chatty sandbox lose their oldest part, never more than half of what is allowed', async () => {
+    using place = openFolder({ perSandbox: 20_000 })
+    for (let at = 0; at < 1000; at++) await place.logs.append('ia', [entry(at)])
+    const kept = await place.logs.read('ia', { direction: 'forward', limit: 10_000 })
+    assert.equal(kept.at(-1)?.message, 'line 999')
+    assert.ok(kept.length > 50 && kept.length < 1000)
+    const total = readdirSync(place.folder).reduce((sum, name) => sum + statSync(join(place.folder, name)).size, 0)
+    assert.ok(total <= 20_000 + 200)
+  })
+
+  it('of the longest silent sandboxes make room for others', async () => {
+    using place = openFolder({ perSandbox: 4000, total: 2300 })
+    for (const id of ['iold', 'inew']) {
+      for (let at = 0; at < 30; at++) await place.logs.append(id, [entry(at)])
+    }
+    for (const name of readdirSync(place.folder).filter((file) => file.startsWith('iold'))) {
+      utimesSync(join(place.folder, name), 1, 1)
+    }
+    for (let at = 0; at < 100; at++) await place.logs.append('inew', [entry(at)])
+    assert.deepEqual(await place.logs.read('iold', forward), [])
+    assert.notDeepEqual(await place.logs.read('inew', forward), [])
+  })
+
+  it('older than asked for are forgotten', async () => {
+    using place = openFolder()
+    await place.logs.append('ia', [entry(1)])
+    utimesSync(join(place.folder, 'ia.jsonl'), 1, 1)
+    await place.logs.append('ib', [entry(1)])
+    await place.logs.prune(time)
+    assert.deepEqual(readdirSync(place.folder), ['ib.jsonl'])
+  })
+
+  it('with lines longer than a piece of reading, and letters of several bytes, come back whole', async () => {
+    using place = openFolder()
+    const long = 'ä'.repeat(100_000)
+    await place.logs.append('ia', [entry(1), entry(2, { message: long }), entry(3)])
+    assert.deepEqual(messages(await place.logs.read('ia', forward)), ['line 1', long, 'line 3'])
+  })
+
+  it('are readable by nobody else', async () => {
+    using place = openFolder()
+    await place.logs.append('ia', [entry(1)])
+    assert.equal(statSync(join(place.folder, 'ia.jsonl')).mode & 0o077, 0)
+  })
+})
