@@ -1,4 +1,5 @@
 /** The OCI configuration of a sandbox: one shape for both runtimes; what differs is said here and nowhere else. */
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Layout } from './layout.ts'
 import type { SandboxRecord } from './records.ts'
@@ -122,7 +123,7 @@ export function containerSpec(input: ContainerInput) {
 }
 
 /**
- * gVisor spends up to ten threads of the host on a process (ptrace; systrap two), and running into the host's
+ * gVisor spends ten to twenty threads of the host on a process (ptrace; systrap two), and running into the host's
  * limit ends the whole sandbox: that one stands far off, as the last resort. This one gives an error inside;
  * gVisor counts it per user, and nobody there may raise it.
  */
@@ -131,13 +132,18 @@ function guestPidsLimit(pidsLimit: number) {
   return { type: 'RLIMIT_NPROC', soft: perUser, hard: perUser }
 }
 
+function hostPidsLimit(pidsLimit: number): number {
+  const machine = Number(readFileSync('/proc/sys/kernel/pid_max', 'utf8'))
+  return Math.min(pidsLimit * 8, Math.floor(machine / 4))
+}
+
 /** No device is allowed here: the runtimes add the usual few by themselves. */
 function resources({ record, limitSwap, pidsLimit }: ContainerInput, gvisor: boolean) {
   const memory = record.memoryMB * 1024 * 1024
   return {
     memory: { limit: memory, ...(limitSwap && { swap: memory }) },
     cpu: { period: 100_000, quota: record.cpuCount * 100_000, ...(record.cpus && { cpus: record.cpus }) },
-    pids: { limit: gvisor ? pidsLimit * 4 : pidsLimit },
+    pids: { limit: gvisor ? hostPidsLimit(pidsLimit) : pidsLimit },
     devices: [{ allow: false, access: 'rwm' }],
   }
 }

@@ -198,7 +198,7 @@ export class OciDriver implements Driver {
     await this.#opened.catch(() => {})
     this.#stopWatching?.()
     this.#stopWatching = undefined
-    await slots.close()
+    await slots.close((await records.all()).map((record) => record.slot))
     if ((await records.names()).length === 0) await clearGround(layout, firewall, subnet.cidr, cgroups)
     else await leaveGround(layout)
     this.#opened = undefined

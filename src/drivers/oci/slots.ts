@@ -69,9 +69,14 @@ export class SlotPool {
     this.#closed = false
     for (const number of held) this.#used.add(number)
     this.#next = Number(await readFile(layout.nextSlot, 'utf8').catch(() => '0')) || 0
-    const strays = (await foundSlots(layout)).filter((number) => !this.#used.has(number))
-    for (const number of strays) await removeSlot(layout, number)
+    await this.#removeAllBut(this.#used)
     this.refill()
+  }
+
+  async #removeAllBut(held: ReadonlySet<number>): Promise<void> {
+    for (const number of await foundSlots(this.#options.layout)) {
+      if (!held.has(number)) await this.remove(number)
+    }
   }
 
   async take(diskMB: number): Promise<Slot> {
@@ -102,12 +107,13 @@ export class SlotPool {
     this.#used.delete(number)
   }
 
-  /** Lets go of the free slots; those under sandboxes stay. */
-  async close(): Promise<void> {
+  /** Takes away every slot but those that sandboxes hold. */
+  async close(held: Iterable<number>): Promise<void> {
     this.#closed = true
     for (const waiting of this.#waiting.splice(0)) waiting.reject(closedError())
     await this.#filling
-    for (const slot of this.#free.splice(0)) await this.remove(slot.number)
+    this.#free = []
+    await this.#removeAllBut(new Set(held))
   }
 
   /** Makes the missing slots in the background. Called after a start, so that the two do not compete. */
