@@ -19,7 +19,7 @@ import {
 } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
-import { build } from 'esbuild'
+import { build, stop } from 'esbuild'
 import { AppError } from '../lib/app-error.ts'
 import { randomHex } from '../lib/ids.ts'
 import { runCommand } from '../lib/run-command.ts'
@@ -108,6 +108,8 @@ async function bundleAgent(agentTools: Record<string, string[]>): Promise<Map<st
     write: false,
     logLevel: 'silent',
   })
+  // esbuild's own process would otherwise stay for as long as ours.
+  await stop()
   return new Map(result.outputFiles.map((file) => [basename(file.path), file.text]))
 }
 

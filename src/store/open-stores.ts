@@ -9,7 +9,6 @@ import { AppError } from '../lib/app-error.ts'
 import { SqlKeyStore } from './keys.ts'
 import { SqlMetricStore } from './metrics.ts'
 import { migrate } from './migrate.ts'
-import { postgresDialect } from './postgres.ts'
 import { SqlSandboxStore } from './sandboxes.ts'
 import { sqliteDialect } from './sqlite.ts'
 import type { Tables } from './tables.ts'
@@ -28,7 +27,7 @@ export async function openStores(options: StoreOptions): Promise<Stores> {
 
 /** The database with its tables up to date. */
 export async function openDatabase(options: StoreOptions): Promise<Kysely<Tables>> {
-  const db = new Kysely<Tables>({ dialect: dialectFor(options) })
+  const db = new Kysely<Tables>({ dialect: await dialectFor(options) })
   try {
     await migrate(db)
     return db
@@ -49,9 +48,9 @@ export function storesOver(db: Kysely<Tables>): Stores {
   }
 }
 
-function dialectFor({ url, dataFolder }: StoreOptions): Dialect {
+async function dialectFor({ url, dataFolder }: StoreOptions): Promise<Dialect> {
   if (url === undefined) return sqliteDialect(join(dataFolder, 'warren.db'))
-  if (/^postgres(ql)?:\/\//.test(url)) return postgresDialect(url)
+  if (/^postgres(ql)?:\/\//.test(url)) return (await import('./postgres.ts')).postgresDialect(url)
   throw new AppError(
     'invalid_argument',
     'The database URL must begin with postgres:// or postgresql://; leave WARREN_DATABASE_URL unset to use ' +
