@@ -6,6 +6,7 @@ import type { Endpoint } from '../core/driver.ts'
 import { AppError, errorText, isAppError } from '../lib/app-error.ts'
 import { delay } from '../lib/clock.ts'
 import { withDeadline } from '../lib/deadline.ts'
+import { followLogs } from './follow-logs.ts'
 
 /** A booting agent listens within a tenth of a second: asking often is cheap and saves most of the wait. */
 const retryEveryMs = 4
@@ -54,6 +55,8 @@ export function createAgentClient(): AgentPort {
         return false
       }
     },
+
+    followLogs,
   }
 }
 

@@ -9,6 +9,7 @@ import Fastify, {
   type RawRequestDefaultExpression,
   type RawServerDefault,
 } from 'fastify'
+import type { LogStore } from '../core/logs.ts'
 import type { SandboxService } from '../core/sandbox/service.ts'
 import type { SandboxTokens } from '../core/sandbox/tokens.ts'
 import type { MetricStore } from '../core/stores.ts'
@@ -27,6 +28,7 @@ import { validateRequests } from './validation.ts'
 export type ApiParts = {
   sandboxes: SandboxService
   metrics: MetricStore
+  logs: LogStore
   catalog: TemplateCatalog
   teams: TeamService
   tokens: SandboxTokens

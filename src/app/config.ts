@@ -106,6 +106,18 @@ const schema = {
     'The most disk that one sandbox may ask for.',
     kind.wholeNumber(64, 16_777_216, 'MiB'),
   ),
+  logsPerSandboxMB: setting(
+    'WARREN_LOGS_PER_SANDBOX_MB',
+    '16',
+    "How much of a sandbox's log is kept; the oldest part goes first.",
+    kind.wholeNumber(1, 4096, 'MiB'),
+  ),
+  logsTotalMB: setting(
+    'WARREN_LOGS_TOTAL_MB',
+    '2048',
+    'How much is kept of all sandbox logs; the longest silent sandboxes go first.',
+    kind.wholeNumber(16, 1_048_576, 'MiB'),
+  ),
   logLevel: setting(
     'WARREN_LOG_LEVEL',
     'info',

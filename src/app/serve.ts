@@ -3,6 +3,7 @@ import { join, relative } from 'node:path'
 import { createAgentClient } from '../agent-client/agent-client.ts'
 import { createApi } from '../api/app.ts'
 import { SandboxLauncher } from '../core/sandbox/launcher.ts'
+import { LogCollector } from '../core/sandbox/log-collector.ts'
 import { MetricsSampler, sampleEveryMs } from '../core/sandbox/metrics.ts'
 import { Reconciler } from '../core/sandbox/reconciler.ts'
 import { RouteTable } from '../core/sandbox/routes.ts'
@@ -13,6 +14,7 @@ import { TemplateCatalog } from '../core/template/catalog.ts'
 import { createEdge } from '../edge/edge.ts'
 import { systemClock } from '../lib/clock.ts'
 import type { Log } from '../lib/log.ts'
+import { LogFiles } from '../logs/log-files.ts'
 import { openStores } from '../store/open-stores.ts'
 import { registerBaseTemplate } from './base-template.ts'
 import type { Config } from './config.ts'
@@ -36,6 +38,7 @@ const forgetEveryMs = 3_600_000
 /** Ended rows and idempotency keys are kept this long. */
 const keepEndedMs = 7 * 24 * 3_600_000
 const closeGraceMs = 2000
+const mebibyte = 1024 * 1024
 
 export type ServeParts = {
   config: Config
@@ -69,9 +72,17 @@ export async function serve({
     const tokens = new SandboxTokens(secrets.seed)
     const teams = new TeamService({ teams: stores.teams, keys: stores.keys, clock })
     const catalog = new TemplateCatalog(stores.templates)
+    const agent = createAgentClient()
+    const logs = new LogFiles({
+      folder: join(paths.root, 'logs'),
+      maxBytesPerSandbox: config.logsPerSandboxMB * mebibyte,
+      maxBytesTotal: config.logsTotalMB * mebibyte,
+    })
+    const collector = new LogCollector({ agent, logs, routes, log })
+    closers.add('collecting logs', () => collector.close())
     const launcher = new SandboxLauncher({
       driver,
-      agent: createAgentClient(),
+      agent,
       routes,
       tokens,
       rootFolderOf: (build) => join(paths.root, build.rootFolder ?? ''),
@@ -99,6 +110,7 @@ export async function serve({
       repeatEvery(forgetEveryMs, 'forget old rows', log, async () => {
         await sandboxes.prune(clock.now() - keepEndedMs)
         await stores.metrics.prune(clock.now() - keepEndedMs)
+        await logs.prune(clock.now() - keepEndedMs)
       }),
     )
 
@@ -115,6 +127,7 @@ export async function serve({
     const api = await createApi({
       sandboxes: service,
       metrics: stores.metrics,
+      logs,
       catalog,
       teams,
       tokens,

@@ -23,6 +23,7 @@ export const header = {
 export const internalAgentPaths: readonly string[] = [
   '/init',
   '/relay',
+  '/logs',
   '/freeze',
   '/unfreeze',
   '/collapse',

@@ -1,5 +1,6 @@
 /** What the control plane asks of the agent inside a sandbox. */
 import type { Endpoint } from './driver.ts'
+import type { NumberedLogEntry } from './logs.ts'
 
 export type AgentIdentity = {
   accessToken: string
@@ -19,6 +20,13 @@ export interface AgentPort {
     options: { deadlineMs: number; currentToken?: string; signal?: AbortSignal },
   ): Promise<void>
   isHealthy(agent: Endpoint): Promise<boolean>
+  /** What happened inside since the entry numbered `after`, then everything as it happens, until `signal`. */
+  followLogs(
+    agent: Endpoint,
+    accessToken: string,
+    after: number,
+    signal: AbortSignal,
+  ): AsyncIterable<NumberedLogEntry[]>
 }
 
 /** The agent listens here inside every sandbox. */

@@ -9,6 +9,7 @@ export const mayImport: Record<string, readonly string[]> = {
   contract: ['lib'],
   core: ['lib'],
   store: ['core', 'lib'],
+  logs: ['core', 'lib'],
   drivers: ['core', 'lib'],
   images: ['core', 'lib'],
   agent: ['contract', 'lib'],

@@ -10,18 +10,18 @@ const retryAfterMs = 1000
 export class LogCollector {
   readonly #parts: { agent: AgentPort; logs: LogStore; log: Log }
   readonly #following = new Map<string, { abort: AbortController; done: Promise<void> }>()
-  readonly #unwatch: () => void
+  readonly #unwatch: (() => void)[]
 
   constructor(parts: { agent: AgentPort; logs: LogStore; routes: RouteTable; log: Log }) {
     this.#parts = parts
-    this.#unwatch = parts.routes.watch({
-      added: (route) => this.#follow(route),
-      removed: (route) => this.#following.get(route.runID)?.abort.abort(),
-    })
+    this.#unwatch = [
+      parts.routes.onAdd((route) => this.#follow(route)),
+      parts.routes.onRemove((route) => this.#following.get(route.runID)?.abort.abort()),
+    ]
   }
 
   async close(): Promise<void> {
-    this.#unwatch()
+    for (const unwatch of this.#unwatch) unwatch()
     for (const { abort } of this.#following.values()) abort.abort()
     await Promise.all([...this.#following.values()].map(({ done }) => done))
   }

@@ -13,7 +13,8 @@ export type Route = {
 
 export class RouteTable {
   #routes = new Map<string, Route>()
-  #watchers = new Set<(route: Route) => void>()
+  #onAdd = new Set<(route: Route) => void>()
+  #onRemove = new Set<(route: Route) => void>()
 
   get(sandboxID: string): Route | undefined {
     return this.#routes.get(sandboxID)
@@ -21,6 +22,7 @@ export class RouteTable {
 
   set(route: Route): void {
     this.#routes.set(route.sandboxID, route)
+    for (const watcher of this.#onAdd) watcher(route)
   }
 
   /** Removes the route of that run only; connections through it are then reset by whoever watches. */
@@ -28,13 +30,19 @@ export class RouteTable {
     const route = this.#routes.get(sandboxID)
     if (!route || route.runID !== runID) return
     this.#routes.delete(sandboxID)
-    for (const watcher of this.#watchers) watcher(route)
+    for (const watcher of this.#onRemove) watcher(route)
   }
 
   /** Calls `watcher` for each route that goes; the returned function ends it. */
   onRemove(watcher: (route: Route) => void): () => void {
-    this.#watchers.add(watcher)
-    return () => this.#watchers.delete(watcher)
+    this.#onRemove.add(watcher)
+    return () => this.#onRemove.delete(watcher)
+  }
+
+  /** The same for each route that comes. */
+  onAdd(watcher: (route: Route) => void): () => void {
+    this.#onAdd.add(watcher)
+    return () => this.#onAdd.delete(watcher)
   }
 
   values(): Iterable<Route> {

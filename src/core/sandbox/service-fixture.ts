@@ -41,6 +41,7 @@ export async function openFixture(options: { folder?: string; world?: FakeWorld;
       agent.initialized.push(identity.envVars.E2B_SANDBOX_ID ?? '')
     },
     isHealthy: async () => true,
+    async *followLogs() {},
   }
   const team = await ensureTeam(stores, clock)
   const routes = new RouteTable()

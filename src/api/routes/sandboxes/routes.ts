@@ -2,6 +2,7 @@ import type { Api, RouteContext } from '../../app.ts'
 import { connectSandboxRoutes } from './connect-sandbox.ts'
 import { createSandboxRoutes } from './create-sandbox.ts'
 import { getSandboxRoute } from './get-sandbox.ts'
+import { sandboxLogsRoutes } from './get-sandbox-logs.ts'
 import { sandboxMetricsRoutes } from './get-sandbox-metrics.ts'
 import { killSandboxRoute } from './kill-sandbox.ts'
 import { listSandboxesRoutes } from './list-sandboxes.ts'
@@ -17,4 +18,5 @@ export function sandboxRoutes(app: Api, context: RouteContext): void {
   setSandboxTimeoutRoute(app, context)
   refreshSandboxRoute(app, context)
   sandboxMetricsRoutes(app, context)
+  sandboxLogsRoutes(app, context)
 }
