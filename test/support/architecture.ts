@@ -20,7 +20,7 @@ export const mayImport: Record<string, readonly string[]> = {
   cli: ['contract', 'lib'],
   web: ['contract'],
   app: [
-    ...['lib', 'contract', 'core', 'store', 'drivers', 'images', 'agent', 'agent-client'],
+    ...['lib', 'contract', 'core', 'store', 'logs', 'drivers', 'images', 'agent', 'agent-client'],
     ...['api', 'edge', 'egress', 'cli', 'web'],
   ],
 }
