@@ -6,7 +6,7 @@ const idleMs = 3000
  * V8 drops compiled code that was not used for some collections. The first time it should: what only the
  * start needed goes. Later that would slow the next command down for little.
  */
-const firstRounds = 12
+const firstRounds = 8
 const laterRounds = 2
 /** More than half of the heap limit in memory outside of it makes V8 collect everything and shrink. */
 const pressureBytes = 192 * 1024 * 1024

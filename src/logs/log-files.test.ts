@@ -32,8 +32,14 @@ describe('logs on disk', () => {
     await place.logs.append('ia', [entry(1), entry(2)])
     await place.logs.append('ia', [entry(3)])
     assert.deepEqual(messages(await place.logs.read('ia', forward)), ['line 1', 'line 2', 'line 3'])
-    assert.deepEqual(messages(await place.logs.read('ia', { direction: 'backward', limit: 2 })), ['line 3', 'line 2'])
-    assert.deepEqual(messages(await place.logs.read('ia', { direction: 'forward', limit: 2 })), ['line 1', 'line 2'])
+    assert.deepEqual(messages(await place.logs.read('ia', { direction: 'backward', limit: 2 })), [
+      'line 3',
+      'line 2',
+    ])
+    assert.deepEqual(messages(await place.logs.read('ia', { direction: 'forward', limit: 2 })), [
+      'line 1',
+      'line 2',
+    ])
     assert.deepEqual(await place.logs.read('ia', { direction: 'backward', limit: 1 }), [
       { at: time + 3, level: 'info', message: 'line 3', fields: {} },
     ])
@@ -42,7 +48,10 @@ describe('logs on disk', () => {
   it('are filtered by time, level and text', async () => {
     using place = openFolder()
     const levels: LogLevel[] = ['debug', 'info', 'warn', 'error']
-    await place.logs.append('ia', levels.map((level, at) => entry(at, { level, message: `A ${level}` })))
+    await place.logs.append(
+      'ia',
+      levels.map((level, at) => entry(at, { level, message: `A ${level}` })),
+    )
     const read = async (query: object) => messages(await place.logs.read('ia', { ...forward, ...query }))
     assert.deepEqual(await read({ level: 'warn' }), ['A warn', 'A error'])
     assert.deepEqual(await read({ from: time + 1, before: time + 3 }), ['A info', 'A warn'])
@@ -70,7 +79,10 @@ describe('logs on disk', () => {
     const kept = await place.logs.read('ia', { direction: 'forward', limit: 10_000 })
     assert.equal(kept.at(-1)?.message, 'line 999')
     assert.ok(kept.length > 50 && kept.length < 1000)
-    const total = readdirSync(place.folder).reduce((sum, name) => sum + statSync(join(place.folder, name)).size, 0)
+    const total = readdirSync(place.folder).reduce(
+      (sum, name) => sum + statSync(join(place.folder, name)).size,
+      0,
+    )
     assert.ok(total <= 20_000 + 200)
   })
 

@@ -1,0 +1,301 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { openApi } from './api-fixture.ts'
+
+describe('creating over the API', () => {
+  it('answers with all that a client needs to reach the sandbox', async () => {
+    await using warren = await openApi()
+    const answer = await warren.ask('POST', '/sandboxes', { body: { templateID: 'base' } })
+    assert.equal(answer.status, 201)
+    const { sandboxID, envdAccessToken, ...rest } = answer.json()
+    assert.match(sandboxID, /^i[a-z0-9]{20}$/)
+    assert.match(envdAccessToken, /^[0-9a-f]{64}$/)
+    assert.deepEqual(rest, {
+      templateID: 'basetemplate',
+      clientID: '6532622b',
+      envdVersion: '0.6.13',
+      alias: 'base',
+      domain: 'localhost:3000',
+    })
+  })
+
+  it('defaults to 15 seconds in v1 and 300 in v2', async () => {
+    await using warren = await openApi()
+    const now = warren.fixture.clock.now()
+    for (const [path, seconds] of [
+      ['/sandboxes', 15],
+      ['/v2/sandboxes', 300],
+    ] as const) {
+      const { sandboxID } = (await warren.ask('POST', path, { body: { templateID: 'base' } })).json()
+      const detail = (await warren.ask('GET', `/sandboxes/${sandboxID}`)).json()
+      assert.equal(Date.parse(detail.endAt), now + seconds * 1000)
+    }
+  })
+
+  it('gives a traffic token only for sandboxes that are not open to everyone', async () => {
+    await using warren = await openApi()
+    const body = { templateID: 'base', network: { allowPublicTraffic: false } }
+    const { trafficAccessToken } = (await warren.ask('POST', '/v2/sandboxes', { body })).json()
+    assert.match(trafficAccessToken, /^[0-9a-f]{64}$/)
+  })
+
+  it('names the domain of the operator, and none to a client that came by a foreign address', async () => {
+    await using own = await openApi({ domain: 'sandboxes.test:8443' })
+    const { domain } = (await own.ask('POST', '/v2/sandboxes', { body: { templateID: 'base' } })).json()
+    assert.equal(domain, 'sandboxes.test:8443')
+    await using bare = await openApi()
+    const headers = { host: '192.0.2.1:3000' }
+    const far = await bare.ask('POST', '/v2/sandboxes', { body: { templateID: 'base' }, headers })
+    assert.equal(far.json().domain, null)
+  })
+
+  it('refuses options that it could not honour, each in words', async () => {
+    await using warren = await openApi()
+    const refused: [object, RegExp][] = [
+      [{ autoPause: true }, /autoPause is not available/],
+      [{ autoPauseMemory: false }, /together with autoPause/],
+      [{ autoResume: { enabled: true } }, /autoResume is not available/],
+      [{ network: { allowOut: ['1.1.1.1'] } }, /network.allowOut is not available/],
+      [{ network: { rules: { 'a.test': [] } } }, /network.rules is not available/],
+      [{ network: { egressProxy: { address: 'a:1' } } }, /network.egressProxy is not available/],
+      [{ volumeMounts: [{ name: 'a', path: '/a' }] }, /Volume mounts are not enabled/],
+      [{ iam: { tokens: { a: {} } } }, /iam is not available/],
+    ]
+    for (const [options, says] of refused) {
+      const answer = await warren.ask('POST', '/v2/sandboxes', { body: { templateID: 'base', ...options } })
+      assert.equal(answer.status, 400)
+      assert.match(answer.json().message, says)
+    }
+    assert.deepEqual(await warren.fixture.driver.list(), [])
+  })
+
+  it('accepts and keeps what only clients act on, and what old clients always send', async () => {
+    await using warren = await openApi()
+    const old = {
+      timeout: 300,
+      secure: true,
+      allow_internet_access: true,
+      autoPause: false,
+      metadata: {},
+      envVars: {},
+    }
+    const body = { templateID: 'base', ...old, mcp: { server: {} }, network: null, unknown: 1 }
+    assert.equal((await warren.ask('POST', '/sandboxes', { body })).status, 201)
+  })
+})
+
+describe('lists', () => {
+  it('are paged newest first, with the next cursor in a header until the last page', async () => {
+    await using warren = await openApi()
+    const made: string[] = []
+    for (let at = 0; at < 3; at++) {
+      made.unshift(await warren.create())
+      warren.fixture.clock.advance(10)
+    }
+    const first = await warren.ask('GET', '/v2/sandboxes?limit=2')
+    const next = first.headers['x-next-token']
+    assert.equal(first.headers['x-total-running'], '3')
+    const second = await warren.ask('GET', `/v2/sandboxes?limit=2&nextToken=${next}`)
+    assert.equal(second.headers['x-next-token'], undefined)
+    const ids = [...first.json(), ...second.json()].map((item: { sandboxID: string }) => item.sandboxID)
+    assert.deepEqual(ids, made)
+    const ascending = await warren.ask('GET', '/v2/sandboxes?order=asc')
+    assert.deepEqual(
+      ascending.json().map((item: { sandboxID: string }) => item.sandboxID),
+      made.toReversed(),
+    )
+    const crossed = await warren.ask('GET', `/v2/sandboxes?order=asc&nextToken=${next}`)
+    assert.equal(crossed.status, 400)
+  })
+
+  it('are filtered by metadata in both encodings, by state, template and start', async () => {
+    await using warren = await openApi()
+    const odd = await warren.create({ metadata: { 'k y': 'v&=', b: 'c' } })
+    await warren.create({ metadata: { b: 'c' } })
+    const ids = async (query: string) =>
+      (await warren.ask('GET', `/v2/sandboxes?${query}`))
+        .json()
+        .map((item: { sandboxID: string }) => item.sandboxID)
+    assert.deepEqual(await ids('metadata=k%252520y%3Dv%252526%25253D%26b%3Dc'), [odd])
+    assert.equal((await ids('metadata=b%3Dc')).length, 2)
+    assert.deepEqual(await ids('metadata=b%3Dother'), [])
+    assert.deepEqual(await ids('state=paused'), [])
+    assert.equal((await ids('state=running,paused')).length, 2)
+    assert.equal((await ids('template=base')).length, 2)
+    assert.deepEqual(await ids('template=nothing'), [])
+    assert.deepEqual(await ids('startedAfter=2099-01-01T00:00:00Z'), [])
+  })
+
+  it('of v1 show running sandboxes without pages', async () => {
+    await using warren = await openApi()
+    const id = await warren.create()
+    const listed = (await warren.ask('GET', '/sandboxes')).json()
+    assert.deepEqual(
+      listed.map((item: { sandboxID: string }) => item.sandboxID),
+      [id],
+    )
+  })
+})
+
+describe('other verbs', () => {
+  it('take the older form of an id, with the client id behind it', async () => {
+    await using warren = await openApi()
+    const id = await warren.create()
+    assert.equal((await warren.ask('GET', `/sandboxes/${id}-6532622b`)).status, 200)
+  })
+
+  it('have no body where there is nothing to say, and say so by length', async () => {
+    await using warren = await openApi()
+    const id = await warren.create()
+    const timeout = await warren.ask('POST', `/sandboxes/${id}/timeout`, { body: { timeout: 10 } })
+    assert.deepEqual([timeout.status, timeout.body], [204, ''])
+    const refresh = await warren.ask('POST', `/sandboxes/${id}/refreshes`)
+    assert.deepEqual([refresh.status, refresh.body], [204, ''])
+    const kill = await warren.ask('DELETE', `/sandboxes/${id}`)
+    assert.deepEqual([kill.status, kill.body], [204, ''])
+    assert.equal((await warren.ask('DELETE', `/sandboxes/${id}`)).status, 404)
+  })
+
+  it('connect with no body in v2, and only with a timeout in v1', async () => {
+    await using warren = await openApi()
+    const id = await warren.create()
+    assert.equal((await warren.ask('POST', `/v2/sandboxes/${id}/connect`)).status, 200)
+    assert.equal((await warren.ask('POST', `/v2/sandboxes/${id}/connect`, { body: {} })).status, 200)
+    assert.equal((await warren.ask('POST', `/sandboxes/${id}/connect`, { body: { timeout: 5 } })).status, 200)
+    assert.equal((await warren.ask('POST', `/sandboxes/${id}/connect`, { body: {} })).status, 400)
+  })
+})
+
+describe('what is remembered of a sandbox', () => {
+  it('are its metrics, to its own team only, by range and newest', async () => {
+    await using warren = await openApi()
+    const id = await warren.create()
+    const sizes = {
+      memoryUsedBytes: 1,
+      memoryCacheBytes: 2,
+      memoryTotalBytes: 3,
+      diskUsedBytes: 4,
+      diskTotalBytes: 5,
+    }
+    const sample = { sandboxID: id, at: 1_700_000_001_500, cpuCount: 2, cpuUsedPct: 1.5, ...sizes }
+    await warren.fixture.stores.metrics.append([sample])
+    const [metric] = (
+      await warren.ask('GET', `/sandboxes/${id}/metrics?start=1700000001&end=1700000001`)
+    ).json()
+    assert.deepEqual(metric, {
+      timestamp: '2023-11-14T22:13:21.500Z',
+      timestampUnix: 1_700_000_001,
+      ...{ cpuCount: 2, cpuUsedPct: 1.5, memUsed: 1, memCache: 2, memTotal: 3, diskUsed: 4, diskTotal: 5 },
+    })
+    assert.deepEqual((await warren.ask('GET', `/sandboxes/${id}/metrics?start=1&end=2`)).json(), [])
+    assert.equal((await warren.ask('GET', `/sandboxes/${id}/metrics?start=2&end=1`)).status, 400)
+    assert.deepEqual((await warren.ask('GET', `/sandboxes/metrics?sandbox_ids=${id},inone`)).json(), {
+      sandboxes: { [id]: metric },
+    })
+    const other = await warren.teams.createTeam('other')
+    const { key } = await warren.teams.createKey(other.teamID, 'k')
+    const theirs = { headers: { 'x-api-key': key } }
+    assert.deepEqual((await warren.ask('GET', `/sandboxes/${id}/metrics`, theirs)).json(), [])
+    assert.deepEqual((await warren.ask('GET', `/sandboxes/metrics?sandbox_ids=${id}`, theirs)).json(), {
+      sandboxes: {},
+    })
+  })
+
+  it('are its logs, in the forms of both versions, also after its end', async () => {
+    await using warren = await openApi()
+    const id = await warren.create()
+    const entry = {
+      sequence: 1,
+      at: 1_700_000_000_000,
+      level: 'info' as const,
+      message: 'hi',
+      fields: { pid: '7' },
+    }
+    await warren.logs.append(id, [
+      entry,
+      { ...entry, sequence: 2, at: entry.at + 1, level: 'error', message: 'bad' },
+    ])
+    await warren.ask('DELETE', `/sandboxes/${id}`)
+    const v1 = (await warren.ask('GET', `/sandboxes/${id}/logs?start=${entry.at}&limit=1`)).json()
+    assert.deepEqual(v1.logEntries, [
+      { timestamp: '2023-11-14T22:13:20.000Z', message: 'hi', level: 'info', fields: { pid: '7' } },
+    ])
+    const line = JSON.parse(v1.logs[0].line)
+    assert.deepEqual([line.level, line.message, line.logger, line.pid], ['info', 'hi', 'process', '7'])
+    const v2 = async (query: string) =>
+      (await warren.ask('GET', `/v2/sandboxes/${id}/logs?${query}`))
+        .json()
+        .logs.map((log: { message: string }) => log.message)
+    assert.deepEqual(await v2(''), ['bad', 'hi'])
+    assert.deepEqual(await v2('direction=forward'), ['hi', 'bad'])
+    assert.deepEqual(await v2('level=warn'), ['bad'])
+    assert.deepEqual(await v2('search=h'), ['hi'])
+    assert.deepEqual(await v2(`cursor=${entry.at + 1}`), ['hi'])
+    assert.deepEqual(await v2('limit=0'), [])
+    assert.equal((await warren.ask('GET', `/v2/sandboxes/${id}/logs?limit=1001`)).status, 400)
+  })
+})
+
+describe('who may ask', () => {
+  it('is told apart by key; a revoked one stops at once', async () => {
+    await using warren = await openApi()
+    const keyID = (await warren.teams.listKeys('alpha'))[0]!.keyID
+    assert.equal((await warren.ask('GET', '/v2/sandboxes')).status, 200)
+    const revoke = await warren.ask('DELETE', `/admin/teams/alpha/api-keys/${keyID}`, warren.asAdmin)
+    assert.equal(revoke.status, 204)
+    const refused = await warren.ask('GET', '/v2/sandboxes')
+    assert.deepEqual([refused.status, refused.json().code], [401, 401])
+  })
+
+  it('is a team of its own for the operator who names it', async () => {
+    await using warren = await openApi()
+    const headers = { 'x-admin-token': 'admin-token', 'x-team-id': 'alpha' }
+    const answer = await warren.api.inject({ method: 'GET', url: '/v2/sandboxes', headers })
+    assert.equal(answer.statusCode, 200)
+    const wrong = await warren.api.inject({
+      method: 'GET',
+      url: '/v2/sandboxes',
+      headers: { ...headers, 'x-admin-token': 'guess' },
+    })
+    assert.equal(wrong.statusCode, 401)
+  })
+
+  it('is any origin, for browsers', async () => {
+    await using warren = await openApi()
+    const preflight = await warren.api.inject({ method: 'OPTIONS', url: '/v2/sandboxes' })
+    assert.equal(preflight.statusCode, 204)
+    assert.equal(preflight.headers['access-control-allow-origin'], '*')
+    assert.match(String(preflight.headers['access-control-allow-headers']), /X-API-Key/)
+    const answer = await warren.ask('GET', '/v2/sandboxes')
+    assert.match(String(answer.headers['access-control-expose-headers']), /X-Next-Token.*Should-Retry/)
+  })
+})
+
+describe('the operator', () => {
+  it('makes teams and keys, changes limits, and sees no secrets again', async () => {
+    await using warren = await openApi()
+    const made = await warren.ask('POST', '/admin/teams', {
+      ...warren.asAdmin,
+      body: { name: 'Research Lab' },
+    })
+    assert.deepEqual([made.status, made.json().slug], [201, 'research-lab'])
+    const again = await warren.ask('POST', '/admin/teams', {
+      ...warren.asAdmin,
+      body: { name: 'Research Lab' },
+    })
+    assert.equal(again.status, 409)
+    const body = { maxSandboxes: 7 }
+    const changed = await warren.ask('PATCH', '/admin/teams/research-lab/limits', { ...warren.asAdmin, body })
+    assert.equal(changed.json().limits.maxSandboxes, 7)
+    const bad = { ...warren.asAdmin, body: { maxSandboxes: 0 } }
+    assert.equal((await warren.ask('PATCH', '/admin/teams/research-lab/limits', bad)).status, 400)
+    const typo = { ...warren.asAdmin, body: { maxSandboxs: 5 } }
+    assert.equal((await warren.ask('PATCH', '/admin/teams/research-lab/limits', typo)).status, 400)
+    const named = { ...warren.asAdmin, body: { name: 'laptop' } }
+    const { key } = (await warren.ask('POST', '/admin/teams/research-lab/api-keys', named)).json()
+    assert.match(key, /^e2b_[0-9a-f]{40}$/)
+    const listed = await warren.ask('GET', '/admin/teams/research-lab/api-keys', warren.asAdmin)
+    assert.ok(!listed.body.includes(key))
+    assert.equal(listed.json()[0].mask.maskedValueSuffix, key.slice(-4))
+  })
+})
