@@ -85,9 +85,9 @@ const nodeFlags = ['--max-old-space-size=256', '--max-semi-space-size=1', '--v8-
 /** Memory the allocator no longer needs goes back to the machine instead of waiting for a next time. */
 const agentEnvironment = {
   MALLOC_ARENA_MAX: '1',
-  MALLOC_MMAP_THRESHOLD_: '65536',
-  MALLOC_TOP_PAD_: '65536',
-  MALLOC_TRIM_THRESHOLD_: '65536',
+  MALLOC_MMAP_THRESHOLD_: '32768',
+  MALLOC_TOP_PAD_: '16384',
+  MALLOC_TRIM_THRESHOLD_: '16384',
 }
 
 /** Names and texts of the files made from our own sources. */

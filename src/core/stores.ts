@@ -1,6 +1,6 @@
 /** What the domain needs remembered. Every method is one atomic step; none knows HTTP or a driver. */
 import type { DriverHandle } from './driver.ts'
-import type { SandboxMetric } from './sandbox/metrics.ts'
+import type { SandboxMetric } from './sandbox/metric.ts'
 import type { NewSandbox, Sandbox, SandboxState } from './sandbox/sandbox.ts'
 import type { ApiKey, Team, TeamLimits } from './team/team.ts'
 import type { Template, TemplateBuild } from './template/template.ts'

@@ -1,5 +1,5 @@
 import type { Kysely } from 'kysely'
-import type { SandboxMetric } from '../core/sandbox/metrics.ts'
+import type { SandboxMetric } from '../core/sandbox/metric.ts'
 import type { MetricStore } from '../core/stores.ts'
 import type { SandboxMetricRow, Tables } from './tables.ts'
 

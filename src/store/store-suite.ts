@@ -6,9 +6,7 @@ import { sandboxLifeSuite } from './suite-sandbox-life.ts'
 import { sandboxListSuite } from './suite-sandbox-list.ts'
 import { teamSuite } from './suite-teams.ts'
 import { templateSuite } from './suite-templates.ts'
-
-/** Runs the body with empty stores, which are closed after it. */
-export type StoreTest = (behaviour: string, body: (stores: Stores) => Promise<void>) => void
+import type { StoreTest } from './suite-test.ts'
 
 export function storeSuite(
   engine: string,

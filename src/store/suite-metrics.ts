@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
-import type { SandboxMetric } from '../core/sandbox/metrics.ts'
-import type { StoreTest } from './store-suite.ts'
+import type { SandboxMetric } from '../core/sandbox/metric.ts'
 import { time } from './suite-rows.ts'
+import type { StoreTest } from './suite-test.ts'
 
 const gigabyte = 2 ** 30
 

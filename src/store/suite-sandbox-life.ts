@@ -3,8 +3,8 @@ import { activeStates, legalMoves, type SandboxState } from '../core/sandbox/san
 import { defaultTeamLimits } from '../core/team/team.ts'
 import { isAppError } from '../lib/app-error.ts'
 import { newUUID } from '../lib/ids.ts'
-import type { StoreTest } from './store-suite.ts'
 import { aSandbox, insertSandbox, insertSandboxIn, insertTeam, time } from './suite-rows.ts'
+import type { StoreTest } from './suite-test.ts'
 
 const allStates = Object.keys(legalMoves) as SandboxState[]
 const handle = { driver: 'fake', version: 1, data: { pid: 7, name: 'x', live: true } }

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { legalMoves, type NewSandbox, type SandboxState } from '../core/sandbox/sandbox.ts'
 import type { SandboxFilter, SandboxPage, Stores } from '../core/stores.ts'
-import type { StoreTest } from './store-suite.ts'
 import { insertSandbox, insertSandboxIn, insertTeam, time } from './suite-rows.ts'
+import type { StoreTest } from './suite-test.ts'
 
 const allStates = Object.keys(legalMoves) as SandboxState[]
 const wholeList: SandboxPage = { order: 'desc', limit: 100 }

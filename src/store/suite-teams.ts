@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { isAppError } from '../lib/app-error.ts'
-import type { StoreTest } from './store-suite.ts'
 import { aKey, aTeam, insertTeam, time } from './suite-rows.ts'
+import type { StoreTest } from './suite-test.ts'
 
 export function teamSuite(storeTest: StoreTest): void {
   storeTest('a team is found by its id and by its slug, and comes back as it was', async ({ teams }) => {

@@ -3,8 +3,8 @@ import type { Stores } from '../core/stores.ts'
 import type { Template, TemplateBuild } from '../core/template/template.ts'
 import { isAppError } from '../lib/app-error.ts'
 import { newUUID } from '../lib/ids.ts'
-import type { StoreTest } from './store-suite.ts'
 import { aBuild, aTemplate, insertTeam, time } from './suite-rows.ts'
+import type { StoreTest } from './suite-test.ts'
 
 async function insertTemplate({ templates }: Stores, changes: Partial<Template> = {}): Promise<Template> {
   const template = aTemplate(changes)

@@ -48,7 +48,7 @@ export type EntryInfo = Message<"filesystem.EntryInfo"> & {
   mode: number;
 
   /**
-   * Ten characters in Go's manner, such as "-rw-r--r--"; a link shows "L".
+   * In Go's manner, such as "-rw-r--r--" or "dtrwxrwxrwx"; a link shows "L".
    *
    * @generated from field: string permissions = 6;
    */

@@ -1,19 +1,11 @@
 /** What each running sandbox uses, sampled at a steady pace and remembered for as long as it may be asked for. */
 import type { Clock } from '../../lib/clock.ts'
 import type { Log } from '../../lib/log.ts'
-import type { Driver, SandboxStats } from '../driver.ts'
+import type { Driver } from '../driver.ts'
 import type { MetricStore, SandboxStore } from '../stores.ts'
 import { wireStates } from './sandbox.ts'
 
 export const sampleEveryMs = 5000
-
-export type SandboxMetric = Omit<SandboxStats, 'cpuTimeMs'> & {
-  sandboxID: string
-  at: number
-  cpuCount: number
-  /** Of all its CPUs together: 100 is all of them busy. */
-  cpuUsedPct: number
-}
 
 type Reading = { runID: string; at: number; cpuTimeMs: number }
 

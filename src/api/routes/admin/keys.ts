@@ -1,7 +1,7 @@
 import { Type } from 'typebox'
 import { Empty, failures } from '../../../contract/rest/shared.ts'
 import { ApiKey, CreatedApiKey, KeyPath, NewApiKey, TeamPath } from '../../../contract/rest/team.ts'
-import type { Api, RouteContext } from '../../app.ts'
+import type { Api, RouteContext } from '../../context.ts'
 import { presentKey } from '../../present.ts'
 
 export function keyRoutes(app: Api, { auth, teams }: RouteContext): void {

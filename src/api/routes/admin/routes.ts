@@ -1,4 +1,4 @@
-import type { Api, RouteContext } from '../../app.ts'
+import type { Api, RouteContext } from '../../context.ts'
 import { keyRoutes } from './keys.ts'
 import { teamRoutes } from './teams.ts'
 

@@ -1,7 +1,7 @@
 import { Type } from 'typebox'
 import { failures } from '../../../contract/rest/shared.ts'
 import { LimitChanges, NewTeam, Team, TeamPath } from '../../../contract/rest/team.ts'
-import type { Api, RouteContext } from '../../app.ts'
+import type { Api, RouteContext } from '../../context.ts'
 import { presentTeam } from '../../present.ts'
 
 export function teamRoutes(app: Api, { auth, teams }: RouteContext): void {

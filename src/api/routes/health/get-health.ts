@@ -1,4 +1,4 @@
-import type { Api } from '../../app.ts'
+import type { Api } from '../../context.ts'
 
 export function healthRoute(app: Api): void {
   app.get(

@@ -9,7 +9,7 @@ import {
 import { SandboxPath } from '../../../contract/rest/sandbox.ts'
 import { failures } from '../../../contract/rest/shared.ts'
 import type { LogEntry, LogQuery } from '../../../core/logs.ts'
-import type { Api, RouteContext } from '../../app.ts'
+import type { Api, RouteContext } from '../../context.ts'
 import { parseSandboxID } from '../../sandbox-id.ts'
 
 const defaultLimit = 1000

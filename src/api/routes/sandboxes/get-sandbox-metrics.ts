@@ -8,7 +8,7 @@ import {
 } from '../../../contract/rest/sandbox.ts'
 import { failures } from '../../../contract/rest/shared.ts'
 import { AppError } from '../../../lib/app-error.ts'
-import type { Api, RouteContext } from '../../app.ts'
+import type { Api, RouteContext } from '../../context.ts'
 import { presentMetric } from '../../present.ts'
 import { parseSandboxID } from '../../sandbox-id.ts'
 

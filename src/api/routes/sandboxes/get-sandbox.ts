@@ -1,6 +1,6 @@
 import { SandboxDetail, SandboxPath } from '../../../contract/rest/sandbox.ts'
 import { failures } from '../../../contract/rest/shared.ts'
-import type { Api, RouteContext } from '../../app.ts'
+import type { Api, RouteContext } from '../../context.ts'
 import { presentDetail } from '../../present.ts'
 import { parseSandboxID } from '../../sandbox-id.ts'
 

@@ -1,6 +1,6 @@
 import { Refresh, SandboxPath } from '../../../contract/rest/sandbox.ts'
 import { Empty, failures } from '../../../contract/rest/shared.ts'
-import type { Api, RouteContext } from '../../app.ts'
+import type { Api, RouteContext } from '../../context.ts'
 import { parseSandboxID } from '../../sandbox-id.ts'
 
 export function refreshSandboxRoute(app: Api, context: RouteContext): void {

@@ -1,4 +1,4 @@
-import type { Api, RouteContext } from '../../app.ts'
+import type { Api, RouteContext } from '../../context.ts'
 import { connectSandboxRoutes } from './connect-sandbox.ts'
 import { createSandboxRoutes } from './create-sandbox.ts'
 import { getSandboxRoute } from './get-sandbox.ts'

@@ -1,0 +1,41 @@
+/** What every route is made with: the app it adds itself to, and the parts it calls. */
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
+import type {
+  FastifyBaseLogger,
+  FastifyInstance,
+  RawReplyDefaultExpression,
+  RawRequestDefaultExpression,
+  RawServerDefault,
+} from 'fastify'
+import type { LogStore } from '../core/logs.ts'
+import type { SandboxService } from '../core/sandbox/service.ts'
+import type { SandboxTokens } from '../core/sandbox/tokens.ts'
+import type { MetricStore } from '../core/stores.ts'
+import type { TeamService } from '../core/team/service.ts'
+import type { TemplateCatalog } from '../core/template/catalog.ts'
+import type { Log } from '../lib/log.ts'
+import type { Authenticator } from './auth.ts'
+
+export type ApiParts = {
+  sandboxes: SandboxService
+  metrics: MetricStore
+  logs: LogStore
+  catalog: TemplateCatalog
+  teams: TeamService
+  tokens: SandboxTokens
+  adminToken: string
+  /** The domain under which sandboxes are reached, port included where it is not the usual one. */
+  domain: string | undefined
+  version: string
+  log: Log
+}
+
+export type Api = FastifyInstance<
+  RawServerDefault,
+  RawRequestDefaultExpression,
+  RawReplyDefaultExpression,
+  FastifyBaseLogger,
+  TypeBoxTypeProvider
+>
+
+export type RouteContext = ApiParts & { auth: Authenticator }
