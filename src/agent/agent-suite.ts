@@ -30,7 +30,12 @@ export class TestAgent {
       defaultWorkdir: this.folder,
       envVars: { GLOBAL: 'yes' },
     })
-    this.agent = createAgent({ tools, identity, runFolder: join(this.folder, 'run') })
+    this.agent = createAgent({
+      tools,
+      identity,
+      runFolder: join(this.folder, 'run'),
+      processes: { pipeFolders: [this.folder] },
+    })
   }
 
   async start(): Promise<void> {

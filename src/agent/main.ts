@@ -15,7 +15,7 @@ export function startAgent(): void {
   // The sandbox dies with its agent: a fault in one request must not take everything else along.
   process.on('uncaughtException', (error) => console.error(error))
   const guard = needsMemoryGuard() ? new MemoryGuard() : undefined
-  const agent = createAgent({ tools: agentTools, onProcessStart: () => guard?.watch() })
+  const agent = createAgent({ tools: agentTools, processes: { onStart: () => guard?.watch() } })
   releaseMemoryWhenIdle(agent.server)
   // Without a host, which would have to be looked up first: all addresses, IPv6 where there is any.
   agent.server.listen(envdPort)
@@ -26,7 +26,11 @@ export function startAgent(): void {
  * kept for those that start later. `folder` takes what the agent would write.
  */
 export async function rehearse(folder: string): Promise<void> {
-  const { server } = createAgent({ tools: agentTools, runFolder: folder })
+  const { server } = createAgent({
+    tools: agentTools,
+    runFolder: folder,
+    processes: { pipeFolders: [folder] },
+  })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   const { port } = server.address() as AddressInfo

@@ -13,6 +13,7 @@ import { writeFilesRoute } from './files/write-files.ts'
 import { Identity } from './identity.ts'
 import { initRoute } from './init-route.ts'
 import type { Tools } from './process/launch.ts'
+import type { ProcessOptions } from './process/service.ts'
 import { openRelay, relayProtocol } from './relay.ts'
 import type { Services } from './services.ts'
 
@@ -22,8 +23,7 @@ export type AgentOptions = {
   clock?: Clock
   /** Where the sandbox's id and template are written for programs inside. */
   runFolder?: string
-  /** Told of every process that was started. */
-  onProcessStart?: () => void
+  processes?: ProcessOptions
 }
 
 export type Agent = { server: Server; identity: Identity; services(): Promise<Services> }
@@ -34,7 +34,7 @@ export function createAgent(options: AgentOptions): Agent {
   let loading: Promise<Services> | undefined
   const services = () => {
     loading ??= import('./services.ts').then(({ createServices }) =>
-      createServices(identity, options.tools, options.onProcessStart),
+      createServices(identity, options.tools, options.processes ?? {}),
     )
     return loading
   }

@@ -4,13 +4,13 @@ import { Process } from '../contract/rpc/process_pb.ts'
 import { FilesystemService } from './filesystem/service.ts'
 import type { Identity } from './identity.ts'
 import type { Tools } from './process/launch.ts'
-import { ProcessService } from './process/service.ts'
+import { type ProcessOptions, ProcessService } from './process/service.ts'
 import { createRpcHandler, type RpcHandler } from './rpc.ts'
 
 export type Services = { processes: ProcessService; rpc: RpcHandler }
 
-export function createServices(identity: Identity, tools: Tools, onProcessStart?: () => void): Services {
-  const processes = new ProcessService(identity, tools, onProcessStart)
+export function createServices(identity: Identity, tools: Tools, options: ProcessOptions): Services {
+  const processes = new ProcessService(identity, tools, options)
   const filesystem = new FilesystemService(identity)
   const rpc = createRpcHandler((add) => {
     add(Process, processes.routes())

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { openApi } from './api-fixture.ts'
+import { openApi } from '../../test/support/api.ts'
 
 describe('creating over the API', () => {
   it('answers with all that a client needs to reach the sandbox', async () => {

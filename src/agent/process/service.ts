@@ -11,6 +11,13 @@ import type { ProcessEventInit, Subscription } from './subscription.ts'
 
 const defaultKeepaliveSeconds = 90
 
+export type ProcessOptions = {
+  /** Told of each process that was started. */
+  onStart?: () => void
+  /** Where named pipes may be made, best first. */
+  pipeFolders?: readonly string[]
+}
+
 export class ProcessService {
   readonly table = new ProcessTable()
   readonly fifos: Fifos
@@ -18,12 +25,11 @@ export class ProcessService {
   #tools: Tools
   #onStart: () => void
 
-  /** `onStart` is told of each process that was started. */
-  constructor(identity: Identity, tools: Tools, onStart: () => void = () => {}) {
+  constructor(identity: Identity, tools: Tools, { onStart = () => {}, pipeFolders }: ProcessOptions = {}) {
     this.#identity = identity
     this.#tools = tools
     this.#onStart = onStart
-    this.fifos = new Fifos(tools.mkfifo)
+    this.fifos = new Fifos(tools.mkfifo, pipeFolders)
   }
 
   routes(): Partial<ServiceImpl<typeof Process>> {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { openFixture, request } from '../../../test/support/domain.ts'
 import { AppError, isAppError } from '../../lib/app-error.ts'
-import { openFixture, request } from './service-fixture.ts'
 
 const failsWith = (code: string) => (error: unknown) => isAppError(error) && error.code === code
 
