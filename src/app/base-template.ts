@@ -14,7 +14,7 @@ export async function registerBaseTemplate(
   templates: TemplateStore,
   root: BaseRoot,
   clock: Clock,
-): Promise<void> {
+): Promise<TemplateBuild> {
   const now = clock.now()
   const templateID = (await templates.findByAlias(null, baseName))?.templateID ?? newTemplateID()
   if (!(await templates.findByID(templateID))) {
@@ -23,7 +23,7 @@ export async function registerBaseTemplate(
     await templates.insertTemplate(template, [{ alias: baseName, namespace: null }])
   }
   const current = await templates.findReadyBuild(templateID, defaultTag)
-  if (current && isSame(current, root)) return
+  if (current && isSame(current, root)) return current
   const build: TemplateBuild = {
     buildID: newUUID(),
     templateID,
@@ -40,6 +40,7 @@ export async function registerBaseTemplate(
     finishedAt: now,
   }
   await templates.insertBuild(build, [defaultTag])
+  return build
 }
 
 function isSame(build: TemplateBuild, root: BaseRoot): boolean {

@@ -64,6 +64,12 @@ const schema = {
     'Network slots kept prepared, so that a create need not wait for one.',
     kind.wholeNumber(0, 1000, 'slots'),
   ),
+  warmSandboxes: setting(
+    'WARREN_WARM_SANDBOXES',
+    '2',
+    'Sandboxes started ahead, for each of the three templates used last, so that a create is immediate.',
+    kind.wholeNumber(0, 100, 'sandboxes'),
+  ),
   baseImage: setting(
     'WARREN_BASE_IMAGE',
     'debootstrap:bookworm',

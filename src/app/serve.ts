@@ -9,6 +9,7 @@ import { Reconciler } from '../core/sandbox/reconciler.ts'
 import { RouteTable } from '../core/sandbox/routes.ts'
 import { SandboxService } from '../core/sandbox/service.ts'
 import { SandboxTokens } from '../core/sandbox/tokens.ts'
+import { WarmPool } from '../core/sandbox/warm-pool.ts'
 import { TeamService } from '../core/team/service.ts'
 import { TemplateCatalog } from '../core/template/catalog.ts'
 import { createEdge } from '../edge/edge.ts'
@@ -80,17 +81,20 @@ export async function serve({
     })
     const collector = new LogCollector({ agent, logs, routes, log })
     closers.add('collecting logs', () => collector.close())
+    const warm = new WarmPool({ driver, size: config.warmSandboxes, log })
+    closers.add('the sandboxes started ahead', () => warm.close())
     const launcher = new SandboxLauncher({
       driver,
       agent,
+      warm,
       routes,
       tokens,
       rootFolderOf: (build) => join(paths.root, build.rootFolder ?? ''),
     })
     const { sandboxes, templates } = stores
-    const service = new SandboxService({ sandboxes, templates, catalog, launcher, clock, log })
+    const service = new SandboxService({ sandboxes, templates, catalog, launcher, warm, clock, log })
     closers.add('the sandbox service', () => service.close())
-    const reconciler = new Reconciler({ service, sandboxes, driver, launcher, routes, log })
+    const reconciler = new Reconciler({ service, sandboxes, driver, launcher, routes, warm, log })
 
     const credentials = await ensureFirstTeam(teams, paths)
     const sizes = {
@@ -99,8 +103,9 @@ export async function serve({
       diskMB: config.defaultDiskMB,
     }
     const rootFolder = relative(paths.root, baseRootFolder)
-    await registerBaseTemplate(stores.templates, { rootFolder, ...sizes }, clock)
+    const base = await registerBaseTemplate(stores.templates, { rootFolder, ...sizes }, clock)
     await reconciler.run()
+    warm.fill(launcher.specOf(base, { allowInternetAccess: null }))
     closers.add(
       'reconciling',
       repeatEvery(reconcileEveryMs, 'reconcile', log, () => reconciler.run()),

@@ -8,6 +8,7 @@ import { Reconciler } from '../../src/core/sandbox/reconciler.ts'
 import { RouteTable } from '../../src/core/sandbox/routes.ts'
 import { type CreateRequest, SandboxService } from '../../src/core/sandbox/service.ts'
 import { SandboxTokens } from '../../src/core/sandbox/tokens.ts'
+import { WarmPool } from '../../src/core/sandbox/warm-pool.ts'
 import { defaultTeamLimits, type Team } from '../../src/core/team/team.ts'
 import { TemplateCatalog } from '../../src/core/template/catalog.ts'
 import { FakeDriver, type FakeWorld } from '../../src/drivers/fake/fake-driver.ts'
@@ -27,7 +28,9 @@ export const request = (changes: Partial<CreateRequest> = {}): CreateRequest => 
 export type Fixture = Awaited<ReturnType<typeof openFixture>>
 
 /** `again` makes what a restarted process would have: the same store and machine, everything else new. */
-export async function openFixture(options: { folder?: string; world?: FakeWorld; clock?: ManualClock } = {}) {
+export async function openFixture(
+  options: { folder?: string; world?: FakeWorld; clock?: ManualClock; warm?: number } = {},
+) {
   const folder = options.folder ?? mkdtempSync(join(tmpdir(), 'warren-core-'))
   const clock = options.clock ?? new ManualClock()
   const stores = await openStores({ url: undefined, dataFolder: folder })
@@ -46,14 +49,15 @@ export async function openFixture(options: { folder?: string; world?: FakeWorld;
   const team = await ensureTeam(stores, clock)
   const routes = new RouteTable()
   const tokens = new SandboxTokens('seed')
-  const launcher = new SandboxLauncher({ driver, agent, routes, tokens, rootFolderOf: () => '/root' })
+  const warm = new WarmPool({ driver, size: options.warm ?? 0, log: silentLog })
+  const launcher = new SandboxLauncher({ driver, agent, routes, tokens, warm, rootFolderOf: () => '/root' })
   const { sandboxes, templates } = stores
   const catalog = new TemplateCatalog(templates)
-  const service = new SandboxService({ sandboxes, templates, catalog, launcher, clock, log: silentLog })
-  const reconciler = new Reconciler({ service, sandboxes, driver, launcher, routes, log: silentLog })
+  const service = new SandboxService({ sandboxes, templates, catalog, launcher, warm, clock, log: silentLog })
+  const reconciler = new Reconciler({ service, sandboxes, driver, launcher, routes, warm, log: silentLog })
   let crashed = false
   return {
-    ...{ folder, clock, stores, driver, agent, team, routes, service, reconciler },
+    ...{ folder, clock, stores, driver, agent, team, routes, warm, service, reconciler },
     again: async () => {
       crashed = true
       await stores.close()
@@ -62,6 +66,7 @@ export async function openFixture(options: { folder?: string; world?: FakeWorld;
     async [Symbol.asyncDispose]() {
       if (crashed) return
       await service.close()
+      await warm.close()
       await stores.close()
       rmSync(folder, { recursive: true, force: true })
     },

@@ -5,8 +5,9 @@ import type { Driver, DriverHandle } from '../driver.ts'
 import type { TemplateBuild } from '../template/template.ts'
 import { createFailed } from './errors.ts'
 import type { Route, RouteTable } from './routes.ts'
-import type { NewSandbox, Sandbox } from './sandbox.ts'
+import type { NewSandbox, Sandbox, SandboxOptions } from './sandbox.ts'
 import type { SandboxTokens } from './tokens.ts'
+import type { WarmPool, WarmSandbox, WarmSpec } from './warm-pool.ts'
 
 const agentReadyWithinMs = 30_000
 
@@ -15,6 +16,7 @@ export type LauncherParts = {
   agent: AgentPort
   routes: RouteTable
   tokens: SandboxTokens
+  warm: WarmPool
   /** Where the root filesystem of a build lies on this machine. */
   rootFolderOf: (build: TemplateBuild) => string
 }
@@ -26,46 +28,56 @@ export class SandboxLauncher {
     this.#parts = parts
   }
 
-  /** `onHandle` is called as soon as there is something to clean up. Rejects with nothing left behind. */
+  specOf(build: TemplateBuild, options: Pick<SandboxOptions, 'allowInternetAccess'>): WarmSpec {
+    return {
+      rootFolder: this.#parts.rootFolderOf(build),
+      cpuCount: build.cpuCount,
+      memoryMB: build.memoryMB,
+      diskMB: build.diskMB,
+      internet: options.allowInternetAccess !== false,
+    }
+  }
+
+  /**
+   * Starts the sandbox, unless one that runs already is handed in. `onHandle` is called as soon as there is
+   * something to clean up. Rejects with nothing left behind.
+   */
   async launch(
     row: NewSandbox,
     build: TemplateBuild,
+    warm: WarmSandbox | undefined,
     signal: AbortSignal,
     onHandle: (handle: DriverHandle) => Promise<void>,
   ): Promise<void> {
-    const { driver, agent, tokens, rootFolderOf } = this.#parts
-    let handle: DriverHandle | undefined
+    const { driver, agent } = this.#parts
+    const { sandboxID, runID } = row
+    const spec = this.specOf(build, row.options)
+    let handle = warm?.handle
     try {
-      handle = await driver.start(
-        {
-          sandboxID: row.sandboxID,
-          runID: row.runID,
-          rootFolder: rootFolderOf(build),
-          cpuCount: row.cpuCount,
-          memoryMB: row.memoryMB,
-          diskMB: row.diskMB,
-          internet: row.options.allowInternetAccess !== false,
-        },
-        signal,
-      )
+      handle ??= await driver.start({ sandboxID, runID, ...spec }, signal)
       await onHandle(handle)
-      const identity = {
-        accessToken: tokens.agent(row.sandboxID),
-        envVars: {
-          ...build.envVars,
-          ...row.envVars,
-          E2B_SANDBOX: 'true',
-          E2B_SANDBOX_ID: row.sandboxID,
-          E2B_TEMPLATE_ID: row.templateID,
-        },
-        defaultUser: build.defaultUser,
-        defaultWorkdir: build.defaultWorkdir,
-      }
       const endpoint = driver.endpoint(handle, agentPort)
-      await agent.initialize(endpoint, identity, { deadlineMs: agentReadyWithinMs, signal })
+      const options = { deadlineMs: agentReadyWithinMs, signal }
+      await agent.initialize(endpoint, this.#identityOf(row, build), options)
+      this.#parts.warm.fill(spec)
     } catch (error) {
       if (handle) await driver.stop(handle)
       throw asCreateError(error)
+    }
+  }
+
+  #identityOf(row: NewSandbox, build: TemplateBuild) {
+    return {
+      accessToken: this.#parts.tokens.agent(row.sandboxID),
+      envVars: {
+        ...build.envVars,
+        ...row.envVars,
+        E2B_SANDBOX: 'true',
+        E2B_SANDBOX_ID: row.sandboxID,
+        E2B_TEMPLATE_ID: row.templateID,
+      },
+      defaultUser: build.defaultUser,
+      defaultWorkdir: build.defaultWorkdir,
     }
   }
 

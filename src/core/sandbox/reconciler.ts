@@ -9,6 +9,7 @@ import type { SandboxLauncher } from './launcher.ts'
 import type { RouteTable } from './routes.ts'
 import type { Sandbox } from './sandbox.ts'
 import type { SandboxService } from './service.ts'
+import type { WarmPool } from './warm-pool.ts'
 
 export type ReconcilerParts = {
   service: SandboxService
@@ -16,6 +17,7 @@ export type ReconcilerParts = {
   driver: Driver
   launcher: SandboxLauncher
   routes: RouteTable
+  warm: WarmPool
   log: Log
 }
 
@@ -27,13 +29,13 @@ export class Reconciler {
   }
 
   async run(): Promise<void> {
-    const { driver, sandboxes, service, log } = this.#parts
+    const { driver, sandboxes, service, warm, log } = this.#parts
     // Read before the rows: what was made in between then has its row, and is not taken for unowned.
     const found = await driver.list()
     const rows = await sandboxes.listUnended()
     const owned = new Set(rows.map((row) => row.sandboxID))
     for (const { sandboxID, handle } of found) {
-      if (owned.has(sandboxID)) continue
+      if (owned.has(sandboxID) || warm.holds(sandboxID) || service.isBusyWith(sandboxID)) continue
       log.warn({ sandboxID }, 'stopping a sandbox that no row owns')
       await this.#attempt(sandboxID, () => driver.stop(handle))
     }

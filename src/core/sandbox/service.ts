@@ -22,6 +22,7 @@ import {
   type SandboxOptions,
   statesBefore,
 } from './sandbox.ts'
+import type { WarmPool, WarmSandbox } from './warm-pool.ts'
 
 const expiryBatch = 50
 const expiryRetryMs = 1000
@@ -39,6 +40,7 @@ export type SandboxServiceParts = {
   templates: TemplateStore
   catalog: TemplateCatalog
   launcher: SandboxLauncher
+  warm: WarmPool
   clock: Clock
   log: Log
 }
@@ -55,21 +57,28 @@ export class SandboxService {
   }
 
   async create(team: Team, request: CreateRequest, claim?: IdempotencyClaim): Promise<Sandbox> {
-    const { clock, catalog, sandboxes } = this.#parts
+    const { clock, catalog, sandboxes, launcher, warm: pool } = this.#parts
     checkCreateTimeout(request.timeoutMs, team.limits)
     const resolved = await catalog.resolve(team, request.template)
-    const row = newSandbox(team, resolved, request, clock.now())
-    const result = await sandboxes.insertWithinLimits(row, team.limits, claim)
+    const spec = launcher.specOf(resolved.build, request.options)
+    const warm = await pool.take(spec)
+    const row = newSandbox(team, resolved, request, clock.now(), warm)
+    const result = await sandboxes.insertWithinLimits(row, team.limits, claim).catch((error) => {
+      if (warm) pool.putBack(spec, warm)
+      throw error
+    })
     if (!result.inserted) {
+      if (warm) pool.putBack(spec, warm)
       if ('exceeded' in result) throw errors.teamLimitReached(result.exceeded, team.limits)
       if (result.earlier.requestHash !== claim?.requestHash) throw errors.idempotencyMismatch()
       return this.#earlierOutcome(result.earlier.sandboxID)
     }
     const abort = new AbortController()
-    const outcome = this.#start(row, resolved.build, abort.signal).finally(() =>
+    const outcome = this.#start(row, resolved.build, warm, abort.signal).finally(() =>
       this.#creating.delete(row.sandboxID),
     )
     this.#creating.set(row.sandboxID, { abort, outcome })
+    if (warm) pool.settle(warm)
     return outcome
   }
 
@@ -159,11 +168,16 @@ export class SandboxService {
     await Promise.allSettled([...this.#creating.values()].map(({ outcome }) => outcome))
   }
 
-  async #start(row: NewSandbox, build: TemplateBuild, signal: AbortSignal): Promise<Sandbox> {
+  async #start(
+    row: NewSandbox,
+    build: TemplateBuild,
+    warm: WarmSandbox | undefined,
+    signal: AbortSignal,
+  ): Promise<Sandbox> {
     const { sandboxes, templates, launcher, clock, log } = this.#parts
     const { sandboxID, runID } = row
     try {
-      await launcher.launch(row, build, signal, async (handle) => {
+      await launcher.launch(row, build, warm, signal, async (handle) => {
         await sandboxes.saveHandle(sandboxID, runID, handle)
       })
     } catch (error) {
@@ -246,15 +260,21 @@ export class SandboxService {
   }
 }
 
-function newSandbox(team: Team, resolved: ResolvedTemplate, request: CreateRequest, now: number): NewSandbox {
+function newSandbox(
+  team: Team,
+  resolved: ResolvedTemplate,
+  request: CreateRequest,
+  now: number,
+  warm: WarmSandbox | undefined,
+): NewSandbox {
   const { template, build, alias } = resolved
   return {
-    sandboxID: newSandboxID(),
+    sandboxID: warm?.sandboxID ?? newSandboxID(),
     teamID: team.teamID,
     templateID: template.templateID,
     buildID: build.buildID,
     alias,
-    runID: newUUID(),
+    runID: warm?.runID ?? newUUID(),
     cpuCount: build.cpuCount,
     memoryMB: build.memoryMB,
     diskMB: build.diskMB,

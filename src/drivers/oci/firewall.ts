@@ -1,5 +1,6 @@
 /**
- * The nftables table of one Warren: what may leave a sandbox, and that nothing enters one unasked.
+ * The nftables table of one Warren: what may leave a sandbox, and that nothing enters one unasked, not even
+ * from this machine's other users.
  * It is loaded in one transaction, so there is no moment without rules. What is closed answers at once
  * instead of keeping quiet, so that programs inside fail fast.
  */
@@ -98,6 +99,10 @@ table inet ${layout.table} {
     type filter hook input priority filter; policy accept;
     iifname ${ours} ct state established accept
     iifname ${ours} jump refused
+  }
+  chain from-host {
+    type filter hook output priority filter; policy accept;
+    oifname ${ours} ct state new meta skuid != 0 jump refused
   }
   chain through {
     type filter hook forward priority filter; policy accept;
