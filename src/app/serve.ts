@@ -81,7 +81,7 @@ export async function serve({
     })
     const collector = new LogCollector({ agent, logs, routes, log })
     closers.add('collecting logs', () => collector.close())
-    const warm = new WarmPool({ driver, size: config.warmSandboxes, log })
+    const warm = new WarmPool({ driver, size: config.warmSandboxes, clock, log })
     closers.add('the sandboxes started ahead', () => warm.close())
     const launcher = new SandboxLauncher({
       driver,

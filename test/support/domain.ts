@@ -49,7 +49,7 @@ export async function openFixture(
   const team = await ensureTeam(stores, clock)
   const routes = new RouteTable()
   const tokens = new SandboxTokens('seed')
-  const warm = new WarmPool({ driver, size: options.warm ?? 0, log: silentLog })
+  const warm = new WarmPool({ driver, size: options.warm ?? 0, clock, log: silentLog })
   const launcher = new SandboxLauncher({ driver, agent, routes, tokens, warm, rootFolderOf: () => '/root' })
   const { sandboxes, templates } = stores
   const catalog = new TemplateCatalog(templates)

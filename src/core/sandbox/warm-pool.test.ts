@@ -5,7 +5,8 @@ import { openFixture, request } from '../../../test/support/domain.ts'
 type Opened = Awaited<ReturnType<typeof openFixture>>
 
 /** The pool fills behind everybody's back; the fake driver needs only a few turns of the event loop for it. */
-async function settled({ driver }: Opened, count: number): Promise<void> {
+async function settled({ driver, clock }: Opened, count: number): Promise<void> {
+  clock.advance(1000)
   for (let round = 0; round < 1000 && (await driver.list()).length !== count; round++) {
     await new Promise((resolve) => setImmediate(resolve))
   }

@@ -3,6 +3,7 @@
  * A create that fits one takes it with its id and saves the wait for its boot. A crash leaves them unowned,
  * and the reconciler removes them.
  */
+import type { Clock } from '../../lib/clock.ts'
 import { newSandboxID, newUUID } from '../../lib/ids.ts'
 import type { Log } from '../../lib/log.ts'
 import type { Driver, DriverHandle, SandboxSpec } from '../driver.ts'
@@ -12,20 +13,22 @@ export type WarmSandbox = { sandboxID: string; runID: string; handle: DriverHand
 
 /** Kinds of sandboxes that were asked for last are kept; the others are let go. */
 const mostKinds = 3
+const fillAfterMs = 250
 
 type Kind = { spec: WarmSpec; ready: WarmSandbox[]; failed: boolean }
 
 export class WarmPool {
-  readonly #parts: { driver: Driver; size: number; log: Log }
+  readonly #parts: { driver: Driver; size: number; clock: Clock; log: Log }
   /** In the order of their last use. */
   #kinds = new Map<string, Kind>()
   /** Everything that must not be taken for unowned: ready, being made, or handed out and not yet in a row. */
   #held = new Set<string>()
   #filling: Promise<void> | undefined
+  #cancelFill: (() => void) | undefined
   #closed = false
 
   /** `size` is how many of each kind wait. */
-  constructor(parts: { driver: Driver; size: number; log: Log }) {
+  constructor(parts: { driver: Driver; size: number; clock: Clock; log: Log }) {
     this.#parts = parts
   }
 
@@ -53,18 +56,22 @@ export class WarmPool {
     return this.#held.has(sandboxID)
   }
 
-  /** Makes what is missing, one after another, so that sandboxes in use keep their CPUs. */
+  /** Makes what is missing a little later and one after another, so that a sandbox just handed out has the CPUs. */
   fill(spec: WarmSpec): void {
     const kind = this.#use(spec)
     if (!kind) return
     kind.failed = false
-    this.#filling ??= this.#makeMissing().finally(() => {
-      this.#filling = undefined
+    this.#cancelFill ??= this.#parts.clock.after(fillAfterMs, () => {
+      this.#cancelFill = undefined
+      this.#filling ??= this.#makeMissing().finally(() => {
+        this.#filling = undefined
+      })
     })
   }
 
   async close(): Promise<void> {
     this.#closed = true
+    this.#cancelFill?.()
     await this.#filling
     const all = [...this.#kinds.values()].flatMap(({ ready }) => ready)
     this.#kinds.clear()
