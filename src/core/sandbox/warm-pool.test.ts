@@ -89,12 +89,17 @@ describe('sandboxes started ahead', () => {
 
   it('that cannot be started fail no create', async () => {
     await using fixture = await openFixture({ warm: 1 })
-    const { service, team, driver } = fixture
-    let starts = 0
-    driver.beforeStarted = async () => {
-      if (++starts === 2) throw new Error('no more')
-    }
+    const { service, team, driver, clock } = fixture
     await service.create(team, request())
+    const failed = new Promise<void>((resolve) => {
+      driver.beforeStarted = async () => {
+        driver.beforeStarted = async () => {}
+        resolve()
+        throw new Error('no more')
+      }
+    })
+    clock.advance(1000)
+    await failed
     const second = await service.create(team, request())
     assert.equal(second.state, 'running')
   })
