@@ -3,6 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import { AppError, errorText } from '../lib/app-error.ts'
 
 export const maxBodyBytes = 1024 * 1024
+const deepestNesting = 64
 
 /** The listener sets no limit, since uploads to sandboxes may last; a body of ours has no reason to. */
 const bodyWithinMs = 30_000
@@ -23,10 +24,30 @@ export function parseBodies(app: FastifyInstance): void {
     } catch {
       return done(invalidBody('it is not UTF-8'))
     }
+    if (isDeeperThan(text, deepestNesting)) {
+      return done(invalidBody(`it is nested deeper than ${deepestNesting} levels`))
+    }
     parseJson(request, text, (error, value) =>
       error ? done(invalidBody(errorText(error))) : done(null, value),
     )
   })
+}
+
+/** Told before parsing: what is parsed is also written as JSON again, which goes as deep as the stack. */
+function isDeeperThan(text: string, limit: number): boolean {
+  let depth = 0
+  let inString = false
+  for (let at = 0; at < text.length; at++) {
+    const char = text[at]
+    if (inString) {
+      if (char === '\\') at++
+      else if (char === '"') inString = false
+    } else if (char === '"') inString = true
+    else if (char === '[' || char === '{') {
+      if (++depth > limit) return true
+    } else if (char === ']' || char === '}') depth--
+  }
+  return false
 }
 
 const invalidBody = (why: string) =>
