@@ -9,6 +9,8 @@ import { mkdir } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { delay } from '../../src/lib/clock.ts'
 
+process.once('SIGTERM', () => process.exit(143))
+
 export type Isolation = 'container' | 'gvisor'
 /** Both runtimes, unless a developer narrows it down for one run. */
 export const isolations: readonly Isolation[] = process.env.WARREN_TEST_ISOLATION
@@ -81,6 +83,8 @@ export async function startWarren(isolation: Isolation, options: StartOptions = 
     stdio: ['ignore', log, log],
     detached: true,
   })
+  // A test that is ended from outside must not leave its server on the data folder.
+  process.once('exit', () => child.kill('SIGKILL'))
   const exited = new Promise<number | null>((done) => child.once('exit', (code) => done(code)))
   await untilServing(child, dataFolder, logFile)
   const credentials = JSON.parse(readFileSync(join(dataFolder, 'credentials.json'), 'utf8'))
