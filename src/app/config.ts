@@ -73,7 +73,7 @@ const schema = {
   baseImage: setting(
     'WARREN_BASE_IMAGE',
     'debootstrap:bookworm',
-    'What the base template is made from.',
+    'What the base template is made from; a folder is copied, and again when it has changed.',
     kind.baseImage,
   ),
   defaultCPU: setting(

@@ -104,9 +104,9 @@ export const addressList: Described<readonly string[]> = {
   },
 }
 
-/** Where the base template comes from: `debootstrap:<release>`, or a container image reference. */
+/** Where the base template comes from; a container image reference is told apart by whoever makes the root. */
 export const baseImage: Described<string> = {
   unit: '',
-  allowed: 'debootstrap:<Debian release>, such as debootstrap:bookworm',
-  parse: (text) => (/^[a-z0-9][\w./:@-]*$/i.test(text) ? text : undefined),
+  allowed: 'debootstrap:<Debian release>, such as debootstrap:bookworm, or folder:<absolute path>',
+  parse: (text) => (/^folder:\/.+$|^[a-z0-9][\w./:@-]*$/i.test(text) ? text : undefined),
 }

@@ -11,6 +11,7 @@ import { createProgress } from './progress.ts'
 
 const quiet = createProgress({ write: () => {} })
 const source = 'debootstrap:bookworm'
+const debian = { release: 'bookworm', nodeVersion: process.version, architecture: process.arch }
 
 function folderFor(t: TestContext): string {
   const folder = mkdtempSync(join(tmpdir(), 'warren-root-'))
@@ -26,9 +27,9 @@ test('a container image is refused with what can be had', () => {
 })
 
 test('the name of a root changes with its release, its Node and its processor', () => {
-  const recipe = parseBaseSource(source)
+  assert.deepEqual(parseBaseSource(source), { recipe: debian })
   const others = [{ release: 'trixie' }, { nodeVersion: 'v1.0.0' }, { architecture: 'other' }]
-  const hashes = [recipe, ...others.map((other) => ({ ...recipe, ...other }))].map(recipeHash)
+  const hashes = [debian, ...others.map((other) => ({ ...debian, ...other }))].map(recipeHash)
   assert.equal(new Set(hashes).size, hashes.length)
 })
 
@@ -65,11 +66,7 @@ test('a packed root in the cache is unpacked, once, and what an interrupted try 
   const [cache, parent] = [join(folder, 'cache'), join(folder, 'templates')]
   mkdirSync(join(folder, 'root'))
   writeFileSync(join(folder, 'root/file'), 'from the cache')
-  await packFolder(
-    join(folder, 'root'),
-    join(cache, `base-${recipeHash(parseBaseSource(source))}.tar`),
-    () => {},
-  )
+  await packFolder(join(folder, 'root'), join(cache, `base-${recipeHash(debian)}.tar`), () => {})
   mkdirSync(join(parent, 'partial-old'), { recursive: true })
   const made = await makeBaseRoot(parent, source, cache, quiet)
   assert.equal(readFileSync(join(made.folder, 'file'), 'utf8'), 'from the cache')
@@ -83,7 +80,36 @@ test('a damaged copy in the cache leaves no root behind', async (t) => {
   const folder = folderFor(t)
   const [cache, parent] = [join(folder, 'cache'), join(folder, 'templates')]
   mkdirSync(cache)
-  writeFileSync(join(cache, `base-${recipeHash(parseBaseSource(source))}.tar`), 'this is no tar file')
+  writeFileSync(join(cache, `base-${recipeHash(debian)}.tar`), 'this is no tar file')
   await assert.rejects(makeBaseRoot(parent, source, cache, quiet), /Could not unpack .*base-/)
   assert.deepEqual(execFileSync('ls', ['-A', parent]).toString(), '')
+})
+
+test('a folder becomes a root of its own that any client can use, and itself stays as it is', async (t) => {
+  const folder = folderFor(t)
+  const [image, parent] = [join(folder, 'my image'), join(folder, 'templates')]
+  mkdirSync(join(image, 'bin'), { recursive: true })
+  writeFileSync(join(image, 'bin/sh'), 'x', { mode: 0o755 })
+  const make = () => makeBaseRoot(parent, `folder:${image}`, folder, quiet)
+  const made = await make()
+  assert.match(readFileSync(join(made.folder, 'etc/passwd'), 'utf8'), /^user:x:1000:1000:/)
+  assert.deepEqual(execFileSync('find', ['.'], { cwd: image }).toString().split('\n').sort(), [
+    '',
+    '.',
+    './bin',
+    './bin/sh',
+  ])
+  assert.deepEqual(await make(), made)
+  writeFileSync(join(image, 'bin/other'), '')
+  const changed = await make()
+  assert.notEqual(changed.folder, made.folder)
+  assert.ok(existsSync(join(changed.folder, 'bin/other')))
+})
+
+test('a folder that is not there stops the start with its name', async (t) => {
+  const folder = folderFor(t)
+  await assert.rejects(
+    makeBaseRoot(join(folder, 'templates'), `folder:${folder}/absent`, folder, quiet),
+    /absent, which is no folder/,
+  )
 })

@@ -1,6 +1,7 @@
 /**
- * Makes the root filesystem of the base template: a Debian root with the packages of the recipe. Built beside
- * its place and renamed when complete; a packed copy in the cache spares the next Warren the download.
+ * Makes the root filesystem of the base template: a Debian root with the packages of the recipe, or a copy of a
+ * folder. Built beside its place and renamed when complete; a packed copy of the Debian root in the cache
+ * spares the next Warren the download.
  */
 import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
@@ -16,7 +17,7 @@ import {
   symlink,
   writeFile,
 } from 'node:fs/promises'
-import { basename, dirname, join } from 'node:path'
+import { basename, dirname, join, normalize } from 'node:path'
 import { AppError, errorText } from '../../lib/app-error.ts'
 import { runCommand } from '../../lib/run-command.ts'
 import {
@@ -29,6 +30,8 @@ import {
   withoutPassword,
 } from './apt.ts'
 import * as recipe from './base-recipe.ts'
+import { completeRoot } from './complete-root.ts'
+import { copyFolder, folderHash } from './folder-root.ts'
 import { packFolder, unpackFolder } from './packed-folder.ts'
 import { type Advance, eachLine, type Progress } from './progress.ts'
 
@@ -37,16 +40,18 @@ const debootstrapLines = 420
 
 export type BaseRoot = { folder: string; hash: string }
 
+export type BaseSource = { recipe: recipe.BaseRecipe } | { folder: string }
+
 /** What `source` names; refuses what cannot be had yet. */
-export function parseBaseSource(source: string): recipe.BaseRecipe {
+export function parseBaseSource(source: string): BaseSource {
+  const folder = /^folder:(\/.+)$/.exec(source)?.[1]
+  if (folder) return { folder: normalize(folder) }
   const release = /^debootstrap:([a-z]+)$/.exec(source)?.[1]
-  if (!release) {
-    throw new AppError(
-      'invalid_argument',
-      `WARREN_BASE_IMAGE is '${source}'. Container images come with a later version; write debootstrap:bookworm.`,
-    )
-  }
-  return { release, nodeVersion: process.version, architecture: process.arch }
+  if (release) return { recipe: { release, nodeVersion: process.version, architecture: process.arch } }
+  throw new AppError(
+    'invalid_argument',
+    `WARREN_BASE_IMAGE is '${source}'. Container images come with a later version; write debootstrap:bookworm, or folder:/path for a root filesystem in a folder.`,
+  )
 }
 
 /** Sees to it that `<parent>/base-<hash>` is a complete root; what an interrupted try left is removed. */
@@ -57,7 +62,7 @@ export async function makeBaseRoot(
   progress: Progress,
 ): Promise<BaseRoot> {
   const wanted = parseBaseSource(source)
-  const hash = recipe.recipeHash(wanted)
+  const hash = 'folder' in wanted ? await folderHash(wanted.folder) : recipe.recipeHash(wanted.recipe)
   const folder = join(parent, `base-${hash}`)
   if (existsSync(folder)) return { folder, hash }
   await mkdir(parent, { recursive: true, mode: 0o711 })
@@ -65,24 +70,38 @@ export async function makeBaseRoot(
   const partial = await mkdtemp(join(parent, `${partialPrefix}${hash}-`))
   // apt drops its rights while it downloads, and must still get in.
   await chmod(partial, 0o755)
-  const packed = join(cacheDir, `base-${hash}.tar`)
   try {
-    if (existsSync(packed)) {
-      await progress.step('Unpack the base template', (advance) => unpackFolder(packed, partial, advance))
-    } else {
-      await progress.step('Make the base template (Debian, Python, Node, git and more)', (advance) =>
-        buildRoot(partial, wanted, advance),
-      )
-      await progress.step('Keep a packed copy of the base template', (advance) =>
-        packFolder(partial, packed, advance).catch((error) => progress.note(`No copy: ${errorText(error)}`)),
-      )
-    }
+    if ('folder' in wanted) await takeFolder(wanted.folder, partial, progress)
+    else await takeDebian(wanted.recipe, partial, join(cacheDir, `base-${hash}.tar`), progress)
     await rename(partial, folder)
   } catch (error) {
     await rm(partial, { recursive: true, force: true })
     throw error
   }
   return { folder, hash }
+}
+
+async function takeFolder(folder: string, root: string, progress: Progress): Promise<void> {
+  await progress.step(`Copy the base template from ${folder}`, () => copyFolder(folder, root))
+  await completeRoot(root)
+}
+
+async function takeDebian(
+  wanted: recipe.BaseRecipe,
+  root: string,
+  packed: string,
+  progress: Progress,
+): Promise<void> {
+  if (existsSync(packed)) {
+    await progress.step('Unpack the base template', (advance) => unpackFolder(packed, root, advance))
+    return
+  }
+  await progress.step('Make the base template (Debian, Python, Node, git and more)', (advance) =>
+    buildRoot(root, wanted, advance),
+  )
+  await progress.step('Keep a packed copy of the base template', (advance) =>
+    packFolder(root, packed, advance).catch((error) => progress.note(`No copy: ${errorText(error)}`)),
+  )
 }
 
 const partialPrefix = 'partial-'

@@ -55,12 +55,13 @@ export async function unpackFolder(file: string, folder: string, advance: Advanc
     said += chunk.toString()
   })
   const ended = once(tar, 'close')
-  const fed = await pipeline(source, tar.stdin).then(
-    () => true,
+  const unread = await pipeline(source, tar.stdin).then(
     () => false,
+    // tar may end before it has seen the end of the pipe, since the archive itself says where it ends.
+    ({ code }) => code !== 'EPIPE' && code !== 'ERR_STREAM_PREMATURE_CLOSE',
   )
   const [exitCode] = (await ended) as [number | null]
-  if (exitCode !== 0 || !fed) {
+  if (exitCode !== 0 || unread) {
     throw new AppError('internal', `Could not unpack ${file}: ${said.trim() || `tar ended with ${exitCode}`}`)
   }
 }
