@@ -87,9 +87,7 @@ export function containerSpec(input: ContainerInput) {
       user: { uid: 0, gid: 0, additionalGids: [0] },
       cwd: '/',
       args: [...agent.command],
-      env: Object.entries({ ...env, ...(gvisor && { WARREN_MEMORY_GUARD: '1' }) }).map(
-        ([k, v]) => `${k}=${v}`,
-      ),
+      env: Object.entries(env).map(([name, value]) => `${name}=${value}`),
       // Setuid programs must work: sudo is part of the promise, and sandbox root is nobody outside.
       noNewPrivileges: false,
       capabilities: { bounding: capabilities, effective: capabilities, permitted: capabilities },
