@@ -2,10 +2,11 @@
 import { once } from 'node:events'
 import { request } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { basename, dirname, join } from 'node:path'
 import { envdPort } from '../contract/constants.ts'
 import { releaseMemoryWhenIdle } from './idle-memory.ts'
 import { MemoryGuard, needsMemoryGuard } from './memory-guard.ts'
-import type { Tools } from './process/launch.ts'
+import type { Tools } from './process/credentials.ts'
 import { createAgent } from './server.ts'
 
 /** Put in by who builds the bundle, and who alone knows where the programs will lie. */
@@ -26,11 +27,9 @@ export function startAgent(): void {
  * kept for those that start later. `folder` takes what the agent would write.
  */
 export async function rehearse(folder: string): Promise<void> {
-  const { server } = createAgent({
-    tools: agentTools,
-    runFolder: folder,
-    processes: { pipeFolders: [folder] },
-  })
+  // The kit is not yet where a sandbox will see it.
+  const addon = join(dirname(process.argv[1]!), basename(agentTools.addon))
+  const { server } = createAgent({ tools: { ...agentTools, addon }, runFolder: folder })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   const { port } = server.address() as AddressInfo

@@ -12,7 +12,7 @@ import { readFileRoute } from './files/read-file.ts'
 import { writeFilesRoute } from './files/write-files.ts'
 import { Identity } from './identity.ts'
 import { initRoute } from './init-route.ts'
-import type { Tools } from './process/launch.ts'
+import type { Tools } from './process/credentials.ts'
 import type { ProcessOptions } from './process/service.ts'
 import { openRelay, relayProtocol } from './relay.ts'
 import type { Services } from './services.ts'
@@ -47,7 +47,7 @@ export function createAgent(options: AgentOptions): Agent {
     if (verb === 'POST /init') {
       await initRoute(identity, options.runFolder ?? '/run/e2b', request, response)
       // A first command will follow: what it needs is made ready while the control plane tells its caller.
-      response.once('close', () => void services().then(({ processes }) => processes.fifos.fill()))
+      response.once('close', () => void services().then(({ processes }) => processes.warmUp()))
       return
     }
     if (verb === 'GET /files') return readFileRoute({ identity, clock }, request, response, query)

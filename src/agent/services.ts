@@ -3,7 +3,7 @@ import { Filesystem } from '../contract/rpc/filesystem_pb.ts'
 import { Process } from '../contract/rpc/process_pb.ts'
 import { FilesystemService } from './filesystem/service.ts'
 import type { Identity } from './identity.ts'
-import type { Tools } from './process/launch.ts'
+import type { Tools } from './process/credentials.ts'
 import { type ProcessOptions, ProcessService } from './process/service.ts'
 import { createRpcHandler, type RpcHandler } from './rpc.ts'
 

@@ -1,35 +1,47 @@
 /** process.Process of the wire: every method, over the table of processes. */
 import { Code, ConnectError, type HandlerContext, type ServiceImpl } from '@connectrpc/connect'
-import { type Process, type ProcessInput, Signal } from '../../contract/rpc/process_pb.ts'
+import { type Process, type ProcessInput, type PTY, Signal } from '../../contract/rpc/process_pb.ts'
 import { AppError } from '../../lib/app-error.ts'
 import type { Identity } from '../identity.ts'
-import { Fifos } from './fifos.ts'
-import { launch, type Tools } from './launch.ts'
+import type { Tools } from './credentials.ts'
+import { launch } from './launch.ts'
+import { loadNative, type Native, type TerminalSize } from './native.ts'
 import { type EndedProcess, ProcessTable } from './process-table.ts'
-import { RunningProcess } from './running-process.ts'
+import { dataEvents, RunningProcess } from './running-process.ts'
 import type { ProcessEventInit, Subscription } from './subscription.ts'
 
 const defaultKeepaliveSeconds = 90
+const noStdinToClose =
+  'error closing stdin: cannot close stdin for PTY process, send Ctrl+D (0x04) as pty input instead'
 
 export type ProcessOptions = {
   /** Told of each process that was started. */
   onStart?: () => void
-  /** Where named pipes may be made, best first. */
-  pipeFolders?: readonly string[]
 }
 
 export class ProcessService {
   readonly table = new ProcessTable()
-  readonly fifos: Fifos
   #identity: Identity
   #tools: Tools
+  #native: Native | undefined
   #onStart: () => void
 
-  constructor(identity: Identity, tools: Tools, { onStart = () => {}, pipeFolders }: ProcessOptions = {}) {
+  constructor(identity: Identity, tools: Tools, { onStart = () => {} }: ProcessOptions = {}) {
     this.#identity = identity
     this.#tools = tools
     this.#onStart = onStart
-    this.fifos = new Fifos(tools.mkfifo, pipeFolders)
+  }
+
+  /** Gets ready for a first process what takes a while to load. */
+  warmUp(): void {
+    try {
+      this.#loadNative()
+    } catch {}
+  }
+
+  #loadNative(): Native {
+    this.#native ??= loadNative(this.#tools.addon)
+    return this.#native
   }
 
   routes(): Partial<ServiceImpl<typeof Process>> {
@@ -43,17 +55,17 @@ export class ProcessService {
       start: (request, context) => this.#start(request, context),
       connect: (request, context) => {
         const process = table.findOrEnded(request.process)
-        return 'end' in process ? tellEnd(process) : follow(process, process.subscribe(), context)
+        return 'end' in process ? tellRemains(process) : follow(process, process.subscribe(), context)
       },
-      sendInput: async (request) => {
-        await writeInput(table.find(request.process), request.input)
+      sendInput: async (request, context) => {
+        await writeInput(table.find(request.process), request.input, context)
         return {}
       },
-      streamInput: async (requests) => {
+      streamInput: async (requests, context) => {
         let process: RunningProcess | undefined
         for await (const { event } of requests) {
           if (event.case === 'start') process = table.find(event.value.process)
-          else if (event.case === 'data') await writeInput(process, event.value.input)
+          else if (event.case === 'data') await writeInput(process, event.value.input, context)
         }
         return {}
       },
@@ -65,12 +77,15 @@ export class ProcessService {
         return {}
       },
       closeStdin: (request) => {
-        table.find(request.process).closeStdin()
+        const process = table.find(request.process)
+        if (process.hasTerminal) throw new ConnectError(noStdinToClose, Code.Unknown)
+        process.closeStdin()
         return {}
       },
       update: (request) => {
-        table.find(request.process)
-        throw new AppError('internal', 'the process has no terminal that could be resized')
+        const process = table.find(request.process)
+        if (request.pty) process.resize(sizeOf(request.pty))
+        return {}
       },
     }
   }
@@ -80,18 +95,15 @@ export class ProcessService {
     context: HandlerContext,
   ): AsyncGenerator<{ event: ProcessEventInit }> {
     if (!request.process) throw new AppError('invalid_argument', 'no process given')
-    if (request.pty) throw new AppError('internal', 'terminals are not available in this sandbox yet')
     const account = this.#identity.accountOf(context.requestHeader.get('authorization'))
     const { cmd, args, envs, cwd } = request.process
     const config = { cmd, args, envs, ...(cwd !== undefined && { cwd }) }
-    const { child, pid, streams } = await launch(config, account, request.stdin ?? true, {
-      identity: this.#identity,
-      fifos: this.fifos,
-      tools: this.#tools,
-    })
-    const process: RunningProcess = new RunningProcess(pid, config, request.tag, streams, (end) =>
-      this.table.end(process, end),
+    const terminal = request.pty && sizeOf(request.pty)
+    const { child, pid, streams } = await launch(
+      { config, account, wantsStdin: request.stdin ?? true, terminal },
+      { identity: this.#identity, tools: this.#tools, native: () => this.#loadNative() },
     )
+    const process = new RunningProcess(pid, config, request.tag, streams, this.table)
     child.on('exit', (exitCode, signal) => process.exited(exitCode, signal))
     this.table.add(process)
     this.#onStart()
@@ -99,19 +111,28 @@ export class ProcessService {
   }
 }
 
+/** A size that was left out is the one terminals always had. */
+function sizeOf({ size }: PTY): TerminalSize {
+  return { cols: size?.cols || 80, rows: size?.rows || 24 }
+}
+
 async function writeInput(
   process: RunningProcess | undefined,
   input: ProcessInput | undefined,
+  { signal }: HandlerContext,
 ): Promise<void> {
   if (!process) throw new AppError('invalid_argument', 'the first frame must select the process')
-  const kind = input?.input.case
-  if (kind === undefined) throw new AppError('invalid_argument', 'no input given')
-  if (kind === 'pty') throw new AppError('internal', 'error writing to pty: the process has no terminal')
-  await process.writeStdin(input!.input.value as Uint8Array)
+  const given = input?.input
+  if (given?.case === 'stdin') await process.writeStdin(given.value, signal)
+  else if (given?.case === 'pty') await process.writeTerminal(given.value, signal)
+  else throw new AppError('invalid_argument', 'no input given')
 }
 
-async function* tellEnd({ pid, end }: EndedProcess): AsyncGenerator<{ event: ProcessEventInit }> {
+async function* tellRemains({ pid, end, tails }: EndedProcess): AsyncGenerator<{ event: ProcessEventInit }> {
   yield { event: startEvent(pid) }
+  for (const { name, bytes } of tails) {
+    for (const event of dataEvents(name, bytes)) yield { event }
+  }
   yield { event: end }
 }
 
