@@ -12,7 +12,13 @@ import { Identity } from './identity.ts'
 import { createAgent } from './server.ts'
 
 export const token = 'the-token'
-const tools = { setpriv: ['setpriv'], setsid: ['setsid'], env: ['env'], addon: addonPath() }
+const tools = {
+  setpriv: ['setpriv'],
+  setsid: ['setsid'],
+  env: ['env'],
+  perl: ['perl'],
+  addon: addonPath(),
+}
 
 function addonPath(): string {
   const machine = `linux-${process.arch}`

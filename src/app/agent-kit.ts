@@ -41,7 +41,12 @@ export type AgentKit = {
 }
 
 /** Programs of this machine the agent uses inside, each with what to install when it is missing. */
-const programs = { setpriv: 'util-linux', setsid: 'util-linux', env: 'coreutils' } as const
+const programs = {
+  setpriv: 'util-linux',
+  setsid: 'util-linux',
+  env: 'coreutils',
+  perl: 'perl-base',
+} as const
 const agentSources = join(import.meta.dirname, '../agent')
 const layoutVersion = 3
 const rehearsalTimeoutMs = 30_000

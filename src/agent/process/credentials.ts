@@ -8,6 +8,7 @@ export type Tools = {
   setpriv: readonly string[]
   setsid: readonly string[]
   env: readonly string[]
+  perl: readonly string[]
   addon: string
 }
 
