@@ -61,6 +61,7 @@ export class TestAgent {
     for (const process of processes.table.running()) process.signal('SIGKILL')
     this.agent.server.closeAllConnections()
     this.agent.server.close()
+    this.agent.syscalls.close()
     rmSync(this.folder, { recursive: true, force: true })
   }
 

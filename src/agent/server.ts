@@ -10,6 +10,8 @@ import { allowAllOrigins, answerPreflight } from './cors.ts'
 import { sendError, sendJSON } from './errors.ts'
 import { readFileRoute } from './files/read-file.ts'
 import { writeFilesRoute } from './files/write-files.ts'
+import { Metadata } from './filesystem/metadata.ts'
+import { SyscallProcess } from './filesystem/syscall-process.ts'
 import { Identity } from './identity.ts'
 import { initRoute } from './init-route.ts'
 import type { Tools } from './process/credentials.ts'
@@ -26,15 +28,22 @@ export type AgentOptions = {
   processes?: ProcessOptions
 }
 
-export type Agent = { server: Server; identity: Identity; services(): Promise<Services> }
+export type Agent = {
+  server: Server
+  identity: Identity
+  syscalls: SyscallProcess
+  services(): Promise<Services>
+}
 
 export function createAgent(options: AgentOptions): Agent {
   const identity = options.identity ?? new Identity()
   const clock = options.clock ?? systemClock
+  const syscalls = new SyscallProcess(options.tools.perl)
+  const files = { identity, clock, metadata: new Metadata(syscalls) }
   let loading: Promise<Services> | undefined
   const services = () => {
     loading ??= import('./services.ts').then(({ createServices }) =>
-      createServices(identity, options.tools, options.processes ?? {}),
+      createServices(identity, options.tools, options.processes ?? {}, syscalls),
     )
     return loading
   }
@@ -50,9 +59,13 @@ export function createAgent(options: AgentOptions): Agent {
       response.once('close', () => void services().then(({ processes }) => processes.warmUp()))
       return
     }
-    if (verb === 'GET /files') return readFileRoute({ identity, clock }, request, response, query)
-    if (verb === 'POST /files') return writeFilesRoute({ identity, clock }, request, response, query)
+    if (verb === 'GET /files' || verb === 'HEAD /files') return readFileRoute(files, request, response, query)
+    if (verb === 'POST /files') return writeFilesRoute(files, request, response, query)
     requireToken(identity, request)
+    if (verb === 'POST /files/compose') {
+      const { composeFilesRoute } = await import('./files/compose-files.ts')
+      return composeFilesRoute(files, request, response)
+    }
     if (verb === 'GET /envs') return sendJSON(response, 200, identity.envVars)
     const { rpc } = await services()
     if (rpc(request, response, path)) return
@@ -74,7 +87,7 @@ export function createAgent(options: AgentOptions): Agent {
     },
   )
   server.on('upgrade', (request, socket, head) => openRelay(identity, request, socket, head))
-  return { server, identity, services }
+  return { server, identity, syscalls, services }
 }
 
 function target(request: IncomingMessage): { path: string; query: URLSearchParams } {

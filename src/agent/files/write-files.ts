@@ -6,23 +6,26 @@ import { AppError } from '../../lib/app-error.ts'
 import { requireTokenOrSignature } from '../access.ts'
 import type { Account } from '../accounts.ts'
 import { fromSystemError, sendJSON, systemErrorCode } from '../errors.ts'
+import type { FileMetadata, Metadata } from '../filesystem/metadata.ts'
 import { resolvePath } from '../paths.ts'
 import { accountFor, type FilesContext } from './files-request.ts'
+import { metadataIn } from './metadata-headers.ts'
 import { boundaryOf, readParts } from './multipart.ts'
 import { storeFile } from './store-file.ts'
 
-type WrittenFile = { name: string; path: string; type: 'file' }
+type WrittenFile = { name: string; path: string; type: 'file'; metadata?: FileMetadata }
 
 export async function writeFilesRoute(
-  { identity, clock }: FilesContext,
+  { identity, clock, metadata }: FilesContext,
   request: IncomingMessage,
   response: ServerResponse,
   query: URLSearchParams,
 ): Promise<void> {
   try {
     requireTokenOrSignature(identity, clock, request, query, 'write')
-    const account = accountFor(identity, query)
-    const writer = new Writer(account, identity.defaultWorkdir)
+    const account = accountFor(identity, query.get('username') ?? '')
+    const given = metadataIn(request.headers)
+    const writer = new Writer(account, identity.defaultWorkdir, given, metadata)
     const body = decoded(request)
     const type = request.headers['content-type'] ?? ''
     const path = query.get('path') ?? ''
@@ -59,10 +62,14 @@ class Writer {
   readonly written: WrittenFile[] = []
   #account: Account
   #defaultWorkdir: string
+  #given: FileMetadata
+  #metadata: Metadata
 
-  constructor(account: Account, defaultWorkdir: string) {
+  constructor(account: Account, defaultWorkdir: string, given: FileMetadata, metadata: Metadata) {
     this.#account = account
     this.#defaultWorkdir = defaultWorkdir
+    this.#given = given
+    this.#metadata = metadata
   }
 
   async write(given: string, chunks: AsyncIterable<Buffer>): Promise<void> {
@@ -72,10 +79,12 @@ class Writer {
     if (this.written.some((file) => file.path === path)) {
       throw new AppError('invalid_argument', `the same path is given twice: ${path}`)
     }
-    await storeFile(path, this.#account, chunks).catch((error) => {
+    const file = { path, account: this.#account, chunks, metadata: this.#given }
+    await storeFile(file, this.#metadata).catch((error) => {
       throw brokenBody(error) ?? fromSystemError(error, path)
     })
-    this.written.push({ name: basename(path), path, type: 'file' })
+    const noted = Object.keys(this.#given).length > 0 && { metadata: this.#given }
+    this.written.push({ name: basename(path), path, type: 'file', ...noted })
   }
 }
 

@@ -1,5 +1,5 @@
 /** filesystem.Filesystem of the wire. The agent acts as root; what it makes belongs to the asking user. */
-import { promises as files, statSync } from 'node:fs'
+import { promises as files, lstatSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type { HandlerContext, ServiceImpl } from '@connectrpc/connect'
 import type { Filesystem } from '../../contract/rpc/filesystem_pb.ts'
@@ -11,43 +11,67 @@ import { resolvePath } from '../paths.ts'
 import { describeEntry, type EntryInit } from './entry.ts'
 import { listDirectory } from './list-directory.ts'
 import { makeFolders } from './make-folders.ts'
+import { Metadata } from './metadata.ts'
 import { movePath } from './move.ts'
+import type { SyscallProcess } from './syscall-process.ts'
+import { type DescribeAll, type FilesystemTypeOf, Watchers } from './watchers.ts'
 
 export class FilesystemService {
   #identity: Identity
+  #metadata: Metadata
+  #watchers: Watchers
 
-  constructor(identity: Identity) {
+  constructor(identity: Identity, syscalls: SyscallProcess, typeOf?: FilesystemTypeOf) {
     this.#identity = identity
+    this.#metadata = new Metadata(syscalls)
+    this.#watchers = new Watchers(syscalls, typeOf)
   }
 
   routes(): Partial<ServiceImpl<typeof Filesystem>> {
     return {
-      stat: (request, context) => {
+      stat: async (request, context) => {
         const { path } = this.#resolve(request.path, context)
-        return { entry: this.#describe(path, context) }
+        return { entry: await this.#describe(path, context) }
       },
       listDir: async (request, context) => {
         const { path } = this.#resolve(request.path, context)
         const describe = (entry: string) => describeEntry(entry, this.#identity.accounts, legacy(context))
-        return { entries: await listDirectory(path, request.depth || 1, describe, context.signal) }
+        const entries = await listDirectory(path, request.depth || 1, describe, context.signal)
+        await this.#addMetadata(entries, context)
+        return { entries }
       },
-      makeDir: (request, context) => {
+      makeDir: async (request, context) => {
         const { path, account } = this.#resolve(request.path, context)
         this.#makeDir(path, account)
-        return { entry: this.#describe(path, context) }
+        return { entry: await this.#describe(path, context) }
       },
       move: async (request, context) => {
         const { path: source, account } = this.#resolve(request.source, context)
         const { path: destination } = this.#resolve(request.destination, context)
-        this.#describe(source, context)
+        inWords(source, () => lstatSync(source))
         inWords(destination, () => makeFolders(dirname(destination), account))
-        await movePath(source, destination).catch(wordsFor(destination))
-        return { entry: this.#describe(destination, context) }
+        await movePath(source, destination, this.#metadata).catch(wordsFor(destination))
+        return { entry: await this.#describe(destination, context) }
       },
       remove: async (request, context) => {
         const { path } = this.#resolve(request.path, context)
         if (path === '/') throw new AppError('invalid_argument', 'the root directory cannot be removed')
         await files.rm(path, { recursive: true, force: true }).catch(wordsFor(path))
+        return {}
+      },
+      watchDir: (request, context) => {
+        const { path } = this.#resolve(request.path, context)
+        return this.#watchers.stream(path, request, context, this.#describeAll(context))
+      },
+      createWatcher: async (request, context) => {
+        const { path } = this.#resolve(request.path, context)
+        return { watcherId: await this.#watchers.create(path, request) }
+      },
+      getWatcherEvents: async (request, context) => ({
+        events: await this.#watchers.drain(request.watcherId, this.#describeAll(context)),
+      }),
+      removeWatcher: (request) => {
+        this.#watchers.remove(request.watcherId)
         return {}
       },
     }
@@ -68,8 +92,31 @@ export class FilesystemService {
     return { path: resolvePath(path, account, this.#identity.defaultWorkdir), account }
   }
 
-  #describe(path: string, context: HandlerContext): EntryInit {
-    return inWords(path, () => describeEntry(path, this.#identity.accounts, legacy(context)))
+  async #describe(path: string, context: HandlerContext): Promise<EntryInit> {
+    const entry = inWords(path, () => describeEntry(path, this.#identity.accounts, legacy(context)))
+    await this.#addMetadata([entry], context)
+    return entry
+  }
+
+  #describeAll(context: HandlerContext): DescribeAll {
+    return async (paths) => {
+      const entries = new Map<string, EntryInit>()
+      for (const path of paths) {
+        try {
+          entries.set(path, describeEntry(path, this.#identity.accounts, legacy(context)))
+        } catch {}
+      }
+      await this.#addMetadata([...entries.values()], context)
+      return entries
+    }
+  }
+
+  /** A sandbox that can start no process for it still tells everything else. */
+  async #addMetadata(entries: EntryInit[], context: HandlerContext): Promise<void> {
+    if (legacy(context).legacyClient || entries.length === 0) return
+    const paths = entries.map((entry) => entry.path!)
+    const all = await this.#metadata.read(paths).catch(() => [])
+    for (const [i, metadata] of all.entries()) if (metadata) entries[i]!.metadata = metadata
   }
 }
 
