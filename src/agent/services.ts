@@ -1,4 +1,5 @@
 /** Everything behind RPC paths. Loaded when it is first needed, so that the agent listens sooner. */
+import './fast-base64.ts'
 import { Filesystem } from '../contract/rpc/filesystem_pb.ts'
 import { Process } from '../contract/rpc/process_pb.ts'
 import { FilesystemService } from './filesystem/service.ts'
