@@ -16,7 +16,6 @@ const tools = {
   setpriv: ['setpriv'],
   setsid: ['setsid'],
   env: ['env'],
-  perl: ['perl'],
   addon: addonPath(),
 }
 
@@ -57,11 +56,11 @@ export class TestAgent {
   }
 
   async stop(): Promise<void> {
-    const { processes } = await this.agent.services()
+    const { processes, watchers } = await this.agent.services()
+    watchers.close()
     for (const process of processes.table.running()) process.signal('SIGKILL')
     this.agent.server.closeAllConnections()
     this.agent.server.close()
-    this.agent.syscalls.close()
     rmSync(this.folder, { recursive: true, force: true })
   }
 

@@ -11,7 +11,6 @@ import { sendError, sendJSON } from './errors.ts'
 import { readFileRoute } from './files/read-file.ts'
 import { writeFilesRoute } from './files/write-files.ts'
 import { Metadata } from './filesystem/metadata.ts'
-import { SyscallProcess } from './filesystem/syscall-process.ts'
 import { Identity } from './identity.ts'
 import { initRoute } from './init-route.ts'
 import type { Tools } from './process/credentials.ts'
@@ -28,22 +27,17 @@ export type AgentOptions = {
   processes?: ProcessOptions
 }
 
-export type Agent = {
-  server: Server
-  identity: Identity
-  syscalls: SyscallProcess
-  services(): Promise<Services>
-}
+export type Agent = { server: Server; identity: Identity; services(): Promise<Services> }
 
 export function createAgent(options: AgentOptions): Agent {
   const identity = options.identity ?? new Identity()
   const clock = options.clock ?? systemClock
-  const syscalls = new SyscallProcess(options.tools.perl)
-  const files = { identity, clock, metadata: new Metadata(syscalls) }
+  const metadata = new Metadata(options.tools.addon)
+  const files = { identity, clock, metadata }
   let loading: Promise<Services> | undefined
   const services = () => {
     loading ??= import('./services.ts').then(({ createServices }) =>
-      createServices(identity, options.tools, options.processes ?? {}, syscalls),
+      createServices(identity, options.tools, options.processes ?? {}, metadata),
     )
     return loading
   }
@@ -87,7 +81,7 @@ export function createAgent(options: AgentOptions): Agent {
     },
   )
   server.on('upgrade', (request, socket, head) => openRelay(identity, request, socket, head))
-  return { server, identity, syscalls, services }
+  return { server, identity, services }
 }
 
 function target(request: IncomingMessage): { path: string; query: URLSearchParams } {

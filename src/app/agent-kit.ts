@@ -45,7 +45,6 @@ const programs = {
   setpriv: 'util-linux',
   setsid: 'util-linux',
   env: 'coreutils',
-  perl: 'perl-base',
 } as const
 const agentSources = join(import.meta.dirname, '../agent')
 const layoutVersion = 3

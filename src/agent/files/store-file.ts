@@ -39,9 +39,9 @@ export async function storeFile({ path, account, chunks, metadata }: NewFile, ke
     } finally {
       await file.close()
     }
-    await note(kept, beside, metadata, stats && target)
+    note(kept, beside, metadata, stats && target)
     const isOldFile = await putInPlace(beside, target, stats)
-    if (isOldFile) await note(kept, target, metadata, target)
+    if (isOldFile) note(kept, target, metadata, target)
   } catch (error) {
     await files.unlink(beside).catch(() => {})
     throw error
@@ -49,17 +49,14 @@ export async function storeFile({ path, account, chunks, metadata }: NewFile, ke
 }
 
 /** Who asks for nothing to be kept does not fail for what cannot be kept. */
-async function note(
-  kept: Metadata,
-  path: string,
-  metadata: FileMetadata,
-  replaced: string | undefined,
-): Promise<void> {
+function note(kept: Metadata, path: string, metadata: FileMetadata, replaced: string | undefined): void {
   const isAsked = Object.keys(metadata).length > 0
   if (!isAsked && replaced === undefined) return
-  await kept.replace(path, metadata, replaced).catch((error) => {
+  try {
+    kept.replace(path, metadata, replaced)
+  } catch (error) {
     if (isAsked) throw error
-  })
+  }
 }
 
 /** The name need not be secret, only unused: an existing file is never opened. */

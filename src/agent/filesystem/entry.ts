@@ -4,11 +4,15 @@ import { basename, dirname, resolve } from 'node:path'
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { type EntryInfoSchema, FileType } from '../../contract/rpc/filesystem_pb.ts'
 import type { Accounts } from '../accounts.ts'
+import type { Metadata } from './metadata.ts'
 
 export type EntryInit = MessageInitShape<typeof EntryInfoSchema>
 
+/** Where an entry's names and notes come from; without metadata it has only the fields old clients know. */
+export type EntrySources = { accounts: Accounts; metadata?: Metadata }
+
 /** Describes what lies at `path` itself; throws the system's error when nothing does. */
-export function describeEntry(path: string, accounts: Accounts, { legacyClient = false } = {}): EntryInit {
+export function describeEntry(path: string, { accounts, metadata }: EntrySources): EntryInit {
   const own = lstatSync(path, { bigint: true })
   const isLink = own.isSymbolicLink()
   const target = isLink ? statTarget(path) : own
@@ -24,7 +28,18 @@ export function describeEntry(path: string, accounts: Accounts, { legacyClient =
     group: accounts.groupName(Number(own.gid)),
     modifiedTime: { seconds: floorDivide(own.mtimeNs), nanos: Number(modulo(own.mtimeNs)) },
     ...(isLink && { symlinkTarget: linkTarget(path) }),
-    ...(isLink && !legacyClient && { isSymlink: true }),
+    ...(isLink && metadata && { isSymlink: true }),
+    ...(metadata && target && noted(path, metadata)),
+  }
+}
+
+/** Where no metadata can be read, all the rest can. */
+function noted(path: string, metadata: Metadata): Pick<EntryInit, 'metadata'> {
+  try {
+    const found = metadata.read(path)
+    return found ? { metadata: found } : {}
+  } catch {
+    return {}
   }
 }
 

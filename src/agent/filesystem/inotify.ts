@@ -1,5 +1,7 @@
 /** Watches on single folders, shared by all watchers: a sandbox needs one inotify instance at most. */
-import type { SyscallProcess } from './syscall-process.ts'
+import { closeSync, read } from 'node:fs'
+import { promisify } from 'node:util'
+import { type CFunction, openLibc } from '../libc.ts'
 
 export const flag = {
   modify: 0x2,
@@ -27,6 +29,8 @@ const wanted =
   flag.moveSelf
 const onlyFolders = 0x100_0000
 const notThroughLinks = 0x200_0000
+const closeOnExec = 0o2000000
+const readAtOnce = 64 * 1024
 
 export type InotifyEvent = { watch: number; mask: number; cookie: number; name: string }
 
@@ -37,72 +41,76 @@ export type Listener = {
   lost(): void
 }
 
-export class Inotify {
-  #syscalls: SyscallProcess
-  #listeners = new Map<number, Set<Listener>>()
-  #members = new Set<Listener>()
-  #adding = 0
+type Calls = { init: CFunction; add: CFunction; remove: CFunction; errno(): number }
+const readBytes = promisify(read)
 
-  constructor(syscalls: SyscallProcess) {
-    this.#syscalls = syscalls
-    syscalls.listen(
-      (raw) => this.#spread(raw),
-      () => {
-        this.#listeners.clear()
-        for (const listener of this.#members) listener.lost()
-      },
-    )
+export class Inotify {
+  #addonPath: string
+  #calls: Calls | undefined
+  /** Open while anybody watches. */
+  #fd: number | undefined
+  #members = new Set<Listener>()
+  #listeners = new Map<number, Set<Listener>>()
+
+  constructor(addonPath: string) {
+    this.#addonPath = addonPath
   }
 
-  join(listener: Listener): void {
+  /** Watches one folder; gives the number of the watch, or a negative error number. */
+  add(path: string, listener: Listener, { throughLinks = false } = {}): number {
+    const calls = this.#bind()
     this.#members.add(listener)
-    this.#syscalls.hold()
+    if (this.#fd === undefined) {
+      const fd = calls.init(closeOnExec)
+      if (fd < 0) return -calls.errno()
+      this.#fd = fd
+      void this.#readOn(fd)
+    }
+    const watch = calls.add(this.#fd, path, wanted | onlyFolders | (throughLinks ? 0 : notThroughLinks))
+    if (watch < 0) return -calls.errno()
+    const listeners = this.#listeners.get(watch)
+    if (listeners) listeners.add(listener)
+    else this.#listeners.set(watch, new Set([listener]))
+    return watch
+  }
+
+  remove(watches: Iterable<number>, listener: Listener): void {
+    for (const watch of watches) {
+      const listeners = this.#listeners.get(watch)
+      if (!listeners?.delete(listener) || listeners.size > 0) continue
+      this.#listeners.delete(watch)
+      this.#bind().remove(this.#fd, watch)
+    }
   }
 
   leave(listener: Listener): void {
     if (!this.#members.delete(listener)) return
-    for (const listeners of this.#listeners.values()) listeners.delete(listener)
-    void this.#dropUnused()
-    this.#syscalls.release()
+    this.remove([...this.#listeners.keys()], listener)
+    if (this.#members.size === 0) this.#wakeReader()
   }
 
-  /** For each folder the number of its watch, or a negative error number. */
-  async add(paths: string[], listener: Listener, { throughLinks = false } = {}): Promise<number[]> {
-    const mask = wanted | onlyFolders | (throughLinks ? 0 : notThroughLinks)
-    this.#adding++
+  /** The end of any watch is an event of its own. */
+  #wakeReader(): void {
+    if (this.#fd === undefined) return
+    const calls = this.#bind()
+    calls.remove(this.#fd, calls.add(this.#fd, '/', flag.deleteSelf))
+  }
+
+  /** Waits in one of Node's own threads, which costs nothing while nothing happens. */
+  async #readOn(fd: number): Promise<void> {
+    const buffer = Buffer.alloc(readAtOnce)
     try {
-      return await this.#syscalls.call('watch', [String(mask), ...paths], (answer) =>
-        paths.map((_, i) => this.#listen(answer.readInt32BE(i * 4), listener)),
-      )
+      while (this.#members.size > 0) {
+        const { bytesRead } = await readBytes(fd, buffer, 0, buffer.length, null)
+        this.#spread(buffer.subarray(0, bytesRead))
+      }
+    } catch {
+      for (const listener of [...this.#members]) listener.lost()
     } finally {
-      this.#adding--
-      void this.#dropUnused()
+      this.#fd = undefined
+      this.#listeners.clear()
+      closeSync(fd)
     }
-  }
-
-  remove(watches: Iterable<number>, listener: Listener): void {
-    for (const watch of watches) this.#listeners.get(watch)?.delete(listener)
-    void this.#dropUnused()
-  }
-
-  #listen(watch: number, listener: Listener): number {
-    if (watch > 0) {
-      const listeners = this.#listeners.get(watch) ?? new Set()
-      this.#listeners.set(watch, listeners)
-      // Who has left meanwhile hears nothing, and the watch is found unused.
-      if (this.#members.has(listener)) listeners.add(listener)
-    }
-    return watch
-  }
-
-  /** Not while a watch is being added: the kernel may just be giving out one that looks unused to us. */
-  async #dropUnused(): Promise<void> {
-    if (this.#adding > 0) return
-    const unused = [...this.#listeners]
-      .filter(([, listeners]) => listeners.size === 0)
-      .map(([watch]) => watch)
-    for (const watch of unused) this.#listeners.delete(watch)
-    if (unused.length > 0) await this.#syscalls.call('unwatch', unused.map(String), () => {}).catch(() => {})
   }
 
   #spread(raw: Buffer): void {
@@ -117,6 +125,18 @@ export class Inotify {
       if (event.mask & flag.ignored) this.#listeners.delete(event.watch)
     }
     for (const [listener, events] of shares) listener.take(events)
+  }
+
+  #bind(): Calls {
+    if (this.#calls) return this.#calls
+    const libc = openLibc(this.#addonPath)
+    this.#calls = {
+      init: libc.func('int inotify_init1(int flags)'),
+      add: libc.func('int inotify_add_watch(int fd, const char *path, uint32_t mask)'),
+      remove: libc.func('int inotify_rm_watch(int fd, int watch)'),
+      errno: libc.errno,
+    }
+    return this.#calls
   }
 }
 

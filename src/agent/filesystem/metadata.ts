@@ -1,59 +1,83 @@
 /** What clients note about files, kept by the file system itself as extended attributes. */
 import { AppError } from '../../lib/app-error.ts'
-import { type SyscallProcess, splitFrames } from './syscall-process.ts'
+import { type CFunction, openLibc } from '../libc.ts'
 
 export type FileMetadata = Record<string, string>
 
-const attributePrefix = 'user.e2b.'
-const pathsPerCall = 2000
+const prefix = 'user.e2b.'
+/** These belong to one file and its bytes: the kernel gives them, or takes them away with the next write. */
+const notCopied = /^(security|trusted)\./
+/** No list and no value is longer. */
+const largest = 64 * 1024
 const outOfSpace = new Set([7, 28, 122])
 
+type Calls = { list: CFunction; get: CFunction; set: CFunction; remove: CFunction; errno(): number }
+
 export class Metadata {
-  #syscalls: SyscallProcess
+  #addonPath: string
+  #calls: Calls | undefined
+  #room = Buffer.alloc(0)
 
-  constructor(syscalls: SyscallProcess) {
-    this.#syscalls = syscalls
+  constructor(addonPath: string) {
+    this.#addonPath = addonPath
   }
 
-  /** The metadata of each path, links followed; nothing for one that has none or cannot be read. */
-  async read(paths: readonly string[]): Promise<(FileMetadata | undefined)[]> {
-    const all: (FileMetadata | undefined)[] = []
-    for (let at = 0; at < paths.length; at += pathsPerCall) {
-      const some = paths.slice(at, at + pathsPerCall)
-      const given = [attributePrefix, ...some]
-      all.push(
-        ...(await this.#syscalls.call('read', given, (answer) => splitFrames(answer).items.map(parse))),
-      )
+  /** Of a link, what its target has; undefined for a path that has none or cannot be read. */
+  read(path: string): FileMetadata | undefined {
+    const names = this.#names(path).filter((name) => name.startsWith(prefix))
+    if (names.length === 0) return undefined
+    const pairs = names.map((name) => [name.slice(prefix.length), this.#value(path, name)?.toString()])
+    return Object.fromEntries(pairs.filter(([, value]) => value !== undefined))
+  }
+
+  /** Gives a file exactly this metadata, and the other attributes of the file that it replaces. */
+  replace(path: string, metadata: FileMetadata, replaced?: string): void {
+    for (const name of this.#names(path)) {
+      if (name.startsWith(prefix)) this.#bind().remove(path, name)
     }
-    return all
-  }
-
-  async readOne(path: string): Promise<FileMetadata | undefined> {
-    return (await this.read([path]))[0]
-  }
-
-  /** Gives a file exactly this metadata, and the attributes of others that the file it replaces has. */
-  async replace(path: string, metadata: FileMetadata, replaced = ''): Promise<void> {
-    const pairs = Object.entries(metadata).flatMap(([key, value]) => [attributePrefix + key, value])
-    const given = [attributePrefix, path, replaced, ...pairs]
-    const errno = await this.#syscalls.call('replace', given, (answer) => answer.readInt32BE(0))
-    if (errno === 0) return
-    if (outOfSpace.has(errno)) {
-      throw new AppError('no_space', 'not enough disk space available for the metadata: give less of it')
+    for (const name of replaced === undefined || replaced === path ? [] : this.#names(replaced)) {
+      const value = name.startsWith(prefix) || notCopied.test(name) ? undefined : this.#value(replaced!, name)
+      if (value) this.#bind().set(path, name, value, value.length, 0)
     }
-    throw new AppError(
+    for (const [key, text] of Object.entries(metadata)) {
+      const value = Buffer.from(text)
+      if (this.#bind().set(path, prefix + key, value, value.length, 0) !== 0) throw this.#refusal()
+    }
+  }
+
+  #names(path: string): string[] {
+    const calls = this.#bind()
+    const length = calls.list(path, this.#room, this.#room.length)
+    if (length <= 0) return []
+    return this.#room.toString('utf8', 0, length - 1).split('\0')
+  }
+
+  #value(path: string, name: string): Buffer | undefined {
+    const length = this.#bind().get(path, name, this.#room, this.#room.length)
+    return length < 0 ? undefined : Buffer.from(this.#room.subarray(0, length))
+  }
+
+  #refusal(): AppError {
+    if (outOfSpace.has(this.#bind().errno())) {
+      return new AppError('no_space', 'not enough disk space available for the metadata: give less of it')
+    }
+    return new AppError(
       'invalid_argument',
       'the file system there keeps no metadata: upload without it or to another directory',
     )
   }
-}
 
-function parse(attributes: Buffer): FileMetadata | undefined {
-  const { items } = splitFrames(attributes)
-  if (items.length === 0) return undefined
-  const metadata: FileMetadata = {}
-  for (let at = 0; at + 1 < items.length; at += 2) {
-    metadata[items[at]!.toString().slice(attributePrefix.length)] = items[at + 1]!.toString()
+  #bind(): Calls {
+    if (this.#calls) return this.#calls
+    const libc = openLibc(this.#addonPath)
+    this.#room = Buffer.alloc(largest)
+    this.#calls = {
+      list: libc.func('long listxattr(const char *path, void *list, size_t size)'),
+      get: libc.func('long getxattr(const char *path, const char *name, void *value, size_t size)'),
+      set: libc.func('int setxattr(const char *path, const char *name, void *value, size_t size, int flags)'),
+      remove: libc.func('int removexattr(const char *path, const char *name)'),
+      errno: libc.errno,
+    }
+    return this.#calls
   }
-  return metadata
 }

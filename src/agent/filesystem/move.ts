@@ -43,14 +43,15 @@ async function copyTree(source: string, destination: string, metadata: Metadata)
       await copyTree(join(source, name), join(destination, name), metadata)
   } else if (stats.isFile()) await files.copyFile(source, destination)
   else return
-  if (!stats.isSymbolicLink()) await keepMetadata(source, destination, metadata)
+  if (!stats.isSymbolicLink()) keepMetadata(source, destination, metadata)
   await keepAttributes(stats, destination)
 }
 
 /** As `mv` does: where the other file system keeps none, the file goes without. */
-async function keepMetadata(source: string, destination: string, metadata: Metadata): Promise<void> {
-  const noted = (await metadata.readOne(source)) ?? {}
-  await metadata.replace(destination, noted, source).catch(() => {})
+function keepMetadata(source: string, destination: string, metadata: Metadata): void {
+  try {
+    metadata.replace(destination, metadata.read(source) ?? {}, source)
+  } catch {}
 }
 
 async function keepAttributes(stats: Stats, path: string): Promise<void> {

@@ -11,39 +11,37 @@ import { resolvePath } from '../paths.ts'
 import { describeEntry, type EntryInit } from './entry.ts'
 import { listDirectory } from './list-directory.ts'
 import { makeFolders } from './make-folders.ts'
-import { Metadata } from './metadata.ts'
+import type { Metadata } from './metadata.ts'
 import { movePath } from './move.ts'
-import type { SyscallProcess } from './syscall-process.ts'
-import { type DescribeAll, type FilesystemTypeOf, Watchers } from './watchers.ts'
+import type { Watchers } from './watchers.ts'
 
 export class FilesystemService {
   #identity: Identity
   #metadata: Metadata
   #watchers: Watchers
 
-  constructor(identity: Identity, syscalls: SyscallProcess, typeOf?: FilesystemTypeOf) {
+  constructor(identity: Identity, metadata: Metadata, watchers: Watchers) {
     this.#identity = identity
-    this.#metadata = new Metadata(syscalls)
-    this.#watchers = new Watchers(syscalls, typeOf)
+    this.#metadata = metadata
+    this.#watchers = watchers
   }
 
   routes(): Partial<ServiceImpl<typeof Filesystem>> {
     return {
-      stat: async (request, context) => {
+      stat: (request, context) => {
         const { path } = this.#resolve(request.path, context)
-        return { entry: await this.#describe(path, context) }
+        return { entry: this.#describe(path, context) }
       },
       listDir: async (request, context) => {
         const { path } = this.#resolve(request.path, context)
-        const describe = (entry: string) => describeEntry(entry, this.#identity.accounts, legacy(context))
-        const entries = await listDirectory(path, request.depth || 1, describe, context.signal)
-        await this.#addMetadata(entries, context)
-        return { entries }
+        return {
+          entries: await listDirectory(path, request.depth || 1, this.#describer(context), context.signal),
+        }
       },
-      makeDir: async (request, context) => {
+      makeDir: (request, context) => {
         const { path, account } = this.#resolve(request.path, context)
         this.#makeDir(path, account)
-        return { entry: await this.#describe(path, context) }
+        return { entry: this.#describe(path, context) }
       },
       move: async (request, context) => {
         const { path: source, account } = this.#resolve(request.source, context)
@@ -51,7 +49,7 @@ export class FilesystemService {
         inWords(source, () => lstatSync(source))
         inWords(destination, () => makeFolders(dirname(destination), account))
         await movePath(source, destination, this.#metadata).catch(wordsFor(destination))
-        return { entry: await this.#describe(destination, context) }
+        return { entry: this.#describe(destination, context) }
       },
       remove: async (request, context) => {
         const { path } = this.#resolve(request.path, context)
@@ -61,14 +59,14 @@ export class FilesystemService {
       },
       watchDir: (request, context) => {
         const { path } = this.#resolve(request.path, context)
-        return this.#watchers.stream(path, request, context, this.#describeAll(context))
+        return this.#watchers.stream(path, request, context, this.#describer(context))
       },
       createWatcher: async (request, context) => {
         const { path } = this.#resolve(request.path, context)
         return { watcherId: await this.#watchers.create(path, request) }
       },
-      getWatcherEvents: async (request, context) => ({
-        events: await this.#watchers.drain(request.watcherId, this.#describeAll(context)),
+      getWatcherEvents: (request, context) => ({
+        events: this.#watchers.drain(request.watcherId, this.#describer(context)),
       }),
       removeWatcher: (request) => {
         this.#watchers.remove(request.watcherId)
@@ -92,37 +90,16 @@ export class FilesystemService {
     return { path: resolvePath(path, account, this.#identity.defaultWorkdir), account }
   }
 
-  async #describe(path: string, context: HandlerContext): Promise<EntryInit> {
-    const entry = inWords(path, () => describeEntry(path, this.#identity.accounts, legacy(context)))
-    await this.#addMetadata([entry], context)
-    return entry
+  #describe(path: string, context: HandlerContext): EntryInit {
+    return inWords(path, () => this.#describer(context)(path))
   }
 
-  #describeAll(context: HandlerContext): DescribeAll {
-    return async (paths) => {
-      const entries = new Map<string, EntryInit>()
-      for (const path of paths) {
-        try {
-          entries.set(path, describeEntry(path, this.#identity.accounts, legacy(context)))
-        } catch {}
-      }
-      await this.#addMetadata([...entries.values()], context)
-      return entries
-    }
+  #describer(context: HandlerContext): (path: string) => EntryInit {
+    const { accounts } = this.#identity
+    // An old client with a strict parser must not see fields it does not know.
+    const legacyClient = (context.requestHeader.get('user-agent') ?? '').includes('connect-python')
+    return (path) => describeEntry(path, { accounts, ...(!legacyClient && { metadata: this.#metadata }) })
   }
-
-  /** A sandbox that can start no process for it still tells everything else. */
-  async #addMetadata(entries: EntryInit[], context: HandlerContext): Promise<void> {
-    if (legacy(context).legacyClient || entries.length === 0) return
-    const paths = entries.map((entry) => entry.path!)
-    const all = await this.#metadata.read(paths).catch(() => [])
-    for (const [i, metadata] of all.entries()) if (metadata) entries[i]!.metadata = metadata
-  }
-}
-
-/** An old client with a strict parser must not see fields it does not know. */
-function legacy(context: HandlerContext): { legacyClient: boolean } {
-  return { legacyClient: (context.requestHeader.get('user-agent') ?? '').includes('connect-python') }
 }
 
 function wordsFor(path: string): (error: unknown) => never {

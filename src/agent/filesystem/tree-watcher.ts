@@ -12,7 +12,6 @@ import { flag, type Inotify, type InotifyEvent, type Listener } from './inotify.
 import { type TemporaryKind, temporaryKind } from './temporary-name.ts'
 
 const mostFolders = 50_000
-const foldersPerCall = 1000
 /** Names found by a look whose own event may still be on its way; forgetting them only tells them twice. */
 const mostFound = 10_000
 /** Events not yet looked at, while folders are being adopted. */
@@ -54,7 +53,6 @@ export class TreeWatcher implements Listener {
     this.root = root
     this.#inotify = inotify
     this.#recursive = recursive
-    inotify.join(this)
     this.#work = this.#adopt('', false).catch((error) => this.#fail(error))
   }
 
@@ -154,15 +152,12 @@ export class TreeWatcher implements Listener {
 
   /** Watches a folder and those below it. Watch first, look then: so nothing can slip in between. */
   async #adopt(first: string, tell: boolean): Promise<void> {
-    let level = [first]
-    while (level.length > 0 && !this.changes.over) {
-      const some = level.splice(0, foldersPerCall)
-      const watches = await this.#watch(some)
-      if (!this.#recursive) return
-      for (const [i, folder] of some.entries()) {
-        if (watches[i]! > 0) level = level.concat(await this.#look(folder, tell))
-      }
-      if (this.#folders.size + level.length > mostFolders) {
+    const waiting = [first]
+    while (waiting.length > 0 && !this.changes.over) {
+      const folder = waiting.pop()!
+      if (!this.#watch(folder)) continue
+      if (this.#recursive) waiting.push(...(await this.#look(folder, tell)))
+      if (this.#folders.size + waiting.length > mostFolders) {
         throw new AppError(
           'limit_reached',
           `more than ${mostFolders} directories to watch below '${this.root}': watch a part of it`,
@@ -171,17 +166,18 @@ export class TreeWatcher implements Listener {
     }
   }
 
-  async #watch(folders: string[]): Promise<number[]> {
-    const paths = folders.map((folder) => join(this.root, folder))
-    const watches = await this.#inotify.add(paths, this, { throughLinks: folders[0] === '' })
-    for (const [i, watch] of watches.entries()) {
-      const folder = folders[i]!
-      if (watch < 0) refuse(-watch, folder === '' ? this.root : undefined)
-      const before = this.#folders.get(watch)
-      if (before !== undefined && before !== folder) this.#displaced = [...this.#displaced, before]
-      if (watch > 0) this.#folders.set(watch, folder)
+  /** False for a folder that vanished meanwhile. */
+  #watch(folder: string): boolean {
+    const isRoot = folder === ''
+    const watch = this.#inotify.add(join(this.root, folder), this, { throughLinks: isRoot })
+    if (watch < 0) {
+      refuse(-watch, isRoot ? this.root : undefined)
+      return false
     }
-    return watches
+    const before = this.#folders.get(watch)
+    if (before !== undefined && before !== folder) this.#displaced = [...this.#displaced, before]
+    this.#folders.set(watch, folder)
+    return true
   }
 
   /** The folders in a folder; when it is new to us, everything in it is told. */

@@ -16,15 +16,14 @@ import { deadlineExceeded, isDeadline, keepaliveMs } from '../stream-context.ts'
 import type { Change } from './change-queue.ts'
 import type { EntryInit } from './entry.ts'
 import { Inotify } from './inotify.ts'
-import type { SyscallProcess } from './syscall-process.ts'
 import { TreeWatcher } from './tree-watcher.ts'
 
 type Request = WatchDirRequest | CreateWatcherRequest
 type EventInit = MessageInitShape<typeof FilesystemEventSchema>
 type ResponseInit = MessageInitShape<typeof WatchDirResponseSchema>
 
-/** Describes those of the paths that are there. */
-export type DescribeAll = (paths: string[]) => Promise<Map<string, EntryInit>>
+/** Throws for a path where nothing is. */
+export type Describe = (path: string) => EntryInit
 export type FilesystemTypeOf = (path: string) => number
 
 const mostWatchers = 64
@@ -39,8 +38,8 @@ export class Watchers {
   #polled = new Map<string, { watcher: TreeWatcher; includeEntry: boolean }>()
   #open = 0
 
-  constructor(syscalls: SyscallProcess, typeOf: FilesystemTypeOf = (path) => statfsSync(path).type) {
-    this.#inotify = new Inotify(syscalls)
+  constructor(addonPath: string, typeOf: FilesystemTypeOf = (path) => statfsSync(path).type) {
+    this.#inotify = new Inotify(addonPath)
     this.#typeOf = typeOf
   }
 
@@ -48,7 +47,7 @@ export class Watchers {
     path: string,
     request: Request,
     context: HandlerContext,
-    describe: DescribeAll,
+    describe: Describe,
   ): AsyncGenerator<ResponseInit> {
     const watcher = await this.#watch(path, request)
     // Not left to `finally`: when the caller has gone, a write that waits for it may never come back to us.
@@ -63,8 +62,10 @@ export class Watchers {
         if (changes === undefined) break
         if (changes === 'silence') yield { event: { case: 'keepalive', value: {} } }
         else {
-          for (const value of await present(watcher, changes, request.includeEntry, describe))
+          for (const change of changes) {
+            const value = present(watcher, change, request.includeEntry, describe)
             yield { event: { case: 'filesystem', value } }
+          }
         }
       }
     } finally {
@@ -81,15 +82,20 @@ export class Watchers {
     return id
   }
 
-  async drain(id: string, describe: DescribeAll): Promise<EventInit[]> {
+  drain(id: string, describe: Describe): EventInit[] {
     const { watcher, includeEntry } = this.#find(id)
-    return present(watcher, watcher.changes.drain(), includeEntry, describe)
+    return watcher.changes.drain().map((change) => present(watcher, change, includeEntry, describe))
   }
 
   remove(id: string): void {
     const { watcher } = this.#find(id)
     this.#polled.delete(id)
     this.#unwatch(watcher)
+  }
+
+  /** Ends all that are polled; streams end with their connections. */
+  close(): void {
+    for (const id of [...this.#polled.keys()]) this.remove(id)
   }
 
   #find(id: string) {
@@ -135,17 +141,11 @@ export class Watchers {
   }
 }
 
-async function present(
-  watcher: TreeWatcher,
-  changes: Change[],
-  includeEntry: boolean,
-  describe: DescribeAll,
-): Promise<EventInit[]> {
-  if (!includeEntry) return changes
-  const pathOf = (change: Change) => join(watcher.root, change.name)
-  const entries = await describe([...new Set(changes.map(pathOf))])
-  return changes.map((change) => {
-    const entry = entries.get(pathOf(change))
-    return entry ? { ...change, entry } : change
-  })
+function present(watcher: TreeWatcher, change: Change, includeEntry: boolean, describe: Describe): EventInit {
+  if (!includeEntry) return change
+  try {
+    return { ...change, entry: describe(join(watcher.root, change.name)) }
+  } catch {
+    return change
+  }
 }

@@ -8,7 +8,6 @@ export type Tools = {
   setpriv: readonly string[]
   setsid: readonly string[]
   env: readonly string[]
-  perl: readonly string[]
   addon: string
 }
 

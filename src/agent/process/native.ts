@@ -4,12 +4,7 @@
  */
 import { closeSync, constants, openSync } from 'node:fs'
 import { AppError, errorText } from '../../lib/app-error.ts'
-
-/** Of the addon (koffi) only this is used. */
-type Addon = {
-  load(library: string): { func(prototype: string): (...values: unknown[]) => number }
-  errno(): number
-}
+import { openLibc } from '../libc.ts'
 
 export type TerminalSize = { cols: number; rows: number }
 export type Native = {
@@ -72,19 +67,11 @@ export function openTerminalEnd(path: '/dev/ptmx' | (string & {})): number {
 }
 
 function bind(addonPath: string) {
-  const module = { exports: {} as Addon }
-  try {
-    process.dlopen(module, addonPath)
-  } catch (error) {
-    throw new AppError('unavailable', 'terminals are not available: the agent kit lacks its addon', {
-      cause: error,
-    })
-  }
-  const libc = module.exports.load('libc.so.6')
+  const libc = openLibc(addonPath)
   return {
     ioctl: libc.func('int ioctl(int fd, unsigned long request, void *value)'),
     pipe2: libc.func('int pipe2(void *ends, int flags)'),
-    errno: () => module.exports.errno(),
+    errno: libc.errno,
   }
 }
 
