@@ -5,6 +5,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { basename } from 'node:path'
 import { AppError } from '../../lib/app-error.ts'
 import { fromSystemError, sendJSON } from '../errors.ts'
+import { logFile } from '../log/file-log.ts'
 import { resolvePath } from '../paths.ts'
 import { accountFor, type FilesContext } from './files-request.ts'
 import { storeFile } from './store-file.ts'
@@ -14,7 +15,7 @@ const largestBody = 4 * 1024 * 1024
 type ComposeRequest = { sources: string[]; destination: string; username: string }
 
 export async function composeFilesRoute(
-  { identity, metadata }: FilesContext,
+  { identity, metadata, log }: FilesContext,
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
@@ -29,6 +30,7 @@ export async function composeFilesRoute(
     throw fromSystemError(error, path)
   })
   for (const source of new Set(sources)) if (source !== path) await unlink(source).catch(() => {})
+  logFile(log, 'file_write', path, { user: account.name })
   sendJSON(response, 200, { name: basename(path), path, type: 'file' })
 }
 

@@ -3,8 +3,9 @@ import type { Clock } from '../../lib/clock.ts'
 import type { Account } from '../accounts.ts'
 import type { Metadata } from '../filesystem/metadata.ts'
 import type { Identity } from '../identity.ts'
+import type { AgentLog } from '../log/agent-log.ts'
 
-export type FilesContext = { identity: Identity; clock: Clock; metadata: Metadata }
+export type FilesContext = { identity: Identity; clock: Clock; metadata: Metadata; log: AgentLog }
 
 /** The account a /files request acts as. */
 export function accountFor(identity: Identity, asked: string): Account {

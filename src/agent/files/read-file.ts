@@ -7,6 +7,7 @@ import { Readable, promises as streams } from 'node:stream'
 import { AppError } from '../../lib/app-error.ts'
 import { requireTokenOrSignature } from '../access.ts'
 import { fromSystemError, sendJSON, systemErrorCode } from '../errors.ts'
+import { logFile } from '../log/file-log.ts'
 import { resolvePath } from '../paths.ts'
 import { contentType } from './content-type.ts'
 import { accountFor, type FilesContext } from './files-request.ts'
@@ -15,7 +16,7 @@ import { parseRange } from './range.ts'
 const chunkSize = 256 * 1024
 
 export async function readFileRoute(
-  { identity, clock }: FilesContext,
+  { identity, clock, log }: FilesContext,
   request: IncomingMessage,
   response: ServerResponse,
   query: URLSearchParams,
@@ -24,6 +25,7 @@ export async function readFileRoute(
   const account = accountFor(identity, query.get('username') ?? '')
   const path = resolvePath(query.get('path') ?? '', account, identity.defaultWorkdir)
   const file = await openFile(path)
+  logFile(log, 'file_read', path, { user: account.name })
   try {
     await send(file, await file.stat(), path, request, response)
   } finally {

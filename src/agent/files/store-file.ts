@@ -2,7 +2,7 @@
  * Writes a file beside its destination and then renames it, so that a reader sees the old or the new and a
  * full disk leaves the old. Owner, mode, links and foreign attributes stay as a plain overwrite would leave them.
  */
-import { promises as files, type Stats } from 'node:fs'
+import { createReadStream, promises as files, type Stats } from 'node:fs'
 import type { FileHandle } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { AppError } from '../../lib/app-error.ts'
@@ -22,6 +22,7 @@ export type NewFile = {
 
 const newFileMode = 0o644
 const mostLinks = 40
+const copyAtOnce = 256 * 1024
 
 export async function storeFile({ path, account, chunks, metadata }: NewFile, kept: Metadata): Promise<void> {
   makeFolders(dirname(path), account)
@@ -88,7 +89,7 @@ async function putInPlace(beside: string, target: string, stats: Stats | undefin
     }
   }
   await requireSpace(beside, target)
-  await files.copyFile(beside, target)
+  await files.writeFile(target, createReadStream(beside, { highWaterMark: copyAtOnce }))
   await files.unlink(beside)
   return true
 }

@@ -7,6 +7,7 @@ import { requireTokenOrSignature } from '../access.ts'
 import type { Account } from '../accounts.ts'
 import { fromSystemError, sendJSON, systemErrorCode } from '../errors.ts'
 import type { FileMetadata, Metadata } from '../filesystem/metadata.ts'
+import { logFile } from '../log/file-log.ts'
 import { resolvePath } from '../paths.ts'
 import { accountFor, type FilesContext } from './files-request.ts'
 import { metadataIn } from './metadata-headers.ts'
@@ -16,7 +17,7 @@ import { storeFile } from './store-file.ts'
 type WrittenFile = { name: string; path: string; type: 'file'; metadata?: FileMetadata }
 
 export async function writeFilesRoute(
-  { identity, clock, metadata }: FilesContext,
+  { identity, clock, metadata, log }: FilesContext,
   request: IncomingMessage,
   response: ServerResponse,
   query: URLSearchParams,
@@ -37,6 +38,7 @@ export async function writeFilesRoute(
         'send the file as multipart/form-data or application/octet-stream',
       )
     }
+    for (const { path } of writer.written) logFile(log, 'file_write', path, { user: account.name })
     sendJSON(response, 200, writer.written)
   } finally {
     // The client may still be sending: it must be able to finish before it reads a refusal.
