@@ -113,6 +113,40 @@ for (const isolation of isolations) {
         }
       })
 
+      it('opens terminals that can be typed into, resized and killed', async () => {
+        const decoder = new TextDecoder()
+        let seen = ''
+        const onData = (data: Uint8Array) => {
+          seen += decoder.decode(data, { stream: true })
+        }
+        const type = (line: string) => sandbox.pty.sendInput(pty.pid, new TextEncoder().encode(`${line}\n`))
+        const pty = await sandbox.pty.create({ cols: 80, rows: 24, onData, timeoutMs: 0 })
+        await type('stty size; whoami; echo sum-$((6*7))')
+        await eventually(() => assert.match(seen, /24 80\s+user\s+sum-42/))
+        await sandbox.pty.resize(pty.pid, { cols: 100, rows: 30 })
+        await type('stty size')
+        await eventually(() => assert.match(seen, /30 100/))
+        assert.equal(await sandbox.pty.kill(pty.pid), true)
+        await assert.rejects(pty.wait(), CommandExitError)
+      })
+
+      it('tells what changes in a folder', async () => {
+        await sandbox.files.makeDir('watched')
+        const seen: string[] = []
+        const watcher = await sandbox.files.watchDir(
+          'watched',
+          ({ type, name }) => void seen.push(`${type} ${name}`),
+          { recursive: true },
+        )
+        await run('mkdir watched/sub; sleep 0.2; echo 1 > watched/sub/a; rm watched/sub/a')
+        await eventually(() => {
+          for (const event of ['create sub', 'create sub/a', 'write sub/a', 'remove sub/a']) {
+            assert.ok(seen.includes(event), `${event} is not in ${seen}`)
+          }
+        })
+        await watcher.stop()
+      })
+
       if (root.name !== 'Debian') {
         it('holds no glibc but what the agent brings for itself', async () => {
           const search = 'find / -xdev \\( -name "libc.so.6" -o -name "ld-linux*" -o -name "libc-*" \\)'
