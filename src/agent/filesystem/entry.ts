@@ -9,7 +9,23 @@ import type { Metadata } from './metadata.ts'
 export type EntryInit = MessageInitShape<typeof EntryInfoSchema>
 
 /** Where an entry's names and notes come from; without metadata it has only the fields old clients know. */
-export type EntrySources = { accounts: Accounts; metadata?: Metadata }
+export type EntrySources = { accounts: Pick<Accounts, 'userName' | 'groupName'>; metadata?: Metadata }
+
+/** Names looked up once each, for as long as one answer takes: a listing asks for the same ones all the time. */
+export function rememberNames(accounts: Accounts): EntrySources['accounts'] {
+  const remember = (find: (id: number) => string) => {
+    const known = new Map<number, string>()
+    return (id: number) => {
+      const name = known.get(id) ?? find(id)
+      known.set(id, name)
+      return name
+    }
+  }
+  return {
+    userName: remember((uid) => accounts.userName(uid)),
+    groupName: remember((gid) => accounts.groupName(gid)),
+  }
+}
 
 /** Describes what lies at `path` itself; throws the system's error when nothing does. */
 export function describeEntry(path: string, { accounts, metadata }: EntrySources): EntryInit {

@@ -8,7 +8,7 @@ import type { Account } from '../accounts.ts'
 import { fromSystemError } from '../errors.ts'
 import type { Identity } from '../identity.ts'
 import { resolvePath } from '../paths.ts'
-import { describeEntry, type EntryInit } from './entry.ts'
+import { describeEntry, type EntryInit, rememberNames } from './entry.ts'
 import { listDirectory } from './list-directory.ts'
 import { makeFolders } from './make-folders.ts'
 import type { Metadata } from './metadata.ts'
@@ -59,7 +59,8 @@ export class FilesystemService {
       },
       watchDir: (request, context) => {
         const { path } = this.#resolve(request.path, context)
-        return this.#watchers.stream(path, request, context, this.#describer(context))
+        const describe = (entry: string) => this.#describer(context)(entry)
+        return this.#watchers.stream(path, request, context, describe)
       },
       createWatcher: async (request, context) => {
         const { path } = this.#resolve(request.path, context)
@@ -95,7 +96,7 @@ export class FilesystemService {
   }
 
   #describer(context: HandlerContext): (path: string) => EntryInit {
-    const { accounts } = this.#identity
+    const accounts = rememberNames(this.#identity.accounts)
     // An old client with a strict parser must not see fields it does not know.
     const legacyClient = (context.requestHeader.get('user-agent') ?? '').includes('connect-python')
     return (path) => describeEntry(path, { accounts, ...(!legacyClient && { metadata: this.#metadata }) })
