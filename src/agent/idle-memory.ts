@@ -27,7 +27,9 @@ export function releaseMemoryWhenIdle(server: Server): void {
     clearTimeout(timer)
     timer = open === 0 ? setTimeout(release, idleMs) : undefined
   }
-  server.on('request', (_, response) => {
+  server.on('request', (request, response) => {
+    // Who collects the log stays for good.
+    if (request.url?.startsWith('/logs')) return
     open++
     settle()
     response.once('close', () => {

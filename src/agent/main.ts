@@ -4,7 +4,10 @@ import { request } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { basename, dirname, join } from 'node:path'
 import { envdPort } from '../contract/constants.ts'
+import { systemClock } from '../lib/clock.ts'
 import { releaseMemoryWhenIdle } from './idle-memory.ts'
+import { logFault, logMemoryKill } from './log/agent-events.ts'
+import { AgentLog } from './log/agent-log.ts'
 import { MemoryGuard, needsMemoryGuard } from './memory-guard.ts'
 import type { Tools } from './process/credentials.ts'
 import { createAgent } from './server.ts'
@@ -14,9 +17,11 @@ declare const agentTools: Tools
 
 export function startAgent(): void {
   // The sandbox dies with its agent: a fault in one request must not take everything else along.
-  process.on('uncaughtException', (error) => console.error(error))
-  const guard = needsMemoryGuard() ? new MemoryGuard() : undefined
-  const agent = createAgent({ tools: agentTools, processes: { onStart: () => guard?.watch() } })
+  const log = new AgentLog(systemClock)
+  process.on('uncaughtException', (error) => logFault(log, error))
+  const onKill = (pid: number, bytes: number) => logMemoryKill(log, pid, bytes)
+  const guard = needsMemoryGuard() ? new MemoryGuard({ onKill }) : undefined
+  const agent = createAgent({ tools: agentTools, log, processes: { onStart: () => guard?.watch() } })
   releaseMemoryWhenIdle(agent.server)
   // Without a host, which would have to be looked up first: all addresses, IPv6 where there is any.
   agent.server.listen(envdPort)

@@ -6,6 +6,8 @@ import type { Metadata } from './filesystem/metadata.ts'
 import { FilesystemService } from './filesystem/service.ts'
 import { Watchers } from './filesystem/watchers.ts'
 import type { Identity } from './identity.ts'
+import type { AgentLog } from './log/agent-log.ts'
+import { withFileLog } from './log/file-log.ts'
 import type { Tools } from './process/credentials.ts'
 import { type ProcessOptions, ProcessService } from './process/service.ts'
 import { createRpcHandler, type RpcHandler } from './rpc.ts'
@@ -17,13 +19,14 @@ export function createServices(
   tools: Tools,
   options: ProcessOptions,
   metadata: Metadata,
+  log: AgentLog,
 ): Services {
-  const processes = new ProcessService(identity, tools, options)
+  const processes = new ProcessService(identity, tools, { ...options, log })
   const watchers = new Watchers(tools.addon)
   const filesystem = new FilesystemService(identity, metadata, watchers)
   const rpc = createRpcHandler((add) => {
     add(Process, processes.routes())
-    add(Filesystem, filesystem.routes())
+    add(Filesystem, withFileLog(filesystem.routes(), log))
   })
   return { processes, watchers, rpc }
 }

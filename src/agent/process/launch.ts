@@ -27,7 +27,7 @@ export type LaunchRequest = {
 
 export type LaunchContext = { identity: Identity; tools: Tools; native(): Native }
 
-export type Launched = { child: ChildProcess; pid: number; streams: Streams }
+export type Launched = { child: ChildProcess; pid: number; streams: Streams; workdir: string }
 
 const searchPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 const oomScoreAdj = '100'
@@ -53,7 +53,7 @@ export async function launch(request: LaunchRequest, context: LaunchContext): Pr
       { ...command.options, cwd, stdio: opened.stdio },
       config.cmd,
     )
-    return { child, pid, streams: opened.streamsOf(child) }
+    return { child, pid, streams: opened.streamsOf(child), workdir: cwd }
   } catch (error) {
     opened.abandon()
     throw error

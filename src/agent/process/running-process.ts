@@ -1,6 +1,7 @@
 /** One process started through the agent: its streams, its readers, and how it ended. */
 import { AppError } from '../../lib/app-error.ts'
 import { systemErrorCode } from '../errors.ts'
+import type { ProcessLog } from '../log/process-log.ts'
 import { endEvent } from './end-event.ts'
 import type { ProcessConfig } from './launch.ts'
 import type { TerminalSize } from './native.ts'
@@ -39,6 +40,7 @@ export class RunningProcess {
   #result: { exitCode: number | null; signal: string | null } | undefined
   #hasEnded = false
   #owner: ProcessOwner
+  #log: ProcessLog | undefined
 
   constructor(
     pid: number,
@@ -46,11 +48,13 @@ export class RunningProcess {
     tag: string | undefined,
     streams: Streams,
     owner: ProcessOwner,
+    log?: ProcessLog,
   ) {
     this.pid = pid
     this.config = config
     this.tag = tag
     this.#owner = owner
+    this.#log = log
     this.#stdin = streams.stdin && new Stdin(streams.stdin)
     this.#terminal = streams.terminal
     this.#outputs = streams.outputs
@@ -125,6 +129,7 @@ export class RunningProcess {
   #finish(): void {
     if (this.#hasEnded || !this.#result) return
     this.#hasEnded = true
+    this.#log?.ended(this.#result.exitCode, this.#result.signal)
     const end = endEvent(this.#result.exitCode, this.#result.signal)
     for (const subscription of this.#subscriptions) subscription.push(end)
     this.#subscriptions.clear()
@@ -141,6 +146,7 @@ export class RunningProcess {
     stream.on('data', (bytes: Buffer) => {
       if (this.#hasEnded) return
       tail.append(bytes)
+      this.#log?.output(name, bytes)
       for (const event of dataEvents(name, bytes)) this.#deliver(event)
     })
     stream.on('error', () => {})

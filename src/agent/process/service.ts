@@ -3,6 +3,8 @@ import { Code, ConnectError, type HandlerContext, type ServiceImpl } from '@conn
 import { type Process, type ProcessInput, type PTY, Signal } from '../../contract/rpc/process_pb.ts'
 import { AppError } from '../../lib/app-error.ts'
 import type { Identity } from '../identity.ts'
+import type { AgentLog } from '../log/agent-log.ts'
+import { logFailedStart, ProcessLog } from '../log/process-log.ts'
 import type { Tools } from './credentials.ts'
 import { launch } from './launch.ts'
 import { loadNative, type Native, type TerminalSize } from './native.ts'
@@ -17,6 +19,7 @@ const noStdinToClose =
 export type ProcessOptions = {
   /** Told of each process that was started. */
   onStart?: () => void
+  log?: AgentLog | undefined
 }
 
 export class ProcessService {
@@ -25,8 +28,10 @@ export class ProcessService {
   #tools: Tools
   #native: Native | undefined
   #onStart: () => void
+  #log: AgentLog | undefined
 
-  constructor(identity: Identity, tools: Tools, { onStart = () => {} }: ProcessOptions = {}) {
+  constructor(identity: Identity, tools: Tools, { onStart = () => {}, log }: ProcessOptions = {}) {
+    this.#log = log
     this.#identity = identity
     this.#tools = tools
     this.#onStart = onStart
@@ -99,11 +104,17 @@ export class ProcessService {
     const { cmd, args, envs, cwd } = request.process
     const config = { cmd, args, envs, ...(cwd !== undefined && { cwd }) }
     const terminal = request.pty && sizeOf(request.pty)
-    const { child, pid, streams } = await launch(
+    const command = { cmd, args, user: account.name }
+    const { child, pid, streams, workdir } = await launch(
       { config, account, wantsStdin: request.stdin ?? true, terminal },
       { identity: this.#identity, tools: this.#tools, native: () => this.#loadNative() },
-    )
-    const process = new RunningProcess(pid, config, request.tag, streams, this.table)
+    ).catch((error) => {
+      if (this.#log) logFailedStart(this.#log, command, error)
+      throw error
+    })
+    const started = { ...command, pid, cwd: workdir, tag: request.tag }
+    const log = this.#log && new ProcessLog(this.#log, started)
+    const process = new RunningProcess(pid, config, request.tag, streams, this.table, log)
     child.on('exit', (exitCode, signal) => process.exited(exitCode, signal))
     this.table.add(process)
     this.#onStart()

@@ -1,0 +1,81 @@
+/** What the log tells of one process: how it was started, what it printed, how it ended. */
+import { StringDecoder } from 'node:string_decoder'
+import { errorText } from '../../lib/app-error.ts'
+import type { AgentLog } from './agent-log.ts'
+
+export type StartedProcess = {
+  pid: number
+  cmd: string
+  args: readonly string[]
+  user: string
+  cwd: string
+  tag: string | undefined
+}
+
+type OutputName = 'stdout' | 'stderr' | 'pty'
+
+/** Bytes of output in one entry. */
+const largestPiece = 4096
+
+export class ProcessLog {
+  readonly #log: AgentLog
+  readonly #pid: string
+  readonly #decoders = new Map<OutputName, StringDecoder>()
+
+  constructor(log: AgentLog, { pid, cmd, args, user, cwd, tag }: StartedProcess) {
+    this.#log = log
+    this.#pid = String(pid)
+    this.#add('info', `Process started: ${commandLine(cmd, args)}`, 'process_start', {
+      ...{ cmd, user, cwd },
+      ...(tag !== undefined && { tag }),
+    })
+  }
+
+  /** A character may be split between two calls. */
+  output(name: OutputName, bytes: Buffer): void {
+    for (let at = 0; at < bytes.length; at += largestPiece) {
+      const piece = bytes.subarray(at, at + largestPiece)
+      if (!this.#log.takeOutput(piece.length)) {
+        this.#decoders.delete(name)
+        this.#log.leaveOutput(bytes.length - at)
+        return
+      }
+      this.#addOutput(name, this.#decoder(name).write(piece))
+    }
+  }
+
+  ended(exitCode: number | null, signal: string | null): void {
+    for (const [name, decoder] of this.#decoders) this.#addOutput(name, decoder.end())
+    const how = exitCode === null ? `killed by ${signal}` : `exit status ${exitCode}`
+    this.#add('info', `Process ended: ${how}`, 'process_end', {
+      ...(exitCode === null ? { signal: String(signal) } : { exit_code: String(exitCode) }),
+    })
+  }
+
+  #decoder(name: OutputName): StringDecoder {
+    const known = this.#decoders.get(name) ?? new StringDecoder('utf8')
+    this.#decoders.set(name, known)
+    return known
+  }
+
+  #addOutput(name: OutputName, text: string): void {
+    if (text !== '') this.#add(name === 'stderr' ? 'error' : 'info', text.replace(/\r?\n$/, ''), name)
+  }
+
+  #add(level: 'info' | 'error', message: string, event: string, more: Record<string, string> = {}): void {
+    this.#log.add(level, message, { logger: 'process', event_type: event, pid: this.#pid, ...more })
+  }
+}
+
+export function logFailedStart(
+  log: AgentLog,
+  { cmd, args, user }: Pick<StartedProcess, 'cmd' | 'args' | 'user'>,
+  error: unknown,
+): void {
+  const fields = { logger: 'process', event_type: 'process_start_failed', cmd, user }
+  log.add('error', `Process not started: ${commandLine(cmd, args)}: ${errorText(error)}`, fields)
+}
+
+function commandLine(cmd: string, args: readonly string[]): string {
+  return [cmd, ...args].join(' ')
+}
