@@ -1,6 +1,7 @@
 /** GET /metrics: what the sandbox has and uses, as seen from inside. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { statfs } from 'node:fs/promises'
+import type { Clock } from '../lib/clock.ts'
 
 const mebibyte = 1024 * 1024
 /** Of one tick in the kernel's books. */
@@ -27,13 +28,13 @@ type CpuReading = { uptimeMs: number; usedMs: number; usedPct: number }
 
 let cpuBefore: CpuReading = { uptimeMs: 0, usedMs: 0, usedPct: 0 }
 
-export async function readMetrics(): Promise<AgentMetrics> {
+export async function readMetrics(clock: Clock): Promise<AgentMetrics> {
   const cpuCount = readProc('stat').match(/^cpu\d/gm)?.length ?? 1
   cpuBefore = cpuReading(cpuBefore, process.uptime() * 1000, cpuTimeMs(), cpuCount)
   const memory = memoryUse(readProc('meminfo'))
   const disk = await statfs('/')
   return {
-    ts: Math.floor(Date.now() / 1000),
+    ts: Math.floor(clock.now() / 1000),
     cpu_count: cpuCount,
     cpu_used_pct: cpuBefore.usedPct,
     mem_total: memory.total,

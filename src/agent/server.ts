@@ -69,7 +69,7 @@ export function createAgent(options: AgentOptions): Agent {
     if (verb === 'GET /logs') return streamLog(log, response, query)
     if (verb === 'GET /metrics') {
       const { readMetrics } = await import('./metrics.ts')
-      return sendJSON(response, 200, await readMetrics())
+      return sendJSON(response, 200, await readMetrics(clock))
     }
     if (verb === 'GET /envs') return sendJSON(response, 200, identity.envVars)
     const { rpc } = await services()
