@@ -13,6 +13,7 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs'
+import { Agent as HttpAgent, request } from 'node:http'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { suite, test } from 'node:test'
@@ -260,6 +261,39 @@ suite('writing', () => {
       assert.deepEqual(answer.json, { code: 400, message: `path '${path}' is not a regular file` })
     }
     assert.equal((await agent.fetch('GET', url(at('pipe')))).status, 400)
+  })
+
+  test('after a refusal amid a large body the connection serves the next request', async () => {
+    const large = Buffer.alloc(4 * 1024 * 1024)
+    const bodies: [Record<string, string>, Buffer][] = [
+      [octets, large],
+      [formType, form([{ filename: agent.folder, body: large }])],
+      [
+        formType,
+        form([
+          { filename: at('fine'), body: 'x' },
+          { filename: agent.folder, body: large },
+        ]),
+      ],
+      [{ ...octets, 'content-encoding': 'gzip' }, large],
+      [{ 'content-type': 'text/plain' }, large],
+    ]
+    const connection = new HttpAgent({ keepAlive: true, maxSockets: 1 })
+    const send = (path: string, headers: Record<string, string>, body: Buffer) =>
+      new Promise<number>((resolve, reject) => {
+        const options = { port: agent.port, method: 'POST', path, agent: connection }
+        request({ ...options, headers: { ...headers, 'x-access-token': token } }, (response) => {
+          response.resume().once('end', () => resolve(response.statusCode!))
+        })
+          .on('error', reject)
+          .end(body)
+      })
+    for (const [headers, body] of bodies) {
+      const path = body === large && headers === octets ? url(agent.folder) : '/files'
+      assert.equal(await send(path, headers, body), 400)
+      assert.equal(await send(url(at('after')), octets, Buffer.from('x')), 200)
+    }
+    connection.destroy()
   })
 
   test('a body cut in half leaves the old file and nothing beside it', async () => {

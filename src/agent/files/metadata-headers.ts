@@ -1,25 +1,26 @@
-import type { IncomingHttpHeaders } from 'node:http'
+import type { IncomingMessage } from 'node:http'
 import { AppError } from '../../lib/app-error.ts'
-import type { FileMetadata } from '../filesystem/metadata.ts'
+import { attributePrefix, type FileMetadata } from '../filesystem/metadata.ts'
 
 const prefix = 'x-metadata-'
-/** What is left of the name of an extended attribute. */
-const longestKey = 246
+/** What the kernel leaves of the name of an attribute. */
+const longestKey = 255 - attributePrefix.length
+/** Names of attributes included. */
 const mostBytes = 4096
 
-/** The metadata an upload brings in `X-Metadata-<key>: <value>`; keys are in lower case. */
-export function metadataIn(headers: IncomingHttpHeaders): FileMetadata {
+/** The metadata an upload brings in `X-Metadata-<key>: <value>`: keys in lower case, of several values the first. */
+export function metadataIn({ headersDistinct }: IncomingMessage): FileMetadata {
   const metadata: FileMetadata = {}
   let size = 0
-  for (const [name, value] of Object.entries(headers)) {
+  for (const [name, values] of Object.entries(headersDistinct)) {
     if (!name.startsWith(prefix)) continue
     const key = name.slice(prefix.length)
-    const text = String(value)
+    const text = values?.[0] ?? ''
     if (key === '' || key.length > longestKey)
       throw new AppError('invalid_argument', `a metadata key must have 1 to ${longestKey} bytes: ${key}`)
     if (!/^[\x20-\x7e]*$/.test(text))
       throw new AppError('invalid_argument', `the metadata value of ${key} must be printable ASCII`)
-    size += key.length + text.length
+    size += attributePrefix.length + key.length + text.length
     metadata[key] = text
   }
   if (size > mostBytes)

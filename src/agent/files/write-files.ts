@@ -22,12 +22,13 @@ export async function writeFilesRoute(
   response: ServerResponse,
   query: URLSearchParams,
 ): Promise<void> {
+  let body: AsyncIterableIterator<Buffer> | undefined
   try {
     requireTokenOrSignature(identity, clock, request, query, 'write')
     const account = accountFor(identity, query.get('username') ?? '')
-    const given = metadataIn(request.headers)
+    const given = metadataIn(request)
     const writer = new Writer(account, identity.defaultWorkdir, given, metadata)
-    const body = decoded(request)
+    body = decoded(request)
     const type = request.headers['content-type'] ?? ''
     const path = query.get('path') ?? ''
     if (/^multipart\/form-data\b/i.test(type)) await writeParts(writer, body, boundaryOf(type), path)
@@ -41,7 +42,10 @@ export async function writeFilesRoute(
     for (const { path } of writer.written) logFile(log, 'file_write', path, { user: account.name })
     sendJSON(response, 200, writer.written)
   } finally {
-    // The client may still be sending: it must be able to finish before it reads a refusal.
+    // The client may still be sending: it must be able to finish before it reads a refusal, and what it sends
+    // next on the same connection must get through. A stream that is still iterated does not flow.
+    await body?.return?.()
+    request.unpipe()
     request.resume()
   }
 }

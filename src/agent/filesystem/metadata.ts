@@ -4,7 +4,7 @@ import { type CFunction, openLibc } from '../libc.ts'
 
 export type FileMetadata = Record<string, string>
 
-const prefix = 'user.e2b.'
+export const attributePrefix = 'user.e2b.'
 /** These belong to one file and its bytes: the kernel gives them, or takes them away with the next write. */
 const notCopied = /^(security|trusted)\./
 /** No list and no value is longer. */
@@ -24,24 +24,28 @@ export class Metadata {
 
   /** Of a link, what its target has; undefined for a path that has none or cannot be read. */
   read(path: string): FileMetadata | undefined {
-    const names = this.#names(path).filter((name) => name.startsWith(prefix))
+    const names = this.#names(path).filter((name) => name.startsWith(attributePrefix))
     if (names.length === 0) return undefined
-    const pairs = names.map((name) => [name.slice(prefix.length), this.#value(path, name)?.toString()])
+    const pairs = names.map((name) => [
+      name.slice(attributePrefix.length),
+      this.#value(path, name)?.toString(),
+    ])
     return Object.fromEntries(pairs.filter(([, value]) => value !== undefined))
   }
 
   /** Gives a file exactly this metadata, and the other attributes of the file that it replaces. */
   replace(path: string, metadata: FileMetadata, replaced?: string): void {
     for (const name of this.#names(path)) {
-      if (name.startsWith(prefix)) this.#bind().remove(path, name)
+      if (name.startsWith(attributePrefix)) this.#bind().remove(path, name)
     }
     for (const name of replaced === undefined || replaced === path ? [] : this.#names(replaced)) {
-      const value = name.startsWith(prefix) || notCopied.test(name) ? undefined : this.#value(replaced!, name)
+      const value =
+        name.startsWith(attributePrefix) || notCopied.test(name) ? undefined : this.#value(replaced!, name)
       if (value) this.#bind().set(path, name, value, value.length, 0)
     }
     for (const [key, text] of Object.entries(metadata)) {
       const value = Buffer.from(text)
-      if (this.#bind().set(path, prefix + key, value, value.length, 0) !== 0) throw this.#refusal()
+      if (this.#bind().set(path, attributePrefix + key, value, value.length, 0) !== 0) throw this.#refusal()
     }
   }
 
