@@ -14,16 +14,17 @@ const mostKeptBytes = 512 * 1024
 /** What an entry costs beside its text. */
 const entryOverhead = 96
 /** Output may come in a burst of this size, then at this pace. */
-const outputBurstBytes = 512 * 1024
+const outputBurstBytes = 256 * 1024
 const outputBytesPerMs = 128
-/** No two entries have the same time, so a page can end at any; faster than this ahead of time they are left out. */
+/** No two entries have the same time, so that a page can end at any. This far ahead of the clock they may run. */
 const furthestAheadMs = 2000
-const tellLeftOutAfterMs = 1000
+/** What was left out is told after this long, all at once. */
+export const tellLeftOutAfterMs = 1000
 
 type Kept = { at: number; line: string }
 
 export class AgentLog {
-  readonly #clock: Clock
+  readonly clock: Clock
   readonly #firstSequence: number
   #kept: Kept[] = []
   #keptBytes = 0
@@ -31,12 +32,11 @@ export class AgentLog {
   #lastAt = 0
   #outputBytes = outputBurstBytes
   #outputAt: number
-  #leftOut = { entries: 0, bytes: 0 }
-  #telling = false
+  #leftOut = 0
   #listeners = new Set<() => void>()
 
   constructor(clock: Clock) {
-    this.#clock = clock
+    this.clock = clock
     this.#outputAt = clock.now()
     // A sandbox that is booted again counts on from where its earlier life cannot have come.
     this.#firstSequence = clock.now() * 1000
@@ -44,26 +44,19 @@ export class AgentLog {
   }
 
   add(level: LogLevel, message: string, fields: LogFields): void {
-    if (this.#lastAt + 1 > this.#clock.now() + furthestAheadMs) {
-      this.#leftOut.entries++
-      this.#tellLeftOut()
-    } else this.#push(level, message, fields)
+    if (this.#lastAt < this.clock.now() + furthestAheadMs) this.#push(level, message, fields)
+    else if (this.#leftOut++ === 0) this.clock.after(tellLeftOutAfterMs, () => this.#tellLeftOut())
   }
 
-  /** Whether so many bytes of output may still be told now. */
+  /** Whether so many bytes of output may be told now. */
   takeOutput(bytes: number): boolean {
-    const now = this.#clock.now()
+    const now = this.clock.now()
     const earned = Math.max(0, now - this.#outputAt) * outputBytesPerMs
     this.#outputBytes = Math.min(outputBurstBytes, this.#outputBytes + earned)
     this.#outputAt = now
     if (this.#outputBytes < bytes) return false
     this.#outputBytes -= bytes
     return true
-  }
-
-  leaveOutput(bytes: number): void {
-    this.#leftOut.bytes += bytes
-    this.#tellLeftOut()
   }
 
   /** Calls `listener` after each new entry; the returned function ends it. */
@@ -90,17 +83,11 @@ export class AgentLog {
     return { text: lines.join(''), last: oldest + end - 1 }
   }
 
-  #push(level: LogLevel, message: string, fields: LogFields): void {
-    this.#lastAt = Math.max(this.#clock.now(), this.#lastAt + 1)
-    const shown = Object.fromEntries(Object.entries(fields).map(([name, value]) => [name, cut(value)]))
-    const entry = {
-      sequence: ++this.#lastSequence,
-      at: this.#lastAt,
-      level,
-      message: cut(message),
-      fields: shown,
-    }
-    const line = `${JSON.stringify(entry)}\n`
+  #push(level: LogLevel, message: string, given: LogFields): void {
+    this.#lastAt = Math.max(this.clock.now(), this.#lastAt + 1)
+    const sequence = ++this.#lastSequence
+    const fields = Object.fromEntries(Object.entries(given).map(([name, value]) => [name, cut(value)]))
+    const line = `${JSON.stringify({ sequence, at: this.#lastAt, level, message: cut(message), fields })}\n`
     this.#kept.push({ at: this.#lastAt, line })
     this.#keptBytes += line.length + entryOverhead
     while (this.#keptBytes > mostKeptBytes) {
@@ -109,26 +96,11 @@ export class AgentLog {
     for (const listener of this.#listeners) listener()
   }
 
-  /** Soon, and all at once: the timer exists only while something was left out. */
   #tellLeftOut(): void {
-    if (this.#telling) return
-    this.#telling = true
-    this.#clock.after(tellLeftOutAfterMs, () => {
-      const { entries, bytes } = this.#leftOut
-      this.#leftOut = { entries: 0, bytes: 0 }
-      this.#telling = false
-      const what = [bytes > 0 && `${bytes} bytes of output`, entries > 0 && `${entries} entries`]
-      this.#push(
-        'warn',
-        `Left out here because it was too much at once: ${what.filter(Boolean).join(', ')}`,
-        {
-          logger: 'agent',
-          event_type: 'left_out',
-          ...(bytes > 0 && { bytes: String(bytes) }),
-          ...(entries > 0 && { entries: String(entries) }),
-        },
-      )
-    })
+    const entries = String(this.#leftOut)
+    this.#leftOut = 0
+    const fields = { logger: 'agent', event_type: 'left_out', entries }
+    this.#push('warn', `${entries} entries were left out here: too many at once`, fields)
   }
 
   #droppedLine(oldest: number, count: number): string {

@@ -1,7 +1,7 @@
 /** What the log tells of one process: how it was started, what it printed, how it ended. */
 import { StringDecoder } from 'node:string_decoder'
 import { errorText } from '../../lib/app-error.ts'
-import type { AgentLog } from './agent-log.ts'
+import { type AgentLog, tellLeftOutAfterMs } from './agent-log.ts'
 
 export type StartedProcess = {
   pid: number
@@ -21,6 +21,8 @@ export class ProcessLog {
   readonly #log: AgentLog
   readonly #pid: string
   readonly #decoders = new Map<OutputName, StringDecoder>()
+  /** Bytes left out since output became too much; while there are any, more of it is left out too. */
+  #gapBytes = 0
 
   constructor(log: AgentLog, { pid, cmd, args, user, cwd, tag }: StartedProcess) {
     this.#log = log
@@ -33,18 +35,33 @@ export class ProcessLog {
 
   /** A character may be split between two calls. */
   output(name: OutputName, bytes: Buffer): void {
-    for (let at = 0; at < bytes.length; at += largestPiece) {
+    let at = 0
+    while (at < bytes.length && this.#gapBytes === 0) {
       const piece = bytes.subarray(at, at + largestPiece)
-      if (!this.#log.takeOutput(piece.length)) {
-        this.#decoders.delete(name)
-        this.#log.leaveOutput(bytes.length - at)
-        return
-      }
+      if (!this.#log.takeOutput(piece.length)) break
       this.#addOutput(name, this.#decoder(name).write(piece))
+      at += piece.length
     }
+    if (at < bytes.length) this.#leaveOut(bytes.length - at)
+  }
+
+  #leaveOut(bytes: number): void {
+    if (this.#gapBytes === 0) {
+      this.#decoders.clear()
+      this.#log.clock.after(tellLeftOutAfterMs, () => this.#closeGap())
+    }
+    this.#gapBytes += bytes
+  }
+
+  #closeGap(): void {
+    if (this.#gapBytes === 0) return
+    const bytes = String(this.#gapBytes)
+    this.#gapBytes = 0
+    this.#add('warn', `${bytes} bytes of output were left out here: too much at once`, 'left_out', { bytes })
   }
 
   ended(exitCode: number | null, signal: string | null): void {
+    this.#closeGap()
     for (const [name, decoder] of this.#decoders) this.#addOutput(name, decoder.end())
     const how = exitCode === null ? `killed by ${signal}` : `exit status ${exitCode}`
     this.#add('info', `Process ended: ${how}`, 'process_end', {
@@ -62,7 +79,12 @@ export class ProcessLog {
     if (text !== '') this.#add(name === 'stderr' ? 'error' : 'info', text.replace(/\r?\n$/, ''), name)
   }
 
-  #add(level: 'info' | 'error', message: string, event: string, more: Record<string, string> = {}): void {
+  #add(
+    level: 'info' | 'warn' | 'error',
+    message: string,
+    event: string,
+    more: Record<string, string> = {},
+  ): void {
     this.#log.add(level, message, { logger: 'process', event_type: event, pid: this.#pid, ...more })
   }
 }
