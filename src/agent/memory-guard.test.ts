@@ -61,4 +61,15 @@ suite('the memory guard', () => {
   test('rests when no process is left', () => {
     assert.equal(new MemoryGuard({ machine: machine(2048, 20, {}).it }).look(), undefined)
   })
+
+  test('says whom it ended, and how much they held', () => {
+    const { it } = machine(256, 270, { 11: 30, 12: 31, 13: 32, 14: 33, 15: 1 })
+    const told: number[][] = []
+    new MemoryGuard({ machine: it, onKill: (pid, bytes) => told.push([pid, bytes / 1024 / 1024]) }).look()
+    assert.deepEqual(told, [
+      [14, 33],
+      [13, 32],
+      [12, 31],
+    ])
+  })
 })
