@@ -11,6 +11,7 @@ import { loadNative, type Native, type TerminalSize } from './native.ts'
 import { type EndedProcess, ProcessTable } from './process-table.ts'
 import { dataEvents, RunningProcess } from './running-process.ts'
 import type { ProcessEventInit, Subscription } from './subscription.ts'
+import { untilAborted } from './until-aborted.ts'
 
 const defaultKeepaliveSeconds = 90
 const noStdinToClose =
@@ -68,7 +69,7 @@ export class ProcessService {
       },
       streamInput: async (requests, context) => {
         let process: RunningProcess | undefined
-        for await (const { event } of requests) {
+        for await (const { event } of whileAllowed(requests, context.signal)) {
           if (event.case === 'start') process = table.find(event.value.process)
           else if (event.case === 'data') await writeInput(process, event.value.input, context)
         }
@@ -137,6 +138,16 @@ async function writeInput(
   if (given?.case === 'stdin') await process.writeStdin(given.value, signal)
   else if (given?.case === 'pty') await process.writeTerminal(given.value, signal)
   else throw new AppError('invalid_argument', 'no input given')
+}
+
+/** A client that falls silent must not outlast the time it asked for. */
+async function* whileAllowed<T>(items: AsyncIterable<T>, signal: AbortSignal): AsyncGenerator<T> {
+  const iterator = items[Symbol.asyncIterator]()
+  for (;;) {
+    const { value, done } = await untilAborted(iterator.next(), signal)
+    if (done) return
+    yield value
+  }
 }
 
 async function* tellRemains({ pid, end, tails }: EndedProcess): AsyncGenerator<{ event: ProcessEventInit }> {
