@@ -39,6 +39,7 @@ export class RunningProcess {
   #subscriptions = new Set<Subscription>()
   #result: { exitCode: number | null; signal: string | null } | undefined
   #hasEnded = false
+  #limit: NodeJS.Timeout | undefined
   #owner: ProcessOwner
   #log: ProcessLog | undefined
 
@@ -81,6 +82,11 @@ export class RunningProcess {
     if (!send(-this.pid, signal)) send(this.pid, signal)
   }
 
+  /** It is killed when it runs longer than this. */
+  limitTo(ms: number): void {
+    if (!this.#result) this.#limit = setTimeout(() => this.signal('SIGKILL'), ms)
+  }
+
   writeStdin(bytes: Uint8Array, signal: AbortSignal): Promise<void> {
     const stdin = this.#stdin
     if (this.#terminal) throw stdinError('the process has a terminal: send the input as pty')
@@ -111,6 +117,7 @@ export class RunningProcess {
 
   exited(exitCode: number | null, signal: string | null): void {
     this.#result = { exitCode, signal }
+    clearTimeout(this.#limit)
     this.#stdin?.destroy()
     this.#stdin = undefined
     if (this.#openOutputs === 0) this.#finish()

@@ -119,7 +119,10 @@ export class ProcessService {
     child.on('exit', (exitCode, signal) => process.exited(exitCode, signal))
     this.table.add(process)
     this.#onStart()
-    yield* follow(process, process.subscribe(), context, { killAtDeadline: true })
+    // Holds also when the client has gone before: it may have lost patience a moment earlier than we.
+    const limitMs = context.timeoutMs()
+    if (limitMs !== undefined) process.limitTo(limitMs)
+    yield* follow(process, process.subscribe(), context)
   }
 }
 
@@ -167,13 +170,9 @@ async function* follow(
   process: RunningProcess,
   subscription: Subscription,
   context: HandlerContext,
-  { killAtDeadline = false } = {},
 ): AsyncGenerator<{ event: ProcessEventInit }> {
   // Not left to `finally`: when the caller has gone, a write that waits for it may never come back to us.
-  const leave = () => {
-    if (killAtDeadline && isDeadline(context)) process.signal('SIGKILL')
-    process.unsubscribe(subscription)
-  }
+  const leave = () => process.unsubscribe(subscription)
   context.signal.addEventListener('abort', leave)
   if (context.signal.aborted) leave()
   const silenceMs = keepaliveSeconds(context) * 1000
