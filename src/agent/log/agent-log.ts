@@ -23,6 +23,9 @@ export const tellLeftOutAfterMs = 1000
 
 type Kept = { at: number; line: string }
 
+/** More will follow soon after an entry that can wait: who sends them may send them together. */
+type LogListener = (canWait: boolean) => void
+
 export class AgentLog {
   readonly clock: Clock
   readonly #firstSequence: number
@@ -33,7 +36,7 @@ export class AgentLog {
   #outputBytes = outputBurstBytes
   #outputAt: number
   #leftOut = 0
-  #listeners = new Set<() => void>()
+  #listeners = new Set<LogListener>()
 
   constructor(clock: Clock) {
     this.clock = clock
@@ -43,8 +46,8 @@ export class AgentLog {
     this.#lastSequence = this.#firstSequence
   }
 
-  add(level: LogLevel, message: string, fields: LogFields): void {
-    if (this.#lastAt < this.clock.now() + furthestAheadMs) this.#push(level, message, fields)
+  add(level: LogLevel, message: string, fields: LogFields, canWait = false): void {
+    if (this.#lastAt < this.clock.now() + furthestAheadMs) this.#push(level, message, fields, canWait)
     else if (this.#leftOut++ === 0) this.clock.after(tellLeftOutAfterMs, () => this.#tellLeftOut())
   }
 
@@ -60,7 +63,7 @@ export class AgentLog {
   }
 
   /** Calls `listener` after each new entry; the returned function ends it. */
-  follow(listener: () => void): () => void {
+  follow(listener: LogListener): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)
   }
@@ -83,7 +86,7 @@ export class AgentLog {
     return { text: lines.join(''), last: oldest + end - 1 }
   }
 
-  #push(level: LogLevel, message: string, given: LogFields): void {
+  #push(level: LogLevel, message: string, given: LogFields, canWait = false): void {
     this.#lastAt = Math.max(this.clock.now(), this.#lastAt + 1)
     const sequence = ++this.#lastSequence
     const fields = Object.fromEntries(Object.entries(given).map(([name, value]) => [name, cut(value)]))
@@ -93,7 +96,7 @@ export class AgentLog {
     while (this.#keptBytes > mostKeptBytes) {
       this.#keptBytes -= this.#kept.shift()!.line.length + entryOverhead
     }
-    for (const listener of this.#listeners) listener()
+    for (const listener of this.#listeners) listener(canWait)
   }
 
   #tellLeftOut(): void {

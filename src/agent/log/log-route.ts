@@ -3,6 +3,7 @@ import { AppError } from '../../lib/app-error.ts'
 import type { AgentLog } from './agent-log.ts'
 
 const batchBytes = 64 * 1024
+const longestWaitMs = 20
 
 /** GET /logs?after=N: every entry after that one, then each as it happens, at the pace of who reads. */
 export function streamLog(log: AgentLog, response: ServerResponse, query: URLSearchParams): void {
@@ -11,9 +12,15 @@ export function streamLog(log: AgentLog, response: ServerResponse, query: URLSea
     throw new AppError('invalid_argument', 'after must be the number of an entry')
   }
   let isFull = false
-  let isScheduled = false
+  let timer: NodeJS.Timeout | undefined
+  let immediate: NodeJS.Immediate | undefined
+  const cancel = () => {
+    clearTimeout(timer)
+    clearImmediate(immediate)
+    timer = immediate = undefined
+  }
   const send = () => {
-    isScheduled = false
+    cancel()
     while (!isFull && !response.destroyed) {
       const batch = log.readAfter(last, batchBytes)
       if (!batch) return
@@ -21,17 +28,18 @@ export function streamLog(log: AgentLog, response: ServerResponse, query: URLSea
       isFull = !response.write(batch.text)
     }
   }
-  const schedule = () => {
-    if (isScheduled) return
-    isScheduled = true
-    // What one turn of the loop brings goes out together.
-    setImmediate(send)
-  }
+  const unfollow = log.follow((canWait) => {
+    if (canWait) timer ??= setTimeout(send, longestWaitMs)
+    else immediate ??= setImmediate(send)
+  })
   response.on('drain', () => {
     isFull = false
     send()
   })
-  response.once('close', log.follow(schedule))
+  response.once('close', () => {
+    unfollow()
+    cancel()
+  })
   response.writeHead(200, { 'content-type': 'application/x-ndjson', 'cache-control': 'no-store' })
   response.flushHeaders()
   send()

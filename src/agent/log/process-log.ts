@@ -85,7 +85,9 @@ export class ProcessLog {
     event: string,
     more: Record<string, string> = {},
   ): void {
-    this.#log.add(level, message, { logger: 'process', event_type: event, pid: this.#pid, ...more })
+    const fields = { logger: 'process', event_type: event, pid: this.#pid, ...more }
+    // Short commands are over in a moment: all of one goes out together.
+    this.#log.add(level, message, fields, event !== 'process_end')
   }
 }
 
