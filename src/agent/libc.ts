@@ -4,6 +4,8 @@ import { AppError } from '../lib/app-error.ts'
 type Addon = {
   load(library: string): { func(prototype: string): CFunction }
   errno(): number
+  config(): Record<string, number>
+  config(given: Record<string, number>): unknown
 }
 
 export type CFunction = (...values: unknown[]) => number
@@ -13,6 +15,14 @@ export type Libc = {
   errno(): number
 }
 
+/** Calls from other threads are never made: the memory the addon holds ready for them would be wasted. */
+const smallPools = {
+  sync_stack_size: 64 * 1024,
+  sync_heap_size: 64 * 1024,
+  async_stack_size: 64 * 1024,
+  async_heap_size: 64 * 1024,
+  resident_async_pools: 0,
+}
 const opened = new Map<string, Libc>()
 
 export function openLibc(addonPath: string): Libc {
@@ -26,6 +36,7 @@ export function openLibc(addonPath: string): Libc {
       cause: error,
     })
   }
+  module.exports.config({ ...module.exports.config(), ...smallPools })
   const library = module.exports.load('libc.so.6')
   const libc = {
     func: (prototype: string) => library.func(prototype),

@@ -15,6 +15,8 @@ import { createAgent } from './server.ts'
 /** Put in by who builds the bundle, and who alone knows where the programs will lie. */
 declare const agentTools: Tools
 
+const startedAheadAfterMs = 200
+
 export function startAgent(): void {
   // The sandbox dies with its agent: a fault in one request must not take everything else along.
   const log = new AgentLog(systemClock)
@@ -22,9 +24,11 @@ export function startAgent(): void {
   const onKill = (pid: number, bytes: number) => logMemoryKill(log, pid, bytes)
   const guard = needsMemoryGuard() ? new MemoryGuard({ onKill }) : undefined
   const agent = createAgent({ tools: agentTools, log, processes: { onStart: () => guard?.watch() } })
-  releaseMemoryWhenIdle(agent.server)
+  releaseMemoryWhenIdle(agent.server, () => agent.identity.hasToken)
   // Without a host, which would have to be looked up first: all addresses, IPv6 where there is any.
   agent.server.listen(envdPort)
+  // Nobody has come at once: the sandbox was started ahead, and has time to get ready for a first command.
+  setTimeout(() => void agent.services().then(({ processes }) => processes.warmUp()), startedAheadAfterMs)
 }
 
 /**
