@@ -7,6 +7,7 @@ import {
   type ServerResponse,
 } from 'node:http'
 import type { Socket } from 'node:net'
+import { noteSpent } from '../lib/spent-buffers.ts'
 import {
   discardBody,
   portClosed,
@@ -198,8 +199,9 @@ type Information = { statusCode: number; statusMessage: string; rawHeaders: stri
 /** Streams a body with its trailers. The head goes out with the first piece, or by itself if that takes long. */
 function flow(source: IncomingMessage, sink: ClientRequest | ServerResponse): void {
   let begun = false
-  source.once('data', () => {
+  source.on('data', (chunk: Buffer) => {
     begun = true
+    noteSpent(chunk.length)
   })
   source.once('end', () => {
     if (source.rawTrailers.length > 0) addTrailers(sink, source.rawTrailers)
