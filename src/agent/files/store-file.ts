@@ -2,10 +2,11 @@
  * Writes a file beside its destination and then renames it, so that a reader sees the old or the new and a
  * full disk leaves the old. Owner, mode, links and foreign attributes stay as a plain overwrite would leave them.
  */
-import { createReadStream, promises as files, type Stats } from 'node:fs'
+import { constants, createReadStream, promises as files, type Stats } from 'node:fs'
 import type { FileHandle } from 'node:fs/promises'
-import { dirname, join, resolve } from 'node:path'
+import { basename, dirname, join, resolve } from 'node:path'
 import { AppError } from '../../lib/app-error.ts'
+import { noteSpent } from '../../lib/spent-buffers.ts'
 import type { Account } from '../accounts.ts'
 import { systemErrorCode } from '../errors.ts'
 import { makeFolders } from '../filesystem/make-folders.ts'
@@ -24,17 +25,39 @@ const newFileMode = 0o644
 const mostLinks = 40
 const copyAtOnce = 256 * 1024
 
-export async function storeFile({ path, account, chunks, metadata }: NewFile, kept: Metadata): Promise<void> {
+export async function storeFile(file: NewFile, kept: Metadata): Promise<void> {
+  const { path, account } = file
   makeFolders(dirname(path), account)
   const { target, stats } = await followLinks(path)
   if (stats && !stats.isFile()) {
     const kind = stats.isDirectory() ? 'a directory' : 'not a regular file'
     throw new AppError('invalid_argument', `path '${path}' is ${kind}`)
   }
-  const { beside, file } = await createBeside(target, stats ? 'over' : 'new')
+  // Held open, so that all of it happens in this folder, whatever is put in the place of its name meanwhile.
+  const folder = await files.open(dirname(target), constants.O_RDONLY | constants.O_DIRECTORY)
+  try {
+    const place = join('/proc/self/fd', String(folder.fd))
+    await storeIn(place, basename(target), stats, file, kept)
+  } finally {
+    await folder.close()
+  }
+}
+
+async function storeIn(
+  folder: string,
+  name: string,
+  stats: Stats | undefined,
+  { account, chunks, metadata }: NewFile,
+  kept: Metadata,
+): Promise<void> {
+  const target = join(folder, name)
+  const { beside, file } = await createBeside(folder, stats ? 'over' : 'new')
   try {
     try {
-      for await (const chunk of chunks) await writeAll(file, chunk)
+      for await (const chunk of chunks) {
+        await writeAll(file, chunk)
+        noteSpent(chunk.length)
+      }
       await file.chown(stats?.uid ?? account.uid, stats?.gid ?? account.gid)
       await file.chmod(stats ? stats.mode & 0o7777 : newFileMode)
     } finally {
@@ -62,11 +85,11 @@ function note(kept: Metadata, path: string, metadata: FileMetadata, replaced: st
 
 /** The name need not be secret, only unused: an existing file is never opened. */
 async function createBeside(
-  target: string,
+  folder: string,
   kind: 'new' | 'over',
 ): Promise<{ beside: string; file: FileHandle }> {
   for (;;) {
-    const beside = join(dirname(target), temporaryName(kind))
+    const beside = join(folder, temporaryName(kind))
     try {
       return { beside, file: await files.open(beside, 'wx', 0o600) }
     } catch (error) {
