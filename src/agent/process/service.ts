@@ -5,6 +5,7 @@ import { AppError } from '../../lib/app-error.ts'
 import type { Identity } from '../identity.ts'
 import type { AgentLog } from '../log/agent-log.ts'
 import { logFailedStart, ProcessLog } from '../log/process-log.ts'
+import { deadlineExceeded, isDeadline, keepaliveMs } from '../stream-context.ts'
 import type { Tools } from './credentials.ts'
 import { launch } from './launch.ts'
 import { loadNative, type Native, type TerminalSize } from './native.ts'
@@ -13,7 +14,6 @@ import { dataEvents, RunningProcess } from './running-process.ts'
 import type { ProcessEventInit, Subscription } from './subscription.ts'
 import { untilAborted } from './until-aborted.ts'
 
-const defaultKeepaliveSeconds = 90
 const noStdinToClose =
   'error closing stdin: cannot close stdin for PTY process, send Ctrl+D (0x04) as pty input instead'
 
@@ -175,7 +175,7 @@ async function* follow(
   const leave = () => process.unsubscribe(subscription)
   context.signal.addEventListener('abort', leave)
   if (context.signal.aborted) leave()
-  const silenceMs = keepaliveSeconds(context) * 1000
+  const silenceMs = keepaliveMs(context)
   try {
     yield { event: startEvent(process.pid) }
     for (;;) {
@@ -188,16 +188,5 @@ async function* follow(
     context.signal.removeEventListener('abort', leave)
     process.unsubscribe(subscription)
   }
-  if (isDeadline(context)) {
-    throw new AppError('deadline_exceeded', 'the time allowed for this call is over')
-  }
-}
-
-function isDeadline(context: HandlerContext): boolean {
-  return context.signal.reason instanceof ConnectError && context.signal.reason.code === Code.DeadlineExceeded
-}
-
-function keepaliveSeconds(context: HandlerContext): number {
-  const asked = Number(context.requestHeader.get('keepalive-ping-interval'))
-  return Number.isInteger(asked) && asked > 0 && asked < 86_400 ? asked : defaultKeepaliveSeconds
+  if (isDeadline(context)) throw deadlineExceeded()
 }
