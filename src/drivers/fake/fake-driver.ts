@@ -29,7 +29,7 @@ export const newFakeWorld = (): FakeWorld => ({ sandboxes: new Map(), prepared: 
 
 export class FakeDriver implements Driver {
   readonly name = 'fake'
-  readonly capabilities = { freeze: false, checkpoint: false, limitEgress: false }
+  readonly capabilities = { freeze: false, saveFiles: false, saveMemory: false, limitEgress: false }
   readonly world: FakeWorld
   probeResult: ProbeResult = { usable: true, detail: 'nothing is real' }
   /** Awaited in the middle of every start, when the sandbox is already listed. */
