@@ -1,4 +1,5 @@
 import { driverSuite } from '../driver-suite.ts'
+import { saveSuite } from '../save-suite.ts'
 import { openOciBench } from './suite-bench.ts'
 import { isolationSuite } from './suite-isolation.ts'
 import { limitsSuite } from './suite-limits.ts'
@@ -14,4 +15,5 @@ for (const runtime of ['runc', 'runsc'] as const) {
   limitsSuite(runtime, open)
   networkSuite(runtime, open)
   survivalSuite(runtime, open)
+  saveSuite(runtime, open)
 }

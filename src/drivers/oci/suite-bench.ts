@@ -9,12 +9,17 @@ import { delay } from '../../lib/clock.ts'
 import { runCommand } from '../../lib/run-command.ts'
 import type { DriverBench } from '../driver-suite.ts'
 import { newSpec } from '../driver-suite.ts'
+import type { SaveBench } from '../save-suite.ts'
 import { createLayout, instanceOf } from './layout.ts'
 import { createOciDriver, type OciDriver, type OciDriverOptions } from './oci-driver.ts'
 import type { RuntimeName } from './records.ts'
 
-export type OciBench = DriverBench & {
+export type OciBench = Omit<DriverBench, 'driver' | 'another'> & {
   driver: OciDriver
+  another(): OciDriver
+  savedFolder(name: string): string
+  remember: SaveBench['remember']
+  recall: SaveBench['recall']
   options: OciDriverOptions
   /** Starts a sandbox and waits until its stand-in agent answers. */
   sandbox(changes?: Partial<SandboxSpec>): Promise<DriverHandle>
@@ -39,6 +44,18 @@ while (1) {
   exec '/bin/bash' or exit 127;
 }
 `
+
+/** A process that holds the text and gives it to whoever connects, and is ready when the script ends. */
+const remember = (memory: string, file: string) => `echo '${file}' > /root/text
+[ ! -e /root/holder ] || kill "$(cat /root/holder)"
+setsid perl -e 'use IO::Socket::UNIX; unlink "/root/memory"; my $text = shift;
+  my $server = IO::Socket::UNIX->new(Local => "/root/memory", Listen => 5) or die $!;
+  open my $out, ">", "/root/holder"; print $out $$; close $out;
+  while (my $client = $server->accept) { print $client $text; close $client }' '${memory}' </dev/null >/dev/null 2>&1 &
+while [ "$(cat /root/holder 2>/dev/null)" != $! ]; do sleep 0.01; done`
+
+const recall = `perl -e 'use IO::Socket::UNIX; my $client = IO::Socket::UNIX->new(Peer => "/root/memory") or exit;
+  print <$client>'; echo; cat /root/text`
 
 export async function openOciBench(
   runtime: RuntimeName,
@@ -68,6 +85,14 @@ export async function openOciBench(
   const bench: OciBench = {
     ...{ driver, options, brokenRootFolder, rootFolder: machine.baseRootFolder },
     another: () => createOciDriver(options),
+    savedFolder: (name) => join(dataFolder, 'saved', name),
+    remember: async (handle, memory, file) => {
+      await runInside(driver, handle, remember(memory, file))
+    },
+    recall: async (handle) => {
+      const [memory, file] = (await runInside(driver, handle, recall)).split('\n')
+      return { memory: memory || undefined, file: file || undefined }
+    },
     traces: () => tracesOf(options),
     settled: () => settled(driver, options),
     run: (handle, script) => runInside(driver, handle, script),
