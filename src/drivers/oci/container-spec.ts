@@ -12,6 +12,8 @@ export type AgentCommand = {
   /** Runs as pid 1. */
   command: readonly string[]
   env: Record<string, string>
+  /** A program inside that sets the host name given as its last argument; for memory that outlives its name. */
+  setHostname?: readonly string[]
 }
 
 export const agentMount = '/.warren'

@@ -11,7 +11,7 @@ import { diskMountOptions } from './disks.ts'
 import { dismantle } from './dismantle.ts'
 import type { SandboxRecord } from './records.ts'
 import { diskName, layerName, layerNumbers, overlayOptions, writeSeed } from './root-layers.ts'
-import { runtimeComplaint, startArguments, startedPid } from './runtime.ts'
+import { renameArguments, runtimeComplaint, startArguments, startedPid } from './runtime.ts'
 import { configName } from './saved-states.ts'
 import { makeSysSkeleton, writeProcFiles } from './shown-machine.ts'
 import { openSource, type Source } from './source.ts'
@@ -20,14 +20,15 @@ const startLimitMs = 60_000
 const toolPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 
 /**
- * Runs in the slot's mount namespace: disk mount, image to put there instead of the slot's own (or nothing), its
- * mount options, root, overlay options, then pairs of image and mount point for the layers, `--`, the runtime. An
+ * Runs in the slot's mount namespace. What it is given: where the disk is mounted, an image to put there instead of
+ * the slot's own (or nothing), its mount options, where the root goes, the overlay's options, a file that says that
+ * the sandbox ran (or nothing), an image and a mount point for each layer, `--`, and the runtime's command line. An
  * overlay will not take a disk again as long as `work` tells of the last time. The runtime gets no pipe of ours:
  * the sandbox would hold it open.
  */
 const mountAndRun = `set -e
-disk=$1 own=$2 options=$3 root=$4 overlay=$5
-shift 5
+disk=$1 own=$2 options=$3 root=$4 overlay=$5 ran=$6
+shift 6
 if [ "$own" ]; then
   umount "$disk"
   mount -o "$options" "$own" "$disk"
@@ -39,7 +40,10 @@ while [ "$1" != -- ]; do
 done
 shift
 mount -t overlay -o "$overlay" overlay "$root"
-exec "$@" </dev/null >/dev/null 2>&1`
+exec </dev/null >/dev/null 2>&1
+[ "$ran" ] || exec "$@"
+: > "$ran"
+"$@" || { rm "$ran"; exit 1; }`
 
 /** What gVisor itself may take on top of the sandbox's memory. */
 const sentryMemoryMB = (memoryMB: number): number => Math.max(128, Math.ceil(memoryMB / 4))
@@ -116,10 +120,10 @@ async function launch(
   const command = [
     ...[`--mount=${layout.mountNamespace(record.slot)}`, 'sh', '-c', mountAndRun, 'sh'],
     ...[layout.diskMount, own, diskMountOptions, layout.rootMount, overlayOptions(layout, folder, record)],
-    ...[...layers, '--', ...startArguments(layout, record, source?.memoryFolder)],
+    ...[source?.usedMark ?? '', ...layers, '--', ...startArguments(layout, record, source?.memoryFolder)],
   ]
   // Once the files of a saved state are used up there is no way back: it runs, or the runtime says why not.
-  const abort = source?.usesUp ? undefined : signal
+  const abort = source?.usedMark ? undefined : signal
   await Promise.all([
     enterAndRun(record, folder, command, abort),
     source?.memoryFolder ? giveRoomWhenStarted(context, record) : undefined,
@@ -127,6 +131,19 @@ async function launch(
   await source?.started(record)
   abort?.throwIfAborted()
   await giveRoom(context, record)
+  await giveName(context, record, source)
+}
+
+/** Memory brings the host name of the sandbox it was saved from. */
+async function giveName(
+  { layout, agent }: OciContext,
+  record: SandboxRecord,
+  source: Source | undefined,
+): Promise<void> {
+  if (!source?.memoryFolder || !agent.setHostname || source.saved.origin.sandboxID === record.sandboxID)
+    return
+  const [program, ...args] = renameArguments(layout, record, agent.setHostname)
+  await runCommand(program!, args, { timeoutMs: startLimitMs })
 }
 
 async function enterAndRun(

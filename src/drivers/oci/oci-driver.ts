@@ -36,7 +36,7 @@ import { choosePlatform } from './platform.ts'
 import { prepareRoot } from './prepare-root.ts'
 import { probeMachine } from './probe.ts'
 import { assertSandboxID, Records, type RuntimeName, type SandboxRecord } from './records.ts'
-import { startedPid } from './runtime.ts'
+import { startedPid, untilRestored } from './runtime.ts'
 import { saveSandbox } from './save.ts'
 import { assertOurs, describeSaved, removeSaved } from './saved-states.ts'
 import { SlotPool } from './slots.ts'
@@ -167,6 +167,7 @@ export class OciDriver implements Driver, CanFreeze, CanSave {
 
   async recover(handle: DriverHandle): Promise<'running' | 'paused' | 'gone'> {
     const record = await this.#find(handle)
+    if (record) await untilRestored(this.#context.layout.sandbox(record.sandboxID))
     if (!record || !(await this.#isAlive(record))) return 'gone'
     const note = await frozenNote(this.#context, record.sandboxID)
     if (!note) return 'running'

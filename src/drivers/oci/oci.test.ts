@@ -4,6 +4,7 @@ import { openOciBench } from './suite-bench.ts'
 import { isolationSuite } from './suite-isolation.ts'
 import { limitsSuite } from './suite-limits.ts'
 import { networkSuite } from './suite-network.ts'
+import { savedSandboxSuite } from './suite-save.ts'
 import { survivalSuite } from './suite-survival.ts'
 
 const subnets = { runc: '10.241.0.0/24', runsc: '10.241.1.0/24' }
@@ -16,4 +17,5 @@ for (const runtime of ['runc', 'runsc'] as const) {
   networkSuite(runtime, open)
   survivalSuite(runtime, open)
   saveSuite(runtime, open)
+  savedSandboxSuite(runtime, open)
 }

@@ -1,7 +1,9 @@
 /** The two runtimes' command lines and what they leave behind. */
-import { access, readFile } from 'node:fs/promises'
+import { access, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
+import { delay } from '../../lib/clock.ts'
 import type { Layout } from './layout.ts'
+import { processesNaming } from './processes.ts'
 import type { RuntimeName, SandboxRecord } from './records.ts'
 
 export type Runtime = {
@@ -38,6 +40,16 @@ export const pauseArguments = (layout: Layout, record: SandboxRecord): string[] 
 export const resumeArguments = (layout: Layout, record: SandboxRecord): string[] => [
   ...command(layout, record),
   ...['resume', record.sandboxID],
+]
+
+/** Nobody inside may set the host name, so the program gets that power from outside. */
+export const renameArguments = (
+  layout: Layout,
+  record: SandboxRecord,
+  setHostname: readonly string[],
+): string[] => [
+  ...command(layout, record),
+  ...['exec', '--cap', 'CAP_SYS_ADMIN', record.sandboxID, ...setHostname, record.sandboxID],
 ]
 
 /** `leave-running` always: without it a checkpoint that fails takes the sandbox with it. */
@@ -81,14 +93,14 @@ function runcFlags({ runtime }: SandboxRecord): string[] {
   return runtime === 'runc' ? ['--no-new-keyring'] : []
 }
 
-/** The runtime's own words about why it failed: the last error line of its log. */
+/** The runtime's own words about why it failed: the last error of its log, without the stack below it. */
 export async function runtimeComplaint(folder: string): Promise<string | undefined> {
   const text = await readFile(join(folder, logFileName), 'utf8').catch(() => '')
   const lines = text.trim().split('\n').reverse()
   for (const line of lines) {
     try {
       const entry = JSON.parse(line) as { level?: string; msg?: string }
-      if (entry.msg && /^(error|fatal|warn)/.test(entry.level ?? '')) return entry.msg
+      if (entry.msg && /^(error|fatal|warn)/.test(entry.level ?? '')) return entry.msg.split('\n')[0]
     } catch {
       // A line cut off by a crash says nothing.
     }
@@ -99,6 +111,13 @@ export async function runtimeComplaint(folder: string): Promise<string | undefin
 export async function startedPid(folder: string): Promise<number | undefined> {
   const text = await readFile(join(folder, pidFileName), 'utf8').catch(() => '')
   return Number(text) || undefined
+}
+
+/** A restore outlives whoever asked for it; only when it is over can be said what became of the sandbox. */
+export async function untilRestored(folder: string): Promise<void> {
+  if (!(await isRestoring(folder))) return
+  while ((await processesNaming(folder)).some(({ args }) => args.includes('restore'))) await delay(20)
+  await rm(join(folder, restoringName), { force: true })
 }
 
 export const isRestoring = (folder: string): Promise<boolean> =>

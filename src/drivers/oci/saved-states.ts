@@ -84,8 +84,9 @@ export async function removeSaved(folder: string): Promise<void> {
   await Promise.all([folder, partialOf(folder)].map((path) => rm(path, { recursive: true, force: true })))
 }
 
-export async function takeSaved(folder: string, taker: Taker): Promise<void> {
-  await writeFile(join(folder, takerName), JSON.stringify(taker), { flag: 'wx' }).catch(
+/** Claims it for one sandbox; the claim of one that is no longer there counts for nothing. */
+export async function takeSaved(folder: string, { sandboxID, runID }: Taker): Promise<void> {
+  await writeFile(join(folder, takerName), JSON.stringify({ sandboxID, runID }), { flag: 'wx' }).catch(
     (error: NodeJS.ErrnoException) => {
       if (error.code !== 'EEXIST') throw error
       throw new AppError('conflict', `A sandbox is being started from ${folder} already.`)
@@ -93,20 +94,21 @@ export async function takeSaved(folder: string, taker: Taker): Promise<void> {
   )
 }
 
-/** For a taker that never ran: the saved state is as it was. */
 export async function giveBackSaved(folder: string): Promise<void> {
   await rm(join(folder, takerName), { force: true })
 }
 
 export async function takerOf(folder: string): Promise<Taker | undefined> {
   const text = await readFile(join(folder, takerName), 'utf8').catch(() => undefined)
-  if (text === undefined) return undefined
   try {
-    return JSON.parse(text) as Taker
+    return text === undefined ? undefined : (JSON.parse(text) as Taker)
   } catch {
-    return { sandboxID: '', runID: '' }
+    return undefined
   }
 }
+
+/** There as soon as a sandbox may have run on the very files of the saved state. */
+export const usedMark = (folder: string): string => join(folder, 'used')
 
 /** Links the disks below the own one; `shift` makes room for one more above them. */
 export async function linkLayers(from: string, to: string, layers: number, shift = 0): Promise<void> {

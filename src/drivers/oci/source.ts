@@ -1,4 +1,5 @@
 /** What a sandbox is started from when it is not started anew: which disks of a saved state it gets, and how. */
+import { existsSync } from 'node:fs'
 import { readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { SavedStart } from '../../core/driver.ts'
@@ -23,6 +24,7 @@ import {
   type SavedRecord,
   takerOf,
   takeSaved,
+  usedMark,
 } from './saved-states.ts'
 
 export type Source = {
@@ -34,8 +36,8 @@ export type Source = {
   layers: number
   /** The sandbox's disk comes from the saved state, not from its slot. */
   ownDisk: boolean
-  /** From the moment its guest runs the saved state is of no more use. */
-  usesUp: boolean
+  /** A file to make before the sandbox runs, where that uses up the saved state. */
+  usedMark: string | undefined
   config(): Promise<ContainerSpec>
   fetchDisks(record: SandboxRecord): Promise<void>
   /** The runtime has said that the sandbox runs. */
@@ -74,7 +76,6 @@ export async function openSource(context: OciContext, from: SavedStart): Promise
       await rm(layout.slotDisk(record.slot), { force: true })
       if (way === 'copy') await copyFile(disk, join(own, diskName))
       else {
-        await (torn ? giveBackSaved(folder) : undefined)
         await takeSaved(folder, record)
         taken = true
         await linkFile(disk, join(own, diskName))
@@ -91,20 +92,19 @@ export async function openSource(context: OciContext, from: SavedStart): Promise
     runtimeBinary,
     layers: saved.origin.layers + (way === 'layer' ? 1 : 0),
     ownDisk: way !== 'layer',
-    usesUp: way === 'move',
+    usedMark: way === 'move' ? usedMark(folder) : undefined,
     config: async () => JSON.parse(await readFile(join(folder, configName), 'utf8')) as ContainerSpec,
     fetchDisks,
     started: async (record) => {
-      taken = false
       await rm(join(layout.sandbox(record.sandboxID), restoringName), { force: true })
     },
     giveBack: async () => {
-      if (taken && !torn) await giveBackSaved(folder)
+      if (taken) await giveBackSaved(folder)
     },
   }
 }
 
-/** True: a sandbox was running on these very files when the machine went down, so memory does not match them. */
+/** True: a sandbox ran on these very files and is gone, so they match no memory and may need repair. */
 async function refuseUnusable(
   { records, runtime }: OciContext,
   folder: string,
@@ -121,18 +121,19 @@ async function refuseUnusable(
     throw new AppError('conflict', `Sandbox ${origin.sandboxID} still holds these files; stop it first.`)
   }
   const taker = await takerOf(folder)
-  if (!taker) return false
-  if ((await records.read(taker.sandboxID))?.runID === taker.runID) {
+  if (taker && (await records.read(taker.sandboxID))?.runID === taker.runID) {
     throw new AppError('conflict', `Sandbox ${taker.sandboxID} was already started from ${folder}.`)
   }
-  if (memory) {
+  if (taker) await giveBackSaved(folder)
+  const used = existsSync(usedMark(folder))
+  if (used && memory) {
     throw new AppError(
       'conflict',
       `A sandbox that was started from ${folder} has gone, so its files and its memory do not match any more. ` +
         'Start without memory.',
     )
   }
-  return true
+  return used
 }
 
 async function chooseWay(folder: string, saved: SavedRecord, { keep }: SavedStart): Promise<DiskWay> {

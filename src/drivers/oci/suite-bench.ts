@@ -73,7 +73,12 @@ export async function openOciBench(
   const dataFolder = join(folder, 'data')
   const options: OciDriverOptions = {
     ...{ runtime, runtimeBinary, dataFolder, instance: instanceOf(dataFolder), subnet, poolSize },
-    agent: { folder: agentFolder, command: ['/usr/bin/perl', '/.warren/agent.pl'], env: {} },
+    agent: {
+      folder: agentFolder,
+      command: ['/usr/bin/perl', '/.warren/agent.pl'],
+      env: {},
+      setHostname: ['/bin/hostname'],
+    },
     dnsServers,
     poolDiskMB: 128,
     pidsLimit: testPidsLimit,
