@@ -108,7 +108,7 @@ export async function openSource(context: OciContext, from: SavedStart): Promise
 async function refuseUnusable(
   { records, runtime }: OciContext,
   folder: string,
-  { origin, shared }: SavedRecord,
+  { origin, shared, build }: SavedRecord,
   { memory }: SavedStart,
 ): Promise<boolean> {
   if (origin.runtime !== runtime.name) {
@@ -126,7 +126,7 @@ async function refuseUnusable(
   }
   if (taker) await giveBackSaved(folder)
   const used = existsSync(usedMark(folder))
-  if (used && memory) {
+  if (used && memory && build) {
     throw new AppError(
       'conflict',
       `A sandbox that was started from ${folder} has gone, so its files and its memory do not match any more. ` +

@@ -108,6 +108,8 @@ export async function openOciBench(
     },
     close: async () => {
       for (const { handle } of await driver.list()) await driver.stop(handle)
+      // Opened once more, so that what another process left goes too.
+      await driver.open()
       await driver.close()
       await rm(folder, { recursive: true, force: true })
     },
@@ -147,10 +149,18 @@ async function settled(driver: OciDriver, options: OciDriverOptions): Promise<vo
   const { netnsPrefix } = createLayout(options.dataFolder, options.instance)
   for (let attempt = 0; attempt < 200; attempt++) {
     const running = (await driver.list()).length
-    const names = await readdir('/run/netns').catch(() => [])
-    if (names.filter((name) => name.startsWith(netnsPrefix)).length === poolSize + running) return
+    const names = (await readdir('/run/netns').catch(() => [])).filter((name) => name.startsWith(netnsPrefix))
+    const disks = (await loopFiles()).filter((file) => file.startsWith(join(options.dataFolder, 'disks')))
+    if (names.length === poolSize + running && disks.length === poolSize) return
     await delay(50)
   }
+}
+
+async function loopFiles(): Promise<string[]> {
+  const loops = (await readdir('/sys/block')).filter((name) => name.startsWith('loop'))
+  return Promise.all(
+    loops.map((name) => readFile(`/sys/block/${name}/loop/backing_file`, 'utf8').catch(() => '')),
+  )
 }
 
 async function tracesOf(options: OciDriverOptions): Promise<string[]> {
@@ -164,9 +174,7 @@ async function tracesOf(options: OciDriverOptions): Promise<string[]> {
   const commands = await Promise.all(
     pids.map(async (pid) => `process ${pid} ${await read(`/proc/${pid}/cmdline`)}`),
   )
-  const loops = await Promise.all(
-    (await names('/sys/block', 'loop')).map((loop) => read(join(loop, 'loop/backing_file'))),
-  )
+  const loops = await loopFiles()
   const cgroups = await runCommand('find', [
     '/sys/fs/cgroup',
     '-path',
