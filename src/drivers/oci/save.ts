@@ -74,11 +74,13 @@ async function keepAll(
     await mkdir(memory)
     const direct = options.lasting && (await takesDirectWrites(memory))
     const [program, ...args] = checkpointArguments(layout, record, memory, direct)
-    await runCommand(program!, args, { ...(signal && { signal }) })
-    await copySmall(join(own, configName), join(partial, configName))
+    await Promise.all([
+      runCommand(program!, args, { ...(signal && { signal }) }),
+      copySmall(join(own, configName), join(partial, configName)),
+    ])
   }
   signal?.throwIfAborted()
-  // What is not yet in the image: the mount is to be seen in the slot's namespace only.
+  // After the checkpoint, which writes what gVisor still held. Only in the slot's namespace can the mount be seen.
   await runCommand('nsenter', [
     `--mount=${layout.mountNamespace(record.slot)}`,
     'sync',

@@ -3,7 +3,7 @@
  * that was kept. It is made beside its place and renamed when all is there, so it is whole or not there.
  */
 import { existsSync } from 'node:fs'
-import { link, mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { constants, link, mkdir, open, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import type { SavedState } from '../../core/driver.ts'
 import { AppError } from '../../lib/app-error.ts'
@@ -61,7 +61,15 @@ export async function finishSaved(folder: string, record: SavedRecord, lasting: 
 }
 
 const memoryFiles = ['checkpoint.img', 'pages.img', 'pages_meta.img'].map((name) => join(memoryName, name))
-const sync = (paths: string[]) => runCommand('sync', paths)
+
+async function sync(paths: string[]): Promise<void> {
+  await Promise.all(
+    paths.map(async (path) => {
+      const file = await open(path, constants.O_RDONLY)
+      await file.sync().finally(() => file.close())
+    }),
+  )
+}
 
 export async function readSaved(folder: string): Promise<SavedRecord | undefined> {
   const text = await readFile(join(folder, recordName), 'utf8').catch(() => undefined)

@@ -49,9 +49,6 @@ export type Source = {
 /** How the saved disk gets into the sandbox: itself, as a copy, or read-only below an empty one. */
 type DiskWay = 'move' | 'copy' | 'layer'
 
-/** Up to here a copy is as fast as one more mount, and costs no copying when the sandbox changes a file. */
-const copyUpToBytes = 16 * 1024 * 1024
-
 export async function openSource(context: OciContext, from: SavedStart): Promise<Source> {
   const { layout, runtime } = context
   const folder = assertOurs(layout, from.folder)
@@ -137,11 +134,9 @@ async function refuseUnusable(
 }
 
 async function chooseWay(folder: string, saved: SavedRecord, { keep }: SavedStart): Promise<DiskWay> {
-  const { blocks, nlink } = await stat(join(folder, diskName))
+  if (keep) return saved.origin.layers < mostLayers ? 'layer' : 'copy'
   // Another link is a sandbox that has it mounted read-only: it must not change any more.
-  if (!keep) return nlink === 1 ? 'move' : 'copy'
-  if (saved.origin.layers >= mostLayers) return 'copy'
-  return blocks * 512 <= copyUpToBytes ? 'copy' : 'layer'
+  return (await stat(join(folder, diskName))).nlink === 1 ? 'move' : 'copy'
 }
 
 /** The kernel lets go of a mount a moment after the last process in it has died. Read-only ones do no harm. */
