@@ -2,16 +2,28 @@
 import { once } from 'node:events'
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { type IncomingMessage, request } from 'node:http'
+import { createRequire } from 'node:module'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { after, before } from 'node:test'
 import type { Accounts } from './accounts.ts'
 import { Identity } from './identity.ts'
 import { createAgent } from './server.ts'
 
 export const token = 'the-token'
-const tools = { setpriv: ['setpriv'], env: ['env'], mkfifo: ['mkfifo'] }
+const tools = {
+  setpriv: ['setpriv'],
+  setsid: ['setsid'],
+  env: ['env'],
+  addon: addonPath(),
+}
+
+function addonPath(): string {
+  const machine = `linux-${process.arch}`
+  const packageFile = createRequire(import.meta.url).resolve(`@koromix/koffi-${machine}/package.json`)
+  return join(dirname(packageFile), machine.replace('-', '_'), 'koffi.node')
+}
 
 export type Json = Record<string, unknown>
 export type Frame = { flags: number; message: Json }
@@ -34,7 +46,6 @@ export class TestAgent {
       tools,
       identity,
       runFolder: join(this.folder, 'run'),
-      processes: { pipeFolders: [this.folder] },
     })
   }
 
@@ -45,7 +56,8 @@ export class TestAgent {
   }
 
   async stop(): Promise<void> {
-    const { processes } = await this.agent.services()
+    const { processes, watchers } = await this.agent.services()
+    watchers.close()
     for (const process of processes.table.running()) process.signal('SIGKILL')
     this.agent.server.closeAllConnections()
     this.agent.server.close()

@@ -3,11 +3,12 @@ import type { Server } from 'node:http'
 /** How long nothing must have been asked before memory is given back. */
 const idleMs = 3000
 /**
- * V8 drops compiled code that was not used for some collections. The first time it should: what only the
- * start needed goes. Later that would slow the next command down for little.
+ * V8 drops compiled code that was not used for some collections. Once, after a sandbox has begun its life, it
+ * should: what only the start needed goes. Before, that would slow down who gets a sandbox that was started
+ * ahead; later it would slow the next command down for little.
  */
-const firstRounds = 8
-const laterRounds = 2
+const thoroughRounds = 8
+const usualRounds = 2
 /** More than half of the heap limit in memory outside of it makes V8 collect everything and shrink. */
 const pressureBytes = 192 * 1024 * 1024
 
@@ -15,19 +16,22 @@ const pressureBytes = 192 * 1024 * 1024
  * Most sandboxes idle most of the time: once the last request is over, what it left behind is given back to
  * the machine. Between two bursts of requests this runs once, and an idle agent has no timer.
  */
-export function releaseMemoryWhenIdle(server: Server): void {
+export function releaseMemoryWhenIdle(server: Server, isInUse: () => boolean): void {
   let open = 0
-  let rounds = firstRounds
+  let wasThorough = false
   let timer: NodeJS.Timeout | undefined
   const release = () => {
-    collectGarbage(rounds)
-    rounds = laterRounds
+    const isThorough = !wasThorough && isInUse()
+    collectGarbage(isThorough ? thoroughRounds : usualRounds)
+    wasThorough ||= isThorough
   }
   const settle = () => {
     clearTimeout(timer)
     timer = open === 0 ? setTimeout(release, idleMs) : undefined
   }
-  server.on('request', (_, response) => {
+  server.on('request', (request, response) => {
+    // Who collects the log stays for good.
+    if (request.url?.startsWith('/logs')) return
     open++
     settle()
     response.once('close', () => {

@@ -2,23 +2,33 @@
 import { once } from 'node:events'
 import { request } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { basename, dirname, join } from 'node:path'
 import { envdPort } from '../contract/constants.ts'
+import { systemClock } from '../lib/clock.ts'
 import { releaseMemoryWhenIdle } from './idle-memory.ts'
+import { logFault, logMemoryKill } from './log/agent-events.ts'
+import { AgentLog } from './log/agent-log.ts'
 import { MemoryGuard, needsMemoryGuard } from './memory-guard.ts'
-import type { Tools } from './process/launch.ts'
+import type { Tools } from './process/credentials.ts'
 import { createAgent } from './server.ts'
 
 /** Put in by who builds the bundle, and who alone knows where the programs will lie. */
 declare const agentTools: Tools
 
+const startedAheadAfterMs = 200
+
 export function startAgent(): void {
   // The sandbox dies with its agent: a fault in one request must not take everything else along.
-  process.on('uncaughtException', (error) => console.error(error))
-  const guard = needsMemoryGuard() ? new MemoryGuard() : undefined
-  const agent = createAgent({ tools: agentTools, processes: { onStart: () => guard?.watch() } })
-  releaseMemoryWhenIdle(agent.server)
+  const log = new AgentLog(systemClock)
+  process.on('uncaughtException', (error) => logFault(log, error))
+  const onKill = (pid: number, bytes: number) => logMemoryKill(log, pid, bytes)
+  const guard = needsMemoryGuard() ? new MemoryGuard({ onKill }) : undefined
+  const agent = createAgent({ tools: agentTools, log, processes: { onStart: () => guard?.watch() } })
+  releaseMemoryWhenIdle(agent.server, () => agent.identity.hasToken)
   // Without a host, which would have to be looked up first: all addresses, IPv6 where there is any.
   agent.server.listen(envdPort)
+  // Nobody has come at once: the sandbox was started ahead, and has time to get ready for a first command.
+  setTimeout(() => void agent.services().then(({ processes }) => processes.warmUp()), startedAheadAfterMs)
 }
 
 /**
@@ -26,11 +36,9 @@ export function startAgent(): void {
  * kept for those that start later. `folder` takes what the agent would write.
  */
 export async function rehearse(folder: string): Promise<void> {
-  const { server } = createAgent({
-    tools: agentTools,
-    runFolder: folder,
-    processes: { pipeFolders: [folder] },
-  })
+  // The kit is not yet where a sandbox will see it.
+  const addon = join(dirname(process.argv[1]!), basename(agentTools.addon))
+  const { server } = createAgent({ tools: { ...agentTools, addon }, runFolder: folder })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   const { port } = server.address() as AddressInfo

@@ -21,19 +21,19 @@ suite('the memory guard', () => {
   // Process 10 maps a large file, which makes it look larger than it is.
   test('ends the process that holds most when memory is nearly used up, and looks again soon', () => {
     const { it, killed } = machine(256, 250, { 10: 55, 11: 120, 12: 40 })
-    assert.equal(new MemoryGuard(it).look(), 10)
+    assert.equal(new MemoryGuard({ machine: it }).look(), 10)
     assert.deepEqual(killed, [11])
   })
 
   test('ends as many as it takes when several grow', () => {
     const { it, killed } = machine(256, 270, { 11: 30, 12: 31, 13: 32, 14: 33, 15: 1 })
-    new MemoryGuard(it).look()
+    new MemoryGuard({ machine: it }).look()
     assert.deepEqual(killed, [14, 13, 12])
   })
 
   test('waits for the memory of who was ended before it ends another', () => {
     const { it, killed } = machine(256, 250, { 11: 120, 12: 40 })
-    const guard = new MemoryGuard(it)
+    const guard = new MemoryGuard({ machine: it })
     guard.look()
     guard.look()
     assert.deepEqual(killed, [11])
@@ -43,13 +43,13 @@ suite('the memory guard', () => {
 
   test('lets everybody live while there is room', () => {
     const { it, killed } = machine(256, 200, { 10: 190 })
-    assert.notEqual(new MemoryGuard(it).look(), undefined)
+    assert.notEqual(new MemoryGuard({ machine: it }).look(), undefined)
     assert.deepEqual(killed, [])
   })
 
   test('looks the sooner the less room there is', () => {
     const pauses = [100, 800, 1500, 1990].map(
-      (used) => new MemoryGuard(machine(2048, used, { 10: 1 }).it).look()!,
+      (used) => new MemoryGuard({ machine: machine(2048, used, { 10: 1 }).it }).look()!,
     )
     assert.deepEqual(
       pauses,
@@ -59,6 +59,17 @@ suite('the memory guard', () => {
   })
 
   test('rests when no process is left', () => {
-    assert.equal(new MemoryGuard(machine(2048, 20, {}).it).look(), undefined)
+    assert.equal(new MemoryGuard({ machine: machine(2048, 20, {}).it }).look(), undefined)
+  })
+
+  test('says whom it ended, and how much they held', () => {
+    const { it } = machine(256, 270, { 11: 30, 12: 31, 13: 32, 14: 33, 15: 1 })
+    const told: number[][] = []
+    new MemoryGuard({ machine: it, onKill: (pid, bytes) => told.push([pid, bytes / 1024 / 1024]) }).look()
+    assert.deepEqual(told, [
+      [14, 33],
+      [13, 32],
+      [12, 31],
+    ])
   })
 })

@@ -39,16 +39,24 @@ export type Machine = {
   kill(pid: number): void
 }
 
+export type MemoryGuardOptions = {
+  machine?: Machine
+  /** Told of each process that was ended, and of about how much memory it held. */
+  onKill?: (pid: number, bytes: number) => void
+}
+
 export function needsMemoryGuard(): boolean {
   return release().endsWith('-gvisor')
 }
 
 export class MemoryGuard {
   #machine: Machine
+  #onKill: (pid: number, bytes: number) => void
   #timer: NodeJS.Timeout | undefined
   #leaving = { bytes: 0, looks: 0 }
 
-  constructor(machine: Machine = ownMachine()) {
+  constructor({ machine = ownMachine(), onKill = () => {} }: MemoryGuardOptions = {}) {
+    this.#onKill = onKill
     this.#machine = machine
   }
 
@@ -92,11 +100,14 @@ export class MemoryGuard {
       (pid) => this.#machine.ownBytes(pid),
     )
     let freed = 0
-    for (const { pid, bytes } of [...known, ...others.map(assumed)]) {
+    const ended: { pid: number; bytes: number }[] = []
+    for (const one of [...known, ...others.map(assumed)]) {
       if (freed >= wantedBytes) break
-      this.#machine.kill(pid)
-      freed += bytes
+      this.#machine.kill(one.pid)
+      freed += one.bytes
+      ended.push(one)
     }
+    for (const { pid, bytes } of ended) this.#onKill(pid, bytes)
     this.#leaving = { bytes: this.#leaving.bytes + freed, looks: looksUntilFreed }
   }
 }

@@ -8,6 +8,6 @@ export function resolvePath(path: string, account: Account, defaultWorkdir: stri
     throw new AppError('invalid_argument', 'the path holds a zero byte: give a path without it')
   }
   if (path === '') return resolve('/', defaultWorkdir || account.home)
-  if (path === '~' || path.startsWith('~/')) return join(resolve('/', account.home), path.slice(1))
+  if (path === '~' || path.startsWith('~/')) return resolve(join('/', account.home, path.slice(1)))
   return isAbsolute(path) ? resolve(path) : resolve('/', account.home, path)
 }

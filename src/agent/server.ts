@@ -10,9 +10,13 @@ import { allowAllOrigins, answerPreflight } from './cors.ts'
 import { sendError, sendJSON } from './errors.ts'
 import { readFileRoute } from './files/read-file.ts'
 import { writeFilesRoute } from './files/write-files.ts'
+import { Metadata } from './filesystem/metadata.ts'
 import { Identity } from './identity.ts'
 import { initRoute } from './init-route.ts'
-import type { Tools } from './process/launch.ts'
+import { logFailure } from './log/agent-events.ts'
+import { AgentLog } from './log/agent-log.ts'
+import { streamLog } from './log/log-route.ts'
+import type { Tools } from './process/credentials.ts'
 import type { ProcessOptions } from './process/service.ts'
 import { openRelay, relayProtocol } from './relay.ts'
 import type { Services } from './services.ts'
@@ -23,6 +27,7 @@ export type AgentOptions = {
   clock?: Clock
   /** Where the sandbox's id and template are written for programs inside. */
   runFolder?: string
+  log?: AgentLog
   processes?: ProcessOptions
 }
 
@@ -31,10 +36,13 @@ export type Agent = { server: Server; identity: Identity; services(): Promise<Se
 export function createAgent(options: AgentOptions): Agent {
   const identity = options.identity ?? new Identity()
   const clock = options.clock ?? systemClock
+  const metadata = new Metadata(options.tools.addon)
+  const log = options.log ?? new AgentLog(clock)
+  const files = { identity, clock, metadata, log }
   let loading: Promise<Services> | undefined
   const services = () => {
     loading ??= import('./services.ts').then(({ createServices }) =>
-      createServices(identity, options.tools, options.processes ?? {}),
+      createServices(identity, options.tools, options.processes ?? {}, metadata, log),
     )
     return loading
   }
@@ -46,13 +54,23 @@ export function createAgent(options: AgentOptions): Agent {
     if (verb === 'GET /health') return void response.writeHead(204, { 'cache-control': 'no-store' }).end()
     if (verb === 'POST /init') {
       await initRoute(identity, options.runFolder ?? '/run/e2b', request, response)
+      log.add('info', 'Agent ready', { logger: 'agent', event_type: 'agent_init' })
       // A first command will follow: what it needs is made ready while the control plane tells its caller.
-      response.once('close', () => void services().then(({ processes }) => processes.fifos.fill()))
+      response.once('close', () => void services().then(({ processes }) => processes.warmUp()))
       return
     }
-    if (verb === 'GET /files') return readFileRoute({ identity, clock }, request, response, query)
-    if (verb === 'POST /files') return writeFilesRoute({ identity, clock }, request, response, query)
+    if (verb === 'GET /files' || verb === 'HEAD /files') return readFileRoute(files, request, response, query)
+    if (verb === 'POST /files') return writeFilesRoute(files, request, response, query)
     requireToken(identity, request)
+    if (verb === 'POST /files/compose') {
+      const { composeFilesRoute } = await import('./files/compose-files.ts')
+      return composeFilesRoute(files, request, response)
+    }
+    if (verb === 'GET /logs') return streamLog(log, response, query)
+    if (verb === 'GET /metrics') {
+      const { readMetrics } = await import('./metrics.ts')
+      return sendJSON(response, 200, await readMetrics(clock))
+    }
     if (verb === 'GET /envs') return sendJSON(response, 200, identity.envVars)
     const { rpc } = await services()
     if (rpc(request, response, path)) return
@@ -70,7 +88,10 @@ export function createAgent(options: AgentOptions): Agent {
     },
     (request, response) => {
       allowAllOrigins(response)
-      route(request, response).catch((error) => sendError(response, error))
+      route(request, response).catch((error) => {
+        logFailure(log, request, error)
+        sendError(response, error)
+      })
     },
   )
   server.on('upgrade', (request, socket, head) => openRelay(identity, request, socket, head))

@@ -1,20 +1,32 @@
 /** Everything behind RPC paths. Loaded when it is first needed, so that the agent listens sooner. */
+import './fast-base64.ts'
 import { Filesystem } from '../contract/rpc/filesystem_pb.ts'
 import { Process } from '../contract/rpc/process_pb.ts'
+import type { Metadata } from './filesystem/metadata.ts'
 import { FilesystemService } from './filesystem/service.ts'
+import { Watchers } from './filesystem/watchers.ts'
 import type { Identity } from './identity.ts'
-import type { Tools } from './process/launch.ts'
+import type { AgentLog } from './log/agent-log.ts'
+import { withFileLog } from './log/file-log.ts'
+import type { Tools } from './process/credentials.ts'
 import { type ProcessOptions, ProcessService } from './process/service.ts'
 import { createRpcHandler, type RpcHandler } from './rpc.ts'
 
-export type Services = { processes: ProcessService; rpc: RpcHandler }
+export type Services = { processes: ProcessService; watchers: Watchers; rpc: RpcHandler }
 
-export function createServices(identity: Identity, tools: Tools, options: ProcessOptions): Services {
-  const processes = new ProcessService(identity, tools, options)
-  const filesystem = new FilesystemService(identity)
+export function createServices(
+  identity: Identity,
+  tools: Tools,
+  options: ProcessOptions,
+  metadata: Metadata,
+  log: AgentLog,
+): Services {
+  const processes = new ProcessService(identity, tools, { ...options, log })
+  const watchers = new Watchers(tools.addon)
+  const filesystem = new FilesystemService(identity, metadata, watchers)
   const rpc = createRpcHandler((add) => {
     add(Process, processes.routes())
-    add(Filesystem, filesystem.routes())
+    add(Filesystem, withFileLog(filesystem.routes(), log))
   })
-  return { processes, rpc }
+  return { processes, watchers, rpc }
 }

@@ -17,6 +17,7 @@ import {
   stat,
   writeFile,
 } from 'node:fs/promises'
+import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import { build, stop } from 'esbuild'
@@ -40,9 +41,13 @@ export type AgentKit = {
 }
 
 /** Programs of this machine the agent uses inside, each with what to install when it is missing. */
-const programs = { setpriv: 'util-linux', env: 'coreutils', mkfifo: 'coreutils' } as const
+const programs = {
+  setpriv: 'util-linux',
+  setsid: 'util-linux',
+  env: 'coreutils',
+} as const
 const agentSources = join(import.meta.dirname, '../agent')
-const layoutVersion = 2
+const layoutVersion = 3
 const rehearsalTimeoutMs = 30_000
 const searchFolders = ['/usr/local/bin', '/usr/bin', '/bin', '/usr/sbin', '/sbin']
 
@@ -58,6 +63,8 @@ export async function buildAgentKit({
   for (const [name, debianPackage] of Object.entries(programs)) {
     files.set(name, await findProgram([name], debianPackage))
   }
+  const addon = addonFile()
+  if (addon !== undefined) files.set('koffi.node', addon)
   const libraries = await librariesOf([...files.values()])
   for (const library of libraries) files.set(`lib/${basename(library)}`, library)
   const loader = basename(libraries.find((library) => /\/ld-linux[^/]*\.so\.\d+$/.test(library)) ?? '')
@@ -70,7 +77,10 @@ export async function buildAgentKit({
     join(mountedAt, 'lib'),
     join(mountedAt, program),
   ]
-  const bundle = await bundleAgent(Object.fromEntries(Object.keys(programs).map((name) => [name, run(name)])))
+  const bundle = await bundleAgent({
+    ...Object.fromEntries(Object.keys(programs).map((name) => [name, run(name)])),
+    addon: join(mountedAt, 'koffi.node'),
+  })
   const kitFolder = join(folder, await nameOf(bundle, files))
   if (!(await exists(kitFolder))) await writeKit(kitFolder, bundle, files, loader)
   return {
@@ -91,7 +101,7 @@ const agentEnvironment = {
 }
 
 /** Names and texts of the files made from our own sources. */
-async function bundleAgent(agentTools: Record<string, string[]>): Promise<Map<string, string>> {
+async function bundleAgent(agentTools: Record<string, string[] | string>): Promise<Map<string, string>> {
   const result = await build({
     entryPoints: { agent: join(agentSources, 'main.ts'), boot: join(agentSources, 'boot.ts') },
     outdir: '/',
@@ -111,6 +121,17 @@ async function bundleAgent(agentTools: Record<string, string[]>): Promise<Map<st
   // esbuild's own process would otherwise stay for as long as ours.
   await stop()
   return new Map(result.outputFiles.map((file) => [basename(file.path), file.text]))
+}
+
+/** Calls the system for the agent where Node cannot. Without it commands run, but no terminals. */
+function addonFile(): string | undefined {
+  const machine = `linux-${process.arch}`
+  try {
+    const described = createRequire(import.meta.url).resolve(`@koromix/koffi-${machine}/package.json`)
+    return join(dirname(described), machine.replace('-', '_'), 'koffi.node')
+  } catch {
+    return undefined
+  }
 }
 
 async function findProgram(names: string[], debianPackage: string): Promise<string> {

@@ -92,7 +92,10 @@ export async function serve({
       rootFolderOf: (build) => join(paths.root, build.rootFolder ?? ''),
     })
     const { sandboxes, templates } = stores
-    const service = new SandboxService({ sandboxes, templates, catalog, launcher, warm, clock, log })
+    const service = new SandboxService({
+      ...{ sandboxes, templates, catalog, launcher, warm, clock, log },
+      tell: (sandboxID, entry) => collector.tell(sandboxID, entry),
+    })
     closers.add('the sandbox service', () => service.close())
     const reconciler = new Reconciler({ service, sandboxes, driver, launcher, routes, warm, log })
 

@@ -9,7 +9,10 @@ export type LogEntry = {
   fields: Record<string, string>
 }
 
-/** As the agent numbers them: what was read once is not asked for again after a restart. */
+/**
+ * As the agent numbers them: what was read once is not asked for again after a restart. What the control plane
+ * itself tells has the number 0.
+ */
 export type NumberedLogEntry = LogEntry & { sequence: number }
 
 export type LogQuery = {

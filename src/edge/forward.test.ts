@@ -138,6 +138,23 @@ describe('a request through the edge', () => {
     agent.destroy()
   })
 
+  it('carries an early answer to a large body, and the same connection serves the next request', async () => {
+    await using edge = await edgeFixture()
+    const sandbox = edge.sandbox()
+    const service = await edge.service((request, response) => {
+      request.once('data', () => response.writeHead(507, { 'Content-Length': 4 }).end('full'))
+      request.resume()
+    })
+    sandbox.map(80, service.port)
+    const agent = new http.Agent({ keepAlive: true, maxSockets: 1 })
+    for (let round = 0; round < 3; round++) {
+      const body = 'x'.repeat(8 * MiB)
+      const answer = await fetchOnce(edge.port, { method: 'POST', headers: to(sandbox, 80), agent, body })
+      assert.deepEqual([answer.status, answer.body], [507, 'full'])
+    }
+    agent.destroy()
+  })
+
   it('carries an early answer of a service that then closes, while the client goes on sending', async () => {
     await using edge = await edgeFixture()
     const sandbox = edge.sandbox()

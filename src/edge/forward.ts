@@ -7,6 +7,7 @@ import {
   type ServerResponse,
 } from 'node:http'
 import type { Socket } from 'node:net'
+import { noteSpent } from '../lib/spent-buffers.ts'
 import {
   discardBody,
   portClosed,
@@ -97,7 +98,10 @@ function send(exchange: Exchange, head: Head, attempt: Attempt, firstTime: boole
     if (stale && !isOver(exchange)) send(exchange, head, attempt, false)
     else if (!isOver(exchange)) fail(exchange, error)
   })
-  upstream.on('response', (incoming) => relayResponse(exchange, incoming))
+  upstream.on('response', (incoming) => {
+    relayResponse(exchange, incoming)
+    incoming.once('end', () => stopSending(request, upstream))
+  })
   upstream.on('information', (information) => relayInformation(exchange, information))
   upstream.on('upgrade', (incoming, socket, first) => {
     if (upgrade) {
@@ -115,6 +119,13 @@ function send(exchange: Exchange, head: Head, attempt: Attempt, firstTime: boole
     // An early answer may leave a client that still sends.
     upstream.once('close', () => discardBody(request, response))
   }
+}
+
+/** Once an answer is whole Node no longer tells when more of the request can be written: nobody wants the rest. */
+function stopSending(request: IncomingMessage, upstream: ClientRequest): void {
+  if (upstream.writableFinished) return
+  request.unpipe(upstream)
+  upstream.destroy()
 }
 
 /** Tunnels may close one direction alone, so their connections are not from the pool. */
@@ -188,8 +199,9 @@ type Information = { statusCode: number; statusMessage: string; rawHeaders: stri
 /** Streams a body with its trailers. The head goes out with the first piece, or by itself if that takes long. */
 function flow(source: IncomingMessage, sink: ClientRequest | ServerResponse): void {
   let begun = false
-  source.once('data', () => {
+  source.on('data', (chunk: Buffer) => {
     begun = true
+    noteSpent(chunk.length)
   })
   source.once('end', () => {
     if (source.rawTrailers.length > 0) addTrailers(sink, source.rawTrailers)

@@ -120,4 +120,32 @@ describe('logs on disk', () => {
     await place.logs.append('ia', [entry(1)])
     assert.equal(statSync(join(place.folder, 'ia.jsonl')).mode & 0o077, 0)
   })
+
+  it('are found again after a crash that left half a line', async () => {
+    using place = openFolder()
+    await place.logs.append('ia', [entry(1)])
+    appendFileSync(join(place.folder, 'ia.jsonl'), '{"sequence":2,"at":1')
+    const again = place.again()
+    assert.equal(await again.lastSequence('ia'), 1)
+    await again.append('ia', [entry(2), entry(3)])
+    assert.deepEqual(messages(await again.read('ia', forward)), ['line 1', 'line 2', 'line 3'])
+  })
+
+  it('do not take what the control plane tells for the last entry of the agent', async () => {
+    using place = openFolder()
+    await place.logs.append('ia', [entry(0, { message: 'created' })])
+    assert.equal(await place.logs.lastSequence('ia'), 0)
+    await place.logs.append('ia', [entry(7), entry(0, { message: 'ended' })])
+    assert.equal(await place.logs.lastSequence('ia'), 7)
+  })
+
+  it('stay within the total also when no sandbox tells much', async () => {
+    using place = openFolder({ perSandbox: 1e6, total: 20_000 })
+    for (let sandbox = 0; sandbox < 60; sandbox++) {
+      await place.logs.append(`i${sandbox}`, [entry(1, { message: 'x'.repeat(1000) })])
+    }
+    const sizes = readdirSync(place.folder).map((name) => statSync(join(place.folder, name)).size)
+    const total = sizes.reduce((sum, size) => sum + size, 0)
+    assert.ok(total < 22_000, `${total} bytes`)
+  })
 })

@@ -2,7 +2,7 @@
  * What benchmarks stand on: Warrens, Docker and a network for runtimes started by hand, all on the same root
  * filesystem. Each is made on first use and taken down at the end, also after Ctrl-C.
  */
-import { readdirSync } from 'node:fs'
+import { readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { errorText } from '../../src/lib/app-error.ts'
 import { withDeadline } from '../../src/lib/deadline.ts'
@@ -13,7 +13,8 @@ import { openWire, type Wire } from './contenders/wire.ts'
 export type Ground = {
   isolations: readonly Isolation[]
   signal: AbortSignal
-  warren(isolation: Isolation): Promise<Warren>
+  /** Cold: without sandboxes that are started ahead. */
+  warren(isolation: Isolation, mode?: 'cold'): Promise<Warren>
   /** Of the base template. */
   rootFolder(): Promise<string>
   /** Undefined where it is not wanted or not to be had. */
@@ -26,9 +27,16 @@ export type Ground = {
 export type GroundOptions = { isolations: readonly Isolation[]; docker: boolean; signal: AbortSignal }
 
 /** Apart from those of the tests, so that both may run at once. */
-const warrenOptions = {
-  container: { name: 'bench', portOffset: 50, settings: { WARREN_SUBNET: '10.218.0.0/16' } },
-  gvisor: { name: 'bench', portOffset: 50, settings: { WARREN_SUBNET: '10.219.0.0/16' } },
+const subnets = { container: '10.218.0.0/16', gvisor: '10.219.0.0/16' }
+const coldSubnets = { container: '10.220.0.0/16', gvisor: '10.221.0.0/16' }
+
+function startFor(isolation: Isolation, mode?: 'cold'): Promise<Warren> {
+  if (!mode) {
+    const settings = { WARREN_SUBNET: subnets[isolation] }
+    return startWarren(isolation, { name: 'bench', portOffset: 50, settings })
+  }
+  const settings = { WARREN_SUBNET: coldSubnets[isolation], WARREN_WARM_SANDBOXES: '0' }
+  return startWarren(isolation, { name: 'bench-cold', portOffset: 51, settings })
 }
 
 export function openGround(options: GroundOptions): Ground {
@@ -51,8 +59,10 @@ export function openGround(options: GroundOptions): Ground {
   const ground: Ground = {
     ...options,
     say,
-    warren: (isolation) =>
-      once(`Warren (${isolation})`, () => startWarren(isolation, warrenOptions[isolation]), stopWarren),
+    warren: (isolation, mode) => {
+      const name = `Warren (${[isolation, mode].filter(Boolean).join(', ')})`
+      return once(name, () => startFor(isolation, mode), stopWarren)
+    },
     rootFolder: async () => baseRoot(await ground.warren(options.isolations[0]!)),
     wire: () => once('a network namespace', openWire, (wire) => wire.close()),
     async docker() {
@@ -78,12 +88,16 @@ function say(text: string): void {
   process.stderr.write(`${text}\n`)
 }
 
+/** The one of the last start: older recipes leave theirs behind. */
 function baseRoot({ dataFolder }: Warren): string {
   const templates = join(dataFolder, 'templates')
-  const entries = readdirSync(templates, { withFileTypes: true })
-  const root = entries.find((entry) => entry.isDirectory() && /^base-[0-9a-f]+$/.test(entry.name))
-  if (!root) throw new Error(`there is no base template in ${templates}`)
-  return join(templates, root.name)
+  const made = (folder: string) => statSync(folder).birthtimeMs
+  const roots = readdirSync(templates)
+    .filter((name) => /^base-[0-9a-f]+$/.test(name))
+    .map((name) => join(templates, name))
+    .sort((a, b) => made(b) - made(a))
+  if (!roots[0]) throw new Error(`there is no base template in ${templates}`)
+  return roots[0]
 }
 
 /** Sandboxes would live on without their Warren. */

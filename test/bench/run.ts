@@ -5,12 +5,16 @@
 import { parseArgs } from 'node:util'
 import { errorText } from '../../src/lib/app-error.ts'
 import { type Isolation, isolations } from '../support/warren.ts'
+import { commands } from './commands.ts'
+import { folders } from './folders.ts'
 import { type Ground, openGround } from './ground.ts'
 import { interactive } from './interactive.ts'
 import { memory } from './memory.ts'
 import { beOnlyRun } from './only-run.ts'
+import { ptys } from './ptys.ts'
 import { newRun, previousReport, type Report, reportText, saveRun } from './report.ts'
 import { sandboxes } from './sandboxes.ts'
+import { transfer } from './transfer.ts'
 
 type Sizes = { rounds: number; count: number }
 
@@ -19,6 +23,10 @@ const benchmarks: Record<string, (ground: Ground, sizes: Sizes) => Promise<Repor
   memory,
   sandboxes,
   interactive,
+  commands,
+  folders,
+  ptys,
+  transfer,
 }
 
 const { values, positionals } = parseArgs({

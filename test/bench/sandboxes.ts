@@ -1,18 +1,17 @@
 /** How long a sandbox takes to be there, to answer and to go, beside what its parts take by themselves. */
 
-import { dataPaths } from '../../src/app/data-folder.ts'
-import { findRunsc } from '../../src/app/setup/gvisor.ts'
 import type { Isolation } from '../support/warren.ts'
-import { rawRunc } from './contenders/raw-runc.ts'
-import { rawRunsc } from './contenders/raw-runsc.ts'
+import { rawFor } from './contenders/raw-for.ts'
 import type { RawRuntime } from './contenders/raw-runtime.ts'
-import { type StartedAgent, startedAgent, warrenLife } from './contenders/warren.ts'
+import { type StartedAgent, startedAgent, warrenLife, warrenName } from './contenders/warren.ts'
 import type { Ground } from './ground.ts'
 import { type Contender, rowName, takeTurns } from './measure.ts'
 import { medianOf, type Report, type Target } from './report.ts'
 
 const runTrue = 'run /bin/true'
 const agentBoot = 'run agent until /health'
+/** Until what was started ahead for the next create is there. */
+const settleMs = 800
 const dockerRun = rowName('docker', 'run --rm /bin/true')
 
 export async function sandboxes(ground: Ground, { rounds }: { rounds: number }): Promise<Report> {
@@ -20,7 +19,7 @@ export async function sandboxes(ground: Ground, { rounds }: { rounds: number }):
   for (const isolation of ground.isolations) contenders.push(...(await contendersFor(ground, isolation)))
   contenders.push(...(await dockerContenders(ground)))
   const onRound = (done: number) => ground.say(done === 0 ? '  warmed up' : `  round ${done} of ${rounds}`)
-  const rows = await takeTurns(contenders, { rounds, signal: ground.signal, onRound })
+  const rows = await takeTurns(contenders, { rounds, signal: ground.signal, settleMs, onRound })
   return {
     title: `Sandboxes: ${rounds} rounds, one try of each per round`,
     rows,
@@ -54,13 +53,10 @@ function targets(report: Pick<Report, 'rows'>): Target[] {
 }
 
 async function contendersFor(ground: Ground, isolation: Isolation): Promise<Contender[]> {
-  const warren = await ground.warren(isolation)
+  const [warren, cold] = [await ground.warren(isolation), await ground.warren(isolation, 'cold')]
   const agent = await startedAgent(warren)
-  const place = { rootFolder: await ground.rootFolder(), wire: await ground.wire() }
-  if (isolation === 'container') return [...rawContenders(rawRunc(place), agent), warrenLife(warren)]
-  const runsc = findRunsc(dataPaths(warren.dataFolder).runtimes)
-  if (!runsc || !agent.platform) throw new Error('this Warren has no gVisor')
-  return [...rawContenders(rawRunsc(place, runsc, agent.platform), agent), warrenLife(warren)]
+  const raw = await rawFor(ground, isolation, agent)
+  return [...rawContenders(raw, agent), warrenLife(warren), warrenLife(cold, `${warrenName(cold)}, cold`)]
 }
 
 function rawContenders(runtime: RawRuntime, agent: StartedAgent): Contender[] {

@@ -1,12 +1,12 @@
 /** The unmodified JavaScript clients against a real Warren with real sandboxes, on both runtimes. */
 import assert from 'node:assert/strict'
 import { createHash, randomBytes } from 'node:crypto'
-import http from 'node:http'
 import { after, before, describe, it } from 'node:test'
 import * as current from 'e2b'
 import * as older from 'e2b-2.45'
 import { delay } from '../../src/lib/clock.ts'
 import { eventually } from '../support/eventually.ts'
+import { fetchByHost } from '../support/fetch-by-host.ts'
 import { isolations, startWarren, type Warren } from '../support/warren.ts'
 
 // The two releases share the surface used here; their type declarations are not assignable to each other.
@@ -252,20 +252,5 @@ for (const isolation of isolations) {
         await mine.kill()
       }
     })
-  })
-}
-
-/** Names below localhost resolve in browsers, not in Node: the connection goes to the server, the name in Host. */
-function fetchByHost(url: string, host: string): Promise<string> {
-  return new Promise((resolve, reject) => {
-    http
-      .get(url, { headers: { host } }, (response) => {
-        let text = ''
-        response
-          .setEncoding('utf8')
-          .on('data', (chunk) => (text += chunk))
-          .on('end', () => resolve(text))
-      })
-      .on('error', reject)
   })
 }

@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { AgentPort } from '../../src/core/agent.ts'
+import type { LogEntry } from '../../src/core/logs.ts'
 import { SandboxLauncher } from '../../src/core/sandbox/launcher.ts'
 import { Reconciler } from '../../src/core/sandbox/reconciler.ts'
 import { RouteTable } from '../../src/core/sandbox/routes.ts'
@@ -53,11 +54,14 @@ export async function openFixture(
   const launcher = new SandboxLauncher({ driver, agent, routes, tokens, warm, rootFolderOf: () => '/root' })
   const { sandboxes, templates } = stores
   const catalog = new TemplateCatalog(templates)
-  const service = new SandboxService({ sandboxes, templates, catalog, launcher, warm, clock, log: silentLog })
+  const told: string[] = []
+  const tell = (sandboxID: string, { message }: LogEntry) => void told.push(`${sandboxID} ${message}`)
+  const parts = { sandboxes, templates, catalog, launcher, warm, clock, tell, log: silentLog }
+  const service = new SandboxService(parts)
   const reconciler = new Reconciler({ service, sandboxes, driver, launcher, routes, warm, log: silentLog })
   let crashed = false
   return {
-    ...{ folder, clock, stores, driver, agent, team, routes, warm, service, reconciler },
+    ...{ folder, clock, stores, driver, agent, team, routes, warm, service, reconciler, told },
     again: async () => {
       crashed = true
       await stores.close()

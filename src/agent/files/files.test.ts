@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import {
   chmodSync,
@@ -12,6 +13,7 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs'
+import { Agent as HttpAgent, request } from 'node:http'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { suite, test } from 'node:test'
@@ -33,6 +35,15 @@ function form(parts: { filename?: string; name?: string; body: string | Buffer }
     Buffer.from('\r\n'),
   ])
   return Buffer.concat([...pieces, Buffer.from('--XX--\r\n')])
+}
+async function withSmallDisk(name: string, use: () => Promise<void>): Promise<void> {
+  mkdirSync(at(name))
+  execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'tmpfs', at(name)])
+  try {
+    await use()
+  } finally {
+    execFileSync('umount', [at(name)])
+  }
 }
 const formType = { 'content-type': 'multipart/form-data; boundary=XX' }
 
@@ -94,6 +105,31 @@ suite('reading', () => {
     const { headers } = await agent.fetch('GET', url(at('old')))
     const again = await agent.fetch('GET', url(at('old')), { 'if-modified-since': headers['last-modified']! })
     assert.equal(again.status, 304)
+  })
+
+  test('a range of a file that changed since is the whole file', async () => {
+    writeFileSync(at('parts'), '0123456789')
+    const whole = await agent.fetch('GET', url(at('parts')))
+    const rangeOf = (since: string) =>
+      agent.fetch('GET', url(at('parts')), { range: 'bytes=0-1', 'if-range': since })
+    assert.equal((await rangeOf(whole.headers['last-modified']!)).status, 206)
+    assert.equal((await rangeOf('Thu, 01 Jan 1970 00:00:00 GMT')).status, 200)
+  })
+
+  test('HEAD tells the same and sends nothing', async () => {
+    writeFileSync(at('head.txt'), 'hello')
+    const answer = await agent.fetch('HEAD', url(at('head.txt')))
+    assert.deepEqual([answer.status, answer.headers['content-length'], answer.body.length], [200, '5', 0])
+    assert.equal((await agent.fetch('HEAD', url('/proc/self/status'))).status, 200)
+    assert.equal((await agent.fetch('HEAD', url(at('nothing')))).status, 404)
+    assert.equal((await agent.fetch('HEAD', url(at('head.txt')), { 'x-access-token': 'wrong' })).status, 401)
+  })
+
+  test('who accepts neither gzip nor plain bytes gets 406', async () => {
+    const answer = await agent.fetch('GET', url(at('head.txt')), {
+      'accept-encoding': 'br;q=0, identity;q=0',
+    })
+    assert.deepEqual([answer.status, answer.json.code], [406, 406])
   })
 
   test('gzip is sent to who asks for nothing else', async () => {
@@ -193,9 +229,71 @@ suite('writing', () => {
     assert.equal((await agent.fetch('POST', url(at('x')), { 'content-type': 'text/plain' }, 'x')).status, 400)
   })
 
-  test('a full disk is 507', async () => {
-    const answer = await agent.fetch('POST', url('/dev/full'), octets, 'x')
-    assert.deepEqual(answer.json, { code: 507, message: 'not enough disk space available' })
+  test('a full disk is 507, the old file stays and nothing is left beside it', async () => {
+    await withSmallDisk('full', async () => {
+      const large = Buffer.alloc(2 * 1024 * 1024)
+      writeFileSync(at('full/old'), 'old')
+      for (const name of ['old', 'new']) {
+        const answer = await agent.fetch('POST', url(at(`full/${name}`)), octets, large)
+        assert.deepEqual(answer.json, { code: 507, message: 'not enough disk space available' })
+      }
+      assert.deepEqual(readdirSync(at('full')), ['old'])
+      assert.equal(readFileSync(at('full/old'), 'utf8'), 'old')
+    })
+  })
+
+  test('a file with several names keeps its bytes when the new ones do not fit', async () => {
+    await withSmallDisk('linked', async () => {
+      writeFileSync(at('linked/one'), 'old')
+      linkSync(at('linked/one'), at('linked/two'))
+      // The copy beside fits; beside it, the file itself does not.
+      const answer = await agent.fetch('POST', url(at('linked/one')), octets, Buffer.alloc(700 * 1024))
+      assert.equal(answer.status, 507)
+      assert.equal(readFileSync(at('linked/two'), 'utf8'), 'old')
+      assert.deepEqual(readdirSync(at('linked')).sort(), ['one', 'two'])
+    })
+  })
+
+  test('pipes, sockets and devices are refused at once', async () => {
+    execFileSync('mkfifo', [at('pipe')])
+    for (const path of [at('pipe'), '/dev/null', '/dev/zero']) {
+      const answer = await agent.fetch('POST', url(path), octets, 'x')
+      assert.deepEqual(answer.json, { code: 400, message: `path '${path}' is not a regular file` })
+    }
+    assert.equal((await agent.fetch('GET', url(at('pipe')))).status, 400)
+  })
+
+  test('after a refusal amid a large body the connection serves the next request', async () => {
+    const large = Buffer.alloc(4 * 1024 * 1024)
+    const bodies: [Record<string, string>, Buffer][] = [
+      [octets, large],
+      [formType, form([{ filename: agent.folder, body: large }])],
+      [
+        formType,
+        form([
+          { filename: at('fine'), body: 'x' },
+          { filename: agent.folder, body: large },
+        ]),
+      ],
+      [{ ...octets, 'content-encoding': 'gzip' }, large],
+      [{ 'content-type': 'text/plain' }, large],
+    ]
+    const connection = new HttpAgent({ keepAlive: true, maxSockets: 1 })
+    const send = (path: string, headers: Record<string, string>, body: Buffer) =>
+      new Promise<number>((resolve, reject) => {
+        const options = { port: agent.port, method: 'POST', path, agent: connection }
+        request({ ...options, headers: { ...headers, 'x-access-token': token } }, (response) => {
+          response.resume().once('end', () => resolve(response.statusCode!))
+        })
+          .on('error', reject)
+          .end(body)
+      })
+    for (const [headers, body] of bodies) {
+      const path = body === large && headers === octets ? url(agent.folder) : '/files'
+      assert.equal(await send(path, headers, body), 400)
+      assert.equal(await send(url(at('after')), octets, Buffer.from('x')), 200)
+    }
+    connection.destroy()
   })
 
   test('a body cut in half leaves the old file and nothing beside it', async () => {

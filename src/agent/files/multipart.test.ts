@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { randomBytes, randomInt } from 'node:crypto'
 import { test } from 'node:test'
 import { isAppError } from '../../lib/app-error.ts'
+import { fuzz, type Random } from '../fuzz-suite.ts'
 import { boundaryOf, readParts } from './multipart.ts'
 
 async function read(body: Buffer, boundary: string, pieceSize: () => number) {
@@ -101,4 +102,44 @@ test('the boundary may be quoted; none is refused', () => {
     () => boundaryOf('multipart/form-data'),
     (error) => isAppError(error, 'invalid_argument'),
   )
+})
+
+test('what is no form ends in a refusal, never in a crash, a hang or too much memory', async () => {
+  const boundary = 'XX'
+  const pieces = ['--XX', '\r\n', '--', 'XX', '\r', '\n', 'Content-Disposition: form-data', '; name="file"']
+  const more = ['; filename="a', '"', ';', '*=UTF-8', "''%zz", 'x'.repeat(5000), '\0', ': ', '%22']
+  await fuzz(4, async (random) => {
+    const good = write([random.bytes(random.below(100))], boundary)
+    const body = random.chance(0.5)
+      ? Buffer.from(
+          Array.from({ length: random.below(40) }, () => random.pick([...pieces, ...more])).join(''),
+        )
+      : spoiled(good, random)
+    try {
+      const parts = await read(body, boundary, () => 1 + random.below(50))
+      for (const part of parts) assert.ok(part.body.length <= body.length)
+    } catch (error) {
+      assert.ok(isAppError(error, 'invalid_argument'), String(error))
+    }
+  })
+})
+
+function spoiled(good: Buffer, random: Random): Buffer {
+  const body = Buffer.from(good)
+  for (let i = random.below(5); i > 0; i--) body[random.below(body.length)] = random.below(256)
+  return body.subarray(0, random.chance(0.5) ? body.length : random.below(body.length))
+}
+
+test('a head without end is refused before it fills the memory', async () => {
+  let sent = 0
+  async function* endless() {
+    yield Buffer.from('--XX\r\n')
+    for (;;) {
+      sent += 1000
+      yield Buffer.from('x'.repeat(1000))
+    }
+  }
+  const parts = readParts(endless(), 'XX')
+  await assert.rejects(parts.next(), (error) => isAppError(error, 'invalid_argument'))
+  assert.ok(sent < 200_000)
 })

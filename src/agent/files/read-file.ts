@@ -1,4 +1,4 @@
-/** GET /files: the bytes of one file, as they are, from disk to socket. */
+/** GET and HEAD /files: the bytes of one file, as they are, from disk to socket. */
 import { constants, promises as files, type Stats } from 'node:fs'
 import type { FileHandle } from 'node:fs/promises'
 import type { IncomingMessage, ServerResponse } from 'node:http'
@@ -6,7 +6,8 @@ import { basename } from 'node:path'
 import { Readable, promises as streams } from 'node:stream'
 import { AppError } from '../../lib/app-error.ts'
 import { requireTokenOrSignature } from '../access.ts'
-import { fromSystemError, systemErrorCode } from '../errors.ts'
+import { fromSystemError, sendJSON, systemErrorCode } from '../errors.ts'
+import { logFile } from '../log/file-log.ts'
 import { resolvePath } from '../paths.ts'
 import { contentType } from './content-type.ts'
 import { accountFor, type FilesContext } from './files-request.ts'
@@ -15,15 +16,16 @@ import { parseRange } from './range.ts'
 const chunkSize = 256 * 1024
 
 export async function readFileRoute(
-  { identity, clock }: FilesContext,
+  { identity, clock, log }: FilesContext,
   request: IncomingMessage,
   response: ServerResponse,
   query: URLSearchParams,
 ): Promise<void> {
   requireTokenOrSignature(identity, clock, request, query, 'read')
-  const account = accountFor(identity, query)
+  const account = accountFor(identity, query.get('username') ?? '')
   const path = resolvePath(query.get('path') ?? '', account, identity.defaultWorkdir)
   const file = await openFile(path)
+  logFile(log, 'file_read', path, { user: account.name })
   try {
     await send(file, await file.stat(), path, request, response)
   } finally {
@@ -57,8 +59,7 @@ async function send(
   if (isUnmodified(request, stats)) return void response.writeHead(304).end()
   response.setHeader('content-type', contentType(path))
   response.setHeader('accept-ranges', 'bytes')
-  const range =
-    request.headers.range === undefined ? undefined : parseRange(request.headers.range, stats.size)
+  const range = wantedRange(request, stats)
   if (range === 'unsatisfiable') {
     response.setHeader('content-range', `bytes */${stats.size}`)
     return void response.writeHead(416, { 'content-length': 0 }).end()
@@ -68,8 +69,13 @@ async function send(
     return sendBytes(file, range.start, range.end - range.start + 1, 206, response)
   }
   const conditional = request.headers['if-modified-since'] !== undefined
-  if (!conditional && wantsGzip(request.headers['accept-encoding'] ?? '')) {
+  const gzip = wantsGzip(request.headers['accept-encoding'] ?? '')
+  if (gzip === undefined) {
+    return sendJSON(response, 406, { code: 406, message: 'no acceptable encoding: accept gzip or identity' })
+  }
+  if (gzip && !conditional) {
     response.writeHead(200, { 'content-encoding': 'gzip' })
+    if (request.method === 'HEAD') return void response.end()
     const { createGzip } = process.getBuiltinModule('node:zlib')
     return streams.pipeline(chunks(file, 0, Number.POSITIVE_INFINITY), createGzip({ level: 1 }), response)
   }
@@ -85,6 +91,7 @@ async function sendBytes(
   response: ServerResponse,
 ): Promise<void> {
   response.writeHead(status, { 'content-length': length })
+  if (response.req.method === 'HEAD') return void response.end()
   let sent = 0
   const counted = async function* () {
     for await (const chunk of chunks(file, start, length)) {
@@ -103,6 +110,7 @@ async function sendUntilEnd(file: FileHandle, response: ServerResponse): Promise
   const first = await reader.next()
   if (first.done) return void response.writeHead(200, { 'content-length': 0 }).end()
   response.writeHead(200)
+  if (response.req.method === 'HEAD') return void response.end()
   response.write(first.value)
   await streams.pipeline(reader, response)
 }
@@ -121,20 +129,30 @@ async function* chunks(file: FileHandle, position: number | null, length: number
   }
 }
 
+/** A range of what the client already has a part of counts only while the file is the same. */
+function wantedRange({ headers }: IncomingMessage, stats: Stats) {
+  if (headers.range === undefined) return undefined
+  const same = headers['if-range'] === undefined || headers['if-range'] === stats.mtime.toUTCString()
+  return same ? parseRange(headers.range, stats.size) : undefined
+}
+
 function isUnmodified(request: IncomingMessage, stats: Stats): boolean {
   const since = Date.parse(request.headers['if-modified-since'] ?? '')
   return since >= Math.floor(stats.mtimeMs / 1000) * 1000
 }
 
-/** Only for who asks for nothing else: clients that merely could decode it are served faster without. */
-function wantsGzip(accepted: string): boolean {
+/**
+ * Only for who asks for nothing else: clients that merely could decode it are served faster without.
+ * Undefined when neither gzip nor the plain bytes are accepted.
+ */
+function wantsGzip(accepted: string): boolean | undefined {
   const codings = accepted
     .split(',')
     .map((item) => item.trim().toLowerCase())
     .filter((item) => item !== '' && !/;\s*q=0(\.0*)?$/.test(item))
     .map((item) => item.split(';', 1)[0]!.trim())
   if (codings.length === 0 && /identity\s*;\s*q=0(\.0*)?\s*(,|$)/i.test(accepted)) {
-    throw new AppError('unprocessable', 'no acceptable encoding: accept gzip or identity')
+    return undefined
   }
   return codings.length === 1 && codings[0] === 'gzip'
 }

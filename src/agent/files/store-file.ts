@@ -1,52 +1,95 @@
 /**
  * Writes a file beside its destination and then renames it, so that a reader sees the old or the new and a
- * full disk leaves the old. Owner, mode and links stay as a plain overwrite would leave them.
+ * full disk leaves the old. Owner, mode, links and foreign attributes stay as a plain overwrite would leave them.
  */
-import { constants, promises as files, type Stats } from 'node:fs'
+import { constants, createReadStream, promises as files, type Stats } from 'node:fs'
 import type { FileHandle } from 'node:fs/promises'
-import { dirname, resolve } from 'node:path'
+import { basename, dirname, join, resolve } from 'node:path'
 import { AppError } from '../../lib/app-error.ts'
+import { noteSpent } from '../../lib/spent-buffers.ts'
 import type { Account } from '../accounts.ts'
 import { systemErrorCode } from '../errors.ts'
 import { makeFolders } from '../filesystem/make-folders.ts'
+import type { FileMetadata, Metadata } from '../filesystem/metadata.ts'
+import { temporaryName } from '../filesystem/temporary-name.ts'
 
-/** Where the name of a file under way begins; such a file belongs to nobody else. */
-export const uploadPrefix = '.warren-upload-'
+export type NewFile = {
+  path: string
+  account: Account
+  chunks: AsyncIterable<Buffer>
+  /** Replaces all that the file had. */
+  metadata: FileMetadata
+}
 
 const newFileMode = 0o644
 const mostLinks = 40
+const copyAtOnce = 256 * 1024
 
-export async function storeFile(
-  path: string,
-  account: Account,
-  chunks: AsyncIterable<Buffer>,
-): Promise<void> {
+export async function storeFile(file: NewFile, kept: Metadata): Promise<void> {
+  const { path, account } = file
   makeFolders(dirname(path), account)
   const { target, stats } = await followLinks(path)
-  if (stats?.isDirectory()) throw new AppError('invalid_argument', `path '${path}' is a directory`)
-  if (stats && !stats.isFile()) return writeInPlace(target, chunks)
-  const { beside, file } = await createBeside(target)
+  if (stats && !stats.isFile()) {
+    const kind = stats.isDirectory() ? 'a directory' : 'not a regular file'
+    throw new AppError('invalid_argument', `path '${path}' is ${kind}`)
+  }
+  // Held open, so that all of it happens in this folder, whatever is put in the place of its name meanwhile.
+  const folder = await files.open(dirname(target), constants.O_RDONLY | constants.O_DIRECTORY)
+  try {
+    const place = join('/proc/self/fd', String(folder.fd))
+    await storeIn(place, basename(target), stats, file, kept)
+  } finally {
+    await folder.close()
+  }
+}
+
+async function storeIn(
+  folder: string,
+  name: string,
+  stats: Stats | undefined,
+  { account, chunks, metadata }: NewFile,
+  kept: Metadata,
+): Promise<void> {
+  const target = join(folder, name)
+  const { beside, file } = await createBeside(folder, stats ? 'over' : 'new')
   try {
     try {
-      for await (const chunk of chunks) await writeAll(file, chunk)
+      for await (const chunk of chunks) {
+        await writeAll(file, chunk)
+        noteSpent(chunk.length)
+      }
       await file.chown(stats?.uid ?? account.uid, stats?.gid ?? account.gid)
       await file.chmod(stats ? stats.mode & 0o7777 : newFileMode)
     } finally {
       await file.close()
     }
-    await putInPlace(beside, target, stats)
+    note(kept, beside, metadata, stats && target)
+    const isOldFile = await putInPlace(beside, target, stats)
+    if (isOldFile) note(kept, target, metadata, target)
   } catch (error) {
     await files.unlink(beside).catch(() => {})
     throw error
   }
 }
 
-let uploads = 0
+/** Who asks for nothing to be kept does not fail for what cannot be kept. */
+function note(kept: Metadata, path: string, metadata: FileMetadata, replaced: string | undefined): void {
+  const isAsked = Object.keys(metadata).length > 0
+  if (!isAsked && replaced === undefined) return
+  try {
+    kept.replace(path, metadata, replaced)
+  } catch (error) {
+    if (isAsked) throw error
+  }
+}
 
 /** The name need not be secret, only unused: an existing file is never opened. */
-async function createBeside(target: string): Promise<{ beside: string; file: FileHandle }> {
+async function createBeside(
+  folder: string,
+  kind: 'new' | 'over',
+): Promise<{ beside: string; file: FileHandle }> {
   for (;;) {
-    const beside = `${dirname(target)}/${uploadPrefix}${uploads++}`
+    const beside = join(folder, temporaryName(kind))
     try {
       return { beside, file: await files.open(beside, 'wx', 0o600) }
     } catch (error) {
@@ -55,29 +98,30 @@ async function createBeside(target: string): Promise<{ beside: string; file: Fil
   }
 }
 
-/** A file with several names must stay one file, and a mounted one cannot be replaced: both get the bytes. */
-async function putInPlace(beside: string, target: string, stats: Stats | undefined): Promise<void> {
+/**
+ * A file with several names must stay one file, and a mounted one cannot be replaced: both get the bytes.
+ * True when the file at the target is the one that was there before.
+ */
+async function putInPlace(beside: string, target: string, stats: Stats | undefined): Promise<boolean> {
   if (stats === undefined || stats.nlink === 1) {
     try {
-      return await files.rename(beside, target)
+      await files.rename(beside, target)
+      return false
     } catch (error) {
       if (systemErrorCode(error) !== 'EBUSY') throw error
     }
   }
-  await files.copyFile(beside, target)
+  await requireSpace(beside, target)
+  await files.writeFile(target, createReadStream(beside, { highWaterMark: copyAtOnce }))
   await files.unlink(beside)
+  return true
 }
 
-/** Devices and the like take the bytes as they come. */
-async function writeInPlace(target: string, chunks: AsyncIterable<Buffer>): Promise<void> {
-  const file = await files.open(target, constants.O_WRONLY | constants.O_NONBLOCK).catch((error) => {
-    if (systemErrorCode(error) !== 'ENXIO') throw error
-    throw new AppError('invalid_argument', `path '${target}' is a pipe that nobody reads, or a socket`)
-  })
-  try {
-    for await (const chunk of chunks) await writeAll(file, chunk)
-  } finally {
-    await file.close()
+/** The old bytes go when the first new one comes: that the rest will fit must be known before. */
+async function requireSpace(beside: string, target: string): Promise<void> {
+  const [fresh, old, disk] = await Promise.all([files.stat(beside), files.stat(target), files.statfs(target)])
+  if (fresh.size - old.blocks * 512 > disk.bavail * disk.bsize) {
+    throw new AppError('no_space', 'not enough disk space available')
   }
 }
 

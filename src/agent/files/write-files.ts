@@ -6,24 +6,29 @@ import { AppError } from '../../lib/app-error.ts'
 import { requireTokenOrSignature } from '../access.ts'
 import type { Account } from '../accounts.ts'
 import { fromSystemError, sendJSON, systemErrorCode } from '../errors.ts'
+import type { FileMetadata, Metadata } from '../filesystem/metadata.ts'
+import { logFile } from '../log/file-log.ts'
 import { resolvePath } from '../paths.ts'
 import { accountFor, type FilesContext } from './files-request.ts'
+import { metadataIn } from './metadata-headers.ts'
 import { boundaryOf, readParts } from './multipart.ts'
 import { storeFile } from './store-file.ts'
 
-type WrittenFile = { name: string; path: string; type: 'file' }
+type WrittenFile = { name: string; path: string; type: 'file'; metadata?: FileMetadata }
 
 export async function writeFilesRoute(
-  { identity, clock }: FilesContext,
+  { identity, clock, metadata, log }: FilesContext,
   request: IncomingMessage,
   response: ServerResponse,
   query: URLSearchParams,
 ): Promise<void> {
+  let body: AsyncIterableIterator<Buffer> | undefined
   try {
     requireTokenOrSignature(identity, clock, request, query, 'write')
-    const account = accountFor(identity, query)
-    const writer = new Writer(account, identity.defaultWorkdir)
-    const body = decoded(request)
+    const account = accountFor(identity, query.get('username') ?? '')
+    const given = metadataIn(request)
+    const writer = new Writer(account, identity.defaultWorkdir, given, metadata)
+    body = decoded(request)
     const type = request.headers['content-type'] ?? ''
     const path = query.get('path') ?? ''
     if (/^multipart\/form-data\b/i.test(type)) await writeParts(writer, body, boundaryOf(type), path)
@@ -34,9 +39,13 @@ export async function writeFilesRoute(
         'send the file as multipart/form-data or application/octet-stream',
       )
     }
+    for (const { path } of writer.written) logFile(log, 'file_write', path, { user: account.name })
     sendJSON(response, 200, writer.written)
   } finally {
-    // The client may still be sending: it must be able to finish before it reads a refusal.
+    // The client may still be sending: it must be able to finish before it reads a refusal, and what it sends
+    // next on the same connection must get through. A stream that is still iterated does not flow.
+    await body?.return?.()
+    request.unpipe()
     request.resume()
   }
 }
@@ -59,10 +68,14 @@ class Writer {
   readonly written: WrittenFile[] = []
   #account: Account
   #defaultWorkdir: string
+  #given: FileMetadata
+  #metadata: Metadata
 
-  constructor(account: Account, defaultWorkdir: string) {
+  constructor(account: Account, defaultWorkdir: string, given: FileMetadata, metadata: Metadata) {
     this.#account = account
     this.#defaultWorkdir = defaultWorkdir
+    this.#given = given
+    this.#metadata = metadata
   }
 
   async write(given: string, chunks: AsyncIterable<Buffer>): Promise<void> {
@@ -72,10 +85,12 @@ class Writer {
     if (this.written.some((file) => file.path === path)) {
       throw new AppError('invalid_argument', `the same path is given twice: ${path}`)
     }
-    await storeFile(path, this.#account, chunks).catch((error) => {
+    const file = { path, account: this.#account, chunks, metadata: this.#given }
+    await storeFile(file, this.#metadata).catch((error) => {
       throw brokenBody(error) ?? fromSystemError(error, path)
     })
-    this.written.push({ name: basename(path), path, type: 'file' })
+    const noted = Object.keys(this.#given).length > 0 && { metadata: this.#given }
+    this.written.push({ name: basename(path), path, type: 'file', ...noted })
   }
 }
 

@@ -4,11 +4,31 @@ import { basename, dirname, resolve } from 'node:path'
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { type EntryInfoSchema, FileType } from '../../contract/rpc/filesystem_pb.ts'
 import type { Accounts } from '../accounts.ts'
+import type { Metadata } from './metadata.ts'
 
 export type EntryInit = MessageInitShape<typeof EntryInfoSchema>
 
+/** Where an entry's names and notes come from; without metadata it has only the fields old clients know. */
+export type EntrySources = { accounts: Pick<Accounts, 'userName' | 'groupName'>; metadata?: Metadata }
+
+/** Names looked up once each, for as long as one answer takes: a listing asks for the same ones all the time. */
+export function rememberNames(accounts: Accounts): EntrySources['accounts'] {
+  const remember = (find: (id: number) => string) => {
+    const known = new Map<number, string>()
+    return (id: number) => {
+      const name = known.get(id) ?? find(id)
+      known.set(id, name)
+      return name
+    }
+  }
+  return {
+    userName: remember((uid) => accounts.userName(uid)),
+    groupName: remember((gid) => accounts.groupName(gid)),
+  }
+}
+
 /** Describes what lies at `path` itself; throws the system's error when nothing does. */
-export function describeEntry(path: string, accounts: Accounts, { legacyClient = false } = {}): EntryInit {
+export function describeEntry(path: string, { accounts, metadata }: EntrySources): EntryInit {
   const own = lstatSync(path, { bigint: true })
   const isLink = own.isSymbolicLink()
   const target = isLink ? statTarget(path) : own
@@ -24,7 +44,18 @@ export function describeEntry(path: string, accounts: Accounts, { legacyClient =
     group: accounts.groupName(Number(own.gid)),
     modifiedTime: { seconds: floorDivide(own.mtimeNs), nanos: Number(modulo(own.mtimeNs)) },
     ...(isLink && { symlinkTarget: linkTarget(path) }),
-    ...(isLink && !legacyClient && { isSymlink: true }),
+    ...(isLink && metadata && { isSymlink: true }),
+    ...(metadata && target && noted(path, metadata)),
+  }
+}
+
+/** Where no metadata can be read, all the rest can. */
+function noted(path: string, metadata: Metadata): Pick<EntryInit, 'metadata'> {
+  try {
+    const found = metadata.read(path)
+    return found ? { metadata: found } : {}
+  } catch {
+    return {}
   }
 }
 

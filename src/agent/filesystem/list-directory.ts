@@ -9,7 +9,7 @@ const longestTurnMs = 10
 
 /**
  * Depth first, names in byte order, a folder before what it holds. Links below are listed and not followed,
- * so a circle of links cannot catch it. What vanishes on the way is left out.
+ * so a circle of links cannot catch it. What vanishes on the way or cannot be read is left out.
  */
 export async function listDirectory(
   root: string,
@@ -34,13 +34,13 @@ export async function listDirectory(
       continue
     }
     const path = join(current.folder, name)
-    const entry = skipVanished(() => describe(path))
+    const entry = skipClosed(() => describe(path))
     if (!entry) continue
     if (entries.push(entry) > mostEntries) {
       throw new AppError('limit_reached', `more than ${mostEntries} entries: list with a smaller depth`)
     }
     if (open.length < depth && entry.permissions?.startsWith('d')) {
-      const names = skipVanished(() => sortedNames(path))
+      const names = skipClosed(() => sortedNames(path))
       if (names) open.push({ folder: path, names })
     }
     if (performance.now() > turnEnds) {
@@ -67,13 +67,14 @@ function sortedNames(folder: string): string[] {
   return names.sort((a, b) => Buffer.compare(Buffer.from(b), Buffer.from(a)))
 }
 
-const vanished = new Set(['ENOENT', 'ENOTDIR'])
+/** Gone meanwhile, or of the kernel's and closed even to us. */
+const skipped = new Set(['ENOENT', 'ENOTDIR', 'EACCES', 'EPERM'])
 
-function skipVanished<T>(read: () => T): T | undefined {
+function skipClosed<T>(read: () => T): T | undefined {
   try {
     return read()
   } catch (error) {
-    if (vanished.has(systemErrorCode(error) ?? '')) return undefined
+    if (skipped.has(systemErrorCode(error) ?? '')) return undefined
     throw error
   }
 }

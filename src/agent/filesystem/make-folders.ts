@@ -1,4 +1,4 @@
-import { chownSync, mkdirSync, statSync } from 'node:fs'
+import { lchownSync, mkdirSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type { Account } from '../accounts.ts'
 import { systemErrorCode } from '../errors.ts'
@@ -14,7 +14,8 @@ export function makeFolders(path: string, account: Account): void {
       if (systemErrorCode(error) === 'EEXIST') continue
       throw error
     }
-    chownSync(folder, account.uid, account.gid)
+    // Somebody may have put a link in its place by now.
+    lchownSync(folder, account.uid, account.gid)
   }
 }
 

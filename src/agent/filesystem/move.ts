@@ -1,31 +1,31 @@
 import { promises as files, type Stats } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { AppError } from '../../lib/app-error.ts'
 import { systemErrorCode } from '../errors.ts'
-
-let moves = 0
+import type { Metadata } from './metadata.ts'
+import { temporaryName } from './temporary-name.ts'
 
 /**
  * Renames; where the two lie on different file systems, or a folder of the image's own layer cannot be
- * renamed in place, copies with owners, modes and times and then removes the source.
+ * renamed in place, copies with owners, modes, times and metadata and then removes the source.
  */
-export async function movePath(source: string, destination: string): Promise<void> {
+export async function movePath(source: string, destination: string, metadata: Metadata): Promise<void> {
   try {
     await files.rename(source, destination)
   } catch (error) {
     if (systemErrorCode(error) !== 'EXDEV') throw error
-    await copyThenRemove(source, destination)
+    await copyThenRemove(source, destination, metadata)
   }
 }
 
-export async function copyThenRemove(source: string, destination: string): Promise<void> {
+export async function copyThenRemove(source: string, destination: string, metadata: Metadata): Promise<void> {
   // As rename does it: a file may take the place of a file, nothing else is replaced.
   const before = await files.lstat(destination).catch(() => undefined)
   if (before?.isDirectory())
     throw new AppError('invalid_argument', `the destination is a directory: ${destination}`)
-  const partial = `${destination}.warren-moving-${moves++}`
+  const partial = join(dirname(destination), temporaryName('moving'))
   try {
-    await copyTree(source, partial)
+    await copyTree(source, partial, metadata)
     await files.rename(partial, destination)
   } catch (error) {
     await files.rm(partial, { recursive: true, force: true })
@@ -34,16 +34,24 @@ export async function copyThenRemove(source: string, destination: string): Promi
   await files.rm(source, { recursive: true, force: true })
 }
 
-async function copyTree(source: string, destination: string): Promise<void> {
+async function copyTree(source: string, destination: string, metadata: Metadata): Promise<void> {
   const stats = await files.lstat(source)
   if (stats.isSymbolicLink()) await files.symlink(await files.readlink(source), destination)
   else if (stats.isDirectory()) {
     await files.mkdir(destination)
     for (const name of await files.readdir(source))
-      await copyTree(join(source, name), join(destination, name))
+      await copyTree(join(source, name), join(destination, name), metadata)
   } else if (stats.isFile()) await files.copyFile(source, destination)
   else return
+  if (!stats.isSymbolicLink()) keepMetadata(source, destination, metadata)
   await keepAttributes(stats, destination)
+}
+
+/** As `mv` does: where the other file system keeps none, the file goes without. */
+function keepMetadata(source: string, destination: string, metadata: Metadata): void {
+  try {
+    metadata.replace(destination, metadata.read(source) ?? {}, source)
+  } catch {}
 }
 
 async function keepAttributes(stats: Stats, path: string): Promise<void> {

@@ -1,5 +1,5 @@
 /** filesystem.Filesystem of the wire. The agent acts as root; what it makes belongs to the asking user. */
-import { promises as files, statSync } from 'node:fs'
+import { promises as files, lstatSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type { HandlerContext, ServiceImpl } from '@connectrpc/connect'
 import type { Filesystem } from '../../contract/rpc/filesystem_pb.ts'
@@ -8,16 +8,22 @@ import type { Account } from '../accounts.ts'
 import { fromSystemError } from '../errors.ts'
 import type { Identity } from '../identity.ts'
 import { resolvePath } from '../paths.ts'
-import { describeEntry, type EntryInit } from './entry.ts'
+import { describeEntry, type EntryInit, rememberNames } from './entry.ts'
 import { listDirectory } from './list-directory.ts'
 import { makeFolders } from './make-folders.ts'
+import type { Metadata } from './metadata.ts'
 import { movePath } from './move.ts'
+import type { Watchers } from './watchers.ts'
 
 export class FilesystemService {
   #identity: Identity
+  #metadata: Metadata
+  #watchers: Watchers
 
-  constructor(identity: Identity) {
+  constructor(identity: Identity, metadata: Metadata, watchers: Watchers) {
     this.#identity = identity
+    this.#metadata = metadata
+    this.#watchers = watchers
   }
 
   routes(): Partial<ServiceImpl<typeof Filesystem>> {
@@ -28,8 +34,9 @@ export class FilesystemService {
       },
       listDir: async (request, context) => {
         const { path } = this.#resolve(request.path, context)
-        const describe = (entry: string) => describeEntry(entry, this.#identity.accounts, legacy(context))
-        return { entries: await listDirectory(path, request.depth || 1, describe, context.signal) }
+        return {
+          entries: await listDirectory(path, request.depth || 1, this.#describer(context), context.signal),
+        }
       },
       makeDir: (request, context) => {
         const { path, account } = this.#resolve(request.path, context)
@@ -39,15 +46,31 @@ export class FilesystemService {
       move: async (request, context) => {
         const { path: source, account } = this.#resolve(request.source, context)
         const { path: destination } = this.#resolve(request.destination, context)
-        this.#describe(source, context)
+        inWords(source, () => lstatSync(source))
         inWords(destination, () => makeFolders(dirname(destination), account))
-        await movePath(source, destination).catch(wordsFor(destination))
+        await movePath(source, destination, this.#metadata).catch(wordsFor(destination))
         return { entry: this.#describe(destination, context) }
       },
       remove: async (request, context) => {
         const { path } = this.#resolve(request.path, context)
         if (path === '/') throw new AppError('invalid_argument', 'the root directory cannot be removed')
         await files.rm(path, { recursive: true, force: true }).catch(wordsFor(path))
+        return {}
+      },
+      watchDir: (request, context) => {
+        const { path } = this.#resolve(request.path, context)
+        const describe = (entry: string) => this.#describer(context)(entry)
+        return this.#watchers.stream(path, request, context, describe)
+      },
+      createWatcher: async (request, context) => {
+        const { path } = this.#resolve(request.path, context)
+        return { watcherId: await this.#watchers.create(path, request) }
+      },
+      getWatcherEvents: (request, context) => ({
+        events: this.#watchers.drain(request.watcherId, this.#describer(context)),
+      }),
+      removeWatcher: (request) => {
+        this.#watchers.remove(request.watcherId)
         return {}
       },
     }
@@ -69,13 +92,15 @@ export class FilesystemService {
   }
 
   #describe(path: string, context: HandlerContext): EntryInit {
-    return inWords(path, () => describeEntry(path, this.#identity.accounts, legacy(context)))
+    return inWords(path, () => this.#describer(context)(path))
   }
-}
 
-/** An old client with a strict parser must not see fields it does not know. */
-function legacy(context: HandlerContext): { legacyClient: boolean } {
-  return { legacyClient: (context.requestHeader.get('user-agent') ?? '').includes('connect-python') }
+  #describer(context: HandlerContext): (path: string) => EntryInit {
+    const accounts = rememberNames(this.#identity.accounts)
+    // An old client with a strict parser must not see fields it does not know.
+    const legacyClient = (context.requestHeader.get('user-agent') ?? '').includes('connect-python')
+    return (path) => describeEntry(path, { accounts, ...(!legacyClient && { metadata: this.#metadata }) })
+  }
 }
 
 function wordsFor(path: string): (error: unknown) => never {

@@ -1,28 +1,42 @@
 import type { ProcessSelector } from '../../contract/rpc/process_pb.ts'
 import { AppError } from '../../lib/app-error.ts'
-import type { RunningProcess } from './running-process.ts'
-import type { ProcessEventInit } from './subscription.ts'
+import type { ProcessOwner, Remains, RunningProcess } from './running-process.ts'
+import type { TailBudget } from './tail.ts'
 
 const mostEndedKept = 1000
+/** All kept output together, of processes that run and that have ended. */
+const mostTailBytes = 4 * 1024 * 1024
 
-/** What is left of a process: little, since a thousand of them are kept. */
-export type EndedProcess = { pid: number; tag: string | undefined; end: ProcessEventInit }
+export type EndedProcess = { pid: number; tag: string | undefined } & Remains
 
-/** The processes started through the agent: those that run, and how the last thousand of the others ended. */
-export class ProcessTable {
+/** The processes started through the agent: those that run, and what is left of the last thousand others. */
+export class ProcessTable implements ProcessOwner {
   #running = new Map<number, RunningProcess>()
+  /** In the order they ended. */
   #ended = new Map<number, EndedProcess>()
+  #tailBytes = 0
+  readonly budget: TailBudget = {
+    take: (bytes) => {
+      this.#makeRoom(bytes)
+      if (this.#tailBytes + bytes > mostTailBytes) return false
+      this.#tailBytes += bytes
+      return true
+    },
+    give: (bytes) => {
+      this.#tailBytes -= bytes
+    },
+  }
 
   add(process: RunningProcess): void {
     // The kernel gives a pid again only after its last owner ended.
-    this.#ended.delete(process.pid)
+    this.#forget(process.pid)
     this.#running.set(process.pid, process)
   }
 
-  end({ pid, tag }: RunningProcess, end: ProcessEventInit): void {
+  ended({ pid, tag }: RunningProcess, remains: Remains): void {
     this.#running.delete(pid)
-    this.#ended.set(pid, { pid, tag, end })
-    if (this.#ended.size > mostEndedKept) this.#ended.delete(this.#ended.keys().next().value!)
+    this.#ended.set(pid, { pid, tag, ...remains })
+    if (this.#ended.size > mostEndedKept) this.#forget(this.#ended.keys().next().value!)
   }
 
   running(): RunningProcess[] {
@@ -36,6 +50,26 @@ export class ProcessTable {
   /** Also finds a process that has ended, as long as it is remembered. */
   findOrEnded(selector: ProcessSelector | undefined): RunningProcess | EndedProcess {
     return select(selector, [...this.#ended.values(), ...this.running()])
+  }
+
+  /** Takes the output from those that ended first; how they ended stays known. */
+  #makeRoom(bytes: number): void {
+    for (const process of this.#ended.values()) {
+      if (this.#tailBytes + bytes <= mostTailBytes) return
+      this.#dropTails(process)
+    }
+  }
+
+  #forget(pid: number): void {
+    const process = this.#ended.get(pid)
+    if (!process) return
+    this.#dropTails(process)
+    this.#ended.delete(pid)
+  }
+
+  #dropTails(process: EndedProcess): void {
+    for (const { bytes } of process.tails) this.#tailBytes -= bytes.length
+    process.tails = []
   }
 }
 

@@ -1,59 +1,66 @@
 /** One process started through the agent: its streams, its readers, and how it ended. */
-import type { Readable, Writable } from 'node:stream'
-import { AppError, errorText } from '../../lib/app-error.ts'
+import { AppError } from '../../lib/app-error.ts'
 import { systemErrorCode } from '../errors.ts'
+import type { ProcessLog } from '../log/process-log.ts'
 import { endEvent } from './end-event.ts'
+import type { ProcessConfig } from './launch.ts'
+import type { TerminalSize } from './native.ts'
+import { Stdin, stdinError } from './stdin.ts'
+import type { Output, OutputName, Streams } from './streams.ts'
 import { type ProcessEventInit, Subscription } from './subscription.ts'
+import { Tail, type TailBudget } from './tail.ts'
+import { type Terminal, terminalError } from './terminal.ts'
+import { Turns } from './until-aborted.ts'
 
-export type ProcessConfig = {
-  cmd: string
-  args: string[]
-  envs: Record<string, string>
-  cwd?: string | undefined
-}
-
-export type Streams = {
-  stdin: Writable | undefined
-  stdout: Readable
-  stderr: Readable
-}
-
-const largestChunk = 32 * 1024
+const largestChunk: Record<OutputName, number> = { stdout: 32 * 1024, stderr: 32 * 1024, pty: 16 * 1024 }
+/** Of each output this much is kept for whoever asks when the process has ended. */
+const tailBytes = 64 * 1024
 /**
  * A process that has ended may have left its output open in the hands of others (`server &`). The end is told
  * after this long at most; what comes later is read and dropped, so that those others are not held up.
  */
 const inheritedOutputGraceMs = 1000
 
+/** What is left of a process: its end, and of each output the last part. */
+export type Remains = { end: ProcessEventInit; tails: { name: OutputName; bytes: Buffer }[] }
+
+export type ProcessOwner = { budget: TailBudget; ended(process: RunningProcess, remains: Remains): void }
+
 export class RunningProcess {
   readonly pid: number
   readonly config: ProcessConfig
   readonly tag: string | undefined
-  #stdin: Writable | undefined
-  #outputs: Readable[]
+  #stdin: Stdin | undefined
+  #terminal: Terminal | undefined
+  #outputs: Output[]
+  #tails = new Map<OutputName, Tail>()
   #openOutputs: number
+  #inputTurns = new Turns()
   #subscriptions = new Set<Subscription>()
   #result: { exitCode: number | null; signal: string | null } | undefined
-  #end: ProcessEventInit | undefined
-  #onEnd: (end: ProcessEventInit) => void
+  #hasEnded = false
+  #limit: NodeJS.Timeout | undefined
+  #owner: ProcessOwner
+  #log: ProcessLog | undefined
 
   constructor(
     pid: number,
     config: ProcessConfig,
     tag: string | undefined,
     streams: Streams,
-    onEnd: (end: ProcessEventInit) => void,
+    owner: ProcessOwner,
+    log?: ProcessLog,
   ) {
     this.pid = pid
     this.config = config
     this.tag = tag
-    this.#onEnd = onEnd
-    this.#stdin = streams.stdin
-    streams.stdin?.on('error', () => this.closeStdin())
-    this.#outputs = [streams.stdout, streams.stderr]
+    this.#owner = owner
+    this.#log = log
+    this.#stdin = streams.stdin && new Stdin(streams.stdin)
+    this.#terminal = streams.terminal
+    this.#outputs = streams.outputs
     this.#openOutputs = this.#outputs.length
-    this.#read(streams.stdout, 'stdout')
-    this.#read(streams.stderr, 'stderr')
+    for (const output of this.#outputs) this.#read(output)
   }
 
   subscribe(): Subscription {
@@ -71,29 +78,46 @@ export class RunningProcess {
   /** To the whole process group: a shell that dies must not leave the program it runs behind. */
   signal(signal: 'SIGKILL' | 'SIGTERM'): void {
     if (this.#result) return
-    try {
-      process.kill(-this.pid, signal)
-    } catch (error) {
-      if (systemErrorCode(error) !== 'ESRCH') throw error
-    }
+    // For a moment after its start a process with a terminal does not lead a group of its own yet.
+    if (!send(-this.pid, signal)) send(this.pid, signal)
   }
 
-  async writeStdin(bytes: Uint8Array): Promise<void> {
+  /** It is killed when it runs longer than this. */
+  limitTo(ms: number): void {
+    if (!this.#result) this.#limit = setTimeout(() => this.signal('SIGKILL'), ms)
+  }
+
+  writeStdin(bytes: Uint8Array, signal: AbortSignal): Promise<void> {
     const stdin = this.#stdin
-    if (!stdin?.writable) throw stdinError('stdin not enabled or closed')
-    await new Promise<void>((resolve, reject) => {
-      stdin.write(bytes, (error) => (error ? reject(stdinError(errorText(error))) : resolve()))
-    })
+    if (this.#terminal) throw stdinError('the process has a terminal: send the input as pty')
+    if (!stdin) throw stdinError('stdin not enabled or closed')
+    return this.#inputTurns.run(signal, () => stdin.write(bytes, signal))
+  }
+
+  writeTerminal(bytes: Uint8Array, signal: AbortSignal): Promise<void> {
+    const terminal = this.#terminal
+    if (!terminal) throw terminalError('the process has no terminal: send the input as stdin')
+    return this.#inputTurns.run(signal, () => terminal.write(bytes, signal))
+  }
+
+  resize(size: TerminalSize): void {
+    if (!this.#terminal) throw new AppError('internal', 'error resizing: the process has no terminal')
+    this.#terminal.resize(size)
+  }
+
+  get hasTerminal(): boolean {
+    return this.#terminal !== undefined
   }
 
   /** The process reads the end of its input; a second call changes nothing. */
   closeStdin(): void {
-    this.#stdin?.end()
+    this.#stdin?.close()
     this.#stdin = undefined
   }
 
   exited(exitCode: number | null, signal: string | null): void {
     this.#result = { exitCode, signal }
+    clearTimeout(this.#limit)
     this.#stdin?.destroy()
     this.#stdin = undefined
     if (this.#openOutputs === 0) this.#finish()
@@ -102,7 +126,7 @@ export class RunningProcess {
 
   #finishSoon(): void {
     setTimeout(() => {
-      if (this.#end) return
+      if (this.#hasEnded) return
       // Full readers, not silent holders of the pipe, are why it has not ended: all of it must arrive.
       if (this.#someReaderIsFull()) this.#finishSoon()
       else this.#finish()
@@ -110,30 +134,37 @@ export class RunningProcess {
   }
 
   #finish(): void {
-    if (this.#end || !this.#result) return
-    this.#end = endEvent(this.#result.exitCode, this.#result.signal)
-    for (const subscription of this.#subscriptions) subscription.push(this.#end)
+    if (this.#hasEnded || !this.#result) return
+    this.#hasEnded = true
+    this.#log?.ended(this.#result.exitCode, this.#result.signal)
+    const end = endEvent(this.#result.exitCode, this.#result.signal)
+    for (const subscription of this.#subscriptions) subscription.push(end)
     this.#subscriptions.clear()
-    for (const output of this.#outputs) output.resume()
-    this.#onEnd(this.#end)
+    for (const { stream } of this.#outputs) stream.resume()
+    this.#terminal?.close()
+    const tails = [...this.#tails].map(([name, tail]) => ({ name, bytes: tail.seal() }))
+    this.#tails.clear()
+    this.#owner.ended(this, { end, tails })
   }
 
-  #read(output: Readable, name: 'stdout' | 'stderr'): void {
-    output.on('data', (bytes: Buffer) => {
-      for (let at = 0; at < bytes.length; at += largestChunk) {
-        this.#deliver(name, bytes.subarray(at, at + largestChunk))
-      }
+  #read({ name, stream }: Output): void {
+    const tail = new Tail(tailBytes, this.#owner.budget)
+    this.#tails.set(name, tail)
+    stream.on('data', (bytes: Buffer) => {
+      if (this.#hasEnded) return
+      tail.append(bytes)
+      this.#log?.output(name, bytes)
+      for (const event of dataEvents(name, bytes)) this.#deliver(event)
     })
-    output.on('error', () => {})
-    output.on('close', () => {
+    stream.on('error', () => {})
+    stream.on('close', () => {
       this.#openOutputs--
       if (this.#openOutputs === 0) this.#finish()
     })
   }
 
-  #deliver(name: 'stdout' | 'stderr', value: Uint8Array): void {
+  #deliver(event: ProcessEventInit): void {
     if (this.#subscriptions.size === 0) return
-    const event: ProcessEventInit = { event: { case: 'data', value: { output: { case: name, value } } } }
     for (const subscription of this.#subscriptions) subscription.push(event)
     this.#adjustFlow()
   }
@@ -144,13 +175,28 @@ export class RunningProcess {
 
   #adjustFlow(): void {
     const pause = this.#someReaderIsFull()
-    for (const output of this.#outputs) {
-      if (pause) output.pause()
-      else if (output.isPaused()) output.resume()
+    for (const { stream } of this.#outputs) {
+      if (pause) stream.pause()
+      else if (stream.isPaused()) stream.resume()
     }
   }
 }
 
-function stdinError(text: string): AppError {
-  return new AppError('internal', `error writing to stdin: ${text}`)
+/** Output as events, none of them larger than clients expect. */
+export function* dataEvents(name: OutputName, bytes: Uint8Array): Generator<ProcessEventInit> {
+  const step = largestChunk[name]
+  for (let at = 0; at < bytes.length; at += step) {
+    const value = bytes.subarray(at, at + step)
+    yield { event: { case: 'data', value: { output: { case: name, value } } } }
+  }
+}
+
+/** Whether there was anybody to send it to. */
+function send(pid: number, signal: 'SIGKILL' | 'SIGTERM'): boolean {
+  try {
+    return process.kill(pid, signal)
+  } catch (error) {
+    if (systemErrorCode(error) === 'ESRCH') return false
+    throw error
+  }
 }

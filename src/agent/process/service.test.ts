@@ -158,6 +158,25 @@ suite('Start', () => {
     while (livingMembers(result.pid!).length > 0) await nextTurn()
   })
 
+  test('the deadline holds for the process although its client has gone', async () => {
+    const response = await agent.open(
+      'POST',
+      `/${start}`,
+      {
+        'content-type': 'application/connect+json',
+        'x-access-token': token,
+        'connect-timeout-ms': '400',
+      },
+      envelope(shell('sleep 60; true')),
+    )
+    const first = (await frames(response).next()).value as Frame
+    const pid = ((first.message.event as Json).start as Json).pid as number
+    response.destroy()
+    const followed = agent.stream('process.Process/Connect', { process: { pid } })
+    assert.equal((await endOf(followed))?.status, 'signal: killed')
+    while (livingMembers(pid).length > 0) await nextTurn()
+  })
+
   test('a time limit longer than any timer is none', async () => {
     const result = await agent.run('echo fine', { headers: { 'connect-timeout-ms': '9999999999' } })
     assert.equal(result.stdout, 'fine\n')

@@ -1,35 +1,53 @@
 /** process.Process of the wire: every method, over the table of processes. */
 import { Code, ConnectError, type HandlerContext, type ServiceImpl } from '@connectrpc/connect'
-import { type Process, type ProcessInput, Signal } from '../../contract/rpc/process_pb.ts'
+import { type Process, type ProcessInput, type PTY, Signal } from '../../contract/rpc/process_pb.ts'
 import { AppError } from '../../lib/app-error.ts'
 import type { Identity } from '../identity.ts'
-import { Fifos } from './fifos.ts'
-import { launch, type Tools } from './launch.ts'
+import type { AgentLog } from '../log/agent-log.ts'
+import { logFailedStart, ProcessLog } from '../log/process-log.ts'
+import type { Tools } from './credentials.ts'
+import { launch } from './launch.ts'
+import { loadNative, type Native, type TerminalSize } from './native.ts'
 import { type EndedProcess, ProcessTable } from './process-table.ts'
-import { RunningProcess } from './running-process.ts'
+import { dataEvents, RunningProcess } from './running-process.ts'
 import type { ProcessEventInit, Subscription } from './subscription.ts'
+import { untilAborted } from './until-aborted.ts'
 
 const defaultKeepaliveSeconds = 90
+const noStdinToClose =
+  'error closing stdin: cannot close stdin for PTY process, send Ctrl+D (0x04) as pty input instead'
 
 export type ProcessOptions = {
   /** Told of each process that was started. */
   onStart?: () => void
-  /** Where named pipes may be made, best first. */
-  pipeFolders?: readonly string[]
+  log?: AgentLog | undefined
 }
 
 export class ProcessService {
   readonly table = new ProcessTable()
-  readonly fifos: Fifos
   #identity: Identity
   #tools: Tools
+  #native: Native | undefined
   #onStart: () => void
+  #log: AgentLog | undefined
 
-  constructor(identity: Identity, tools: Tools, { onStart = () => {}, pipeFolders }: ProcessOptions = {}) {
+  constructor(identity: Identity, tools: Tools, { onStart = () => {}, log }: ProcessOptions = {}) {
+    this.#log = log
     this.#identity = identity
     this.#tools = tools
     this.#onStart = onStart
-    this.fifos = new Fifos(tools.mkfifo, pipeFolders)
+  }
+
+  /** Gets ready for a first process what takes a while to load. */
+  warmUp(): void {
+    try {
+      this.#loadNative()
+    } catch {}
+  }
+
+  #loadNative(): Native {
+    this.#native ??= loadNative(this.#tools.addon)
+    return this.#native
   }
 
   routes(): Partial<ServiceImpl<typeof Process>> {
@@ -43,17 +61,17 @@ export class ProcessService {
       start: (request, context) => this.#start(request, context),
       connect: (request, context) => {
         const process = table.findOrEnded(request.process)
-        return 'end' in process ? tellEnd(process) : follow(process, process.subscribe(), context)
+        return 'end' in process ? tellRemains(process) : follow(process, process.subscribe(), context)
       },
-      sendInput: async (request) => {
-        await writeInput(table.find(request.process), request.input)
+      sendInput: async (request, context) => {
+        await writeInput(table.find(request.process), request.input, context)
         return {}
       },
-      streamInput: async (requests) => {
+      streamInput: async (requests, context) => {
         let process: RunningProcess | undefined
-        for await (const { event } of requests) {
+        for await (const { event } of whileAllowed(requests, context.signal)) {
           if (event.case === 'start') process = table.find(event.value.process)
-          else if (event.case === 'data') await writeInput(process, event.value.input)
+          else if (event.case === 'data') await writeInput(process, event.value.input, context)
         }
         return {}
       },
@@ -65,12 +83,15 @@ export class ProcessService {
         return {}
       },
       closeStdin: (request) => {
-        table.find(request.process).closeStdin()
+        const process = table.find(request.process)
+        if (process.hasTerminal) throw new ConnectError(noStdinToClose, Code.Unknown)
+        process.closeStdin()
         return {}
       },
       update: (request) => {
-        table.find(request.process)
-        throw new AppError('internal', 'the process has no terminal that could be resized')
+        const process = table.find(request.process)
+        if (request.pty) process.resize(sizeOf(request.pty))
+        return {}
       },
     }
   }
@@ -80,38 +101,63 @@ export class ProcessService {
     context: HandlerContext,
   ): AsyncGenerator<{ event: ProcessEventInit }> {
     if (!request.process) throw new AppError('invalid_argument', 'no process given')
-    if (request.pty) throw new AppError('internal', 'terminals are not available in this sandbox yet')
     const account = this.#identity.accountOf(context.requestHeader.get('authorization'))
     const { cmd, args, envs, cwd } = request.process
     const config = { cmd, args, envs, ...(cwd !== undefined && { cwd }) }
-    const { child, pid, streams } = await launch(config, account, request.stdin ?? true, {
-      identity: this.#identity,
-      fifos: this.fifos,
-      tools: this.#tools,
+    const terminal = request.pty && sizeOf(request.pty)
+    const command = { cmd, args, user: account.name }
+    const { child, pid, streams, workdir } = await launch(
+      { config, account, wantsStdin: request.stdin ?? true, terminal },
+      { identity: this.#identity, tools: this.#tools, native: () => this.#loadNative() },
+    ).catch((error) => {
+      if (this.#log) logFailedStart(this.#log, command, error)
+      throw error
     })
-    const process: RunningProcess = new RunningProcess(pid, config, request.tag, streams, (end) =>
-      this.table.end(process, end),
-    )
+    const started = { ...command, pid, cwd: workdir, tag: request.tag }
+    const log = this.#log && new ProcessLog(this.#log, started)
+    const process = new RunningProcess(pid, config, request.tag, streams, this.table, log)
     child.on('exit', (exitCode, signal) => process.exited(exitCode, signal))
     this.table.add(process)
     this.#onStart()
-    yield* follow(process, process.subscribe(), context, { killAtDeadline: true })
+    // Holds also when the client has gone before: it may have lost patience a moment earlier than we.
+    const limitMs = context.timeoutMs()
+    if (limitMs !== undefined) process.limitTo(limitMs)
+    yield* follow(process, process.subscribe(), context)
   }
+}
+
+/** A size that was left out is the one terminals always had. */
+function sizeOf({ size }: PTY): TerminalSize {
+  return { cols: size?.cols || 80, rows: size?.rows || 24 }
 }
 
 async function writeInput(
   process: RunningProcess | undefined,
   input: ProcessInput | undefined,
+  { signal }: HandlerContext,
 ): Promise<void> {
   if (!process) throw new AppError('invalid_argument', 'the first frame must select the process')
-  const kind = input?.input.case
-  if (kind === undefined) throw new AppError('invalid_argument', 'no input given')
-  if (kind === 'pty') throw new AppError('internal', 'error writing to pty: the process has no terminal')
-  await process.writeStdin(input!.input.value as Uint8Array)
+  const given = input?.input
+  if (given?.case === 'stdin') await process.writeStdin(given.value, signal)
+  else if (given?.case === 'pty') await process.writeTerminal(given.value, signal)
+  else throw new AppError('invalid_argument', 'no input given')
 }
 
-async function* tellEnd({ pid, end }: EndedProcess): AsyncGenerator<{ event: ProcessEventInit }> {
+/** A client that falls silent must not outlast the time it asked for. */
+async function* whileAllowed<T>(items: AsyncIterable<T>, signal: AbortSignal): AsyncGenerator<T> {
+  const iterator = items[Symbol.asyncIterator]()
+  for (;;) {
+    const { value, done } = await untilAborted(iterator.next(), signal)
+    if (done) return
+    yield value
+  }
+}
+
+async function* tellRemains({ pid, end, tails }: EndedProcess): AsyncGenerator<{ event: ProcessEventInit }> {
   yield { event: startEvent(pid) }
+  for (const { name, bytes } of tails) {
+    for (const event of dataEvents(name, bytes)) yield { event }
+  }
   yield { event: end }
 }
 
@@ -124,13 +170,9 @@ async function* follow(
   process: RunningProcess,
   subscription: Subscription,
   context: HandlerContext,
-  { killAtDeadline = false } = {},
 ): AsyncGenerator<{ event: ProcessEventInit }> {
   // Not left to `finally`: when the caller has gone, a write that waits for it may never come back to us.
-  const leave = () => {
-    if (killAtDeadline && isDeadline(context)) process.signal('SIGKILL')
-    process.unsubscribe(subscription)
-  }
+  const leave = () => process.unsubscribe(subscription)
   context.signal.addEventListener('abort', leave)
   if (context.signal.aborted) leave()
   const silenceMs = keepaliveSeconds(context) * 1000

@@ -4,10 +4,12 @@ import type { ProcessEventSchema } from '../../contract/rpc/process_pb.ts'
 export type ProcessEventInit = MessageInitShape<typeof ProcessEventSchema>
 
 const mostQueuedEvents = 64
+const mostQueuedBytes = 256 * 1024
 
 /** One reader of a process's events. Its queue is bounded by the process pausing while any reader is full. */
 export class Subscription {
   #queue: ProcessEventInit[] = []
+  #queuedBytes = 0
   #wake: (() => void) | undefined
   #closed = false
   #onSpace: () => void
@@ -17,12 +19,13 @@ export class Subscription {
   }
 
   get full(): boolean {
-    return this.#queue.length >= mostQueuedEvents
+    return this.#queue.length >= mostQueuedEvents || this.#queuedBytes >= mostQueuedBytes
   }
 
   push(event: ProcessEventInit): void {
     if (this.#closed) return
     this.#queue.push(event)
+    this.#queuedBytes += sizeOf(event)
     this.#wake?.()
   }
 
@@ -34,7 +37,8 @@ export class Subscription {
     }
     if (this.#closed) return undefined
     const wasFull = this.full
-    const event = this.#queue.shift()
+    const event = this.#queue.shift()!
+    this.#queuedBytes -= sizeOf(event)
     if (wasFull) this.#onSpace()
     return event
   }
@@ -56,6 +60,11 @@ export class Subscription {
     if (this.#closed) return
     this.#closed = true
     this.#queue = []
+    this.#queuedBytes = 0
     this.#wake?.()
   }
+}
+
+function sizeOf({ event }: ProcessEventInit): number {
+  return event?.case === 'data' ? (event.value.output?.value?.length ?? 0) : 0
 }

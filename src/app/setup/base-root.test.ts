@@ -92,7 +92,7 @@ test('a folder becomes a root of its own that any client can use, and itself sta
   writeFileSync(join(image, 'bin/sh'), 'x', { mode: 0o755 })
   const make = () => makeBaseRoot(parent, `folder:${image}`, folder, quiet)
   const made = await make()
-  assert.match(readFileSync(join(made.folder, 'etc/passwd'), 'utf8'), /^user:x:1000:1000:/)
+  assert.match(readFileSync(join(made.folder, 'etc/passwd'), 'utf8'), /^user:x:1000:1000:/m)
   assert.deepEqual(execFileSync('find', ['.'], { cwd: image }).toString().split('\n').sort(), [
     '',
     '.',

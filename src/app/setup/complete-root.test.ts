@@ -45,12 +45,19 @@ test('a root without the user gets it, with the next free id, a home and a row i
 })
 
 test('a root that has the user and bash is left alone', async (t) => {
-  const passwd = 'user:x:500:500::/srv:/bin/sh\n'
+  const passwd = 'root:x:0:0::/root:/bin/sh\nuser:x:500:500::/srv:/bin/sh\n'
   const root = rootWith(t, { 'etc/passwd': passwd, 'bin/bash': 'real', 'bin/sh': '' })
   await completeRoot(root)
   assert.equal(read(root, 'etc/passwd'), passwd)
   assert.equal(read(root, 'bin/bash'), 'real')
   assert.equal(existsSync(join(root, 'home')), false)
+})
+
+test('a root that knows nobody gets root as well', async (t) => {
+  const root = rootWith(t, { 'bin/sh': '' })
+  await completeRoot(root)
+  assert.match(read(root, 'etc/passwd'), /^root:x:0:0:.*\nuser:x:1000:1000:.*\n$/)
+  assert.equal(read(root, 'etc/group'), 'root:x:0:\nuser:x:1000:\n')
 })
 
 test('where there is a shell but no bash, /bin/bash leads to the shell', async (t) => {

@@ -1,6 +1,6 @@
 /**
- * Gives a foreign root what every E2B client counts on and an image may lack: the user `user` with a home, and
- * something at /bin/bash. None of the root's programs is run, and no link of it leads out of it.
+ * Gives a foreign root what every E2B client counts on and an image may lack: the users root and `user` with a
+ * home, and something at /bin/bash. None of the root's programs is run, and no link of it leads out of it.
  */
 import { chmod, chown, lstat, mkdir, readFile, readlink, writeFile } from 'node:fs/promises'
 import { basename, dirname, join, normalize } from 'node:path'
@@ -12,6 +12,8 @@ const firstID = 1000
 const mostLinks = 40
 
 export async function completeRoot(root: string): Promise<void> {
+  await addRow(root, '/etc/passwd', 'root:x:0:0::/root:/bin/sh')
+  await addRow(root, '/etc/group', 'root:x:0:')
   await addUser(root)
   await addShell(root)
 }
@@ -23,10 +25,10 @@ async function addUser(root: string): Promise<void> {
   const uid = freeID(users)
   const known = groups.find((row) => row[0] === name)
   const gid = known ? Number(known[2]) : freeID(groups, uid)
-  if (!known) await appendRow(root, '/etc/group', `${name}:x:${gid}:`)
-  await appendRow(root, '/etc/passwd', `${name}:x:${uid}:${gid}::${home}:/bin/bash`)
+  await addRow(root, '/etc/group', `${name}:x:${gid}:`)
+  await addRow(root, '/etc/passwd', `${name}:x:${uid}:${gid}::${home}:/bin/bash`)
   // No password fits; without a row some programs refuse the user altogether.
-  if (await exists(root, '/etc/shadow')) await appendRow(root, '/etc/shadow', `${name}:*:19000:0:99999:7:::`)
+  if (await exists(root, '/etc/shadow')) await addRow(root, '/etc/shadow', `${name}:*:19000:0:99999:7:::`)
   if (await exists(root, '/etc/sudoers.d')) {
     await writeInside(root, '/etc/sudoers.d/user', `${name} ALL=(ALL:ALL) NOPASSWD: ALL\n`, 0o440)
   }
@@ -54,7 +56,10 @@ async function readRows(root: string, path: string): Promise<string[][]> {
   return text.split('\n').map((line) => line.split(':'))
 }
 
-async function appendRow(root: string, path: string, row: string): Promise<void> {
+/** Unless there is one of that name. */
+async function addRow(root: string, path: string, row: string): Promise<void> {
+  const [wanted] = row.split(':')
+  if ((await readRows(root, path)).some(([known]) => known === wanted)) return
   const before = await readFile(await insideRoot(root, path), 'utf8').catch(() => '')
   const text = before === '' || before.endsWith('\n') ? before : `${before}\n`
   await writeInside(root, path, `${text}${row}\n`)

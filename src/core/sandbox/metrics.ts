@@ -36,7 +36,9 @@ export class MetricsSampler {
           const { cpuTimeMs, ...use } = await driver.stats(handle)
           const at = clock.now()
           const known = this.#before.get(sandboxID)
-          const before = known?.runID === runID ? known : { at: startedAt, cpuTimeMs: 0 }
+          // It may have been started ahead of its row: its boot would look like much in too little time.
+          const firstAt = Math.min(startedAt, at - sampleEveryMs)
+          const before = known?.runID === runID ? known : { at: firstAt, cpuTimeMs: 0 }
           readings.set(sandboxID, { runID, at, cpuTimeMs })
           const available = Math.max(1, at - before.at) * cpuCount
           const cpuUsedPct = Math.min(100, Math.max(0, (100 * (cpuTimeMs - before.cpuTimeMs)) / available))

@@ -286,3 +286,29 @@ describe('after a crash', () => {
     assert.equal((await service.get(team, sandboxID)).state, 'running')
   })
 })
+
+describe('the log of a sandbox', () => {
+  it('tells that it was created, and why it ended', async () => {
+    await using fixture = await openFixture()
+    const { service, team, told, clock, stores } = fixture
+    const killed = await service.create(team, request())
+    await service.kill(team, killed.sandboxID)
+    const expired = await service.create(team, request({ timeoutMs: 1000 }))
+    clock.advance(1000)
+    await until(async () => (await stores.sandboxes.find(expired.sandboxID))?.state === 'ended')
+    await until(async () => told.length === 4)
+    assert.deepEqual(told, [
+      `${killed.sandboxID} Sandbox created from template base for 60 s`,
+      `${killed.sandboxID} Sandbox ended: killed`,
+      `${expired.sandboxID} Sandbox created from template base for 1 s`,
+      `${expired.sandboxID} Sandbox ended: its time was over`,
+    ])
+  })
+
+  it('has nothing to tell of one that could not be created', async () => {
+    await using fixture = await openFixture()
+    fixture.agent.fail = new Error('no answer')
+    await assert.rejects(fixture.service.create(fixture.team, request()))
+    assert.deepEqual(fixture.told, [])
+  })
+})

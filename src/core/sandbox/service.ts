@@ -6,6 +6,7 @@ import type { Clock } from '../../lib/clock.ts'
 import { newSandboxID, newUUID } from '../../lib/ids.ts'
 import { JoinedWork } from '../../lib/keyed-lock.ts'
 import type { Log } from '../../lib/log.ts'
+import type { LogEntry } from '../logs.ts'
 import type { IdempotencyClaim, SandboxFilter, SandboxPage, SandboxStore, TemplateStore } from '../stores.ts'
 import type { Team } from '../team/team.ts'
 import type { TemplateCatalog } from '../template/catalog.ts'
@@ -13,6 +14,7 @@ import type { ResolvedTemplate, TemplateBuild } from '../template/template.ts'
 import * as errors from './errors.ts'
 import { ExpiryTimer } from './expiry.ts'
 import type { SandboxLauncher } from './launcher.ts'
+import { createdEntry, endedEntry } from './life-entries.ts'
 import { checkCreateTimeout, checkTimeout, endAfter, refreshDuration } from './lifetime.ts'
 import {
   type EndReason,
@@ -42,6 +44,8 @@ export type SandboxServiceParts = {
   launcher: SandboxLauncher
   warm: WarmPool
   clock: Clock
+  /** Adds to what can be read of a sandbox, without anybody waiting for it. */
+  tell: (sandboxID: string, entry: LogEntry) => void
   log: Log
 }
 
@@ -174,7 +178,7 @@ export class SandboxService {
     warm: WarmSandbox | undefined,
     signal: AbortSignal,
   ): Promise<Sandbox> {
-    const { sandboxes, templates, launcher, clock, log } = this.#parts
+    const { sandboxes, templates, launcher, clock, tell, log } = this.#parts
     const { sandboxID, runID } = row
     try {
       await launcher.launch(row, build, warm, signal, async (handle) => {
@@ -190,6 +194,7 @@ export class SandboxService {
     const running = await sandboxes.move({ sandboxID, runID, from: ['creating'] }, 'running', changes)
     // A kill came first: it waits for this outcome and then removes what was started.
     if (!running) throw errors.killedWhileCreating(sandboxID)
+    tell(sandboxID, createdEntry(running))
     launcher.openRoute(running)
     this.#expiry.arm(running.endAt)
     await templates.recordSpawn(row.templateID, startedAt)
@@ -228,7 +233,7 @@ export class SandboxService {
   }
 
   async #finishEnd(row: Sandbox, reason: EndReason): Promise<void> {
-    const { sandboxes, launcher, clock, log } = this.#parts
+    const { sandboxes, launcher, clock, tell, log } = this.#parts
     const { sandboxID, runID } = row
     const creating = this.#creating.get(sandboxID)
     if (creating) {
@@ -240,6 +245,7 @@ export class SandboxService {
     if (reason === 'create_failed') await sandboxes.releaseClaim(row.teamID, sandboxID)
     const changes = { endedAt: clock.now(), endReason: reason }
     await sandboxes.move({ sandboxID, runID, from: ['killing'] }, 'ended', changes)
+    tell(sandboxID, endedEntry(changes.endedAt, reason))
     log.info({ sandboxID, reason }, 'sandbox ended')
   }
 

@@ -38,6 +38,7 @@ describe('cgroups of version 2', () => {
     assert.deepEqual(await open().use('/warren-x/one'), {
       cpuTimeMs: 12_345,
       memoryUsedBytes: 700_000,
+      memorySharedBytes: 100_000,
       memoryCacheBytes: 300_000,
     })
   })

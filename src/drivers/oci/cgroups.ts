@@ -5,7 +5,13 @@ import { join } from 'node:path'
 import { AppError } from '../../lib/app-error.ts'
 import { delay } from '../../lib/clock.ts'
 
-export type CgroupUse = { cpuTimeMs: number; memoryUsedBytes: number; memoryCacheBytes: number }
+export type CgroupUse = {
+  cpuTimeMs: number
+  memoryUsedBytes: number
+  /** The part of the used that is shared memory. */
+  memorySharedBytes: number
+  memoryCacheBytes: number
+}
 
 const freezeLimitMs = 10_000
 
@@ -86,13 +92,13 @@ export function openCgroups(mountinfo = readFileSync('/proc/self/mountinfo', 'ut
     const field = (text: string, name: string) =>
       Number(new RegExp(`^${name} (\\d+)$`, 'm').exec(text)?.[1] ?? 0)
     // Shared memory counts as cache in the kernel's books, yet nothing can drop it.
-    const cache = pure
-      ? field(stat, 'file') - field(stat, 'shmem')
-      : field(stat, 'total_cache') - field(stat, 'total_shmem')
-    const memoryCacheBytes = Math.max(0, cache)
+    const memorySharedBytes = field(stat, pure ? 'shmem' : 'total_shmem')
+    const cached = field(stat, pure ? 'file' : 'total_cache')
+    const memoryCacheBytes = Math.max(0, cached - memorySharedBytes)
     return {
       cpuTimeMs: Math.round(pure ? field(cpu, 'usage_usec') / 1e3 : Number(cpu) / 1e6),
       memoryUsedBytes: Math.max(0, Number(used) - memoryCacheBytes),
+      memorySharedBytes,
       memoryCacheBytes,
     }
   }

@@ -9,7 +9,10 @@ import { writeProcFiles } from './shown-machine.ts'
 export async function measure({ layout, cgroups }: OciContext, record: SandboxRecord): Promise<SandboxStats> {
   const folder = layout.sandbox(record.sandboxID)
   const memoryTotalBytes = record.memoryMB * 1024 * 1024
-  const use = await cgroups.use(layout.cgroup(record.sandboxID))
+  const { memorySharedBytes, ...all } = await cgroups.use(layout.cgroup(record.sandboxID))
+  // gVisor keeps the memory of the sandbox's processes in one shared file; the rest is its own.
+  const usedBytes = record.runtime === 'runsc' ? memorySharedBytes : all.memoryUsedBytes
+  const use = { ...all, memoryUsedBytes: Math.min(usedBytes, memoryTotalBytes) }
   const disk = await diskUse(await cgroups.pids(layout.cgroup(record.sandboxID)))
   if (record.runtime === 'runc') {
     const { cpuCount } = record

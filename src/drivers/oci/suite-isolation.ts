@@ -108,7 +108,7 @@ export function isolationSuite(runtime: 'runc' | 'runsc', open: () => Promise<Oc
         .trim()
         .split('\n')
         .map((line) => line.split('=')[0])
-      const allowed = ['PATH', 'HOME', 'WARREN_MEMORY_GUARD']
+      const allowed = ['PATH', 'HOME']
       assert.deepEqual(
         names.filter((name) => !allowed.includes(name!)),
         [],

@@ -11,11 +11,14 @@ import { delay } from '../../../src/lib/clock.ts'
 import { withDeadline } from '../../../src/lib/deadline.ts'
 import { runCommand } from '../../../src/lib/run-command.ts'
 import { cacheFolder } from '../../support/warren.ts'
+import type { HeldContainer } from './raw-runtime.ts'
 
 export type Docker = {
   version: string
   /** `docker run --rm` on the bridge: milliseconds until the first output and until the end. */
   run(command: readonly string[]): Promise<{ firstOutputMs: number; exitMs: number }>
+  /** A container that does nothing, to run commands in. */
+  hold(): Promise<HeldContainer>
   close(): Promise<void>
 }
 
@@ -45,10 +48,25 @@ export async function startDocker(rootFolder: string): Promise<Docker> {
     const version = await untilServing(daemon, folder, docker)
     const importRoot = 'tar -C "$1" -c . | docker --host "$2" import - "$3"'
     await runCommand('sh', ['-c', importRoot, 'sh', rootFolder, socket, image], { env })
-    return { version, run: (command) => runOnce(socket, env, command), close }
+    return {
+      version,
+      run: (command) => runOnce(socket, env, command),
+      hold: () => hold(docker),
+      close,
+    }
   } catch (error) {
     await close()
     throw error
+  }
+}
+
+type CallDocker = (...args: string[]) => Promise<{ stdout: string }>
+
+async function hold(docker: CallDocker): Promise<HeldContainer> {
+  const id = (await docker('run', '--detach', image, 'sleep', 'infinity')).stdout.trim()
+  return {
+    exec: async (words) => (await docker('exec', '--user', 'user', id, ...words)).stdout,
+    close: async () => void (await docker('rm', '--force', id)),
   }
 }
 
@@ -69,11 +87,7 @@ async function runOnce(socket: string, env: Record<string, string>, command: rea
   return { firstOutputMs, exitMs }
 }
 
-async function untilServing(
-  daemon: ChildProcess,
-  folder: string,
-  docker: (...args: string[]) => Promise<{ stdout: string }>,
-): Promise<string> {
+async function untilServing(daemon: ChildProcess, folder: string, docker: CallDocker): Promise<string> {
   for (let attempt = 0; ; attempt++) {
     try {
       return (await docker('version', '--format', '{{.Server.Version}}')).stdout.trim()

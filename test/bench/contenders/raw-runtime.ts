@@ -22,6 +22,14 @@ export type RawRuntime = {
   runTrue(): Promise<number>
   /** Milliseconds until the agent answers GET /health. */
   bootAgent(agent: ContainerProcess): Promise<number>
+  /** A container that does nothing, to run commands in. */
+  hold(): Promise<HeldContainer>
+}
+
+export type HeldContainer = {
+  /** Runs a command as the user of the base template; gives what it printed. */
+  exec(words: readonly string[]): Promise<string>
+  close(): Promise<void>
 }
 
 export type RawPlace = {
@@ -32,30 +40,55 @@ export type RawPlace = {
 }
 
 const answerWithinMs = 30_000
+const env = ['PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin']
 
 export function rawRuntime(name: string, place: RawPlace): RawRuntime {
   return {
     name,
     runTrue: () =>
-      inBundle(name, place, { args: ['/bin/true'], env: ['PATH=/usr/bin:/bin'] }, (start) => start([])),
+      inBundle(name, place, { args: ['/bin/true'], env: ['PATH=/usr/bin:/bin'] }, ({ run }) => run()),
     bootAgent: (agent) =>
-      inBundle(name, place, agent, async (start) => {
-        await start(['--detach'])
+      inBundle(name, place, agent, async ({ run }) => {
+        await run('--detach')
         await untilHealthy(place.wire.address)
       }),
+    async hold() {
+      const bundle = await openBundle(name, place, { args: ['/bin/sleep', 'infinity'], env })
+      try {
+        await bundle.run('--detach')
+      } catch (error) {
+        await bundle.close()
+        throw error
+      }
+      return bundle
+    },
   }
 }
 
-type Start = (options: readonly string[]) => Promise<void>
+type Bundle = HeldContainer & { run(...options: string[]): Promise<void> }
 let bundles = 0
 
-/** Prepares a bundle, times `work` in it, and removes every trace. */
+/** Times `work` in a new bundle, and removes every trace. */
 async function inBundle(
+  name: string,
+  place: RawPlace,
+  process: ContainerProcess,
+  work: (bundle: Bundle) => Promise<void>,
+): Promise<number> {
+  const bundle = await openBundle(name, place, process)
+  try {
+    const [ms] = await timed(() => work(bundle))
+    return ms
+  } finally {
+    await bundle.close()
+  }
+}
+
+async function openBundle(
   name: string,
   { command, rootFolder, wire }: RawPlace,
   process: ContainerProcess,
-  work: (start: Start) => Promise<void>,
-): Promise<number> {
+): Promise<Bundle> {
   const id = `${name.replaceAll(' ', '-')}-${globalThis.process.pid}-${++bundles}`
   const folder = join(cacheFolder, `bench-${id}`)
   const [root, upper, workdir] = ['root', 'upper', 'work'].map((part) => join(folder, part))
@@ -67,18 +100,20 @@ async function inBundle(
   await writeFile(join(folder, 'config.json'), JSON.stringify(rawSpec(root!, process, wire.namespacePath)))
   await wire.restore()
   const overlay = `lowerdir=${rootFolder},upperdir=${upper},workdir=${workdir}`
-  try {
-    const [ms] = await timed(() =>
-      work(async (options) => {
-        await runCommand('mount', ['-t', 'overlay', '-o', overlay, 'overlay', root!])
-        await callRuntime([...call, 'run', ...options, '--bundle', folder, id], logFile)
-      }),
-    )
-    return ms
-  } finally {
-    await callRuntime([...call, 'delete', '--force', id], logFile).catch(() => {})
-    await runCommand('umount', ['--lazy', root!]).catch(() => {})
-    await rm(folder, { recursive: true, force: true })
+  return {
+    async run(...options) {
+      await runCommand('mount', ['-t', 'overlay', '-o', overlay, 'overlay', root!])
+      await callRuntime([...call, 'run', ...options, '--bundle', folder, id], logFile)
+    },
+    async exec(words) {
+      const [program, ...args] = [...call, 'exec', '--user', '1000:1000', '--env', 'HOME=/home/user', id]
+      return (await runCommand(program!, [...args, ...words])).stdout
+    },
+    async close() {
+      await callRuntime([...call, 'delete', '--force', id], logFile).catch(() => {})
+      await runCommand('umount', ['--lazy', root!]).catch(() => {})
+      await rm(folder, { recursive: true, force: true })
+    },
   }
 }
 

@@ -11,9 +11,9 @@ import type { ContainerProcess } from './raw-spec.ts'
 export const warrenName = (warren: Warren): string => `warren ${warren.isolation}`
 
 /** A whole life: create, two commands, kill. */
-export function warrenLife(warren: Warren): Contender {
+export function warrenLife(warren: Warren, name = warrenName(warren)): Contender {
   return {
-    name: warrenName(warren),
+    name,
     async sample() {
       const [create, sandbox] = await timed(() => Sandbox.create('base', warren.client))
       const commands: number[] = []
@@ -31,7 +31,7 @@ export function warrenLife(warren: Warren): Contender {
   }
 }
 
-async function echo(sandbox: Sandbox): Promise<number> {
+export async function echo(sandbox: Sandbox): Promise<number> {
   const [ms, { stdout }] = await timed(() => sandbox.commands.run('echo hello'))
   if (stdout !== 'hello\n') throw new Error(`echo said ${JSON.stringify(stdout)}`)
   return ms

@@ -1,0 +1,29 @@
+import type { IncomingMessage } from 'node:http'
+import { AppError } from '../../lib/app-error.ts'
+import { attributePrefix, type FileMetadata } from '../filesystem/metadata.ts'
+
+const prefix = 'x-metadata-'
+/** What the kernel leaves of the name of an attribute. */
+const longestKey = 255 - attributePrefix.length
+/** Names of attributes included. */
+const mostBytes = 4096
+
+/** The metadata an upload brings in `X-Metadata-<key>: <value>`: keys in lower case, of several values the first. */
+export function metadataIn({ headersDistinct }: IncomingMessage): FileMetadata {
+  const metadata: FileMetadata = {}
+  let size = 0
+  for (const [name, values] of Object.entries(headersDistinct)) {
+    if (!name.startsWith(prefix)) continue
+    const key = name.slice(prefix.length)
+    const text = values?.[0] ?? ''
+    if (key === '' || key.length > longestKey)
+      throw new AppError('invalid_argument', `a metadata key must have 1 to ${longestKey} bytes: ${key}`)
+    if (!/^[\x20-\x7e]*$/.test(text))
+      throw new AppError('invalid_argument', `the metadata value of ${key} must be printable ASCII`)
+    size += attributePrefix.length + key.length + text.length
+    metadata[key] = text
+  }
+  if (size > mostBytes)
+    throw new AppError('invalid_argument', `the metadata is larger than ${mostBytes} bytes: give less of it`)
+  return metadata
+}

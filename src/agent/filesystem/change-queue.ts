@@ -1,0 +1,76 @@
+import type { EventType } from '../../contract/rpc/filesystem_pb.ts'
+import { AppError } from '../../lib/app-error.ts'
+
+/** A name relative to the watched folder, and what happened to it. */
+export type Change = { name: string; type: EventType }
+
+const mostQueued = 16_384
+
+/** Changes that wait for who watches. One who does not come for them in time gets an error, never a gap. */
+export class ChangeQueue {
+  #changes: Change[] = []
+  #failure: AppError | undefined
+  #ended = false
+  #wake: (() => void) | undefined
+
+  get failure(): AppError | undefined {
+    return this.#failure
+  }
+
+  /** No more changes will be taken. */
+  get over(): boolean {
+    return this.#ended || this.#failure !== undefined
+  }
+
+  push(name: string, type: EventType): void {
+    if (this.over) return
+    if (this.#changes.length >= mostQueued) {
+      this.fail(
+        new AppError(
+          'limit_reached',
+          `more than ${mostQueued} events were waiting to be read: read sooner, or watch a smaller directory`,
+        ),
+      )
+      return
+    }
+    this.#changes.push({ name, type })
+    this.#wake?.()
+  }
+
+  fail(error: AppError): void {
+    if (!this.over) this.#failure = error
+    this.#wake?.()
+  }
+
+  end(): void {
+    this.#ended = true
+    this.#wake?.()
+  }
+
+  /** Everything that waits; throws what ended the watch once nothing does. */
+  drain(): Change[] {
+    const changes = this.#changes
+    this.#changes = []
+    if (changes.length === 0 && this.#failure) throw this.#failure
+    return changes
+  }
+
+  /** As `drain`, but waits: 'silence' when nothing came for so long, undefined after the end. */
+  async next(silenceMs: number): Promise<Change[] | 'silence' | undefined> {
+    if (this.#changes.length === 0 && !this.over && (await this.#wait(silenceMs))) return 'silence'
+    const changes = this.drain()
+    return changes.length > 0 ? changes : undefined
+  }
+
+  #wait(silenceMs: number): Promise<boolean> {
+    return new Promise((resolve) => {
+      const finish = (silent: boolean) => {
+        clearTimeout(timer)
+        this.#wake = undefined
+        resolve(silent)
+      }
+      const timer = setTimeout(() => finish(true), silenceMs)
+      this.#wake = () => finish(false)
+    })
+  }
+}

@@ -1,0 +1,15 @@
+/** Names of files that are still being written, and hidden from who watches until they have their own. */
+
+/** `new` becomes a file that was not there, `over` replaces one, `moving` comes from another file system. */
+export type TemporaryKind = 'new' | 'over' | 'moving'
+
+const pattern = /^\.warren-(new|over|moving)-\d+$/
+let count = 0
+
+export function temporaryName(kind: TemporaryKind): string {
+  return `.warren-${kind}-${count++}`
+}
+
+export function temporaryKind(name: string): TemporaryKind | undefined {
+  return pattern.exec(name)?.[1] as TemporaryKind | undefined
+}

@@ -1,0 +1,218 @@
+/**
+ * What happens in one folder, or in all below it, in the order in which it happens. A folder that appears is
+ * watched too; what was put into it before its watch stood is found by a look and told as well.
+ */
+import { type Dirent, promises as files } from 'node:fs'
+import { join } from 'node:path'
+import { EventType } from '../../contract/rpc/filesystem_pb.ts'
+import { AppError } from '../../lib/app-error.ts'
+import { fromSystemError } from '../errors.ts'
+import { ChangeQueue } from './change-queue.ts'
+import { flag, type Inotify, type InotifyEvent, type Listener } from './inotify.ts'
+import { type TemporaryKind, temporaryKind } from './temporary-name.ts'
+
+const mostFolders = 50_000
+/** Names found by a look whose own event may still be on its way; forgetting them only tells them twice. */
+const mostFound = 10_000
+/** Events not yet looked at, while folders are being adopted. */
+const mostWaiting = 100_000
+/** The kernel's own trees change all the time and tell nobody. */
+const unwatchable = new Set(['/proc', '/sys'])
+const errno = { noEntry: 2, noInstance: 24, noWatch: 28 }
+
+/** What a file that comes to its name from a temporary one did for those who watch. */
+const arrivals: Record<TemporaryKind, EventType[]> = {
+  new: [EventType.CREATE, EventType.WRITE],
+  over: [EventType.WRITE],
+  moving: [EventType.CREATE],
+}
+
+export class TreeWatcher implements Listener {
+  readonly changes = new ChangeQueue()
+  readonly root: string
+  #inotify: Inotify
+  #recursive: boolean
+  /** By their watch, relative to the root, which is ''. */
+  #folders = new Map<number, string>()
+  #found = new Set<string>()
+  #moving: { cookie: number; name: string; kind: TemporaryKind | undefined } | undefined
+  /** Names whose watch turned out to belong to another folder, which took their place. */
+  #displaced: string[] = []
+  #waiting = 0
+  #work: Promise<void>
+
+  /** The watches stand when this resolves. */
+  static async open(inotify: Inotify, root: string, recursive: boolean): Promise<TreeWatcher> {
+    const watcher = new TreeWatcher(inotify, root, recursive)
+    await watcher.#work
+    if (watcher.changes.failure) throw watcher.changes.failure
+    return watcher
+  }
+
+  private constructor(inotify: Inotify, root: string, recursive: boolean) {
+    this.root = root
+    this.#inotify = inotify
+    this.#recursive = recursive
+    this.#work = this.#adopt('', false).catch((error) => this.#fail(error))
+  }
+
+  take(events: InotifyEvent[]): void {
+    this.#waiting += events.length
+    if (this.#waiting > mostWaiting) this.lost()
+    this.#work = this.#work.then(() => this.#handleAll(events)).catch((error) => this.#fail(error))
+  }
+
+  lost(): void {
+    this.#fail(new AppError('limit_reached', 'events came too fast and some were lost: watch anew'))
+  }
+
+  close(): void {
+    this.#inotify.leave(this)
+    this.changes.end()
+  }
+
+  #fail(error: unknown): void {
+    this.#inotify.leave(this)
+    this.changes.fail(fromSystemError(error, this.root))
+  }
+
+  async #handleAll(events: InotifyEvent[]): Promise<void> {
+    this.#waiting -= events.length
+    for (const event of events) {
+      if (this.changes.over) return this.#inotify.leave(this)
+      const folder = this.#folders.get(event.watch)
+      if (folder === undefined) continue
+      // The two halves of a move come one right after the other, or the second not at all.
+      const moved = this.#moving?.cookie === event.cookie ? this.#moving : undefined
+      if (this.#moving && !moved) this.#forgetBelow(this.#moving.name)
+      this.#moving = undefined
+      if (event.name === '') this.#handleOwn(event, folder)
+      else await this.#handle(event, join(folder, event.name), moved)
+    }
+  }
+
+  /** Of a folder below its parent tells; of the root nobody else does. */
+  #handleOwn({ mask, watch }: InotifyEvent, folder: string): void {
+    if (folder === '') {
+      if (mask & flag.attrib) this.changes.push('.', EventType.CHMOD)
+      if (mask & (flag.deleteSelf | flag.unmount)) this.changes.push('.', EventType.REMOVE)
+      if (mask & flag.moveSelf) this.changes.push('.', EventType.RENAME)
+      if (mask & (flag.deleteSelf | flag.unmount | flag.moveSelf | flag.ignored)) this.close()
+    }
+    if (mask & flag.ignored) this.#folders.delete(watch)
+  }
+
+  async #handle(
+    { mask, cookie, name: ownName }: InotifyEvent,
+    name: string,
+    moved: { name: string; kind: TemporaryKind | undefined } | undefined,
+  ): Promise<void> {
+    const kind = temporaryKind(ownName)
+    if (mask & flag.movedFrom) this.#moving = { cookie, name, kind }
+    if (kind) return
+    if (mask & (flag.create | flag.movedTo)) await this.#appeared(name, (mask & flag.isFolder) !== 0, moved)
+    if (mask & (flag.delete | flag.movedFrom)) this.#found.delete(name)
+    if (mask & flag.modify) this.changes.push(name, EventType.WRITE)
+    if (mask & flag.delete) this.changes.push(name, EventType.REMOVE)
+    if (mask & flag.movedFrom) this.changes.push(name, EventType.RENAME)
+    if (mask & flag.attrib) this.changes.push(name, EventType.CHMOD)
+  }
+
+  async #appeared(
+    name: string,
+    isFolder: boolean,
+    moved: { name: string; kind: TemporaryKind | undefined } | undefined,
+  ): Promise<void> {
+    if (this.#found.delete(name)) return
+    for (const type of moved?.kind ? arrivals[moved.kind] : [EventType.CREATE]) this.changes.push(name, type)
+    if (!isFolder || !this.#recursive) return
+    if (moved && this.#rename(moved.name, name)) return
+    await this.#adopt(name, true)
+    const displaced = this.#displaced
+    for (const folder of displaced) await this.#adopt(folder, true)
+    this.#displaced = []
+  }
+
+  /** Watches stay with their folder when it gets another name; false when it had none. */
+  #rename(from: string, to: string): boolean {
+    const below = this.#below(from)
+    for (const [watch, folder] of below) this.#folders.set(watch, to + folder.slice(from.length))
+    return below.length > 0
+  }
+
+  #forgetBelow(name: string): void {
+    const watches = this.#below(name).map(([watch]) => watch)
+    for (const watch of watches) this.#folders.delete(watch)
+    this.#inotify.remove(watches, this)
+  }
+
+  #below(name: string): [number, string][] {
+    return [...this.#folders].filter(([, folder]) => folder === name || folder.startsWith(`${name}/`))
+  }
+
+  /** Watches a folder and those below it. Watch first, look then: so nothing can slip in between. */
+  async #adopt(first: string, tell: boolean): Promise<void> {
+    const waiting = [first]
+    while (waiting.length > 0 && !this.changes.over) {
+      const folder = waiting.pop()!
+      if (!this.#watch(folder)) continue
+      if (this.#recursive) waiting.push(...(await this.#look(folder, tell)))
+      if (this.#folders.size + waiting.length > mostFolders) {
+        throw new AppError(
+          'limit_reached',
+          `more than ${mostFolders} directories to watch below '${this.root}': watch a part of it`,
+        )
+      }
+    }
+  }
+
+  /** False for a folder that vanished meanwhile. */
+  #watch(folder: string): boolean {
+    const isRoot = folder === ''
+    const watch = this.#inotify.add(join(this.root, folder), this, { throughLinks: isRoot })
+    if (watch < 0) {
+      refuse(-watch, isRoot ? this.root : undefined)
+      return false
+    }
+    const before = this.#folders.get(watch)
+    if (before !== undefined && before !== folder) this.#displaced = [...this.#displaced, before]
+    this.#folders.set(watch, folder)
+    return true
+  }
+
+  /** The folders in a folder; when it is new to us, everything in it is told. */
+  async #look(folder: string, tell: boolean): Promise<string[]> {
+    const path = join(this.root, folder)
+    const entries = await files.readdir(path, { withFileTypes: true }).catch(() => [] as Dirent[])
+    const folders: string[] = []
+    for (const entry of entries) {
+      const name = join(folder, entry.name)
+      if (temporaryKind(entry.name)) continue
+      if (entry.isDirectory() && !unwatchable.has(join(path, entry.name))) folders.push(name)
+      if (tell) await this.#tellFound(name, entry)
+    }
+    return folders
+  }
+
+  async #tellFound(name: string, entry: Dirent): Promise<void> {
+    if (this.#found.size >= mostFound) this.#found.clear()
+    this.#found.add(name)
+    this.changes.push(name, EventType.CREATE)
+    if (!entry.isFile()) return
+    const stats = await files.lstat(join(this.root, name)).catch(() => undefined)
+    if (stats && stats.size > 0) this.changes.push(name, EventType.WRITE)
+  }
+}
+
+/** A folder that vanished before its watch stood is no failure, unless it is the one that was asked for. */
+function refuse(error: number, root: string | undefined): void {
+  if (error === errno.noWatch || error === errno.noInstance) {
+    throw new AppError(
+      'limit_reached',
+      'the machine has no inotify watches left: watch a smaller directory, or stop other watchers',
+    )
+  }
+  if (root === undefined) return
+  if (error === errno.noEntry) throw new AppError('not_found', `no such file or directory: ${root}`)
+  throw new AppError('invalid_argument', `path cannot be watched: ${root}`)
+}

@@ -1,0 +1,48 @@
+/** What the log tells of files: which, and what became of them; never what is in them. */
+import type { ServiceImpl } from '@connectrpc/connect'
+import type { Filesystem } from '../../contract/rpc/filesystem_pb.ts'
+import type { AgentLog } from './agent-log.ts'
+
+const words = {
+  file_read: 'File read',
+  file_write: 'File written',
+  file_make_dir: 'Folder made',
+  file_move: 'Moved',
+  file_remove: 'Removed',
+}
+
+export function logFile(
+  log: AgentLog,
+  event: keyof typeof words,
+  path: string,
+  more: Record<string, string> = {},
+): void {
+  const to = more.destination === undefined ? '' : ` to ${more.destination}`
+  log.add('info', `${words[event]}: ${path}${to}`, { logger: 'files', event_type: event, path, ...more })
+}
+
+type Routes = Partial<ServiceImpl<typeof Filesystem>>
+
+/** The same methods; those that change something are told of once they have. */
+export function withFileLog(routes: Routes, log: AgentLog): Routes {
+  const { makeDir, move, remove } = routes
+  return {
+    ...routes,
+    ...(makeDir && { makeDir: told(makeDir, ({ path }) => logFile(log, 'file_make_dir', path)) }),
+    ...(remove && { remove: told(remove, ({ path }) => logFile(log, 'file_remove', path)) }),
+    ...(move && {
+      move: told(move, ({ source, destination }) => logFile(log, 'file_move', source, { destination })),
+    }),
+  }
+}
+
+function told<Request, Context, Answer>(
+  method: (request: Request, context: Context) => Answer | Promise<Answer>,
+  tell: (request: Request) => void,
+): (request: Request, context: Context) => Promise<Answer> {
+  return async (request, context) => {
+    const answer = await method(request, context)
+    tell(request)
+    return answer
+  }
+}

@@ -1,0 +1,46 @@
+import type { ServerResponse } from 'node:http'
+import { AppError } from '../../lib/app-error.ts'
+import type { AgentLog } from './agent-log.ts'
+
+const batchBytes = 64 * 1024
+const longestWaitMs = 20
+
+/** GET /logs?after=N: every entry after that one, then each as it happens, at the pace of who reads. */
+export function streamLog(log: AgentLog, response: ServerResponse, query: URLSearchParams): void {
+  let last = Number(query.get('after') ?? 0)
+  if (!Number.isSafeInteger(last) || last < 0) {
+    throw new AppError('invalid_argument', 'after must be the number of an entry')
+  }
+  let isFull = false
+  let timer: NodeJS.Timeout | undefined
+  let immediate: NodeJS.Immediate | undefined
+  const cancel = () => {
+    clearTimeout(timer)
+    clearImmediate(immediate)
+    timer = immediate = undefined
+  }
+  const send = () => {
+    cancel()
+    while (!isFull && !response.destroyed) {
+      const batch = log.readAfter(last, batchBytes)
+      if (!batch) return
+      last = batch.last
+      isFull = !response.write(batch.text)
+    }
+  }
+  const unfollow = log.follow((canWait) => {
+    if (canWait) timer ??= setTimeout(send, longestWaitMs)
+    else immediate ??= setImmediate(send)
+  })
+  response.on('drain', () => {
+    isFull = false
+    send()
+  })
+  response.once('close', () => {
+    unfollow()
+    cancel()
+  })
+  response.writeHead(200, { 'content-type': 'application/x-ndjson', 'cache-control': 'no-store' })
+  response.flushHeaders()
+  send()
+}

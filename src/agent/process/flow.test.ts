@@ -1,0 +1,79 @@
+import assert from 'node:assert/strict'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { suite, test } from 'node:test'
+import { begin, endOf, envelope, shell, start, token, useAgent } from '../agent-suite.ts'
+
+const agent = useAgent()
+const mebibyte = 1024 * 1024
+const headers = { 'content-type': 'application/connect+json', 'x-access-token': token }
+
+/** How much memory this process, with agent and client in it, takes more at any time while `work` runs. */
+async function growthDuring(work: (look: () => void) => Promise<void>): Promise<number> {
+  const before = process.memoryUsage.rss()
+  let most = before
+  await work(() => {
+    most = Math.max(most, process.memoryUsage.rss())
+  })
+  return most - before
+}
+
+suite('a flood of output', () => {
+  test('that nobody reads is drained in little memory, and its producer goes on', async () => {
+    const done = join(agent.folder, 'drained')
+    const { pid, stream } = await begin(
+      agent,
+      shell(`read x; head -c 100000000 /dev/zero; echo done > ${done}; read y`, { stdin: true }),
+    )
+    await stream.return(undefined)
+    const input = { process: { pid }, input: { stdin: Buffer.from('\n').toString('base64') } }
+    const grown = await growthDuring(async (look) => {
+      await agent.unary('process.Process/SendInput', input)
+      while (!(await agent.run(`cat ${done} 2>&1`)).stdout.startsWith('done')) look()
+    })
+    assert.ok(grown < 100 * mebibyte, `grew by ${Math.round(grown / mebibyte)} MiB`)
+    await agent.unary('process.Process/SendInput', input)
+  })
+
+  test('many readers that stop hold little each', async () => {
+    const counter = join(agent.folder, 'held')
+    const loop = `i=0; while [ $i -lt 100 ]; do head -c 262144 /dev/zero; i=$((i+1)); echo $i > ${counter}; done`
+    const { pid, stream } = await begin(agent, shell(`read x; ${loop}`, { stdin: true }))
+    const readers = await Promise.all(
+      Array.from({ length: 20 }, () =>
+        agent.open('POST', '/process.Process/Connect', headers, envelope({ process: { pid } })),
+      ),
+    )
+    const grown = await growthDuring(async (look) => {
+      await agent.unary('process.Process/CloseStdin', { process: { pid } })
+      let before = -1
+      for (;;) {
+        await agent.run('sleep 0.3')
+        look()
+        const count = Number(readFileSync(counter, 'utf8').trim() || 0)
+        if (count === before) break
+        before = count
+      }
+      assert.ok(before < 100, 'nobody held the process up')
+    })
+    assert.ok(grown < 100 * mebibyte, `grew by ${Math.round(grown / mebibyte)} MiB`)
+    // Once those who stopped have gone, the process goes on for the one who reads.
+    for (const reader of readers) reader.destroy()
+    assert.equal((await endOf(stream))?.status, 'exit status 0')
+  })
+})
+
+suite('characters of several bytes', () => {
+  test('arrive byte by byte as they were written, however they are cut', async () => {
+    const text = 'żółć 🐇 日本語\n'.repeat(4000)
+    const path = join(agent.folder, 'text')
+    writeFileSync(path, text)
+    const decoder = new TextDecoder('utf-8', { fatal: true })
+    let seen = ''
+    for await (const { message } of agent.stream(start, shell(`dd bs=7 if=${path} 2>/dev/null`))) {
+      const event = message.event as { data?: { stdout?: string } } | undefined
+      seen += decoder.decode(Buffer.from(event?.data?.stdout ?? '', 'base64'), { stream: true })
+    }
+    assert.equal(seen + decoder.decode(), text)
+  })
+})

@@ -1,0 +1,80 @@
+/**
+ * The few calls to the system that Node has no words for, through the addon the kit carries. Loaded when
+ * first needed. What is opened here is closed in every child, so that no process inherits another's streams.
+ */
+import { closeSync, constants, openSync } from 'node:fs'
+import { AppError, errorText } from '../../lib/app-error.ts'
+import { openLibc } from '../libc.ts'
+
+export type TerminalSize = { cols: number; rows: number }
+export type Native = {
+  /** A pipe's two ends, to read and to write. */
+  pipe(): { read: number; write: number }
+  /** A new terminal: the end that we hold, and the path of the one for a process. */
+  openTerminal(size: TerminalSize): { ours: number; path: string }
+  resizeTerminal(ours: number, size: TerminalSize): void
+}
+
+// The same on every kind of machine that Warren runs on.
+const setLock = 0x40045431
+const getNumber = 0x80045430
+const setSize = 0x5414
+const closeOnExec = 0o2000000
+const largestSize = 0xffff
+
+export function loadNative(addonPath: string): Native {
+  const { ioctl, pipe2, errno } = bind(addonPath)
+  const control = (fd: number, request: number, value: Buffer) => {
+    if (ioctl(fd, request, value) !== 0) throw failed('the terminal did not obey', errno())
+  }
+  const resizeTerminal = (fd: number, { cols, rows }: TerminalSize) => {
+    const value = Buffer.alloc(8)
+    value.writeUInt16LE(Math.min(rows, largestSize), 0)
+    value.writeUInt16LE(Math.min(cols, largestSize), 2)
+    control(fd, setSize, value)
+  }
+  return {
+    pipe() {
+      const ends = Buffer.alloc(8)
+      if (pipe2(ends, closeOnExec) !== 0) throw failed('no pipe could be made', errno())
+      return { read: ends.readInt32LE(0), write: ends.readInt32LE(4) }
+    },
+    openTerminal(size) {
+      const ours = openTerminalEnd('/dev/ptmx')
+      try {
+        const value = Buffer.alloc(4)
+        control(ours, setLock, value)
+        control(ours, getNumber, value)
+        resizeTerminal(ours, size)
+        return { ours, path: `/dev/pts/${value.readInt32LE()}` }
+      } catch (error) {
+        closeSync(ours)
+        throw error
+      }
+    },
+    resizeTerminal,
+  }
+}
+
+/** Opens a terminal without taking it as our own; only our side may not make us wait. */
+export function openTerminalEnd(path: '/dev/ptmx' | (string & {})): number {
+  const waiting = path === '/dev/ptmx' ? constants.O_NONBLOCK : 0
+  try {
+    return openSync(path, constants.O_RDWR | constants.O_NOCTTY | waiting)
+  } catch (error) {
+    throw new AppError('limit_reached', `no terminal could be opened: ${errorText(error)}`, { cause: error })
+  }
+}
+
+function bind(addonPath: string) {
+  const libc = openLibc(addonPath)
+  return {
+    ioctl: libc.func('int ioctl(int fd, unsigned long request, void *value)'),
+    pipe2: libc.func('int pipe2(void *ends, int flags)'),
+    errno: libc.errno,
+  }
+}
+
+function failed(what: string, errno: number): AppError {
+  return new AppError('limit_reached', `${what} (system error ${errno})`)
+}

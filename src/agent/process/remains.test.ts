@@ -1,0 +1,63 @@
+import assert from 'node:assert/strict'
+import { suite, test } from 'node:test'
+import { begin, collect, decode, endOf, type Json, shell, useAgent } from '../agent-suite.ts'
+
+const agent = useAgent()
+
+async function connect(selector: Json) {
+  const seen = await collect(agent.stream('process.Process/Connect', { process: selector }))
+  const events = seen.map(({ message }) => (message.event ?? {}) as Record<string, Json>)
+  const joined = (name: string) => events.map(({ data }) => decode(data?.[name])).join('')
+  return {
+    kinds: events.map((event) => Object.keys(event)[0] ?? 'eos'),
+    stdout: joined('stdout'),
+    stderr: joined('stderr'),
+    pty: joined('pty'),
+    end: events.find(({ end }) => end)?.end,
+  }
+}
+
+suite('what is left of a process', () => {
+  test('a late Connect gets start, the last output and the end', async () => {
+    const { pid } = await agent.run('echo out; echo err >&2; exit 3')
+    const late = await connect({ pid: pid! })
+    assert.deepEqual(late.kinds, ['start', 'data', 'data', 'end', 'eos'])
+    assert.deepEqual([late.stdout, late.stderr, late.end?.exitCode], ['out\n', 'err\n', 3])
+  })
+
+  test('it can be asked for again and again, also by tag', async () => {
+    await agent.run('echo kept', { request: { tag: 'job' } })
+    for (let i = 0; i < 3; i++) assert.equal((await connect({ tag: 'job' })).stdout, 'kept\n')
+  })
+
+  test('of long output the last 64 KiB are left', async () => {
+    const { pid } = await agent.run('head -c 1000000 /dev/zero | tr "\\0" a; echo end')
+    const { stdout } = await connect({ pid: pid! })
+    assert.equal(stdout, `${'a'.repeat(65_532)}end\n`)
+  })
+
+  test('nobody has to have read it', async () => {
+    const { pid, stream } = await begin(agent, shell('read x; echo unseen', { stdin: true }))
+    await stream.return(undefined)
+    const watcher = agent.stream('process.Process/Connect', { process: { pid } })
+    await watcher.next()
+    await agent.unary('process.Process/CloseStdin', { process: { pid } })
+    await endOf(watcher)
+    assert.equal((await connect({ pid })).stdout, 'unseen\n')
+  })
+
+  test('a terminal leaves its output, too', async () => {
+    const { pid, stream } = await begin(agent, shell('echo shown', { pty: {} }))
+    await endOf(stream)
+    assert.equal((await connect({ pid })).pty, 'shown\r\n')
+  })
+
+  test('together it stays within bounds: the oldest output goes first, the ends stay known', async () => {
+    const first = await agent.run('head -c 65536 /dev/zero')
+    for (let i = 0; i < 70; i++) await agent.run('head -c 65536 /dev/zero')
+    const last = await agent.run('echo last; exit 4')
+    const oldest = await connect({ pid: first.pid! })
+    assert.deepEqual(oldest.kinds, ['start', 'end', 'eos'])
+    assert.equal((await connect({ pid: last.pid! })).stdout, 'last\n')
+  })
+})

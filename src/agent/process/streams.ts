@@ -1,0 +1,129 @@
+/**
+ * The streams of a process and our ends of them: real pipes, or a terminal. What Node makes for `stdio:
+ * 'pipe'` are sockets, and a program that opens /dev/stdout or /dev/stderr again fails on a socket.
+ */
+import type { ChildProcess } from 'node:child_process'
+import { closeSync, fchownSync, fstatSync } from 'node:fs'
+import { Socket } from 'node:net'
+import type { Readable, Writable } from 'node:stream'
+import type { Account } from '../accounts.ts'
+import { type Native, openTerminalEnd, type TerminalSize } from './native.ts'
+import { Terminal } from './terminal.ts'
+
+export type OutputName = 'stdout' | 'stderr' | 'pty'
+export type Output = { name: OutputName; stream: Readable }
+export type Streams = { stdin?: Writable; terminal?: Terminal; outputs: Output[] }
+
+export type OpenedStreams = {
+  /** For spawn. */
+  stdio: ('pipe' | 'ignore' | number)[]
+  streamsOf(child: ChildProcess): Streams
+  /** The child has its own copies of its ends, or never will. */
+  closeTheirs(): void
+  /** There is no child: our ends are of no use. */
+  abandon(): void
+}
+
+export function openStreams(
+  asked: { account: Account; wantsStdin: boolean; terminal: TerminalSize | undefined },
+  loadNative: () => Native,
+): OpenedStreams {
+  if (asked.terminal) return openTerminal(asked.terminal, asked.account, loadNative())
+  const native = whereAvailable(loadNative)
+  return native ? openPipes(asked.wantsStdin, asked.account, native) : leaveToNode(asked.wantsStdin)
+}
+
+/** Without the addon, on a machine it is not made for, commands still run. */
+function whereAvailable(loadNative: () => Native): Native | undefined {
+  try {
+    return loadNative()
+  } catch {
+    return undefined
+  }
+}
+
+function openTerminal(size: TerminalSize, account: Account, native: Native): OpenedStreams {
+  const { ours, path } = native.openTerminal(size)
+  const terminal = new Terminal(native, ours)
+  const theirs = openTheirs(path, terminal)
+  giveTo(account, theirs)
+  return {
+    stdio: [theirs, theirs, theirs],
+    streamsOf: () => ({ terminal, outputs: [{ name: 'pty', stream: terminal.output }] }),
+    closeTheirs: () => closeSync(theirs),
+    abandon: () => terminal.close(),
+  }
+}
+
+function openTheirs(path: string, terminal: Terminal): number {
+  try {
+    return openTerminalEnd(path)
+  } catch (error) {
+    terminal.close()
+    throw error
+  }
+}
+
+function openPipes(wantsStdin: boolean, account: Account, native: Native): OpenedStreams {
+  const theirs: number[] = []
+  const ours: Socket[] = []
+  const open = (writing: boolean): { ours: Socket; theirs: number } => {
+    const { read, write } = native.pipe()
+    const end = writing ? { ours: write, theirs: read } : { ours: read, theirs: write }
+    theirs.push(end.theirs)
+    const socket = new Socket({ fd: end.ours, readable: !writing, writable: writing })
+    ours.push(socket)
+    giveTo(account, end.theirs)
+    return { ours: socket, theirs: end.theirs }
+  }
+  const abandon = () => {
+    for (const socket of ours) socket.destroy()
+  }
+  const closeTheirs = () => {
+    for (const fd of theirs) closeSync(fd)
+  }
+  try {
+    const stdout = open(false)
+    const stderr = open(false)
+    const stdin = wantsStdin ? open(true) : undefined
+    return {
+      stdio: [stdin?.theirs ?? 'ignore', stdout.theirs, stderr.theirs],
+      streamsOf: () => ({
+        ...(stdin && { stdin: stdin.ours }),
+        outputs: [
+          { name: 'stdout', stream: stdout.ours },
+          { name: 'stderr', stream: stderr.ours },
+        ],
+      }),
+      closeTheirs,
+      abandon,
+    }
+  } catch (error) {
+    abandon()
+    closeTheirs()
+    throw error
+  }
+}
+
+function leaveToNode(wantsStdin: boolean): OpenedStreams {
+  return {
+    stdio: [wantsStdin ? 'pipe' : 'ignore', 'pipe', 'pipe'],
+    streamsOf: ({ stdin, stdout, stderr }) => ({
+      ...(stdin && { stdin }),
+      outputs: [
+        { name: 'stdout', stream: stdout! },
+        { name: 'stderr', stream: stderr! },
+      ],
+    }),
+    closeTheirs() {},
+    abandon() {},
+  }
+}
+
+/** A process may open its own streams again through /proc/self/fd: it must own them. */
+function giveTo(account: Account, fd: number): void {
+  if (account.uid === 0) return
+  try {
+    fchownSync(fd, account.uid, fstatSync(fd).gid)
+  } catch {}
+}

@@ -1,0 +1,72 @@
+/** The last bytes of a stream, in as little memory as they need. */
+
+const smallestRing = 1024
+
+/** How much all tails together may take; a tail that gets no more forgets sooner. */
+export type TailBudget = { take(bytes: number): boolean; give(bytes: number): void }
+
+export class Tail {
+  #limit: number
+  #budget: TailBudget
+  #ring: Buffer<ArrayBuffer> = Buffer.alloc(0)
+  /** Bytes ever appended. */
+  #length = 0
+  /** Where in the ring the next byte goes. */
+  #at = 0
+  #kept = 0
+
+  constructor(limit: number, budget: TailBudget) {
+    this.#limit = limit
+    this.#budget = budget
+  }
+
+  append(bytes: Uint8Array): void {
+    this.#length += bytes.length
+    this.#growFor(this.#kept + bytes.length)
+    const size = this.#ring.length
+    if (size === 0) return
+    const fresh = bytes.subarray(Math.max(0, bytes.length - size))
+    const first = Math.min(fresh.length, size - this.#at)
+    this.#ring.set(fresh.subarray(0, first), this.#at)
+    this.#ring.set(fresh.subarray(first), 0)
+    this.#at = (this.#at + fresh.length) % size
+    this.#kept = Math.min(size, this.#kept + fresh.length)
+  }
+
+  /** What is kept, from a whole character on; the memory for it stays taken until it is given back. */
+  seal(): Buffer {
+    const all = this.#inOrder()
+    const cut = this.#length > this.#kept ? continuationBytes(all) : 0
+    const sealed = Buffer.allocUnsafeSlow(all.length - cut)
+    all.copy(sealed, 0, cut)
+    this.#budget.give(this.#ring.length - sealed.length)
+    this.#ring = Buffer.alloc(0)
+    this.#kept = 0
+    return sealed
+  }
+
+  #growFor(wanted: number): void {
+    const size = this.#ring.length
+    if (wanted <= size || size === this.#limit) return
+    let larger = Math.max(size, smallestRing)
+    while (larger < wanted && larger < this.#limit) larger *= 2
+    larger = Math.min(larger, this.#limit)
+    if (!this.#budget.take(larger - size)) return
+    const kept = this.#inOrder()
+    this.#ring = Buffer.allocUnsafeSlow(larger)
+    kept.copy(this.#ring)
+    this.#at = kept.length % larger
+  }
+
+  #inOrder(): Buffer {
+    if (this.#kept < this.#ring.length) return this.#ring.subarray(0, this.#kept)
+    return Buffer.concat([this.#ring.subarray(this.#at), this.#ring.subarray(0, this.#at)])
+  }
+}
+
+/** How many bytes at the front belong to a character of UTF-8 whose beginning is gone. */
+function continuationBytes(bytes: Buffer): number {
+  let count = 0
+  while (count < 3 && count < bytes.length && (bytes[count]! & 0xc0) === 0x80) count++
+  return count
+}

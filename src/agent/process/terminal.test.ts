@@ -1,0 +1,215 @@
+import assert from 'node:assert/strict'
+import { readdirSync, readlinkSync } from 'node:fs'
+import { suite, test } from 'node:test'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import {
+  begin,
+  collect,
+  decode,
+  envelope,
+  type Frame,
+  frames,
+  type Json,
+  livingMembers,
+  shell,
+  start,
+  token,
+  useAgent,
+} from '../agent-suite.ts'
+
+const agent = useAgent()
+const pty = { size: { cols: 100, rows: 30 } }
+
+function outputOf({ message }: Frame): string {
+  return decode(((message.event as Json | undefined)?.data as Json | undefined)?.pty)
+}
+
+/** Reads on until the terminal has shown `text`. */
+async function until(stream: AsyncGenerator<Frame>, text: string): Promise<string> {
+  let seen = ''
+  while (!seen.includes(text)) {
+    const { value, done } = await stream.next()
+    assert.ok(!done, `the terminal ended without '${text}': ${seen}`)
+    seen += outputOf(value)
+  }
+  return seen
+}
+
+async function allOf(stream: AsyncGenerator<Frame>) {
+  const seen = await collect(stream)
+  const end = seen.map(({ message }) => (message.event as Json | undefined)?.end as Json).find(Boolean)
+  return { text: seen.map(outputOf).join(''), end, error: seen.at(-1)?.message.error as Json | undefined }
+}
+
+const as = (user: string) => ({ authorization: `Basic ${Buffer.from(`${user}:`).toString('base64')}` })
+const type = (pid: number, text: string) =>
+  agent.unary('process.Process/SendInput', {
+    process: { pid },
+    input: { pty: Buffer.from(text).toString('base64') },
+  })
+
+suite('a terminal', () => {
+  test('shows its output as pty, and is the controlling terminal of its own session', async () => {
+    const { pid, stream } = await begin(agent, shell('tty; echo hello > /dev/tty; ps -o sid= -p $$', { pty }))
+    const { text, end } = await allOf(stream)
+    assert.match(text, /^\/dev\/pts\/\d+\r\nhello\r\n/)
+    assert.match(text, new RegExp(`\\b${pid}\\r\\n$`))
+    assert.deepEqual(end, { exited: true, status: 'exit status 0' })
+  })
+
+  test('the pid is that of the program itself', async () => {
+    const { pid, stream } = await begin(agent, shell('echo $$', { pty }), as('nobody'))
+    assert.equal((await allOf(stream)).text, `${pid}\r\n`)
+  })
+
+  test('has the size asked for, and another one when it is resized', async () => {
+    const { pid, stream } = await begin(agent, shell('stty size; read x; stty size', { pty }))
+    await until(stream, '30 100\r\n')
+    const update = { process: { pid }, pty: { size: { cols: 132, rows: 50 } } }
+    assert.equal((await agent.unary('process.Process/Update', update)).status, 200)
+    await type(pid, '\r')
+    assert.match((await allOf(stream)).text, /50 132\r\n$/)
+  })
+
+  test('without a size it has 80 columns and 24 rows', async () => {
+    const { stream } = await begin(agent, shell('stty size', { pty: {} }))
+    assert.equal((await allOf(stream)).text, '24 80\r\n')
+  })
+
+  test('a resize is told to the program', async () => {
+    const script = "trap 'stty size; exit' WINCH; echo ready; while :; do sleep 0.05; done"
+    const { pid, stream } = await begin(agent, shell(script, { pty }))
+    await until(stream, 'ready')
+    await agent.unary('process.Process/Update', { process: { pid }, pty: { size: { cols: 90, rows: 20 } } })
+    assert.match((await allOf(stream)).text, /20 90/)
+  })
+
+  test('takes what is typed, and Ctrl-C and Ctrl-D work', async () => {
+    const { pid, stream } = await begin(agent, { process: { cmd: '/bin/sh', args: ['-i'] }, pty })
+    await type(pid, 'echo $((6*7))\r')
+    await until(stream, '42\r\n')
+    await type(pid, 'echo be$((0))gun; sleep 600\r')
+    await until(stream, 'be0gun\r\n')
+    await type(pid, '\x03')
+    await until(stream, '^C')
+    await type(pid, 'exit 5\r')
+    assert.equal((await allOf(stream)).end?.exitCode, 5)
+    const reader = await begin(agent, { process: { cmd: 'cat' }, pty })
+    await type(reader.pid, '\x04')
+    assert.equal((await allOf(reader.stream)).end?.status, 'exit status 0')
+  })
+
+  test('belongs to the user, with all its groups, environment and directory', async () => {
+    const script = 'id -un; id -Gn; echo $HOME $OWN; pwd; echo again > /dev/stdout; echo $LD_MADE_UP'
+    const config = { cmd: 'sh', args: ['-c', script], cwd: '/usr', envs: { OWN: 'x', LD_MADE_UP: 'set' } }
+    const { stream } = await begin(agent, { process: config, pty }, as('nobody'))
+    assert.equal(
+      (await allOf(stream)).text,
+      ['nobody', 'nogroup', '/nonexistent x', '/usr', 'again', 'set', ''].join('\r\n'),
+    )
+  })
+
+  test('inherits nothing, and nobody inherits it', async () => {
+    const { pid, stream } = await begin(agent, shell('echo up; read x', { pty }))
+    await until(stream, 'up')
+    const open = readdirSync(`/proc/${pid}/fd`).map((fd) => readlinkSync(`/proc/${pid}/fd/${fd}`))
+    assert.ok(open.every((path) => !path.includes('ptmx')))
+    const other = await agent.run('ls -l /proc/$$/fd')
+    assert.doesNotMatch(other.stdout, /ptmx|pts/)
+    await type(pid, '\r')
+  })
+
+  test('ends with its signal, its children too, and leaves nothing to be reaped', async () => {
+    const { pid, stream } = await begin(agent, shell('sleep 600; true', { pty }))
+    await agent.unary('process.Process/SendSignal', { process: { pid }, signal: 'SIGNAL_SIGKILL' })
+    assert.equal((await allOf(stream)).end?.status, 'signal: killed')
+    while (livingMembers(pid).length > 0) await nextTurn()
+    assert.ok(!readdirSync('/proc').includes(String(pid)))
+  })
+
+  test('is killed at the deadline', async () => {
+    const { pid, stream } = await begin(agent, shell('sleep 600', { pty }), { 'connect-timeout-ms': '150' })
+    assert.equal((await allOf(stream)).error?.code, 'deadline_exceeded')
+    while (livingMembers(pid).length > 0) await nextTurn()
+  })
+
+  test('lives on without its client, and can be joined again', async () => {
+    const headers = { 'content-type': 'application/connect+json', 'x-access-token': token }
+    const response = await agent.open('POST', `/${start}`, headers, envelope(shell('cat', { pty })))
+    const first = (await frames(response).next()).value as Frame
+    const pid = ((first.message.event as Json).start as Json).pid as number
+    response.destroy()
+    const joined = agent.stream('process.Process/Connect', { process: { pid } })
+    await joined.next()
+    await type(pid, 'back\r')
+    await until(joined, 'back\r\nback\r\n')
+    await type(pid, '\x04')
+    assert.equal((await allOf(joined)).end?.status, 'exit status 0')
+  })
+
+  test('long output arrives whole, in chunks of at most 16 KiB', async () => {
+    let length = 0
+    for await (const frame of agent.stream(start, shell('stty -opost; head -c 500000 /dev/zero', { pty }))) {
+      const chunk = outputOf(frame)
+      assert.ok(chunk.length <= 16 * 1024)
+      length += chunk.length
+    }
+    assert.equal(length, 500_000)
+  })
+
+  test('StreamInput types frame by frame', async () => {
+    const { pid, stream } = await begin(
+      agent,
+      shell('stty -echo; echo ready; read a; read b; echo $a-$b', { pty }),
+    )
+    await until(stream, 'ready')
+    const frame = (text: string) =>
+      envelope({ data: { input: { pty: Buffer.from(text).toString('base64') } } })
+    const body = Buffer.concat([envelope({ start: { process: { pid } } }), frame('one\r'), frame('two\r')])
+    const headers = { 'content-type': 'application/connect+json', 'x-access-token': token }
+    const answer = await agent.open('POST', '/process.Process/StreamInput', headers, body)
+    assert.deepEqual(await collect(frames(answer)), [
+      { flags: 0, message: {} },
+      { flags: 2, message: {} },
+    ])
+    assert.match((await allOf(stream)).text, /one-two/)
+  })
+
+  test('that nobody reads holds up its own input only, until the deadline of the call', async () => {
+    const { pid } = await begin(agent, shell('stty raw -echo; sleep 600', { pty }))
+    const input = { process: { pid }, input: { pty: Buffer.alloc(400_000, 'x').toString('base64') } }
+    const refused = await agent.unary('process.Process/SendInput', input, { 'connect-timeout-ms': '300' })
+    assert.equal(refused.json.code, 'deadline_exceeded')
+    assert.equal((await agent.run('echo alive')).stdout, 'alive\n')
+  })
+})
+
+suite('a terminal is not stdin', () => {
+  test('stdin sent to a terminal, and closing it, is refused', async () => {
+    const { pid } = await begin(agent, shell('sleep 600', { pty }))
+    const sent = await agent.unary('process.Process/SendInput', {
+      process: { pid },
+      input: { stdin: 'eA==' },
+    })
+    assert.equal(sent.json.code, 'internal')
+    const closed = await agent.unary('process.Process/CloseStdin', { process: { pid } })
+    assert.equal(closed.status, 500)
+    assert.equal(closed.json.code, 'unknown')
+    assert.match(closed.json.message as string, /^error closing stdin: cannot close stdin for PTY process/)
+  })
+
+  test('a process without a terminal takes no terminal input and no size', async () => {
+    const { pid } = await begin(agent, shell('sleep 600', { stdin: true }))
+    const sent = await agent.unary('process.Process/SendInput', { process: { pid }, input: { pty: 'eA==' } })
+    assert.equal(sent.json.code, 'internal')
+    assert.equal(
+      (await agent.unary('process.Process/Update', { process: { pid }, pty })).json.code,
+      'internal',
+    )
+  })
+
+  test('a program that is not there is refused before a terminal is made', async () => {
+    const [frame] = await collect(agent.stream(start, { process: { cmd: '/no/such' }, pty }))
+    assert.equal((frame!.message.error as Json).code, 'invalid_argument')
+  })
+})

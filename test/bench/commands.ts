@@ -1,0 +1,102 @@
+/** A short command in a living sandbox, beside the same command through the runtimes' own exec. */
+import { Sandbox } from 'e2b'
+import { rawFor } from './contenders/raw-for.ts'
+import type { HeldContainer } from './contenders/raw-runtime.ts'
+import { echo, startedAgent, warrenName } from './contenders/warren.ts'
+import type { Ground } from './ground.ts'
+import { type Contender, type Row, rowName, takeTurns, timed } from './measure.ts'
+import { medianOf, type Report } from './report.ts'
+
+const step = 'echo'
+/** What the client sends for `echo hello`. */
+const words = ['/bin/bash', '-l', '-c', 'echo hello']
+const manyCommands = 1000
+const atOnce = 4
+const triesPerRound = 4
+
+export async function commands(ground: Ground, { rounds }: { rounds: number }): Promise<Report> {
+  const closers: (() => Promise<unknown>)[] = []
+  const held = (name: string, container: HeldContainer): Contender => {
+    closers.push(() => container.close())
+    return execs(name, container)
+  }
+  try {
+    const contenders: Contender[] = []
+    const boxes: [string, Sandbox][] = []
+    for (const isolation of ground.isolations) {
+      const warren = await ground.warren(isolation)
+      const raw = await rawFor(ground, isolation, await startedAgent(warren))
+      const box = await Sandbox.create('base', { ...warren.client, timeoutMs: 3_600_000 })
+      closers.push(() => box.kill())
+      boxes.push([warrenName(warren), box])
+      contenders.push({ name: warrenName(warren), sample: async () => ({ [step]: await echo(box) }) })
+      contenders.push(held(`${raw.name} exec`, await raw.hold()))
+    }
+    const docker = await ground.docker()
+    if (docker) contenders.push(held('docker exec', await docker.hold()))
+    const turns = { rounds: rounds * triesPerRound, warmUps: 5, settleMs: 20, signal: ground.signal }
+    const rows = await takeTurns(contenders, turns)
+    for (const [name, box] of boxes) rows.push(...(await many(name, box, ground)))
+    return { title: `Commands in a living sandbox: ${words.join(' ')}`, rows, ...comparisons({ rows }) }
+  } finally {
+    for (const close of closers) await close().catch((error) => ground.say(String(error)))
+  }
+}
+
+function execs(name: string, container: HeldContainer): Contender {
+  return {
+    name,
+    async sample() {
+      const [ms, said] = await timed(() => container.exec(words))
+      if (said !== 'hello\n') throw new Error(`echo said ${JSON.stringify(said)}`)
+      return { [step]: ms }
+    },
+  }
+}
+
+async function many(name: string, box: Sandbox, { signal, say }: Ground): Promise<Row[]> {
+  say(`  ${manyCommands} commands, ${atOnce} at a time, ${name}`)
+  const each: number[] = []
+  const failures: string[] = []
+  let left = manyCommands
+  const worker = async () => {
+    while (left-- > 0 && !signal.aborted) {
+      await echo(box).then(
+        (ms) => each.push(ms),
+        (error) => failures.push(String(error)),
+      )
+    }
+  }
+  const [whole] = await timed(() => Promise.all(Array.from({ length: atOnce }, worker)))
+  signal.throwIfAborted()
+  const label = `${manyCommands} commands, ${atOnce} at a time`
+  return [
+    { name: rowName(name, `${label}: each`), unit: 'ms', samples: each, failures },
+    { name: rowName(name, `${label}: all`), unit: 'ms', samples: [whole], failures: [] },
+  ]
+}
+
+function comparisons(report: Pick<Report, 'rows'>): Pick<Report, 'references' | 'targets'> {
+  const row = (contender: string) => rowName(contender, step)
+  const share = (other: string) => medianOf(report, row('warren container')) / medianOf(report, row(other))
+  return {
+    references: ['docker exec', 'raw runc exec', 'raw runsc exec'].map((name) => ({
+      label: name.replace('raw ', ''),
+      row: row(name),
+    })),
+    targets: [
+      {
+        promise: 'container, echo against docker exec',
+        value: share('docker exec'),
+        atMost: 0.2,
+        unit: ' ×',
+      },
+      {
+        promise: 'container, echo against runc exec',
+        value: share('raw runc exec'),
+        atMost: 0.5,
+        unit: ' ×',
+      },
+    ],
+  }
+}

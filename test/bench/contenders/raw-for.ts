@@ -1,0 +1,22 @@
+/** The runtime behind an isolation, called by hand. */
+import { dataPaths } from '../../../src/app/data-folder.ts'
+import { findRunsc } from '../../../src/app/setup/gvisor.ts'
+import type { Isolation } from '../../support/warren.ts'
+import type { Ground } from '../ground.ts'
+import { type RawRuntime, rawRuntime } from './raw-runtime.ts'
+import type { StartedAgent } from './warren.ts'
+
+export async function rawFor(
+  ground: Ground,
+  isolation: Isolation,
+  { platform }: Pick<StartedAgent, 'platform'>,
+): Promise<RawRuntime> {
+  const place = { rootFolder: await ground.rootFolder(), wire: await ground.wire() }
+  if (isolation === 'container') return rawRuntime('raw runc', { ...place, command: ['runc'] })
+  const { dataFolder } = await ground.warren(isolation)
+  const runsc = findRunsc(dataPaths(dataFolder).runtimes)
+  if (!runsc || !platform) throw new Error('this Warren has no gVisor')
+  // On the platform that Warren chose, and with the files where Warren has them: in the host's overlay.
+  const options = [`--platform=${platform}`, '--network=sandbox', '--overlay2=none']
+  return rawRuntime('raw runsc', { ...place, command: [runsc, ...options] })
+}
