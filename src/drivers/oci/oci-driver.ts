@@ -21,6 +21,7 @@ import { AppError } from '../../lib/app-error.ts'
 import { systemClock } from '../../lib/clock.ts'
 import { JoinedWork, KeyedLock } from '../../lib/keyed-lock.ts'
 import { parseSubnet } from './addresses.ts'
+import { describeBuild } from './builds.ts'
 import { openCgroups } from './cgroups.ts'
 import type { AgentCommand } from './container-spec.ts'
 import type { OciContext } from './context.ts'
@@ -136,7 +137,11 @@ export class OciDriver implements Driver, CanFreeze, CanSave {
     await layGround(layout, firewall, subnet.cidr, cgroups, present)
     for (const { sandboxID, cpus } of present) cpuShares.adopt(sandboxID, cpus)
     await slots.open(present.map((record) => record.slot))
-    if (runtime.name === 'runsc') runtime.platform ??= await choosePlatform(this.#context)
+    if (runtime.name === 'runsc') {
+      runtime.platform ??= await choosePlatform(this.#context)
+      // Takes a while; the first save need not wait for it.
+      void describeBuild(runtime.binary).catch(() => {})
+    }
     this.#watchFirewall()
   }
 
