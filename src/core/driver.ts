@@ -23,6 +23,20 @@ export type SandboxSpec = {
   diskMB: number
   /** False: nothing leaves the sandbox, not even a DNS query. */
   internet: boolean
+  /** What to start from; root and sizes are then those of the saved sandbox, whatever is said here. */
+  from?: SavedStart
+}
+
+/** Starting from what `save` kept. The sandbox gets an id, an address and an identity in /etc of its own. */
+export type SavedStart = {
+  folder: string
+  /** True: processes go on where they were. False: the sandbox boots anew on the saved files. */
+  memory: boolean
+  /**
+   * True: any number of sandboxes may start from it. False: its files are moved into the sandbox; a start that
+   * rejects leaves it whole, and after one that resolves it is used up and only to be forgotten.
+   */
+  keep: boolean
 }
 
 export type Endpoint = { host: string; port: number }
@@ -43,10 +57,12 @@ export type ProbeResult = { usable: true; detail: string } | { usable: false; re
 export type FoundSandbox = { sandboxID: string; runID: string; handle: DriverHandle }
 
 export type DriverCapabilities = {
-  /** Can stop all processes in place and let them go on. */
+  /** Can stop all processes in place and let them go on: `CanFreeze`. */
   freeze: boolean
-  /** Can write memory to disk and start again from it. */
-  checkpoint: boolean
+  /** Can keep a sandbox's files and start others from them: `CanSave`. */
+  saveFiles: boolean
+  /** Can keep its memory with them. Never without `saveFiles`. */
+  saveMemory: boolean
   /** Can enforce an egress policy finer than on or off. */
   limitEgress: boolean
 }
@@ -61,6 +77,10 @@ export interface Driver {
   prepare(rootFolder: string): Promise<void>
   /** Resolves once the agent process runs (it may not listen yet). Rejects with nothing left behind. */
   start(spec: SandboxSpec, signal?: AbortSignal): Promise<DriverHandle>
+  /**
+   * `paused`: all its processes stand still, because of `freeze`, or because a `save` was cut off; thaw it.
+   * `gone` may still be listed: its processes died, or a `save` that ends it was cut off after all was kept.
+   */
   recover(handle: DriverHandle): Promise<'running' | 'paused' | 'gone'>
   /** Ends every process and removes every trace. Already gone is success. */
   stop(handle: DriverHandle): Promise<void>
@@ -70,4 +90,49 @@ export interface Driver {
   list(): Promise<FoundSandbox[]>
   /** Releases what the driver holds in this process. Sandboxes live on. */
   close(): Promise<void>
+}
+
+export interface CanFreeze {
+  /** All processes stand still, in memory. Frozen already is success. */
+  freeze(handle: DriverHandle): Promise<void>
+  /** They go on; what `save` kept of it with `stay-frozen` is forgotten first. Running already is success. */
+  thaw(handle: DriverHandle): Promise<void>
+}
+
+export type SaveOptions = {
+  memory: boolean
+  /**
+   * What becomes of the sandbox: it goes on as if nothing had been; it stands still until `thaw`, and what was
+   * kept is for the case that the machine goes down before; or it ends, and only the saved state is left.
+   */
+  afterwards: 'go-on' | 'stay-frozen' | 'end'
+  /** False: needed only now, so nobody waits until it is safe from a power cut. */
+  lasting: boolean
+}
+
+export type SavedState = {
+  folder: string
+  memory: boolean
+  /** What it takes on disk, without what it shares with others. */
+  bytes: number
+}
+
+export interface CanSave {
+  /**
+   * Memory and written files of one moment, in a folder that is not there yet, below the data folder. The folder
+   * is there whole or not at all. A save that rejects leaves the sandbox as it was.
+   */
+  save(handle: DriverHandle, folder: string, options: SaveOptions, signal?: AbortSignal): Promise<SavedState>
+  /** Undefined: nothing whole is there. */
+  saved(folder: string): Promise<SavedState | undefined>
+  /** Removes a saved state, whole or cut off. Sandboxes that were started from it are not touched. */
+  forget(folder: string): Promise<void>
+}
+
+export function canFreeze(driver: Driver): driver is Driver & CanFreeze {
+  return driver.capabilities.freeze
+}
+
+export function canSave(driver: Driver): driver is Driver & CanSave {
+  return driver.capabilities.saveFiles
 }

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import type { DriverHandle } from '../../core/driver.ts'
 import { isAppError } from '../../lib/app-error.ts'
 import { driverSuite, newSpec } from '../driver-suite.ts'
+import { saveSuite } from '../save-suite.ts'
 import { FakeDriver } from './fake-driver.ts'
 
 driverSuite('the fake', async () => {
@@ -16,6 +18,31 @@ driverSuite('the fake', async () => {
     close: () => driver.close(),
   }
 })
+
+for (const saveMemory of [true, false]) {
+  saveSuite(`the fake ${saveMemory ? 'with' : 'without'} memory`, async () => {
+    const driver = new FakeDriver({ saveMemory })
+    const content = (handle: DriverHandle) => driver.world.sandboxes.get(String(handle.data.sandboxID))!
+    return {
+      driver,
+      another: () => new FakeDriver({ saveMemory, world: driver.world }),
+      rootFolder: '/a-root',
+      brokenRootFolder: '/never-prepared',
+      traces: async () => [...driver.world.sandboxes.keys()],
+      settled: async () => {},
+      close: () => driver.close(),
+      savedFolder: (name) => `/saved/${name}`,
+      remember: async (handle, memory, file) => {
+        content(handle).memory.set('text', memory)
+        content(handle).files.set('text', file)
+      },
+      recall: async (handle) => ({
+        memory: content(handle).memory.get('text'),
+        file: content(handle).files.get('text'),
+      }),
+    }
+  })
+}
 
 describe("the fake's knobs", () => {
   async function running() {
@@ -62,6 +89,18 @@ describe("the fake's knobs", () => {
     assert.equal(await driver.recover(found!.handle), 'gone')
     release()
     assert.equal(await driver.recover(await started), 'running')
+  })
+
+  it('lets a save be held and fail, with the sandbox as it was', async () => {
+    const { driver, handle } = await running()
+    driver.beforeSaved = async () => {
+      assert.equal(await driver.recover(handle), 'paused')
+      throw new Error('disk full')
+    }
+    const options = { memory: true, afterwards: 'end', lasting: true } as const
+    await assert.rejects(driver.save(handle, '/saved/a', options), /disk full/)
+    assert.equal(await driver.recover(handle), 'running')
+    assert.equal(await driver.saved('/saved/a'), undefined)
   })
 
   it('points every port at the given endpoint', async () => {

@@ -3,13 +3,19 @@
  * real machine does to a caller: slow starts, failed starts, sandboxes that vanish.
  */
 import type {
+  CanFreeze,
+  CanSave,
   Driver,
+  DriverCapabilities,
   DriverHandle,
   Endpoint,
   FoundSandbox,
   ProbeResult,
   SandboxSpec,
   SandboxStats,
+  SavedStart,
+  SavedState,
+  SaveOptions,
 } from '../../core/driver.ts'
 import { AppError } from '../../lib/app-error.ts'
 
@@ -18,28 +24,56 @@ export type FakeDriverOptions = {
   endpoint?: Endpoint
   /** Held instead of a fresh one: two drivers with the same world are two processes on one machine. */
   world?: FakeWorld
+  /** False: like plain containers, it keeps files only. */
+  saveMemory?: boolean
 }
 
-type FakeSandbox = { spec: SandboxSpec; handle: DriverHandle; running: boolean }
+/** What a sandbox holds, for tests to put there and find again. */
+export type FakeContent = { memory: Map<string, string>; files: Map<string, string> }
 
-/** What outlives a driver: the machine with its sandboxes. */
-export type FakeWorld = { sandboxes: Map<string, FakeSandbox>; prepared: Set<string>; nextAddress: number }
+export type FakeSandbox = FakeContent & {
+  spec: SandboxSpec
+  handle: DriverHandle
+  running: boolean
+  frozen: boolean
+  /** What is kept of it as long as it stays frozen. */
+  keptIn: string | undefined
+}
 
-export const newFakeWorld = (): FakeWorld => ({ sandboxes: new Map(), prepared: new Set(), nextAddress: 1 })
+type FakeSaved = { spec: SandboxSpec; content: FakeContent; memory: boolean; takenBy: string | undefined }
 
-export class FakeDriver implements Driver {
+/** What outlives a driver: the machine with its sandboxes and what was saved of them. */
+export type FakeWorld = {
+  sandboxes: Map<string, FakeSandbox>
+  saved: Map<string, FakeSaved>
+  prepared: Set<string>
+  nextAddress: number
+}
+
+export const newFakeWorld = (): FakeWorld => ({
+  sandboxes: new Map(),
+  saved: new Map(),
+  prepared: new Set(),
+  nextAddress: 1,
+})
+
+export class FakeDriver implements Driver, CanFreeze, CanSave {
   readonly name = 'fake'
-  readonly capabilities = { freeze: false, checkpoint: false, limitEgress: false }
+  readonly capabilities: DriverCapabilities
   readonly world: FakeWorld
   probeResult: ProbeResult = { usable: true, detail: 'nothing is real' }
   /** Awaited in the middle of every start, when the sandbox is already listed. */
   beforeStarted: (spec: SandboxSpec) => Promise<void> = async () => {}
   /** Awaited before every stop takes effect. */
   beforeStopped: (handle: DriverHandle) => Promise<void> = async () => {}
+  /** Awaited in the middle of every save, when the sandbox stands still and nothing is kept yet. */
+  beforeSaved: (handle: DriverHandle, folder: string) => Promise<void> = async () => {}
   readonly #endpoint: Endpoint | undefined
 
   constructor(options: FakeDriverOptions = {}) {
     this.#endpoint = options.endpoint
+    const saveMemory = options.saveMemory ?? true
+    this.capabilities = { freeze: true, saveFiles: true, saveMemory, limitEgress: false }
     this.world = options.world ?? newFakeWorld()
   }
 
@@ -61,14 +95,19 @@ export class FakeDriver implements Driver {
     if (this.world.sandboxes.has(spec.sandboxID)) {
       throw new AppError('already_exists', `Sandbox ${spec.sandboxID} is already there; stop it first.`)
     }
+    const saved = spec.from && this.#openSaved(spec.from)
     const address = `fake-${this.world.nextAddress++}`
     const data = { sandboxID: spec.sandboxID, runID: spec.runID, address }
-    const sandbox = { spec, handle: { driver: this.name, version: 1, data }, running: false }
+    const handle = { driver: this.name, version: 1, data }
+    const content = contentFor(spec.from, saved)
+    const sandbox = { spec, handle, running: false, frozen: false, keptIn: undefined, ...content }
+    if (saved && !spec.from?.keep) saved.takenBy = spec.runID
     this.world.sandboxes.set(spec.sandboxID, sandbox)
     try {
       await orAborted(this.beforeStarted(spec), signal)
     } catch (error) {
       this.world.sandboxes.delete(spec.sandboxID)
+      if (saved?.takenBy === spec.runID) saved.takenBy = undefined
       throw error
     }
     sandbox.running = true
@@ -76,7 +115,60 @@ export class FakeDriver implements Driver {
   }
 
   async recover(handle: DriverHandle): Promise<'running' | 'paused' | 'gone'> {
-    return this.#find(handle)?.running ? 'running' : 'gone'
+    const sandbox = this.#find(handle)
+    if (!sandbox?.running) return 'gone'
+    return sandbox.frozen ? 'paused' : 'running'
+  }
+
+  async freeze(handle: DriverHandle): Promise<void> {
+    this.#alive(handle).frozen = true
+  }
+
+  async thaw(handle: DriverHandle): Promise<void> {
+    const sandbox = this.#alive(handle)
+    if (sandbox.keptIn) this.world.saved.delete(sandbox.keptIn)
+    sandbox.keptIn = undefined
+    sandbox.frozen = false
+  }
+
+  async save(
+    handle: DriverHandle,
+    folder: string,
+    { memory, afterwards }: SaveOptions,
+    signal?: AbortSignal,
+  ): Promise<SavedState> {
+    const sandbox = this.#alive(handle)
+    if (memory && !this.capabilities.saveMemory) {
+      throw new AppError('invalid_argument', 'This fake keeps no memory; save the files only.')
+    }
+    if (this.world.saved.has(folder)) {
+      throw new AppError('already_exists', `${folder} holds a saved state already.`)
+    }
+    if (sandbox.frozen)
+      throw new AppError('conflict', 'The sandbox stands still; thaw it before it is saved.')
+    signal?.throwIfAborted()
+    sandbox.frozen = true
+    try {
+      await orAborted(this.beforeSaved(handle, folder), signal)
+      this.#alive(handle)
+    } catch (error) {
+      sandbox.frozen = false
+      throw error
+    }
+    this.world.saved.set(folder, { spec: sandbox.spec, content: copyOf(sandbox), memory, takenBy: undefined })
+    if (afterwards === 'go-on') sandbox.frozen = false
+    else if (afterwards === 'stay-frozen') sandbox.keptIn = folder
+    else this.world.sandboxes.delete(sandbox.spec.sandboxID)
+    return (await this.saved(folder))!
+  }
+
+  async saved(folder: string): Promise<SavedState | undefined> {
+    const saved = this.world.saved.get(folder)
+    return saved && { folder, memory: saved.memory, bytes: 1 }
+  }
+
+  async forget(folder: string): Promise<void> {
+    this.world.saved.delete(folder)
   }
 
   async stop(handle: DriverHandle): Promise<void> {
@@ -111,15 +203,41 @@ export class FakeDriver implements Driver {
     if (sandbox) sandbox.running = false
   }
 
-  /** A knob: the machine was rebooted. */
+  /** A knob: the machine was rebooted. What was saved is still there. */
   loseEverything(): void {
     this.world.sandboxes.clear()
+  }
+
+  #alive(handle: DriverHandle): FakeSandbox {
+    const sandbox = this.#find(handle)
+    if (sandbox?.running) return sandbox
+    throw new AppError('not_found', `Sandbox ${handle.data.sandboxID} is not there any more.`)
+  }
+
+  #openSaved({ folder }: SavedStart): FakeSaved {
+    const saved = this.world.saved.get(folder)
+    if (!saved) throw new AppError('not_found', `There is no saved state at ${folder}.`)
+    if (saved.takenBy) throw new AppError('conflict', `A sandbox was already started from ${folder}.`)
+    const holder = [...this.world.sandboxes.values()].find(({ keptIn }) => keptIn === folder)
+    if (holder) throw new AppError('conflict', `Sandbox ${holder.spec.sandboxID} still holds these files.`)
+    return saved
   }
 
   #find(handle: DriverHandle): FakeSandbox | undefined {
     const sandbox = this.world.sandboxes.get(String(handle.data.sandboxID))
     return sandbox?.spec.runID === handle.data.runID ? sandbox : undefined
   }
+}
+
+const copyOf = ({ memory, files }: FakeContent): FakeContent => ({
+  memory: new Map(memory),
+  files: new Map(files),
+})
+
+function contentFor(from: SavedStart | undefined, saved: FakeSaved | undefined): FakeContent {
+  if (!saved) return { memory: new Map(), files: new Map() }
+  const { memory, files } = copyOf(saved.content)
+  return { files, memory: from?.memory && saved.memory ? memory : new Map() }
 }
 
 function orAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {

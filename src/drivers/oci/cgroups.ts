@@ -13,6 +13,8 @@ export type CgroupUse = {
   memoryCacheBytes: number
 }
 
+const freezeLimitMs = 10_000
+
 export type Cgroups = {
   /** True where the controller can limit a sandbox here. */
   has(controller: string): boolean
@@ -20,6 +22,9 @@ export type Cgroups = {
   /** Kills everything in the group, waits until it is empty, and removes it. Not there is success. */
   end(path: string): Promise<void>
   use(path: string): Promise<CgroupUse>
+  /** Resolves when every process in the group stands still. */
+  freeze(path: string): Promise<void>
+  thaw(path: string): Promise<void>
   /** Lifts the memory limit of a running group. */
   raiseMemory(path: string, bytes: number): Promise<void>
   /** Swap is counted here, so a limit on it can be set. */
@@ -63,6 +68,8 @@ export function openCgroups(mountinfo = readFileSync('/proc/self/mountinfo', 'ut
       const left = await pids(path)
       if (left.length === 0) break
       for (const pid of left) killNow(pid)
+      // Version 1 delivers no signal to what is frozen.
+      await thaw(path).catch(() => {})
       if (waitedMs > 10_000) {
         throw new AppError(
           'unavailable',
@@ -96,6 +103,29 @@ export function openCgroups(mountinfo = readFileSync('/proc/self/mountinfo', 'ut
     }
   }
 
+  const setFrozen = (path: string, frozen: boolean) =>
+    pure
+      ? writeFile(join(pure, path, 'cgroup.freeze'), frozen ? '1' : '0')
+      : writeFile(file('freezer', path, 'freezer.state'), frozen ? 'FROZEN' : 'THAWED')
+
+  async function isFrozen(path: string): Promise<boolean> {
+    if (pure) return /^frozen 1$/m.test(await readFile(join(pure, path, 'cgroup.events'), 'utf8'))
+    return (await readFile(file('freezer', path, 'freezer.state'), 'utf8')).trim() === 'FROZEN'
+  }
+
+  async function freeze(path: string): Promise<void> {
+    await setFrozen(path, true)
+    for (let waitedMs = 0; !(await isFrozen(path)); waitedMs++) {
+      if (waitedMs > freezeLimitMs) {
+        await setFrozen(path, false)
+        throw new AppError('unavailable', `Processes of ${path} do not stand still; try again later.`)
+      }
+      await delay(1)
+    }
+  }
+
+  const thaw = (path: string) => setFrozen(path, false)
+
   const swapFile = file('memory', '/', 'memory.memsw.limit_in_bytes')
 
   async function raiseMemory(path: string, bytes: number): Promise<void> {
@@ -124,6 +154,8 @@ export function openCgroups(mountinfo = readFileSync('/proc/self/mountinfo', 'ut
     pids,
     end,
     use,
+    freeze,
+    thaw,
     removeIfEmpty: async (path) => {
       await Promise.all(mounts.map((mount) => rmdir(join(mount, path)).catch(() => {})))
     },

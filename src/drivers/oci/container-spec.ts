@@ -12,6 +12,8 @@ export type AgentCommand = {
   /** Runs as pid 1. */
   command: readonly string[]
   env: Record<string, string>
+  /** A program inside that sets the host name given as its last argument; for memory that outlives its name. */
+  setHostname?: readonly string[]
 }
 
 export const agentMount = '/.warren'
@@ -73,6 +75,29 @@ export type ContainerInput = {
   pidsLimit: number
 }
 
+export type ContainerSpec = ReturnType<typeof containerSpec>
+
+/** gVisor reads memory back only under the specification it was saved with; but for where things are. */
+export function restoredSpec(saved: ContainerSpec, layout: Layout, record: SandboxRecord): ContainerSpec {
+  const { linux } = saved
+  return {
+    ...saved,
+    hostname: record.sandboxID,
+    root: { ...saved.root, path: layout.rootMount },
+    mounts: saved.mounts.map((mount) =>
+      mount.destination === agentMount ? { ...mount, source: record.agentFolder } : mount,
+    ),
+    linux: {
+      ...linux,
+      namespaces: linux.namespaces.map((each) =>
+        each.type === 'network' ? { ...each, path: layout.netnsPath(record.slot) } : each,
+      ),
+      cgroupsPath: layout.cgroup(record.sandboxID),
+      resources: { ...linux.resources, cpu: cpuLimits(record) },
+    },
+  }
+}
+
 export function containerSpec(input: ContainerInput) {
   const { layout, record, agent, uidBase } = input
   const gvisor = record.runtime === 'runsc'
@@ -113,9 +138,8 @@ export function containerSpec(input: ContainerInput) {
       ],
       cgroupsPath: layout.cgroup(record.sandboxID),
       resources: resources(input, gvisor),
-      maskedPaths: gvisor ? [] : maskedPaths,
-      readonlyPaths: gvisor ? [] : readonlyPaths,
-      ...(!gvisor && { seccomp: seccompProfile }),
+      // Not there rather than empty: gVisor's checkpoints forget the empty ones and then miss them.
+      ...(!gvisor && { maskedPaths, readonlyPaths, seccomp: seccompProfile }),
     },
   }
 }
@@ -140,13 +164,17 @@ function resources({ record, limitSwap, pidsLimit }: ContainerInput, gvisor: boo
   const memory = record.memoryMB * 1024 * 1024
   return {
     memory: { limit: memory, ...(limitSwap && { swap: memory }) },
-    cpu: { period: 100_000, quota: record.cpuCount * 100_000, ...(record.cpus && { cpus: record.cpus }) },
+    cpu: cpuLimits(record),
     pids: { limit: gvisor ? hostPidsLimit(pidsLimit) : pidsLimit },
     devices: [{ allow: false, access: 'rwm' }],
   }
 }
 
-function mounts({ layout, record, agent, sysFolder }: ContainerInput, gvisor: boolean): Mount[] {
+function cpuLimits({ cpuCount, cpus }: SandboxRecord) {
+  return { period: 100_000, quota: cpuCount * 100_000, ...(cpus && { cpus }) }
+}
+
+function mounts({ layout, record, sysFolder }: ContainerInput, gvisor: boolean): Mount[] {
   const quiet = ['nosuid', 'noexec', 'nodev']
   const shm = `size=${Math.max(64, Math.floor(record.memoryMB / 2))}m`
   const bind = (source: string, destination: string, options = ['rbind', 'ro', ...quiet]): Mount => ({
@@ -175,7 +203,7 @@ function mounts({ layout, record, agent, sysFolder }: ContainerInput, gvisor: bo
     gvisor
       ? { destination: '/sys', type: 'sysfs', source: 'sysfs', options: [...quiet, 'ro'] }
       : bind(sysFolder, '/sys'),
-    bind(agent.folder, agentMount, ['rbind', 'ro', 'nosuid', 'nodev']),
+    bind(record.agentFolder, agentMount, ['rbind', 'ro', 'nosuid', 'nodev']),
     ...(gvisor ? [] : shownProcFiles.map((name) => bind(join(procFolder, name), `/proc/${name}`))),
   ]
 }

@@ -10,7 +10,7 @@ import { JoinedWork } from '../../lib/keyed-lock.ts'
 import { runCommand } from '../../lib/run-command.ts'
 import type { Layout } from './layout.ts'
 
-const mountOptions = 'loop,noatime,nodev,discard'
+export const diskMountOptions = 'loop,noatime,nodev,discard'
 
 export class Disks {
   readonly #layout: Layout
@@ -31,7 +31,7 @@ export class Disks {
   async mountForSlot(slot: number): Promise<void> {
     const namespace = this.#layout.mountNamespace(slot)
     await writeFile(namespace, '')
-    const mount = ['mount', '-o', mountOptions, this.#layout.slotDisk(slot), this.#layout.diskMount]
+    const mount = ['mount', '-o', diskMountOptions, this.#layout.slotDisk(slot), this.#layout.diskMount]
     await runCommand('unshare', [`--mount=${namespace}`, '--propagation', 'private', ...mount])
   }
 

@@ -10,6 +10,7 @@ import type { Cgroups } from './cgroups.ts'
 import type { Firewall } from './firewall.ts'
 import type { Layout } from './layout.ts'
 import type { SandboxRecord } from './records.ts'
+import { mostLayers } from './root-layers.ts'
 
 const forwarding = '/proc/sys/net/ipv4/ip_forward'
 /** Worse than any real route, so that it only catches addresses nobody has. */
@@ -29,6 +30,9 @@ export async function layGround(
     await mkdir(folder, { recursive: true })
   for (const folder of [layout.mountNamespaces, layout.diskMount, layout.rootMount, layout.runtimeStates]) {
     await mkdir(folder, { recursive: true })
+  }
+  for (let number = 1; number <= mostLayers; number++) {
+    await mkdir(layout.layerMount(number), { recursive: true })
   }
   await makePrivateMount(layout.mountNamespaces)
   await cgroups.makeParent(layout.cgroupParent)

@@ -3,23 +3,47 @@ import { mkdir, rename, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import type { SandboxSpec } from '../../core/driver.ts'
 import { AppError, errorText } from '../../lib/app-error.ts'
+import { delay } from '../../lib/clock.ts'
 import { runCommand } from '../../lib/run-command.ts'
-import { containerSpec } from './container-spec.ts'
+import { containerSpec, restoredSpec } from './container-spec.ts'
 import type { OciContext } from './context.ts'
+import { diskMountOptions } from './disks.ts'
 import { dismantle } from './dismantle.ts'
 import type { SandboxRecord } from './records.ts'
-import { overlayOptions, writeSeed } from './root-layers.ts'
-import { runArguments, runtimeComplaint } from './runtime.ts'
+import { diskName, layerName, layerNumbers, overlayOptions, writeSeed } from './root-layers.ts'
+import { renameArguments, runtimeComplaint, startArguments, startedPid } from './runtime.ts'
+import { configName } from './saved-states.ts'
 import { makeSysSkeleton, writeProcFiles } from './shown-machine.ts'
+import { openSource, type Source } from './source.ts'
 
-export const diskName = 'disk.ext4'
 const startLimitMs = 60_000
 const toolPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 
-/** Runs in the slot's mount namespace. The runtime gets no pipe of ours: the sandbox would hold it open. */
-const mountAndRun = `mount -t overlay -o "$1" overlay "$2" || exit 1
-shift 2
-exec "$@" </dev/null >/dev/null 2>&1`
+/**
+ * Runs in the slot's mount namespace. What it is given: where the disk is mounted, an image to put there instead of
+ * the slot's own (or nothing), its mount options, where the root goes, the overlay's options, a file that says that
+ * the sandbox ran (or nothing), an image and a mount point for each layer, `--`, and the runtime's command line. An
+ * overlay will not take a disk again as long as `work` tells of the last time. The runtime gets no pipe of ours:
+ * the sandbox would hold it open.
+ */
+const mountAndRun = `set -e
+disk=$1 own=$2 options=$3 root=$4 overlay=$5 ran=$6
+shift 6
+if [ "$own" ]; then
+  umount "$disk"
+  mount -o "$options" "$own" "$disk"
+  rm -rf "$disk/work/work"
+fi
+while [ "$1" != -- ]; do
+  mount -o loop,ro,noatime,nodev "$1" "$2"
+  shift 2
+done
+shift
+mount -t overlay -o "$overlay" overlay "$root"
+exec </dev/null >/dev/null 2>&1
+[ "$ran" ] || exec "$@"
+: > "$ran"
+"$@" || { rm "$ran"; exit 1; }`
 
 /** What gVisor itself may take on top of the sandbox's memory. */
 const sentryMemoryMB = (memoryMB: number): number => Math.max(128, Math.ceil(memoryMB / 4))
@@ -32,8 +56,9 @@ export async function startSandbox(
 ): Promise<SandboxRecord> {
   const { slots, records } = context
   signal?.throwIfAborted()
-  const slot = await slots.take(spec.diskMB)
-  const record = newRecord(context, spec, slot.number)
+  const source = spec.from && (await openSource(context, spec.from))
+  const slot = await slots.take(source?.saved.origin.diskMB ?? spec.diskMB)
+  const record = newRecord(context, spec, slot.number, source)
   try {
     await records.create(record)
   } catch (error) {
@@ -41,10 +66,11 @@ export async function startSandbox(
     throw error
   }
   try {
-    await launch(context, record, signal)
+    await launch(context, record, source, signal)
     return record
   } catch (error) {
     await dismantle(context, record.sandboxID)
+    await source?.giveBack()
     throw error
   } finally {
     slots.refill()
@@ -52,68 +78,125 @@ export async function startSandbox(
 }
 
 function newRecord(
-  { subnet, runtime, cpuShares }: OciContext,
-  spec: SandboxSpec,
+  { subnet, runtime, agent, cpuShares }: OciContext,
+  { sandboxID, runID, internet, ...wanted }: SandboxSpec,
   slot: number,
+  source: Source | undefined,
 ): SandboxRecord {
-  const { sandboxID, runID, cpuCount, memoryMB, diskMB, internet } = spec
+  const { rootFolder, cpuCount, memoryMB, diskMB } = source?.saved.origin ?? wanted
+  const restored = source?.memoryFolder ? source.saved.origin : undefined
   return {
     ...{ version: 1, sandboxID, runID, runtime: runtime.name },
+    runtimeBinary: source?.runtimeBinary ?? runtime.binary,
+    platform: (restored ? restored.platform : runtime.platform) ?? null,
+    agentFolder: restored?.agentFolder ?? agent.folder,
+    layers: source?.layers ?? 0,
     ...{ slot, address: subnet.sandbox(slot), internet },
-    rootFolder: resolve(spec.rootFolder),
+    rootFolder: resolve(rootFolder),
     ...{ cpuCount, memoryMB, diskMB, cpus: cpuShares.take(sandboxID, cpuCount) },
   }
 }
 
-async function launch(context: OciContext, record: SandboxRecord, signal?: AbortSignal): Promise<void> {
-  const { layout, cgroups, firewall, runtime } = context
+async function launch(
+  context: OciContext,
+  record: SandboxRecord,
+  source: Source | undefined,
+  signal?: AbortSignal,
+): Promise<void> {
+  const { layout, firewall } = context
   const folder = layout.sandbox(record.sandboxID)
   signal?.throwIfAborted()
   await Promise.all([
-    rename(layout.slotDisk(record.slot), join(folder, diskName)),
-    writeBundle(context, folder, record),
+    source ? source.fetchDisks(record) : rename(layout.slotDisk(record.slot), join(folder, diskName)),
+    writeBundle(context, folder, record, source),
     record.internet ? undefined : firewall.takeOffline(record.address),
   ])
   signal?.throwIfAborted()
-  const enter = [`--mount=${layout.mountNamespace(record.slot)}`, 'sh', '-c', mountAndRun, 'sh']
-  const overlay = [overlayOptions(layout, folder, record), layout.rootMount]
+  const own = source?.ownDisk ? join(folder, diskName) : ''
+  const layers = layerNumbers(record).flatMap((number) => [
+    join(folder, layerName(number)),
+    layout.layerMount(number),
+  ])
+  const command = [
+    ...[`--mount=${layout.mountNamespace(record.slot)}`, 'sh', '-c', mountAndRun, 'sh'],
+    ...[layout.diskMount, own, diskMountOptions, layout.rootMount, overlayOptions(layout, folder, record)],
+    ...[source?.usedMark ?? '', ...layers, '--', ...startArguments(layout, record, source?.memoryFolder)],
+  ]
+  // Once the files of a saved state are used up there is no way back: it runs, or the runtime says why not.
+  const abort = source?.usedMark ? undefined : signal
+  await Promise.all([
+    enterAndRun(record, folder, command, abort),
+    source?.memoryFolder ? giveRoomWhenStarted(context, record) : undefined,
+  ])
+  await source?.started(record)
+  abort?.throwIfAborted()
+  await giveRoom(context, record)
+  await giveName(context, record, source)
+}
+
+/** Memory brings the host name of the sandbox it was saved from. */
+async function giveName(
+  { layout, agent }: OciContext,
+  record: SandboxRecord,
+  source: Source | undefined,
+): Promise<void> {
+  if (!source?.memoryFolder || !agent.setHostname || source.saved.origin.sandboxID === record.sandboxID)
+    return
+  const [program, ...args] = renameArguments(layout, record, agent.setHostname)
+  await runCommand(program!, args, { timeoutMs: startLimitMs })
+}
+
+async function enterAndRun(
+  { runtime, sandboxID }: SandboxRecord,
+  folder: string,
+  command: string[],
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const limits = { timeoutMs: startLimitMs, ...(signal && { signal }) }
   try {
-    await runCommand('nsenter', [...enter, ...overlay, ...runArguments(runtime, layout, record)], {
-      env: { PATH: toolPath },
-      timeoutMs: startLimitMs,
-      ...(signal && { signal }),
-    })
+    await runCommand('nsenter', command, { env: { PATH: toolPath }, ...limits })
   } catch (error) {
     signal?.throwIfAborted()
     const complaint = (await runtimeComplaint(folder)) ?? errorText(error)
-    throw new AppError('unavailable', `${runtime.name} could not start the sandbox: ${complaint}`, {
+    throw new AppError('unavailable', `${runtime} could not start sandbox ${sandboxID}: ${complaint}`, {
       cause: error,
     })
   }
-  signal?.throwIfAborted()
-  if (runtime.name !== 'runsc') return
-  // gVisor shows the limit it starts under as the sandbox's memory; only then does it get room for itself.
+}
+
+/** gVisor shows the limit it starts under as the sandbox's memory; only then does it get room for itself. */
+async function giveRoom({ layout, cgroups }: OciContext, record: SandboxRecord): Promise<void> {
+  if (record.runtime !== 'runsc') return
   const totalMB = record.memoryMB + sentryMemoryMB(record.memoryMB)
   await cgroups.raiseMemory(layout.cgroup(record.sandboxID), totalMB * 1024 * 1024)
 }
 
-async function writeBundle(context: OciContext, folder: string, record: SandboxRecord): Promise<void> {
+/** Memory that is read back may fill all there is, so the room is needed before that is done. */
+async function giveRoomWhenStarted(context: OciContext, record: SandboxRecord): Promise<void> {
+  const folder = context.layout.sandbox(record.sandboxID)
+  for (let waitedMs = 0; waitedMs < 2_000; waitedMs += 5) {
+    if (await startedPid(folder)) return giveRoom(context, record).catch(() => {})
+    await delay(5)
+  }
+}
+
+async function writeBundle(
+  context: OciContext,
+  folder: string,
+  record: SandboxRecord,
+  source: Source | undefined,
+): Promise<void> {
   const { layout, agent, uidBase, dnsServers, cgroups, openFilesLimit, pidsLimit } = context
   const sysFolder = await context.sysSkeletons.run(String(record.cpuCount), () =>
     makeSysSkeleton(layout.sysSkeletons, record.cpuCount),
   )
-  const spec = containerSpec({
-    layout,
-    record,
-    agent,
-    uidBase,
-    sysFolder,
-    limitSwap: cgroups.countsSwap,
-    openFilesLimit,
-    pidsLimit,
-  })
+  const limitSwap = cgroups.countsSwap
+  const input = { layout, record, agent, uidBase, sysFolder, limitSwap, openFilesLimit, pidsLimit }
+  const spec = source?.memoryFolder
+    ? restoredSpec(await source.config(), layout, record)
+    : containerSpec(input)
   await Promise.all([
-    writeFile(join(folder, 'config.json'), JSON.stringify(spec)),
+    writeFile(join(folder, configName), JSON.stringify(spec)),
     writeSeed(folder, record, uidBase, dnsServers),
     record.runtime === 'runc' ? writeShownProc(folder, record) : undefined,
   ])

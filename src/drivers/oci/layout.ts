@@ -33,6 +33,7 @@ export function createLayout(dataFolder: string, instance: string) {
   const run = `/run/warren-${instance}`
   return {
     instance,
+    data,
     run,
     owner: join(run, 'owner'),
     nextSlot: join(run, 'next-slot'),
@@ -45,6 +46,8 @@ export function createLayout(dataFolder: string, instance: string) {
     /** Mount points; every slot mounts its own things here, in its own mount namespace. */
     diskMount: join(run, 'disk'),
     rootMount: join(run, 'root'),
+    layerMounts: join(run, 'layer'),
+    layerMount: (number: number) => join(run, 'layer', String(number)),
     netnsPrefix: `warren-${instance}-`,
     netnsName: (slot: number) => `warren-${instance}-${slot}`,
     netnsPath: (slot: number) => `/run/netns/warren-${instance}-${slot}`,

@@ -5,11 +5,23 @@
  */
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
-import type { Driver, DriverHandle, FoundSandbox, SandboxSpec, SandboxStats } from '../../core/driver.ts'
+import type {
+  CanFreeze,
+  CanSave,
+  Driver,
+  DriverCapabilities,
+  DriverHandle,
+  FoundSandbox,
+  SandboxSpec,
+  SandboxStats,
+  SavedState,
+  SaveOptions,
+} from '../../core/driver.ts'
 import { AppError } from '../../lib/app-error.ts'
 import { systemClock } from '../../lib/clock.ts'
 import { JoinedWork, KeyedLock } from '../../lib/keyed-lock.ts'
 import { parseSubnet } from './addresses.ts'
+import { describeBuild } from './builds.ts'
 import { openCgroups } from './cgroups.ts'
 import type { AgentCommand } from './container-spec.ts'
 import type { OciContext } from './context.ts'
@@ -17,6 +29,7 @@ import { CpuShares, usableCpus } from './cpu-shares.ts'
 import { Disks } from './disks.ts'
 import { dismantle } from './dismantle.ts'
 import { Firewall } from './firewall.ts'
+import { endedBySave, freeze, frozenNote, thaw } from './freeze.ts'
 import { clearGround, layGround, leaveGround, offlineAddresses } from './ground.ts'
 import { startSandbox } from './launch.ts'
 import { assertPlainPath, createLayout } from './layout.ts'
@@ -24,7 +37,9 @@ import { choosePlatform } from './platform.ts'
 import { prepareRoot } from './prepare-root.ts'
 import { probeMachine } from './probe.ts'
 import { assertSandboxID, Records, type RuntimeName, type SandboxRecord } from './records.ts'
-import { startedPid } from './runtime.ts'
+import { startedPid, untilRestored } from './runtime.ts'
+import { saveSandbox } from './save.ts'
+import { assertOurs, describeSaved, removeSaved } from './saved-states.ts'
 import { SlotPool } from './slots.ts'
 import { measure } from './stats.ts'
 
@@ -56,9 +71,9 @@ export function createOciDriver(options: OciDriverOptions): OciDriver {
   return new OciDriver(options)
 }
 
-export class OciDriver implements Driver {
+export class OciDriver implements Driver, CanFreeze, CanSave {
   readonly name: string
-  readonly capabilities = { freeze: false, checkpoint: false, limitEgress: false }
+  readonly capabilities: DriverCapabilities
   readonly #context: OciContext
   readonly #log: (message: string, cause?: unknown) => void
   readonly #locks = new KeyedLock()
@@ -67,6 +82,8 @@ export class OciDriver implements Driver {
 
   constructor(options: OciDriverOptions) {
     this.name = `oci-${options.runtime}`
+    const gvisor = options.runtime === 'runsc'
+    this.capabilities = { freeze: true, saveFiles: true, saveMemory: gvisor, limitEgress: false }
     this.#log = options.log ?? (() => {})
     const layout = createLayout(options.dataFolder, options.instance)
     const subnet = parseSubnet(options.subnet)
@@ -120,7 +137,11 @@ export class OciDriver implements Driver {
     await layGround(layout, firewall, subnet.cidr, cgroups, present)
     for (const { sandboxID, cpus } of present) cpuShares.adopt(sandboxID, cpus)
     await slots.open(present.map((record) => record.slot))
-    if (runtime.name === 'runsc') runtime.platform ??= await choosePlatform(this.#context)
+    if (runtime.name === 'runsc') {
+      runtime.platform ??= await choosePlatform(this.#context)
+      // Takes a while; the first save need not wait for it.
+      void describeBuild(runtime.binary).catch(() => {})
+    }
     this.#watchFirewall()
   }
 
@@ -151,11 +172,43 @@ export class OciDriver implements Driver {
 
   async recover(handle: DriverHandle): Promise<'running' | 'paused' | 'gone'> {
     const record = await this.#find(handle)
-    if (!record) return 'gone'
-    const { layout, cgroups } = this.#context
-    const pid = await startedPid(layout.sandbox(record.sandboxID))
-    const alive = pid !== undefined && (await cgroups.pids(layout.cgroup(record.sandboxID))).includes(pid)
-    return alive ? 'running' : 'gone'
+    if (record) await untilRestored(this.#context.layout.sandbox(record.sandboxID))
+    if (!record || !(await this.#isAlive(record))) return 'gone'
+    const note = await frozenNote(this.#context, record.sandboxID)
+    if (!note) return 'running'
+    return (await endedBySave(record, note)) ? 'gone' : 'paused'
+  }
+
+  async freeze(handle: DriverHandle): Promise<void> {
+    await this.#withAlive(handle, async (record) => {
+      if (await frozenNote(this.#context, record.sandboxID)) return
+      await freeze(this.#context, record, { byRuntime: false, save: null })
+    })
+  }
+
+  async thaw(handle: DriverHandle): Promise<void> {
+    await this.#withAlive(handle, (record) => thaw(this.#context, record))
+  }
+
+  async save(
+    handle: DriverHandle,
+    folder: string,
+    options: SaveOptions,
+    signal?: AbortSignal,
+  ): Promise<SavedState> {
+    const path = assertOurs(this.#context.layout, folder)
+    if (options.memory && !this.capabilities.saveMemory) {
+      throw new AppError('invalid_argument', `${this.name} keeps no memory; save the files only.`)
+    }
+    return this.#withAlive(handle, (record) => saveSandbox(this.#context, record, path, options, signal))
+  }
+
+  saved(folder: string): Promise<SavedState | undefined> {
+    return describeSaved(assertOurs(this.#context.layout, folder))
+  }
+
+  forget(folder: string): Promise<void> {
+    return removeSaved(assertOurs(this.#context.layout, folder))
   }
 
   async stop(handle: DriverHandle): Promise<void> {
@@ -202,6 +255,22 @@ export class OciDriver implements Driver {
     if ((await records.names()).length === 0) await clearGround(layout, firewall, subnet.cidr, cgroups)
     else await leaveGround(layout)
     this.#opened = undefined
+  }
+
+  async #isAlive({ sandboxID }: SandboxRecord): Promise<boolean> {
+    const { layout, cgroups } = this.#context
+    const pid = await startedPid(layout.sandbox(sandboxID))
+    return pid !== undefined && (await cgroups.pids(layout.cgroup(sandboxID))).includes(pid)
+  }
+
+  /** One verb at a time for each sandbox. */
+  #withAlive<T>(handle: DriverHandle, work: (record: SandboxRecord) => Promise<T>): Promise<T> {
+    const { sandboxID } = handleData(handle)
+    return this.#locks.run(sandboxID, async () => {
+      const record = await this.#find(handle)
+      if (record && (await this.#isAlive(record))) return work(record)
+      throw new AppError('not_found', `Sandbox ${sandboxID} is not there any more.`)
+    })
   }
 
   async #find(handle: DriverHandle): Promise<SandboxRecord | undefined> {

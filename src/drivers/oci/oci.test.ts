@@ -1,8 +1,10 @@
 import { driverSuite } from '../driver-suite.ts'
+import { saveSuite } from '../save-suite.ts'
 import { openOciBench } from './suite-bench.ts'
 import { isolationSuite } from './suite-isolation.ts'
 import { limitsSuite } from './suite-limits.ts'
 import { networkSuite } from './suite-network.ts'
+import { savedSandboxSuite } from './suite-save.ts'
 import { survivalSuite } from './suite-survival.ts'
 
 const subnets = { runc: '10.241.0.0/24', runsc: '10.241.1.0/24' }
@@ -14,4 +16,6 @@ for (const runtime of ['runc', 'runsc'] as const) {
   limitsSuite(runtime, open)
   networkSuite(runtime, open)
   survivalSuite(runtime, open)
+  saveSuite(runtime, open)
+  savedSandboxSuite(runtime, open)
 }

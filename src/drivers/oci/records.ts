@@ -14,6 +14,12 @@ export type SandboxRecord = {
   sandboxID: string
   runID: string
   runtime: RuntimeName
+  /** The build that runs it, and how: only the same one can speak to it and save it. */
+  runtimeBinary: string
+  platform: string | null
+  agentFolder: string
+  /** How many disks of earlier sandboxes lie read-only below its own. */
+  layers: number
   slot: number
   address: string
   rootFolder: string

@@ -1,4 +1,7 @@
-/** The layers under a sandbox's writable disk: its own few files in /etc, and below them the template's root. */
+/**
+ * The layers under a sandbox's writable disk: disks of the sandboxes it was started from, its own few files in
+ * /etc, and below them the template's root. So what a sandbox once edited in /etc outlives its identity.
+ */
 import { createHash } from 'node:crypto'
 import { chmod, chown, lstat, mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -7,6 +10,12 @@ import type { Layout } from './layout.ts'
 import type { SandboxRecord } from './records.ts'
 
 export const seedName = 'seed'
+/** Where a sandbox's own disk lies in its folder, and in that of a saved state. */
+export const diskName = 'disk.ext4'
+/** Disks of earlier sandboxes below its own, the nearest first. Hard links: the last folder that goes frees them. */
+export const layerName = (number: number): string => `layer-${number}.ext4`
+/** Each costs a mount at every start and a look-up for every path that is not found above it. */
+export const mostLayers = 8
 
 /** A layer of its own, not the disk: so it is written without entering the slot, and the sandbox can still edit it. */
 export async function writeSeed(
@@ -60,12 +69,16 @@ function etcFiles({ sandboxID }: SandboxRecord, dnsServers: readonly string[]): 
 
 /** `volatile`: syncing has no use for a sandbox that a crash of the machine ends anyway. */
 export function overlayOptions(layout: Layout, folder: string, record: SandboxRecord): string {
+  const disks = layerNumbers(record).map((number) => join(layout.layerMount(number), 'upper'))
   return [
     'nodev',
     'noatime',
-    `lowerdir=${join(folder, seedName)}:${record.rootFolder}`,
+    `lowerdir=${[...disks, join(folder, seedName), record.rootFolder].join(':')}`,
     `upperdir=${join(layout.diskMount, 'upper')}`,
     `workdir=${join(layout.diskMount, 'work')}`,
     'volatile',
   ].join(',')
 }
+
+export const layerNumbers = ({ layers }: { layers: number }): number[] =>
+  Array.from({ length: layers }, (_, index) => index + 1)

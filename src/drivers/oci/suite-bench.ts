@@ -9,12 +9,17 @@ import { delay } from '../../lib/clock.ts'
 import { runCommand } from '../../lib/run-command.ts'
 import type { DriverBench } from '../driver-suite.ts'
 import { newSpec } from '../driver-suite.ts'
+import type { SaveBench } from '../save-suite.ts'
 import { createLayout, instanceOf } from './layout.ts'
 import { createOciDriver, type OciDriver, type OciDriverOptions } from './oci-driver.ts'
 import type { RuntimeName } from './records.ts'
 
-export type OciBench = DriverBench & {
+export type OciBench = Omit<DriverBench, 'driver' | 'another'> & {
   driver: OciDriver
+  another(): OciDriver
+  savedFolder(name: string): string
+  remember: SaveBench['remember']
+  recall: SaveBench['recall']
   options: OciDriverOptions
   /** Starts a sandbox and waits until its stand-in agent answers. */
   sandbox(changes?: Partial<SandboxSpec>): Promise<DriverHandle>
@@ -40,6 +45,18 @@ while (1) {
 }
 `
 
+/** A process that holds the text and gives it to whoever connects, and is ready when the script ends. */
+const remember = (memory: string, file: string) => `echo '${file}' > /root/text
+[ ! -e /root/holder ] || kill "$(cat /root/holder)"
+setsid perl -e 'use IO::Socket::UNIX; unlink "/root/memory"; my $text = shift;
+  my $server = IO::Socket::UNIX->new(Local => "/root/memory", Listen => 5) or die $!;
+  open my $out, ">", "/root/holder"; print $out $$; close $out;
+  while (my $client = $server->accept) { print $client $text; close $client }' '${memory}' </dev/null >/dev/null 2>&1 &
+while [ "$(cat /root/holder 2>/dev/null)" != $! ]; do sleep 0.01; done`
+
+const recall = `perl -e 'use IO::Socket::UNIX; my $client = IO::Socket::UNIX->new(Peer => "/root/memory") or exit;
+  print <$client>'; echo; cat /root/text`
+
 export async function openOciBench(
   runtime: RuntimeName,
   subnet: string,
@@ -56,7 +73,12 @@ export async function openOciBench(
   const dataFolder = join(folder, 'data')
   const options: OciDriverOptions = {
     ...{ runtime, runtimeBinary, dataFolder, instance: instanceOf(dataFolder), subnet, poolSize },
-    agent: { folder: agentFolder, command: ['/usr/bin/perl', '/.warren/agent.pl'], env: {} },
+    agent: {
+      folder: agentFolder,
+      command: ['/usr/bin/perl', '/.warren/agent.pl'],
+      env: {},
+      setHostname: ['/bin/hostname'],
+    },
     dnsServers,
     poolDiskMB: 128,
     pidsLimit: testPidsLimit,
@@ -68,6 +90,14 @@ export async function openOciBench(
   const bench: OciBench = {
     ...{ driver, options, brokenRootFolder, rootFolder: machine.baseRootFolder },
     another: () => createOciDriver(options),
+    savedFolder: (name) => join(dataFolder, 'saved', name),
+    remember: async (handle, memory, file) => {
+      await runInside(driver, handle, remember(memory, file))
+    },
+    recall: async (handle) => {
+      const [memory, file] = (await runInside(driver, handle, recall)).split('\n')
+      return { memory: memory || undefined, file: file || undefined }
+    },
     traces: () => tracesOf(options),
     settled: () => settled(driver, options),
     run: (handle, script) => runInside(driver, handle, script),
@@ -78,6 +108,8 @@ export async function openOciBench(
     },
     close: async () => {
       for (const { handle } of await driver.list()) await driver.stop(handle)
+      // Opened once more, so that what another process left goes too.
+      await driver.open()
       await driver.close()
       await rm(folder, { recursive: true, force: true })
     },
@@ -117,10 +149,18 @@ async function settled(driver: OciDriver, options: OciDriverOptions): Promise<vo
   const { netnsPrefix } = createLayout(options.dataFolder, options.instance)
   for (let attempt = 0; attempt < 200; attempt++) {
     const running = (await driver.list()).length
-    const names = await readdir('/run/netns').catch(() => [])
-    if (names.filter((name) => name.startsWith(netnsPrefix)).length === poolSize + running) return
+    const names = (await readdir('/run/netns').catch(() => [])).filter((name) => name.startsWith(netnsPrefix))
+    const disks = (await loopFiles()).filter((file) => file.startsWith(join(options.dataFolder, 'disks')))
+    if (names.length === poolSize + running && disks.length === poolSize) return
     await delay(50)
   }
+}
+
+async function loopFiles(): Promise<string[]> {
+  const loops = (await readdir('/sys/block')).filter((name) => name.startsWith('loop'))
+  return Promise.all(
+    loops.map((name) => readFile(`/sys/block/${name}/loop/backing_file`, 'utf8').catch(() => '')),
+  )
 }
 
 async function tracesOf(options: OciDriverOptions): Promise<string[]> {
@@ -134,9 +174,7 @@ async function tracesOf(options: OciDriverOptions): Promise<string[]> {
   const commands = await Promise.all(
     pids.map(async (pid) => `process ${pid} ${await read(`/proc/${pid}/cmdline`)}`),
   )
-  const loops = await Promise.all(
-    (await names('/sys/block', 'loop')).map((loop) => read(join(loop, 'loop/backing_file'))),
-  )
+  const loops = await loopFiles()
   const cgroups = await runCommand('find', [
     '/sys/fs/cgroup',
     '-path',

@@ -1,0 +1,44 @@
+/**
+ * Which build of a runtime wrote a checkpoint. Memory can be read back only by the very same one, and gVisor does
+ * not say so by itself: builds made by Go all carry the same version.
+ */
+import { createHash } from 'node:crypto'
+import { createReadStream } from 'node:fs'
+import { stat } from 'node:fs/promises'
+import { AppError } from '../../lib/app-error.ts'
+import { JoinedWork } from '../../lib/keyed-lock.ts'
+
+export type RuntimeBuild = { path: string; size: number; mtimeMs: number; sha256: string }
+
+const known = new Map<string, RuntimeBuild>()
+const hashing = new JoinedWork<RuntimeBuild>()
+
+export async function describeBuild(path: string): Promise<RuntimeBuild> {
+  const { size, mtimeMs } = await stat(path)
+  const before = known.get(path)
+  if (before?.size === size && before.mtimeMs === mtimeMs) return before
+  const build = await hashing.run(path, async () => ({ path, size, mtimeMs, sha256: await hashOf(path) }))
+  known.set(path, build)
+  return build
+}
+
+/** Gives the path of that build: where it was, or else the one in use now, should it be the same. */
+export async function findBuild(build: RuntimeBuild, current: string): Promise<string> {
+  for (const path of [build.path, current]) {
+    const now = await stat(path).catch(() => undefined)
+    if (!now || now.size !== build.size) continue
+    if (path === build.path && now.mtimeMs === build.mtimeMs) return path
+    if ((await describeBuild(path)).sha256 === build.sha256) return path
+  }
+  throw new AppError(
+    'unprocessable',
+    `The memory was saved by another build of the runtime, which is no longer at ${build.path} ` +
+      `(SHA-256 ${build.sha256.slice(0, 12)}…). Put it back, or start without memory: the files are whole.`,
+  )
+}
+
+async function hashOf(path: string): Promise<string> {
+  const hash = createHash('sha256')
+  for await (const chunk of createReadStream(path, { highWaterMark: 1 << 20 })) hash.update(chunk as Buffer)
+  return hash.digest('hex')
+}

@@ -1,0 +1,29 @@
+/** A process of its own for the survival tests of saves: it repeats one verb on a sandbox until it is killed. */
+import { newUUID } from '../../lib/ids.ts'
+import { newSpec } from '../driver-suite.ts'
+import { createOciDriver, type OciDriverOptions } from './oci-driver.ts'
+
+export type SaveChildInput = {
+  options: OciDriverOptions
+  rootFolder: string
+  sandboxID: string
+  folder: string
+  verb: 'pause' | 'snapshot'
+}
+
+const input = JSON.parse(process.argv[2]!) as SaveChildInput
+const driver = createOciDriver(input.options)
+const memory = driver.capabilities.saveMemory
+await driver.open()
+process.stdout.write('open\n')
+for (;;) {
+  const found = (await driver.list()).find(({ sandboxID }) => sandboxID === input.sandboxID)!
+  if (input.verb === 'snapshot') {
+    await driver.save(found.handle, input.folder, { memory, afterwards: 'go-on', lasting: true })
+  } else {
+    await driver.save(found.handle, input.folder, { memory, afterwards: 'end', lasting: true })
+    const from = { folder: input.folder, memory, keep: false }
+    await driver.start(newSpec(input.rootFolder, { sandboxID: input.sandboxID, runID: newUUID(), from }))
+  }
+  await driver.forget(input.folder)
+}

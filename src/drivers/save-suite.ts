@@ -1,0 +1,255 @@
+/** What every driver that can freeze and save promises, as tests; run by each beside the suite for all drivers. */
+import assert from 'node:assert/strict'
+import { after, afterEach, before, describe, it } from 'node:test'
+import type {
+  CanFreeze,
+  CanSave,
+  Driver,
+  DriverHandle,
+  SandboxSpec,
+  SavedStart,
+  SaveOptions,
+} from '../core/driver.ts'
+import { type ErrorCode, isAppError } from '../lib/app-error.ts'
+import { delay } from '../lib/clock.ts'
+import { newUUID } from '../lib/ids.ts'
+import { type DriverBench, newSpec } from './driver-suite.ts'
+
+export type SavingDriver = Driver & CanFreeze & CanSave
+
+export type SaveBench = Omit<DriverBench, 'driver' | 'another'> & {
+  driver: SavingDriver
+  another(): SavingDriver
+  /** A place for a saved state. */
+  savedFolder(name: string): string
+  /** Puts a text into the memory of a process of the sandbox and, another, into a file. */
+  remember(handle: DriverHandle, memory: string, file: string): Promise<void>
+  recall(handle: DriverHandle): Promise<{ memory: string | undefined; file: string | undefined }>
+}
+
+export function saveSuite(name: string, open: () => Promise<SaveBench>): void {
+  describe(`${name} as a driver that saves`, () => {
+    let bench: SaveBench
+    let folder: string
+    let count = 0
+    before(async () => {
+      bench = await open()
+      await bench.driver.prepare(bench.rootFolder)
+      await bench.settled()
+    })
+    after(() => bench?.close())
+    afterEach(async () => {
+      for (const { handle } of await bench.driver.list()) await bench.driver.stop(handle)
+      await bench.driver.forget(folder)
+    })
+
+    const fails = (code: ErrorCode) => (error: unknown) => isAppError(error, code)
+    const keepsMemory = () => bench.driver.capabilities.saveMemory
+    const kept = () => ({ memory: keepsMemory() ? 'in memory' : undefined, file: 'in a file' })
+
+    async function sandbox(): Promise<DriverHandle> {
+      folder = bench.savedFolder(`state-${count++}`)
+      const handle = await bench.driver.start(newSpec(bench.rootFolder))
+      await bench.remember(handle, 'in memory', 'in a file')
+      return handle
+    }
+
+    const save = (handle: DriverHandle, afterwards: SaveOptions['afterwards'], signal?: AbortSignal) =>
+      bench.driver.save(handle, folder, { memory: keepsMemory(), afterwards, lasting: false }, signal)
+
+    function startFrom(
+      changes: Partial<SavedStart> = {},
+      spec: Partial<SandboxSpec> = {},
+      signal?: AbortSignal,
+    ) {
+      const from = { folder, memory: true, keep: true, ...changes }
+      return bench.driver.start(newSpec(bench.rootFolder, { ...spec, from }), signal)
+    }
+
+    async function leavingNothing(work: () => Promise<unknown>): Promise<void> {
+      await bench.settled()
+      const counted = (await bench.traces()).length
+      await work()
+      await bench.settled()
+      for (let attempt = 0; attempt < 100 && (await bench.traces()).length !== counted; attempt++)
+        await delay(50)
+      const left = await bench.traces()
+      assert.equal(left.length, counted, `left behind:\n${left.join('\n')}`)
+    }
+
+    it('lets a sandbox stand still and go on, and takes a second time as success', async () => {
+      const handle = await sandbox()
+      for (let round = 0; round < 2; round++) await bench.driver.freeze(handle)
+      assert.equal(await bench.driver.recover(handle), 'paused')
+      for (let round = 0; round < 2; round++) await bench.driver.thaw(handle)
+      assert.equal(await bench.driver.recover(handle), 'running')
+      assert.deepEqual(await bench.recall(handle), { memory: 'in memory', file: 'in a file' })
+    })
+
+    it('leaves nothing behind when a frozen sandbox is stopped by another process', async () => {
+      await leavingNothing(async () => {
+        const handle = await sandbox()
+        await bench.driver.freeze(handle)
+        const other = bench.another()
+        assert.equal(await other.recover(handle), 'paused')
+        await other.stop(handle)
+        await other.close()
+        assert.equal(await bench.driver.recover(handle), 'gone')
+      })
+    })
+
+    it('ends a sandbox so that nothing is left of it but the saved state, and starts it again', async () => {
+      await leavingNothing(async () => {
+        const handle = await sandbox()
+        await leavingOnly(handle)
+        const sandboxID = String(handle.data.sandboxID)
+        const again = await startFrom({ keep: false }, { sandboxID })
+        await bench.driver.forget(folder)
+        assert.deepEqual(await bench.recall(again), kept())
+        await bench.driver.stop(again)
+      })
+    })
+
+    async function leavingOnly(handle: DriverHandle): Promise<void> {
+      const state = await save(handle, 'end')
+      assert.deepEqual(await bench.driver.saved(folder), state)
+      assert.equal(state.memory, keepsMemory())
+      assert.ok(state.bytes > 0)
+      assert.deepEqual(await bench.driver.list(), [])
+      assert.equal(await bench.driver.recover(handle), 'gone')
+    }
+
+    it('lets a sandbox go on while ten others start from what was saved of it', async () => {
+      await leavingNothing(async () => {
+        const handle = await sandbox()
+        await save(handle, 'go-on')
+        assert.equal(await bench.driver.recover(handle), 'running')
+        await bench.remember(handle, 'later', 'later')
+        const forks = await Promise.all(Array.from({ length: 10 }, () => startFrom()))
+        await bench.driver.forget(folder)
+        for (const fork of forks) assert.deepEqual(await bench.recall(fork), kept())
+        await bench.remember(forks[0]!, 'of a fork', 'of a fork')
+        assert.deepEqual(await bench.recall(forks[1]!), kept())
+        assert.deepEqual(await bench.recall(handle), { memory: 'later', file: 'later' })
+        const hosts = new Set([handle, ...forks].map((each) => bench.driver.endpoint(each, 80).host))
+        assert.equal(hosts.size, 11)
+        await Promise.all([handle, ...forks].map((each) => bench.driver.stop(each)))
+      })
+    })
+
+    it('boots anew on the saved files when memory is not wanted', async () => {
+      const handle = await sandbox()
+      await save(handle, 'end')
+      assert.deepEqual(await bench.recall(await startFrom({ memory: false })), {
+        memory: undefined,
+        file: 'in a file',
+      })
+    })
+
+    it('saves a sandbox that itself was started from a saved one', async () => {
+      const handle = await sandbox()
+      await save(handle, 'end')
+      const second = await startFrom()
+      await bench.driver.forget(folder)
+      await save(second, 'end')
+      assert.deepEqual(await bench.recall(await startFrom()), kept())
+    })
+
+    it('keeps the files of a sandbox that stays frozen, until it is thawed', async () => {
+      const handle = await sandbox()
+      await save(handle, 'stay-frozen')
+      assert.equal(await bench.driver.recover(handle), 'paused')
+      assert.ok(await bench.driver.saved(folder))
+      await assert.rejects(startFrom(), fails('conflict'))
+      await bench.driver.thaw(handle)
+      assert.equal(await bench.driver.saved(folder), undefined)
+      assert.deepEqual(await bench.recall(handle), { memory: 'in memory', file: 'in a file' })
+    })
+
+    it('starts from the files of a frozen sandbox that has gone', async () => {
+      const handle = await sandbox()
+      await save(handle, 'stay-frozen')
+      await bench.driver.stop(handle)
+      const again = await startFrom({ keep: false }, { sandboxID: String(handle.data.sandboxID) })
+      assert.deepEqual(await bench.recall(again), kept())
+    })
+
+    it('leaves a saved state whole when a start from it is aborted at any moment', async () => {
+      const handle = await sandbox()
+      await save(handle, 'end')
+      await leavingNothing(async () => {
+        for (const afterMs of [0, 5, 20, 60]) {
+          const abort = new AbortController()
+          const started = startFrom({ keep: true }, {}, abort.signal).then(
+            (fork) => bench.driver.stop(fork),
+            (error) => assert.equal(error, abort.signal.reason),
+          )
+          await delay(afterMs)
+          abort.abort(new Error('not wanted any more'))
+          await started
+        }
+        await assert.rejects(startFrom({ keep: false }, {}, AbortSignal.abort()), { name: 'AbortError' })
+      })
+      assert.deepEqual(await bench.recall(await startFrom({ keep: false })), kept())
+    })
+
+    it('leaves the sandbox running and nothing else when a save is aborted at any moment', async () => {
+      const handle = await sandbox()
+      for (const afterMs of [0, 10, 40, 90]) {
+        const abort = new AbortController()
+        const saved = save(handle, 'go-on', abort.signal).then(
+          () => bench.driver.forget(folder),
+          (error) => assert.equal(error, abort.signal.reason),
+        )
+        await delay(afterMs)
+        abort.abort(new Error('not wanted any more'))
+        await saved
+        assert.equal(await bench.driver.saved(folder), undefined)
+        assert.equal(await bench.driver.recover(handle), 'running')
+      }
+      assert.deepEqual(await bench.recall(handle), { memory: 'in memory', file: 'in a file' })
+    })
+
+    it('does not start a second sandbox from what the first one has moved away', async () => {
+      const handle = await sandbox()
+      await save(handle, 'end')
+      await startFrom({ keep: false })
+      await assert.rejects(startFrom({ keep: false }), fails('conflict'))
+      await assert.rejects(startFrom({ keep: true }), fails('conflict'))
+    })
+
+    it('refuses to save over a saved state, what is frozen, and what is gone', async () => {
+      const handle = await sandbox()
+      await save(handle, 'go-on')
+      await assert.rejects(save(handle, 'go-on'), fails('already_exists'))
+      await bench.driver.forget(folder)
+      await bench.driver.freeze(handle)
+      await assert.rejects(save(handle, 'go-on'), fails('conflict'))
+      assert.equal(await bench.driver.recover(handle), 'paused')
+      await bench.driver.stop(handle)
+      await assert.rejects(save(handle, 'go-on'), fails('not_found'))
+      await assert.rejects(bench.driver.thaw(handle), fails('not_found'))
+      await assert.rejects(startFrom(), fails('not_found'))
+    })
+
+    it('keeps memory when it is asked to, or refuses where it cannot', async () => {
+      const handle = await sandbox()
+      const options = { memory: true, afterwards: 'go-on', lasting: true } as const
+      const saved = bench.driver.save(handle, folder, options)
+      if (keepsMemory()) assert.equal((await saved).memory, true)
+      else await assert.rejects(saved, fails('invalid_argument'))
+    })
+
+    it('lets another process start from what this one saved', async () => {
+      const handle = await sandbox()
+      await save(handle, 'end')
+      await bench.driver.close()
+      const other = bench.another()
+      const from = { folder, memory: true, keep: false }
+      const again = await other.start({ ...newSpec(bench.rootFolder), runID: newUUID(), from })
+      assert.deepEqual(await bench.recall(again), kept())
+      await other.stop(again)
+      await other.close()
+    })
+  })
+}
