@@ -88,7 +88,8 @@ suite('a terminal', () => {
     const { pid, stream } = await begin(agent, { process: { cmd: '/bin/sh', args: ['-i'] }, pty })
     await type(pid, 'echo $((6*7))\r')
     await until(stream, '42\r\n')
-    await type(pid, 'echo be$((0))gun; sleep 600\r')
+    // Told by the command itself: only then does the terminal belong to it, and Ctrl-C reach it.
+    await type(pid, "sh -c 'echo be$((0))gun; exec sleep 600'\r")
     await until(stream, 'be0gun\r\n')
     await type(pid, '\x03')
     await until(stream, '^C')
@@ -176,7 +177,9 @@ suite('a terminal', () => {
   })
 
   test('that nobody reads holds up its own input only, until the deadline of the call', async () => {
-    const { pid } = await begin(agent, shell('stty raw -echo; sleep 600', { pty }))
+    const { pid, stream } = await begin(agent, shell('stty raw -echo; echo ready; sleep 600', { pty }))
+    // Before that the terminal would take any amount and drop what is too much for a line.
+    await until(stream, 'ready')
     const input = { process: { pid }, input: { pty: Buffer.alloc(400_000, 'x').toString('base64') } }
     const refused = await agent.unary('process.Process/SendInput', input, { 'connect-timeout-ms': '300' })
     assert.equal(refused.json.code, 'deadline_exceeded')
