@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
-import { type Machine, MemoryGuard } from './memory-guard.ts'
+import { everybody, type Machine, MemoryGuard } from './memory-guard.ts'
 
 const mebibyte = 1024 * 1024
 
@@ -29,6 +29,12 @@ suite('the memory guard', () => {
     const { it, killed } = machine(256, 270, { 11: 30, 12: 31, 13: 32, 14: 33, 15: 1 })
     new MemoryGuard({ machine: it }).look()
     assert.deepEqual(killed, [14, 13, 12])
+  })
+
+  test('ends all at once when the host is about to end the sandbox', () => {
+    const { it, killed } = machine(256, 330, { 11: 100, 12: 100, 13: 100 })
+    assert.equal(new MemoryGuard({ machine: it }).look(), 10)
+    assert.deepEqual(killed, [everybody])
   })
 
   test('waits for the memory of who was ended before it ends another', () => {

@@ -6,8 +6,9 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { availableParallelism, release } from 'node:os'
 
+/** As a pid: all processes but init and our own. */
+export const everybody = -1
 const mebibyte = 1024 * 1024
-const pageBytes = 4096
 /** This much of the sandbox's memory stays unused. */
 const smallestReserve = 12 * mebibyte
 const reserveShare = 0.05
@@ -23,6 +24,8 @@ const shortestPauseMs = 10
 const longestPauseMs = 500
 /** For so many looks the memory of ended processes counts as free already: giving it back takes a while. */
 const looksUntilFreed = 10
+/** Past this share of the sandbox's memory the host is about to end the sandbox. */
+const lastShare = 1.25
 
 export type Memory = { totalBytes: number; usedBytes: number }
 
@@ -32,7 +35,7 @@ export type Machine = {
   memory(): Memory
   /** Every process but init and the agent. */
   pids(): number[]
-  /** All memory a process shows, also what it shares: quick to learn. */
+  /** At least the memory of its own that a process holds, with files it maps: quick to learn. */
   residentBytes(pid: number): number
   /** Memory that is given back when the process ends: slow to learn. */
   ownBytes(pid: number): number
@@ -76,6 +79,7 @@ export class MemoryGuard {
   /** Acts if it must, and says in how many milliseconds to look again; undefined when nobody is left. */
   look(): number | undefined {
     const { totalBytes, usedBytes } = this.#machine.memory()
+    if (usedBytes > totalBytes * lastShare) return this.#endAll(usedBytes)
     if (this.#leaving.looks-- <= 0) this.#leaving.bytes = 0
     const staying = usedBytes - this.#leaving.bytes
     const headroom = totalBytes - staying - Math.max(smallestReserve, totalBytes * reserveShare)
@@ -110,6 +114,16 @@ export class MemoryGuard {
     for (const { pid, bytes } of ended) this.#onKill(pid, bytes)
     this.#leaving = { bytes: this.#leaving.bytes + freed, looks: looksUntilFreed }
   }
+
+  /**
+   * It is nearly too late, for looking into anybody too: the sandbox with its files is worth more than all of
+   * its processes.
+   */
+  #endAll(usedBytes: number): number {
+    this.#machine.kill(everybody)
+    this.#onKill(everybody, usedBytes)
+    return shortestPauseMs
+  }
 }
 
 function assumed({ pid, bytes }: { pid: number; bytes: number }) {
@@ -139,13 +153,8 @@ function ownMachine(): Machine {
         .map(Number)
         .filter((pid) => pid > 1 && pid !== process.pid)
     },
-    residentBytes(pid) {
-      try {
-        return Number(readFileSync(`/proc/${pid}/statm`, 'latin1').split(' ')[1]) * pageBytes
-      } catch {
-        return 0
-      }
-    },
+    residentBytes: showsItHolds,
+    // Not readable for the processes of other users, unless the sandbox may trace processes.
     ownBytes(pid) {
       try {
         let kibibytes = 0
@@ -153,7 +162,7 @@ function ownMachine(): Machine {
         for (const match of map.matchAll(/^Anonymous:\s+(\d+)/gm)) kibibytes += Number(match[1])
         return kibibytes * 1024
       } catch {
-        return 0
+        return showsItHolds(pid)
       }
     },
     kill(pid) {
@@ -161,5 +170,16 @@ function ownMachine(): Machine {
         process.kill(pid, 'SIGKILL')
       } catch {}
     },
+  }
+}
+
+/** What is in memory, but no more than the size of what it can write to. */
+function showsItHolds(pid: number): number {
+  try {
+    const text = readFileSync(`/proc/${pid}/status`, 'latin1')
+    const bytes = (name: string) => Number(new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(text)?.[1] ?? 0) * 1024
+    return Math.min(bytes('VmRSS'), bytes('VmData'))
+  } catch {
+    return 0
   }
 }

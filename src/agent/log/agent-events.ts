@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import type { IncomingMessage } from 'node:http'
 import { errorText } from '../../lib/app-error.ts'
 import { fromSystemError } from '../errors.ts'
+import { everybody } from '../memory-guard.ts'
 import type { AgentLog } from './agent-log.ts'
 
 /** A request that failed by no fault of its sender. Its query is not told: it may hold a signature. */
@@ -21,9 +22,10 @@ export function logFault(log: AgentLog, error: unknown): void {
 
 /** `bytes` is about what the process held. */
 export function logMemoryKill(log: AgentLog, pid: number, bytes: number): void {
-  const name = nameOf(pid)
+  const name = pid === everybody ? 'all' : nameOf(pid)
   const size = `${Math.round(bytes / 1024 / 1024)} MiB`
-  const message = `Memory ran out: killed process ${pid} (${name}), which held about ${size}`
+  const who = pid === everybody ? 'all processes' : `process ${pid} (${name})`
+  const message = `Memory ran out: killed ${who}, which held about ${size}`
   log.add('warn', message, { logger: 'agent', event_type: 'memory_kill', pid: String(pid), process: name })
 }
 
