@@ -1,9 +1,9 @@
 /** What the domain needs remembered. Every method is one atomic step; none knows HTTP or a driver. */
 import type { DriverHandle } from './driver.ts'
 import type { SandboxMetric } from './sandbox/metric.ts'
-import type { NewSandbox, Sandbox, SandboxState } from './sandbox/sandbox.ts'
+import type { NewSandbox, Sandbox, SandboxState, SavedSandbox } from './sandbox/sandbox.ts'
 import type { ApiKey, Team, TeamLimits } from './team/team.ts'
-import type { Template, TemplateBuild } from './template/template.ts'
+import type { SnapshotEntry, Template, TemplateBuild, TemplateName } from './template/template.ts'
 
 export interface TeamStore {
   /** Rejects with `already_exists` when the slug is taken. */
@@ -23,8 +23,17 @@ export interface KeyStore {
   touchKey(keyID: string, at: number): Promise<void>
 }
 
+export type SnapshotFilter = {
+  teamID: string
+  templateID?: string
+  /** Only snapshots that carry this tag. */
+  tag?: string
+  /** Only snapshots that were taken of this sandbox. */
+  sandboxID?: string
+}
+
 export interface TemplateStore {
-  insertTemplate(template: Template, names: { alias: string; namespace: string | null }[]): Promise<void>
+  insertTemplate(template: Template, names: TemplateName[]): Promise<void>
   insertBuild(build: TemplateBuild, tags: string[]): Promise<void>
   updateBuild(buildID: string, changes: Partial<TemplateBuild>): Promise<void>
   /** By alias in a namespace (null: the namespace-less, public names). */
@@ -34,6 +43,19 @@ export interface TemplateStore {
   aliasesOf(templateID: string): Promise<string[]>
   /** The build of the newest assignment of the tag whose build is ready; a build id may stand in place of a tag. */
   findReadyBuild(templateID: string, tagOrBuildID: string): Promise<TemplateBuild | undefined>
+  /** A build of any status. */
+  findBuild(buildID: string): Promise<TemplateBuild | undefined>
+  /** In the order in which the template got them, those without a namespace first. */
+  namesOf(templateID: string): Promise<TemplateName[]>
+  /** One entry per snapshot template: its newest ready build. Newest first, then by template id. */
+  listSnapshots(
+    filter: SnapshotFilter,
+    page: { limit: number; after?: { createdAt: number; templateID: string } },
+  ): Promise<SnapshotEntry[]>
+  /** The names of the saved states that builds hold. */
+  listSavedNames(): Promise<string[]>
+  /** Removes it with its names, tags and builds, and returns these. Undefined when there is none. */
+  deleteTemplate(templateID: string): Promise<TemplateBuild[] | undefined>
   recordSpawn(templateID: string, at: number): Promise<void>
 }
 
@@ -53,8 +75,10 @@ export type SandboxPage = {
 }
 
 export type SandboxChanges = Partial<
-  Pick<Sandbox, 'runID' | 'handle' | 'startedAt' | 'endAt' | 'endedAt' | 'endReason'>
+  Pick<Sandbox, 'runID' | 'handle' | 'saved' | 'startedAt' | 'endAt' | 'endedAt' | 'endReason'>
 >
+
+export type ExceededLimit = 'maxSandboxes' | 'maxCPU' | 'maxMemoryMB'
 
 export type IdempotencyClaim = { key: string; requestHash: string }
 
@@ -70,7 +94,7 @@ export interface SandboxStore {
     claim?: IdempotencyClaim,
   ): Promise<
     | { inserted: true }
-    | { inserted: false; exceeded: 'maxSandboxes' | 'maxCPU' | 'maxMemoryMB' }
+    | { inserted: false; exceeded: ExceededLimit }
     | { inserted: false; earlier: { requestHash: string; sandboxID: string } }
   >
   find(sandboxID: string): Promise<Sandbox | undefined>
@@ -84,6 +108,17 @@ export interface SandboxStore {
     to: SandboxState,
     changes?: SandboxChanges,
   ): Promise<Sandbox | undefined>
+  /**
+   * Moves a paused sandbox to `resuming` if the team stays within its limits, in one step that parallel creates
+   * and resumes cannot pass together. `moved` is undefined when the row has moved on.
+   */
+  resumeWithinLimits(
+    at: { sandboxID: string; runID: string },
+    limits: TeamLimits,
+    changes: SandboxChanges,
+  ): Promise<{ moved: Sandbox | undefined } | { exceeded: ExceededLimit }>
+  /** Corrects what is kept of a paused sandbox. Undefined when it is not paused in that run any more. */
+  setSaved(sandboxID: string, runID: string, saved: SavedSandbox): Promise<Sandbox | undefined>
   /** Saves the handle of a run as soon as it is known. False when the run is over. */
   saveHandle(sandboxID: string, runID: string, handle: DriverHandle): Promise<boolean>
   /**

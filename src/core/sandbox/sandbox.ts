@@ -56,8 +56,24 @@ export type SandboxOptions = {
   allowInternetAccess: boolean | null
   network: Record<string, unknown> | null
   mcp: Record<string, unknown> | null
+  /** At the end of its time it is paused, not killed. */
   autoPause: boolean
+  /** Whether that pause keeps its memory. */
+  autoPauseMemory: boolean
+  /** Traffic wakes it. */
   autoResume: boolean
+}
+
+/** What is kept of a paused sandbox. */
+export type SavedSandbox = {
+  /** Of the saved state. */
+  name: string
+  /** Its processes go on when it is resumed; otherwise it boots anew on its files. */
+  memory: boolean
+  /** It stands still in memory, and the saved state is for the case that the machine goes down. */
+  frozen: boolean
+  /** Its agent did not answer when it was paused with its memory. */
+  agentUnresponsive: boolean
 }
 
 export type Sandbox = {
@@ -77,6 +93,8 @@ export type Sandbox = {
   metadata: Record<string, string>
   envVars: Record<string, string>
   options: SandboxOptions
+  /** Set while it is paused, and until its resume has succeeded. */
+  saved: SavedSandbox | null
   /** The lifetime asked for at creation. */
   timeoutMs: number
   createdAt: number
@@ -86,4 +104,4 @@ export type Sandbox = {
   endReason: EndReason | null
 }
 
-export type NewSandbox = Omit<Sandbox, 'state' | 'handle' | 'endedAt' | 'endReason'>
+export type NewSandbox = Omit<Sandbox, 'state' | 'handle' | 'saved' | 'endedAt' | 'endReason'>

@@ -3,11 +3,16 @@ export type Template = {
   /** Null: made by Warren itself and usable by every team. */
   teamID: string | null
   public: boolean
+  /** Made by a snapshot of a sandbox, not by a build. */
+  isSnapshot: boolean
   createdAt: number
   updatedAt: number
   lastSpawnedAt: number | null
   spawnCount: number
 }
+
+/** Null: a public name without namespace. */
+export type TemplateName = { namespace: string | null; alias: string }
 
 export type BuildStatus = 'waiting' | 'building' | 'ready' | 'error'
 
@@ -26,10 +31,24 @@ export type TemplateBuild = {
   defaultWorkdir: string
   startCmd: string | null
   readyCmd: string | null
+  /** What its sandboxes start from, instead of a root that nobody has written to. */
+  saved: SavedBuild | null
   createdAt: number
   updatedAt: number
   finishedAt: number | null
 }
+
+export type SavedBuild = {
+  /** Of the saved state. */
+  name: string
+  /** Their processes are there from the start. */
+  memory: boolean
+  /** Of which sandbox it was saved: the agent in that memory still knows its token. */
+  sandboxID: string
+}
+
+/** A snapshot as it is listed. */
+export type SnapshotEntry = { templateID: string; tag: string; createdAt: number }
 
 /** A template with the build that its reference chose. */
 export type ResolvedTemplate = { template: Template; build: TemplateBuild; alias: string | null }
