@@ -156,9 +156,9 @@ class SandboxEdge {
     const { request, response, upgrade } = client
     const run = this.#runOf(destination.route)
     let cut = () => {}
-    const leave = run.enter(destination.port, () => cut())
+    const leave = run.clients.enter(destination.port, () => cut())
     if (!leave) {
-      sendAnswer(request, response, tooManyConnections(destination.sandboxID, run.connectionLimit))
+      sendAnswer(request, response, tooManyConnections(destination.sandboxID, run.clients.limit))
       return
     }
     const connection = upgrade ?? response
