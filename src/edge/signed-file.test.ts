@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { describe, it } from 'node:test'
 import type { Route } from '../core/sandbox/routes.ts'
-import { routeOfSignedFile } from './signed-file.ts'
+import { isSignedFor, routeOfSignedFile } from './signed-file.ts'
 
 const token = '0tQG31xiMp0IOQfaz9dcwi72L1CPo8e0'
 const route = (sandboxID: string, agentToken: string): Route => ({
@@ -57,5 +57,19 @@ describe('a signed file URL', () => {
     ]) {
       assert.equal(find('GET', { path: 'a', signature }), undefined)
     }
+  })
+
+  it('counts for its own sandbox, and until it expires', () => {
+    const counts = (agentToken: string, expiration: string, nowMs: number): boolean => {
+      const signature = sign(`a:read::${token}:${expiration}`)
+      const query = new URLSearchParams({ path: 'a', signature, signature_expiration: expiration })
+      return isSignedFor({ agentToken }, 'GET', `/files?${query}`, nowMs)
+    }
+    assert.equal(counts(token, '1700000000', 1_699_999_999_999), true)
+    assert.equal(counts(token, '1700000000', 1_700_000_000_000), false)
+    assert.equal(counts('another', '1700000000', 0), false)
+    for (const expiration of ['', 'never', '-1']) assert.equal(counts(token, expiration, 0), false)
+    const forever = new URLSearchParams({ path: 'a', signature: sign(`a:read::${token}`) })
+    assert.equal(isSignedFor({ agentToken: token }, 'GET', `/files?${forever}`, Number.MAX_VALUE), true)
   })
 })

@@ -1,17 +1,17 @@
-/** Finds the sandbox a signed file URL belongs to when neither host nor header says so. */
+/** Which sandbox a signed file URL belongs to, when neither host nor header says so, and whether it still counts. */
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { Route } from '../core/sandbox/routes.ts'
 
 /**
- * The signature covers the agent's token, so it fits one running sandbox only. This chooses the sandbox and
+ * The signature covers the agent's token, so it fits one sandbox only. This chooses the sandbox and
  * grants nothing: the agent checks signature and expiry itself.
  */
-export function routeOfSignedFile(
+export function routeOfSignedFile<R extends Pick<Route, 'agentToken'>>(
   method: string | undefined,
   path: string,
-  routes: Iterable<Route>,
-): Route | undefined {
-  const query = new URLSearchParams(path.slice(path.indexOf('?') + 1))
+  routes: Iterable<R>,
+): R | undefined {
+  const query = queryOf(path)
   const given = digestOf(query.get('signature') ?? '')
   if (!given) return undefined
   const operation = method === 'POST' ? 'write' : 'read'
@@ -25,6 +25,22 @@ export function routeOfSignedFile(
     if (timingSafeEqual(given, signed.copy().update(`${route.agentToken}${suffix}`).digest())) return route
   }
   return undefined
+}
+
+/** Whether the agent behind the route would take the signature at this moment. */
+export function isSignedFor(
+  route: Pick<Route, 'agentToken'>,
+  method: string | undefined,
+  path: string,
+  nowMs: number,
+): boolean {
+  if (!routeOfSignedFile(method, path, [route])) return false
+  const expiration = queryOf(path).get('signature_expiration')
+  return expiration === null || Number(expiration) * 1000 > nowMs
+}
+
+function queryOf(path: string): URLSearchParams {
+  return new URLSearchParams(path.slice(path.indexOf('?') + 1))
 }
 
 function digestOf(signature: string): Buffer | null {
