@@ -66,6 +66,29 @@ export const tooManyConnections = (sandboxId: string, connectionLimit: number): 
   },
 })
 
+export const resumeRefused = (sandboxId: string): Answer => ({
+  status: 403,
+  title: 'This sandbox is asleep',
+  json: {
+    sandboxId,
+    message:
+      "This sandbox can't be resumed with the credentials provided. Check your access token and try again.",
+    code: 403,
+  },
+})
+
+export const stillTransitioning = (sandboxId: string): Answer => ({
+  status: 409,
+  title: 'Not ready yet',
+  json: { sandboxId, message: 'The sandbox is still transitioning. Try again in a moment.', code: 409 },
+})
+
+export const resumeLimited = (sandboxId: string, message: string): Answer => ({
+  status: 429,
+  title: 'This sandbox cannot wake now',
+  json: { sandboxId, message, code: 429 },
+})
+
 export const internalRoute = (path: string): Answer => ({
   status: 404,
   title: 'Not reachable from outside',
@@ -93,7 +116,7 @@ const openToAllOrigins = {
 
 export function sendAnswer(request: IncomingMessage, response: ServerResponse, answer: Answer): void {
   // A browser would hide the failure of the question before the request; it may see that of the request itself.
-  if (request.method === 'OPTIONS' && request.headers['access-control-request-method'] !== undefined) {
+  if (isPreflight(request)) {
     sendPreflight(request, response)
     return
   }
@@ -109,6 +132,10 @@ export function sendAnswer(request: IncomingMessage, response: ServerResponse, a
   })
   response.end(body)
   discardBody(request, response)
+}
+
+export function isPreflight({ method, headers }: Pick<IncomingMessage, 'method' | 'headers'>): boolean {
+  return method === 'OPTIONS' && headers['access-control-request-method'] !== undefined
 }
 
 /** Lets a browser send the request it asks about; who may do what is decided when that comes. */
@@ -178,7 +205,7 @@ function page(status: number, title: string, message: string): string {
 </style>
 <main>
   <h1>${title}</h1>
-  <p>${message}</p>
+  <p>${message.replace(/[&<>]/g, (sign) => `&#${sign.charCodeAt(0)};`)}</p>
   <small>${status} · Warren</small>
 </main>
 </html>

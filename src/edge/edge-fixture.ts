@@ -21,6 +21,8 @@ export type Sandbox = {
 export type EdgeFixture = AsyncDisposable & {
   port: number
   routes: RouteTable
+  /** Closes the edge alone. */
+  close(): void
   sandbox(options?: { sandboxID?: string; trafficToken?: string }): Sandbox
   /** An HTTP server; closed with the fixture. */
   service(listener: RequestListener): Promise<http.Server & { port: number }>
@@ -51,6 +53,7 @@ export async function edgeFixture(options: Partial<EdgeOptions> = {}): Promise<E
   return {
     port: await listen(server),
     routes,
+    close: () => edge.close(),
     sandbox({ sandboxID = `isandbox${++made}`, trafficToken } = {}) {
       const ports = new Map<number, number>()
       const runID = `run-${++made}`

@@ -3,36 +3,36 @@
  * in the contract's words, and carries bytes. Addresses come from the route table alone; it knows no team, no
  * key and no driver.
  */
-import { createHash, timingSafeEqual } from 'node:crypto'
 import { type IncomingMessage, type Server, type ServerOptions, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
-import { envdPort, header } from '../contract/constants.ts'
+import { envdPort } from '../contract/constants.ts'
 import type { Route, RouteTable } from '../core/sandbox/routes.ts'
-import { isInternalAgentPath } from './agent-paths.ts'
+import type { FindSleeping } from '../core/sandbox/sleeping.ts'
+import { refusalOf, wakesNobody } from './access.ts'
 import {
   type Answer,
-  internalRoute,
   invalidRequest,
   sandboxNotFound,
   sendAnswer,
   sendPreflight,
   tooManyConnections,
-  trafficTokenMissing,
-  trafficTokenWrong,
   unknownSignature,
 } from './answers.ts'
 import { type EdgeLog, type Exchange, forward } from './forward.ts'
 import { type Destination, destinationOf, domainName, type SandboxDestination } from './host.ts'
 import { Run } from './run.ts'
 import { routeOfSignedFile } from './signed-file.ts'
+import { Waker } from './wake.ts'
 
 export type EdgeOptions = {
   routes: RouteTable
+  /** Traffic for a sandbox without a route wakes the one found here; without this, nothing wakes. */
+  findSleeping?: FindSleeping
   /** Null, or `localhost`: every host that names no sandbox is shared with the API. */
   domain: string | null
   log: EdgeLog
-  /** Open requests and tunnels per sandbox; the agent's port has an allowance of the same size. */
+  /** Open and waiting requests and tunnels per sandbox; the agent's port has an allowance of the same size. */
   connectionLimit?: number
   /** Waits between tries of a port that refuses. */
   retryWaitsMs?: readonly number[]
@@ -92,6 +92,7 @@ type Target = SandboxDestination & { route: Route }
 
 class SandboxEdge {
   #routes: RouteTable
+  #waker: Waker | null
   #domain: string | null
   #log: EdgeLog
   #limits: { connectionLimit: number; retryWaitsMs: readonly number[] }
@@ -102,12 +103,14 @@ class SandboxEdge {
 
   constructor({
     routes,
+    findSleeping,
     domain,
     log,
     connectionLimit = 1000,
     retryWaitsMs = defaultRetryWaitsMs,
   }: EdgeOptions) {
     this.#routes = routes
+    this.#waker = findSleeping ? new Waker(findSleeping, connectionLimit, log) : null
     this.#domain = domainName(domain)
     this.#log = log
     this.#limits = { connectionLimit, retryWaitsMs }
@@ -139,6 +142,7 @@ class SandboxEdge {
 
   close(): void {
     this.#stopWatching()
+    this.#waker?.close()
     for (const run of this.#runs.values()) run.end()
     this.#runs.clear()
   }
@@ -148,7 +152,23 @@ class SandboxEdge {
     const destination = this.destination(request)
     const target = destination.kind === 'preflight' ? null : this.#target(request, destination)
     if (!target) sendPreflight(request, response)
-    else if ('status' in target) sendAnswer(request, response, target)
+    else if (!('status' in target)) this.#carry(client, target)
+    else if (destination.kind === 'sandbox' && this.#maySleep(request, destination))
+      void this.#wakeAndCarry(client, destination)
+    else sendAnswer(request, response, target)
+  }
+
+  #maySleep(request: IncomingMessage, destination: SandboxDestination): boolean {
+    if (!this.#waker || this.#routes.get(destination.sandboxID)) return false
+    return !wakesNobody(request, destination)
+  }
+
+  async #wakeAndCarry(client: Client, destination: SandboxDestination): Promise<void> {
+    const { request, response } = client
+    const refusal = await this.#waker?.wake(client, destination)
+    if (request.socket.destroyed) return
+    const target = refusal ?? this.#target(request, destination)
+    if ('status' in target) sendAnswer(request, response, target)
     else this.#carry(client, target)
   }
 
@@ -208,24 +228,4 @@ class SandboxEdge {
     this.#runs.delete(sandboxID)
     run.end()
   }
-}
-
-function refusalOf(
-  request: IncomingMessage,
-  { sandboxID, port, path }: SandboxDestination,
-  route: Route,
-): Answer | null {
-  if (port === envdPort) {
-    return isInternalAgentPath(path) ? internalRoute(path.split('?', 1)[0]!) : null
-  }
-  if (route.trafficToken === null) return null
-  const given = request.headers[header.trafficToken]
-  if (given === undefined || given === '') return trafficTokenMissing(sandboxID)
-  return isSame(String(given), route.trafficToken) ? null : trafficTokenWrong(sandboxID)
-}
-
-/** Hashed first, so that neither content nor length shows in the time it takes. */
-function isSame(given: string, expected: string): boolean {
-  const digest = (text: string) => createHash('sha256').update(text).digest()
-  return timingSafeEqual(digest(given), digest(expected))
 }

@@ -1,0 +1,62 @@
+/** For tests: an edge with sandboxes that sleep until it wakes them. */
+import type { SleepingRoute } from '../core/sandbox/sleeping.ts'
+import type { EdgeOptions } from './edge.ts'
+import { type EdgeFixture, edgeFixture, type Sandbox, textOf } from './edge-fixture.ts'
+
+export type Sleeper = Sandbox & {
+  /** How often the edge asked to wake it. */
+  wakes: number
+  /** Lets it wake, or fails to. */
+  rise: PromiseWithResolvers<void>
+}
+export type SleepyEdge = EdgeFixture & {
+  /** How often the edge looked for a sleeping sandbox. */
+  searches: number
+  sleeper(options?: { trafficToken?: string }): Sleeper
+}
+
+export async function sleepyEdge(options: Partial<EdgeOptions> = {}): Promise<SleepyEdge> {
+  const sleepers = new Map<string, SleepingRoute>()
+  const fixture = await edgeFixture({
+    async findSleeping(sandboxID) {
+      edge.searches++
+      return sleepers.get(sandboxID)
+    },
+    ...options,
+  })
+  const edge: SleepyEdge = Object.assign(fixture, {
+    searches: 0,
+    sleeper(of: { trafficToken?: string } = {}) {
+      const sandbox = fixture.sandbox(of)
+      const route = fixture.routes.get(sandbox.sandboxID)!
+      sandbox.remove()
+      const sleeper = { ...sandbox, wakes: 0, rise: Promise.withResolvers<void>() }
+      sleeper.rise.promise.catch(() => {})
+      const wake = async () => {
+        sleeper.wakes++
+        await sleeper.rise.promise
+        fixture.routes.set(route)
+        return route
+      }
+      sleepers.set(sandbox.sandboxID, { ...route, wake })
+      return sleeper
+    },
+  })
+  return edge
+}
+
+/** Gives up after ten seconds. */
+export async function until(condition: () => boolean): Promise<void> {
+  const end = performance.now() + 10_000
+  while (!condition()) {
+    if (performance.now() > end) throw new Error(`waited in vain for ${condition}`)
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+}
+
+/** A service that tells what it was sent. */
+export const echo = (edge: EdgeFixture) =>
+  edge.service(async (request, response) => {
+    const body = await textOf(request).catch(() => 'broken')
+    response.end(`${request.method} ${request.url} ${body}`)
+  })

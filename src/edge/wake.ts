@@ -1,0 +1,91 @@
+/**
+ * Wakes sleeping sandboxes for the requests that ask for them. While one waits its body stays unread and its
+ * client is counted; that all share one resume is the work of whoever stands behind `findSleeping`.
+ */
+import type { FindSleeping, SleepingRoute } from '../core/sandbox/sleeping.ts'
+import { isAppError } from '../lib/app-error.ts'
+import { systemClock } from '../lib/clock.ts'
+import { wakeRefusalOf } from './access.ts'
+import {
+  type Answer,
+  resumeLimited,
+  routingFailed,
+  stillTransitioning,
+  tooManyConnections,
+} from './answers.ts'
+import { Clients } from './clients.ts'
+import type { EdgeLog, Exchange } from './forward.ts'
+import type { SandboxDestination } from './host.ts'
+import { resetSocket } from './tunnel.ts'
+
+export class Waker {
+  #findSleeping: FindSleeping
+  #connectionLimit: number
+  #log: EdgeLog
+  /** By sandbox; only those somebody waits for. */
+  #waiting = new Map<string, Clients>()
+
+  constructor(findSleeping: FindSleeping, connectionLimit: number, log: EdgeLog) {
+    this.#findSleeping = findSleeping
+    this.#connectionLimit = connectionLimit
+    this.#log = log
+  }
+
+  /**
+   * Never rejects. Null: if the sandbox is anywhere to be found, it is in the route table now, or the client
+   * has gone.
+   */
+  async wake(
+    { request, response }: Pick<Exchange, 'request' | 'response'>,
+    destination: SandboxDestination,
+  ): Promise<Answer | null> {
+    const { sandboxID, port } = destination
+    const clients = this.#waiting.get(sandboxID) ?? new Clients(this.#connectionLimit)
+    const leave = clients.enter(port, () => resetSocket(request.socket))
+    if (!leave) return tooManyConnections(sandboxID, clients.limit)
+    this.#waiting.set(sandboxID, clients)
+    const gone = new Promise<null>((resolve) => response.once('close', () => resolve(null)))
+    try {
+      const sleeping = await this.#findSleeping(sandboxID)
+      if (!sleeping) return null
+      const refusal = wakeRefusalOf(request, destination, sleeping, systemClock.now())
+      // What waits for the sandbox alone must not hold the request: it would outlive a client that went.
+      return refusal ?? (await Promise.race([gone, this.#outcome(sleeping)]))
+    } catch (error) {
+      this.#log.debug({ error, sandboxID }, 'could not look for a sleeping sandbox')
+      return routingFailed('could not look the sandbox up. Try again in a moment')
+    } finally {
+      leave()
+      if (clients.isEmpty) this.#waiting.delete(sandboxID)
+    }
+  }
+
+  /** Resets the connections of all who wait. */
+  close(): void {
+    for (const clients of this.#waiting.values()) clients.cutAll()
+  }
+
+  async #outcome(sleeping: SleepingRoute): Promise<Answer | null> {
+    try {
+      await sleeping.wake()
+      return null
+    } catch (error) {
+      this.#log.debug({ error, sandboxID: sleeping.sandboxID }, 'sandbox could not be woken')
+      return answerTo(error, sleeping.sandboxID)
+    }
+  }
+}
+
+function answerTo(error: unknown, sandboxID: string): Answer | null {
+  if (!isAppError(error)) return routingFailed('the sandbox could not be resumed. Try again in a moment')
+  switch (error.code) {
+    case 'limit_reached':
+      return resumeLimited(sandboxID, error.message)
+    case 'conflict':
+      return stillTransitioning(sandboxID)
+    case 'not_found':
+      return null
+    default:
+      return routingFailed(error.message)
+  }
+}
