@@ -46,10 +46,10 @@ export function createAgentClient(): AgentPort {
       })
     },
 
-    async isHealthy(agent) {
+    async isHealthy(agent, withinMs = healthTimeoutMs) {
       try {
         const options: RequestOptions = { method: 'GET', path: '/health' }
-        const { status } = await call(agent, options, '', AbortSignal.timeout(healthTimeoutMs))
+        const { status } = await call(agent, options, '', AbortSignal.timeout(withinMs))
         return status === 204
       } catch {
         return false

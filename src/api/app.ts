@@ -10,6 +10,8 @@ import { handleErrors } from './error-handler.ts'
 import { adminRoutes } from './routes/admin/routes.ts'
 import { healthRoute } from './routes/health/get-health.ts'
 import { sandboxRoutes } from './routes/sandboxes/routes.ts'
+import { listSnapshotsRoute } from './routes/snapshots/list-snapshots.ts'
+import { deleteTemplateRoute } from './routes/templates/delete-template.ts'
 import { validateRequests } from './validation.ts'
 
 export async function createApi(parts: ApiParts): Promise<Api> {
@@ -38,6 +40,8 @@ export async function createApi(parts: ApiParts): Promise<Api> {
   app.get('/openapi.json', { schema: { hide: true } }, async () => app.swagger())
   healthRoute(app)
   sandboxRoutes(app, context)
+  listSnapshotsRoute(app, context)
+  deleteTemplateRoute(app, context)
   adminRoutes(app, context)
   return app
 }

@@ -13,6 +13,7 @@ import type { SandboxTokens } from '../core/sandbox/tokens.ts'
 import type { MetricStore } from '../core/stores.ts'
 import type { TeamService } from '../core/team/service.ts'
 import type { TemplateCatalog } from '../core/template/catalog.ts'
+import type { TemplateRemoval } from '../core/template/removal.ts'
 import type { Log } from '../lib/log.ts'
 import type { Authenticator } from './auth.ts'
 
@@ -21,6 +22,7 @@ export type ApiParts = {
   metrics: MetricStore
   logs: LogStore
   catalog: TemplateCatalog
+  removal: TemplateRemoval
   teams: TeamService
   tokens: SandboxTokens
   adminToken: string

@@ -39,6 +39,12 @@ export function handleErrors(app: FastifyInstance, log: Log): void {
   })
 }
 
+/** A failure inside an answer that is not one itself. */
+export function errorBody(error: unknown): ErrorBody {
+  const known = toAppError(error as FastifyError)
+  return { code: statusOf[known.code], message: known.message }
+}
+
 function sendError(reply: FastifyReply, error: AppError): FastifyReply {
   const status = statusOf[error.code]
   const body: ErrorBody = { code: status, message: error.message }

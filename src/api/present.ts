@@ -12,7 +12,7 @@ export type PresentParts = { tokens: SandboxTokens; domain: string | undefined }
 
 export function presentSandbox(sandbox: Sandbox, parts: PresentParts, request: FastifyRequest): wire.Sandbox {
   const { sandboxID } = sandbox
-  const isPrivate = sandbox.options.network?.allowPublicTraffic === false
+  const trafficAccessToken = parts.tokens.trafficOf(sandbox)
   return {
     templateID: sandbox.templateID,
     sandboxID,
@@ -20,7 +20,7 @@ export function presentSandbox(sandbox: Sandbox, parts: PresentParts, request: F
     envdVersion: sandbox.envdVersion,
     ...(sandbox.alias && { alias: sandbox.alias }),
     envdAccessToken: parts.tokens.agent(sandboxID),
-    ...(isPrivate && { trafficAccessToken: parts.tokens.traffic(sandboxID) }),
+    ...(trafficAccessToken !== null && { trafficAccessToken }),
     domain: domainFor(parts.domain, request),
   }
 }
@@ -39,6 +39,7 @@ export function presentListed(sandbox: Sandbox): wire.ListedSandbox {
     envdVersion: sandbox.envdVersion,
     ...(sandbox.alias && { alias: sandbox.alias }),
     metadata: sandbox.metadata,
+    ...(isPaused(sandbox) && sandbox.saved?.agentUnresponsive && { envdUnresponsiveAtPause: true }),
   }
 }
 
@@ -54,6 +55,7 @@ export function presentDetail(
     allowInternetAccess: options.allowInternetAccess,
     domain: isPaused(sandbox) ? null : domainFor(parts.domain, request),
     ...(options.network && { network: options.network }),
+    ...(sandbox.state === 'paused' && { pauseMode: sandbox.saved?.memory ? 'full' : 'filesystem' }),
     lifecycle: { autoResume: options.autoResume, onTimeout: options.autoPause ? 'pause' : 'kill' },
   }
 }

@@ -19,7 +19,7 @@ export async function registerBaseTemplate(
   const templateID = (await templates.findByAlias(null, baseName))?.templateID ?? newTemplateID()
   if (!(await templates.findByID(templateID))) {
     const times = { createdAt: now, updatedAt: now, lastSpawnedAt: null }
-    const template = { templateID, teamID: null, public: true, spawnCount: 0, ...times }
+    const template = { templateID, teamID: null, public: true, isSnapshot: false, spawnCount: 0, ...times }
     await templates.insertTemplate(template, [{ alias: baseName, namespace: null }])
   }
   const current = await templates.findReadyBuild(templateID, defaultTag)
@@ -35,6 +35,7 @@ export async function registerBaseTemplate(
     defaultWorkdir: '/home/user',
     startCmd: null,
     readyCmd: null,
+    saved: null,
     createdAt: now,
     updatedAt: now,
     finishedAt: now,

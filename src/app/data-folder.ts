@@ -15,6 +15,7 @@ export type DataPaths = Readonly<{
   runtimes: string
   templates: string
   sandboxes: string
+  saved: string
 }>
 
 /** Made once at the first start; whoever has them owns every sandbox. */
@@ -44,6 +45,7 @@ export function dataPaths(root: string): DataPaths {
     runtimes: join(root, 'runtimes'),
     templates: join(root, 'templates'),
     sandboxes: join(root, 'sandboxes'),
+    saved: join(root, 'saved'),
   })
 }
 
@@ -58,6 +60,8 @@ export async function openDataFolder(root: string): Promise<DataPaths> {
       await mkdir(folder, { recursive: true, mode: 0o711 })
       await chmod(folder, 0o711)
     }
+    // The memory of sandboxes holds their secrets.
+    await mkdir(paths.saved, { recursive: true, mode: 0o700 })
   } catch (error) {
     throw new AppError('invalid_argument', `Cannot make the data folder ${root}: ${errorText(error)}`, {
       cause: error,

@@ -7,11 +7,14 @@ import { LogCollector } from '../core/sandbox/log-collector.ts'
 import { MetricsSampler, sampleEveryMs } from '../core/sandbox/metrics.ts'
 import { Reconciler } from '../core/sandbox/reconciler.ts'
 import { RouteTable } from '../core/sandbox/routes.ts'
+import { SavedStates } from '../core/sandbox/saved-states.ts'
 import { SandboxService } from '../core/sandbox/service.ts'
 import { SandboxTokens } from '../core/sandbox/tokens.ts'
+import { createWaking } from '../core/sandbox/waking.ts'
 import { WarmPool } from '../core/sandbox/warm-pool.ts'
 import { TeamService } from '../core/team/service.ts'
 import { TemplateCatalog } from '../core/template/catalog.ts'
+import { TemplateRemoval } from '../core/template/removal.ts'
 import { createEdge } from '../edge/edge.ts'
 import { systemClock } from '../lib/clock.ts'
 import type { Log } from '../lib/log.ts'
@@ -31,6 +34,7 @@ import { ensureFirstTeam } from './first-team.ts'
 import { closeServer, createHttpServer, listen } from './http-server.ts'
 import type { ChosenIsolation } from './isolation.ts'
 import { repeatEvery } from './repeat.ts'
+import { savedPlaces } from './saved-places.ts'
 import { Closers } from './shutdown.ts'
 import { version } from './version.ts'
 
@@ -83,8 +87,10 @@ export async function serve({
     closers.add('collecting logs', () => collector.close())
     const warm = new WarmPool({ driver, size: config.warmSandboxes, clock, log })
     closers.add('the sandboxes started ahead', () => warm.close())
+    const saved = new SavedStates({ driver, places: savedPlaces(paths.saved) })
     const launcher = new SandboxLauncher({
       driver,
+      saved,
       agent,
       warm,
       routes,
@@ -93,11 +99,13 @@ export async function serve({
     })
     const { sandboxes, templates } = stores
     const service = new SandboxService({
-      ...{ sandboxes, templates, catalog, launcher, warm, clock, log },
+      ...{ sandboxes, templates, catalog, driver, launcher, warm, saved, clock, log },
       tell: (sandboxID, entry) => collector.tell(sandboxID, entry),
     })
     closers.add('the sandbox service', () => service.close())
-    const reconciler = new Reconciler({ service, sandboxes, driver, launcher, routes, warm, log })
+    const reconciler = new Reconciler({
+      ...{ service, sandboxes, templates, driver, launcher, saved, routes, warm, log },
+    })
 
     const credentials = await ensureFirstTeam(teams, paths)
     const sizes = {
@@ -129,7 +137,12 @@ export async function serve({
       repeatEvery(sampleEveryMs, 'sample metrics', log, () => sampler.sample()),
     )
 
-    const edge = createEdge({ routes, domain: config.domain, log })
+    const edge = createEdge({
+      routes,
+      domain: config.domain,
+      findSleeping: createWaking({ service, sandboxes, teams: stores.teams, routes, tokens }),
+      log,
+    })
     const tls = config.tlsCert && config.tlsKey ? { cert: config.tlsCert, key: config.tlsKey } : undefined
     const http = createHttpServer(edge.serverOptions, tls)
     const api = await createApi({
@@ -137,6 +150,7 @@ export async function serve({
       metrics: stores.metrics,
       logs,
       catalog,
+      removal: new TemplateRemoval({ catalog, templates, sandboxes, saved }),
       teams,
       tokens,
       adminToken: secrets.adminToken,

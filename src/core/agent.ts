@@ -19,7 +19,7 @@ export interface AgentPort {
     identity: AgentIdentity,
     options: { deadlineMs: number; currentToken?: string; signal?: AbortSignal },
   ): Promise<void>
-  isHealthy(agent: Endpoint): Promise<boolean>
+  isHealthy(agent: Endpoint, withinMs?: number): Promise<boolean>
   /** What happened inside since the entry numbered `after`, then everything as it happens, until `signal`. */
   followLogs(
     agent: Endpoint,

@@ -5,7 +5,6 @@ import { join } from 'node:path'
 import { createApi } from '../../src/api/app.ts'
 import { SandboxTokens } from '../../src/core/sandbox/tokens.ts'
 import { TeamService } from '../../src/core/team/service.ts'
-import { TemplateCatalog } from '../../src/core/template/catalog.ts'
 import { silentLog } from '../../src/lib/log.ts'
 import { LogFiles } from '../../src/logs/log-files.ts'
 import { openFixture } from './domain.ts'
@@ -23,7 +22,8 @@ export async function openApi(options: { domain?: string } = {}) {
     sandboxes: service,
     metrics: stores.metrics,
     logs,
-    catalog: new TemplateCatalog(stores.templates),
+    catalog: fixture.catalog,
+    removal: fixture.removal,
     teams,
     tokens: new SandboxTokens('seed'),
     adminToken,

@@ -4,14 +4,18 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { AgentPort } from '../../src/core/agent.ts'
 import type { LogEntry } from '../../src/core/logs.ts'
+import type { CreateRequest } from '../../src/core/sandbox/creating.ts'
 import { SandboxLauncher } from '../../src/core/sandbox/launcher.ts'
 import { Reconciler } from '../../src/core/sandbox/reconciler.ts'
 import { RouteTable } from '../../src/core/sandbox/routes.ts'
-import { type CreateRequest, SandboxService } from '../../src/core/sandbox/service.ts'
+import { SavedStates } from '../../src/core/sandbox/saved-states.ts'
+import { SandboxService } from '../../src/core/sandbox/service.ts'
 import { SandboxTokens } from '../../src/core/sandbox/tokens.ts'
+import { createWaking } from '../../src/core/sandbox/waking.ts'
 import { WarmPool } from '../../src/core/sandbox/warm-pool.ts'
 import { defaultTeamLimits, type Team } from '../../src/core/team/team.ts'
 import { TemplateCatalog } from '../../src/core/template/catalog.ts'
+import { TemplateRemoval } from '../../src/core/template/removal.ts'
 import { FakeDriver, type FakeWorld } from '../../src/drivers/fake/fake-driver.ts'
 import { ManualClock } from '../../src/lib/clock.ts'
 import { silentLog } from '../../src/lib/log.ts'
@@ -22,50 +26,93 @@ export const request = (changes: Partial<CreateRequest> = {}): CreateRequest => 
   timeoutMs: 60_000,
   metadata: {},
   envVars: {},
-  options: { allowInternetAccess: null, network: null, mcp: null, autoPause: false, autoResume: false },
+  options: {
+    allowInternetAccess: null,
+    network: null,
+    mcp: null,
+    autoPause: false,
+    autoPauseMemory: true,
+    autoResume: false,
+  },
   ...changes,
 })
+
+type FakeAgent = AgentPort & {
+  /** Ids that were handed over, and the token that each call showed. */
+  initialized: string[]
+  knownBy: (string | undefined)[]
+  fail: Error | undefined
+  healthy: boolean
+}
 
 export type Fixture = Awaited<ReturnType<typeof openFixture>>
 
 /** `again` makes what a restarted process would have: the same store and machine, everything else new. */
 export async function openFixture(
-  options: { folder?: string; world?: FakeWorld; clock?: ManualClock; warm?: number } = {},
+  options: {
+    folder?: string
+    world?: FakeWorld
+    clock?: ManualClock
+    warm?: number
+    saveMemory?: boolean
+  } = {},
 ) {
   const folder = options.folder ?? mkdtempSync(join(tmpdir(), 'warren-core-'))
   const clock = options.clock ?? new ManualClock()
   const stores = await openStores({ url: undefined, dataFolder: folder })
-  const driver = new FakeDriver(options.world ? { world: options.world } : {})
+  const driver = new FakeDriver({
+    ...(options.world && { world: options.world }),
+    saveMemory: options.saveMemory ?? true,
+  })
   await driver.prepare('/root')
-  const agent: AgentPort & { initialized: string[]; fail: Error | undefined } = {
+  const agent: FakeAgent = {
     initialized: [],
+    knownBy: [],
     fail: undefined,
-    async initialize(_, identity) {
+    healthy: true,
+    async initialize(_, identity, { currentToken }) {
       if (agent.fail) throw agent.fail
       agent.initialized.push(identity.envVars.E2B_SANDBOX_ID ?? '')
+      agent.knownBy.push(currentToken)
     },
-    isHealthy: async () => true,
+    isHealthy: async () => agent.healthy,
     async *followLogs() {},
   }
   const team = await ensureTeam(stores, clock)
   const routes = new RouteTable()
   const tokens = new SandboxTokens('seed')
   const warm = new WarmPool({ driver, size: options.warm ?? 0, clock, log: silentLog })
-  const launcher = new SandboxLauncher({ driver, agent, routes, tokens, warm, rootFolderOf: () => '/root' })
+  const places = {
+    folder: (name: string) => name,
+    names: async () => [...driver.world.saved.keys()],
+  }
+  const saved = new SavedStates({ driver, places })
+  const rootFolderOf = () => '/root'
+  const launcher = new SandboxLauncher({ driver, agent, routes, tokens, warm, saved, rootFolderOf })
   const { sandboxes, templates } = stores
   const catalog = new TemplateCatalog(templates)
   const told: string[] = []
   const tell = (sandboxID: string, { message }: LogEntry) => void told.push(`${sandboxID} ${message}`)
-  const parts = { sandboxes, templates, catalog, launcher, warm, clock, tell, log: silentLog }
+  const parts = {
+    ...{ sandboxes, templates, catalog, driver, launcher, warm, saved, clock, tell, log: silentLog },
+  }
   const service = new SandboxService(parts)
-  const reconciler = new Reconciler({ service, sandboxes, driver, launcher, routes, warm, log: silentLog })
+  const reconciler = new Reconciler({
+    ...{ service, sandboxes, templates, driver, launcher, saved, routes, warm, log: silentLog },
+  })
+  const removal = new TemplateRemoval({ catalog, templates, sandboxes, saved })
+  const findSleeping = createWaking({ service, sandboxes, teams: stores.teams, routes, tokens })
   let crashed = false
   return {
     ...{ folder, clock, stores, driver, agent, team, routes, warm, service, reconciler, told },
+    ...{ catalog, removal, findSleeping, saved },
     again: async () => {
       crashed = true
       await stores.close()
-      return openFixture({ folder, world: driver.world, clock })
+      return openFixture({
+        ...{ folder, world: driver.world, clock },
+        saveMemory: driver.capabilities.saveMemory,
+      })
     },
     async [Symbol.asyncDispose]() {
       if (crashed) return
@@ -90,13 +137,27 @@ async function ensureTeam(stores: Awaited<ReturnType<typeof openStores>>, clock:
   }
   await stores.teams.insertTeam(team)
   const times = { createdAt: now, updatedAt: now }
-  const base = { templateID: 'basetemplate', teamID: null, public: true, lastSpawnedAt: null, spawnCount: 0 }
+  const base = {
+    templateID: 'basetemplate',
+    teamID: null,
+    public: true,
+    isSnapshot: false,
+    lastSpawnedAt: null,
+    spawnCount: 0,
+  }
   await stores.templates.insertTemplate({ ...base, ...times }, [{ alias: 'base', namespace: null }])
   await stores.templates.insertBuild(
     {
       ...{ buildID: '11111111-1111-4111-8111-111111111111', templateID: 'basetemplate', status: 'ready' },
       ...{ cpuCount: 2, memoryMB: 512, diskMB: 1024, envdVersion: '0.6.13', rootFolder: 'root' },
-      ...{ envVars: {}, defaultUser: 'user', defaultWorkdir: '/home/user', startCmd: null, readyCmd: null },
+      ...{
+        envVars: {},
+        defaultUser: 'user',
+        defaultWorkdir: '/home/user',
+        startCmd: null,
+        readyCmd: null,
+        saved: null,
+      },
       ...{ ...times, finishedAt: now },
     },
     ['default'],

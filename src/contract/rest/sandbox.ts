@@ -56,6 +56,9 @@ export const ListedSandbox = Type.Object({
   envdVersion: Type.String(),
   alias: Type.Optional(Type.String()),
   metadata: Type.Optional(TextMap),
+  envdUnresponsiveAtPause: Type.Optional(
+    Type.Boolean({ description: 'True when the agent did not answer as its memory was kept' }),
+  ),
 })
 export type ListedSandbox = Static<typeof ListedSandbox>
 
@@ -65,6 +68,11 @@ export const SandboxDetail = Type.Object({
   allowInternetAccess: optionalOrNull(Type.Boolean()),
   domain: optionalOrNull(Type.String()),
   network: Type.Optional(NetworkConfig),
+  pauseMode: Type.Optional(
+    Type.Union([Type.Literal('full'), Type.Literal('filesystem')], {
+      description: 'What a paused sandbox kept: memory and files, or its files alone',
+    }),
+  ),
   lifecycle: Type.Optional(
     Type.Object({
       autoResume: Type.Boolean(),

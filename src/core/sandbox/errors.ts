@@ -1,8 +1,62 @@
-import { AppError } from '../../lib/app-error.ts'
+import { AppError, isAppError } from '../../lib/app-error.ts'
+import type { ExceededLimit } from '../stores.ts'
 import type { TeamLimits } from '../team/team.ts'
 
 export const sandboxNotFound = (sandboxID: string) =>
   new AppError('not_found', `Sandbox "${sandboxID}" doesn't exist or you don't have access to it`)
+
+export const sandboxEnds = (sandboxID: string) =>
+  new AppError('conflict', `Sandbox "${sandboxID}" is being killed`, { retry: { should: false } })
+
+export const alreadyRunning = (sandboxID: string) =>
+  new AppError('conflict', `Sandbox ${sandboxID} is already running`, { retry: { should: false } })
+
+export const alreadyPaused = (sandboxID: string) =>
+  new AppError('conflict', `Error pausing sandbox - sandbox '${sandboxID}' is already paused`, {
+    retry: { should: false },
+  })
+
+export const cannotPause = (sandboxID: string, state: string) =>
+  new AppError('conflict', `Sandbox '${sandboxID}' cannot be paused while in '${state}' state`)
+
+export const pausedNotForked = (sandboxID: string) =>
+  new AppError('conflict', `Sandbox '${sandboxID}' is paused and cannot be forked; resume it first`, {
+    retry: { should: false },
+  })
+
+export const tooManyForks = (count: number, limits: TeamLimits) =>
+  new AppError(
+    'invalid_argument',
+    `${count} forks are too many: the team may have ${limits.maxSandboxes} sandboxes at a time, this one included`,
+  )
+
+export const agentDoesNotAnswer = (sandboxID: string) =>
+  new AppError(
+    'unavailable',
+    `Sandbox "${sandboxID}" was not paused and goes on running: its agent does not answer. ` +
+      'Wait until it is less busy, or pause it with its memory and without requireHealthyGuest.',
+  )
+
+/** Its slug makes clients show what to do. */
+export const pausedUnresponsive = (sandboxID: string) =>
+  new AppError(
+    'conflict',
+    `The agent of sandbox "${sandboxID}" did not answer when it was paused, so its memory may never answer ` +
+      'again. Resume it with memory: false to boot it from its files.',
+    { slug: 'sandbox_snapshot_guest_agent_unresponsive', retry: { should: false } },
+  )
+
+export const killedWhile = (sandboxID: string, doing: string) =>
+  new AppError('conflict', `Sandbox "${sandboxID}" was killed while it was being ${doing}`, {
+    retry: { should: false },
+  })
+
+export const resumeFailed = (sandboxID: string, cause: unknown, detail: string) =>
+  new AppError(
+    isAppError(cause) && cause.code !== 'internal' ? cause.code : 'unavailable',
+    `Sandbox "${sandboxID}" could not be resumed and is still paused: ${detail}`,
+    { cause },
+  )
 
 export const sandboxIsBusy = (sandboxID: string, state: string) =>
   new AppError('conflict', `Sandbox "${sandboxID}" is ${state}; try again in a moment`)
@@ -17,10 +71,7 @@ export const lifetimeUsedUp = (limits: TeamLimits) =>
   )
 
 /** Waiting does not cure a quota, so clients are told not to retry by themselves. */
-export function teamLimitReached(
-  exceeded: 'maxSandboxes' | 'maxCPU' | 'maxMemoryMB',
-  limits: TeamLimits,
-): AppError {
+export function teamLimitReached(exceeded: ExceededLimit, limits: TeamLimits): AppError {
   const what = {
     maxSandboxes: `the maximum number of concurrent sandboxes (${limits.maxSandboxes})`,
     maxCPU: `the maximum of ${limits.maxCPU} CPUs over all its sandboxes`,
@@ -40,8 +91,8 @@ export const createFailed = (cause: unknown, detail: string) =>
     retry: { should: false },
   })
 
-export const killedWhileCreating = (sandboxID: string) =>
-  new AppError('conflict', `Sandbox "${sandboxID}" was killed while it was being created`)
+export const buildIsGone = (buildID: string) =>
+  new AppError('not_found', `The template build ${buildID}, which the sandbox was made from, is gone`)
 
 export const idempotencyMismatch = () =>
   new AppError(

@@ -1,15 +1,18 @@
 /** Makes a row real: a started sandbox whose agent knows who it is. Knows no states and no limits. */
 import { AppError, errorText, isAppError } from '../../lib/app-error.ts'
 import { type AgentPort, agentPort } from '../agent.ts'
-import type { Driver, DriverHandle } from '../driver.ts'
+import { canFreeze, type Driver, type DriverHandle } from '../driver.ts'
 import type { TemplateBuild } from '../template/template.ts'
 import { createFailed } from './errors.ts'
 import type { Route, RouteTable } from './routes.ts'
 import type { NewSandbox, Sandbox, SandboxOptions } from './sandbox.ts'
+import type { SavedStates } from './saved-states.ts'
 import type { SandboxTokens } from './tokens.ts'
 import type { WarmPool, WarmSandbox, WarmSpec } from './warm-pool.ts'
 
 const agentReadyWithinMs = 30_000
+/** A busy sandbox may take its time; one that does not answer for so long is stuck. */
+const agentAnswersWithinMs = 10_000
 
 export type LauncherParts = {
   driver: Driver
@@ -17,9 +20,23 @@ export type LauncherParts = {
   routes: RouteTable
   tokens: SandboxTokens
   warm: WarmPool
+  saved: SavedStates
   /** Where the root filesystem of a build lies on this machine. */
   rootFolderOf: (build: TemplateBuild) => string
 }
+
+/** A saved state to start from. */
+export type Origin = {
+  name: string
+  memory: boolean
+  /** False: the sandbox takes its files over, and it is used up. */
+  keep: boolean
+  /** Whose it was: the agent in its memory knows that sandbox's token. */
+  sandboxID: string
+}
+
+/** What a sandbox begins as: one that runs already, or what was kept of one; else a boot of its build. */
+export type Beginning = { warm?: WarmSandbox | undefined; origin?: Origin | undefined }
 
 export class SandboxLauncher {
   readonly #parts: LauncherParts
@@ -45,25 +62,51 @@ export class SandboxLauncher {
   async launch(
     row: NewSandbox,
     build: TemplateBuild,
-    warm: WarmSandbox | undefined,
+    { warm, origin }: Beginning,
     signal: AbortSignal,
     onHandle: (handle: DriverHandle) => Promise<void>,
-  ): Promise<void> {
-    const { driver, agent } = this.#parts
+  ): Promise<DriverHandle> {
+    const { driver, saved } = this.#parts
     const { sandboxID, runID } = row
     const spec = this.specOf(build, row.options)
+    const { memory, keep } = origin ?? {}
+    const from = origin && { from: { folder: saved.folder(origin.name), memory: memory!, keep: keep! } }
     let handle = warm?.handle
     try {
-      handle ??= await driver.start({ sandboxID, runID, ...spec }, signal)
+      handle ??= await driver.start({ sandboxID, runID, ...spec, ...from }, signal)
       await onHandle(handle)
-      const endpoint = driver.endpoint(handle, agentPort)
-      const options = { deadlineMs: agentReadyWithinMs, signal }
-      await agent.initialize(endpoint, this.#identityOf(row, build), options)
-      this.#parts.warm.fill(spec)
+      await this.introduce(row, build, handle, origin?.memory ? origin.sandboxID : undefined, signal)
+      if (!origin) this.#parts.warm.fill(spec)
+      return handle
     } catch (error) {
       if (handle) await driver.stop(handle)
       throw asCreateError(error)
     }
+  }
+
+  /** Tells the agent who it is. `knownAs` is the sandbox whose token it knows already, if any. */
+  async introduce(
+    row: NewSandbox,
+    build: TemplateBuild,
+    handle: DriverHandle,
+    knownAs: string | undefined,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { driver, agent, tokens } = this.#parts
+    const currentToken = knownAs === undefined ? {} : { currentToken: tokens.agent(knownAs) }
+    const options = { deadlineMs: agentReadyWithinMs, signal, ...currentToken }
+    await agent.initialize(driver.endpoint(handle, agentPort), this.#identityOf(row, build), options)
+  }
+
+  answers(handle: DriverHandle): Promise<boolean> {
+    const { driver, agent } = this.#parts
+    return agent.isHealthy(driver.endpoint(handle, agentPort), agentAnswersWithinMs)
+  }
+
+  async thaw(handle: DriverHandle): Promise<void> {
+    const { driver } = this.#parts
+    if (!canFreeze(driver)) throw new AppError('internal', `${driver.name} cannot let a sandbox go on`)
+    await driver.thaw(handle)
   }
 
   #identityOf(row: NewSandbox, build: TemplateBuild) {
@@ -90,15 +133,18 @@ export class SandboxLauncher {
       runID,
       endpoint: (port) => driver.endpoint(handle, port),
       agentToken: tokens.agent(sandboxID),
-      trafficToken: sandbox.options.network?.allowPublicTraffic === false ? tokens.traffic(sandboxID) : null,
+      trafficToken: tokens.trafficOf(sandbox),
     }
     routes.set(route)
   }
 
-  /** Open connections are cut before the processes end, so that no client sees a clean end of stream. */
-  async remove(sandboxID: string, runID: string, handle: DriverHandle | null): Promise<void> {
+  /** Open connections are cut before the processes end or stand still, so that no client sees a clean end. */
+  closeRoute({ sandboxID, runID }: { sandboxID: string; runID: string }): void {
     this.#parts.routes.remove(sandboxID, runID)
-    if (handle) await this.#parts.driver.stop(handle)
+  }
+
+  async stop(handle: DriverHandle): Promise<void> {
+    await this.#parts.driver.stop(handle)
   }
 }
 

@@ -1,6 +1,6 @@
 /** What the log of a sandbox tells of its life. */
 import type { LogEntry } from '../logs.ts'
-import type { EndReason, Sandbox } from './sandbox.ts'
+import type { EndReason, Sandbox, SavedSandbox } from './sandbox.ts'
 
 export function createdEntry({ createdAt, templateID, alias, timeoutMs }: Sandbox): LogEntry {
   return {
@@ -8,6 +8,49 @@ export function createdEntry({ createdAt, templateID, alias, timeoutMs }: Sandbo
     level: 'info',
     message: `Sandbox created from template ${alias ?? templateID} for ${timeoutMs / 1000} s`,
     fields: { logger: 'sandbox', event_type: 'sandbox_created', template_id: templateID },
+  }
+}
+
+export function pausedEntry(at: number, { memory, frozen, agentUnresponsive }: SavedSandbox): LogEntry {
+  const kept = memory ? 'memory and files' : 'its files only; it boots anew when it is resumed'
+  const warning = frozen ? '. Its memory stays in this machine, and is lost when that goes down' : ''
+  const unresponsive = agentUnresponsive ? '. Its agent did not answer' : ''
+  return {
+    at,
+    level: agentUnresponsive ? 'warn' : 'info',
+    message: `Sandbox paused with ${kept}${warning}${unresponsive}`,
+    fields: {
+      ...{ logger: 'sandbox', event_type: 'sandbox_paused' },
+      pause_mode: memory ? 'full' : 'filesystem',
+    },
+  }
+}
+
+export function resumedEntry({ startedAt, endAt }: Sandbox, memory: boolean): LogEntry {
+  const how = memory ? 'its processes go on' : 'booted anew on its files'
+  return {
+    at: startedAt,
+    level: 'info',
+    message: `Sandbox resumed for ${Math.round((endAt - startedAt) / 1000)} s: ${how}`,
+    fields: { logger: 'sandbox', event_type: 'sandbox_resumed', memory: String(memory) },
+  }
+}
+
+export function memoryLostEntry(at: number, why: string): LogEntry {
+  return {
+    at,
+    level: 'warn',
+    message: `The memory of the paused sandbox is lost, its files are kept: ${why}`,
+    fields: { logger: 'sandbox', event_type: 'sandbox_memory_lost' },
+  }
+}
+
+export function copiedEntry(at: number, what: 'snapshot' | 'fork', detail: string): LogEntry {
+  return {
+    at,
+    level: 'info',
+    message: what === 'fork' ? `Sandbox forked: ${detail}` : `Snapshot taken: ${detail}`,
+    fields: { logger: 'sandbox', event_type: `sandbox_${what}` },
   }
 }
 

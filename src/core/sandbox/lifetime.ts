@@ -5,10 +5,10 @@ import { lifetimeUsedUp, timeoutTooLong } from './errors.ts'
 
 const shortestRefreshMs = 15_000
 
-const maximumMs = (limits: TeamLimits): number => limits.maxLifetimeHours * 3_600_000
+export const longestLifetime = (limits: TeamLimits): number => limits.maxLifetimeHours * 3_600_000
 
 export function checkTimeout(timeoutMs: number, limits: TeamLimits): void {
-  if (timeoutMs > maximumMs(limits)) throw timeoutTooLong(limits)
+  if (timeoutMs > longestLifetime(limits)) throw timeoutTooLong(limits)
 }
 
 export function checkCreateTimeout(timeoutMs: number, limits: TeamLimits): void {
@@ -18,7 +18,7 @@ export function checkCreateTimeout(timeoutMs: number, limits: TeamLimits): void 
 
 /** The end that `timeoutMs` from now means, no later than the team's maximum allows. */
 export function endAfter(now: number, timeoutMs: number, startedAt: number, limits: TeamLimits): number {
-  const latest = startedAt + maximumMs(limits)
+  const latest = startedAt + longestLifetime(limits)
   if (timeoutMs > 0 && latest <= now) throw lifetimeUsedUp(limits)
   return Math.min(now + timeoutMs, latest)
 }

@@ -4,10 +4,11 @@
  */
 import type { Log } from '../../lib/log.ts'
 import type { Driver, FoundSandbox } from '../driver.ts'
-import type { SandboxStore } from '../stores.ts'
+import type { SandboxStore, TemplateStore } from '../stores.ts'
 import type { SandboxLauncher } from './launcher.ts'
 import type { RouteTable } from './routes.ts'
 import type { Sandbox } from './sandbox.ts'
+import type { SavedStates } from './saved-states.ts'
 import type { SandboxService } from './service.ts'
 import type { WarmPool } from './warm-pool.ts'
 
@@ -15,7 +16,9 @@ export type ReconcilerParts = {
   service: SandboxService
   sandboxes: SandboxStore
   driver: Driver
+  templates: TemplateStore
   launcher: SandboxLauncher
+  saved: SavedStates
   routes: RouteTable
   warm: WarmPool
   log: Log
@@ -43,20 +46,55 @@ export class Reconciler {
     for (const row of rows) {
       await this.#attempt(row.sandboxID, () => this.#settle(row, foundByID.get(row.sandboxID)))
     }
+    await this.#attempt('saved states', () => this.#sweepSaved())
     await service.armExpiry()
   }
 
-  async #settle(row: Sandbox, found: FoundSandbox | undefined): Promise<void> {
-    const { driver, launcher, routes, sandboxes, service } = this.#parts
+  async #settle(seen: Sandbox, found: FoundSandbox | undefined): Promise<void> {
+    const { driver, launcher, routes, service } = this.#parts
+    if (service.isBusyWith(seen.sandboxID)) return
+    const row = await this.#withHandle(seen, found)
+    const there = row.handle ? await driver.recover(row.handle) : 'gone'
+    // What stands still is in the middle of something: if it is ours, it has begun since the row was read.
     if (service.isBusyWith(row.sandboxID)) return
-    if (row.state === 'running' && row.handle && (await driver.recover(row.handle)) === 'running') {
-      if (!routes.get(row.sandboxID)) launcher.openRoute(row)
-      return
+    switch (row.state) {
+      case 'running':
+      case 'snapshotting':
+        if (there === 'gone') break
+        if (there === 'paused') await launcher.thaw(row.handle!)
+        if (row.state === 'snapshotting') await service.settle(row)
+        if (!routes.get(row.sandboxID)) launcher.openRoute(row)
+        return
+      case 'pausing':
+      case 'paused':
+      case 'resuming':
+        if (await service.settle(row)) return
     }
-    // A create cut short before its handle was saved: what it started is known to the driver alone.
-    if (!row.handle && found) await sandboxes.saveHandle(row.sandboxID, row.runID, found.handle)
     const reason = row.state === 'creating' ? 'create_failed' : row.state === 'killing' ? 'killed' : 'lost'
     await service.endAsSeen(row, reason)
+  }
+
+  /** A start that was cut short before its handle was saved: what it started is known to the driver alone. */
+  async #withHandle(row: Sandbox, found: FoundSandbox | undefined): Promise<Sandbox> {
+    const { driver, sandboxes } = this.#parts
+    if (!found) return row
+    if (row.state === 'paused' && !row.saved?.frozen) {
+      await driver.stop(found.handle)
+      return row
+    }
+    if (row.handle && (row.state !== 'resuming' || found.runID !== row.runID)) return row
+    await sandboxes.saveHandle(row.sandboxID, row.runID, found.handle)
+    return { ...row, handle: found.handle }
+  }
+
+  async #sweepSaved(): Promise<void> {
+    const { sandboxes, templates, saved, log } = this.#parts
+    const removed = await saved.sweep(async () => {
+      const rows = await sandboxes.listUnended()
+      const kept = rows.flatMap((row) => (row.saved ? [row.saved.name] : []))
+      return [...kept, ...(await templates.listSavedNames())]
+    })
+    if (removed.length > 0) log.warn({ removed }, 'saved states that nothing owned were removed')
   }
 
   /** A failure with one sandbox must not keep the others from being settled; the next round tries again. */

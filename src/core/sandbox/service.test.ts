@@ -175,8 +175,10 @@ describe('the lifetime of a sandbox', () => {
     await using fixture = await openFixture()
     const { service, team, clock } = fixture
     const { sandboxID } = await service.create(team, request({ timeoutMs: 60_000 }))
-    assert.equal((await service.connect(team, sandboxID, 1000)).endAt, clock.now() + 60_000)
-    assert.equal((await service.connect(team, sandboxID, 90_000)).endAt, clock.now() + 90_000)
+    const connect = async (timeoutMs: number) =>
+      (await service.connect(team, sandboxID, { timeoutMs, memory: true })).sandbox
+    assert.equal((await connect(1000)).endAt, clock.now() + 60_000)
+    assert.equal((await connect(90_000)).endAt, clock.now() + 90_000)
   })
 
   it('is moved both ways by set-timeout, and 0 ends it now', async () => {

@@ -3,87 +3,83 @@
  * not HTTP, not SQL, not how a sandbox is made real.
  */
 import type { Clock } from '../../lib/clock.ts'
-import { newSandboxID, newUUID } from '../../lib/ids.ts'
 import { JoinedWork } from '../../lib/keyed-lock.ts'
 import type { Log } from '../../lib/log.ts'
+import type { Driver } from '../driver.ts'
 import type { LogEntry } from '../logs.ts'
 import type { IdempotencyClaim, SandboxFilter, SandboxPage, SandboxStore, TemplateStore } from '../stores.ts'
 import type { Team } from '../team/team.ts'
 import type { TemplateCatalog } from '../template/catalog.ts'
-import type { ResolvedTemplate, TemplateBuild } from '../template/template.ts'
+import {
+  Copying,
+  type ForkOutcome,
+  type ForkRequest,
+  type Snapshot,
+  type SnapshotRequest,
+} from './copying.ts'
+import { type CreateRequest, Creating } from './creating.ts'
 import * as errors from './errors.ts'
 import { ExpiryTimer } from './expiry.ts'
 import type { SandboxLauncher } from './launcher.ts'
-import { createdEntry, endedEntry } from './life-entries.ts'
-import { checkCreateTimeout, checkTimeout, endAfter, refreshDuration } from './lifetime.ts'
-import {
-  type EndReason,
-  isVisible,
-  type NewSandbox,
-  type Sandbox,
-  type SandboxOptions,
-  statesBefore,
-} from './sandbox.ts'
-import type { WarmPool, WarmSandbox } from './warm-pool.ts'
+import { endedEntry } from './life-entries.ts'
+import { checkTimeout, endAfter, refreshDuration } from './lifetime.ts'
+import { type PauseWish, Pausing } from './pausing.ts'
+import { type EndReason, isVisible, type Sandbox, statesBefore } from './sandbox.ts'
+import type { SavedStates } from './saved-states.ts'
+import { Underway } from './underway.ts'
+import type { WarmPool } from './warm-pool.ts'
 
 const expiryBatch = 50
 const expiryRetryMs = 1000
-
-export type CreateRequest = {
-  template: string
-  timeoutMs: number
-  metadata: Record<string, string>
-  envVars: Record<string, string>
-  options: SandboxOptions
-}
+/** Between two looks at what is due. */
+const expiryPauseMs = 50
+/** How many changes of state a connect waits out. */
+const mostTransitions = 3
 
 export type SandboxServiceParts = {
   sandboxes: SandboxStore
   templates: TemplateStore
   catalog: TemplateCatalog
+  driver: Driver
   launcher: SandboxLauncher
   warm: WarmPool
+  saved: SavedStates
   clock: Clock
   /** Adds to what can be read of a sandbox, without anybody waiting for it. */
   tell: (sandboxID: string, entry: LogEntry) => void
   log: Log
 }
 
+export type ConnectRequest = {
+  timeoutMs: number
+  /** False: a paused sandbox boots from its files, even if its memory was kept. */
+  memory: boolean
+}
+
 export class SandboxService {
   readonly #parts: SandboxServiceParts
   readonly #expiry: ExpiryTimer
-  readonly #creating = new Map<string, { abort: AbortController; outcome: Promise<Sandbox> }>()
+  readonly #underway = new Underway()
   readonly #ending = new JoinedWork<void>()
+  readonly #creating: Creating
+  readonly #pausing: Pausing
+  readonly #copying: Copying
 
   constructor(parts: SandboxServiceParts) {
     this.#parts = parts
     this.#expiry = new ExpiryTimer(parts.clock, () => this.#expireDue())
+    const onRunning = ({ endAt }: Sandbox) => this.#expiry.arm(endAt)
+    const shared = { ...parts, underway: this.#underway, onRunning }
+    this.#creating = new Creating(shared)
+    this.#pausing = new Pausing(shared)
+    this.#copying = new Copying({
+      ...shared,
+      start: (team, row, build, origin) => this.#creating.begin(team, row, build, { origin }),
+    })
   }
 
-  async create(team: Team, request: CreateRequest, claim?: IdempotencyClaim): Promise<Sandbox> {
-    const { clock, catalog, sandboxes, launcher, warm: pool } = this.#parts
-    checkCreateTimeout(request.timeoutMs, team.limits)
-    const resolved = await catalog.resolve(team, request.template)
-    const spec = launcher.specOf(resolved.build, request.options)
-    const warm = await pool.take(spec)
-    const row = newSandbox(team, resolved, request, clock.now(), warm)
-    const result = await sandboxes.insertWithinLimits(row, team.limits, claim).catch((error) => {
-      if (warm) pool.putBack(spec, warm)
-      throw error
-    })
-    if (!result.inserted) {
-      if (warm) pool.putBack(spec, warm)
-      if ('exceeded' in result) throw errors.teamLimitReached(result.exceeded, team.limits)
-      if (result.earlier.requestHash !== claim?.requestHash) throw errors.idempotencyMismatch()
-      return this.#earlierOutcome(result.earlier.sandboxID)
-    }
-    const abort = new AbortController()
-    const outcome = this.#start(row, resolved.build, warm, abort.signal).finally(() =>
-      this.#creating.delete(row.sandboxID),
-    )
-    this.#creating.set(row.sandboxID, { abort, outcome })
-    if (warm) pool.settle(warm)
-    return outcome
+  create(team: Team, request: CreateRequest, claim?: IdempotencyClaim): Promise<Sandbox> {
+    return this.#creating.create(team, request, claim)
   }
 
   /** The sandbox as its team may see it: one that is being made or removed does not exist for it. */
@@ -109,10 +105,61 @@ export class SandboxService {
     return rows.flatMap((row) => (row?.teamID === team.teamID ? [row.sandboxID] : []))
   }
 
-  /** Extends the life of a running sandbox, never shortens it. */
-  async connect(team: Team, sandboxID: string, timeoutMs: number): Promise<Sandbox> {
+  /** Extends the life of a running sandbox, never shortens it; resumes a paused one. */
+  async connect(
+    team: Team,
+    sandboxID: string,
+    { timeoutMs, memory }: ConnectRequest,
+  ): Promise<{ sandbox: Sandbox; resumed: boolean }> {
+    const { sandboxes, clock } = this.#parts
     checkTimeout(timeoutMs, team.limits)
-    return this.#setEnd(team, sandboxID, timeoutMs, true)
+    for (let transition = 0; transition <= mostTransitions; transition++) {
+      const row = await this.#known(team, sandboxID)
+      if (row.state === 'running') {
+        const endAt = endAfter(clock.now(), timeoutMs, row.startedAt, team.limits)
+        const sandbox = await sandboxes.setEnd(sandboxID, row.runID, endAt, true)
+        if (sandbox) {
+          this.#expiry.arm(sandbox.endAt)
+          return { sandbox, resumed: false }
+        }
+      } else if (row.state === 'paused') {
+        const sandbox = await this.#pausing.resume(row, team.limits, { timeoutMs, memory })
+        if (sandbox) return { sandbox, resumed: true }
+      } else await this.#underway.settled(sandboxID)
+    }
+    throw errors.sandboxIsBusy(sandboxID, (await this.#known(team, sandboxID)).state)
+  }
+
+  /** Only what is paused, or being paused. */
+  async resume(team: Team, sandboxID: string, request: ConnectRequest): Promise<Sandbox> {
+    checkTimeout(request.timeoutMs, team.limits)
+    for (let transition = 0; transition <= mostTransitions; transition++) {
+      const row = await this.#known(team, sandboxID)
+      if (row.state === 'running') throw errors.alreadyRunning(sandboxID)
+      const resumed =
+        row.state === 'paused' ? await this.#pausing.resume(row, team.limits, request) : undefined
+      if (resumed) return resumed
+      if (row.state === 'pausing') await this.#underway.settled(sandboxID)
+      else if (row.state !== 'paused') throw errors.sandboxIsBusy(sandboxID, row.state)
+    }
+    throw errors.sandboxIsBusy(sandboxID, 'pausing')
+  }
+
+  async pause(team: Team, sandboxID: string, wish: Omit<PauseWish, 'isAutomatic'>): Promise<void> {
+    const row = await this.get(team, sandboxID)
+    const paused =
+      row.state === 'running' ? await this.#pausing.pause(row, { ...wish, isAutomatic: false }) : undefined
+    if (paused) return
+    const { state } = await this.get(team, sandboxID)
+    throw state === 'paused' ? errors.alreadyPaused(sandboxID) : errors.cannotPause(sandboxID, state)
+  }
+
+  fork(team: Team, sandboxID: string, request: ForkRequest): Promise<ForkOutcome[]> {
+    return this.#copying.fork(team, sandboxID, request)
+  }
+
+  snapshot(team: Team, sandboxID: string, request: SnapshotRequest): Promise<Snapshot> {
+    return this.#copying.snapshot(team, sandboxID, request)
   }
 
   /** The end becomes now + timeoutMs, earlier or later than before; 0 ends the sandbox at once. */
@@ -125,10 +172,7 @@ export class SandboxService {
   }
 
   async kill(team: Team, sandboxID: string): Promise<void> {
-    const sandbox = await this.#parts.sandboxes.find(sandboxID)
-    if (!sandbox || sandbox.teamID !== team.teamID || sandbox.state === 'ended') {
-      throw errors.sandboxNotFound(sandboxID)
-    }
+    await this.#owned(team, sandboxID)
     await this.end(sandboxID, 'killed')
   }
 
@@ -155,9 +199,16 @@ export class SandboxService {
     if (taken) await this.end(sandboxID, reason)
   }
 
-  /** True while this process is making or ending it, so that nobody else needs to. */
+  /** True while this process is doing something to it, so that nobody else needs to. */
   isBusyWith(sandboxID: string): boolean {
-    return this.#creating.has(sandboxID) || this.#ending.get(sandboxID) !== undefined
+    return this.#underway.has(sandboxID) || this.#ending.get(sandboxID) !== undefined
+  }
+
+  /** Finishes or takes back a pause, a resume or a copy that a crash cut off. False: the sandbox is lost. */
+  settle(seen: Sandbox): Promise<boolean> {
+    return this.#underway.run(seen.sandboxID, () =>
+      seen.state === 'snapshotting' ? this.#copying.settle(seen) : this.#pausing.settle(seen),
+    )
   }
 
   /** To be called once the rows may have changed behind the timer's back: at boot. */
@@ -166,64 +217,31 @@ export class SandboxService {
     if (next !== undefined) this.#expiry.arm(next)
   }
 
-  /** Waits for creates under way; sandboxes live on. */
+  /** Waits for what is under way; sandboxes live on. */
   async close(): Promise<void> {
     this.#expiry.close()
-    await Promise.allSettled([...this.#creating.values()].map(({ outcome }) => outcome))
+    await this.#underway.allSettled()
   }
 
-  async #start(
-    row: NewSandbox,
-    build: TemplateBuild,
-    warm: WarmSandbox | undefined,
-    signal: AbortSignal,
-  ): Promise<Sandbox> {
-    const { sandboxes, templates, launcher, clock, tell, log } = this.#parts
-    const { sandboxID, runID } = row
-    try {
-      await launcher.launch(row, build, warm, signal, async (handle) => {
-        await sandboxes.saveHandle(sandboxID, runID, handle)
-      })
-    } catch (error) {
-      log.error({ sandboxID, err: error }, 'create failed')
-      await this.#giveUp(row)
-      throw signal.aborted ? errors.killedWhileCreating(sandboxID) : error
-    }
-    const startedAt = clock.now()
-    const changes = { startedAt, endAt: startedAt + row.timeoutMs }
-    const running = await sandboxes.move({ sandboxID, runID, from: ['creating'] }, 'running', changes)
-    // A kill came first: it waits for this outcome and then removes what was started.
-    if (!running) throw errors.killedWhileCreating(sandboxID)
-    tell(sandboxID, createdEntry(running))
-    launcher.openRoute(running)
-    this.#expiry.arm(running.endAt)
-    await templates.recordSpawn(row.templateID, startedAt)
-    log.info({ sandboxID, teamID: row.teamID, templateID: row.templateID }, 'sandbox running')
-    return running
+  /** Not ended, and the team's. */
+  async #owned(team: Team, sandboxID: string): Promise<Sandbox> {
+    const row = await this.#parts.sandboxes.find(sandboxID)
+    if (!row || row.teamID !== team.teamID || row.state === 'ended') throw errors.sandboxNotFound(sandboxID)
+    return row
   }
 
-  /** Nothing was left behind by the failed start; only the row is to be closed, unless a kill has it. */
-  async #giveUp(row: NewSandbox): Promise<void> {
-    const { sandboxes, clock } = this.#parts
-    const { sandboxID, runID } = row
-    await sandboxes.releaseClaim(row.teamID, sandboxID)
-    const mine = await sandboxes.move({ sandboxID, runID, from: ['creating'] }, 'killing')
-    if (!mine) return
-    const changes = { endedAt: clock.now(), endReason: 'create_failed' as const }
-    await sandboxes.move({ sandboxID, runID, from: ['killing'] }, 'ended', changes)
-  }
-
-  async #earlierOutcome(sandboxID: string): Promise<Sandbox> {
-    const underway = this.#creating.get(sandboxID)
-    if (underway) return underway.outcome
-    const sandbox = await this.#parts.sandboxes.find(sandboxID)
-    if (!sandbox || sandbox.endReason === 'create_failed') throw errors.idempotencyOutcomeUnknown()
-    return sandbox
+  /** One that is being made is not known to anybody yet; one that is being killed is told apart. */
+  async #known(team: Team, sandboxID: string): Promise<Sandbox> {
+    const row = await this.#owned(team, sandboxID)
+    if (row.state === 'creating') throw errors.sandboxNotFound(sandboxID)
+    if (row.state === 'killing') throw errors.sandboxEnds(sandboxID)
+    return row
   }
 
   async #setEnd(team: Team, sandboxID: string, timeoutMs: number, onlyExtend: boolean): Promise<Sandbox> {
     const { sandboxes, clock } = this.#parts
     const sandbox = await this.get(team, sandboxID)
+    if (sandbox.state === 'paused') throw errors.sandboxNotFound(sandboxID)
     if (sandbox.state !== 'running') throw errors.sandboxIsBusy(sandboxID, sandbox.state)
     const endAt = endAfter(clock.now(), timeoutMs, sandbox.startedAt, team.limits)
     const changed = await sandboxes.setEnd(sandboxID, sandbox.runID, endAt, onlyExtend)
@@ -235,13 +253,11 @@ export class SandboxService {
   async #finishEnd(row: Sandbox, reason: EndReason): Promise<void> {
     const { sandboxes, launcher, clock, tell, log } = this.#parts
     const { sandboxID, runID } = row
-    const creating = this.#creating.get(sandboxID)
-    if (creating) {
-      creating.abort.abort(errors.killedWhileCreating(sandboxID))
-      await creating.outcome.catch(() => {})
-    }
-    const { handle } = (await sandboxes.find(sandboxID)) ?? row
-    await launcher.remove(sandboxID, runID, handle)
+    launcher.closeRoute(row)
+    await this.#underway.cancel(sandboxID, errors.killedWhile(sandboxID, 'changed'))
+    const last = (await sandboxes.find(sandboxID)) ?? row
+    if (last.handle) await launcher.stop(last.handle)
+    await this.#pausing.forget(last)
     if (reason === 'create_failed') await sandboxes.releaseClaim(row.teamID, sandboxID)
     const changes = { endedAt: clock.now(), endReason: reason }
     await sandboxes.move({ sandboxID, runID, from: ['killing'] }, 'ended', changes)
@@ -254,43 +270,31 @@ export class SandboxService {
     const retryAt = clock.now() + expiryRetryMs
     try {
       const due = await sandboxes.listExpired(clock.now(), expiryBatch)
-      const ends = await Promise.allSettled(due.map(({ sandboxID }) => this.end(sandboxID, 'timeout')))
+      const ends = await Promise.allSettled(
+        due.map(async (row) => {
+          if (row.options.autoPause) this.#pauseDue(row)
+          else await this.end(row.sandboxID, 'timeout')
+        }),
+      )
       for (const end of ends) {
         if (end.status === 'rejected') log.error({ err: end.reason }, 'a sandbox could not be ended')
       }
-      return await sandboxes.nextEnd()
+      const next = await sandboxes.nextEnd()
+      // What is due still is being taken care of; a later look is for the case that it was not.
+      return next && Math.max(next, clock.now() + expiryPauseMs)
     } catch (error) {
       log.error({ err: error }, 'expiry could not read the store')
       return retryAt
     }
   }
-}
 
-function newSandbox(
-  team: Team,
-  resolved: ResolvedTemplate,
-  request: CreateRequest,
-  now: number,
-  warm: WarmSandbox | undefined,
-): NewSandbox {
-  const { template, build, alias } = resolved
-  return {
-    sandboxID: warm?.sandboxID ?? newSandboxID(),
-    teamID: team.teamID,
-    templateID: template.templateID,
-    buildID: build.buildID,
-    alias,
-    runID: warm?.runID ?? newUUID(),
-    cpuCount: build.cpuCount,
-    memoryMB: build.memoryMB,
-    diskMB: build.diskMB,
-    envdVersion: build.envdVersion,
-    metadata: request.metadata,
-    envVars: request.envVars,
-    options: request.options,
-    timeoutMs: request.timeoutMs,
-    createdAt: now,
-    startedAt: now,
-    endAt: now + request.timeoutMs,
+  /** Takes as long as it takes: the ends of others must not wait for it. */
+  #pauseDue(row: Sandbox): void {
+    const { sandboxID, options } = row
+    if (this.#underway.has(sandboxID)) return
+    const wish = { memory: options.autoPauseMemory, requireHealthyAgent: false, isAutomatic: true }
+    this.#pausing.pause(row, wish).catch((error) => {
+      this.#parts.log.error({ sandboxID, err: error }, 'a sandbox whose time is over could not be paused')
+    })
   }
 }

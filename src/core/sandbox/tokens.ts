@@ -1,5 +1,6 @@
 /** A sandbox's secrets follow from the server's seed and its id, so that none is ever stored. */
 import { createHmac } from 'node:crypto'
+import type { Sandbox } from './sandbox.ts'
 
 export class SandboxTokens {
   readonly #seed: string
@@ -14,6 +15,11 @@ export class SandboxTokens {
 
   traffic(sandboxID: string): string {
     return this.#hmac(`sandbox-traffic-${sandboxID}`)
+  }
+
+  /** What traffic to its ports must show; null when they are open to everyone. */
+  trafficOf({ sandboxID, options }: Pick<Sandbox, 'sandboxID' | 'options'>): string | null {
+    return options.network?.allowPublicTraffic === false ? this.traffic(sandboxID) : null
   }
 
   #hmac(text: string): string {

@@ -1,9 +1,9 @@
 /** Finds the build that a template reference means for a team. */
 import { AppError } from '../../lib/app-error.ts'
-import type { TemplateStore } from '../stores.ts'
+import type { SnapshotFilter, TemplateStore } from '../stores.ts'
 import type { Team } from '../team/team.ts'
 import { defaultTag, parseTemplateReference } from './reference.ts'
-import type { ResolvedTemplate, Template } from './template.ts'
+import type { ResolvedTemplate, SnapshotEntry, Template, TemplateName } from './template.ts'
 
 export class TemplateCatalog {
   readonly #store: TemplateStore
@@ -28,6 +28,28 @@ export class TemplateCatalog {
     return { template, build, alias: firstAlias ?? null }
   }
 
+  /** A name without a tag means any tag; one that is not there means no snapshot. */
+  async listSnapshots(
+    team: Team,
+    { sandboxID, name }: { sandboxID?: string; name?: string },
+    page: { limit: number; after?: { createdAt: number; templateID: string } },
+  ): Promise<(SnapshotEntry & { snapshotID: string; names: string[] })[]> {
+    const filter: SnapshotFilter = { teamID: team.teamID, ...(sandboxID !== undefined && { sandboxID }) }
+    if (name !== undefined) {
+      const template = await this.find(team, name)
+      if (!template) return []
+      filter.templateID = template.templateID
+      if (name.includes(':')) filter.tag = parseTemplateReference(name).tag
+    }
+    const entries = await this.#store.listSnapshots(filter, page)
+    return Promise.all(
+      entries.map(async (entry) => {
+        const names = (await this.#store.namesOf(entry.templateID)).map(fullName)
+        return { ...entry, snapshotID: `${names[0] ?? entry.templateID}:${entry.tag}`, names }
+      }),
+    )
+  }
+
   /** The team's own name first, then a public name without namespace, then a template id. */
   async find(team: Team, text: string): Promise<Template | undefined> {
     const { namespace, alias } = parseTemplateReference(text)
@@ -41,4 +63,8 @@ export class TemplateCatalog {
     const usable = found.public || found.teamID === null || found.teamID === team.teamID
     return usable ? found : undefined
   }
+}
+
+function fullName({ namespace, alias }: TemplateName): string {
+  return namespace === null ? alias : `${namespace}/${alias}`
 }

@@ -1,11 +1,21 @@
 /** The grammar `[namespace/]alias[:tag]`: trimmed, lowercased, `:default` is the same as no tag. */
-import { AppError } from '../../lib/app-error.ts'
+import { AppError, isAppError } from '../../lib/app-error.ts'
 
 export type TemplateReference = { namespace: string | null; alias: string; tag: string }
 
 export const defaultTag = 'default'
 const namePattern = /^[a-z0-9-_]+$/
 const tagPattern = /^[a-z0-9-_.]+$/
+
+/** As a name that is being given: what is wrong with it is told of a name, not of a reference. */
+export function parseTemplateName(text: string): TemplateReference {
+  try {
+    return parseTemplateReference(text)
+  } catch (error) {
+    if (!isAppError(error)) throw error
+    throw new AppError('invalid_argument', error.message.replace('template reference', 'name'))
+  }
+}
 
 export function parseTemplateReference(text: string): TemplateReference {
   const refuse = (why: string) =>

@@ -2,11 +2,10 @@
  * Which build of a runtime wrote a checkpoint. Memory can be read back only by the very same one, and gVisor does
  * not say so by itself: builds made by Go all carry the same version.
  */
-import { createHash } from 'node:crypto'
-import { createReadStream } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import { AppError } from '../../lib/app-error.ts'
 import { JoinedWork } from '../../lib/keyed-lock.ts'
+import { runCommand } from '../../lib/run-command.ts'
 
 export type RuntimeBuild = { path: string; size: number; mtimeMs: number; sha256: string }
 
@@ -37,8 +36,8 @@ export async function findBuild(build: RuntimeBuild, current: string): Promise<s
   )
 }
 
+/** By a program: the file is large, and this process would hold on to what reading it takes. */
 async function hashOf(path: string): Promise<string> {
-  const hash = createHash('sha256')
-  for await (const chunk of createReadStream(path, { highWaterMark: 1 << 20 })) hash.update(chunk as Buffer)
-  return hash.digest('hex')
+  const { stdout } = await runCommand('sha256sum', [path])
+  return stdout.split(' ', 1)[0]!.replace(/^\\/, '')
 }

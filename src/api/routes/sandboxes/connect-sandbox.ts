@@ -18,19 +18,21 @@ export function connectSandboxRoutes(app: Api, context: RouteContext): void {
       {
         onRequest: context.auth.requireTeam,
         schema: {
-          summary: 'Connect to a sandbox and keep it for at least the given time',
+          summary: 'Connect to a sandbox and keep it for at least the given time; a paused one is resumed',
           tags: ['sandboxes'],
           security: [{ ApiKeyAuth: [] }],
           params: SandboxPath,
           body,
-          response: { 200: Sandbox, ...failures },
+          response: { 200: Sandbox, 201: Sandbox, ...failures },
         },
       },
-      async (request) => {
+      async (request, reply) => {
         const sandboxID = parseSandboxID(request.params.sandboxID)
         const timeoutMs = (request.body?.timeout ?? defaultTimeoutSeconds) * 1000
-        const sandbox = await context.sandboxes.connect(context.auth.teamOf(request), sandboxID, timeoutMs)
-        return presentSandbox(sandbox, context, request)
+        const memory = request.body?.memory ?? true
+        const team = context.auth.teamOf(request)
+        const { sandbox, resumed } = await context.sandboxes.connect(team, sandboxID, { timeoutMs, memory })
+        return reply.code(resumed ? 201 : 200).send(presentSandbox(sandbox, context, request))
       },
     )
   }

@@ -3,7 +3,7 @@ import type { FastifyRequest } from 'fastify'
 import { header } from '../../../contract/constants.ts'
 import { NewSandbox, Sandbox } from '../../../contract/rest/sandbox.ts'
 import { failures } from '../../../contract/rest/shared.ts'
-import type { CreateRequest } from '../../../core/sandbox/service.ts'
+import type { CreateRequest } from '../../../core/sandbox/creating.ts'
 import type { IdempotencyClaim } from '../../../core/stores.ts'
 import { AppError } from '../../../lib/app-error.ts'
 import { textHeader } from '../../auth.ts'
@@ -55,6 +55,7 @@ function toCreateRequest(body: NewSandbox, defaultTimeoutSeconds: number): Creat
       network: body.network ?? null,
       mcp: body.mcp ?? null,
       autoPause: body.autoPause ?? false,
+      autoPauseMemory: body.autoPauseMemory ?? true,
       autoResume: body.autoResume?.enabled ?? false,
     },
   }

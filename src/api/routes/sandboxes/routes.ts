@@ -1,13 +1,17 @@
 import type { Api, RouteContext } from '../../context.ts'
 import { connectSandboxRoutes } from './connect-sandbox.ts'
 import { createSandboxRoutes } from './create-sandbox.ts'
+import { forkSandboxRoute } from './fork-sandbox.ts'
 import { getSandboxRoute } from './get-sandbox.ts'
 import { sandboxLogsRoutes } from './get-sandbox-logs.ts'
 import { sandboxMetricsRoutes } from './get-sandbox-metrics.ts'
 import { killSandboxRoute } from './kill-sandbox.ts'
 import { listSandboxesRoutes } from './list-sandboxes.ts'
+import { pauseSandboxRoute } from './pause-sandbox.ts'
 import { refreshSandboxRoute } from './refresh-sandbox.ts'
+import { resumeSandboxRoute } from './resume-sandbox.ts'
 import { setSandboxTimeoutRoute } from './set-sandbox-timeout.ts'
+import { snapshotSandboxRoute } from './snapshot-sandbox.ts'
 
 export function sandboxRoutes(app: Api, context: RouteContext): void {
   createSandboxRoutes(app, context)
@@ -17,6 +21,10 @@ export function sandboxRoutes(app: Api, context: RouteContext): void {
   connectSandboxRoutes(app, context)
   setSandboxTimeoutRoute(app, context)
   refreshSandboxRoute(app, context)
+  pauseSandboxRoute(app, context)
+  resumeSandboxRoute(app, context)
+  forkSandboxRoute(app, context)
+  snapshotSandboxRoute(app, context)
   sandboxMetricsRoutes(app, context)
   sandboxLogsRoutes(app, context)
 }

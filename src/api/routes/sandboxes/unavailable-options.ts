@@ -22,14 +22,6 @@ const refusals: Refusal[] = [
     when: (body) => body.autoPauseMemory === false && body.autoResume?.enabled === true,
     message: 'autoPauseMemory: false cannot be combined with autoResume: traffic wakes memory pauses only',
   },
-  {
-    when: (body) => body.autoPause === true,
-    message: notYet('autoPause', 'leave it out and the sandbox is killed at its timeout'),
-  },
-  {
-    when: (body) => body.autoResume?.enabled === true,
-    message: notYet('autoResume', 'leave it out'),
-  },
   { when: (body) => given(body.volumeMounts), message: 'Volume mounts are not enabled.' },
   { when: (body) => given(body.iam?.tokens), message: notYet('iam', 'pass credentials in envVars') },
   ...(['allowOut', 'denyOut'] as const).map((field) => ({

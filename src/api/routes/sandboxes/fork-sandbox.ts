@@ -1,0 +1,43 @@
+import { Type } from 'typebox'
+import { Fork, ForkResult } from '../../../contract/rest/lifecycle.ts'
+import { SandboxPath } from '../../../contract/rest/sandbox.ts'
+import { failures } from '../../../contract/rest/shared.ts'
+import type { Api, RouteContext } from '../../context.ts'
+import { errorBody } from '../../error-handler.ts'
+import { presentSandbox } from '../../present.ts'
+import { parseSandboxID } from '../../sandbox-id.ts'
+
+const defaultTimeoutSeconds = 15
+
+export function forkSandboxRoute(app: Api, context: RouteContext): void {
+  app.post(
+    '/sandboxes/:sandboxID/fork',
+    {
+      onRequest: context.auth.requireTeam,
+      schema: {
+        summary: 'Start new sandboxes from what a running one is at this moment',
+        tags: ['sandboxes'],
+        security: [{ ApiKeyAuth: [] }],
+        params: SandboxPath,
+        body: Fork,
+        response: { 201: Type.Array(ForkResult), ...failures },
+      },
+    },
+    async (request, reply) => {
+      const sandboxID = parseSandboxID(request.params.sandboxID)
+      const outcomes = await context.sandboxes.fork(context.auth.teamOf(request), sandboxID, {
+        timeoutMs: (request.body?.timeout ?? defaultTimeoutSeconds) * 1000,
+        count: request.body?.count ?? 1,
+      })
+      return reply
+        .code(201)
+        .send(
+          outcomes.map((outcome) =>
+            'sandbox' in outcome
+              ? { sandbox: presentSandbox(outcome.sandbox, context, request) }
+              : { error: errorBody(outcome.error) },
+          ),
+        )
+    },
+  )
+}

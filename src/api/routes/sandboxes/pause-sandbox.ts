@@ -1,0 +1,30 @@
+import { Pause } from '../../../contract/rest/lifecycle.ts'
+import { SandboxPath } from '../../../contract/rest/sandbox.ts'
+import { Empty, failures } from '../../../contract/rest/shared.ts'
+import type { Api, RouteContext } from '../../context.ts'
+import { parseSandboxID } from '../../sandbox-id.ts'
+
+export function pauseSandboxRoute(app: Api, context: RouteContext): void {
+  app.post(
+    '/sandboxes/:sandboxID/pause',
+    {
+      onRequest: context.auth.requireTeam,
+      schema: {
+        summary: 'Pause a sandbox and keep its memory and files, or its files alone',
+        tags: ['sandboxes'],
+        security: [{ ApiKeyAuth: [] }],
+        params: SandboxPath,
+        body: Pause,
+        response: { 204: Empty, ...failures },
+      },
+    },
+    async (request, reply) => {
+      const sandboxID = parseSandboxID(request.params.sandboxID)
+      await context.sandboxes.pause(context.auth.teamOf(request), sandboxID, {
+        memory: request.body?.memory ?? true,
+        requireHealthyAgent: request.body?.requireHealthyGuest ?? false,
+      })
+      return reply.code(204).send(null)
+    },
+  )
+}

@@ -1,0 +1,32 @@
+import { NewSnapshot, Snapshot } from '../../../contract/rest/lifecycle.ts'
+import { SandboxPath } from '../../../contract/rest/sandbox.ts'
+import { failures } from '../../../contract/rest/shared.ts'
+import { parseTemplateName } from '../../../core/template/reference.ts'
+import type { Api, RouteContext } from '../../context.ts'
+import { parseSandboxID } from '../../sandbox-id.ts'
+
+export function snapshotSandboxRoute(app: Api, context: RouteContext): void {
+  app.post(
+    '/sandboxes/:sandboxID/snapshots',
+    {
+      onRequest: context.auth.requireTeam,
+      schema: {
+        summary: 'Keep what a running sandbox is at this moment as a template',
+        tags: ['snapshots'],
+        security: [{ ApiKeyAuth: [] }],
+        params: SandboxPath,
+        body: NewSnapshot,
+        response: { 201: Snapshot, ...failures },
+      },
+    },
+    async (request, reply) => {
+      const sandboxID = parseSandboxID(request.params.sandboxID)
+      const { name, memory } = request.body
+      const snapshot = await context.sandboxes.snapshot(context.auth.teamOf(request), sandboxID, {
+        ...(name !== undefined && { name: parseTemplateName(name) }),
+        memory: memory ?? true,
+      })
+      return reply.code(201).send(snapshot)
+    },
+  )
+}

@@ -1,0 +1,166 @@
+/** The first part of a sandbox's life: from what was asked for to a running sandbox, or to nothing at all. */
+import type { Clock } from '../../lib/clock.ts'
+import { newSandboxID, newUUID } from '../../lib/ids.ts'
+import type { Log } from '../../lib/log.ts'
+import type { LogEntry } from '../logs.ts'
+import type { IdempotencyClaim, SandboxStore, TemplateStore } from '../stores.ts'
+import type { Team } from '../team/team.ts'
+import type { TemplateCatalog } from '../template/catalog.ts'
+import type { ResolvedTemplate, TemplateBuild } from '../template/template.ts'
+import * as errors from './errors.ts'
+import type { Beginning, SandboxLauncher } from './launcher.ts'
+import { createdEntry } from './life-entries.ts'
+import { checkCreateTimeout } from './lifetime.ts'
+import type { NewSandbox, Sandbox, SandboxOptions } from './sandbox.ts'
+import type { Underway } from './underway.ts'
+import type { WarmPool, WarmSandbox } from './warm-pool.ts'
+
+export type CreateRequest = {
+  template: string
+  timeoutMs: number
+  metadata: Record<string, string>
+  envVars: Record<string, string>
+  options: SandboxOptions
+}
+
+export type CreatingParts = {
+  sandboxes: SandboxStore
+  templates: TemplateStore
+  catalog: TemplateCatalog
+  launcher: SandboxLauncher
+  warm: WarmPool
+  underway: Underway
+  clock: Clock
+  tell: (sandboxID: string, entry: LogEntry) => void
+  /** Called with each sandbox that runs. */
+  onRunning: (sandbox: Sandbox) => void
+  log: Log
+}
+
+export class Creating {
+  readonly #parts: CreatingParts
+  readonly #outcomes = new Map<string, Promise<Sandbox>>()
+
+  constructor(parts: CreatingParts) {
+    this.#parts = parts
+  }
+
+  async create(team: Team, request: CreateRequest, claim?: IdempotencyClaim): Promise<Sandbox> {
+    const { clock, catalog, launcher, warm: pool } = this.#parts
+    checkCreateTimeout(request.timeoutMs, team.limits)
+    const resolved = await catalog.resolve(team, request.template)
+    const { saved } = resolved.build
+    if (saved) {
+      const row = newSandbox(team, resolved, request, clock.now(), undefined)
+      return this.begin(team, row, resolved.build, { origin: { ...saved, keep: true } }, claim)
+    }
+    const spec = launcher.specOf(resolved.build, request.options)
+    const warm = await pool.take(spec)
+    const row = newSandbox(team, resolved, request, clock.now(), warm)
+    try {
+      return await this.begin(team, row, resolved.build, { warm }, claim)
+    } finally {
+      // Not taken by a row: it was not needed after all.
+      if (warm && pool.holds(warm.sandboxID)) pool.putBack(spec, warm)
+    }
+  }
+
+  /** Inserts the row within the limits of its team, and makes it real. */
+  async begin(
+    team: Team,
+    row: NewSandbox,
+    build: TemplateBuild,
+    beginning: Beginning,
+    claim?: IdempotencyClaim,
+  ): Promise<Sandbox> {
+    const { sandboxes, underway, warm: pool } = this.#parts
+    const result = await sandboxes.insertWithinLimits(row, team.limits, claim)
+    if (!result.inserted) {
+      if ('exceeded' in result) throw errors.teamLimitReached(result.exceeded, team.limits)
+      if (result.earlier.requestHash !== claim?.requestHash) throw errors.idempotencyMismatch()
+      return this.#earlierOutcome(result.earlier.sandboxID)
+    }
+    const outcome = underway.run(row.sandboxID, (signal) => this.#start(row, build, beginning, signal))
+    this.#outcomes.set(row.sandboxID, outcome)
+    if (beginning.warm) pool.settle(beginning.warm)
+    return outcome.finally(() => this.#outcomes.delete(row.sandboxID))
+  }
+
+  async #start(
+    row: NewSandbox,
+    build: TemplateBuild,
+    beginning: Beginning,
+    signal: AbortSignal,
+  ): Promise<Sandbox> {
+    const { sandboxes, templates, launcher, clock, tell, onRunning, log } = this.#parts
+    const { sandboxID, runID } = row
+    try {
+      await launcher.launch(row, build, beginning, signal, async (handle) => {
+        await sandboxes.saveHandle(sandboxID, runID, handle)
+      })
+    } catch (error) {
+      log.error({ sandboxID, err: error }, 'create failed')
+      await this.#giveUp(row)
+      throw signal.aborted ? errors.killedWhile(sandboxID, 'created') : error
+    }
+    const startedAt = clock.now()
+    const changes = { startedAt, endAt: startedAt + row.timeoutMs }
+    const running = await sandboxes.move({ sandboxID, runID, from: ['creating'] }, 'running', changes)
+    // A kill came first: it waits for this outcome and then removes what was started.
+    if (!running) throw errors.killedWhile(sandboxID, 'created')
+    tell(sandboxID, createdEntry(running))
+    launcher.openRoute(running)
+    onRunning(running)
+    await templates.recordSpawn(row.templateID, startedAt)
+    log.info({ sandboxID, teamID: row.teamID, templateID: row.templateID }, 'sandbox running')
+    return running
+  }
+
+  /** Nothing was left behind by the failed start; only the row is to be closed, unless a kill has it. */
+  async #giveUp(row: NewSandbox): Promise<void> {
+    const { sandboxes, clock } = this.#parts
+    const { sandboxID, runID } = row
+    await sandboxes.releaseClaim(row.teamID, sandboxID)
+    const mine = await sandboxes.move({ sandboxID, runID, from: ['creating'] }, 'killing')
+    if (!mine) return
+    const changes = { endedAt: clock.now(), endReason: 'create_failed' as const }
+    await sandboxes.move({ sandboxID, runID, from: ['killing'] }, 'ended', changes)
+  }
+
+  async #earlierOutcome(sandboxID: string): Promise<Sandbox> {
+    const underway = this.#outcomes.get(sandboxID)
+    if (underway) return underway
+    const sandbox = await this.#parts.sandboxes.find(sandboxID)
+    if (!sandbox || sandbox.endReason === 'create_failed') throw errors.idempotencyOutcomeUnknown()
+    return sandbox
+  }
+}
+
+function newSandbox(
+  team: Team,
+  resolved: ResolvedTemplate,
+  request: CreateRequest,
+  now: number,
+  warm: WarmSandbox | undefined,
+): NewSandbox {
+  const { template, build, alias } = resolved
+  return {
+    sandboxID: warm?.sandboxID ?? newSandboxID(),
+    teamID: team.teamID,
+    templateID: template.templateID,
+    buildID: build.buildID,
+    alias,
+    runID: warm?.runID ?? newUUID(),
+    cpuCount: build.cpuCount,
+    memoryMB: build.memoryMB,
+    diskMB: build.diskMB,
+    envdVersion: build.envdVersion,
+    metadata: request.metadata,
+    envVars: request.envVars,
+    options: request.options,
+    timeoutMs: request.timeoutMs,
+    createdAt: now,
+    startedAt: now,
+    endAt: now + request.timeoutMs,
+  }
+}

@@ -1,0 +1,287 @@
+/**
+ * Pause and resume. While a sandbox is paused its row names what was kept of it; from a step that was cut off,
+ * `settle` tells by what is really there whether it was done, and finishes it or takes it back.
+ */
+import { errorText, isAppError } from '../../lib/app-error.ts'
+import type { Clock } from '../../lib/clock.ts'
+import { newUUID } from '../../lib/ids.ts'
+import type { Log } from '../../lib/log.ts'
+import type { Driver } from '../driver.ts'
+import type { LogEntry } from '../logs.ts'
+import type { SandboxStore, TemplateStore } from '../stores.ts'
+import type { TeamLimits } from '../team/team.ts'
+import type { TemplateBuild } from '../template/template.ts'
+import * as errors from './errors.ts'
+import type { Origin, SandboxLauncher } from './launcher.ts'
+import { memoryLostEntry, pausedEntry, resumedEntry } from './life-entries.ts'
+import type { Sandbox, SavedSandbox } from './sandbox.ts'
+import type { SavedStates } from './saved-states.ts'
+import type { Underway } from './underway.ts'
+
+/** A sandbox whose time is over but that could not be paused goes on for so long before the next try. */
+const autoPauseRetryMs = 60_000
+
+export type PausingParts = {
+  sandboxes: SandboxStore
+  templates: TemplateStore
+  driver: Driver
+  launcher: SandboxLauncher
+  saved: SavedStates
+  underway: Underway
+  clock: Clock
+  tell: (sandboxID: string, entry: LogEntry) => void
+  /** Called with each sandbox that runs again. */
+  onRunning: (sandbox: Sandbox) => void
+  log: Log
+}
+
+export type PauseWish = {
+  memory: boolean
+  /** Refuse to pause when the agent does not answer; without memory that is so anyway. */
+  requireHealthyAgent: boolean
+  /** Nobody asked for it: its time is over. */
+  isAutomatic: boolean
+}
+
+export type ResumeWish = {
+  timeoutMs: number
+  /** False: boot from the files even though the memory is there. */
+  memory: boolean
+}
+
+/** The saved state that a pause of this run makes. */
+const savedNameOf = ({ sandboxID, runID }: Sandbox): string => `${sandboxID}-${runID}`
+
+export class Pausing {
+  readonly #parts: PausingParts
+
+  constructor(parts: PausingParts) {
+    this.#parts = parts
+  }
+
+  /** Resolves once all is kept. Undefined when the sandbox is not running in that run any more. */
+  pause(seen: Sandbox, wish: PauseWish): Promise<Sandbox | undefined> {
+    const { sandboxes, underway, saved } = this.#parts
+    const { sandboxID, runID } = seen
+    return underway.run(sandboxID, async (signal) => {
+      const row = await sandboxes.move({ sandboxID, runID, from: ['running'] }, 'pausing')
+      return row && saved.holding(savedNameOf(row), () => this.#pause(row, wish, signal))
+    })
+  }
+
+  /** Undefined when the sandbox is not paused in that run any more. */
+  resume(seen: Sandbox, limits: TeamLimits, wish: ResumeWish): Promise<Sandbox | undefined> {
+    const { sandboxes, underway, clock } = this.#parts
+    const { sandboxID, runID } = seen
+    return underway.run(sandboxID, async (signal) => {
+      const memory = wish.memory && seen.saved?.memory === true
+      if (memory && seen.saved?.agentUnresponsive) throw errors.pausedUnresponsive(sandboxID)
+      const startedAt = clock.now()
+      const changes = { runID: newUUID(), startedAt, endAt: startedAt + wish.timeoutMs }
+      const result = await sandboxes.resumeWithinLimits({ sandboxID, runID }, limits, changes)
+      if ('exceeded' in result) throw errors.teamLimitReached(result.exceeded, limits)
+      return result.moved && this.#resume(result.moved, seen, memory, signal)
+    })
+  }
+
+  /** What a pause or a resume may have left on disk for a sandbox that ends. */
+  async forget(row: Sandbox): Promise<void> {
+    const { saved } = this.#parts
+    await saved.forget(savedNameOf(row))
+    if (row.saved) await saved.forget(row.saved.name)
+  }
+
+  /** Puts right a row that a crash left in the middle, or whose sandbox is not as it says. False: it is lost. */
+  async settle(row: Sandbox): Promise<boolean> {
+    switch (row.state) {
+      case 'pausing':
+        return this.#settlePausing(row)
+      case 'paused':
+        return this.#settlePaused(row)
+      case 'resuming':
+        return this.#settleResuming(row)
+      default:
+        return false
+    }
+  }
+
+  async #pause(row: Sandbox, wish: PauseWish, signal: AbortSignal): Promise<Sandbox> {
+    const { launcher, saved, driver } = this.#parts
+    const handle = row.handle!
+    const name = savedNameOf(row)
+    try {
+      const isHealthy = await launcher.answers(handle)
+      if (!isHealthy && (wish.requireHealthyAgent || !wish.memory)) {
+        throw errors.agentDoesNotAnswer(row.sandboxID)
+      }
+      signal.throwIfAborted()
+      launcher.closeRoute(row)
+      const frozen = wish.memory && !saved.keepMemory && driver.capabilities.freeze
+      const memory = wish.memory && saved.keepMemory
+      const afterwards = frozen ? 'stay-frozen' : 'end'
+      await saved.save(handle, name, { memory, afterwards, lasting: true }, signal)
+      const kept = { name, memory: memory || frozen, frozen, agentUnresponsive: !isHealthy }
+      return await this.#markPaused(row, kept)
+    } catch (error) {
+      const endAt = wish.isAutomatic ? { endAt: this.#parts.clock.now() + autoPauseRetryMs } : {}
+      await this.#goOn(row, endAt)
+      throw signal.aborted ? errors.killedWhile(row.sandboxID, 'paused') : error
+    }
+  }
+
+  async #markPaused(row: Sandbox, kept: SavedSandbox): Promise<Sandbox> {
+    const { sandboxes, clock, tell, log } = this.#parts
+    const { sandboxID, runID } = row
+    const changes = { saved: kept, handle: kept.frozen ? row.handle : null, endAt: clock.now() }
+    const paused = await sandboxes.move({ sandboxID, runID, from: ['pausing'] }, 'paused', changes)
+    // A kill came first: it waits for this and then removes what was kept.
+    if (!paused) throw errors.killedWhile(sandboxID, 'paused')
+    tell(sandboxID, pausedEntry(changes.endAt, kept))
+    log.info({ sandboxID, ...kept }, 'sandbox paused')
+    return paused
+  }
+
+  /** The sandbox was not paused: it is as it was before. */
+  async #goOn(row: Sandbox, changes: { endAt?: number } = {}): Promise<boolean> {
+    const { sandboxes, launcher, onRunning } = this.#parts
+    const { sandboxID, runID } = row
+    const running = await sandboxes.move({ sandboxID, runID, from: ['pausing'] }, 'running', changes)
+    if (!running) return false
+    launcher.openRoute(running)
+    onRunning(running)
+    return true
+  }
+
+  async #resume(row: Sandbox, before: Sandbox, memory: boolean, signal: AbortSignal): Promise<Sandbox> {
+    const { launcher } = this.#parts
+    const kept = row.saved!
+    let left: SavedSandbox = kept
+    try {
+      if (kept.frozen && memory) {
+        await launcher.thaw(row.handle!)
+        return await this.#markRunning(row, memory)
+      }
+      if (row.handle) await launcher.stop(row.handle)
+      if (kept.frozen) left = { ...kept, memory: false, frozen: false }
+      const withMemory = await this.#launch(row, memory, signal, () => {
+        // From here on the memory matches the files no more.
+        left = { ...kept, memory: false, frozen: false }
+      })
+      return await this.#markRunning(row, withMemory)
+    } catch (error) {
+      await this.#backToPaused(row, left, before)
+      if (signal.aborted) throw errors.killedWhile(row.sandboxID, 'resumed')
+      throw errors.resumeFailed(row.sandboxID, error, errorText(error))
+    }
+  }
+
+  /** True when its processes went on. */
+  async #launch(row: Sandbox, memory: boolean, signal: AbortSignal, onStarted: () => void): Promise<boolean> {
+    const { sandboxes, launcher, clock, tell } = this.#parts
+    const { sandboxID, runID } = row
+    const build = await this.#buildOf(row)
+    const start = async (withMemory: boolean) => {
+      const origin: Origin = { name: row.saved!.name, memory: withMemory, keep: false, sandboxID }
+      await launcher.launch(row, build, { origin }, signal, async (handle) => {
+        onStarted()
+        await sandboxes.saveHandle(sandboxID, runID, handle)
+      })
+      return withMemory
+    }
+    return start(memory).catch((error) => {
+      // An earlier resume was cut off after the sandbox had run: only its files can be used.
+      if (!memory || !isAppError(error, 'conflict')) throw error
+      tell(sandboxID, memoryLostEntry(clock.now(), errorText(error)))
+      return start(false)
+    })
+  }
+
+  async #markRunning(row: Sandbox, memory: boolean): Promise<Sandbox> {
+    const { sandboxes, launcher, saved, clock, tell, onRunning, log } = this.#parts
+    const { sandboxID, runID } = row
+    const startedAt = clock.now()
+    const changes = { saved: null, startedAt, endAt: startedAt + (row.endAt - row.startedAt) }
+    const running = await sandboxes.move({ sandboxID, runID, from: ['resuming'] }, 'running', changes)
+    if (!running) throw errors.killedWhile(sandboxID, 'resumed')
+    tell(sandboxID, resumedEntry(running, memory))
+    launcher.openRoute(running)
+    onRunning(running)
+    log.info({ sandboxID, memory }, 'sandbox resumed')
+    await saved.forget(row.saved!.name).catch((error) => {
+      log.warn({ sandboxID, err: error }, 'what was kept of a pause could not be removed; the sweep will')
+    })
+    return running
+  }
+
+  async #backToPaused(row: Sandbox, kept: SavedSandbox, before: Pick<Sandbox, 'startedAt' | 'endAt'>) {
+    const { sandboxes } = this.#parts
+    const { sandboxID, runID } = row
+    const { startedAt, endAt } = before
+    const changes = { saved: kept, startedAt, endAt, handle: kept.frozen ? row.handle : null }
+    await sandboxes.move({ sandboxID, runID, from: ['resuming'] }, 'paused', changes)
+  }
+
+  async #settlePausing(row: Sandbox): Promise<boolean> {
+    const { driver, launcher, saved } = this.#parts
+    if (!row.handle) return false
+    const name = savedNameOf(row)
+    const [there, kept] = [await driver.recover(row.handle), await saved.find(name)]
+    const rest = { name, agentUnresponsive: false }
+    if (there === 'gone') {
+      if (!kept) return false
+      await launcher.stop(row.handle)
+      await this.#markPaused(row, { ...rest, memory: kept.memory, frozen: false })
+    } else if (there === 'paused' && kept && !kept.memory && !saved.keepMemory) {
+      await this.#markPaused(row, { ...rest, memory: true, frozen: true })
+    } else {
+      if (there === 'paused') await launcher.thaw(row.handle)
+      await saved.forget(name)
+      await this.#goOn(row)
+    }
+    return true
+  }
+
+  async #settlePaused(row: Sandbox): Promise<boolean> {
+    const { driver, launcher, sandboxes, saved, clock, tell } = this.#parts
+    const there = row.handle ? await driver.recover(row.handle) : 'gone'
+    if (row.saved?.frozen && there !== 'gone') return true
+    if (!row.saved || !(await saved.find(row.saved.name))) return false
+    if (row.handle) await launcher.stop(row.handle)
+    if (row.saved.frozen) {
+      await sandboxes.setSaved(row.sandboxID, row.runID, { ...row.saved, memory: false, frozen: false })
+      tell(row.sandboxID, memoryLostEntry(clock.now(), 'the machine went down'))
+    }
+    return true
+  }
+
+  async #settleResuming(row: Sandbox): Promise<boolean> {
+    const { driver, launcher, saved } = this.#parts
+    const there = row.handle ? await driver.recover(row.handle) : 'gone'
+    const before = { startedAt: row.startedAt, endAt: row.startedAt }
+    if (there === 'gone') {
+      const kept = row.saved && (await saved.find(row.saved.name))
+      if (!kept) return false
+      if (row.handle) await launcher.stop(row.handle)
+      await this.#backToPaused(row, { ...row.saved!, memory: kept.memory, frozen: false }, before)
+      return true
+    }
+    try {
+      if (there === 'paused') await launcher.thaw(row.handle!)
+      const build = await this.#buildOf(row)
+      const deadline = AbortSignal.timeout(30_000)
+      await launcher.introduce(row, build, row.handle!, row.sandboxID, deadline)
+      await this.#markRunning(row, row.saved?.memory === true)
+    } catch (error) {
+      if (!(row.saved && (await saved.find(row.saved.name)))) throw error
+      await launcher.stop(row.handle!)
+      await this.#backToPaused(row, { ...row.saved, memory: false, frozen: false }, before)
+    }
+    return true
+  }
+
+  async #buildOf({ buildID }: Sandbox): Promise<TemplateBuild> {
+    const build = await this.#parts.templates.findBuild(buildID)
+    if (build) return build
+    throw errors.buildIsGone(buildID)
+  }
+}

@@ -1,0 +1,55 @@
+/** Deletes templates, with what their builds kept. */
+import { AppError } from '../../lib/app-error.ts'
+import { activeStates, type SandboxState } from '../sandbox/sandbox.ts'
+import type { SavedStates } from '../sandbox/saved-states.ts'
+import type { SandboxStore, TemplateStore } from '../stores.ts'
+import type { Team } from '../team/team.ts'
+import type { TemplateCatalog } from './catalog.ts'
+
+export type RemovalParts = {
+  catalog: TemplateCatalog
+  templates: TemplateStore
+  sandboxes: SandboxStore
+  saved: SavedStates
+}
+
+export class TemplateRemoval {
+  readonly #parts: RemovalParts
+
+  constructor(parts: RemovalParts) {
+    this.#parts = parts
+  }
+
+  /** The whole template goes, whatever tag the reference names. */
+  async remove(team: Team, reference: string): Promise<void> {
+    const { catalog, templates, saved } = this.#parts
+    const template = await catalog.find(team, reference)
+    if (!template) throw new AppError('not_found', `template '${reference}' not found`)
+    const { templateID } = template
+    if (template.teamID !== team.teamID) {
+      throw new AppError(
+        'permission_denied',
+        `Template '${reference}' is not your team's; only its owner may delete it`,
+      )
+    }
+    await this.#refuseWhileUsed(team, templateID, activeStates, 'running')
+    await this.#refuseWhileUsed(team, templateID, ['paused'], 'paused')
+    const builds = await templates.deleteTemplate(templateID)
+    if (!builds) throw new AppError('not_found', `template '${reference}' not found`)
+    // What a crash leaves behind here nobody owns any more, and the sweep takes it.
+    for (const build of builds) if (build.saved) await saved.forget(build.saved.name)
+  }
+
+  async #refuseWhileUsed(
+    { teamID }: Team,
+    templateID: string,
+    states: readonly SandboxState[],
+    word: string,
+  ): Promise<void> {
+    if ((await this.#parts.sandboxes.count({ teamID, templateID, states })) === 0) return
+    throw new AppError(
+      'invalid_argument',
+      `cannot delete template '${templateID}' because there are ${word} sandboxes using it`,
+    )
+  }
+}
