@@ -10,14 +10,15 @@ const publishedNames = ['E2B_SANDBOX', 'E2B_SANDBOX_ID', 'E2B_TEMPLATE_ID']
 
 /**
  * Takes the identity the control plane gives. Once there is a token, only who knows it may change anything:
- * a process inside the sandbox can reach this route too.
+ * a process inside the sandbox can reach this route too. Resolves to true when the agent has become another's:
+ * it was started from the memory of a sandbox that lives on.
  */
 export async function initRoute(
   identity: Identity,
   runFolder: string,
   request: IncomingMessage,
   response: ServerResponse,
-): Promise<void> {
+): Promise<boolean> {
   if (identity.hasToken && !identity.tokenMatches(tokenOf(request))) {
     throw new AppError(
       'unauthenticated',
@@ -25,9 +26,12 @@ export async function initRoute(
     )
   }
   const given = parse(await readBody(request))
+  const { accessToken } = given
+  const isAnother = identity.hasToken && accessToken !== undefined && !identity.tokenMatches(accessToken)
   identity.apply(given)
   publish(identity.envVars, runFolder)
   response.writeHead(204, { 'cache-control': 'no-store' }).end()
+  return isAnother
 }
 
 async function readBody(request: IncomingMessage): Promise<string> {

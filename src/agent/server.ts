@@ -53,7 +53,8 @@ export function createAgent(options: AgentOptions): Agent {
     if (request.method === 'OPTIONS') return answerPreflight(request, response)
     if (verb === 'GET /health') return void response.writeHead(204, { 'cache-control': 'no-store' }).end()
     if (verb === 'POST /init') {
-      await initRoute(identity, options.runFolder ?? '/run/e2b', request, response)
+      const isAnother = await initRoute(identity, options.runFolder ?? '/run/e2b', request, response)
+      if (isAnother) log.forget()
       log.add('info', 'Agent ready', { logger: 'agent', event_type: 'agent_init' })
       // A first command will follow: what it needs is made ready while the control plane tells its caller.
       response.once('close', () => void services().then(({ processes }) => processes.warmUp()))

@@ -52,9 +52,8 @@ describe('creating over the API', () => {
   it('refuses options that it could not honour, each in words', async () => {
     await using warren = await openApi()
     const refused: [object, RegExp][] = [
-      [{ autoPause: true }, /autoPause is not available/],
       [{ autoPauseMemory: false }, /together with autoPause/],
-      [{ autoResume: { enabled: true } }, /autoResume is not available/],
+      [{ autoPause: true, autoPauseMemory: false, autoResume: { enabled: true } }, /cannot be combined/],
       [{ network: { allowOut: ['1.1.1.1'] } }, /network.allowOut is not available/],
       [{ network: { rules: { 'a.test': [] } } }, /network.rules is not available/],
       [{ network: { egressProxy: { address: 'a:1' } } }, /network.egressProxy is not available/],

@@ -38,6 +38,8 @@ export type AgentKit = {
   /** To run as pid 1 of the sandbox. */
   command: string[]
   env: Record<string, string>
+  /** Sets the host name given as its last argument: what is started from another's memory has that one's. */
+  setHostname: string[]
 }
 
 /** Programs of this machine the agent uses inside, each with what to install when it is missing. */
@@ -63,6 +65,7 @@ export async function buildAgentKit({
   for (const [name, debianPackage] of Object.entries(programs)) {
     files.set(name, await findProgram([name], debianPackage))
   }
+  files.set('hostname', await findProgram(['hostname'], 'hostname'))
   const addon = addonFile()
   if (addon !== undefined) files.set('koffi.node', addon)
   const libraries = await librariesOf([...files.values()])
@@ -87,6 +90,7 @@ export async function buildAgentKit({
     folder: kitFolder,
     command: [join(mountedAt, 'init'), '--', ...run('node'), ...nodeFlags, join(mountedAt, 'boot.cjs')],
     env: agentEnvironment,
+    setHostname: run('hostname'),
   }
 }
 

@@ -25,6 +25,7 @@ describe('a sleeping sandbox', () => {
     await using edge = await sleepyEdge()
     const open = edge.sleeper()
     const secret = edge.sleeper({ trafficToken: 'traffic' })
+    for (const sleeper of [open, secret]) sleeper.rise.resolve()
     const refused = async (options: http.RequestOptions, status: number, message: RegExp) => {
       for (const upgrade of [{}, { Connection: 'Upgrade', Upgrade: 'websocket' }]) {
         const headers = { ...(options.headers as http.OutgoingHttpHeaders), ...upgrade }
@@ -98,6 +99,7 @@ describe('a sleeping sandbox', () => {
   it('is not woken, nor looked for, by a question about its health or by a browser that asks first', async () => {
     await using edge = await sleepyEdge()
     const sleeper = edge.sleeper()
+    sleeper.rise.resolve()
     const health = { path: '/health', headers: { ...to(sleeper, envd), ...withToken } }
     const { status, body } = await fetchOnce(edge.port, health)
     const message = 'The sandbox was not found'
@@ -111,7 +113,6 @@ describe('a sleeping sandbox', () => {
       assert.equal((await fetchOnce(edge.port, { method: 'OPTIONS', headers })).status, 204)
     }
     assert.deepEqual([edge.searches, sleeper.wakes], [0, 0])
-    sleeper.rise.resolve()
     const elsewhere = await fetchOnce(edge.port, { path: '/health', headers: to(sleeper, 80) })
     assert.match(elsewhere.body, /port is not open/, 'on another port it is a path like any other')
   })

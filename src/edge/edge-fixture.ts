@@ -21,6 +21,8 @@ export type Sandbox = {
 export type EdgeFixture = AsyncDisposable & {
   port: number
   routes: RouteTable
+  /** Connections taken by the edge and by services, and not closed yet. */
+  sockets: ReadonlySet<Socket>
   /** Closes the edge alone. */
   close(): void
   sandbox(options?: { sandboxID?: string; trafficToken?: string }): Sandbox
@@ -53,6 +55,7 @@ export async function edgeFixture(options: Partial<EdgeOptions> = {}): Promise<E
   return {
     port: await listen(server),
     routes,
+    sockets,
     close: () => edge.close(),
     sandbox({ sandboxID = `isandbox${++made}`, trafficToken } = {}) {
       const ports = new Map<number, number>()

@@ -10,6 +10,8 @@ import { echo, type SleepyEdge, sleepyEdge, until } from './sleepy-edge-fixture.
 
 const envd = 49983
 const withToken = { 'X-Access-Token': agentToken }
+/** For requests that would wait for ever if they were wrongly let in. */
+const impatient = () => ({ signal: AbortSignal.timeout(10_000) })
 
 describe('traffic for a sleeping sandbox', () => {
   it('waits until it runs and then gets through, however much there is and whatever its form', async () => {
@@ -111,12 +113,33 @@ describe('traffic for a sleeping sandbox', () => {
     leaving.destroy()
     // The one place is taken until the edge has noticed.
     let staying: Promise<Reply>
+    const entered = until(() => sleeper.wakes === 2)
     do {
       staying = fetchOnce(edge.port, { path: '/stayed', headers: to(sleeper, 80) })
-    } while (await Promise.race([staying, until(() => sleeper.wakes === 2)]))
+    } while (await Promise.race([staying, entered]))
     sleeper.rise.resolve()
     assert.equal((await staying).status, 200)
     assert.deepEqual(seen, ['/stayed'])
+  })
+
+  it('is not carried on for a client that left while the sandbox was looked for', async () => {
+    const search = Promise.withResolvers<undefined>()
+    await using edge = await edgeFixture({ connectionLimit: 1, findSleeping: () => search.promise })
+    const sandbox = edge.sandbox()
+    const route = edge.routes.get(sandbox.sandboxID)!
+    sandbox.remove()
+    sandbox.map(80, (await echo(edge)).port)
+    const leaving = http.get({ port: edge.port, headers: to(sandbox, 80), agent: false })
+    leaving.on('error', () => {})
+    await until(() => edge.sockets.size === 1)
+    leaving.destroy()
+    await until(() => edge.sockets.size === 0)
+    edge.routes.set(route)
+    search.resolve(undefined)
+    for (const path of ['/1', '/2']) {
+      const { body } = await fetchOnce(edge.port, { path, headers: to(sandbox, 80) })
+      assert.equal(body, `GET ${path} `, 'its place is not taken by one who is gone')
+    }
   })
 
   it('finds the sandbox that somebody else woke while it was looked for', async () => {
@@ -136,7 +159,7 @@ describe('traffic for a sleeping sandbox', () => {
   it('is reset when the edge closes', async () => {
     await using edge = await sleepyEdge()
     const sleeper = edge.sleeper()
-    const waiting = fetchOnce(edge.port, { headers: to(sleeper, 80) })
+    const waiting = fetchOnce(edge.port, { headers: to(sleeper, 80), ...impatient() })
     const broken = assert.rejects(waiting, { code: 'ECONNRESET' })
     await until(() => sleeper.wakes === 1)
     edge.close()
@@ -152,7 +175,7 @@ describe('traffic for a sleeping sandbox', () => {
       fetchOnce(edge.port, { headers: { ...to(sleeper, port), ...withToken } }),
     )
     await until(() => sleeper.wakes === 3)
-    const full = await fetchOnce(edge.port, { headers: to(sleeper, 80) })
+    const full = await fetchOnce(edge.port, { headers: to(sleeper, 80), ...impatient() })
     const message = 'The sandbox has too many concurrent incoming connections (limit: 2)'
     assert.deepEqual([full.status, JSON.parse(full.body).message], [429, message])
     other.rise.reject(new AppError('conflict', 'busy'))

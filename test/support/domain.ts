@@ -1,4 +1,5 @@
 /** The sandbox domain over a real store, with a driver and an agent that are not real, and time turned by hand. */
+import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -17,6 +18,7 @@ import { defaultTeamLimits, type Team } from '../../src/core/team/team.ts'
 import { TemplateCatalog } from '../../src/core/template/catalog.ts'
 import { TemplateRemoval } from '../../src/core/template/removal.ts'
 import { FakeDriver, type FakeWorld } from '../../src/drivers/fake/fake-driver.ts'
+import { isAppError } from '../../src/lib/app-error.ts'
 import { ManualClock } from '../../src/lib/clock.ts'
 import { silentLog } from '../../src/lib/log.ts'
 import { openStores } from '../../src/store/open-stores.ts'
@@ -163,4 +165,24 @@ async function ensureTeam(stores: Awaited<ReturnType<typeof openStores>>, clock:
     ['default'],
   )
   return team
+}
+
+export const failsWith = (code: string) => (error: unknown) => isAppError(error) && error.code === code
+
+/** Lets every promise that is ready run; expiry works behind a timer that nobody awaits. */
+export async function until(check: () => Promise<boolean>): Promise<void> {
+  for (let round = 0; round < 1000; round++) {
+    if (await check()) return
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+  assert.fail('it never came to pass')
+}
+
+/** Holds somebody up until it is opened. */
+export function gate() {
+  let open = () => {}
+  const opened = new Promise<void>((resolve) => {
+    open = resolve
+  })
+  return { open, opened }
 }

@@ -28,7 +28,7 @@ type LogListener = (canWait: boolean) => void
 
 export class AgentLog {
   readonly clock: Clock
-  readonly #firstSequence: number
+  #firstSequence: number
   #kept: Kept[] = []
   #keptBytes = 0
   #lastSequence: number
@@ -60,6 +60,14 @@ export class AgentLog {
     if (this.#outputBytes < bytes) return false
     this.#outputBytes -= bytes
     return true
+  }
+
+  /** Drops what was not collected yet: it belongs to the sandbox whose memory this one was started from. */
+  forget(): void {
+    this.#kept = []
+    this.#keptBytes = 0
+    this.#leftOut = 0
+    this.#firstSequence = this.#lastSequence
   }
 
   /** Calls `listener` after each new entry; the returned function ends it. */

@@ -1,26 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { openFixture, request } from '../../../test/support/domain.ts'
-import { AppError, isAppError } from '../../lib/app-error.ts'
-
-const failsWith = (code: string) => (error: unknown) => isAppError(error) && error.code === code
-
-/** Lets every promise that is ready run; expiry works behind a timer that nobody awaits. */
-async function until(check: () => Promise<boolean>): Promise<void> {
-  for (let round = 0; round < 1000; round++) {
-    if (await check()) return
-    await new Promise((resolve) => setImmediate(resolve))
-  }
-  assert.fail('it never came to pass')
-}
-
-function gate() {
-  let open = () => {}
-  const opened = new Promise<void>((resolve) => {
-    open = resolve
-  })
-  return { open, opened }
-}
+import { failsWith, gate, openFixture, request, until } from '../../../test/support/domain.ts'
+import { AppError } from '../../lib/app-error.ts'
 
 describe('creating a sandbox', () => {
   it('starts it, tells the agent who it is, opens its route and counts the use of its template', async () => {

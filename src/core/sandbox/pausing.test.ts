@@ -1,0 +1,366 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { type Fixture, failsWith, gate, openFixture, request, until } from '../../../test/support/domain.ts'
+import { AppError } from '../../lib/app-error.ts'
+import type { SandboxOptions } from './sandbox.ts'
+
+const wish = { memory: true, requireHealthyAgent: false }
+const timed = { timeoutMs: 60_000, memory: true }
+
+const options = (changes: Partial<SandboxOptions>) => ({ options: { ...request().options, ...changes } })
+
+/** A running sandbox with something in its memory and something in a file. */
+async function running({ service, team, driver }: Fixture, changes: Partial<SandboxOptions> = {}) {
+  const { sandboxID } = await service.create(team, request(options(changes)))
+  const inside = driver.world.sandboxes.get(sandboxID)!
+  inside.memory.set('m', 'memory')
+  inside.files.set('f', 'file')
+  return sandboxID
+}
+
+function holds({ driver }: Fixture, sandboxID: string): (string | undefined)[] {
+  const inside = driver.world.sandboxes.get(sandboxID)
+  return [inside?.memory.get('m'), inside?.files.get('f')]
+}
+
+const stateOf = async ({ stores }: Fixture, sandboxID: string) =>
+  (await stores.sandboxes.find(sandboxID))?.state
+
+for (const saveMemory of [true, false]) {
+  describe(saveMemory ? 'a driver that saves memory' : 'a driver that freezes', () => {
+    it('pauses, and connect brings everything back in a new run', async () => {
+      await using fixture = await openFixture({ saveMemory })
+      const { service, team, routes, clock, driver } = fixture
+      const sandboxID = await running(fixture)
+      const { runID } = await service.get(team, sandboxID)
+      clock.advance(1000)
+      await service.pause(team, sandboxID, wish)
+      const paused = await service.get(team, sandboxID)
+      assert.deepEqual([paused.state, paused.endAt], ['paused', clock.now()])
+      assert.deepEqual([paused.saved?.memory, paused.saved?.frozen], [true, !saveMemory])
+      assert.equal(routes.get(sandboxID), undefined)
+      assert.equal(driver.world.sandboxes.has(sandboxID), !saveMemory)
+      clock.advance(3_600_000)
+      const { sandbox, resumed } = await service.connect(team, sandboxID, timed)
+      assert.equal(resumed, true)
+      assert.equal(sandbox.endAt, clock.now() + 60_000)
+      assert.equal(sandbox.startedAt, clock.now())
+      assert.equal(sandbox.saved, null)
+      assert.notEqual(sandbox.runID, runID)
+      assert.equal(routes.get(sandboxID)?.runID, sandbox.runID)
+      assert.deepEqual(holds(fixture, sandboxID), ['memory', 'file'])
+      assert.equal(driver.world.saved.size, 0)
+    })
+
+    it('pauses without memory, and boots anew', async () => {
+      await using fixture = await openFixture({ saveMemory })
+      const { service, team, driver } = fixture
+      const sandboxID = await running(fixture)
+      await service.pause(team, sandboxID, { ...wish, memory: false })
+      assert.equal((await service.get(team, sandboxID)).saved?.memory, false)
+      assert.equal(driver.world.sandboxes.size, 0)
+      await service.connect(team, sandboxID, timed)
+      assert.deepEqual(holds(fixture, sandboxID), [undefined, 'file'])
+    })
+
+    it('boots from the files when memory is not wanted, although it was kept', async () => {
+      await using fixture = await openFixture({ saveMemory })
+      const { service, team, driver } = fixture
+      const sandboxID = await running(fixture)
+      await service.pause(team, sandboxID, wish)
+      await service.connect(team, sandboxID, { ...timed, memory: false })
+      assert.deepEqual(holds(fixture, sandboxID), [undefined, 'file'])
+      assert.equal(driver.world.saved.size, 0)
+    })
+
+    it('kills a paused sandbox with all that was kept of it', async () => {
+      await using fixture = await openFixture({ saveMemory })
+      const { service, team, driver } = fixture
+      const sandboxID = await running(fixture)
+      await service.pause(team, sandboxID, wish)
+      await service.kill(team, sandboxID)
+      assert.equal(driver.world.saved.size + driver.world.sandboxes.size, 0)
+      await assert.rejects(service.kill(team, sandboxID), failsWith('not_found'))
+      await assert.rejects(service.connect(team, sandboxID, timed), failsWith('not_found'))
+    })
+
+    it('goes on running when it cannot be saved', async () => {
+      await using fixture = await openFixture({ saveMemory })
+      const { service, team, driver, routes } = fixture
+      const sandboxID = await running(fixture)
+      driver.beforeSaved = async () => {
+        throw new AppError('no_space', 'the disk is full')
+      }
+      await assert.rejects(service.pause(team, sandboxID, wish), failsWith('no_space'))
+      assert.equal(await stateOf(fixture, sandboxID), 'running')
+      assert.ok(routes.get(sandboxID))
+      assert.deepEqual(holds(fixture, sandboxID), ['memory', 'file'])
+    })
+
+    it('is settled after a crash at any point of a pause', async () => {
+      for (const point of ['before', 'after'] as const) {
+        await using fixture = await openFixture({ saveMemory })
+        const { service, team, driver, stores } = fixture
+        const sandboxID = await running(fixture)
+        const { runID, handle } = await service.get(team, sandboxID)
+        await stores.sandboxes.move({ sandboxID, runID, from: ['running'] }, 'pausing')
+        if (point === 'after') {
+          const afterwards = saveMemory ? 'end' : 'stay-frozen'
+          await driver.save(handle!, `${sandboxID}-${runID}`, {
+            memory: saveMemory,
+            afterwards,
+            lasting: true,
+          })
+        } else await driver.freeze(handle!)
+        await using next = await fixture.again()
+        await next.reconciler.run()
+        assert.equal(await stateOf(next, sandboxID), point === 'after' ? 'paused' : 'running', point)
+        await next.service.connect(team, sandboxID, timed)
+        assert.deepEqual(holds(next, sandboxID), ['memory', 'file'], point)
+        assert.equal(next.driver.world.saved.size, 0)
+      }
+    })
+
+    it('is settled after a crash at any point of a resume', async () => {
+      for (const point of ['before', 'after'] as const) {
+        await using fixture = await openFixture({ saveMemory })
+        const { service, team, driver, stores } = fixture
+        const sandboxID = await running(fixture)
+        await service.pause(team, sandboxID, wish)
+        const { runID, saved, handle } = await service.get(team, sandboxID)
+        const changes = { runID: 'next', startedAt: 1, endAt: 60_001 }
+        await stores.sandboxes.resumeWithinLimits({ sandboxID, runID }, team.limits, changes)
+        if (point === 'after') {
+          if (handle) await driver.thaw(handle)
+          else {
+            const from = { folder: saved!.name, memory: true, keep: false }
+            const sizes = { cpuCount: 1, memoryMB: 1, diskMB: 1, internet: true }
+            await driver.start({ sandboxID, runID: 'next', rootFolder: '/root', ...sizes, from })
+          }
+        }
+        await using next = await fixture.again()
+        await next.reconciler.run()
+        if (point === 'before' && saveMemory) assert.equal(await stateOf(next, sandboxID), 'paused')
+        else assert.equal(await stateOf(next, sandboxID), 'running')
+        await next.service.connect(team, sandboxID, timed)
+        assert.deepEqual(holds(next, sandboxID), ['memory', 'file'], point)
+        assert.equal(next.driver.world.saved.size, 0)
+      }
+    })
+
+    it('survives a reboot of the machine with all that was kept on disk', async () => {
+      await using fixture = await openFixture({ saveMemory })
+      const { service, team, driver } = fixture
+      const sandboxID = await running(fixture)
+      await service.pause(team, sandboxID, wish)
+      driver.loseEverything()
+      await using next = await fixture.again()
+      await next.reconciler.run()
+      assert.equal((await next.service.get(team, sandboxID)).saved?.memory, saveMemory)
+      await next.service.connect(team, sandboxID, timed)
+      assert.deepEqual(holds(next, sandboxID), [saveMemory ? 'memory' : undefined, 'file'])
+      assert.equal(
+        next.told.some((line) => line.includes('memory of the paused sandbox is lost')),
+        !saveMemory,
+      )
+    })
+  })
+}
+
+describe('pausing', () => {
+  it('is refused in every state but running, in words', async () => {
+    await using fixture = await openFixture()
+    const { service, team, driver } = fixture
+    const sandboxID = await running(fixture)
+    const saving = gate()
+    driver.beforeSaved = () => saving.opened
+    const pause = service.pause(team, sandboxID, wish)
+    await until(async () => (await stateOf(fixture, sandboxID)) === 'pausing')
+    await assert.rejects(service.pause(team, sandboxID, wish), /cannot be paused while in 'pausing' state/)
+    await assert.rejects(service.setTimeout(team, sandboxID, 1000), failsWith('conflict'))
+    await assert.rejects(service.fork(team, sandboxID, { timeoutMs: 1000, count: 1 }), failsWith('conflict'))
+    saving.open()
+    await pause
+    await assert.rejects(service.pause(team, sandboxID, wish), /is already paused/)
+    await assert.rejects(service.setTimeout(team, sandboxID, 1000), failsWith('not_found'))
+    await assert.rejects(service.refresh(team, sandboxID, 1000), failsWith('not_found'))
+    await assert.rejects(service.snapshot(team, sandboxID, { memory: true }), failsWith('not_found'))
+    await assert.rejects(service.fork(team, sandboxID, { timeoutMs: 1000, count: 1 }), /resume it first/)
+    await assert.rejects(service.pause(team, 'inothere', wish), failsWith('not_found'))
+    await service.resume(team, sandboxID, timed)
+    await assert.rejects(service.resume(team, sandboxID, timed), /is already running/)
+  })
+
+  it('by two at once pauses once', async () => {
+    await using fixture = await openFixture()
+    const { service, team } = fixture
+    const sandboxID = await running(fixture)
+    const both = await Promise.allSettled([1, 2].map(() => service.pause(team, sandboxID, wish)))
+    assert.deepEqual(both.map(({ status }) => status).sort(), ['fulfilled', 'rejected'])
+    assert.equal(await stateOf(fixture, sandboxID), 'paused')
+  })
+
+  it('is waited for by connect, which then resumes', async () => {
+    await using fixture = await openFixture()
+    const { service, team, driver } = fixture
+    const sandboxID = await running(fixture)
+    const saving = gate()
+    driver.beforeSaved = () => saving.opened
+    const pause = service.pause(team, sandboxID, wish)
+    await until(async () => (await stateOf(fixture, sandboxID)) === 'pausing')
+    const connect = service.connect(team, sandboxID, timed)
+    saving.open()
+    await pause
+    assert.equal((await connect).resumed, true)
+    assert.deepEqual(holds(fixture, sandboxID), ['memory', 'file'])
+  })
+
+  it('is called off by a kill', async () => {
+    await using fixture = await openFixture()
+    const { service, team, driver } = fixture
+    const sandboxID = await running(fixture)
+    driver.beforeSaved = () => new Promise(() => {})
+    const pause = assert.rejects(service.pause(team, sandboxID, wish), /was killed while it was being paused/)
+    await until(async () => (await stateOf(fixture, sandboxID)) === 'pausing')
+    await service.kill(team, sandboxID)
+    await pause
+    assert.equal(driver.world.saved.size + driver.world.sandboxes.size, 0)
+    assert.equal(await stateOf(fixture, sandboxID), 'ended')
+  })
+
+  it('needs an agent that answers where memory is not kept or that was asked for', async () => {
+    await using fixture = await openFixture()
+    const { service, team, agent, routes } = fixture
+    const sandboxID = await running(fixture)
+    agent.healthy = false
+    for (const refused of [
+      { memory: false, requireHealthyAgent: false },
+      { memory: true, requireHealthyAgent: true },
+    ]) {
+      await assert.rejects(service.pause(team, sandboxID, refused), failsWith('unavailable'))
+      assert.ok(routes.get(sandboxID))
+    }
+    await service.pause(team, sandboxID, wish)
+    assert.equal((await service.get(team, sandboxID)).saved?.agentUnresponsive, true)
+    await assert.rejects(
+      service.connect(team, sandboxID, timed),
+      (error) => (error as AppError).slug === 'sandbox_snapshot_guest_agent_unresponsive',
+    )
+    await service.connect(team, sandboxID, { ...timed, memory: false })
+    assert.deepEqual(holds(fixture, sandboxID), [undefined, 'file'])
+  })
+
+  it('happens by itself at the end of its time, where that was wanted', async () => {
+    await using fixture = await openFixture()
+    const { team, clock, service } = fixture
+    const [full, files] = [
+      await running(fixture, { autoPause: true }),
+      await running(fixture, { autoPause: true, autoPauseMemory: false }),
+    ]
+    clock.advance(60_000)
+    for (const sandboxID of [full, files]) {
+      await until(async () => (await stateOf(fixture, sandboxID)) === 'paused')
+    }
+    assert.equal((await service.get(team, full)).saved?.memory, true)
+    assert.equal((await service.get(team, files)).saved?.memory, false)
+  })
+
+  it('by itself that fails leaves it running, and is tried again', async () => {
+    await using fixture = await openFixture()
+    const { team, clock, service, driver } = fixture
+    const sandboxID = await running(fixture, { autoPause: true })
+    let tries = 0
+    driver.beforeSaved = async () => {
+      if (tries++ === 0) throw new AppError('no_space', 'the disk is full')
+    }
+    clock.advance(60_000)
+    await until(async () => tries === 1 && (await stateOf(fixture, sandboxID)) === 'running')
+    assert.equal((await service.get(team, sandboxID)).endAt, clock.now() + 60_000)
+    clock.advance(60_000)
+    await until(async () => (await stateOf(fixture, sandboxID)) === 'paused')
+  })
+})
+
+describe('resuming', () => {
+  it('happens once for any number of connects', async () => {
+    await using fixture = await openFixture()
+    const { service, team, agent } = fixture
+    const sandboxID = await running(fixture)
+    await service.pause(team, sandboxID, wish)
+    const all = await Promise.all(Array.from({ length: 5 }, () => service.connect(team, sandboxID, timed)))
+    assert.equal(all.filter(({ resumed }) => resumed).length, 1)
+    assert.equal(agent.initialized.length, 2)
+  })
+
+  it('counts against the limits of the team', async () => {
+    await using fixture = await openFixture()
+    const { service, team } = fixture
+    const sandboxID = await running(fixture)
+    await service.pause(team, sandboxID, wish)
+    for (let count = 0; count < team.limits.maxSandboxes; count++) await service.create(team, request())
+    await assert.rejects(service.connect(team, sandboxID, timed), failsWith('limit_reached'))
+    assert.equal(await stateOf(fixture, sandboxID), 'paused')
+  })
+
+  it('that fails leaves it paused, to be tried again', async () => {
+    await using fixture = await openFixture()
+    const { service, team, driver } = fixture
+    const sandboxID = await running(fixture)
+    await service.pause(team, sandboxID, wish)
+    const before = await service.get(team, sandboxID)
+    driver.beforeStarted = async () => {
+      throw new Error('no memory left')
+    }
+    await assert.rejects(service.connect(team, sandboxID, timed), /still paused: .*no memory left/)
+    const after = await service.get(team, sandboxID)
+    assert.deepEqual({ ...after, runID: before.runID }, before)
+    driver.beforeStarted = async () => {}
+    await service.connect(team, sandboxID, timed)
+    assert.deepEqual(holds(fixture, sandboxID), ['memory', 'file'])
+  })
+
+  it('is called off by a kill', async () => {
+    await using fixture = await openFixture()
+    const { service, team, driver } = fixture
+    const sandboxID = await running(fixture)
+    await service.pause(team, sandboxID, wish)
+    driver.beforeStarted = () => new Promise(() => {})
+    const connect = assert.rejects(
+      service.connect(team, sandboxID, timed),
+      /killed while it was being resumed/,
+    )
+    await until(async () => (await stateOf(fixture, sandboxID)) === 'resuming')
+    await service.kill(team, sandboxID)
+    await connect
+    assert.equal(driver.world.saved.size + driver.world.sandboxes.size, 0)
+  })
+})
+
+describe('traffic', () => {
+  it('wakes a sandbox that wants it, once for all who wait, for at least five minutes', async () => {
+    await using fixture = await openFixture()
+    const { service, team, routes, clock, findSleeping, agent } = fixture
+    const sandboxID = await running(fixture, { autoResume: true })
+    assert.equal(await findSleeping(sandboxID), undefined)
+    await service.pause(team, sandboxID, wish)
+    const sleeping = await findSleeping(sandboxID)
+    const woken = await Promise.all([1, 2, 3].map(() => sleeping!.wake()))
+    assert.deepEqual(new Set(woken), new Set([routes.get(sandboxID)]))
+    assert.equal(agent.initialized.length, 2)
+    assert.equal((await service.get(team, sandboxID)).endAt, clock.now() + 300_000)
+  })
+
+  it('wakes no other', async () => {
+    await using fixture = await openFixture()
+    const { service, team, findSleeping } = fixture
+    const plain = await running(fixture)
+    await service.pause(team, plain, wish)
+    const files = await running(fixture, { autoResume: true })
+    await service.pause(team, files, { ...wish, memory: false })
+    const killed = await running(fixture, { autoResume: true })
+    await service.kill(team, killed)
+    for (const sandboxID of [plain, files, killed, 'inothere']) {
+      assert.equal(await findSleeping(sandboxID), undefined)
+    }
+  })
+})

@@ -1,0 +1,218 @@
+/** Pause, resume and auto-pause through the unmodified JavaScript clients, on both runtimes. */
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import * as current from 'e2b'
+import * as older from 'e2b-2.45'
+import { delay } from '../../src/lib/clock.ts'
+import { eventually } from '../support/eventually.ts'
+import { isolations, startWarren, type Warren } from '../support/warren.ts'
+
+// The two releases share the surface used here; their type declarations are not assignable to each other.
+const clients = { '2.51': current, '2.45': older as unknown as typeof current }
+const { Sandbox } = current
+
+const detailOf = async (warren: Warren, sandboxID: string) =>
+  (await (await warren.api(`/sandboxes/${sandboxID}`)).json()) as Record<string, unknown>
+
+/** A server that counts its answers in memory, and a sleeper that ends by itself. */
+const service = `cat > /tmp/service.py <<'END'
+import http.server, os
+count = 0
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        global count
+        count += 1
+        body = ('%d %s' % (count, os.environ.get('OWN', ''))).encode()
+        self.send_response(200); self.send_header('Content-Length', str(len(body))); self.end_headers()
+        self.wfile.write(body)
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers['Content-Length']))
+        self.send_response(200); self.send_header('Content-Length', str(len(str(len(body))))); self.end_headers()
+        self.wfile.write(str(len(body)).encode())
+    def log_message(self, *_): pass
+http.server.HTTPServer(('', 8000), Handler).serve_forever()
+END
+exec python3 /tmp/service.py`
+
+function visit(warren: Warren, sandboxID: string, options: RequestInit = {}): Promise<Response> {
+  const headers = { 'E2b-Sandbox-Id': sandboxID, 'E2b-Sandbox-Port': '8000', ...options.headers }
+  return fetch(warren.url, { ...options, headers })
+}
+
+async function serving(warren: Warren, options: Parameters<typeof Sandbox.create>[1] = {}) {
+  const sandbox = await Sandbox.create('base', { ...warren.client, timeoutMs: 600_000, ...options })
+  await sandbox.commands.run(service, { background: true, timeoutMs: 0, envs: { OWN: 'mine' } })
+  await eventually(async () => assert.equal(await (await visit(warren, sandbox.sandboxId)).text(), '1 mine'))
+  return sandbox
+}
+
+for (const isolation of isolations) {
+  describe(`pausing, ${isolation}`, () => {
+    let warren: Warren
+    before(async () => {
+      warren = await startWarren(isolation)
+    })
+    after(() => warren?.stop())
+
+    for (const [version, client] of Object.entries(clients)) {
+      it(`e2b ${version} pauses, is told so, and connects to what it left`, async () => {
+        const options = { ...warren.client, timeoutMs: 600_000, envs: { GIVEN: 'at create' } }
+        const sandbox = await client.Sandbox.create('base', options)
+        const id = sandbox.sandboxId
+        const sleeper = await sandbox.commands.run('sleep 1000', { background: true, timeoutMs: 0 })
+        await sandbox.files.write('/home/user/kept', 'kept')
+        assert.equal(await sandbox.pause(), true)
+        assert.equal(await sandbox.isRunning(), false)
+        assert.equal(await sandbox.pause(), false)
+        const shown = await detailOf(warren, id)
+        assert.deepEqual([shown.state, shown.pauseMode, shown.domain], ['paused', 'full', null])
+        assert.equal((await client.Sandbox.getInfo(id, warren.client)).state, 'paused')
+        const again = await client.Sandbox.connect(id, { ...warren.client, timeoutMs: 300_000 })
+        assert.equal(again.sandboxId, id)
+        assert.ok((await again.commands.list()).some(({ pid }) => pid === sleeper.pid))
+        assert.equal(
+          (await again.commands.run(`kill -0 ${sleeper.pid} && echo $GIVEN`)).stdout,
+          'at create\n',
+        )
+        assert.equal(await again.files.read('/home/user/kept'), 'kept')
+        // The object from before the pause works on as well: the token is the same.
+        assert.equal((await sandbox.commands.run('echo same')).stdout, 'same\n')
+        assert.equal((await detailOf(warren, id)).pauseMode, undefined)
+        await again.commands.kill(sleeper.pid)
+        assert.equal(await again.kill(), true)
+        assert.equal(await again.kill(), false)
+      })
+    }
+
+    it('keeps services, their memory, timers, and the right time', async () => {
+      const sandbox = await serving(warren)
+      const timer = await sandbox.commands.run('sleep 3; date +%s', { background: true, timeoutMs: 0 })
+      await sandbox.pause()
+      await delay(4000)
+      const again = await Sandbox.connect(sandbox.sandboxId, warren.client)
+      assert.equal(await (await visit(warren, sandbox.sandboxId)).text(), '2 mine')
+      const inside = Number((await again.commands.run('date +%s')).stdout)
+      assert.ok(Math.abs(inside - Date.now() / 1000) < 3, `${inside}`)
+      const joined = await again.commands.connect(timer.pid)
+      assert.ok(Math.abs(Number((await joined.wait()).stdout) - Date.now() / 1000) < 3)
+      await again.kill()
+    })
+
+    it('keeps files only where that was asked for, and boots anew', async () => {
+      const sandbox = await serving(warren)
+      const id = sandbox.sandboxId
+      const bootID = 'cat /proc/sys/kernel/random/boot_id; cat /proc/1/stat | cut -d" " -f22'
+      const before = (await sandbox.commands.run(bootID)).stdout
+      await sandbox.files.write('/home/user/kept', 'kept')
+      assert.equal(await sandbox.pause({ keepMemory: false }), true)
+      assert.equal((await detailOf(warren, id)).pauseMode, 'filesystem')
+      const again = await Sandbox.connect(id, warren.client)
+      assert.notEqual((await again.commands.run(bootID)).stdout, before)
+      assert.equal(await again.files.read('/home/user/kept'), 'kept')
+      assert.equal((await visit(warren, id)).status, 502)
+      await again.pause()
+      const rebooted = await Sandbox.connect(id, { ...warren.client, onResume: 'reboot' })
+      assert.equal(await rebooted.files.read('/home/user/kept'), 'kept')
+      assert.deepEqual(await rebooted.commands.list(), [])
+      await rebooted.kill()
+    })
+
+    it('drops connections that were open, at once', async () => {
+      const sandbox = await serving(warren)
+      const running = await sandbox.commands.run('sleep 1000', { background: true, timeoutMs: 0 })
+      const ended = assert.rejects(running.wait())
+      await sandbox.pause()
+      await ended
+      const refused = await visit(warren, sandbox.sandboxId)
+      assert.equal(refused.status, 502)
+      assert.match(await refused.text(), /The sandbox was not found/)
+      await Sandbox.kill(sandbox.sandboxId, warren.client)
+    })
+
+    it('happens at the timeout, with and without memory, and not where a kill was wanted', async () => {
+      const short = { ...warren.client, timeoutMs: 2000 }
+      const [full, files, killed] = await Promise.all([
+        Sandbox.create('base', { ...short, lifecycle: { onTimeout: 'pause' } }),
+        Sandbox.create('base', {
+          ...short,
+          lifecycle: { onTimeout: { action: 'pause', keepMemory: false } },
+        }),
+        Sandbox.create('base', short),
+      ])
+      await eventually(async () => {
+        assert.equal((await detailOf(warren, full.sandboxId)).pauseMode, 'full')
+        assert.equal((await detailOf(warren, files.sandboxId)).pauseMode, 'filesystem')
+        assert.equal((await warren.api(`/sandboxes/${killed.sandboxId}`)).status, 404)
+      }, 20_000)
+      const listed = await Sandbox.list({ ...warren.client, query: { state: ['paused'] } }).nextItems()
+      assert.deepEqual(
+        new Set(listed.map(({ sandboxId }) => sandboxId)),
+        new Set([full.sandboxId, files.sandboxId]),
+      )
+      await Promise.all([full.kill(), files.kill()])
+    })
+
+    it('is undone by traffic where that was wanted, once for all who wait', async () => {
+      const lifecycle = { onTimeout: 'pause', autoResume: true } as const
+      const sandbox = await serving(warren, { lifecycle })
+      const id = sandbox.sandboxId
+      await sandbox.pause()
+      assert.equal(await sandbox.isRunning(), false)
+      const body = 'x'.repeat(3_000_000)
+      const answers = await Promise.all([
+        ...Array.from({ length: 20 }, async () => (await visit(warren, id)).text()),
+        (async () => (await visit(warren, id, { method: 'POST', body })).text())(),
+      ])
+      assert.equal(answers.pop(), '3000000')
+      const counts = answers.map((answer) => Number(answer.split(' ')[0])).sort((a, b) => a - b)
+      assert.deepEqual(
+        counts,
+        Array.from({ length: 20 }, (_, at) => at + 2),
+      )
+      await sandbox.pause()
+      assert.equal((await sandbox.commands.run('echo awake')).stdout, 'awake\n')
+      await sandbox.pause()
+      const { sandboxId, ...rest } = sandbox as unknown as Record<string, string>
+      assert.ok(rest)
+      const wrong = await fetch(`${warren.url}/files?path=/etc/passwd`, {
+        headers: { 'E2b-Sandbox-Id': sandboxId!, 'E2b-Sandbox-Port': '49983', 'X-Access-Token': 'wrong' },
+      })
+      assert.equal(wrong.status, 403)
+      assert.equal((await detailOf(warren, id)).state, 'paused')
+      await sandbox.kill()
+    })
+
+    it('answers every wrong call in words', async () => {
+      const sandbox = await Sandbox.create('base', { ...warren.client, timeoutMs: 600_000 })
+      const post = async (verb: string, body?: unknown) => {
+        const answer = await warren.api(`/sandboxes/${sandbox.sandboxId}/${verb}`, { method: 'POST', body })
+        return [answer.status, ((await answer.json()) as { message: string }).message] as const
+      }
+      assert.deepEqual(await post('resume', { timeout: 10 }), [
+        409,
+        `Sandbox ${sandbox.sandboxId} is already running`,
+      ])
+      for (const body of [{ memory: 'x' }, { memory: 1 }, [], 'x']) {
+        assert.equal((await post('pause', body))[0], 400, JSON.stringify(body))
+      }
+      for (const body of [{ count: 0 }, { count: 101 }, { count: 1.5 }, { timeout: -1 }, { timeout: 0 }]) {
+        assert.equal((await post('fork', body))[0], 400, JSON.stringify(body))
+      }
+      for (const body of [{ name: '' }, { name: 'a b' }, { name: 'other/x' }, { name: 'x:' }, [], null]) {
+        assert.equal((await post('snapshots', body))[0], 400, JSON.stringify(body))
+      }
+      await sandbox.pause()
+      assert.deepEqual(await post('pause', {}), [
+        409,
+        `Error pausing sandbox - sandbox '${sandbox.sandboxId}' is already paused`,
+      ])
+      assert.equal((await post('timeout', { timeout: 10 }))[0], 404)
+      assert.equal((await post('refreshes', {}))[0], 404)
+      assert.equal((await post('snapshots', {}))[0], 404)
+      assert.match((await post('fork', {}))[1], /is paused and cannot be forked; resume it first/)
+      assert.equal((await post('connect', { timeout: 10_000_000 }))[0], 400)
+      await sandbox.kill()
+      for (const verb of ['pause', 'resume', 'fork']) assert.equal((await post(verb, {}))[0], 404)
+    })
+  })
+}
