@@ -124,14 +124,21 @@ describe('traffic for a sleeping sandbox', () => {
 
   it('is not carried on for a client that left while the sandbox was looked for', async () => {
     const search = Promise.withResolvers<undefined>()
-    await using edge = await edgeFixture({ connectionLimit: 1, findSleeping: () => search.promise })
+    let searches = 0
+    await using edge = await edgeFixture({
+      connectionLimit: 1,
+      findSleeping() {
+        searches++
+        return search.promise
+      },
+    })
     const sandbox = edge.sandbox()
     const route = edge.routes.get(sandbox.sandboxID)!
     sandbox.remove()
     sandbox.map(80, (await echo(edge)).port)
     const leaving = http.get({ port: edge.port, headers: to(sandbox, 80), agent: false })
     leaving.on('error', () => {})
-    await until(() => edge.sockets.size === 1)
+    await until(() => searches === 1)
     leaving.destroy()
     await until(() => edge.sockets.size === 0)
     edge.routes.set(route)
