@@ -3,15 +3,18 @@ import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { type Kysely, sql } from 'kysely'
+import { Kysely, sql } from 'kysely'
 import { isAppError } from '../lib/app-error.ts'
 import { migrate, migrations } from './migrate.ts'
 import { openDatabase, openStores } from './open-stores.ts'
+import { sqliteDialect } from './sqlite.ts'
+import { upgradeWithoutSavedStates } from './suite-upgrade.ts'
+import type { Tables } from './tables.ts'
 
-async function open(context: TestContext) {
+async function open(context: TestContext, openAt = openDatabase) {
   const dataFolder = mkdtempSync(join(tmpdir(), 'warren-migrate-'))
   const options = { url: undefined, dataFolder }
-  const db = await openDatabase(options)
+  const db = await openAt(options)
   context.after(async () => {
     await db.destroy()
     rmSync(dataFolder, { recursive: true, force: true })
@@ -65,4 +68,11 @@ test('a migration that fails leaves nothing of itself or of those that ran with 
   assert.equal(await hasTable(plain, 'later'), false)
   await migrate(db, { ...migrations, '9998-later': addsTable })
   assert.equal(await hasTable(plain, 'later'), true)
+})
+
+test('an upgrade keeps the rows of a database from before saved states', async (context) => {
+  const { db } = await open(context, async ({ dataFolder }) => {
+    return new Kysely<Tables>({ dialect: sqliteDialect(join(dataFolder, 'warren.db')) })
+  })
+  await upgradeWithoutSavedStates(db)
 })

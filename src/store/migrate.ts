@@ -2,12 +2,14 @@ import { type Kysely, type Migration, Migrator, sql } from 'kysely'
 import { AppError, isAppError } from '../lib/app-error.ts'
 import * as firstTables from './migrations/0001-first-tables.ts'
 import * as metrics from './migrations/0002-metrics.ts'
+import * as savedStates from './migrations/0003-saved-states.ts'
 import type { Tables } from './tables.ts'
 
 /** In order of their names; one that was released is never changed, only followed by another. */
 export const migrations: Record<string, Migration> = {
   '0001-first-tables': firstTables,
   '0002-metrics': metrics,
+  '0003-saved-states': savedStates,
 }
 
 /** Brings the tables to what this build knows, all or nothing; a database of a newer build is left alone. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { sql } from 'kysely'
+import { Kysely, sql } from 'kysely'
 import {
   everythingRequired,
   postgresMissing,
@@ -12,8 +12,11 @@ import { defaultTeamLimits } from '../core/team/team.ts'
 import { isAppError } from '../lib/app-error.ts'
 import { migrate, migrations } from './migrate.ts'
 import { openDatabase, openStores } from './open-stores.ts'
+import { postgresDialect } from './postgres.ts'
 import { storeSuite } from './store-suite.ts'
 import { aSandbox, insertTeam } from './suite-rows.ts'
+import { upgradeWithoutSavedStates } from './suite-upgrade.ts'
+import type { Tables } from './tables.ts'
 
 const missing = postgresMissing()
 const options = missing && !everythingRequired ? { skip: missing } : {}
@@ -108,6 +111,12 @@ test('a database of a newer build is refused', options, async () => {
     assert.ok(isAppError(error, 'internal'), String(error))
     return error.message.includes('9999-later') && error.message.includes('newer Warren')
   })
+})
+
+test('an upgrade keeps the rows of a database from before saved states', options, async () => {
+  const db = new Kysely<Tables>({ dialect: postgresDialect(await server.createDatabase()) })
+  await upgradeWithoutSavedStates(db)
+  await db.destroy()
 })
 
 test('times and counts come back as numbers', options, async () => {

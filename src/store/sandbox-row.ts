@@ -21,6 +21,8 @@ export function newSandboxRow(sandbox: NewSandbox): SandboxRow {
     metadata: JSON.stringify(sandbox.metadata),
     env_vars: JSON.stringify(sandbox.envVars),
     options: JSON.stringify(sandbox.options),
+    saved: null,
+    is_frozen: 0,
     timeout_ms: sandbox.timeoutMs,
     created_at: sandbox.createdAt,
     started_at: sandbox.startedAt,
@@ -46,7 +48,9 @@ export function sandboxOf(row: SandboxRow): Sandbox {
     envdVersion: row.envd_version,
     metadata: JSON.parse(row.metadata),
     envVars: JSON.parse(row.env_vars),
-    options: JSON.parse(row.options),
+    // Rows from before memory could be kept lack the option.
+    options: { autoPauseMemory: true, ...JSON.parse(row.options) },
+    saved: row.saved === null ? null : JSON.parse(row.saved),
     timeoutMs: row.timeout_ms,
     createdAt: row.created_at,
     startedAt: row.started_at,
@@ -58,9 +62,12 @@ export function sandboxOf(row: SandboxRow): Sandbox {
 
 /** Only the columns of the changes that are there. */
 export function changedColumns(changes: SandboxChanges): Updateable<SandboxRow> {
+  const { saved } = changes
   const columns = {
     run_id: changes.runID,
     handle: changes.handle && JSON.stringify(changes.handle),
+    saved: saved && JSON.stringify(saved),
+    is_frozen: saved === undefined ? undefined : saved?.frozen ? 1 : 0,
     started_at: changes.startedAt,
     end_at: changes.endAt,
     ended_at: changes.endedAt,

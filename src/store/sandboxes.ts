@@ -5,6 +5,7 @@ import {
   type NewSandbox,
   type Sandbox,
   type SandboxState,
+  type SavedSandbox,
   statesBefore,
 } from '../core/sandbox/sandbox.ts'
 import type {
@@ -16,14 +17,12 @@ import type {
 } from '../core/stores.ts'
 import type { TeamLimits } from '../core/team/team.ts'
 import { AppError } from '../lib/app-error.ts'
+import { exceededLimit, lockTeam } from './limits.ts'
 import { changedColumns, hashOf, newSandboxRow, pairHashes, sandboxOf } from './sandbox-row.ts'
 import type { Tables } from './tables.ts'
-import { unknownTeam } from './teams.ts'
 
 /** Keeps a statement below the number of values that an engine takes at once (32,766 for SQLite). */
 const rowsPerInsert = 5000
-
-type Exceeded = 'maxSandboxes' | 'maxCPU' | 'maxMemoryMB'
 
 export class SqlSandboxStore implements SandboxStore {
   readonly #db: Kysely<Tables>
@@ -143,6 +142,46 @@ export class SqlSandboxStore implements SandboxStore {
     return row && sandboxOf(row)
   }
 
+  resumeWithinLimits(
+    at: { sandboxID: string; runID: string },
+    limits: TeamLimits,
+    changes: SandboxChanges,
+  ): ReturnType<SandboxStore['resumeWithinLimits']> {
+    const transaction = this.#db.transaction().setIsolationLevel('read committed')
+    return transaction.execute(async (locked) => {
+      const known = await locked
+        .selectFrom('sandboxes')
+        .select('team_id')
+        .where('id', '=', at.sandboxID)
+        .executeTakeFirst()
+      if (!known) return { moved: undefined }
+      await lockTeam(locked, known.team_id)
+      const paused = await holdPaused(locked, at)
+      if (!paused) return { moved: undefined }
+      const exceeded = await exceededLimit(locked, paused, limits)
+      if (exceeded) return { exceeded }
+      const row = await locked
+        .updateTable('sandboxes')
+        .set({ ...changedColumns(changes), state: 'resuming' })
+        .where('id', '=', at.sandboxID)
+        .returningAll()
+        .executeTakeFirstOrThrow()
+      return { moved: sandboxOf(row) }
+    })
+  }
+
+  async setSaved(sandboxID: string, runID: string, saved: SavedSandbox): Promise<Sandbox | undefined> {
+    const row = await this.#db
+      .updateTable('sandboxes')
+      .set(changedColumns({ saved }))
+      .where('id', '=', sandboxID)
+      .where('run_id', '=', runID)
+      .where('state', '=', 'paused')
+      .returningAll()
+      .executeTakeFirst()
+    return row && sandboxOf(row)
+  }
+
   async saveHandle(sandboxID: string, runID: string, handle: DriverHandle): Promise<boolean> {
     const updated = await this.#db
       .updateTable('sandboxes')
@@ -221,14 +260,19 @@ export class SqlSandboxStore implements SandboxStore {
   }
 }
 
-/** A write that changes nothing holds the team's row until the commit, with the same SQL on both engines. */
-async function lockTeam(transaction: Transaction<Tables>, teamID: string): Promise<void> {
-  const { numUpdatedRows } = await transaction
-    .updateTable('teams')
-    .set((set) => ({ created_at: set.ref('created_at') }))
-    .where('id', '=', teamID)
-    .executeTakeFirstOrThrow()
-  if (numUpdatedRows === 0n) throw unknownTeam(teamID)
+/** A write that changes nothing: the row cannot move until the commit. */
+async function holdPaused(
+  transaction: Transaction<Tables>,
+  at: { sandboxID: string; runID: string },
+): Promise<Sandbox | undefined> {
+  const row = await transaction
+    .selectFrom('sandboxes').selectAll()
+    .where('id', '=', at.sandboxID)
+    .where('run_id', '=', at.runID)
+    .where('state', '=', 'paused')
+    
+    .executeTakeFirst()
+  return row && sandboxOf(row)
 }
 
 async function findClaim(
@@ -242,25 +286,6 @@ async function findClaim(
     .where('key_hash', '=', claimed.key_hash)
     .executeTakeFirst()
   return row && { requestHash: row.request_hash, sandboxID: row.sandbox_id }
-}
-
-async function exceededLimit(
-  transaction: Transaction<Tables>,
-  sandbox: NewSandbox,
-  limits: TeamLimits,
-): Promise<Exceeded | undefined> {
-  const used = await transaction
-    .selectFrom('sandboxes')
-    .select(({ fn }) => fn.countAll<number>().as('count'))
-    .select(({ fn }) => fn.sum<number | null>('cpu_count').as('cpu'))
-    .select(({ fn }) => fn.sum<number | null>('memory_mb').as('memory'))
-    .where('team_id', '=', sandbox.teamID)
-    .where('state', 'in', activeStates)
-    .executeTakeFirstOrThrow()
-  if (used.count + 1 > limits.maxSandboxes) return 'maxSandboxes'
-  if ((used.cpu ?? 0) + sandbox.cpuCount > limits.maxCPU) return 'maxCPU'
-  if ((used.memory ?? 0) + sandbox.memoryMB > limits.maxMemoryMB) return 'maxMemoryMB'
-  return undefined
 }
 
 async function insertSandbox(transaction: Transaction<Tables>, sandbox: NewSandbox): Promise<void> {

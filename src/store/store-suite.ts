@@ -4,6 +4,8 @@ import type { Stores } from '../core/stores.ts'
 import { metricSuite } from './suite-metrics.ts'
 import { sandboxLifeSuite } from './suite-sandbox-life.ts'
 import { sandboxListSuite } from './suite-sandbox-list.ts'
+import { sandboxPauseSuite } from './suite-sandbox-pause.ts'
+import { snapshotSuite } from './suite-snapshots.ts'
 import { teamSuite } from './suite-teams.ts'
 import { templateSuite } from './suite-templates.ts'
 import type { StoreTest } from './suite-test.ts'
@@ -26,7 +28,9 @@ export function storeSuite(
   suite(`the stores over ${engine}`, options, (_: SuiteContext) => {
     teamSuite(storeTest)
     templateSuite(storeTest)
+    snapshotSuite(storeTest)
     sandboxLifeSuite(storeTest)
+    sandboxPauseSuite(storeTest)
     sandboxListSuite(storeTest)
     metricSuite(storeTest)
   })

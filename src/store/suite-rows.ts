@@ -1,5 +1,5 @@
 /** Made-up things for the store suite; each call changes only what its test is about. */
-import type { NewSandbox, Sandbox, SandboxState } from '../core/sandbox/sandbox.ts'
+import type { NewSandbox, Sandbox, SandboxState, SavedSandbox } from '../core/sandbox/sandbox.ts'
 import type { SandboxChanges, Stores } from '../core/stores.ts'
 import { type ApiKey, defaultTeamLimits, type Team } from '../core/team/team.ts'
 import type { Template, TemplateBuild } from '../core/template/template.ts'
@@ -33,6 +33,7 @@ export function aTemplate(changes: Partial<Template> = {}): Template {
     templateID: newTemplateID(),
     teamID: null,
     public: true,
+    isSnapshot: false,
     createdAt: time,
     updatedAt: time,
     lastSpawnedAt: null,
@@ -56,6 +57,7 @@ export function aBuild(templateID: string, changes: Partial<TemplateBuild> = {})
     defaultWorkdir: '/home/user',
     startCmd: null,
     readyCmd: null,
+    saved: null,
     createdAt: time,
     updatedAt: time,
     finishedAt: time,
@@ -77,7 +79,14 @@ export function aSandbox(teamID: string, changes: Partial<NewSandbox> = {}): New
     envdVersion: '0.6.13',
     metadata: {},
     envVars: {},
-    options: { allowInternetAccess: null, network: null, mcp: null, autoPause: false, autoResume: false },
+    options: {
+      allowInternetAccess: null,
+      network: null,
+      mcp: null,
+      autoPause: false,
+      autoPauseMemory: true,
+      autoResume: false,
+    },
     timeoutMs: 300_000,
     createdAt: time,
     startedAt: time,
@@ -131,4 +140,27 @@ export async function insertSandboxIn(
   const sandbox = await stores.sandboxes.find(sandboxID)
   if (sandbox?.state !== state) throw new Error(`the sandbox is ${sandbox?.state}, not ${state}`)
   return sandbox
+}
+
+export function aSaved(changes: Partial<SavedSandbox> = {}): SavedSandbox {
+  return { name: newUUID(), memory: true, frozen: false, agentUnresponsive: false, ...changes }
+}
+
+/** A paused sandbox with what is kept of it. */
+export async function insertPaused(
+  stores: Stores,
+  teamID: string,
+  saved: SavedSandbox,
+  changes: Partial<NewSandbox> = {},
+): Promise<Sandbox> {
+  const { sandboxID, runID } = await insertSandboxIn(stores, teamID, 'pausing', changes)
+  const paused = await stores.sandboxes.move({ sandboxID, runID, from: ['pausing'] }, 'paused', { saved })
+  if (!paused) throw new Error('the sandbox was not paused')
+  return paused
+}
+
+export async function insertTemplate(stores: Stores, changes: Partial<Template> = {}): Promise<Template> {
+  const template = aTemplate(changes)
+  await stores.templates.insertTemplate(template, [])
+  return template
 }

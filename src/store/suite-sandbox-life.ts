@@ -28,11 +28,12 @@ function limits(storeTest: StoreTest): void {
         network: { a: [1] },
         mcp: null,
         autoPause: true,
+        autoPauseMemory: false,
         autoResume: false,
       },
     })
     assert.deepEqual(await stores.sandboxes.insertWithinLimits(sandbox, team.limits), { inserted: true })
-    const begun = { state: 'creating', handle: null, endedAt: null, endReason: null }
+    const begun = { state: 'creating', handle: null, saved: null, endedAt: null, endReason: null }
     assert.deepEqual(await stores.sandboxes.find(sandbox.sandboxID), { ...sandbox, ...begun })
     assert.equal(await stores.sandboxes.find('nothing'), undefined)
   })

@@ -1,16 +1,9 @@
 import assert from 'node:assert/strict'
-import type { Stores } from '../core/stores.ts'
-import type { Template, TemplateBuild } from '../core/template/template.ts'
+import type { TemplateBuild } from '../core/template/template.ts'
 import { isAppError } from '../lib/app-error.ts'
 import { newUUID } from '../lib/ids.ts'
-import { aBuild, aTemplate, insertTeam, time } from './suite-rows.ts'
+import { aBuild, aTemplate, insertTeam, insertTemplate, time } from './suite-rows.ts'
 import type { StoreTest } from './suite-test.ts'
-
-async function insertTemplate({ templates }: Stores, changes: Partial<Template> = {}): Promise<Template> {
-  const template = aTemplate(changes)
-  await templates.insertTemplate(template, [])
-  return template
-}
 
 export function templateSuite(storeTest: StoreTest): void {
   storeTest('a template is found by its id and by each of its names', async (stores) => {
@@ -44,6 +37,17 @@ export function templateSuite(storeTest: StoreTest): void {
       assert.deepEqual(await templates.aliasesOf('nothing'), [])
     },
   )
+
+  storeTest('the names of a template begin with the namespace-less ones too', async ({ templates }) => {
+    const template = aTemplate()
+    const first = { namespace: 'rabbits', alias: 'z-first' }
+    const second = { namespace: 'hares', alias: 'a-second' }
+    const bare = { namespace: null, alias: 'bare' }
+    await templates.insertTemplate(template, [first, second, bare])
+    await templates.insertTemplate(aTemplate(), [{ namespace: 'rabbits', alias: 'other' }])
+    assert.deepEqual(await templates.namesOf(template.templateID), [bare, first, second])
+    assert.deepEqual(await templates.namesOf('nothing'), [])
+  })
 
   for (const namespace of [null, 'rabbits']) {
     const kind = namespace === null ? 'namespace-less' : 'namespaced'

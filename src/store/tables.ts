@@ -32,6 +32,7 @@ export type TemplateRow = {
   id: string
   team_id: string | null
   is_public: Flag
+  is_snapshot: Flag
   created_at: number
   updated_at: number
   last_spawned_at: number | null
@@ -61,6 +62,9 @@ export type TemplateBuildRow = {
   default_workdir: string
   start_cmd: string | null
   ready_cmd: string | null
+  saved_name: string | null
+  saved_memory: Flag | null
+  source_sandbox_id: string | null
   created_at: number
   updated_at: number
   finished_at: number | null
@@ -91,6 +95,9 @@ export type SandboxRow = {
   metadata: Json
   env_vars: Json
   options: Json
+  saved: Json | null
+  /** As `saved` says, where a query can see it. */
+  is_frozen: Flag
   timeout_ms: number
   created_at: number
   started_at: number

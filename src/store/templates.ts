@@ -1,8 +1,10 @@
-import type { Kysely, Updateable } from 'kysely'
-import type { TemplateStore } from '../core/stores.ts'
-import type { Template, TemplateBuild } from '../core/template/template.ts'
+import type { Kysely } from 'kysely'
+import type { SnapshotFilter, TemplateStore } from '../core/stores.ts'
+import type { SnapshotEntry, Template, TemplateBuild, TemplateName } from '../core/template/template.ts'
 import { AppError, isAppError } from '../lib/app-error.ts'
-import type { Tables, TemplateBuildRow, TemplateRow } from './tables.ts'
+import { listSnapshots, type SnapshotPage } from './snapshots.ts'
+import type { Tables } from './tables.ts'
+import { buildColumns, buildOf, buildRow, templateOf, templateRow } from './template-row.ts'
 
 const uuidForm = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 
@@ -13,10 +15,7 @@ export class SqlTemplateStore implements TemplateStore {
     this.#db = db
   }
 
-  async insertTemplate(
-    template: Template,
-    names: { alias: string; namespace: string | null }[],
-  ): Promise<void> {
+  async insertTemplate(template: Template, names: TemplateName[]): Promise<void> {
     await this.#db.transaction().execute(async (transaction) => {
       await transaction.insertInto('templates').values(templateRow(template)).execute()
       for (const [position, { namespace, alias }] of names.entries()) {
@@ -99,15 +98,19 @@ export class SqlTemplateStore implements TemplateStore {
   }
 
   async aliasesOf(templateID: string): Promise<string[]> {
+    return (await this.namesOf(templateID)).map(({ alias }) => alias)
+  }
+
+  async namesOf(templateID: string): Promise<TemplateName[]> {
     const rows = await this.#db
       .selectFrom('template_aliases')
-      .select('alias')
+      .select(['namespace', 'alias'])
       .where('template_id', '=', templateID)
-      // The namespace-less names have the empty namespace, which sorts first.
-      .orderBy('namespace')
       .orderBy('position')
       .execute()
-    return rows.map(({ alias }) => alias)
+    const bare = rows.filter(({ namespace }) => namespace === '')
+    const own = rows.filter(({ namespace }) => namespace !== '')
+    return [...bare, ...own].map(({ namespace, alias }) => ({ namespace: namespace || null, alias }))
   }
 
   async findReadyBuild(templateID: string, tagOrBuildID: string): Promise<TemplateBuild | undefined> {
@@ -127,82 +130,56 @@ export class SqlTemplateStore implements TemplateStore {
     return row && buildOf(row)
   }
 
+  async findBuild(buildID: string): Promise<TemplateBuild | undefined> {
+    const row = await this.#db
+      .selectFrom('template_builds')
+      .selectAll()
+      .where('id', '=', buildID)
+      .executeTakeFirst()
+    return row && buildOf(row)
+  }
+
+  listSnapshots(filter: SnapshotFilter, page: SnapshotPage): Promise<SnapshotEntry[]> {
+    return listSnapshots(this.#db, filter, page)
+  }
+
+  async listSavedNames(): Promise<string[]> {
+    const rows = await this.#db
+      .selectFrom('template_builds')
+      .select('saved_name')
+      .distinct()
+      .where('saved_name', 'is not', null)
+      .$narrowType<{ saved_name: string }>()
+      .execute()
+    return rows.map(({ saved_name }) => saved_name)
+  }
+
+  deleteTemplate(templateID: string): Promise<TemplateBuild[] | undefined> {
+    // The second statement must see the builds that were committed while the first waited.
+    const transaction = this.#db.transaction().setIsolationLevel('read committed')
+    return transaction.execute(async (locked) => {
+      // Holds the template's row: a build that is inserted at this moment is either returned or refused.
+      const held = await locked
+        .updateTable('templates')
+        .set((set) => ({ updated_at: set.ref('updated_at') }))
+        .where('id', '=', templateID)
+        .executeTakeFirstOrThrow()
+      if (held.numUpdatedRows === 0n) return undefined
+      const builds = await locked
+        .deleteFrom('template_builds')
+        .where('template_id', '=', templateID)
+        .returningAll()
+        .execute()
+      await locked.deleteFrom('templates').where('id', '=', templateID).execute()
+      return builds.map(buildOf)
+    })
+  }
+
   async recordSpawn(templateID: string, at: number): Promise<void> {
     await this.#db
       .updateTable('templates')
       .set((set) => ({ spawn_count: set('spawn_count', '+', 1), last_spawned_at: at }))
       .where('id', '=', templateID)
       .execute()
-  }
-}
-
-function templateRow(template: Template): TemplateRow {
-  return {
-    id: template.templateID,
-    team_id: template.teamID,
-    is_public: template.public ? 1 : 0,
-    created_at: template.createdAt,
-    updated_at: template.updatedAt,
-    last_spawned_at: template.lastSpawnedAt,
-    spawn_count: template.spawnCount,
-  }
-}
-
-function templateOf(row: TemplateRow): Template {
-  return {
-    templateID: row.id,
-    teamID: row.team_id,
-    public: row.is_public === 1,
-    createdAt: row.created_at,
-    updatedAt: row.updated_at,
-    lastSpawnedAt: row.last_spawned_at,
-    spawnCount: row.spawn_count,
-  }
-}
-
-/** Only the columns of the changes that are there; which build it is, and of which template, never changes. */
-function buildColumns(changes: Partial<TemplateBuild>): Updateable<TemplateBuildRow> {
-  const columns = {
-    status: changes.status,
-    cpu_count: changes.cpuCount,
-    memory_mb: changes.memoryMB,
-    disk_mb: changes.diskMB,
-    envd_version: changes.envdVersion,
-    root_folder: changes.rootFolder,
-    env_vars: changes.envVars && JSON.stringify(changes.envVars),
-    default_user: changes.defaultUser,
-    default_workdir: changes.defaultWorkdir,
-    start_cmd: changes.startCmd,
-    ready_cmd: changes.readyCmd,
-    created_at: changes.createdAt,
-    updated_at: changes.updatedAt,
-    finished_at: changes.finishedAt,
-  }
-  return Object.fromEntries(Object.entries(columns).filter(([, value]) => value !== undefined))
-}
-
-function buildRow(build: TemplateBuild): TemplateBuildRow {
-  const columns = buildColumns(build) as Omit<TemplateBuildRow, 'id' | 'template_id'>
-  return { ...columns, id: build.buildID, template_id: build.templateID }
-}
-
-function buildOf(row: TemplateBuildRow): TemplateBuild {
-  return {
-    buildID: row.id,
-    templateID: row.template_id,
-    status: row.status,
-    cpuCount: row.cpu_count,
-    memoryMB: row.memory_mb,
-    diskMB: row.disk_mb,
-    envdVersion: row.envd_version,
-    rootFolder: row.root_folder,
-    envVars: JSON.parse(row.env_vars),
-    defaultUser: row.default_user,
-    defaultWorkdir: row.default_workdir,
-    startCmd: row.start_cmd,
-    readyCmd: row.ready_cmd,
-    createdAt: row.created_at,
-    updatedAt: row.updated_at,
-    finishedAt: row.finished_at,
   }
 }

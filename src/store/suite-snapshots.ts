@@ -1,0 +1,244 @@
+import assert from 'node:assert/strict'
+import type { SnapshotFilter, Stores } from '../core/stores.ts'
+import type { SavedBuild, TemplateBuild } from '../core/template/template.ts'
+import { isAppError } from '../lib/app-error.ts'
+import { newUUID } from '../lib/ids.ts'
+import { aBuild, aTemplate, insertTeam, insertTemplate, time } from './suite-rows.ts'
+import type { StoreTest } from './suite-test.ts'
+
+const aSavedBuild = (changes: Partial<SavedBuild> = {}): SavedBuild => ({
+  name: newUUID(),
+  memory: true,
+  sandboxID: 'isource',
+  ...changes,
+})
+
+const wholeList = { limit: 100 }
+
+export function snapshotSuite(storeTest: StoreTest): void {
+  savedBuilds(storeTest)
+  listing(storeTest)
+  deleting(storeTest)
+}
+
+function savedBuilds(storeTest: StoreTest): void {
+  storeTest('a template comes back as the snapshot that it is', async (stores) => {
+    const snapshot = await insertTemplate(stores, { isSnapshot: true })
+    const built = await insertTemplate(stores)
+    assert.deepEqual(await stores.templates.findByID(snapshot.templateID), snapshot)
+    assert.deepEqual(await stores.templates.findByID(built.templateID), built)
+  })
+
+  storeTest('a build is found in any status, with or without a saved state', async (stores) => {
+    const { templateID } = await insertTemplate(stores)
+    const builds = [
+      aBuild(templateID, { status: 'waiting', saved: aSavedBuild() }),
+      aBuild(templateID, { status: 'error', saved: aSavedBuild({ memory: false }) }),
+      aBuild(templateID),
+    ]
+    for (const build of builds) {
+      await stores.templates.insertBuild(build, [])
+      assert.deepEqual(await stores.templates.findBuild(build.buildID), build)
+    }
+    assert.equal(await stores.templates.findBuild(newUUID()), undefined)
+  })
+
+  storeTest(
+    'the saved state of a build is set, kept by other updates, replaced and cleared',
+    async ({ templates, ...stores }) => {
+      const { templateID } = await insertTemplate({ templates, ...stores })
+      const build = aBuild(templateID)
+      await templates.insertBuild(build, ['default'])
+      const after = async (changes: Partial<TemplateBuild>) => {
+        await templates.updateBuild(build.buildID, changes)
+        return (await templates.findReadyBuild(templateID, 'default'))?.saved
+      }
+      const saved = aSavedBuild()
+      assert.deepEqual(await after({ saved }), saved)
+      assert.deepEqual(await after({ updatedAt: time + 1 }), saved)
+      const other = aSavedBuild({ memory: false, sandboxID: 'iother' })
+      assert.deepEqual(await after({ saved: other }), other)
+      assert.equal(await after({ saved: null }), null)
+    },
+  )
+
+  storeTest('the names of saved states are those that builds hold now, each once', async (stores) => {
+    const { templates } = stores
+    assert.deepEqual(await templates.listSavedNames(), [])
+    const { templateID } = await insertTemplate(stores)
+    const builds = ['one', 'two', 'two', 'three'].map((name) =>
+      aBuild(templateID, { status: 'error', saved: aSavedBuild({ name }) }),
+    )
+    for (const build of [...builds, aBuild(templateID)]) await templates.insertBuild(build, [])
+    assert.deepEqual((await templates.listSavedNames()).sort(), ['one', 'three', 'two'])
+    await templates.updateBuild(builds[0]!.buildID, { saved: null })
+    assert.deepEqual((await templates.listSavedNames()).sort(), ['three', 'two'])
+  })
+}
+
+type SnapshotBuild = Partial<TemplateBuild> & { tags?: string[]; source?: string }
+
+/** A snapshot template with builds in the order in which their tags were assigned. */
+async function insertSnapshot(
+  stores: Stores,
+  template: { teamID: string; templateID?: string; isSnapshot?: boolean },
+  builds: SnapshotBuild[],
+): Promise<string> {
+  const { templateID } = await insertTemplate(stores, { isSnapshot: true, ...template })
+  for (const { tags = ['default'], source = 'isource', ...changes } of builds) {
+    const saved = aSavedBuild({ sandboxID: source })
+    await stores.templates.insertBuild(aBuild(templateID, { saved, ...changes }), tags)
+  }
+  return templateID
+}
+
+function listing(storeTest: StoreTest): void {
+  storeTest('a snapshot is listed once, with its newest assignment whose build is ready', async (stores) => {
+    const { teamID } = await insertTeam(stores)
+    const templateID = await insertSnapshot(stores, { teamID }, [
+      { createdAt: time + 9, tags: ['v1'] },
+      { createdAt: time + 5, tags: ['default', 'v2'] },
+      { createdAt: time + 20, tags: ['v3'], status: 'building' },
+      { createdAt: time + 21, tags: ['v4'], status: 'error' },
+    ])
+    assert.deepEqual(await stores.templates.listSnapshots({ teamID }, wholeList), [
+      { templateID, tag: 'v2', createdAt: time + 5 },
+    ])
+  })
+
+  storeTest(
+    "templates that are no snapshots, other teams' and those with nothing ready are not listed",
+    async (stores) => {
+      const { teamID } = await insertTeam(stores)
+      const other = await insertTeam(stores)
+      await insertSnapshot(stores, { teamID, isSnapshot: false }, [{}])
+      await insertSnapshot(stores, { teamID }, [{ status: 'building' }, { tags: [] }])
+      await insertSnapshot(stores, { teamID }, [])
+      const theirs = await insertSnapshot(stores, { teamID: other.teamID }, [{}])
+      assert.deepEqual(await stores.templates.listSnapshots({ teamID }, wholeList), [])
+      const listed = await stores.templates.listSnapshots({ teamID: other.teamID }, wholeList)
+      assert.deepEqual(
+        listed.map(({ templateID }) => templateID),
+        [theirs],
+      )
+    },
+  )
+
+  storeTest('snapshots are filtered by template, tag and source, one by one and together', async (stores) => {
+    const { teamID } = await insertTeam(stores)
+    const templateID = await insertSnapshot(stores, { teamID, templateID: 'sone' }, [
+      { createdAt: time + 1, tags: ['v1'], source: 'ifirst' },
+      { createdAt: time + 2, tags: ['v1'], source: 'isecond' },
+      { createdAt: time + 3, tags: ['v2'], source: 'isecond' },
+    ])
+    await insertSnapshot(stores, { teamID, templateID: 'stwo' }, [
+      { createdAt: time, tags: ['v2'], source: 'ifirst' },
+    ])
+    const list = async (filter: Omit<SnapshotFilter, 'teamID'>) =>
+      (await stores.templates.listSnapshots({ teamID, ...filter }, wholeList)).map((entry) =>
+        [entry.templateID, entry.tag, entry.createdAt - time].join(' '),
+      )
+    assert.deepEqual(await list({}), ['sone v2 3', 'stwo v2 0'])
+    assert.deepEqual(await list({ templateID }), ['sone v2 3'])
+    assert.deepEqual(await list({ tag: 'v1' }), ['sone v1 2'])
+    assert.deepEqual(await list({ sandboxID: 'ifirst' }), ['sone v1 1', 'stwo v2 0'])
+    assert.deepEqual(await list({ tag: 'v2', sandboxID: 'ifirst' }), ['stwo v2 0'])
+    assert.deepEqual(await list({ templateID, tag: 'v2', sandboxID: 'ifirst' }), [])
+    for (const none of [{ templateID: 'none' }, { tag: 'none' }, { sandboxID: 'none' }]) {
+      assert.deepEqual(await list(none), [])
+    }
+  })
+
+  storeTest('pages of any size show every snapshot once, newest first, then by id', async (stores) => {
+    const { teamID } = await insertTeam(stores)
+    const created = { sc: 1, sa: 1, se: 0, sb: 2, sd: 1 }
+    for (const [templateID, after] of Object.entries(created)) {
+      await insertSnapshot(stores, { teamID, templateID }, [{ createdAt: time + after }])
+    }
+    for (const limit of [1, 2, 3, 5, 6]) {
+      const seen: string[] = []
+      let after: { createdAt: number; templateID: string } | undefined
+      for (;;) {
+        const entries = await stores.templates.listSnapshots({ teamID }, { limit, after })
+        assert.ok(entries.length <= limit)
+        if (entries.length === 0) break
+        seen.push(...entries.map(({ templateID }) => templateID))
+        assert.ok(seen.length <= 5, `by ${limit}: ${seen}`)
+        after = entries.at(-1)
+      }
+      assert.deepEqual(seen, ['sb', 'sa', 'sc', 'sd', 'se'], `by ${limit}`)
+    }
+  })
+}
+
+function deleting(storeTest: StoreTest): void {
+  storeTest(
+    'a deleted template is gone with its names, tags and builds, which are returned',
+    async (stores) => {
+      const { templates } = stores
+      const { teamID } = await insertTeam(stores)
+      const template = aTemplate({ teamID, isSnapshot: true })
+      const name = { namespace: 'rabbits', alias: 'web' }
+      await templates.insertTemplate(template, [name])
+      const { templateID } = template
+      const builds = [
+        aBuild(templateID, { saved: aSavedBuild() }),
+        aBuild(templateID, { status: 'building' }),
+        aBuild(templateID, { status: 'error', saved: aSavedBuild() }),
+      ]
+      for (const build of builds) await templates.insertBuild(build, ['default'])
+      const other = await insertSnapshot(stores, { teamID }, [{}])
+
+      const gone = await templates.deleteTemplate(templateID)
+      const byID = (a: TemplateBuild, b: TemplateBuild) => (a.buildID < b.buildID ? -1 : 1)
+      assert.deepEqual(gone?.sort(byID), builds.sort(byID))
+      assert.equal(await templates.findByID(templateID), undefined)
+      assert.equal(await templates.findByAlias('rabbits', 'web'), undefined)
+      for (const { buildID } of builds) assert.equal(await templates.findBuild(buildID), undefined)
+      const left = await templates.listSnapshots({ teamID }, wholeList)
+      assert.deepEqual(
+        left.map((entry) => entry.templateID),
+        [other],
+      )
+      assert.equal((await templates.listSavedNames()).length, 1)
+      assert.equal(await templates.deleteTemplate(templateID), undefined)
+      await templates.insertTemplate(aTemplate(), [name])
+    },
+  )
+
+  storeTest('a template without builds is deleted, and an unknown one is told apart', async (stores) => {
+    const { templateID } = await insertTemplate(stores)
+    assert.deepEqual(await stores.templates.deleteTemplate(templateID), [])
+    assert.equal(await stores.templates.deleteTemplate(templateID), undefined)
+  })
+
+  storeTest('of parallel deletes one gets the builds', async (stores) => {
+    const { templateID } = await insertTemplate(stores)
+    const build = aBuild(templateID)
+    await stores.templates.insertBuild(build, ['default'])
+    const deletes = Array.from({ length: 10 }, () => stores.templates.deleteTemplate(templateID))
+    const done = (await Promise.all(deletes)).filter((builds) => builds !== undefined)
+    assert.deepEqual(done, [[build]])
+  })
+
+  storeTest('a build inserted while its template is deleted is returned or refused', async (stores) => {
+    const { templates } = stores
+    const { templateID } = await insertTemplate(stores)
+    const builds = Array.from({ length: 16 }, () => aBuild(templateID, { saved: aSavedBuild() }))
+    const insert = async (build: TemplateBuild) => {
+      try {
+        await templates.insertBuild(build, ['default'])
+        return build.buildID
+      } catch (error) {
+        assert.ok(isAppError(error, 'not_found'), String(error))
+        return undefined
+      }
+    }
+    const firstInserts = builds.slice(0, 8).map(insert)
+    const deleted = templates.deleteTemplate(templateID)
+    const inserted = await Promise.all([...firstInserts, ...builds.slice(8).map(insert)])
+    const returned = (await deleted)?.map(({ buildID }) => buildID)
+    assert.deepEqual(returned?.sort(), inserted.filter((buildID) => buildID !== undefined).sort())
+    assert.deepEqual(await templates.listSavedNames(), [])
+  })
+}

@@ -1,0 +1,92 @@
+import type { Updateable } from 'kysely'
+import type { SavedBuild, Template, TemplateBuild } from '../core/template/template.ts'
+import type { TemplateBuildRow, TemplateRow } from './tables.ts'
+
+export function templateRow(template: Template): TemplateRow {
+  return {
+    id: template.templateID,
+    team_id: template.teamID,
+    is_public: template.public ? 1 : 0,
+    is_snapshot: template.isSnapshot ? 1 : 0,
+    created_at: template.createdAt,
+    updated_at: template.updatedAt,
+    last_spawned_at: template.lastSpawnedAt,
+    spawn_count: template.spawnCount,
+  }
+}
+
+export function templateOf(row: TemplateRow): Template {
+  return {
+    templateID: row.id,
+    teamID: row.team_id,
+    public: row.is_public === 1,
+    isSnapshot: row.is_snapshot === 1,
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
+    lastSpawnedAt: row.last_spawned_at,
+    spawnCount: row.spawn_count,
+  }
+}
+
+/** Only the columns of the changes that are there; which build it is, and of which template, never changes. */
+export function buildColumns(changes: Partial<TemplateBuild>): Updateable<TemplateBuildRow> {
+  const columns = {
+    status: changes.status,
+    cpu_count: changes.cpuCount,
+    memory_mb: changes.memoryMB,
+    disk_mb: changes.diskMB,
+    envd_version: changes.envdVersion,
+    root_folder: changes.rootFolder,
+    env_vars: changes.envVars && JSON.stringify(changes.envVars),
+    default_user: changes.defaultUser,
+    default_workdir: changes.defaultWorkdir,
+    start_cmd: changes.startCmd,
+    ready_cmd: changes.readyCmd,
+    ...(changes.saved !== undefined && savedColumns(changes.saved)),
+    created_at: changes.createdAt,
+    updated_at: changes.updatedAt,
+    finished_at: changes.finishedAt,
+  }
+  return Object.fromEntries(Object.entries(columns).filter(([, value]) => value !== undefined))
+}
+
+function savedColumns(saved: SavedBuild | null) {
+  if (saved === null) return { saved_name: null, saved_memory: null, source_sandbox_id: null }
+  return {
+    saved_name: saved.name,
+    saved_memory: saved.memory ? 1 : 0,
+    source_sandbox_id: saved.sandboxID,
+  } as const
+}
+
+function savedOf(row: TemplateBuildRow): SavedBuild | null {
+  if (row.saved_name === null || row.source_sandbox_id === null) return null
+  return { name: row.saved_name, memory: row.saved_memory === 1, sandboxID: row.source_sandbox_id }
+}
+
+export function buildRow(build: TemplateBuild): TemplateBuildRow {
+  const columns = buildColumns(build) as Omit<TemplateBuildRow, 'id' | 'template_id'>
+  return { ...columns, id: build.buildID, template_id: build.templateID }
+}
+
+export function buildOf(row: TemplateBuildRow): TemplateBuild {
+  return {
+    buildID: row.id,
+    templateID: row.template_id,
+    status: row.status,
+    cpuCount: row.cpu_count,
+    memoryMB: row.memory_mb,
+    diskMB: row.disk_mb,
+    envdVersion: row.envd_version,
+    rootFolder: row.root_folder,
+    envVars: JSON.parse(row.env_vars),
+    defaultUser: row.default_user,
+    defaultWorkdir: row.default_workdir,
+    startCmd: row.start_cmd,
+    readyCmd: row.ready_cmd,
+    saved: savedOf(row),
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
+    finishedAt: row.finished_at,
+  }
+}
