@@ -266,11 +266,12 @@ async function holdPaused(
   at: { sandboxID: string; runID: string },
 ): Promise<Sandbox | undefined> {
   const row = await transaction
-    .selectFrom('sandboxes').selectAll()
+    .updateTable('sandboxes')
+    .set((set) => ({ state: set.ref('state') }))
     .where('id', '=', at.sandboxID)
     .where('run_id', '=', at.runID)
     .where('state', '=', 'paused')
-    
+    .returningAll()
     .executeTakeFirst()
   return row && sandboxOf(row)
 }
