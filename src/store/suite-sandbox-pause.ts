@@ -168,12 +168,13 @@ function races(storeTest: StoreTest): void {
 
   storeTest('a resume and a kill of one sandbox do not both win', async (stores) => {
     const { teamID } = await insertTeam(stores)
-    for (const paused of await insertMany(stores, teamID, 10)) {
+    for (const [index, paused] of (await insertMany(stores, teamID, 30)).entries()) {
       const { sandboxID, runID } = paused
-      const [resumed, killed] = await Promise.all([
-        resume(stores, paused),
-        stores.sandboxes.move({ sandboxID, runID, from: ['paused'] }, 'killing'),
-      ])
+      const resuming = resume(stores, paused)
+      // Each kill comes some statements later than the one before, to fall between those of the resume.
+      for (let later = 0; later < index % 10; later++) await stores.sandboxes.find(sandboxID)
+      const killed = await stores.sandboxes.move({ sandboxID, runID, from: ['paused'] }, 'killing')
+      const resumed = await resuming
       assert.notEqual(isMoved(resumed), killed !== undefined)
       const state = (await stores.sandboxes.find(sandboxID))?.state
       assert.equal(state, killed ? 'killing' : 'resuming')

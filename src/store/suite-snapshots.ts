@@ -163,6 +163,7 @@ function listing(storeTest: StoreTest): void {
         assert.ok(entries.length <= limit)
         if (entries.length === 0) break
         seen.push(...entries.map(({ templateID }) => templateID))
+        assert.ok(seen.length <= 5, `by ${limit}: ${seen}`)
         after = entries.at(-1)
       }
       assert.deepEqual(seen, ['sb', 'sa', 'sc', 'sd', 'se'], `by ${limit}`)
