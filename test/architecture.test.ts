@@ -91,7 +91,7 @@ suite('the rules can be broken', () => {
       'a state changed elsewhere',
       'src/core/sandbox/expiry.ts',
       "await store.move(at, 'killing')",
-      /one place/,
+      /files of its verbs/,
     ],
     ['a file too long', 'src/core/x.ts', 'x\n'.repeat(longestFile + 1), /401 lines/],
     ['a test too long', 'src/core/x.test.ts', 'x\n'.repeat(longestFile + 1), /401 lines/],

@@ -3,7 +3,7 @@
  * unseen. Everything the driver makes carries the instance in its name or lies below the data folder.
  */
 import { execFileSync } from 'node:child_process'
-import { readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, rmdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { instanceOf } from '../../src/drivers/oci/layout.ts'
 import { delay } from '../../src/lib/clock.ts'
@@ -33,7 +33,7 @@ export function countTraces(dataFolder: string): Traces {
     links: naming(run('ip', '-o', 'link'), `w${instance}`),
     cgroups: naming(run('find', '/sys/fs/cgroup', '-type', 'd', '-path', `*warren-${instance}*`), instance),
     rules: run('nft', 'list', 'table', 'inet', `warren_${instance}`).split('\n').length,
-    files: ['sandboxes', 'disks'].flatMap((folder) => names(join(dataFolder, folder))).length,
+    files: ['sandboxes', 'disks', 'saved'].flatMap((folder) => names(join(dataFolder, folder))).length,
   }
 }
 
@@ -47,6 +47,32 @@ export async function settledTraces(dataFolder: string): Promise<Traces> {
     before = now
   }
   return before
+}
+
+/** Takes everything of the sandboxes that a reboot of the machine takes, and nothing of the data folder. */
+export async function loseMachine(dataFolder: string): Promise<void> {
+  const instance = instanceOf(dataFolder)
+  const groups = run('find', '/sys/fs/cgroup', '-type', 'd', '-path', `*warren-${instance}*`).split('\n')
+  const own = groups.filter((path) => path !== '').sort((a, b) => b.length - a.length)
+  for (const path of own) {
+    for (const pid of run('cat', join(path, 'cgroup.procs')).split('\n')) {
+      if (pid !== '') process.kill(Number(pid), 'SIGKILL')
+    }
+    // A frozen process dies once it may run again.
+    for (const [file, word] of [
+      ['freezer.state', 'THAWED'],
+      ['cgroup.freeze', '0'],
+    ] as const) {
+      if (existsSync(join(path, file))) writeFileSync(join(path, file), word)
+    }
+  }
+  await delay(500)
+  for (const path of own) rmdirSync(path)
+  for (const name of names('/run/netns').filter((one) => one.includes(instance)))
+    run('ip', 'netns', 'del', name)
+  run('umount', '--recursive', '--lazy', `/run/warren-${instance}/mnt`)
+  rmSync(`/run/warren-${instance}`, { recursive: true, force: true })
+  run('nft', 'delete', 'table', 'inet', `warren_${instance}`)
 }
 
 /** Those in a cgroup of ours, and those that name the data folder: runtimes, gofers, the server itself. */
