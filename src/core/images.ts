@@ -1,0 +1,41 @@
+/** The images port: container images as layers on this machine's disk. Knows no template, no team and no build. */
+
+export type RegistryCredentials =
+  | { type: 'registry'; username: string; password: string }
+  | { type: 'aws'; accessKeyID: string; secretAccessKey: string; region: string }
+  | { type: 'gcp'; serviceAccountJSON: string }
+
+export type ImageConfig = {
+  env: Record<string, string>
+  /** As the image says it: a name or a number, with or without a group. Empty: root. */
+  user: string
+  /** Empty: the root folder. */
+  workdir: string
+}
+
+export type PulledImage = {
+  /** Of the manifest of this platform: the same digest is the same image, to the byte. */
+  digest: string
+  /** Digests of the unpacked layers, lowest first. */
+  layers: string[]
+  config: ImageConfig
+}
+
+export type PullOptions = {
+  credentials?: RegistryCredentials
+  /** Lines for the build log; never with a credential in them. */
+  onProgress: (line: string) => void
+  signal: AbortSignal
+}
+
+export interface Images {
+  /**
+   * Resolves a name such as `debian:12`, `ghcr.io/a/b@sha256:…` or `localhost:5000/x` and brings every layer that
+   * is missing to this machine, each verified and whole or not there. Callers that need the same layer share it.
+   */
+  pull(reference: string, options: PullOptions): Promise<PulledImage>
+  /** Where the unpacked layers lie, in the order given. Rejects with `not_found` for one that is not here. */
+  layerFolders(layers: readonly string[]): Promise<string[]>
+  /** Removes what none of `used` needs and nobody is fetching; returns the bytes that this freed. */
+  prune(used: Iterable<string>): Promise<number>
+}
