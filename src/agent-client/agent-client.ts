@@ -7,6 +7,7 @@ import { AppError, errorText, isAppError } from '../lib/app-error.ts'
 import { delay } from '../lib/clock.ts'
 import { withDeadline } from '../lib/deadline.ts'
 import { followLogs } from './follow-logs.ts'
+import { runProcess } from './run-process.ts'
 
 /** A booting agent listens within a tenth of a second: asking often is cheap and saves most of the wait. */
 const retryEveryMs = 4
@@ -56,6 +57,7 @@ export function createAgentClient(): AgentPort {
       }
     },
 
+    run: runProcess,
     followLogs,
   }
 }

@@ -91,6 +91,7 @@ export async function serve({
     const launcher = new SandboxLauncher({
       driver,
       saved,
+      clock,
       agent,
       warm,
       routes,

@@ -9,6 +9,20 @@ export type AgentIdentity = {
   defaultWorkdir: string
 }
 
+/** For `bash -l -c`. */
+export type AgentCommand = {
+  command: string
+  user: string
+  /** Empty: the agent's default folder. */
+  cwd: string
+  envs: Record<string, string>
+  /** Under which clients find it among the processes. */
+  tag?: string
+}
+
+export type CommandOutput = { stream: 'stdout' | 'stderr'; data: Buffer }
+export type CommandEnd = { exitCode: number; status: string }
+
 export interface AgentPort {
   /**
    * Waits until the agent answers, then hands it its identity. `currentToken` is needed once the agent has
@@ -20,6 +34,16 @@ export interface AgentPort {
     options: { deadlineMs: number; currentToken?: string; signal?: AbortSignal },
   ): Promise<void>
   isHealthy(agent: Endpoint, withinMs?: number): Promise<boolean>
+  /**
+   * Resolves with how the command ended. When `signal` aborts, nobody listens any more, but the command goes on.
+   * Rejects with `unprocessable` and the agent's words when it could not be started.
+   */
+  run(
+    agent: Endpoint,
+    accessToken: string,
+    command: AgentCommand,
+    options: { onOutput?: (output: CommandOutput) => void; signal: AbortSignal },
+  ): Promise<CommandEnd>
   /** What happened inside since the entry numbered `after`, then everything as it happens, until `signal`. */
   followLogs(
     agent: Endpoint,

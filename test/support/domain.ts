@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { AgentPort } from '../../src/core/agent.ts'
+import type { AgentPort, CommandEnd } from '../../src/core/agent.ts'
 import type { LogEntry } from '../../src/core/logs.ts'
 import type { CreateRequest } from '../../src/core/sandbox/creating.ts'
 import { SandboxLauncher } from '../../src/core/sandbox/launcher.ts'
@@ -45,6 +45,9 @@ type FakeAgent = AgentPort & {
   knownBy: (string | undefined)[]
   fail: Error | undefined
   healthy: boolean
+  /** Commands that were run, and how each ends. */
+  ran: string[]
+  runs: (command: string) => Promise<CommandEnd>
 }
 
 export type Fixture = Awaited<ReturnType<typeof openFixture>>
@@ -72,12 +75,21 @@ export async function openFixture(
     knownBy: [],
     fail: undefined,
     healthy: true,
+    ran: [],
+    runs: async () => ({ exitCode: 0, status: 'exit status 0' }),
     async initialize(_, identity, { currentToken }) {
       if (agent.fail) throw agent.fail
       agent.initialized.push(identity.envVars.E2B_SANDBOX_ID ?? '')
       agent.knownBy.push(currentToken)
     },
     isHealthy: async () => agent.healthy,
+    async run(_agent, _token, { command }, { signal }) {
+      agent.ran.push(command)
+      const aborted = new Promise<never>((_, reject) => {
+        signal.addEventListener('abort', () => reject(signal.reason), { once: true })
+      })
+      return Promise.race([agent.runs(command), aborted])
+    },
     async *followLogs() {},
   }
   const team = await ensureTeam(stores, clock)
@@ -90,7 +102,7 @@ export async function openFixture(
   }
   const saved = new SavedStates({ driver, places })
   const rootFolderOf = () => '/root'
-  const launcher = new SandboxLauncher({ driver, agent, routes, tokens, warm, saved, rootFolderOf })
+  const launcher = new SandboxLauncher({ driver, agent, routes, tokens, warm, saved, clock, rootFolderOf })
   const { sandboxes, templates } = stores
   const catalog = new TemplateCatalog(templates)
   const told: string[] = []

@@ -50,7 +50,7 @@ export class Creating {
     checkCreateTimeout(request.timeoutMs, team.limits)
     const resolved = await catalog.resolve(team, request.template)
     const { saved } = resolved.build
-    if (saved) {
+    if (saved?.memory && launcher.keepsMemory) {
       const row = newSandbox(team, resolved, request, clock.now(), undefined)
       return this.begin(team, row, resolved.build, { origin: { ...saved, keep: true } }, claim)
     }

@@ -1,12 +1,14 @@
 /** Makes a row real: a started sandbox whose agent knows who it is. Knows no states and no limits. */
 import { AppError, errorText, isAppError } from '../../lib/app-error.ts'
-import { type AgentPort, agentPort } from '../agent.ts'
-import { canFreeze, type Driver, type DriverHandle } from '../driver.ts'
+import type { Clock } from '../../lib/clock.ts'
+import { type AgentPort, agentPort, type CommandOutput } from '../agent.ts'
+import { canFreeze, type Driver, type DriverHandle, type SavedStart } from '../driver.ts'
 import type { TemplateBuild } from '../template/template.ts'
 import { createFailed } from './errors.ts'
 import type { Route, RouteTable } from './routes.ts'
 import type { NewSandbox, Sandbox, SandboxOptions } from './sandbox.ts'
 import type { SavedStates } from './saved-states.ts'
+import { runStartCommand } from './start-command.ts'
 import type { SandboxTokens } from './tokens.ts'
 import type { WarmPool, WarmSandbox, WarmSpec } from './warm-pool.ts'
 
@@ -21,6 +23,7 @@ export type LauncherParts = {
   tokens: SandboxTokens
   warm: WarmPool
   saved: SavedStates
+  clock: Clock
   /** Where the root filesystem of a build lies on this machine. */
   rootFolderOf: (build: TemplateBuild) => string
 }
@@ -35,6 +38,11 @@ export type Origin = {
   sandboxID: string
 }
 
+/** What of a row is needed to start it. */
+export type LaunchRow = Pick<NewSandbox, 'sandboxID' | 'runID' | 'templateID' | 'envVars'> & {
+  options: Pick<SandboxOptions, 'allowInternetAccess'>
+}
+
 /** What a sandbox begins as: one that runs already, or what was kept of one; else a boot of its build. */
 export type Beginning = { warm?: WarmSandbox | undefined; origin?: Origin | undefined }
 
@@ -45,6 +53,11 @@ export class SandboxLauncher {
     this.#parts = parts
   }
 
+  get keepsMemory(): boolean {
+    return this.#parts.saved.keepMemory
+  }
+
+  /** Of a boot, not of what memory brings back. */
   specOf(build: TemplateBuild, options: Pick<SandboxOptions, 'allowInternetAccess'>): WarmSpec {
     return {
       rootFolder: this.#parts.rootFolderOf(build),
@@ -52,6 +65,7 @@ export class SandboxLauncher {
       memoryMB: build.memoryMB,
       diskMB: build.diskMB,
       internet: options.allowInternetAccess !== false,
+      ...(build.saved && { from: this.#startFrom({ ...build.saved, memory: false, keep: true }) }),
     }
   }
 
@@ -60,22 +74,23 @@ export class SandboxLauncher {
    * something to clean up. Rejects with nothing left behind.
    */
   async launch(
-    row: NewSandbox,
+    row: LaunchRow,
     build: TemplateBuild,
     { warm, origin }: Beginning,
     signal: AbortSignal,
     onHandle: (handle: DriverHandle) => Promise<void>,
+    onOutput?: (output: CommandOutput) => void,
   ): Promise<DriverHandle> {
-    const { driver, saved } = this.#parts
+    const { driver } = this.#parts
     const { sandboxID, runID } = row
     const spec = this.specOf(build, row.options)
-    const { memory, keep } = origin ?? {}
-    const from = origin && { from: { folder: saved.folder(origin.name), memory: memory!, keep: keep! } }
     let handle = warm?.handle
     try {
+      const from = origin && { from: this.#startFrom(origin) }
       handle ??= await driver.start({ sandboxID, runID, ...spec, ...from }, signal)
       await onHandle(handle)
       await this.introduce(row, build, handle, origin?.memory ? origin.sandboxID : undefined, signal)
+      if (build.startCmd && !origin?.memory) await this.#startService(row, build, handle, signal, onOutput)
       if (!origin) this.#parts.warm.fill(spec)
       return handle
     } catch (error) {
@@ -86,7 +101,7 @@ export class SandboxLauncher {
 
   /** Tells the agent who it is. `knownAs` is the sandbox whose token it knows already, if any. */
   async introduce(
-    row: NewSandbox,
+    row: LaunchRow,
     build: TemplateBuild,
     handle: DriverHandle,
     knownAs: string | undefined,
@@ -96,6 +111,26 @@ export class SandboxLauncher {
     const currentToken = knownAs === undefined ? {} : { currentToken: tokens.agent(knownAs) }
     const options = { deadlineMs: agentReadyWithinMs, signal, ...currentToken }
     await agent.initialize(driver.endpoint(handle, agentPort), this.#identityOf(row, build), options)
+  }
+
+  #startFrom({ name, memory, keep }: Pick<Origin, 'name' | 'memory' | 'keep'>): SavedStart {
+    return { folder: this.#parts.saved.folder(name), memory, keep }
+  }
+
+  /** What memory would have brought along runs anew where there is none. */
+  async #startService(
+    { sandboxID }: LaunchRow,
+    build: TemplateBuild,
+    handle: DriverHandle,
+    signal: AbortSignal,
+    onOutput: ((output: CommandOutput) => void) | undefined,
+  ): Promise<void> {
+    const { driver, agent, tokens, clock } = this.#parts
+    const endpoint = driver.endpoint(handle, agentPort)
+    await runStartCommand(agent, endpoint, tokens.agent(sandboxID), build, {
+      ...{ clock, signal },
+      ...(onOutput && { onOutput }),
+    })
   }
 
   answers(handle: DriverHandle): Promise<boolean> {
@@ -109,7 +144,7 @@ export class SandboxLauncher {
     await driver.thaw(handle)
   }
 
-  #identityOf(row: NewSandbox, build: TemplateBuild) {
+  #identityOf(row: LaunchRow, build: TemplateBuild) {
     return {
       accessToken: this.#parts.tokens.agent(row.sandboxID),
       envVars: {

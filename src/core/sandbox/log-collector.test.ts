@@ -10,6 +10,7 @@ const entry = (message: string): LogEntry => ({ at: 1, level: 'info', message, f
 
 /** An agent that tells what it is given, and can break off. */
 class TalkingAgent implements AgentPort {
+  run = () => assert.fail('nothing is run here')
   readonly #entries: NumberedLogEntry[] = []
   readonly asked: { after: number; token: string }[] = []
   #wake = () => {}

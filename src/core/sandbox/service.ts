@@ -1,6 +1,6 @@
 /**
- * The life of a sandbox: the only place that changes its state. It knows the rules, the clock and the ports;
- * not HTTP, not SQL, not how a sandbox is made real.
+ * The life of a sandbox, verb by verb. It and the files of its verbs are the only ones that change a state. They
+ * know the rules, the clock and the ports; not HTTP, not SQL, not how a sandbox is made real.
  */
 import type { Clock } from '../../lib/clock.ts'
 import { JoinedWork } from '../../lib/keyed-lock.ts'
@@ -24,6 +24,7 @@ import type { SandboxLauncher } from './launcher.ts'
 import { endedEntry } from './life-entries.ts'
 import { checkTimeout, endAfter, refreshDuration } from './lifetime.ts'
 import { type PauseWish, Pausing } from './pausing.ts'
+import { Preparing } from './preparing.ts'
 import { type EndReason, isVisible, type Sandbox, statesBefore } from './sandbox.ts'
 import type { SavedStates } from './saved-states.ts'
 import { Underway } from './underway.ts'
@@ -64,6 +65,7 @@ export class SandboxService {
   readonly #creating: Creating
   readonly #pausing: Pausing
   readonly #copying: Copying
+  readonly #preparing: Preparing
 
   constructor(parts: SandboxServiceParts) {
     this.#parts = parts
@@ -72,6 +74,7 @@ export class SandboxService {
     const shared = { ...parts, underway: this.#underway, onRunning }
     this.#creating = new Creating(shared)
     this.#pausing = new Pausing(shared)
+    this.#preparing = new Preparing(shared)
     this.#copying = new Copying({
       ...shared,
       start: (team, row, build, origin) => this.#creating.begin(team, row, build, { origin }),
@@ -169,6 +172,11 @@ export class SandboxService {
 
   async refresh(team: Team, sandboxID: string, durationMs: number): Promise<void> {
     await this.#setEnd(team, sandboxID, refreshDuration(durationMs), true)
+  }
+
+  /** Keeps a build with its service running, for its sandboxes to begin with. */
+  prepare(...args: Parameters<Preparing['prepare']>): ReturnType<Preparing['prepare']> {
+    return this.#preparing.prepare(...args)
   }
 
   async kill(team: Team, sandboxID: string): Promise<void> {

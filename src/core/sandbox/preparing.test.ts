@@ -1,0 +1,68 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { type Fixture, openFixture, request } from '../../../test/support/domain.ts'
+import type { TemplateBuild } from '../template/template.ts'
+
+const signal = new AbortController().signal
+
+/** The base template with a service. */
+async function withService({ stores, catalog, team }: Fixture): Promise<TemplateBuild> {
+  const { build } = await catalog.resolve(team, 'base')
+  const service = { startCmd: 'serve', readyCmd: 'ask' }
+  await stores.templates.updateBuild(build.buildID, service)
+  return { ...build, ...service }
+}
+
+/** `serve` runs for ever; `ask` fails so many times first. */
+function serving({ agent }: Fixture, failures = 0): void {
+  agent.runs = async (command) => {
+    if (command === 'serve') return new Promise(() => {})
+    return failures-- > 0
+      ? { exitCode: 1, status: 'exit status 1' }
+      : { exitCode: 0, status: 'exit status 0' }
+  }
+}
+
+describe('a template with a start command', () => {
+  it('is kept ready, and its sandboxes begin from there', async () => {
+    await using fixture = await openFixture()
+    const { service, team, stores, agent, driver } = fixture
+    const build = await withService(fixture)
+    serving(fixture)
+    const saved = await service.prepare(build, { signal })
+    assert.deepEqual(agent.ran, ['serve', 'ask'])
+    assert.equal(driver.world.sandboxes.size, 0)
+    await stores.templates.updateBuild(build.buildID, { saved: saved! })
+    await service.create(team, request())
+    assert.deepEqual(agent.ran, ['serve', 'ask'])
+    await fixture.reconciler.run()
+    assert.equal(driver.world.saved.size, 1)
+  })
+
+  it('is started in each sandbox where no memory is kept, before anybody gets it', async () => {
+    await using fixture = await openFixture({ saveMemory: false })
+    const { service, team, agent, routes } = fixture
+    const build = await withService(fixture)
+    assert.equal(await service.prepare(build, { signal }), undefined)
+    serving(fixture)
+    const { sandboxID } = await service.create(team, request())
+    assert.deepEqual(agent.ran, ['serve', 'ask'])
+    const [fork] = await service.fork(team, sandboxID, { timeoutMs: 1000, count: 1 })
+    assert.ok('sandbox' in fork!)
+    assert.deepEqual(agent.ran, ['serve', 'ask', 'serve', 'ask'])
+    assert.ok(routes.get(fork.sandbox.sandboxID))
+  })
+
+  it('that ends too early fails, in words, and leaves nothing', async () => {
+    for (const saveMemory of [true, false]) {
+      await using fixture = await openFixture({ saveMemory })
+      const { service, team, agent, driver } = fixture
+      const build = await withService(fixture)
+      agent.runs = async (command) =>
+        command === 'serve' ? { exitCode: 3, status: 'exit status 3' } : new Promise(() => {})
+      const attempt = saveMemory ? service.prepare(build, { signal }) : service.create(team, request())
+      await assert.rejects(attempt, /start command ended before it was ready: exit status 3/)
+      assert.equal(driver.world.sandboxes.size + driver.world.saved.size, 0)
+    }
+  })
+})

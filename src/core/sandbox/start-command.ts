@@ -1,0 +1,80 @@
+/** The service of a template: its start command, and the wait until it is ready. */
+import { AppError, errorText } from '../../lib/app-error.ts'
+import { type Clock, delay } from '../../lib/clock.ts'
+import type { AgentCommand, AgentPort, CommandOutput } from '../agent.ts'
+import type { Endpoint } from '../driver.ts'
+import type { TemplateBuild } from '../template/template.ts'
+
+const readyWithinMs = 10 * 60_000
+const askEveryMs = 2000
+/** Where a template says what to start but not how to know that it is ready. */
+const defaultReadyCmd = 'sleep 20'
+export const startTag = 'start_cmd'
+
+export type StartCommandOptions = {
+  clock: Clock
+  signal: AbortSignal
+  onOutput?: (output: CommandOutput) => void
+}
+
+/** Resolves once the service is ready; it then runs on by itself. Rejects when it ended or never became ready. */
+export async function runStartCommand(
+  agent: AgentPort,
+  endpoint: Endpoint,
+  accessToken: string,
+  build: Pick<TemplateBuild, 'startCmd' | 'readyCmd' | 'defaultUser' | 'defaultWorkdir'>,
+  { clock, signal, onOutput }: StartCommandOptions,
+): Promise<void> {
+  const context = { user: build.defaultUser, cwd: build.defaultWorkdir, envs: {} }
+  const listening = new AbortController()
+  const stop = AbortSignal.any([signal, listening.signal])
+  const started = build.startCmd
+    ? agent.run(
+        endpoint,
+        accessToken,
+        { ...context, command: build.startCmd, tag: startTag },
+        {
+          ...(onOutput && { onOutput }),
+          signal: stop,
+        },
+      )
+    : undefined
+  const ended = started?.then(
+    ({ status }) => {
+      throw new AppError('unprocessable', `the start command ended before it was ready: ${status}`)
+    },
+    (error) => {
+      throw new AppError('unprocessable', `the start command failed: ${errorText(error)}`, { cause: error })
+    },
+  )
+  const command = { ...context, command: build.readyCmd ?? (build.startCmd ? defaultReadyCmd : 'sleep 0') }
+  const ready = untilReady(agent, endpoint, accessToken, command, clock, stop)
+  try {
+    await Promise.race([ready, ...(ended ? [ended] : [])])
+  } finally {
+    listening.abort()
+    await Promise.allSettled([ready, ended])
+  }
+}
+
+async function untilReady(
+  agent: AgentPort,
+  endpoint: Endpoint,
+  accessToken: string,
+  command: AgentCommand,
+  clock: Clock,
+  signal: AbortSignal,
+): Promise<void> {
+  const deadline = clock.now() + readyWithinMs
+  for (;;) {
+    const { exitCode, status } = await agent.run(endpoint, accessToken, command, { signal })
+    if (exitCode === 0) return
+    if (clock.now() > deadline) {
+      throw new AppError(
+        'deadline_exceeded',
+        `the ready command '${command.command}' did not succeed within ${readyWithinMs / 60_000} minutes: ${status}`,
+      )
+    }
+    await delay(askEveryMs, signal)
+  }
+}
