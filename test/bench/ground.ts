@@ -19,7 +19,8 @@ export type Ground = {
   rootFolder(): Promise<string>
   /** Undefined where it is not wanted or not to be had. */
   docker(): Promise<Docker | undefined>
-  wire(): Promise<Wire>
+  /** Each number is a network of its own. */
+  wire(number?: number): Promise<Wire>
   say(text: string): void
   close(): Promise<void>
 }
@@ -64,7 +65,12 @@ export function openGround(options: GroundOptions): Ground {
       return once(name, () => startFor(isolation, mode), stopWarren)
     },
     rootFolder: async () => baseRoot(await ground.warren(options.isolations[0]!)),
-    wire: () => once('a network namespace', openWire, (wire) => wire.close()),
+    wire: (number = 0) =>
+      once(
+        `network namespace ${number}`,
+        () => openWire(number),
+        (wire) => wire.close(),
+      ),
     async docker() {
       if (!options.docker) return undefined
       const rootFolder = await ground.rootFolder()

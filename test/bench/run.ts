@@ -11,6 +11,7 @@ import { type Ground, openGround } from './ground.ts'
 import { interactive } from './interactive.ts'
 import { memory } from './memory.ts'
 import { beOnlyRun } from './only-run.ts'
+import { pauses } from './pauses.ts'
 import { ptys } from './ptys.ts'
 import { newRun, previousReport, type Report, reportText, saveRun } from './report.ts'
 import { sandboxes } from './sandboxes.ts'
@@ -27,6 +28,7 @@ const benchmarks: Record<string, (ground: Ground, sizes: Sizes) => Promise<Repor
   folders,
   ptys,
   transfer,
+  pauses,
 }
 
 const { values, positionals } = parseArgs({

@@ -3,20 +3,31 @@ import { dataPaths } from '../../../src/app/data-folder.ts'
 import { findRunsc } from '../../../src/app/setup/gvisor.ts'
 import type { Isolation } from '../../support/warren.ts'
 import type { Ground } from '../ground.ts'
-import { type RawRuntime, rawRuntime } from './raw-runtime.ts'
+import { type RawPlace, type RawRuntime, rawRuntime } from './raw-runtime.ts'
 import type { StartedAgent } from './warren.ts'
 
 export async function rawFor(
   ground: Ground,
   isolation: Isolation,
-  { platform }: Pick<StartedAgent, 'platform'>,
+  agent: Pick<StartedAgent, 'platform'>,
 ): Promise<RawRuntime> {
-  const place = { rootFolder: await ground.rootFolder(), wire: await ground.wire() }
-  if (isolation === 'container') return rawRuntime('raw runc', { ...place, command: ['runc'] })
+  const name = isolation === 'container' ? 'raw runc' : 'raw runsc'
+  return rawRuntime(name, await rawPlace(ground, isolation, agent))
+}
+
+/** Sandboxes that are there at the same time need networks of different numbers. */
+export async function rawPlace(
+  ground: Ground,
+  isolation: Isolation,
+  { platform }: Pick<StartedAgent, 'platform'>,
+  network = 0,
+): Promise<RawPlace> {
+  const place = { rootFolder: await ground.rootFolder(), wire: await ground.wire(network) }
+  if (isolation === 'container') return { ...place, command: ['runc'] }
   const { dataFolder } = await ground.warren(isolation)
   const runsc = findRunsc(dataPaths(dataFolder).runtimes)
   if (!runsc || !platform) throw new Error('this Warren has no gVisor')
   // On the platform that Warren chose, and with the files where Warren has them: in the host's overlay.
   const options = [`--platform=${platform}`, '--network=sandbox', '--overlay2=none']
-  return rawRuntime('raw runsc', { ...place, command: [runsc, ...options] })
+  return { ...place, command: [runsc, ...options] }
 }

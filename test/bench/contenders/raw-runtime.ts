@@ -65,7 +65,14 @@ export function rawRuntime(name: string, place: RawPlace): RawRuntime {
   }
 }
 
-type Bundle = HeldContainer & { run(...options: string[]): Promise<void> }
+export type Bundle = HeldContainer & {
+  /** What is written inside, as the host sees it. */
+  upper: string
+  run(...options: string[]): Promise<void>
+  checkpoint(memoryFolder: string, ...options: string[]): Promise<void>
+  /** Instead of `run`: goes on where a checkpoint was made. */
+  restore(memoryFolder: string): Promise<void>
+}
 let bundles = 0
 
 /** Times `work` in a new bundle, and removes every trace. */
@@ -84,7 +91,7 @@ async function inBundle(
   }
 }
 
-async function openBundle(
+export async function openBundle(
   name: string,
   { command, rootFolder, wire }: RawPlace,
   process: ContainerProcess,
@@ -100,11 +107,16 @@ async function openBundle(
   await writeFile(join(folder, 'config.json'), JSON.stringify(rawSpec(root!, process, wire.namespacePath)))
   await wire.restore()
   const overlay = `lowerdir=${rootFolder},upperdir=${upper},workdir=${workdir}`
+  const start = async (verb: string, ...options: string[]) => {
+    await runCommand('mount', ['-t', 'overlay', '-o', overlay, 'overlay', root!])
+    await callRuntime([...call, verb, ...options, '--bundle', folder, id], logFile)
+  }
   return {
-    async run(...options) {
-      await runCommand('mount', ['-t', 'overlay', '-o', overlay, 'overlay', root!])
-      await callRuntime([...call, 'run', ...options, '--bundle', folder, id], logFile)
-    },
+    upper: upper!,
+    run: (...options) => start('run', ...options),
+    checkpoint: (memory, ...options) =>
+      callRuntime([...call, 'checkpoint', ...options, '--image-path', memory, id], logFile),
+    restore: (memory) => start('restore', '--detach', '--background', '--image-path', memory),
     async exec(words) {
       const [program, ...args] = [...call, 'exec', '--user', '1000:1000', '--env', 'HOME=/home/user', id]
       return (await runCommand(program!, [...args, ...words])).stdout
@@ -126,7 +138,7 @@ async function callRuntime([program, ...args]: readonly string[], logFile: strin
   throw new Error(`${program} ended with ${exitCode}: ${said.trim().split('\n').at(-1)}`)
 }
 
-async function untilHealthy(host: string): Promise<void> {
+export async function untilHealthy(host: string): Promise<void> {
   const deadline = performance.now() + answerWithinMs
   while (!(await answers(host))) {
     if (performance.now() > deadline) throw new Error(`the agent at ${host} does not answer /health`)

@@ -1,4 +1,4 @@
-/** One prepared network namespace with a link to the host, for a sandbox that is started by hand. */
+/** Prepared network namespaces with a link to the host, each for one sandbox that is started by hand. */
 import { runCommand } from '../../../src/lib/run-command.ts'
 
 export type Wire = {
@@ -11,12 +11,12 @@ export type Wire = {
 }
 
 // The range that RFC 2544 sets aside for benchmarks.
-const hostAddress = '198.18.77.1'
-const address = '198.18.77.2'
+const networkOf = (number: number) => `198.18.${77 + number}`
 
-export async function openWire(): Promise<Wire> {
-  const name = `warren-bench-${process.pid}`
-  const link = `wb${process.pid}`
+export async function openWire(number = 0): Promise<Wire> {
+  const name = `warren-bench-${process.pid}-${number}`
+  const link = `wb${process.pid}-${number}`
+  const [hostAddress, address] = [`${networkOf(number)}.1`, `${networkOf(number)}.2`]
   const ip = (...args: string[]) => runCommand('ip', args)
   const close = async () => {
     await ip('link', 'delete', link).catch(() => {})

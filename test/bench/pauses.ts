@@ -1,0 +1,151 @@
+/** Pause, resume and fork with different amounts of memory in use, beside `runsc checkpoint` and `restore` by hand. */
+import { readdir, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { Sandbox } from 'e2b'
+import { dataPaths } from '../../src/app/data-folder.ts'
+import type { Warren } from '../support/warren.ts'
+import { rawPlace } from './contenders/raw-for.ts'
+import { openRawPause, type RawPauseOptions } from './contenders/raw-pause.ts'
+import type { RawPlace } from './contenders/raw-runtime.ts'
+import type { ContainerProcess } from './contenders/raw-spec.ts'
+import { startedAgent, warrenName } from './contenders/warren.ts'
+import type { Ground } from './ground.ts'
+import { type Contender, type Row, rowName, takeTurns, timed } from './measure.ts'
+import { medianOf, type Report, type Target } from './report.ts'
+
+const sizesMB = [10, 100, 500] as const
+const forkCount = 10
+const forkStep = `fork of ${forkCount}`
+/** Time for what was killed to be gone, and for what was written to be on disk. */
+const settleMs = 1500
+/** Not in /tmp, which gVisor by itself keeps in memory. */
+const readyFile = '/var/tmp/held'
+
+const roundsFor = (heldMB: number, rounds: number): number => Math.min(rounds, heldMB > 100 ? 3 : 5)
+const named = (name: string, heldMB: number): string => `${name}, ${heldMB} MB`
+const [rawName, lastingName] = ['raw runsc', 'raw runsc, lasting']
+
+/** Memory that nothing can compress, and then a file with the process id. */
+const holder = (heldMB: number): string => `import os, time
+held = os.urandom(${heldMB} * 1000 * 1000)
+open('${readyFile}.new', 'w').write(str(os.getpid()))
+os.rename('${readyFile}.new', '${readyFile}')
+time.sleep(1e6)`
+
+export async function pauses(ground: Ground, { rounds }: { rounds: number }): Promise<Report> {
+  const rows: Row[] = []
+  for (const heldMB of sizesMB) {
+    const kept: Row[] = []
+    const contenders: Contender[] = []
+    for (const isolation of ground.isolations) {
+      const warren = await ground.warren(isolation)
+      if (isolation === 'gvisor') contenders.push(...(await rawContenders(ground, warren, heldMB)))
+      contenders.push(warrenContender(warren, heldMB, keptRow(kept, warren, heldMB)))
+    }
+    const most = roundsFor(heldMB, rounds)
+    const onRound = (done: number) => ground.say(`  ${heldMB} MB, round ${done} of ${most}`)
+    const warmUps = heldMB === sizesMB[0] ? 1 : 0
+    const options = { rounds: most, warmUps, settleMs, signal: ground.signal, onRound }
+    rows.push(...(await takeTurns(contenders, options)), ...kept)
+  }
+  return { title: `Pauses: with memory in use, at most ${rounds} rounds`, rows, targets: targets({ rows }) }
+}
+
+function targets(report: Pick<Report, 'rows'>): Target[] {
+  return sizesMB.flatMap((heldMB) =>
+    [lastingName, rawName].flatMap((raw) =>
+      ['pause', 'resume', ...(raw === rawName ? [forkStep] : [])].map((step) => ({
+        promise: `gVisor, ${heldMB} MB, ${step} against ${raw}`,
+        value:
+          medianOf(report, rowName(named('warren gvisor', heldMB), step)) /
+          medianOf(report, rowName(named(raw, heldMB), step)),
+        atMost: 1.5,
+        unit: ' ×',
+      })),
+    ),
+  )
+}
+
+function keptRow(rows: Row[], warren: Warren, heldMB: number): Row {
+  const name = rowName(named(warrenName(warren), heldMB), 'paused, on disk')
+  const row: Row = { name, unit: 'MB', samples: [], failures: [] }
+  rows.push(row)
+  return row
+}
+
+/** With `lasting`, a pause is there after a power cut, as Warren's is; without, it is left to the page cache. */
+async function rawContenders(ground: Ground, warren: Warren, heldMB: number): Promise<Contender[]> {
+  const agent = await startedAgent(warren)
+  const places: RawPlace[] = []
+  for (let network = 0; network <= forkCount; network++) {
+    places.push(await rawPlace(ground, warren.isolation, agent, network))
+  }
+  const options = {
+    process: holdingBeside(agent.process, heldMB),
+    places: places as [RawPlace, ...RawPlace[]],
+    readyFile,
+  }
+  return [
+    rawContender(named(rawName, heldMB), { ...options, lasting: false }),
+    rawContender(named(lastingName, heldMB), { ...options, lasting: true }),
+  ]
+}
+
+function holdingBeside({ args, ...rest }: ContainerProcess, heldMB: number): ContainerProcess {
+  const script = 'python3 -c "$1" & shift; exec "$@"'
+  return { ...rest, args: ['/bin/sh', '-c', script, 'sh', holder(heldMB), ...args] }
+}
+
+function rawContender(name: string, options: RawPauseOptions): Contender {
+  return {
+    name,
+    async sample() {
+      const raw = await openRawPause(options)
+      try {
+        const steps: Record<string, number> = options.lasting ? {} : { [forkStep]: await raw.fork() }
+        return { ...steps, pause: await raw.pause(), resume: await raw.resume() }
+      } finally {
+        await raw.close()
+      }
+    },
+  }
+}
+
+function warrenContender(warren: Warren, heldMB: number, kept: Row): Contender {
+  return {
+    name: named(warrenName(warren), heldMB),
+    async sample() {
+      const sandbox = await Sandbox.create('base', { ...warren.client, timeoutMs: 3_600_000 })
+      try {
+        const command = `nohup python3 -c "${holder(heldMB)}" >/dev/null 2>&1 &`
+        await sandbox.commands.run(`${command} while ! [ -s ${readyFile} ]; do sleep 0.02; done`)
+        const steps: Record<string, number> =
+          warren.isolation === 'gvisor' ? { [forkStep]: await forkMs(sandbox) } : {}
+        const [pause] = await timed(() => sandbox.pause())
+        kept.samples.push(await keptMB(warren, sandbox))
+        const [resume] = await timed(() => sandbox.connect())
+        await sandbox.commands.run(`test -d /proc/$(cat ${readyFile})`)
+        return { ...steps, pause, resume }
+      } finally {
+        await sandbox.kill()
+      }
+    },
+  }
+}
+
+async function forkMs(sandbox: Sandbox): Promise<number> {
+  const [ms, forks] = await timed(() => sandbox.fork({ count: forkCount }))
+  const failure = forks.find((one) => one instanceof Error)
+  await Promise.all(forks.map((one) => (one instanceof Error ? undefined : one.kill())))
+  if (failure) throw failure
+  return ms
+}
+
+async function keptMB(warren: Warren, { sandboxId }: Sandbox): Promise<number> {
+  const { saved } = dataPaths(warren.dataFolder)
+  const folder = (await readdir(saved)).find((name) => name.startsWith(`${sandboxId}-`))
+  if (!folder) throw new Error(`nothing is kept of sandbox ${sandboxId} in ${saved}`)
+  const names = await readdir(join(saved, folder), { recursive: true })
+  const sizes = await Promise.all(names.map((name) => stat(join(saved, folder, name))))
+  return sizes.reduce((sum, { blocks }) => sum + blocks * 512, 0) / 1e6
+}
