@@ -10,7 +10,7 @@ const clients = { '2.51': current, '2.45': older as unknown as typeof current }
 const { Sandbox } = current
 
 /** What makes a sandbox one of its own, each on a line. */
-const identity = `hostname; cat /etc/machine-id; echo $E2B_SANDBOX_ID; cat /run/e2b/.E2B_SANDBOX_ID; echo;
+const identity = `hostname; cat /etc/machine-id; cat /proc/sys/kernel/random/boot_id; echo $E2B_SANDBOX_ID; cat /run/e2b/.E2B_SANDBOX_ID; echo;
 hostname -I 2>/dev/null || ip -4 -o addr show scope global | awk '{print $4}'; head -c 16 /dev/urandom | md5sum;
 python3 -c 'import uuid; print(uuid.uuid4())'`
 
@@ -52,7 +52,7 @@ while True: write('/tmp/sum-now'); time.sleep(0.3)"`
           }),
         )
         for (const [at, sandbox] of [origin, ...forks].entries()) {
-          const [host, , given, file] = seen[at]!
+          const [host, , , given, file] = seen[at]!
           assert.deepEqual([host, given, file], Array(3).fill(sandbox.sandboxId))
           assert.equal(await sandbox.files.read('/home/user/own'), `${sandbox.sandboxId}\n`)
           assert.equal(await sandbox.files.read('/home/user/kept'), 'kept')

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import type { Layout } from './layout.ts'
 import type { SandboxRecord } from './records.ts'
 import { seccompProfile } from './seccomp.ts'
-import { shownProcFiles } from './shown-machine.ts'
+import { bootIDName, shownProcFiles } from './shown-machine.ts'
 
 export type AgentCommand = {
   /** Bind-mounted read-only at `agentMount`. */
@@ -84,9 +84,10 @@ export function restoredSpec(saved: ContainerSpec, layout: Layout, record: Sandb
     ...saved,
     hostname: record.sandboxID,
     root: { ...saved.root, path: layout.rootMount },
-    mounts: saved.mounts.map((mount) =>
-      mount.destination === agentMount ? { ...mount, source: record.agentFolder } : mount,
-    ),
+    mounts: saved.mounts.map((mount) => {
+      if (mount.destination === agentMount) return { ...mount, source: record.agentFolder }
+      return mount.destination === bootIDPath ? { ...mount, source: bootIDFile(layout, record) } : mount
+    }),
     linux: {
       ...linux,
       namespaces: linux.namespaces.map((each) =>
@@ -124,6 +125,7 @@ export function containerSpec(input: ContainerInput) {
       ],
     },
     mounts: mounts(input, gvisor),
+    ...(!gvisor && { hooks: { createContainer: [coverBootID(input)] } }),
     linux: {
       uidMappings: mapping,
       gidMappings: mapping,
@@ -157,6 +159,19 @@ function guestPidsLimit(pidsLimit: number) {
 function hostPidsLimit(pidsLimit: number): number {
   const machine = Number(readFileSync('/proc/sys/kernel/pid_max', 'utf8'))
   return Math.min(pidsLimit * 8, Math.floor(machine / 4))
+}
+
+/** Runs inside, before the root is the sandbox's: runc itself refuses to mount there. */
+function coverBootID({ layout, record }: ContainerInput) {
+  const target = join(layout.rootMount, bootIDPath)
+  const args = ['mount', '--bind', '--options', 'ro', bootIDFile(layout, record), target]
+  return { path: '/bin/mount', args }
+}
+
+const bootIDPath = '/proc/sys/kernel/random/boot_id'
+
+function bootIDFile(layout: Layout, { sandboxID }: SandboxRecord): string {
+  return join(layout.sandbox(sandboxID), 'proc', bootIDName)
 }
 
 /** No device is allowed here: the runtimes add the usual few by themselves. */
@@ -204,6 +219,7 @@ function mounts({ layout, record, sysFolder }: ContainerInput, gvisor: boolean):
       ? { destination: '/sys', type: 'sysfs', source: 'sysfs', options: [...quiet, 'ro'] }
       : bind(sysFolder, '/sys'),
     bind(record.agentFolder, agentMount, ['rbind', 'ro', 'nosuid', 'nodev']),
+    ...(gvisor ? [bind(bootIDFile(layout, record), bootIDPath)] : []),
     ...(gvisor ? [] : shownProcFiles.map((name) => bind(join(procFolder, name), `/proc/${name}`))),
   ]
 }

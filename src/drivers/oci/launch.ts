@@ -13,7 +13,7 @@ import type { SandboxRecord } from './records.ts'
 import { diskName, layerName, layerNumbers, overlayOptions, writeSeed } from './root-layers.ts'
 import { renameArguments, runtimeComplaint, startArguments, startedPid } from './runtime.ts'
 import { configName } from './saved-states.ts'
-import { makeSysSkeleton, writeProcFiles } from './shown-machine.ts'
+import { bootIDName, makeSysSkeleton, writeProcFiles } from './shown-machine.ts'
 import { openSource, type Source } from './source.ts'
 
 const startLimitMs = 60_000
@@ -87,6 +87,7 @@ function newRecord(
   const restored = source?.memoryFolder ? source.saved.origin : undefined
   return {
     ...{ version: 1, sandboxID, runID, runtime: runtime.name },
+    bootID: restored?.sandboxID === sandboxID ? restored.bootID : runID,
     runtimeBinary: source?.runtimeBinary ?? runtime.binary,
     platform: (restored ? restored.platform : runtime.platform) ?? null,
     agentFolder: restored?.agentFolder ?? agent.folder,
@@ -198,13 +199,15 @@ async function writeBundle(
   await Promise.all([
     writeFile(join(folder, configName), JSON.stringify(spec)),
     writeSeed(folder, record, uidBase, dnsServers),
-    record.runtime === 'runc' ? writeShownProc(folder, record) : undefined,
+    writeShownProc(folder, record),
   ])
 }
 
 async function writeShownProc(folder: string, record: SandboxRecord): Promise<void> {
   const proc = join(folder, 'proc')
   await mkdir(proc)
+  await writeFile(join(proc, bootIDName), `${record.bootID}\n`, { mode: 0o444 })
+  if (record.runtime !== 'runc') return
   await writeProcFiles(proc, {
     cpuCount: record.cpuCount,
     memoryBytes: record.memoryMB * 1024 * 1024,

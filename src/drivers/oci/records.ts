@@ -13,6 +13,8 @@ export type SandboxRecord = {
   version: 1
   sandboxID: string
   runID: string
+  /** The boot that its memory comes from: another one for a fork, the same one after a pause. */
+  bootID: string
   runtime: RuntimeName
   /** The build that runs it, and how: only the same one can speak to it and save it. */
   runtimeBinary: string

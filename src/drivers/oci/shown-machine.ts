@@ -10,6 +10,9 @@ import { join } from 'node:path'
 /** The only names under /proc that runc lets a mount cover. */
 export const shownProcFiles = ['meminfo', 'cpuinfo', 'stat', 'loadavg', 'swaps'] as const
 
+/** Each boot has one of its own. Under a name that runc covers only by a program of ours. */
+export const bootIDName = 'boot_id'
+
 export type MachineState = {
   cpuCount: number
   memoryBytes: number
