@@ -27,6 +27,8 @@ export async function start(config: Config): Promise<void> {
   } finally {
     lock.release()
   }
+  // What could not be closed in its time must not hold the process.
+  process.exit(0)
 }
 
 async function bringUp(config: Config, paths: DataPaths): Promise<RunningServer> {

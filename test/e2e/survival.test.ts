@@ -10,7 +10,7 @@ import { loseMachine, settledTraces } from '../support/traces.ts'
 import { isolations, startWarren, type Warren } from '../support/warren.ts'
 
 /** Each crash hits two sandboxes in every verb, at moments of their own. */
-const crashes = Number(process.env.WARREN_TEST_CRASHES ?? 5)
+const crashes = Number(process.env.WARREN_TEST_CRASHES ?? 15)
 const longestMs = { container: 250, gvisor: 700 }
 
 const post = (warren: Warren, sandboxID: string, verb: string, body: object = {}) =>

@@ -10,6 +10,11 @@ import { join, resolve } from 'node:path'
 import { delay } from '../../src/lib/clock.ts'
 
 process.once('SIGTERM', () => process.exit(143))
+/** A test that is ended from outside must not leave its server on the data folder. */
+const servers = new Set<ChildProcess>()
+process.once('exit', () => {
+  for (const server of servers) server.kill('SIGKILL')
+})
 
 export type Isolation = 'container' | 'gvisor'
 /** Both runtimes, unless a developer narrows it down for one run. */
@@ -83,9 +88,13 @@ export async function startWarren(isolation: Isolation, options: StartOptions = 
     stdio: ['ignore', log, log],
     detached: true,
   })
-  // A test that is ended from outside must not leave its server on the data folder.
-  process.once('exit', () => child.kill('SIGKILL'))
-  const exited = new Promise<number | null>((done) => child.once('exit', (code) => done(code)))
+  servers.add(child)
+  const exited = new Promise<number | null>((done) => {
+    child.once('exit', (code) => {
+      servers.delete(child)
+      done(code)
+    })
+  })
   await untilServing(child, dataFolder, logFile)
   const credentials = JSON.parse(readFileSync(join(dataFolder, 'credentials.json'), 'utf8'))
   const secrets = JSON.parse(readFileSync(join(dataFolder, 'secrets.json'), 'utf8'))

@@ -125,6 +125,7 @@ describe('collecting the log of a sandbox', () => {
     await logs.untilKept(1)
     await collector.close()
     agent.say('meanwhile')
+    routes.remove('i1', 'r1')
     const again = collect()
     routes.set(route('r1'))
     await logs.untilKept(2)

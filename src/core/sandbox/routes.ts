@@ -20,8 +20,12 @@ export class RouteTable {
     return this.#routes.get(sandboxID)
   }
 
+  /** Of a run that has its route already only the route changes; the route of an earlier run goes first. */
   set(route: Route): void {
+    const before = this.#routes.get(route.sandboxID)
+    if (before && before.runID !== route.runID) this.remove(route.sandboxID, before.runID)
     this.#routes.set(route.sandboxID, route)
+    if (before?.runID === route.runID) return
     for (const watcher of this.#onAdd) watcher(route)
   }
 

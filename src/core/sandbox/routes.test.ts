@@ -1,0 +1,23 @@
+import assert from 'node:assert/strict'
+import { it } from 'node:test'
+import { type Route, RouteTable } from './routes.ts'
+
+const route = (runID: string): Route => ({
+  ...{ sandboxID: 'ia', runID, agentToken: 't', trafficToken: null },
+  endpoint: (port) => ({ host: 'h', port }),
+})
+
+it('routes come and go once per run, whoever sets them again', () => {
+  const routes = new RouteTable()
+  const seen: string[] = []
+  routes.onAdd(({ runID }) => void seen.push(`+${runID}`))
+  routes.onRemove(({ runID }) => void seen.push(`-${runID}`))
+  routes.set(route('1'))
+  routes.set(route('1'))
+  routes.set(route('2'))
+  routes.remove('ia', '1')
+  assert.equal(routes.get('ia')?.runID, '2')
+  routes.remove('ia', '2')
+  routes.remove('ia', '2')
+  assert.deepEqual(seen, ['+1', '-1', '+2', '-2'])
+})
