@@ -61,7 +61,7 @@ async function tryRunc(): Promise<Finding> {
   const version = firstLine((await runCommand(runc, ['--version'])).stdout)
   try {
     await startSomething(runc, [])
-    return ok(`${version} starts containers`)
+    return ok(`${version} starts containers; a pause keeps their memory until the machine goes down`)
   } catch (error) {
     return fail(
       `${version} does not start a container: ${lastWords(error)}`,
@@ -85,7 +85,7 @@ async function tryGvisor(config: Config): Promise<Finding> {
   for (const platform of ['systrap', 'ptrace']) {
     try {
       await startSomething(runsc, flags(platform))
-      return ok(`${runsc.split('/').at(-2)} works (${platform})`)
+      return ok(`${runsc.split('/').at(-2)} works (${platform}); a pause keeps memory, over a reboot too`)
     } catch (error) {
       refusals.push(`${platform}: ${lastWords(error)}`)
     }
