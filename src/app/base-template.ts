@@ -36,6 +36,8 @@ export async function registerBaseTemplate(
     startCmd: null,
     readyCmd: null,
     saved: null,
+    layers: null,
+    reason: null,
     createdAt: now,
     updatedAt: now,
     finishedAt: now,

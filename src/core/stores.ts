@@ -3,7 +3,16 @@ import type { DriverHandle } from './driver.ts'
 import type { SandboxMetric } from './sandbox/metric.ts'
 import type { NewSandbox, Sandbox, SandboxState, SavedSandbox } from './sandbox/sandbox.ts'
 import type { ApiKey, Team, TeamLimits } from './team/team.ts'
-import type { SnapshotEntry, Template, TemplateBuild, TemplateName } from './template/template.ts'
+import type {
+  BuildReason,
+  BuildStatus,
+  SnapshotEntry,
+  TagAssignment,
+  Template,
+  TemplateBuild,
+  TemplateName,
+  TemplateSummary,
+} from './template/template.ts'
 
 export interface TeamStore {
   /** Rejects with `already_exists` when the slug is taken. */
@@ -52,6 +61,45 @@ export interface TemplateStore {
     filter: SnapshotFilter,
     page: { limit: number; after?: { createdAt: number; templateID: string } },
   ): Promise<SnapshotEntry[]>
+  /** Templates of the team that are no snapshots, by time of creation, then by id. */
+  listTemplates(
+    teamID: string,
+    page: { order: 'asc' | 'desc'; limit: number; after?: { createdAt: number; templateID: string } },
+  ): Promise<TemplateSummary[]>
+  summaryOf(templateID: string): Promise<TemplateSummary | undefined>
+  /** Newest first, then by id. */
+  listBuilds(
+    templateID: string,
+    page: { limit: number; after?: { createdAt: number; buildID: string } },
+  ): Promise<TemplateBuild[]>
+  setPublic(templateID: string, isPublic: boolean, at: number): Promise<void>
+  /** Rejects with `already_exists` when another template has the name; its own already is success. */
+  addName(templateID: string, name: TemplateName): Promise<void>
+  assignTags(templateID: string, buildID: string, tags: readonly string[], at: number): Promise<void>
+  /** Every assignment of these tags; tags that are not there are ignored. */
+  removeTags(templateID: string, tags: readonly string[]): Promise<void>
+  /** The newest assignment of each tag whose build is ready, by name of the tag. */
+  listTags(templateID: string): Promise<TagAssignment[]>
+  /** The one way a build's status changes: compare and set. Undefined when it has moved on. */
+  moveBuild(
+    buildID: string,
+    from: readonly BuildStatus[],
+    to: BuildStatus,
+    changes: Partial<TemplateBuild>,
+  ): Promise<TemplateBuild | undefined>
+  /** Ends waiting builds that carry one of the tags, but for this one; returns their ids. */
+  supersede(
+    build: { templateID: string; buildID: string },
+    tags: readonly string[],
+    reason: BuildReason,
+    at: number,
+  ): Promise<string[]>
+  /** How many builds of the team's templates are in one of these states. */
+  countBuilds(teamID: string, statuses: readonly BuildStatus[]): Promise<number>
+  /** Builds of all teams in one of these states that were last touched before this time. */
+  listBuildsIn(statuses: readonly BuildStatus[], before: number): Promise<TemplateBuild[]>
+  /** Digests of the layers that builds stand on. */
+  listLayers(): Promise<string[]>
   /** The names of the saved states that builds hold. */
   listSavedNames(): Promise<string[]>
   /** Removes it with its names, tags and builds, and returns these. Undefined when there is none. */
@@ -145,11 +193,34 @@ export interface MetricStore {
   prune(before: number): Promise<void>
 }
 
+/** What a build step left, for the next build of the team that begins alike. */
+export type CachedStep = {
+  key: string
+  /** Of the saved state; null where nothing was ever written above the base. */
+  savedName: string | null
+  layers: string[] | null
+  rootFolder: string | null
+  envVars: Record<string, string>
+  user: string
+  workdir: string
+}
+
+export interface BuildCacheStore {
+  /** Also notes that it was used. */
+  find(teamID: string, key: string, at: number): Promise<CachedStep | undefined>
+  put(teamID: string, step: CachedStep, at: number): Promise<void>
+  listSavedNames(): Promise<string[]>
+  listLayers(): Promise<string[]>
+  /** Forgets steps that were last used before this time. */
+  prune(before: number): Promise<void>
+}
+
 export type Stores = {
   teams: TeamStore
   keys: KeyStore
   templates: TemplateStore
   sandboxes: SandboxStore
   metrics: MetricStore
+  buildCache: BuildCacheStore
   close(): Promise<void>
 }

@@ -24,8 +24,10 @@ export type TemplateBuild = {
   memoryMB: number
   diskMB: number
   envdVersion: string
-  /** The root filesystem, relative to the data folder. Null until the build is ready. */
+  /** The root filesystem, relative to the data folder; null where it consists of layers, or is not there yet. */
   rootFolder: string | null
+  /** Digests of the image layers it stands on, lowest first; null where it has a root folder. */
+  layers: string[] | null
   envVars: Record<string, string>
   defaultUser: string
   defaultWorkdir: string
@@ -36,7 +38,11 @@ export type TemplateBuild = {
   createdAt: number
   updatedAt: number
   finishedAt: number | null
+  /** Why it failed, and in which step: `base`, `finalize`, or the number of the step, from 1 on. */
+  reason: BuildReason | null
 }
+
+export type BuildReason = { message: string; step: string | null }
 
 export type SavedBuild = {
   /** Of the saved state. */
@@ -45,6 +51,19 @@ export type SavedBuild = {
   memory: boolean
   /** Of which sandbox it was saved: the agent in that memory still knows its token. */
   sandboxID: string
+}
+
+/** A tag and the build it stands for. */
+export type TagAssignment = { tag: string; buildID: string; assignedAt: number }
+
+/** A template as it is listed: the newest ready build of its default tag, and what its newest build is doing. */
+export type TemplateSummary = {
+  template: Template
+  names: TemplateName[]
+  build: TemplateBuild | null
+  /** Of the newest build of the default tag, ready or not. */
+  buildStatus: BuildStatus
+  buildCount: number
 }
 
 /** A snapshot as it is listed. */
