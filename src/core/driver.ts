@@ -17,6 +17,8 @@ export type SandboxSpec = {
   runID: string
   /** Folder of a root filesystem that `prepare` has seen; shared by sandboxes and never written. */
   rootFolder: string
+  /** Folders below it, in the form of overlayfs layers with owners already shifted; the nearest first. */
+  lowerFolders?: readonly string[]
   cpuCount: number
   memoryMB: number
   /** How much the sandbox may write, in MiB. */

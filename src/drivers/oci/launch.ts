@@ -10,7 +10,15 @@ import type { OciContext } from './context.ts'
 import { diskMountOptions } from './disks.ts'
 import { dismantle } from './dismantle.ts'
 import type { SandboxRecord } from './records.ts'
-import { diskName, layerName, layerNumbers, overlayOptions, writeSeed } from './root-layers.ts'
+import {
+  diskName,
+  layerName,
+  layerNumbers,
+  linkRoots,
+  overlayOptions,
+  rootsName,
+  writeSeed,
+} from './root-layers.ts'
 import { renameArguments, runtimeComplaint, startArguments, startedPid } from './runtime.ts'
 import { configName } from './saved-states.ts'
 import { bootIDName, makeSysSkeleton, writeProcFiles } from './shown-machine.ts'
@@ -21,14 +29,14 @@ const toolPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 
 /**
  * Runs in the slot's mount namespace. What it is given: where the disk is mounted, an image to put there instead of
- * the slot's own (or nothing), its mount options, where the root goes, the overlay's options, a file that says that
- * the sandbox ran (or nothing), an image and a mount point for each layer, `--`, and the runtime's command line. An
+ * the slot's own (or nothing), its mount options, where the root goes, where the folders lie that the overlay's
+ * options name, these, a file that says that the sandbox ran (or nothing), an image and a mount point for each layer, `--`, and the runtime's command line. An
  * overlay will not take a disk again as long as `work` tells of the last time. The runtime gets no pipe of ours:
  * the sandbox would hold it open.
  */
 const mountAndRun = `set -e
-disk=$1 own=$2 options=$3 root=$4 overlay=$5 ran=$6
-shift 6
+disk=$1 own=$2 options=$3 root=$4 roots=$5 overlay=$6 ran=$7
+shift 7
 if [ "$own" ]; then
   umount "$disk"
   mount -o "$options" "$own" "$disk"
@@ -39,7 +47,9 @@ while [ "$1" != -- ]; do
   shift 2
 done
 shift
+cd "$roots"
 mount -t overlay -o "$overlay" overlay "$root"
+cd /
 exec </dev/null >/dev/null 2>&1
 [ "$ran" ] || exec "$@"
 : > "$ran"
@@ -83,7 +93,7 @@ function newRecord(
   slot: number,
   source: Source | undefined,
 ): SandboxRecord {
-  const { rootFolder, cpuCount, memoryMB, diskMB } = source?.saved.origin ?? wanted
+  const { rootFolder, lowerFolders, cpuCount, memoryMB, diskMB } = source?.saved.origin ?? wanted
   const restored = source?.memoryFolder ? source.saved.origin : undefined
   return {
     ...{ version: 1, sandboxID, runID, runtime: runtime.name },
@@ -94,6 +104,7 @@ function newRecord(
     layers: source?.layers ?? 0,
     ...{ slot, address: subnet.sandbox(slot), internet },
     rootFolder: resolve(rootFolder),
+    ...(lowerFolders && { lowerFolders: lowerFolders.map((folder) => resolve(folder)) }),
     ...{ cpuCount, memoryMB, diskMB, cpus: cpuShares.take(sandboxID, cpuCount) },
   }
 }
@@ -120,7 +131,8 @@ async function launch(
   ])
   const command = [
     ...[`--mount=${layout.mountNamespace(record.slot)}`, 'sh', '-c', mountAndRun, 'sh'],
-    ...[layout.diskMount, own, diskMountOptions, layout.rootMount, overlayOptions(layout, folder, record)],
+    ...[layout.diskMount, own, diskMountOptions, layout.rootMount],
+    ...[join(folder, rootsName), overlayOptions(layout, folder, record)],
     ...[source?.usedMark ?? '', ...layers, '--', ...startArguments(layout, record, source?.memoryFolder)],
   ]
   // Once the files of a saved state are used up there is no way back: it runs, or the runtime says why not.
@@ -200,6 +212,7 @@ async function writeBundle(
     writeFile(join(folder, configName), JSON.stringify(spec)),
     writeSeed(folder, record, uidBase, dnsServers),
     writeShownProc(folder, record),
+    linkRoots(folder, record),
   ])
 }
 

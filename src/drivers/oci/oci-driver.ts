@@ -163,7 +163,7 @@ export class OciDriver implements Driver, CanFreeze, CanSave {
 
   async start(spec: SandboxSpec, signal?: AbortSignal): Promise<DriverHandle> {
     assertSandboxID(spec.sandboxID)
-    assertPlainPath(resolve(spec.rootFolder))
+    for (const folder of [spec.rootFolder, ...(spec.lowerFolders ?? [])]) assertPlainPath(resolve(folder))
     signal?.throwIfAborted()
     await this.open()
     const record = await this.#locks.run(spec.sandboxID, () => startSandbox(this.#context, spec, signal))

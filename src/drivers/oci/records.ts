@@ -25,6 +25,8 @@ export type SandboxRecord = {
   slot: number
   address: string
   rootFolder: string
+  /** Image layers below it, the nearest first. */
+  lowerFolders?: readonly string[]
   cpuCount: number
   memoryMB: number
   diskMB: number

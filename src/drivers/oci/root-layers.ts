@@ -3,13 +3,15 @@
  * /etc, and below them the template's root. So what a sandbox once edited in /etc outlives its identity.
  */
 import { createHash } from 'node:crypto'
-import { chmod, chown, lstat, mkdir, writeFile } from 'node:fs/promises'
+import type { Stats } from 'node:fs'
+import { chmod, chown, lstat, mkdir, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { agentMount } from './container-spec.ts'
 import type { Layout } from './layout.ts'
 import type { SandboxRecord } from './records.ts'
 
 export const seedName = 'seed'
+export const rootsName = 'roots'
 /** Where a sandbox's own disk lies in its folder, and in that of a saved state. */
 export const diskName = 'disk.ext4'
 /** Disks of earlier sandboxes below its own, the nearest first. Hard links: the last folder that goes frees them. */
@@ -29,7 +31,7 @@ export async function writeSeed(
   await own(seed, 0o755, uidBase)
   await own(join(seed, agentMount), 0o755, uidBase)
   if (record.runtime === 'runsc') await occupyTmp(seed, uidBase)
-  const etc = await lstat(join(record.rootFolder, 'etc')).catch(() => undefined)
+  const etc = await findEtc(record)
   // A root whose /etc is a link or missing keeps it as it is.
   if (!etc?.isDirectory()) return
   await mkdir(join(seed, 'etc'))
@@ -42,6 +44,24 @@ export async function writeSeed(
       await chown(path, uidBase, uidBase)
     }),
   )
+}
+
+/** As the sandbox will see it: the uppermost layer that says something about it. */
+async function findEtc(record: SandboxRecord): Promise<Stats | undefined> {
+  for (const root of rootsOf(record)) {
+    const found = await lstat(join(root, 'etc')).catch(() => undefined)
+    if (found) return found
+  }
+  return undefined
+}
+
+const rootsOf = ({ rootFolder, lowerFolders = [] }: SandboxRecord) => [rootFolder, ...lowerFolders]
+
+/** Short names for the layers of the root: all of them must fit into one page of mount options. */
+export async function linkRoots(folder: string, record: SandboxRecord): Promise<void> {
+  const links = join(folder, rootsName)
+  await mkdir(links)
+  await Promise.all(rootsOf(record).map((root, number) => symlink(root, join(links, String(number)))))
 }
 
 /** gVisor lays a memory file system over an empty /tmp, outside the disk limit and lost to a copy of the disk. */
@@ -73,7 +93,7 @@ export function overlayOptions(layout: Layout, folder: string, record: SandboxRe
   return [
     'nodev',
     'noatime',
-    `lowerdir=${[...disks, join(folder, seedName), record.rootFolder].join(':')}`,
+    `lowerdir=${[...disks, join(folder, seedName), ...rootsOf(record).keys()].join(':')}`,
     `upperdir=${join(layout.diskMount, 'upper')}`,
     `workdir=${join(layout.diskMount, 'work')}`,
     'volatile',

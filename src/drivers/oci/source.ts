@@ -108,10 +108,11 @@ async function refuseUnusable(
   { origin, shared, build }: SavedRecord,
   { memory }: SavedStart,
 ): Promise<boolean> {
-  if (origin.runtime !== runtime.name) {
+  if (memory && build && origin.runtime !== runtime.name) {
     throw new AppError(
       'unprocessable',
-      `${folder} was saved under ${origin.runtime}; sandboxes run under ${runtime.name} now.`,
+      `The memory at ${folder} was saved under ${origin.runtime}; sandboxes run under ${runtime.name} now. ` +
+        'Start without memory.',
     )
   }
   if (shared && (await records.read(origin.sandboxID))?.runID === origin.runID) {
