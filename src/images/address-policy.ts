@@ -1,0 +1,136 @@
+/**
+ * Which addresses a registry may have. Names come from users, so what they lead to must be on the public
+ * internet, unless the operator names the host. A name is looked up once, and only what was found is connected to.
+ */
+import type { LookupAddress } from 'node:dns'
+import { BlockList, isIP, isIPv6 } from 'node:net'
+import { networkInterfaces } from 'node:os'
+import { AppError } from '../lib/app-error.ts'
+import { retriable } from './image-source.ts'
+
+export type Lookup = (host: string) => Promise<LookupAddress[]>
+
+export type AddressRules = {
+  /** Hosts, host:port or `*`, that may be at private addresses. */
+  allowPrivate: readonly string[]
+  /** Hosts or host:port that are spoken to without TLS. */
+  insecure: readonly string[]
+  lookup: Lookup
+}
+
+const closed4 = [
+  ...['0.0.0.0/8', '10.0.0.0/8', '100.64.0.0/10', '127.0.0.0/8', '169.254.0.0/16', '172.16.0.0/12'],
+  ...['192.0.0.0/24', '192.0.2.0/24', '192.88.99.0/24', '192.168.0.0/16', '198.18.0.0/15'],
+  ...['198.51.100.0/24', '203.0.113.0/24', '224.0.0.0/4', '240.0.0.0/4'],
+]
+/** Of the global ones: special purposes, documentation, and tunnels that carry an IPv4 address inside. */
+const closed6 = ['2001::/23', '2001:db8::/32', '2002::/16', '3fff::/20']
+const global6 = '2000::/3'
+const privateAddresses = blockList([...closed4, ...closed6])
+const globalAddresses = blockList([global6])
+const loopback = blockList(['127.0.0.0/8', '::1/128'])
+
+export class Addresses {
+  readonly #rules: AddressRules
+  readonly #found = new Map<string, Promise<LookupAddress[]>>()
+
+  constructor(rules: AddressRules) {
+    this.#rules = rules
+  }
+
+  /** The addresses to connect to, the same ones for as long as this lives; rejects where one of them is closed. */
+  addressesOf(url: URL): Promise<LookupAddress[]> {
+    const key = url.host
+    const known = this.#found.get(key)
+    if (known) return known
+    const looking = this.#look(url)
+    this.#found.set(key, looking)
+    looking.catch(() => this.#found.delete(key))
+    return looking
+  }
+
+  async isLoopback(url: URL): Promise<boolean> {
+    const addresses = await this.addressesOf(url)
+    return addresses.every(({ address, family }) => loopback.check(address, family === 6 ? 'ipv6' : 'ipv4'))
+  }
+
+  isInsecure(url: URL): boolean {
+    return this.#rules.insecure.some((entry) => matches(entry, url))
+  }
+
+  /** Without TLS anyone on the way can read the password and change the answer. */
+  async assertScheme(url: URL): Promise<void> {
+    if (url.protocol === 'https:' || (url.protocol === 'http:' && this.isInsecure(url))) return
+    if (url.protocol === 'http:' && (await this.isLoopback(url))) return
+    throw new AppError(
+      'permission_denied',
+      `The registry leads to ${url.hostname} without encryption, which is not followed. An operator can list the host as insecure.`,
+    )
+  }
+
+  async #look(url: URL): Promise<LookupAddress[]> {
+    const host = url.hostname.replace(/^\[|\]$/g, '')
+    const family = isIP(host)
+    const addresses = family > 0 ? [{ address: host, family }] : await this.#resolve(host)
+    if (this.#rules.allowPrivate.some((entry) => entry === '*' || matches(entry, url))) return addresses
+    const closed = addresses.some(({ address }) => !isPublic(address))
+    if (addresses.length === 0 || closed) {
+      throw new AppError(
+        'permission_denied',
+        `${url.host} is at an address of an internal network, and images are not fetched from there. An operator can allow this registry.`,
+      )
+    }
+    return addresses
+  }
+
+  async #resolve(host: string): Promise<LookupAddress[]> {
+    try {
+      return await this.#rules.lookup(host)
+    } catch (error) {
+      const unknown = (error as { code?: unknown }).code === 'ENOTFOUND'
+      throw new AppError(unknown ? 'not_found' : 'unavailable', `The name ${host} has no address here.`, {
+        cause: error,
+        ...(!unknown && retriable),
+      })
+    }
+  }
+}
+
+/** An entry without a port is for every port. */
+function matches(entry: string, url: URL): boolean {
+  const port = url.port || (url.protocol === 'http:' ? '80' : '443')
+  const wanted = entry.toLowerCase()
+  return wanted === url.hostname || wanted === `${url.hostname}:${port}` || wanted === url.host
+}
+
+export function isPublic(address: string): boolean {
+  if (isOwn(address)) return false
+  if (!isIPv6(address)) return !privateAddresses.check(address, 'ipv4')
+  const inside = embedded4(address)
+  if (inside !== undefined) return isPublic(inside)
+  return globalAddresses.check(address, 'ipv6') && !privateAddresses.check(address, 'ipv6')
+}
+
+/** The IPv4 address in a mapped one, or in one that a NAT64 gateway made. */
+function embedded4(address: string): string | undefined {
+  // The URL parser writes every spelling of an address in one way.
+  const canonical = new URL(`http://[${address.split('%')[0]}]/`).hostname.slice(1, -1)
+  const found = /^(?:::ffff|64:ff9b:):([0-9a-f]{1,4}):([0-9a-f]{1,4})$/.exec(canonical)
+  if (!found) return undefined
+  const bits = [found[1]!, found[2]!].map((part) => Number.parseInt(part, 16))
+  return bits.flatMap((part) => [part >> 8, part & 255]).join('.')
+}
+
+/** What listens here on a public address is internal all the same. */
+function isOwn(address: string): boolean {
+  return Object.values(networkInterfaces()).some((list) => list?.some((own) => own.address === address))
+}
+
+function blockList(ranges: readonly string[]): BlockList {
+  const list = new BlockList()
+  for (const range of ranges) {
+    const [network = '', bits] = range.split('/')
+    list.addSubnet(network, Number(bits), isIPv6(network) ? 'ipv6' : 'ipv4')
+  }
+  return list
+}

@@ -1,0 +1,154 @@
+/**
+ * Container images on this machine: fetched from registries or from a folder, verified, and unpacked once into
+ * layers that overlayfs can stack. Knows no template and no team; trusts neither registry nor archive.
+ */
+import { lookup } from 'node:dns/promises'
+import type { SecureContext } from 'node:tls'
+import type { Images, PulledImage, PullOptions } from '../core/images.ts'
+import type { Clock } from '../lib/clock.ts'
+import { systemClock } from '../lib/clock.ts'
+import { runCommand } from '../lib/run-command.ts'
+import { Addresses, type Lookup } from './address-policy.ts'
+import { awsEndpoint, loginOf } from './credentials.ts'
+import { HttpClient, trustedCertificates } from './http-client.ts'
+import type { ImageSource } from './image-source.ts'
+import { LayerStore } from './layer-store.ts'
+import { type Platform, thisPlatform } from './manifest.ts'
+import { type Mirrors, type Place, parseMirrors, placeOf } from './mirrors.ts'
+import { openLayout } from './oci-layout.ts'
+import { pullFrom } from './pull.ts'
+import { formatReference, parseReference } from './reference.ts'
+import { RegistryClient } from './registry-client.ts'
+import { UnpackPool } from './unpack-pool.ts'
+
+export type ImagesOptions = {
+  /** Everything lies in there; nobody else writes to it. */
+  folder: string
+  /** Added to every owner; a sandbox's root has this id outside of it. */
+  ownerShift: number
+  /** From a name or its beginning (`docker.io/library/debian`, `docker.io`, `*`) to `host/prefix` or `folder:/path`. */
+  mirrors?: Readonly<Record<string, string>>
+  /** Hosts, host:port or `*`, that may be at addresses of internal networks. */
+  allowPrivateRegistries?: readonly string[]
+  /** Hosts or host:port that are spoken to without TLS. */
+  insecureRegistries?: readonly string[]
+  /** Certificate authorities to trust besides the machine's, as PEM. */
+  certificateAuthorities?: readonly string[]
+  /** Of one image, unpacked. */
+  maxImageBytes?: number
+  maxLayerEntries?: number
+  /** Layers that are fetched and unpacked at once. */
+  parallelLayers?: number
+  /** A layer that was asked for within this time is never pruned: its build may not have written it down yet. */
+  keepUnusedMs?: number
+  /** A registry that says nothing for so long is given up, or asked again. */
+  silenceMs?: number
+  platform?: Platform
+  clock?: Clock
+  lookup?: Lookup
+  ecrEndpoint?: (region: string) => string
+}
+
+export interface ClosableImages extends Images {
+  close(): Promise<void>
+}
+
+export async function createImages(options: ImagesOptions): Promise<ClosableImages> {
+  const mirrors = parseMirrors(options.mirrors ?? {})
+  const store = await LayerStore.open({
+    folder: options.folder,
+    ownerShift: options.ownerShift,
+    keepUnusedMs: options.keepUnusedMs ?? 60 * 60_000,
+    clock: options.clock ?? systemClock,
+    sync: async (folder) => void (await runCommand('sync', ['--file-system', folder])),
+  })
+  return new StoredImages(options, mirrors, store)
+}
+
+class StoredImages implements ClosableImages {
+  readonly #options: ImagesOptions
+  readonly #mirrors: Mirrors
+  readonly #store: LayerStore
+  readonly #pool: UnpackPool
+  readonly #closing = new AbortController()
+  #trusted: SecureContext | undefined
+  #syncing: Promise<void> = Promise.resolve()
+
+  constructor(options: ImagesOptions, mirrors: Mirrors, store: LayerStore) {
+    this.#options = options
+    this.#mirrors = mirrors
+    this.#store = store
+    this.#pool = new UnpackPool(options.parallelLayers ?? 3)
+  }
+
+  async pull(text: string, options: PullOptions): Promise<PulledImage> {
+    const reference = parseReference(text)
+    const place = placeOf(reference, this.#mirrors)
+    const signal = AbortSignal.any([options.signal, this.#closing.signal])
+    const source = await this.#open(place, options, signal)
+    const {
+      ownerShift,
+      maxImageBytes = 32 * 2 ** 30,
+      maxLayerEntries = 1_000_000,
+      platform = thisPlatform(),
+    } = this.#options
+    try {
+      return await pullFrom(
+        source,
+        formatReference(reference),
+        reference.digest,
+        { ...options, signal },
+        {
+          store: this.#store,
+          pool: this.#pool,
+          bounds: { ownerShift, maxImageBytes, maxLayerEntries },
+          platform,
+        },
+      )
+    } finally {
+      this.#syncing = this.#syncing.then(() => this.#store.sync()).catch(() => {})
+    }
+  }
+
+  async layerFolders(layers: readonly string[]): Promise<string[]> {
+    return layers.map((layer) => this.#store.folderOf(layer))
+  }
+
+  prune(used: Iterable<string>): Promise<number> {
+    return this.#store.prune(new Set(used))
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort(new Error('closing'))
+    await this.#store.settled()
+    await this.#pool.close()
+    await this.#syncing
+  }
+
+  async #open(place: Place, options: PullOptions, signal: AbortSignal): Promise<ImageSource> {
+    if (place.kind === 'folder') return openLayout(place.folder, place.names)
+    const http = this.#httpFor(place)
+    try {
+      const { clock = systemClock, ecrEndpoint = awsEndpoint } = this.#options
+      // A password for the registry that the user named is not for the one the operator put in its place.
+      const given = place.mirrored ? undefined : options.credentials
+      const login = given && (await loginOf(given, { http, clock, ecrEndpoint, signal }))
+      return new RegistryClient(http, place.reference, login, signal)
+    } catch (error) {
+      http.close()
+      throw error
+    }
+  }
+
+  #httpFor(place: Extract<Place, { kind: 'registry' }>): HttpClient {
+    const { allowPrivateRegistries = [], insecureRegistries = [], silenceMs = 30_000 } = this.#options
+    this.#trusted ??= trustedCertificates(this.#options.certificateAuthorities ?? [])
+    const addresses = new Addresses({
+      // Who sets a mirror allows it.
+      allowPrivate: [...allowPrivateRegistries, ...(place.mirrored ? [place.reference.registry] : [])],
+      insecure: insecureRegistries,
+      lookup: this.#options.lookup ?? ((host) => lookup(host, { all: true })),
+    })
+    return new HttpClient(addresses, silenceMs, this.#trusted)
+  }
+}

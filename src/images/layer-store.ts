@@ -1,0 +1,183 @@
+/**
+ * Unpacked layers on disk, named by the digest of their archive: `layers/<hex>/root` and what is known of it in
+ * `layer.json` beside. A layer appears by one rename, whole. What a crash left behind is removed at the start.
+ */
+import { lstatSync, mkdirSync, readdirSync, readFileSync, renameSync } from 'node:fs'
+import { mkdir, rename, rm, utimes, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { AppError } from '../lib/app-error.ts'
+import type { Clock } from '../lib/clock.ts'
+import { randomHex } from '../lib/ids.ts'
+import { isDigest, shortDigest } from './digest.ts'
+import type { LayerFacts } from './layer-writer.ts'
+import { SharedFetch } from './shared-fetch.ts'
+
+export type StoredLayer = { bytes: number; opaqueRoot: boolean; ownerShift: number }
+
+export type LayerStoreOptions = {
+  folder: string
+  ownerShift: number
+  /** A layer that was asked for within this time is kept, whoever says it is unused. */
+  keepUnusedMs: number
+  clock: Clock
+  /** Brings everything written to disk. */
+  sync: (folder: string) => Promise<void>
+}
+
+const partialPrefix = '.partial-'
+const removingPrefix = '.removing-'
+
+export class LayerStore {
+  readonly #options: LayerStoreOptions
+  readonly #layers: string
+  readonly #fetches = new SharedFetch<StoredLayer>()
+  /** Layers that a pull counts on, and by how many. */
+  readonly #held = new Map<string, number>()
+  /** Whole, but a crash of the machine could still take their content. */
+  readonly #unsynced = new Map<string, StoredLayer>()
+
+  private constructor(options: LayerStoreOptions) {
+    this.#options = options
+    this.#layers = join(options.folder, 'layers')
+  }
+
+  static async open(options: LayerStoreOptions): Promise<LayerStore> {
+    const store = new LayerStore(options)
+    mkdirSync(store.#layers, { recursive: true, mode: 0o711 })
+    const names = readdirSync(store.#layers)
+    await Promise.all(
+      names
+        .filter((name) => store.#isRubbish(name))
+        .map((name) => rm(join(store.#layers, name), { recursive: true, force: true })),
+    )
+    return store
+  }
+
+  /** While one is held it is not pruned. The returned function lets go. */
+  hold(diffIDs: readonly string[]): () => void {
+    for (const diffID of diffIDs) this.#held.set(diffID, (this.#held.get(diffID) ?? 0) + 1)
+    return () => {
+      for (const diffID of diffIDs) {
+        const left = this.#held.get(diffID)! - 1
+        if (left === 0) this.#held.delete(diffID)
+        else this.#held.set(diffID, left)
+      }
+    }
+  }
+
+  isBeingFetched(diffID: string): boolean {
+    return this.#fetches.has(diffID)
+  }
+
+  /** Undefined where it is not here. To be held before. */
+  async find(diffID: string): Promise<StoredLayer | undefined> {
+    const found = this.#read(nameOf(diffID))
+    const now = this.#options.clock.now() / 1000
+    if (found) await utimes(join(this.#layers, nameOf(diffID), 'layer.json'), now, now)
+    return found
+  }
+
+  /** `unpack` fills the folder that it is given. */
+  fetch(
+    diffID: string,
+    signal: AbortSignal,
+    unpack: (rootFolder: string, signal: AbortSignal) => Promise<LayerFacts>,
+  ): Promise<StoredLayer> {
+    return this.#fetches.run(diffID, signal, (joined) => this.#make(diffID, joined, unpack))
+  }
+
+  folderOf(diffID: string): string {
+    if (!isDigest(diffID) || !this.#read(nameOf(diffID))) {
+      const shown = isDigest(diffID) ? shortDigest(diffID) : 'of that name'
+      throw new AppError('not_found', `The layer ${shown} is not on this machine. Build the template again.`)
+    }
+    return join(this.#layers, nameOf(diffID), 'root')
+  }
+
+  async prune(used: ReadonlySet<string>): Promise<number> {
+    const usedNames = new Set([...used].filter(isDigest).map(nameOf))
+    let freed = 0
+    for (const name of readdirSync(this.#layers)) {
+      if (name.startsWith('.') || usedNames.has(name) || this.#isWanted(name)) continue
+      freed += this.#read(name)?.bytes ?? 0
+      const removing = join(this.#layers, `${removingPrefix}${name}-${randomHex(4)}`)
+      // In one go with the look above: nobody can find it in between.
+      renameSync(join(this.#layers, name), removing)
+      await rm(removing, { recursive: true, force: true })
+    }
+    return freed
+  }
+
+  /** Brings new layers to the disk. A machine that dies before it is done is found out at the next start. */
+  async sync(): Promise<void> {
+    const layers = [...this.#unsynced]
+    this.#unsynced.clear()
+    if (layers.length === 0) return
+    await this.#options.sync(this.#layers)
+    for (const [diffID, layer] of layers) {
+      const facts = join(this.#layers, nameOf(diffID), 'layer.json')
+      // Missing: it was pruned meanwhile.
+      await writeFile(`${facts}.new`, JSON.stringify(layer))
+        .then(() => rename(`${facts}.new`, facts))
+        .catch(() => {})
+    }
+  }
+
+  settled(): Promise<void> {
+    return this.#fetches.settled()
+  }
+
+  async #make(
+    diffID: string,
+    signal: AbortSignal,
+    unpack: (rootFolder: string, signal: AbortSignal) => Promise<LayerFacts>,
+  ): Promise<StoredLayer> {
+    const there = await this.find(diffID)
+    if (there) return there
+    const partial = join(this.#layers, `${partialPrefix}${randomHex(8)}`)
+    const root = join(partial, 'root')
+    await mkdir(root, { recursive: true, mode: 0o711 })
+    try {
+      const { bytes, opaqueRoot } = await unpack(root, signal)
+      const layer: StoredLayer = { bytes, opaqueRoot, ownerShift: this.#options.ownerShift }
+      await writeFile(join(partial, 'layer.json'), JSON.stringify({ ...layer, unsyncedSince: bootID() }))
+      signal.throwIfAborted()
+      await rename(partial, join(this.#layers, nameOf(diffID)))
+      this.#unsynced.set(diffID, layer)
+      return layer
+    } catch (error) {
+      await rm(partial, { recursive: true, force: true })
+      throw error
+    }
+  }
+
+  #isWanted(name: string): boolean {
+    const diffIDs = [...this.#held.keys()].map(nameOf)
+    if (diffIDs.includes(name)) return true
+    const facts = lstatSync(join(this.#layers, name, 'layer.json'), { throwIfNoEntry: false })
+    return facts !== undefined && facts.mtimeMs > this.#options.clock.now() - this.#options.keepUnusedMs
+  }
+
+  #isRubbish(name: string): boolean {
+    const layer = this.#read(name) as (StoredLayer & { unsyncedSince?: string }) | undefined
+    if (!layer) return true
+    return layer.unsyncedSince !== undefined && layer.unsyncedSince !== bootID()
+  }
+
+  /** Undefined also for one that was made for other owners: it is made again. */
+  #read(name: string): StoredLayer | undefined {
+    try {
+      const layer = JSON.parse(readFileSync(join(this.#layers, name, 'layer.json'), 'utf8')) as StoredLayer
+      const isWhole = lstatSync(join(this.#layers, name, 'root')).isDirectory()
+      return isWhole && layer.ownerShift === this.#options.ownerShift ? layer : undefined
+    } catch {
+      return undefined
+    }
+  }
+}
+
+const nameOf = (diffID: string): string => diffID.slice(diffID.indexOf(':') + 1)
+
+function bootID(): string {
+  return readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
+}

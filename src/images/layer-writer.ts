@@ -1,0 +1,219 @@
+/**
+ * Writes the entries of one layer into a folder of its own, in the form that overlayfs stacks: what the layer
+ * removes is a device 0:0, a folder that hides what is below it carries an attribute. Synchronous: runs in a worker.
+ */
+import {
+  chmodSync,
+  closeSync,
+  constants,
+  fchmodSync,
+  fchownSync,
+  futimesSync,
+  lchownSync,
+  linkSync,
+  lutimesSync,
+  openSync,
+  rmSync,
+  symlinkSync,
+  utimesSync,
+  writeSync,
+} from 'node:fs'
+import { type FolderNode, isWhiteoutNode, joined, LayerTree, namesIn } from './layer-tree.ts'
+import type { Libc } from './libc.ts'
+import { badArchive, shown, type TarEntry } from './tar-header.ts'
+import type { TarHandler } from './tar-reader.ts'
+import { keptXattrs, opaqueXattr } from './xattrs.ts'
+
+export type LayerFacts = {
+  entries: number
+  /** What its files take on the disk, in whole blocks. */
+  bytes: number
+  devicesLeftOut: number
+  /** It hides everything that is below it. */
+  opaqueRoot: boolean
+}
+
+export type WriterOptions = { folder: string; ownerShift: number; maxEntries: number; libc: Libc }
+
+/** A sandbox maps this many ids; an owner beyond them becomes the last one. */
+export const mappedIDs = 65_536
+const diskBlock = 4096
+/** Later than any file, and what every file system can hold. */
+const latestTime = 2 ** 33
+const whiteoutPrefix = '.wh.'
+const opaqueName = '.wh..wh..opq'
+const newFile = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW
+
+export class LayerWriter implements TarHandler {
+  readonly facts: LayerFacts = { entries: 0, bytes: 0, devicesLeftOut: 0, opaqueRoot: false }
+  readonly #options: WriterOptions
+  readonly #tree: LayerTree
+  #open: { file: number; entry: TarEntry; path: Buffer } | undefined
+
+  constructor(options: WriterOptions) {
+    this.#options = options
+    this.#tree = new LayerTree(options.folder, (node, hidesBelow) => this.#dressImplied(node, hidesBelow))
+    this.#dressImplied(this.#tree.root, false)
+  }
+
+  entry(entry: TarEntry): void {
+    if (++this.facts.entries > this.#options.maxEntries) {
+      throw badArchive(`it holds more than ${this.#options.maxEntries} entries`)
+    }
+    const names = namesIn(entry.path)
+    const name = names.pop()
+    if (name === undefined) this.#dressRoot(entry)
+    else if (entry.kind === 'device') this.facts.devicesLeftOut++
+    else this.#put(this.#tree.folderAt(names), name, entry)
+  }
+
+  #put(parent: FolderNode, name: string, entry: TarEntry): void {
+    if (name.startsWith(whiteoutPrefix)) this.#hide(parent, name)
+    else if (entry.kind === 'folder') this.#folder(parent, name, entry)
+    else this.#place(parent, name, entry)
+  }
+
+  data(chunk: Buffer): void {
+    if (!this.#open) return
+    for (let at = 0; at < chunk.length; ) at += writeSync(this.#open.file, chunk, at, chunk.length - at)
+  }
+
+  fileEnd(): void {
+    const open = this.#open
+    if (!open) return
+    this.#open = undefined
+    const { file, entry, path } = open
+    // In this order: a change of owner clears the mode's special bits and the capabilities.
+    fchownSync(file, this.#owner(entry.uid), this.#owner(entry.gid))
+    fchmodSync(file, entry.mode & 0o7777)
+    this.#setXattrs(path, entry)
+    futimesSync(file, timeOf(entry), timeOf(entry))
+    closeSync(file)
+    this.facts.bytes += Math.ceil(entry.size / diskBlock) * diskBlock
+  }
+
+  /** Folders get their times last: every file that was put into them changed those. */
+  finish(): LayerFacts {
+    for (const { path, mtime } of this.#tree.folders()) {
+      this.facts.bytes += diskBlock
+      if (mtime !== undefined) utimesSync(this.#tree.absolute(path), mtime, mtime)
+    }
+    return this.facts
+  }
+
+  /** After a failure in the middle of a file. */
+  close(): void {
+    if (this.#open) closeSync(this.#open.file)
+    this.#open = undefined
+  }
+
+  #folder(parent: FolderNode, name: string, entry: TarEntry): void {
+    const path = joined(parent, name)
+    const found = this.#tree.look(path)
+    const isThere = found?.isDirectory()
+    if (found && !isThere) rmSync(this.#tree.absolute(path))
+    const node = isThere ? this.#tree.folderAt(namesIn(path)) : this.#tree.makeFolder(parent, name)
+    this.#dress(node, entry)
+    if (found && isWhiteoutNode(found)) this.#makeOpaque(node)
+  }
+
+  #place(parent: FolderNode, name: string, entry: TarEntry): void {
+    const target = entry.kind === 'hardlink' ? this.#linkTarget(entry) : ''
+    const path = joined(parent, name)
+    // A link to itself changes nothing, and must not remove what it is linked to.
+    if (entry.kind === 'hardlink' && target === path) return
+    if (this.#tree.look(path)) this.#tree.remove(parent, name)
+    const absolute = this.#tree.absolute(path)
+    if (entry.kind === 'hardlink') linkSync(this.#tree.absolute(target), absolute)
+    else if (entry.kind === 'file')
+      this.#open = { file: openSync(absolute, newFile, 0o600), entry, path: absolute }
+    else this.#special(absolute, entry)
+  }
+
+  #special(path: Buffer, entry: TarEntry): void {
+    if (entry.kind === 'symlink') {
+      if (entry.target === '' || entry.target.includes('\0'))
+        throw badArchive(`${shown(entry.path)} is a link to nowhere`)
+      symlinkSync(Buffer.from(entry.target, 'latin1'), path)
+    } else this.#options.libc.makeFifo(path)
+    lchownSync(path, this.#owner(entry.uid), this.#owner(entry.gid))
+    if (entry.kind === 'fifo') chmodSync(path, entry.mode & 0o7777)
+    lutimesSync(path, timeOf(entry), timeOf(entry))
+  }
+
+  #linkTarget(entry: TarEntry): string {
+    const names = namesIn(entry.target)
+    const name = names.pop()
+    const path = name === undefined ? '' : joined(this.#tree.folderAt(names), name)
+    const found = this.#tree.look(path)
+    if (!found || !(found.isFile() || found.isSymbolicLink() || found.isFIFO())) {
+      throw badArchive(
+        `${shown(entry.path)} is a hard link to ${shown(entry.target)}, which is no file in it`,
+      )
+    }
+    return path
+  }
+
+  /** Only what lies in layers below is hidden: what this layer itself holds under the name stays. */
+  #hide(parent: FolderNode, name: string): void {
+    if (name === opaqueName) {
+      this.#makeOpaque(parent)
+      return
+    }
+    const hidden = name.slice(whiteoutPrefix.length)
+    // Books that the file system aufs kept for itself.
+    if (hidden.startsWith(whiteoutPrefix)) return
+    if (hidden === '' || hidden === '.' || hidden === '..') throw badArchive(`${shown(name)} hides no name`)
+    const path = joined(parent, hidden)
+    const found = this.#tree.look(path)
+    if (found?.isDirectory()) this.#makeOpaque(this.#tree.folderAt(namesIn(path)))
+    if (found) return
+    this.#options.libc.makeWhiteout(this.#tree.absolute(path))
+    lchownSync(this.#tree.absolute(path), this.#owner(0), this.#owner(0))
+  }
+
+  #makeOpaque(node: FolderNode): void {
+    // The kernel asks only folders below the root.
+    if (node === this.#tree.root) this.facts.opaqueRoot = true
+    else this.#options.libc.setXattr(this.#tree.absolute(node.path), opaqueXattr.name, opaqueXattr.value)
+  }
+
+  #dressRoot(entry: TarEntry): void {
+    if (entry.kind !== 'folder') throw badArchive(`its own root is a ${entry.kind}`)
+    this.#dress(this.#tree.root, entry)
+  }
+
+  #dress(node: FolderNode, entry: TarEntry): void {
+    this.#ownFolder(node, entry.uid, entry.gid, entry.mode)
+    this.#setXattrs(this.#tree.absolute(node.path), entry)
+    node.mtime = timeOf(entry)
+  }
+
+  #dressImplied(node: FolderNode, hidesBelow: boolean): void {
+    this.#ownFolder(node, 0, 0, 0o755)
+    if (hidesBelow) this.#makeOpaque(node)
+  }
+
+  #ownFolder({ path }: FolderNode, uid: number, gid: number, mode: number): void {
+    const absolute = this.#tree.absolute(path)
+    lchownSync(absolute, this.#owner(uid), this.#owner(gid))
+    chmodSync(absolute, mode & 0o7777)
+  }
+
+  #setXattrs(path: Buffer, entry: TarEntry): void {
+    for (const [name, value] of keptXattrs(entry.xattrs, this.#options.ownerShift)) {
+      try {
+        this.#options.libc.setXattr(path, name, value)
+      } catch (error) {
+        // A file system without attributes keeps the rest of the file.
+        if (!['ENOTSUP', 'EOPNOTSUPP'].includes(String((error as { code?: unknown }).code))) throw error
+      }
+    }
+  }
+
+  #owner(id: number): number {
+    return this.#options.ownerShift + Math.min(Math.max(0, id), mappedIDs - 1)
+  }
+}
+
+const timeOf = ({ mtime }: TarEntry): number => Math.min(Math.max(0, mtime), latestTime)

@@ -1,0 +1,84 @@
+/** The operator's map from names to other places: another registry, or an OCI layout folder on this machine. */
+import { AppError } from '../lib/app-error.ts'
+import {
+  canonicalHost,
+  formatReference,
+  type ImageReference,
+  isHost,
+  nameOf,
+  parseName,
+} from './reference.ts'
+
+export type Place =
+  | { kind: 'registry'; reference: ImageReference /** The operator named this host. */; mirrored: boolean }
+  | {
+      kind: 'folder'
+      folder: string /** What the image may be called in there, best first. */
+      names: string[]
+    }
+
+const folderScheme = 'folder:'
+
+type Mirror = { prefix: string; target: string }
+
+export type Mirrors = readonly Mirror[]
+
+/** `*` stands for every name. The prefix is replaced by the target; the longest prefix that fits wins. */
+export function parseMirrors(given: Readonly<Record<string, string>>): Mirrors {
+  const mirrors = Object.entries(given).map(([key, target]) => {
+    if (target === '' || target === folderScheme) {
+      throw new AppError(
+        'invalid_argument',
+        `The mirror of ${key} is empty: give a registry or folder:/path.`,
+      )
+    }
+    return { prefix: canonicalPrefix(key), target: target.replace(/\/+$/, '') }
+  })
+  // Now, not when the first name comes that needs it.
+  for (const mirror of mirrors) if (!isFolder(mirror)) parseTarget(mirror, 'library/x')
+  return mirrors.sort((a, b) => b.prefix.length - a.prefix.length)
+}
+
+const isFolder = ({ target }: Mirror): boolean => target.startsWith(folderScheme)
+
+export function placeOf(reference: ImageReference, mirrors: Mirrors): Place {
+  const name = nameOf(reference)
+  const mirror = mirrors.find(({ prefix }) => prefix === '' || `${name}/`.startsWith(`${prefix}/`))
+  if (!mirror) return { kind: 'registry', reference, mirrored: false }
+  const rest = name.slice(mirror.prefix.length).replace(/^\//, '')
+  if (isFolder(mirror)) {
+    const folder = mirror.target.slice(folderScheme.length)
+    return { kind: 'folder', folder, names: namesInFolder(reference, rest) }
+  }
+  const { tag, digest } = reference
+  const mapped = { ...parseTarget(mirror, rest), ...(tag && { tag }), ...(digest && { digest }) }
+  return { kind: 'registry', reference: mapped, mirrored: true }
+}
+
+function canonicalPrefix(key: string): string {
+  if (key === '*') return ''
+  if (!key.includes('/') && isHost(key)) return canonicalHost(key)
+  const { registry, repository } = parseName(key)
+  return `${registry}/${repository}`
+}
+
+function parseTarget({ target }: Mirror, rest: string): ImageReference {
+  const name = rest === '' ? target : `${target}/${rest}`
+  const first = name.slice(0, Math.max(0, name.indexOf('/')))
+  if (!isHost(first)) {
+    throw new AppError(
+      'invalid_argument',
+      `The mirror ${JSON.stringify(target)} names no registry: begin it with a host such as registry.example.com, or with folder:/.`,
+    )
+  }
+  return parseName(name)
+}
+
+/** Tools write the whole name, the short one, or only the tag where the folder is for one repository. */
+function namesInFolder(reference: ImageReference, rest: string): string[] {
+  const { tag, digest, repository } = reference
+  if (digest !== undefined) return [digest]
+  const short = repository.replace(/^library\//, '')
+  const names = [formatReference(reference), `${repository}:${tag}`, `${short}:${tag}`]
+  return rest === '' ? [...names, tag ?? ''] : [...names, `${rest}:${tag}`]
+}

@@ -1,0 +1,49 @@
+/** The lines of a build log that tell how far the layers of an image have come. Never with a credential in them. */
+import { shortDigest } from './digest.ts'
+import type { Descriptor } from './manifest.ts'
+
+const stepPercent = 10
+
+export class PullProgress {
+  readonly #tell: (line: string) => void
+  readonly #layers: number
+  downloadedBytes = 0
+  newLayers = 0
+
+  constructor(tell: (line: string) => void, layers: number) {
+    this.#tell = tell
+    this.#layers = layers
+  }
+
+  say(line: string): void {
+    this.#tell(line)
+  }
+
+  layer(index: number, { digest, size }: Descriptor) {
+    const name = `Layer ${index + 1}/${this.#layers} (${shortDigest(digest)})`
+    let told = 0
+    return {
+      reused: () => this.#tell(`${name}: already here`),
+      waiting: () => this.#tell(`${name}: is being fetched for another build`),
+      started: () => this.#tell(`${name}: ${megabytes(size)}`),
+      advanced: (bytes: number) => {
+        const percent = size === 0 ? 100 : Math.floor((bytes * 100) / size / stepPercent) * stepPercent
+        if (percent <= told || percent >= 100) return
+        told = percent
+        this.#tell(`${name}: ${percent} %`)
+      },
+      done: (devicesLeftOut: number) => {
+        this.newLayers++
+        this.downloadedBytes += size
+        this.#tell(`${name}: unpacked`)
+        if (devicesLeftOut > 0) {
+          this.#tell(`${name}: ${devicesLeftOut} device nodes left out; a sandbox has its own /dev`)
+        }
+      },
+    }
+  }
+}
+
+export function megabytes(bytes: number): string {
+  return bytes < 1e5 ? `${Math.ceil(bytes / 1000)} kB` : `${(bytes / 1e6).toFixed(1)} MB`
+}

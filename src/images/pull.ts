@@ -1,0 +1,196 @@
+/** One pull: from a name to layers on disk. Knows nothing of where other pulls are; the store joins them. */
+import type { PulledImage, PullOptions } from '../core/images.ts'
+import { AppError } from '../lib/app-error.ts'
+import { digestOf } from './digest.ts'
+import { parseImageConfig } from './image-config.ts'
+import { blobBytes, fetchConfig, fetchDocument, type ImageSource } from './image-source.ts'
+import type { LayerStore, StoredLayer } from './layer-store.ts'
+import {
+  chooseEntry,
+  type Descriptor,
+  type Manifest,
+  type Platform,
+  parseDocument,
+  unusable,
+} from './manifest.ts'
+import { megabytes, PullProgress } from './pull-progress.ts'
+import type { UnpackPool, UnpackProgress } from './unpack-pool.ts'
+
+export type PullBounds = { maxImageBytes: number; maxLayerEntries: number; ownerShift: number }
+export type PullParts = { store: LayerStore; pool: UnpackPool; bounds: PullBounds; platform: Platform }
+
+/** An index may point to another one; none in use goes deeper. */
+const deepestIndex = 2
+
+/** Closes the source, when nobody reads from it any more: another pull may have joined the fetch of a layer. */
+export async function pullFrom(
+  source: ImageSource,
+  what: string,
+  pinned: string | undefined,
+  options: PullOptions,
+  parts: PullParts,
+): Promise<PulledImage> {
+  const layerPull = new LayerPull(source, what, options, parts)
+  try {
+    return await pullAll(source, what, pinned, options, parts, layerPull)
+  } finally {
+    void layerPull.settled().then(() => source.close())
+  }
+}
+
+async function pullAll(
+  source: ImageSource,
+  what: string,
+  pinned: string | undefined,
+  { signal }: PullOptions,
+  parts: PullParts,
+  layerPull: LayerPull,
+): Promise<PulledImage> {
+  const { manifest, digest } = await findManifest(source, what, pinned, parts.platform, signal)
+  const bytes = await fetchConfig(source, what, manifest.config, signal)
+  const { config, diffIDs } = parseImageConfig(what, bytes, parts.platform)
+  if (diffIDs.length !== manifest.layers.length) {
+    throw unusable(
+      what,
+      `has ${manifest.layers.length} layers, but its configuration names ${diffIDs.length}`,
+    )
+  }
+  assertSize(what, manifest.layers, parts.bounds)
+  const release = parts.store.hold(diffIDs)
+  try {
+    const layers = await layerPull.all(manifest.layers, diffIDs)
+    return { digest, layers: stackOf(diffIDs, layers), config }
+  } finally {
+    release()
+  }
+}
+
+async function findManifest(
+  source: ImageSource,
+  what: string,
+  pinned: string | undefined,
+  platform: Platform,
+  signal: AbortSignal,
+): Promise<{ manifest: Manifest; digest: string }> {
+  let digest = pinned
+  for (let depth = 0; depth <= deepestIndex; depth++) {
+    const { bytes, mediaType } = await fetchDocument(source, what, digest, signal)
+    const document = parseDocument(what, bytes, mediaType)
+    if (document.kind === 'manifest')
+      return { manifest: document.manifest, digest: digest ?? digestOf(bytes) }
+    digest = chooseEntry(what, document.entries, platform).digest
+  }
+  throw unusable(what, 'is an index of indexes of indexes')
+}
+
+function assertSize(what: string, layers: readonly Descriptor[], { maxImageBytes }: PullBounds): void {
+  const bytes = layers.reduce((sum, { size }) => sum + size, 0)
+  if (bytes > maxImageBytes) throw tooLarge(what, maxImageBytes)
+}
+
+function tooLarge(what: string, maxImageBytes: number): AppError {
+  return new AppError(
+    'payload_too_large',
+    `${what} is larger than ${megabytes(maxImageBytes)}, which is the limit here.`,
+  )
+}
+
+/** Overlayfs takes a folder once: the highest of equal layers covers the others wholly. */
+function stackOf(diffIDs: readonly string[], layers: readonly StoredLayer[]): string[] {
+  const fromTop: string[] = []
+  for (let index = diffIDs.length - 1; index >= 0; index--) {
+    if (!fromTop.includes(diffIDs[index]!)) fromTop.push(diffIDs[index]!)
+    if (layers[index]!.opaqueRoot) break
+  }
+  return fromTop.reverse()
+}
+
+/** The layers of one image, all at once; the pool bounds how many are really worked on. */
+class LayerPull {
+  readonly #source: ImageSource
+  readonly #what: string
+  readonly #options: PullOptions
+  readonly #parts: PullParts
+  readonly #unpacked = new Map<number, number>()
+  readonly #failed = new AbortController()
+  readonly #fetches = new Set<Promise<unknown>>()
+
+  constructor(source: ImageSource, what: string, options: PullOptions, parts: PullParts) {
+    this.#source = source
+    this.#what = what
+    this.#options = options
+    this.#parts = parts
+  }
+
+  async all(layers: readonly Descriptor[], diffIDs: readonly string[]): Promise<StoredLayer[]> {
+    const progress = new PullProgress(this.#options.onProgress, layers.length)
+    const signal = AbortSignal.any([this.#options.signal, this.#failed.signal])
+    const pulls = layers.map((layer, index) => this.#one(index, layer, diffIDs[index]!, progress, signal))
+    try {
+      const stored = await Promise.all(pulls)
+      const fetched =
+        progress.newLayers === 0 ? 'all already here' : `${megabytes(progress.downloadedBytes)} fetched`
+      progress.say(`${layers.length} layers of ${this.#what}: ${fetched}`)
+      return stored
+    } catch (error) {
+      // The others are of no use any more; wait until they are out of the way.
+      this.#failed.abort(error)
+      await Promise.allSettled(pulls)
+      throw error
+    }
+  }
+
+  async #one(
+    index: number,
+    layer: Descriptor,
+    diffID: string,
+    progress: PullProgress,
+    signal: AbortSignal,
+  ): Promise<StoredLayer> {
+    const lines = progress.layer(index, layer)
+    const { store, pool, bounds } = this.#parts
+    const here = await store.find(diffID)
+    if (here) {
+      lines.reused()
+      this.#count(index, here.bytes)
+      return here
+    }
+    if (store.isBeingFetched(diffID)) lines.waiting()
+    const unpack = async (folder: string, shared: AbortSignal) => {
+      const { ownerShift, maxImageBytes: maxBytes, maxLayerEntries: maxEntries } = bounds
+      const job = { folder, digest: layer.digest, diffID, ownerShift, maxEntries, maxBytes }
+      const open = () => {
+        lines.started()
+        return blobBytes(this.#source, layer, shared)
+      }
+      const onProgress = ({ sentBytes, unpackedBytes }: UnpackProgress) => {
+        lines.advanced(sentBytes)
+        this.#count(index, unpackedBytes)
+      }
+      const facts = await pool.unpack(job, open, onProgress, shared)
+      lines.done(facts.devicesLeftOut)
+      return facts
+    }
+    const noted = (folder: string, shared: AbortSignal) => this.#noted(unpack(folder, shared))
+    const stored = await store.fetch(diffID, signal, noted)
+    this.#count(index, stored.bytes)
+    return stored
+  }
+
+  async settled(): Promise<void> {
+    await Promise.allSettled(this.#fetches)
+  }
+
+  #noted<T>(running: Promise<T>): Promise<T> {
+    this.#fetches.add(running)
+    return running
+  }
+
+  /** The bound is for the image: many layers must not each take all of it. */
+  #count(index: number, bytes: number): void {
+    this.#unpacked.set(index, bytes)
+    const all = [...this.#unpacked.values()].reduce((sum, each) => sum + each, 0)
+    const { maxImageBytes } = this.#parts.bounds
+    if (all > maxImageBytes) this.#failed.abort(tooLarge(this.#what, maxImageBytes))
+  }
+}

@@ -1,0 +1,40 @@
+/** Which extended attributes of an archive are kept. `trusted.` ones steer overlayfs and never come from outside. */
+
+/** On a folder: nothing of the layers below shows through it. */
+export const opaqueXattr = { name: 'trusted.overlay.opaque', value: Buffer.from('y') }
+
+const capability = 'security.capability'
+const revisionMask = 0xff000000
+const revision2 = 0x02000000
+const revision3 = 0x03000000
+const sizeOfRevision2 = 20
+
+export function keptXattrs(
+  given: readonly [string, Buffer][],
+  ownerShift: number,
+): [name: string, value: Buffer][] {
+  return given.flatMap(([name, value]): [string, Buffer][] => {
+    if (name === capability) {
+      const kept = shiftedCapability(value, ownerShift)
+      return kept ? [[name, kept]] : []
+    }
+    const isPlain = name.startsWith('user.') && !name.startsWith('user.overlay.') && !name.includes('\0')
+    return isPlain ? [[name, value]] : []
+  })
+}
+
+/**
+ * The kernel heeds a file's capabilities only in the user namespace whose root they name; without a name that is
+ * the machine's own. So they name the root of sandboxes.
+ */
+function shiftedCapability(value: Buffer, ownerShift: number): Buffer | undefined {
+  if (value.length < sizeOfRevision2) return undefined
+  const head = value.readUInt32LE()
+  const revision = (head & revisionMask) >>> 0
+  if (revision !== revision2 && revision !== revision3) return undefined
+  const kept = Buffer.alloc(ownerShift === 0 ? sizeOfRevision2 : sizeOfRevision2 + 4)
+  value.copy(kept, 0, 0, sizeOfRevision2)
+  kept.writeUInt32LE(((head & ~revisionMask) | (ownerShift === 0 ? revision2 : revision3)) >>> 0)
+  if (ownerShift > 0) kept.writeUInt32LE(ownerShift, sizeOfRevision2)
+  return kept
+}
