@@ -8,6 +8,7 @@ import { delay } from '../lib/clock.ts'
 import { withDeadline } from '../lib/deadline.ts'
 import { followLogs } from './follow-logs.ts'
 import { runProcess } from './run-process.ts'
+import { writeFile } from './write-file.ts'
 
 /** A booting agent listens within a tenth of a second: asking often is cheap and saves most of the wait. */
 const retryEveryMs = 4
@@ -58,6 +59,7 @@ export function createAgentClient(): AgentPort {
     },
 
     run: runProcess,
+    writeFile,
     followLogs,
   }
 }

@@ -10,6 +10,7 @@ import { RouteTable } from '../core/sandbox/routes.ts'
 import { SavedStates } from '../core/sandbox/saved-states.ts'
 import { SandboxService } from '../core/sandbox/service.ts'
 import { SandboxTokens } from '../core/sandbox/tokens.ts'
+import { Underway } from '../core/sandbox/underway.ts'
 import { createWaking } from '../core/sandbox/waking.ts'
 import { WarmPool } from '../core/sandbox/warm-pool.ts'
 import { TeamService } from '../core/team/service.ts'
@@ -96,11 +97,12 @@ export async function serve({
       warm,
       routes,
       tokens,
-      rootFolderOf: (build) => join(paths.root, build.rootFolder ?? ''),
+      rootsOf: (build) => [join(paths.root, build.rootFolder ?? '')],
     })
     const { sandboxes, templates } = stores
+    const underway = new Underway()
     const service = new SandboxService({
-      ...{ sandboxes, templates, catalog, driver, launcher, warm, saved, clock, log },
+      ...{ sandboxes, templates, catalog, driver, launcher, warm, saved, underway, clock, log },
       tell: (sandboxID, entry) => collector.tell(sandboxID, entry),
     })
     closers.add('the sandbox service', () => service.close())

@@ -1,4 +1,5 @@
 /** What the control plane asks of the agent inside a sandbox. */
+import type { Readable } from 'node:stream'
 import type { Endpoint } from './driver.ts'
 import type { NumberedLogEntry } from './logs.ts'
 
@@ -44,6 +45,14 @@ export interface AgentPort {
     command: AgentCommand,
     options: { onOutput?: (output: CommandOutput) => void; signal: AbortSignal },
   ): Promise<CommandEnd>
+  /** As root; folders above are made. */
+  writeFile(
+    agent: Endpoint,
+    accessToken: string,
+    path: string,
+    body: Readable,
+    signal: AbortSignal,
+  ): Promise<void>
   /** What happened inside since the entry numbered `after`, then everything as it happens, until `signal`. */
   followLogs(
     agent: Endpoint,

@@ -7,16 +7,20 @@ import type { AgentPort, CommandEnd } from '../../src/core/agent.ts'
 import type { LogEntry } from '../../src/core/logs.ts'
 import type { CreateRequest } from '../../src/core/sandbox/creating.ts'
 import { SandboxLauncher } from '../../src/core/sandbox/launcher.ts'
+import { prepareBuild } from '../../src/core/sandbox/preparing.ts'
 import { Reconciler } from '../../src/core/sandbox/reconciler.ts'
 import { RouteTable } from '../../src/core/sandbox/routes.ts'
 import { SavedStates } from '../../src/core/sandbox/saved-states.ts'
 import { SandboxService } from '../../src/core/sandbox/service.ts'
 import { SandboxTokens } from '../../src/core/sandbox/tokens.ts'
+import { Underway } from '../../src/core/sandbox/underway.ts'
 import { createWaking } from '../../src/core/sandbox/waking.ts'
 import { WarmPool } from '../../src/core/sandbox/warm-pool.ts'
+import { Workshop } from '../../src/core/sandbox/workshop.ts'
 import { defaultTeamLimits, type Team } from '../../src/core/team/team.ts'
 import { TemplateCatalog } from '../../src/core/template/catalog.ts'
 import { TemplateRemoval } from '../../src/core/template/removal.ts'
+import type { TemplateBuild } from '../../src/core/template/template.ts'
 import { FakeDriver, type FakeWorld } from '../../src/drivers/fake/fake-driver.ts'
 import { isAppError } from '../../src/lib/app-error.ts'
 import { ManualClock } from '../../src/lib/clock.ts'
@@ -90,6 +94,7 @@ export async function openFixture(
       })
       return Promise.race([agent.runs(command), aborted])
     },
+    writeFile: async () => {},
     async *followLogs() {},
   }
   const team = await ensureTeam(stores, clock)
@@ -101,14 +106,28 @@ export async function openFixture(
     names: async () => [...driver.world.saved.keys()],
   }
   const saved = new SavedStates({ driver, places })
-  const rootFolderOf = () => '/root'
-  const launcher = new SandboxLauncher({ driver, agent, routes, tokens, warm, saved, clock, rootFolderOf })
+  const rootsOf = (): [string] => ['/root']
+  const underway = new Underway()
+  const launcher = new SandboxLauncher({ driver, agent, routes, tokens, warm, saved, clock, rootsOf })
+  const workshop = new Workshop({ driver, agent, tokens, launcher, saved, underway })
   const { sandboxes, templates } = stores
   const catalog = new TemplateCatalog(templates)
   const told: string[] = []
   const tell = (sandboxID: string, { message }: LogEntry) => void told.push(`${sandboxID} ${message}`)
   const parts = {
-    ...{ sandboxes, templates, catalog, driver, launcher, warm, saved, clock, tell, log: silentLog },
+    ...{
+      sandboxes,
+      templates,
+      catalog,
+      driver,
+      launcher,
+      warm,
+      saved,
+      underway,
+      clock,
+      tell,
+      log: silentLog,
+    },
   }
   const service = new SandboxService(parts)
   const reconciler = new Reconciler({
@@ -119,7 +138,9 @@ export async function openFixture(
   let crashed = false
   return {
     ...{ folder, clock, stores, driver, agent, team, routes, warm, service, reconciler, told },
-    ...{ catalog, removal, findSleeping, saved },
+    ...{ catalog, removal, findSleeping, saved, workshop },
+    prepare: (build: TemplateBuild) =>
+      prepareBuild({ workshop, agent, saved, clock }, build, { signal: new AbortController().signal }),
     again: async () => {
       crashed = true
       await stores.close()
@@ -170,6 +191,8 @@ async function ensureTeam(stores: Awaited<ReturnType<typeof openStores>>, clock:
         defaultWorkdir: '/home/user',
         startCmd: null,
         readyCmd: null,
+        layers: null,
+        reason: null,
         saved: null,
       },
       ...{ ...times, finishedAt: now },

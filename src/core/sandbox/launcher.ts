@@ -1,7 +1,7 @@
 /** Makes a row real: a started sandbox whose agent knows who it is. Knows no states and no limits. */
 import { AppError, errorText, isAppError } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
-import { type AgentPort, agentPort, type CommandOutput } from '../agent.ts'
+import { type AgentPort, agentPort } from '../agent.ts'
 import { canFreeze, type Driver, type DriverHandle, type SavedStart } from '../driver.ts'
 import type { TemplateBuild } from '../template/template.ts'
 import { createFailed } from './errors.ts'
@@ -24,8 +24,8 @@ export type LauncherParts = {
   warm: WarmPool
   saved: SavedStates
   clock: Clock
-  /** Where the root filesystem of a build lies on this machine. */
-  rootFolderOf: (build: TemplateBuild) => string
+  /** Where the root filesystem of a build lies on this machine, and the layers below it, the nearest first. */
+  rootsOf: (build: TemplateBuild) => [root: string, ...lower: string[]]
 }
 
 /** A saved state to start from. */
@@ -59,8 +59,10 @@ export class SandboxLauncher {
 
   /** Of a boot, not of what memory brings back. */
   specOf(build: TemplateBuild, options: Pick<SandboxOptions, 'allowInternetAccess'>): WarmSpec {
+    const [rootFolder, ...lowerFolders] = this.#parts.rootsOf(build)
     return {
-      rootFolder: this.#parts.rootFolderOf(build),
+      rootFolder,
+      ...(lowerFolders.length > 0 && { lowerFolders }),
       cpuCount: build.cpuCount,
       memoryMB: build.memoryMB,
       diskMB: build.diskMB,
@@ -79,7 +81,6 @@ export class SandboxLauncher {
     { warm, origin }: Beginning,
     signal: AbortSignal,
     onHandle: (handle: DriverHandle) => Promise<void>,
-    onOutput?: (output: CommandOutput) => void,
   ): Promise<DriverHandle> {
     const { driver } = this.#parts
     const { sandboxID, runID } = row
@@ -90,7 +91,7 @@ export class SandboxLauncher {
       handle ??= await driver.start({ sandboxID, runID, ...spec, ...from }, signal)
       await onHandle(handle)
       await this.introduce(row, build, handle, origin?.memory ? origin.sandboxID : undefined, signal)
-      if (build.startCmd && !origin?.memory) await this.#startService(row, build, handle, signal, onOutput)
+      if (build.startCmd && !origin?.memory) await this.#startService(row, build, handle, signal)
       if (!origin) this.#parts.warm.fill(spec)
       return handle
     } catch (error) {
@@ -123,14 +124,10 @@ export class SandboxLauncher {
     build: TemplateBuild,
     handle: DriverHandle,
     signal: AbortSignal,
-    onOutput: ((output: CommandOutput) => void) | undefined,
   ): Promise<void> {
     const { driver, agent, tokens, clock } = this.#parts
     const endpoint = driver.endpoint(handle, agentPort)
-    await runStartCommand(agent, endpoint, tokens.agent(sandboxID), build, {
-      ...{ clock, signal },
-      ...(onOutput && { onOutput }),
-    })
+    await runStartCommand(agent, endpoint, tokens.agent(sandboxID), build, { clock, signal })
   }
 
   answers(handle: DriverHandle): Promise<boolean> {

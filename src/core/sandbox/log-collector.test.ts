@@ -11,6 +11,7 @@ const entry = (message: string): LogEntry => ({ at: 1, level: 'info', message, f
 /** An agent that tells what it is given, and can break off. */
 class TalkingAgent implements AgentPort {
   run = () => assert.fail('nothing is run here')
+  writeFile = () => assert.fail('nothing is written here')
   readonly #entries: NumberedLogEntry[] = []
   readonly asked: { after: number; token: string }[] = []
   #wake = () => {}

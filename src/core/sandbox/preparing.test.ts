@@ -3,8 +3,6 @@ import { describe, it } from 'node:test'
 import { type Fixture, openFixture, request } from '../../../test/support/domain.ts'
 import type { TemplateBuild } from '../template/template.ts'
 
-const signal = new AbortController().signal
-
 /** The base template with a service. */
 async function withService({ stores, catalog, team }: Fixture): Promise<TemplateBuild> {
   const { build } = await catalog.resolve(team, 'base')
@@ -29,7 +27,7 @@ describe('a template with a start command', () => {
     const { service, team, stores, agent, driver } = fixture
     const build = await withService(fixture)
     serving(fixture)
-    const saved = await service.prepare(build, { signal })
+    const saved = await fixture.prepare(build)
     assert.deepEqual(agent.ran, ['serve', 'ask'])
     assert.equal(driver.world.sandboxes.size, 0)
     await stores.templates.updateBuild(build.buildID, { saved: saved! })
@@ -43,8 +41,9 @@ describe('a template with a start command', () => {
     await using fixture = await openFixture({ saveMemory: false })
     const { service, team, agent, routes } = fixture
     const build = await withService(fixture)
-    assert.equal(await service.prepare(build, { signal }), undefined)
     serving(fixture)
+    assert.equal(await fixture.prepare(build), undefined)
+    agent.ran.length = 0
     const { sandboxID } = await service.create(team, request())
     assert.deepEqual(agent.ran, ['serve', 'ask'])
     const [fork] = await service.fork(team, sandboxID, { timeoutMs: 1000, count: 1 })
@@ -60,7 +59,7 @@ describe('a template with a start command', () => {
       const build = await withService(fixture)
       agent.runs = async (command) =>
         command === 'serve' ? { exitCode: 3, status: 'exit status 3' } : new Promise(() => {})
-      const attempt = saveMemory ? service.prepare(build, { signal }) : service.create(team, request())
+      const attempt = saveMemory ? fixture.prepare(build) : service.create(team, request())
       await assert.rejects(attempt, /start command ended before it was ready: exit status 3/)
       assert.equal(driver.world.sandboxes.size + driver.world.saved.size, 0)
     }

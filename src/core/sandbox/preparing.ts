@@ -2,49 +2,35 @@
  * Templates that start warm: the service of a build is started in a sandbox that nobody owns, and its memory is
  * kept once it is ready, so that every sandbox of the build begins with it running.
  */
-import { newSandboxID, newUUID } from '../../lib/ids.ts'
-import type { CommandOutput } from '../agent.ts'
+import type { Clock } from '../../lib/clock.ts'
+import type { AgentPort, CommandOutput } from '../agent.ts'
 import type { SavedBuild, TemplateBuild } from '../template/template.ts'
-import type { SandboxLauncher } from './launcher.ts'
 import type { SavedStates } from './saved-states.ts'
-import type { Underway } from './underway.ts'
+import { runStartCommand } from './start-command.ts'
+import type { Workshop } from './workshop.ts'
 
-export type PreparingParts = { launcher: SandboxLauncher; saved: SavedStates; underway: Underway }
+export type PreparingParts = { workshop: Workshop; agent: AgentPort; saved: SavedStates; clock: Clock }
 
-export class Preparing {
-  readonly #parts: PreparingParts
-
-  constructor(parts: PreparingParts) {
-    this.#parts = parts
-  }
-
-  /**
-   * The saved state lies under the build's id. Undefined where the driver keeps no memory or there is nothing to
-   * start: the start command then runs in each sandbox.
-   */
-  async prepare(
-    build: TemplateBuild,
-    options: { signal: AbortSignal; onOutput?: (output: CommandOutput) => void },
-  ): Promise<SavedBuild | undefined> {
-    const { launcher, saved, underway } = this.#parts
-    if (!build.startCmd || !launcher.keepsMemory) return undefined
-    const sandboxID = newSandboxID()
-    const name = `${build.buildID}-ready`
-    const row = { sandboxID, runID: newUUID(), templateID: build.templateID, envVars: {}, options: open }
-    return saved.holding(name, () =>
-      underway.run(sandboxID, async () => {
-        const handle = await launcher.launch(row, build, {}, options.signal, async () => {}, options.onOutput)
-        try {
-          const how = { memory: true, afterwards: 'end', lasting: true } as const
-          await saved.save(handle, name, how, options.signal)
-        } catch (error) {
-          await launcher.stop(handle)
-          throw error
-        }
-        return { name, memory: true, sandboxID }
-      }),
-    )
-  }
+/**
+ * The saved state lies under a name made of the build's id. Where the driver keeps no memory the service is only
+ * tried, since it will run in each sandbox; undefined then, and where there is nothing to start.
+ */
+export async function prepareBuild(
+  { workshop, agent, saved, clock }: PreparingParts,
+  build: TemplateBuild,
+  options: { signal: AbortSignal; onOutput?: (output: CommandOutput) => void },
+): Promise<SavedBuild | undefined> {
+  if (!build.startCmd && !build.readyCmd) return undefined
+  const name = `${build.buildID}-ready`
+  return saved.holding(name, async () => {
+    const sandbox = await workshop.open(build, options.signal)
+    try {
+      await runStartCommand(agent, sandbox.endpoint, sandbox.accessToken, build, { clock, ...options })
+      if (!build.startCmd || !saved.keepMemory) return undefined
+      await sandbox.save(name, true, options.signal)
+      return { name, memory: true, sandboxID: sandbox.sandboxID }
+    } finally {
+      await sandbox.close()
+    }
+  })
 }
-
-const open = { allowInternetAccess: null }

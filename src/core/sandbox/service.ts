@@ -24,10 +24,9 @@ import type { SandboxLauncher } from './launcher.ts'
 import { endedEntry } from './life-entries.ts'
 import { checkTimeout, endAfter, refreshDuration } from './lifetime.ts'
 import { type PauseWish, Pausing } from './pausing.ts'
-import { Preparing } from './preparing.ts'
 import { type EndReason, isVisible, type Sandbox, statesBefore } from './sandbox.ts'
 import type { SavedStates } from './saved-states.ts'
-import { Underway } from './underway.ts'
+import type { Underway } from './underway.ts'
 import type { WarmPool } from './warm-pool.ts'
 
 const expiryBatch = 50
@@ -45,6 +44,7 @@ export type SandboxServiceParts = {
   launcher: SandboxLauncher
   warm: WarmPool
   saved: SavedStates
+  underway: Underway
   clock: Clock
   /** Adds to what can be read of a sandbox, without anybody waiting for it. */
   tell: (sandboxID: string, entry: LogEntry) => void
@@ -60,21 +60,20 @@ export type ConnectRequest = {
 export class SandboxService {
   readonly #parts: SandboxServiceParts
   readonly #expiry: ExpiryTimer
-  readonly #underway = new Underway()
+  readonly #underway: Underway
   readonly #ending = new JoinedWork<void>()
   readonly #creating: Creating
   readonly #pausing: Pausing
   readonly #copying: Copying
-  readonly #preparing: Preparing
 
   constructor(parts: SandboxServiceParts) {
     this.#parts = parts
+    this.#underway = parts.underway
     this.#expiry = new ExpiryTimer(parts.clock, () => this.#expireDue())
     const onRunning = ({ endAt }: Sandbox) => this.#expiry.arm(endAt)
-    const shared = { ...parts, underway: this.#underway, onRunning }
+    const shared = { ...parts, onRunning }
     this.#creating = new Creating(shared)
     this.#pausing = new Pausing(shared)
-    this.#preparing = new Preparing(shared)
     this.#copying = new Copying({
       ...shared,
       start: (team, row, build, origin) => this.#creating.begin(team, row, build, { origin }),
@@ -172,11 +171,6 @@ export class SandboxService {
 
   async refresh(team: Team, sandboxID: string, durationMs: number): Promise<void> {
     await this.#setEnd(team, sandboxID, refreshDuration(durationMs), true)
-  }
-
-  /** Keeps a build with its service running, for its sandboxes to begin with. */
-  prepare(...args: Parameters<Preparing['prepare']>): ReturnType<Preparing['prepare']> {
-    return this.#preparing.prepare(...args)
   }
 
   async kill(team: Team, sandboxID: string): Promise<void> {

@@ -1,0 +1,100 @@
+/**
+ * Sandboxes that nobody owns, for work of Warren's own: the steps of builds, and services that templates begin
+ * with. They have no row; as long as one is open it is known to be under way, and a crash leaves it to the
+ * reconciler.
+ */
+import type { Readable } from 'node:stream'
+import { newSandboxID, newUUID } from '../../lib/ids.ts'
+import type { AgentCommand, AgentPort, CommandEnd, CommandOutput } from '../agent.ts'
+import { agentPort } from '../agent.ts'
+import type { Driver, DriverHandle } from '../driver.ts'
+import type { TemplateBuild } from '../template/template.ts'
+import type { SandboxLauncher } from './launcher.ts'
+import type { SavedStates } from './saved-states.ts'
+import type { SandboxTokens } from './tokens.ts'
+import type { Underway } from './underway.ts'
+
+export type WorkshopParts = {
+  driver: Driver
+  agent: AgentPort
+  tokens: SandboxTokens
+  launcher: SandboxLauncher
+  saved: SavedStates
+  underway: Underway
+}
+
+export type RunOptions = { onOutput?: (output: CommandOutput) => void; signal: AbortSignal }
+
+export class Workshop {
+  readonly #parts: WorkshopParts
+
+  constructor(parts: WorkshopParts) {
+    this.#parts = parts
+  }
+
+  get keepsMemory(): boolean {
+    return this.#parts.saved.keepMemory
+  }
+
+  /** Boots a sandbox on what the build has so far. */
+  async open(build: TemplateBuild, signal: AbortSignal): Promise<WorkSandbox> {
+    const { launcher, underway } = this.#parts
+    const sandboxID = newSandboxID()
+    const done = Promise.withResolvers<void>()
+    void underway.run(sandboxID, () => done.promise)
+    const options = { allowInternetAccess: null }
+    const row = { sandboxID, runID: newUUID(), templateID: build.templateID, envVars: {}, options }
+    try {
+      const bare = { ...build, startCmd: null, readyCmd: null }
+      const handle = await launcher.launch(row, bare, {}, signal, async () => {})
+      return new WorkSandbox(this.#parts, sandboxID, handle, done.resolve)
+    } catch (error) {
+      done.resolve()
+      throw error
+    }
+  }
+}
+
+/** To be ended by `save` or by `close`, whatever happens in between. */
+export class WorkSandbox {
+  readonly sandboxID: string
+  readonly #parts: WorkshopParts
+  readonly #handle: DriverHandle
+  readonly #onEnd: () => void
+
+  constructor(parts: WorkshopParts, sandboxID: string, handle: DriverHandle, onEnd: () => void) {
+    this.#parts = parts
+    this.sandboxID = sandboxID
+    this.#handle = handle
+    this.#onEnd = onEnd
+  }
+
+  get endpoint() {
+    return this.#parts.driver.endpoint(this.#handle, agentPort)
+  }
+
+  get accessToken(): string {
+    return this.#parts.tokens.agent(this.sandboxID)
+  }
+
+  run(command: AgentCommand, options: RunOptions): Promise<CommandEnd> {
+    return this.#parts.agent.run(this.endpoint, this.accessToken, command, options)
+  }
+
+  /** As root, replacing what is there. */
+  write(path: string, body: Readable, signal: AbortSignal): Promise<void> {
+    return this.#parts.agent.writeFile(this.endpoint, this.accessToken, path, body, signal)
+  }
+
+  /** Keeps it under a name that the caller holds, and ends it. One that cannot be saved goes on. */
+  async save(name: string, memory: boolean, signal: AbortSignal): Promise<void> {
+    await this.#parts.saved.save(this.#handle, name, { memory, afterwards: 'end', lasting: true }, signal)
+    this.#onEnd()
+  }
+
+  /** After a save there is nothing to do. */
+  async close(): Promise<void> {
+    await this.#parts.launcher.stop(this.#handle)
+    this.#onEnd()
+  }
+}
