@@ -34,8 +34,8 @@ export interface Images {
    * is missing to this machine, each verified and whole or not there. Callers that need the same layer share it.
    */
   pull(reference: string, options: PullOptions): Promise<PulledImage>
-  /** Where the unpacked layers lie, in the order given. Rejects with `not_found` for one that is not here. */
-  layerFolders(layers: readonly string[]): Promise<string[]>
+  /** Where the unpacked layers lie, in the order given. Throws `not_found` for one that is not here. */
+  layerFolders(layers: readonly string[]): string[]
   /** Removes what none of `used` needs and nobody is fetching; returns the bytes that this freed. */
   prune(used: Iterable<string>): Promise<number>
 }

@@ -110,7 +110,7 @@ class StoredImages implements ClosableImages {
     }
   }
 
-  async layerFolders(layers: readonly string[]): Promise<string[]> {
+  layerFolders(layers: readonly string[]): string[] {
     return layers.map((layer) => this.#store.folderOf(layer))
   }
 

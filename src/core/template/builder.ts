@@ -1,0 +1,62 @@
+/** The builder port: makes a template out of an image or another template, step by step. Knows no names or tags. */
+import { AppError, type ErrorCode } from '../../lib/app-error.ts'
+import type { RegistryCredentials } from '../images.ts'
+import type { LogLevel } from '../logs.ts'
+import type { TemplateBuild } from './template.ts'
+
+export const stepTypes = ['COPY', 'RUN', 'ENV', 'WORKDIR', 'USER'] as const
+
+export type BuildStep = {
+  type: (typeof stepTypes)[number]
+  args: string[]
+  /** Of the uploaded files that a COPY takes from. */
+  filesHash: string | null
+  /** It and all that follow run even if they ran before. */
+  force: boolean
+}
+
+export type BuildSource = { image: string; credentials?: RegistryCredentials } | { build: TemplateBuild }
+
+export type BuildJob = {
+  build: TemplateBuild
+  /** Whose cache and files are used. */
+  teamID: string
+  source: BuildSource
+  steps: BuildStep[]
+  startCmd: string | null
+  readyCmd: string | null
+  /** Nothing of the cache is used, not even the base. */
+  force: boolean
+}
+
+export type BuildResult = Pick<
+  TemplateBuild,
+  'rootFolder' | 'layers' | 'saved' | 'envVars' | 'defaultUser' | 'defaultWorkdir' | 'startCmd' | 'readyCmd'
+>
+
+/** `step` is `base`, `finalize`, or the number of the step, from 1 on. */
+export type BuildLine = { level: LogLevel; message: string; step: string | null }
+
+export interface Builder {
+  /** Rejects with a `BuildFailure`, or with the signal's reason, and leaves nothing behind but the cache. */
+  run(job: BuildJob, log: (line: BuildLine) => void, signal: AbortSignal): Promise<BuildResult>
+}
+
+/** What the client is told, and where in its template it happened. */
+export class BuildFailure extends AppError {
+  readonly step: string
+
+  constructor(step: string, message: string, options: { cause?: unknown; code?: ErrorCode } = {}) {
+    super(options.code ?? 'unprocessable', message, { cause: options.cause })
+    this.step = step
+  }
+}
+
+/** Files that clients upload for COPY, kept by team and hash. */
+export interface BuildFiles {
+  has(teamID: string, hash: string): Promise<boolean>
+  /** Whole or not at all. Rejects with `payload_too_large`. */
+  write(teamID: string, hash: string, body: AsyncIterable<Uint8Array>, maxBytes: number): Promise<void>
+  /** Undefined when it is not there. */
+  open(teamID: string, hash: string): Promise<import('node:stream').Readable | undefined>
+}

@@ -1,0 +1,227 @@
+/**
+ * The life of a build: waiting, building, and then ready or error. A build whose process died is ended at the next
+ * start; nothing ever stays in between.
+ */
+import { AppError, errorText, isAppError } from '../../lib/app-error.ts'
+import type { Clock } from '../../lib/clock.ts'
+import { newTemplateID, newUUID } from '../../lib/ids.ts'
+import type { Log } from '../../lib/log.ts'
+import type { RegistryCredentials } from '../images.ts'
+import type { LogEntry } from '../logs.ts'
+import type { TemplateStore } from '../stores.ts'
+import type { Team } from '../team/team.ts'
+import type { BuildLog } from './build-log.ts'
+import { type Builder, BuildFailure, type BuildJob, type BuildStep } from './builder.ts'
+import type { TemplateCatalog } from './catalog.ts'
+import { defaultTag, type TemplateReference } from './reference.ts'
+import type { Template, TemplateBuild, TemplateName } from './template.ts'
+
+const mostBuildsAtOnce = 20
+const buildWithinMs = 3_600_000
+/** A client that asked for a build and never began it. */
+const waitAtMostMs = 40 * 60_000
+/** The last lines of a failed step go with the reason. */
+const linesWithReason = 20
+
+export type BuildSizes = { cpuCount: number; memoryMB: number; diskMB: number }
+
+export type BuildingParts = {
+  templates: TemplateStore
+  catalog: TemplateCatalog
+  builder: Builder
+  buildLog: BuildLog
+  clock: Clock
+  envdVersion: string
+  log: Log
+}
+
+export type NewBuild = { template: Template; build: TemplateBuild; names: TemplateName[]; tags: string[] }
+
+export type StartRequest = {
+  from: { image: string; credentials?: RegistryCredentials } | { template: string }
+  steps: BuildStep[]
+  startCmd: string | null
+  readyCmd: string | null
+  force: boolean
+}
+
+export type BuildStatusAnswer = {
+  build: TemplateBuild
+  entries: LogEntry[]
+  /** Of the step that failed. */
+  lastEntries: LogEntry[]
+}
+
+export class Building {
+  readonly #parts: BuildingParts
+  readonly #running = new Map<string, { abort: AbortController; done: Promise<void> }>()
+
+  constructor(parts: BuildingParts) {
+    this.#parts = parts
+  }
+
+  /** A new build of the template of that name; the template is made when there is none. */
+  async request(team: Team, name: TemplateReference, tags: string[], sizes: BuildSizes): Promise<NewBuild> {
+    const { templates, clock, envdVersion } = this.#parts
+    const now = clock.now()
+    const unfinished = await templates.countBuilds(team.teamID, ['waiting', 'building'])
+    if (unfinished >= mostBuildsAtOnce) throw tooManyBuilds()
+    const template = await this.#templateFor(team, name.alias, now)
+    const build: TemplateBuild = {
+      ...{ buildID: newUUID(), templateID: template.templateID, status: 'waiting', ...sizes, envdVersion },
+      ...{ rootFolder: null, layers: null, saved: null, envVars: {}, startCmd: null, readyCmd: null },
+      ...{ defaultUser: 'user', defaultWorkdir: '/home/user', reason: null },
+      ...{ createdAt: now, updatedAt: now, finishedAt: null },
+    }
+    await templates.insertBuild(build, tags)
+    const reason = {
+      message: 'The build was canceled because it was superseded by a newer one.',
+      step: null,
+    }
+    await templates.supersede(build, tags, reason, now)
+    return { template, build, names: await templates.namesOf(template.templateID), tags }
+  }
+
+  /** Resolves once the build is under way. */
+  async start(team: Team, templateID: string, buildID: string, request: StartRequest): Promise<void> {
+    const { templates, clock } = this.#parts
+    const build = await this.#find(team, templateID, buildID)
+    const job = await this.#jobOf(team, build, request)
+    const building = await templates.moveBuild(buildID, ['waiting'], 'building', { updatedAt: clock.now() })
+    if (!building) throw new AppError('invalid_argument', 'build is not in waiting state')
+    const abort = new AbortController()
+    const done = this.#run({ ...job, build: building }, abort.signal).finally(() =>
+      this.#running.delete(buildID),
+    )
+    this.#running.set(buildID, { abort, done })
+  }
+
+  async status(team: Team, templateID: string, buildID: string): Promise<BuildStatusAnswer> {
+    const build = await this.#find(team, templateID, buildID)
+    const all = build.status === 'waiting' ? [] : await this.#parts.buildLog.read(buildID)
+    const step = build.reason?.step
+    const lastEntries = step ? all.filter(({ fields }) => fields.step === step).slice(-linesWithReason) : []
+    return { build, entries: all, lastEntries }
+  }
+
+  /** At boot, and now and again: what an earlier process was building, and what nobody ever began. */
+  async settle(isBoot: boolean): Promise<void> {
+    const { templates, clock } = this.#parts
+    const now = clock.now()
+    const lost = isBoot ? await templates.listBuildsIn(['building'], now + 1) : []
+    const forgotten = await templates.listBuildsIn(['waiting'], now - waitAtMostMs)
+    for (const { buildID, status } of [...lost, ...forgotten]) {
+      const message =
+        status === 'building'
+          ? 'Warren was restarted while this build was under way; start it again.'
+          : 'The build was requested but never started.'
+      const changes = { reason: { message, step: null }, updatedAt: now, finishedAt: now }
+      await templates.moveBuild(buildID, [status], 'error', changes)
+    }
+  }
+
+  async cancel(buildID: string, message: string): Promise<void> {
+    const running = this.#running.get(buildID)
+    running?.abort.abort(new AppError('conflict', message))
+    await running?.done
+  }
+
+  /** Builds under way are called off; the next start tells so. */
+  async close(): Promise<void> {
+    for (const { abort } of this.#running.values()) {
+      abort.abort(
+        new AppError('conflict', 'Warren was stopped while this build was under way; start it again.'),
+      )
+    }
+    await Promise.all([...this.#running.values()].map(({ done }) => done))
+  }
+
+  async #run(job: BuildJob, signal: AbortSignal): Promise<void> {
+    const { templates, builder, buildLog, clock, log } = this.#parts
+    const { buildID, templateID } = job.build
+    const startedAt = clock.now()
+    const say = (message: string) => buildLog.add(buildID, { level: 'info', message, step: null })
+    const deadline = AbortSignal.timeout(buildWithinMs)
+    say(`Building template ${templateID}/${buildID}`)
+    try {
+      const result = await builder.run(
+        job,
+        (line) => buildLog.add(buildID, line),
+        AbortSignal.any([signal, deadline]),
+      )
+      const now = clock.now()
+      say(`Build finished, took ${((now - startedAt) / 1000).toFixed(1)}s`)
+      await templates.moveBuild(buildID, ['building'], 'ready', {
+        ...result,
+        ...{ updatedAt: now, finishedAt: now },
+      })
+    } catch (error) {
+      const cause = deadline.aborted ? new Error('the build took longer than an hour') : error
+      const reason = reasonOf(signal.aborted ? signal.reason : cause)
+      if (!isAppError(cause)) log.error({ buildID, err: cause }, 'a build failed')
+      buildLog.add(buildID, { level: 'error', message: `Build failed: ${reason.message}`, step: reason.step })
+      const now = clock.now()
+      await templates.moveBuild(buildID, ['building'], 'error', { reason, updatedAt: now, finishedAt: now })
+    } finally {
+      await buildLog.end(buildID)
+    }
+  }
+
+  async #jobOf(team: Team, build: TemplateBuild, request: StartRequest): Promise<BuildJob> {
+    const { from, ...rest } = request
+    const source =
+      'image' in from ? from : { build: (await this.#parts.catalog.resolve(team, from.template)).build }
+    return { ...rest, build, teamID: team.teamID, source }
+  }
+
+  async #find(team: Team, templateID: string, buildID: string): Promise<TemplateBuild> {
+    const { templates } = this.#parts
+    const template = await templates.findByID(templateID)
+    if (!template) throw new AppError('not_found', `Template ${templateID} not found`)
+    if (template.teamID !== team.teamID) {
+      throw new AppError('permission_denied', `You don't have access to template '${templateID}'`)
+    }
+    const build = await templates.findBuild(buildID)
+    if (build?.templateID === templateID) return build
+    throw new AppError('invalid_argument', `Build '${buildID}' not found`)
+  }
+
+  async #templateFor(team: Team, alias: string, now: number): Promise<Template> {
+    const { templates } = this.#parts
+    const find = () => templates.findByAlias(team.slug, alias)
+    const known = await find()
+    if (known) return known
+    const template: Template = {
+      ...{ templateID: newTemplateID(), teamID: team.teamID, public: false, isSnapshot: false },
+      ...{ createdAt: now, updatedAt: now, lastSpawnedAt: null, spawnCount: 0 },
+    }
+    try {
+      await templates.insertTemplate(template, [{ namespace: team.slug, alias }])
+      return template
+    } catch (error) {
+      // Another request took the name in the meantime.
+      const other = isAppError(error, 'already_exists') ? await find() : undefined
+      if (!other) throw error
+      return other
+    }
+  }
+}
+
+function reasonOf(error: unknown): { message: string; step: string | null } {
+  if (error instanceof BuildFailure) return { message: error.message, step: error.step }
+  if (isAppError(error)) return { message: error.message, step: null }
+  return { message: `Warren failed at this build: ${errorText(error)}`, step: null }
+}
+
+const tooManyBuilds = () =>
+  new AppError(
+    'limit_reached',
+    `The team has ${mostBuildsAtOnce} builds waiting or under way, which is the most; wait until one has ended`,
+    { retry: { should: false } },
+  )
+
+/** The tags of a request: those listed, the one in the name, or else the default. */
+export function tagsOf(name: TemplateReference, listed: readonly string[]): string[] {
+  const tags = new Set([...(name.tag === defaultTag ? [] : [name.tag]), ...listed])
+  return tags.size === 0 ? [defaultTag] : [...tags]
+}
