@@ -3,6 +3,7 @@ import { AppError, isAppError } from '../lib/app-error.ts'
 import * as firstTables from './migrations/0001-first-tables.ts'
 import * as metrics from './migrations/0002-metrics.ts'
 import * as savedStates from './migrations/0003-saved-states.ts'
+import * as builds from './migrations/0004-builds.ts'
 import type { Tables } from './tables.ts'
 
 /** In order of their names; one that was released is never changed, only followed by another. */
@@ -10,6 +11,7 @@ export const migrations: Record<string, Migration> = {
   '0001-first-tables': firstTables,
   '0002-metrics': metrics,
   '0003-saved-states': savedStates,
+  '0004-builds': builds,
 }
 
 /** Brings the tables to what this build knows, all or nothing; a database of a newer build is left alone. */

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { type Dialect, Kysely } from 'kysely'
 import type { Stores } from '../core/stores.ts'
 import { AppError } from '../lib/app-error.ts'
+import { SqlBuildCacheStore } from './build-cache.ts'
 import { SqlKeyStore } from './keys.ts'
 import { SqlMetricStore } from './metrics.ts'
 import { migrate } from './migrate.ts'
@@ -44,6 +45,7 @@ export function storesOver(db: Kysely<Tables>): Stores {
     templates: new SqlTemplateStore(db),
     sandboxes: new SqlSandboxStore(db),
     metrics: new SqlMetricStore(db),
+    buildCache: new SqlBuildCacheStore(db),
     close: () => db.destroy(),
   }
 }

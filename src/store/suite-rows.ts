@@ -52,6 +52,7 @@ export function aBuild(templateID: string, changes: Partial<TemplateBuild> = {})
     diskMB: 1024,
     envdVersion: '0.6.13',
     rootFolder: 'roots/base',
+    layers: null,
     envVars: { LANG: 'C.UTF-8' },
     defaultUser: 'user',
     defaultWorkdir: '/home/user',
@@ -61,6 +62,7 @@ export function aBuild(templateID: string, changes: Partial<TemplateBuild> = {})
     createdAt: time,
     updatedAt: time,
     finishedAt: time,
+    reason: null,
     ...changes,
   }
 }

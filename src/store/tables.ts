@@ -57,6 +57,7 @@ export type TemplateBuildRow = {
   disk_mb: number
   envd_version: string
   root_folder: string | null
+  layers: Json | null
   env_vars: Json
   default_user: string
   default_workdir: string
@@ -68,6 +69,8 @@ export type TemplateBuildRow = {
   created_at: number
   updated_at: number
   finished_at: number | null
+  reason_message: string | null
+  reason_step: string | null
 }
 
 /** One assignment of a tag. The newest is the one with the highest sequence; older ones stay. */
@@ -129,6 +132,19 @@ export type SandboxMetricRow = {
   disk_total_bytes: number
 }
 
+export type BuildCacheRow = {
+  team_id: string
+  key: string
+  saved_name: string | null
+  layers: Json | null
+  root_folder: string | null
+  env_vars: Json
+  user_name: string
+  workdir: string
+  created_at: number
+  last_used_at: number
+}
+
 export type Tables = {
   teams: TeamRow
   api_keys: ApiKeyRow
@@ -140,4 +156,5 @@ export type Tables = {
   sandbox_metadata: SandboxMetadataRow
   idempotency_claims: IdempotencyClaimRow
   sandbox_metrics: SandboxMetricRow
+  build_cache: BuildCacheRow
 }

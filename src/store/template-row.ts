@@ -1,6 +1,12 @@
 import type { Updateable } from 'kysely'
-import type { SavedBuild, Template, TemplateBuild } from '../core/template/template.ts'
-import type { TemplateBuildRow, TemplateRow } from './tables.ts'
+import type {
+  BuildReason,
+  SavedBuild,
+  Template,
+  TemplateBuild,
+  TemplateName,
+} from '../core/template/template.ts'
+import type { TemplateAliasRow, TemplateBuildRow, TemplateRow } from './tables.ts'
 
 export function templateRow(template: Template): TemplateRow {
   return {
@@ -37,6 +43,7 @@ export function buildColumns(changes: Partial<TemplateBuild>): Updateable<Templa
     disk_mb: changes.diskMB,
     envd_version: changes.envdVersion,
     root_folder: changes.rootFolder,
+    layers: changes.layers && JSON.stringify(changes.layers),
     env_vars: changes.envVars && JSON.stringify(changes.envVars),
     default_user: changes.defaultUser,
     default_workdir: changes.defaultWorkdir,
@@ -46,6 +53,7 @@ export function buildColumns(changes: Partial<TemplateBuild>): Updateable<Templa
     created_at: changes.createdAt,
     updated_at: changes.updatedAt,
     finished_at: changes.finishedAt,
+    ...(changes.reason !== undefined && reasonColumns(changes.reason)),
   }
   return Object.fromEntries(Object.entries(columns).filter(([, value]) => value !== undefined))
 }
@@ -64,6 +72,14 @@ function savedOf(row: TemplateBuildRow): SavedBuild | null {
   return { name: row.saved_name, memory: row.saved_memory === 1, sandboxID: row.source_sandbox_id }
 }
 
+function reasonColumns(reason: BuildReason | null) {
+  return { reason_message: reason?.message ?? null, reason_step: reason?.step ?? null }
+}
+
+function reasonOf(row: TemplateBuildRow): BuildReason | null {
+  return row.reason_message === null ? null : { message: row.reason_message, step: row.reason_step }
+}
+
 export function buildRow(build: TemplateBuild): TemplateBuildRow {
   const columns = buildColumns(build) as Omit<TemplateBuildRow, 'id' | 'template_id'>
   return { ...columns, id: build.buildID, template_id: build.templateID }
@@ -79,6 +95,7 @@ export function buildOf(row: TemplateBuildRow): TemplateBuild {
     diskMB: row.disk_mb,
     envdVersion: row.envd_version,
     rootFolder: row.root_folder,
+    layers: row.layers === null ? null : JSON.parse(row.layers),
     envVars: JSON.parse(row.env_vars),
     defaultUser: row.default_user,
     defaultWorkdir: row.default_workdir,
@@ -88,5 +105,18 @@ export function buildOf(row: TemplateBuildRow): TemplateBuild {
     createdAt: row.created_at,
     updatedAt: row.updated_at,
     finishedAt: row.finished_at,
+    reason: reasonOf(row),
   }
+}
+
+/** From rows in the order of their positions. */
+export function namesOf(rows: readonly Pick<TemplateAliasRow, 'namespace' | 'alias'>[]): TemplateName[] {
+  const bare = rows.filter(({ namespace }) => namespace === '')
+  const own = rows.filter(({ namespace }) => namespace !== '')
+  return [...bare, ...own].map(({ namespace, alias }) => ({ namespace: namespace || null, alias }))
+}
+
+/** Each digest once. */
+export function digestsIn(rows: readonly { layers: string }[]): string[] {
+  return [...new Set(rows.flatMap(({ layers }) => JSON.parse(layers) as string[]))]
 }

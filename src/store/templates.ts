@@ -1,10 +1,39 @@
 import type { Kysely } from 'kysely'
 import type { SnapshotFilter, TemplateStore } from '../core/stores.ts'
-import type { SnapshotEntry, Template, TemplateBuild, TemplateName } from '../core/template/template.ts'
+import type {
+  BuildReason,
+  BuildStatus,
+  SnapshotEntry,
+  TagAssignment,
+  Template,
+  TemplateBuild,
+  TemplateName,
+  TemplateSummary,
+} from '../core/template/template.ts'
 import { AppError, isAppError } from '../lib/app-error.ts'
+import { countBuilds, listBuildsIn, moveBuild, supersede } from './build-moves.ts'
 import { listSnapshots, type SnapshotPage } from './snapshots.ts'
 import type { Tables } from './tables.ts'
-import { buildColumns, buildOf, buildRow, templateOf, templateRow } from './template-row.ts'
+import { type BuildPage, listBuilds, listTemplates, summaryOf, type TemplatePage } from './template-list.ts'
+import {
+  buildColumns,
+  buildOf,
+  buildRow,
+  digestsIn,
+  namesOf,
+  templateOf,
+  templateRow,
+} from './template-row.ts'
+import {
+  addName,
+  assignTags,
+  holdTemplate,
+  insertAssignments,
+  listTags,
+  nameIsTaken,
+  removeTags,
+  unknownTemplate,
+} from './template-tags.ts'
 
 const uuidForm = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 
@@ -25,10 +54,7 @@ export class SqlTemplateStore implements TemplateStore {
           .values(row)
           .execute()
           .catch((cause) => {
-            if (!isAppError(cause, 'already_exists')) throw cause
-            const name = namespace === null ? alias : `${namespace}/${alias}`
-            const message = `A template with the name '${name}' exists already; choose another name`
-            throw new AppError('already_exists', message, { cause })
+            throw isAppError(cause, 'already_exists') ? nameIsTaken({ namespace, alias }, cause) : cause
           })
       }
     })
@@ -37,30 +63,9 @@ export class SqlTemplateStore implements TemplateStore {
   async insertBuild(build: TemplateBuild, tags: string[]): Promise<void> {
     const { templateID } = build
     await this.#db.transaction().execute(async (transaction) => {
-      // Holds the template's row until the commit, so that sequence numbers are given out one by one.
-      const touched = await transaction
-        .updateTable('templates')
-        .set({ updated_at: build.createdAt })
-        .where('id', '=', templateID)
-        .executeTakeFirstOrThrow()
-      if (touched.numUpdatedRows === 0n) {
-        throw new AppError('not_found', `There is no template '${templateID}'; create it before its builds`)
-      }
+      await holdTemplate(transaction, templateID, build.createdAt)
       await transaction.insertInto('template_builds').values(buildRow(build)).execute()
-      if (tags.length === 0) return
-      const { last } = await transaction
-        .selectFrom('template_tags')
-        .select((select) => select.fn.max('sequence').as('last'))
-        .where('template_id', '=', templateID)
-        .executeTakeFirstOrThrow()
-      const assignments = tags.map((tag, index) => ({
-        template_id: templateID,
-        sequence: (last ?? 0) + 1 + index,
-        tag,
-        build_id: build.buildID,
-        assigned_at: build.createdAt,
-      }))
-      await transaction.insertInto('template_tags').values(assignments).execute()
+      await insertAssignments(transaction, templateID, build.buildID, tags, build.createdAt)
     })
   }
 
@@ -108,9 +113,7 @@ export class SqlTemplateStore implements TemplateStore {
       .where('template_id', '=', templateID)
       .orderBy('position')
       .execute()
-    const bare = rows.filter(({ namespace }) => namespace === '')
-    const own = rows.filter(({ namespace }) => namespace !== '')
-    return [...bare, ...own].map(({ namespace, alias }) => ({ namespace: namespace || null, alias }))
+    return namesOf(rows)
   }
 
   async findReadyBuild(templateID: string, tagOrBuildID: string): Promise<TemplateBuild | undefined> {
@@ -141,6 +144,80 @@ export class SqlTemplateStore implements TemplateStore {
 
   listSnapshots(filter: SnapshotFilter, page: SnapshotPage): Promise<SnapshotEntry[]> {
     return listSnapshots(this.#db, filter, page)
+  }
+
+  listTemplates(teamID: string, page: TemplatePage): Promise<TemplateSummary[]> {
+    return listTemplates(this.#db, teamID, page)
+  }
+
+  summaryOf(templateID: string): Promise<TemplateSummary | undefined> {
+    return summaryOf(this.#db, templateID)
+  }
+
+  listBuilds(templateID: string, page: BuildPage): Promise<TemplateBuild[]> {
+    return listBuilds(this.#db, templateID, page)
+  }
+
+  async setPublic(templateID: string, isPublic: boolean, at: number): Promise<void> {
+    const { numUpdatedRows } = await this.#db
+      .updateTable('templates')
+      .set({ is_public: isPublic ? 1 : 0, updated_at: at })
+      .where('id', '=', templateID)
+      .executeTakeFirstOrThrow()
+    if (numUpdatedRows === 0n) throw unknownTemplate(templateID)
+  }
+
+  addName(templateID: string, name: TemplateName): Promise<void> {
+    return addName(this.#db, templateID, name)
+  }
+
+  assignTags(templateID: string, buildID: string, tags: readonly string[], at: number): Promise<void> {
+    return assignTags(this.#db, templateID, buildID, tags, at)
+  }
+
+  removeTags(templateID: string, tags: readonly string[]): Promise<void> {
+    return removeTags(this.#db, templateID, tags)
+  }
+
+  listTags(templateID: string): Promise<TagAssignment[]> {
+    return listTags(this.#db, templateID)
+  }
+
+  moveBuild(
+    buildID: string,
+    from: readonly BuildStatus[],
+    to: BuildStatus,
+    changes: Partial<TemplateBuild>,
+  ): Promise<TemplateBuild | undefined> {
+    return moveBuild(this.#db, buildID, from, to, changes)
+  }
+
+  supersede(
+    build: { templateID: string; buildID: string },
+    tags: readonly string[],
+    reason: BuildReason,
+    at: number,
+  ): Promise<string[]> {
+    return supersede(this.#db, build, tags, reason, at)
+  }
+
+  countBuilds(teamID: string, statuses: readonly BuildStatus[]): Promise<number> {
+    return countBuilds(this.#db, teamID, statuses)
+  }
+
+  listBuildsIn(statuses: readonly BuildStatus[], before: number): Promise<TemplateBuild[]> {
+    return listBuildsIn(this.#db, statuses, before)
+  }
+
+  async listLayers(): Promise<string[]> {
+    const rows = await this.#db
+      .selectFrom('template_builds')
+      .select('layers')
+      .distinct()
+      .where('layers', 'is not', null)
+      .$narrowType<{ layers: string }>()
+      .execute()
+    return digestsIn(rows)
   }
 
   async listSavedNames(): Promise<string[]> {

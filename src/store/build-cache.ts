@@ -1,0 +1,85 @@
+import type { Kysely } from 'kysely'
+import type { BuildCacheStore, CachedStep } from '../core/stores.ts'
+import type { BuildCacheRow, Tables } from './tables.ts'
+import { digestsIn } from './template-row.ts'
+
+export class SqlBuildCacheStore implements BuildCacheStore {
+  readonly #db: Kysely<Tables>
+
+  constructor(db: Kysely<Tables>) {
+    this.#db = db
+  }
+
+  async find(teamID: string, key: string, at: number): Promise<CachedStep | undefined> {
+    const row = await this.#db
+      .updateTable('build_cache')
+      .set({ last_used_at: at })
+      .where('team_id', '=', teamID)
+      .where('key', '=', key)
+      .returningAll()
+      .executeTakeFirst()
+    return row && stepOf(row)
+  }
+
+  async put(teamID: string, step: CachedStep, at: number): Promise<void> {
+    const { team_id, key, ...rest } = rowOf(teamID, step, at)
+    await this.#db
+      .insertInto('build_cache')
+      .values({ team_id, key, ...rest })
+      .onConflict((conflict) => conflict.columns(['team_id', 'key']).doUpdateSet(rest))
+      .execute()
+  }
+
+  async listSavedNames(): Promise<string[]> {
+    const rows = await this.#db
+      .selectFrom('build_cache')
+      .select('saved_name')
+      .distinct()
+      .where('saved_name', 'is not', null)
+      .$narrowType<{ saved_name: string }>()
+      .execute()
+    return rows.map(({ saved_name }) => saved_name)
+  }
+
+  async listLayers(): Promise<string[]> {
+    const rows = await this.#db
+      .selectFrom('build_cache')
+      .select('layers')
+      .distinct()
+      .where('layers', 'is not', null)
+      .$narrowType<{ layers: string }>()
+      .execute()
+    return digestsIn(rows)
+  }
+
+  async prune(before: number): Promise<void> {
+    await this.#db.deleteFrom('build_cache').where('last_used_at', '<', before).execute()
+  }
+}
+
+function rowOf(teamID: string, step: CachedStep, at: number): BuildCacheRow {
+  return {
+    team_id: teamID,
+    key: step.key,
+    saved_name: step.savedName,
+    layers: step.layers && JSON.stringify(step.layers),
+    root_folder: step.rootFolder,
+    env_vars: JSON.stringify(step.envVars),
+    user_name: step.user,
+    workdir: step.workdir,
+    created_at: at,
+    last_used_at: at,
+  }
+}
+
+function stepOf(row: BuildCacheRow): CachedStep {
+  return {
+    key: row.key,
+    savedName: row.saved_name,
+    layers: row.layers === null ? null : JSON.parse(row.layers),
+    rootFolder: row.root_folder,
+    envVars: JSON.parse(row.env_vars),
+    user: row.user_name,
+    workdir: row.workdir,
+  }
+}

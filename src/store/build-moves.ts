@@ -1,0 +1,93 @@
+import type { Kysely } from 'kysely'
+import type { BuildReason, BuildStatus, TemplateBuild } from '../core/template/template.ts'
+import type { Tables } from './tables.ts'
+import { buildColumns, buildOf } from './template-row.ts'
+
+export async function moveBuild(
+  db: Kysely<Tables>,
+  buildID: string,
+  from: readonly BuildStatus[],
+  to: BuildStatus,
+  changes: Partial<TemplateBuild>,
+): Promise<TemplateBuild | undefined> {
+  if (from.length === 0) return undefined
+  const row = await db
+    .updateTable('template_builds')
+    .set({ ...buildColumns(changes), status: to })
+    .where('id', '=', buildID)
+    .where('status', 'in', from)
+    .returningAll()
+    .executeTakeFirst()
+  return row && buildOf(row)
+}
+
+export async function supersede(
+  db: Kysely<Tables>,
+  build: { templateID: string; buildID: string },
+  tags: readonly string[],
+  reason: BuildReason,
+  at: number,
+): Promise<string[]> {
+  if (tags.length === 0) return []
+  const rows = await db
+    .updateTable('template_builds')
+    .set(buildColumns({ status: 'error', reason, updatedAt: at, finishedAt: at }))
+    .where('template_id', '=', build.templateID)
+    .where('status', '=', 'waiting')
+    .where('id', '<>', build.buildID)
+    .where('id', 'in', (where) =>
+      where
+        .selectFrom('template_tags as carried')
+        .select('carried.build_id')
+        .where('carried.template_id', '=', build.templateID)
+        .where('carried.tag', 'in', tags)
+        // Of two builds that are requested at once, only the later ends the other.
+        .where(({ not, exists, selectFrom }) =>
+          not(
+            exists(
+              selectFrom('template_tags as own')
+                .select('own.sequence')
+                .where('own.template_id', '=', build.templateID)
+                .where('own.build_id', '=', build.buildID)
+                .whereRef('own.sequence', '<', 'carried.sequence'),
+            ),
+          ),
+        ),
+    )
+    .returning('id')
+    .execute()
+  return rows.map(({ id }) => id)
+}
+
+export async function countBuilds(
+  db: Kysely<Tables>,
+  teamID: string,
+  statuses: readonly BuildStatus[],
+): Promise<number> {
+  if (statuses.length === 0) return 0
+  const { total } = await db
+    .selectFrom('template_builds')
+    .innerJoin('templates', 'templates.id', 'template_builds.template_id')
+    .select(({ fn }) => fn.countAll<number>().as('total'))
+    .where('team_id', '=', teamID)
+    .where('status', 'in', statuses)
+    .executeTakeFirstOrThrow()
+  return total
+}
+
+export async function listBuildsIn(
+  db: Kysely<Tables>,
+  statuses: readonly BuildStatus[],
+  before: number,
+): Promise<TemplateBuild[]> {
+  if (statuses.length === 0) return []
+  const rows = await db
+    .selectFrom('template_builds')
+    .selectAll()
+    .where('status', 'in', statuses)
+    .where('updated_at', '<', before)
+    .orderBy('updated_at')
+    .orderBy('id')
+    .execute()
+  return rows.map(buildOf)
+}
