@@ -42,10 +42,11 @@ export async function runProcess(
 function start(
   agent: Endpoint,
   accessToken: string,
-  { command, user, cwd, envs, tag }: AgentCommand,
+  { command, shell = 'bash', user, cwd, envs, tag }: AgentCommand,
   signal: AbortSignal,
 ): Promise<IncomingMessage> {
-  const process = { cmd: '/bin/bash', args: ['-l', '-c', command], envs, cwd }
+  const [cmd, ...flags] = shell === 'bash' ? ['/bin/bash', '-l', '-c'] : ['/bin/sh', '-c']
+  const process = { cmd, args: [...flags, command], envs, cwd }
   const text = Buffer.from(JSON.stringify({ process, stdin: false, ...(tag !== undefined && { tag }) }))
   const head = Buffer.alloc(5)
   head.writeUInt32BE(text.length, 1)

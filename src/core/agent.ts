@@ -10,9 +10,10 @@ export type AgentIdentity = {
   defaultWorkdir: string
 }
 
-/** For `bash -l -c`. */
+/** For `bash -l -c`, or for `sh -c` where nothing is known of the image yet. */
 export type AgentCommand = {
   command: string
+  shell?: 'bash' | 'sh'
   user: string
   /** Empty: the agent's default folder. */
   cwd: string

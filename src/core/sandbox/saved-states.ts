@@ -31,15 +31,23 @@ export class SavedStates {
     return this.#places.folder(name)
   }
 
-  /** Keeps the sweep away from a name as long as the work goes on. */
-  async holding<T>(name: string, work: () => Promise<T>): Promise<T> {
+  /** Keeps the sweep away from a name until the returned function is called. */
+  hold(name: string): () => void {
     this.#held.set(name, (this.#held.get(name) ?? 0) + 1)
+    return () => {
+      const left = (this.#held.get(name) ?? 1) - 1
+      if (left === 0) this.#held.delete(name)
+      else this.#held.set(name, left)
+    }
+  }
+
+  /** The same, as long as the work goes on. */
+  async holding<T>(name: string, work: () => Promise<T>): Promise<T> {
+    const release = this.hold(name)
     try {
       return await work()
     } finally {
-      const left = this.#held.get(name)! - 1
-      if (left === 0) this.#held.delete(name)
-      else this.#held.set(name, left)
+      release()
     }
   }
 

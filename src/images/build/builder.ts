@@ -1,0 +1,190 @@
+/**
+ * Builds templates in three phases: the base (an image or another template), the steps, and the service. Each step
+ * is asked for its key, looked up in the team's cache, and only then carried out in a real sandbox.
+ */
+import { createHash } from 'node:crypto'
+import type { CommandOutput } from '../../core/agent.ts'
+import type { Images } from '../../core/images.ts'
+import { type PreparingParts, prepareBuild } from '../../core/sandbox/preparing.ts'
+import type { SavedStates } from '../../core/sandbox/saved-states.ts'
+import type { Workshop } from '../../core/sandbox/workshop.ts'
+import type { BuildCacheStore } from '../../core/stores.ts'
+import {
+  type Builder,
+  BuildFailure,
+  type BuildFiles,
+  type BuildJob,
+  type BuildLine,
+  type BuildResult,
+  type BuildStep,
+} from '../../core/template/builder.ts'
+import type { TemplateBuild } from '../../core/template/template.ts'
+import { AppError, errorText } from '../../lib/app-error.ts'
+import type { Clock } from '../../lib/clock.ts'
+import { linesOf } from './output-lines.ts'
+import { provision, provisionVersion } from './scripts.ts'
+import { BuildSite, type Stage } from './stage.ts'
+import { runStep } from './steps.ts'
+
+export type BuilderParts = {
+  images: Images
+  workshop: Workshop
+  saved: SavedStates
+  cache: BuildCacheStore
+  files: BuildFiles
+  agent: PreparingParts['agent']
+  clock: Clock
+  /** What stands behind the image names that mean our own base template. */
+  baseBuild: () => Promise<TemplateBuild>
+}
+
+type Say = (message: string, level?: BuildLine['level']) => void
+
+const ownBase = /^(?:docker\.io\/)?e2bdev\/base(?::[\w.-]+)?$/
+
+export class StepBuilder implements Builder {
+  readonly #parts: BuilderParts
+
+  constructor(parts: BuilderParts) {
+    this.#parts = parts
+  }
+
+  async run(job: BuildJob, log: (line: BuildLine) => void, signal: AbortSignal): Promise<BuildResult> {
+    const sayIn =
+      (step: string): Say =>
+      (message, level = 'info') =>
+        log({ level, message, step })
+    const failIn = (step: string) => (error: unknown) => {
+      signal.throwIfAborted()
+      throw error instanceof BuildFailure
+        ? error
+        : new BuildFailure(step, errorText(error), {
+            cause: error,
+            ...(codeOf(error) && { code: codeOf(error)! }),
+          })
+    }
+    const site = await this.#base(job, sayIn('base'), signal).catch(failIn('base'))
+    try {
+      let force = job.force
+      for (const [index, step] of job.steps.entries()) {
+        const number = String(index + 1)
+        force ||= step.force
+        await this.#step(job, site, step, number, force, sayIn(number), signal).catch(failIn(number))
+      }
+      return await this.#finalize(job, site, sayIn('finalize'), signal).catch(failIn('finalize'))
+    } finally {
+      await site.close()
+    }
+  }
+
+  async #base(job: BuildJob, say: Say, signal: AbortSignal): Promise<BuildSite> {
+    const { source } = job
+    if ('build' in source) {
+      say(`[base] FROM template build ${source.build.buildID}`)
+      return new BuildSite(this.#parts, job.build, stageOf(source.build), signal)
+    }
+    if (ownBase.test(source.image)) {
+      say(`[base] FROM ${source.image}`)
+      return new BuildSite(this.#parts, job.build, stageOf(await this.#parts.baseBuild()), signal)
+    }
+    const { images, cache, clock } = this.#parts
+    const { credentials } = source
+    const pulled = await images.pull(source.image, {
+      ...(credentials && { credentials }),
+      onProgress: (line) => say(`[base] ${line}`),
+      signal,
+    })
+    const key = keyOf(['base', String(provisionVersion), pulled.digest])
+    const { env: envVars } = pulled.config
+    const empty = { key: '', savedName: null, layers: pulled.layers, rootFolder: null, envVars }
+    const site = new BuildSite(this.#parts, job.build, { ...empty, user: 'root', workdir: '/' }, signal)
+    try {
+      const cached = job.force ? undefined : await cache.find(job.teamID, key, clock.now())
+      if (cached && (await site.adopt(cached))) {
+        say(`CACHED [base] FROM ${source.image} [${key.slice(0, 12)}]`)
+        return site
+      }
+      say(`[base] FROM ${source.image} [${key.slice(0, 12)}]`)
+      await this.#provision(site, say, signal)
+      say('[base] DEFAULT USER user')
+      site.change({ user: 'user', workdir: '/home/user' })
+      await cache.put(job.teamID, await site.keep(key), clock.now())
+      return site
+    } catch (error) {
+      await site.close()
+      throw error
+    }
+  }
+
+  async #provision(site: BuildSite, say: Say, signal: AbortSignal): Promise<void> {
+    const sandbox = await site.sandbox()
+    const output = linesOf((_, line) => say(`[base] ${line}`, 'debug'))
+    const command = {
+      command: provision,
+      shell: 'sh',
+      user: 'root',
+      cwd: '/',
+      envs: site.stage.envVars,
+    } as const
+    const { exitCode, status } = await sandbox.run(command, { onOutput: output.add, signal })
+    output.end()
+    if (exitCode !== 0) throw new BuildFailure('base', `the image could not be prepared: ${status}`)
+  }
+
+  async #step(
+    job: BuildJob,
+    site: BuildSite,
+    step: BuildStep,
+    number: string,
+    force: boolean,
+    say: Say,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { cache, files, clock } = this.#parts
+    const key = keyOf([site.stage.key, step.type, step.args.join(' '), step.filesHash ?? ''])
+    const prefix = `[builder ${number}/${job.steps.length}]`
+    const title = `${prefix} ${step.type} ${step.args.join(' ')} [${key.slice(0, 12)}]`
+    const cached = force ? undefined : await cache.find(job.teamID, key, clock.now())
+    if (cached && (await site.adopt(cached))) return say(`CACHED ${title}`)
+    say(title)
+    const output = linesOf((stream, line) => say(`${prefix} [${stream}]: ${line}`))
+    const { teamID } = job
+    try {
+      await runStep(step, { site, files, teamID, number, onOutput: output.add, signal })
+    } finally {
+      output.end()
+    }
+    await cache.put(teamID, await site.keep(key), clock.now())
+  }
+
+  async #finalize(job: BuildJob, site: BuildSite, say: Say, signal: AbortSignal): Promise<BuildResult> {
+    say('[finalize] Finalizing template build')
+    const { startCmd, readyCmd } = job
+    const build = { ...site.asBuild(), startCmd, readyCmd }
+    const { rootFolder, layers, envVars, defaultUser, defaultWorkdir } = build
+    if (startCmd) say(`Running start command: ${startCmd}`)
+    if (startCmd || readyCmd) say(`Waiting for template to be ready: ${readyCmd ?? 'sleep 20'}`)
+    const output = linesOf((stream, line) => say(`[start] [${stream}]: ${line}`))
+    const onOutput = (piece: CommandOutput) => output.add(piece)
+    const prepared = await prepareBuild(this.#parts, build, { signal, onOutput }).finally(() => output.end())
+    say('Template is ready')
+    const saved = prepared ?? build.saved
+    return { rootFolder, layers, saved, envVars, defaultUser, defaultWorkdir, startCmd, readyCmd }
+  }
+}
+
+/** Where another template ended is where this one begins. */
+function stageOf(build: TemplateBuild): Stage {
+  const { buildID, saved, layers, rootFolder, envVars, defaultUser, defaultWorkdir } = build
+  const context = { envVars, user: defaultUser, workdir: defaultWorkdir }
+  return { key: keyOf(['template', buildID]), savedName: saved?.name ?? null, layers, rootFolder, ...context }
+}
+
+/** Lengths keep apart what only looks the same when joined. */
+function keyOf(parts: readonly string[]): string {
+  const hash = createHash('sha256')
+  for (const part of parts) hash.update(`${part.length}:${part}`)
+  return hash.digest('hex')
+}
+
+const codeOf = (error: unknown) => (error instanceof AppError ? error.code : undefined)

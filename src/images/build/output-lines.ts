@@ -1,0 +1,33 @@
+/** Cuts the output of a command into lines, each stream for itself. */
+import { StringDecoder } from 'node:string_decoder'
+import type { CommandOutput } from '../../core/agent.ts'
+
+/** A line without an end is told in pieces. */
+const longestLine = 8192
+
+type Stream = CommandOutput['stream']
+
+export function linesOf(onLine: (stream: Stream, line: string) => void) {
+  const open = new Map<Stream, { decoder: StringDecoder; rest: string }>()
+  return {
+    add({ stream, data }: CommandOutput): void {
+      const state = open.get(stream) ?? { decoder: new StringDecoder('utf8'), rest: '' }
+      open.set(stream, state)
+      const lines = (state.rest + state.decoder.write(data)).split(/\r?\n/)
+      state.rest = lines.pop() ?? ''
+      for (const line of lines) onLine(stream, line)
+      while (state.rest.length > longestLine) {
+        onLine(stream, state.rest.slice(0, longestLine))
+        state.rest = state.rest.slice(longestLine)
+      }
+    },
+    /** What came last may have no end of line. */
+    end(): void {
+      for (const [stream, { decoder, rest }] of open) {
+        const last = rest + decoder.end()
+        if (last !== '') onLine(stream, last)
+      }
+      open.clear()
+    },
+  }
+}

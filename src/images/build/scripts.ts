@@ -1,0 +1,134 @@
+/**
+ * What runs inside the sandbox of a build, for any image that has a shell of POSIX. What differs from step to step
+ * comes in the environment: no text of a client is ever part of a script.
+ */
+
+/** Part of every base's cache key: raise it when `provision` does something else. */
+export const provisionVersion = 1
+
+/**
+ * Gives an image what every client counts on: the user `user` with a home and sudo, /bin/bash, and the programs that
+ * clients' own helpers call. Programs are installed where the image has a way to do so and the network is there;
+ * without them only the helpers that need them fail.
+ */
+export const provision = `set -u
+missing=
+for program in bash curl git jq sudo ss pgrep tar gzip update-ca-certificates; do
+  command -v "$program" >/dev/null 2>&1 || missing="$missing $program"
+done
+packages() {
+  for program in $missing; do
+    case "$program" in
+      ss) echo "$1" ;;
+      pgrep) echo "$2" ;;
+      update-ca-certificates) echo ca-certificates ;;
+      *) echo "$program" ;;
+    esac
+  done
+}
+if [ -n "$missing" ]; then
+  echo "Missing in this image:$missing"
+  if command -v apt-get >/dev/null 2>&1; then
+    export DEBIAN_FRONTEND=noninteractive DEBCONF_NOWARNINGS=yes
+    { apt-get update -qq && apt-get install -y -qq --no-install-recommends $(packages iproute2 procps); } </dev/null
+  elif command -v apk >/dev/null 2>&1; then
+    apk add --no-cache $(packages iproute2 procps) </dev/null
+  elif command -v dnf >/dev/null 2>&1; then
+    dnf install -y -q $(packages iproute procps-ng) </dev/null
+  elif command -v pacman >/dev/null 2>&1; then
+    pacman -Sy --noconfirm $(packages iproute2 procps-ng) </dev/null
+  else
+    echo "There is no package manager: what needs these programs will fail."
+  fi || echo "They could not be installed: what needs them will fail."
+fi
+if ! [ -e /bin/bash ]; then
+  printf '#!/bin/sh\\nexec /bin/sh "$@"\\n' > /bin/bash && chmod 755 /bin/bash
+fi
+mkdir -p /etc /home /root /tmp /usr/local /code
+grep -q '^root:' /etc/passwd 2>/dev/null || echo 'root:x:0:0::/root:/bin/sh' >> /etc/passwd
+grep -q '^root:' /etc/group 2>/dev/null || echo 'root:x:0:' >> /etc/group
+if ! grep -q '^user:' /etc/passwd; then
+  id=1000
+  while grep -q "^[^:]*:[^:]*:$id:" /etc/passwd /etc/group; do id=$((id + 1)); done
+  grep -q '^user:' /etc/group || echo "user:x:$id:" >> /etc/group
+  group=$(grep '^user:' /etc/group | cut -d: -f3)
+  echo "user:x:$id:$group::/home/user:/bin/bash" >> /etc/passwd
+  if [ -e /etc/shadow ]; then echo 'user:*:19000:0:99999:7:::' >> /etc/shadow; fi
+fi
+if ! [ -e /home/user ]; then
+  mkdir -p /home/user
+  if [ -d /etc/skel ]; then cp -R /etc/skel/. /home/user/ 2>/dev/null; fi
+  chown -R "$(grep '^user:' /etc/passwd | cut -d: -f3):$(grep '^user:' /etc/passwd | cut -d: -f4)" /home/user
+fi
+chmod 755 /home/user
+if [ -d /etc/sudoers.d ]; then
+  echo 'user ALL=(ALL:ALL) NOPASSWD: ALL' > /etc/sudoers.d/user && chmod 440 /etc/sudoers.d/user
+fi
+chmod 777 /code /usr/local 2>/dev/null
+chmod 1777 /tmp
+if ! grep -q 'warren: what a user' /etc/profile 2>/dev/null; then
+  cat >> /etc/profile <<'END'
+# warren: what a user writes into either file counts for every command
+if [ -f ~/.bashrc ]; then . ~/.bashrc; fi
+if [ -f ~/.profile ]; then . ~/.profile; fi
+if [ -n "\${PS1-}" ]; then PS1='\\w $ '; fi
+END
+fi
+exit 0`
+
+/** WARREN_ARCHIVE, WARREN_SRC, WARREN_DEST, WARREN_OWNER, WARREN_MODE (or empty); run as root in the work folder. */
+export const copy = `set -e
+here=$PWD
+work=$(mktemp -d /tmp/.warren-copy-XXXXXX)
+trap 'cd /; rm -rf "$work" "$WARREN_ARCHIVE"' EXIT
+case "$(head -c 2 "$WARREN_ARCHIVE" | od -An -tx1 | tr -d ' ')" in
+  1f8b) gzip -dc "$WARREN_ARCHIVE" | tar -C "$work" -xof - ;;
+  *) tar -C "$work" -xof "$WARREN_ARCHIVE" ;;
+esac
+chown -hR "$WARREN_OWNER" "$work"
+if [ -n "$WARREN_MODE" ]; then chmod -R "$WARREN_MODE" "$work"; chmod u+rwx "$work"; fi
+case "$WARREN_DEST" in
+  /*) dest=$WARREN_DEST ;;
+  *) dest=$here/$WARREN_DEST ;;
+esac
+into=
+case "$WARREN_DEST" in */ | . | ..) into=1 ;; esac
+case "$WARREN_SRC" in *[*?[]*) into=1 ;; esac
+if [ -d "$dest" ]; then into=1; fi
+make_folder() {
+  if ! [ -d "$1" ]; then
+    mkdir -p "$1"
+    chown "$WARREN_OWNER" "$1"
+  fi
+}
+cd "$work"
+source=\${WARREN_SRC#/}
+IFS=
+if [ -n "\${BASH_VERSION-}" ]; then shopt -s globstar dotglob; fi
+set -- $source
+for each in "$@"; do
+  if ! [ -e "$each" ] && ! [ -L "$each" ]; then
+    echo "$WARREN_SRC is not among the files that were uploaded" >&2
+    exit 1
+  fi
+  if [ -d "$each" ] && ! [ -L "$each" ]; then
+    make_folder "$dest"
+    cp -a "$each/." "$dest/"
+  elif [ -n "$into" ]; then
+    make_folder "$dest"
+    cp -a "$each" "$dest/"
+  else
+    make_folder "$(dirname "$dest")"
+    cp -a "$each" "$dest"
+  fi
+done`
+
+/** WARREN_PATH, WARREN_OWNER. */
+export const makeWorkdir = `set -e
+if [ -e "$WARREN_PATH" ]; then [ -d "$WARREN_PATH" ]; exit; fi
+mkdir -p "$WARREN_PATH"
+chown "$WARREN_OWNER" "$WARREN_PATH"`
+
+/** WARREN_USER. */
+export const makeUser = `if id -u "$WARREN_USER" >/dev/null 2>&1; then exit 0; fi
+if command -v useradd >/dev/null 2>&1; then useradd -m -s /bin/bash "$WARREN_USER"; else adduser -D "$WARREN_USER"; fi`

@@ -1,0 +1,87 @@
+/** A template as far as it is built, and the sandbox that the next step runs in. */
+
+import type { SavedStates } from '../../core/sandbox/saved-states.ts'
+import type { WorkSandbox, Workshop } from '../../core/sandbox/workshop.ts'
+import type { CachedStep } from '../../core/stores.ts'
+import type { TemplateBuild } from '../../core/template/template.ts'
+import { newUUID } from '../../lib/ids.ts'
+
+/** Everything that the next step begins with; the cache keeps just that. */
+export type Stage = CachedStep
+
+export class BuildSite {
+  readonly #parts: { workshop: Workshop; saved: SavedStates }
+  readonly #build: TemplateBuild
+  readonly #signal: AbortSignal
+  readonly #releases: (() => void)[] = []
+  #stage: Stage
+  #sandbox: WorkSandbox | undefined
+
+  constructor(
+    parts: { workshop: Workshop; saved: SavedStates },
+    build: TemplateBuild,
+    stage: Stage,
+    signal: AbortSignal,
+  ) {
+    this.#parts = parts
+    this.#build = build
+    this.#stage = stage
+    this.#signal = signal
+    this.#hold(stage.savedName)
+  }
+
+  get stage(): Stage {
+    return this.#stage
+  }
+
+  /** Goes on from what an earlier build left. False when that is not there any more. */
+  async adopt(stage: Stage): Promise<boolean> {
+    this.#hold(stage.savedName)
+    if (stage.savedName !== null && !(await this.#parts.saved.find(stage.savedName))) return false
+    this.#stage = stage
+    return true
+  }
+
+  /** What the next step changes besides files. */
+  change(changes: Partial<Pick<Stage, 'envVars' | 'user' | 'workdir'>>): void {
+    this.#stage = { ...this.#stage, ...changes }
+  }
+
+  /** Booted on the stage when a step first needs it. */
+  async sandbox(): Promise<WorkSandbox> {
+    this.#sandbox ??= await this.#parts.workshop.open(this.asBuild(), this.#signal)
+    return this.#sandbox
+  }
+
+  /** What was written so far becomes part of the stage, under the key of the step that is done. */
+  async keep(key: string): Promise<Stage> {
+    const sandbox = this.#sandbox
+    if (sandbox) {
+      const name = `step-${newUUID()}`
+      this.#hold(name)
+      await sandbox.save(name, false, this.#signal)
+      this.#sandbox = undefined
+      this.#stage = { ...this.#stage, savedName: name }
+    }
+    this.#stage = { ...this.#stage, key }
+    return this.#stage
+  }
+
+  asBuild(): TemplateBuild {
+    const { layers, rootFolder, savedName, envVars, user, workdir } = this.#stage
+    const saved = savedName === null ? null : { name: savedName, memory: false, sandboxID: '' }
+    const context = { envVars, defaultUser: user, defaultWorkdir: workdir }
+    return { ...this.#build, layers, rootFolder, saved, ...context, startCmd: null, readyCmd: null }
+  }
+
+  /** Whatever came of it. What the cache or a build took is theirs by now. */
+  async close(): Promise<void> {
+    await this.#sandbox?.close()
+    this.#sandbox = undefined
+    for (const release of this.#releases.splice(0)) release()
+  }
+
+  #hold(name: string | null): void {
+    if (name !== null) this.#releases.push(this.#parts.saved.hold(name))
+  }
+}

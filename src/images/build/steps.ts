@@ -1,0 +1,142 @@
+/** The five kinds of steps, each carried out in the sandbox of the build. */
+import { posix } from 'node:path'
+import type { CommandOutput } from '../../core/agent.ts'
+import { BuildFailure, type BuildFiles, type BuildStep } from '../../core/template/builder.ts'
+import { AppError, errorText, isAppError } from '../../lib/app-error.ts'
+import { copy, makeUser, makeWorkdir } from './scripts.ts'
+import type { BuildSite } from './stage.ts'
+
+export type StepContext = {
+  site: BuildSite
+  files: BuildFiles
+  teamID: string
+  /** From 1 on, as text. */
+  number: string
+  onOutput: (output: CommandOutput) => void
+  signal: AbortSignal
+}
+
+const archive = '/tmp/.warren-files.tar'
+const userForm = /^[\w][\w.-]{0,63}(:[\w][\w.-]{0,63})?$/
+
+export async function runStep(step: BuildStep, context: StepContext): Promise<void> {
+  switch (step.type) {
+    case 'RUN':
+      return runCommand(step, context)
+    case 'COPY':
+      return copyFiles(step, context)
+    case 'ENV':
+      return setEnvironment(step, context)
+    case 'WORKDIR':
+      return setWorkdir(step, context)
+    case 'USER':
+      return setUser(step, context)
+  }
+}
+
+async function runCommand({ args }: BuildStep, context: StepContext): Promise<void> {
+  const [command = '', user] = args
+  const { stage } = context.site
+  const failed = (why: string, cause?: unknown) =>
+    new BuildFailure(context.number, `failed to run command '${command}': ${why}`, { cause })
+  const sandbox = await context.site.sandbox()
+  const { exitCode, status } = await sandbox
+    .run({ command, user: user || stage.user, cwd: stage.workdir, envs: stage.envVars }, context)
+    .catch((error) => {
+      context.signal.throwIfAborted()
+      if (!isAppError(error, 'unprocessable')) throw error
+      throw failed(`command failed: ${error.message}`, error)
+    })
+  if (exitCode !== 0) throw failed(status)
+}
+
+async function copyFiles({ args, filesHash }: BuildStep, context: StepContext): Promise<void> {
+  const [source = '', target = '', owner = '', mode = ''] = args
+  const { site, files, teamID, number, signal } = context
+  const failed = (why: string) =>
+    new BuildFailure(number, `failed to copy '${source}' to '${target}': ${why}`)
+  if (source === '' || target === '') throw failed('a source and a destination are needed')
+  if (owner !== '' && !userForm.test(owner)) throw failed(`'${owner}' is no user`)
+  if (mode !== '' && !/^[0-7]{1,4}$/.test(mode)) throw failed(`'${mode}' is no mode`)
+  const body = filesHash === null ? undefined : await files.open(teamID, filesHash)
+  if (!body) throw failed('its files were not uploaded; build the template again')
+  const sandbox = await site.sandbox()
+  await sandbox.write(archive, body, signal)
+  const user = owner === '' ? site.stage.user : owner
+  await runScript(context, copy, failed, {
+    WARREN_ARCHIVE: archive,
+    WARREN_SRC: expand(source, site.stage.envVars),
+    WARREN_DEST: expand(target, site.stage.envVars),
+    WARREN_OWNER: user.includes(':') ? user : `${user}:`,
+    WARREN_MODE: mode,
+  })
+}
+
+async function setEnvironment({ args }: BuildStep, { site, number }: StepContext): Promise<void> {
+  const envVars = { ...site.stage.envVars }
+  for (let at = 0; at < args.length; at += 2) {
+    const name = args[at]!
+    if (name === '' || /[=\0]/.test(name) || args[at + 1] === undefined) {
+      throw new BuildFailure(number, `failed to set '${name}': names and values come in pairs`)
+    }
+    envVars[name] = expand(args[at + 1]!, envVars)
+  }
+  site.change({ envVars })
+}
+
+async function setWorkdir({ args }: BuildStep, context: StepContext): Promise<void> {
+  const { site, number } = context
+  const path = expand(args[0] ?? '', site.stage.envVars)
+  const failed = (why: string) => new BuildFailure(number, `failed to set the work folder '${path}': ${why}`)
+  if (path === '' || path.includes('\0')) throw failed('a path is needed')
+  const workdir = posix.resolve(site.stage.workdir || '/', path)
+  await runScript(context, makeWorkdir, failed, { WARREN_PATH: workdir, WARREN_OWNER: site.stage.user })
+  site.change({ workdir })
+}
+
+async function setUser({ args }: BuildStep, context: StepContext): Promise<void> {
+  const { site, number } = context
+  const name = expand(args[0] ?? '', site.stage.envVars)
+  const failed = (why: string) => new BuildFailure(number, `failed to set the user '${name}': ${why}`)
+  if (!userForm.test(name)) throw failed('that is no user')
+  const user = name.split(':', 1)[0]!
+  await runScript(context, makeUser, failed, { WARREN_USER: user })
+  site.change({ user })
+}
+
+/** As root, in the work folder, with what differs in the environment. */
+async function runScript(
+  { site, onOutput, signal }: StepContext,
+  command: string,
+  failed: (why: string) => BuildFailure,
+  envs: Record<string, string>,
+): Promise<void> {
+  const sandbox = await site.sandbox()
+  let said = ''
+  const listen = (output: CommandOutput) => {
+    if (output.stream === 'stderr' && said.length < 2000) said += output.data.toString()
+    onOutput(output)
+  }
+  const { stage } = site
+  const { exitCode, status } = await sandbox
+    .run({ command, user: 'root', cwd: stage.workdir, envs }, { onOutput: listen, signal })
+    .catch((error) => {
+      signal.throwIfAborted()
+      throw isAppError(error, 'unprocessable') ? failed(errorText(error)) : error
+    })
+  if (exitCode !== 0) throw failed(said.trim().split('\n').at(-1) || status)
+}
+
+/** `$NAME` and `${NAME}`; what is not set is nothing. A backslash keeps a dollar as it is. */
+export function expand(text: string, envVars: Record<string, string>): string {
+  return text.replace(/\\\$|\$(?:(\w+)|\{(\w+)\})/g, (whole, plain?: string, braced?: string) =>
+    whole === '\\$' ? '$' : (envVars[plain ?? braced ?? ''] ?? ''),
+  )
+}
+
+export function refuseBadSteps(steps: readonly BuildStep[]): void {
+  const bad = steps.findIndex(({ type, args }) => args.length === 0 && type !== 'ENV')
+  if (bad >= 0) {
+    throw new AppError('invalid_argument', `step ${bad + 1} (${steps[bad]!.type}) needs arguments`)
+  }
+}
