@@ -8,7 +8,7 @@ type NodeEntry = { detail: { kind: number } }
 
 const mebibyte = 1024 * 1024
 
-test('after every eight mebibytes of buffers the young generation is collected, and only that', async () => {
+test('after every four mebibytes of buffers the young generation is collected, and only that', async () => {
   const kinds: number[] = []
   const observer = new PerformanceObserver((list) => {
     for (const entry of list.getEntries()) kinds.push((entry as unknown as NodeEntry).detail.kind)
@@ -19,7 +19,7 @@ test('after every eight mebibytes of buffers the young generation is collected, 
     for (let turns = 0; turns < 3; turns++) await turn()
     return kinds.splice(0)
   }
-  assert.deepEqual(await seenAfter(7 * mebibyte), [])
+  assert.deepEqual(await seenAfter(3 * mebibyte), [])
   assert.deepEqual(await seenAfter(mebibyte), [constants.NODE_PERFORMANCE_GC_MINOR])
   assert.deepEqual(await seenAfter(mebibyte), [])
   observer.disconnect()
