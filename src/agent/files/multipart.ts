@@ -106,13 +106,10 @@ class Lookahead {
         if (last.length > 0) yield last
         return
       }
-      // The end of what is held may be the beginning of the delimiter.
-      const safe = this.#held.length - delimiter.length + 1
-      if (safe > 0) {
-        const ready = this.#held.subarray(0, safe)
-        this.#held = this.#held.subarray(safe)
-        yield ready
-      }
+      const safe = this.#held.length - beginning(this.#held, delimiter)
+      const ready = this.#held.subarray(0, safe)
+      this.#held = this.#held.subarray(safe)
+      if (ready.length > 0) yield ready
       await this.#more()
     }
   }
@@ -141,4 +138,14 @@ class Lookahead {
     if (done) throw malformed()
     this.#held = this.#held.length === 0 ? value : Buffer.concat([this.#held, value])
   }
+}
+
+/** How many bytes at the end of what is held may be the beginning of the delimiter: nearly always none. */
+function beginning(held: Buffer, delimiter: Buffer): number {
+  let at = held.indexOf(delimiter[0]!, Math.max(0, held.length - delimiter.length + 1))
+  while (at >= 0) {
+    if (held.compare(delimiter, 0, held.length - at, at) === 0) return held.length - at
+    at = held.indexOf(delimiter[0]!, at + 1)
+  }
+  return 0
 }

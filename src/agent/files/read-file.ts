@@ -3,7 +3,7 @@ import { constants, promises as files, type Stats } from 'node:fs'
 import type { FileHandle } from 'node:fs/promises'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { basename } from 'node:path'
-import { Readable, promises as streams } from 'node:stream'
+import { promises as streams } from 'node:stream'
 import { AppError } from '../../lib/app-error.ts'
 import { requireTokenOrSignature } from '../access.ts'
 import { fromSystemError, sendJSON, systemErrorCode } from '../errors.ts'
@@ -92,16 +92,38 @@ async function sendBytes(
 ): Promise<void> {
   response.writeHead(status, { 'content-length': length })
   if (response.req.method === 'HEAD') return void response.end()
-  let sent = 0
-  const counted = async function* () {
-    for await (const chunk of chunks(file, start, length)) {
-      sent += chunk.length
-      yield chunk
-    }
+  // Two buffers take turns: one is filled while the other goes out.
+  let filling = Buffer.allocUnsafe(Math.min(chunkSize, length))
+  let leaving = Buffer.allocUnsafe(Math.min(chunkSize, length))
+  let written = Promise.resolve()
+  for (let sent = 0; sent < length; ) {
+    const { bytesRead } = await file.read(filling, 0, Math.min(chunkSize, length - sent), start + sent)
+    await written
     // The file became shorter meanwhile: the promised length cannot be kept, so the answer must not look whole.
-    if (sent < length) throw new AppError('internal', 'the file changed while it was read')
+    if (bytesRead === 0) throw new AppError('internal', 'the file changed while it was read')
+    sent += bytesRead
+    written = write(response, filling.subarray(0, bytesRead))
+    // Who awaits it hears of its failure, but that may be later.
+    written.catch(() => {})
+    ;[filling, leaving] = [leaving, filling]
   }
-  await streams.pipeline(Readable.from(counted(), { objectMode: false, highWaterMark: chunkSize }), response)
+  await written
+  response.end()
+}
+
+/** Resolves once the bytes are out and their memory can be used again. */
+function write(response: ServerResponse, bytes: Buffer): Promise<void> {
+  const { socket } = response.req
+  return new Promise((resolve, reject) => {
+    // Node does not call back for what can no longer be written.
+    const leave = () => reject(new AppError('unavailable', 'the client left before the end of the file'))
+    if (socket.destroyed) return leave()
+    socket.once('close', leave)
+    response.write(bytes, () => {
+      socket.off('close', leave)
+      resolve()
+    })
+  })
 }
 
 /** A file of /proc says it is empty and is not; an empty one gets its `Content-Length: 0`. */

@@ -24,6 +24,9 @@ export type NewFile = {
 const newFileMode = 0o644
 const mostLinks = 40
 const copyAtOnce = 256 * 1024
+/** Asking the disk for each piece off the wire would cost more than writing it. */
+const writeAtOnce = 512 * 1024
+const mostPieces = 16
 
 export async function storeFile(file: NewFile, kept: Metadata): Promise<void> {
   const { path, account } = file
@@ -54,10 +57,7 @@ async function storeIn(
   const { beside, file } = await createBeside(folder, stats ? 'over' : 'new')
   try {
     try {
-      for await (const chunk of chunks) {
-        await writeAll(file, chunk)
-        noteSpent(chunk.length)
-      }
+      await writeChunks(file, chunks)
       await file.chown(stats?.uid ?? account.uid, stats?.gid ?? account.gid)
       await file.chmod(stats ? stats.mode & 0o7777 : newFileMode)
     } finally {
@@ -125,11 +125,47 @@ async function requireSpace(beside: string, target: string): Promise<void> {
   }
 }
 
-async function writeAll(file: FileHandle, chunk: Buffer): Promise<void> {
-  for (let at = 0; at < chunk.length; ) {
-    const { bytesWritten } = await file.write(chunk, at, chunk.length - at)
-    at += bytesWritten
+/** While some pieces are written the next are gathered. */
+async function writeChunks(file: FileHandle, chunks: AsyncIterable<Buffer>): Promise<void> {
+  let pieces: Buffer[] = []
+  let gathered = 0
+  let writing = Promise.resolve()
+  const flush = async () => {
+    await writing
+    writing = writeAll(file, pieces)
+    // Who awaits it hears of its failure, but that may be later.
+    writing.catch(() => {})
+    noteSpent(gathered)
+    pieces = []
+    gathered = 0
   }
+  try {
+    for await (const chunk of chunks) {
+      pieces.push(chunk)
+      gathered += chunk.length
+      if (gathered >= writeAtOnce || pieces.length === mostPieces) await flush()
+    }
+    await flush()
+  } finally {
+    await writing
+  }
+}
+
+async function writeAll(file: FileHandle, pieces: Buffer[]): Promise<void> {
+  let left = pieces
+  while (left.length > 0) {
+    const { bytesWritten } = await file.writev(left)
+    left = withoutFirst(bytesWritten, left)
+  }
+}
+
+function withoutFirst(bytes: number, pieces: Buffer[]): Buffer[] {
+  let skipped = 0
+  for (const [index, piece] of pieces.entries()) {
+    if (skipped + piece.length > bytes) return [piece.subarray(bytes - skipped), ...pieces.slice(index + 1)]
+    skipped += piece.length
+  }
+  return []
 }
 
 /** The place a plain open would write to: the end of a chain of links, which need not exist yet. */
