@@ -1,12 +1,16 @@
 /** What every engine must do alike: each engine's test runs this with its own way to open an empty database. */
 import { type SuiteContext, suite, type TestContext, test } from 'node:test'
 import type { Stores } from '../core/stores.ts'
+import { buildCacheSuite } from './suite-build-cache.ts'
+import { buildSuite } from './suite-builds.ts'
 import { metricSuite } from './suite-metrics.ts'
 import { sandboxLifeSuite } from './suite-sandbox-life.ts'
 import { sandboxListSuite } from './suite-sandbox-list.ts'
 import { sandboxPauseSuite } from './suite-sandbox-pause.ts'
 import { snapshotSuite } from './suite-snapshots.ts'
+import { tagSuite } from './suite-tags.ts'
 import { teamSuite } from './suite-teams.ts'
+import { templateListSuite } from './suite-template-list.ts'
 import { templateSuite } from './suite-templates.ts'
 import type { StoreTest } from './suite-test.ts'
 
@@ -28,6 +32,10 @@ export function storeSuite(
   suite(`the stores over ${engine}`, options, (_: SuiteContext) => {
     teamSuite(storeTest)
     templateSuite(storeTest)
+    templateListSuite(storeTest)
+    tagSuite(storeTest)
+    buildSuite(storeTest)
+    buildCacheSuite(storeTest)
     snapshotSuite(storeTest)
     sandboxLifeSuite(storeTest)
     sandboxPauseSuite(storeTest)

@@ -73,7 +73,9 @@ function savedOf(row: TemplateBuildRow): SavedBuild | null {
 }
 
 function reasonColumns(reason: BuildReason | null) {
-  return { reason_message: reason?.message ?? null, reason_step: reason?.step ?? null }
+  // A program may have written any of it, and that a build failed must be storable whatever it wrote.
+  const message = reason?.message.replaceAll('\0', '\uFFFD')
+  return { reason_message: message ?? null, reason_step: reason?.step ?? null }
 }
 
 function reasonOf(row: TemplateBuildRow): BuildReason | null {
