@@ -16,7 +16,7 @@ export type MadeEntry = {
   pax?: Record<string, string | Buffer>
 }
 
-export function tarOf(entries: readonly MadeEntry[], end = Buffer.alloc(1024)): Buffer {
+export function tarOf(entries: readonly MadeEntry[], end: Buffer = Buffer.alloc(1024)): Buffer {
   return Buffer.concat([...entries.flatMap(entryBlocks), end])
 }
 

@@ -33,7 +33,7 @@ const mostIndexEntries = 1000
 export function parseDocument(what: string, bytes: Uint8Array, contentType: string): ImageDocument {
   const json = parseJSON(what, bytes)
   const mediaType = typeof json.mediaType === 'string' ? json.mediaType : contentType.split(';')[0]!.trim()
-  if (json.schemaVersion === 1 || /manifest\.v1\+/.test(mediaType)) {
+  if (json.schemaVersion === 1 || /docker\.distribution\.manifest\.v1\+/.test(mediaType)) {
     throw unusable(
       what,
       'is in the format of 2015 (schema 1), which has no verifiable layers. Push it again with a present tool',
