@@ -57,7 +57,8 @@ export function placeOf(reference: ImageReference, mirrors: Mirrors): Place {
 
 function canonicalPrefix(key: string): string {
   if (key === '*') return ''
-  if (!key.includes('/') && isHost(key)) return canonicalHost(key)
+  const [host = '', ...path] = key.split('/')
+  if (isHost(host)) return [canonicalHost(host), ...path].join('/')
   const { registry, repository } = parseName(key)
   return `${registry}/${repository}`
 }

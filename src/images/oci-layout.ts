@@ -1,6 +1,5 @@
 /** An OCI layout folder as the source of an image: works without any network. The operator named the folder. */
-import { createReadStream } from 'node:fs'
-import { readFile } from 'node:fs/promises'
+import { open, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { AppError } from '../lib/app-error.ts'
 import { isDigest } from './digest.ts'
@@ -35,10 +34,10 @@ export function openLayout(folder: string, names: readonly string[]): ImageSourc
       return document(chosen.digest)
     },
     async blob(digest, offset) {
-      return createReadStream(pathOf(digest), { start: offset, highWaterMark: readSize }).on(
-        'error',
-        () => {},
-      )
+      const file = await open(pathOf(digest)).catch((error) => {
+        throw missing(`lost the part ${digest}`, error)
+      })
+      return file.createReadStream({ start: offset, highWaterMark: readSize })
     },
     close() {},
   }
