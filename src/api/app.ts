@@ -11,7 +11,7 @@ import { adminRoutes } from './routes/admin/routes.ts'
 import { healthRoute } from './routes/health/get-health.ts'
 import { sandboxRoutes } from './routes/sandboxes/routes.ts'
 import { listSnapshotsRoute } from './routes/snapshots/list-snapshots.ts'
-import { deleteTemplateRoute } from './routes/templates/delete-template.ts'
+import { templateRoutes } from './routes/templates/routes.ts'
 import { validateRequests } from './validation.ts'
 
 export async function createApi(parts: ApiParts): Promise<Api> {
@@ -41,7 +41,7 @@ export async function createApi(parts: ApiParts): Promise<Api> {
   healthRoute(app)
   sandboxRoutes(app, context)
   listSnapshotsRoute(app, context)
-  deleteTemplateRoute(app, context)
+  templateRoutes(app, context)
   adminRoutes(app, context)
   return app
 }

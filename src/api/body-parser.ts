@@ -9,7 +9,8 @@ const deepestNesting = 64
 const bodyWithinMs = 30_000
 
 export function parseBodies(app: FastifyInstance): void {
-  app.addHook('preParsing', async ({ raw }) => {
+  app.addHook('preParsing', async ({ raw, routeOptions }) => {
+    if ((routeOptions.config as { streamsBody?: boolean }).streamsBody) return
     const timer = setTimeout(() => raw.destroy(), bodyWithinMs)
     raw.once('close', () => clearTimeout(timer)).once('end', () => clearTimeout(timer))
   })

@@ -12,8 +12,12 @@ import type { SandboxService } from '../core/sandbox/service.ts'
 import type { SandboxTokens } from '../core/sandbox/tokens.ts'
 import type { MetricStore } from '../core/stores.ts'
 import type { TeamService } from '../core/team/service.ts'
+import type { BuildFiles } from '../core/template/builder.ts'
+import type { Building } from '../core/template/building.ts'
 import type { TemplateCatalog } from '../core/template/catalog.ts'
 import type { TemplateRemoval } from '../core/template/removal.ts'
+import type { TemplateService } from '../core/template/service.ts'
+import type { Clock } from '../lib/clock.ts'
 import type { Log } from '../lib/log.ts'
 import type { Authenticator } from './auth.ts'
 
@@ -23,6 +27,13 @@ export type ApiParts = {
   logs: LogStore
   catalog: TemplateCatalog
   removal: TemplateRemoval
+  templates: TemplateService
+  building: Building
+  buildFiles: BuildFiles
+  /** For the files of builds. */
+  uploads: { secret: string; maxBytes: number }
+  sizes: Record<'cpu' | 'memoryMB' | 'diskMB', { usual: number; most: number }>
+  clock: Clock
   teams: TeamService
   tokens: SandboxTokens
   adminToken: string

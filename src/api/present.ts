@@ -93,7 +93,7 @@ export function presentKey(key: ApiKey): WireKey {
   }
 }
 
-const dateTime = (ms: number): string => new Date(ms).toISOString()
+export const dateTime = (ms: number): string => new Date(ms).toISOString()
 const isPaused = (sandbox: Sandbox): boolean => wireStates.paused.some((state) => state === sandbox.state)
 
 /**

@@ -76,6 +76,36 @@ const schema = {
     'What the base template is made from; a folder is copied, and again when it has changed.',
     kind.baseImage,
   ),
+  registryMirrors: setting(
+    'WARREN_REGISTRY_MIRRORS',
+    '',
+    'Where images come from instead: NAME=HOST/PREFIX or NAME=folder:/path, separated by commas; * is any name.',
+    kind.pairs,
+  ),
+  privateRegistries: setting(
+    'WARREN_PRIVATE_REGISTRIES',
+    '',
+    'Registries that may be at addresses of internal networks: hosts, host:port, or *.',
+    kind.list,
+  ),
+  insecureRegistries: setting(
+    'WARREN_INSECURE_REGISTRIES',
+    '',
+    'Registries that are spoken to without TLS: hosts or host:port.',
+    kind.list,
+  ),
+  registryCA: setting(
+    'WARREN_REGISTRY_CA',
+    '',
+    'PEM file with further certificate authorities for registries.',
+    kind.optional(kind.folder),
+  ),
+  maxUploadMB: setting(
+    'WARREN_MAX_UPLOAD_MB',
+    '2048',
+    'The most that the files of one COPY may take.',
+    kind.wholeNumber(1, 1_048_576, 'MiB'),
+  ),
   defaultCPU: setting(
     'WARREN_DEFAULT_CPU',
     '2',

@@ -16,6 +16,7 @@ import { WarmPool } from '../core/sandbox/warm-pool.ts'
 import { TeamService } from '../core/team/service.ts'
 import { TemplateCatalog } from '../core/template/catalog.ts'
 import { TemplateRemoval } from '../core/template/removal.ts'
+import { TemplateService } from '../core/template/service.ts'
 import { createEdge } from '../edge/edge.ts'
 import { systemClock } from '../lib/clock.ts'
 import type { Log } from '../lib/log.ts'
@@ -37,12 +38,15 @@ import type { ChosenIsolation } from './isolation.ts'
 import { repeatEvery } from './repeat.ts'
 import { savedPlaces } from './saved-places.ts'
 import { Closers } from './shutdown.ts'
+import { createBuilding, openImages } from './template-building.ts'
 import { version } from './version.ts'
 
 const reconcileEveryMs = 60_000
 const forgetEveryMs = 3_600_000
 /** Ended rows and idempotency keys are kept this long. */
 const keepEndedMs = 7 * 24 * 3_600_000
+/** Steps of builds, and the files they took, that nobody used again. */
+const keepCacheMs = 30 * 24 * 3_600_000
 const closeGraceMs = 2000
 const mebibyte = 1024 * 1024
 
@@ -89,6 +93,8 @@ export async function serve({
     const warm = new WarmPool({ driver, size: config.warmSandboxes, clock, log })
     closers.add('the sandboxes started ahead', () => warm.close())
     const saved = new SavedStates({ driver, places: savedPlaces(paths.saved) })
+    const images = await openImages(config, paths)
+    closers.add('the images', () => images.close())
     const launcher = new SandboxLauncher({
       driver,
       saved,
@@ -97,7 +103,12 @@ export async function serve({
       warm,
       routes,
       tokens,
-      rootsOf: (build) => [join(paths.root, build.rootFolder ?? '')],
+      rootsOf: ({ layers, rootFolder }) => {
+        const folders = layers
+          ? images.layerFolders(layers.toReversed())
+          : [join(paths.root, rootFolder ?? '')]
+        return folders as [string, ...string[]]
+      },
     })
     const { sandboxes, templates } = stores
     const underway = new Underway()
@@ -107,7 +118,18 @@ export async function serve({
     })
     closers.add('the sandbox service', () => service.close())
     const reconciler = new Reconciler({
-      ...{ service, sandboxes, templates, driver, launcher, saved, routes, warm, log },
+      ...{
+        service,
+        sandboxes,
+        templates,
+        cache: stores.buildCache,
+        driver,
+        launcher,
+        saved,
+        routes,
+        warm,
+        log,
+      },
     })
 
     const credentials = await ensureFirstTeam(teams, paths)
@@ -118,18 +140,45 @@ export async function serve({
     }
     const rootFolder = relative(paths.root, baseRootFolder)
     const base = await registerBaseTemplate(stores.templates, { rootFolder, ...sizes }, clock)
+    const { building, files } = createBuilding({
+      ...{
+        paths,
+        stores,
+        catalog,
+        images,
+        driver,
+        agent,
+        tokens,
+        launcher,
+        saved,
+        underway,
+        logs,
+        clock,
+        log,
+      },
+      baseBuild: async () => (await templates.findBuild(base.buildID))!,
+    })
+    closers.add('builds', () => building.close())
+    await building.settle(true)
     await reconciler.run()
     warm.fill(launcher.specOf(base, { allowInternetAccess: null }))
     closers.add(
       'reconciling',
       repeatEvery(reconcileEveryMs, 'reconcile', log, () => reconciler.run()),
     )
+    const forgetBuilds = async () => {
+      await building.settle(false)
+      await stores.buildCache.prune(clock.now() - keepCacheMs)
+      await files.prune(clock.now() - keepCacheMs)
+      await images.prune([...(await templates.listLayers()), ...(await stores.buildCache.listLayers())])
+    }
     closers.add(
       'forgetting',
       repeatEvery(forgetEveryMs, 'forget old rows', log, async () => {
         await sandboxes.prune(clock.now() - keepEndedMs)
         await stores.metrics.prune(clock.now() - keepEndedMs)
         await logs.prune(clock.now() - keepEndedMs)
+        await forgetBuilds()
       }),
     )
 
@@ -153,7 +202,20 @@ export async function serve({
       metrics: stores.metrics,
       logs,
       catalog,
-      removal: new TemplateRemoval({ catalog, templates, sandboxes, saved }),
+      removal: new TemplateRemoval({
+        ...{ catalog, templates, sandboxes },
+        sweep: () => reconciler.sweepSaved(),
+      }),
+      templates: new TemplateService({ templates, catalog, clock }),
+      building,
+      buildFiles: files,
+      uploads: { secret: secrets.seed, maxBytes: config.maxUploadMB * mebibyte },
+      sizes: {
+        cpu: { usual: config.defaultCPU, most: config.maxCPU },
+        memoryMB: { usual: config.defaultMemoryMB, most: config.maxMemoryMB },
+        diskMB: { usual: config.defaultDiskMB, most: config.maxDiskMB },
+      },
+      clock,
       teams,
       tokens,
       adminToken: secrets.adminToken,

@@ -56,6 +56,21 @@ export function optional<T>(kind: Described<T>): Described<T | null> {
   return { ...kind, parse: (text) => (text === '' ? null : kind.parse(text)) }
 }
 
+export const list: Described<readonly string[]> = {
+  unit: '',
+  allowed: 'names separated by commas',
+  parse: (text) => text.split(',').flatMap((part) => part.trim() || []),
+}
+
+export const pairs: Described<Readonly<Record<string, string>>> = {
+  unit: '',
+  allowed: 'NAME=PLACE, several separated by commas',
+  parse(text) {
+    const entries = list.parse(text)!.map((part) => part.split(/=(.*)/s, 2))
+    return entries.every(([name, place]) => name && place) ? Object.fromEntries(entries) : undefined
+  },
+}
+
 export const databaseUrl: Described<string> = {
   unit: '',
   allowed: 'a URL such as postgres://user:password@host:5432/database',

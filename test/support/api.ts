@@ -5,6 +5,11 @@ import { join } from 'node:path'
 import { createApi } from '../../src/api/app.ts'
 import { SandboxTokens } from '../../src/core/sandbox/tokens.ts'
 import { TeamService } from '../../src/core/team/service.ts'
+import { BuildLog } from '../../src/core/template/build-log.ts'
+import { type Builder, BuildFailure, type BuildJob } from '../../src/core/template/builder.ts'
+import { Building } from '../../src/core/template/building.ts'
+import { TemplateService } from '../../src/core/template/service.ts'
+import { StoredBuildFiles } from '../../src/images/build/build-files.ts'
 import { silentLog } from '../../src/lib/log.ts'
 import { LogFiles } from '../../src/logs/log-files.ts'
 import { openFixture } from './domain.ts'
@@ -18,12 +23,47 @@ export async function openApi(options: { domain?: string } = {}) {
   const logs = new LogFiles({ folder: logFolder, maxBytesPerSandbox: 1e6, maxBytesTotal: 1e7 })
   const teams = new TeamService({ teams: stores.teams, keys: stores.keys, clock })
   const { key } = await teams.createKey(team.teamID, 'test')
+  const jobs: BuildJob[] = []
+  /** Builds what it is given at once; a step `RUN fail` fails. */
+  const builder: Builder = {
+    async run(job, log) {
+      jobs.push(job)
+      for (const [index, { type, args }] of job.steps.entries()) {
+        const step = String(index + 1)
+        log({ level: 'info', message: `${type} ${args.join(' ')}`, step })
+        if (args[0] === 'fail') throw new BuildFailure(step, "failed to run command 'fail': exit status 1")
+      }
+      const { startCmd, readyCmd } = job
+      const context = { envVars: {}, defaultUser: 'user', defaultWorkdir: '/home/user' }
+      return { rootFolder: 'root', layers: null, saved: null, ...context, startCmd, readyCmd }
+    },
+  }
   const api = await createApi({
     sandboxes: service,
     metrics: stores.metrics,
     logs,
     catalog: fixture.catalog,
     removal: fixture.removal,
+    templates: new TemplateService({ templates: stores.templates, catalog: fixture.catalog, clock }),
+    building: new Building({
+      ...{
+        templates: stores.templates,
+        catalog: fixture.catalog,
+        clock,
+        builder,
+        envdVersion: '0',
+        log: silentLog,
+      },
+      buildLog: new BuildLog({ logs, clock, log: silentLog }),
+    }),
+    buildFiles: new StoredBuildFiles(join(logFolder, 'build-files')),
+    uploads: { secret: 'seed', maxBytes: 1e6 },
+    sizes: {
+      cpu: { usual: 2, most: 8 },
+      memoryMB: { usual: 1024, most: 8192 },
+      diskMB: { usual: 1024, most: 2048 },
+    },
+    clock,
     teams,
     tokens: new SandboxTokens('seed'),
     adminToken,
@@ -31,7 +71,7 @@ export async function openApi(options: { domain?: string } = {}) {
     version: '0',
     log: silentLog,
   })
-  const ask = async (method: 'GET' | 'POST' | 'PATCH' | 'DELETE', url: string, more: Ask = {}) => {
+  const ask = async (method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE', url: string, more: Ask = {}) => {
     const headers = { host: '127.0.0.1:3000', 'x-api-key': key, ...more.headers }
     const payload = more.body === undefined ? {} : { payload: JSON.stringify(more.body) }
     const answer = await api.inject({ method, url, headers, ...payload })
@@ -43,7 +83,7 @@ export async function openApi(options: { domain?: string } = {}) {
     }
   }
   return {
-    ...{ fixture, api, key, teams, logs, ask },
+    ...{ fixture, api, key, teams, logs, ask, jobs },
     asAdmin: { headers: { 'x-admin-token': adminToken, 'x-api-key': '' } },
     create: async (body: object = {}): Promise<string> =>
       (await ask('POST', '/v2/sandboxes', { body: { templateID: 'base', ...body } })).json().sandboxID,

@@ -131,9 +131,23 @@ export async function openFixture(
   }
   const service = new SandboxService(parts)
   const reconciler = new Reconciler({
-    ...{ service, sandboxes, templates, driver, launcher, saved, routes, warm, log: silentLog },
+    ...{
+      service,
+      sandboxes,
+      templates,
+      cache: stores.buildCache,
+      driver,
+      launcher,
+      saved,
+      routes,
+      warm,
+      log: silentLog,
+    },
   })
-  const removal = new TemplateRemoval({ catalog, templates, sandboxes, saved })
+  const removal = new TemplateRemoval({
+    ...{ catalog, templates, sandboxes },
+    sweep: () => reconciler.sweepSaved(),
+  })
   const findSleeping = createWaking({ service, sandboxes, teams: stores.teams, routes, tokens })
   let crashed = false
   return {

@@ -1,5 +1,5 @@
 /** Snapshot and fork: what a running sandbox is at one moment, kept as a template or started again right away. */
-import { AppError, isAppError } from '../../lib/app-error.ts'
+import { type AppError, isAppError } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { newSandboxID, newTemplateID, newUUID } from '../../lib/ids.ts'
 import type { Log } from '../../lib/log.ts'
@@ -78,7 +78,6 @@ export class Copying {
 
   async snapshot(team: Team, sandboxID: string, { name, memory }: SnapshotRequest): Promise<Snapshot> {
     const { saved, templates, clock, tell } = this.#parts
-    if (name) checkName(team, name)
     const buildID = newUUID()
     return saved.holding(buildID, async () => {
       const onPaused = errors.sandboxNotFound(sandboxID)
@@ -171,14 +170,6 @@ export class Copying {
       return other.templateID
     }
   }
-}
-
-function checkName(team: Team, { namespace }: TemplateReference): void {
-  if (namespace === null || namespace === team.slug) return
-  throw new AppError(
-    'invalid_argument',
-    `Invalid name: '${namespace}' is not the namespace of your team; use '${team.slug}' or none`,
-  )
 }
 
 function forkOf(origin: Sandbox, timeoutMs: number, now: number): NewSandbox {

@@ -4,7 +4,7 @@
  */
 import type { Log } from '../../lib/log.ts'
 import type { Driver, FoundSandbox } from '../driver.ts'
-import type { SandboxStore, TemplateStore } from '../stores.ts'
+import type { BuildCacheStore, SandboxStore, TemplateStore } from '../stores.ts'
 import type { SandboxLauncher } from './launcher.ts'
 import type { RouteTable } from './routes.ts'
 import type { Sandbox } from './sandbox.ts'
@@ -17,6 +17,7 @@ export type ReconcilerParts = {
   sandboxes: SandboxStore
   driver: Driver
   templates: TemplateStore
+  cache: BuildCacheStore
   launcher: SandboxLauncher
   saved: SavedStates
   routes: RouteTable
@@ -46,7 +47,7 @@ export class Reconciler {
     for (const row of rows) {
       await this.#attempt(row.sandboxID, () => this.#settle(row, foundByID.get(row.sandboxID)))
     }
-    await this.#attempt('saved states', () => this.#sweepSaved())
+    await this.#attempt('saved states', () => this.sweepSaved())
     await service.armExpiry()
   }
 
@@ -87,12 +88,13 @@ export class Reconciler {
     return { ...row, handle: found.handle }
   }
 
-  async #sweepSaved(): Promise<void> {
-    const { sandboxes, templates, saved, log } = this.#parts
+  /** Also to be called when something was deleted, so that its room is free at once. */
+  async sweepSaved(): Promise<void> {
+    const { sandboxes, templates, cache, saved, log } = this.#parts
     const removed = await saved.sweep(async () => {
       const rows = await sandboxes.listUnended()
       const kept = rows.flatMap((row) => (row.saved ? [row.saved.name] : []))
-      return [...kept, ...(await templates.listSavedNames())]
+      return [...kept, ...(await templates.listSavedNames()), ...(await cache.listSavedNames())]
     })
     if (removed.length > 0) log.warn({ removed }, 'saved states that nothing owned were removed')
   }

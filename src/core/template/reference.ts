@@ -5,7 +5,18 @@ export type TemplateReference = { namespace: string | null; alias: string; tag: 
 
 export const defaultTag = 'default'
 const namePattern = /^[a-z0-9-_]+$/
+const uuidPattern = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 const tagPattern = /^[a-z0-9-_.]+$/
+
+/** A tag that is being assigned: one that looks like a build's id would hide it. */
+export function parseTag(text: string): string {
+  const tag = text.trim().toLowerCase()
+  if (tagPattern.test(tag) && tag.length <= 128 && !uuidPattern.test(tag)) return tag
+  throw new AppError(
+    'invalid_argument',
+    `Invalid tag: '${text.slice(0, 128)}'; use letters, digits, - _ and .`,
+  )
+}
 
 /** As a name that is being given: what is wrong with it is told of a name, not of a reference. */
 export function parseTemplateName(text: string): TemplateReference {

@@ -1,16 +1,16 @@
-/** Deletes templates, with what their builds kept. */
+/** Deletes templates that nobody uses. */
 import { AppError } from '../../lib/app-error.ts'
 import { activeStates, type SandboxState } from '../sandbox/sandbox.ts'
-import type { SavedStates } from '../sandbox/saved-states.ts'
 import type { SandboxStore, TemplateStore } from '../stores.ts'
 import type { Team } from '../team/team.ts'
 import type { TemplateCatalog } from './catalog.ts'
 
 export type RemovalParts = {
+  /** Frees what nobody owns any more. */
+  sweep: () => Promise<void>
   catalog: TemplateCatalog
   templates: TemplateStore
   sandboxes: SandboxStore
-  saved: SavedStates
 }
 
 export class TemplateRemoval {
@@ -22,7 +22,7 @@ export class TemplateRemoval {
 
   /** The whole template goes, whatever tag the reference names. */
   async remove(team: Team, reference: string): Promise<void> {
-    const { catalog, templates, saved } = this.#parts
+    const { catalog, templates, sweep } = this.#parts
     const template = await catalog.find(team, reference)
     if (!template) throw new AppError('not_found', `template '${reference}' not found`)
     const { templateID } = template
@@ -34,10 +34,10 @@ export class TemplateRemoval {
     }
     await this.#refuseWhileUsed(team, templateID, activeStates, 'running')
     await this.#refuseWhileUsed(team, templateID, ['paused'], 'paused')
+    // What its builds kept may be another build's too: the sweep removes what nobody owns any more.
     const builds = await templates.deleteTemplate(templateID)
     if (!builds) throw new AppError('not_found', `template '${reference}' not found`)
-    // What a crash leaves behind here nobody owns any more, and the sweep takes it.
-    for (const build of builds) if (build.saved) await saved.forget(build.saved.name)
+    await sweep()
   }
 
   async #refuseWhileUsed(

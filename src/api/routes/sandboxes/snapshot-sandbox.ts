@@ -1,7 +1,7 @@
 import { NewSnapshot, Snapshot } from '../../../contract/rest/lifecycle.ts'
 import { SandboxPath } from '../../../contract/rest/sandbox.ts'
 import { failures } from '../../../contract/rest/shared.ts'
-import { parseTemplateName } from '../../../core/template/reference.ts'
+import { parseOwnName } from '../../../core/template/service.ts'
 import type { Api, RouteContext } from '../../context.ts'
 import { parseSandboxID } from '../../sandbox-id.ts'
 
@@ -22,8 +22,9 @@ export function snapshotSandboxRoute(app: Api, context: RouteContext): void {
     async (request, reply) => {
       const sandboxID = parseSandboxID(request.params.sandboxID)
       const { name, memory } = request.body
-      const snapshot = await context.sandboxes.snapshot(context.auth.teamOf(request), sandboxID, {
-        ...(name !== undefined && { name: parseTemplateName(name) }),
+      const team = context.auth.teamOf(request)
+      const snapshot = await context.sandboxes.snapshot(team, sandboxID, {
+        ...(name !== undefined && { name: parseOwnName(team, name) }),
         memory: memory ?? true,
       })
       return reply.code(201).send(snapshot)

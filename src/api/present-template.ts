@@ -1,0 +1,55 @@
+/** Templates and builds to wire. */
+import type * as wire from '../contract/rest/template.ts'
+import type { LogEntry } from '../core/logs.ts'
+import type { TemplateBuild, TemplateName, TemplateSummary } from '../core/template/template.ts'
+import { dateTime } from './present.ts'
+
+const noBuild = '00000000-0000-0000-0000-000000000000'
+
+export const fullName = ({ namespace, alias }: TemplateName): string =>
+  namespace === null ? alias : `${namespace}/${alias}`
+
+export function presentTemplate({
+  template,
+  names,
+  build,
+  buildStatus,
+  buildCount,
+}: TemplateSummary): wire.Template {
+  return {
+    templateID: template.templateID,
+    buildID: build?.buildID ?? noBuild,
+    cpuCount: build?.cpuCount ?? 0,
+    memoryMB: build?.memoryMB ?? 0,
+    diskSizeMB: build?.diskMB ?? 0,
+    public: template.public,
+    aliases: [...new Set(names.map(({ alias }) => alias))],
+    names: names.map(fullName),
+    createdAt: dateTime(template.createdAt),
+    updatedAt: dateTime(template.updatedAt),
+    createdBy: null,
+    lastSpawnedAt: template.lastSpawnedAt === null ? null : dateTime(template.lastSpawnedAt),
+    spawnCount: template.spawnCount,
+    buildCount,
+    envdVersion: build?.envdVersion ?? '',
+    buildStatus,
+  }
+}
+
+export function presentBuild(build: TemplateBuild): wire.TemplateBuild {
+  return {
+    buildID: build.buildID,
+    status: build.status,
+    createdAt: dateTime(build.createdAt),
+    updatedAt: dateTime(build.updatedAt),
+    ...(build.finishedAt !== null && { finishedAt: dateTime(build.finishedAt) }),
+    cpuCount: build.cpuCount,
+    memoryMB: build.memoryMB,
+    diskSizeMB: build.diskMB,
+    envdVersion: build.envdVersion,
+  }
+}
+
+export function presentLine({ at, message, level, fields }: LogEntry): wire.BuildLogEntry {
+  return { timestamp: dateTime(at), message, level, ...(fields.step && { step: fields.step }) }
+}

@@ -1,0 +1,123 @@
+/** Templates as their teams see them: names, tags, who may use them, what there is. Builds have a life of their own. */
+import { AppError } from '../../lib/app-error.ts'
+import type { Clock } from '../../lib/clock.ts'
+import type { TemplateStore } from '../stores.ts'
+import type { Team } from '../team/team.ts'
+import type { TemplateCatalog } from './catalog.ts'
+import { defaultTag, parseTag, parseTemplateName, parseTemplateReference } from './reference.ts'
+import type { TagAssignment, Template, TemplateBuild, TemplateName, TemplateSummary } from './template.ts'
+
+export type TemplateServiceParts = { templates: TemplateStore; catalog: TemplateCatalog; clock: Clock }
+
+export class TemplateService {
+  readonly #parts: TemplateServiceParts
+
+  constructor(parts: TemplateServiceParts) {
+    this.#parts = parts
+  }
+
+  list(
+    team: Team,
+    page: { order: 'asc' | 'desc'; limit: number; after?: { createdAt: number; templateID: string } },
+  ): Promise<TemplateSummary[]> {
+    return this.#parts.templates.listTemplates(team.teamID, page)
+  }
+
+  async read(
+    team: Team,
+    templateID: string,
+    page: { limit: number; after?: { createdAt: number; buildID: string } },
+  ): Promise<{ summary: TemplateSummary; builds: TemplateBuild[] }> {
+    const { templates } = this.#parts
+    const template = await this.own(team, templateID)
+    const summary = await templates.summaryOf(template.templateID)
+    if (!summary) throw notFound(templateID)
+    return { summary, builds: await templates.listBuilds(template.templateID, page) }
+  }
+
+  /** With `promote` the name counts without its namespace as well. */
+  async setPublic(
+    team: Team,
+    templateID: string,
+    isPublic: boolean | undefined,
+    promote: boolean,
+  ): Promise<TemplateName[]> {
+    const { templates, clock } = this.#parts
+    const template = await this.own(team, templateID)
+    if (isPublic !== undefined) await templates.setPublic(template.templateID, isPublic, clock.now())
+    const names = await templates.namesOf(template.templateID)
+    const [first] = names
+    if (!promote || isPublic !== true || !first) return names
+    await templates.addName(template.templateID, { namespace: null, alias: first.alias })
+    return templates.namesOf(template.templateID)
+  }
+
+  /** The template behind a name, whoever's it is; what a tag names must be there too. */
+  async lookUp(team: Team, text: string): Promise<Template> {
+    const { templates } = this.#parts
+    const { namespace, alias, tag } = parseTemplateReference(text)
+    const found =
+      namespace !== null
+        ? await templates.findByAlias(namespace, alias)
+        : ((await templates.findByAlias(team.slug, alias)) ??
+          (await templates.findByAlias(null, alias)) ??
+          (await templates.findByID(alias)))
+    if (!found) throw new AppError('not_found', `template '${text}' not found`)
+    if (!found.public && found.teamID !== null && found.teamID !== team.teamID) throw notYours(text)
+    if (text.includes(':') && !(await templates.findReadyBuild(found.templateID, tag))) {
+      throw new AppError('not_found', `tag '${tag}' does not exist for template '${alias}'`)
+    }
+    return found
+  }
+
+  async assignTags(team: Team, target: string, tags: string[]): Promise<{ buildID: string; tags: string[] }> {
+    const { templates, clock } = this.#parts
+    const { tag } = parseTemplateReference(target)
+    const wanted = [...new Set(tags.map(parseTag))]
+    if (wanted.length === 0) throw new AppError('invalid_argument', 'At least one tag is required')
+    const template = await this.own(team, target)
+    const build = await templates.findReadyBuild(template.templateID, tag)
+    if (!build) throw new AppError('not_found', `tag '${tag}' does not exist for template '${target}'`)
+    await templates.assignTags(template.templateID, build.buildID, wanted, clock.now())
+    return { buildID: build.buildID, tags: wanted }
+  }
+
+  async removeTags(team: Team, name: string, tags: string[]): Promise<void> {
+    if (name.includes(':')) {
+      throw new AppError('invalid_argument', 'Invalid name: give the template without a tag')
+    }
+    const wanted = tags.map(parseTag)
+    if (wanted.length === 0) throw new AppError('invalid_argument', 'At least one tag is required')
+    if (wanted.includes(defaultTag)) {
+      throw new AppError('invalid_argument', `The tag '${defaultTag}' cannot be removed`)
+    }
+    const template = await this.own(team, name)
+    await this.#parts.templates.removeTags(template.templateID, wanted)
+  }
+
+  async listTags(team: Team, templateID: string): Promise<TagAssignment[]> {
+    const template = await this.own(team, templateID)
+    return this.#parts.templates.listTags(template.templateID)
+  }
+
+  /** By id or name; another team's is refused even when it is public. */
+  async own(team: Team, text: string): Promise<Template> {
+    const template = await this.lookUp(team, text.split(':', 1)[0]!)
+    if (template.teamID !== team.teamID) throw notYours(text)
+    return template
+  }
+}
+
+/** A name for a build of the team's own. */
+export function parseOwnName(team: Team, text: string) {
+  const name = parseTemplateName(text)
+  if (name.namespace === null || name.namespace === team.slug) return name
+  throw new AppError(
+    'invalid_argument',
+    `Invalid name: '${name.namespace}' is not the namespace of your team; use '${team.slug}' or none`,
+  )
+}
+
+const notFound = (templateID: string) => new AppError('not_found', `Template ${templateID} not found`)
+const notYours = (text: string) =>
+  new AppError('permission_denied', `You don't have access to template '${text}'`)
