@@ -105,7 +105,8 @@ export type SaveOptions = {
   memory: boolean
   /**
    * What becomes of the sandbox: it goes on as if nothing had been; it stands still until `thaw`, and what was
-   * kept is for the case that the machine goes down before; or it ends, and only the saved state is left.
+   * kept is for the case that the machine goes down before; or it ends, and only the saved state is left. What it
+   * was made of may take a moment longer to go; the next verb waits for that.
    */
   afterwards: 'go-on' | 'stay-frozen' | 'end'
   /** False: needed only now, so nobody waits until it is safe from a power cut. */

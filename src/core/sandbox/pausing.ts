@@ -207,7 +207,8 @@ export class Pausing {
     launcher.openRoute(running)
     onRunning(running)
     log.info({ sandboxID, memory }, 'sandbox resumed')
-    await saved.forget(row.saved!.name).catch((error) => {
+    // The sandbox runs: nobody need wait for this.
+    void saved.forget(row.saved!.name).catch((error) => {
       log.warn({ sandboxID, err: error }, 'what was kept of a pause could not be removed; the sweep will')
     })
     return running

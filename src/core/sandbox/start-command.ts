@@ -6,8 +6,7 @@ import type { Endpoint } from '../driver.ts'
 import type { TemplateBuild } from '../template/template.ts'
 
 const readyWithinMs = 10 * 60_000
-/** Soon at first, since most are ready at once; then less and less often. */
-const askAfterMs = { first: 50, most: 2000 }
+const askEveryMs = 2000
 /** Where a template says what to start but not how to know that it is ready. */
 const defaultReadyCmd = 'sleep 20'
 export const startTag = 'start_cmd'
@@ -67,7 +66,7 @@ async function untilReady(
   signal: AbortSignal,
 ): Promise<void> {
   const deadline = clock.now() + readyWithinMs
-  for (let waitMs = askAfterMs.first; ; waitMs = Math.min(waitMs * 2, askAfterMs.most)) {
+  for (;;) {
     const { exitCode, status } = await agent.run(endpoint, accessToken, command, { signal })
     if (exitCode === 0) return
     if (clock.now() > deadline) {
@@ -76,6 +75,6 @@ async function untilReady(
         `the ready command '${command.command}' did not succeed within ${readyWithinMs / 60_000} minutes: ${status}`,
       )
     }
-    await delay(waitMs, signal)
+    await delay(askEveryMs, signal)
   }
 }

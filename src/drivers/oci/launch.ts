@@ -94,7 +94,7 @@ function newRecord(
   source: Source | undefined,
 ): SandboxRecord {
   const { rootFolder, lowerFolders, cpuCount, memoryMB, diskMB } = source?.saved.origin ?? wanted
-  const restored = source?.memoryFolder ? source.saved.origin : undefined
+  const restored = source?.memory ? source.saved.origin : undefined
   return {
     ...{ version: 1, sandboxID, runID, runtime: runtime.name },
     bootID: restored?.sandboxID === sandboxID ? restored.bootID : runID,
@@ -133,13 +133,13 @@ async function launch(
     ...[`--mount=${layout.mountNamespace(record.slot)}`, 'sh', '-c', mountAndRun, 'sh'],
     ...[layout.diskMount, own, diskMountOptions, layout.rootMount],
     ...[join(folder, rootsName), overlayOptions(layout, folder, record)],
-    ...[source?.usedMark ?? '', ...layers, '--', ...startArguments(layout, record, source?.memoryFolder)],
+    ...[source?.usedMark ?? '', ...layers, '--', ...startArguments(layout, record, source?.memory)],
   ]
   // Once the files of a saved state are used up there is no way back: it runs, or the runtime says why not.
   const abort = source?.usedMark ? undefined : signal
   await Promise.all([
     enterAndRun(record, folder, command, abort),
-    source?.memoryFolder ? giveRoomWhenStarted(context, record) : undefined,
+    source?.memory ? giveRoomWhenStarted(context, record) : undefined,
   ])
   await source?.started(record)
   abort?.throwIfAborted()
@@ -153,8 +153,7 @@ async function giveName(
   record: SandboxRecord,
   source: Source | undefined,
 ): Promise<void> {
-  if (!source?.memoryFolder || !agent.setHostname || source.saved.origin.sandboxID === record.sandboxID)
-    return
+  if (!source?.memory || !agent.setHostname || source.saved.origin.sandboxID === record.sandboxID) return
   const [program, ...args] = renameArguments(layout, record, agent.setHostname)
   await runCommand(program!, args, { timeoutMs: startLimitMs })
 }
@@ -205,9 +204,7 @@ async function writeBundle(
   )
   const limitSwap = cgroups.countsSwap
   const input = { layout, record, agent, uidBase, sysFolder, limitSwap, openFilesLimit, pidsLimit }
-  const spec = source?.memoryFolder
-    ? restoredSpec(await source.config(), layout, record)
-    : containerSpec(input)
+  const spec = source?.memory ? restoredSpec(await source.config(), layout, record) : containerSpec(input)
   await Promise.all([
     writeFile(join(folder, configName), JSON.stringify(spec)),
     writeSeed(folder, record, uidBase, dnsServers),

@@ -77,6 +77,8 @@ export class OciDriver implements Driver, CanFreeze, CanSave {
   readonly #context: OciContext
   readonly #log: (message: string, cause?: unknown) => void
   readonly #locks = new KeyedLock()
+  /** By the folder they were saved to: sandboxes that have ended and are being taken apart. */
+  readonly #leaving = new Map<string, Promise<void>>()
   #opened: Promise<void> | undefined
   #stopWatching: (() => void) | undefined
 
@@ -166,6 +168,7 @@ export class OciDriver implements Driver, CanFreeze, CanSave {
     for (const folder of [spec.rootFolder, ...(spec.lowerFolders ?? [])]) assertPlainPath(resolve(folder))
     signal?.throwIfAborted()
     await this.open()
+    if (spec.from) await this.#leaving.get(resolve(spec.from.folder))
     const record = await this.#locks.run(spec.sandboxID, () => startSandbox(this.#context, spec, signal))
     return handleOf(record)
   }
@@ -173,8 +176,9 @@ export class OciDriver implements Driver, CanFreeze, CanSave {
   async recover(handle: DriverHandle): Promise<'running' | 'paused' | 'gone'> {
     const record = await this.#find(handle)
     if (record) await untilRestored(this.#context.layout.sandbox(record.sandboxID))
+    // Before the look at its processes: the note goes after them.
+    const note = record && (await frozenNote(this.#context, record.sandboxID))
     if (!record || !(await this.#isAlive(record))) return 'gone'
-    const note = await frozenNote(this.#context, record.sandboxID)
     if (!note) return 'running'
     return (await endedBySave(record, note)) ? 'gone' : 'paused'
   }
@@ -200,7 +204,30 @@ export class OciDriver implements Driver, CanFreeze, CanSave {
     if (options.memory && !this.capabilities.saveMemory) {
       throw new AppError('invalid_argument', `${this.name} keeps no memory; save the files only.`)
     }
-    return this.#withAlive(handle, (record) => saveSandbox(this.#context, record, path, options, signal))
+    if (options.afterwards !== 'end') {
+      return this.#withAlive(handle, (record) => saveSandbox(this.#context, record, path, options, signal))
+    }
+    return this.#saveAndEnd(handle, path, options, signal)
+  }
+
+  /** Until the sandbox is taken apart waits only the next verb on it or on what was saved, `list` and `close`. */
+  #saveAndEnd(
+    handle: DriverHandle,
+    folder: string,
+    options: SaveOptions,
+    signal?: AbortSignal,
+  ): Promise<SavedState> {
+    const saved = Promise.withResolvers<SavedState>()
+    const left = this.#withAlive(handle, async (record) => {
+      const state = await saveSandbox(this.#context, record, folder, options, signal)
+      this.#leaving.set(folder, left)
+      saved.resolve(state)
+      await dismantle(this.#context, record.sandboxID)
+        .catch((error) => this.#log(`Sandbox ${record.sandboxID} was saved but is not all gone`, error))
+        .finally(() => this.#leaving.delete(folder))
+    })
+    left.catch(saved.reject)
+    return saved.promise
   }
 
   saved(folder: string): Promise<SavedState | undefined> {
@@ -234,6 +261,7 @@ export class OciDriver implements Driver, CanFreeze, CanSave {
 
   async list(): Promise<FoundSandbox[]> {
     const { records } = this.#context
+    await Promise.all(this.#leaving.values())
     const names = await records.names()
     return Promise.all(
       names.map(async (sandboxID) => {
@@ -251,6 +279,7 @@ export class OciDriver implements Driver, CanFreeze, CanSave {
     await this.#opened.catch(() => {})
     this.#stopWatching?.()
     this.#stopWatching = undefined
+    await Promise.all(this.#leaving.values())
     await slots.close((await records.all()).map((record) => record.slot))
     if ((await records.names()).length === 0) await clearGround(layout, firewall, subnet.cidr, cgroups)
     else await leaveGround(layout)

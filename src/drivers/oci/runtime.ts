@@ -18,15 +18,20 @@ export const logFileName = 'runtime.log'
 /** There while memory is being read back: the runtime writes its pid file long before it is done. */
 export const restoringName = 'restoring'
 
+/** Direct: read past the page cache, which counts as the sandbox's own memory. */
+export type MemorySource = { folder: string; direct: boolean }
+
+const directFlag = (direct: boolean): string[] => (direct ? ['--direct'] : [])
+
 /**
  * Starts the container, or lets it go on from a folder with its memory, and returns as soon as its first process
  * runs; the container then has no parent.
  */
-export function startArguments(layout: Layout, record: SandboxRecord, memoryFolder?: string): string[] {
+export function startArguments(layout: Layout, record: SandboxRecord, memory?: MemorySource): string[] {
   const folder = layout.sandbox(record.sandboxID)
   const place = ['--bundle', folder, '--pid-file', join(folder, pidFileName), record.sandboxID]
-  const verb = memoryFolder
-    ? ['restore', '--detach', '--background', '--image-path', memoryFolder]
+  const verb = memory
+    ? ['restore', '--detach', '--background', ...directFlag(memory.direct), '--image-path', memory.folder]
     : ['run', '--detach', ...runcFlags(record)]
   return [...command(layout, record), ...verb, ...place]
 }
@@ -62,7 +67,7 @@ export function checkpointArguments(
   return [
     ...command(layout, record),
     ...['checkpoint', '--leave-running', '--compression=none', '--exclude-committed-zero-pages'],
-    ...(direct ? ['--direct'] : []),
+    ...directFlag(direct),
     ...['--image-path', memoryFolder, record.sandboxID],
   ]
 }

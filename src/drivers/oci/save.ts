@@ -1,15 +1,15 @@
 /**
- * One save, step by step: the sandbox stands still, memory and files are taken, and only then does it go on or
- * end. Whatever fails before the folder has its name leaves the sandbox running and nothing else.
+ * One save, step by step: the sandbox stands still, memory and files are taken, and only then does it go on. One
+ * that is to end stands still until the caller takes it apart. Whatever fails before the folder has its name leaves
+ * the sandbox running and nothing else.
  */
-import { constants, copyFile as copySmall, mkdir, open, rm } from 'node:fs/promises'
+import { constants, copyFile as copySmall, mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { SavedState, SaveOptions } from '../../core/driver.ts'
 import { AppError, errorText } from '../../lib/app-error.ts'
 import { runCommand } from '../../lib/run-command.ts'
 import { describeBuild } from './builds.ts'
 import type { OciContext } from './context.ts'
-import { dismantle } from './dismantle.ts'
 import { freeze, frozenNote, thaw } from './freeze.ts'
 import type { SandboxRecord } from './records.ts'
 import { diskName } from './root-layers.ts'
@@ -23,6 +23,7 @@ import {
   linkFile,
   linkLayers,
   memoryName,
+  opensDirectly,
   removeSaved,
 } from './saved-states.ts'
 
@@ -55,7 +56,6 @@ export async function saveSandbox(
     signal?.throwIfAborted()
     throw await saveError(context, record, error, goes)
   }
-  if (options.afterwards === 'end') await dismantle(context, record.sandboxID)
   return (await describeSaved(folder))!
 }
 
@@ -96,15 +96,7 @@ async function keepAll(
 /** Past the page cache, memory is safe as soon as it is written, and does not push anything else out of it. */
 async function takesDirectWrites(folder: string): Promise<boolean> {
   const path = join(folder, 'direct')
-  try {
-    const file = await open(path, constants.O_CREAT | constants.O_WRONLY | constants.O_DIRECT)
-    await file.close()
-    return true
-  } catch {
-    return false
-  } finally {
-    await rm(path, { force: true })
-  }
+  return opensDirectly(path, constants.O_CREAT | constants.O_WRONLY).finally(() => rm(path, { force: true }))
 }
 
 async function saveError(

@@ -28,6 +28,8 @@ export type SavedRecord = {
 type Taker = { sandboxID: string; runID: string }
 
 export const memoryName = 'memory'
+/** By far the largest of the files with memory. */
+export const pagesName = 'pages.img'
 export const configName = 'config.json'
 const recordName = 'saved.json'
 const takerName = 'taken.json'
@@ -60,7 +62,7 @@ export async function finishSaved(folder: string, record: SavedRecord, lasting: 
   if (lasting) await sync([dirname(folder)])
 }
 
-const memoryFiles = ['checkpoint.img', 'pages.img', 'pages_meta.img'].map((name) => join(memoryName, name))
+const memoryFiles = ['checkpoint.img', pagesName, 'pages_meta.img'].map((name) => join(memoryName, name))
 
 async function sync(paths: string[]): Promise<void> {
   await Promise.all(
@@ -125,6 +127,17 @@ export async function linkLayers(from: string, to: string, layers: number, shift
       linkFile(join(from, layerName(number)), join(to, layerName(number + shift))),
     ),
   )
+}
+
+/** Not every file system can read and write past the page cache. */
+export async function opensDirectly(path: string, flags = constants.O_RDONLY): Promise<boolean> {
+  try {
+    const file = await open(path, flags | constants.O_DIRECT)
+    await file.close()
+    return true
+  } catch {
+    return false
+  }
 }
 
 export async function linkFile(from: string, to: string): Promise<void> {

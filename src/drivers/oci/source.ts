@@ -11,7 +11,7 @@ import type { ContainerSpec } from './container-spec.ts'
 import type { OciContext } from './context.ts'
 import type { SandboxRecord } from './records.ts'
 import { diskName, layerName, mostLayers } from './root-layers.ts'
-import { restoringName } from './runtime.ts'
+import { type MemorySource, restoringName } from './runtime.ts'
 import {
   assertOurs,
   configName,
@@ -20,6 +20,8 @@ import {
   linkFile,
   linkLayers,
   memoryName,
+  opensDirectly,
+  pagesName,
   readSaved,
   type SavedRecord,
   takerOf,
@@ -30,7 +32,7 @@ import {
 export type Source = {
   saved: SavedRecord
   /** Undefined: only files are used. */
-  memoryFolder: string | undefined
+  memory: MemorySource | undefined
   runtimeBinary: string | undefined
   /** Disks below the new sandbox's own one. */
   layers: number
@@ -57,7 +59,7 @@ export async function openSource(context: OciContext, from: SavedStart): Promise
   const torn = await refuseUnusable(context, folder, saved, from)
   const memory = from.memory && saved.build !== null
   const way = await chooseWay(folder, saved, from)
-  const memoryFolder = memory ? join(folder, memoryName) : undefined
+  const memorySource = memory ? await findMemory(join(folder, memoryName), way) : undefined
   const runtimeBinary = memory ? await findBuild(saved.build!, runtime.binary) : undefined
   let taken = false
 
@@ -85,7 +87,7 @@ export async function openSource(context: OciContext, from: SavedStart): Promise
 
   return {
     saved,
-    memoryFolder,
+    memory: memorySource,
     runtimeBinary,
     layers: saved.origin.layers + (way === 'layer' ? 1 : 0),
     ownDisk: way !== 'layer',
@@ -99,6 +101,11 @@ export async function openSource(context: OciContext, from: SavedStart): Promise
       if (taken) await giveBackSaved(folder)
     },
   }
+}
+
+/** What is read only once goes past the page cache; what others will read too had better be in it. */
+async function findMemory(folder: string, way: DiskWay): Promise<MemorySource> {
+  return { folder, direct: way === 'move' && (await opensDirectly(join(folder, pagesName))) }
 }
 
 /** True: a sandbox ran on these very files and is gone, so they match no memory and may need repair. */
