@@ -7,9 +7,9 @@ import { DatabaseSync } from 'node:sqlite'
 import { type TestContext, test } from 'node:test'
 import { sql } from 'kysely'
 import { type AppError, isAppError } from '../lib/app-error.ts'
-import { openDatabase, openStores } from './open-stores.ts'
+import { openDatabase, openStores, storesOver } from './open-stores.ts'
 import { storeSuite } from './store-suite.ts'
-import { insertTeam } from './suite-rows.ts'
+import { insertTeam, insertTemplate } from './suite-rows.ts'
 
 function emptyFolder(context: TestContext): string {
   const folder = mkdtempSync(join(tmpdir(), 'warren-store-'))
@@ -54,6 +54,23 @@ test('values that node:sqlite would store as NULL are refused, wherever they sta
     await assert.rejects(sql`select ${bad}, ${1}`.execute(db), refused, String(bad))
     await assert.rejects(sql`select ${1}, ${bad}`.execute(db), refused, String(bad))
   }
+  await db.destroy()
+})
+
+test('names come in the order of their positions, not in that of their rows', async (context) => {
+  const db = await openDatabase({ url: undefined, dataFolder: emptyFolder(context) })
+  const stores = storesOver(db)
+  const { templateID } = await insertTemplate(stores)
+  const [first, second, third] = ['first', 'second', 'third'].map((alias) => ({ namespace: null, alias }))
+  await stores.templates.addName(templateID, first!)
+  await stores.templates.addName(templateID, second!)
+  await db
+    .updateTable('template_aliases')
+    .set((set) => ({ position: set(set.lit(10), '-', set.ref('position')) }))
+    .execute()
+  await stores.templates.addName(templateID, third!)
+  assert.deepEqual(await stores.templates.namesOf(templateID), [second, first, third])
+  assert.deepEqual((await stores.templates.summaryOf(templateID))?.names, [second, first, third])
   await db.destroy()
 })
 

@@ -35,6 +35,7 @@ function names(storeTest: StoreTest): void {
     const bare = { namespace: null, alias: 'z-first' }
     for (const name of [first, second, bare, first]) await templates.addName(templateID, name)
     assert.deepEqual(await templates.namesOf(templateID), [bare, first, second])
+    assert.deepEqual((await templates.summaryOf(templateID))?.names, [bare, first, second])
     assert.deepEqual(await templates.findByAlias(null, 'z-first'), template)
     await assert.rejects(templates.addName('nothing', { namespace: null, alias: 'free' }), notFound)
     assert.equal(await templates.findByAlias(null, 'free'), undefined)
