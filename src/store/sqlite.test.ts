@@ -66,7 +66,7 @@ test('names come in the order of their positions, not in that of their rows', as
   await stores.templates.addName(templateID, second!)
   await db
     .updateTable('template_aliases')
-    .set((set) => ({ position: set(set.lit(10), '-', set.ref('position')) }))
+    .set((set) => ({ position: set('position', '*', -1) }))
     .execute()
   await stores.templates.addName(templateID, third!)
   assert.deepEqual(await stores.templates.namesOf(templateID), [second, first, third])
