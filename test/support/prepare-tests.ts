@@ -4,9 +4,12 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { createProgress, type Progress } from '../../src/app/setup/progress.ts'
 import { installSystemPackages, missingNeeds } from '../../src/app/setup/system-packages.ts'
 import { pythonWith } from './python.ts'
+import { unpacked } from './roots.ts'
 import { testMachine } from './test-machine.ts'
 
 export const pythonClients = ['e2b==2.63.0', 'e2b==2.45.1'] as const
+
+const imageTools = [{ package: 'skopeo', file: 'skopeo', why: 'puts images into the registry of the tests' }]
 
 /** What cannot be had is told; whether it is then skipped or fails is for the tests that need it. */
 export async function prepareTests(): Promise<void> {
@@ -18,6 +21,8 @@ export async function prepareTests(): Promise<void> {
   const steps = [
     () => testMachine(),
     () => installPostgres(progress),
+    () => unpacked('docker-registry'),
+    () => installSystemPackages(imageTools, progress),
     () => installPython(progress),
     ...pythonClients.map((client) => () => makePython(client, progress)),
   ]

@@ -48,7 +48,8 @@ async function madeOnce(name: string, make: (root: string) => Promise<void>): Pr
   return folder
 }
 
-function unpacked(name: string): Promise<string> {
+/** A package of Debian, unpacked and not installed. */
+export function unpacked(name: string): Promise<string> {
   return madeOnce(`package-${name}`, async (folder) => {
     const download = `${folder}.download`
     await mkdir(download, { recursive: true })
