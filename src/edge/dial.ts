@@ -1,10 +1,11 @@
 /** Opens connections to a port inside a sandbox, by the sandbox's address or through the agent's relay. */
 import { request as httpRequest } from 'node:http'
-import { connect, type Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import { envdPort, header } from '../contract/constants.ts'
 import type { Endpoint } from '../core/driver.ts'
 import type { Route } from '../core/sandbox/routes.ts'
 import { delay } from '../lib/clock.ts'
+import { connectUpstream } from './upstream.ts'
 
 const connectTimeoutMs = 5_000
 
@@ -87,7 +88,7 @@ type Guarded = { socket: Socket; release: () => void }
 
 /** Until released, the socket is destroyed when it takes too long or the run ends. */
 function openSocket({ host, port }: Endpoint, allowHalfOpen: boolean, signal: AbortSignal): Guarded {
-  const socket = connect({ host, port, allowHalfOpen, noDelay: true, keepAlive: true })
+  const socket = connectUpstream({ host, port, allowHalfOpen, noDelay: true, keepAlive: true })
   const abort = () => socket.destroy(signal.reason as Error)
   const tooSlow = () => socket.destroy(new Error('the sandbox did not take the connection'))
   const release = () => {

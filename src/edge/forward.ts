@@ -16,6 +16,7 @@ import {
   sendAnswer,
   upstreamFailed,
 } from './answers.ts'
+import { takeBulk } from './bulk.ts'
 import { PortClosed } from './dial.ts'
 import { requestHeaders, responseHeaders, trailerPairs } from './headers.ts'
 import type { SandboxDestination } from './host.ts'
@@ -101,6 +102,7 @@ function send(exchange: Exchange, head: Head, attempt: Attempt, firstTime: boole
   upstream.on('response', (incoming) => {
     relayResponse(exchange, incoming)
     incoming.once('end', () => stopSending(request, upstream))
+    takeBulk(upstream, incoming, response)
   })
   upstream.on('information', (information) => relayInformation(exchange, information))
   upstream.on('upgrade', (incoming, socket, first) => {

@@ -1,0 +1,41 @@
+/**
+ * Large answers of known length go past Node's parser, which would copy every byte to count it: through one
+ * buffer from connection to connection. The parser loses its place by that, so the sandbox's connection is not
+ * used again.
+ */
+import type { ClientRequest, IncomingMessage, ServerResponse } from 'node:http'
+import { noteSpent } from '../lib/spent-buffers.ts'
+import { takeOverOf } from './upstream.ts'
+
+const bulkFrom = 1024 * 1024
+const readAtOnce = 256 * 1024
+
+/** For an answer that is being piped. */
+export function takeBulk(upstream: ClientRequest, incoming: IncomingMessage, response: ServerResponse): void {
+  const { socket } = incoming
+  const takeOver = takeOverOf(socket)
+  let left = Number(incoming.headers['content-length'])
+  if (!takeOver || !(left >= bulkFrom)) return
+  const take = (bytes: Buffer): boolean => {
+    const mine = bytes.subarray(0, left)
+    left -= mine.length
+    // Stopped until they are out: the next bytes come into the same buffer.
+    response.write(mine, () => socket.resume())
+    if (left === 0) {
+      // To the parser the answer is cut short.
+      incoming.removeAllListeners('error').on('error', () => {})
+      upstream.destroy()
+      response.end()
+    }
+    return false
+  }
+  const watch = (chunk: Buffer) => {
+    left -= chunk.length
+    // All that the parser has seen must have been passed on.
+    if (left === 0 || incoming.readableLength > 0 || socket.readableLength > 0) return
+    incoming.off('data', watch).unpipe(response)
+    noteSpent(readAtOnce)
+    takeOver({ buffer: Buffer.allocUnsafeSlow(readAtOnce), take })
+  }
+  incoming.on('data', watch)
+}
