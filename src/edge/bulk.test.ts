@@ -112,7 +112,7 @@ describe('a large answer of known length', () => {
     await using through = await setUp({
       tcp: (socket) => {
         open++
-        socket.once('close', () => open--)
+        socket.once('end', () => socket.end()).once('close', () => open--)
         socket.on('data', () => {
           socket.write(`HTTP/1.1 200 OK\r\nContent-Length: ${2 * MiB}\r\n\r\n`)
           socket.write(
