@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { AgentPort, CommandEnd } from '../../src/core/agent.ts'
+import type { AgentCommand, AgentPort, CommandEnd, CommandOutput } from '../../src/core/agent.ts'
 import type { LogEntry } from '../../src/core/logs.ts'
 import type { CreateRequest } from '../../src/core/sandbox/creating.ts'
 import { SandboxLauncher } from '../../src/core/sandbox/launcher.ts'
@@ -21,7 +21,7 @@ import { defaultTeamLimits, type Team } from '../../src/core/team/team.ts'
 import { TemplateCatalog } from '../../src/core/template/catalog.ts'
 import { TemplateRemoval } from '../../src/core/template/removal.ts'
 import type { TemplateBuild } from '../../src/core/template/template.ts'
-import { FakeDriver, type FakeWorld } from '../../src/drivers/fake/fake-driver.ts'
+import { FakeDriver, type FakeSandbox, type FakeWorld } from '../../src/drivers/fake/fake-driver.ts'
 import { isAppError } from '../../src/lib/app-error.ts'
 import { ManualClock } from '../../src/lib/clock.ts'
 import { silentLog } from '../../src/lib/log.ts'
@@ -51,7 +51,17 @@ type FakeAgent = AgentPort & {
   healthy: boolean
   /** Commands that were run, and how each ends. */
   ran: string[]
-  runs: (command: string) => Promise<CommandEnd>
+  commands: AgentCommand[]
+  runs: (command: string, inside: Inside) => Promise<CommandEnd>
+  /** Files that were written from outside. */
+  written: { path: string; text: string }[]
+}
+
+/** Where a command runs. */
+export type Inside = {
+  sandbox: FakeSandbox
+  command: AgentCommand
+  say: (stream: CommandOutput['stream'], text: string) => void
 }
 
 export type Fixture = Awaited<ReturnType<typeof openFixture>>
@@ -87,14 +97,22 @@ export async function openFixture(
       agent.knownBy.push(currentToken)
     },
     isHealthy: async () => agent.healthy,
-    async run(_agent, _token, { command }, { signal }) {
-      agent.ran.push(command)
+    commands: [],
+    written: [],
+    async run({ host }, _token, command, { signal, onOutput }) {
+      signal.throwIfAborted()
+      agent.ran.push(command.command)
+      agent.commands.push(command)
+      const found = [...driver.world.sandboxes.values()].find(({ handle }) => handle.data.address === host)
+      const say: Inside['say'] = (stream, text) => onOutput?.({ stream, data: Buffer.from(text) })
       const aborted = new Promise<never>((_, reject) => {
         signal.addEventListener('abort', () => reject(signal.reason), { once: true })
       })
-      return Promise.race([agent.runs(command), aborted])
+      return Promise.race([agent.runs(command.command, { sandbox: found!, command, say }), aborted])
     },
-    writeFile: async () => {},
+    async writeFile(_agent, _token, path, body) {
+      agent.written.push({ path, text: Buffer.concat(await body.toArray()).toString() })
+    },
     async *followLogs() {},
   }
   const team = await ensureTeam(stores, clock)

@@ -1,11 +1,12 @@
 /** Uploaded files on disk, one archive per team and hash. What a client sends is believed for its team alone. */
 import { createWriteStream } from 'node:fs'
-import { access, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
+import { mkdir, open, readdir, rename, rm, stat, utimes } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import type { BuildFiles } from '../../core/template/builder.ts'
 import { AppError } from '../../lib/app-error.ts'
+import { systemClock } from '../../lib/clock.ts'
 import { randomHex } from '../../lib/ids.ts'
 
 export class StoredBuildFiles implements BuildFiles {
@@ -16,7 +17,9 @@ export class StoredBuildFiles implements BuildFiles {
   }
 
   async has(teamID: string, hash: string): Promise<boolean> {
-    return access(this.#path(teamID, hash)).then(
+    const seconds = systemClock.now() / 1000
+    // A client that is told of it will not send it again: it must outlast the build.
+    return utimes(this.#path(teamID, hash), seconds, seconds).then(
       () => true,
       () => false,
     )

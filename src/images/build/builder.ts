@@ -141,7 +141,7 @@ export class StepBuilder implements Builder {
     signal: AbortSignal,
   ): Promise<void> {
     const { cache, files, clock } = this.#parts
-    const key = keyOf([site.stage.key, step.type, step.args.join(' '), step.filesHash ?? ''])
+    const key = keyOf([site.stage.key, step.type, step.filesHash ?? '', ...step.args])
     const prefix = `[builder ${number}/${job.steps.length}]`
     const title = `${prefix} ${step.type} ${step.args.join(' ')} [${key.slice(0, 12)}]`
     const cached = force ? undefined : await cache.find(job.teamID, key, clock.now())

@@ -132,3 +132,6 @@ chown "$WARREN_OWNER" "$WARREN_PATH"`
 /** WARREN_USER. */
 export const makeUser = `if id -u "$WARREN_USER" >/dev/null 2>&1; then exit 0; fi
 if command -v useradd >/dev/null 2>&1; then useradd -m -s /bin/bash "$WARREN_USER"; else adduser -D "$WARREN_USER"; fi`
+
+/** Entries end with a NUL; the first one holds what a login shell may have said. */
+export const readEnvironment = `printf '\\0'; cat /proc/self/environ`

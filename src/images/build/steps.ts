@@ -2,8 +2,8 @@
 import { posix } from 'node:path'
 import type { CommandOutput } from '../../core/agent.ts'
 import { BuildFailure, type BuildFiles, type BuildStep } from '../../core/template/builder.ts'
-import { AppError, errorText, isAppError } from '../../lib/app-error.ts'
-import { copy, makeUser, makeWorkdir } from './scripts.ts'
+import { errorText, isAppError } from '../../lib/app-error.ts'
+import { copy, makeUser, makeWorkdir, readEnvironment } from './scripts.ts'
 import type { BuildSite } from './stage.ts'
 
 export type StepContext = {
@@ -17,6 +17,7 @@ export type StepContext = {
 }
 
 const archive = '/tmp/.warren-files.tar'
+const notUploaded = 'its files were not uploaded; build the template again'
 const userForm = /^[\w][\w.-]{0,63}(:[\w][\w.-]{0,63})?$/
 
 export async function runStep(step: BuildStep, context: StepContext): Promise<void> {
@@ -58,35 +59,43 @@ async function copyFiles({ args, filesHash }: BuildStep, context: StepContext): 
   if (source === '' || target === '') throw failed('a source and a destination are needed')
   if (owner !== '' && !userForm.test(owner)) throw failed(`'${owner}' is no user`)
   if (mode !== '' && !/^[0-7]{1,4}$/.test(mode)) throw failed(`'${mode}' is no mode`)
-  const body = filesHash === null ? undefined : await files.open(teamID, filesHash)
-  if (!body) throw failed('its files were not uploaded; build the template again')
+  if (filesHash === null || !(await files.has(teamID, filesHash))) throw failed(notUploaded)
   const sandbox = await site.sandbox()
+  const envVars = { ...(await seenInside([source, target], context)), ...site.stage.envVars }
+  const body = await files.open(teamID, filesHash)
+  if (!body) throw failed(notUploaded)
   await sandbox.write(archive, body, signal)
   const user = owner === '' ? site.stage.user : owner
   await runScript(context, copy, failed, {
     WARREN_ARCHIVE: archive,
-    WARREN_SRC: expand(source, site.stage.envVars),
-    WARREN_DEST: expand(target, site.stage.envVars),
+    WARREN_SRC: expand(source, envVars),
+    WARREN_DEST: expand(target, envVars),
     WARREN_OWNER: user.includes(':') ? user : `${user}:`,
     WARREN_MODE: mode,
   })
 }
 
-async function setEnvironment({ args }: BuildStep, { site, number }: StepContext): Promise<void> {
+async function setEnvironment({ args }: BuildStep, context: StepContext): Promise<void> {
+  const { site, number } = context
   const envVars = { ...site.stage.envVars }
+  const seen = await seenInside(
+    args.filter((_, at) => at % 2 === 1),
+    context,
+  )
   for (let at = 0; at < args.length; at += 2) {
     const name = args[at]!
     if (name === '' || /[=\0]/.test(name) || args[at + 1] === undefined) {
       throw new BuildFailure(number, `failed to set '${name}': names and values come in pairs`)
     }
-    envVars[name] = expand(args[at + 1]!, envVars)
+    envVars[name] = expand(args[at + 1]!, { ...seen, ...envVars })
   }
   site.change({ envVars })
 }
 
 async function setWorkdir({ args }: BuildStep, context: StepContext): Promise<void> {
   const { site, number } = context
-  const path = expand(args[0] ?? '', site.stage.envVars)
+  const given = args[0] ?? ''
+  const path = expand(given, { ...(await seenInside([given], context)), ...site.stage.envVars })
   const failed = (why: string) => new BuildFailure(number, `failed to set the work folder '${path}': ${why}`)
   if (path === '' || path.includes('\0')) throw failed('a path is needed')
   const workdir = posix.resolve(site.stage.workdir || '/', path)
@@ -127,16 +136,36 @@ async function runScript(
   if (exitCode !== 0) throw failed(said.trim().split('\n').at(-1) || status)
 }
 
-/** `$NAME` and `${NAME}`; what is not set is nothing. A backslash keeps a dollar as it is. */
-export function expand(text: string, envVars: Record<string, string>): string {
-  return text.replace(/\\\$|\$(?:(\w+)|\{(\w+)\})/g, (whole, plain?: string, braced?: string) =>
-    whole === '\\$' ? '$' : (envVars[plain ?? braced ?? ''] ?? ''),
+/**
+ * What a command of the current user finds in its environment without any step having set it, such as PATH and
+ * HOME. Nothing where the texts name only what steps have set: a sandbox is not opened for that.
+ */
+async function seenInside(texts: string[], context: StepContext): Promise<Record<string, string>> {
+  const { site, number, signal } = context
+  const { envVars, user, workdir } = site.stage
+  const names = texts.flatMap((text) => [...text.matchAll(variable)].flatMap(nameIn))
+  if (names.every((name) => Object.hasOwn(envVars, name))) return {}
+  const sandbox = await site.sandbox()
+  const pieces: Buffer[] = []
+  const onOutput = ({ stream, data }: CommandOutput) => void (stream === 'stdout' && pieces.push(data))
+  const command = { command: readEnvironment, user, cwd: workdir, envs: envVars }
+  const { exitCode, status } = await sandbox.run(command, { onOutput, signal })
+  if (exitCode !== 0) throw new BuildFailure(number, `failed to read the environment: ${status}`)
+  const entries = Buffer.concat(pieces).toString().split('\0')
+  return Object.fromEntries(
+    entries.map((entry) => [entry.split('=', 1)[0]!, entry.slice(entry.indexOf('=') + 1)]),
   )
 }
 
-export function refuseBadSteps(steps: readonly BuildStep[]): void {
-  const bad = steps.findIndex(({ type, args }) => args.length === 0 && type !== 'ENV')
-  if (bad >= 0) {
-    throw new AppError('invalid_argument', `step ${bad + 1} (${steps[bad]!.type}) needs arguments`)
-  }
+const variable = /\\\$|\$(?:(\w+)|\{(\w+)\})/g
+const nameIn = ([, plain, braced]: RegExpMatchArray): string[] =>
+  (plain ?? braced) ? [(plain ?? braced)!] : []
+
+/** `$NAME` and `${NAME}`; what is not set is nothing. A backslash keeps a dollar as it is. */
+export function expand(text: string, envVars: Record<string, string>): string {
+  return text.replace(variable, (whole, plain?: string, braced?: string) => {
+    const name = plain ?? braced ?? ''
+    if (whole === '\\$') return '$'
+    return Object.hasOwn(envVars, name) ? envVars[name]! : ''
+  })
 }

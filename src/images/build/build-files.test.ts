@@ -1,0 +1,97 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, readdirSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Readable } from 'node:stream'
+import { describe, it } from 'node:test'
+import { failsWith } from '../../../test/support/domain.ts'
+import { StoredBuildFiles } from './build-files.ts'
+
+const hash = 'ab'.repeat(32)
+const body = (...pieces: string[]) => Readable.from(pieces.map((piece) => Buffer.from(piece)))
+
+function openFiles() {
+  const folder = mkdtempSync(join(tmpdir(), 'warren-files-'))
+  const files = new StoredBuildFiles(folder)
+  return {
+    ...{ folder, files },
+    read: async (teamID: string) => (await (await files.open(teamID, hash))?.toArray())?.join(''),
+    [Symbol.dispose]: () => rmSync(folder, { recursive: true, force: true }),
+  }
+}
+
+describe('uploaded files', () => {
+  it('are there for their team alone, as they were sent', async () => {
+    using stored = openFiles()
+    const { files } = stored
+    assert.equal(await files.has('a', hash), false)
+    assert.equal(await files.open('a', hash), undefined)
+    await files.write('a', hash, body('one ', 'two'), 7)
+    assert.equal(await files.has('a', hash), true)
+    assert.equal(await stored.read('a'), 'one two')
+    assert.equal(await files.has('b', hash), false)
+    assert.equal(await stored.read('b'), undefined)
+    assert.equal(statSync(join(stored.folder, 'a', hash)).mode & 0o777, 0o600)
+  })
+
+  it('are replaced as a whole, and readers of the old ones keep them', async () => {
+    using stored = openFiles()
+    await stored.files.write('a', hash, body('old'), 100)
+    const old = await stored.files.open('a', hash)
+    await stored.files.write('a', hash, body('new'), 100)
+    assert.equal((await old!.toArray()).join(''), 'old')
+    assert.equal(await stored.read('a'), 'new')
+  })
+
+  it('are refused above the limit, and nothing is left', async () => {
+    using stored = openFiles()
+    const { files, folder } = stored
+    await assert.rejects(files.write('a', hash, body('1234', '5'), 4), failsWith('payload_too_large'))
+    assert.equal(await files.has('a', hash), false)
+    assert.deepEqual(readdirSync(join(folder, 'a')), [])
+  })
+
+  it('are not there when the client went away in the middle, and what was there stays', async () => {
+    using stored = openFiles()
+    const { files, folder } = stored
+    const broken = async function* () {
+      yield Buffer.from('half')
+      throw new Error('the client went away')
+    }
+    await assert.rejects(files.write('a', hash, broken(), 100), /went away/)
+    assert.equal(await files.has('a', hash), false)
+    await files.write('a', hash, body('whole'), 100)
+    await assert.rejects(files.write('a', hash, broken(), 100), /went away/)
+    assert.equal(await stored.read('a'), 'whole')
+    assert.deepEqual(readdirSync(join(folder, 'a')), [hash])
+  })
+
+  it('take no name that could lead elsewhere', async () => {
+    using stored = openFiles()
+    for (const bad of ['../x', 'AB'.repeat(32), 'ab', `${hash}/..`, '']) {
+      await assert.rejects(stored.files.has('a', bad), failsWith('invalid_argument'))
+      await assert.rejects(stored.files.write('a', bad, body('x'), 9), failsWith('invalid_argument'))
+    }
+    await assert.rejects(stored.files.open('../a', hash), failsWith('internal'))
+  })
+
+  it('go when nobody asked for them since, along with what a crash left', async () => {
+    using stored = openFiles()
+    const { files, folder } = stored
+    const [kept, forgotten] = ['11'.repeat(32), '22'.repeat(32)]
+    await files.write('a', kept, body('kept'), 100)
+    await files.write('a', forgotten, body('forgotten'), 100)
+    writeFileSync(join(folder, 'a', `${hash}.12.partial`), 'half')
+    const longAgo = new Date('2020-01-01')
+    for (const name of readdirSync(join(folder, 'a'))) utimesSync(join(folder, 'a', name), longAgo, longAgo)
+    assert.equal(await files.has('a', kept), true)
+    await files.prune(Date.parse('2020-01-02'))
+    assert.deepEqual(readdirSync(join(folder, 'a')), [kept])
+  })
+
+  it('need no folder to be asked for', async () => {
+    const files = new StoredBuildFiles(join(tmpdir(), 'warren-files-that-are-not-there'))
+    assert.equal(await files.has('a', hash), false)
+    await files.prune(Number.MAX_SAFE_INTEGER)
+  })
+})

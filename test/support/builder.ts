@@ -1,0 +1,74 @@
+/** The builder over the domain's fixture: images, agent and sandboxes that are not real, uploads and cache that are. */
+import { join } from 'node:path'
+import { Readable } from 'node:stream'
+import type { Images, PulledImage } from '../../src/core/images.ts'
+import type { BuildJob, BuildLine, BuildStep } from '../../src/core/template/builder.ts'
+import type { TemplateBuild } from '../../src/core/template/template.ts'
+import { StoredBuildFiles } from '../../src/images/build/build-files.ts'
+import { StepBuilder } from '../../src/images/build/builder.ts'
+import { newUUID } from '../../src/lib/ids.ts'
+import { openFixture } from './domain.ts'
+
+export const baseBuildID = '11111111-1111-4111-8111-111111111111'
+/** Of uploaded files. */
+export const someHash = 'ab'.repeat(32)
+
+export function step(type: BuildStep['type'], args: string[], more: Partial<BuildStep> = {}): BuildStep {
+  return { type, args, filesHash: null, force: false, ...more }
+}
+
+export const runs = (...commands: string[]): BuildStep[] => commands.map((command) => step('RUN', [command]))
+
+export async function openBuilder(options: { saveMemory?: boolean } = {}) {
+  const fixture = await openFixture(options)
+  const { stores, workshop, saved, agent, clock, team } = fixture
+  const files = new StoredBuildFiles(join(fixture.folder, 'build-files'))
+  const pulled: PulledImage = {
+    digest: 'sha256:one',
+    layers: ['sha256:low', 'sha256:high'],
+    config: { env: { PATH: '/image/bin' }, user: 'nobody', workdir: '/srv' },
+  }
+  const images: Images & { pulls: string[]; gives: PulledImage } = {
+    pulls: [],
+    gives: pulled,
+    async pull(reference, { onProgress }) {
+      images.pulls.push(reference)
+      onProgress('1 layer is here')
+      return images.gives
+    },
+    layerFolders: (layers) => [...layers],
+    prune: async () => 0,
+  }
+  const baseBuild = async () => (await stores.templates.findBuild(baseBuildID))!
+  const builder = new StepBuilder({
+    ...{ images, workshop, saved, files, agent, clock, baseBuild },
+    cache: stores.buildCache,
+  })
+  const lines: BuildLine[] = []
+  const jobOf = async (changes: Partial<BuildJob>): Promise<BuildJob> => {
+    const base = await baseBuild()
+    const build: TemplateBuild = { ...base, buildID: newUUID(), templateID: 'mine', rootFolder: null }
+    return {
+      ...{ build, teamID: team.teamID, source: { build: base }, steps: [] },
+      ...{ startCmd: null, readyCmd: null, force: false, ...changes },
+    }
+  }
+  return {
+    ...{ fixture, files, images, builder, lines, baseBuild },
+    /** With the lines that it told. */
+    build: async (changes: Partial<BuildJob> = {}, signal = new AbortController().signal) => {
+      const from = lines.length
+      const result = await builder.run(await jobOf(changes), (line) => lines.push(line), signal)
+      return { result, told: lines.slice(from).map(({ message }) => message) }
+    },
+    upload: (text: string, hash = someHash) => files.write(team.teamID, hash, Readable.from([text]), 1000),
+    /** As the row of a template of its own, so that other builds can begin with it. */
+    asTemplate: (result: Partial<TemplateBuild>, job: { build: TemplateBuild }) => ({
+      ...job.build,
+      ...result,
+    }),
+    async [Symbol.asyncDispose]() {
+      await fixture[Symbol.asyncDispose]()
+    },
+  }
+}
