@@ -161,13 +161,17 @@ function hostPidsLimit(pidsLimit: number): number {
   return Math.min(pidsLimit * 8, Math.floor(machine / 4))
 }
 
-/** Runs inside, before the root is the sandbox's: runc itself refuses to mount there. */
-function coverBootID({ layout, record }: ContainerInput) {
-  const target = join(layout.rootMount, bootIDPath)
-  const args = ['mount', '--bind', '--options', 'ro', bootIDFile(layout, record), target]
-  return { path: '/bin/mount', args }
+/**
+ * Runs inside, before the root is the sandbox's: runc itself refuses to mount there. It has no more rights than the
+ * sandbox's root, so runc brings the file to where it can be reached.
+ */
+function coverBootID({ layout }: ContainerInput) {
+  const script = 'mount --bind "$1" "$2" && umount "$1" && rm "$1"'
+  const paths = [bootIDOnTheWay, bootIDPath].map((path) => join(layout.rootMount, path))
+  return { path: '/bin/sh', args: ['sh', '-c', script, 'sh', ...paths], env: ['PATH=/usr/bin:/bin'] }
 }
 
+const bootIDOnTheWay = '/dev/.boot_id'
 const bootIDPath = '/proc/sys/kernel/random/boot_id'
 
 function bootIDFile(layout: Layout, { sandboxID }: SandboxRecord): string {
@@ -219,7 +223,7 @@ function mounts({ layout, record, sysFolder }: ContainerInput, gvisor: boolean):
       ? { destination: '/sys', type: 'sysfs', source: 'sysfs', options: [...quiet, 'ro'] }
       : bind(sysFolder, '/sys'),
     bind(record.agentFolder, agentMount, ['rbind', 'ro', 'nosuid', 'nodev']),
-    ...(gvisor ? [bind(bootIDFile(layout, record), bootIDPath)] : []),
+    bind(bootIDFile(layout, record), gvisor ? bootIDPath : bootIDOnTheWay),
     ...(gvisor ? [] : shownProcFiles.map((name) => bind(join(procFolder, name), `/proc/${name}`))),
   ]
 }

@@ -13,6 +13,10 @@ import type { SandboxRecord } from './records.ts'
 import { mostLayers } from './root-layers.ts'
 
 const forwarding = '/proc/sys/net/ipv4/ip_forward'
+const leastLimits = {
+  '/proc/sys/fs/inotify/max_user_instances': 8192,
+  '/proc/sys/fs/inotify/max_user_watches': 1_048_576,
+}
 /** Worse than any real route, so that it only catches addresses nobody has. */
 const blackholeMetric = '4278198272'
 
@@ -26,6 +30,7 @@ export async function layGround(
   await mkdir(layout.run, { recursive: true })
   await chmod(layout.run, 0o711)
   await takeOwnership(layout)
+  await refuseTakenSubnet(layout, subnet)
   for (const folder of [layout.sandboxes, layout.disks, layout.sysSkeletons])
     await mkdir(folder, { recursive: true })
   for (const folder of [layout.mountNamespaces, layout.diskMount, layout.rootMount, layout.runtimeStates]) {
@@ -38,8 +43,29 @@ export async function layGround(
   await cgroups.makeParent(layout.cgroupParent)
   await firewall.load(offlineAddresses(present))
   await runCommand('ip', ['route', 'replace', 'blackhole', subnet, 'metric', blackholeMetric])
+  await raiseLimits()
   // Last: nothing is forwarded before the rules are in place.
   if (readFileSync(forwarding, 'utf8').trim() !== '1') await writeFile(forwarding, '1')
+}
+
+/** Two that route the same addresses would get each other's packets. */
+async function refuseTakenSubnet(layout: Layout, subnet: string): Promise<void> {
+  const { stdout } = await runCommand('ip', ['-4', '-oneline', 'route', 'show', 'root', subnet])
+  const links = [...stdout.matchAll(/ dev (\S+)/g)].map((match) => match[1]!)
+  const other = links.find((link) => !link.startsWith(layout.linkPrefix))
+  if (other === undefined) return
+  throw new AppError(
+    'conflict',
+    `The network ${subnet} is in use on this machine (by ${other}${/^w[0-9a-f]{6}\d/.test(other) ? ', a sandbox of another Warren' : ''}): ` +
+      'set WARREN_SUBNET to one that is free.',
+  )
+}
+
+/** The kernel counts the watchers of all containers together, against a limit made for one desktop. */
+async function raiseLimits(): Promise<void> {
+  for (const [path, least] of Object.entries(leastLimits)) {
+    if (Number(readFileSync(path, 'utf8')) < least) await writeFile(path, String(least))
+  }
 }
 
 export function offlineAddresses(records: readonly SandboxRecord[]): string[] {
