@@ -1,8 +1,10 @@
 /** Pause, resume and auto-pause through the unmodified JavaScript clients, on both runtimes. */
 import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
 import { after, before, describe, it } from 'node:test'
 import * as current from 'e2b'
 import * as older from 'e2b-2.45'
+import { instanceOf } from '../../src/drivers/oci/layout.ts'
 import { delay } from '../../src/lib/clock.ts'
 import { eventually } from '../support/eventually.ts'
 import { isolations, startWarren, type Warren } from '../support/warren.ts'
@@ -183,6 +185,21 @@ for (const isolation of isolations) {
       assert.equal(wrong.status, 403)
       assert.equal((await detailOf(warren, id)).state, 'paused')
       await sandbox.kill()
+    })
+
+    it('leaves a sandbox without internet closed, whatever its new address', async () => {
+      const table = ['list', 'set', 'inet', `warren_${instanceOf(warren.dataFolder)}`, 'offline']
+      const closed = () => execFileSync('nft', table, { encoding: 'utf8' })
+      const sandbox = await Sandbox.create('base', { ...warren.client, allowInternetAccess: false })
+      await sandbox.pause()
+      const again = await Sandbox.connect(sandbox.sandboxId, warren.client)
+      const [fork] = (await again.fork()) as [current.Sandbox]
+      for (const one of [again, fork]) {
+        const address = (await one.commands.run('hostname -I')).stdout.trim()
+        assert.match(closed(), new RegExp(`\\b${address.replaceAll('.', '\\.')}\\b`))
+        await one.kill()
+        assert.doesNotMatch(closed(), new RegExp(`\\b${address.replaceAll('.', '\\.')}\\b`))
+      }
     })
 
     it('answers every wrong call in words', async () => {
