@@ -61,7 +61,10 @@ async function copyFiles({ args, filesHash }: BuildStep, context: StepContext): 
   if (mode !== '' && !/^[0-7]{1,4}$/.test(mode)) throw failed(`'${mode}' is no mode`)
   if (filesHash === null || !(await files.has(teamID, filesHash))) throw failed(notUploaded)
   const sandbox = await site.sandbox()
-  const envVars = { ...(await seenInside([source, target], context)), ...site.stage.envVars }
+  const envVars = {
+    ...(await seenInside([source, target], site.stage.envVars, context)),
+    ...site.stage.envVars,
+  }
   const body = await files.open(teamID, filesHash)
   if (!body) throw failed(notUploaded)
   await sandbox.write(archive, body, signal)
@@ -78,16 +81,15 @@ async function copyFiles({ args, filesHash }: BuildStep, context: StepContext): 
 async function setEnvironment({ args }: BuildStep, context: StepContext): Promise<void> {
   const { site, number } = context
   const envVars = { ...site.stage.envVars }
-  const seen = await seenInside(
-    args.filter((_, at) => at % 2 === 1),
-    context,
-  )
+  const seen: Record<string, string> = {}
   for (let at = 0; at < args.length; at += 2) {
     const name = args[at]!
     if (name === '' || /[=\0]/.test(name) || args[at + 1] === undefined) {
       throw new BuildFailure(number, `failed to set '${name}': names and values come in pairs`)
     }
-    envVars[name] = expand(args[at + 1]!, { ...seen, ...envVars })
+    const value = args[at + 1]!
+    Object.assign(seen, await seenInside([value], { ...seen, ...envVars }, context))
+    envVars[name] = expand(value, { ...seen, ...envVars })
   }
   site.change({ envVars })
 }
@@ -95,7 +97,10 @@ async function setEnvironment({ args }: BuildStep, context: StepContext): Promis
 async function setWorkdir({ args }: BuildStep, context: StepContext): Promise<void> {
   const { site, number } = context
   const given = args[0] ?? ''
-  const path = expand(given, { ...(await seenInside([given], context)), ...site.stage.envVars })
+  const path = expand(given, {
+    ...(await seenInside([given], site.stage.envVars, context)),
+    ...site.stage.envVars,
+  })
   const failed = (why: string) => new BuildFailure(number, `failed to set the work folder '${path}': ${why}`)
   if (path === '' || path.includes('\0')) throw failed('a path is needed')
   const workdir = posix.resolve(site.stage.workdir || '/', path)
@@ -138,13 +143,17 @@ async function runScript(
 
 /**
  * What a command of the current user finds in its environment without any step having set it, such as PATH and
- * HOME. Nothing where the texts name only what steps have set: a sandbox is not opened for that.
+ * HOME. Nothing where the texts name only what is known: a sandbox is not opened for that.
  */
-async function seenInside(texts: string[], context: StepContext): Promise<Record<string, string>> {
+async function seenInside(
+  texts: string[],
+  known: Record<string, string>,
+  context: StepContext,
+): Promise<Record<string, string>> {
   const { site, number, signal } = context
   const { envVars, user, workdir } = site.stage
   const names = texts.flatMap((text) => [...text.matchAll(variable)].flatMap(nameIn))
-  if (names.every((name) => Object.hasOwn(envVars, name))) return {}
+  if (names.every((name) => Object.hasOwn(known, name))) return {}
   const sandbox = await site.sandbox()
   const pieces: Buffer[] = []
   const onOutput = ({ stream, data }: CommandOutput) => void (stream === 'stdout' && pieces.push(data))

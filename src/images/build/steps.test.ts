@@ -1,0 +1,274 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { openBuilder, runs, someHash, step } from '../../../test/support/builder.ts'
+import type { Inside } from '../../../test/support/domain.ts'
+import { type BuildFailure, type BuildStep, stepTypes } from '../../core/template/builder.ts'
+import { AppError } from '../../lib/app-error.ts'
+import { copy, makeUser, makeWorkdir, readEnvironment } from './scripts.ts'
+import { expand } from './steps.ts'
+
+const ok = { exitCode: 0, status: 'exit status 0' }
+const failed = { exitCode: 3, status: 'exit status 3' }
+
+const failsIn =
+  (number: string, says: RegExp) =>
+  (error: unknown): boolean => {
+    assert.equal((error as BuildFailure).step, number)
+    assert.match((error as Error).message, says)
+    return true
+  }
+
+describe('RUN', () => {
+  it('hands the text over as it is, with the user, folder and variables of the steps before', async () => {
+    await using site = await openBuilder()
+    const text = 'cat <<EOF\n$HOME\nEOF'
+    await site.build({
+      steps: [
+        step('WORKDIR', ['/app']),
+        step('ENV', ['A', '1', 'B', 'two words']),
+        step('USER', ['builder']),
+        step('RUN', [text]),
+        step('RUN', ['whoami', 'root']),
+        step('RUN', ['id', '']),
+      ],
+    })
+    const envs = { A: '1', B: 'two words' }
+    assert.deepEqual(site.fixture.agent.commands.slice(-3), [
+      { command: text, user: 'builder', cwd: '/app', envs },
+      { command: 'whoami', user: 'root', cwd: '/app', envs },
+      { command: 'id', user: 'builder', cwd: '/app', envs },
+    ])
+  })
+
+  it('tells its output line by line, and how it failed', async () => {
+    await using site = await openBuilder()
+    site.fixture.agent.runs = async (_, { say }) => {
+      say('stdout', 'one\ntwo')
+      say('stderr', 'three\n')
+      return failed
+    }
+    const failure = failsIn('1', /^failed to run command 'make': exit status 3$/)
+    await assert.rejects(site.build({ steps: runs('make') }), failure)
+    assert.deepEqual(
+      site.lines.slice(-3).map(({ message, step: number, level }) => [message, number, level]),
+      [
+        ['[builder 1/1] [stdout]: one', '1', 'info'],
+        ['[builder 1/1] [stderr]: three', '1', 'info'],
+        ['[builder 1/1] [stdout]: two', '1', 'info'],
+      ],
+    )
+  })
+
+  it('says what the agent says when the command could not be started', async () => {
+    await using site = await openBuilder()
+    site.fixture.agent.runs = async () => {
+      throw new AppError('unprocessable', "unauthenticated: invalid username: 'root123'")
+    }
+    const says =
+      /^failed to run command 'whoami': command failed: unauthenticated: invalid username: 'root123'$/
+    const steps = [step('RUN', ['whoami', 'root123'])]
+    await assert.rejects(site.build({ steps }), failsIn('1', says))
+  })
+})
+
+describe('ENV', () => {
+  const valuesOf = async (...args: string[][]) => {
+    await using site = await openBuilder()
+    const steps = args.map((each) => step('ENV', each))
+    const { result } = await site.build({ steps })
+    return { envVars: result.envVars, ran: site.fixture.agent.commands }
+  }
+
+  it('sets pairs, each with what was set before it', async () => {
+    const { envVars, ran } = await valuesOf(['A', '1', 'B', '$A-2'], ['A', `\${A}\${B}`, 'C', 'x'])
+    assert.deepEqual(envVars, { A: '11-2', B: '1-2', C: 'x' })
+    assert.equal(ran.length, 0)
+  })
+
+  it('without any pair changes nothing', async () => {
+    assert.deepEqual((await valuesOf([])).envVars, {})
+  })
+
+  it('takes what no step has set from the sandbox, as the current user sees it', async () => {
+    await using site = await openBuilder()
+    const { agent } = site.fixture
+    agent.runs = async (command, { say }) => {
+      if (command !== readEnvironment) return ok
+      say('stdout', 'Welcome!\n\0PATH=/usr/bin:/b')
+      say('stdout', 'in\0HOME=/home/me\0TEXT=a=b\nc\0A=hidden\0')
+      say('stderr', 'PATH=wrong\0')
+      return ok
+    }
+    const { result } = await site.build({
+      steps: [
+        step('ENV', ['A', '1']),
+        step('USER', ['me']),
+        step('ENV', ['PATH', '/opt:$PATH', 'B', `\${TEXT}$A$NOTHING`]),
+        step('WORKDIR', ['$HOME/app']),
+      ],
+    })
+    assert.deepEqual(result.envVars, { A: '1', PATH: '/opt:/usr/bin:/bin', B: 'a=b\nc1' })
+    assert.equal(result.defaultWorkdir, '/home/me/app')
+    const asked = agent.commands.find(({ command }) => command === readEnvironment)
+    assert.deepEqual([asked?.user, asked?.envs], ['me', { A: '1' }])
+  })
+
+  it('refuses names without a value and names that no process can have', async () => {
+    for (const args of [['A'], ['', 'x'], ['A=B', 'x'], ['A', '1', 'B']]) {
+      await assert.rejects(valuesOf(args), failsIn('1', /names and values come in pairs/))
+    }
+  })
+})
+
+describe('WORKDIR', () => {
+  it('is made as root for the current user, and counts from the one before', async () => {
+    await using site = await openBuilder()
+    const steps = [step('USER', ['me']), step('WORKDIR', ['/srv']), step('WORKDIR', ['../opt/./x'])]
+    const { result } = await site.build({ steps })
+    assert.equal(result.defaultWorkdir, '/opt/x')
+    const [first, second] = site.fixture.agent.commands.filter(({ command }) => command === makeWorkdir)
+    assert.deepEqual(first, {
+      ...{ command: makeWorkdir, user: 'root', cwd: '/home/user' },
+      envs: { WARREN_PATH: '/srv', WARREN_OWNER: 'me' },
+    })
+    assert.deepEqual([second?.cwd, second?.envs.WARREN_PATH], ['/srv', '/opt/x'])
+  })
+
+  it('fails where something else is in its way', async () => {
+    await using site = await openBuilder()
+    site.fixture.agent.runs = async () => failed
+    const failure = failsIn('1', /^failed to set the work folder '\/a': exit status 3$/)
+    await assert.rejects(site.build({ steps: [step('WORKDIR', ['/a'])] }), failure)
+    const empty = failsIn('1', /a path is needed/)
+    await assert.rejects(site.build({ steps: [step('WORKDIR', [''])] }), empty)
+  })
+})
+
+describe('USER', () => {
+  it('is made when there is none, without its group, and is who the next steps run as', async () => {
+    await using site = await openBuilder()
+    const { result } = await site.build({ steps: [step('ENV', ['N', 'web']), step('USER', ['$N:staff'])] })
+    assert.equal(result.defaultUser, 'web')
+    assert.deepEqual(site.fixture.agent.commands, [
+      { command: makeUser, user: 'root', cwd: '/home/user', envs: { WARREN_USER: 'web' } },
+    ])
+  })
+
+  it('is refused where it is no name, and nothing is run for it', async () => {
+    await using site = await openBuilder()
+    for (const bad of ['', '-x', 'a b', 'a;id', 'a:b:c', '../a', '$X', 'a\nb']) {
+      const steps = [step('ENV', ['X', '']), step('USER', [bad])]
+      await assert.rejects(site.build({ steps }), failsIn('2', /that is no user/), bad)
+    }
+    assert.equal(site.fixture.agent.ran.length, 0)
+  })
+})
+
+describe('COPY', () => {
+  const copying = (args: string[], more: Partial<BuildStep> = {}) =>
+    step('COPY', args, { filesHash: someHash, ...more })
+
+  it('brings the upload inside and unpacks it there, for the current user', async () => {
+    await using site = await openBuilder()
+    await site.upload('the archive')
+    await site.build({
+      steps: [step('ENV', ['D', 'to']), step('USER', ['me']), copying(['src/*', '$D/', '', ''])],
+    })
+    const { agent } = site.fixture
+    assert.deepEqual(agent.written, [{ path: '/tmp/.warren-files.tar', text: 'the archive' }])
+    assert.deepEqual(agent.commands.at(-1), {
+      ...{ command: copy, user: 'root', cwd: '/home/user' },
+      envs: {
+        ...{ WARREN_ARCHIVE: '/tmp/.warren-files.tar', WARREN_SRC: 'src/*', WARREN_DEST: 'to/' },
+        ...{ WARREN_OWNER: 'me:', WARREN_MODE: '' },
+      },
+    })
+  })
+
+  it('takes an owner with or without a group, and a mode', async () => {
+    await using site = await openBuilder()
+    await site.upload('x')
+    await site.build({
+      steps: [
+        copying(['a', 'b', 'www', '0755']),
+        copying(['a', 'b', 'www:staff', '0000']),
+        copying(['.', '.']),
+      ],
+    })
+    const given = site.fixture.agent.commands.map(({ envs }) => [envs.WARREN_OWNER, envs.WARREN_MODE])
+    assert.deepEqual(given, [
+      ['www:', '0755'],
+      ['www:staff', '0000'],
+      ['user:', ''],
+    ])
+  })
+
+  it('refuses owners and modes that are none, and paths that are missing', async () => {
+    await using site = await openBuilder()
+    await site.upload('x')
+    const refused: [string[], RegExp][] = [
+      [['a', 'b', 'x y', ''], /^failed to copy 'a' to 'b': 'x y' is no user$/],
+      [['a', 'b', '$(id)', ''], /is no user/],
+      [['a', 'b', '', '0999'], /'0999' is no mode/],
+      [['a', 'b', '', 'u+s'], /is no mode/],
+      [['a', 'b', '', '07777'], /is no mode/],
+      [['a'], /a source and a destination are needed/],
+    ]
+    for (const [args, says] of refused) {
+      await assert.rejects(site.build({ steps: [copying(args)] }), failsIn('1', says))
+    }
+    assert.equal(site.fixture.agent.written.length, 0)
+  })
+
+  it('without an upload fails and starts nothing, whoever else has uploaded it', async () => {
+    await using site = await openBuilder()
+    const { driver } = site.fixture
+    await site.upload('x')
+    driver.beforeStarted = async () => assert.fail('a sandbox was started')
+    const says = failsIn('1', /^failed to copy 'a' to 'b': its files were not uploaded/)
+    await assert.rejects(site.build({ steps: [copying(['a', 'b'], { filesHash: null })] }), says)
+    await assert.rejects(site.build({ steps: [copying(['a', 'b'])], teamID: 'team-other' }), says)
+  })
+
+  it('says what the sandbox complained of last', async () => {
+    await using site = await openBuilder()
+    await site.upload('x')
+    site.fixture.agent.runs = async (_: string, { say }: Inside) => {
+      say('stderr', 'a warning\nsrc is not among the files that were uploaded\n')
+      return failed
+    }
+    const says = /^failed to copy 'src' to 'b': src is not among the files that were uploaded$/
+    await assert.rejects(site.build({ steps: [copying(['src', 'b'])] }), failsIn('1', says))
+  })
+})
+
+describe('expanding', () => {
+  it('knows both ways to write a variable, and nothing that a language has behind it', () => {
+    const envVars = { A: 'a', AB: 'ab', DOLLAR: '$A' }
+    const expanded: [string, string][] = [
+      [`$A $AB \${A}B`, 'a ab aB'],
+      [`\\$A \\\${A}`, `$A \${A}`],
+      [`$NONE-\${NONE}`, '-'],
+      [`$constructor\${toString}$__proto__`, ''],
+      ['$DOLLAR', '$A'],
+      [`$ \${ \${} $`, `$ \${ \${} $`],
+      ['5$', '5$'],
+    ]
+    for (const [text, wanted] of expanded) assert.equal(expand(text, envVars), wanted, text)
+  })
+})
+
+describe('every kind of step', () => {
+  it('fails under its own number when the sandbox cannot be started', async () => {
+    await using site = await openBuilder()
+    await site.upload('x')
+    site.fixture.driver.beforeStarted = async () => {
+      throw new AppError('no_space', 'the disk is full')
+    }
+    for (const type of stepTypes) {
+      const steps = [step('ENV', ['A', 'b']), step(type, ['a', '$HOME'], { filesHash: someHash })]
+      await assert.rejects(site.build({ steps }), failsIn('2', /the disk is full/), type)
+    }
+    assert.equal(site.fixture.driver.world.sandboxes.size, 0)
+  })
+})
