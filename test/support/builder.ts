@@ -1,8 +1,8 @@
 /** The builder over the domain's fixture: images, agent and sandboxes that are not real, uploads and cache that are. */
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
-import type { Images, PulledImage } from '../../src/core/images.ts'
-import type { BuildJob, BuildLine, BuildStep } from '../../src/core/template/builder.ts'
+import type { Images, PulledImage, PullOptions } from '../../src/core/images.ts'
+import type { BuildJob, BuildLine, BuildResult, BuildStep } from '../../src/core/template/builder.ts'
 import type { TemplateBuild } from '../../src/core/template/template.ts'
 import { StoredBuildFiles } from '../../src/images/build/build-files.ts'
 import { StepBuilder } from '../../src/images/build/builder.ts'
@@ -28,13 +28,13 @@ export async function openBuilder(options: { saveMemory?: boolean } = {}) {
     layers: ['sha256:low', 'sha256:high'],
     config: { env: { PATH: '/image/bin' }, user: 'nobody', workdir: '/srv' },
   }
-  const images: Images & { pulls: string[]; gives: PulledImage } = {
+  const images: Images & { pulls: [string, PullOptions][]; gives: () => Promise<PulledImage> } = {
     pulls: [],
-    gives: pulled,
-    async pull(reference, { onProgress }) {
-      images.pulls.push(reference)
-      onProgress('1 layer is here')
-      return images.gives
+    gives: async () => pulled,
+    async pull(reference, options) {
+      images.pulls.push([reference, options])
+      options.onProgress('1 layer is here')
+      return images.gives()
     },
     layerFolders: (layers) => [...layers],
     prune: async () => 0,
@@ -54,7 +54,7 @@ export async function openBuilder(options: { saveMemory?: boolean } = {}) {
     }
   }
   return {
-    ...{ fixture, files, images, builder, lines, baseBuild },
+    ...{ fixture, files, images, pulled, builder, lines, baseBuild },
     /** With the lines that it told. */
     build: async (changes: Partial<BuildJob> = {}, signal = new AbortController().signal) => {
       const from = lines.length
@@ -62,13 +62,11 @@ export async function openBuilder(options: { saveMemory?: boolean } = {}) {
       return { result, told: lines.slice(from).map(({ message }) => message) }
     },
     upload: (text: string, hash = someHash) => files.write(team.teamID, hash, Readable.from([text]), 1000),
-    /** As the row of a template of its own, so that other builds can begin with it. */
-    asTemplate: (result: Partial<TemplateBuild>, job: { build: TemplateBuild }) => ({
-      ...job.build,
-      ...result,
+    /** What came of a build as a row, so that other builds can begin with it. */
+    asTemplate: async (result: BuildResult): Promise<TemplateBuild> => ({
+      ...(await baseBuild()),
+      ...{ buildID: newUUID(), ...result },
     }),
-    async [Symbol.asyncDispose]() {
-      await fixture[Symbol.asyncDispose]()
-    },
+    [Symbol.asyncDispose]: () => fixture[Symbol.asyncDispose](),
   }
 }

@@ -234,6 +234,16 @@ async function ensureTeam(stores: Awaited<ReturnType<typeof openStores>>, clock:
   return team
 }
 
+/** A second team, for what the first must not see. */
+export async function addTeam(
+  { stores, clock }: Pick<Fixture, 'stores' | 'clock'>,
+  slug: string,
+): Promise<Team> {
+  const team = { teamID: `team-${slug}`, slug, name: slug, limits: defaultTeamLimits, createdAt: clock.now() }
+  await stores.teams.insertTeam(team)
+  return team
+}
+
 export const failsWith = (code: string) => (error: unknown) => isAppError(error) && error.code === code
 
 /** Lets every promise that is ready run; expiry works behind a timer that nobody awaits. */
