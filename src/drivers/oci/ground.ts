@@ -48,16 +48,16 @@ export async function layGround(
   if (readFileSync(forwarding, 'utf8').trim() !== '1') await writeFile(forwarding, '1')
 }
 
-/** Two that route the same addresses would get each other's packets. */
+/** Two Warrens that route the same addresses would get each other's packets. */
 async function refuseTakenSubnet(layout: Layout, subnet: string): Promise<void> {
   const { stdout } = await runCommand('ip', ['-4', '-oneline', 'route', 'show', 'root', subnet])
-  const links = [...stdout.matchAll(/ dev (\S+)/g)].map((match) => match[1]!)
+  const links = [...stdout.matchAll(/ dev (w[0-9a-f]{6}\d+) /g)].map((match) => match[1]!)
   const other = links.find((link) => !link.startsWith(layout.linkPrefix))
   if (other === undefined) return
   throw new AppError(
     'conflict',
-    `The network ${subnet} is in use on this machine (by ${other}${/^w[0-9a-f]{6}\d/.test(other) ? ', a sandbox of another Warren' : ''}): ` +
-      'set WARREN_SUBNET to one that is free.',
+    `Sandboxes of another Warren are in the network ${subnet} (${other}): set WARREN_SUBNET to one that is free, ` +
+      'or stop the other one and its sandboxes.',
   )
 }
 

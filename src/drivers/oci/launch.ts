@@ -132,7 +132,7 @@ async function launch(
   const command = [
     ...[`--mount=${layout.mountNamespace(record.slot)}`, 'sh', '-c', mountAndRun, 'sh'],
     ...[layout.diskMount, own, diskMountOptions, layout.rootMount],
-    ...[join(folder, rootsName), overlayOptions(layout, folder, record)],
+    ...[join(folder, rootsName), overlayOptions(record)],
     ...[source?.usedMark ?? '', ...layers, '--', ...startArguments(layout, record, source?.memory)],
   ]
   // Once the files of a saved state are used up there is no way back: it runs, or the runtime says why not.
@@ -209,7 +209,7 @@ async function writeBundle(
     writeFile(join(folder, configName), JSON.stringify(spec)),
     writeSeed(folder, record, uidBase, dnsServers),
     writeShownProc(folder, record),
-    linkRoots(folder, record),
+    linkRoots(layout, folder, record),
   ])
 }
 

@@ -57,11 +57,20 @@ async function findEtc(record: SandboxRecord): Promise<Stats | undefined> {
 
 const rootsOf = ({ rootFolder, lowerFolders = [] }: SandboxRecord) => [rootFolder, ...lowerFolders]
 
-/** Short names for the layers of the root: all of them must fit into one page of mount options. */
-export async function linkRoots(folder: string, record: SandboxRecord): Promise<void> {
+/**
+ * Short names for all that the root is made of: they must fit into one page of mount options, which the sandbox can
+ * read, so they tell it nothing of this machine.
+ */
+export async function linkRoots(layout: Layout, folder: string, record: SandboxRecord): Promise<void> {
   const links = join(folder, rootsName)
   await mkdir(links)
-  await Promise.all(rootsOf(record).map((root, number) => symlink(root, join(links, String(number)))))
+  const targets: [name: string | number, target: string][] = [
+    ['disk', layout.diskMount],
+    ['seed', join(folder, seedName)],
+    ...layerNumbers(record).map((number): [string, string] => [`layer${number}`, layout.layerMount(number)]),
+    ...rootsOf(record).entries(),
+  ]
+  await Promise.all(targets.map(([name, target]) => symlink(target, join(links, String(name)))))
 }
 
 /** gVisor lays a memory file system over an empty /tmp, outside the disk limit and lost to a copy of the disk. */
@@ -87,15 +96,18 @@ function etcFiles({ sandboxID }: SandboxRecord, dnsServers: readonly string[]): 
   }
 }
 
-/** `volatile`: syncing has no use for a sandbox that a crash of the machine ends anyway. */
-export function overlayOptions(layout: Layout, folder: string, record: SandboxRecord): string {
-  const disks = layerNumbers(record).map((number) => join(layout.layerMount(number), 'upper'))
+/**
+ * In the names of `linkRoots`. `volatile`: syncing has no use for a sandbox that a crash of the machine ends anyway.
+ */
+export function overlayOptions(record: SandboxRecord): string {
+  const disks = layerNumbers(record).map((number) => `layer${number}/upper`)
+  const lower = [...disks, 'seed', ...rootsOf(record).keys()].join(':')
   return [
     'nodev',
     'noatime',
-    `lowerdir=${[...disks, join(folder, seedName), ...rootsOf(record).keys()].join(':')}`,
-    `upperdir=${join(layout.diskMount, 'upper')}`,
-    `workdir=${join(layout.diskMount, 'work')}`,
+    `lowerdir=${lower}`,
+    'upperdir=disk/upper',
+    'workdir=disk/work',
     'volatile',
   ].join(',')
 }
