@@ -160,7 +160,7 @@ export class StepBuilder implements Builder {
   async #finalize(job: BuildJob, site: BuildSite, say: Say, signal: AbortSignal): Promise<BuildResult> {
     say('[finalize] Finalizing template build')
     const { startCmd, readyCmd } = job
-    const build = { ...site.asBuild(), startCmd, readyCmd }
+    const build = { ...(await site.finish()), startCmd, readyCmd }
     const { rootFolder, layers, envVars, defaultUser, defaultWorkdir } = build
     if (startCmd) say(`Running start command: ${startCmd}`)
     if (startCmd || readyCmd) say(`Waiting for template to be ready: ${readyCmd ?? 'sleep 20'}`)

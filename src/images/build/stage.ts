@@ -16,6 +16,8 @@ export class BuildSite {
   readonly #releases: (() => void)[] = []
   #stage: Stage
   #sandbox: WorkSandbox | undefined
+  /** Whether the present step had the sandbox. */
+  #isUsed = false
 
   constructor(
     parts: { workshop: Workshop; saved: SavedStates },
@@ -38,6 +40,7 @@ export class BuildSite {
   async adopt(stage: Stage): Promise<boolean> {
     this.#hold(stage.savedName)
     if (stage.savedName !== null && !(await this.#parts.saved.find(stage.savedName))) return false
+    await this.#leave()
     this.#stage = stage
     return true
   }
@@ -47,24 +50,33 @@ export class BuildSite {
     this.#stage = { ...this.#stage, ...changes }
   }
 
-  /** Booted on the stage when a step first needs it. */
+  /**
+   * Booted on the stage when a step first needs it; the steps that follow go on in it, with what runs there. None
+   * may count on that: a step that comes from the cache leaves files only.
+   */
   async sandbox(): Promise<WorkSandbox> {
+    this.#isUsed = true
     this.#sandbox ??= await this.#parts.workshop.open(this.asBuild(), this.#signal)
     return this.#sandbox
   }
 
   /** What was written so far becomes part of the stage, under the key of the step that is done. */
   async keep(key: string): Promise<Stage> {
-    const sandbox = this.#sandbox
-    if (sandbox) {
+    if (this.#sandbox && this.#isUsed) {
       const name = `step-${newUUID()}`
       this.#hold(name)
-      await sandbox.save(name, false, this.#signal)
-      this.#sandbox = undefined
+      await this.#sandbox.copy(name, this.#signal)
+      this.#isUsed = false
       this.#stage = { ...this.#stage, savedName: name }
     }
     this.#stage = { ...this.#stage, key }
     return this.#stage
+  }
+
+  /** All steps are done: what they came to. */
+  async finish(): Promise<TemplateBuild> {
+    await this.#leave()
+    return this.asBuild()
   }
 
   asBuild(): TemplateBuild {
@@ -76,9 +88,14 @@ export class BuildSite {
 
   /** Whatever came of it. What the cache or a build took is theirs by now. */
   async close(): Promise<void> {
-    await this.#sandbox?.close()
-    this.#sandbox = undefined
+    await this.#leave()
     for (const release of this.#releases.splice(0)) release()
+  }
+
+  async #leave(): Promise<void> {
+    const sandbox = this.#sandbox
+    this.#sandbox = undefined
+    await sandbox?.close()
   }
 
   #hold(name: string | null): void {

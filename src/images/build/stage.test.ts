@@ -1,0 +1,123 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { openBuilder } from '../../../test/support/builder.ts'
+import { AppError } from '../../lib/app-error.ts'
+import { BuildSite, type Stage } from './stage.ts'
+
+const start: Stage = {
+  ...{ key: 'start', savedName: null, layers: ['sha256:a'], rootFolder: null },
+  ...{ envVars: { A: '1' }, user: 'me', workdir: '/srv' },
+}
+
+async function openSite() {
+  const builder = await openBuilder()
+  const { fixture } = builder
+  const site = new BuildSite(fixture, await builder.baseBuild(), start, new AbortController().signal)
+  return {
+    ...{ fixture, site },
+    async [Symbol.asyncDispose]() {
+      await site.close()
+      await builder[Symbol.asyncDispose]()
+    },
+  }
+}
+
+describe('a build site', () => {
+  it('boots one sandbox, when it is first needed, as what the stage is', async () => {
+    await using world = await openSite()
+    const { site, fixture } = world
+    const { sandboxes } = fixture.driver.world
+    assert.equal(sandboxes.size, 0)
+    const sandbox = await site.sandbox()
+    assert.equal(await site.sandbox(), sandbox)
+    assert.equal(sandboxes.size, 1)
+    const { layers, saved, envVars, defaultUser, defaultWorkdir } = site.asBuild()
+    assert.deepEqual([layers, saved, envVars], [['sha256:a'], null, { A: '1' }])
+    assert.deepEqual([defaultUser, defaultWorkdir], ['me', '/srv'])
+    await site.close()
+    assert.equal(sandboxes.size, 0)
+  })
+
+  it('keeps no files where no sandbox was needed', async () => {
+    await using world = await openSite()
+    world.site.change({ user: 'you' })
+    assert.deepEqual(await world.site.keep('next'), { ...start, key: 'next', user: 'you' })
+    assert.equal(world.fixture.driver.world.saved.size, 0)
+  })
+
+  it('goes on in the same sandbox, and keeps the files as each step left them', async () => {
+    await using world = await openSite()
+    const { site, fixture } = world
+    const { sandboxes, saved } = fixture.driver.world
+    const first = await site.sandbox()
+    sandboxes.get(first.sandboxID)!.files.set('f', '1')
+    const { savedName } = await site.keep('one')
+    const unchanged = await site.keep('no files')
+    assert.deepEqual([unchanged.savedName, saved.size], [savedName, 1])
+    assert.equal(await site.sandbox(), first)
+    const kept = await site.keep('two')
+    assert.notEqual(kept.savedName, savedName)
+    assert.deepEqual([kept.key, kept.layers], ['two', ['sha256:a']])
+    assert.equal(saved.size, 2)
+    assert.equal((await site.finish()).saved?.name, kept.savedName)
+    assert.equal(sandboxes.size, 0)
+  })
+
+  it('leaves the sandbox when a later step comes from the cache', async () => {
+    await using world = await openSite()
+    const { site, fixture } = world
+    await site.sandbox()
+    const { savedName } = await site.keep('one')
+    assert.equal(await site.adopt({ ...start, key: 'later', savedName }), true)
+    assert.equal(fixture.driver.world.sandboxes.size, 0)
+  })
+
+  it('takes over only what is still there', async () => {
+    await using world = await openSite()
+    const { site } = world
+    assert.equal(await site.adopt({ ...start, key: 'gone', savedName: 'gone' }), false)
+    assert.equal(site.stage, start)
+    const bare = { ...start, key: 'bare', user: 'you' }
+    assert.equal(await site.adopt(bare), true)
+    assert.equal(site.stage, bare)
+  })
+
+  it('keeps the sweep from all that it uses until it is closed', async () => {
+    await using world = await openSite()
+    const { site, fixture } = world
+    const { saved } = fixture.driver.world
+    await site.sandbox()
+    await site.keep('one')
+    await site.sandbox()
+    await site.keep('two')
+    await fixture.reconciler.run()
+    assert.equal(saved.size, 2)
+    await site.close()
+    await fixture.reconciler.run()
+    assert.equal(saved.size, 0)
+  })
+
+  it('is not taken for a sandbox that nobody owns, until it is closed', async () => {
+    await using world = await openSite()
+    const { site, fixture } = world
+    await site.sandbox()
+    await fixture.reconciler.run()
+    assert.equal(fixture.driver.world.sandboxes.size, 1)
+    await site.close()
+    await site.close()
+    assert.equal(fixture.driver.world.sandboxes.size, 0)
+  })
+
+  it('ends the sandbox that could not be kept, and its stage stays what it was', async () => {
+    await using world = await openSite()
+    const { site, fixture } = world
+    await site.sandbox()
+    fixture.driver.beforeSaved = async () => {
+      throw new AppError('no_space', 'the disk is full')
+    }
+    await assert.rejects(site.keep('one'), /the disk is full/)
+    assert.equal(site.stage, start)
+    await site.close()
+    assert.equal(fixture.driver.world.sandboxes.size, 0)
+  })
+})
