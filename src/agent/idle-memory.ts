@@ -1,4 +1,5 @@
 import type { Server } from 'node:http'
+import { type CFunction, openLibc } from './libc.ts'
 
 /** How long nothing must have been asked before memory is given back. */
 const idleMs = 3000
@@ -8,37 +9,51 @@ const idleMs = 3000
  * ahead; later it would slow the next command down for little.
  */
 const thoroughRounds = 8
-const usualRounds = 2
+const usualRounds = 3
+/** The memory of collected buffers is freed by another thread. */
+const sweptAfterMs = 50
 /** More than half of the heap limit in memory outside of it makes V8 collect everything and shrink. */
 const pressureBytes = 192 * 1024 * 1024
 
 /**
- * Most sandboxes idle most of the time: once the last request is over, what it left behind is given back to
- * the machine. Between two bursts of requests this runs once, and an idle agent has no timer.
+ * Most sandboxes idle most of the time: once no request has begun or ended for a while, what they left behind is
+ * given back to the machine. Streams may stay open meanwhile. Between two bursts of requests this runs once, and
+ * an idle agent has no timer.
  */
-export function releaseMemoryWhenIdle(server: Server, isInUse: () => boolean): void {
-  let open = 0
+export function releaseMemoryWhenIdle(server: Server, isInUse: () => boolean, addonPath: string): void {
   let wasThorough = false
   let timer: NodeJS.Timeout | undefined
+  const trim = openTrim(addonPath)
   const release = () => {
     const isThorough = !wasThorough && isInUse()
     collectGarbage(isThorough ? thoroughRounds : usualRounds)
     wasThorough ||= isThorough
+    timer = setTimeout(trim, sweptAfterMs)
   }
-  const settle = () => {
+  const wait = () => {
     clearTimeout(timer)
-    timer = open === 0 ? setTimeout(release, idleMs) : undefined
+    timer = setTimeout(release, idleMs)
   }
   server.on('request', (request, response) => {
-    // Who collects the log stays for good.
+    // Who collects the log comes back by itself.
     if (request.url?.startsWith('/logs')) return
-    open++
-    settle()
-    response.once('close', () => {
-      open--
-      settle()
-    })
+    wait()
+    response.once('close', wait)
   })
+}
+
+/**
+ * What little is kept lies scattered among what was freed, and the C library gives back of itself only what lies
+ * after all of it.
+ */
+function openTrim(addonPath: string): () => void {
+  let mallocTrim: CFunction | undefined
+  return () => {
+    try {
+      mallocTrim ??= openLibc(addonPath).func('int malloc_trim(size_t)')
+      mallocTrim(0)
+    } catch {}
+  }
 }
 
 /** The buffers are never touched, so they cost nothing but the collection they bring about. */

@@ -24,7 +24,7 @@ export function startAgent(): void {
   const onKill = (pid: number, bytes: number) => logMemoryKill(log, pid, bytes)
   const guard = needsMemoryGuard() ? new MemoryGuard({ onKill }) : undefined
   const agent = createAgent({ tools: agentTools, log, processes: { onStart: () => guard?.watch() } })
-  releaseMemoryWhenIdle(agent.server, () => agent.identity.hasToken)
+  releaseMemoryWhenIdle(agent.server, () => agent.identity.hasToken, agentTools.addon)
   // Without a host, which would have to be looked up first: all addresses, IPv6 where there is any.
   agent.server.listen(envdPort)
   // Nobody has come at once: the sandbox was started ahead, and has time to get ready for a first command.
