@@ -5,6 +5,7 @@
 import { execFileSync } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync, rmdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { killNow } from '../../src/drivers/oci/cgroups.ts'
 import { instanceOf } from '../../src/drivers/oci/layout.ts'
 import { delay } from '../../src/lib/clock.ts'
 
@@ -56,7 +57,7 @@ export async function loseMachine(dataFolder: string): Promise<void> {
   const own = groups.filter((path) => path !== '').sort((a, b) => b.length - a.length)
   for (const path of own) {
     for (const pid of run('cat', join(path, 'cgroup.procs')).split('\n')) {
-      if (pid !== '') process.kill(Number(pid), 'SIGKILL')
+      if (pid !== '') killNow(Number(pid))
     }
     // A frozen process dies once it may run again.
     for (const [file, word] of [
@@ -67,7 +68,8 @@ export async function loseMachine(dataFolder: string): Promise<void> {
     }
   }
   await delay(500)
-  for (const path of own) rmdirSync(path)
+  // A runtime whose start was cut off by this may have removed its own.
+  for (const path of own) if (existsSync(path)) rmdirSync(path)
   for (const name of names('/run/netns').filter((one) => one.includes(instance)))
     run('ip', 'netns', 'del', name)
   run('umount', '--recursive', '--lazy', `/run/warren-${instance}/mnt`)
