@@ -84,15 +84,16 @@ export class Building {
 
   /** Resolves once the build is under way. */
   async start(team: Team, templateID: string, buildID: string, request: StartRequest): Promise<void> {
-    const { templates, clock } = this.#parts
+    const { templates, clock, log } = this.#parts
     const build = await this.#find(team, templateID, buildID)
     const job = await this.#jobOf(team, build, request)
     const building = await templates.moveBuild(buildID, ['waiting'], 'building', { updatedAt: clock.now() })
     if (!building) throw new AppError('invalid_argument', 'build is not in waiting state')
     const abort = new AbortController()
-    const done = this.#run({ ...job, build: building }, abort.signal).finally(() =>
-      this.#running.delete(buildID),
-    )
+    const done = this.#run({ ...job, build: building }, abort.signal)
+      // The store did not take the end of it: the next start does.
+      .catch((error) => log.error({ buildID, err: error }, 'the end of a build could not be written'))
+      .finally(() => this.#running.delete(buildID))
     this.#running.set(buildID, { abort, done })
   }
 
@@ -156,7 +157,7 @@ export class Building {
         ...{ updatedAt: now, finishedAt: now },
       })
     } catch (error) {
-      const cause = deadline.aborted ? new Error('the build took longer than an hour') : error
+      const cause = deadline.aborted ? tookTooLong() : error
       const reason = reasonOf(signal.aborted ? signal.reason : cause)
       if (!isAppError(cause)) log.error({ buildID, err: cause }, 'a build failed')
       buildLog.add(buildID, { level: 'error', message: `Build failed: ${reason.message}`, step: reason.step })
@@ -212,6 +213,9 @@ function reasonOf(error: unknown): { message: string; step: string | null } {
   if (isAppError(error)) return { message: error.message, step: null }
   return { message: `Warren failed at this build: ${errorText(error)}`, step: null }
 }
+
+const tookTooLong = () =>
+  new AppError('deadline_exceeded', 'The build took longer than an hour; let it do less, or in smaller steps')
 
 const tooManyBuilds = () =>
   new AppError(

@@ -44,27 +44,23 @@ export class TemplateService {
   ): Promise<TemplateName[]> {
     const { templates, clock } = this.#parts
     const template = await this.own(team, templateID)
+    const [first] = await templates.namesOf(template.templateID)
+    // Before anything else is changed: the name may be another template's.
+    if (promote && isPublic === true && first) {
+      await templates.addName(template.templateID, { namespace: null, alias: first.alias })
+    }
     if (isPublic !== undefined) await templates.setPublic(template.templateID, isPublic, clock.now())
-    const names = await templates.namesOf(template.templateID)
-    const [first] = names
-    if (!promote || isPublic !== true || !first) return names
-    await templates.addName(template.templateID, { namespace: null, alias: first.alias })
     return templates.namesOf(template.templateID)
   }
 
   /** The template behind a name, whoever's it is; what a tag names must be there too. */
   async lookUp(team: Team, text: string): Promise<Template> {
     const { templates } = this.#parts
-    const { namespace, alias, tag } = parseTemplateReference(text)
-    const found =
-      namespace !== null
-        ? await templates.findByAlias(namespace, alias)
-        : ((await templates.findByAlias(team.slug, alias)) ??
-          (await templates.findByAlias(null, alias)) ??
-          (await templates.findByID(alias)))
+    const { alias, tag } = parseTemplateReference(text)
+    const found = await this.#find(team, text)
     if (!found) throw new AppError('not_found', `template '${text}' not found`)
     if (!found.public && found.teamID !== null && found.teamID !== team.teamID) throw notYours(text)
-    if (text.includes(':') && !(await templates.findReadyBuild(found.templateID, tag))) {
+    if (tag !== defaultTag && !(await templates.findReadyBuild(found.templateID, tag))) {
       throw new AppError('not_found', `tag '${tag}' does not exist for template '${alias}'`)
     }
     return found
@@ -102,15 +98,29 @@ export class TemplateService {
 
   /** By id or name; another team's is refused even when it is public. */
   async own(team: Team, text: string): Promise<Template> {
-    const template = await this.lookUp(team, text.split(':', 1)[0]!)
+    const template = await this.#find(team, text)
+    if (!template) throw notFound(text)
     if (template.teamID !== team.teamID) throw notYours(text)
     return template
+  }
+
+  /** The team's own name first, then one without a namespace, then an id. */
+  async #find(team: Team, text: string): Promise<Template | undefined> {
+    const { templates } = this.#parts
+    const { namespace, alias } = parseTemplateReference(text)
+    if (namespace !== null) return templates.findByAlias(namespace, alias)
+    return (
+      (await templates.findByAlias(team.slug, alias)) ??
+      (await templates.findByAlias(null, alias)) ??
+      (await templates.findByID(alias))
+    )
   }
 }
 
 /** A name for a build of the team's own. */
 export function parseOwnName(team: Team, text: string) {
   const name = parseTemplateName(text)
+  parseTag(name.tag)
   if (name.namespace === null || name.namespace === team.slug) return name
   throw new AppError(
     'invalid_argument',

@@ -1,0 +1,105 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { ManualClock } from '../../lib/clock.ts'
+import { silentLog } from '../../lib/log.ts'
+import type { LogEntry, LogQuery, LogStore, NumberedLogEntry } from '../logs.ts'
+import { BuildLog } from './build-log.ts'
+
+function openLog() {
+  const clock = new ManualClock(1000)
+  const written = new Map<string, NumberedLogEntry[]>()
+  const queries: LogQuery[] = []
+  const logs: LogStore & { fails: boolean } = {
+    fails: false,
+    async append(id, entries) {
+      if (logs.fails) throw new Error('the disk is full')
+      written.set(id, [...(written.get(id) ?? []), ...entries])
+    },
+    async read(id, query): Promise<LogEntry[]> {
+      queries.push(query)
+      return (written.get(id) ?? []).map(({ sequence: _, ...entry }) => entry)
+    },
+    lastSequence: async () => 0,
+    prune: async () => {},
+  }
+  return { clock, written, queries, logs, buildLog: new BuildLog({ logs, clock, log: silentLog }) }
+}
+
+const line = (message: string, step: string | null = null) => ({ level: 'info', message, step }) as const
+const messagesOf = (entries: LogEntry[]) => entries.map(({ message }) => message)
+
+describe('what a build tells', () => {
+  it('can be read at once while it runs, and from the log afterwards', async () => {
+    const { buildLog, queries } = openLog()
+    buildLog.add('b', line('one'))
+    buildLog.add('b', line('two', '1'))
+    const running = structuredClone(await buildLog.read('b'))
+    assert.deepEqual(messagesOf(running), ['one', 'two'])
+    assert.equal(queries.length, 0)
+    await buildLog.end('b')
+    assert.deepEqual(await buildLog.read('b'), running)
+    assert.equal(queries.length, 1)
+  })
+
+  it('is in the order in which it was told, each line at a time of its own', async () => {
+    const { buildLog, clock } = openLog()
+    buildLog.add('b', line('one'))
+    buildLog.add('b', line('two'))
+    clock.advance(500)
+    buildLog.add('b', line('three'))
+    const entries = await buildLog.read('b')
+    assert.deepEqual(
+      entries.map(({ at }) => at),
+      [1000, 1001, 1500],
+    )
+  })
+
+  it('names the step it belongs to, where there is one', async () => {
+    const { buildLog } = openLog()
+    buildLog.add('b', line('before'))
+    buildLog.add('b', line('in the base', 'base'))
+    const entries = await buildLog.read('b')
+    assert.deepEqual(
+      entries.map(({ fields }) => fields),
+      [{}, { step: 'base' }],
+    )
+  })
+
+  it('is cut where a line is endless', async () => {
+    const { buildLog } = openLog()
+    buildLog.add('b', line('x'.repeat(10_000)))
+    assert.equal((await buildLog.read('b'))[0]?.message.length, 8192)
+  })
+
+  it('is not mixed with another build', async () => {
+    const { buildLog } = openLog()
+    buildLog.add('a', line('of a'))
+    buildLog.add('b', line('of b'))
+    await buildLog.end('a')
+    assert.deepEqual(messagesOf(await buildLog.read('a')), ['of a'])
+    assert.deepEqual(messagesOf(await buildLog.read('b')), ['of b'])
+    assert.deepEqual(await buildLog.read('c'), [])
+  })
+
+  it('is all written by the time that it has ended', async () => {
+    const { buildLog, written } = openLog()
+    for (let number = 0; number < 50; number++) buildLog.add('b', line(String(number)))
+    await buildLog.end('b')
+    assert.deepEqual(
+      messagesOf(written.get('b')!),
+      Array.from({ length: 50 }, (_, number) => String(number)),
+    )
+  })
+
+  it('does not fail the build when it cannot be written', async () => {
+    const { buildLog, logs } = openLog()
+    logs.fails = true
+    buildLog.add('b', line('lost'))
+    await new Promise((resolve) => setImmediate(resolve))
+    assert.deepEqual(messagesOf(await buildLog.read('b')), ['lost'])
+    logs.fails = false
+    buildLog.add('b', line('written'))
+    await buildLog.end('b')
+    assert.deepEqual(messagesOf(await buildLog.read('b')), ['written'])
+  })
+})

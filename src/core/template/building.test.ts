@@ -1,0 +1,377 @@
+import assert from 'node:assert/strict'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import { addTeam, type Fixture, failsWith, gate, openFixture, until } from '../../../test/support/domain.ts'
+import type { AppError } from '../../lib/app-error.ts'
+import { silentLog } from '../../lib/log.ts'
+import { LogFiles } from '../../logs/log-files.ts'
+import { BuildLog } from './build-log.ts'
+import { type Builder, BuildFailure, type BuildJob, type BuildResult, type BuildStep } from './builder.ts'
+import { Building, type StartRequest, tagsOf } from './building.ts'
+import { parseTemplateReference } from './reference.ts'
+
+const sizes = { cpuCount: 4, memoryMB: 256, diskMB: 2048 }
+const plain: StartRequest = {
+  ...{ from: { image: 'debian:12' }, steps: [], startCmd: null, readyCmd: null, force: false },
+}
+const built: BuildResult = {
+  ...{ rootFolder: null, layers: ['sha256:a'], saved: { name: 's', memory: true, sandboxID: 'i1' } },
+  ...{ envVars: { A: '1' }, defaultUser: 'me', defaultWorkdir: '/app', startCmd: 'serve', readyCmd: 'ready' },
+}
+
+function buildingOver(fixture: Fixture) {
+  const { stores, catalog, clock, team, folder } = fixture
+  const jobs: BuildJob[] = []
+  const knobs: { runs: Builder['run'] } = { runs: async () => built }
+  const builder: Builder = {
+    async run(job, log, signal) {
+      jobs.push(job)
+      return knobs.runs(job, log, signal)
+    },
+  }
+  const logs = new LogFiles({ folder: join(folder, 'logs'), maxBytesPerSandbox: 1e6, maxBytesTotal: 1e7 })
+  const building = new Building({
+    ...{ templates: stores.templates, catalog, builder, clock, envdVersion: '0.6.13', log: silentLog },
+    buildLog: new BuildLog({ logs, clock, log: silentLog }),
+  })
+  const request = (name: string, tags: string[] = ['default'], of = team) =>
+    building.request(of, parseTemplateReference(name), tags, sizes)
+  const statusOf = async (buildID: string) => (await stores.templates.findBuild(buildID))?.status
+  return {
+    ...{ building, jobs, knobs, request, statusOf, logs },
+    /** Requested and started. */
+    begin: async (name: string, changes: Partial<StartRequest> = {}) => {
+      const { template, build } = await request(name)
+      await building.start(team, template.templateID, build.buildID, { ...plain, ...changes })
+      return { templateID: template.templateID, buildID: build.buildID }
+    },
+    ended: (buildID: string) =>
+      until(async () => !['waiting', 'building'].includes((await statusOf(buildID))!)),
+  }
+}
+
+async function openBuilding() {
+  const fixture = await openFixture()
+  return {
+    ...{ fixture, ...buildingOver(fixture) },
+    [Symbol.asyncDispose]: () => fixture[Symbol.asyncDispose](),
+  }
+}
+
+/** Until it is called off. */
+const forever: Builder['run'] = (_job, _log, signal) =>
+  new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
+
+describe('requesting a build', () => {
+  it('makes a private template of the team under a new name', async () => {
+    await using world = await openBuilding()
+    const { team, clock } = world.fixture
+    const { template, build, names, tags } = await world.request('mine', ['v1', 'v2'])
+    assert.deepEqual([template.teamID, template.public, template.isSnapshot], [team.teamID, false, false])
+    assert.deepEqual(names, [{ namespace: 'alpha', alias: 'mine' }])
+    assert.deepEqual(tags, ['v1', 'v2'])
+    const { buildID, templateID, createdAt, finishedAt, ...rest } =
+      (await world.fixture.stores.templates.findBuild(build.buildID))!
+    assert.deepEqual([buildID, templateID], [build.buildID, template.templateID])
+    assert.deepEqual([createdAt, finishedAt], [clock.now(), null])
+    assert.deepEqual([rest.status, rest.envdVersion, rest.reason], ['waiting', '0.6.13', null])
+    assert.deepEqual([rest.cpuCount, rest.memoryMB, rest.diskMB], [4, 256, 2048])
+  })
+
+  it('adds a build to the template of a known name', async () => {
+    await using world = await openBuilding()
+    const first = await world.request('mine', ['v1'])
+    const second = await world.request('mine', ['v2'])
+    assert.equal(second.template.templateID, first.template.templateID)
+    assert.notEqual(second.build.buildID, first.build.buildID)
+    assert.equal(await world.statusOf(first.build.buildID), 'waiting')
+  })
+
+  it('gives one template to requests for one new name at the same time', async () => {
+    await using world = await openBuilding()
+    const all = await Promise.all([1, 2, 3].map((tag) => world.request('mine', [`v${tag}`])))
+    assert.equal(new Set(all.map(({ template }) => template.templateID)).size, 1)
+  })
+
+  it('has a template of its own in each team', async () => {
+    await using world = await openBuilding()
+    const other = await addTeam(world.fixture, 'beta')
+    const [mine, theirs] = [await world.request('same'), await world.request('same', ['default'], other)]
+    assert.notEqual(mine.template.templateID, theirs.template.templateID)
+    assert.deepEqual(theirs.names, [{ namespace: 'beta', alias: 'same' }])
+    assert.equal(await world.statusOf(mine.build.buildID), 'waiting')
+  })
+
+  it('ends the builds that wait with the same tag, and no others', async () => {
+    await using world = await openBuilding()
+    const { templates } = world.fixture.stores
+    world.knobs.runs = forever
+    const running = await world.begin('mine')
+    const [old, apart] = [await world.request('mine', ['a', 'b']), await world.request('mine', ['c'])]
+    const elsewhere = await world.request('other', ['a'])
+    await world.request('mine', ['b', 'd'])
+    const ended = await templates.findBuild(old.build.buildID)
+    assert.equal(ended?.status, 'error')
+    const message = 'The build was canceled because it was superseded by a newer one.'
+    assert.deepEqual(ended?.reason, { message, step: null })
+    assert.equal(await world.statusOf(apart.build.buildID), 'waiting')
+    assert.equal(await world.statusOf(elsewhere.build.buildID), 'waiting')
+    await world.request('mine')
+    assert.equal(await world.statusOf(running.buildID), 'building')
+    await world.building.close()
+  })
+
+  it('is refused when twenty builds of the team have not ended', async () => {
+    await using world = await openBuilding()
+    world.knobs.runs = forever
+    const { buildID } = await world.begin('mine-0')
+    for (let number = 1; number < 20; number++) await world.request(`mine-${number}`)
+    await assert.rejects(world.request('more'), failsWith('limit_reached'))
+    assert.equal(await world.fixture.stores.templates.findByAlias('alpha', 'more'), undefined)
+    await world.request('theirs', ['default'], await addTeam(world.fixture, 'beta'))
+    await world.building.cancel(buildID, 'called off')
+    await world.request('more')
+  })
+})
+
+describe('starting a build', () => {
+  it('moves it to building before it resolves, and then to ready with all that it came to', async () => {
+    await using world = await openBuilding()
+    const { team, clock, stores } = world.fixture
+    const go = gate()
+    world.knobs.runs = async () => {
+      await go.opened
+      return built
+    }
+    const steps: BuildStep[] = [{ type: 'RUN', args: ['x'], filesHash: null, force: true }]
+    const credentials = { type: 'registry', username: 'u', password: 'p' } as const
+    const from = { image: 'debian:12', credentials }
+    const service = { startCmd: 'serve', readyCmd: 'ready', force: true }
+    const { buildID } = await world.begin('mine', { from, steps, ...service })
+    assert.equal(await world.statusOf(buildID), 'building')
+    const [{ build, teamID, source, ...rest }] = world.jobs as [BuildJob]
+    assert.deepEqual([build.buildID, build.status, teamID, source], [buildID, 'building', team.teamID, from])
+    assert.deepEqual(rest, { steps, ...service })
+    clock.advance(5000)
+    go.open()
+    await world.ended(buildID)
+    const row = (await stores.templates.findBuild(buildID))!
+    assert.deepEqual([row.status, row.reason, row.finishedAt], ['ready', null, clock.now()])
+    for (const key of Object.keys(built) as (keyof BuildResult)[]) assert.deepEqual(row[key], built[key])
+    assert.equal((await world.fixture.catalog.resolve(team, 'mine')).build.buildID, buildID)
+  })
+
+  it('begins with the build that the name of a template means now', async () => {
+    await using world = await openBuilding()
+    await world.begin('mine', { from: { template: 'base' } })
+    assert.equal(
+      (world.jobs[0]!.source as { build: { templateID: string } }).build.templateID,
+      'basetemplate',
+    )
+    await assert.rejects(world.begin('other', { from: { template: 'nowhere' } }), failsWith('not_found'))
+    const other = await addTeam(world.fixture, 'beta')
+    await world.request('hidden', ['default'], other)
+    await assert.rejects(world.begin('other', { from: { template: 'beta/hidden' } }), failsWith('not_found'))
+    assert.equal(world.jobs.length, 1)
+  })
+
+  it('is refused when it does not wait any more', async () => {
+    await using world = await openBuilding()
+    const { team } = world.fixture
+    const { templateID, buildID } = await world.begin('mine')
+    const again = () => world.building.start(team, templateID, buildID, plain)
+    const waits = /^build is not in waiting state$/
+    const refused = (error: AppError) => error.code === 'invalid_argument' && waits.test(error.message)
+    await assert.rejects(again(), refused)
+    await world.ended(buildID)
+    await assert.rejects(again(), refused)
+    const { build } = await world.request('mine')
+    const both = [1, 2].map(() => world.building.start(team, templateID, build.buildID, plain))
+    const outcomes = (await Promise.allSettled(both)).map(({ status }) => status)
+    assert.deepEqual(outcomes.sort(), ['fulfilled', 'rejected'])
+    assert.equal(world.jobs.length, 2)
+    await world.ended(build.buildID)
+  })
+
+  it('knows neither builds of other templates nor templates of other teams', async () => {
+    await using world = await openBuilding()
+    const { team } = world.fixture
+    const [mine, another] = [await world.request('mine'), await world.request('another')]
+    const other = await addTeam(world.fixture, 'beta')
+    const { templateID } = mine.template
+    const tries: [typeof team, string, string, string, RegExp][] = [
+      [team, templateID, another.build.buildID, 'invalid_argument', /^Build '.*' not found$/],
+      [team, templateID, 'b', 'invalid_argument', /^Build 'b' not found$/],
+      [team, 'nothing', mine.build.buildID, 'not_found', /^Template nothing not found$/],
+      [other, templateID, mine.build.buildID, 'permission_denied', /You don't have access/],
+    ]
+    for (const [who, template, buildID, code, says] of tries) {
+      const refused = (error: AppError) => error.code === code && says.test(error.message)
+      await assert.rejects(world.building.start(who, template, buildID, plain), refused)
+      await assert.rejects(world.building.status(who, template, buildID), refused)
+    }
+    assert.equal(world.jobs.length, 0)
+  })
+})
+
+describe('a build that fails', () => {
+  it('says why and in which step, with the last lines of that step', async () => {
+    await using world = await openBuilding()
+    world.knobs.runs = async (_, log) => {
+      log({ level: 'info', message: 'of step 1', step: '1' })
+      for (let number = 1; number <= 30; number++) {
+        log({ level: 'info', message: `line ${number}`, step: '2' })
+      }
+      throw new BuildFailure('2', "failed to run command 'x': exit status 1")
+    }
+    const { templateID, buildID } = await world.begin('mine')
+    await world.ended(buildID)
+    const { build, entries, lastEntries } = await world.building.status(
+      world.fixture.team,
+      templateID,
+      buildID,
+    )
+    assert.equal(build.status, 'error')
+    assert.deepEqual(build.reason, { message: "failed to run command 'x': exit status 1", step: '2' })
+    assert.equal(build.finishedAt, world.fixture.clock.now())
+    assert.equal(entries.at(-1)?.message, "Build failed: failed to run command 'x': exit status 1")
+    assert.equal(entries.at(-1)?.level, 'error')
+    assert.deepEqual([lastEntries.length, lastEntries[0]?.message], [20, 'line 12'])
+  })
+
+  it('does not take the tag from a build that succeeded', async () => {
+    await using world = await openBuilding()
+    const good = await world.begin('mine')
+    await world.ended(good.buildID)
+    world.knobs.runs = async () => {
+      throw new BuildFailure('base', 'there is no image')
+    }
+    const bad = await world.begin('mine')
+    await world.ended(bad.buildID)
+    const { build } = await world.fixture.catalog.resolve(world.fixture.team, 'mine')
+    assert.equal(build.buildID, good.buildID)
+  })
+
+  it('ends with an error even when the fault is ours', async () => {
+    await using world = await openBuilding()
+    world.knobs.runs = async () => {
+      throw new TypeError('cannot read x of undefined')
+    }
+    const { buildID } = await world.begin('mine')
+    await world.ended(buildID)
+    const message = 'Warren failed at this build: cannot read x of undefined'
+    assert.deepEqual((await world.fixture.stores.templates.findBuild(buildID))?.reason, {
+      message,
+      step: null,
+    })
+  })
+
+  it('is ended by who calls it off, and every one is when Warren stops', async () => {
+    await using world = await openBuilding()
+    const { templates } = world.fixture.stores
+    world.knobs.runs = forever
+    const [one, two] = [await world.begin('one'), await world.begin('two')]
+    await world.building.cancel(one.buildID, 'nobody wants it')
+    const reason = { message: 'nobody wants it', step: null }
+    assert.deepEqual((await templates.findBuild(one.buildID))?.reason, reason)
+    assert.equal(await world.statusOf(two.buildID), 'building')
+    await world.building.close()
+    assert.match((await templates.findBuild(two.buildID))!.reason!.message, /Warren was stopped/)
+    await world.building.cancel(one.buildID, 'again')
+    assert.deepEqual((await templates.findBuild(one.buildID))?.reason, reason)
+  })
+
+  it('does not bring its template back when that was deleted meanwhile', async () => {
+    await using world = await openBuilding()
+    const { removal, team, stores } = world.fixture
+    const go = gate()
+    world.knobs.runs = async () => {
+      await go.opened
+      return built
+    }
+    const { templateID, buildID } = await world.begin('mine')
+    await removal.remove(team, 'mine')
+    go.open()
+    await world.building.close()
+    assert.equal(await stores.templates.findBuild(buildID), undefined)
+    assert.equal(await stores.templates.findByID(templateID), undefined)
+  })
+})
+
+describe('what a build tells', () => {
+  it('is nothing while it waits, all so far while it runs, and all of it after', async () => {
+    await using world = await openBuilding()
+    const { team } = world.fixture
+    const go = gate()
+    world.knobs.runs = async (_, log) => {
+      log({ level: 'debug', message: 'at work', step: 'base' })
+      await go.opened
+      return built
+    }
+    const { template, build } = await world.request('mine')
+    const { templateID } = template
+    const read = async () => {
+      const { entries, lastEntries } = await world.building.status(team, templateID, build.buildID)
+      assert.deepEqual(lastEntries, [])
+      return entries.map(({ message }) => message)
+    }
+    assert.deepEqual(await read(), [])
+    await world.building.start(team, templateID, build.buildID, plain)
+    const first = `Building template ${templateID}/${build.buildID}`
+    assert.deepEqual(await read(), [first, 'at work'])
+    world.fixture.clock.advance(2500)
+    go.open()
+    await world.ended(build.buildID)
+    const all = [first, 'at work', 'Build finished, took 2.5s']
+    assert.deepEqual(await read(), all)
+    await world.building.close()
+    assert.deepEqual(await read(), all)
+  })
+})
+
+describe('settling builds', () => {
+  it('ends at boot what an earlier process was building', async () => {
+    await using world = await openBuilding()
+    world.knobs.runs = forever
+    const { templateID, buildID } = await world.begin('mine')
+    await world.building.settle(false)
+    assert.equal(await world.statusOf(buildID), 'building')
+    const oldest = { direction: 'forward', limit: 1 } as const
+    await until(async () => (await world.logs.read(buildID, oldest)).length === 1)
+    await using next = await world.fixture.again()
+    const { building, statusOf } = buildingOver(next)
+    await building.settle(true)
+    assert.equal(await statusOf(buildID), 'error')
+    const { build, entries } = await building.status(next.team, templateID, buildID)
+    assert.match(build.reason!.message, /^Warren was restarted while this build was under way/)
+    assert.equal(entries[0]?.message, `Building template ${templateID}/${buildID}`)
+  })
+
+  it('ends what waited for more than forty minutes', async () => {
+    await using world = await openBuilding()
+    const { clock, stores } = world.fixture
+    const old = await world.request('old')
+    clock.advance(20 * 60_000)
+    const recent = await world.request('recent')
+    await world.building.settle(true)
+    assert.equal(await world.statusOf(old.build.buildID), 'waiting')
+    clock.advance(20 * 60_000 + 1)
+    await world.building.settle(false)
+    const row = await stores.templates.findBuild(old.build.buildID)
+    assert.deepEqual([row?.status, row?.finishedAt], ['error', clock.now()])
+    assert.match(row!.reason!.message, /never started/)
+    assert.equal(await world.statusOf(recent.build.buildID), 'waiting')
+  })
+})
+
+describe('the tags of a request', () => {
+  it('are those listed and the one in the name, or else the default', () => {
+    const of = (name: string, ...listed: string[]) => tagsOf(parseTemplateReference(name), listed)
+    assert.deepEqual(of('a'), ['default'])
+    assert.deepEqual(of('a:default'), ['default'])
+    assert.deepEqual(of('a:v1'), ['v1'])
+    assert.deepEqual(of('a:v1', 'v2', 'v1', 'v2'), ['v1', 'v2'])
+    assert.deepEqual(of('a', 'v2'), ['v2'])
+    assert.deepEqual(of('a', 'v2', 'default'), ['v2', 'default'])
+  })
+})
