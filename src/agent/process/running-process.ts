@@ -1,5 +1,6 @@
 /** One process started through the agent: its streams, its readers, and how it ended. */
 import { AppError } from '../../lib/app-error.ts'
+import { noteSpent } from '../../lib/spent-buffers.ts'
 import { systemErrorCode } from '../errors.ts'
 import type { ProcessLog } from '../log/process-log.ts'
 import { endEvent } from './end-event.ts'
@@ -151,6 +152,7 @@ export class RunningProcess {
     const tail = new Tail(tailBytes, this.#owner.budget)
     this.#tails.set(name, tail)
     stream.on('data', (bytes: Buffer) => {
+      noteSpent(bytes.length)
       if (this.#hasEnded) return
       tail.append(bytes)
       this.#log?.output(name, bytes)
