@@ -14,7 +14,7 @@ export type ErrorBody = Static<typeof ErrorBody>
 /** The answers any operation can give, beside its own. */
 export const failures = { '4xx': ErrorBody, '5xx': ErrorBody } as const
 
-export const Empty = Type.Null({ description: 'No body' })
+export const Empty = Type.Unsafe<null | undefined>(Type.Null({ description: 'No body' }))
 export const DateTime = Type.String({ format: 'date-time' })
 
 /** Neither a process environment nor a database text can hold a NUL. */

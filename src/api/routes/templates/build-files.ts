@@ -68,7 +68,7 @@ export function buildFilesRoutes(app: Api, context: RouteContext): void {
         }
         const body = (request.body ?? request.raw) as Readable
         await buildFiles.write(teamID, hash, body, uploads.maxBytes)
-        return reply.code(200).send(null)
+        return reply.code(200).send(undefined)
       },
     )
   })

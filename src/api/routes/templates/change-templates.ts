@@ -53,7 +53,7 @@ export function changeTemplatesRoutes(app: Api, context: RouteContext): void {
     async (request, reply) => {
       const { templateID } = request.params
       await context.templates.setPublic(context.auth.teamOf(request), templateID, request.body?.public, true)
-      return reply.code(200).send(null)
+      return reply.code(200).send(undefined)
     },
   )
 

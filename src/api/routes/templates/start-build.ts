@@ -26,7 +26,7 @@ export function startBuildRoute(app: Api, context: RouteContext): void {
       const buildID = parseBuildID(request.params.buildID, 'Invalid build ID')
       const team = context.auth.teamOf(request)
       await context.building.start(team, templateID, buildID, toRequest(request.body))
-      return reply.code(202).send(null)
+      return reply.code(202).send(undefined)
     },
   )
 }
