@@ -206,6 +206,22 @@ test('what a crash left is removed at the start, and layers that never reached t
   assert.throws(() => images.layerFolders(['sha256:../../etc']), /not on this machine/)
 })
 
+test('layers that were not yet on the disk when Warren stopped are brought there at the next start', async (t) => {
+  const registry = await testRegistry(t)
+  addImage(registry, 'latest', { layers: [fileLayer('a', 'a')] })
+  const before = await testImages(t)
+  const { layers } = await before.pull(`${registry.host}/x`)
+  await before.images.close()
+  const facts = join(before.folder, 'layers', layers[0]!.replace('sha256:', ''), 'layer.json')
+  const synced = readFileSync(facts, 'utf8')
+  assert.equal(JSON.parse(synced).unsyncedSince, undefined)
+  const unsyncedSince = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
+  writeFileSync(facts, JSON.stringify({ ...JSON.parse(synced), unsyncedSince }))
+  const { images } = await testImages(t, { folder: before.folder })
+  assert.equal(readFileSync(facts, 'utf8'), synced)
+  assert.equal(images.layerFolders(layers).length, 1)
+})
+
 test('layers for other owners are not used', async (t) => {
   const registry = await testRegistry(t)
   addImage(registry, 'latest', { layers: [fileLayer('a', 'a')] })

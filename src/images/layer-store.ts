@@ -14,6 +14,9 @@ import { SharedFetch } from './shared-fetch.ts'
 
 export type StoredLayer = { bytes: number; opaqueRoot: boolean; ownerShift: number }
 
+/** `unsyncedSince`: the boot of the machine in which it was written and perhaps never reached the disk. */
+type MarkedLayer = StoredLayer & { unsyncedSince?: string }
+
 export type LayerStoreOptions = {
   folder: string
   ownerShift: number
@@ -50,7 +53,17 @@ export class LayerStore {
         .filter((name) => store.#isRubbish(name))
         .map((name) => rm(join(store.#layers, name), { recursive: true, force: true })),
     )
+    await store.#resume()
     return store
+  }
+
+  /** Warren was stopped before these reached the disk, but the machine went on. */
+  async #resume(): Promise<void> {
+    for (const name of readdirSync(this.#layers)) {
+      const { unsyncedSince, ...layer } = this.#read(name) as MarkedLayer
+      if (unsyncedSince !== undefined) this.#unsynced.set(`sha256:${name}`, layer)
+    }
+    await this.sync()
   }
 
   /** While one is held it is not pruned. The returned function lets go. */
@@ -159,7 +172,7 @@ export class LayerStore {
   }
 
   #isRubbish(name: string): boolean {
-    const layer = this.#read(name) as (StoredLayer & { unsyncedSince?: string }) | undefined
+    const layer = this.#read(name) as MarkedLayer | undefined
     if (!layer) return true
     return layer.unsyncedSince !== undefined && layer.unsyncedSince !== bootID()
   }

@@ -47,6 +47,8 @@ export class UnpackPool {
     await this.#turn(signal)
     let worker: Worker | undefined
     try {
+      // Here, and not while it waits for its turn: the turn has to be passed on.
+      signal.throwIfAborted()
       worker = this.#takeIdle() ?? startWorker()
       const result = await work(worker)
       this.#keep(worker)
