@@ -1,0 +1,60 @@
+/** Writes hand-made archives as layers, beside a file that none of them may touch. */
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import {
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  type Stats,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after } from 'node:test'
+import { type MadeEntry, tarOf } from './archive-fixture.ts'
+import { LayerWriter } from './layer-writer.ts'
+import { openLibc } from './libc.ts'
+import { TarReader } from './tar-reader.ts'
+
+after(() => rmSync(home, { recursive: true, force: true }))
+const libc = openLibc()
+export const outside = join(home, 'outside')
+writeFileSync(outside, 'untouched')
+let made = 0
+
+export function write(entries: readonly MadeEntry[], { ownerShift = 0, maxEntries = 1000 } = {}) {
+  const folder = join(home, `layer-${++made}`)
+  mkdirSync(folder)
+  const writer = new LayerWriter({ folder, ownerShift, maxEntries, libc })
+  const reader = new TarReader(writer)
+  try {
+    reader.push(tarOf(entries))
+    reader.finish()
+  } finally {
+    writer.close()
+  }
+  const facts = writer.finish()
+  return {
+    facts,
+    at: (path: string) => join(folder, path),
+    stat: (path: string) => lstatSync(join(folder, path)),
+  }
+}
+
+export const xattrs = (path: string): string =>
+  execFileSync('python3', [
+    '-c',
+    'import os,sys\nfor n in sorted(os.listxattr(sys.argv[1],follow_symlinks=False)): print(n, os.getxattr(sys.argv[1],n,follow_symlinks=False).hex())',
+    path,
+  ]).toString()
+export const isWhiteout = (stat: Stats) => stat.isCharacterDevice() && stat.rdev === 0
+export const nothingOutside = () => {
+  assert.equal(readFileSync(outside, 'utf8'), 'untouched')
+  assert.deepEqual(
+    readdirSync(home).filter((name) => !name.startsWith('layer-')),
+    ['outside'],
+  )
+}
