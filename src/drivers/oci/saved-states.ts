@@ -94,14 +94,21 @@ export async function removeSaved(folder: string): Promise<void> {
   await Promise.all([folder, partialOf(folder)].map((path) => rm(path, { recursive: true, force: true })))
 }
 
-/** Claims it for one sandbox; the claim of one that is no longer there counts for nothing. */
+/**
+ * Claims it for one sandbox; the claim of one that is no longer there counts for nothing. It is there with its
+ * content or not at all: nobody could tell whose an empty one is.
+ */
 export async function takeSaved(folder: string, { sandboxID, runID }: Taker): Promise<void> {
-  await writeFile(join(folder, takerName), JSON.stringify({ sandboxID, runID }), { flag: 'wx' }).catch(
-    (error: NodeJS.ErrnoException) => {
-      if (error.code !== 'EEXIST') throw error
-      throw new AppError('conflict', `A sandbox is being started from ${folder} already.`)
-    },
-  )
+  const written = join(folder, `taken-${runID}.json`)
+  await writeFile(written, JSON.stringify({ sandboxID, runID }))
+  try {
+    await link(written, join(folder, takerName))
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+    throw new AppError('conflict', `A sandbox is being started from ${folder} already.`)
+  } finally {
+    await rm(written, { force: true })
+  }
 }
 
 export async function giveBackSaved(folder: string): Promise<void> {

@@ -1,0 +1,34 @@
+import assert from 'node:assert/strict'
+import { mkdtemp, readdir, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, suite, test } from 'node:test'
+import { isAppError } from '../../lib/app-error.ts'
+import { giveBackSaved, takerOf, takeSaved } from './saved-states.ts'
+
+suite('the claim on a saved state', () => {
+  let folder: string
+  beforeEach(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'warren-saved-'))
+  })
+  afterEach(() => rm(folder, { recursive: true }))
+
+  test('goes to one of many who ask at once, and says who it is', async () => {
+    const takers = Array.from({ length: 10 }, (_, at) => ({ sandboxID: `s${at}`, runID: `run-${at}` }))
+    const asked = await Promise.allSettled(takers.map((taker) => takeSaved(folder, taker)))
+    const won = asked.findIndex(({ status }) => status === 'fulfilled')
+    for (const [at, one] of asked.entries()) {
+      if (at !== won) assert.ok(one.status === 'rejected' && isAppError(one.reason, 'conflict'))
+    }
+    assert.deepEqual(await takerOf(folder), takers[won])
+    assert.equal((await readdir(folder)).length, 1)
+  })
+
+  test('is free again once it is given back', async () => {
+    await takeSaved(folder, { sandboxID: 'one', runID: 'first' })
+    await giveBackSaved(folder)
+    assert.equal(await takerOf(folder), undefined)
+    await takeSaved(folder, { sandboxID: 'two', runID: 'second' })
+    assert.deepEqual(await takerOf(folder), { sandboxID: 'two', runID: 'second' })
+  })
+})
