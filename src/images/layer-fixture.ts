@@ -19,6 +19,7 @@ import { LayerWriter } from './layer-writer.ts'
 import { openLibc } from './libc.ts'
 import { TarReader } from './tar-reader.ts'
 
+export const home = mkdtempSync(join(tmpdir(), 'warren-layer-'))
 after(() => rmSync(home, { recursive: true, force: true }))
 const libc = openLibc()
 export const outside = join(home, 'outside')
