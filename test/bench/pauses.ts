@@ -3,6 +3,7 @@ import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Sandbox } from 'e2b'
 import { dataPaths } from '../../src/app/data-folder.ts'
+import { delay } from '../../src/lib/clock.ts'
 import type { Warren } from '../support/warren.ts'
 import { rawPlace } from './contenders/raw-for.ts'
 import { openRawPause, type RawPauseOptions } from './contenders/raw-pause.ts'
@@ -18,6 +19,8 @@ const forkCount = 10
 const forkStep = `fork of ${forkCount}`
 /** Time for what was killed to be gone, and for what was written to be on disk. */
 const settleMs = 1500
+/** Between pause and resume: what ended has time to go. */
+const restMs = 500
 /** Not in /tmp, which gVisor by itself keeps in memory. */
 const readyFile = '/var/tmp/held'
 
@@ -103,7 +106,9 @@ function rawContender(name: string, options: RawPauseOptions): Contender {
       const raw = await openRawPause(options)
       try {
         const steps: Record<string, number> = options.lasting ? {} : { [forkStep]: await raw.fork() }
-        return { ...steps, pause: await raw.pause(), resume: await raw.resume() }
+        const pause = await raw.pause()
+        await delay(restMs)
+        return { ...steps, pause, resume: await raw.resume() }
       } finally {
         await raw.close()
       }
@@ -123,6 +128,7 @@ function warrenContender(warren: Warren, heldMB: number, kept: Row): Contender {
           warren.isolation === 'gvisor' ? { [forkStep]: await forkMs(sandbox) } : {}
         const [pause] = await timed(() => sandbox.pause())
         kept.samples.push(await keptMB(warren, sandbox))
+        await delay(restMs)
         const [resume] = await timed(() => sandbox.connect())
         await sandbox.commands.run(`test -d /proc/$(cat ${readyFile})`)
         return { ...steps, pause, resume }
