@@ -67,7 +67,9 @@ export function buildFilesRoutes(app: Api, context: RouteContext): void {
           )
         }
         const body = (request.body ?? request.raw) as Readable
-        await buildFiles.write(teamID, hash, body, uploads.maxBytes)
+        // A client hears of a refusal only if what it still sends is read.
+        const pieces = body.iterator({ destroyOnReturn: false })
+        await buildFiles.write(teamID, hash, pieces, uploads.maxBytes).finally(() => body.resume())
         return reply.code(200).send(undefined)
       },
     )
