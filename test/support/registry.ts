@@ -49,7 +49,12 @@ export async function startDockerRegistry({ port, password, tls }: RegistryOptio
     ...(password && { auth: { htpasswd: { realm: 'tests', path: file('passwords', passwordFile) } } }),
   }
   const child = spawn(program, ['serve', file('config.yml', JSON.stringify(config))], { stdio: 'ignore' })
-  const stop = () => stopped(child, folder)
+  const killAtExit = () => child.kill('SIGKILL')
+  process.once('exit', killAtExit)
+  const stop = async () => {
+    process.off('exit', killAtExit)
+    await stopped(child, folder)
+  }
   await eventually(() => listening(child, port)).catch(async (error) => {
     await stop()
     throw error
