@@ -11,7 +11,7 @@ const bodyWithinMs = 30_000
 export function parseBodies(app: FastifyInstance): void {
   app.addHook('preParsing', async ({ raw, routeOptions }) => {
     if ((routeOptions.config as { streamsBody?: boolean }).streamsBody) return
-    const timer = setTimeout(() => raw.destroy(), bodyWithinMs)
+    const timer = setTimeout(() => raw.destroy(), bodyWithinMs).unref()
     raw.once('close', () => clearTimeout(timer)).once('end', () => clearTimeout(timer))
   })
   const decoder = new TextDecoder('utf-8', { fatal: true })
