@@ -13,7 +13,9 @@ function openLog() {
     fails: false,
     async append(id, entries) {
       if (logs.fails) throw new Error('the disk is full')
-      written.set(id, [...(written.get(id) ?? []), ...entries])
+      const known = written.get(id) ?? []
+      written.set(id, known)
+      known.push(...entries)
     },
     async read(id, query): Promise<LogEntry[]> {
       queries.push(query)
@@ -69,6 +71,16 @@ describe('what a build tells', () => {
     const { buildLog } = openLog()
     buildLog.add('b', line('x'.repeat(10_000)))
     assert.equal((await buildLog.read('b'))[0]?.message.length, 8192)
+  })
+
+  it('ends with a word about it when there is too much', async () => {
+    const { buildLog } = openLog()
+    for (let number = 0; number < 20_005; number++) buildLog.add('b', line(String(number)))
+    const running = messagesOf(await buildLog.read('b'))
+    assert.deepEqual([running.length, running.at(-2)], [20_000, '19998'])
+    assert.match(running.at(-1)!, /not shown/)
+    await buildLog.end('b')
+    assert.deepEqual(messagesOf(await buildLog.read('b')), running)
   })
 
   it('is not mixed with another build', async () => {

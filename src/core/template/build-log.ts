@@ -4,8 +4,9 @@ import type { Log } from '../../lib/log.ts'
 import type { LogEntry, LogStore } from '../logs.ts'
 import type { BuildLine } from './builder.ts'
 
-/** A build that tells more than this has its oldest lines read from the log. */
+/** A client counts lines from the first on: what comes after these is not told. */
 const mostKept = 20_000
+const noMore = 'This build tells too much: the lines that follow are not shown.'
 const longestLine = 8192
 
 export class BuildLog {
@@ -21,11 +22,13 @@ export class BuildLog {
     const { logs, clock, log } = this.#parts
     const entries = this.#running.get(buildID) ?? []
     this.#running.set(buildID, entries)
+    if (entries.length >= mostKept) return
+    const text = entries.length === mostKept - 1 ? noMore : message.slice(0, longestLine)
     // No two lines have the same time, so that a page can end at any.
     const at = Math.max(clock.now(), (entries.at(-1)?.at ?? 0) + 1)
     const fields: Record<string, string> = step === null ? {} : { step }
-    const entry = { at, level, message: message.slice(0, longestLine), fields }
-    if (entries.length < mostKept) entries.push(entry)
+    const entry = { at, level, message: text, fields }
+    entries.push(entry)
     const before = this.#writing.get(buildID) ?? Promise.resolve()
     const writing = before
       .then(() => logs.append(buildID, [{ sequence: 0, ...entry }]))
