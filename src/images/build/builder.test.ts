@@ -146,6 +146,14 @@ describe('the base of a build', () => {
     assert.deepEqual(bare.result.saved, { name, memory: false, sandboxID: '' })
     assert.equal(driver.world.sandboxes.size, 0)
   })
+
+  it('is refused when the files of the other template are gone, even if no step needs them', async () => {
+    await using site = await openBuilder()
+    const parent = await site.build({ steps: runs('one') })
+    const source = { build: await site.asTemplate(parent.result) }
+    site.fixture.driver.world.saved.clear()
+    await assert.rejects(site.build({ source }), failsIn('base', /is not there any more/))
+  })
 })
 
 describe('the cache of a team', () => {

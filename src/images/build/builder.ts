@@ -81,11 +81,11 @@ export class StepBuilder implements Builder {
     const { source } = job
     if ('build' in source) {
       say(`[base] FROM template build ${source.build.buildID}`)
-      return new BuildSite(this.#parts, job.build, stageOf(source.build), signal)
+      return this.#on(source.build, job, signal)
     }
     if (ownBase.test(source.image)) {
       say(`[base] FROM ${source.image}`)
-      return new BuildSite(this.#parts, job.build, stageOf(await this.#parts.baseBuild()), signal)
+      return this.#on(await this.#parts.baseBuild(), job, signal)
     }
     const { images, cache, clock } = this.#parts
     const { credentials } = source
@@ -114,6 +114,14 @@ export class StepBuilder implements Builder {
       await site.close()
       throw error
     }
+  }
+
+  /** Its template may have been deleted since it was asked for. */
+  async #on(build: TemplateBuild, job: BuildJob, signal: AbortSignal): Promise<BuildSite> {
+    const site = new BuildSite(this.#parts, job.build, stageOf(build), signal)
+    if (await site.adopt(site.stage)) return site
+    await site.close()
+    throw new BuildFailure('base', 'the template it begins with is not there any more; choose another one')
   }
 
   async #provision(site: BuildSite, say: Say, signal: AbortSignal): Promise<void> {
