@@ -326,6 +326,9 @@ describe('what a build tells', () => {
     assert.deepEqual(await read(), all)
     await world.building.close()
     assert.deepEqual(await read(), all)
+    // Nothing of it stays in memory.
+    await world.logs.prune(Number.MAX_SAFE_INTEGER)
+    assert.deepEqual(await read(), [])
   })
 })
 

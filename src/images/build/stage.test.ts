@@ -97,6 +97,21 @@ describe('a build site', () => {
     assert.equal(saved.size, 0)
   })
 
+  it('keeps the sweep from what it took over, although nobody else owns it any more', async () => {
+    await using earlier = await openSite()
+    const { fixture } = earlier
+    await earlier.site.sandbox()
+    const left = await earlier.site.keep('one')
+    const later = new BuildSite(fixture, earlier.site.asBuild(), start, new AbortController().signal)
+    assert.equal(await later.adopt(left), true)
+    await earlier.site.close()
+    await fixture.reconciler.run()
+    assert.equal(fixture.driver.world.saved.has(left.savedName!), true)
+    await later.close()
+    await fixture.reconciler.run()
+    assert.equal(fixture.driver.world.saved.size, 0)
+  })
+
   it('is not taken for a sandbox that nobody owns, until it is closed', async () => {
     await using world = await openSite()
     const { site, fixture } = world
