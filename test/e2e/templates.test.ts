@@ -53,7 +53,7 @@ for (const isolation of isolations) {
           .remove('/opt/b', { recursive: true, force: true, user: 'root' })
           .rename('old.txt', 'new.txt')
           .makeSymlink('new.txt', 'link.txt')
-          .setEnvs({ FIRST: 'one', SECOND: '$FIRST and two' })
+          .setEnvs({ FIRST: 'one', SECOND: '$FIRST and two', PATH: "/opt/it's/bin:$PATH" })
           .setEnvs({ THIRD: `\${SECOND} and three of $HOME` })
           .runCmd('echo "$THIRD" >> log.txt')
           .setWorkdir('/srv/app')
@@ -103,6 +103,7 @@ for (const isolation of isolations) {
             'new.txt',
             'a',
           ])
+          assert.match((await run('echo $PATH'))[0]!, /(^|:)\/opt\/it's\/bin:.*\/usr\/bin/)
           const info = await sandbox.getInfo()
           assert.deepEqual([info.cpuCount, info.memoryMB, info.templateId], [1, 256, built.templateId])
           assert.equal(

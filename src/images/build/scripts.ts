@@ -135,3 +135,12 @@ if command -v useradd >/dev/null 2>&1; then useradd -m -s /bin/bash "$WARREN_USE
 
 /** Entries end with a NUL; the first one holds what a login shell may have said. */
 export const readEnvironment = `printf '\\0'; cat /proc/self/environ`
+
+/**
+ * WARREN_PATH. Login shells, which run every command, set a search path of their own. It
+ * stays behind this one: root's has folders that a user's has not.
+ */
+export const keepSearchPath = `set -e
+mkdir -p /etc/profile.d
+quoted=$(printf %s "$WARREN_PATH" | sed "s/'/'\\\\\\\\''/g")
+printf "PATH='%s':\\$PATH\\n" "$quoted" > /etc/profile.d/00-search-path.sh`

@@ -3,7 +3,7 @@ import { posix } from 'node:path'
 import type { CommandOutput } from '../../core/agent.ts'
 import { BuildFailure, type BuildFiles, type BuildStep } from '../../core/template/builder.ts'
 import { errorText, isAppError } from '../../lib/app-error.ts'
-import { copy, makeUser, makeWorkdir, readEnvironment } from './scripts.ts'
+import { copy, keepSearchPath, makeUser, makeWorkdir, readEnvironment } from './scripts.ts'
 import type { BuildSite } from './stage.ts'
 
 export type StepContext = {
@@ -90,6 +90,10 @@ async function setEnvironment({ args }: BuildStep, context: StepContext): Promis
     const value = args[at + 1]!
     Object.assign(seen, await seenInside([value], { ...seen, ...envVars }, context))
     envVars[name] = expand(value, { ...seen, ...envVars })
+  }
+  if (envVars.PATH !== undefined && envVars.PATH !== site.stage.envVars.PATH) {
+    const failed = (why: string) => new BuildFailure(number, `failed to set 'PATH': ${why}`)
+    await runScript(context, keepSearchPath, failed, { WARREN_PATH: envVars.PATH })
   }
   site.change({ envVars })
 }
