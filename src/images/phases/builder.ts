@@ -127,13 +127,9 @@ export class StepBuilder implements Builder {
   async #provision(site: BuildSite, say: Say, signal: AbortSignal): Promise<void> {
     const sandbox = await site.sandbox()
     const output = linesOf((_, line) => say(`[base] ${line}`, 'debug'))
-    const command = {
-      command: provision,
-      shell: 'sh',
-      user: 'root',
-      cwd: '/',
-      envs: site.stage.envVars,
-    } as const
+    const { envVars } = site.stage
+    const envs = { ...envVars, ...(envVars.PATH && { WARREN_PATH: envVars.PATH }) }
+    const command = { command: provision, shell: 'sh', user: 'root', cwd: '/', envs } as const
     const { exitCode, status } = await sandbox.run(command, { onOutput: output.add, signal })
     output.end()
     if (exitCode !== 0) throw new BuildFailure('base', `the image could not be prepared: ${status}`)

@@ -60,9 +60,8 @@ describe('the base of a build', () => {
     assert.deepEqual(result.envVars, { PATH: '/image/bin' })
     assert.deepEqual([result.defaultUser, result.defaultWorkdir], ['user', '/home/user'])
     assert.deepEqual(filesIn(site, result.saved?.name), [provision])
-    assert.deepEqual(agent.commands, [
-      { command: provision, shell: 'sh', user: 'root', cwd: '/', envs: { PATH: '/image/bin' } },
-    ])
+    const envs = { PATH: '/image/bin', WARREN_PATH: '/image/bin' }
+    assert.deepEqual(agent.commands, [{ command: provision, shell: 'sh', user: 'root', cwd: '/', envs }])
     assert.match(first.told[1]!, /^\[base\] FROM debian:12 \[[0-9a-f]{12}\]$/)
     const second = await site.build(image)
     assert.match(second.told[1]!, /^CACHED \[base\] FROM debian:12 \[/)

@@ -4,12 +4,21 @@
  */
 
 /** Part of every base's cache key: raise it when `provision` does something else. */
-export const provisionVersion = 1
+export const provisionVersion = 2
+
+/**
+ * WARREN_PATH. Login shells, which run every command, set a search path of their own. It
+ * stays behind this one: root's has folders that a user's has not.
+ */
+export const keepSearchPath = `set -e
+mkdir -p /etc/profile.d
+quoted=$(printf %s "$WARREN_PATH" | sed "s/'/'\\\\\\\\''/g")
+printf "PATH='%s':\\$PATH\\n" "$quoted" > /etc/profile.d/00-search-path.sh`
 
 /**
  * Gives an image what every client counts on: the user `user` with a home and sudo, /bin/bash, and the programs that
  * clients' own helpers call. Programs are installed where the image has a way to do so and the network is there;
- * without them only the helpers that need them fail.
+ * without them only the helpers that need them fail. WARREN_PATH is the search path that the image names, if any.
  */
 export const provision = `set -u
 missing=
@@ -69,10 +78,14 @@ chmod 1777 /tmp
 if ! grep -q 'warren: what a user' /etc/profile 2>/dev/null; then
   cat >> /etc/profile <<'END'
 # warren: what a user writes into either file counts for every command
+if [ -f /etc/profile.d/00-search-path.sh ]; then . /etc/profile.d/00-search-path.sh; fi
 if [ -f ~/.bashrc ]; then . ~/.bashrc; fi
 if [ -f ~/.profile ]; then . ~/.profile; fi
 if [ -n "\${PS1-}" ]; then PS1='\\w $ '; fi
 END
+fi
+if [ -n "\${WARREN_PATH-}" ]; then
+${keepSearchPath}
 fi
 exit 0`
 
@@ -135,12 +148,3 @@ if command -v useradd >/dev/null 2>&1; then useradd -m -s /bin/bash "$WARREN_USE
 
 /** Entries end with a NUL; the first one holds what a login shell may have said. */
 export const readEnvironment = `printf '\\0'; cat /proc/self/environ`
-
-/**
- * WARREN_PATH. Login shells, which run every command, set a search path of their own. It
- * stays behind this one: root's has folders that a user's has not.
- */
-export const keepSearchPath = `set -e
-mkdir -p /etc/profile.d
-quoted=$(printf %s "$WARREN_PATH" | sed "s/'/'\\\\\\\\''/g")
-printf "PATH='%s':\\$PATH\\n" "$quoted" > /etc/profile.d/00-search-path.sh`
