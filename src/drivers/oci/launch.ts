@@ -68,22 +68,20 @@ export async function startSandbox(
   signal?.throwIfAborted()
   const source = spec.from && (await openSource(context, spec.from))
   const slot = await slots.take(source?.saved.origin.diskMB ?? spec.diskMB)
-  const record = newRecord(context, spec, slot.number, source)
   try {
-    await records.create(record)
-  } catch (error) {
-    await slots.remove(slot.number)
-    throw error
-  }
-  try {
-    await launch(context, record, source, signal)
+    const record = newRecord(context, spec, slot.number, source)
+    await records.create(record).catch(async (error) => {
+      await slots.remove(slot.number)
+      throw error
+    })
+    await launch(context, record, source, signal).catch(async (error) => {
+      await dismantle(context, record.sandboxID)
+      await source?.giveBack()
+      throw error
+    })
     return record
-  } catch (error) {
-    await dismantle(context, record.sandboxID)
-    await source?.giveBack()
-    throw error
   } finally {
-    slots.refill()
+    slots.startIsOver()
   }
 }
 

@@ -53,6 +53,8 @@ export class SlotPool {
   readonly #used = new Set<number>()
   #free: Slot[] = []
   #waiting: { resolve: (slot: Slot) => void; reject: (error: unknown) => void }[] = []
+  /** Starts that took a slot, or wait for one, and are not over yet. */
+  #starting = 0
   #next = 0
   #diskMB: number
   #filling: Promise<void> | undefined
@@ -79,8 +81,25 @@ export class SlotPool {
     }
   }
 
+  /** Whoever takes one says when the start it is for is over, well or not. */
   async take(diskMB: number): Promise<Slot> {
     if (this.#closed) throw closedError()
+    this.#starting++
+    try {
+      return await this.#take(diskMB)
+    } catch (error) {
+      this.startIsOver()
+      throw error
+    }
+  }
+
+  startIsOver(): void {
+    this.#starting--
+    // A filling that is about to end has looked before this one was over.
+    void Promise.resolve(this.#filling).then(() => this.refill())
+  }
+
+  async #take(diskMB: number): Promise<Slot> {
     this.#diskMB = diskMB
     const ready = this.#free.findIndex((slot) => slot.diskMB === diskMB)
     const slot =
@@ -116,7 +135,10 @@ export class SlotPool {
     await this.#removeAllBut(new Set(held))
   }
 
-  /** Makes the missing slots in the background. Called after a start, so that the two do not compete. */
+  /**
+   * Makes the missing slots in the background: those that somebody waits for at once, those for later when no
+   * start is under way, so that the two do not compete.
+   */
   refill(): void {
     if (this.#closed) return
     this.#filling ??= this.#makeMissing().finally(() => {
@@ -126,8 +148,12 @@ export class SlotPool {
     })
   }
 
+  #wanted(): number {
+    return this.#waiting.length + (this.#starting === 0 ? this.#options.size : 0)
+  }
+
   async #makeMissing(): Promise<void> {
-    while (!this.#closed && this.#free.length < this.#options.size + this.#waiting.length) {
+    while (!this.#closed && this.#free.length < this.#wanted()) {
       try {
         const slot = await this.#make()
         const waiting = this.#waiting.shift()
