@@ -24,7 +24,7 @@ export type RawPauseOptions = {
   places: readonly [RawPlace, ...RawPlace[]]
   /** A file inside that is there as soon as the sandbox is as it should be. */
   readyFile: string
-  /** True: what a pause has kept outlives a power cut. */
+  /** True: what a pause has kept outlives a power cut, and nothing of it is in the page cache. */
   lasting: boolean
 }
 
@@ -34,6 +34,7 @@ export async function openRawPause(options: RawPauseOptions): Promise<RawPause> 
   const { process, places, readyFile, lasting } = options
   const [place, ...forkPlaces] = places
   const folder = join(cacheFolder, `bench-raw-memory-${globalThis.process.pid}-${++made}`)
+  const direct = lasting ? ['--direct'] : []
   const memoryOf = (name: string) => join(folder, name)
   const origin = await openBundle('raw-pause', place, process)
   const bundles: Bundle[] = [origin]
@@ -64,7 +65,7 @@ export async function openRawPause(options: RawPauseOptions): Promise<RawPause> 
   async function pause(): Promise<number> {
     const memory = memoryOf('pause')
     const [ms] = await timed(async () => {
-      await origin.checkpoint(memory, ...(lasting ? ['--direct'] : []))
+      await origin.checkpoint(memory, ...direct)
       if (lasting) await runCommand('sync', [memory, ...memoryFiles.map((name) => join(memory, name))])
     })
     return ms
@@ -72,7 +73,7 @@ export async function openRawPause(options: RawPauseOptions): Promise<RawPause> 
 
   async function resume(): Promise<number> {
     const copy = await copyOf(origin, place)
-    const [ms] = await timed(() => restored(copy, memoryOf('pause'), place))
+    const [ms] = await timed(() => restored(copy, memoryOf('pause'), place, ...direct))
     const pid = await readFile(join(copy.upper, readyFile), 'utf8')
     await copy.exec(['test', '-d', `/proc/${pid}`])
     return ms
@@ -92,8 +93,13 @@ export async function openRawPause(options: RawPauseOptions): Promise<RawPause> 
 
 const memoryFiles = ['checkpoint.img', 'pages.img', 'pages_meta.img']
 
-async function restored(bundle: Bundle, memory: string, { wire }: RawPlace): Promise<void> {
-  await bundle.restore(memory)
+async function restored(
+  bundle: Bundle,
+  memory: string,
+  { wire }: RawPlace,
+  ...options: string[]
+): Promise<void> {
+  await bundle.restore(memory, ...options)
   await untilHealthy(wire.address)
 }
 

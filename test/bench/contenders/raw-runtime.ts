@@ -71,7 +71,7 @@ export type Bundle = HeldContainer & {
   run(...options: string[]): Promise<void>
   checkpoint(memoryFolder: string, ...options: string[]): Promise<void>
   /** Instead of `run`: goes on where a checkpoint was made. */
-  restore(memoryFolder: string): Promise<void>
+  restore(memoryFolder: string, ...options: string[]): Promise<void>
 }
 let bundles = 0
 
@@ -116,7 +116,8 @@ export async function openBundle(
     run: (...options) => start('run', ...options),
     checkpoint: (memory, ...options) =>
       callRuntime([...call, 'checkpoint', ...options, '--image-path', memory, id], logFile),
-    restore: (memory) => start('restore', '--detach', '--background', '--image-path', memory),
+    restore: (memory, ...options) =>
+      start('restore', '--detach', '--background', ...options, '--image-path', memory),
     async exec(words) {
       const [program, ...args] = [...call, 'exec', '--user', '1000:1000', '--env', 'HOME=/home/user', id]
       return (await runCommand(program!, [...args, ...words])).stdout
