@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { describe, it } from 'node:test'
 import { Sandbox } from 'e2b'
+import { eventually } from '../support/eventually.ts'
 import { everythingRequired, postgresMissing, startPostgres } from '../support/postgres.ts'
 import { startWarren } from '../support/warren.ts'
 
@@ -34,7 +35,7 @@ describe('one machine', () => {
       const address = (await theirs.commands.run('hostname -I')).stdout.trim()
       assert.match(address, /^10\.215\./)
       const reach = `curl --silent --max-time 3 http://${address}:8000/ >/dev/null && echo reached || echo closed`
-      assert.equal((await theirs.commands.run(reach)).stdout, 'reached\n')
+      await eventually(async () => assert.equal((await theirs.commands.run(reach)).stdout, 'reached\n'))
       assert.equal((await mine.commands.run(reach)).stdout, 'closed\n')
       assert.deepEqual(
         (await Sandbox.list(one.client).nextItems()).map((item) => item.sandboxId),

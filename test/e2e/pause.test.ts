@@ -32,7 +32,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_response(200); self.send_header('Content-Length', str(len(str(len(body))))); self.end_headers()
         self.wfile.write(str(len(body)).encode())
     def log_message(self, *_): pass
-http.server.HTTPServer(('', 8000), Handler).serve_forever()
+class Server(http.server.HTTPServer):
+    request_queue_size = 128
+Server(('', 8000), Handler).serve_forever()
 END
 exec python3 /tmp/service.py`
 
