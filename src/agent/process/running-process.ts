@@ -40,6 +40,7 @@ export class RunningProcess {
   #subscriptions = new Set<Subscription>()
   #result: { exitCode: number | null; signal: string | null } | undefined
   #hasEnded = false
+  #wasKilled = false
   #limit: NodeJS.Timeout | undefined
   #owner: ProcessOwner
   #log: ProcessLog | undefined
@@ -79,6 +80,7 @@ export class RunningProcess {
   /** To the whole process group: a shell that dies must not leave the program it runs behind. */
   signal(signal: 'SIGKILL' | 'SIGTERM'): void {
     if (this.#result) return
+    this.#wasKilled ||= signal === 'SIGKILL'
     // For a moment after its start a process with a terminal does not lead a group of its own yet.
     if (!send(-this.pid, signal)) send(this.pid, signal)
   }
@@ -118,6 +120,8 @@ export class RunningProcess {
 
   exited(exitCode: number | null, signal: string | null): void {
     this.#result = { exitCode, signal }
+    // gVisor may miss a child that was born just then.
+    if (this.#wasKilled) send(-this.pid, 'SIGKILL')
     clearTimeout(this.#limit)
     this.#stdin?.destroy()
     this.#stdin = undefined
