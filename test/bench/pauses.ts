@@ -17,7 +17,7 @@ import { medianOf, type Report, type Target } from './report.ts'
 const sizesMB = [10, 100, 500] as const
 const forkCount = 10
 const forkStep = `fork of ${forkCount}`
-/** Time for what was killed to be gone, and for what was written to be on disk. */
+/** Time for what was killed to be gone, for what was used up to be made anew, and for what was written to be on disk. */
 const settleMs = 1500
 /** Between pause and resume: what ended has time to go. */
 const restMs = 500
@@ -106,6 +106,7 @@ function rawContender(name: string, options: RawPauseOptions): Contender {
       const raw = await openRawPause(options)
       try {
         const steps: Record<string, number> = options.lasting ? {} : { [forkStep]: await raw.fork() }
+        await delay(settleMs)
         const pause = await raw.pause()
         await delay(restMs)
         return { ...steps, pause, resume: await raw.resume() }
@@ -126,6 +127,7 @@ function warrenContender(warren: Warren, heldMB: number, kept: Row): Contender {
         await sandbox.commands.run(`${command} while ! [ -s ${readyFile} ]; do sleep 0.02; done`)
         const steps: Record<string, number> =
           warren.isolation === 'gvisor' ? { [forkStep]: await forkMs(sandbox) } : {}
+        await delay(settleMs)
         const [pause] = await timed(() => sandbox.pause())
         kept.samples.push(await keptMB(warren, sandbox))
         await delay(restMs)
