@@ -1,13 +1,11 @@
 /** Templates and builds to wire. */
 import type * as wire from '../contract/rest/template.ts'
 import type { LogEntry } from '../core/logs.ts'
-import type { TemplateBuild, TemplateName, TemplateSummary } from '../core/template/template.ts'
+import { fullName } from '../core/template/catalog.ts'
+import type { TemplateBuild, TemplateSummary } from '../core/template/template.ts'
 import { dateTime } from './present.ts'
 
 const noBuild = '00000000-0000-0000-0000-000000000000'
-
-export const fullName = ({ namespace, alias }: TemplateName): string =>
-  namespace === null ? alias : `${namespace}/${alias}`
 
 export function presentTemplate({
   template,

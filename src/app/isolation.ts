@@ -11,13 +11,17 @@ export type Runtimes = {
 
 export type ChosenIsolation = { driver: Driver; isolation: 'gvisor' | 'container'; note: string }
 
-type CommonOptions = Omit<OciDriverOptions, 'runtime' | 'runtimeBinary'>
+/** Sandbox root is this user outside; image layers are unpacked for it. */
+export const sandboxOwner = 100_000
+
+type CommonOptions = Omit<OciDriverOptions, 'runtime' | 'runtimeBinary' | 'uidBase'>
 
 export async function chooseIsolation(
   wanted: Config['isolation'],
   runtimes: Runtimes,
-  options: CommonOptions,
+  common: CommonOptions,
 ): Promise<ChosenIsolation> {
+  const options = { ...common, uidBase: sandboxOwner }
   let whyNotGvisor = 'its runtime, runsc, is not installed'
   if (wanted !== 'container' && runtimes.runsc !== undefined) {
     const driver = createOciDriver({ ...options, runtime: 'runsc', runtimeBinary: runtimes.runsc })

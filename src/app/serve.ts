@@ -205,6 +205,7 @@ export async function serve({
       removal: new TemplateRemoval({
         ...{ catalog, templates, sandboxes },
         sweep: () => reconciler.sweepSaved(),
+        callOff: (buildID) => building.cancel(buildID, 'The template was deleted.'),
       }),
       templates: new TemplateService({ templates, catalog, clock }),
       building,

@@ -22,15 +22,13 @@ import type { Clock } from '../lib/clock.ts'
 import type { Log } from '../lib/log.ts'
 import type { Config } from './config.ts'
 import type { DataPaths } from './data-folder.ts'
-
-/** Sandbox root is this user outside; the driver maps to the same. */
-const ownerShift = 100_000
+import { sandboxOwner } from './isolation.ts'
 
 export async function openImages(config: Config, paths: DataPaths): Promise<ClosableImages> {
   const ca = config.registryCA === null ? [] : [await readFile(config.registryCA, 'utf8')]
   return createImages({
     folder: join(paths.root, 'images'),
-    ownerShift,
+    ownerShift: sandboxOwner,
     mirrors: config.registryMirrors,
     allowPrivateRegistries: config.privateRegistries,
     insecureRegistries: config.insecureRegistries,

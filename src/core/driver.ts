@@ -115,6 +115,7 @@ export type SaveOptions = {
 
 export type SavedState = {
   folder: string
+  /** It holds memory that a start can use. */
   memory: boolean
   /** What it takes on disk, without what it shares with others. */
   bytes: number

@@ -162,15 +162,17 @@ export async function openFixture(
       log: silentLog,
     },
   })
+  const calledOff: string[] = []
   const removal = new TemplateRemoval({
     ...{ catalog, templates, sandboxes },
     sweep: () => reconciler.sweepSaved(),
+    callOff: async (buildID: string) => void calledOff.push(buildID),
   })
   const findSleeping = createWaking({ service, sandboxes, teams: stores.teams, routes, tokens })
   let crashed = false
   return {
     ...{ folder, clock, stores, driver, agent, team, routes, warm, service, reconciler, told },
-    ...{ catalog, removal, findSleeping, saved, workshop },
+    ...{ catalog, removal, calledOff, findSleeping, saved, workshop },
     prepare: (build: TemplateBuild) =>
       prepareBuild({ workshop, agent, saved, clock }, build, { signal: new AbortController().signal }),
     again: async () => {

@@ -336,6 +336,28 @@ describe('resuming', () => {
   })
 })
 
+describe('a resume that was cut off after the sandbox had run, and lost it', () => {
+  it('leaves a pause of files alone, and says so everywhere', async () => {
+    await using fixture = await openFixture()
+    const { service, team, driver, stores } = fixture
+    const sandboxID = await running(fixture)
+    await service.pause(team, sandboxID, wish)
+    const { runID, saved } = await service.get(team, sandboxID)
+    const changes = { runID: 'next', startedAt: 1, endAt: 60_001 }
+    await stores.sandboxes.resumeWithinLimits({ sandboxID, runID }, team.limits, changes)
+    const from = { folder: saved!.name, memory: true, keep: false }
+    const sizes = { cpuCount: 1, memoryMB: 1, diskMB: 1, internet: true }
+    await driver.start({ sandboxID, runID: 'next', rootFolder: '/root', ...sizes, from })
+    driver.loseEverything()
+    await using next = await fixture.again()
+    await next.reconciler.run()
+    assert.equal((await next.service.get(team, sandboxID)).saved?.memory, false)
+    assert.ok(next.told.some((line) => /memory of the paused sandbox is lost.*cut off/.test(line)))
+    await next.service.connect(team, sandboxID, timed)
+    assert.deepEqual(holds(next, sandboxID), [undefined, 'file'])
+  })
+})
+
 describe('traffic', () => {
   it('wakes a sandbox that wants it, once for all who wait, for at least five minutes', async () => {
     await using fixture = await openFixture()

@@ -2,11 +2,11 @@
  * Pause and resume. While a sandbox is paused its row names what was kept of it; from a step that was cut off,
  * `settle` tells by what is really there whether it was done, and finishes it or takes it back.
  */
-import { errorText, isAppError } from '../../lib/app-error.ts'
+import { errorText } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { newUUID } from '../../lib/ids.ts'
 import type { Log } from '../../lib/log.ts'
-import type { Driver } from '../driver.ts'
+import type { Driver, SavedState } from '../driver.ts'
 import type { LogEntry } from '../logs.ts'
 import type { SandboxStore, TemplateStore } from '../stores.ts'
 import type { TeamLimits } from '../team/team.ts'
@@ -163,11 +163,11 @@ export class Pausing {
       }
       if (row.handle) await launcher.stop(row.handle)
       if (kept.frozen) left = { ...kept, memory: false, frozen: false }
-      const withMemory = await this.#launch(row, memory, signal, () => {
+      await this.#launch(row, memory, signal, () => {
         // From here on the memory matches the files no more.
         left = { ...kept, memory: false, frozen: false }
       })
-      return await this.#markRunning(row, withMemory)
+      return await this.#markRunning(row, memory)
     } catch (error) {
       await this.#backToPaused(row, left, before)
       if (signal.aborted) throw errors.killedWhile(row.sandboxID, 'resumed')
@@ -175,24 +175,13 @@ export class Pausing {
     }
   }
 
-  /** True when its processes went on. */
-  async #launch(row: Sandbox, memory: boolean, signal: AbortSignal, onStarted: () => void): Promise<boolean> {
-    const { sandboxes, launcher, clock, tell } = this.#parts
+  async #launch(row: Sandbox, memory: boolean, signal: AbortSignal, onStarted: () => void): Promise<void> {
+    const { sandboxes, launcher } = this.#parts
     const { sandboxID, runID } = row
-    const build = await this.#buildOf(row)
-    const start = async (withMemory: boolean) => {
-      const origin: Origin = { name: row.saved!.name, memory: withMemory, keep: false, sandboxID }
-      await launcher.launch(row, build, { origin }, signal, async (handle) => {
-        onStarted()
-        await sandboxes.saveHandle(sandboxID, runID, handle)
-      })
-      return withMemory
-    }
-    return start(memory).catch((error) => {
-      // An earlier resume was cut off after the sandbox had run: only its files can be used.
-      if (!memory || !isAppError(error, 'conflict')) throw error
-      tell(sandboxID, memoryLostEntry(clock.now(), errorText(error)))
-      return start(false)
+    const origin: Origin = { name: row.saved!.name, memory, keep: false, sandboxID }
+    await launcher.launch(row, await this.#buildOf(row), { origin }, signal, async (handle) => {
+      onStarted()
+      await sandboxes.saveHandle(sandboxID, runID, handle)
     })
   }
 
@@ -243,15 +232,14 @@ export class Pausing {
   }
 
   async #settlePaused(row: Sandbox): Promise<boolean> {
-    const { driver, launcher, sandboxes, saved, clock, tell } = this.#parts
+    const { driver, launcher, sandboxes, saved } = this.#parts
     const there = row.handle ? await driver.recover(row.handle) : 'gone'
     if (row.saved?.frozen && there !== 'gone') return true
-    if (!row.saved || !(await saved.find(row.saved.name))) return false
+    const kept = row.saved && (await saved.find(row.saved.name))
+    if (!kept) return false
     if (row.handle) await launcher.stop(row.handle)
-    if (row.saved.frozen) {
-      await sandboxes.setSaved(row.sandboxID, row.runID, { ...row.saved, memory: false, frozen: false })
-      tell(row.sandboxID, memoryLostEntry(clock.now(), 'the machine went down'))
-    }
+    const left = this.#whatIsLeft(row, kept)
+    if (left !== row.saved) await sandboxes.setSaved(row.sandboxID, row.runID, left)
     return true
   }
 
@@ -263,7 +251,7 @@ export class Pausing {
       const kept = row.saved && (await saved.find(row.saved.name))
       if (!kept) return false
       if (row.handle) await launcher.stop(row.handle)
-      await this.#backToPaused(row, { ...row.saved!, memory: kept.memory, frozen: false }, before)
+      await this.#backToPaused(row, this.#whatIsLeft(row, kept), before)
       return true
     }
     try {
@@ -278,6 +266,15 @@ export class Pausing {
       await this.#backToPaused(row, { ...row.saved, memory: false, frozen: false }, before)
     }
     return true
+  }
+
+  /** What the row may still say of a sandbox of which only the saved state is there. */
+  #whatIsLeft({ sandboxID, saved }: Sandbox, { memory }: SavedState): SavedSandbox {
+    const { clock, tell } = this.#parts
+    if (!saved!.memory || (memory && !saved!.frozen)) return saved!
+    const why = saved!.frozen ? 'the machine went down' : 'a resume was cut off after it had run on'
+    tell(sandboxID, memoryLostEntry(clock.now(), why))
+    return { ...saved!, memory: false, frozen: false }
   }
 
   async #buildOf({ buildID }: Sandbox): Promise<TemplateBuild> {

@@ -32,10 +32,6 @@ export class Workshop {
     this.#parts = parts
   }
 
-  get keepsMemory(): boolean {
-    return this.#parts.saved.keepMemory
-  }
-
   /** Boots a sandbox on what the build has so far. */
   async open(build: TemplateBuild, signal: AbortSignal): Promise<WorkSandbox> {
     const { launcher, underway } = this.#parts

@@ -50,21 +50,28 @@ export class TemplateCatalog {
     )
   }
 
-  /** The team's own name first, then a public name without namespace, then a template id. */
+  /** What the team may use. */
   async find(team: Team, text: string): Promise<Template | undefined> {
+    const found = await this.findOfAny(team, text)
+    return found && isUsableBy(team, found) ? found : undefined
+  }
+
+  /** Whoever's it is: the team's own name first, then a name without namespace, then a template id. */
+  async findOfAny(team: Team, text: string): Promise<Template | undefined> {
     const { namespace, alias } = parseTemplateReference(text)
-    const found =
-      namespace !== null
-        ? await this.#store.findByAlias(namespace, alias)
-        : ((await this.#store.findByAlias(team.slug, alias)) ??
-          (await this.#store.findByAlias(null, alias)) ??
-          (await this.#store.findByID(alias)))
-    if (!found) return undefined
-    const usable = found.public || found.teamID === null || found.teamID === team.teamID
-    return usable ? found : undefined
+    if (namespace !== null) return this.#store.findByAlias(namespace, alias)
+    return (
+      (await this.#store.findByAlias(team.slug, alias)) ??
+      (await this.#store.findByAlias(null, alias)) ??
+      (await this.#store.findByID(alias))
+    )
   }
 }
 
-function fullName({ namespace, alias }: TemplateName): string {
+export function isUsableBy(team: Team, template: Template): boolean {
+  return template.public || template.teamID === null || template.teamID === team.teamID
+}
+
+export function fullName({ namespace, alias }: TemplateName): string {
   return namespace === null ? alias : `${namespace}/${alias}`
 }

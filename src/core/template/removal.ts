@@ -8,6 +8,8 @@ import type { TemplateCatalog } from './catalog.ts'
 export type RemovalParts = {
   /** Frees what nobody owns any more. */
   sweep: () => Promise<void>
+  /** Calls off a build that is under way. */
+  callOff: (buildID: string) => Promise<void>
   catalog: TemplateCatalog
   templates: TemplateStore
   sandboxes: SandboxStore
@@ -22,7 +24,7 @@ export class TemplateRemoval {
 
   /** The whole template goes, whatever tag the reference names. */
   async remove(team: Team, reference: string): Promise<void> {
-    const { catalog, templates, sweep } = this.#parts
+    const { catalog, templates, sweep, callOff } = this.#parts
     const template = await catalog.find(team, reference)
     if (!template) throw new AppError('not_found', `template '${reference}' not found`)
     const { templateID } = template
@@ -37,6 +39,7 @@ export class TemplateRemoval {
     // What its builds kept may be another build's too: the sweep removes what nobody owns any more.
     const builds = await templates.deleteTemplate(templateID)
     if (!builds) throw new AppError('not_found', `template '${reference}' not found`)
+    await Promise.all(builds.map(({ buildID }) => callOff(buildID)))
     await sweep()
   }
 

@@ -3,7 +3,7 @@ import { AppError } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
 import type { TemplateStore } from '../stores.ts'
 import type { Team } from '../team/team.ts'
-import type { TemplateCatalog } from './catalog.ts'
+import { isUsableBy, type TemplateCatalog } from './catalog.ts'
 import { defaultTag, parseTag, parseTemplateName, parseTemplateReference } from './reference.ts'
 import type { TagAssignment, Template, TemplateBuild, TemplateName, TemplateSummary } from './template.ts'
 
@@ -55,11 +55,11 @@ export class TemplateService {
 
   /** The template behind a name, whoever's it is; what a tag names must be there too. */
   async lookUp(team: Team, text: string): Promise<Template> {
-    const { templates } = this.#parts
+    const { templates, catalog } = this.#parts
     const { alias, tag } = parseTemplateReference(text)
-    const found = await this.#find(team, text)
+    const found = await catalog.findOfAny(team, text)
     if (!found) throw new AppError('not_found', `template '${text}' not found`)
-    if (!found.public && found.teamID !== null && found.teamID !== team.teamID) throw notYours(text)
+    if (!isUsableBy(team, found)) throw notYours(text)
     if (tag !== defaultTag && !(await templates.findReadyBuild(found.templateID, tag))) {
       throw new AppError('not_found', `tag '${tag}' does not exist for template '${alias}'`)
     }
@@ -98,22 +98,10 @@ export class TemplateService {
 
   /** By id or name; another team's is refused even when it is public. */
   async own(team: Team, text: string): Promise<Template> {
-    const template = await this.#find(team, text)
+    const template = await this.#parts.catalog.findOfAny(team, text)
     if (!template) throw notFound(text)
     if (template.teamID !== team.teamID) throw notYours(text)
     return template
-  }
-
-  /** The team's own name first, then one without a namespace, then an id. */
-  async #find(team: Team, text: string): Promise<Template | undefined> {
-    const { templates } = this.#parts
-    const { namespace, alias } = parseTemplateReference(text)
-    if (namespace !== null) return templates.findByAlias(namespace, alias)
-    return (
-      (await templates.findByAlias(team.slug, alias)) ??
-      (await templates.findByAlias(null, alias)) ??
-      (await templates.findByID(alias))
-    )
   }
 }
 

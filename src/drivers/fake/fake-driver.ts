@@ -164,7 +164,8 @@ export class FakeDriver implements Driver, CanFreeze, CanSave {
 
   async saved(folder: string): Promise<SavedState | undefined> {
     const saved = this.world.saved.get(folder)
-    return saved && { folder, memory: saved.memory, bytes: 1 }
+    // Who took it ran on its files.
+    return saved && { folder, memory: saved.memory && !saved.takenBy, bytes: 1 }
   }
 
   async forget(folder: string): Promise<void> {
@@ -214,10 +215,13 @@ export class FakeDriver implements Driver, CanFreeze, CanSave {
     throw new AppError('not_found', `Sandbox ${handle.data.sandboxID} is not there any more.`)
   }
 
-  #openSaved({ folder }: SavedStart): FakeSaved {
+  #openSaved({ folder, memory }: SavedStart): FakeSaved {
     const saved = this.world.saved.get(folder)
     if (!saved) throw new AppError('not_found', `There is no saved state at ${folder}.`)
-    if (saved.takenBy) throw new AppError('conflict', `A sandbox was already started from ${folder}.`)
+    const isHeld = [...this.world.sandboxes.values()].some(({ spec }) => spec.runID === saved.takenBy)
+    if (isHeld || (saved.takenBy && memory && saved.memory)) {
+      throw new AppError('conflict', `A sandbox was already started from ${folder}.`)
+    }
     const holder = [...this.world.sandboxes.values()].find(({ keptIn }) => keptIn === folder)
     if (holder) throw new AppError('conflict', `Sandbox ${holder.spec.sandboxID} still holds these files.`)
     return saved

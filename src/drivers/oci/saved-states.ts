@@ -84,7 +84,8 @@ export async function describeSaved(folder: string): Promise<SavedState | undefi
   const names = [recordName, diskName, ...(record.build ? [configName, ...memoryFiles] : [])]
   const sizes = await Promise.all(names.map((name) => stat(join(folder, name)).catch(() => undefined)))
   const bytes = sizes.reduce((sum, size) => sum + (size?.blocks ?? 0) * 512, 0)
-  return { folder, memory: record.build !== null, bytes }
+  // Once a sandbox has run on its very files, they match its memory no more.
+  return { folder, memory: record.build !== null && !existsSync(usedMark(folder)), bytes }
 }
 
 /** Its record goes first, so that what a crash leaves is no saved state any more. */

@@ -9,9 +9,9 @@ import {
   RemoveTags,
   TagList,
 } from '../../../contract/rest/template.ts'
+import { fullName } from '../../../core/template/catalog.ts'
 import type { Api, RouteContext } from '../../context.ts'
 import { dateTime } from '../../present.ts'
-import { fullName } from '../../present-template.ts'
 
 export function changeTemplatesRoutes(app: Api, context: RouteContext): void {
   const schema = { tags: ['templates'], security: [{ ApiKeyAuth: [] }] }

@@ -7,11 +7,12 @@ import {
 } from '../../../contract/rest/template.ts'
 import type { Team } from '../../../core/team/team.ts'
 import { type NewBuild, tagsOf } from '../../../core/template/building.ts'
+import { fullName } from '../../../core/template/catalog.ts'
 import { parseTag } from '../../../core/template/reference.ts'
 import { parseOwnName } from '../../../core/template/service.ts'
 import { AppError } from '../../../lib/app-error.ts'
 import type { Api, RouteContext } from '../../context.ts'
-import { fullName, presentTemplate } from '../../present-template.ts'
+import { presentTemplate } from '../../present-template.ts'
 
 const longestName = 128
 
