@@ -6,39 +6,27 @@ import { spawnSync } from 'node:child_process'
 import { globSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { join, resolve } from 'node:path'
-import { run } from 'node:test'
-import { spec } from 'node:test/reporters'
 import { prepareTests } from './support/prepare-tests.ts'
+import { type FileCounts, runFiles } from './support/run-files.ts'
 
 const repoFolder = resolve(import.meta.dirname, '..')
 const everythingRequired = Boolean(process.env.CI || process.env.WARREN_TEST_REQUIRE)
 
-/** A file that hangs must not hold up the rest. */
-const fileWithinMs = 15 * 60_000
-
-type Counts = { passed: number; failed: number; skipped: number }
-
-function check(title: string, command: string, args: string[]): Counts {
+function check(title: string, command: string, args: string[]): FileCounts {
   process.stdout.write(`\n# ${title}\n`)
+  const started = Date.now()
   const { status } = spawnSync(join(repoFolder, 'node_modules/.bin', command), args, {
     cwd: repoFolder,
     stdio: 'inherit',
   })
-  return { passed: status === 0 ? 1 : 0, failed: status === 0 ? 0 : 1, skipped: 0 }
+  const failures = status === 0 ? [] : [`${command} ended with ${status}`]
+  const failed = failures.length
+  return { file: title, ms: Date.now() - started, passed: 1 - failed, failed, skipped: 0, failures }
 }
 
-async function runTests(title: string, files: string[], concurrency: number): Promise<Counts> {
+async function runTests(title: string, files: string[], concurrency: number): Promise<FileCounts[]> {
   process.stdout.write(`\n# ${title}\n`)
-  const counts = { passed: 0, failed: 0, skipped: 0 }
-  const stream = run({ files, concurrency, cwd: repoFolder, timeout: fileWithinMs })
-  stream.on('test:summary', ({ file, counts: all }) => {
-    if (file !== undefined) return
-    counts.passed = all.passed
-    counts.failed = all.topLevel === 0 ? 1 : all.tests - all.passed - all.skipped - all.todo
-    counts.skipped = all.skipped
-  })
-  for await (const chunk of stream.compose(new spec())) process.stdout.write(chunk)
-  return counts
+  return await runFiles(files, concurrency, repoFolder)
 }
 
 /** Given on the command line: only these, without the checks. */
@@ -48,21 +36,32 @@ const find = (pattern: string) =>
     .map((file) => join(repoFolder, file))
     .sort()
 
-async function everything(): Promise<Counts[]> {
-  if (chosen.length > 0) return [await runTests('Chosen tests', chosen, 1)]
-  const results = [
-    check('Format and lint', 'biome', ['check', '.']),
-    check('Types', 'tsc', ['--noEmit']),
-    await runTests('Unit tests', find('src/**/*.test.ts'), availableParallelism()),
-  ]
+async function everything(): Promise<FileCounts[]> {
+  if (chosen.length > 0) return await runTests('Chosen tests', chosen, 1)
+  const checks = [check('Format and lint', 'biome', ['check', '.']), check('Types', 'tsc', ['--noEmit'])]
+  const units = await runTests('Unit tests', find('src/**/*.test.ts'), availableParallelism())
   // One file at a time: each starts Warrens of its own, and some count everything on the machine.
   const whole = find('test/**/*.test.ts').filter((file) => !file.includes('/test/bench/'))
-  return [...results, await runTests('Tests of the whole', whole, 1)]
+  return [...checks, ...units, ...(await runTests('Tests of the whole', whole, 1))]
+}
+
+/** What a reader of the last lines needs: where the time went, and what to look for above. */
+function summarize(results: FileCounts[]): void {
+  const slowest = results.toSorted((a, b) => b.ms - a.ms).slice(0, 8)
+  process.stdout.write('\nSlowest files:\n')
+  for (const { file, ms } of slowest) process.stdout.write(`  ${(ms / 1000).toFixed(0)} s  ${file}\n`)
+  const failed = results.filter(({ failures }) => failures.length > 0)
+  if (failed.length > 0) process.stdout.write('\nFailed:\n')
+  for (const { file, failures } of failed) {
+    for (const failure of failures) process.stdout.write(`  ${file}: ${failure}\n`)
+  }
 }
 
 await prepareTests()
 const results = await everything()
-const sum = (name: keyof Counts) => results.reduce((total, counts) => total + counts[name], 0)
+summarize(results)
+const sum = (name: 'passed' | 'failed' | 'skipped') =>
+  results.reduce((total, counts) => total + counts[name], 0)
 const [passed, failed, skipped] = [sum('passed'), sum('failed'), sum('skipped')]
 if (skipped > 0 && everythingRequired) {
   process.stdout.write('\nSkipped tests count as failures here: CI or WARREN_TEST_REQUIRE is set.\n')

@@ -1,0 +1,44 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import { runFiles } from './support/run-files.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'warren-run-files-'))
+after(() => rmSync(folder, { recursive: true }))
+
+async function outcome(source: string, withinMs?: number) {
+  const file = join(folder, 'sample.test.mjs')
+  writeFileSync(file, `import { suite, test } from 'node:test'\n${source}`)
+  const [{ passed, failed, skipped, failures }] = (await runFiles([file], 2, folder, withinMs)) as [
+    Awaited<ReturnType<typeof runFiles>>[0],
+  ]
+  return { passed, failed, skipped, failures }
+}
+
+test('tests are counted, and those that failed are named', async () => {
+  const source = `suite('a', () => {
+    test('good', () => {})
+    test('bad', () => { throw new Error() })
+    test('left out', { skip: 'why' }, () => {})
+  })`
+  assert.deepEqual(await outcome(source), { passed: 1, failed: 1, skipped: 1, failures: ['a › bad'] })
+})
+
+test('what a test left open does not keep its file from ending', async () => {
+  const source = `import { spawn } from 'node:child_process'
+    test('untidy', () => {
+      setInterval(() => {}, 1000)
+      spawn('sleep', ['5'], { stdio: 'inherit' })
+    })`
+  assert.deepEqual(await outcome(source), { passed: 1, failed: 0, skipped: 0, failures: [] })
+})
+
+test('a file that hangs, breaks off or has no tests has failed', async () => {
+  const hanging = await outcome(`while (true);`, 500)
+  assert.equal(hanging.failed, 1)
+  assert.match(hanging.failures[0]!, /^ended with SIGKILL after \d+ ms$/)
+  assert.match((await outcome(`process.exit(3)`)).failures[0]!, /^ended with 3/)
+  assert.equal((await outcome('')).failed, 1)
+})

@@ -1,0 +1,23 @@
+/** A reporter of node:test that writes one JSON object: how many passed, failed, were skipped, and which failed. */
+import type { TestEvent } from 'node:test/reporters'
+import type { Counts } from './run-files.ts'
+
+export default async function* countingReporter(events: AsyncIterable<TestEvent>): AsyncGenerator<string> {
+  const counts: Counts = { passed: 0, failed: 0, skipped: 0, failures: [] }
+  const path: string[] = []
+  for await (const { type, data } of events) {
+    if (type === 'test:start') path[data.nesting] = data.name
+    if (type === 'test:fail' && !failedInside(data.details.error))
+      counts.failures.push([...path.slice(0, data.nesting), data.name].join(' › '))
+    if (type !== 'test:pass' && type !== 'test:fail') continue
+    if (data.details.type === 'suite') continue
+    if (data.skip !== undefined) counts.skipped += 1
+    else if (type === 'test:pass') counts.passed += 1
+    else counts.failed += 1
+  }
+  yield JSON.stringify(counts)
+}
+
+/** A suite that failed only because one of its tests did. */
+const failedInside = (error: unknown) =>
+  (error as { failureType?: string } | undefined)?.failureType === 'subtestsFailed'

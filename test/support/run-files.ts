@@ -1,0 +1,100 @@
+/** Runs test files, each in a process of its own that ends for certain, and counts what they found. */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, relative } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+export type Counts = { passed: number; failed: number; skipped: number; failures: string[] }
+export type FileCounts = Counts & { file: string; ms: number }
+
+/** A file that hangs must not hold up the rest. */
+const fileWithinMs = 10 * 60_000
+const reporter = join(import.meta.dirname, 'counting-reporter.ts')
+
+export async function runFiles(
+  files: string[],
+  concurrency: number,
+  base: string,
+  withinMs = fileWithinMs,
+): Promise<FileCounts[]> {
+  const results: FileCounts[] = []
+  const waiting = [...files]
+  const worker = async () => {
+    for (let file = waiting.shift(); file !== undefined; file = waiting.shift()) {
+      results.push(await runFile(file, relative(base, file), { live: concurrency === 1, withinMs }))
+    }
+  }
+  await Promise.all(Array.from({ length: concurrency }, worker))
+  return results
+}
+
+type HowToRun = { live: boolean; withinMs: number }
+
+async function runFile(path: string, file: string, { live, withinMs }: HowToRun): Promise<FileCounts> {
+  const folder = mkdtempSync(join(tmpdir(), 'warren-test-counts-'))
+  const countsFile = join(folder, 'counts.json')
+  const started = Date.now()
+  const child = spawn(process.execPath, [...reporters(countsFile), '--test-force-exit', path], {
+    detached: true,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  const shown = show(child, `\n## ${file}\n`, live)
+  const closed = once(child, 'close')
+  const late = setTimeout(() => process.kill(-child.pid!, 'SIGKILL'), withinMs)
+  const [code, signal] = (await once(child, 'exit')) as [number | null, string | null]
+  clearTimeout(late)
+  // A server that outlived its test may hold the pipe open: what has come by now is all.
+  await Promise.race([closed, sleep(1000)])
+  child.stdout.destroy()
+  child.stderr.destroy()
+  process.stdout.write(shown.join(''))
+  const ms = Date.now() - started
+  const counts = readCounts(
+    countsFile,
+    code === 0 ? undefined : `ended with ${signal ?? code} after ${ms} ms`,
+  )
+  rmSync(folder, { recursive: true })
+  return { ...counts, file, ms }
+}
+
+function reporters(countsFile: string): string[] {
+  return [
+    '--test-reporter=spec',
+    '--test-reporter-destination=stdout',
+    `--test-reporter=${reporter}`,
+    `--test-reporter-destination=${countsFile}`,
+  ]
+}
+
+/** Prints at once, or keeps the lines together while other files run beside this one. */
+function show(child: ChildProcess, title: string, live: boolean): string[] {
+  const kept: string[] = []
+  const take = (text: string) => {
+    if (live) process.stdout.write(text)
+    else kept.push(text)
+  }
+  take(title)
+  child.stdout!.setEncoding('utf8').on('data', take)
+  child.stderr!.setEncoding('utf8').on('data', take)
+  return kept
+}
+
+/** A process that ended badly has failed, even if all tests that it told of had passed. */
+function readCounts(countsFile: string, problem: string | undefined): Counts {
+  let counts: Counts = { passed: 0, failed: 0, skipped: 0, failures: [] }
+  try {
+    counts = JSON.parse(readFileSync(countsFile, 'utf8'))
+  } catch {
+    problem ??= 'ended without a result'
+  }
+  if (problem !== undefined && counts.failed === 0) {
+    counts.failed = 1
+    counts.failures.push(problem)
+  } else if (counts.passed + counts.failed + counts.skipped === 0) {
+    counts.failed = 1
+    counts.failures.push('has no tests')
+  }
+  return counts
+}
