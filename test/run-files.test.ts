@@ -36,7 +36,7 @@ test('what a test left open does not keep its file from ending', async () => {
 })
 
 test('a file that hangs, breaks off or has no tests has failed', async () => {
-  const hanging = await outcome(`while (true);`, 500)
+  const hanging = await outcome(`test('waits', () => new Promise(() => setInterval(() => {}, 1000)))`, 500)
   assert.equal(hanging.failed, 1)
   assert.match(hanging.failures[0]!, /^ended with SIGKILL after \d+ ms$/)
   assert.match((await outcome(`process.exit(3)`)).failures[0]!, /^ended with 3/)

@@ -36,20 +36,20 @@ async function runFile(path: string, file: string, { live, withinMs }: HowToRun)
   const folder = mkdtempSync(join(tmpdir(), 'warren-test-counts-'))
   const countsFile = join(folder, 'counts.json')
   const started = Date.now()
-  const child = spawn(process.execPath, [...reporters(countsFile), '--test-force-exit', path], {
+  const child = spawn(process.execPath, [...reporters(countsFile), ...reporting(folder), path], {
     detached: true,
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   const shown = show(child, `\n## ${file}\n`, live)
   const closed = once(child, 'close')
-  const late = setTimeout(() => process.kill(-child.pid!, 'SIGKILL'), withinMs)
+  const late = setTimeout(() => endHanging(child, folder, shown), withinMs)
   const [code, signal] = (await once(child, 'exit')) as [number | null, string | null]
   clearTimeout(late)
   // A server that outlived its test may hold the pipe open: what has come by now is all.
   await Promise.race([closed, sleep(1000)])
   child.stdout.destroy()
   child.stderr.destroy()
-  process.stdout.write(shown.join(''))
+  shown.flush()
   const ms = Date.now() - started
   const counts = readCounts(
     countsFile,
@@ -57,6 +57,28 @@ async function runFile(path: string, file: string, { live, withinMs }: HowToRun)
   )
   rmSync(folder, { recursive: true })
   return { ...counts, file, ms }
+}
+
+const reportName = 'report.json'
+const reporting = (folder: string): string[] => [
+  '--test-force-exit',
+  '--report-on-signal',
+  `--report-directory=${folder}`,
+  `--report-filename=${reportName}`,
+]
+
+/** Asks a process that hangs what it is doing and what it waits for, prints that, and ends its whole group. */
+async function endHanging(child: ChildProcess, folder: string, shown: Shown): Promise<void> {
+  try {
+    child.kill('SIGUSR2')
+    await sleep(2000)
+    const report = JSON.parse(readFileSync(join(folder, reportName), 'utf8'))
+    const waitsFor = report.libuv.filter((handle: { is_active: boolean }) => handle.is_active)
+    shown.take(`\nIt hangs: ${JSON.stringify({ stack: report.javascriptStack, waitsFor }, null, 1)}\n`)
+  } catch (error) {
+    shown.take(`\nIt hangs, and does not say where: ${error}\n`)
+  }
+  process.kill(-child.pid!, 'SIGKILL')
 }
 
 function reporters(countsFile: string): string[] {
@@ -68,17 +90,19 @@ function reporters(countsFile: string): string[] {
   ]
 }
 
+type Shown = { take(text: string): void; flush(): void }
+
 /** Prints at once, or keeps the lines together while other files run beside this one. */
-function show(child: ChildProcess, title: string, live: boolean): string[] {
-  const kept: string[] = []
+function show(child: ChildProcess, title: string, live: boolean): Shown {
+  let kept = ''
   const take = (text: string) => {
     if (live) process.stdout.write(text)
-    else kept.push(text)
+    else kept += text
   }
   take(title)
   child.stdout!.setEncoding('utf8').on('data', take)
   child.stderr!.setEncoding('utf8').on('data', take)
-  return kept
+  return { take, flush: () => process.stdout.write(kept) }
 }
 
 /** A process that ended badly has failed, even if all tests that it told of had passed. */
