@@ -41,9 +41,22 @@ export type SnapshotFilter = {
   sandboxID?: string
 }
 
+/** How many builds of the team's templates may be in one of these states. */
+export type BuildLimit = { teamID: string; statuses: readonly BuildStatus[]; most: number }
+
 export interface TemplateStore {
   insertTemplate(template: Template, names: TemplateName[]): Promise<void>
   insertBuild(build: TemplateBuild, tags: string[]): Promise<void>
+  /**
+   * Inserts the build, and its template where that is `fresh`, all in one step that parallel requests cannot pass
+   * together. False: the team has as many builds already, and nothing was inserted.
+   */
+  insertBuildWithin(
+    limit: BuildLimit,
+    build: TemplateBuild,
+    tags: readonly string[],
+    fresh?: { template: Template; names: readonly TemplateName[] },
+  ): Promise<boolean>
   updateBuild(buildID: string, changes: Partial<TemplateBuild>): Promise<void>
   /** By alias in a namespace (null: the namespace-less, public names). */
   findByAlias(namespace: string | null, alias: string): Promise<Template | undefined>
@@ -94,8 +107,6 @@ export interface TemplateStore {
     reason: BuildReason,
     at: number,
   ): Promise<string[]>
-  /** How many builds of the team's templates are in one of these states. */
-  countBuilds(teamID: string, statuses: readonly BuildStatus[]): Promise<number>
   /** Builds of all teams in one of these states that were last touched before this time. */
   listBuildsIn(statuses: readonly BuildStatus[], before: number): Promise<TemplateBuild[]>
   /** Digests of the layers that builds stand on. */

@@ -59,22 +59,6 @@ export async function supersede(
   return rows.map(({ id }) => id)
 }
 
-export async function countBuilds(
-  db: Kysely<Tables>,
-  teamID: string,
-  statuses: readonly BuildStatus[],
-): Promise<number> {
-  if (statuses.length === 0) return 0
-  const { total } = await db
-    .selectFrom('template_builds')
-    .innerJoin('templates', 'templates.id', 'template_builds.template_id')
-    .select(({ fn }) => fn.countAll<number>().as('total'))
-    .where('team_id', '=', teamID)
-    .where('status', 'in', statuses)
-    .executeTakeFirstOrThrow()
-  return total
-}
-
 export async function listBuildsIn(
   db: Kysely<Tables>,
   statuses: readonly BuildStatus[],

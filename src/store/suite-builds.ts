@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
 import type { TemplateStore } from '../core/stores.ts'
 import type { BuildStatus, TemplateBuild } from '../core/template/template.ts'
+import { isAppError } from '../lib/app-error.ts'
 import { newUUID } from '../lib/ids.ts'
-import { aBuild, insertTeam, insertTemplate, time } from './suite-rows.ts'
+import { aBuild, aTemplate, insertTeam, insertTemplate, time } from './suite-rows.ts'
 import type { StoreTest } from './suite-test.ts'
 
 const reason = { message: 'it broke', step: '3' }
@@ -12,6 +13,7 @@ export function buildSuite(storeTest: StoreTest): void {
   contents(storeTest)
   moves(storeTest)
   superseding(storeTest)
+  limits(storeTest)
   listing(storeTest)
 }
 
@@ -149,26 +151,58 @@ function superseding(storeTest: StoreTest): void {
   })
 }
 
-function listing(storeTest: StoreTest): void {
-  storeTest('builds are counted by team and status', async (stores) => {
+function limits(storeTest: StoreTest): void {
+  const unfinished = ['waiting', 'building'] as const
+
+  storeTest("only the team's own builds in the named states count against its limit", async (stores) => {
     const { templates } = stores
     const { teamID } = await insertTeam(stores)
     const other = await insertTeam(stores)
     const first = await insertTemplate(stores, { teamID })
     const second = await insertTemplate(stores, { teamID })
     const theirs = await insertTemplate(stores, { teamID: other.teamID })
-    const insert = (templateID: string, status: BuildStatus) =>
-      templates.insertBuild(aBuild(templateID, { status }), [])
-    for (const status of statuses) await insert(first.templateID, status)
-    for (const status of ['waiting', 'waiting', 'error'] as const) await insert(second.templateID, status)
-    await insert(theirs.templateID, 'building')
-    assert.equal(await templates.countBuilds(teamID, ['waiting', 'building']), 4)
-    assert.equal(await templates.countBuilds(teamID, ['error']), 2)
-    assert.equal(await templates.countBuilds(other.teamID, ['waiting', 'building']), 1)
-    assert.equal(await templates.countBuilds(other.teamID, ['ready']), 0)
-    assert.equal(await templates.countBuilds(teamID, []), 0)
+    for (const status of statuses) await templates.insertBuild(aBuild(first.templateID, { status }), [])
+    await templates.insertBuild(aBuild(second.templateID, { status: 'waiting' }), [])
+    await templates.insertBuild(aBuild(theirs.templateID, { status: 'building' }), [])
+    const insert = (most: number) => {
+      const build = aBuild(second.templateID, { status: 'waiting' })
+      return templates.insertBuildWithin({ teamID, statuses: unfinished, most }, build, ['v1'])
+    }
+    assert.equal(await insert(3), false)
+    assert.equal((await templates.listBuilds(second.templateID, { limit: 9 })).length, 1)
+    assert.equal(await insert(4), true)
+    assert.equal(await insert(4), false)
+    const unknown = { teamID: newUUID(), statuses: unfinished, most: 4 }
+    const build = aBuild(second.templateID)
+    await assert.rejects(templates.insertBuildWithin(unknown, build, []), (error) =>
+      isAppError(error, 'not_found'),
+    )
   })
 
+  storeTest('of 40 builds that are requested at once no more than allowed are inserted', async (stores) => {
+    const { templates } = stores
+    const { teamID } = await insertTeam(stores)
+    const known = await insertTemplate(stores, { teamID })
+    const limit = { teamID, statuses: unfinished, most: 20 }
+    const inserted = await Promise.all(
+      Array.from({ length: 40 }, (_, index) => {
+        const template = aTemplate({ teamID })
+        const fresh = index % 2 ? { template, names: [{ namespace: 'n', alias: `t${index}` }] } : undefined
+        const { templateID } = fresh ? template : known
+        const build = aBuild(templateID, { status: index % 3 ? 'waiting' : 'building' })
+        return templates.insertBuildWithin(limit, build, [`v${index}`], fresh)
+      }),
+    )
+    assert.equal(inserted.filter(Boolean).length, 20)
+    assert.equal((await templates.listBuildsIn(unfinished, time + 1)).length, 20)
+    for (let index = 1; index < 40; index += 2) {
+      const found = await templates.findByAlias('n', `t${index}`)
+      assert.equal(found !== undefined, inserted[index], 'a refused request leaves no template')
+    }
+  })
+}
+
+function listing(storeTest: StoreTest): void {
   storeTest('builds of all teams that nobody touched for long are listed by status', async (stores) => {
     const { templates } = stores
     const { teamID } = await insertTeam(stores)

@@ -1,5 +1,5 @@
 import type { Kysely } from 'kysely'
-import type { SnapshotFilter, TemplateStore } from '../core/stores.ts'
+import type { BuildLimit, SnapshotFilter, TemplateStore } from '../core/stores.ts'
 import type {
   BuildReason,
   BuildStatus,
@@ -10,30 +10,14 @@ import type {
   TemplateName,
   TemplateSummary,
 } from '../core/template/template.ts'
-import { AppError, isAppError } from '../lib/app-error.ts'
-import { countBuilds, listBuildsIn, moveBuild, supersede } from './build-moves.ts'
+import { AppError } from '../lib/app-error.ts'
+import { insertBuild, insertBuildWithin, insertTemplate } from './build-insert.ts'
+import { listBuildsIn, moveBuild, supersede } from './build-moves.ts'
 import { listSnapshots, type SnapshotPage } from './snapshots.ts'
 import type { Tables } from './tables.ts'
 import { type BuildPage, listBuilds, listTemplates, summaryOf, type TemplatePage } from './template-list.ts'
-import {
-  buildColumns,
-  buildOf,
-  buildRow,
-  digestsIn,
-  namesOf,
-  templateOf,
-  templateRow,
-} from './template-row.ts'
-import {
-  addName,
-  assignTags,
-  holdTemplate,
-  insertAssignments,
-  listTags,
-  nameIsTaken,
-  removeTags,
-  unknownTemplate,
-} from './template-tags.ts'
+import { buildColumns, buildOf, digestsIn, namesOf, templateOf } from './template-row.ts'
+import { addName, assignTags, listTags, removeTags, unknownTemplate } from './template-tags.ts'
 
 const uuidForm = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 
@@ -45,28 +29,20 @@ export class SqlTemplateStore implements TemplateStore {
   }
 
   async insertTemplate(template: Template, names: TemplateName[]): Promise<void> {
-    await this.#db.transaction().execute(async (transaction) => {
-      await transaction.insertInto('templates').values(templateRow(template)).execute()
-      for (const [position, { namespace, alias }] of names.entries()) {
-        const row = { namespace: namespace ?? '', alias, template_id: template.templateID, position }
-        await transaction
-          .insertInto('template_aliases')
-          .values(row)
-          .execute()
-          .catch((cause) => {
-            throw isAppError(cause, 'already_exists') ? nameIsTaken({ namespace, alias }, cause) : cause
-          })
-      }
-    })
+    await this.#db.transaction().execute((transaction) => insertTemplate(transaction, template, names))
   }
 
   async insertBuild(build: TemplateBuild, tags: string[]): Promise<void> {
-    const { templateID } = build
-    await this.#db.transaction().execute(async (transaction) => {
-      await holdTemplate(transaction, templateID, build.createdAt)
-      await transaction.insertInto('template_builds').values(buildRow(build)).execute()
-      await insertAssignments(transaction, templateID, build.buildID, tags, build.createdAt)
-    })
+    await this.#db.transaction().execute((transaction) => insertBuild(transaction, build, tags))
+  }
+
+  insertBuildWithin(
+    limit: BuildLimit,
+    build: TemplateBuild,
+    tags: readonly string[],
+    fresh?: { template: Template; names: readonly TemplateName[] },
+  ): Promise<boolean> {
+    return insertBuildWithin(this.#db, limit, build, tags, fresh)
   }
 
   async updateBuild(buildID: string, changes: Partial<TemplateBuild>): Promise<void> {
@@ -199,10 +175,6 @@ export class SqlTemplateStore implements TemplateStore {
     at: number,
   ): Promise<string[]> {
     return supersede(this.#db, build, tags, reason, at)
-  }
-
-  countBuilds(teamID: string, statuses: readonly BuildStatus[]): Promise<number> {
-    return countBuilds(this.#db, teamID, statuses)
   }
 
   listBuildsIn(statuses: readonly BuildStatus[], before: number): Promise<TemplateBuild[]> {

@@ -132,6 +132,18 @@ describe('requesting a build', () => {
     await world.building.cancel(buildID, 'called off')
     await world.request('more')
   })
+
+  it('is refused to all but twenty of forty that come at once, and leaves nothing of the others', async () => {
+    await using world = await openBuilding()
+    const { templates } = world.fixture.stores
+    const names = Array.from({ length: 40 }, (_, number) => `mine-${number}`)
+    const outcomes = await Promise.allSettled(names.map((name) => world.request(name)))
+    const refused = outcomes.filter((outcome) => outcome.status === 'rejected')
+    assert.equal(refused.length, 20)
+    for (const { reason } of refused) assert.equal(reason.code, 'limit_reached')
+    const known = await Promise.all(names.map((name) => templates.findByAlias('alpha', name)))
+    assert.equal(known.filter(Boolean).length, 20)
+  })
 })
 
 describe('starting a build', () => {

@@ -64,16 +64,22 @@ export class Building {
   async request(team: Team, name: TemplateReference, tags: string[], sizes: BuildSizes): Promise<NewBuild> {
     const { templates, clock, envdVersion } = this.#parts
     const now = clock.now()
-    const unfinished = await templates.countBuilds(team.teamID, ['waiting', 'building'])
-    if (unfinished >= mostBuildsAtOnce) throw tooManyBuilds()
-    const template = await this.#templateFor(team, name.alias, now)
+    const { template, isNew } = await this.#templateFor(team, name.alias, now)
     const build: TemplateBuild = {
       ...{ buildID: newUUID(), templateID: template.templateID, status: 'waiting', ...sizes, envdVersion },
       ...{ rootFolder: null, layers: null, saved: null, envVars: {}, startCmd: null, readyCmd: null },
       ...{ defaultUser: 'user', defaultWorkdir: '/home/user', reason: null },
       ...{ createdAt: now, updatedAt: now, finishedAt: null },
     }
-    await templates.insertBuild(build, tags)
+    const fresh = isNew ? { template, names: [{ namespace: team.slug, alias: name.alias }] } : undefined
+    const limit = { teamID: team.teamID, statuses: ['waiting', 'building'], most: mostBuildsAtOnce } as const
+    const isWithin = await templates.insertBuildWithin(limit, build, tags, fresh).catch((error) => {
+      // Another request took the name in the meantime: its template is this one's too.
+      if (isNew && isAppError(error, 'already_exists')) return undefined
+      throw error
+    })
+    if (isWithin === undefined) return this.request(team, name, tags, sizes)
+    if (!isWithin) throw tooManyBuilds()
     const reason = {
       message: 'The build was canceled because it was superseded by a newer one.',
       step: null,
@@ -187,24 +193,18 @@ export class Building {
     throw new AppError('invalid_argument', `Build '${buildID}' not found`)
   }
 
-  async #templateFor(team: Team, alias: string, now: number): Promise<Template> {
-    const { templates } = this.#parts
-    const find = () => templates.findByAlias(team.slug, alias)
-    const known = await find()
-    if (known) return known
+  async #templateFor(
+    team: Team,
+    alias: string,
+    now: number,
+  ): Promise<{ template: Template; isNew: boolean }> {
+    const known = await this.#parts.templates.findByAlias(team.slug, alias)
+    if (known) return { template: known, isNew: false }
     const template: Template = {
       ...{ templateID: newTemplateID(), teamID: team.teamID, public: false, isSnapshot: false },
       ...{ createdAt: now, updatedAt: now, lastSpawnedAt: null, spawnCount: 0 },
     }
-    try {
-      await templates.insertTemplate(template, [{ namespace: team.slug, alias }])
-      return template
-    } catch (error) {
-      // Another request took the name in the meantime.
-      const other = isAppError(error, 'already_exists') ? await find() : undefined
-      if (!other) throw error
-      return other
-    }
+    return { template, isNew: true }
   }
 }
 

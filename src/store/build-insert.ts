@@ -1,0 +1,68 @@
+import type { Kysely, Transaction } from 'kysely'
+import type { BuildLimit } from '../core/stores.ts'
+import type { Template, TemplateBuild, TemplateName } from '../core/template/template.ts'
+import { isAppError } from '../lib/app-error.ts'
+import { lockTeam } from './limits.ts'
+import type { Tables } from './tables.ts'
+import { buildRow, templateRow } from './template-row.ts'
+import { holdTemplate, insertAssignments, nameIsTaken } from './template-tags.ts'
+
+export async function insertTemplate(
+  transaction: Transaction<Tables>,
+  template: Template,
+  names: readonly TemplateName[],
+): Promise<void> {
+  await transaction.insertInto('templates').values(templateRow(template)).execute()
+  for (const [position, { namespace, alias }] of names.entries()) {
+    const row = { namespace: namespace ?? '', alias, template_id: template.templateID, position }
+    await transaction
+      .insertInto('template_aliases')
+      .values(row)
+      .execute()
+      .catch((cause) => {
+        throw isAppError(cause, 'already_exists') ? nameIsTaken({ namespace, alias }, cause) : cause
+      })
+  }
+}
+
+export async function insertBuild(
+  transaction: Transaction<Tables>,
+  build: TemplateBuild,
+  tags: readonly string[],
+): Promise<void> {
+  await holdTemplate(transaction, build.templateID, build.createdAt)
+  await transaction.insertInto('template_builds').values(buildRow(build)).execute()
+  await insertAssignments(transaction, build.templateID, build.buildID, tags, build.createdAt)
+}
+
+export function insertBuildWithin(
+  db: Kysely<Tables>,
+  limit: BuildLimit,
+  build: TemplateBuild,
+  tags: readonly string[],
+  fresh?: { template: Template; names: readonly TemplateName[] },
+): Promise<boolean> {
+  // Each statement must see what others committed while this one waited for the team's row.
+  const transaction = db.transaction().setIsolationLevel('read committed')
+  return transaction.execute(async (locked) => {
+    await lockTeam(locked, limit.teamID)
+    if ((await countBuilds(locked, limit)) >= limit.most) return false
+    if (fresh) await insertTemplate(locked, fresh.template, fresh.names)
+    await insertBuild(locked, build, tags)
+    return true
+  })
+}
+
+async function countBuilds(
+  transaction: Transaction<Tables>,
+  { teamID, statuses }: BuildLimit,
+): Promise<number> {
+  const { total } = await transaction
+    .selectFrom('template_builds')
+    .innerJoin('templates', 'templates.id', 'template_builds.template_id')
+    .select(({ fn }) => fn.countAll<number>().as('total'))
+    .where('team_id', '=', teamID)
+    .where('status', 'in', statuses)
+    .executeTakeFirstOrThrow()
+  return total
+}
