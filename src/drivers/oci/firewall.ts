@@ -5,23 +5,9 @@
  * instead of keeping quiet, so that programs inside fail fast.
  */
 import { networkInterfaces } from 'node:os'
+import { closedRanges } from '../../core/egress.ts'
 import { runCommand } from '../../lib/run-command.ts'
 import type { Layout } from './layout.ts'
-
-/** Where no sandbox may go: this host, its neighbours, the cloud's metadata, and what is no unicast address. */
-export const closedRanges: readonly string[] = [
-  '0.0.0.0/8',
-  '10.0.0.0/8',
-  '100.64.0.0/10',
-  '127.0.0.0/8',
-  '169.254.0.0/16',
-  '172.16.0.0/12',
-  '192.0.0.0/24',
-  '192.168.0.0/16',
-  '198.18.0.0/15',
-  '224.0.0.0/4',
-  '240.0.0.0/4',
-]
 
 export type FirewallOptions = { layout: Layout; subnet: string; dnsServers: readonly string[] }
 
