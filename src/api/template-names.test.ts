@@ -7,6 +7,27 @@ const nil = '00000000-0000-0000-0000-000000000000'
 const failing = { fromImage: 'debian:12', steps: [{ type: 'RUN', args: ['fail'] }] }
 
 describe('reading templates', () => {
+  it('shows the name of a snapshot that was built as both, with one id', async () => {
+    await using warren = await openApi()
+    const list = async (path: string) => (await warren.ask('GET', path)).json()
+    const path = `/sandboxes/${await warren.create()}/snapshots`
+    assert.equal((await warren.ask('POST', path, { body: { name: 'both:kept' } })).status, 201)
+    assert.deepEqual(await list('/templates'), [])
+    const { templateID, buildID } = await built(warren, 'both')
+    assert.equal((await list('/templates/aliases/both')).templateID, templateID)
+    const [shown, ...more] = await list('/templates')
+    assert.deepEqual(
+      [shown.templateID, shown.buildID, shown.names, more],
+      [templateID, buildID, ['alpha/both'], []],
+    )
+    const snapshots: { snapshotID: string }[] = await list('/snapshots')
+    assert.deepEqual(
+      snapshots.map(({ snapshotID }) => snapshotID),
+      ['alpha/both:kept'],
+    )
+    for (const reference of ['both', 'both:kept']) await warren.create({ templateID: reference })
+  })
+
   it('shows a template without a build with zeros, and then the newest that is ready', async () => {
     await using warren = await openApi()
     const { clock, create } = { ...warren.fixture, ...warren }

@@ -124,6 +124,27 @@ function listing(storeTest: StoreTest): void {
     },
   )
 
+  storeTest(
+    'a snapshot whose name was built too is listed as a template, and as what it was',
+    async (stores) => {
+      const { teamID } = await insertTeam(stores)
+      const listed = () => stores.templates.listTemplates(teamID, { order: 'asc', limit: 10 })
+      const templateID = await insertSnapshot(stores, { teamID }, [{ tags: ['v1'] }])
+      assert.deepEqual(await listed(), [])
+      for (const saved of [null, aSavedBuild({ sandboxID: '' })]) {
+        const build = aBuild(templateID, { saved, createdAt: time + 5 })
+        await stores.templates.insertBuild(build, ['default'])
+        assert.deepEqual(
+          (await listed()).map((one) => one.build?.buildID),
+          [build.buildID],
+        )
+        assert.deepEqual(await stores.templates.listSnapshots({ teamID }, wholeList), [
+          { templateID, tag: 'v1', createdAt: time },
+        ])
+      }
+    },
+  )
+
   storeTest('snapshots are filtered by template, tag and source, one by one and together', async (stores) => {
     const { teamID } = await insertTeam(stores)
     const templateID = await insertSnapshot(stores, { teamID, templateID: 'sone' }, [

@@ -23,7 +23,7 @@ export function listTemplates(
   return atOneMoment(db, (transaction) => {
     let query = selectTemplates(transaction)
       .where('team_id', '=', teamID)
-      .where('is_snapshot', '=', 0)
+      .where((where) => where.or([where('is_snapshot', '=', 0), where.exists(ownBuild(where))]))
       .orderBy('created_at', order)
       .orderBy('id')
       .limit(limit)
@@ -90,6 +90,17 @@ function selectTemplates(db: Kysely<Tables>) {
       newestDefault(select).select('built.status').as('build_status'),
       newestDefault(select).select('built.id').where('built.status', '=', 'ready').as('build_id'),
     ])
+}
+
+/** That is, one which was no snapshot of a sandbox: the name of a snapshot can be built like any other. */
+function ownBuild(select: ExpressionBuilder<Tables, 'templates'>) {
+  return select
+    .selectFrom('template_builds as own')
+    .select('own.id')
+    .whereRef('own.template_id', '=', 'templates.id')
+    .where((where) =>
+      where.or([where('own.source_sandbox_id', 'is', null), where('own.source_sandbox_id', '=', '')]),
+    )
 }
 
 /** Of the template of the query around it. */
