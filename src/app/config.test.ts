@@ -92,5 +92,19 @@ test('shown settings say where a value is from and hide a password', () => {
   const database = shown.find((one) => one.name === 'WARREN_DATABASE_URL')!
   assert.equal(database.value, 'postgres://me:***@db:5432/warren')
   assert.equal(database.from, 'environment')
+  const mirrors = 'docker.io=me:s%2Fecret@hub.example/x,*=you:other@all.example,debian=folder:/srv'
+  const [places] = showSettings({ WARREN_REGISTRY_MIRRORS: mirrors }).filter(({ name }) =>
+    /MIRRORS/.test(name),
+  )
+  assert.equal(places?.value, 'docker.io=me:***@hub.example/x,*=you:***@all.example,debian=folder:/srv')
+  for (const wrong of [
+    { WARREN_REGISTRY_MIRRORS: 'docker.io=me:sec,ret@hub.example' },
+    { WARREN_DATABASE_URL: 'mysql://me:sec@ret@db' },
+  ]) {
+    assert.throws(
+      () => loadConfig(wrong),
+      ({ message }: Error) => /me:\*\*\*@/.test(message) && !/sec|ret/.test(message),
+    )
+  }
   assert.equal(shown.find((one) => one.name === 'WARREN_PORT')!.from, 'default')
 })

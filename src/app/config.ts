@@ -79,7 +79,7 @@ const schema = {
   registryMirrors: setting(
     'WARREN_REGISTRY_MIRRORS',
     '',
-    'Where images come from instead: NAME=HOST/PREFIX or NAME=folder:/path, separated by commas; * is any name.',
+    'Where images come from instead: NAME=[USER:PASSWORD@]HOST/PREFIX or NAME=folder:/path, separated by commas; * is any name.',
     kind.pairs,
   ),
   privateRegistries: setting(
@@ -186,7 +186,9 @@ function readSetting(one: Setting<unknown>, env: Record<string, string | undefin
   const text = env[one.name]?.trim() || one.default
   const value = one.parse(text)
   if (value !== undefined) return value
-  throw new AppError('invalid_argument', `${one.name} is '${text}', but must be ${one.allowed}.`)
+  // Where a password ends in a text that is wrong is anybody's guess.
+  const shown = text.replace(/((?:=|:\/\/)[^:/@,]*):.*@/s, '$1:***@')
+  throw new AppError('invalid_argument', `${one.name} is '${shown}', but must be ${one.allowed}.`)
 }
 
 function refuseUnknown(env: Record<string, string | undefined>): void {
@@ -256,11 +258,13 @@ export type ShownSetting = {
   help: string
 }
 
-/** Every setting as a person wants to see it; a password in the database URL is hidden. */
+/** Every setting as a person wants to see it; passwords in the database URL and of mirrors are hidden. */
 export function showSettings(env: Record<string, string | undefined> = process.env): ShownSetting[] {
   return settings.map(({ name, default: fallback, unit, allowed, help }) => {
     const given = env[name]?.trim()
-    const value = (given || fallback).replace(/(:\/\/[^:/@]*):[^@]*@/, '$1:***@')
+    const value = (given || fallback)
+      .replace(/(:\/\/[^:/@]*):[^@]*@/, '$1:***@')
+      .replace(/(=[^:/@,]*):[^,]*@/g, '$1:***@')
     return { name, value, from: given ? 'environment' : 'default', unit, allowed, default: fallback, help }
   })
 }

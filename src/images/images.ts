@@ -26,7 +26,7 @@ export type ImagesOptions = {
   folder: string
   /** Added to every owner; a sandbox's root has this id outside of it. */
   ownerShift: number
-  /** From a name or its beginning (`docker.io/library/debian`, `docker.io`, `*`) to `host/prefix` or `folder:/path`. */
+  /** From a name or its beginning (`docker.io/library/debian`, `docker.io`, `*`) to `[user:password@]host/prefix` or `folder:/path`. */
   mirrors?: Readonly<Record<string, string>>
   /** Hosts, host:port or `*`, that may be at addresses of internal networks. */
   allowPrivateRegistries?: readonly string[]
@@ -132,8 +132,9 @@ class StoredImages implements ClosableImages {
       const { clock = systemClock, ecrEndpoint = awsEndpoint } = this.#options
       // A password for the registry that the user named is not for the one the operator put in its place.
       const given = place.mirrored ? undefined : options.credentials
-      const login = given && (await loginOf(given, { http, clock, ecrEndpoint, signal }))
-      return new RegistryClient(http, place.reference, login, signal)
+      const login = given ? await loginOf(given, { http, clock, ecrEndpoint, signal }) : place.login
+      const asker = { isMirror: place.mirrored, ...(login && { login }) }
+      return new RegistryClient(http, place.reference, asker, signal)
     } catch (error) {
       http.close()
       throw error

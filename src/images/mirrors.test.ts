@@ -36,6 +36,23 @@ test('a bad mirror is found when it is read', () => {
   }
 })
 
+test('a login of a mirror that cannot be read is not quoted', () => {
+  for (const bad of [
+    'hush@host.example',
+    ':hush@host.example',
+    'me:@host.example',
+    'me:hush%@h.example',
+    'a:hush/1@h.io',
+  ]) {
+    assert.throws(
+      () => parseMirrors({ 'docker.io': bad }),
+      ({ message }: Error) =>
+        /mirror of docker.io must be user:password@/.test(message) && !/hush/.test(message),
+      bad,
+    )
+  }
+})
+
 /** Writes images as an OCI layout: each under the name it is given. */
 function layout(t: TestContext, names: Record<string, string | undefined>): string {
   const folder = mkdtempSync(join(tmpdir(), 'warren-layout-'))

@@ -1,5 +1,6 @@
 /** The operator's map from names to other places: another registry, or an OCI layout folder on this machine. */
 import { AppError } from '../lib/app-error.ts'
+import type { Login } from './credentials.ts'
 import {
   canonicalHost,
   formatReference,
@@ -10,7 +11,13 @@ import {
 } from './reference.ts'
 
 export type Place =
-  | { kind: 'registry'; reference: ImageReference /** The operator named this host. */; mirrored: boolean }
+  | {
+      kind: 'registry'
+      reference: ImageReference
+      /** The operator named this host, and may have given a login for it. */
+      mirrored: boolean
+      login?: Login
+    }
   | {
       kind: 'folder'
       folder: string /** What the image may be called in there, best first. */
@@ -19,7 +26,7 @@ export type Place =
 
 const folderScheme = 'folder:'
 
-type Mirror = { prefix: string; target: string }
+type Mirror = { prefix: string; target: string; login?: Login }
 
 export type Mirrors = readonly Mirror[]
 
@@ -32,11 +39,29 @@ export function parseMirrors(given: Readonly<Record<string, string>>): Mirrors {
         `The mirror of ${key} is empty: give a registry or folder:/path.`,
       )
     }
-    return { prefix: canonicalPrefix(key), target: target.replace(/\/+$/, '') }
+    return { prefix: canonicalPrefix(key), ...withoutLogin(key, target.replace(/\/+$/, '')) }
   })
   // Now, not when the first name comes that needs it.
   for (const mirror of mirrors) if (!isFolder(mirror)) parseTarget(mirror, 'library/x')
   return mirrors.sort((a, b) => b.prefix.length - a.prefix.length)
+}
+
+/** `user:password@host/prefix`; in both parts %40 and its like stand for what has a meaning here. */
+function withoutLogin(key: string, given: string): Pick<Mirror, 'target' | 'login'> {
+  const at = given.lastIndexOf('@')
+  if (at === -1 || given.startsWith(folderScheme)) return { target: given }
+  const [, username, password] = /^([^:/@]+):([^/@]+)$/.exec(given.slice(0, at)) ?? []
+  try {
+    if (!username || !password) throw new URIError('not in two parts')
+    const login = { username: decodeURIComponent(username), password: decodeURIComponent(password) }
+    return { target: given.slice(at + 1), login }
+  } catch {
+    // Not quoted: it holds a password.
+    throw new AppError(
+      'invalid_argument',
+      `The login of the mirror of ${key} must be user:password@ before the host, with %40 for @, %2F for /, %3A for :, %2C for a comma and %25 for %.`,
+    )
+  }
 }
 
 const isFolder = ({ target }: Mirror): boolean => target.startsWith(folderScheme)
@@ -52,7 +77,8 @@ export function placeOf(reference: ImageReference, mirrors: Mirrors): Place {
   }
   const { tag, digest } = reference
   const mapped = { ...parseTarget(mirror, rest), ...(tag && { tag }), ...(digest && { digest }) }
-  return { kind: 'registry', reference: mapped, mirrored: true }
+  const { login } = mirror
+  return { kind: 'registry', reference: mapped, mirrored: true, ...(login && { login }) }
 }
 
 function canonicalPrefix(key: string): string {

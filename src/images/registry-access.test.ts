@@ -262,7 +262,7 @@ test('AWS keys become a password of ECR, asked for with a signature', async (t) 
   assert.ok(!lines.join().includes('topsecret'))
 })
 
-test('a mirror gets no password that was meant for the registry it stands for', async (t) => {
+test('a mirror gets the password of its operator, and none that was meant for the registry it stands for', async (t) => {
   const mirror = await testRegistry(t)
   addImage(mirror, '12', { layers: [] })
   const { pull } = await testImages(t, {
@@ -274,6 +274,16 @@ test('a mirror gets no password that was meant for the registry it stands for', 
   requireBasic(mirror, basic('me', secret))
   await assert.rejects(pull('debian:12', login), { code: 'permission_denied' })
   assert.ok(authorizations(mirror).every((value) => value === undefined))
+  const named = { mirrors: { 'docker.io': `me:${encodeURIComponent(secret)}@${mirror.host}/hub` } }
+  const { pull: pullNamed, lines } = await testImages(t, { allowPrivateRegistries: [], ...named })
+  const mine = { ...login, username: 'mine' }
+  await pullNamed('debian:12', mine)
+  assert.ok(authorizations(mirror).includes(basic('me', secret)))
+  assert.ok(!authorizations(mirror).includes(basic('mine', secret)))
+  requireBasic(mirror, basic('me', 'changed'))
+  const refused = await pullNamed('debian:12', mine).catch((error) => error)
+  assert.match(refused.message, /It is a mirror: an operator can give it a login/)
+  nothingSecret(refused, lines)
   // What the operator named as a mirror is not open for users to name.
   await assert.rejects(pull(`${mirror.host}/hub/library/debian:12`), /internal network/)
 })

@@ -4,6 +4,9 @@ import type { Login } from './credentials.ts'
 import type { HttpClient } from './http-client.ts'
 import { retriable } from './image-source.ts'
 
+/** Who asks a registry. Users have no say in the login of a mirror. */
+export type Asker = { login?: Login; isMirror: boolean }
+
 export type Challenge = { scheme: string; values: Record<string, string> }
 
 const largestAnswer = 1 << 20
@@ -40,9 +43,10 @@ export async function authorize(
   registry: URL,
   repository: string,
   { scheme, values }: Challenge,
-  login: Login | undefined,
+  asker: Asker,
   signal: AbortSignal,
 ): Promise<string | undefined> {
+  const { login } = asker
   if (scheme === 'basic') return login && basicHeader(login)
   const realm = tokenAddress(registry, repository, values)
   const headers: Record<string, string> = login ? { Authorization: basicHeader(login) } : {}
@@ -59,7 +63,7 @@ export async function authorize(
   if (token !== undefined) return `Bearer ${token}`
   throw new AppError(
     'permission_denied',
-    `${realm.host} gives no access to ${registry.host}/${repository}. ${adviceFor(login)}`,
+    `${realm.host} gives no access to ${registry.host}/${repository}. ${adviceFor(asker)}`,
   )
 }
 
@@ -78,10 +82,12 @@ function tokenAddress(registry: URL, repository: string, values: Record<string, 
   return realm
 }
 
-export const adviceFor = (login: Login | undefined): string =>
-  login
+export function adviceFor({ login, isMirror }: Asker): string {
+  if (isMirror) return 'It is a mirror: an operator can give it a login, or check the one that it has.'
+  return login
     ? 'Check that the credentials are right and may pull it.'
     : 'It does not exist, or it needs credentials.'
+}
 
 function tokenIn(bytes: Buffer): string | undefined {
   try {

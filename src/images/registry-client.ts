@@ -3,13 +3,12 @@
  * its host and to the token server it names, never to where it redirects.
  */
 import { AppError } from '../lib/app-error.ts'
-import type { Login } from './credentials.ts'
 import { digestOf, isDigest, wrongDigest } from './digest.ts'
 import { type HttpAnswer, type HttpClient, speaksNoTLS } from './http-client.ts'
 import { type Fetched, type ImageSource, largestDocument, retriable } from './image-source.ts'
 import { acceptedTypes } from './manifest.ts'
 import { defaultRegistry, formatReference, type ImageReference } from './reference.ts'
-import { adviceFor, authorize, parseChallenge } from './registry-auth.ts'
+import { type Asker, adviceFor, authorize, parseChallenge } from './registry-auth.ts'
 
 const hubHost = 'registry-1.docker.io'
 const mostRedirects = 5
@@ -18,15 +17,15 @@ const longestPauseSeconds = 30
 export class RegistryClient implements ImageSource {
   readonly #http: HttpClient
   readonly #reference: ImageReference
-  readonly #login: Login | undefined
+  readonly #asker: Asker
   readonly #signal: AbortSignal
   #base: Promise<URL> | undefined
   #authorization: string | undefined
 
-  constructor(http: HttpClient, reference: ImageReference, login: Login | undefined, signal: AbortSignal) {
+  constructor(http: HttpClient, reference: ImageReference, asker: Asker, signal: AbortSignal) {
     this.#http = http
     this.#reference = reference
-    this.#login = login
+    this.#asker = asker
     this.#signal = signal
   }
 
@@ -110,7 +109,7 @@ export class RegistryClient implements ImageSource {
     const challenge = parseChallenge(answer.headers['www-authenticate'])
     if (!challenge) return false
     const { repository } = this.#reference
-    const met = await authorize(this.#http, base, repository, challenge, this.#login, signal)
+    const met = await authorize(this.#http, base, repository, challenge, this.#asker, signal)
     this.#authorization = met
     return met !== undefined
   }
@@ -144,7 +143,7 @@ export class RegistryClient implements ImageSource {
     if (status === 401 || status === 403) {
       return new AppError(
         'permission_denied',
-        `${url.host} gives no access to ${name}. ${adviceFor(this.#login)}`,
+        `${url.host} gives no access to ${name}. ${adviceFor(this.#asker)}`,
       )
     }
     const afterSeconds = Math.min(Number(headers['retry-after']) || 0, longestPauseSeconds)
