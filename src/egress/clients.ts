@@ -1,0 +1,139 @@
+/** The sandboxes the gate knows, and everything that is open on their behalf. */
+import type { Socket } from 'node:net'
+import { isDeepStrictEqual } from 'node:util'
+import type { GateClient } from '../core/egress.ts'
+import { resetSocket } from '../lib/join-sockets.ts'
+import { type Destination, decide, type IsClosed, isSameRoute, type Route } from './decide.ts'
+
+export type ClientLimits = { connectionsPerClient: number; connections: number }
+
+/** One connection of a sandbox, with all sockets that belong to it. */
+export class Connection {
+  readonly client: Client
+  /** Where the sandbox wanted to go. */
+  destination: Destination = { address: '0.0.0.0', port: 0 }
+  /** Called when the policy changed and the connection may stay. */
+  onPolicyChange = () => {}
+  readonly #sockets = new Set<Socket>()
+  readonly #uses = new Set<Use>()
+  #isCut = false
+
+  constructor(client: Client) {
+    this.client = client
+  }
+
+  /** A socket lives no longer than the connection it serves. */
+  track = (socket: Socket): void => {
+    this.#sockets.add(socket)
+    socket.on('error', () => {})
+    socket.once('close', () => this.#sockets.delete(socket))
+    if (this.#isCut) socket.destroy()
+  }
+
+  /** What the connection, or a request on it, is doing; entered before it begins, so that no change is missed. */
+  use(name: string | null, route: Route): () => void {
+    const use = { name, route }
+    this.#uses.add(use)
+    return () => this.#uses.delete(use)
+  }
+
+  isAllowedBy({ policy }: GateClient, isClosed: IsClosed): boolean {
+    return [...this.#uses].every(
+      ({ name, route }) =>
+        // Which address it went to is not known here, so it has to be asked for again.
+        route.to !== 'allowed-address-of' &&
+        isSameRoute(route, decide(policy, name, this.destination.address, isClosed)),
+    )
+  }
+
+  cut(): void {
+    this.#isCut = true
+    for (const socket of this.#sockets) resetSocket(socket)
+  }
+}
+
+type Use = { name: string | null; route: Route }
+
+export class Client {
+  identity: GateClient
+  readonly connections = new Set<Connection>()
+  /** Sockets on which the sandbox asks for names; counted, never judged. */
+  readonly asking = new Set<Socket>()
+
+  constructor(identity: GateClient) {
+    this.identity = identity
+  }
+
+  get policy() {
+    return this.identity.policy
+  }
+
+  cutAll(): void {
+    for (const connection of this.connections) connection.cut()
+    for (const socket of this.asking) socket.destroy()
+  }
+}
+
+export class Clients {
+  readonly #limits: ClientLimits
+  readonly #isClosed: IsClosed
+  readonly #byAddress = new Map<string, Client>()
+  #connections = 0
+
+  constructor(limits: ClientLimits, isClosed: IsClosed) {
+    this.#limits = limits
+    this.#isClosed = isClosed
+  }
+
+  get(address: string): Client | undefined {
+    return this.#byAddress.get(address)
+  }
+
+  admit(address: string, identity: GateClient): void {
+    const known = this.#byAddress.get(address)
+    if (!known || known.identity.sandboxID !== identity.sandboxID) {
+      known?.cutAll()
+      this.#byAddress.set(address, new Client(identity))
+      return
+    }
+    const before = known.policy
+    known.identity = identity
+    if (isDeepStrictEqual(before, identity.policy)) return
+    const sameProxy = isDeepStrictEqual(before.proxy, identity.policy.proxy)
+    for (const connection of known.connections) {
+      if (sameProxy && connection.isAllowedBy(identity, this.#isClosed)) connection.onPolicyChange()
+      else connection.cut()
+    }
+  }
+
+  forget(address: string): void {
+    this.#byAddress.get(address)?.cutAll()
+    this.#byAddress.delete(address)
+  }
+
+  /** Null: too many are open. The connection ends with its first socket. */
+  enter(client: Client, socket: Socket): Connection | null {
+    if (this.isFull(client)) return null
+    const connection = new Connection(client)
+    client.connections.add(connection)
+    this.#connections += 1
+    connection.track(socket)
+    socket.once('close', () => {
+      client.connections.delete(connection)
+      this.#connections -= 1
+    })
+    return connection
+  }
+
+  isFull(client: Client): boolean {
+    const { connectionsPerClient, connections } = this.#limits
+    return (
+      client.connections.size + client.asking.size >= connectionsPerClient || this.#connections >= connections
+    )
+  }
+
+  closeAll(): void {
+    for (const client of this.#byAddress.values()) client.cutAll()
+    this.#byAddress.clear()
+  }
+}

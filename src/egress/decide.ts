@@ -1,0 +1,56 @@
+/** Whether a connection may go, and where to. Knows the policy and nothing of sockets. */
+import type { EgressPolicy, HeaderRule } from '../core/egress.ts'
+import { isInRanges, parseRange } from './addresses.ts'
+import { matchesAny, matchesName } from './names.ts'
+
+export type Destination = { address: string; port: number }
+
+export type Route =
+  /** To wherever the name leads: it is allowed itself. */
+  | { to: 'name'; name: string }
+  /** To an address of the name that the address rules allow: the sandbox's word for where it is does not count. */
+  | { to: 'allowed-address-of'; name: string }
+  /** To the address that the sandbox chose; the name is only for a proxy that wants to know. */
+  | { to: 'address'; address: string; name: string | null }
+
+export type IsClosed = (address: string) => boolean
+
+/** Null: refused. */
+export function decide(
+  policy: EgressPolicy,
+  name: string | null,
+  address: string,
+  isClosed: IsClosed,
+): Route | null {
+  const nameAllowed = name !== null && matchesAny(policy.allowNames, name)
+  if (name !== null && ruleFor(policy, name)) return { to: nameAllowed ? 'name' : 'allowed-address-of', name }
+  if (isAddressAllowed(policy, address, isClosed)) return { to: 'address', address, name }
+  return nameAllowed ? { to: 'name', name } : null
+}
+
+export function isAddressAllowed(policy: EgressPolicy, address: string, isClosed: IsClosed): boolean {
+  if (isClosed(address)) return false
+  if (isInRanges(address, policy.allowAddresses)) return true
+  return policy.internet && !isInRanges(address, policy.denyAddresses)
+}
+
+/** What nothing was said about may go: names need not be known then. */
+export function isOpenByDefault(policy: EgressPolicy): boolean {
+  return policy.internet && !policy.denyAddresses.some(isEverything)
+}
+
+/** The rule that says it most exactly. */
+export function ruleFor(policy: EgressPolicy, name: string): HeaderRule | undefined {
+  const fitting = policy.headerRules.filter((rule) => matchesName(rule.name, name))
+  const exactness = (rule: HeaderRule) => (rule.name === name ? Infinity : rule.name.length)
+  return fitting.sort((a, b) => exactness(b) - exactness(a))[0]
+}
+
+export function isSameRoute(a: Route | null, b: Route | null): boolean {
+  return JSON.stringify(a) === JSON.stringify(b)
+}
+
+function isEverything(range: string): boolean {
+  const parsed = parseRange(range)
+  return parsed !== null && parsed.first === 0 && parsed.last === 2 ** 32 - 1
+}

@@ -1,0 +1,81 @@
+/** Asks DNS servers on behalf of a sandbox, over UDP and, where the answer does not fit, over TCP. */
+import { createSocket } from 'node:dgram'
+import { connect } from 'node:net'
+import type { Clock } from '../lib/clock.ts'
+import { randomHex } from '../lib/ids.ts'
+import { answersQuestion, isTruncated, type Question, writeQuestion } from './dns-message.ts'
+
+const perServerMs = 2000
+const mostServers = 3
+
+/** The first answer any of the servers gives; null when none does. */
+export async function askServers(
+  servers: readonly string[],
+  question: Question,
+  clock: Clock,
+): Promise<Buffer | null> {
+  for (const server of servers.slice(0, mostServers)) {
+    const [address = '', port = '53'] = server.split(':')
+    const viaUdp = await askUdp(address, Number(port), question, clock)
+    if (!viaUdp) continue
+    const answer = isTruncated(viaUdp) ? await askTcp(address, Number(port), question, clock) : viaUdp
+    if (answer) return answer
+  }
+  return null
+}
+
+/** A socket, and so a port, for each question: an answer from elsewhere has to guess both. */
+function askUdp(address: string, port: number, question: Question, clock: Clock): Promise<Buffer | null> {
+  return new Promise((resolve) => {
+    const id = newID()
+    const socket = createSocket('udp4')
+    const done = (answer: Buffer | null) => {
+      cancel()
+      socket.removeAllListeners().on('error', () => {})
+      socket.close()
+      resolve(answer)
+    }
+    const cancel = clock.after(perServerMs, () => done(null))
+    socket.on('error', () => done(null))
+    socket.on('message', (message) => {
+      if (answersQuestion(message, question, id)) done(message)
+    })
+    // Connected, the kernel drops what comes from anyone else.
+    socket.connect(port, address, () => {
+      socket.send(writeQuestion(question, id), (error) => {
+        if (error) done(null)
+      })
+    })
+  })
+}
+
+function askTcp(address: string, port: number, question: Question, clock: Clock): Promise<Buffer | null> {
+  return new Promise((resolve) => {
+    const id = newID()
+    const socket = connect({ host: address, port, family: 4 })
+    let received = Buffer.alloc(0)
+    const done = (answer: Buffer | null) => {
+      cancel()
+      socket.destroy()
+      resolve(answer)
+    }
+    const cancel = clock.after(perServerMs, () => done(null))
+    socket.on('error', () => done(null)).on('close', () => done(null))
+    socket.on('data', (chunk) => {
+      received = Buffer.concat([received, chunk])
+      if (received.length < 2 || received.length < 2 + received.readUInt16BE(0)) return
+      const message = received.subarray(2, 2 + received.readUInt16BE(0))
+      done(answersQuestion(message, question, id) ? message : null)
+    })
+    socket.write(framed(writeQuestion(question, id)))
+  })
+}
+
+/** Over TCP a message follows its length. */
+export function framed(message: Buffer): Buffer {
+  const length = Buffer.alloc(2)
+  length.writeUInt16BE(message.length)
+  return Buffer.concat([length, message])
+}
+
+const newID = (): number => Number.parseInt(randomHex(2), 16)

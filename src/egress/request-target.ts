@@ -1,0 +1,43 @@
+/** Whom a request is for: one answer, or none at all, so that no server behind the gate can read another. */
+import type { IncomingMessage } from 'node:http'
+import { readAuthority } from './names.ts'
+import { badRequest } from './refusal.ts'
+
+export type RequestTarget = {
+  /** Null: the request names an address, or nobody. */
+  name: string | null
+  /** What the Host header says to the other side. */
+  host: string
+  path: string
+}
+
+/** `scheme` is what the connection speaks. */
+export function requestTarget(request: IncomingMessage, scheme: 'http' | 'https'): RequestTarget {
+  const hosts = headerValues(request, 'host')
+  if (hosts.length > 1) throw badRequest('it has more than one Host header')
+  const named = hosts[0] === undefined || hosts[0] === '' ? null : authority(hosts[0])
+  const url = request.url ?? ''
+  if (url.startsWith('/') || (url === '*' && request.method === 'OPTIONS')) {
+    return { name: named?.name ?? null, host: named?.host ?? '', path: url }
+  }
+  const absolute = /^([a-z]+):\/\/([^/?#]*)(.*)$/is.exec(url)
+  if (!absolute || absolute[1]!.toLowerCase() !== scheme) throw badRequest('its target is malformed')
+  const wanted = authority(absolute[2]!)
+  if (named && named.name !== wanted.name) {
+    throw badRequest('its target and its Host header name different hosts')
+  }
+  const path = absolute[3]!.replace(/#.*/s, '')
+  return { ...wanted, path: path.startsWith('/') ? path : `/${path}` }
+}
+
+function authority(text: string): { name: string | null; host: string } {
+  // Header values come as single bytes; a name that is not ASCII is in UTF-8.
+  const read = readAuthority(Buffer.from(text, 'latin1').toString())
+  if (!read) throw badRequest('the host it names is malformed')
+  const name = 'name' in read ? read.name : null
+  return { name, host: `${'name' in read ? read.name : read.address}${read.portSuffix}` }
+}
+
+function headerValues({ rawHeaders }: IncomingMessage, name: string): string[] {
+  return rawHeaders.filter((_, at) => at % 2 === 1 && rawHeaders[at - 1]!.toLowerCase() === name)
+}

@@ -1,0 +1,42 @@
+/** Asks DNS where names lead, for the gate itself: what it dials is never the sandbox's own answer. */
+import type { RecordWithTtl } from 'node:dns'
+import { Resolver } from 'node:dns/promises'
+import type { Clock } from '../lib/clock.ts'
+
+/** IPv4 addresses of a name, from the given servers (`address` or `address:port`). */
+export type Resolve = (name: string, servers: readonly string[]) => Promise<string[]>
+
+const longestKeptMs = 60_000
+const mostKept = 2000
+
+export function createResolve(clock: Clock): Resolve {
+  const kept = new Map<string, { until: number; addresses: Promise<string[]> }>()
+  return (name, servers) => {
+    const key = [name, ...servers].join(' ')
+    const known = kept.get(key)
+    if (known && known.until > clock.now()) return known.addresses
+    const asked = ask(name, servers)
+    const entry = {
+      until: clock.now() + longestKeptMs,
+      addresses: asked.then((records) => records.map(({ address }) => address)),
+    }
+    kept.delete(key)
+    kept.set(key, entry)
+    if (kept.size > mostKept) kept.delete(kept.keys().next().value!)
+    asked.then(
+      (records) => {
+        const ttlSeconds = Math.min(...records.map(({ ttl }) => ttl))
+        entry.until = Math.min(entry.until, clock.now() + ttlSeconds * 1000)
+      },
+      // Asked again at the next need.
+      () => kept.get(key) === entry && kept.delete(key),
+    )
+    return entry.addresses
+  }
+}
+
+async function ask(name: string, servers: readonly string[]): Promise<RecordWithTtl[]> {
+  const resolver = new Resolver({ timeout: 1500, tries: 2 })
+  resolver.setServers(servers)
+  return await resolver.resolve4(name, { ttl: true })
+}
