@@ -20,7 +20,7 @@ import { createDial } from './dial.ts'
 import { DnsFront } from './dns-front.ts'
 import { createHttpFront } from './http-front.ts'
 import { defaultLimits, type GateLimits } from './limits.ts'
-import { readHostName } from './names.ts'
+import { isAscii, readHostName } from './names.ts'
 import { createResolve, type Resolve } from './resolve.ts'
 import { readOpening } from './sniff.ts'
 
@@ -96,7 +96,8 @@ export async function createGate(options: GateOptions): Promise<Gate> {
     }
     if (opening.kind !== 'tls') return await pass(connection, socket, null)
     const { serverName, hidesName } = opening.hello
-    const host = serverName === null ? null : readHostName(serverName)
+    // Unlike Host headers, TLS has one spelling for names that are not English.
+    const host = serverName !== null && isAscii(serverName) ? readHostName(serverName) : null
     if (serverName !== null && host === null) return refuseTls(socket, alerts.unrecognizedName)
     const name = host && 'name' in host ? host.name : null
     const rule = name !== null && ruleFor(client.policy, name)

@@ -60,6 +60,8 @@ export function createHttpFront(options: HttpFrontOptions): HttpFront {
   })
   // The session's own deadline counts.
   server.keepAliveTimeout = 0
+  // A client that has said all may still listen.
+  Object.assign(server, { httpAllowHalfOpen: true })
   server.on('request', (request, response) => handle(sessionOf(request), request, response, null))
   server.on('upgrade', (request, socket, first) => {
     const response = new ServerResponse(request)
@@ -182,9 +184,8 @@ export function createHttpFront(options: HttpFrontOptions): HttpFront {
     upgrade?.once('close', () => upstream.destroy())
     if (!head.hasBody) upstream.end()
     else {
-      request.on('data', (chunk: Buffer) => noteSpent(chunk.length))
-      // Only once connected: what is taken before that would be lost with a refused connection.
-      upstream.once('socket', () => request.pipe(upstream))
+      // Only once connected: what is taken before that would be lost.
+      upstream.once('socket', () => flow(request, upstream))
       request.once('close', () => {
         if (!request.complete) upstream.destroy()
       })
@@ -198,7 +199,6 @@ export function createHttpFront(options: HttpFrontOptions): HttpFront {
   ) {
     // Cut off on the far side: a clean end would pass for a whole answer.
     incoming.once('error', () => resetSocket(request.socket))
-    incoming.on('data', (chunk: Buffer) => noteSpent(chunk.length))
     incoming.once('end', () => {
       if (upstream.writableFinished) return
       // Nobody wants the rest of the body.
@@ -212,7 +212,7 @@ export function createHttpFront(options: HttpFrontOptions): HttpFront {
         incoming.statusMessage,
         responseHeaders(incoming.rawHeaders),
       )
-      incoming.pipe(response)
+      flow(incoming, response)
     } catch (error) {
       incoming.removeAllListeners('error').on('error', () => {})
       incoming.destroy()
@@ -228,7 +228,7 @@ export function createHttpFront(options: HttpFrontOptions): HttpFront {
     error: unknown,
   ): void {
     if (response.destroyed || request.socket.destroyed) return
-    if (response.headersSent) return resetSocket(request.socket)
+    if (response.headersSent) return void resetSocket(request.socket)
     const refusal = error instanceof Refusal ? error : unreachable('The host', errorText(error), error)
     const { sandboxID } = session.connection.client.identity
     options.log.debug(
@@ -261,6 +261,19 @@ export function createHttpFront(options: HttpFrontOptions): HttpFront {
       socket.resume()
     },
   }
+}
+
+/** Streams a body. The head goes out with the first piece, or by itself if that takes long. */
+function flow(source: IncomingMessage, sink: ClientRequest | ServerResponse): void {
+  let begun = false
+  source.on('data', (chunk: Buffer) => {
+    begun = true
+    noteSpent(chunk.length)
+  })
+  source.pipe(sink)
+  setImmediate(() => {
+    if (!begun && !sink.writableEnded && !sink.destroyed) sink.flushHeaders()
+  })
 }
 
 /** Safe to send twice. */

@@ -43,7 +43,7 @@ export function matchesName(pattern: string, name: string): boolean {
 export const matchesAny = (patterns: readonly string[], name: string): boolean =>
   patterns.some((pattern) => matchesName(pattern, name))
 
-function isAscii(text: string): boolean {
+export function isAscii(text: string): boolean {
   for (let at = 0; at < text.length; at++) if (text.charCodeAt(at) > 127) return false
   return true
 }

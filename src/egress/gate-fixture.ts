@@ -1,0 +1,181 @@
+/**
+ * For tests: a gate on loopback with an internet around it. Hosts have loopback addresses of their own, with the
+ * real ports; sandboxes too, and the fixture plays the kernel that hands their connections over.
+ */
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { createServer as createHttpServer, type RequestListener, request } from 'node:http'
+import { connect, createServer, type Server, type Socket } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { connect as connectTls, createServer as createTlsServer, type TLSSocket } from 'node:tls'
+import type { EgressPolicy } from '../core/egress.ts'
+import { systemClock } from '../lib/clock.ts'
+import { silentLog } from '../lib/log.ts'
+import { type Authority, createAuthority } from './authority.ts'
+import type { Destination } from './decide.ts'
+import { startDns, type TestDns } from './dns-fixture.ts'
+import { createGate, type Gate, type GateOptions } from './gate.ts'
+
+export const nothingAllowed: EgressPolicy = {
+  internet: false,
+  allowAddresses: [],
+  allowNames: [],
+  denyAddresses: [],
+  dnsServers: null,
+  headerRules: [],
+  proxy: null,
+}
+
+export type Answer = { status: number; body: string; headers: Record<string, unknown> }
+
+export type World = AsyncDisposable & {
+  gate: Gate
+  dns: TestDns
+  /** The gate's own authority, and the one that the hosts have their certificates from. */
+  authority: Authority
+  internetAuthority: Authority
+  secrets: Map<string, string>
+  /** What no policy opens. */
+  closed: Set<string>
+  sandbox: string
+  /** A loopback address that this test alone uses. */
+  address(last: number): string
+  admit(policy: Partial<EgressPolicy>, from?: string): void
+  /** Servers; closed with the fixture. A name is put into the zone. */
+  http(last: number, listener: RequestListener, name?: string): Promise<string>
+  https(last: number, name: string, listener: RequestListener): Promise<string>
+  raw(last: number, port: number, listener: (socket: Socket) => void): Promise<string>
+  /** A connection of a sandbox, which believes that it leads to the destination. */
+  connect(destination: Destination, from?: string): Promise<Socket>
+  get(to: string, headers: Record<string, string>, path?: string): Promise<Answer>
+  tls(to: string, servername: string | undefined, options?: object): Promise<TLSSocket>
+}
+
+let worlds = 0
+
+export async function startWorld(options: Partial<GateOptions> = {}): Promise<World> {
+  worlds += 1
+  const address = (last: number) => `127.${process.pid % 200}.${((process.pid >> 8) % 120) + worlds}.${last}`
+  const sandbox = address(200)
+  const folder = await mkdtemp(join(tmpdir(), 'warren-gate-'))
+  const authority = createAuthority(join(folder, 'own'), systemClock)
+  const internetAuthority = createAuthority(join(folder, 'internet'), systemClock)
+  const dns = await startDns(address(53))
+  const secrets = new Map<string, string>()
+  const closed = new Set<string>()
+  const wanted = new Map<string, PromiseWithResolvers<Destination>>()
+  const wantedBy = (from: string, port: number) => {
+    const key = `${from}:${port}`
+    if (!wanted.has(key)) wanted.set(key, Promise.withResolvers())
+    return wanted.get(key)!
+  }
+  const gate = await createGate({
+    host: '0.0.0.0',
+    dnsServers: [dns.server],
+    originalDestination: (socket) => wantedBy(socket.remoteAddress!, socket.remotePort!).promise,
+    isClosed: (one) => closed.has(one),
+    authority,
+    secrets: { readSecret: async (teamID, name) => secrets.get(`${teamID}/${name}`) ?? null },
+    log: silentLog,
+    clock: systemClock,
+    trust: [await internetAuthority.certificate()],
+    ...options,
+  })
+  const servers: Server[] = []
+  const sockets = new Set<Socket>()
+  const keep = (socket: Socket) => {
+    sockets.add(socket)
+    socket.on('error', () => {}).once('close', () => sockets.delete(socket))
+  }
+  const serve = async (server: Server, last: number, port: number): Promise<string> => {
+    servers.push(server.on('connection', keep))
+    await once(server.listen(port, address(last)), 'listening')
+    return address(last)
+  }
+  const world: World = {
+    gate,
+    dns,
+    authority,
+    internetAuthority,
+    secrets,
+    closed,
+    sandbox,
+    address,
+    admit(policy, from = sandbox) {
+      gate.admit(from, { sandboxID: `i${from}`, teamID: 'team', policy: { ...nothingAllowed, ...policy } })
+    },
+    async http(last, listener, name) {
+      if (name) dns.zone.set(name, [address(last)])
+      return await serve(createHttpServer(listener), last, 80)
+    },
+    async https(last, name, listener) {
+      dns.zone.set(name, [address(last)])
+      const inner = createHttpServer(listener)
+      const server = createTlsServer({ ...(await internetAuthority.issue(name)) }, (socket) => {
+        keep(socket)
+        inner.emit('connection', socket)
+      })
+      return await serve(server, last, 443)
+    },
+    raw: async (last, port, listener) =>
+      await serve(createServer({ allowHalfOpen: true }, listener), last, port),
+    async connect(destination, from = sandbox) {
+      const socket = connect({
+        host: '127.0.0.1',
+        port: gate.ports.proxy,
+        localAddress: from,
+        allowHalfOpen: true,
+      })
+      keep(socket)
+      await once(socket, 'connect')
+      wantedBy(from, socket.localPort!).resolve(destination)
+      return socket
+    },
+    async get(to, headers, path = '/') {
+      const socket = await world.connect({ address: to, port: 80 })
+      return await fetchOver(socket, headers, path)
+    },
+    async tls(to, servername, given = {}) {
+      const socket = await world.connect({ address: to, port: 443 })
+      const ca = [await internetAuthority.certificate()]
+      const secured = connectTls({ socket, ca, ...(servername !== undefined && { servername }), ...given })
+      keep(secured)
+      await once(secured, 'secureConnect')
+      return secured
+    },
+    async [Symbol.asyncDispose]() {
+      await gate.close()
+      for (const socket of sockets) socket.destroy()
+      for (const server of servers) server.close()
+      await dns.close()
+      await rm(folder, { recursive: true, force: true })
+    },
+  }
+  return world
+}
+
+export async function fetchOver(
+  socket: Socket,
+  headers: Record<string, string | string[]>,
+  path = '/',
+  given: { method?: string; body?: string } = {},
+): Promise<Answer> {
+  const asked = request({ createConnection: () => socket, path, headers, method: given.method ?? 'GET' })
+  asked.end(given.body)
+  const [response] = await once(asked, 'response')
+  asked.on('error', () => {})
+  let body = ''
+  for await (const chunk of response) body += chunk
+  return { status: response.statusCode, body, headers: response.headers }
+}
+
+/** All that comes until the far side ends, or the connection breaks. */
+export async function readAll(socket: Socket): Promise<string> {
+  let text = ''
+  socket.on('data', (chunk) => {
+    text += chunk.toString('latin1')
+  })
+  await Promise.race([once(socket, 'end'), once(socket, 'close')]).catch(() => {})
+  return text
+}
