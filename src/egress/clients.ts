@@ -137,3 +137,6 @@ export class Clients {
     this.#byAddress.clear()
   }
 }
+
+/** Sockets that listen for both families show an IPv4 peer in IPv6 dress. */
+export const plainAddress = (address: string | undefined): string => (address ?? '').replace(/^::ffff:/, '')

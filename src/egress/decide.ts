@@ -1,6 +1,6 @@
 /** Whether a connection may go, and where to. Knows the policy and nothing of sockets. */
 import type { EgressPolicy, HeaderRule } from '../core/egress.ts'
-import { isInRanges, parseRange } from './addresses.ts'
+import { addressToNumber, isWithin, parseRange } from '../lib/ipv4.ts'
 import { matchesAny, matchesName } from './names.ts'
 
 export type Destination = { address: string; port: number }
@@ -50,7 +50,16 @@ export function isSameRoute(a: Route | null, b: Route | null): boolean {
   return JSON.stringify(a) === JSON.stringify(b)
 }
 
+function isInRanges(address: string, ranges: readonly string[]): boolean {
+  const number = addressToNumber(address)
+  if (number === undefined) return false
+  return isWithin(
+    number,
+    ranges.flatMap((text) => parseRange(text) ?? []),
+  )
+}
+
 function isEverything(range: string): boolean {
   const parsed = parseRange(range)
-  return parsed !== null && parsed.first === 0 && parsed.last === 2 ** 32 - 1
+  return parsed !== undefined && parsed.first === 0 && parsed.last === 2 ** 32 - 1
 }

@@ -3,7 +3,7 @@ import { connect, type Socket } from 'node:net'
 import type { EgressPolicy } from '../core/egress.ts'
 import { errorText } from '../lib/app-error.ts'
 import type { Clock } from '../lib/clock.ts'
-import { addressNumber } from './addresses.ts'
+import { addressToNumber } from '../lib/ipv4.ts'
 import { type IsClosed, isAddressAllowed, type Route } from './decide.ts'
 import { Refusal, unreachable } from './refusal.ts'
 import type { Resolve } from './resolve.ts'
@@ -40,7 +40,7 @@ export function createDial(options: DialOptions): Dial {
     } catch (error) {
       throw unreachable(name, 'it could not be resolved to an IPv4 address', error)
     }
-    const open = found.filter((address) => addressNumber(address) !== null && !isClosed(address))
+    const open = found.filter((address) => addressToNumber(address) !== undefined && !isClosed(address))
     if (open.length === 0 && found.length > 0) {
       throw new Refusal(403, `${name} leads to an address that is closed to all sandboxes on this server.`)
     }
@@ -68,7 +68,7 @@ export function createDial(options: DialOptions): Dial {
   ): Promise<Socket> {
     const proxy = policy.proxy!
     const { host, port: proxyPort } = proxyEndpoint(proxy)
-    const addresses = addressNumber(host) === null ? await addressesOf(policy, host) : [host]
+    const addresses = addressToNumber(host) === undefined ? await addressesOf(policy, host) : [host]
     if (addresses.some(isClosed)) throw new Refusal(403, 'The egress proxy has an address that is closed.')
     const target = proxyTarget(policy, route) ?? (await targetsOf(policy, route))[0]!
     try {

@@ -6,8 +6,7 @@ import type { RemoteInfo, Socket as UdpSocket } from 'node:dgram'
 import type { Socket } from 'node:net'
 import type { EgressPolicy } from '../core/egress.ts'
 import type { Clock } from '../lib/clock.ts'
-import { plainAddress } from './addresses.ts'
-import type { Client, Clients } from './clients.ts'
+import { type Client, type Clients, plainAddress } from './clients.ts'
 import { type IsClosed, isAddressAllowed, isOpenByDefault } from './decide.ts'
 import {
   type Question,

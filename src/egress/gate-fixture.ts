@@ -10,6 +10,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { connect as connectTls, createServer as createTlsServer, type TLSSocket } from 'node:tls'
 import type { EgressPolicy } from '../core/egress.ts'
+import { type Certificate, issueCertificate, makeAuthority } from '../lib/certificates.ts'
 import { systemClock } from '../lib/clock.ts'
 import { silentLog } from '../lib/log.ts'
 import { type Authority, createAuthority } from './authority.ts'
@@ -34,7 +35,7 @@ export type World = AsyncDisposable & {
   dns: TestDns
   /** The gate's own authority, and the one that the hosts have their certificates from. */
   authority: Authority
-  internetAuthority: Authority
+  internetAuthority: Certificate
   secrets: Map<string, string>
   /** What no policy opens. */
   closed: Set<string>
@@ -60,7 +61,7 @@ export async function startWorld(options: Partial<GateOptions> = {}): Promise<Wo
   const sandbox = address(200)
   const folder = await mkdtemp(join(tmpdir(), 'warren-gate-'))
   const authority = createAuthority(join(folder, 'own'), systemClock)
-  const internetAuthority = createAuthority(join(folder, 'internet'), systemClock)
+  const internetAuthority = makeAuthority('the internet')
   const dns = await startDns(address(53))
   const secrets = new Map<string, string>()
   const closed = new Set<string>()
@@ -79,7 +80,7 @@ export async function startWorld(options: Partial<GateOptions> = {}): Promise<Wo
     secrets: { readSecret: async (teamID, name) => secrets.get(`${teamID}/${name}`) ?? null },
     log: silentLog,
     clock: systemClock,
-    trust: [await internetAuthority.certificate()],
+    trust: [internetAuthority.certificate],
     ...options,
   })
   const servers: Server[] = []
@@ -112,7 +113,7 @@ export async function startWorld(options: Partial<GateOptions> = {}): Promise<Wo
     async https(last, name, listener) {
       dns.zone.set(name, [address(last)])
       const inner = createHttpServer(listener)
-      const server = createTlsServer({ ...(await internetAuthority.issue(name)) }, (socket) => {
+      const server = createTlsServer(issue(internetAuthority, name), (socket) => {
         keep(socket)
         inner.emit('connection', socket)
       })
@@ -138,7 +139,7 @@ export async function startWorld(options: Partial<GateOptions> = {}): Promise<Wo
     },
     async tls(to, servername, given = {}) {
       const socket = await world.connect({ address: to, port: 443 })
-      const ca = [await internetAuthority.certificate()]
+      const ca = [internetAuthority.certificate]
       const secured = connectTls({ socket, ca, ...(servername !== undefined && { servername }), ...given })
       keep(secured)
       await once(secured, 'secureConnect')
@@ -168,6 +169,11 @@ export async function fetchOver(
   let body = ''
   for await (const chunk of response) body += chunk
   return { status: response.statusCode, body, headers: response.headers }
+}
+
+export function issue(authority: Certificate, name: string): { key: string; cert: string } {
+  const { key, certificate } = issueCertificate(authority, { names: [name], days: 1 })
+  return { key, cert: certificate }
 }
 
 /** All that comes until the far side ends, or the connection breaks. */

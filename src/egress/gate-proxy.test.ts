@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { fetchOver, readAll, startWorld } from './gate-fixture.ts'
+import { fetchOver, issue, readAll, startWorld } from './gate-fixture.ts'
 import { helloOf } from './hello-fixture.ts'
 import { startSocks } from './socks-fixture.ts'
 
@@ -65,11 +65,8 @@ describe('the egress proxy', within, () => {
   it('is spoken to inside TLS, with its certificate checked', async () => {
     await using world = await startWorld({ limits: { dialMs: 1000 } })
     const to = await world.http(1, (_, response) => response.end('there'))
-    await using socks = await startSocks(
-      world.address(80),
-      await world.internetAuthority.issue('proxy.example'),
-    )
-    const caCert = await world.internetAuthority.certificate()
+    await using socks = await startSocks(world.address(80), issue(world.internetAuthority, 'proxy.example'))
+    const caCert = world.internetAuthority.certificate
     const ask = async (tls: object, address = socks.address) => {
       world.admit({ internet: true, proxy: { address, tls } })
       return await world.get(to, { Host: to })

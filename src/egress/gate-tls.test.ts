@@ -171,7 +171,7 @@ describe('TLS through the gate', within, () => {
     const to = await world.https(1, 'good.example', (_, response) => response.end('good'))
     world.admit({ allowNames: ['good.example'] })
     const socket = await world.connect({ address: to, port: 443 })
-    const ca = [await world.internetAuthority.certificate()]
+    const ca = [world.internetAuthority.certificate]
     const secured = connectTls({ socket, ca, servername: 'good.example', ALPNProtocols: ['h2', 'http/1.1'] })
     await once(secured, 'secureConnect')
     // What is said inside is between the sandbox and the host: no bytes of it are the gate's.

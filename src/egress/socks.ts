@@ -2,7 +2,7 @@
 import { isIP, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import type { EgressProxy } from '../core/egress.ts'
-import { addressNumber } from './addresses.ts'
+import { addressToNumber } from '../lib/ipv4.ts'
 
 const version = 5
 const withoutLogin = 0
@@ -91,10 +91,10 @@ function counted(text: string): Buffer {
 }
 
 function encodeTarget(host: string, port: number): Buffer {
-  const address = addressNumber(host)
-  const encoded = Buffer.alloc(address === null ? 2 : 7)
+  const address = addressToNumber(host)
+  const encoded = Buffer.alloc(address === undefined ? 2 : 7)
   encoded.writeUInt16BE(port, encoded.length - 2)
-  if (address === null) return Buffer.concat([Buffer.from([addressTypes.name]), counted(host), encoded])
+  if (address === undefined) return Buffer.concat([Buffer.from([addressTypes.name]), counted(host), encoded])
   encoded[0] = addressTypes.ipv4
   encoded.writeUInt32BE(address, 1)
   return encoded
