@@ -2,6 +2,7 @@
 import type { DriverHandle } from './driver.ts'
 import type { SandboxMetric } from './sandbox/metric.ts'
 import type { NewSandbox, Sandbox, SandboxState, SavedSandbox } from './sandbox/sandbox.ts'
+import type { SealedValue, Secret, SecretReference } from './secret/secret.ts'
 import type { ApiKey, Team, TeamLimits } from './team/team.ts'
 import type {
   BuildReason,
@@ -226,6 +227,36 @@ export interface BuildCacheStore {
   prune(before: number): Promise<void>
 }
 
+export type SecretPage = { limit: number; after?: { createdAt: number; secretID: string } }
+
+export type SecretChange = {
+  /** Replaces all of it; undefined leaves it as it is. */
+  metadata?: Record<string, string>
+  at: number
+  /** How many versions stay, the new one included. */
+  keep: number
+  /** Called once, with the secret as it will be: the value is sealed for its version. */
+  seal: (secret: Secret) => SealedValue
+}
+
+export interface SecretStore {
+  /**
+   * Inserts it with its first value if the team has fewer than `most`, in one step that parallel creates cannot
+   * pass together; false when it has not. Rejects with `already_exists` when the team has the name.
+   */
+  insert(secret: Secret, value: SealedValue, most: number): Promise<boolean>
+  find(teamID: string, reference: SecretReference): Promise<Secret | undefined>
+  /** Newest first, then by id. */
+  list(teamID: string, page: SecretPage): Promise<Secret[]>
+  /** Makes the next version the current one. Undefined when the team has no such secret. */
+  append(teamID: string, reference: SecretReference, change: SecretChange): Promise<Secret | undefined>
+  /** With all its versions. False when the team has no such secret. */
+  delete(teamID: string, reference: SecretReference): Promise<boolean>
+  readCurrent(teamID: string, name: string): Promise<{ secret: Secret; value: SealedValue } | undefined>
+  /** How many secrets of all teams have a current value that another key sealed. */
+  countSealedByOthers(keyID: string): Promise<number>
+}
+
 export type Stores = {
   teams: TeamStore
   keys: KeyStore
@@ -233,5 +264,6 @@ export type Stores = {
   sandboxes: SandboxStore
   metrics: MetricStore
   buildCache: BuildCacheStore
+  secrets: SecretStore
   close(): Promise<void>
 }

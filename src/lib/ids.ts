@@ -14,3 +14,13 @@ export const newSandboxID = (): string => `i${randomText(20)}`
 export const newTemplateID = (): string => randomText(20)
 export const newUUID = (): string => randomUUID()
 export const randomHex = (bytes: number): string => randomBytes(bytes).toString('hex')
+
+const base32Digits = '0123456789abcdefghjkmnpqrstvwxyz'
+
+/** `sec_` and a random UUID as 26 digits of base 32, the form of a TypeID. */
+export function newSecretID(): string {
+  let rest = BigInt(`0x${randomUUID().replaceAll('-', '')}`)
+  let digits = ''
+  for (let at = 0; at < 26; at++, rest >>= 5n) digits = base32Digits[Number(rest & 31n)] + digits
+  return `sec_${digits}`
+}

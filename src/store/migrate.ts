@@ -4,6 +4,7 @@ import * as firstTables from './migrations/0001-first-tables.ts'
 import * as metrics from './migrations/0002-metrics.ts'
 import * as savedStates from './migrations/0003-saved-states.ts'
 import * as builds from './migrations/0004-builds.ts'
+import * as secrets from './migrations/0005-secrets.ts'
 import type { Tables } from './tables.ts'
 
 /** In order of their names; one that was released is never changed, only followed by another. */
@@ -12,6 +13,7 @@ export const migrations: Record<string, Migration> = {
   '0002-metrics': metrics,
   '0003-saved-states': savedStates,
   '0004-builds': builds,
+  '0005-secrets': secrets,
 }
 
 /** Brings the tables to what this build knows, all or nothing; a database of a newer build is left alone. */

@@ -11,6 +11,7 @@ import { SqlKeyStore } from './keys.ts'
 import { SqlMetricStore } from './metrics.ts'
 import { migrate } from './migrate.ts'
 import { SqlSandboxStore } from './sandboxes.ts'
+import { SqlSecretStore } from './secrets.ts'
 import { sqliteDialect } from './sqlite.ts'
 import type { Tables } from './tables.ts'
 import { SqlTeamStore } from './teams.ts'
@@ -46,6 +47,7 @@ export function storesOver(db: Kysely<Tables>): Stores {
     sandboxes: new SqlSandboxStore(db),
     metrics: new SqlMetricStore(db),
     buildCache: new SqlBuildCacheStore(db),
+    secrets: new SqlSecretStore(db),
     close: () => db.destroy(),
   }
 }

@@ -7,6 +7,7 @@ import { metricSuite } from './suite-metrics.ts'
 import { sandboxLifeSuite } from './suite-sandbox-life.ts'
 import { sandboxListSuite } from './suite-sandbox-list.ts'
 import { sandboxPauseSuite } from './suite-sandbox-pause.ts'
+import { secretSuite } from './suite-secrets.ts'
 import { snapshotSuite } from './suite-snapshots.ts'
 import { tagSuite } from './suite-tags.ts'
 import { teamSuite } from './suite-teams.ts'
@@ -41,5 +42,6 @@ export function storeSuite(
     sandboxPauseSuite(storeTest)
     sandboxListSuite(storeTest)
     metricSuite(storeTest)
+    secretSuite(storeTest)
   })
 }

@@ -145,6 +145,25 @@ export type BuildCacheRow = {
   last_used_at: number
 }
 
+export type SecretRow = {
+  id: string
+  team_id: string
+  name: string
+  current_version: number
+  metadata: Json
+  created_at: number
+  updated_at: number
+}
+
+export type SecretVersionRow = {
+  secret_id: string
+  version: number
+  key_id: string
+  /** Never the value itself: what the vault made of it. */
+  sealed: string
+  created_at: number
+}
+
 export type Tables = {
   teams: TeamRow
   api_keys: ApiKeyRow
@@ -157,4 +176,6 @@ export type Tables = {
   idempotency_claims: IdempotencyClaimRow
   sandbox_metrics: SandboxMetricRow
   build_cache: BuildCacheRow
+  secrets: SecretRow
+  secret_versions: SecretVersionRow
 }

@@ -1,0 +1,73 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { isAppError } from '../../lib/app-error.ts'
+import { SecretVault } from './vault.ts'
+
+const vault = new SecretVault('0b'.repeat(32))
+const place = { teamID: 'team', secretID: 'sec_one', currentVersion: 3 }
+const value = 'hunter2, not to be seen'
+
+const refuses = (work: () => unknown, says: RegExp) =>
+  assert.throws(work, (error) => {
+    assert.ok(isAppError(error, 'internal'))
+    assert.match(error.message, says)
+    assert.ok(!error.message.includes(value))
+    return true
+  })
+
+describe('the vault', () => {
+  it('gives back what it sealed, also after a restart, and never seals alike', () => {
+    for (const text of [value, 'ключ \u{1F511}', 'x'.repeat(16_384)]) {
+      const sealed = vault.seal(place, text)
+      assert.equal(new SecretVault('0b'.repeat(32)).open(place, sealed), text)
+    }
+    assert.notEqual(vault.seal(place, value).sealed, vault.seal(place, value).sealed)
+  })
+
+  it('shows nothing of the value', () => {
+    const { sealed } = vault.seal(place, value)
+    assert.ok(!Buffer.from(sealed, 'base64').includes('hunter2'))
+    assert.ok(!sealed.includes(Buffer.from(value).toString('base64').slice(0, 12)))
+  })
+
+  it('opens a value in no other row: not of another team, secret or version', () => {
+    const sealed = vault.seal(place, value)
+    for (const elsewhere of [
+      { ...place, teamID: 'other' },
+      { ...place, secretID: 'sec_two' },
+      { ...place, currentVersion: 2 },
+      // The parts cannot be shifted into each other either.
+      { ...place, teamID: 'teamsec_', secretID: 'one' },
+    ]) {
+      refuses(() => vault.open(elsewhere, sealed), /was changed outside of Warren/)
+    }
+  })
+
+  it('opens nothing that was changed or cut, at any byte', () => {
+    const { keyID, sealed } = vault.seal(place, 'short')
+    const bytes = Buffer.from(sealed, 'base64')
+    for (let at = 0; at < bytes.length; at++) {
+      const changed = Buffer.from(bytes)
+      changed[at]! ^= 1
+      refuses(() => vault.open(place, { keyID, sealed: changed.toString('base64') }), /was changed outside/)
+      const cut = bytes.subarray(0, at).toString('base64')
+      refuses(() => vault.open(place, { keyID, sealed: cut }), /was changed outside/)
+    }
+  })
+
+  it('names both keys when it has the wrong one, and says what to do', () => {
+    const other = new SecretVault('0c'.repeat(32))
+    assert.notEqual(other.keyID, vault.keyID)
+    const both = new RegExp(`${vault.keyID}.*${other.keyID}.*put back the secret-key.json`)
+    refuses(() => other.open(place, vault.seal(place, value)), both)
+    // A row that lies about its key is no way around.
+    const lie = { ...vault.seal(place, value), keyID: other.keyID }
+    refuses(() => other.open(place, lie), /was changed outside/)
+  })
+
+  it('takes no key of another size', () => {
+    for (const key of ['', '0b', '0b'.repeat(31), 'zz'.repeat(32)]) {
+      refuses(() => new SecretVault(key), /64 hexadecimal digits/)
+    }
+  })
+})
