@@ -10,6 +10,7 @@ import { handleErrors } from './error-handler.ts'
 import { adminRoutes } from './routes/admin/routes.ts'
 import { healthRoute } from './routes/health/get-health.ts'
 import { sandboxRoutes } from './routes/sandboxes/routes.ts'
+import { secretRoutes } from './routes/secrets/routes.ts'
 import { listSnapshotsRoute } from './routes/snapshots/list-snapshots.ts'
 import { templateRoutes } from './routes/templates/routes.ts'
 import { validateRequests } from './validation.ts'
@@ -42,6 +43,7 @@ export async function createApi(parts: ApiParts): Promise<Api> {
   sandboxRoutes(app, context)
   listSnapshotsRoute(app, context)
   templateRoutes(app, context)
+  secretRoutes(app, context)
   adminRoutes(app, context)
   return app
 }

@@ -10,6 +10,7 @@ import type {
 import type { LogStore } from '../core/logs.ts'
 import type { SandboxService } from '../core/sandbox/service.ts'
 import type { SandboxTokens } from '../core/sandbox/tokens.ts'
+import type { SecretService } from '../core/secret/service.ts'
 import type { MetricStore } from '../core/stores.ts'
 import type { TeamService } from '../core/team/service.ts'
 import type { BuildFiles } from '../core/template/builder.ts'
@@ -33,6 +34,7 @@ export type ApiParts = {
   /** For the files of builds. */
   uploads: { secret: string; maxBytes: number }
   sizes: Record<'cpu' | 'memoryMB' | 'diskMB', { usual: number; most: number }>
+  secrets: SecretService
   clock: Clock
   teams: TeamService
   tokens: SandboxTokens

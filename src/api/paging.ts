@@ -16,7 +16,7 @@ export function decodeCursor(token: string, order: Order): Cursor {
   )
   const [time = '', id = '', direction, ...rest] = Buffer.from(token, 'base64url').toString().split('__')
   const at = /^\d{4}-\d\d-\d\dT[\d:.]+Z$/.test(time) ? Date.parse(time) : Number.NaN
-  if (Number.isNaN(at) || !/^[a-z0-9-]+$/.test(id) || rest.length > 0) throw invalid
+  if (Number.isNaN(at) || !/^[a-z0-9_-]+$/.test(id) || rest.length > 0) throw invalid
   if ((direction ?? 'desc') !== order) throw invalid
   return { at, id }
 }

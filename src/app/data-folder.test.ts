@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { chmodSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import test, { type TestContext } from 'node:test'
 import {
+  loadSecretKey,
   loadSecrets,
   openDataFolder,
   readServerFile,
@@ -43,6 +44,36 @@ test('a damaged secrets file is not overwritten but named', async (t) => {
   const paths = await openDataFolder(folderFor(t))
   writeFileSync(paths.secrets, '{"seed":')
   await assert.rejects(loadSecrets(paths), /secrets\.json is damaged/)
+})
+
+test('the key of secrets is made once, for its owner alone, and is no other secret', async (t) => {
+  const paths = await openDataFolder(folderFor(t))
+  const key = await loadSecretKey(paths)
+  assert.match(key, /^[0-9a-f]{64}$/)
+  assert.ok(!Object.values(await loadSecrets(paths)).includes(key))
+  chmodSync(paths.secretKey, 0o644)
+  assert.equal(await loadSecretKey(paths), key)
+  assert.equal(modeOf(paths.secretKey), 0o600)
+})
+
+test('a damaged key of secrets is not overwritten but named, with what to do and without what it holds', async (t) => {
+  const paths = await openDataFolder(folderFor(t))
+  for (const damaged of [
+    '',
+    '{"key":',
+    '{}',
+    'null',
+    '{"key":"abcd"}',
+    '{"key":abcd}',
+    `{"key":"${'g'.repeat(64)}"}`,
+  ]) {
+    writeFileSync(paths.secretKey, damaged)
+    await assert.rejects(loadSecretKey(paths), (error: Error) => {
+      assert.match(error.message, /secret-key\.json is damaged/)
+      return !error.message.includes('abcd') && !error.message.includes('gggg')
+    })
+    assert.equal(readFileSync(paths.secretKey, 'utf8'), damaged)
+  }
 })
 
 test('the server file is there while the server listens and gone afterwards', async (t) => {

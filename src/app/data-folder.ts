@@ -8,6 +8,7 @@ import { randomHex } from '../lib/ids.ts'
 export type DataPaths = Readonly<{
   root: string
   secrets: string
+  secretKey: string
   credentials: string
   server: string
   lock: string
@@ -38,6 +39,7 @@ export function dataPaths(root: string): DataPaths {
   return Object.freeze({
     root,
     secrets: join(root, 'secrets.json'),
+    secretKey: join(root, 'secret-key.json'),
     credentials: join(root, 'credentials.json'),
     server: join(root, 'server.json'),
     lock: join(root, 'lock'),
@@ -74,7 +76,7 @@ export async function openDataFolder(root: string): Promise<DataPaths> {
 export async function writePrivateFile(path: string, value: unknown): Promise<void> {
   const partial = `${path}.${process.pid}.partial`
   await rm(partial, { force: true })
-  await writeFile(partial, `${JSON.stringify(value, null, 2)}\n`, { mode: 0o600 })
+  await writeFile(partial, `${JSON.stringify(value, null, 2)}\n`, { mode: 0o600, flush: true })
   await rename(partial, path)
 }
 
@@ -83,12 +85,16 @@ async function readPrivateFile<T>(path: string): Promise<T | undefined> {
   try {
     return JSON.parse(await readFile(path, 'utf8')) as T
   } catch (error) {
+    // The parser quotes what it stumbled over: nothing of a secret may reach the log.
+    if (error instanceof SyntaxError) {
+      throw new AppError('internal', `${path} is damaged: it holds no JSON; restore it from a backup`)
+    }
     const denied = (error as NodeJS.ErrnoException).code === 'EACCES'
     throw new AppError(
       denied ? 'permission_denied' : 'internal',
       denied
         ? `${path} is only for root: run this as root (sudo).`
-        : `${path} is damaged: ${errorText(error)}`,
+        : `${path} cannot be read: ${errorText(error)}`,
       { cause: error },
     )
   }
@@ -97,12 +103,36 @@ async function readPrivateFile<T>(path: string): Promise<T | undefined> {
 export async function loadSecrets(paths: DataPaths): Promise<Secrets> {
   const kept = await readPrivateFile<Secrets>(paths.secrets)
   if (kept?.seed && kept.adminToken) {
-    if (((await stat(paths.secrets)).mode & 0o077) !== 0) await chmod(paths.secrets, 0o600)
+    await closeToOthers(paths.secrets)
     return kept
   }
   const fresh = { seed: randomHex(32), adminToken: randomHex(32) }
   await writePrivateFile(paths.secrets, fresh)
   return fresh
+}
+
+async function closeToOthers(path: string): Promise<void> {
+  if (((await stat(path)).mode & 0o077) !== 0) await chmod(path, 0o600)
+}
+
+/**
+ * Opens the values of all teams' secrets. In a file of its own, never in the database, so that a copy of the
+ * one is worth nothing without the other.
+ */
+export async function loadSecretKey(paths: DataPaths): Promise<string> {
+  const kept = await readPrivateFile<{ key?: unknown }>(paths.secretKey)
+  if (kept === undefined) {
+    const key = randomHex(32)
+    await writePrivateFile(paths.secretKey, { key })
+    return key
+  }
+  await closeToOthers(paths.secretKey)
+  if (typeof kept?.key === 'string' && /^[0-9a-f]{64}$/.test(kept.key)) return kept.key
+  throw new AppError(
+    'internal',
+    `${paths.secretKey} is damaged: restore it from a backup. Moving it away makes a new key, which opens no ` +
+      'secret that is stored already',
+  )
 }
 
 export const readCredentials = (paths: DataPaths) => readPrivateFile<Credentials>(paths.credentials)

@@ -35,6 +35,7 @@ import {
 import { ensureFirstTeam } from './first-team.ts'
 import { closeServer, createHttpServer, listen } from './http-server.ts'
 import type { ChosenIsolation } from './isolation.ts'
+import { openSecrets } from './open-secrets.ts'
 import { repeatEvery } from './repeat.ts'
 import { savedPlaces } from './saved-places.ts'
 import { Closers } from './shutdown.ts'
@@ -81,6 +82,7 @@ export async function serve({
     const routes = new RouteTable()
     const tokens = new SandboxTokens(secrets.seed)
     const teams = new TeamService({ teams: stores.teams, keys: stores.keys, clock })
+    const teamSecrets = await openSecrets({ secrets: stores.secrets, paths, clock, log })
     const catalog = new TemplateCatalog(stores.templates)
     const agent = createAgentClient()
     const logs = new LogFiles({
@@ -216,6 +218,7 @@ export async function serve({
         memoryMB: { usual: config.defaultMemoryMB, most: config.maxMemoryMB },
         diskMB: { usual: config.defaultDiskMB, most: config.maxDiskMB },
       },
+      secrets: teamSecrets,
       clock,
       teams,
       tokens,

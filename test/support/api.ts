@@ -4,6 +4,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createApi } from '../../src/api/app.ts'
 import { SandboxTokens } from '../../src/core/sandbox/tokens.ts'
+import { SecretService } from '../../src/core/secret/service.ts'
+import { SecretVault } from '../../src/core/secret/vault.ts'
 import { TeamService } from '../../src/core/team/service.ts'
 import { BuildLog } from '../../src/core/template/build-log.ts'
 import { type Builder, BuildFailure, type BuildJob } from '../../src/core/template/builder.ts'
@@ -63,6 +65,7 @@ export async function openApi(options: { domain?: string } = {}) {
       memoryMB: { usual: 1024, most: 8192 },
       diskMB: { usual: 1024, most: 2048 },
     },
+    secrets: new SecretService({ secrets: stores.secrets, vault: new SecretVault('5e'.repeat(32)), clock }),
     clock,
     teams,
     tokens: new SandboxTokens('seed'),
