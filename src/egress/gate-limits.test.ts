@@ -90,6 +90,33 @@ describe('a changed policy', within, () => {
     assert.match(await received, /^HTTP\/1\.1 403/m)
   })
 
+  it('asks anew whether the addresses of a name with a rule are allowed', async () => {
+    await using world = await startWorld()
+    const to = await world.http(
+      1,
+      (request, response) => {
+        response.flushHeaders()
+        if (request.url === '/done') response.end()
+      },
+      'one.example',
+    )
+    const headerRules = [{ name: 'one.example', headers: { 'X-Key': 'value' } }]
+    world.admit({ internet: true, headerRules })
+    const open = async (path: string) => {
+      const socket = await world.connect({ address: world.address(9), port: 80 })
+      socket.write(`GET ${path} HTTP/1.1\r\nHost: one.example\r\n\r\n`)
+      await once(socket, 'data')
+      return socket
+    }
+    const [busy, idle] = [await open('/wait'), await open('/done')]
+    await new Promise((resolve) => setTimeout(resolve, 50))
+    world.admit({ internet: true, headerRules, denyAddresses: [to] })
+    assert.equal(await isCut(busy), true)
+    const received = readAll(idle)
+    idle.write('GET /done HTTP/1.1\r\nHost: one.example\r\n\r\n')
+    assert.match(await received, /^HTTP\/1\.1 403/m)
+  })
+
   it('cuts connections that would not go through the new proxy', async () => {
     await using world = await startWorld()
     const to = await world.raw(1, 443, waitingHost)
