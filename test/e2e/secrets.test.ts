@@ -1,0 +1,124 @@
+/** Secrets with the unmodified clients, over a restart, and what is found of them on the disk. No sandbox is needed. */
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { existsSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, before, describe, it } from 'node:test'
+import { Secret, SecretError, type SecretInfo, SecretNotFoundError } from 'e2b'
+import { pythonWith } from '../support/python.ts'
+import { startWarren, type Warren } from '../support/warren.ts'
+
+const value = 'js-value-not-to-be-seen'
+const settings = { WARREN_WARM_SANDBOXES: '0' }
+
+describe('secrets', () => {
+  let warren: Warren
+  before(async () => {
+    warren = await startWarren('container', { settings })
+  })
+  after(() => warren?.stop())
+
+  const keyFile = () => join(warren.dataFolder, 'secret-key.json')
+
+  /** Files of the server with one of these texts; what belongs to sandboxes, of which there are none here, is left out. */
+  const filesWith = (...texts: string[]): string[] => {
+    const others = ['templates', 'runtimes', 'images', 'sys', 'disks', 'saved', 'sandboxes', 'build-files']
+    const without = others.map((name) => `--exclude-dir=${name}`)
+    const wanted = texts.flatMap((text) => ['-e', text])
+    const args = ['-rlaF', ...without, ...wanted, warren.dataFolder]
+    const found = spawnSync('grep', args, { encoding: 'utf8', timeout: 60_000 })
+    assert.ok(found.status === 0 || found.status === 1, found.stderr)
+    return found.stdout.split('\n').filter((line) => line !== '')
+  }
+
+  it('JS: are made, shown, updated, listed and destroyed', async () => {
+    const { client } = warren
+    const made = await Secret.create('JS-Key', value, { ...client, metadata: { team: 'é' } })
+    assert.deepEqual([made.name, made.version, made.metadata], ['js-key', 1, { team: 'é' }])
+    assert.deepEqual(await Secret.getInfo('JS-KEY', client), made)
+    assert.deepEqual(await Secret.getInfo(made.secretId, client), made)
+    const kept = await Secret.update('js-key', `${value} 2`, client)
+    assert.deepEqual([kept.version, kept.metadata], [2, { team: 'é' }])
+    const emptied = await Secret.update(made.secretId, `${value} 3`, { ...client, metadata: {} })
+    assert.deepEqual([emptied.version, emptied.metadata], [3, {}])
+    for (const name of ['two', 'three']) await Secret.create(name, value, client)
+    const pages = Secret.list({ ...client, limit: 2 })
+    const found: SecretInfo[] = []
+    while (pages.hasNext) found.push(...(await pages.nextItems()))
+    assert.deepEqual(found.map(({ name }) => name).sort(), ['js-key', 'three', 'two'])
+    assert.equal(await Secret.destroy('two', client), true)
+    assert.equal(await Secret.destroy('two', client), false)
+    assert.equal(await Secret.exists('two', client), false)
+    assert.equal(await Secret.exists('three', client), true)
+  })
+
+  it('JS: failures have their own classes and tell no value', async () => {
+    const { client } = warren
+    await assert.rejects(Secret.getInfo('nothing', client), SecretNotFoundError)
+    await assert.rejects(Secret.update('nothing', value, client), SecretNotFoundError)
+    const told = async (work: Promise<unknown>) => {
+      const error = await work.then(
+        () => assert.fail('it succeeded'),
+        (failure: Error) => failure,
+      )
+      assert.ok(!error.message.includes(value), error.message)
+      return error
+    }
+    const refused: [name: string, value: string, says: RegExp][] = [
+      ['Three', value, /^409: A secret with this name exists already/],
+      ['no name', value, /^400: Invalid secrets request: a name is/],
+      ['a', `${value}\n`, /^400: Invalid secrets request: the value has a line break/],
+    ]
+    for (const [name, text, says] of refused) {
+      const error = await told(Secret.create(name, text, client))
+      assert.ok(error instanceof SecretError)
+      assert.match(error.message, says)
+    }
+  })
+
+  it('Python: the same', () => {
+    const script = join(import.meta.dirname, 'python/secrets_test.py')
+    const run = spawnSync(pythonWith('e2b==2.63.0'), [script], {
+      env: { ...process.env, ...warren.environment },
+      encoding: 'utf8',
+      timeout: 120_000,
+    })
+    assert.equal(run.status, 0, run.stdout + run.stderr)
+    assert.match(run.stderr, /Ran 6 tests/)
+  })
+
+  it('are nowhere in the data folder or the log in plain text, while their names are', async () => {
+    assert.ok(filesWith('js-key').some((file) => file.includes('warren.db')))
+    const inBase64 = Buffer.from(value).toString('base64').slice(0, 28)
+    assert.deepEqual(filesWith(value, 'python-value-not-to-be-seen', inBase64), [])
+    assert.equal(statSync(keyFile()).mode & 0o777, 0o600)
+    const { key } = JSON.parse(readFileSync(keyFile(), 'utf8'))
+    assert.deepEqual(filesWith(key), [keyFile()])
+  })
+
+  it('are there after a crash, and still nowhere in plain text', async () => {
+    const key = readFileSync(keyFile(), 'utf8')
+    await warren.crash()
+    warren = await startWarren('container', { settings, keep: true })
+    const shown = await Secret.getInfo('js-key', warren.client)
+    assert.equal(shown.version, 3)
+    assert.equal(readFileSync(keyFile(), 'utf8'), key)
+    assert.deepEqual(filesWith(value), [])
+    assert.doesNotMatch(readFileSync(warren.logFile, 'utf8'), /sealed with another key/)
+  })
+
+  it('whose key is lost are told of in the log at the start, which serves on; new values work', async () => {
+    await warren.stop()
+    const away = `${keyFile()}.away`
+    renameSync(keyFile(), away)
+    try {
+      warren = await startWarren('container', { settings, keep: true })
+      assert.ok(existsSync(keyFile()))
+      assert.match(readFileSync(warren.logFile, 'utf8'), /secrets were sealed with another key/)
+      assert.equal((await Secret.update('js-key', value, warren.client)).version, 4)
+    } finally {
+      rmSync(keyFile(), { force: true })
+      renameSync(away, keyFile())
+    }
+  })
+})
