@@ -6,6 +6,7 @@ import type { Endpoint } from '../core/driver.ts'
 import { AppError, errorText, isAppError } from '../lib/app-error.ts'
 import { delay } from '../lib/clock.ts'
 import { withDeadline } from '../lib/deadline.ts'
+import { type Answer, answerTo } from './answer.ts'
 import { followLogs } from './follow-logs.ts'
 import { runProcess } from './run-process.ts'
 import { writeFile } from './write-file.ts'
@@ -15,9 +16,6 @@ const retryEveryMs = 4
 /** A lost first packet is sent again by us after this long, not by the kernel after a second. */
 const connectTimeoutMs = 200
 const healthTimeoutMs = 1000
-const longestQuotedBody = 1000
-
-type Answer = { status: number; body: string }
 
 export function createAgentClient(): AgentPort {
   return {
@@ -79,9 +77,8 @@ function postIdentity(
   return call(agent, { method: 'POST', path: '/init', headers }, body, signal)
 }
 
-function accept({ status, body }: Answer, shown: string): void {
+function accept({ status, text: said }: Answer, shown: string): void {
   if (status === 204) return
-  const said = body.slice(0, longestQuotedBody)
   if (status === 401) {
     throw new AppError('unauthenticated', `the agent at ${shown} already has another token: ${said}`)
   }
@@ -90,22 +87,12 @@ function accept({ status, body }: Answer, shown: string): void {
 
 /** One request on a connection of its own; nothing is kept open to a sandbox that may go at any time. */
 function call(agent: Endpoint, options: RequestOptions, body: string, signal: AbortSignal): Promise<Answer> {
-  return new Promise((resolve, reject) => {
-    const outgoing = request({ ...options, host: agent.host, port: agent.port, agent: false, signal })
-    outgoing.on('socket', (socket) => {
-      socket.setTimeout(connectTimeoutMs, () => outgoing.destroy(new Error('no connection')))
-      socket.once('connect', () => socket.setTimeout(0))
-    })
-    outgoing.on('error', reject)
-    outgoing.on('response', (response) => {
-      let text = ''
-      response.setEncoding('utf8')
-      response.on('data', (chunk: string) => {
-        if (text.length < longestQuotedBody) text += chunk
-      })
-      response.on('error', reject)
-      response.on('end', () => resolve({ status: response.statusCode ?? 0, body: text }))
-    })
-    outgoing.end(body)
+  const outgoing = request({ ...options, host: agent.host, port: agent.port, agent: false, signal })
+  outgoing.on('socket', (socket) => {
+    socket.setTimeout(connectTimeoutMs, () => outgoing.destroy(new Error('no connection')))
+    socket.once('connect', () => socket.setTimeout(0))
   })
+  const answer = answerTo(outgoing)
+  outgoing.end(body)
+  return answer
 }

@@ -1,12 +1,7 @@
 /** Files through the unmodified Python client, sync and async, on both runtimes. */
-import assert from 'node:assert/strict'
-import { spawnSync } from 'node:child_process'
-import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
-import { pythonWith } from '../support/python.ts'
+import { runPython } from '../support/python.ts'
 import { isolations, startWarren, type Warren } from '../support/warren.ts'
-
-const script = join(import.meta.dirname, 'python/files_test.py')
 
 for (const isolation of isolations) {
   describe(`files through the Python client, ${isolation}`, () => {
@@ -16,14 +11,6 @@ for (const isolation of isolations) {
     })
     after(() => warren?.stop())
 
-    it('e2b 2.63 writes, reads, notes, lists and watches', () => {
-      const run = spawnSync(pythonWith('e2b==2.63.0'), [script], {
-        env: { ...process.env, ...warren.environment },
-        encoding: 'utf8',
-        timeout: 300_000,
-      })
-      assert.equal(run.status, 0, run.stdout + run.stderr)
-      assert.match(run.stderr, /Ran \d+ tests/)
-    })
+    it('e2b 2.63 writes, reads, notes, lists and watches', () => runPython(warren, '2.63.0', 'files_test.py'))
   })
 }

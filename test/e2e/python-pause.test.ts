@@ -1,11 +1,6 @@
-import assert from 'node:assert/strict'
-import { spawnSync } from 'node:child_process'
-import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
-import { pythonWith } from '../support/python.ts'
+import { runPython } from '../support/python.ts'
 import { isolations, startWarren, type Warren } from '../support/warren.ts'
-
-const script = join(import.meta.dirname, 'python/pause.py')
 
 for (const isolation of isolations) {
   describe(`pausing with the Python clients, ${isolation}`, () => {
@@ -19,14 +14,8 @@ for (const isolation of isolations) {
       ['2.63.0', 'newest'],
       ['2.45.1', 'older'],
     ] as const) {
-      it(`e2b ${version} pauses, resumes, forks and takes snapshots`, () => {
-        const run = spawnSync(pythonWith(`e2b==${version}`), [script, name], {
-          env: { ...process.env, ...warren.environment },
-          encoding: 'utf8',
-          timeout: 120_000,
-        })
-        assert.equal(run.status, 0, run.stdout + run.stderr)
-      })
+      it(`e2b ${version} pauses, resumes, forks and takes snapshots`, () =>
+        runPython(warren, version, 'pause.py', name))
     }
   })
 }

@@ -1,9 +1,11 @@
-/** A Python with just the given package, made once and kept in the cache folder. */
-import { execFileSync } from 'node:child_process'
+/** Programs in Python that use one release of the client each. */
+import assert from 'node:assert/strict'
+import { execFileSync, spawnSync } from 'node:child_process'
 import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { cacheFolder } from './warren.ts'
+import { cacheFolder, type Warren } from './warren.ts'
 
+/** A Python with just the given package, made once and kept in the cache folder. */
 export function pythonWith(requirement: string): string {
   const folder = join(cacheFolder, `python-${requirement.replaceAll(/[^a-z0-9.]+/gi, '-')}`)
   const python = join(folder, 'bin/python')
@@ -16,4 +18,19 @@ export function pythonWith(requirement: string): string {
     writeFileSync(complete, '')
   }
   return python
+}
+
+const runWithinMs = 300_000
+
+/** Runs a script of test/e2e/python against a Warren; it must end well. */
+export function runPython(warren: Warren, version: string, script: string, ...args: string[]): void {
+  const path = join(import.meta.dirname, '../e2e/python', script)
+  const run = spawnSync(pythonWith(`e2b==${version}`), [path, ...args], {
+    env: { ...process.env, ...warren.environment },
+    encoding: 'utf8',
+    timeout: runWithinMs,
+  })
+  assert.equal(run.status, 0, run.stdout + run.stderr)
+  // A script of unittest cases that found none would end well too.
+  if (path.endsWith('_test.py')) assert.match(run.stderr, /Ran [1-9]\d* test/)
 }
