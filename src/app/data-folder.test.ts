@@ -1,7 +1,16 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  mkdtempSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import test, { type TestContext } from 'node:test'
@@ -30,6 +39,14 @@ test('the data folder can be passed through but not listed, and its secrets are 
   assert.equal(modeOf(paths.secrets), 0o600)
   assert.match(secrets.seed, /^[0-9a-f]{64}$/)
   assert.notEqual(secrets.seed, secrets.adminToken)
+})
+
+test('a link to the data folder is the data folder', async (t) => {
+  const folder = folderFor(t)
+  const paths = await openDataFolder(folder)
+  symlinkSync(folder, `${folder}-link`)
+  assert.equal((await openDataFolder(`${folder}-link`)).root, paths.root)
+  assert.equal(paths.root, realpathSync(folder))
 })
 
 test('secrets are made once, and a file that others could read is closed again', async (t) => {

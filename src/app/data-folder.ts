@@ -1,6 +1,6 @@
 /** The data folder: what lies where, who may read it, and the small files that the commands share. */
 import { existsSync } from 'node:fs'
-import { chmod, mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, readFile, realpath, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { AppError, errorText } from '../lib/app-error.ts'
 import { randomHex } from '../lib/ids.ts'
@@ -64,12 +64,13 @@ export async function openDataFolder(root: string): Promise<DataPaths> {
     }
     // The memory of sandboxes holds their secrets.
     await mkdir(paths.saved, { recursive: true, mode: 0o700 })
+    // Links, mounts and groups on this machine are named after the folder: by whatever way it is reached, it is the same.
+    return dataPaths(await realpath(root))
   } catch (error) {
     throw new AppError('invalid_argument', `Cannot make the data folder ${root}: ${errorText(error)}`, {
       cause: error,
     })
   }
-  return paths
 }
 
 /** Read whole or not at all, also by a reader that comes while it is written. */

@@ -4,7 +4,7 @@
  * template; rows and sandboxes of an earlier file are removed first.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
-import { existsSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, openSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
 import { mkdir } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { delay } from '../../src/lib/clock.ts'
@@ -23,10 +23,22 @@ export const isolations: readonly Isolation[] = process.env.WARREN_TEST_ISOLATIO
   : ['container', 'gvisor']
 
 export const repoFolder = resolve(import.meta.dirname, '../..')
-export const cacheFolder = join(repoFolder, '.cache')
+/** A developer may run tests beside others: each place has ports, networks and folders of its own. */
+const place = Number(process.env.WARREN_TEST_PLACE ?? 0)
+export const cacheFolder = realFolder(join(repoFolder, '.cache', place === 0 ? '' : `place-${place}`))
 
-const ports: Record<Isolation, number> = { container: 34100, gvisor: 34200 }
-const subnets: Record<Isolation, string> = { container: '10.214.0.0/16', gvisor: '10.215.0.0/16' }
+function realFolder(path: string): string {
+  mkdirSync(path, { recursive: true })
+  return realpathSync(path)
+}
+
+const firstPort = 34000 + 1000 * place
+const ports: Record<Isolation, number> = { container: firstPort + 100, gvisor: firstPort + 200 }
+const network = 214 + 10 * place
+const subnets: Record<Isolation, string> = {
+  container: `10.${network}.0.0/16`,
+  gvisor: `10.${network + 1}.0.0/16`,
+}
 const startWithinMs = 20 * 60_000
 
 export type Warren = {
