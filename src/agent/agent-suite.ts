@@ -46,6 +46,7 @@ export class TestAgent {
       tools,
       identity,
       runFolder: join(this.folder, 'run'),
+      systemRoot: this.folder,
     })
   }
 

@@ -7,11 +7,15 @@ export type InitRequest = {
   accessToken?: string
   defaultUser?: string
   defaultWorkdir?: string
+  /** The certificate of an authority that programs shall trust. */
+  caBundle?: string
 }
 
 export class Identity {
   readonly accounts: Accounts
   envVars: Record<string, string> = {}
+  /** Where programs find whom to trust; `envVars` win over them. */
+  trustVars: Record<string, string> = {}
   defaultUser = 'root'
   defaultWorkdir = ''
   // Kept in this process's memory only: never in an environment, an argument or a file.

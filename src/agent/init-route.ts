@@ -15,7 +15,7 @@ const publishedNames = ['E2B_SANDBOX', 'E2B_SANDBOX_ID', 'E2B_TEMPLATE_ID']
  */
 export async function initRoute(
   identity: Identity,
-  runFolder: string,
+  places: { runFolder: string; systemRoot: string },
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<boolean> {
@@ -27,9 +27,14 @@ export async function initRoute(
   }
   const given = parse(await readBody(request))
   const { accessToken } = given
+  if (given.caBundle) {
+    // Loaded here because few sandboxes need it.
+    const { trustAuthority } = await import('./trust.ts')
+    identity.trustVars = trustAuthority(given.caBundle, places.systemRoot)
+  }
   const isAnother = identity.hasToken && accessToken !== undefined && !identity.tokenMatches(accessToken)
   identity.apply(given)
-  publish(identity.envVars, runFolder)
+  publish(identity.envVars, places.runFolder)
   response.writeHead(204, { 'cache-control': 'no-store' }).end()
   return isAnother
 }
@@ -49,12 +54,13 @@ function parse(text: string): InitRequest {
   if (text.trim() === '') return {}
   const body = parseJSON(text)
   if (typeof body !== 'object' || body === null || Array.isArray(body)) throw wrong('the body', 'an object')
-  const { envVars, accessToken, defaultUser, defaultWorkdir } = body as Record<string, unknown>
+  const { envVars, accessToken, defaultUser, defaultWorkdir, caBundle } = body as Record<string, unknown>
   return {
     ...(envVars != null && { envVars: textMap(envVars) }),
     ...(accessToken != null && { accessToken: textOf(accessToken, 'accessToken') }),
     ...(defaultUser != null && { defaultUser: textOf(defaultUser, 'defaultUser') }),
     ...(defaultWorkdir != null && { defaultWorkdir: textOf(defaultWorkdir, 'defaultWorkdir') }),
+    ...(caBundle != null && { caBundle: textOf(caBundle, 'caBundle') }),
   }
 }
 

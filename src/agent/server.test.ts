@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs'
 import { type AddressInfo, connect, createServer } from 'node:net'
 import { join } from 'node:path'
 import { suite, test } from 'node:test'
+import { makeAuthority } from '../lib/certificates.ts'
 import { TestAgent, token, useAgent } from './agent-suite.ts'
 
 const agent = useAgent()
@@ -84,6 +85,27 @@ suite('init', () => {
       assert.equal((await fresh.open('POST', '/init', { 'x-access-token': 'wrong' }, again)).statusCode, 401)
       assert.equal((await fresh.open('POST', '/init', { 'x-access-token': 'first' }, again)).statusCode, 204)
       assert.equal((await fresh.open('POST', '/init', { 'x-access-token': 'first' }, again)).statusCode, 401)
+    } finally {
+      await fresh.stop()
+    }
+  })
+
+  test('makes programs trust the authority it is given, and lets the caller say otherwise', async () => {
+    const fresh = new TestAgent()
+    await fresh.start()
+    try {
+      const headers = { 'x-access-token': token }
+      const caBundle = makeAuthority('egress').certificate
+      const own = { NODE_EXTRA_CA_CERTS: 'mine' }
+      const show = async () => (await fresh.run('echo $NODE_EXTRA_CA_CERTS')).stdout
+      assert.equal((await fresh.open('POST', '/init', headers, JSON.stringify({ caBundle }))).statusCode, 204)
+      const file = '/usr/local/share/ca-certificates/warren-egress.crt'
+      assert.equal(readFileSync(join(fresh.folder, file), 'utf8'), caBundle)
+      assert.equal(await show(), `${file}\n`)
+      await fresh.open('POST', '/init', headers, JSON.stringify({ envVars: own }))
+      assert.equal(await show(), 'mine\n')
+      const broken = await fresh.fetch('POST', '/init', headers, '{"caBundle":"nonsense"}')
+      assert.equal(broken.status, 400)
     } finally {
       await fresh.stop()
     }

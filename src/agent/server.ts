@@ -27,6 +27,8 @@ export type AgentOptions = {
   clock?: Clock
   /** Where the sandbox's id and template are written for programs inside. */
   runFolder?: string
+  /** Where the sandbox's own files begin. */
+  systemRoot?: string
   log?: AgentLog
   processes?: ProcessOptions
 }
@@ -39,6 +41,7 @@ export function createAgent(options: AgentOptions): Agent {
   const metadata = new Metadata(options.tools.addon)
   const log = options.log ?? new AgentLog(clock)
   const files = { identity, clock, metadata, log }
+  const places = { runFolder: options.runFolder ?? '/run/e2b', systemRoot: options.systemRoot ?? '/' }
   let loading: Promise<Services> | undefined
   const services = () => {
     loading ??= import('./services.ts').then(({ createServices }) =>
@@ -53,7 +56,7 @@ export function createAgent(options: AgentOptions): Agent {
     if (request.method === 'OPTIONS') return answerPreflight(request, response)
     if (verb === 'GET /health') return void response.writeHead(204, { 'cache-control': 'no-store' }).end()
     if (verb === 'POST /init') {
-      const isAnother = await initRoute(identity, options.runFolder ?? '/run/e2b', request, response)
+      const isAnother = await initRoute(identity, places, request, response)
       if (isAnother) log.forget()
       log.add('info', 'Agent ready', { logger: 'agent', event_type: 'agent_init' })
       // A first command will follow: what it needs is made ready while the control plane tells its caller.

@@ -8,6 +8,8 @@ export type AgentIdentity = {
   envVars: Record<string, string>
   defaultUser: string
   defaultWorkdir: string
+  /** The certificate of an authority that programs inside shall trust, in PEM form. */
+  caBundle?: string
 }
 
 /** For `bash -l -c`, or for `sh -c` where nothing is known of the image yet. */

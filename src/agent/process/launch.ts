@@ -41,6 +41,7 @@ export async function launch(request: LaunchRequest, context: LaunchContext): Pr
     HOME: account.home,
     USER: account.name,
     LOGNAME: account.name,
+    ...context.identity.trustVars,
     ...context.identity.envVars,
     ...config.envs,
   }
