@@ -7,6 +7,7 @@ import {
   type ServerResponse,
 } from 'node:http'
 import type { Socket } from 'node:net'
+import { resetSocket } from '../lib/join-sockets.ts'
 import { noteSpent } from '../lib/spent-buffers.ts'
 import {
   discardBody,
@@ -21,7 +22,7 @@ import { PortClosed } from './dial.ts'
 import { requestHeaders, responseHeaders, trailerPairs } from './headers.ts'
 import type { SandboxDestination } from './host.ts'
 import type { Run } from './run.ts'
-import { resetSocket, tunnel } from './tunnel.ts'
+import { tunnel } from './tunnel.ts'
 
 /** Of the answers that come from a sandbox. */
 const maxHeaderBytes = 64 * 1024

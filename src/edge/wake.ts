@@ -5,6 +5,7 @@
 import type { FindSleeping, SleepingRoute } from '../core/sandbox/sleeping.ts'
 import { isAppError } from '../lib/app-error.ts'
 import { systemClock } from '../lib/clock.ts'
+import { resetSocket } from '../lib/join-sockets.ts'
 import { wakeRefusalOf } from './access.ts'
 import {
   type Answer,
@@ -16,7 +17,6 @@ import {
 import { Clients } from './clients.ts'
 import type { EdgeLog, Exchange } from './forward.ts'
 import type { SandboxDestination } from './host.ts'
-import { resetSocket } from './tunnel.ts'
 
 export class Waker {
   #findSleeping: FindSleeping

@@ -80,7 +80,9 @@ export function createHttpFront(options: HttpFrontOptions): HttpFront {
     const refusal = tooLarge
       ? new Refusal(431, `The request was refused: its headers are larger than ${maxHeaderBytes} bytes.`)
       : badRequest('it is not well-formed HTTP/1.1')
-    if (socket.writable && error.code !== 'ECONNRESET') socket.end(rawAnswer(refusal))
+    // In the middle of an answer there is no place for another.
+    const isFree = sessions.get(socket)?.underWay === 0
+    if (isFree && socket.writable && error.code !== 'ECONNRESET') socket.end(rawAnswer(refusal))
     else socket.destroy()
   })
 
@@ -206,6 +208,7 @@ export function createHttpFront(options: HttpFrontOptions): HttpFront {
       upstream.destroy()
       request.resume()
     })
+    response.sendDate = false
     try {
       response.writeHead(
         incoming.statusCode ?? 502,
