@@ -25,8 +25,8 @@ export async function listSnapshots(
         .select(({ fn }) => fn.max('assigned.sequence').as('newest'))
         .whereRef('assigned.template_id', '=', 'templates.id')
         .where('built.status', '=', 'ready')
-        // Its name may also have been built.
-        .where('built.source_sandbox_id', '!=', '')
+        // Its name may also have been built; what a snapshot saved bears the name of its build.
+        .whereRef('built.saved_name', '=', 'built.id')
         .$if(tag !== undefined, (some) => some.where('assigned.tag', '=', tag as string))
         .$if(sandboxID !== undefined, (some) =>
           some.where('built.source_sandbox_id', '=', sandboxID as string),

@@ -86,8 +86,9 @@ async function insertSnapshot(
 ): Promise<string> {
   const { templateID } = await insertTemplate(stores, { isSnapshot: true, ...template })
   for (const { tags = ['default'], source = 'isource', ...changes } of builds) {
-    const saved = aSavedBuild({ sandboxID: source })
-    await stores.templates.insertBuild(aBuild(templateID, { saved, ...changes }), tags)
+    const buildID = newUUID()
+    const saved = aSavedBuild({ name: buildID, sandboxID: source })
+    await stores.templates.insertBuild(aBuild(templateID, { buildID, saved, ...changes }), tags)
   }
   return templateID
 }
@@ -131,7 +132,7 @@ function listing(storeTest: StoreTest): void {
       const listed = () => stores.templates.listTemplates(teamID, { order: 'asc', limit: 10 })
       const templateID = await insertSnapshot(stores, { teamID }, [{ tags: ['v1'] }])
       assert.deepEqual(await listed(), [])
-      for (const saved of [null, aSavedBuild({ sandboxID: '' })]) {
+      for (const saved of [null, aSavedBuild()]) {
         const build = aBuild(templateID, { saved, createdAt: time + 5 })
         await stores.templates.insertBuild(build, ['default'])
         assert.deepEqual(

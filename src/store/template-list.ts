@@ -99,7 +99,7 @@ function ownBuild(select: ExpressionBuilder<Tables, 'templates'>) {
     .select('own.id')
     .whereRef('own.template_id', '=', 'templates.id')
     .where((where) =>
-      where.or([where('own.source_sandbox_id', 'is', null), where('own.source_sandbox_id', '=', '')]),
+      where.or([where('own.saved_name', 'is', null), where('own.saved_name', '!=', where.ref('own.id'))]),
     )
 }
 

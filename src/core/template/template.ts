@@ -45,7 +45,7 @@ export type TemplateBuild = {
 export type BuildReason = { message: string; step: string | null }
 
 export type SavedBuild = {
-  /** Of the saved state. */
+  /** Of the saved state; that of a snapshot, and no other, bears the id of its build. */
   name: string
   /** Their processes are there from the start. */
   memory: boolean
