@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { type Fixture, openFixture, request } from '../../../test/support/domain.ts'
+import { type Fixture, gate, openFixture, request, until } from '../../../test/support/domain.ts'
 import type { TemplateBuild } from '../template/template.ts'
 
 /** The base template with a service. */
@@ -50,6 +50,20 @@ describe('a template with a start command', () => {
     assert.ok('sandbox' in fork!)
     assert.deepEqual(agent.ran, ['serve', 'ask', 'serve', 'ask'])
     assert.ok(routes.get(fork.sandbox.sandboxID))
+  })
+
+  it('that ends well before it is ready is waited for', async () => {
+    await using fixture = await openFixture()
+    const build = await withService(fixture)
+    const readiness = gate()
+    fixture.agent.runs = async (command) => {
+      if (command !== 'serve') await readiness.opened
+      return { exitCode: 0, status: 'exit status 0' }
+    }
+    const preparing = fixture.prepare(build)
+    await until(async () => fixture.agent.ran.length === 2)
+    readiness.open()
+    assert.equal((await preparing)?.memory, true)
   })
 
   it('that ends too early fails, in words, and leaves nothing', async () => {

@@ -17,7 +17,10 @@ export type StartCommandOptions = {
   onOutput?: (output: CommandOutput) => void
 }
 
-/** Resolves once the service is ready; it then runs on by itself. Rejects when it ended or never became ready. */
+/**
+ * Resolves once the service is ready; it then runs on by itself. Rejects when it failed or never became ready. A
+ * command that ended well may have left what it started behind: that is still waited for.
+ */
 export async function runStartCommand(
   agent: AgentPort,
   endpoint: Endpoint,
@@ -28,27 +31,21 @@ export async function runStartCommand(
   const context = { user: build.defaultUser, cwd: build.defaultWorkdir, envs: {} }
   const listening = new AbortController()
   const stop = AbortSignal.any([signal, listening.signal])
-  const started = build.startCmd
-    ? agent.run(
-        endpoint,
-        accessToken,
-        { ...context, command: build.startCmd, tag: startTag },
-        {
-          ...(onOutput && { onOutput }),
-          signal: stop,
-        },
-      )
-    : undefined
+  const command = { ...context, command: build.readyCmd ?? (build.startCmd ? defaultReadyCmd : 'sleep 0') }
+  const start = build.startCmd && { ...context, command: build.startCmd, tag: startTag }
+  const listen = { ...(onOutput && { onOutput }), signal: stop }
+  // Before the first question whether it is ready.
+  const started = start ? agent.run(endpoint, accessToken, start, listen) : undefined
+  const ready = untilReady(agent, endpoint, accessToken, command, clock, stop)
   const ended = started?.then(
-    ({ status }) => {
+    ({ exitCode, status }) => {
+      if (exitCode === 0) return ready
       throw new AppError('unprocessable', `the start command ended before it was ready: ${status}`)
     },
     (error) => {
       throw new AppError('unprocessable', `the start command failed: ${errorText(error)}`, { cause: error })
     },
   )
-  const command = { ...context, command: build.readyCmd ?? (build.startCmd ? defaultReadyCmd : 'sleep 0') }
-  const ready = untilReady(agent, endpoint, accessToken, command, clock, stop)
   try {
     await Promise.race([ready, ...(ended ? [ended] : [])])
   } finally {
