@@ -16,6 +16,7 @@ import type { TeamService } from '../core/team/service.ts'
 import type { BuildFiles } from '../core/template/builder.ts'
 import type { Building } from '../core/template/building.ts'
 import type { TemplateCatalog } from '../core/template/catalog.ts'
+import type { Pruning } from '../core/template/pruning.ts'
 import type { TemplateRemoval } from '../core/template/removal.ts'
 import type { TemplateService } from '../core/template/service.ts'
 import type { Clock } from '../lib/clock.ts'
@@ -30,6 +31,7 @@ export type ApiParts = {
   removal: TemplateRemoval
   templates: TemplateService
   building: Building
+  pruning: Pruning
   buildFiles: BuildFiles
   /** For the files of builds. */
   uploads: { secret: string; maxBytes: number }

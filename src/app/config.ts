@@ -106,6 +106,12 @@ const schema = {
     'The most that the files of one COPY may take.',
     kind.wholeNumber(1, 1_048_576, 'MiB'),
   ),
+  minFreeDiskMB: setting(
+    'WARREN_MIN_FREE_DISK_MB',
+    '2048',
+    'Below this the build cache is pruned, oldest use first; where that does not help, new builds are refused.',
+    kind.wholeNumber(0, 1_073_741_824, 'MiB'),
+  ),
   defaultCPU: setting(
     'WARREN_DEFAULT_CPU',
     '2',

@@ -3,6 +3,7 @@ import { AdminClient } from '../cli/admin-client.ts'
 import { UsageError } from '../cli/arguments.ts'
 import { envCommand } from '../cli/env.ts'
 import { keyCommand } from '../cli/key.ts'
+import { pruneCommand } from '../cli/prune.ts'
 import { teamCommand } from '../cli/team.ts'
 import { AppError } from '../lib/app-error.ts'
 import { loadConfig, wantsStacks } from './config.ts'
@@ -18,6 +19,7 @@ const help = `Warren ${version}: a sandbox cloud on your own machine.
   warren config [--json]           every setting, its value and where it is from
   warren team create|list|limits   teams
   warren key create|list|revoke    API keys of a team
+  warren prune [--dry-run]         remove cached build steps, layers and uploads that nothing needs
   warren version
 
 Settings are environment variables: WARREN_PORT=3001 warren start`
@@ -43,6 +45,7 @@ const commands: Record<string, Command> = {
   env: (args) => envCommand(args, async () => (await findServer(loadConfig())).place),
   team: (args) => teamCommand(args, connect),
   key: (args) => keyCommand(args, connect),
+  prune: (args) => pruneCommand(args, connect),
 }
 
 async function connect(): Promise<AdminClient> {

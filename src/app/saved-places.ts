@@ -1,5 +1,5 @@
 /** Where saved states lie: one folder each, below the data folder. What is in it belongs to the driver. */
-import { readdir } from 'node:fs/promises'
+import { lstat, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { SavedPlaces } from '../core/sandbox/saved-states.ts'
 
@@ -11,5 +11,22 @@ export function savedPlaces(folder: string): SavedPlaces {
       // One that is being made has a suffix to its name.
       return [...new Set(entries.map((entry) => entry.split('.', 1)[0]!))]
     },
+    async roomOf(names) {
+      const links = new Map<number, { left: number; bytes: number }>()
+      for (const name of names) {
+        for (const path of await filesIn(join(folder, name))) {
+          const found = await lstat(path).catch(() => undefined)
+          if (!found) continue
+          const file = links.get(found.ino) ?? { left: found.nlink, bytes: found.blocks * 512 }
+          links.set(found.ino, { ...file, left: file.left - 1 })
+        }
+      }
+      return [...links.values()].reduce((sum, { left, bytes }) => (left === 0 ? sum + bytes : sum), 0)
+    },
   }
+}
+
+async function filesIn(folder: string): Promise<string[]> {
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true }).catch(() => [])
+  return entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name))
 }

@@ -39,10 +39,11 @@ import { openSecrets } from './open-secrets.ts'
 import { repeatEvery } from './repeat.ts'
 import { savedPlaces } from './saved-places.ts'
 import { Closers } from './shutdown.ts'
-import { createBuilding, openImages } from './template-building.ts'
+import { createBuilding, openImages, warnOfMissingLayers } from './template-building.ts'
 import { version } from './version.ts'
 
 const reconcileEveryMs = 60_000
+const lookAtDiskEveryMs = 60_000
 const forgetEveryMs = 3_600_000
 /** Ended rows and idempotency keys are kept this long. */
 const keepEndedMs = 7 * 24 * 3_600_000
@@ -142,7 +143,7 @@ export async function serve({
     }
     const rootFolder = relative(paths.root, baseRootFolder)
     const base = await registerBaseTemplate(stores.templates, { rootFolder, ...sizes }, clock)
-    const { building, files } = createBuilding({
+    const { building, files, pruning, room } = await createBuilding({
       ...{
         paths,
         stores,
@@ -158,9 +159,11 @@ export async function serve({
         clock,
         log,
       },
+      minFreeBytes: config.minFreeDiskMB * mebibyte,
       baseBuild: async () => (await templates.findBuild(base.buildID))!,
     })
     closers.add('builds', () => building.close())
+    await warnOfMissingLayers(templates, images, log)
     await building.settle(true)
     await reconciler.run()
     warm.fill(launcher.specOf(base, { allowInternetAccess: null }))
@@ -170,10 +173,12 @@ export async function serve({
     )
     const forgetBuilds = async () => {
       await building.settle(false)
-      await stores.buildCache.prune(clock.now() - keepCacheMs)
-      await files.prune(clock.now() - keepCacheMs)
-      await images.prune([...(await templates.listLayers()), ...(await stores.buildCache.listLayers())])
+      await pruning.run({ before: clock.now() - keepCacheMs, dryRun: false })
     }
+    closers.add(
+      'looking after the disk',
+      repeatEvery(lookAtDiskEveryMs, 'look after the disk', log, () => room.make()),
+    )
     closers.add(
       'forgetting',
       repeatEvery(forgetEveryMs, 'forget old rows', log, async () => {
@@ -211,6 +216,7 @@ export async function serve({
       }),
       templates: new TemplateService({ templates, catalog, clock }),
       building,
+      pruning,
       buildFiles: files,
       uploads: { secret: secrets.seed, maxBytes: config.maxUploadMB * mebibyte },
       sizes: {

@@ -1,19 +1,22 @@
 /** Joins what builds templates: images, uploaded files, the cache, and sandboxes to build in. */
-import { readFile } from 'node:fs/promises'
+import { readFile, statfs } from 'node:fs/promises'
 import { join } from 'node:path'
 import { envdVersion } from '../contract/constants.ts'
 import type { AgentPort } from '../core/agent.ts'
 import type { Driver } from '../core/driver.ts'
+import type { Images } from '../core/images.ts'
 import type { LogStore } from '../core/logs.ts'
 import type { SandboxLauncher } from '../core/sandbox/launcher.ts'
 import type { SavedStates } from '../core/sandbox/saved-states.ts'
 import type { SandboxTokens } from '../core/sandbox/tokens.ts'
 import type { Underway } from '../core/sandbox/underway.ts'
 import { Workshop } from '../core/sandbox/workshop.ts'
-import type { Stores } from '../core/stores.ts'
+import type { Stores, TemplateStore } from '../core/stores.ts'
 import { BuildLog } from '../core/template/build-log.ts'
 import { Building } from '../core/template/building.ts'
 import type { TemplateCatalog } from '../core/template/catalog.ts'
+import { DiskRoom } from '../core/template/disk-room.ts'
+import { Pruning } from '../core/template/pruning.ts'
 import type { TemplateBuild } from '../core/template/template.ts'
 import { type ClosableImages, createImages } from '../images/images.ts'
 import { StoredBuildFiles } from '../images/phases/build-files.ts'
@@ -36,6 +39,14 @@ export async function openImages(config: Config, paths: DataPaths): Promise<Clos
   })
 }
 
+/** Whoever starts a sandbox on one is told so; the operator had better know before. */
+export async function warnOfMissingLayers(templates: TemplateStore, images: Images, log: Log): Promise<void> {
+  const missing = images.missing(await templates.listLayers())
+  if (missing.length === 0) return
+  const text = `${missing.length} image layers that templates stand on are not on this machine: build these templates again`
+  log.warn({ missing }, text)
+}
+
 export type BuildingOptions = {
   paths: DataPaths
   stores: Stores
@@ -50,19 +61,33 @@ export type BuildingOptions = {
   logs: LogStore
   clock: Clock
   log: Log
+  /** So much of the disk stays free. */
+  minFreeBytes: number
   baseBuild: () => Promise<TemplateBuild>
 }
 
-export function createBuilding(options: BuildingOptions): { building: Building; files: StoredBuildFiles } {
-  const { paths, stores, catalog, images, saved, agent, clock, logs, log, baseBuild } = options
+export type BuildParts = { building: Building; files: StoredBuildFiles; pruning: Pruning; room: DiskRoom }
+
+export async function createBuilding(options: BuildingOptions): Promise<BuildParts> {
+  const { paths, stores, catalog, images, saved, driver, agent, clock, logs, log, baseBuild } = options
+  const { templates, sandboxes, buildCache: cache } = stores
   const workshop = new Workshop(options)
   const files = new StoredBuildFiles(join(paths.root, 'build-files'))
+  await files.sweep()
+  const pruning = new Pruning({ templates, sandboxes, cache, files, images, saved, driver, clock })
+  const freeBytes = async () => {
+    const { bavail, bsize } = await statfs(paths.root)
+    return bavail * bsize
+  }
+  const room = new DiskRoom({ pruning, freeBytes, minFreeBytes: options.minFreeBytes, log })
   const builder = new StepBuilder({
-    ...{ images, workshop, saved, files, agent, clock, baseBuild },
-    cache: stores.buildCache,
+    ...{ images, workshop, saved, files, cache, agent, clock, baseBuild },
+    makeRoom: () => room.make(),
   })
   const buildLog = new BuildLog({ logs, clock, log })
-  const { templates } = stores
-  const building = new Building({ templates, catalog, builder, buildLog, clock, envdVersion, log })
-  return { building, files }
+  const building = new Building({
+    ...{ templates, catalog, builder, buildLog, clock, envdVersion, log },
+    requireRoom: () => room.require(),
+  })
+  return { building, files, pruning, room }
 }

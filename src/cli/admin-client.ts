@@ -2,6 +2,7 @@
 import http from 'node:http'
 import https from 'node:https'
 import { header } from '../contract/constants.ts'
+import type { PruneReport } from '../contract/rest/prune.ts'
 import type { ApiKey, Team } from '../contract/rest/team.ts'
 import { AppError, type ErrorCode, errorText } from '../lib/app-error.ts'
 
@@ -16,6 +17,7 @@ export type LimitChanges = Partial<Team['limits']>
 export type CreatedKey = ApiKey & { key: string }
 
 const answerWithinMs = 30_000
+const pruneWithinMs = 1_800_000
 
 export class AdminClient {
   readonly #access: ServerAccess
@@ -49,6 +51,11 @@ export class AdminClient {
     return this.#call('DELETE', path)
   }
 
+  /** Takes as long as the disk does. */
+  prune(dryRun: boolean): Promise<PruneReport> {
+    return this.#call('POST', '/admin/prune', { dryRun }, pruneWithinMs)
+  }
+
   /** By slug, id or name, since a person knows any of them. */
   async findTeam(word: string): Promise<Team> {
     const teams = await this.listTeams()
@@ -60,15 +67,20 @@ export class AdminClient {
     throw new AppError('not_found', `There is no team '${word}'. The teams are: ${known || '(none)'}.`)
   }
 
-  async #call<T>(method: string, path: string, body?: unknown): Promise<T> {
-    const { status, text } = await this.#send(method, path, body)
+  async #call<T>(method: string, path: string, body?: unknown, withinMs = answerWithinMs): Promise<T> {
+    const { status, text } = await this.#send(method, path, body, withinMs)
     const answer = parseJson(text)
     if (status >= 200 && status < 300) return answer as T
     const said = (answer as { message?: string } | undefined)?.message ?? text.trim()
     throw new AppError(codeOf(status), said || `The server answered ${status} to ${method} ${path}.`)
   }
 
-  #send(method: string, path: string, body: unknown): Promise<{ status: number; text: string }> {
+  #send(
+    method: string,
+    path: string,
+    body: unknown,
+    withinMs: number,
+  ): Promise<{ status: number; text: string }> {
     const { url, adminToken, certificate } = this.#access
     const payload = body === undefined ? undefined : JSON.stringify(body)
     const headers = {
@@ -86,19 +98,15 @@ export class AdminClient {
     const target = new URL(path, url)
     return new Promise((resolve, reject) => {
       const module = target.protocol === 'https:' ? https : http
-      const request = module.request(
-        target,
-        { method, headers, timeout: answerWithinMs, ...tls },
-        (response) => {
-          const chunks: Buffer[] = []
-          response.on('data', (chunk: Buffer) => chunks.push(chunk))
-          response.on('end', () =>
-            resolve({ status: response.statusCode ?? 0, text: Buffer.concat(chunks).toString() }),
-          )
-          response.on('error', (error) => reject(unreachable(url, error)))
-        },
-      )
-      request.on('timeout', () => request.destroy(new Error(`no answer within ${answerWithinMs / 1000} s`)))
+      const request = module.request(target, { method, headers, timeout: withinMs, ...tls }, (response) => {
+        const chunks: Buffer[] = []
+        response.on('data', (chunk: Buffer) => chunks.push(chunk))
+        response.on('end', () =>
+          resolve({ status: response.statusCode ?? 0, text: Buffer.concat(chunks).toString() }),
+        )
+        response.on('error', (error) => reject(unreachable(url, error)))
+      })
+      request.on('timeout', () => request.destroy(new Error(`no answer within ${withinMs / 1000} s`)))
       request.on('error', (error) => reject(unreachable(url, error)))
       request.end(payload)
     })

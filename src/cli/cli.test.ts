@@ -7,6 +7,7 @@ import { UsageError } from './arguments.ts'
 import { banner, clientEnvironment, envCommand, shellExports } from './env.ts'
 import { keyCommand } from './key.ts'
 import { table } from './output.ts'
+import { pruneCommand } from './prune.ts'
 import { teamCommand } from './team.ts'
 
 const limits = { maxSandboxes: 100, maxCPU: 400, maxMemoryMB: 409600, maxLifetimeHours: 24 }
@@ -20,6 +21,12 @@ const team = {
 const mask = { prefix: 'e2b_', valueLength: 40, maskedValuePrefix: 'ab', maskedValueSuffix: 'cdef' }
 const key = { id: 'key-1', name: 'laptop', mask, createdAt: '2026-01-02T03:04:05.000Z' }
 
+const report = {
+  ...{ dryRun: true, bytes: 3_500_000, steps: { count: 3, bytes: 0 } },
+  ...{ savedStates: { count: 2, bytes: 500_000 }, layers: { count: 1, bytes: 3_000_000 } },
+  files: { count: 0, bytes: 0 },
+}
+
 /** Answers like the server and remembers what it was asked. */
 let asked: { method: string; path: string; token: unknown; body: unknown }[] = []
 const answers: Record<string, [number, unknown?]> = {
@@ -29,6 +36,7 @@ const answers: Record<string, [number, unknown?]> = {
   'GET /admin/teams/id-1/api-keys': [200, [key]],
   'POST /admin/teams/id-1/api-keys': [201, { ...key, key: `e2b_${'a'.repeat(40)}` }],
   'DELETE /admin/teams/id-1/api-keys/key-1': [204],
+  'POST /admin/prune': [200, report],
   'DELETE /admin/teams/id-1/api-keys/key-2': [404, { code: 404, message: 'There is no key key-2.' }],
 }
 const server = http.createServer(async (request, response) => {
@@ -167,4 +175,16 @@ test('the banner has the lines to paste', () => {
 
 test('a name with control characters cannot break the table', () => {
   assert.equal(table(['A', 'B'], [['x\n\x1b[31m', 'y']]), 'A        B\nx??[31m  y')
+})
+
+test('prune says what it freed, or would free', async () => {
+  const text = await pruneCommand(['--dry-run'], connect)
+  assert.match(text, /cached build steps +3 +-\n.*saved states +2 +0\.5 MiB\nimage layers +1 +2\.9 MiB\n/)
+  assert.match(text, /\nWould free 3\.3 MiB\.$/)
+  assert.deepEqual(JSON.parse(await pruneCommand(['--json'], connect)), report)
+  assert.deepEqual(
+    asked.map(({ body }) => body),
+    [{ dryRun: true }, { dryRun: false }],
+  )
+  for (const bad of [['now'], ['--force']]) await assert.rejects(pruneCommand(bad, neverConnect), UsageError)
 })

@@ -56,7 +56,13 @@ export type SandboxStats = {
 /** Whether the driver can work here; where it cannot, why, and what to do about it. */
 export type ProbeResult = { usable: true; detail: string } | { usable: false; reason: string; remedy: string }
 
-export type FoundSandbox = { sandboxID: string; runID: string; handle: DriverHandle }
+export type FoundSandbox = {
+  sandboxID: string
+  runID: string
+  handle: DriverHandle
+  /** The folders that its root stands on; empty where nothing was made yet. */
+  roots: readonly string[]
+}
 
 export type DriverCapabilities = {
   /** Can stop all processes in place and let them go on: `CanFreeze`. */
@@ -119,6 +125,8 @@ export type SavedState = {
   memory: boolean
   /** What it takes on disk, without what it shares with others. */
   bytes: number
+  /** The folders that the root of a sandbox started from it stands on. */
+  roots: readonly string[]
 }
 
 export interface CanSave {

@@ -28,6 +28,12 @@ export type PullOptions = {
   signal: AbortSignal
 }
 
+/** By digest, or by where they lie. */
+export type UsedLayers = { layers: Iterable<string>; folders: Iterable<string> }
+
+/** How many things went, and the room that this gave back. */
+export type Freed = { count: number; bytes: number }
+
 export interface Images {
   /**
    * Resolves a name such as `debian:12`, `ghcr.io/a/b@sha256:…` or `localhost:5000/x` and brings every layer that
@@ -36,6 +42,10 @@ export interface Images {
   pull(reference: string, options: PullOptions): Promise<PulledImage>
   /** Where the unpacked layers lie, in the order given. Throws `not_found` for one that is not here. */
   layerFolders(layers: readonly string[]): string[]
-  /** Removes what none of `used` needs and nobody is fetching; returns the bytes that this freed. */
-  prune(used: Iterable<string>): Promise<number>
+  /** Keeps them from being pruned until the returned function is called. */
+  hold(layers: readonly string[]): () => void
+  /** Those of them that are not on this machine. */
+  missing(layers: readonly string[]): string[]
+  /** Removes the layers that nothing of `used` needs, nobody holds, and nobody asked for a moment ago. */
+  prune(used: UsedLayers, options: { dryRun: boolean }): Promise<Freed>
 }

@@ -222,10 +222,14 @@ export interface BuildCacheStore {
   find(teamID: string, key: string, at: number): Promise<CachedStep | undefined>
   put(teamID: string, step: CachedStep, at: number): Promise<void>
   listSavedNames(): Promise<string[]>
-  listLayers(): Promise<string[]>
-  /** Forgets steps that were last used before this time. */
-  prune(before: number): Promise<void>
+  /** Of all teams, the longest unused first. */
+  list(): Promise<CacheUse[]>
+  /** Forgets those of the steps that nobody has used since they were listed, and returns these. */
+  remove(steps: readonly CacheUse[]): Promise<CacheUse[]>
 }
+
+/** A cached step as far as it takes room. */
+export type CacheUse = Pick<CachedStep, 'key' | 'savedName' | 'layers'> & { teamID: string; usedAt: number }
 
 export type SecretPage = { limit: number; after?: { createdAt: number; secretID: string } }
 

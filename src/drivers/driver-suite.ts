@@ -70,6 +70,7 @@ export function driverSuite(name: string, open: () => Promise<DriverBench>): voi
         sandboxID: wanted.sandboxID,
         runID: wanted.runID,
         handle,
+        roots: [wanted.rootFolder],
       })
       assert.equal(bench.driver.endpoint(handle, 8080).port, 8080)
       await bench.driver.stop(handle)

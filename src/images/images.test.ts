@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { isAppError } from '../lib/app-error.ts'
@@ -193,7 +193,8 @@ test('what a crash left is removed at the start, and layers that never reached t
   await before.images.close()
   const nameOf = (layer: string) => join(before.folder, 'layers', layer.replace('sha256:', ''))
   mkdirSync(join(before.folder, 'layers', '.partial-1/root'), { recursive: true })
-  mkdirSync(join(before.folder, 'layers', '.removing-2/root'), { recursive: true })
+  // Whole to the last file when its removal began: that must not bring it back either.
+  cpSync(nameOf(layers[0]!), join(before.folder, 'layers', '.removing-2'), { recursive: true })
   const facts = join(nameOf(layers[1]!), 'layer.json')
   writeFileSync(
     facts,
@@ -244,7 +245,8 @@ test('pruning removes what is unused and not asked for of late, and nothing of a
   addImage(registry, 'later', { layers: [unused, wanted] })
   const { pull, images } = await testImages(t, { clock, keepUnusedMs: 60_000 })
   await pull(`${registry.host}/x:both`)
-  assert.equal(await images.prune([used.diffID]), 0)
+  const prune = (...layers: string[]) => images.prune({ layers, folders: [] }, { dryRun: false })
+  assert.deepEqual(await prune(used.diffID), { count: 0, bytes: 0 })
   clock.advance(3_600_000)
   const atBlob = Promise.withResolvers<() => void>()
   registry.intercept = (request, response) => {
@@ -255,15 +257,40 @@ test('pruning removes what is unused and not asked for of late, and nothing of a
   const pulling = pull(`${registry.host}/x:later`)
   const goOn = await atBlob.promise
   clock.advance(3_600_000)
-  assert.equal(await images.prune([used.diffID]), 0)
+  assert.deepEqual(await prune(used.diffID), { count: 0, bytes: 0 })
   goOn()
   await pulling
   clock.advance(3_600_000)
-  const freed = await images.prune([used.diffID, 'no digest'])
-  assert.ok(freed >= 10_000, String(freed))
+  const freed = await prune(used.diffID, 'no digest')
+  assert.ok(freed.count === 2 && freed.bytes >= 10_000, JSON.stringify(freed))
   assert.equal(images.layerFolders([used.diffID]).length, 1)
   for (const { diffID } of [unused, wanted])
     assert.throws(() => images.layerFolders([diffID]), /not on this machine/)
+})
+
+test('pruning leaves what is held, what stands in a folder in use, and what was handed out a moment ago', async (t) => {
+  const registry = await testRegistry(t)
+  const clock = new ManualClock(Date.now())
+  const names = ['held', 'folder', 'asked', 'unused']
+  const layers = names.map((name) => fileLayer(name, noise(5000)))
+  addImage(registry, 'all', { layers })
+  const { pull, images } = await testImages(t, { clock, keepUnusedMs: 60_000 })
+  await pull(`${registry.host}/x:all`)
+  const [held, folder, asked, unused] = layers.map(({ diffID }) => diffID) as [string, string, string, string]
+  const release = images.hold([held])
+  const folders = images.layerFolders([folder])
+  clock.advance(3_600_000)
+  images.layerFolders([asked])
+  const used = { layers: [], folders }
+  const planned = await images.prune(used, { dryRun: true })
+  assert.deepEqual([planned.count, planned.bytes >= 5000], [1, true])
+  assert.deepEqual(images.missing([unused]), [])
+  assert.deepEqual(await images.prune(used, { dryRun: false }), planned)
+  assert.deepEqual(images.missing([held, folder, asked, unused, 'no digest']), [unused, 'no digest'])
+  release()
+  clock.advance(60_001)
+  assert.equal((await images.prune(used, { dryRun: false })).count, 2)
+  assert.deepEqual(images.missing([held, folder, asked]), [held, asked])
 })
 
 test('equal layers are stacked once, and what a layer hides wholly is not stacked', async (t) => {

@@ -4,7 +4,7 @@
  */
 import { lookup } from 'node:dns/promises'
 import type { SecureContext } from 'node:tls'
-import type { Images, PulledImage, PullOptions } from '../core/images.ts'
+import type { Freed, Images, PulledImage, PullOptions, UsedLayers } from '../core/images.ts'
 import type { Clock } from '../lib/clock.ts'
 import { systemClock } from '../lib/clock.ts'
 import { runCommand } from '../lib/run-command.ts'
@@ -39,7 +39,7 @@ export type ImagesOptions = {
   maxLayerEntries?: number
   /** Layers that are fetched and unpacked at once. */
   parallelLayers?: number
-  /** A layer that was asked for within this time is never pruned: its build may not have written it down yet. */
+  /** A layer that was asked for within this time is never pruned: who asked may not hold it yet. */
   keepUnusedMs?: number
   /** A registry that says nothing for so long is given up, or asked again. */
   silenceMs?: number
@@ -58,7 +58,7 @@ export async function createImages(options: ImagesOptions): Promise<ClosableImag
   const store = await LayerStore.open({
     folder: options.folder,
     ownerShift: options.ownerShift,
-    keepUnusedMs: options.keepUnusedMs ?? 60 * 60_000,
+    keepUnusedMs: options.keepUnusedMs ?? 15_000,
     clock: options.clock ?? systemClock,
     sync: async (folder) => void (await runCommand('sync', ['--file-system', folder])),
   })
@@ -114,8 +114,16 @@ class StoredImages implements ClosableImages {
     return layers.map((layer) => this.#store.folderOf(layer))
   }
 
-  prune(used: Iterable<string>): Promise<number> {
-    return this.#store.prune(new Set(used))
+  hold(layers: readonly string[]): () => void {
+    return this.#store.hold(layers)
+  }
+
+  missing(layers: readonly string[]): string[] {
+    return layers.filter((layer) => !this.#store.has(layer))
+  }
+
+  prune(used: UsedLayers, { dryRun }: { dryRun: boolean }): Promise<Freed> {
+    return this.#store.prune(used, dryRun)
   }
 
   async close(): Promise<void> {

@@ -4,7 +4,8 @@
  */
 import { lstatSync, mkdirSync, readdirSync, readFileSync, renameSync } from 'node:fs'
 import { mkdir, rename, rm, utimes, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
+import type { Freed, UsedLayers } from '../core/images.ts'
 import { AppError } from '../lib/app-error.ts'
 import type { Clock } from '../lib/clock.ts'
 import { randomHex } from '../lib/ids.ts'
@@ -36,6 +37,8 @@ export class LayerStore {
   readonly #fetches = new SharedFetch<StoredLayer>()
   /** Layers that a pull counts on, and by how many. */
   readonly #held = new Map<string, number>()
+  /** When the folder of a layer was last handed out, to whoever starts a sandbox on it. */
+  readonly #askedAt = new Map<string, number>()
   /** Whole, but a crash of the machine could still take their content. */
   readonly #unsynced = new Map<string, StoredLayer>()
 
@@ -104,15 +107,24 @@ export class LayerStore {
       const shown = isDigest(diffID) ? shortDigest(diffID) : 'of that name'
       throw new AppError('not_found', `The layer ${shown} is not on this machine. Build the template again.`)
     }
+    this.#askedAt.set(nameOf(diffID), this.#options.clock.now())
     return join(this.#layers, nameOf(diffID), 'root')
   }
 
-  async prune(used: ReadonlySet<string>): Promise<number> {
-    const usedNames = new Set([...used].filter(isDigest).map(nameOf))
-    let freed = 0
+  has(diffID: string): boolean {
+    return isDigest(diffID) && this.#read(nameOf(diffID)) !== undefined
+  }
+
+  async prune(used: UsedLayers, dryRun: boolean): Promise<Freed> {
+    const usedNames = new Set([...used.layers].filter(isDigest).map(nameOf))
+    for (const folder of used.folders) usedNames.add(basename(dirname(folder)))
+    const freed = { count: 0, bytes: 0 }
     for (const name of readdirSync(this.#layers)) {
-      if (name.startsWith('.') || usedNames.has(name) || this.#isWanted(name)) continue
-      freed += this.#read(name)?.bytes ?? 0
+      if (!isLayerName(name) || usedNames.has(name) || this.#isWanted(name)) continue
+      freed.count++
+      freed.bytes += this.#read(name)?.bytes ?? 0
+      if (dryRun) continue
+      this.#askedAt.delete(name)
       const removing = join(this.#layers, `${removingPrefix}${name}-${randomHex(4)}`)
       // In one go with the look above: nobody can find it in between.
       renameSync(join(this.#layers, name), removing)
@@ -168,10 +180,13 @@ export class LayerStore {
     const diffIDs = [...this.#held.keys()].map(nameOf)
     if (diffIDs.includes(name)) return true
     const facts = lstatSync(join(this.#layers, name, 'layer.json'), { throwIfNoEntry: false })
-    return facts !== undefined && facts.mtimeMs > this.#options.clock.now() - this.#options.keepUnusedMs
+    const askedAt = Math.max(facts?.mtimeMs ?? 0, this.#askedAt.get(name) ?? 0)
+    return askedAt > this.#options.clock.now() - this.#options.keepUnusedMs
   }
 
   #isRubbish(name: string): boolean {
+    // Also one that was whole when its making or its removal was cut off.
+    if (!isLayerName(name)) return true
     const layer = this.#read(name) as MarkedLayer | undefined
     if (!layer) return true
     return layer.unsyncedSince !== undefined && layer.unsyncedSince !== bootID()
@@ -189,6 +204,7 @@ export class LayerStore {
   }
 }
 
+const isLayerName = (name: string): boolean => /^[0-9a-f]{64}$/.test(name)
 const nameOf = (diffID: string): string => diffID.slice(diffID.indexOf(':') + 1)
 
 function bootID(): string {

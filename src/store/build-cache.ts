@@ -1,7 +1,6 @@
 import type { Kysely } from 'kysely'
-import type { BuildCacheStore, CachedStep } from '../core/stores.ts'
+import type { BuildCacheStore, CachedStep, CacheUse } from '../core/stores.ts'
 import type { BuildCacheRow, Tables } from './tables.ts'
-import { digestsIn } from './template-row.ts'
 
 export class SqlBuildCacheStore implements BuildCacheStore {
   readonly #db: Kysely<Tables>
@@ -41,19 +40,35 @@ export class SqlBuildCacheStore implements BuildCacheStore {
     return rows.map(({ saved_name }) => saved_name)
   }
 
-  async listLayers(): Promise<string[]> {
+  async list(): Promise<CacheUse[]> {
     const rows = await this.#db
       .selectFrom('build_cache')
-      .select('layers')
-      .distinct()
-      .where('layers', 'is not', null)
-      .$narrowType<{ layers: string }>()
+      .select(['team_id', 'key', 'saved_name', 'layers', 'last_used_at'])
+      .orderBy('last_used_at')
+      .orderBy('team_id')
+      .orderBy('key')
       .execute()
-    return digestsIn(rows)
+    return rows.map((row) => ({
+      teamID: row.team_id,
+      key: row.key,
+      savedName: row.saved_name,
+      layers: row.layers === null ? null : JSON.parse(row.layers),
+      usedAt: row.last_used_at,
+    }))
   }
 
-  async prune(before: number): Promise<void> {
-    await this.#db.deleteFrom('build_cache').where('last_used_at', '<', before).execute()
+  async remove(steps: readonly CacheUse[]): Promise<CacheUse[]> {
+    const removed: CacheUse[] = []
+    for (const step of steps) {
+      const { numDeletedRows } = await this.#db
+        .deleteFrom('build_cache')
+        .where('team_id', '=', step.teamID)
+        .where('key', '=', step.key)
+        .where('last_used_at', '=', step.usedAt)
+        .executeTakeFirstOrThrow()
+      if (numDeletedRows > 0n) removed.push(step)
+    }
+    return removed
   }
 }
 

@@ -48,9 +48,8 @@ export function buildCacheSuite(storeTest: StoreTest): void {
       (await buildCache.listSavedNames()).sort(),
       [replacement.savedName, step.savedName].sort(),
     )
-    await buildCache.prune(time + 5)
     assert.deepEqual(await buildCache.find(teamID, step.key, time), replacement)
-    assert.equal(await buildCache.find(other.teamID, step.key, time), undefined)
+    assert.deepEqual(await buildCache.find(other.teamID, step.key, time), step)
   })
 
   storeTest('steps of a team that is not there are refused', async ({ buildCache }) => {
@@ -65,33 +64,42 @@ export function buildCacheSuite(storeTest: StoreTest): void {
     assert.equal(steps.filter(({ savedName }) => savedName === found?.savedName).length, 1)
   })
 
-  storeTest('a step that was used stays when those unused since are forgotten', async (stores) => {
+  storeTest('steps are listed by last use, and removed unless they were used since', async (stores) => {
     const { buildCache } = stores
     const { teamID } = await insertTeam(stores)
-    const [used, unused, young] = [aStep(), aStep(), aStep()]
-    await buildCache.put(teamID, used, time)
-    await buildCache.put(teamID, unused, time)
+    const other = await insertTeam(stores)
+    const [used, unused, young] = [aStep(), aStep({ layers: ['b', 'a'] }), aStep({ savedName: null })]
     await buildCache.put(teamID, young, time + 10)
-    await buildCache.find(teamID, used.key, time + 10)
-    await buildCache.prune(time + 10)
-    assert.deepEqual((await buildCache.listSavedNames()).sort(), [used.savedName, young.savedName].sort())
-    assert.equal(await buildCache.find(teamID, unused.key, time + 11), undefined)
+    await buildCache.put(teamID, used, time + 1)
+    await buildCache.put(teamID, unused, time)
+    await buildCache.put(other.teamID, unused, time + 5)
+    const listed = await buildCache.list()
+    const useOf = ({ key, savedName, layers }: CachedStep, of: string, usedAt: number) => ({
+      ...{ teamID: of, key, savedName, layers, usedAt },
+    })
+    assert.deepEqual(listed, [
+      useOf(unused, teamID, time),
+      useOf(used, teamID, time + 1),
+      useOf(unused, other.teamID, time + 5),
+      useOf(young, teamID, time + 10),
+    ])
+    await buildCache.find(teamID, used.key, time + 11)
+    assert.deepEqual(await buildCache.remove(listed.slice(0, 2)), [listed[0]])
+    assert.deepEqual(await buildCache.remove(listed.slice(0, 1)), [])
+    assert.equal(await buildCache.find(teamID, unused.key, time), undefined)
+    assert.deepEqual(await buildCache.find(other.teamID, unused.key, time), unused)
+    assert.equal((await buildCache.list()).length, 3)
   })
 
-  storeTest(
-    'saved states and layers of cached steps are listed, of all teams and each once',
-    async (stores) => {
-      const { buildCache } = stores
-      assert.deepEqual(await buildCache.listSavedNames(), [])
-      assert.deepEqual(await buildCache.listLayers(), [])
-      const { teamID } = await insertTeam(stores)
-      const other = await insertTeam(stores)
-      await buildCache.put(teamID, aStep({ savedName: 'one', layers: ['a', 'b'] }), time)
-      await buildCache.put(teamID, aStep({ savedName: 'one', layers: ['b', 'c'] }), time)
-      await buildCache.put(teamID, aStep({ savedName: null, layers: ['c'] }), time)
-      await buildCache.put(other.teamID, aStep({ savedName: 'two', layers: null }), time)
-      assert.deepEqual((await buildCache.listSavedNames()).sort(), ['one', 'two'])
-      assert.deepEqual((await buildCache.listLayers()).sort(), ['a', 'b', 'c'])
-    },
-  )
+  storeTest('saved states of cached steps are listed, of all teams and each once', async (stores) => {
+    const { buildCache } = stores
+    assert.deepEqual(await buildCache.listSavedNames(), [])
+    const { teamID } = await insertTeam(stores)
+    const other = await insertTeam(stores)
+    await buildCache.put(teamID, aStep({ savedName: 'one' }), time)
+    await buildCache.put(teamID, aStep({ savedName: 'one' }), time)
+    await buildCache.put(teamID, aStep({ savedName: null }), time)
+    await buildCache.put(other.teamID, aStep({ savedName: 'two' }), time)
+    assert.deepEqual((await buildCache.listSavedNames()).sort(), ['one', 'two'])
+  })
 }

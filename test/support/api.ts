@@ -10,6 +10,7 @@ import { TeamService } from '../../src/core/team/service.ts'
 import { BuildLog } from '../../src/core/template/build-log.ts'
 import { type Builder, BuildFailure, type BuildJob } from '../../src/core/template/builder.ts'
 import { Building } from '../../src/core/template/building.ts'
+import { Pruning } from '../../src/core/template/pruning.ts'
 import { TemplateService } from '../../src/core/template/service.ts'
 import { StoredBuildFiles } from '../../src/images/phases/build-files.ts'
 import { silentLog } from '../../src/lib/log.ts'
@@ -28,7 +29,7 @@ export async function openApi(options: { domain?: string } = {}) {
   const jobs: BuildJob[] = []
   /** Builds what it is given at once; a step `RUN fail` fails. */
   const builder: Builder = {
-    async run(job, log) {
+    async run(job, log, _signal, settle) {
       jobs.push(job)
       for (const [index, { type, args }] of job.steps.entries()) {
         const step = String(index + 1)
@@ -37,9 +38,16 @@ export async function openApi(options: { domain?: string } = {}) {
       }
       const { startCmd, readyCmd } = job
       const context = { envVars: {}, defaultUser: 'user', defaultWorkdir: '/home/user' }
-      return { rootFolder: 'root', layers: null, saved: null, ...context, startCmd, readyCmd }
+      await settle({ rootFolder: 'root', layers: null, saved: null, ...context, startCmd, readyCmd })
     },
   }
+  const files = new StoredBuildFiles(join(logFolder, 'build-files'))
+  const { sandboxes, templates, buildCache: cache } = stores
+  const pruning = new Pruning({
+    ...{ sandboxes, templates, cache, files, clock },
+    ...{ saved: fixture.saved, driver: fixture.driver },
+    images: { prune: async () => ({ count: 2, bytes: 3_000_000 }) },
+  })
   const api = await createApi({
     sandboxes: service,
     metrics: stores.metrics,
@@ -56,9 +64,11 @@ export async function openApi(options: { domain?: string } = {}) {
         envdVersion: '0',
         log: silentLog,
       },
+      requireRoom: async () => {},
       buildLog: new BuildLog({ logs, clock, log: silentLog }),
     }),
-    buildFiles: new StoredBuildFiles(join(logFolder, 'build-files')),
+    pruning,
+    buildFiles: files,
     uploads: { secret: 'seed', maxBytes: 1e6 },
     sizes: {
       cpu: { usual: 2, most: 8 },

@@ -28,20 +28,44 @@ export async function openBuilder(options: { saveMemory?: boolean } = {}) {
     layers: ['sha256:low', 'sha256:high'],
     config: { env: { PATH: '/image/bin' }, user: 'nobody', workdir: '/srv' },
   }
-  const images: Images & { pulls: [string, PullOptions][]; gives: () => Promise<PulledImage> } = {
+  const images: Images & {
+    pulls: [string, PullOptions][]
+    gives: () => Promise<PulledImage>
+    /** Layers that are on the machine, and by how many each is held. */
+    here: Set<string>
+    held: Map<string, number>
+  } = {
     pulls: [],
+    here: new Set(),
+    held: new Map(),
     gives: async () => pulled,
     async pull(reference, options) {
       images.pulls.push([reference, options])
       options.onProgress('1 layer is here')
-      return images.gives()
+      const given = await images.gives()
+      for (const layer of given.layers) images.here.add(layer)
+      return given
     },
     layerFolders: (layers) => [...layers],
-    prune: async () => 0,
+    missing: (layers) => layers.filter((layer) => !images.here.has(layer)),
+    hold(layers) {
+      const add = (by: number) => {
+        for (const layer of layers) images.held.set(layer, (images.held.get(layer) ?? 0) + by)
+      }
+      add(1)
+      return () => add(-1)
+    },
+    async prune(used, { dryRun }) {
+      const needed = new Set(used.layers)
+      const gone = [...images.here].filter((layer) => !needed.has(layer) && !images.held.get(layer))
+      if (!dryRun) for (const layer of gone) images.here.delete(layer)
+      return { count: gone.length, bytes: gone.length * 1000 }
+    },
   }
   const baseBuild = async () => (await stores.templates.findBuild(baseBuildID))!
   const builder = new StepBuilder({
     ...{ images, workshop, saved, files, agent, clock, baseBuild },
+    makeRoom: async () => {},
     cache: stores.buildCache,
   })
   const lines: BuildLine[] = []
@@ -58,7 +82,10 @@ export async function openBuilder(options: { saveMemory?: boolean } = {}) {
     /** With the lines that it told. */
     build: async (changes: Partial<BuildJob> = {}, signal = new AbortController().signal) => {
       const from = lines.length
-      const result = await builder.run(await jobOf(changes), (line) => lines.push(line), signal)
+      const settled = Promise.withResolvers<BuildResult>()
+      const log = (line: BuildLine) => lines.push(line)
+      await builder.run(await jobOf(changes), log, signal, async (result) => settled.resolve(result))
+      const result = await settled.promise
       return { result, told: lines.slice(from).map(({ message }) => message) }
     },
     upload: (text: string, hash = someHash) => files.write(team.teamID, hash, Readable.from([text]), 1000),

@@ -122,6 +122,7 @@ export async function openFixture(
   const places = {
     folder: (name: string) => name,
     names: async () => [...driver.world.saved.keys()],
+    roomOf: async (names: readonly string[]) => names.length,
   }
   const saved = new SavedStates({ driver, places })
   const rootsOf = (): [string] => ['/root']

@@ -11,8 +11,10 @@ import type { Workshop } from './workshop.ts'
 
 export type PreparingParts = { workshop: Workshop; agent: AgentPort; saved: SavedStates; clock: Clock }
 
+export const preparedName = ({ buildID }: Pick<TemplateBuild, 'buildID'>): string => `${buildID}-ready`
+
 /**
- * The saved state lies under a name made of the build's id. Where the driver keeps no memory the service is only
+ * Where the driver keeps no memory the service is only
  * tried, since it will run in each sandbox; undefined then, and where there is nothing to start.
  */
 export async function prepareBuild(
@@ -21,7 +23,7 @@ export async function prepareBuild(
   options: { signal: AbortSignal; onOutput?: (output: CommandOutput) => void },
 ): Promise<SavedBuild | undefined> {
   if (!build.startCmd && !build.readyCmd) return undefined
-  const name = `${build.buildID}-ready`
+  const name = preparedName(build)
   return saved.holding(name, async () => {
     const sandbox = await workshop.open(build, options.signal)
     try {

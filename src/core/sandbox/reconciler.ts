@@ -25,6 +25,16 @@ export type ReconcilerParts = {
   log: Log
 }
 
+/** Of sandboxes and templates; what the cache of builds keeps besides can be made again. */
+export async function savedNamesInUse(stores: {
+  sandboxes: SandboxStore
+  templates: TemplateStore
+}): Promise<string[]> {
+  const rows = await stores.sandboxes.listUnended()
+  const kept = rows.flatMap((row) => (row.saved ? [row.saved.name] : []))
+  return [...kept, ...(await stores.templates.listSavedNames())]
+}
+
 export class Reconciler {
   readonly #parts: ReconcilerParts
 
@@ -90,13 +100,12 @@ export class Reconciler {
 
   /** Also to be called when something was deleted, so that its room is free at once. */
   async sweepSaved(): Promise<void> {
-    const { sandboxes, templates, cache, saved, log } = this.#parts
-    const removed = await saved.sweep(async () => {
-      const rows = await sandboxes.listUnended()
-      const kept = rows.flatMap((row) => (row.saved ? [row.saved.name] : []))
-      return [...kept, ...(await templates.listSavedNames()), ...(await cache.listSavedNames())]
-    })
-    if (removed.length > 0) log.warn({ removed }, 'saved states that nothing owned were removed')
+    const { cache, saved, log } = this.#parts
+    const { names } = await saved.sweep(async () => [
+      ...(await savedNamesInUse(this.#parts)),
+      ...(await cache.listSavedNames()),
+    ])
+    if (names.length > 0) log.warn({ removed: names }, 'saved states that nothing owned were removed')
   }
 
   /** A failure with one sandbox must not keep the others from being settled; the next round tries again. */

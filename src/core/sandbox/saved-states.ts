@@ -3,6 +3,7 @@
  * from before its saved state is begun until a row owns it, so that the sweep takes nothing that is in use.
  */
 import { AppError } from '../../lib/app-error.ts'
+import { KeyedLock } from '../../lib/keyed-lock.ts'
 import { canSave, type Driver, type DriverHandle, type SavedState, type SaveOptions } from '../driver.ts'
 
 /** Where saved states lie on this machine. */
@@ -10,12 +11,21 @@ export interface SavedPlaces {
   folder(name: string): string
   /** Of everything that is there, half-made ones included. */
   names(): Promise<string[]>
+  /** What removing all of these would give back: files that others share stay. */
+  roomOf(names: readonly string[]): Promise<number>
 }
+
+export type Swept = { names: string[]; bytes: number }
 
 export class SavedStates {
   readonly #driver: Driver
   readonly #places: SavedPlaces
   readonly #held = new Map<string, number>()
+  readonly #sweeps = new KeyedLock()
+  /** Held at some moment of the sweep that is under way. */
+  readonly #heldLately = new Set<string>()
+  /** Being removed: nobody finds them any more. */
+  readonly #going = new Set<string>()
 
   constructor(parts: { driver: Driver; places: SavedPlaces }) {
     this.#driver = parts.driver
@@ -33,6 +43,7 @@ export class SavedStates {
 
   /** Keeps the sweep away from a name until the returned function is called. */
   hold(name: string): () => void {
+    this.#heldLately.add(name)
     this.#held.set(name, (this.#held.get(name) ?? 0) + 1)
     return () => {
       const left = (this.#held.get(name) ?? 1) - 1
@@ -56,6 +67,7 @@ export class SavedStates {
   }
 
   async find(name: string): Promise<SavedState | undefined> {
+    if (this.#going.has(name)) return undefined
     return canSave(this.#driver) ? this.#driver.saved(this.folder(name)) : undefined
   }
 
@@ -63,14 +75,30 @@ export class SavedStates {
     if (canSave(this.#driver)) await this.#driver.forget(this.folder(name))
   }
 
-  /** Removes what nobody owns: left by a crash. `readOwned` is asked after everything there has been listed. */
-  async sweep(readOwned: () => Promise<Iterable<string>>): Promise<string[]> {
-    const there = await this.#places.names()
-    const unheld = there.filter((name) => !this.#held.has(name))
-    const owned = new Set(await readOwned())
-    const orphans = unheld.filter((name) => !owned.has(name))
-    for (const name of orphans) await this.forget(name)
-    return orphans
+  names(): Promise<string[]> {
+    return this.#places.names()
+  }
+
+  /** Removes what nobody owns. `readOwned` is asked after everything there has been listed. */
+  sweep(readOwned: () => Promise<Iterable<string>>, options = { dryRun: false }): Promise<Swept> {
+    return this.#sweeps.run('', async () => {
+      this.#heldLately.clear()
+      for (const name of this.#held.keys()) this.#heldLately.add(name)
+      const there = await this.#places.names()
+      const owned = new Set(await readOwned())
+      const isOrphan = (name: string) => !owned.has(name) && !this.#heldLately.has(name)
+      const bytes = await this.#places.roomOf(there.filter(isOrphan))
+      // In one go with the last look: who holds one later does not find it.
+      const names = there.filter(isOrphan)
+      if (options.dryRun) return { names, bytes }
+      for (const name of names) this.#going.add(name)
+      try {
+        for (const name of names) await this.forget(name)
+      } finally {
+        this.#going.clear()
+      }
+      return { names, bytes }
+    })
   }
 
   #saver() {

@@ -38,8 +38,16 @@ export type BuildResult = Pick<
 export type BuildLine = { level: LogLevel; message: string; step: string | null }
 
 export interface Builder {
-  /** Rejects with a `BuildFailure`, or with the signal's reason, and leaves nothing behind but the cache. */
-  run(job: BuildJob, log: (line: BuildLine) => void, signal: AbortSignal): Promise<BuildResult>
+  /**
+   * Rejects with a `BuildFailure`, or with the signal's reason, and leaves nothing behind but the cache. What it came
+   * to is held only until `settle` has resolved: somebody must own it by then.
+   */
+  run(
+    job: BuildJob,
+    log: (line: BuildLine) => void,
+    signal: AbortSignal,
+    settle: (result: BuildResult) => Promise<void>,
+  ): Promise<void>
 }
 
 /** What the client is told, and where in its template it happened. */
@@ -59,4 +67,10 @@ export interface BuildFiles {
   write(teamID: string, hash: string, body: AsyncIterable<Uint8Array>, maxBytes: number): Promise<void>
   /** Undefined when it is not there. */
   open(teamID: string, hash: string): Promise<import('node:stream').Readable | undefined>
+  list(): Promise<UploadedFiles[]>
+  /** False when they were used since they were listed, or are gone. */
+  remove(files: UploadedFiles): boolean
 }
+
+/** `usedAt`: when they were last written or asked for. */
+export type UploadedFiles = { teamID: string; hash: string; bytes: number; usedAt: number }

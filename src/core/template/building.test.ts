@@ -1,66 +1,11 @@
 import assert from 'node:assert/strict'
-import { join } from 'node:path'
 import { describe, it } from 'node:test'
-import { addTeam, type Fixture, failsWith, gate, openFixture, until } from '../../../test/support/domain.ts'
+import { buildingOver, built, forever, openBuilding, plain } from '../../../test/support/builds.ts'
+import { addTeam, failsWith, gate, until } from '../../../test/support/domain.ts'
 import type { AppError } from '../../lib/app-error.ts'
-import { silentLog } from '../../lib/log.ts'
-import { LogFiles } from '../../logs/log-files.ts'
-import { BuildLog } from './build-log.ts'
-import { type Builder, BuildFailure, type BuildJob, type BuildResult, type BuildStep } from './builder.ts'
-import { Building, type StartRequest, tagsOf } from './building.ts'
+import { BuildFailure, type BuildJob, type BuildResult, type BuildStep } from './builder.ts'
+import { tagsOf } from './building.ts'
 import { parseTemplateReference } from './reference.ts'
-
-const sizes = { cpuCount: 4, memoryMB: 256, diskMB: 2048 }
-const plain: StartRequest = {
-  ...{ from: { image: 'debian:12' }, steps: [], startCmd: null, readyCmd: null, force: false },
-}
-const built: BuildResult = {
-  ...{ rootFolder: null, layers: ['sha256:a'], saved: { name: 's', memory: true, sandboxID: 'i1' } },
-  ...{ envVars: { A: '1' }, defaultUser: 'me', defaultWorkdir: '/app', startCmd: 'serve', readyCmd: 'ready' },
-}
-
-function buildingOver(fixture: Fixture) {
-  const { stores, catalog, clock, team, folder } = fixture
-  const jobs: BuildJob[] = []
-  const knobs: { runs: Builder['run'] } = { runs: async () => built }
-  const builder: Builder = {
-    async run(job, log, signal) {
-      jobs.push(job)
-      return knobs.runs(job, log, signal)
-    },
-  }
-  const logs = new LogFiles({ folder: join(folder, 'logs'), maxBytesPerSandbox: 1e6, maxBytesTotal: 1e7 })
-  const building = new Building({
-    ...{ templates: stores.templates, catalog, builder, clock, envdVersion: '0.6.13', log: silentLog },
-    buildLog: new BuildLog({ logs, clock, log: silentLog }),
-  })
-  const request = (name: string, tags: string[] = ['default'], of = team) =>
-    building.request(of, parseTemplateReference(name), tags, sizes)
-  const statusOf = async (buildID: string) => (await stores.templates.findBuild(buildID))?.status
-  return {
-    ...{ building, jobs, knobs, request, statusOf, logs },
-    /** Requested and started. */
-    begin: async (name: string, changes: Partial<StartRequest> = {}) => {
-      const { template, build } = await request(name)
-      await building.start(team, template.templateID, build.buildID, { ...plain, ...changes })
-      return { templateID: template.templateID, buildID: build.buildID }
-    },
-    ended: (buildID: string) =>
-      until(async () => !['waiting', 'building'].includes((await statusOf(buildID))!)),
-  }
-}
-
-async function openBuilding() {
-  const fixture = await openFixture()
-  return {
-    ...{ fixture, ...buildingOver(fixture) },
-    [Symbol.asyncDispose]: () => fixture[Symbol.asyncDispose](),
-  }
-}
-
-/** Until it is called off. */
-const forever: Builder['run'] = (_job, _log, signal) =>
-  new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
 
 describe('requesting a build', () => {
   it('makes a private template of the team under a new name', async () => {
@@ -119,30 +64,6 @@ describe('requesting a build', () => {
     await world.request('mine')
     assert.equal(await world.statusOf(running.buildID), 'building')
     await world.building.close()
-  })
-
-  it('is refused when twenty builds of the team have not ended', async () => {
-    await using world = await openBuilding()
-    world.knobs.runs = forever
-    const { buildID } = await world.begin('mine-0')
-    for (let number = 1; number < 20; number++) await world.request(`mine-${number}`)
-    await assert.rejects(world.request('more'), failsWith('limit_reached'))
-    assert.equal(await world.fixture.stores.templates.findByAlias('alpha', 'more'), undefined)
-    await world.request('theirs', ['default'], await addTeam(world.fixture, 'beta'))
-    await world.building.cancel(buildID, 'called off')
-    await world.request('more')
-  })
-
-  it('is refused to all but twenty of forty that come at once, and leaves nothing of the others', async () => {
-    await using world = await openBuilding()
-    const { templates } = world.fixture.stores
-    const names = Array.from({ length: 40 }, (_, number) => `mine-${number}`)
-    const outcomes = await Promise.allSettled(names.map((name) => world.request(name)))
-    const refused = outcomes.filter((outcome) => outcome.status === 'rejected')
-    assert.equal(refused.length, 20)
-    for (const { reason } of refused) assert.equal(reason.code, 'limit_reached')
-    const known = await Promise.all(names.map((name) => templates.findByAlias('alpha', name)))
-    assert.equal(known.filter(Boolean).length, 20)
   })
 })
 

@@ -30,6 +30,8 @@ export type BuildingParts = {
   catalog: TemplateCatalog
   builder: Builder
   buildLog: BuildLog
+  /** Rejects with `no_space` while the disk has too little room for another build. */
+  requireRoom: () => Promise<void>
   clock: Clock
   envdVersion: string
   log: Log
@@ -62,7 +64,8 @@ export class Building {
 
   /** A new build of the template of that name; the template is made when there is none. */
   async request(team: Team, name: TemplateReference, tags: string[], sizes: BuildSizes): Promise<NewBuild> {
-    const { templates, clock, envdVersion } = this.#parts
+    const { templates, clock, envdVersion, requireRoom } = this.#parts
+    await requireRoom()
     const now = clock.now()
     const { template, isNew } = await this.#templateFor(team, name.alias, now)
     const build: TemplateBuild = {
@@ -90,8 +93,9 @@ export class Building {
 
   /** Resolves once the build is under way. */
   async start(team: Team, templateID: string, buildID: string, request: StartRequest): Promise<void> {
-    const { templates, clock, log } = this.#parts
+    const { templates, clock, log, requireRoom } = this.#parts
     const build = await this.#find(team, templateID, buildID)
+    await requireRoom()
     const job = await this.#jobOf(team, build, request)
     const building = await templates.moveBuild(buildID, ['waiting'], 'building', { updatedAt: clock.now() })
     if (!building) throw new AppError('invalid_argument', 'build is not in waiting state')
@@ -151,17 +155,17 @@ export class Building {
     const deadline = AbortSignal.timeout(buildWithinMs)
     say(`Building template ${templateID}/${buildID}`)
     try {
-      const result = await builder.run(
+      await builder.run(
         job,
         (line) => buildLog.add(buildID, line),
         AbortSignal.any([signal, deadline]),
+        async (result) => {
+          const now = clock.now()
+          say(`Build finished, took ${((now - startedAt) / 1000).toFixed(1)}s`)
+          const changes = { ...result, updatedAt: now, finishedAt: now }
+          await templates.moveBuild(buildID, ['building'], 'ready', changes)
+        },
       )
-      const now = clock.now()
-      say(`Build finished, took ${((now - startedAt) / 1000).toFixed(1)}s`)
-      await templates.moveBuild(buildID, ['building'], 'ready', {
-        ...result,
-        ...{ updatedAt: now, finishedAt: now },
-      })
     } catch (error) {
       const cause = deadline.aborted ? tookTooLong() : error
       const reason = reasonOf(signal.aborted ? signal.reason : cause)

@@ -165,7 +165,7 @@ export class FakeDriver implements Driver, CanFreeze, CanSave {
   async saved(folder: string): Promise<SavedState | undefined> {
     const saved = this.world.saved.get(folder)
     // Who took it ran on its files.
-    return saved && { folder, memory: saved.memory && !saved.takenBy, bytes: 1 }
+    return saved && { folder, memory: saved.memory && !saved.takenBy, bytes: 1, roots: rootsOf(saved.spec) }
   }
 
   async forget(folder: string): Promise<void> {
@@ -190,9 +190,9 @@ export class FakeDriver implements Driver, CanFreeze, CanSave {
   }
 
   async list(): Promise<FoundSandbox[]> {
-    return [...this.world.sandboxes.values()].map(({ spec: { sandboxID, runID }, handle }) => ({
-      ...{ sandboxID, runID },
-      handle,
+    return [...this.world.sandboxes.values()].map(({ spec, handle }) => ({
+      ...{ sandboxID: spec.sandboxID, runID: spec.runID },
+      ...{ handle, roots: rootsOf(spec) },
     }))
   }
 
@@ -232,6 +232,8 @@ export class FakeDriver implements Driver, CanFreeze, CanSave {
     return sandbox?.spec.runID === handle.data.runID ? sandbox : undefined
   }
 }
+
+const rootsOf = ({ rootFolder, lowerFolders = [] }: SandboxSpec) => [rootFolder, ...lowerFolders]
 
 const copyOf = ({ memory, files }: FakeContent): FakeContent => ({
   memory: new Map(memory),

@@ -37,6 +37,7 @@ import { choosePlatform } from './platform.ts'
 import { prepareRoot } from './prepare-root.ts'
 import { probeMachine } from './probe.ts'
 import { assertSandboxID, Records, type RuntimeName, type SandboxRecord } from './records.ts'
+import { rootsOf } from './root-layers.ts'
 import { startedPid, untilRestored } from './runtime.ts'
 import { saveSandbox } from './save.ts'
 import { assertOurs, describeSaved, removeSaved } from './saved-states.ts'
@@ -266,9 +267,15 @@ export class OciDriver implements Driver, CanFreeze, CanSave {
     return Promise.all(
       names.map(async (sandboxID) => {
         const record = await records.read(sandboxID)
-        if (record) return { sandboxID, runID: record.runID, handle: handleOf(record) }
+        if (record)
+          return { sandboxID, runID: record.runID, handle: handleOf(record), roots: rootsOf(record) }
         const data = { sandboxID, runID: '', address: '' }
-        return { sandboxID, runID: '', handle: { driver: this.name, version: handleVersion, data } }
+        return {
+          sandboxID,
+          runID: '',
+          handle: { driver: this.name, version: handleVersion, data },
+          roots: [],
+        }
       }),
     )
   }

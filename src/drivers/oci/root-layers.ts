@@ -55,7 +55,7 @@ async function findEtc(record: SandboxRecord): Promise<Stats | undefined> {
   return undefined
 }
 
-const rootsOf = ({ rootFolder, lowerFolders = [] }: SandboxRecord) => [rootFolder, ...lowerFolders]
+export const rootsOf = ({ rootFolder, lowerFolders = [] }: SandboxRecord) => [rootFolder, ...lowerFolders]
 
 /**
  * Short names for all that the root is made of: they must fit into one page of mount options, which the sandbox can

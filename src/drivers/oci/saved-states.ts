@@ -12,7 +12,7 @@ import type { RuntimeBuild } from './builds.ts'
 import { assertPlainPath, type Layout } from './layout.ts'
 import { killProcessesNaming } from './processes.ts'
 import type { SandboxRecord } from './records.ts'
-import { diskName, layerName, layerNumbers } from './root-layers.ts'
+import { diskName, layerName, layerNumbers, rootsOf } from './root-layers.ts'
 
 export type SavedRecord = {
   version: 1
@@ -85,7 +85,12 @@ export async function describeSaved(folder: string): Promise<SavedState | undefi
   const sizes = await Promise.all(names.map((name) => stat(join(folder, name)).catch(() => undefined)))
   const bytes = sizes.reduce((sum, size) => sum + (size?.blocks ?? 0) * 512, 0)
   // Once a sandbox has run on its very files, they match its memory no more.
-  return { folder, memory: record.build !== null && !existsSync(usedMark(folder)), bytes }
+  return {
+    folder,
+    memory: record.build !== null && !existsSync(usedMark(folder)),
+    bytes,
+    roots: rootsOf(record.origin),
+  }
 }
 
 /** Its record goes first, so that what a crash leaves is no saved state any more. */

@@ -75,23 +75,44 @@ describe('uploaded files', () => {
     await assert.rejects(stored.files.open('../a', hash), failsWith('internal'))
   })
 
-  it('go when nobody asked for them since, along with what a crash left', async () => {
+  it('go unless somebody asked for them since they were listed', async () => {
     using stored = openFiles()
     const { files, folder } = stored
     const [kept, forgotten] = ['11'.repeat(32), '22'.repeat(32)]
     await files.write('a', kept, body('kept'), 100)
     await files.write('a', forgotten, body('forgotten'), 100)
-    writeFileSync(join(folder, 'a', `${hash}.12.partial`), 'half')
     const longAgo = new Date('2020-01-01')
     for (const name of readdirSync(join(folder, 'a'))) utimesSync(join(folder, 'a', name), longAgo, longAgo)
+    const listed = (await files.list()).sort((one, other) => (one.hash < other.hash ? -1 : 1))
+    assert.deepEqual(
+      listed.map(({ teamID, hash, usedAt }) => [teamID, hash, usedAt]),
+      [kept, forgotten].map((name) => ['a', name, longAgo.getTime()]),
+    )
+    assert.ok(listed.every(({ bytes }) => bytes > 0))
+    const askedAt = Date.now()
     assert.equal(await files.has('a', kept), true)
-    await files.prune(Date.parse('2020-01-02'))
+    assert.deepEqual(
+      listed.map((one) => files.remove(one)),
+      [false, true],
+    )
     assert.deepEqual(readdirSync(join(folder, 'a')), [kept])
+    assert.ok((await files.list())[0]!.usedAt >= askedAt)
+    assert.equal(files.remove(listed[1]!), false)
+  })
+
+  it('that a crash cut off go at the start', async () => {
+    using stored = openFiles()
+    const { files, folder } = stored
+    await files.write('a', hash, body('whole'), 100)
+    writeFileSync(join(folder, 'a', `${hash}.12.partial`), 'half')
+    await files.sweep()
+    assert.deepEqual(readdirSync(join(folder, 'a')), [hash])
   })
 
   it('need no folder to be asked for', async () => {
     const files = new StoredBuildFiles(join(tmpdir(), 'warren-files-that-are-not-there'))
     assert.equal(await files.has('a', hash), false)
-    await files.prune(Number.MAX_SAFE_INTEGER)
+    await files.sweep()
+    assert.deepEqual(await files.list(), [])
   })
 })

@@ -1,13 +1,18 @@
 /** Uploaded files on disk, one archive per team and hash. What a client sends is believed for its team alone. */
-import { createWriteStream } from 'node:fs'
+import { createWriteStream, rmSync, type Stats, statSync, utimesSync } from 'node:fs'
 import { mkdir, open, readdir, rename, rm, stat, utimes } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import type { BuildFiles } from '../../core/template/builder.ts'
+import type { BuildFiles, UploadedFiles } from '../../core/template/builder.ts'
 import { AppError } from '../../lib/app-error.ts'
 import { systemClock } from '../../lib/clock.ts'
 import { randomHex } from '../../lib/ids.ts'
+
+const hashForm = /^[0-9a-f]{64}$/
+
+/** Never before the moment that `has` or `write` meant, which the file system keeps as a fraction. */
+const usedAtOf = ({ mtimeMs }: Stats): number => Math.ceil(mtimeMs)
 
 export class StoredBuildFiles implements BuildFiles {
   readonly #folder: string
@@ -16,13 +21,24 @@ export class StoredBuildFiles implements BuildFiles {
     this.#folder = folder
   }
 
+  /** At the start: removes what a crash cut off. */
+  async sweep(): Promise<void> {
+    for (const { path, name } of await this.#entries()) {
+      if (!hashForm.test(name)) await rm(path, { force: true })
+    }
+  }
+
   async has(teamID: string, hash: string): Promise<boolean> {
     const seconds = systemClock.now() / 1000
-    // A client that is told of it will not send it again: it must outlast the build.
-    return utimes(this.#path(teamID, hash), seconds, seconds).then(
-      () => true,
-      () => false,
-    )
+    try {
+      // A client that is told of it will not send it again: it must outlast the build. Not to be overtaken by
+      // `remove`, so in one go.
+      utimesSync(this.#path(teamID, hash), seconds, seconds)
+      return true
+    } catch (error) {
+      if (error instanceof AppError) throw error
+      return false
+    }
   }
 
   async write(
@@ -50,6 +66,9 @@ export class StoredBuildFiles implements BuildFiles {
         Readable.from(counted(), { objectMode: false }),
         createWriteStream(beside, { mode: 0o600 }),
       )
+      // The kernel's own time lags behind the clock that builds are dated by.
+      const seconds = systemClock.now() / 1000
+      await utimes(beside, seconds, seconds)
       await rename(beside, path)
     } finally {
       await rm(beside, { force: true })
@@ -61,19 +80,34 @@ export class StoredBuildFiles implements BuildFiles {
     return file?.createReadStream()
   }
 
-  /** Removes what was last written or asked for before this time, and what a crash left. */
-  async prune(before: number): Promise<void> {
-    for (const team of await readdir(this.#folder).catch(() => [])) {
-      for (const name of await readdir(join(this.#folder, team))) {
-        const path = join(this.#folder, team, name)
-        const found = await stat(path).catch(() => undefined)
-        if (found && found.mtimeMs < before) await rm(path, { force: true })
-      }
+  async list(): Promise<UploadedFiles[]> {
+    const found: UploadedFiles[] = []
+    for (const { teamID, name: hash, path } of await this.#entries()) {
+      const file = hashForm.test(hash) ? await stat(path).catch(() => undefined) : undefined
+      if (file) found.push({ teamID, hash, bytes: file.blocks * 512, usedAt: usedAtOf(file) })
     }
+    return found
+  }
+
+  remove({ teamID, hash, usedAt }: UploadedFiles): boolean {
+    const path = this.#path(teamID, hash)
+    const found = statSync(path, { throwIfNoEntry: false })
+    if (!found || usedAtOf(found) !== usedAt) return false
+    rmSync(path)
+    return true
+  }
+
+  async #entries(): Promise<{ teamID: string; name: string; path: string }[]> {
+    const teams = await readdir(this.#folder).catch(() => [])
+    const names = teams.map(async (teamID) => {
+      const found = await readdir(join(this.#folder, teamID))
+      return found.map((name) => ({ teamID, name, path: join(this.#folder, teamID, name) }))
+    })
+    return (await Promise.all(names)).flat()
   }
 
   #path(teamID: string, hash: string): string {
-    if (!/^[0-9a-f]{64}$/.test(hash)) throw new AppError('invalid_argument', 'Invalid files hash')
+    if (!hashForm.test(hash)) throw new AppError('invalid_argument', 'Invalid files hash')
     if (!/^[\w-]+$/.test(teamID)) throw new AppError('internal', 'A team id that is no plain name')
     return join(this.#folder, teamID, hash)
   }

@@ -5,7 +5,7 @@
 import { createHash } from 'node:crypto'
 import type { CommandOutput } from '../../core/agent.ts'
 import type { Images } from '../../core/images.ts'
-import { type PreparingParts, prepareBuild } from '../../core/sandbox/preparing.ts'
+import { type PreparingParts, prepareBuild, preparedName } from '../../core/sandbox/preparing.ts'
 import type { SavedStates } from '../../core/sandbox/saved-states.ts'
 import type { Workshop } from '../../core/sandbox/workshop.ts'
 import type { BuildCacheStore } from '../../core/stores.ts'
@@ -34,6 +34,8 @@ export type BuilderParts = {
   files: BuildFiles
   agent: PreparingParts['agent']
   clock: Clock
+  /** Makes room on the disk, as far as there is something to prune. */
+  makeRoom: () => Promise<unknown>
   /** What stands behind the image names that mean our own base template. */
   baseBuild: () => Promise<TemplateBuild>
 }
@@ -49,7 +51,12 @@ export class StepBuilder implements Builder {
     this.#parts = parts
   }
 
-  async run(job: BuildJob, log: (line: BuildLine) => void, signal: AbortSignal): Promise<BuildResult> {
+  async run(
+    job: BuildJob,
+    log: (line: BuildLine) => void,
+    signal: AbortSignal,
+    settle: (result: BuildResult) => Promise<void>,
+  ): Promise<void> {
     const sayIn =
       (step: string): Say =>
       (message, level = 'info') =>
@@ -71,7 +78,7 @@ export class StepBuilder implements Builder {
         force ||= step.force
         await this.#step(job, site, step, number, force, sayIn(number), signal).catch(failIn(number))
       }
-      return await this.#finalize(job, site, sayIn('finalize'), signal).catch(failIn('finalize'))
+      await settle(await this.#finalize(job, site, sayIn('finalize'), signal).catch(failIn('finalize')))
     } finally {
       await site.close()
     }
@@ -89,6 +96,7 @@ export class StepBuilder implements Builder {
     }
     const { images, cache, clock } = this.#parts
     const { credentials } = source
+    await this.#parts.makeRoom()
     const pulled = await images.pull(source.image, {
       ...(credentials && { credentials }),
       onProgress: (line) => say(`[base] ${line}`),
@@ -151,6 +159,7 @@ export class StepBuilder implements Builder {
     const cached = force ? undefined : await cache.find(job.teamID, key, clock.now())
     if (cached && (await site.adopt(cached))) return say(`CACHED ${title}`)
     say(title)
+    await this.#parts.makeRoom()
     const output = linesOf((stream, line) => say(`${prefix} [${stream}]: ${line}`))
     const { teamID } = job
     try {
@@ -169,6 +178,7 @@ export class StepBuilder implements Builder {
     if (startCmd) say(`Running start command: ${startCmd}`)
     if (startCmd || readyCmd) say(`Waiting for template to be ready: ${readyCmd ?? 'sleep 20'}`)
     const output = linesOf((stream, line) => say(`[start] [${stream}]: ${line}`))
+    site.hold(preparedName(build))
     const onOutput = (piece: CommandOutput) => output.add(piece)
     const prepared = await prepareBuild(this.#parts, build, { signal, onOutput }).finally(() => output.end())
     say('Template is ready')

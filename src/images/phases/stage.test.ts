@@ -12,9 +12,11 @@ const start: Stage = {
 async function openSite() {
   const builder = await openBuilder()
   const { fixture } = builder
-  const site = new BuildSite(fixture, await builder.baseBuild(), start, new AbortController().signal)
+  const parts = { ...fixture, images: builder.images }
+  builder.images.here.add('sha256:a')
+  const site = new BuildSite(parts, await builder.baseBuild(), start, new AbortController().signal)
   return {
-    ...{ fixture, site },
+    ...{ fixture, site, parts },
     async [Symbol.asyncDispose]() {
       await site.close()
       await builder[Symbol.asyncDispose]()
@@ -102,7 +104,7 @@ describe('a build site', () => {
     const { fixture } = earlier
     await earlier.site.sandbox()
     const left = await earlier.site.keep('one')
-    const later = new BuildSite(fixture, earlier.site.asBuild(), start, new AbortController().signal)
+    const later = new BuildSite(earlier.parts, earlier.site.asBuild(), start, new AbortController().signal)
     assert.equal(await later.adopt(left), true)
     await earlier.site.close()
     await fixture.reconciler.run()

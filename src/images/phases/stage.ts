@@ -1,5 +1,6 @@
 /** A template as far as it is built, and the sandbox that the next step runs in. */
 
+import type { Images } from '../../core/images.ts'
 import type { SavedStates } from '../../core/sandbox/saved-states.ts'
 import type { WorkSandbox, Workshop } from '../../core/sandbox/workshop.ts'
 import type { CachedStep } from '../../core/stores.ts'
@@ -9,8 +10,10 @@ import { newUUID } from '../../lib/ids.ts'
 /** Everything that the next step begins with; the cache keeps just that. */
 export type Stage = CachedStep
 
+export type SiteParts = { workshop: Workshop; saved: SavedStates; images: Pick<Images, 'hold' | 'missing'> }
+
 export class BuildSite {
-  readonly #parts: { workshop: Workshop; saved: SavedStates }
+  readonly #parts: SiteParts
   readonly #build: TemplateBuild
   readonly #signal: AbortSignal
   readonly #releases: (() => void)[] = []
@@ -19,17 +22,12 @@ export class BuildSite {
   /** Whether the present step had the sandbox. */
   #isUsed = false
 
-  constructor(
-    parts: { workshop: Workshop; saved: SavedStates },
-    build: TemplateBuild,
-    stage: Stage,
-    signal: AbortSignal,
-  ) {
+  constructor(parts: SiteParts, build: TemplateBuild, stage: Stage, signal: AbortSignal) {
     this.#parts = parts
     this.#build = build
     this.#stage = stage
     this.#signal = signal
-    this.#hold(stage.savedName)
+    this.#holdAll(stage)
   }
 
   get stage(): Stage {
@@ -38,7 +36,8 @@ export class BuildSite {
 
   /** Goes on from what an earlier build left. False when that is not there any more. */
   async adopt(stage: Stage): Promise<boolean> {
-    this.#hold(stage.savedName)
+    this.#holdAll(stage)
+    if (this.#parts.images.missing(stage.layers ?? []).length > 0) return false
     if (stage.savedName !== null && !(await this.#parts.saved.find(stage.savedName))) return false
     await this.#leave()
     this.#stage = stage
@@ -64,7 +63,7 @@ export class BuildSite {
   async keep(key: string): Promise<Stage> {
     if (this.#sandbox && this.#isUsed) {
       const name = `step-${newUUID()}`
-      this.#hold(name)
+      this.hold(name)
       await this.#sandbox.copy(name, this.#signal)
       this.#isUsed = false
       this.#stage = { ...this.#stage, savedName: name }
@@ -98,7 +97,13 @@ export class BuildSite {
     await sandbox?.close()
   }
 
-  #hold(name: string | null): void {
-    if (name !== null) this.#releases.push(this.#parts.saved.hold(name))
+  /** Keeps a saved state from being swept until the site is closed. */
+  hold(name: string): void {
+    this.#releases.push(this.#parts.saved.hold(name))
+  }
+
+  #holdAll({ savedName, layers }: Stage): void {
+    if (savedName !== null) this.hold(savedName)
+    if (layers !== null) this.#releases.push(this.#parts.images.hold(layers))
   }
 }

@@ -1,0 +1,20 @@
+/** What pruning gives back, as the operator's own surface shows it. */
+import { type Static, Type } from 'typebox'
+
+const Freed = Type.Object({ count: Type.Integer(), bytes: Type.Integer() })
+
+/** A misspelt wish to only look must not remove anything. */
+export const PruneRequest = Type.Object(
+  { dryRun: Type.Optional(Type.Boolean()) },
+  { additionalProperties: false },
+)
+
+export const PruneReport = Type.Object({
+  dryRun: Type.Boolean(),
+  steps: Freed,
+  savedStates: Freed,
+  layers: Freed,
+  files: Freed,
+  bytes: Type.Integer(),
+})
+export type PruneReport = Static<typeof PruneReport>

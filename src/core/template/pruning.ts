@@ -1,0 +1,115 @@
+/**
+ * Gives back the room of what can be made or fetched again: cached build steps with their saved states, image layers
+ * that nothing stands on, files uploaded for COPY. What a template, a build under way, a sandbox or a saved state
+ * needs stays; each removal looks once more, in one go, whether somebody has taken the thing in use meanwhile.
+ */
+import type { Clock } from '../../lib/clock.ts'
+import { KeyedLock } from '../../lib/keyed-lock.ts'
+import type { Driver } from '../driver.ts'
+import type { Freed, Images } from '../images.ts'
+import { savedNamesInUse } from '../sandbox/reconciler.ts'
+import type { SavedStates } from '../sandbox/saved-states.ts'
+import type { BuildCacheStore, CacheUse, SandboxStore, TemplateStore } from '../stores.ts'
+import type { BuildFiles, UploadedFiles } from './builder.ts'
+
+export type PruningParts = {
+  templates: TemplateStore
+  sandboxes: SandboxStore
+  cache: BuildCacheStore
+  files: BuildFiles
+  images: Pick<Images, 'prune'>
+  saved: SavedStates
+  driver: Driver
+  clock: Clock
+}
+
+export type PruneOptions = {
+  /** Only steps and files that were last used before this time. */
+  before: number
+  dryRun: boolean
+}
+
+export type PruneReport = Record<'steps' | 'savedStates' | 'layers' | 'files', Freed>
+
+export class Pruning {
+  readonly #parts: PruningParts
+  readonly #lock = new KeyedLock()
+
+  constructor(parts: PruningParts) {
+    this.#parts = parts
+  }
+
+  run({ before, dryRun }: PruneOptions): Promise<PruneReport> {
+    return this.#lock.run('', async () => {
+      const { cache, saved, images } = this.#parts
+      const unused = await this.#unused(before)
+      const steps = dryRun ? unused.steps : await cache.remove(unused.steps)
+      const isGone = dryRun ? goneOf(steps) : () => false
+      const swept = await saved.sweep(
+        async () => [
+          ...(await savedNamesInUse(this.#parts)),
+          ...(await cache.list()).flatMap((step) =>
+            isGone(step) || !step.savedName ? [] : [step.savedName],
+          ),
+        ],
+        { dryRun },
+      )
+      const used = await this.#usedLayers(isGone, new Set(swept.names))
+      const layers = await images.prune(used, { dryRun })
+      const files = unused.files.filter((one) => dryRun || this.#parts.files.remove(one))
+      return {
+        steps: { count: steps.length, bytes: 0 },
+        savedStates: { count: swept.names.length, bytes: swept.bytes },
+        layers,
+        files: { count: files.length, bytes: sumOf(files) },
+      }
+    })
+  }
+
+  /** When the longest unused of what can be pruned were used, the earliest first. */
+  async oldestUses(most: number): Promise<number[]> {
+    const { steps, files } = await this.#unused(Number.MAX_SAFE_INTEGER)
+    const times = [...steps, ...files].map(({ usedAt }) => usedAt)
+    return times.sort((a, b) => a - b).slice(0, most)
+  }
+
+  async #unused(before: number): Promise<{ steps: CacheUse[]; files: UploadedFiles[] }> {
+    const { templates, cache, files, clock } = this.#parts
+    // What a build that has not ended uses, it has used since it was requested.
+    const unfinished = await templates.listBuildsIn(['waiting', 'building'], Number.MAX_SAFE_INTEGER)
+    const until = Math.min(before, clock.now(), ...unfinished.map(({ createdAt }) => createdAt))
+    const isOld = ({ usedAt }: { usedAt: number }) => usedAt < until
+    const names = new Set(await templates.listSavedNames())
+    const layers = new Set(await templates.listLayers())
+    const takesRoom = (step: CacheUse) =>
+      (step.savedName !== null && !names.has(step.savedName)) ||
+      (step.layers ?? []).some((layer) => !layers.has(layer))
+    return {
+      // One whose files belong to a template is worth more than the nothing that it takes.
+      steps: (await cache.list()).filter((step) => isOld(step) && takesRoom(step)),
+      files: (await files.list()).filter(isOld),
+    }
+  }
+
+  /** Sandboxes and saved states count by themselves: their template may be deleted. */
+  async #usedLayers(isGone: (step: CacheUse) => boolean, sweptNames: ReadonlySet<string>) {
+    const { templates, cache, saved, driver } = this.#parts
+    const folders = (await driver.list()).flatMap(({ roots }) => roots)
+    for (const name of await saved.names()) {
+      const state = sweptNames.has(name) ? undefined : await saved.find(name)
+      if (state) folders.push(...state.roots)
+    }
+    const steps = (await cache.list()).filter((step) => !isGone(step))
+    const layers = [...(await templates.listLayers()), ...steps.flatMap((step) => step.layers ?? [])]
+    return { layers, folders }
+  }
+}
+
+function goneOf(steps: readonly CacheUse[]): (step: CacheUse) => boolean {
+  const nameOf = ({ teamID, key }: CacheUse) => `${teamID}/${key}`
+  const gone = new Set(steps.map(nameOf))
+  return (step) => gone.has(nameOf(step))
+}
+
+const sumOf = (files: readonly { bytes: number }[]): number =>
+  files.reduce((sum, { bytes }) => sum + bytes, 0)
