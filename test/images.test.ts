@@ -68,6 +68,7 @@ suite('images of a real registry', () => {
     const { signal } = new AbortController()
     const pull = (name: string): Promise<PulledImage> =>
       images.pull(name, {
+        owner: 'tests',
         onProgress: (line) => lines.push(line),
         signal,
         ...(credentials && { credentials }),

@@ -22,6 +22,8 @@ export type PulledImage = {
 }
 
 export type PullOptions = {
+  /** Who asks: a layer that took somebody's credentials to fetch is not reused for others on their word alone. */
+  owner: string
   credentials?: RegistryCredentials
   /** Lines for the build log; never with a credential in them. */
   onProgress: (line: string) => void

@@ -11,7 +11,12 @@ export type TestImages = {
   images: ClosableImages
   folder: string
   lines: string[]
-  pull(reference: string, credentials?: RegistryCredentials, signal?: AbortSignal): Promise<PulledImage>
+  pull(
+    reference: string,
+    credentials?: RegistryCredentials,
+    signal?: AbortSignal,
+    owner?: string,
+  ): Promise<PulledImage>
 }
 
 export async function testImages(t: TestContext, options: Partial<ImagesOptions> = {}): Promise<TestImages> {
@@ -27,8 +32,9 @@ export async function testImages(t: TestContext, options: Partial<ImagesOptions>
     images,
     folder,
     lines,
-    pull: (reference, credentials, signal = new AbortController().signal) =>
+    pull: (reference, credentials, signal = new AbortController().signal, owner = 'somebody') =>
       images.pull(reference, {
+        owner,
         onProgress: (line) => lines.push(line),
         signal,
         ...(credentials && { credentials }),

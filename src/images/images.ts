@@ -12,6 +12,7 @@ import { Addresses, type Lookup } from './address-policy.ts'
 import { awsEndpoint, loginOf } from './credentials.ts'
 import { HttpClient, trustedCertificates } from './http-client.ts'
 import type { ImageSource } from './image-source.ts'
+import { anybody } from './layer-readers.ts'
 import { LayerStore } from './layer-store.ts'
 import { type Platform, thisPlatform } from './manifest.ts'
 import { type Mirrors, type Place, parseMirrors, placeOf } from './mirrors.ts'
@@ -103,6 +104,8 @@ class StoredImages implements ClosableImages {
           pool: this.#pool,
           bounds: { ownerShift, maxImageBytes, maxLayerEntries },
           platform,
+          // Without a password of theirs, everybody here gets the same.
+          readers: usesCredentials(place, options) ? options.owner : anybody,
         },
       )
     } finally {
@@ -138,8 +141,7 @@ class StoredImages implements ClosableImages {
     const http = this.#httpFor(place)
     try {
       const { clock = systemClock, ecrEndpoint = awsEndpoint } = this.#options
-      // A password for the registry that the user named is not for the one the operator put in its place.
-      const given = place.mirrored ? undefined : options.credentials
+      const given = usesCredentials(place, options) ? options.credentials : undefined
       const login = given ? await loginOf(given, { http, clock, ecrEndpoint, signal }) : place.login
       const asker = { isMirror: place.mirrored, ...(login && { login }) }
       return new RegistryClient(http, place.reference, asker, signal)
@@ -160,4 +162,9 @@ class StoredImages implements ClosableImages {
     })
     return new HttpClient(addresses, silenceMs, this.#trusted)
   }
+}
+
+/** A password for the registry that the user named is not for the one the operator put in its place. */
+function usesCredentials(place: Place, { credentials }: PullOptions): boolean {
+  return credentials !== undefined && place.kind === 'registry' && !place.mirrored
 }

@@ -10,6 +10,7 @@ import { AppError } from '../lib/app-error.ts'
 import type { Clock } from '../lib/clock.ts'
 import { randomHex } from '../lib/ids.ts'
 import { isDigest, shortDigest } from './digest.ts'
+import { allowReader, isReader } from './layer-readers.ts'
 import type { LayerFacts } from './layer-writer.ts'
 import { SharedFetch } from './shared-fetch.ts'
 
@@ -81,25 +82,28 @@ export class LayerStore {
     }
   }
 
-  isBeingFetched(diffID: string): boolean {
-    return this.#fetches.has(diffID)
+  isBeingFetched(diffID: string, reader: string): boolean {
+    return this.#fetches.has(`${diffID} ${reader}`)
   }
 
-  /** Undefined where it is not here. To be held before. */
-  async find(diffID: string): Promise<StoredLayer | undefined> {
-    const found = this.#read(nameOf(diffID))
+  /** Undefined where it is not here, or not for this reader. To be held before. */
+  async find(diffID: string, reader: string): Promise<StoredLayer | undefined> {
+    const isTheirs = isReader(join(this.#layers, nameOf(diffID)), reader)
+    const found = isTheirs ? this.#read(nameOf(diffID)) : undefined
     const now = this.#options.clock.now() / 1000
     if (found) await utimes(join(this.#layers, nameOf(diffID), 'layer.json'), now, now)
     return found
   }
 
-  /** `unpack` fills the folder that it is given. */
+  /** `unpack` fills the folder that it is given. From then on the layer is for this reader, or for `anybody`. */
   fetch(
     diffID: string,
+    reader: string,
     signal: AbortSignal,
     unpack: (rootFolder: string, signal: AbortSignal) => Promise<LayerFacts>,
   ): Promise<StoredLayer> {
-    return this.#fetches.run(diffID, signal, (joined) => this.#make(diffID, joined, unpack))
+    const key = `${diffID} ${reader}`
+    return this.#fetches.run(key, signal, (joined) => this.#make(diffID, reader, joined, unpack))
   }
 
   folderOf(diffID: string): string {
@@ -154,10 +158,11 @@ export class LayerStore {
 
   async #make(
     diffID: string,
+    reader: string,
     signal: AbortSignal,
     unpack: (rootFolder: string, signal: AbortSignal) => Promise<LayerFacts>,
   ): Promise<StoredLayer> {
-    const there = await this.find(diffID)
+    const there = await this.find(diffID, reader)
     if (there) return there
     const partial = join(this.#layers, `${partialPrefix}${randomHex(8)}`)
     const root = join(partial, 'root')
@@ -166,14 +171,32 @@ export class LayerStore {
       const { bytes, opaqueRoot } = await unpack(root, signal)
       const layer: StoredLayer = { bytes, opaqueRoot, ownerShift: this.#options.ownerShift }
       await writeFile(join(partial, 'layer.json'), JSON.stringify({ ...layer, unsyncedSince: bootID() }))
+      await allowReader(partial, reader)
       signal.throwIfAborted()
-      await rename(partial, join(this.#layers, nameOf(diffID)))
-      this.#unsynced.set(diffID, layer)
-      return layer
+      return await this.#settle(diffID, reader, partial, layer)
     } catch (error) {
       await rm(partial, { recursive: true, force: true })
       throw error
     }
+  }
+
+  /** Somebody else may have it here already: then what was fetched has only shown that the reader has it too. */
+  async #settle(diffID: string, reader: string, partial: string, layer: StoredLayer): Promise<StoredLayer> {
+    const folder = join(this.#layers, nameOf(diffID))
+    const isNew = await rename(partial, folder).then(
+      () => true,
+      (error: NodeJS.ErrnoException) => {
+        if (error.code !== 'ENOTEMPTY' && error.code !== 'EEXIST') throw error
+        return false
+      },
+    )
+    if (isNew) {
+      this.#unsynced.set(diffID, layer)
+      return layer
+    }
+    await allowReader(folder, reader)
+    await rm(partial, { recursive: true, force: true })
+    return (await this.find(diffID, reader)) ?? layer
   }
 
   #isWanted(name: string): boolean {

@@ -17,7 +17,14 @@ import { megabytes, PullProgress } from './pull-progress.ts'
 import type { UnpackPool, UnpackProgress } from './unpack-pool.ts'
 
 export type PullBounds = { maxImageBytes: number; maxLayerEntries: number; ownerShift: number }
-export type PullParts = { store: LayerStore; pool: UnpackPool; bounds: PullBounds; platform: Platform }
+export type PullParts = {
+  store: LayerStore
+  pool: UnpackPool
+  bounds: PullBounds
+  platform: Platform
+  /** Who may reuse what this pull fetches: its owner, or anybody. */
+  readers: string
+}
 
 /** An index may point to another one; none in use goes deeper. */
 const deepestIndex = 2
@@ -148,14 +155,14 @@ class LayerPull {
     signal: AbortSignal,
   ): Promise<StoredLayer> {
     const lines = progress.layer(index, layer)
-    const { store, pool, bounds } = this.#parts
-    const here = await store.find(diffID)
+    const { store, pool, bounds, readers } = this.#parts
+    const here = await store.find(diffID, this.#options.owner)
     if (here) {
       lines.reused()
       this.#count(index, here.bytes)
       return here
     }
-    if (store.isBeingFetched(diffID)) lines.waiting()
+    if (store.isBeingFetched(diffID, readers)) lines.waiting()
     const unpack = async (folder: string, shared: AbortSignal) => {
       const { ownerShift, maxImageBytes: maxBytes, maxLayerEntries: maxEntries } = bounds
       const job = { folder, digest: layer.digest, diffID, ownerShift, maxEntries, maxBytes }
@@ -172,7 +179,7 @@ class LayerPull {
       return facts
     }
     const noted = (folder: string, shared: AbortSignal) => this.#noted(unpack(folder, shared))
-    const stored = await store.fetch(diffID, signal, noted)
+    const stored = await store.fetch(diffID, readers, signal, noted)
     this.#count(index, stored.bytes)
     return stored
   }

@@ -98,6 +98,7 @@ export class StepBuilder implements Builder {
     const { credentials } = source
     await this.#parts.makeRoom()
     const pulled = await images.pull(source.image, {
+      owner: job.teamID,
       ...(credentials && { credentials }),
       onProgress: (line) => say(`[base] ${line}`),
       signal,
