@@ -36,7 +36,19 @@ suite('accounts', () => {
 
   test('a bare number is a user id, known or not', () => {
     assert.equal(accounts.find('1000')?.name, 'user')
-    assert.deepEqual(accounts.find('4242:7'), { name: '4242', uid: 4242, gid: 7, home: '/', groups: [] })
+    const bare = { name: '4242', uid: 4242, home: '/', groups: [] }
+    assert.deepEqual(accounts.find('4242'), { ...bare, gid: 0 })
+    assert.deepEqual(accounts.find('4242:7'), { ...bare, gid: 7 })
+    assert.deepEqual(accounts.find('1000:1000')?.groups, [])
+  })
+
+  test('a group after a colon, by name or number, is the only one', () => {
+    const user = { name: 'user', uid: 1000, home: '/home/user', groups: [] }
+    assert.deepEqual(accounts.find('user:extra'), { ...user, gid: 1500 })
+    assert.deepEqual(accounts.find('1000:1501'), { ...user, gid: 1501 })
+    for (const bad of ['user:nothing', 'user:', ':1000', '4242:x', '-1', '1000:-1', '']) {
+      assert.equal(accounts.find(bad), undefined, bad)
+    }
   })
 
   test('ids without a name show as numbers', () => {
@@ -71,6 +83,14 @@ suite('processes of a user with supplementary groups', () => {
 
   test('have only their own group where there are none', async () => {
     assert.equal((await agent.run('id -G', { user: 'plain', request: cwd })).stdout, '1001\n')
+  })
+
+  test('run as user and group that a number names', async () => {
+    const ids = async (user: string) => (await agent.run('id -u; id -G', { user, request: cwd })).stdout
+    assert.equal(await ids('1000'), '1000\n1000 1500 1501\n')
+    assert.equal(await ids('1000:1000'), '1000\n1000\n')
+    assert.equal(await ids('4242'), '4242\n0\n')
+    assert.equal(await ids('4242:4343'), '4242\n4343\n')
   })
 
   test('variables for the loader reach the program and not our helper', async () => {

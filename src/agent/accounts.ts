@@ -13,6 +13,8 @@ export type Account = {
   groups: number[]
 }
 
+const bareID = /^\d{1,9}$/
+
 type Table = { stamp: string; rows: string[][] }
 
 export class Accounts {
@@ -23,17 +25,32 @@ export class Accounts {
     this.#folder = folder
   }
 
-  /** Finds by name; a number that names nobody is taken as a bare user id, as images do in USER. */
-  find(name: string): Account | undefined {
+  /**
+   * Finds by what images have in USER: a name or a number, and perhaps a group after a colon, which then is the only
+   * one. A number that names nobody is taken as a bare user id, in the group of root.
+   */
+  find(text: string): Account | undefined {
+    const [name, group] = text.split(':', 2) as [string, string?]
+    const account = this.#user(name)
+    if (!account || group === undefined) return account
+    const gid = this.#groupID(group)
+    return gid === undefined ? undefined : { ...account, gid, groups: [] }
+  }
+
+  #user(name: string): Account | undefined {
     const row = this.#rows('passwd').find((fields) => fields[0] === name)
     if (row) return this.#account(row)
     if (name === 'root') return { name, uid: 0, gid: 0, home: '/root', groups: [] }
-    const bare = /^(\d{1,9})(?::(\d{1,9}))?$/.exec(name)
-    if (!bare) return undefined
-    const uid = Number(bare[1])
+    if (!bareID.test(name)) return undefined
+    const uid = Number(name)
     const known = this.#rows('passwd').find((fields) => Number(fields[2]) === uid)
-    const account = known ? this.#account(known) : { name: String(uid), uid, gid: uid, home: '/', groups: [] }
-    return bare[2] === undefined ? account : { ...account, gid: Number(bare[2]) }
+    return known ? this.#account(known) : { name: String(uid), uid, gid: 0, home: '/', groups: [] }
+  }
+
+  #groupID(group: string): number | undefined {
+    const row = this.#rows('group').find((fields) => fields[0] === group)
+    if (row) return Number(row[2])
+    return bareID.test(group) ? Number(group) : undefined
   }
 
   userName(uid: number): string {

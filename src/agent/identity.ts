@@ -68,7 +68,9 @@ export class Identity {
 function usernameIn(authorization: string | null): string {
   const encoded = /^basic\s+(\S+)\s*$/i.exec(authorization ?? '')?.[1]
   if (encoded === undefined) return ''
-  return Buffer.from(encoded, 'base64').toString().split(':', 1)[0]!
+  const text = Buffer.from(encoded, 'base64').toString()
+  // Up to the last colon: a user may have a group behind one of its own, and a password is never sent.
+  return text.slice(0, Math.max(text.lastIndexOf(':'), 0))
 }
 
 /** Takes as long for a first wrong byte as for a last one: its duration tells nothing but the length. */

@@ -98,6 +98,12 @@ case "$(head -c 2 "$WARREN_ARCHIVE" | od -An -tx1 | tr -d ' ')" in
   1f8b) gzip -dc "$WARREN_ARCHIVE" | tar -C "$work" -xof - ;;
   *) tar -C "$work" -xof "$WARREN_ARCHIVE" ;;
 esac
+owner=\${WARREN_OWNER%:}
+case "$WARREN_OWNER" in
+  *[!0-9:]*) ;;
+  # chown knows no group of a number that names nobody.
+  *:) group=$(grep "^[^:]*:[^:]*:$owner:" /etc/passwd | head -n 1 | cut -d: -f4); WARREN_OWNER=$owner:\${group:-0} ;;
+esac
 chown -hR "$WARREN_OWNER" "$work"
 if [ -n "$WARREN_MODE" ]; then chmod -R "$WARREN_MODE" "$work"; chmod u+rwx "$work"; fi
 case "$WARREN_DEST" in
@@ -142,9 +148,20 @@ if [ -e "$WARREN_PATH" ]; then [ -d "$WARREN_PATH" ]; exit; fi
 mkdir -p "$WARREN_PATH"
 chown "$WARREN_OWNER" "$WARREN_PATH"`
 
-/** WARREN_USER. */
-export const makeUser = `if id -u "$WARREN_USER" >/dev/null 2>&1; then exit 0; fi
-if command -v useradd >/dev/null 2>&1; then useradd -m -s /bin/bash "$WARREN_USER"; else adduser -D "$WARREN_USER"; fi`
+/** WARREN_USER, WARREN_GROUP (or empty). Who is not there is made; numbers stand for themselves. */
+export const makeUser = `set -e
+case "$WARREN_USER" in
+  *[!0-9]*)
+    if ! id -u "$WARREN_USER" >/dev/null 2>&1; then
+      if command -v useradd >/dev/null 2>&1; then useradd -m -s /bin/bash "$WARREN_USER"; else adduser -D "$WARREN_USER"; fi
+    fi ;;
+esac
+case "$WARREN_GROUP" in
+  *[!0-9]*)
+    if ! grep -q "^$WARREN_GROUP:" /etc/group; then
+      if command -v groupadd >/dev/null 2>&1; then groupadd "$WARREN_GROUP"; else addgroup "$WARREN_GROUP"; fi
+    fi ;;
+esac`
 
 /** Entries end with a NUL; the first one holds what a login shell may have said. */
 export const readEnvironment = `printf '\\0'; cat /proc/self/environ`

@@ -145,13 +145,27 @@ describe('WORKDIR', () => {
 })
 
 describe('USER', () => {
-  it('is made when there is none, without its group, and is who the next steps run as', async () => {
+  it('is made when there is none, with its group, and is who the next steps run as', async () => {
     await using site = await openBuilder()
     const { result } = await site.build({ steps: [step('ENV', ['N', 'web']), step('USER', ['$N:staff'])] })
-    assert.equal(result.defaultUser, 'web')
+    assert.equal(result.defaultUser, 'web:staff')
     assert.deepEqual(site.fixture.agent.commands, [
-      { command: makeUser, user: 'root', cwd: '/home/user', envs: { WARREN_USER: 'web' } },
+      {
+        command: makeUser,
+        user: 'root',
+        cwd: '/home/user',
+        envs: { WARREN_USER: 'web', WARREN_GROUP: 'staff' },
+      },
     ])
+  })
+
+  it('may be a number, with a group or without', async () => {
+    await using site = await openBuilder()
+    for (const user of ['1000', '1000:1000', 'web:5']) {
+      const { result } = await site.build({ steps: [step('USER', [user]), ...runs(`as ${user}`)] })
+      assert.equal(result.defaultUser, user)
+      assert.equal(site.fixture.agent.commands.at(-1)?.user, user)
+    }
   })
 
   it('is refused where it is no name, and nothing is run for it', async () => {

@@ -117,9 +117,9 @@ async function setUser({ args }: BuildStep, context: StepContext): Promise<void>
   const name = expand(args[0] ?? '', site.stage.envVars)
   const failed = (why: string) => new BuildFailure(number, `failed to set the user '${name}': ${why}`)
   if (!userForm.test(name)) throw failed('that is no user')
-  const user = name.split(':', 1)[0]!
-  await runScript(context, makeUser, failed, { WARREN_USER: user })
-  site.change({ user })
+  const [user, group = ''] = name.split(':') as [string, string?]
+  await runScript(context, makeUser, failed, { WARREN_USER: user, WARREN_GROUP: group })
+  site.change({ user: name })
 }
 
 /** As root, in the work folder, with what differs in the environment. */
