@@ -160,6 +160,8 @@ export async function serve({
         log,
       },
       minFreeBytes: config.minFreeDiskMB * mebibyte,
+      // The half that is always kept.
+      maxLogBytes: (config.logsPerSandboxMB * mebibyte) / 2,
       baseBuild: async () => (await templates.findBuild(base.buildID))!,
     })
     closers.add('builds', () => building.close())

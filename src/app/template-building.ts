@@ -61,6 +61,8 @@ export type BuildingOptions = {
   logs: LogStore
   clock: Clock
   log: Log
+  /** What is kept of the log of each build, whatever else is told. */
+  maxLogBytes: number
   /** So much of the disk stays free. */
   minFreeBytes: number
   baseBuild: () => Promise<TemplateBuild>
@@ -84,7 +86,7 @@ export async function createBuilding(options: BuildingOptions): Promise<BuildPar
     ...{ images, workshop, saved, files, cache, agent, clock, baseBuild },
     makeRoom: () => room.make(),
   })
-  const buildLog = new BuildLog({ logs, clock, log })
+  const buildLog = new BuildLog({ logs, maxBytes: options.maxLogBytes, clock, log })
   const building = new Building({
     ...{ templates, catalog, builder, buildLog, clock, envdVersion, log },
     requireRoom: () => room.require(),

@@ -65,7 +65,7 @@ export async function openApi(options: { domain?: string } = {}) {
         log: silentLog,
       },
       requireRoom: async () => {},
-      buildLog: new BuildLog({ logs, clock, log: silentLog }),
+      buildLog: new BuildLog({ logs, maxBytes: 5e5, clock, log: silentLog }),
     }),
     pruning,
     buildFiles: files,

@@ -35,7 +35,7 @@ export function buildingOver(fixture: Fixture) {
   const building = new Building({
     ...{ templates: stores.templates, catalog, builder, clock, envdVersion: '0.6.13', log: silentLog },
     requireRoom: () => knobs.requireRoom(),
-    buildLog: new BuildLog({ logs, clock, log: silentLog }),
+    buildLog: new BuildLog({ logs, maxBytes: 5e5, clock, log: silentLog }),
   })
   const request = (name: string, tags: string[] = ['default'], of = team) =>
     building.request(of, parseTemplateReference(name), tags, sizes)

@@ -1,7 +1,11 @@
 import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { ManualClock } from '../../lib/clock.ts'
 import { silentLog } from '../../lib/log.ts'
+import { LogFiles } from '../../logs/log-files.ts'
 import type { LogEntry, LogQuery, LogStore, NumberedLogEntry } from '../logs.ts'
 import { BuildLog } from './build-log.ts'
 
@@ -24,7 +28,8 @@ function openLog() {
     lastSequence: async () => 0,
     prune: async () => {},
   }
-  return { clock, written, queries, logs, buildLog: new BuildLog({ logs, clock, log: silentLog }) }
+  const buildLog = new BuildLog({ logs, maxBytes: 1e7, clock, log: silentLog })
+  return { clock, written, queries, logs, buildLog }
 }
 
 const line = (message: string, step: string | null = null) => ({ level: 'info', message, step }) as const
@@ -106,12 +111,39 @@ describe('what a build tells', () => {
   it('does not fail the build when it cannot be written', async () => {
     const { buildLog, logs } = openLog()
     logs.fails = true
-    buildLog.add('b', line('lost'))
+    buildLog.add('b', line('late'))
     await new Promise((resolve) => setImmediate(resolve))
-    assert.deepEqual(messagesOf(await buildLog.read('b')), ['lost'])
+    assert.deepEqual(messagesOf(await buildLog.read('b')), ['late'])
     logs.fails = false
     buildLog.add('b', line('written'))
     await buildLog.end('b')
-    assert.deepEqual(messagesOf(await buildLog.read('b')), ['written'])
+    assert.deepEqual(messagesOf(await buildLog.read('b')), ['late', 'written'])
+  })
+
+  it('is counted the same while the build runs and after, however little the log keeps', async (t) => {
+    const folder = mkdtempSync(join(tmpdir(), 'warren-build-log-'))
+    t.after(() => rmSync(folder, { recursive: true }))
+    const bounds = { maxBytesPerSandbox: 50_000, maxBytesTotal: 1e7 }
+    const logs = new LogFiles({ folder, ...bounds })
+    const parts = { clock: new ManualClock(1000), log: silentLog }
+    const buildLog = new BuildLog({ ...parts, logs, maxBytes: bounds.maxBytesPerSandbox / 2 })
+    const seen: string[] = []
+    const poll = async () => {
+      const page = (await buildLog.read('b')).slice(seen.length, seen.length + 40)
+      seen.push(...messagesOf(page))
+      return page.length
+    }
+    for (let number = 0; number < 2000; number++) {
+      buildLog.add('b', line(`line ${number} \u00e9\n`, '1'))
+      if (number % 37 === 0) await poll()
+    }
+    const running = messagesOf(await buildLog.read('b'))
+    await buildLog.end('b')
+    while ((await poll()) > 0);
+    assert.deepEqual(seen, running)
+    assert.match(seen.at(-1)!, /not shown/)
+    assert.ok(seen.length > 200 && seen.length < 400, String(seen.length))
+    const restarted = new BuildLog({ ...parts, logs: new LogFiles({ folder, ...bounds }), maxBytes: 25_000 })
+    assert.deepEqual(messagesOf(await restarted.read('b')), running)
   })
 })
