@@ -6,6 +6,7 @@ import { keyCommand } from '../cli/key.ts'
 import { pruneCommand } from '../cli/prune.ts'
 import { teamCommand } from '../cli/team.ts'
 import { AppError } from '../lib/app-error.ts'
+import { systemClock } from '../lib/clock.ts'
 import { loadConfig, wantsStacks } from './config.ts'
 import { configCommand } from './config-command.ts'
 import { findServer } from './find-server.ts'
@@ -17,6 +18,7 @@ const help = `Warren ${version}: a sandbox cloud on your own machine.
   warren env [--json]              the lines a client needs to find the running server
   warren doctor [--json]           look at this machine: what works, and how to mend what does not
   warren config [--json]           every setting, its value and where it is from
+  warren cert [--domain D]         a certificate to try TLS with, and the authority behind it
   warren team create|list|limits   teams
   warren key create|list|revoke    API keys of a team
   warren prune [--dry-run]         remove cached build steps, layers and uploads that nothing needs
@@ -41,6 +43,10 @@ const commands: Record<string, Command> = {
   async doctor(args) {
     const { doctorCommand } = await import('./doctor/doctor.ts')
     return doctorCommand(args, loadConfig(), (text) => process.stdout.write(`${text}\n`))
+  },
+  async cert(args) {
+    const { certCommand } = await import('./cert-command.ts')
+    return certCommand(args, loadConfig(), systemClock)
   },
   env: (args) => envCommand(args, async () => (await findServer(loadConfig())).place),
   team: (args) => teamCommand(args, connect),
