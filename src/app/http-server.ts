@@ -1,26 +1,40 @@
 /** The one listener, in plain HTTP or TLS; what it carries is attached to it. */
-import { readFileSync } from 'node:fs'
 import http, { type Server, type ServerOptions } from 'node:http'
 import https from 'node:https'
-import { AppError, errorText } from '../lib/app-error.ts'
+import { AppError } from '../lib/app-error.ts'
+import { alpnProtocols, type Http2Door, openHttp2 } from './http2.ts'
 import { portProblem } from './port.ts'
+import type { TlsPair } from './tls-files.ts'
 
-export type TlsFiles = { cert: string; key: string }
+const handshakeTimeoutMs = 30_000
 
-export function createHttpServer(options: ServerOptions, tls: TlsFiles | undefined): Server {
-  if (!tls) return http.createServer(options)
-  try {
-    return https.createServer({ ...options, cert: readFileSync(tls.cert), key: readFileSync(tls.key) })
-  } catch (error) {
-    throw new AppError(
-      'invalid_argument',
-      `The certificate cannot be used: ${errorText(error)}. Check WARREN_TLS_CERT and WARREN_TLS_KEY.`,
-      { cause: error },
-    )
+export type Listener = {
+  server: Server
+  /** Connections made from now on see it. */
+  useCertificate(pair: TlsPair): void
+  listen(host: string, port: number): Promise<void>
+  /** New connections are refused, open ones may end by themselves for a moment, then they are cut. */
+  close(graceMs: number): Promise<void>
+}
+
+/** With a certificate, clients choose between HTTP/2 and HTTP/1.1. */
+export function createListener(options: ServerOptions, pair: TlsPair | undefined): Listener {
+  if (!pair) return listenerOf(http.createServer(options))
+  const tls = { ...pair, ALPNProtocols: alpnProtocols, handshakeTimeout: handshakeTimeoutMs }
+  const server = https.createServer({ ...options, ...tls })
+  return { ...listenerOf(server, openHttp2(server)), useCertificate: (next) => server.setSecureContext(next) }
+}
+
+function listenerOf(server: Server, http2?: Http2Door): Listener {
+  return {
+    server,
+    useCertificate() {},
+    listen: (host, port) => listen(server, host, port),
+    close: (graceMs) => close(server, http2, graceMs),
   }
 }
 
-export function listen(server: Server, host: string, port: number): Promise<void> {
+function listen(server: Server, host: string, port: number): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once('error', async (error) => {
       const problem = await portProblem(host, port)
@@ -30,14 +44,17 @@ export function listen(server: Server, host: string, port: number): Promise<void
   })
 }
 
-/** New connections are refused, open ones may end by themselves for a moment, then they are cut. */
-export function closeServer(server: Server, graceMs: number): Promise<void> {
+function close(server: Server, http2: Http2Door | undefined, graceMs: number): Promise<void> {
   return new Promise((resolve) => {
-    const cut = setTimeout(() => server.closeAllConnections(), graceMs)
+    const cut = setTimeout(() => {
+      server.closeAllConnections()
+      http2?.destroy()
+    }, graceMs)
     server.close(() => {
       clearTimeout(cut)
       resolve()
     })
     server.closeIdleConnections()
+    http2?.close()
   })
 }

@@ -33,13 +33,14 @@ import {
   saveServerFile,
 } from './data-folder.ts'
 import { ensureFirstTeam } from './first-team.ts'
-import { closeServer, createHttpServer, listen } from './http-server.ts'
+import { createListener } from './http-server.ts'
 import type { ChosenIsolation } from './isolation.ts'
 import { openSecrets } from './open-secrets.ts'
 import { repeatEvery } from './repeat.ts'
 import { savedPlaces } from './saved-places.ts'
 import { Closers } from './shutdown.ts'
 import { createBuilding, openImages, warnOfMissingLayers } from './template-building.ts'
+import { readTlsFiles, TlsWatch } from './tls-files.ts'
 import { version } from './version.ts'
 
 const reconcileEveryMs = 60_000
@@ -50,6 +51,7 @@ const keepEndedMs = 7 * 24 * 3_600_000
 /** Steps of builds, and the files they took, that nobody used again. */
 const keepCacheMs = 30 * 24 * 3_600_000
 const closeGraceMs = 2000
+const lookAtCertificateEveryMs = 2000
 const mebibyte = 1024 * 1024
 
 export type ServeParts = {
@@ -205,7 +207,14 @@ export async function serve({
       log,
     })
     const tls = config.tlsCert && config.tlsKey ? { cert: config.tlsCert, key: config.tlsKey } : undefined
-    const http = createHttpServer(edge.serverOptions, tls)
+    const listener = createListener(edge.serverOptions, tls && readTlsFiles(tls))
+    if (tls) {
+      const watch = new TlsWatch({ files: tls, use: listener.useCertificate, log })
+      closers.add(
+        'watching the certificate',
+        repeatEvery(lookAtCertificateEveryMs, 'look at the certificate', log, () => watch.check()),
+      )
+    }
     const api = await createApi({
       sandboxes: service,
       metrics: stores.metrics,
@@ -236,11 +245,11 @@ export async function serve({
       log,
     })
     await api.ready()
-    edge.attach(http, api.routing)
+    edge.attach(listener.server, api.routing)
     closers.add('the API', () => api.close())
-    await listen(http, config.host, config.port)
+    await listener.listen(config.host, config.port)
     closers.add('the listener', async () => {
-      const closed = closeServer(http, closeGraceMs)
+      const closed = listener.close(closeGraceMs)
       // Upgraded connections belong to the edge alone: the listener would wait for them.
       edge.close()
       await closed

@@ -4,6 +4,7 @@
  * used again.
  */
 import type { ClientRequest, IncomingMessage, ServerResponse } from 'node:http'
+import { Socket } from 'node:net'
 import { noteSpent } from '../lib/spent-buffers.ts'
 import { takeOverOf } from './upstream.ts'
 
@@ -15,7 +16,8 @@ export function takeBulk(upstream: ClientRequest, incoming: IncomingMessage, res
   const { socket } = incoming
   const takeOver = takeOverOf(socket)
   let left = Number(incoming.headers['content-length'])
-  if (!takeOver || !(left >= bulkFrom)) return
+  // Only a real socket tells when bytes have left the buffer that the next ones come into.
+  if (!takeOver || !(left >= bulkFrom) || !(response.socket instanceof Socket)) return
   const take = (bytes: Buffer): boolean => {
     const mine = bytes.subarray(0, left)
     left -= mine.length

@@ -1,0 +1,268 @@
+/** The TLS listener with both protocols, spoken to by Node's own clients and, for the framing, by hand. */
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { type ClientHttp2Session, type ClientHttp2Stream, connect, constants } from 'node:http2'
+import https from 'node:https'
+import type { AddressInfo, LookupFunction } from 'node:net'
+import { after, afterEach, before, beforeEach, it } from 'node:test'
+import { connect as connectTls } from 'node:tls'
+import { issueCertificate, makeAuthority } from '../lib/certificates.ts'
+import { createListener, type Listener } from './http-server.ts'
+
+const authority = makeAuthority('http2 test')
+const leaf = issueCertificate(authority, { names: ['e2b.test', '*.e2b.test'], days: 1 })
+const ca = authority.certificate
+
+let listener: Listener
+let port: number
+let handler: (request: IncomingMessage, response: ServerResponse) => void
+let client: ClientHttp2Session
+
+before(async () => {
+  listener = createListener(
+    { keepAliveTimeout: 5000 },
+    { cert: Buffer.from(leaf.certificate), key: Buffer.from(leaf.key) },
+  )
+  listener.server.on('request', (request, response) => handler(request, response))
+  await listener.listen('127.0.0.1', 0)
+  port = (listener.server.address() as AddressInfo).port
+})
+after(() => listener.close(100))
+beforeEach(async () => {
+  client = connect(`https://api.e2b.test:${port}`, { ca, lookup: toLoopback })
+  client.on('error', () => {})
+  await once(client, 'connect')
+})
+afterEach(() => client.destroy())
+
+const toLoopback: LookupFunction = (_name, { all }, done) =>
+  all ? done(null, [{ address: '127.0.0.1', family: 4 }]) : done(null, '127.0.0.1', 4)
+
+async function answerOf(stream: ClientHttp2Stream) {
+  const [headers] = await once(stream, 'response')
+  const chunks: Buffer[] = []
+  for await (const chunk of stream) chunks.push(chunk)
+  if (stream.aborted) throw new Error(`aborted with ${stream.rstCode}`)
+  return { status: headers[':status'], headers, body: Buffer.concat(chunks).toString() }
+}
+
+it('one port speaks HTTP/2 and HTTP/1.1, by what the client chooses', async () => {
+  handler = (request, response) => response.end(`${request.httpVersion} ${request.headers.host}`)
+  assert.equal((await answerOf(client.request({}))).body, `1.1 api.e2b.test:${port}`)
+  const [response] = await once(
+    https.get(`https://api.e2b.test:${port}/`, {
+      ca,
+      lookup: toLoopback,
+    }),
+    'response',
+  )
+  assert.equal((await response.toArray()).join(''), `1.1 api.e2b.test:${port}`)
+})
+
+it('method, path, headers, cookies and body arrive as they were sent, and so does the answer', async () => {
+  let seen: unknown
+  handler = async (request, response) => {
+    const body = (await request.toArray()).join('')
+    const { host: _host, connection: _connection, ...headers } = request.headers
+    seen = { method: request.method, url: request.url, headers, body, from: request.socket.remoteAddress }
+    response.writeHead(
+      201,
+      [
+        ['Set-Cookie', 'a=1'],
+        ['Set-Cookie', 'b=2'],
+        ['X-Answer', 'yes'],
+      ].flat(),
+    )
+    response.end('made')
+  }
+  const stream = client.request({
+    ':method': 'PUT',
+    ':path': '/a%20b?c=d',
+    cookie: ['x=1', 'y=2'],
+    'x-own': 'é',
+  })
+  stream.end('content')
+  const { status, headers, body } = await answerOf(stream)
+  assert.deepEqual(seen, {
+    method: 'PUT',
+    url: '/a%20b?c=d',
+    headers: { cookie: 'x=1; y=2', 'x-own': 'é', 'transfer-encoding': 'chunked' },
+    body: 'content',
+    from: '127.0.0.1',
+  })
+  assert.deepEqual(
+    [status, headers['set-cookie'], headers['x-answer'], body],
+    [201, ['a=1', 'b=2'], 'yes', 'made'],
+  )
+})
+
+it('a POST without a body and a HEAD have none on either side', async () => {
+  handler = async (request, response) => {
+    response.setHeader('X-Saw', `${(await request.toArray()).length}`)
+    response.setHeader('Content-Length', 5).end('12345')
+  }
+  const post = client.request({ ':method': 'POST' }, { endStream: true })
+  assert.equal((await answerOf(post)).headers['x-saw'], '0')
+  const head = await answerOf(client.request({ ':method': 'HEAD' }))
+  assert.deepEqual([head.status, head.headers['content-length'], head.body], [200, '5', ''])
+})
+
+it('a body streams both ways while the request is open, and large ones come whole', async () => {
+  handler = (request, response) => void request.pipe(response)
+  const stream = client.request({ ':method': 'POST' })
+  for (const word of ['one', 'two']) {
+    stream.write(word)
+    assert.equal(String((await once(stream, 'data'))[0]), word)
+  }
+  stream.end()
+  const large = client.request({ ':method': 'POST' })
+  const block = Buffer.alloc(1024 * 1024, 'x')
+  let length = 0
+  large.on('data', (chunk: Buffer) => {
+    length += chunk.length
+  })
+  for (let i = 0; i < 32; i++) if (!large.write(block)) await once(large, 'drain')
+  large.end()
+  await once(large, 'end')
+  assert.equal(length, 32 * block.length)
+})
+
+it('a reader that stops holds the writer, and nothing is collected in between', async () => {
+  let written = 0
+  handler = (_request, response) => {
+    const more = () => {
+      while (response.write(Buffer.alloc(64 * 1024))) written += 64 * 1024
+      response.once('drain', more)
+    }
+    more()
+  }
+  const stream = client.request({})
+  await once(stream, 'response')
+  await new Promise((resolve) => setTimeout(resolve, 300))
+  assert.ok(written < 4 * 1024 * 1024, `${written} bytes were taken from the writer`)
+  stream.close(constants.NGHTTP2_CANCEL)
+})
+
+it('a client that resets ends the request behind it at once, and only that one', async () => {
+  const closed = Promise.withResolvers<string>()
+  handler = (request, response) => {
+    response.write('begin')
+    response.once('close', () => closed.resolve(request.url ?? ''))
+  }
+  const staying = client.request({ ':path': '/staying' })
+  await once(staying, 'data')
+  const leaving = client.request({ ':path': '/leaving' })
+  await once(leaving, 'data')
+  leaving.close(constants.NGHTTP2_CANCEL)
+  assert.equal(await closed.promise, '/leaving')
+  assert.equal(staying.closed, false)
+})
+
+it('an answer that is cut off resets the stream, so that it does not pass for a whole one', async () => {
+  handler = (request, response) => {
+    response.write('half')
+    setImmediate(() => request.socket.destroy())
+  }
+  await assert.rejects(answerOf(client.request({})), /closed with error code|aborted/i)
+  handler = (_request, response) => response.end('the connection lives on')
+  assert.equal((await answerOf(client.request({}))).body, 'the connection lives on')
+})
+
+it('an early answer reaches a client that is still sending', async () => {
+  handler = (_request, response) => {
+    response.writeHead(413)
+    response.end('too much')
+  }
+  const stream = client.request({ ':method': 'POST' })
+  stream.write('x'.repeat(1000))
+  const { status, body } = await answerOf(stream)
+  assert.deepEqual([status, body], [413, 'too much'])
+  stream.destroy()
+})
+
+it('heads that contradict themselves are refused', async () => {
+  handler = (_request, response) => response.end('reached')
+  const twoNames = await answerOf(client.request({ ':authority': 'e2b.test', host: 'other.e2b.test' }))
+  assert.deepEqual([twoNames.status, twoNames.body], [400, 'Invalid request'])
+  const connecting = client.request({ ':method': 'CONNECT', ':authority': 'x:1' })
+  assert.equal((await answerOf(connecting)).status, 400)
+})
+
+/** Counts the frames without content that a server sends, apart from those that only end a stream. */
+it('no DATA frame is empty, apart from one that must end a stream of unknown length', async () => {
+  handler = (request, response) => {
+    const { url } = request
+    if (url === '/none') response.writeHead(204).end()
+    else if (url === '/zero') response.writeHead(200, { 'Content-Length': 0 }).end()
+    else if (url === '/known') response.end('known')
+    else {
+      response.write('first')
+      setTimeout(() => response.end('last'), 20)
+    }
+  }
+  const socket = connectTls({ host: '127.0.0.1', port, servername: 'e2b.test', ca, ALPNProtocols: ['h2'] })
+  await once(socket, 'secureConnect')
+  let received = Buffer.alloc(0)
+  socket.on('data', (chunk: Buffer) => {
+    received = Buffer.concat([received, chunk])
+  })
+  const frame = (type: number, flags: number, stream: number, payload: Buffer) => {
+    const head = Buffer.alloc(9)
+    head.writeUIntBE(payload.length, 0, 3)
+    head.set([type, flags], 3)
+    head.writeUInt32BE(stream, 5)
+    return Buffer.concat([head, payload])
+  }
+  const literal = (index: number, text: string) =>
+    Buffer.concat([Buffer.from([index, text.length]), Buffer.from(text)])
+  socket.write(
+    Buffer.concat([Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'), frame(4, 0, 0, Buffer.alloc(0))]),
+  )
+  const paths = ['/none', '/zero', '/known', '/unknown']
+  paths.forEach((path, index) => {
+    // :method GET, :scheme https, :authority, :path
+    const block = Buffer.concat([Buffer.from([0x82, 0x87]), literal(0x01, 'e2b.test'), literal(0x04, path)])
+    socket.write(frame(1, 0x5, index * 2 + 1, block))
+  })
+  await new Promise((resolve) => setTimeout(resolve, 400))
+  socket.destroy()
+  const frames: { type: number; flags: number; stream: number; length: number }[] = []
+  for (let at = 0; at + 9 <= received.length; ) {
+    const length = received.readUIntBE(at, 3)
+    frames.push({
+      length,
+      type: received[at + 3]!,
+      flags: received[at + 4]!,
+      stream: received.readUInt32BE(at + 5),
+    })
+    at += 9 + length
+  }
+  const ended = frames.filter(({ type, flags }) => type <= 1 && flags & 1).map(({ stream }) => stream)
+  assert.deepEqual(ended.sort(), [1, 3, 5, 7], 'every answer came to its end')
+  const empty = frames.filter(({ type, length }) => type === 0 && length === 0)
+  assert.deepEqual(
+    empty.filter(({ flags, stream }) => !(flags & 1) || stream !== 7),
+    [],
+  )
+})
+
+it('closing lets open streams end, then cuts', async () => {
+  const own = createListener({}, { cert: Buffer.from(leaf.certificate), key: Buffer.from(leaf.key) })
+  own.server.on('request', (request, response) => {
+    response.write('begin')
+    if (request.url === '/soon') setTimeout(() => response.end('end'), 100)
+  })
+  await own.listen('127.0.0.1', 0)
+  const { port: ownPort } = own.server.address() as AddressInfo
+  const session = connect(`https://e2b.test:${ownPort}`, { ca, lookup: toLoopback })
+  session.on('error', () => {})
+  const soon = session.request({ ':path': '/soon' })
+  const never = session.request({ ':path': '/never' })
+  const cut = assert.rejects(answerOf(never))
+  await Promise.all([once(soon, 'response'), once(never, 'response')])
+  const closed = own.close(500)
+  assert.equal((await soon.toArray()).join(''), 'beginend')
+  await closed
+  await cut
+})

@@ -1,0 +1,201 @@
+/**
+ * HTTP/2 at the door only: each of its streams becomes an HTTP/1.1 request on a connection that never leaves
+ * the process, so that API and edge know one protocol. What leaves HTTP (WebSockets) is not offered here, so
+ * clients take HTTP/1.1 for it.
+ */
+import { type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http'
+import { constants, createServer, type Http2Session, type ServerHttp2Stream } from 'node:http2'
+import type { Server as HttpsServer } from 'node:https'
+import { type Duplex, duplexPair } from 'node:stream'
+import type { TLSSocket } from 'node:tls'
+import { systemClock } from '../lib/clock.ts'
+
+export const alpnProtocols = ['h2', 'http/1.1']
+
+const idleSessionMs = 310_000
+const lingerMs = 10_000
+const maxHeaderBytes = 64 * 1024
+
+export type Http2Door = {
+  /** No new streams; those that are open may end. */
+  close(): void
+  /** Cuts all there is. */
+  destroy(): void
+}
+
+/** Takes the connections that chose HTTP/2 off a server that offered it. */
+export function openHttp2(server: HttpsServer): Http2Door {
+  const [http1] = server.listeners('secureConnection') as [(socket: Duplex) => void]
+  const accept = (socket: Duplex) => http1.call(server, socket)
+  const http2 = createServer({
+    maxHeaderListPairs: 600,
+    settings: { maxConcurrentStreams: 250, initialWindowSize: 512 * 1024, maxHeaderListSize: maxHeaderBytes },
+  })
+  /** With how many streams each has open. */
+  const sessions = new Map<Http2Session, number>()
+  http2.on('session', (session) => {
+    sessions.set(session, 0)
+    session.once('close', () => sessions.delete(session))
+    session.on('error', () => {})
+    session.setLocalWindowSize(4 * 1024 * 1024)
+    session.setTimeout(idleSessionMs, () => sessions.get(session) === 0 && session.close())
+  })
+  http2.on('stream', (stream, _headers, _flags, rawHeaders) => {
+    const session = stream.session!
+    const count = (by: number) => {
+      const open = sessions.get(session)
+      if (open !== undefined) sessions.set(session, open + by)
+    }
+    count(1)
+    stream.once('close', () => count(-1))
+    stream.on('error', () => {})
+    // Declared as an object by mistake: names and values take turns.
+    carry(stream, rawHeaders as unknown as string[], accept)
+  })
+  server.off('secureConnection', http1)
+  server.on('secureConnection', (socket: TLSSocket) => {
+    if (socket.alpnProtocol === 'h2') http2.emit('connection', socket)
+    else accept(socket)
+  })
+  return {
+    close: () => sessions.forEach((_, session) => void session.close()),
+    destroy: () => sessions.forEach((_, session) => void session.destroy(new Error('Warren is closing'))),
+  }
+}
+
+function carry(stream: ServerHttp2Stream, rawHeaders: string[], accept: (socket: Duplex) => void): void {
+  const { method, path, headers, expects } = headOf(stream, rawHeaders)
+  if (method === undefined || path === undefined || headers === null) {
+    refuse(stream)
+    return
+  }
+  const [near, far] = duplexPair()
+  const { remoteAddress } = stream.session!.socket
+  accept(Object.assign(far, { encrypted: true, remoteAddress }))
+  near.once('close', () => far.destroy())
+  far.once('close', () => near.destroy())
+  let request: ClientRequest
+  try {
+    const maxHeaderSize = 2 * maxHeaderBytes
+    request = httpRequest({ method, path, headers, maxHeaderSize, createConnection: () => near })
+  } catch {
+    near.destroy()
+    refuse(stream)
+    return
+  }
+  request.on('error', () => {
+    if (!stream.writableEnded) breakOff(stream)
+  })
+  request.on('response', (incoming) => answer(stream, request, incoming, method))
+  stream.once('close', () => near.destroy())
+  if (expects) stream.additionalHeaders({ ':status': 100 })
+  if (stream.endAfterHeaders) request.end()
+  else stream.pipe(request)
+}
+
+type Head = {
+  method: string | undefined
+  path: string | undefined
+  /** Null: they contradict each other. */
+  headers: string[] | null
+  expects: boolean
+}
+
+function headOf(stream: ServerHttp2Stream, rawHeaders: string[]): Head {
+  const pseudo = new Map<string, string>()
+  const headers: string[] = []
+  const cookies: string[] = []
+  let host: string | undefined
+  let expects = false
+  let framed = stream.endAfterHeaders
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const name = rawHeaders[i]!
+    const value = rawHeaders[i + 1]!
+    if (name.startsWith(':')) pseudo.set(name, value)
+    else if (name === 'host') host = value
+    else if (name === 'cookie') cookies.push(value)
+    else if (name === 'expect') expects = true
+    else {
+      if (name === 'content-length') framed = true
+      headers.push(name, value)
+    }
+  }
+  const authority = pseudo.get(':authority') ?? host
+  if (cookies.length > 0) headers.push('cookie', cookies.join('; '))
+  if (!framed) headers.push('transfer-encoding', 'chunked')
+  headers.push('connection', 'close')
+  const contradicts = authority === undefined || (host !== undefined && host !== authority)
+  return {
+    method: pseudo.get(':method'),
+    path: pseudo.get(':path'),
+    headers: contradicts ? null : ['host', authority, ...headers],
+    expects,
+  }
+}
+
+const ofTheConnection = new Set([
+  'connection',
+  'keep-alive',
+  'proxy-connection',
+  'transfer-encoding',
+  'upgrade',
+])
+
+function answer(
+  stream: ServerHttp2Stream,
+  request: ClientRequest,
+  incoming: IncomingMessage,
+  method: string,
+): void {
+  if (stream.destroyed) {
+    incoming.destroy()
+    return
+  }
+  const status = incoming.statusCode ?? 502
+  const headers: Record<string, string | number | string[]> = { ':status': status }
+  for (const [name, values] of Object.entries(incoming.headersDistinct)) {
+    if (!ofTheConnection.has(name)) headers[name] = values!.length === 1 ? values![0]! : values!
+  }
+  let left = Number(incoming.headers['content-length'] ?? Number.POSITIVE_INFINITY)
+  // An end that comes by itself would be an empty frame, of which some clients bear only so many.
+  const endStream = method === 'HEAD' || status === 204 || status === 304 || left === 0
+  const waitForTrailers = !endStream && incoming.headers.trailer !== undefined
+  try {
+    stream.respond(headers, { endStream, waitForTrailers })
+  } catch {
+    breakOff(stream)
+    return
+  }
+  stream.once('wantTrailers', () => stream.sendTrailers(incoming.trailers as Record<string, string>))
+  incoming.on('error', () => breakOff(stream))
+  incoming.on('data', (chunk: Buffer) => {
+    left -= chunk.length
+    if (left <= 0) stream.end(chunk)
+    else if (!stream.write(chunk)) {
+      incoming.pause()
+      stream.once('drain', () => incoming.resume())
+    }
+  })
+  incoming.once('end', () => {
+    if (!stream.writableEnded) stream.end()
+    if (!stream.readableEnded) discard(stream, request)
+  })
+}
+
+/** Reads on, so that a client still sending sees the answer, but not for long. */
+function discard(stream: ServerHttp2Stream, request: ClientRequest): void {
+  stream.unpipe(request)
+  stream.resume()
+  const cancel = systemClock.after(lingerMs, () => stream.close(constants.NGHTTP2_NO_ERROR))
+  stream.once('close', cancel)
+}
+
+/** Not by closing: that would first end the answer, which would then pass for a whole one. */
+function breakOff(stream: ServerHttp2Stream): void {
+  stream.destroy(new Error('the answer was cut off'))
+}
+
+function refuse(stream: ServerHttp2Stream): void {
+  stream.respond({ ':status': 400, 'content-type': 'text/plain; charset=utf-8' })
+  stream.end('Invalid request')
+}
