@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import http from 'node:http'
+import https from 'node:https'
 import net from 'node:net'
 import { describe, it } from 'node:test'
+import { issueCertificate, makeAuthority } from '../lib/certificates.ts'
 import { agentToken, type EdgeFixture, edgeFixture, fetchOnce, to } from './edge-fixture.ts'
 
 const envd = 49983
@@ -61,6 +63,27 @@ describe('a service on the loopback of the sandbox', () => {
     socket.write('echo')
     assert.equal(`${(await once(socket, 'data'))[0]}`, 'echo')
     socket.destroy()
+  })
+
+  it('may speak TLS', async () => {
+    await using edge = await edgeFixture()
+    const sandbox = edge.sandbox({ tlsPorts: new Set([8443]) })
+    const leaf = issueCertificate(makeAuthority('inside'), { names: ['inside'], days: 1 })
+    const service = https.createServer({ cert: leaf.certificate, key: leaf.key }, (request, response) => {
+      request.pipe(response)
+    })
+    await once(service.listen(0, '127.0.0.1'), 'listening')
+    const inside = new Map([[8443, (service.address() as net.AddressInfo).port]])
+    sandbox.map(envd, (await relayingAgent(edge, inside)).port)
+    try {
+      for (const body of ['one', 'two']) {
+        const sent = { method: 'POST', headers: to(sandbox, 8443), body }
+        assert.equal((await fetchOnce(edge.port, sent)).body, body)
+      }
+    } finally {
+      edge.close()
+      service.close()
+    }
   })
 
   it('that moved to the address of the sandbox is found there again', async () => {

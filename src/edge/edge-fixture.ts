@@ -2,7 +2,7 @@
 import { once } from 'node:events'
 import http, { type IncomingMessage, type RequestListener } from 'node:http'
 import net, { type AddressInfo, type Socket } from 'node:net'
-import { RouteTable } from '../core/sandbox/routes.ts'
+import { type Route, RouteTable } from '../core/sandbox/routes.ts'
 import { createEdge, type EdgeOptions } from './edge.ts'
 
 /** Nothing listens there on any sane machine, and binding it takes a privilege. */
@@ -18,6 +18,8 @@ export type Sandbox = {
   remove(): void
 }
 
+type SandboxOptions = { sandboxID?: string; trafficToken?: string } & Pick<Route, 'maskHost' | 'tlsPorts'>
+
 export type EdgeFixture = AsyncDisposable & {
   port: number
   routes: RouteTable
@@ -25,7 +27,7 @@ export type EdgeFixture = AsyncDisposable & {
   sockets: ReadonlySet<Socket>
   /** Closes the edge alone. */
   close(): void
-  sandbox(options?: { sandboxID?: string; trafficToken?: string }): Sandbox
+  sandbox(options?: SandboxOptions): Sandbox
   /** An HTTP server; closed with the fixture. */
   service(listener: RequestListener): Promise<http.Server & { port: number }>
   /** A TCP server; closed with the fixture. */
@@ -57,11 +59,11 @@ export async function edgeFixture(options: Partial<EdgeOptions> = {}): Promise<E
     routes,
     sockets,
     close: () => edge.close(),
-    sandbox({ sandboxID = `isandbox${++made}`, trafficToken } = {}) {
+    sandbox({ sandboxID = `isandbox${++made}`, trafficToken, ...ingress } = {}) {
       const ports = new Map<number, number>()
       const runID = `run-${++made}`
       const endpoint = (port: number) => ({ host: '127.0.0.1', port: ports.get(port) ?? closedPort })
-      routes.set({ sandboxID, runID, endpoint, agentToken, trafficToken: trafficToken ?? null })
+      routes.set({ sandboxID, runID, endpoint, agentToken, trafficToken: trafficToken ?? null, ...ingress })
       return {
         sandboxID,
         map: (port, realPort) => void ports.set(port, realPort),

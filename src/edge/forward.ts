@@ -51,6 +51,7 @@ export function forward(exchange: Exchange): Cut {
   const { request, response, destination } = exchange
   const head = requestHeaders(request, {
     ownHost: destination.ownHost,
+    maskHost: exchange.run.maskHost(destination.port),
     awaitsContinue: exchange.awaitsContinue,
     upgrade: exchange.upgrade !== null,
   })

@@ -42,6 +42,8 @@ const refusedOnSharedHost = new Set([
 
 export type ForwardOptions = {
   ownHost: string | null
+  /** What the service sees in Host instead of what the client sent. */
+  maskHost?: string | undefined
   /** Keep Expect: the client waits for the sandbox's own 100. */
   awaitsContinue: boolean
   upgrade: boolean
@@ -87,7 +89,7 @@ export function requestHeaders(request: IncomingMessage, options: ForwardOptions
   }
   if (options.upgrade) headers.push('Connection', 'Upgrade')
   const secure = (request.socket as Partial<TLSSocket>).encrypted === true
-  headers.push('Host', host, 'X-Forwarded-For', request.socket.remoteAddress ?? 'unknown')
+  headers.push('Host', options.maskHost ?? host, 'X-Forwarded-For', request.socket.remoteAddress ?? 'unknown')
   headers.push('X-Forwarded-Proto', secure ? 'https' : 'http', 'X-Forwarded-Host', host)
   return { headers, hasBody }
 }

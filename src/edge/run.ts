@@ -2,9 +2,11 @@
 import { Agent, type ClientRequestArgs } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
+import { envdPort } from '../contract/constants.ts'
 import type { Route } from '../core/sandbox/routes.ts'
 import { Clients } from './clients.ts'
 import { dial } from './dial.ts'
+import { shakeHands } from './inner-tls.ts'
 
 /** Shorter than the five seconds after which common servers drop an idle connection. */
 const idleUpstreamMs = 4_000
@@ -25,15 +27,23 @@ export class Run {
     this.agent = new PortAgent((port) => this.dial(port, false))
   }
 
-  dial(port: number, allowHalfOpen: boolean): Promise<Socket> {
-    return dial({
+  async dial(port: number, allowHalfOpen: boolean): Promise<Socket> {
+    const { signal } = this.#ended
+    const socket = await dial({
       route: this.route,
       port,
       allowHalfOpen,
       relayed: this.#relayed,
       retryWaitsMs: this.#retryWaitsMs,
-      signal: this.#ended.signal,
+      signal,
     })
+    const speaksTls = port !== envdPort && this.route.tlsPorts?.has(port)
+    return speaksTls ? shakeHands(socket, signal) : socket
+  }
+
+  /** The agent always sees the name it is known by. */
+  maskHost(port: number): string | undefined {
+    return port === envdPort ? undefined : this.route.maskHost?.replace(/\$\{PORT\}/g, String(port))
   }
 
   end(): void {

@@ -5,7 +5,7 @@ import { type AgentPort, agentPort } from '../agent.ts'
 import { canFreeze, type Driver, type DriverHandle, type SavedStart } from '../driver.ts'
 import type { TemplateBuild } from '../template/template.ts'
 import { createFailed } from './errors.ts'
-import type { Route, RouteTable } from './routes.ts'
+import { ingressOf, type Route, type RouteTable } from './routes.ts'
 import type { NewSandbox, Sandbox, SandboxOptions } from './sandbox.ts'
 import type { SavedStates } from './saved-states.ts'
 import { runStartCommand } from './start-command.ts'
@@ -166,6 +166,7 @@ export class SandboxLauncher {
       endpoint: (port) => driver.endpoint(handle, port),
       agentToken: tokens.agent(sandboxID),
       trafficToken: tokens.trafficOf(sandbox),
+      ...ingressOf(sandbox.options.network),
     }
     routes.set(route)
   }

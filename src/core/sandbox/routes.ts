@@ -9,6 +9,21 @@ export type Route = {
   agentToken: string
   /** Set when ports other than the agent's are not open to everyone. */
   trafficToken: string | null
+  /** What services see as their host, with `${PORT}` for the port; unset: what the client asked for. */
+  maskHost?: string
+  /** Where services speak TLS. */
+  tlsPorts?: ReadonlySet<number>
+}
+
+type Network = { maskRequestHost?: unknown; httpsPorts?: unknown } | null
+
+/** What a sandbox's network options, which were checked when they came, say about traffic to it. */
+export function ingressOf(network: Network): Pick<Route, 'maskHost' | 'tlsPorts'> {
+  const { maskRequestHost: mask, httpsPorts: ports } = network ?? {}
+  return {
+    ...(typeof mask === 'string' && mask !== '' && { maskHost: mask }),
+    ...(Array.isArray(ports) && ports.length > 0 && { tlsPorts: new Set(ports as number[]) }),
+  }
 }
 
 export class RouteTable {

@@ -1,0 +1,32 @@
+/** TLS towards a service that speaks it. Who it is, is known by its address; its certificate is its own affair. */
+import type { Socket } from 'node:net'
+import { connect } from 'node:tls'
+
+const handshakeTimeoutMs = 5_000
+
+export function shakeHands(socket: Socket, signal: AbortSignal): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    const secure = connect({ socket, rejectUnauthorized: false, ALPNProtocols: ['http/1.1'] })
+    const fail = (error: Error) => {
+      secure.destroy()
+      socket.destroy()
+      release()
+      reject(error)
+    }
+    const abort = () => fail(signal.reason as Error)
+    const tooSlow = () => fail(new Error('the service did not answer to TLS'))
+    const gone = () => fail(new Error('the service closed the connection instead of answering to TLS'))
+    const release = () => {
+      signal.removeEventListener('abort', abort)
+      secure.off('timeout', tooSlow).off('close', gone).setTimeout(0)
+    }
+    signal.addEventListener('abort', abort, { once: true })
+    // An error without a listener would end the process; who uses the socket adds a listener that acts.
+    secure.on('error', fail)
+    secure.once('close', gone).setTimeout(handshakeTimeoutMs, tooSlow)
+    secure.once('secureConnect', () => {
+      release()
+      resolve(secure)
+    })
+  })
+}
