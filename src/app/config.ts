@@ -148,6 +148,12 @@ const schema = {
     'The most disk that one sandbox may ask for.',
     kind.wholeNumber(64, 16_777_216, 'MiB'),
   ),
+  connectionsPerSandbox: setting(
+    'WARREN_CONNECTIONS_PER_SANDBOX',
+    '1000',
+    "Requests and WebSockets that may be open to one sandbox's ports at once, and as many again to its agent; more get 429.",
+    kind.wholeNumber(1, 100_000, 'connections'),
+  ),
   logsPerSandboxMB: setting(
     'WARREN_LOGS_PER_SANDBOX_MB',
     '16',

@@ -203,6 +203,7 @@ export async function serve({
     const edge = createEdge({
       routes,
       domain: config.domain,
+      connectionLimit: config.connectionsPerSandbox,
       findSleeping: createWaking({ service, sandboxes, teams: stores.teams, routes, tokens }),
       log,
     })

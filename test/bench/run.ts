@@ -6,6 +6,7 @@ import { parseArgs } from 'node:util'
 import { errorText } from '../../src/lib/app-error.ts'
 import { type Isolation, isolations } from '../support/warren.ts'
 import { commands } from './commands.ts'
+import { edge } from './edge.ts'
 import { folders } from './folders.ts'
 import { type Ground, openGround } from './ground.ts'
 import { interactive } from './interactive.ts'
@@ -28,6 +29,7 @@ const benchmarks: Record<string, (ground: Ground, sizes: Sizes) => Promise<Repor
   folders,
   ptys,
   transfer,
+  edge,
   pauses,
 }
 
