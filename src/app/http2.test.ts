@@ -189,6 +189,30 @@ it('heads that contradict themselves are refused', async () => {
   assert.equal((await answerOf(connecting)).status, 400)
 })
 
+it('a client that opens and resets streams without end loses its connection, and nothing is left of them', async () => {
+  let open = 0
+  handler = (_request, response) => {
+    open++
+    response.once('close', () => open--)
+  }
+  const closed = new Promise((resolve) => client.once('close', resolve))
+  const pause = () => new Promise((resolve) => setTimeout(resolve, 10))
+  for (let resets = 0; !client.destroyed; resets += 100) {
+    assert.ok(resets < 10_000, 'the connection bears any number of resets')
+    const streams = Array.from({ length: 100 }, () => client.request({}).on('error', () => {}))
+    // Reset only once it is sent: the client would otherwise keep both to itself.
+    while (streams.some((stream) => stream.pending) && !client.destroyed) await pause()
+    for (const stream of streams) stream.close(constants.NGHTTP2_CANCEL)
+    await pause()
+  }
+  await closed
+  const next = connect(`https://api.e2b.test:${port}`, { ca, lookup: toLoopback })
+  handler = (_request, response) => response.end('still there')
+  assert.equal((await answerOf(next.request({}))).body, 'still there')
+  next.destroy()
+  assert.equal(open, 0)
+})
+
 /** Counts the frames without content that a server sends, apart from those that only end a stream. */
 it('no DATA frame is empty, apart from one that must end a stream of unknown length', async () => {
   handler = (request, response) => {
@@ -225,20 +249,21 @@ it('no DATA frame is empty, apart from one that must end a stream of unknown len
     const block = Buffer.concat([Buffer.from([0x82, 0x87]), literal(0x01, 'e2b.test'), literal(0x04, path)])
     socket.write(frame(1, 0x5, index * 2 + 1, block))
   })
-  await new Promise((resolve) => setTimeout(resolve, 400))
-  socket.destroy()
-  const frames: { type: number; flags: number; stream: number; length: number }[] = []
-  for (let at = 0; at + 9 <= received.length; ) {
-    const length = received.readUIntBE(at, 3)
-    frames.push({
-      length,
-      type: received[at + 3]!,
-      flags: received[at + 4]!,
-      stream: received.readUInt32BE(at + 5),
-    })
-    at += 9 + length
+  const framesSoFar = () => {
+    const frames: { type: number; flags: number; stream: number; length: number }[] = []
+    for (let at = 0; at + 9 <= received.length; ) {
+      const length = received.readUIntBE(at, 3)
+      const [type, flags] = [received[at + 3]!, received[at + 4]!]
+      frames.push({ length, type, flags, stream: received.readUInt32BE(at + 5) })
+      at += 9 + length
+    }
+    return frames
   }
-  const ended = frames.filter(({ type, flags }) => type <= 1 && flags & 1).map(({ stream }) => stream)
+  const endedSoFar = () => framesSoFar().filter(({ type, flags }) => type <= 1 && flags & 1)
+  while (endedSoFar().length < paths.length) await once(socket, 'data')
+  socket.destroy()
+  const frames = framesSoFar()
+  const ended = endedSoFar().map(({ stream }) => stream)
   assert.deepEqual(ended.sort(), [1, 3, 5, 7], 'every answer came to its end')
   const empty = frames.filter(({ type, length }) => type === 0 && length === 0)
   assert.deepEqual(

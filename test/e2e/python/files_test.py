@@ -5,6 +5,8 @@ import io
 import os
 import time
 import unittest
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 from e2b import AsyncSandbox, FileType, InvalidArgumentException, NotFoundException, Sandbox
 from e2b import FilesystemEventType as Event
@@ -87,6 +89,20 @@ class SyncFiles(unittest.TestCase):
                     self.assertEqual(event.entry.type, FileType.FILE)
         self.assertIn(last, seen)
         return seen
+
+    def test_signed_links_work_without_any_header(self):
+        def fetch(url, data=None, kind="text/plain"):
+            return urlopen(Request(url, data=data, headers={"Content-Type": kind})).read()
+
+        form = b'--edge\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\nby link\r\n--edge--\r\n'
+        upload = self.sandbox.upload_url("signed.txt", use_signature_expiration=600)
+        fetch(upload, form, "multipart/form-data; boundary=edge")
+        download = self.sandbox.download_url("signed.txt", use_signature_expiration=600)
+        self.assertEqual(fetch(download), b"by link")
+        for forged in [upload, download.replace("signed.txt", "bytes")]:
+            with self.assertRaises(HTTPError) as refused:
+                fetch(forged)
+            self.assertEqual(refused.exception.code, 401)
 
     def test_refusals(self):
         with self.assertRaises(NotFoundException):
