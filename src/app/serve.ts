@@ -40,7 +40,7 @@ import { repeatEvery } from './repeat.ts'
 import { savedPlaces } from './saved-places.ts'
 import { Closers } from './shutdown.ts'
 import { createBuilding, openImages, warnOfMissingLayers } from './template-building.ts'
-import { readTlsFiles, TlsWatch } from './tls-files.ts'
+import { certificateProblem, readTlsFiles, TlsWatch } from './tls-files.ts'
 import { version } from './version.ts'
 
 const reconcileEveryMs = 60_000
@@ -208,8 +208,11 @@ export async function serve({
       log,
     })
     const tls = config.tlsCert && config.tlsKey ? { cert: config.tlsCert, key: config.tlsKey } : undefined
-    const listener = createListener(edge.serverOptions, tls && readTlsFiles(tls))
-    if (tls) {
+    const pair = tls && readTlsFiles(tls)
+    const listener = createListener(edge.serverOptions, pair)
+    if (tls && pair) {
+      const problem = certificateProblem(pair.cert, config.domain ?? '', clock.now())
+      if (problem) log.warn({ file: tls.cert }, problem)
       const watch = new TlsWatch({ files: tls, use: listener.useCertificate, log })
       closers.add(
         'watching the certificate',

@@ -11,7 +11,7 @@ import { type Certificate, issueCertificate, makeAuthority } from '../lib/certif
 import { ManualClock } from '../lib/clock.ts'
 import { silentLog } from '../lib/log.ts'
 import { createListener, type Listener } from './http-server.ts'
-import { readTlsFiles, TlsWatch } from './tls-files.ts'
+import { certificateProblem, readTlsFiles, TlsWatch } from './tls-files.ts'
 
 const authority = makeAuthority('tls files test')
 const certificateFor = (name: string, clock?: ManualClock) =>
@@ -103,4 +103,15 @@ it('what cannot be used leaves the certificate as it is, is told once, and the n
 
 it('a start with files that cannot be used says which settings to check', () => {
   assert.throws(() => readTlsFiles({ cert: '/nowhere', key: '/nowhere' }), /ENOENT.*Check WARREN_TLS_CERT/)
+})
+
+it('a certificate that clients will refuse is told at the start', () => {
+  const cert = (names: string[], clock?: ManualClock) =>
+    Buffer.from(issueCertificate(authority, { names, days: 30 }, clock).certificate)
+  const good = ['warren.test', '*.warren.test']
+  const now = Date.now()
+  assert.equal(certificateProblem(cert(good), 'warren.test:8443', now), undefined)
+  assert.match(certificateProblem(cert(['warren.test']), 'warren.test', now)!, /not for \*\.warren\.test/)
+  const old = cert(good, new ManualClock(1_600_000_000_000))
+  assert.match(certificateProblem(old, 'warren.test', now)!, /ended on 2020/)
 })

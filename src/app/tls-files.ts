@@ -24,6 +24,16 @@ export function readTlsFiles(files: TlsFiles): TlsPair {
   }
 }
 
+/** What clients would stumble over, in words; undefined when the certificate is good for the domain. */
+export function certificateProblem(cert: Buffer, domain: string, nowMs: number): string | undefined {
+  const certificate = new X509Certificate(cert)
+  const name = domain.replace(/:\d+$/, '')
+  const lacking = [`api.${name}`, `49983-sandbox.${name}`].find((host) => !certificate.checkHost(host))
+  if (lacking) return `the TLS certificate is not for *.${name}: clients will refuse it`
+  if (certificate.validToDate.getTime() > nowMs) return undefined
+  return `the TLS certificate ended on ${certificate.validToDate.toISOString()}: clients will refuse it`
+}
+
 type WatchOptions = { files: TlsFiles; use(pair: TlsPair): void; log: Log; clock?: Clock }
 
 /**
