@@ -14,3 +14,11 @@ test('signs as clients do', () => {
 test('an empty token matches nothing', () => {
   assert.equal(new Identity().tokenMatches(''), false)
 })
+
+test('the user of a request is what its header says, with its group, and whatever stands for a password', () => {
+  const identity = new Identity()
+  const as = (text: string) => identity.accountOf(`Basic ${Buffer.from(text).toString('base64')}`)
+  for (const text of ['4242:', '4242', '4242:password'])
+    assert.deepEqual([as(text).uid, as(text).gid], [4242, 0])
+  assert.deepEqual([as('4242:7:').uid, as('4242:7:').gid], [4242, 7])
+})

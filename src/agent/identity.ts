@@ -70,7 +70,7 @@ function usernameIn(authorization: string | null): string {
   if (encoded === undefined) return ''
   const text = Buffer.from(encoded, 'base64').toString()
   // Up to the last colon: a user may have a group behind one of its own, and a password is never sent.
-  return text.slice(0, Math.max(text.lastIndexOf(':'), 0))
+  return text.replace(/:[^:]*$/, '')
 }
 
 /** Takes as long for a first wrong byte as for a last one: its duration tells nothing but the length. */

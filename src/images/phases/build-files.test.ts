@@ -100,6 +100,16 @@ describe('uploaded files', () => {
     assert.equal(files.remove(listed[1]!), false)
   })
 
+  it('that the disk has no room for are refused in words, and leave nothing', async () => {
+    using stored = openFiles()
+    const full = async function* () {
+      yield Buffer.from('a part')
+      throw Object.assign(new Error('write ENOSPC'), { code: 'ENOSPC' })
+    }
+    await assert.rejects(stored.files.write('a', hash, full(), 100), failsWith('no_space'))
+    assert.deepEqual(readdirSync(join(stored.folder, 'a')), [])
+  })
+
   it('that a crash cut off go at the start', async () => {
     using stored = openFiles()
     const { files, folder } = stored

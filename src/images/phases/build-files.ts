@@ -70,6 +70,15 @@ export class StoredBuildFiles implements BuildFiles {
       const seconds = systemClock.now() / 1000
       await utimes(beside, seconds, seconds)
       await rename(beside, path)
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error
+      throw new AppError(
+        'no_space',
+        'There is no room on the disk for these files; ask the operator for more',
+        {
+          cause: error,
+        },
+      )
     } finally {
       await rm(beside, { force: true })
     }
