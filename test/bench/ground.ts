@@ -32,11 +32,13 @@ const subnets = { container: '10.218.0.0/16', gvisor: '10.219.0.0/16' }
 const coldSubnets = { container: '10.220.0.0/16', gvisor: '10.221.0.0/16' }
 
 function startFor(isolation: Isolation, mode?: 'cold'): Promise<Warren> {
+  // The benchmark of templates has its registry there.
+  const registries = { WARREN_PRIVATE_REGISTRIES: '127.0.0.1' }
   if (!mode) {
-    const settings = { WARREN_SUBNET: subnets[isolation] }
+    const settings = { ...registries, WARREN_SUBNET: subnets[isolation] }
     return startWarren(isolation, { name: 'bench', portOffset: 50, settings })
   }
-  const settings = { WARREN_SUBNET: coldSubnets[isolation], WARREN_WARM_SANDBOXES: '0' }
+  const settings = { ...registries, WARREN_SUBNET: coldSubnets[isolation], WARREN_WARM_SANDBOXES: '0' }
   return startWarren(isolation, { name: 'bench-cold', portOffset: 51, settings })
 }
 

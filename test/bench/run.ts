@@ -16,6 +16,7 @@ import { pauses } from './pauses.ts'
 import { ptys } from './ptys.ts'
 import { newRun, previousReport, type Report, reportText, saveRun } from './report.ts'
 import { sandboxes } from './sandboxes.ts'
+import { templates } from './templates.ts'
 import { transfer } from './transfer.ts'
 
 type Sizes = { rounds: number; count: number }
@@ -31,6 +32,7 @@ const benchmarks: Record<string, (ground: Ground, sizes: Sizes) => Promise<Repor
   transfer,
   edge,
   pauses,
+  templates,
 }
 
 const { values, positionals } = parseArgs({

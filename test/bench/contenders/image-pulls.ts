@@ -1,0 +1,59 @@
+/** One image out of a registry onto the disk: by Warren's own code, and by skopeo and umoci. */
+import { mkdtempSync } from 'node:fs'
+import { rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { createProgress } from '../../../src/app/setup/progress.ts'
+import { installSystemPackages } from '../../../src/app/setup/system-packages.ts'
+import { createImages } from '../../../src/images/images.ts'
+import { errorText } from '../../../src/lib/app-error.ts'
+import { runCommand } from '../../../src/lib/run-command.ts'
+import { type Contender, timed } from '../measure.ts'
+
+const step = 'pull and unpack'
+export const [warrenPull, toolsPull] = ['warren', 'skopeo and umoci']
+
+/** All of it lies below the folder, and is gone after each try. */
+export function pullContenders(reference: string, folder: string): Contender[] {
+  const within = async <T>(work: (place: string) => Promise<T>): Promise<T> => {
+    const place = mkdtempSync(join(folder, 'pull-'))
+    try {
+      return await work(place)
+    } finally {
+      await rm(place, { recursive: true, force: true })
+    }
+  }
+  return [
+    { name: warrenPull, sample: () => within((place) => pullByWarren(reference, place)) },
+    { name: toolsPull, sample: () => within((place) => pullByTools(reference, place)) },
+  ]
+}
+
+async function pullByWarren(reference: string, place: string): Promise<Record<string, number>> {
+  const images = await createImages({
+    ...{ folder: place, ownerShift: 100_000, allowPrivateRegistries: ['127.0.0.1'] },
+  })
+  try {
+    const options = { onProgress: () => {}, signal: new AbortController().signal }
+    const [ms] = await timed(() => images.pull(reference, options))
+    return { [step]: ms }
+  } finally {
+    // Brings it to the disk as well: not part of the figure, as the tools do not do it.
+    await images.close()
+  }
+}
+
+async function pullByTools(reference: string, place: string): Promise<Record<string, number>> {
+  const umoci = { package: 'umoci', file: 'umoci', why: 'unpacks the image that ours is held against' }
+  await installSystemPackages([umoci], createProgress(process.stderr)).catch((error) => {
+    throw new Error(`umoci is not to be had here: ${errorText(error)}`)
+  })
+  const layout = join(place, 'layout:image')
+  const access = ['--insecure-policy', 'copy', '--quiet', '--src-tls-verify=false']
+  const [copied] = await timed(() =>
+    runCommand('skopeo', [...access, `docker://${reference}`, `oci:${layout}`]),
+  )
+  const [unpacked] = await timed(() =>
+    runCommand('umoci', ['unpack', '--image', layout, join(place, 'bundle')]),
+  )
+  return { [step]: copied + unpacked, 'skopeo copy': copied, 'umoci unpack': unpacked }
+}
