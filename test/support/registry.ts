@@ -20,7 +20,11 @@ import { eventually } from './eventually.ts'
 import { unpacked } from './roots.ts'
 
 export const registryLogin = { username: 'tester', password: 'secret-of-the-tests' }
-const passwordFile = 'tester:$2b$04$kYIF5duE1oVwK47.sTdUi.Kz/lU/NVstWUnKIqrN18QtRdpke18cm\n'
+/** A service account, as Google's registries know it: all of the text is the password of `_json_key`. */
+export const serviceAccount = '{"type":"service_account","private_key":"of-the-tests"}'
+const passwordFile = `tester:$2b$04$kYIF5duE1oVwK47.sTdUi.Kz/lU/NVstWUnKIqrN18QtRdpke18cm
+_json_key:$2b$04$abcdefghijklmnopqrstuulr4Oqsg/nPVDfakdUaVjycb/33lr/A6
+`
 
 export type RegistryOptions = { port: number; password?: boolean; tls?: { key: string; cert: string } }
 export type TestRegistry = {

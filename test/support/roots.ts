@@ -37,6 +37,19 @@ export async function muslRoot(): Promise<string> {
   })
 }
 
+/** Debian, without what only takes time to unpack: compilers, languages, translations and manuals. */
+export async function debianRoot(base: string): Promise<string> {
+  return madeOnce(`debian-${basename(base)}`, async (root) => {
+    const bulk = ['usr/include', 'usr/lib/gcc', 'usr/lib/python3*', 'usr/local/*', 'usr/share/doc']
+    const more = ['usr/share/locale', 'usr/share/man', 'usr/share/perl', 'usr/lib/*-linux-gnu/*.a']
+    const left = [...bulk, ...more].map((name) => `--exclude=./${name}`)
+    const archive = `${root}.tar`
+    await runCommand('tar', ['-C', base, '--numeric-owner', ...left, '-cf', archive, '.'])
+    await runCommand('tar', ['-C', root, '--numeric-owner', '-xpf', archive])
+    await rm(archive)
+  })
+}
+
 async function madeOnce(name: string, make: (root: string) => Promise<void>): Promise<string> {
   const folder = join(cacheFolder, 'roots', name)
   if (existsSync(folder)) return folder

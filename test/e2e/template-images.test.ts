@@ -1,0 +1,213 @@
+/**
+ * Images of real registries and of a folder, and every tool that a builder method calls, with all four unmodified
+ * clients, on both runtimes. What the tools fetch lies in the template: nothing here needs the network.
+ */
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import * as current from 'e2b'
+import * as older from 'e2b-2.45'
+import { type BuildContext, buildContext, buildsOf, sayIn } from '../support/building.ts'
+import { type ImagePlaces, openImagePlaces } from '../support/image-places.ts'
+import { runPython } from '../support/python.ts'
+import { registryLogin, serviceAccount } from '../support/registry.ts'
+import { isolations, startWarren, type Warren } from '../support/warren.ts'
+
+// The two releases share the surface used here; their type declarations are not assignable to each other.
+const clients = { '2.51': current, '2.45': older as unknown as typeof current }
+
+/** Repositories of git, Debian, Python and npm, and programs that write down how they were called. */
+const makeSources = `set -e
+cd /srv
+git config --system safe.directory '*'
+git config --system init.defaultBranch main
+git init -q repo && cd repo && git config user.name t && git config user.email t@localhost
+echo main > which && git add . && git commit -qm one && git switch -qc other
+echo other > which && git commit -qam two && git switch -q main && cd ..
+mkdir -p deb/DEBIAN deb/usr/share/local-deb apt js
+printf 'Package: local-deb\\nVersion: 1\\nArchitecture: all\\nMaintainer: t <t@localhost>\\nDescription: t\\n' > deb/DEBIAN/control
+echo deb > deb/usr/share/local-deb/what
+dpkg-deb -b deb apt/local-deb.deb > /dev/null && cd apt && dpkg-scanpackages . > Packages 2> /dev/null && cd ..
+rm -f /etc/apt/sources.list.d/*
+echo 'deb [trusted=yes] file:/srv/apt ./' > /etc/apt/sources.list
+python3 wheel.py local_py local_own
+echo '{"name":"local-js","version":"1.0.0","bin":"cli.js"}' > js/package.json
+printf '#!/usr/bin/env node\\nconsole.log("js")\\n' > js/cli.js
+chown -R user js
+touch said && chmod 666 said
+for tool in bun mcp-gateway devcontainer; do
+  printf '#!/bin/sh\\necho "$(id -un): \${0##*/} $*" >> /srv/said\\n' > /usr/local/bin/$tool && chmod 755 /usr/local/bin/$tool
+done
+printf '#!/bin/sh\\necho "# prepared $1"\\n' > /prepare-exec.sh && chmod 755 /prepare-exec.sh`
+
+const makeWheels = `import sys, zipfile
+for name in sys.argv[1:]:
+    with zipfile.ZipFile(f"{name}-1-py3-none-any.whl", "w") as wheel:
+        wheel.writestr(f"{name}.py", "what = __name__")
+        wheel.writestr(f"{name}-1.dist-info/METADATA", f"Metadata-Version: 2.1\\nName: {name}\\nVersion: 1\\n")
+        wheel.writestr(f"{name}-1.dist-info/WHEEL", "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
+        wheel.writestr(f"{name}-1.dist-info/RECORD", "")
+`
+
+const noNetwork = { PIP_NO_INDEX: '1', NPM_CONFIG_OFFLINE: 'true', NPM_CONFIG_UPDATE_NOTIFIER: 'false' }
+/** What the template of `tools` says when all of them did what they were asked for. */
+const checkTools = `cat clone/which shallow/which /usr/share/local-deb/what
+python3 -c "import local_py, local_own; print(local_py.what, local_own.what)"
+local-js; ls node_modules; git -C shallow log --oneline | wc -l; stat -c %U clone shallow; cat /srv/said`
+const toolsSay = [
+  ...['main', 'other', 'deb', 'local_py local_own', 'js', 'local-js', '1', 'user', 'root'],
+  ...['user: bun install', 'user: bun install --dev left', 'root: bun install -g one two'],
+]
+
+for (const isolation of isolations) {
+  describe(`images and tools, ${isolation}`, () => {
+    let warren: Warren
+    let places: ImagePlaces
+    let context: BuildContext
+    before(async () => {
+      places = await openImagePlaces()
+      warren = await startWarren(isolation, { settings: places.settings })
+      context = await buildContext({
+        'srv/make.sh': makeSources,
+        'srv/wheel.py': makeWheels,
+        'account.json': serviceAccount,
+      })
+    })
+    after(async () => {
+      context?.[Symbol.dispose]()
+      await warren?.stop()
+      await places?.close()
+    })
+    const muslImage = () => `${places.closed.host}/team/musl:1`
+    const reasonOf = async (name: string) => {
+      const [build] = await buildsOf(warren, name)
+      const path = `/templates/${build!.templateID}/builds/${build!.buildID}/status`
+      const { reason } = (await (await warren.api(path)).json()) as {
+        reason: { step: string; message: string }
+      }
+      return reason
+    }
+
+    for (const [version, client] of Object.entries(clients)) {
+      const { Template } = client
+      const name = (text: string) => `${text}-${version.replace('.', '-')}`
+
+      it(`e2b ${version} begins with images of every kind, from wherever they come`, async () => {
+        const of = () => Template({ fileContextPath: context.folder })
+        const builders = {
+          debian: of().fromDebianImage(),
+          ubuntu: of().fromUbuntuImage(),
+          fedora: of().fromFedoraImage(),
+          alpine: of().fromAlpineImage(),
+          arch: of().fromArchImage(),
+          python: of().fromPythonImage(),
+          node: of().fromNodeImage(),
+          bun: of().fromBunImage(),
+          musl: of().fromImage(muslImage(), registryLogin),
+          google: of().fromGCPRegistry(muslImage(), { serviceAccountJSON: 'account.json' }),
+          multi: of().fromImage('team/multi:zstd'),
+          pinned: of().fromImage(`team/multi@${places.pinned}`),
+          docker: of().fromDockerfile('FROM python:3\nRUN true'),
+        }
+        // What the image is, its own variable says; a step that is cached passed on the same image before.
+        const kinds: Record<string, string> = { google: 'musl', pinned: 'multi', docker: 'python' }
+        await Promise.all(
+          Object.entries(builders).map(([kind, builder]) =>
+            Template.build(
+              builder.runCmd(`test "$IMAGE" = ${kinds[kind] ?? kind}`),
+              name(kind),
+              warren.client,
+            ),
+          ),
+        )
+        assert.equal(await sayIn(warren, name('musl'), 'musl-program; pwd'), 'user 42\n/home/user\n')
+        assert.equal(await sayIn(warren, name('pinned'), 'ls -l /bin/sh | grep -o busybox'), 'busybox\n')
+        const asRoot = 'sudo id -un; curl --version | head -c 4; dpkg -s bash | head -n 1'
+        assert.equal(await sayIn(warren, name('debian'), asRoot), 'root\ncurlPackage: bash\n')
+      })
+
+      it(`e2b ${version} is told why it does not get an image`, async () => {
+        const refused = async (builder: current.TemplateBuilder, text: RegExp) => {
+          await assert.rejects(Template.build(builder, name('refused'), warren.client), (error: Error) => {
+            assert.ok(error instanceof client.BuildError, String(error))
+            assert.match(error.message, text)
+            return true
+          })
+          const { step, message } = await reasonOf(name('refused'))
+          assert.equal(step, 'base')
+          assert.match(message, text)
+        }
+        const { host } = places.closed
+        const wrong = { ...registryLogin, password: 'not-it' }
+        await refused(
+          Template().fromImage(muslImage(), wrong),
+          /gives no access to .*musl:1\. Check that the credentials/,
+        )
+        await refused(Template().fromImage(muslImage()), /gives no access to .*musl:1\..*needs credentials/)
+        await refused(Template().fromImage(`${host}/team/none:1`, registryLogin), /no image .*none:1/)
+        await refused(Template().fromImage(`team/multi@sha256:${'0'.repeat(64)}`), /no image/)
+        await refused(Template().fromDebianImage('no-such'), /has no image .*debian:no-such/)
+        await refused(Template().fromImage(`${places.open.host}/hub/team/multi:zstd`), /internal network/)
+        const keys = { accessKeyId: 'AKID', secretAccessKey: 'secret', region: 'nowhere' }
+        await refused(Template().fromAWSRegistry('1.dkr.ecr.aws.invalid/x', keys), /AWS region/)
+      })
+
+      it(`e2b ${version} installs, clones and prepares with the tools of the template`, async () => {
+        const tools = Template({ fileContextPath: context.folder })
+          .fromBaseImage()
+          .copy('srv', '/srv', { user: 'root' })
+          .runCmd('bash /srv/make.sh', { user: 'root' })
+          .setEnvs(noNetwork)
+          .gitClone('/srv/repo', 'clone')
+          .gitClone('file:///srv/repo', '/home/user/shallow', { branch: 'other', depth: 1, user: 'root' })
+          .aptInstall(['local-deb'], { noInstallRecommends: true, fixMissing: true })
+          .pipInstall('/srv/local_py-1-py3-none-any.whl')
+          .pipInstall(['/srv/local_own-1-py3-none-any.whl'], { g: false })
+          .npmInstall('/srv/js', { g: true })
+          .npmInstall(['/srv/js'], { dev: true })
+          .bunInstall()
+          .bunInstall('left', { dev: true })
+          .bunInstall(['one', 'two'], { g: true })
+        for (const each of ['mcp-gateway', 'devcontainer']) await Template.build(tools, each, warren.client)
+        assert.deepEqual((await sayIn(warren, 'devcontainer', checkTools)).trimEnd().split('\n'), toolsSay)
+        const servers = Template()
+          .fromTemplate('mcp-gateway')
+          .addMcpServer(['exa', 'time'])
+          .runCmd('test "$(tail -n 1 /srv/said)" = "root: mcp-gateway pull exa time"')
+        const container = Template()
+          .fromTemplate('devcontainer')
+          .betaDevContainerPrebuild('/srv/repo')
+          .betaSetDevContainerStart('/srv/repo')
+        await Template.build(servers, name('servers'), warren.client)
+        await Template.build(container, name('container'), warren.client)
+        const [build, up] = ['build', 'up'].map(
+          (verb) => `root: devcontainer ${verb} --workspace-folder /srv/repo\n`,
+        )
+        assert.equal(
+          await sayIn(warren, name('container'), 'tail -n 2 /srv/said; cat /devcontainer.sh'),
+          `${build}${up}# prepared /srv/repo\n`,
+        )
+        const missing = Template().fromTemplate('mcp-gateway').aptInstall('no-such-package')
+        await assert.rejects(
+          Template.build(missing, name('missing'), warren.client),
+          /^BuildError: failed to run command 'apt-get update && .* no-such-package': exit status 100$/,
+        )
+      })
+    }
+
+    for (const version of ['2.63.0', '2.45.1']) {
+      it(`e2b ${version} for Python does all of it too`, () => {
+        const environment = {
+          ...{
+            ...warren.environment,
+            CONTEXT: context.folder,
+            PINNED: places.pinned,
+            MUSL_IMAGE: muslImage(),
+          },
+          ...{ REGISTRY_USER: registryLogin.username, REGISTRY_PASSWORD: registryLogin.password },
+          ...{ CHECK: checkTools, SAYS: toolsSay.join('\n') },
+        }
+        runPython({ ...warren, environment }, version, 'images.py', version)
+      })
+    }
+  })
+}

@@ -1,0 +1,90 @@
+/**
+ * Where the tests of templates get images from: a registry with TLS and a password, a plain one that is a mirror,
+ * and an image folder that stands for the well-known names.
+ */
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { selfSigned } from '../../src/images/registry-fixture.ts'
+import { startDockerRegistry, type TestRegistry, writeLayout } from './registry.ts'
+import { busyboxRoot, debianRoot, muslRoot } from './roots.ts'
+import { testMachine } from './test-machine.ts'
+
+/** What the clients' own methods name, and what `$IMAGE` is in each. */
+const wellKnown = {
+  debian: 'debian:stable',
+  ubuntu: 'ubuntu:latest',
+  fedora: 'fedora:44',
+  alpine: 'alpine:3.24',
+  arch: 'archlinux:latest',
+  python: 'python:3',
+  node: 'node:lts',
+  bun: 'oven/bun:latest',
+} as const
+
+export type ImagePlaces = {
+  /** Needs the login of the tests; holds team/musl:1. */
+  closed: TestRegistry
+  /** Stands for everything on docker.io but the names above; holds team/multi:zstd. */
+  open: TestRegistry
+  /** Of team/multi:zstd. */
+  pinned: string
+  /** For the Warren that shall find them. */
+  settings: Record<string, string>
+  close(): Promise<void>
+}
+
+export async function openImagePlaces(): Promise<ImagePlaces> {
+  const home = mkdtempSync(join(tmpdir(), 'warren-places-'))
+  const tls = selfSigned()
+  const [layout, authority] = [join(home, 'layout'), join(home, 'authority.pem')]
+  writeFileSync(authority, tls.cert)
+  const registries: TestRegistry[] = []
+  const close = async () => {
+    for (const registry of registries) await registry.stop()
+    rmSync(home, { recursive: true, force: true })
+  }
+  try {
+    await writeImages(home, layout)
+    const closed = await startDockerRegistry({ port: 35_020, password: true, tls })
+    registries.push(closed)
+    const open = await startDockerRegistry({ port: 35_021 })
+    registries.push(open)
+    await closed.push(layout, 'musl', 'team/musl:1')
+    await open.push(layout, 'multi', 'hub/team/multi:zstd', '--all', '--dest-compress-format', 'zstd')
+    const manifest = await fetch(`http://${open.host}/v2/hub/team/multi/manifests/zstd`, {
+      headers: { Accept: 'application/vnd.oci.image.index.v1+json' },
+    })
+    const folder = `folder:${layout}`
+    const mirrors = [`docker.io=${open.host}/hub`, `docker.io/library=${folder}`, `docker.io/oven=${folder}`]
+    return {
+      ...{ closed, open, close },
+      pinned: manifest.headers.get('docker-content-digest') ?? '',
+      settings: {
+        WARREN_REGISTRY_MIRRORS: mirrors.join(','),
+        WARREN_PRIVATE_REGISTRIES: closed.host,
+        WARREN_REGISTRY_CA: authority,
+      },
+    }
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
+
+async function writeImages(home: string, layout: string): Promise<void> {
+  // New in every run: what an earlier one fetched does not stand for it.
+  const mark = join(home, 'mark')
+  mkdirSync(join(mark, 'etc'), { recursive: true })
+  writeFileSync(join(mark, 'etc/mark'), `${Date.now()}\n`)
+  const debian = await debianRoot((await testMachine()).baseRootFolder)
+  const [musl, busybox] = [await muslRoot(), await busyboxRoot()]
+  const env = (image: string) => ({ config: { Env: [`IMAGE=${image}`] } })
+  await writeLayout(layout, [
+    ...Object.entries(wellKnown).map(([image, tag]) => ({
+      ...{ tag, roots: [image === 'debian' ? debian : musl, mark], ...env(image) },
+    })),
+    { tag: 'musl', roots: [musl, mark], ...env('musl') },
+    { tag: 'multi', roots: [busybox, mark], architectures: ['arm64', 'amd64', 's390x'], ...env('multi') },
+  ])
+}
