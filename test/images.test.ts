@@ -36,8 +36,8 @@ suite('images of a real registry', () => {
       { tag: 'debian', roots: [debian], config: { Env: ['LANG=C'], User: 'user', WorkingDir: '/srv' } },
       { tag: 'busybox', roots: [await busyboxRoot(), above], architectures: ['arm64', 'amd64', 's390x'] },
     ])
-    open = await startDockerRegistry({ port: 35_010 })
-    closed = await startDockerRegistry({ port: 35_011, password: true, tls })
+    open = await startDockerRegistry()
+    closed = await startDockerRegistry({ password: true, tls })
     registries.push(open, closed)
     await open.push(layout, 'debian', 'team/debian:gzip')
     await open.push(layout, 'debian', 'team/debian:zstd', '--dest-compress-format', 'zstd')

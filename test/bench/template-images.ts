@@ -31,7 +31,7 @@ export type BenchImages = {
 export async function openBenchImages(rootFolder: string, mostLayers: number): Promise<BenchImages> {
   await mkdir(join(cacheFolder, 'bench'), { recursive: true })
   const folder = await mkdtemp(join(cacheFolder, 'bench', 'images-'))
-  const registry = await startDockerRegistry({ port: 35_030 })
+  const registry = await startDockerRegistry()
   const close = async () => {
     await registry.stop()
     await rm(folder, { recursive: true, force: true })

@@ -46,9 +46,9 @@ export async function openImagePlaces(): Promise<ImagePlaces> {
   }
   try {
     await writeImages(home, layout)
-    const closed = await startDockerRegistry({ port: 35_020, password: true, tls })
+    const closed = await startDockerRegistry({ password: true, tls })
     registries.push(closed)
-    const open = await startDockerRegistry({ port: 35_021 })
+    const open = await startDockerRegistry()
     registries.push(open)
     await closed.push(layout, 'musl', 'team/musl:1')
     await open.push(layout, 'multi', 'hub/team/multi:zstd', '--all', '--dest-compress-format', 'zstd')

@@ -12,7 +12,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { rename } from 'node:fs/promises'
-import { connect } from 'node:net'
+import { type AddressInfo, connect, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { runCommand } from '../../src/lib/run-command.ts'
@@ -26,7 +26,7 @@ const passwordFile = `tester:$2b$04$kYIF5duE1oVwK47.sTdUi.Kz/lU/NVstWUnKIqrN18Qt
 _json_key:$2b$04$abcdefghijklmnopqrstuulr4Oqsg/nPVDfakdUaVjycb/33lr/A6
 `
 
-export type RegistryOptions = { port: number; password?: boolean; tls?: { key: string; cert: string } }
+export type RegistryOptions = { password?: boolean; tls?: { key: string; cert: string } }
 export type TestRegistry = {
   /** 127.0.0.1:port */
   host: string
@@ -35,7 +35,8 @@ export type TestRegistry = {
   stop(): Promise<void>
 }
 
-export async function startDockerRegistry({ port, password, tls }: RegistryOptions): Promise<TestRegistry> {
+export async function startDockerRegistry({ password, tls }: RegistryOptions = {}): Promise<TestRegistry> {
+  const port = await freePort()
   const program = join(await unpacked('docker-registry'), 'usr/bin/docker-registry')
   const folder = mkdtempSync(join(tmpdir(), 'warren-registry-'))
   const file = (name: string, text: string) => {
@@ -73,6 +74,15 @@ export async function startDockerRegistry({ port, password, tls }: RegistryOptio
     },
     stop,
   }
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  server.close()
+  await once(server, 'close')
+  return port
 }
 
 async function listening(child: ChildProcess, port: number): Promise<void> {
