@@ -33,7 +33,7 @@ async function pullByWarren(reference: string, place: string): Promise<Record<st
     ...{ folder: place, ownerShift: 100_000, allowPrivateRegistries: ['127.0.0.1'] },
   })
   try {
-    const options = { onProgress: () => {}, signal: new AbortController().signal }
+    const options = { owner: 'bench', onProgress: () => {}, signal: new AbortController().signal }
     const [ms] = await timed(() => images.pull(reference, options))
     return { [step]: ms }
   } finally {
