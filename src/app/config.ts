@@ -194,6 +194,12 @@ export function wantsStacks(env: Record<string, string | undefined> = process.en
   return ['debug', 'trace'].includes(env[schema.logLevel.name] ?? '')
 }
 
+/** What tells a client of Warren, our own commands among them, where the server is and who is asking. */
+export function clientVariables(env: Record<string, string | undefined> = process.env) {
+  const { E2B_API_KEY: apiKey, E2B_API_URL: apiUrl, E2B_DOMAIN: domain } = env
+  return { apiKey: apiKey || undefined, apiUrl: apiUrl || (domain ? `https://api.${domain}` : undefined) }
+}
+
 function readSetting(one: Setting<unknown>, env: Record<string, string | undefined>): unknown {
   const text = env[one.name]?.trim() || one.default
   const value = one.parse(text)

@@ -3,8 +3,9 @@ import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import type { ServerAccess } from '../cli/admin-client.ts'
 import type { ServerPlace } from '../cli/env.ts'
+import type { TeamAccess } from '../cli/template-client.ts'
 import { AppError } from '../lib/app-error.ts'
-import type { Config } from './config.ts'
+import type { Config, clientVariables } from './config.ts'
 import { dataPaths, loadSecrets, readCredentials, readServerFile } from './data-folder.ts'
 
 export async function findServer(
@@ -27,4 +28,26 @@ export async function findServer(
     place: { url, domain, apiKey: credentials?.apiKey ?? '' },
     access: { url, adminToken, ...certificate },
   }
+}
+
+/** The server and team that the variables of a client name; else this machine's, and its first team. */
+export async function findTeamAccess(
+  config: Pick<Config, 'dataDir'>,
+  { apiKey, apiUrl }: ReturnType<typeof clientVariables>,
+): Promise<TeamAccess> {
+  if (apiUrl !== undefined) {
+    if (apiKey !== undefined) return { url: parsedUrl(apiUrl), apiKey }
+    throw new AppError(
+      'unauthenticated',
+      `E2B_API_KEY is not set, but the server is chosen by E2B_API_URL or E2B_DOMAIN (${apiUrl}): set it too.`,
+    )
+  }
+  const { place, access } = await findServer(config)
+  const { url, certificate } = access
+  return { url, apiKey: apiKey ?? place.apiKey, ...(certificate !== undefined && { certificate }) }
+}
+
+function parsedUrl(text: string): string {
+  if (URL.canParse(text) && /^https?:$/.test(new URL(text).protocol)) return text
+  throw new AppError('invalid_argument', `E2B_API_URL is '${text}', but must begin with http:// or https://.`)
 }

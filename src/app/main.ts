@@ -5,11 +5,13 @@ import { envCommand } from '../cli/env.ts'
 import { keyCommand } from '../cli/key.ts'
 import { pruneCommand } from '../cli/prune.ts'
 import { teamCommand } from '../cli/team.ts'
+import { templateCommand } from '../cli/template.ts'
+import { TemplateClient } from '../cli/template-client.ts'
 import { AppError } from '../lib/app-error.ts'
 import { systemClock } from '../lib/clock.ts'
-import { loadConfig, wantsStacks } from './config.ts'
+import { clientVariables, loadConfig, wantsStacks } from './config.ts'
 import { configCommand } from './config-command.ts'
-import { findServer } from './find-server.ts'
+import { findServer, findTeamAccess } from './find-server.ts'
 import { version } from './version.ts'
 
 const help = `Warren ${version}: a sandbox cloud on your own machine.
@@ -22,6 +24,7 @@ const help = `Warren ${version}: a sandbox cloud on your own machine.
   warren team create|list|limits   teams
   warren key create|list|revoke    API keys of a team
   warren prune [--dry-run]         remove cached build steps, layers and uploads that nothing needs
+  warren template build DIR        a template out of a Dockerfile and its folder
   warren version
 
 Settings are environment variables: WARREN_PORT=3001 warren start`
@@ -52,6 +55,12 @@ const commands: Record<string, Command> = {
   team: (args) => teamCommand(args, connect),
   key: (args) => keyCommand(args, connect),
   prune: (args) => pruneCommand(args, connect),
+  template: (args) =>
+    templateCommand(
+      args,
+      async () => new TemplateClient(await findTeamAccess(loadConfig(), clientVariables())),
+      (line, aside) => (aside ? process.stderr : process.stdout).write(`${line}\n`),
+    ),
 }
 
 async function connect(): Promise<AdminClient> {

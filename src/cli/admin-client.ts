@@ -1,22 +1,15 @@
-/** Speaks to the operator's surface of a running server, and turns its refusals into messages. */
-import http from 'node:http'
-import https from 'node:https'
+/** Speaks to the operator's surface of a running server. */
 import { header } from '../contract/constants.ts'
 import type { PruneReport } from '../contract/rest/prune.ts'
 import type { ApiKey, Team } from '../contract/rest/team.ts'
-import { AppError, type ErrorCode, errorText } from '../lib/app-error.ts'
+import { AppError } from '../lib/app-error.ts'
+import { callServer, type ServerAddress } from './http-call.ts'
 
-export type ServerAccess = {
-  url: string
-  adminToken: string
-  /** The one certificate to trust, when the server shows one: its names are not those of this machine. */
-  certificate?: string
-}
+export type ServerAccess = ServerAddress & { adminToken: string }
 
 export type LimitChanges = Partial<Team['limits']>
 export type CreatedKey = ApiKey & { key: string }
 
-const answerWithinMs = 30_000
 const pruneWithinMs = 1_800_000
 
 export class AdminClient {
@@ -67,68 +60,12 @@ export class AdminClient {
     throw new AppError('not_found', `There is no team '${word}'. The teams are: ${known || '(none)'}.`)
   }
 
-  async #call<T>(method: string, path: string, body?: unknown, withinMs = answerWithinMs): Promise<T> {
-    const { status, text } = await this.#send(method, path, body, withinMs)
-    const answer = parseJson(text)
-    if (status >= 200 && status < 300) return answer as T
-    const said = (answer as { message?: string } | undefined)?.message ?? text.trim()
-    throw new AppError(codeOf(status), said || `The server answered ${status} to ${method} ${path}.`)
-  }
-
-  #send(
-    method: string,
-    path: string,
-    body: unknown,
-    withinMs: number,
-  ): Promise<{ status: number; text: string }> {
-    const { url, adminToken, certificate } = this.#access
-    const payload = body === undefined ? undefined : JSON.stringify(body)
-    const headers = {
-      [header.adminToken]: adminToken,
-      ...(payload !== undefined && {
-        'content-type': 'application/json',
-        'content-length': Buffer.byteLength(payload),
-      }),
-    }
-    const tls = certificate && {
-      ca: certificate,
-      allowPartialTrustChain: true,
-      checkServerIdentity: () => undefined,
-    }
-    const target = new URL(path, url)
-    return new Promise((resolve, reject) => {
-      const module = target.protocol === 'https:' ? https : http
-      const request = module.request(target, { method, headers, timeout: withinMs, ...tls }, (response) => {
-        const chunks: Buffer[] = []
-        response.on('data', (chunk: Buffer) => chunks.push(chunk))
-        response.on('end', () =>
-          resolve({ status: response.statusCode ?? 0, text: Buffer.concat(chunks).toString() }),
-        )
-        response.on('error', (error) => reject(unreachable(url, error)))
-      })
-      request.on('timeout', () => request.destroy(new Error(`no answer within ${withinMs / 1000} s`)))
-      request.on('error', (error) => reject(unreachable(url, error)))
-      request.end(payload)
+  #call<T>(method: string, target: string, body?: unknown, withinMs?: number): Promise<T> {
+    const headers = { [header.adminToken]: this.#access.adminToken }
+    return callServer(this.#access, {
+      ...{ method, target, headers },
+      ...(body !== undefined && { body: { json: body } }),
+      ...(withinMs !== undefined && { withinMs }),
     })
   }
-}
-
-function unreachable(url: string, error: unknown): AppError {
-  const message = `Warren does not answer at ${url} (${errorText(error)}). Start it with \`npm start\`.`
-  return new AppError('unavailable', message, { cause: error })
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return text === '' ? undefined : JSON.parse(text)
-  } catch {
-    return undefined
-  }
-}
-
-function codeOf(status: number): ErrorCode {
-  if (status === 404) return 'not_found'
-  if (status === 401 || status === 403) return 'permission_denied'
-  if (status === 409) return 'already_exists'
-  return status < 500 ? 'invalid_argument' : 'unavailable'
 }

@@ -11,6 +11,10 @@ export class UsageError extends AppError {
 export type Parsed<Name extends string> = {
   words: string[]
   values: Partial<Record<Name, string>>
+  /** Of what may be given several times. */
+  lists: Record<string, string[]>
+  /** What was given without a value. */
+  flags: Set<string>
   json: boolean
 }
 
@@ -19,16 +23,27 @@ export function parseCommand<Name extends string>(
   args: readonly string[],
   names: readonly Name[],
   usage: string,
+  more: { lists?: readonly string[]; flags?: readonly string[] } = {},
 ): Parsed<Name> {
-  const options = Object.fromEntries(names.map((name) => [name, { type: 'string' as const }]))
+  const { lists: listNames = [], flags: flagNames = [] } = more
+  const options = {
+    ...Object.fromEntries(names.map((name) => [name, { type: 'string' as const }])),
+    ...Object.fromEntries(listNames.map((name) => [name, { type: 'string' as const, multiple: true }])),
+    ...Object.fromEntries(['json', ...flagNames].map((name) => [name, { type: 'boolean' as const }])),
+  }
   try {
-    const { values, positionals } = parseArgs({
-      args: [...args],
-      options: { ...options, json: { type: 'boolean' } },
-      allowPositionals: true,
-    })
-    const { json, ...texts } = values
-    return { words: positionals, values: texts as Parsed<Name>['values'], json: json === true }
+    const { values, positionals } = parseArgs({ args: [...args], options, allowPositionals: true })
+    const all = values as Record<string, string | string[] | boolean | undefined>
+    const given = <T>(wanted: readonly string[]) =>
+      Object.fromEntries(wanted.map((name) => [name, all[name] as T]))
+    const lists = given<string[] | undefined>(listNames)
+    return {
+      words: positionals,
+      values: given(names) as Parsed<Name>['values'],
+      lists: Object.fromEntries(listNames.map((name) => [name, lists[name] ?? []])),
+      flags: new Set(flagNames.filter((name) => all[name] === true)),
+      json: all.json === true,
+    }
   } catch (error) {
     throw new UsageError(errorText(error).split('. ')[0] ?? '', usage)
   }

@@ -1,5 +1,6 @@
 /** The variables that an unmodified client needs to find this server, and what to paste to try it. */
 import { parseCommand, takeWords } from './arguments.ts'
+import { shellQuote } from './dockerfile/words.ts'
 import { asJson } from './output.ts'
 
 export type ServerPlace = { url: string; domain: string | null; apiKey: string }
@@ -24,9 +25,8 @@ export function clientEnvironment({ url, domain, apiKey }: ServerPlace): Record<
 }
 
 export function shellExports(variables: Record<string, string>): string {
-  const quoted = (text: string) => (/^[\w./:@-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`)
   return Object.entries(variables)
-    .map(([name, value]) => `export ${name}=${quoted(value)}`)
+    .map(([name, value]) => `export ${name}=${shellQuote(value)}`)
     .join('\n')
 }
 

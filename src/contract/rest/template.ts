@@ -35,6 +35,9 @@ export const RequestedTemplate = Type.Object({
   aliases: Type.Array(Type.String(), { description: 'Deprecated: use names' }),
 })
 
+export type NewTemplate = Static<typeof NewTemplate>
+export type RequestedTemplate = Static<typeof RequestedTemplate>
+
 export const NewTemplateV2 = Type.Object({
   alias: Type.String(),
   teamID: Type.Optional(Type.String()),
@@ -135,9 +138,12 @@ export const BuildStatusAnswer = Type.Object({
   ),
 })
 
+export type BuildStatusAnswer = Static<typeof BuildStatusAnswer>
+
 export const BuildPath = Type.Object({ templateID: Type.String(), buildID: Type.String() })
 export const FilesPath = Type.Object({ templateID: Type.String(), hash: Type.String() })
 export const FilesAnswer = Type.Object({ present: Type.Boolean(), url: Type.Optional(Type.String()) })
+export type FilesAnswer = Static<typeof FilesAnswer>
 export const StatusQuery = Type.Object({
   logsOffset: Type.Optional(Type.Integer(count)),
   limit: Type.Optional(Type.Integer({ minimum: 0, maximum: 100 })),

@@ -5,7 +5,6 @@ import type { Inside } from '../../../test/support/domain.ts'
 import { type BuildFailure, type BuildStep, stepTypes } from '../../core/template/builder.ts'
 import { AppError } from '../../lib/app-error.ts'
 import { copy, makeUser, makeWorkdir, readEnvironment } from './scripts.ts'
-import { expand } from './steps.ts'
 
 const ok = { exitCode: 0, status: 'exit status 0' }
 const failed = { exitCode: 3, status: 'exit status 3' }
@@ -253,22 +252,6 @@ describe('COPY', () => {
     }
     const says = /^failed to copy 'src' to 'b': src is not among the files that were uploaded$/
     await assert.rejects(site.build({ steps: [copying(['src', 'b'])] }), failsIn('1', says))
-  })
-})
-
-describe('expanding', () => {
-  it('knows both ways to write a variable, and nothing that a language has behind it', () => {
-    const envVars = { A: 'a', AB: 'ab', DOLLAR: '$A' }
-    const expanded: [string, string][] = [
-      [`$A $AB \${A}B`, 'a ab aB'],
-      [`\\$A \\\${A}`, `$A \${A}`],
-      [`$NONE-\${NONE}`, '-'],
-      [`$constructor\${toString}$__proto__`, ''],
-      ['$DOLLAR', '$A'],
-      [`$ \${ \${} $`, `$ \${ \${} $`],
-      ['5$', '5$'],
-    ]
-    for (const [text, wanted] of expanded) assert.equal(expand(text, envVars), wanted, text)
   })
 })
 

@@ -3,6 +3,7 @@ import { posix } from 'node:path'
 import type { CommandOutput } from '../../core/agent.ts'
 import { BuildFailure, type BuildFiles, type BuildStep } from '../../core/template/builder.ts'
 import { errorText, isAppError } from '../../lib/app-error.ts'
+import { expandVariables, variablesIn } from '../../lib/variables.ts'
 import { copy, keepSearchPath, makeUser, makeWorkdir, readEnvironment } from './scripts.ts'
 import type { BuildSite } from './stage.ts'
 
@@ -71,8 +72,8 @@ async function copyFiles({ args, filesHash }: BuildStep, context: StepContext): 
   const user = owner === '' ? site.stage.user : owner
   await runScript(context, copy, failed, {
     WARREN_ARCHIVE: archive,
-    WARREN_SRC: expand(source, envVars),
-    WARREN_DEST: expand(target, envVars),
+    WARREN_SRC: expandVariables(source, envVars),
+    WARREN_DEST: expandVariables(target, envVars),
     WARREN_OWNER: user.includes(':') ? user : `${user}:`,
     WARREN_MODE: mode,
   })
@@ -89,7 +90,7 @@ async function setEnvironment({ args }: BuildStep, context: StepContext): Promis
     }
     const value = args[at + 1]!
     Object.assign(seen, await seenInside([value], { ...seen, ...envVars }, context))
-    envVars[name] = expand(value, { ...seen, ...envVars })
+    envVars[name] = expandVariables(value, { ...seen, ...envVars })
   }
   if (envVars.PATH !== undefined && envVars.PATH !== site.stage.envVars.PATH) {
     const failed = (why: string) => new BuildFailure(number, `failed to set 'PATH': ${why}`)
@@ -101,7 +102,7 @@ async function setEnvironment({ args }: BuildStep, context: StepContext): Promis
 async function setWorkdir({ args }: BuildStep, context: StepContext): Promise<void> {
   const { site, number } = context
   const given = args[0] ?? ''
-  const path = expand(given, {
+  const path = expandVariables(given, {
     ...(await seenInside([given], site.stage.envVars, context)),
     ...site.stage.envVars,
   })
@@ -114,7 +115,7 @@ async function setWorkdir({ args }: BuildStep, context: StepContext): Promise<vo
 
 async function setUser({ args }: BuildStep, context: StepContext): Promise<void> {
   const { site, number } = context
-  const name = expand(args[0] ?? '', site.stage.envVars)
+  const name = expandVariables(args[0] ?? '', site.stage.envVars)
   const failed = (why: string) => new BuildFailure(number, `failed to set the user '${name}': ${why}`)
   if (!userForm.test(name)) throw failed('that is no user')
   const [user, group = ''] = name.split(':') as [string, string?]
@@ -156,7 +157,7 @@ async function seenInside(
 ): Promise<Record<string, string>> {
   const { site, number, signal } = context
   const { envVars, user, workdir } = site.stage
-  const names = texts.flatMap((text) => [...text.matchAll(variable)].flatMap(nameIn))
+  const names = texts.flatMap(variablesIn)
   if (names.every((name) => Object.hasOwn(known, name))) return {}
   const sandbox = await site.sandbox()
   const pieces: Buffer[] = []
@@ -168,17 +169,4 @@ async function seenInside(
   return Object.fromEntries(
     entries.map((entry) => [entry.split('=', 1)[0]!, entry.slice(entry.indexOf('=') + 1)]),
   )
-}
-
-const variable = /\\\$|\$(?:(\w+)|\{(\w+)\})/g
-const nameIn = ([, plain, braced]: RegExpMatchArray): string[] =>
-  (plain ?? braced) ? [(plain ?? braced)!] : []
-
-/** `$NAME` and `${NAME}`; what is not set is nothing. A backslash keeps a dollar as it is. */
-export function expand(text: string, envVars: Record<string, string>): string {
-  return text.replace(variable, (whole, plain?: string, braced?: string) => {
-    const name = plain ?? braced ?? ''
-    if (whole === '\\$') return '$'
-    return Object.hasOwn(envVars, name) ? envVars[name]! : ''
-  })
 }

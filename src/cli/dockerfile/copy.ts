@@ -1,0 +1,75 @@
+/** COPY and ADD: one step for each source, or a command that writes a heredoc to its place. */
+import { posix } from 'node:path'
+import type { Heredoc, Instruction } from './instructions.ts'
+import { shown } from './instructions.ts'
+import type { DockerStep } from './parse.ts'
+import { type KnownValues, literal } from './values.ts'
+import { flagsOf, listOf, type Refuse, shellQuote, shellWord, wordOf, wordsOf } from './words.ts'
+
+export type CopyContext = { values: KnownValues; user: string; refuse: Refuse }
+
+const isRemote = /^(?:[a-z][a-z0-9+.-]*:\/\/|git@)/i
+const isArchive = /\.(?:tar(?:\.\w+)?|tgz|tbz2?|txz|tzst)$/i
+
+export function copySteps(instruction: Instruction, context: CopyContext): DockerStep[] {
+  const { line, keyword, heredocs } = instruction
+  const { values, refuse } = context
+  const { flags, rest } = flagsOf(instruction.rest)
+  const { owner, mode } = ownerAndMode(keyword, flags, context)
+  const list = listOf(rest, refuse)?.map((word) => wordOf(word, refuse))
+  const words = list ?? wordsOf(rest, refuse)
+  const target = words.at(-1)
+  if (words.length < 2 || !target) return refuse(`${keyword} takes at least one source, and a destination.`)
+  if (words.length > 2 && !/(?:\/|^\.\.?)$/.test(target)) {
+    refuse(`${keyword} of several sources needs a folder: end the destination with a slash.`)
+  }
+  return words.slice(0, -1).map((word) => {
+    const heredoc = heredocs.find(({ name }) => word.replace(/^<<-?/, '') === name && word.startsWith('<<'))
+    if (heredoc) {
+      const command = writing(heredoc, target, owner || context.user, mode)
+      return { type: 'RUN', args: [command, 'root'], line }
+    }
+    const source = values.expand(word, refuse)
+    if (isRemote.test(source)) refuse(`${keyword} cannot download: use RUN curl, or RUN git clone.`)
+    if (keyword === 'ADD' && isArchive.test(source)) {
+      refuse(`ADD would unpack ${shown(source)}: use COPY, and RUN tar -xf.`)
+    }
+    // The folder is the root of what can be copied.
+    const path = posix.normalize(source.replace(/^\/+/, '')).replace(/\/$/, '')
+    if (source === '' || /^\.\.(?:\/|$)/.test(path)) {
+      refuse(`'${shown(source)}' is not within the folder: copy the files there first.`)
+    }
+    return { type: 'COPY', args: [literal(path), target, owner, mode], line, source: path }
+  })
+}
+
+function ownerAndMode(keyword: string, flags: [string, string][], { values, refuse }: CopyContext) {
+  let owner = ''
+  let mode = ''
+  for (const [name, value] of flags) {
+    const text = () => values.expand(wordOf(value, refuse), refuse)
+    if (name === 'chown') owner = text()
+    else if (name === 'chmod') mode = text()
+    else if (name === 'from') {
+      refuse(
+        '--from another stage or image cannot be honoured: templates have one stage. Copy from the folder.',
+      )
+    } else if (name !== 'link') refuse(`${keyword} --${name} cannot be honoured: leave it out.`)
+  }
+  if (mode !== '' && !/^[0-7]{1,4}$/.test(mode))
+    refuse(`--chmod=${shown(mode)} is no mode: write one like 755.`)
+  return { owner, mode: mode === '' ? '' : mode.padStart(4, '0') }
+}
+
+function writing({ name, body, isLiteral }: Heredoc, target: string, owner: string, mode: string): string {
+  // Only variables are expanded in it; what else a shell would do is kept from it.
+  const text = isLiteral ? body : body.replace(/\\(?!\$)|`|\$(?![A-Za-z_{])/g, '\\$&')
+  return [
+    `set -e; target=${shellWord(target)}`,
+    `case "$target" in */) target=$target${name} ;; *) if [ -d "$target" ]; then target=$target/${name}; fi ;; esac`,
+    'mkdir -p "$(dirname "$target")"',
+    `cat > "$target" <<${isLiteral ? `'${name}'` : name}\n${text}${name}`,
+    `chown ${shellWord(owner.includes(':') ? owner : `${owner}:`)} "$target"`,
+    ...(mode === '' ? [] : [`chmod ${shellQuote(mode)} "$target"`]),
+  ].join('\n')
+}

@@ -1,0 +1,89 @@
+/** One request to a running server; its refusals become errors with its own words. */
+import http from 'node:http'
+import https from 'node:https'
+import type { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { AppError, type ErrorCode, errorText } from '../lib/app-error.ts'
+
+export type ServerAddress = {
+  url: string
+  /** The one certificate to trust, when the server shows one: its names are not those of this machine. */
+  certificate?: string
+}
+
+export type Call = {
+  method: string
+  /** A path on the server, or a link that it gave. */
+  target: string
+  headers?: Record<string, string>
+  body?: { json: unknown } | { stream: Readable; size: number }
+  /** Of silence; else 30 seconds. */
+  withinMs?: number
+}
+
+export async function callServer<T>(address: ServerAddress, call: Call): Promise<T> {
+  const { status, text } = await send(address, call)
+  const answer = parseJson(text)
+  if (status >= 200 && status < 300) return answer as T
+  const said = (answer as { message?: string } | undefined)?.message ?? text.trim()
+  throw new AppError(
+    codeOf(status),
+    said || `The server answered ${status} to ${call.method} ${call.target}.`,
+  )
+}
+
+function send(address: ServerAddress, call: Call): Promise<{ status: number; text: string }> {
+  const { url, certificate } = address
+  const { method, body, withinMs = 30_000 } = call
+  const json = body && 'json' in body ? JSON.stringify(body.json) : undefined
+  const headers = {
+    ...call.headers,
+    ...(json !== undefined && {
+      'content-type': 'application/json',
+      'content-length': String(Buffer.byteLength(json)),
+    }),
+    ...(body && 'stream' in body && { 'content-length': String(body.size) }),
+  }
+  const tls = certificate && {
+    ca: certificate,
+    allowPartialTrustChain: true,
+    checkServerIdentity: () => undefined,
+  }
+  const target = new URL(call.target, url)
+  return new Promise((resolve, reject) => {
+    const fail = (error: unknown) => reject(unreachable(url, error))
+    const module = target.protocol === 'https:' ? https : http
+    const request = module.request(target, { method, headers, timeout: withinMs, ...tls }, (response) => {
+      const chunks: Buffer[] = []
+      response.on('data', (chunk: Buffer) => chunks.push(chunk))
+      response.on('end', () =>
+        resolve({ status: response.statusCode ?? 0, text: Buffer.concat(chunks).toString() }),
+      )
+      response.on('error', fail)
+    })
+    request.on('timeout', () => request.destroy(new Error(`no answer within ${withinMs / 1000} s`)))
+    request.on('error', fail)
+    if (body && 'stream' in body) pipeline(body.stream, request).catch(fail)
+    else request.end(json)
+  })
+}
+
+function unreachable(url: string, error: unknown): AppError {
+  const message = `Warren does not answer at ${url} (${errorText(error)}). Start it with \`npm start\`.`
+  return new AppError('unavailable', message, { cause: error })
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return text === '' ? undefined : JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+function codeOf(status: number): ErrorCode {
+  if (status === 404) return 'not_found'
+  if (status === 401 || status === 403) return 'permission_denied'
+  if (status === 409) return 'already_exists'
+  return status < 500 ? 'invalid_argument' : 'unavailable'
+}

@@ -1,0 +1,175 @@
+import { readFile, stat } from 'node:fs/promises'
+import { basename, join, resolve } from 'node:path'
+import type { BuildStatusAnswer, StartBuild } from '../contract/rest/template.ts'
+import { AppError, errorText } from '../lib/app-error.ts'
+import { delay } from '../lib/clock.ts'
+import { type Parsed, parseCommand, positiveNumber, takeWords, UsageError } from './arguments.ts'
+import { BuildContext } from './dockerfile/context.ts'
+import { DockerfileError } from './dockerfile/instructions.ts'
+import { type DockerStep, parseDockerfile } from './dockerfile/parse.ts'
+import { asJson, oneLine } from './output.ts'
+import type { BuildOf, TemplateClient } from './template-client.ts'
+
+const usage = `Usage:
+  warren template build DIR [options]
+
+Makes a template of the Dockerfile in DIR. FROM e2bdev/base begins with the template base.
+
+  --name NAME             the template's name, or NAME:TAG; else the folder's
+  --tag TAG               a tag for this build; may be given several times
+  --cpu N                 CPUs of its sandboxes: 1 or an even number
+  --memory N              memory of its sandboxes, in MiB
+  --build-arg NAME=VALUE  the value of an ARG; may be given several times
+  --start-cmd COMMAND     instead of ENTRYPOINT and CMD; '' for none
+  --ready-cmd COMMAND     ends with 0 once the start command is ready; else 20 seconds are waited
+  --no-cache              carry out every step, also what ran before
+  --json                  the result as JSON; the log goes to standard error
+
+E2B_API_KEY, with E2B_API_URL or E2B_DOMAIN, chooses server and team; else it is the server on this machine.`
+
+const texts = ['name', 'cpu', 'memory', 'start-cmd', 'ready-cmd'] as const
+const pollEveryMs = 200
+const largestDockerfile = 1024 * 1024
+/** What the clients wait when nothing says how a start command becomes ready. */
+const waitForStart = 'sleep 20'
+
+/** Where lines go while the command runs; `aside` is standard error. */
+export type Print = (line: string, aside: boolean) => void
+
+/** Gives the text to print at the end. `connect` is called only when all that can be checked here is right. */
+export async function templateCommand(
+  args: readonly string[],
+  connect: () => Promise<TemplateClient>,
+  print: Print,
+): Promise<string> {
+  const [verb, ...rest] = args
+  if (args.includes('--help') || args.includes('-h')) return usage
+  if (verb !== 'build') {
+    throw new UsageError(verb ? `warren template cannot '${verb}'.` : 'What about templates?', usage)
+  }
+  const parsed = parseCommand(rest, texts, usage, { lists: ['tag', 'build-arg'], flags: ['no-cache'] })
+  const [folder] = takeWords(parsed.words, ['DIR'], usage)
+  return build(resolve(folder!), parsed, connect, (line) => print(oneLine(line), parsed.json))
+}
+
+async function build(
+  folder: string,
+  { values, lists, flags, json }: Parsed<(typeof texts)[number]>,
+  connect: () => Promise<TemplateClient>,
+  say: (line: string) => void,
+): Promise<string> {
+  const name = values.name ?? nameOf(folder)
+  const sizes = {
+    ...(values.cpu !== undefined && { cpuCount: positiveNumber('cpu', values.cpu, usage) }),
+    ...(values.memory !== undefined && { memoryMB: positiveNumber('memory', values.memory, usage) }),
+  }
+  const buildArgs = Object.fromEntries((lists['build-arg'] ?? []).map(buildArgOf))
+  const {
+    image,
+    steps,
+    notes,
+    startCmd: ownStartCmd,
+  } = parseDockerfile(await readDockerfile(folder), buildArgs)
+  for (const note of notes) say(`Note: ${note}`)
+  const context = await BuildContext.open(folder)
+  const files = await Promise.all(steps.map((step) => filesOf(step, context)))
+  const startCmd = values['start-cmd'] ?? ownStartCmd
+  const readyCmd = values['ready-cmd'] ?? (startCmd ? waitForStart : null)
+  const client = await connect()
+  const requested = await client.request({ name, tags: lists.tag ?? [], ...sizes })
+  for (const one of files) if (one) await send(client, requested.templateID, one, context, say)
+  await client.start(requested, {
+    ...{ fromImage: image, startCmd, readyCmd, force: flags.has('no-cache') },
+    steps: steps.map(({ type, args }, index) => ({ type, args, filesHash: files[index]?.hash ?? null })),
+  } satisfies StartBuild)
+  const { reason } = await follow(client, requested, say)
+  if (reason) throw new AppError('unprocessable', failure(reason, steps))
+  const { templateID, buildID, names, tags } = requested
+  if (json) return asJson({ templateID, buildID, names, tags })
+  const reference = `${name.split(':', 1)[0]!.toLowerCase()}${tags.includes('default') ? '' : `:${tags[0]}`}`
+  return `The template ${reference} is ready (${templateID}, build ${buildID}). Use it: Sandbox.create('${reference}')`
+}
+
+async function readDockerfile(folder: string): Promise<string> {
+  const path = join(folder, 'Dockerfile')
+  const found = await stat(path).catch(() => undefined)
+  if (!found?.isFile()) {
+    throw new AppError('not_found', `There is no Dockerfile in ${folder}: give the folder that has one.`)
+  }
+  const refuse = (why: string) => new AppError('invalid_argument', `${path} ${why}.`)
+  if (found.size > largestDockerfile) throw refuse('is larger than 1 MiB, which no Dockerfile is')
+  const bytes = await readFile(path).catch((error) => {
+    throw refuse(`cannot be read: ${errorText(error)}`)
+  })
+  try {
+    const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+    if (!text.includes('\0')) return text
+  } catch {
+    // The same as a text with zeros in it.
+  }
+  throw refuse('is no text in UTF-8')
+}
+
+function nameOf(folder: string): string {
+  const name = basename(folder).toLowerCase()
+  if (/^[a-z0-9_-]+$/.test(name)) return name
+  throw new UsageError(`'${name}' cannot be a template's name: give one with --name.`, usage)
+}
+
+function buildArgOf(text: string): [string, string] {
+  const at = text.indexOf('=')
+  if (at < 1) throw new UsageError(`--build-arg is '${text}', but must be NAME=VALUE.`, usage)
+  return [text.slice(0, at), text.slice(at + 1)]
+}
+
+type StepFiles = { hash: string; entries: Awaited<ReturnType<BuildContext['select']>>; step: DockerStep }
+
+async function filesOf(step: DockerStep, context: BuildContext): Promise<StepFiles | undefined> {
+  if (step.source === undefined) return undefined
+  try {
+    const entries = await context.select(step.source)
+    return { hash: await context.hash(step.source, step.args[1] ?? '', entries), entries, step }
+  } catch (error) {
+    throw new DockerfileError(step.line, errorText(error))
+  }
+}
+
+async function send(
+  client: TemplateClient,
+  templateID: string,
+  { hash, entries, step }: StepFiles,
+  context: BuildContext,
+  say: (line: string) => void,
+): Promise<void> {
+  const { present, url } = await client.findFiles(templateID, hash)
+  if (present || !url) return
+  const { body, size } = await context.pack(entries)
+  say(`Sending ${entries.length} files of COPY ${step.source} (${Math.ceil(size / 1024)} KiB)`)
+  await client.upload(url, { stream: body, size })
+}
+
+/** Says every line of the log, until the build has ended and there are no more. */
+async function follow(
+  client: TemplateClient,
+  build: BuildOf,
+  say: (line: string) => void,
+): Promise<BuildStatusAnswer> {
+  let offset = 0
+  for (;;) {
+    const answer = await client.status(build, offset)
+    offset += answer.logEntries.length
+    for (const { message } of answer.logEntries) say(message)
+    const hasEnded = answer.status === 'ready' || answer.status === 'error'
+    if (hasEnded && answer.logEntries.length === 0) return answer
+    if (!hasEnded) await delay(pollEveryMs)
+  }
+}
+
+function failure(
+  { message, step }: NonNullable<BuildStatusAnswer['reason']>,
+  steps: readonly DockerStep[],
+): string {
+  const line = step === 'base' ? steps[0]?.line : steps[Number(step) - 1]?.line
+  if (line !== undefined) return `The build failed in line ${line} of the Dockerfile: ${message}`
+  return `The build failed${step === 'finalize' ? ' at its start command' : ''}: ${message}`
+}
