@@ -14,7 +14,7 @@ LABEL maintainer=nobody
 ARG WHO=world
 ENV GREETING="hello \${WHO}" EMPTY= LATER=\${NONE:-other}
 WORKDIR /app
-COPY --chown=user:user --chmod=0640 src/*.txt src/deep ./files/
+COPY --chown=user:user --chmod=0755 src/*.txt src/deep ./files/
 COPY . all
 RUN echo "$GREETING of $(whoami)" > greeting.txt && \\
     # a comment in between
@@ -76,7 +76,7 @@ for (const isolation of isolations) {
       assert.match(built.out, /The template cmdline is ready .*Sandbox\.create\('cmdline'\)\n$/)
       const show = [
         'whoami; pwd; cat greeting.txt exec.txt script.txt program.txt; echo; cat conf/app.conf; echo "$LATER"',
-        'stat -c "%n %a %U" files/* conf/app.conf; find all -printf "%p %y %l\\n" | sort',
+        'stat -c "%n %a %U" all files/* conf/app.conf; find all -printf "%p %y %l\\n" | sort',
         'curl -s localhost:8000/script.txt',
       ].join('; ')
       assert.deepEqual((await sayIn(warren, 'cmdline', show)).trimEnd().split('\n'), [

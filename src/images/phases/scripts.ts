@@ -93,6 +93,7 @@ exit 0`
 export const copy = `set -e
 here=$PWD
 work=$(mktemp -d /tmp/.warren-copy-XXXXXX)
+chmod 755 "$work"
 trap 'cd /; rm -rf "$work" "$WARREN_ARCHIVE"' EXIT
 case "$(head -c 2 "$WARREN_ARCHIVE" | od -An -tx1 | tr -d ' ')" in
   1f8b) gzip -dc "$WARREN_ARCHIVE" | tar -C "$work" -xof - ;;
