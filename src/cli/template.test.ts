@@ -8,7 +8,7 @@ import { dirname, join } from 'node:path'
 import { buffer } from 'node:stream/consumers'
 import test, { after, beforeEach } from 'node:test'
 import { UsageError } from './arguments.ts'
-import { oneLine } from './output.ts'
+import { plainLines } from './output.ts'
 import { templateCommand } from './template.ts'
 import { TemplateClient } from './template-client.ts'
 
@@ -205,5 +205,5 @@ test('help shows how it is used', async () => {
 })
 
 test('what a build says cannot move the cursor', () => {
-  assert.equal(oneLine('a\tb\x1b[2J\x1b[1;1Hc\r\x9b1m\x00\r\n'), 'a\tbc??1m?')
+  assert.equal(plainLines('a\tb\x1b[2J\x1b[1;1Hc\r\x9b1m\x00\r\n'), 'a\tbc??1m?')
 })

@@ -7,7 +7,7 @@ import { type Parsed, parseCommand, positiveNumber, takeWords, UsageError } from
 import { BuildContext } from './dockerfile/context.ts'
 import { DockerfileError } from './dockerfile/instructions.ts'
 import { type DockerStep, parseDockerfile } from './dockerfile/parse.ts'
-import { asJson, oneLine } from './output.ts'
+import { asJson, plainLines } from './output.ts'
 import type { BuildOf, TemplateClient } from './template-client.ts'
 
 const usage = `Usage:
@@ -49,7 +49,7 @@ export async function templateCommand(
   }
   const parsed = parseCommand(rest, texts, usage, { lists: ['tag', 'build-arg'], flags: ['no-cache'] })
   const [folder] = takeWords(parsed.words, ['DIR'], usage)
-  return build(resolve(folder!), parsed, connect, (line) => print(oneLine(line), parsed.json))
+  return build(resolve(folder!), parsed, connect, (line) => print(plainLines(line), parsed.json))
 }
 
 async function build(
