@@ -82,8 +82,8 @@ async function build(
     ...{ fromImage: image, startCmd, readyCmd, force: flags.has('no-cache') },
     steps: steps.map(({ type, args }, index) => ({ type, args, filesHash: files[index]?.hash ?? null })),
   } satisfies StartBuild)
-  const { reason } = await follow(client, requested, say)
-  if (reason) throw new AppError('unprocessable', failure(reason, steps))
+  const { status, reason } = await follow(client, requested, say)
+  if (status === 'error') throw new AppError('unprocessable', failure(reason, steps))
   const { templateID, buildID, names, tags } = requested
   if (json) return asJson({ templateID, buildID, names, tags })
   const reference = `${name.split(':', 1)[0]!.toLowerCase()}${tags.includes('default') ? '' : `:${tags[0]}`}`
@@ -165,10 +165,8 @@ async function follow(
   }
 }
 
-function failure(
-  { message, step }: NonNullable<BuildStatusAnswer['reason']>,
-  steps: readonly DockerStep[],
-): string {
+function failure(reason: BuildStatusAnswer['reason'], steps: readonly DockerStep[]): string {
+  const { message, step } = reason ?? { message: 'the server gives no reason.' }
   const line = step === 'base' ? steps[0]?.line : steps[Number(step) - 1]?.line
   if (line !== undefined) return `The build failed in line ${line} of the Dockerfile: ${message}`
   return `The build failed${step === 'finalize' ? ' at its start command' : ''}: ${message}`
