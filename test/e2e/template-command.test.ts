@@ -82,12 +82,8 @@ for (const isolation of isolations) {
       assert.deepEqual((await sayIn(warren, 'cmdline', show)).trimEnd().split('\n'), [
         ...['builder', '/app', 'hello warren of root', 'and  more', "it's $HOME", 'script', 'python'],
         ...['who=warren home=`pwd`', 'other'],
-        ...[
-          'files/a.txt 640 user',
-          'files/b.txt 640 user',
-          'files/er.txt 640 user',
-          'conf/app.conf 644 root',
-        ],
+        ...['all 755 root', 'files/a.txt 755 user', 'files/b.txt 755 user', 'files/er.txt 755 user'],
+        'conf/app.conf 644 root',
         ...['all d ', 'all/link.txt l src/a.txt', 'all/src d ', 'all/src/a.txt f ', 'all/src/b.txt f '],
         ...['all/src/deep d ', 'all/src/deep/er.txt f '],
         'script',
