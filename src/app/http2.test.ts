@@ -1,4 +1,4 @@
-/** The TLS listener with both protocols, spoken to by Node's own clients and, for the framing, by hand. */
+/** The TLS listener with both protocols, spoken to by Node's own clients. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
@@ -6,7 +6,6 @@ import { type ClientHttp2Session, type ClientHttp2Stream, connect, constants } f
 import https from 'node:https'
 import type { AddressInfo, LookupFunction } from 'node:net'
 import { after, afterEach, before, beforeEach, it } from 'node:test'
-import { connect as connectTls } from 'node:tls'
 import { issueCertificate, makeAuthority } from '../lib/certificates.ts'
 import { createListener, type Listener } from './http-server.ts'
 
@@ -208,65 +207,6 @@ it('nothing is left of streams that a client opens only to reset them', async ()
   handler = (_request, response) => response.end('still there')
   assert.equal((await answerOf(next.request({}))).body, 'still there')
   next.destroy()
-})
-
-/** Counts the frames without content that a server sends, apart from those that only end a stream. */
-it('no DATA frame is empty, apart from one that must end a stream of unknown length', async () => {
-  handler = (request, response) => {
-    const { url } = request
-    if (url === '/none') response.writeHead(204).end()
-    else if (url === '/zero') response.writeHead(200, { 'Content-Length': 0 }).end()
-    else if (url === '/known') response.end('known')
-    else {
-      response.write('first')
-      setTimeout(() => response.end('last'), 20)
-    }
-  }
-  const socket = connectTls({ host: '127.0.0.1', port, servername: 'e2b.test', ca, ALPNProtocols: ['h2'] })
-  await once(socket, 'secureConnect')
-  let received = Buffer.alloc(0)
-  socket.on('data', (chunk: Buffer) => {
-    received = Buffer.concat([received, chunk])
-  })
-  const frame = (type: number, flags: number, stream: number, payload: Buffer) => {
-    const head = Buffer.alloc(9)
-    head.writeUIntBE(payload.length, 0, 3)
-    head.set([type, flags], 3)
-    head.writeUInt32BE(stream, 5)
-    return Buffer.concat([head, payload])
-  }
-  const literal = (index: number, text: string) =>
-    Buffer.concat([Buffer.from([index, text.length]), Buffer.from(text)])
-  socket.write(
-    Buffer.concat([Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'), frame(4, 0, 0, Buffer.alloc(0))]),
-  )
-  const paths = ['/none', '/zero', '/known', '/unknown']
-  paths.forEach((path, index) => {
-    // :method GET, :scheme https, :authority, :path
-    const block = Buffer.concat([Buffer.from([0x82, 0x87]), literal(0x01, 'e2b.test'), literal(0x04, path)])
-    socket.write(frame(1, 0x5, index * 2 + 1, block))
-  })
-  const framesSoFar = () => {
-    const frames: { type: number; flags: number; stream: number; length: number }[] = []
-    for (let at = 0; at + 9 <= received.length; ) {
-      const length = received.readUIntBE(at, 3)
-      const [type, flags] = [received[at + 3]!, received[at + 4]!]
-      frames.push({ length, type, flags, stream: received.readUInt32BE(at + 5) })
-      at += 9 + length
-    }
-    return frames
-  }
-  const endedSoFar = () => framesSoFar().filter(({ type, flags }) => type <= 1 && flags & 1)
-  while (endedSoFar().length < paths.length) await once(socket, 'data')
-  socket.destroy()
-  const frames = framesSoFar()
-  const ended = endedSoFar().map(({ stream }) => stream)
-  assert.deepEqual(ended.sort(), [1, 3, 5, 7], 'every answer came to its end')
-  const empty = frames.filter(({ type, length }) => type === 0 && length === 0)
-  assert.deepEqual(
-    empty.filter(({ flags, stream }) => !(flags & 1) || stream !== 7),
-    [],
-  )
 })
 
 it('closing lets open streams end, then cuts', async () => {

@@ -6,7 +6,8 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-const address = '127.53.0.1'
+/** One for each process, so that several can stand beside each other. */
+const address = `127.53.${(process.pid >> 8) & 255}.${process.pid & 255 || 1}`
 
 export type NameServer = {
   /** Runs an unmodified program that knows no other name server. */
