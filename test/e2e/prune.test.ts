@@ -1,7 +1,7 @@
 /** Room that comes back: `warren prune`, a prune that a kill cuts off, and a disk that is short of room. */
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, afterEach, before, describe, it } from 'node:test'
@@ -45,6 +45,10 @@ async function prune(warren: Warren, ...words: string[]): Promise<string> {
 }
 
 const layersOf = (warren: Warren) => readdirSync(join(warren.dataFolder, 'images/layers'))
+const isOne = (layer: string) => {
+  const file = join(layer, 'root/many/3/7')
+  return existsSync(file) && readFileSync(file, 'utf8') === 'one'
+}
 const savedOf = (warren: Warren) => readdirSync(join(warren.dataFolder, 'saved'))
 
 for (const isolation of isolations) {
@@ -116,6 +120,27 @@ for (const isolation of isolations) {
         assert.equal(await sayIn(warren, 'kept', 'cat made /many/3/7'), 'made\none')
         assert.equal((await warren.api('/templates/again', { method: 'DELETE' })).status, 204)
       }
+    })
+
+    it('is not what takes a layer away by hand: that is told at the start, and to who needs it', async () => {
+      warren = await startWarren(isolation, { settings })
+      await Template.build(Template().fromImage('one:1').runCmd('true'), 'robbed', warren.client)
+      await Template.build(Template().fromImage('two:1').runCmd('true'), 'whole', warren.client)
+      await warren.stop()
+      const layers = join(warren.dataFolder, 'images/layers')
+      // Not compressed, so it has the same digest in the image.
+      const own = layersOf(warren).filter((name) => existsSync(join(layout, 'blobs/sha256', name)))
+      const robbed = own.find((name) => isOne(join(layers, name)))!
+      rmSync(join(layers, robbed), { recursive: true })
+      warren = await startWarren(isolation, { keep: true, settings })
+      assert.match(readFileSync(warren.logFile, 'utf8'), /1 image layers that templates stand on are not on/)
+      const refused = Sandbox.create('robbed', warren.client)
+      await assert.rejects(refused, /layer \S+ is not on this machine\. Build the template again/)
+      const child = Template().fromTemplate('robbed').runCmd('true')
+      await assert.rejects(Template.build(child, 'child', warren.client), /not there any more/)
+      assert.equal(await sayIn(warren, 'whole', 'cat /many/3/7'), 'two')
+      await Template.build(Template().fromImage('one:1').runCmd('true'), 'robbed', warren.client)
+      assert.equal(await sayIn(warren, 'robbed', 'cat /many/3/7'), 'one')
     })
 
     it('comes by itself when the disk is short of room; builds are refused where it does not help', async () => {

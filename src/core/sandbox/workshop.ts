@@ -82,6 +82,11 @@ export class WorkSandbox {
     return this.#parts.agent.writeFile(this.endpoint, this.accessToken, path, body, signal)
   }
 
+  /** Above what it was started from. */
+  async writtenBytes(): Promise<number> {
+    return (await this.#parts.driver.stats(this.#handle)).diskUsedBytes
+  }
+
   /** Keeps its files under a name that the caller holds, and goes on. */
   async copy(name: string, signal: AbortSignal): Promise<void> {
     const options = { memory: false, afterwards: 'go-on', lasting: true } as const

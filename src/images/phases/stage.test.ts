@@ -114,6 +114,27 @@ describe('a build site', () => {
     assert.equal(fixture.driver.world.saved.size, 0)
   })
 
+  it('hands over the disk itself where much was written, and the next step boots on it', async () => {
+    await using world = await openSite()
+    const { site, fixture } = world
+    const { sandboxes } = fixture.driver.world
+    const first = await site.sandbox()
+    sandboxes.get(first.sandboxID)!.files.set('f', '1')
+    const stats = await fixture.driver.stats(sandboxes.get(first.sandboxID)!.handle)
+    const little = fixture.driver.stats
+    fixture.driver.stats = async () => ({ ...stats, diskUsedBytes: 300 * 2 ** 20 })
+    await site.keep('one')
+    assert.equal(sandboxes.size, 0)
+    fixture.driver.stats = little
+    const second = await site.sandbox()
+    assert.notEqual(second.sandboxID, first.sandboxID)
+    assert.equal(sandboxes.get(second.sandboxID)!.files.get('f'), '1')
+    await site.keep('two')
+    assert.equal(await site.sandbox(), second)
+    await site.close()
+    assert.equal(sandboxes.size, 0)
+  })
+
   it('is not taken for a sandbox that nobody owns, until it is closed', async () => {
     await using world = await openSite()
     const { site, fixture } = world

@@ -10,6 +10,9 @@ import { newUUID } from '../../lib/ids.ts'
 /** Everything that the next step begins with; the cache keeps just that. */
 export type Stage = CachedStep
 
+/** A boot takes about as long as copying this much. */
+const copyAtMostBytes = 64 * 2 ** 20
+
 export type SiteParts = { workshop: Workshop; saved: SavedStates; images: Pick<Images, 'hold' | 'missing'> }
 
 export class BuildSite {
@@ -64,12 +67,19 @@ export class BuildSite {
     if (this.#sandbox && this.#isUsed) {
       const name = `step-${newUUID()}`
       this.hold(name)
-      await this.#sandbox.copy(name, this.#signal)
+      await this.#save(this.#sandbox, name)
       this.#isUsed = false
       this.#stage = { ...this.#stage, savedName: name }
     }
     this.#stage = { ...this.#stage, key }
     return this.#stage
+  }
+
+  /** Its disk itself where a copy would take longer than the boot of the next one, which then stands on it. */
+  async #save(sandbox: WorkSandbox, name: string): Promise<void> {
+    if ((await sandbox.writtenBytes()) <= copyAtMostBytes) return sandbox.copy(name, this.#signal)
+    await sandbox.save(name, false, this.#signal)
+    await this.#leave()
   }
 
   /** All steps are done: what they came to. */
