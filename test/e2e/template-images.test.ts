@@ -3,6 +3,7 @@
  * clients, on both runtimes. What the tools fetch lies in the template: nothing here needs the network.
  */
 import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
 import { after, before, describe, it } from 'node:test'
 import * as current from 'e2b'
 import * as older from 'e2b-2.45'
@@ -104,12 +105,18 @@ for (const isolation of isolations) {
           bun: of().fromBunImage(),
           musl: of().fromImage(muslImage(), registryLogin),
           google: of().fromGCPRegistry(muslImage(), { serviceAccountJSON: 'account.json' }),
+          mirrored: of().fromImage('mirrored.example/musl:1'),
           multi: of().fromImage('team/multi:zstd'),
           pinned: of().fromImage(`team/multi@${places.pinned}`),
           docker: of().fromDockerfile('FROM python:3\nRUN true'),
         }
         // What the image is, its own variable says; a step that is cached passed on the same image before.
-        const kinds: Record<string, string> = { google: 'musl', pinned: 'multi', docker: 'python' }
+        const kinds: Record<string, string> = {
+          google: 'musl',
+          mirrored: 'musl',
+          pinned: 'multi',
+          docker: 'python',
+        }
         await Promise.all(
           Object.entries(builders).map(([kind, builder]) =>
             Template.build(
@@ -149,6 +156,9 @@ for (const isolation of isolations) {
         await refused(Template().fromImage(`${places.open.host}/hub/team/multi:zstd`), /internal network/)
         const keys = { accessKeyId: 'AKID', secretAccessKey: 'secret', region: 'nowhere' }
         await refused(Template().fromAWSRegistry('1.dkr.ecr.aws.invalid/x', keys), /AWS region/)
+        const mirrored = Template().fromImage('mirrored.example/none:1', wrong)
+        await refused(mirrored, /no image .*team\/none:1/)
+        assert.ok(!readFileSync(warren.logFile, 'utf8').includes(registryLogin.password))
       })
 
       it(`e2b ${version} installs, clones and prepares with the tools of the template`, async () => {

@@ -6,7 +6,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { selfSigned } from '../../src/images/registry-fixture.ts'
-import { startDockerRegistry, type TestRegistry, writeLayout } from './registry.ts'
+import { registryLogin, startDockerRegistry, type TestRegistry, writeLayout } from './registry.ts'
 import { busyboxRoot, debianRoot, muslRoot } from './roots.ts'
 import { testMachine } from './test-machine.ts'
 
@@ -23,7 +23,7 @@ const wellKnown = {
 } as const
 
 export type ImagePlaces = {
-  /** Needs the login of the tests; holds team/musl:1. */
+  /** Needs the login of the tests; holds team/musl:1, which is mirrored.example/musl:1 without it. */
   closed: TestRegistry
   /** Stands for everything on docker.io but the names above; holds team/multi:zstd. */
   open: TestRegistry
@@ -56,7 +56,13 @@ export async function openImagePlaces(): Promise<ImagePlaces> {
       headers: { Accept: 'application/vnd.oci.image.index.v1+json' },
     })
     const folder = `folder:${layout}`
-    const mirrors = [`docker.io=${open.host}/hub`, `docker.io/library=${folder}`, `docker.io/oven=${folder}`]
+    const { username, password } = registryLogin
+    const mirrors = [
+      `docker.io=${open.host}/hub`,
+      `docker.io/library=${folder}`,
+      `docker.io/oven=${folder}`,
+      `mirrored.example=${username}:${password}@${closed.host}/team`,
+    ]
     return {
       ...{ closed, open, close },
       pinned: manifest.headers.get('docker-content-digest') ?? '',
