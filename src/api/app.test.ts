@@ -54,9 +54,6 @@ describe('creating over the API', () => {
     const refused: [object, RegExp][] = [
       [{ autoPauseMemory: false }, /together with autoPause/],
       [{ autoPause: true, autoPauseMemory: false, autoResume: { enabled: true } }, /cannot be combined/],
-      [{ network: { allowOut: ['1.1.1.1'] } }, /network.allowOut is not available/],
-      [{ network: { rules: { 'a.test': [] } } }, /network.rules is not available/],
-      [{ network: { egressProxy: { address: 'a:1' } } }, /network.egressProxy is not available/],
       [{ volumeMounts: [{ name: 'a', path: '/a' }] }, /Volume mounts are not enabled/],
       [{ iam: { tokens: { a: {} } } }, /iam is not available/],
     ]
@@ -66,6 +63,56 @@ describe('creating over the API', () => {
       assert.match(answer.json().message, says)
     }
     assert.deepEqual(await warren.fixture.driver.list(), [])
+  })
+
+  it('refuses a network that makes no sense, in the words that clients know', async () => {
+    await using warren = await openApi()
+    const refused: [object, string | RegExp][] = [
+      [{ allowOut: ['::1'] }, 'invalid allowed address ::1'],
+      [{ denyOut: ['a.test'] }, 'invalid denied CIDR a.test'],
+      [{ allowOut: ['a.test'] }, /block all other traffic/],
+      [{ dnsServers: ['a.test'] }, /invalid DNS server a.test/],
+      [{ httpsPorts: [49983] }, /the agent's own/],
+      [{ maskRequestHost: 'a b' }, /invalid maskRequestHost a b/],
+      [{ egressProxy: { address: 'a' } }, /invalid egress proxy address a/],
+      [{ rules: { 'a.test': [{ transform: { headers: { Host: 'b' } } }] } }, /may not set host/],
+      [{ allowOut: 'a' }, /^validation error: /],
+      [{ rules: { 'a.test': 1 } }, /^validation error: /],
+    ]
+    const body = { templateID: 'base' }
+    const { sandboxID } = (await warren.ask('POST', '/v2/sandboxes', { body })).json()
+    for (const [network, says] of refused) {
+      const create = await warren.ask('POST', '/v2/sandboxes', { body: { ...body, network } })
+      const put = await warren.ask('PUT', `/sandboxes/${sandboxID}/network`, { body: network })
+      const answers = 'httpsPorts' in network || 'maskRequestHost' in network ? [create] : [create, put]
+      for (const answer of answers) {
+        assert.equal(answer.status, 400)
+        if (typeof says === 'string') assert.equal(answer.json().message, says)
+        else assert.match(answer.json().message, says)
+      }
+    }
+    assert.equal((await warren.fixture.driver.list()).length, 1)
+  })
+
+  it('shows the network as it was configured, without what is secret, and replaces it as a whole', async () => {
+    await using warren = await openApi()
+    const tls = { enabled: true, serverName: 'a.test' }
+    const egressProxy = { address: '198.51.100.1:1080', username: 'u', password: 'hidden', tls }
+    const network = { egressProxy, denyOut: ['1.2.3.4'], allowPublicTraffic: false, httpsPorts: [8443] }
+    const body = { templateID: 'base', network, allow_internet_access: true }
+    const { sandboxID } = (await warren.ask('POST', '/v2/sandboxes', { body })).json()
+    const show = async () => (await warren.ask('GET', `/sandboxes/${sandboxID}`)).json()
+    const { password: _, ...proxy } = egressProxy
+    assert.deepEqual((await show()).network, { ...network, egressProxy: proxy })
+    const put = (update: object) => warren.ask('PUT', `/sandboxes/${sandboxID}/network`, { body: update })
+    assert.equal((await put({ allowOut: ['5.6.7.8'], allow_internet_access: false })).status, 204)
+    const kept = { allowPublicTraffic: false, httpsPorts: [8443] }
+    const changed = await show()
+    assert.deepEqual(changed.network, { ...kept, allowOut: ['5.6.7.8'] })
+    assert.equal(changed.allowInternetAccess, false)
+    assert.equal((await put({})).status, 204)
+    assert.deepEqual((await show()).network, kept)
+    assert.equal((await warren.ask('PUT', '/sandboxes/nosuchsandbox/network', { body: {} })).status, 404)
   })
 
   it('accepts and keeps what only clients act on, and what old clients always send', async () => {

@@ -58,6 +58,12 @@ const schema = {
     'Name servers that sandboxes ask.',
     kind.addressList,
   ),
+  allowPrivateEgress: setting(
+    'WARREN_ALLOW_PRIVATE_EGRESS',
+    '',
+    'Networks that sandboxes may reach although they are private or this host is on them, in CIDR form.',
+    kind.networkList,
+  ),
   poolSize: setting(
     'WARREN_POOL_SIZE',
     '8',

@@ -1,7 +1,9 @@
 /** Joins all rooms into the one process, top to bottom, and takes it apart again in reverse. */
+import { lookup } from 'node:dns/promises'
 import { join, relative } from 'node:path'
 import { createAgentClient } from '../agent-client/agent-client.ts'
 import { createApi } from '../api/app.ts'
+import { SandboxEgress } from '../core/sandbox/egress.ts'
 import { SandboxLauncher } from '../core/sandbox/launcher.ts'
 import { LogCollector } from '../core/sandbox/log-collector.ts'
 import { MetricsSampler, sampleEveryMs } from '../core/sandbox/metrics.ts'
@@ -100,8 +102,15 @@ export async function serve({
     const saved = new SavedStates({ driver, places: savedPlaces(paths.saved) })
     const images = await openImages(config, paths)
     closers.add('the images', () => images.close())
+    const egress = new SandboxEgress({
+      driver,
+      gate: undefined,
+      lookup: lookupIPv4,
+      openedRanges: config.allowPrivateEgress,
+    })
     const launcher = new SandboxLauncher({
       driver,
+      egress,
       saved,
       clock,
       agent,
@@ -118,7 +127,7 @@ export async function serve({
     const { sandboxes, templates } = stores
     const underway = new Underway()
     const service = new SandboxService({
-      ...{ sandboxes, templates, catalog, driver, launcher, warm, saved, underway, clock, log },
+      ...{ sandboxes, templates, catalog, driver, launcher, egress, warm, saved, underway, clock, log },
       tell: (sandboxID, entry) => collector.tell(sandboxID, entry),
     })
     closers.add('the sandbox service', () => service.close())
@@ -170,7 +179,7 @@ export async function serve({
     await warnOfMissingLayers(templates, images, log)
     await building.settle(true)
     await reconciler.run()
-    warm.fill(launcher.specOf(base, { allowInternetAccess: null }))
+    warm.fill(launcher.specOf(base))
     closers.add(
       'reconciling',
       repeatEvery(reconcileEveryMs, 'reconcile', log, () => reconciler.run()),
@@ -274,6 +283,11 @@ export async function serve({
     await closers.closeAll()
     throw error
   }
+}
+
+async function lookupIPv4(name: string): Promise<string[]> {
+  const found = await lookup(name, { family: 4, all: true })
+  return found.map(({ address }) => address)
 }
 
 /** An address to listen on is not always one to connect to. */

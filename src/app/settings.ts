@@ -1,6 +1,7 @@
 /** How the text of a setting becomes a value. Each kind refuses with words that say what is allowed. */
 import { isIP } from 'node:net'
 import { isAbsolute, normalize } from 'node:path'
+import { parseRange } from '../lib/ipv4.ts'
 
 export type Setting<T> = {
   /** The environment variable. */
@@ -116,6 +117,15 @@ export const addressList: Described<readonly string[]> = {
   parse(text) {
     const addresses = text.split(',').map((part) => part.trim())
     return addresses.every((part) => isIP(part) === 4) ? Object.freeze(addresses) : undefined
+  },
+}
+
+export const networkList: Described<readonly string[]> = {
+  unit: '',
+  allowed: 'IPv4 networks separated by commas, such as 10.1.0.0/16,192.168.7.5/32',
+  parse(text) {
+    const networks = list.parse(text)!
+    return networks.every((network) => parseRange(network)) ? Object.freeze(networks) : undefined
   },
 }
 

@@ -42,6 +42,7 @@ async function bringUp(config: Config, paths: DataPaths): Promise<RunningServer>
     subnet: config.subnet,
     agent: kit,
     dnsServers: config.dnsServers,
+    openedRanges: config.allowPrivateEgress,
     poolSize: config.poolSize,
     poolDiskMB: config.defaultDiskMB,
     log: (message, cause) => log.warn({ err: cause }, message),

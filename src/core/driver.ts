@@ -4,6 +4,8 @@
  * through it: they go from the edge to the agent.
  */
 
+import type { AddressRules, GatePorts } from './egress.ts'
+
 /** What the caller stores to find the sandbox again after a restart. Only the driver reads `data`. */
 export type DriverHandle = {
   driver: string
@@ -23,8 +25,8 @@ export type SandboxSpec = {
   memoryMB: number
   /** How much the sandbox may write, in MiB. */
   diskMB: number
-  /** False: nothing leaves the sandbox, not even a DNS query. */
-  internet: boolean
+  /** What may leave it, from its first packet on. */
+  egress: AddressRules
   /** What to start from; root and sizes are then those of the saved sandbox, whatever is said here. */
   from?: SavedStart
 }
@@ -71,7 +73,7 @@ export type DriverCapabilities = {
   saveFiles: boolean
   /** Can keep its memory with them. Never without `saveFiles`. */
   saveMemory: boolean
-  /** Can enforce an egress policy finer than on or off. */
+  /** Can change what may leave a sandbox that runs, and hand connections to a gate: `CanLimitEgress`. */
   limitEgress: boolean
 }
 
@@ -141,10 +143,23 @@ export interface CanSave {
   forget(folder: string): Promise<void>
 }
 
+export interface CanLimitEgress {
+  /** Replaces the rules of a sandbox at once, for connections that are open too. */
+  limitEgress(handle: DriverHandle, rules: AddressRules): Promise<void>
+  /** Where the gate has to listen; only sandboxes reach it, and only by what `toGate` hands over. Once open. */
+  readonly gateAddress: string
+  /** From now on there is a gate. Before that, and when it is gone, what should go to it is refused. */
+  openGate(ports: GatePorts): Promise<void>
+}
+
 export function canFreeze(driver: Driver): driver is Driver & CanFreeze {
   return driver.capabilities.freeze
 }
 
 export function canSave(driver: Driver): driver is Driver & CanSave {
   return driver.capabilities.saveFiles
+}
+
+export function canLimitEgress(driver: Driver): driver is Driver & CanLimitEgress {
+  return driver.capabilities.limitEgress
 }

@@ -55,6 +55,11 @@ export type AddressRules = {
   toGate: 'none' | 'web' | 'all'
 }
 
+/** Of a sandbox that may send anywhere but to what is closed. */
+export const openRules: AddressRules = { allow: [], deny: [], toGate: 'none' }
+
+export const closedToAll = '0.0.0.0/0'
+
 /** Where connections that are handed over arrive: both ports take TCP, the second UDP too. */
 export type GatePorts = { proxy: number; dns: number }
 

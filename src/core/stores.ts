@@ -1,7 +1,7 @@
 /** What the domain needs remembered. Every method is one atomic step; none knows HTTP or a driver. */
 import type { DriverHandle } from './driver.ts'
 import type { SandboxMetric } from './sandbox/metric.ts'
-import type { NewSandbox, Sandbox, SandboxState, SavedSandbox } from './sandbox/sandbox.ts'
+import type { NewSandbox, Sandbox, SandboxOptions, SandboxState, SavedSandbox } from './sandbox/sandbox.ts'
 import type { SealedValue, Secret, SecretReference } from './secret/secret.ts'
 import type { ApiKey, Team, TeamLimits } from './team/team.ts'
 import type {
@@ -179,6 +179,8 @@ export interface SandboxStore {
   ): Promise<{ moved: Sandbox | undefined } | { exceeded: ExceededLimit }>
   /** Corrects what is kept of a paused sandbox. Undefined when it is not paused in that run any more. */
   setSaved(sandboxID: string, runID: string, saved: SavedSandbox): Promise<Sandbox | undefined>
+  /** Changes what was asked for while it runs. Undefined when it is not in that run and state any more. */
+  setOptions(sandboxID: string, runID: string, options: SandboxOptions): Promise<Sandbox | undefined>
   /** Saves the handle of a run as soon as it is known. False when the run is over. */
   saveHandle(sandboxID: string, runID: string, handle: DriverHandle): Promise<boolean>
   /**

@@ -4,6 +4,7 @@ import {
   activeStates,
   type NewSandbox,
   type Sandbox,
+  type SandboxOptions,
   type SandboxState,
   type SavedSandbox,
   statesBefore,
@@ -168,6 +169,18 @@ export class SqlSandboxStore implements SandboxStore {
         .executeTakeFirstOrThrow()
       return { moved: sandboxOf(row) }
     })
+  }
+
+  async setOptions(sandboxID: string, runID: string, options: SandboxOptions): Promise<Sandbox | undefined> {
+    const row = await this.#db
+      .updateTable('sandboxes')
+      .set({ options: JSON.stringify(options) })
+      .where('id', '=', sandboxID)
+      .where('run_id', '=', runID)
+      .where('state', '=', 'running')
+      .returningAll()
+      .executeTakeFirst()
+    return row && sandboxOf(row)
   }
 
   async setSaved(sandboxID: string, runID: string, saved: SavedSandbox): Promise<Sandbox | undefined> {

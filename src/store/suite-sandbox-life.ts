@@ -13,7 +13,25 @@ export function sandboxLifeSuite(storeTest: StoreTest): void {
   limits(storeTest)
   claims(storeTest)
   moves(storeTest)
+  optionChanges(storeTest)
   endings(storeTest)
+}
+
+function optionChanges(storeTest: StoreTest): void {
+  storeTest('what was asked for changes only while that run is running', async (stores) => {
+    const team = await insertTeam(stores)
+    const sandbox = aSandbox(team.teamID)
+    const { sandboxID, runID } = sandbox
+    const options = { ...sandbox.options, network: { denyOut: ['1.2.3.4'] }, allowInternetAccess: false }
+    await stores.sandboxes.insertWithinLimits(sandbox, team.limits)
+    assert.equal(await stores.sandboxes.setOptions(sandboxID, runID, options), undefined)
+    await stores.sandboxes.move({ sandboxID, runID, from: ['creating'] }, 'running')
+    assert.equal(await stores.sandboxes.setOptions(sandboxID, 'another run', options), undefined)
+    assert.deepEqual((await stores.sandboxes.setOptions(sandboxID, runID, options))?.options, options)
+    assert.deepEqual((await stores.sandboxes.find(sandboxID))?.options, options)
+    await stores.sandboxes.move({ sandboxID, runID, from: ['running'] }, 'pausing')
+    assert.equal(await stores.sandboxes.setOptions(sandboxID, runID, sandbox.options), undefined)
+  })
 }
 
 function limits(storeTest: StoreTest): void {
@@ -25,7 +43,7 @@ function limits(storeTest: StoreTest): void {
       envVars: { PATH: '/bin' },
       options: {
         allowInternetAccess: false,
-        network: { a: [1] },
+        network: { allowOut: ['1.2.3.4'], httpsPorts: [8443] },
         mcp: null,
         autoPause: true,
         autoPauseMemory: false,

@@ -112,10 +112,10 @@ const cases: Case[] = [
     says: /Invalid template reference/,
   },
   {
-    title: 'an option that is not available yet',
-    ...create({ templateID: 'base', network: { denyOut: ['1.2.3.4'] } }),
+    title: 'a denied name',
+    ...create({ templateID: 'base', network: { denyOut: ['a.test'] } }),
     status: 400,
-    says: /not available/,
+    says: /invalid denied CIDR a.test/,
   },
   {
     title: 'volumes',

@@ -190,7 +190,7 @@ for (const isolation of isolations) {
     })
 
     it('leaves a sandbox without internet closed, whatever its new address', async () => {
-      const table = ['list', 'set', 'inet', `warren_${instanceOf(warren.dataFolder)}`, 'offline']
+      const table = ['list', 'set', 'inet', `warren_${instanceOf(warren.dataFolder)}`, 'denied']
       const closed = () => execFileSync('nft', table, { encoding: 'utf8' })
       const sandbox = await Sandbox.create('base', { ...warren.client, allowInternetAccess: false })
       await sandbox.pause()

@@ -4,8 +4,10 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { AgentCommand, AgentPort, CommandEnd, CommandOutput } from '../../src/core/agent.ts'
+import type { EgressGate, GateClient } from '../../src/core/egress.ts'
 import type { LogEntry } from '../../src/core/logs.ts'
 import type { CreateRequest } from '../../src/core/sandbox/creating.ts'
+import { SandboxEgress } from '../../src/core/sandbox/egress.ts'
 import { SandboxLauncher } from '../../src/core/sandbox/launcher.ts'
 import { prepareBuild } from '../../src/core/sandbox/preparing.ts'
 import { Reconciler } from '../../src/core/sandbox/reconciler.ts'
@@ -42,6 +44,21 @@ export const request = (changes: Partial<CreateRequest> = {}): CreateRequest => 
   },
   ...changes,
 })
+
+/** Knows who was admitted, by address. */
+class FakeGate implements EgressGate {
+  readonly clients = new Map<string, GateClient>()
+
+  admit(address: string, client: GateClient): void {
+    this.clients.set(address, client)
+  }
+
+  forget(address: string): void {
+    this.clients.delete(address)
+  }
+
+  async close(): Promise<void> {}
+}
 
 type FakeAgent = AgentPort & {
   /** Ids that were handed over, and the token that each call showed. */
@@ -125,9 +142,15 @@ export async function openFixture(
     roomOf: async (names: readonly string[]) => names.length,
   }
   const saved = new SavedStates({ driver, places })
-  const rootsOf = (): [string] => ['/root']
+  const roots = { folder: '/root' }
+  const rootsOf = (): [string] => [roots.folder]
   const underway = new Underway()
-  const launcher = new SandboxLauncher({ driver, agent, routes, tokens, warm, saved, clock, rootsOf })
+  const gate = new FakeGate()
+  const lookup = async (name: string) => (name === 'inside.test' ? ['10.0.0.1'] : ['198.51.100.1'])
+  const egress = new SandboxEgress({ driver, gate, lookup, openedRanges: [] })
+  const launcher = new SandboxLauncher({
+    ...{ driver, agent, routes, tokens, warm, saved, egress, clock, rootsOf },
+  })
   const workshop = new Workshop({ driver, agent, tokens, launcher, saved, underway })
   const { sandboxes, templates } = stores
   const catalog = new TemplateCatalog(templates)
@@ -140,6 +163,7 @@ export async function openFixture(
       catalog,
       driver,
       launcher,
+      egress,
       warm,
       saved,
       underway,
@@ -173,7 +197,7 @@ export async function openFixture(
   let crashed = false
   return {
     ...{ folder, clock, stores, driver, agent, team, routes, warm, service, reconciler, told },
-    ...{ catalog, removal, calledOff, findSleeping, saved, workshop },
+    ...{ catalog, removal, calledOff, findSleeping, saved, workshop, gate, roots },
     prepare: (build: TemplateBuild) =>
       prepareBuild({ workshop, agent, saved, clock }, build, { signal: new AbortController().signal }),
     again: async () => {

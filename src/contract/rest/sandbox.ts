@@ -2,17 +2,51 @@
 import { type Static, Type } from 'typebox'
 import { bodyOrNone, DateTime, optionalOrNull, PageLimit, PlainText, Seconds, TextMap } from './shared.ts'
 
-export const NetworkConfig = Type.Object({
-  allowPublicTraffic: optionalOrNull(Type.Boolean()),
-  allowOut: optionalOrNull(Type.Array(PlainText)),
-  denyOut: optionalOrNull(Type.Array(PlainText)),
-  maskRequestHost: optionalOrNull(PlainText),
-  egressProxy: optionalOrNull(Type.Object({ address: PlainText })),
-  rules: optionalOrNull(Type.Record(Type.String(), Type.Unknown())),
-  httpsPorts: optionalOrNull(Type.Array(Type.Integer({ minimum: 1, maximum: 65535 }))),
+const egress = {
+  allowOut: optionalOrNull(
+    Type.Array(PlainText, { description: 'IPv4 addresses, CIDR ranges, domains, *.domain or *' }),
+  ),
+  denyOut: optionalOrNull(Type.Array(PlainText, { description: 'IPv4 addresses and CIDR ranges' })),
+  egressProxy: optionalOrNull(
+    Type.Object({
+      address: PlainText,
+      username: optionalOrNull(PlainText),
+      password: optionalOrNull(PlainText),
+      tls: optionalOrNull(
+        Type.Object({
+          enabled: Type.Boolean(),
+          serverName: optionalOrNull(PlainText),
+          caCert: optionalOrNull(PlainText),
+        }),
+      ),
+    }),
+  ),
+  rules: optionalOrNull(
+    Type.Record(
+      Type.String(),
+      Type.Array(
+        Type.Object({
+          transform: optionalOrNull(
+            Type.Object({ headers: optionalOrNull(Type.Record(Type.String(), PlainText)) }),
+          ),
+        }),
+      ),
+    ),
+  ),
   dnsServers: optionalOrNull(Type.Array(PlainText)),
+}
+
+export const NetworkConfig = Type.Object({
+  ...egress,
+  allowPublicTraffic: optionalOrNull(Type.Boolean()),
+  maskRequestHost: optionalOrNull(PlainText),
+  httpsPorts: optionalOrNull(Type.Array(Type.Integer())),
 })
-export type NetworkConfig = Static<typeof NetworkConfig>
+
+export const NetworkUpdate = Type.Object({
+  ...egress,
+  allow_internet_access: optionalOrNull(Type.Boolean()),
+})
 
 export const NewSandbox = Type.Object({
   templateID: Type.String({ minLength: 1, description: '[namespace/]name[:tag] or a template id' }),

@@ -7,6 +7,7 @@ import type { IdempotencyClaim, SandboxStore, TemplateStore } from '../stores.ts
 import type { Team } from '../team/team.ts'
 import type { TemplateCatalog } from '../template/catalog.ts'
 import type { ResolvedTemplate, TemplateBuild } from '../template/template.ts'
+import type { SandboxEgress } from './egress.ts'
 import * as errors from './errors.ts'
 import type { Beginning, SandboxLauncher } from './launcher.ts'
 import { createdEntry } from './life-entries.ts'
@@ -28,6 +29,7 @@ export type CreatingParts = {
   templates: TemplateStore
   catalog: TemplateCatalog
   launcher: SandboxLauncher
+  egress: SandboxEgress
   warm: WarmPool
   underway: Underway
   clock: Clock
@@ -46,15 +48,16 @@ export class Creating {
   }
 
   async create(team: Team, request: CreateRequest, claim?: IdempotencyClaim): Promise<Sandbox> {
-    const { clock, catalog, launcher, warm: pool } = this.#parts
+    const { clock, catalog, launcher, egress, warm: pool } = this.#parts
     checkCreateTimeout(request.timeoutMs, team.limits)
+    await egress.check(request.options)
     const resolved = await catalog.resolve(team, request.template)
     const { saved } = resolved.build
     if (saved?.memory && launcher.keepsMemory) {
       const row = newSandbox(team, resolved, request, clock.now(), undefined)
       return this.begin(team, row, resolved.build, { origin: { ...saved, keep: true } }, claim)
     }
-    const spec = launcher.specOf(resolved.build, request.options)
+    const spec = launcher.specOf(resolved.build)
     const warm = await pool.take(spec)
     const row = newSandbox(team, resolved, request, clock.now(), warm)
     try {

@@ -3,7 +3,9 @@ import { AppError, errorText, isAppError } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { type AgentPort, agentPort } from '../agent.ts'
 import { canFreeze, type Driver, type DriverHandle, type SavedStart } from '../driver.ts'
+import { openRules } from '../egress.ts'
 import type { TemplateBuild } from '../template/template.ts'
+import type { SandboxEgress } from './egress.ts'
 import { createFailed } from './errors.ts'
 import { ingressOf, type Route, type RouteTable } from './routes.ts'
 import type { NewSandbox, Sandbox, SandboxOptions } from './sandbox.ts'
@@ -23,6 +25,7 @@ export type LauncherParts = {
   tokens: SandboxTokens
   warm: WarmPool
   saved: SavedStates
+  egress: SandboxEgress
   clock: Clock
   /** Where the root filesystem of a build lies on this machine, and the layers below it, the nearest first. */
   rootsOf: (build: TemplateBuild) => [root: string, ...lower: string[]]
@@ -39,8 +42,8 @@ export type Origin = {
 }
 
 /** What of a row is needed to start it. */
-export type LaunchRow = Pick<NewSandbox, 'sandboxID' | 'runID' | 'templateID' | 'envVars'> & {
-  options: Pick<SandboxOptions, 'allowInternetAccess'>
+export type LaunchRow = Pick<NewSandbox, 'sandboxID' | 'runID' | 'teamID' | 'templateID' | 'envVars'> & {
+  options: Pick<SandboxOptions, 'allowInternetAccess' | 'network'>
 }
 
 /** What a sandbox begins as: one that runs already, or what was kept of one; else a boot of its build. */
@@ -57,8 +60,8 @@ export class SandboxLauncher {
     return this.#parts.saved.keepMemory
   }
 
-  /** Of a boot, not of what memory brings back. */
-  specOf(build: TemplateBuild, options: Pick<SandboxOptions, 'allowInternetAccess'>): WarmSpec {
+  /** Of a boot, not of what memory brings back; what may leave is said when it gets its owner. */
+  specOf(build: TemplateBuild): WarmSpec {
     const [rootFolder, ...lowerFolders] = this.#parts.rootsOf(build)
     return {
       rootFolder,
@@ -66,7 +69,7 @@ export class SandboxLauncher {
       cpuCount: build.cpuCount,
       memoryMB: build.memoryMB,
       diskMB: build.diskMB,
-      internet: options.allowInternetAccess !== false,
+      egress: openRules,
       ...(build.saved && { from: this.#startFrom({ ...build.saved, memory: false, keep: true }) }),
     }
   }
@@ -82,20 +85,26 @@ export class SandboxLauncher {
     signal: AbortSignal,
     onHandle: (handle: DriverHandle) => Promise<void>,
   ): Promise<DriverHandle> {
-    const { driver } = this.#parts
+    const { driver, egress } = this.#parts
     const { sandboxID, runID } = row
-    const spec = this.specOf(build, row.options)
+    const spec = this.specOf(build)
     let handle = warm?.handle
     try {
       const from = origin && { from: this.#startFrom(origin) }
-      handle ??= await driver.start({ sandboxID, runID, ...spec, ...from }, signal)
+      const rules = egress.rulesOf(row.options)
+      handle ??= await driver.start({ sandboxID, runID, ...spec, egress: rules, ...from }, signal)
       await onHandle(handle)
+      if (warm) await egress.limit(handle, row.options)
+      egress.admit(row, handle)
       await this.introduce(row, build, handle, origin?.memory ? origin.sandboxID : undefined, signal)
       if (build.startCmd && !origin?.memory) await this.#startService(row, build, handle, signal)
       if (!origin) this.#parts.warm.fill(spec)
       return handle
     } catch (error) {
-      if (handle) await driver.stop(handle)
+      if (handle) {
+        egress.forget(handle)
+        await driver.stop(handle)
+      }
       throw asCreateError(error)
     }
   }
@@ -157,7 +166,7 @@ export class SandboxLauncher {
   }
 
   openRoute(sandbox: Sandbox): void {
-    const { driver, routes, tokens } = this.#parts
+    const { driver, routes, tokens, egress } = this.#parts
     const { sandboxID, runID, handle } = sandbox
     if (!handle) throw new AppError('internal', `Sandbox "${sandboxID}" runs but has no handle`)
     const route: Route = {
@@ -169,11 +178,18 @@ export class SandboxLauncher {
       ...ingressOf(sandbox.options.network),
     }
     routes.set(route)
+    egress.admit(sandbox, handle)
+  }
+
+  /** For a sandbox that an earlier process left running: what may leave it is what its row says. */
+  async holdToRow({ handle, options }: Sandbox): Promise<void> {
+    if (handle) await this.#parts.egress.limit(handle, options)
   }
 
   /** Open connections are cut before the processes end or stand still, so that no client sees a clean end. */
-  closeRoute({ sandboxID, runID }: { sandboxID: string; runID: string }): void {
+  closeRoute({ sandboxID, runID, handle }: Pick<Sandbox, 'sandboxID' | 'runID' | 'handle'>): void {
     this.#parts.routes.remove(sandboxID, runID)
+    if (handle) this.#parts.egress.forget(handle)
   }
 
   async stop(handle: DriverHandle): Promise<void> {

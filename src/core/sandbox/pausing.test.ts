@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { type Fixture, failsWith, gate, openFixture, request, until } from '../../../test/support/domain.ts'
 import { AppError } from '../../lib/app-error.ts'
+import { openRules } from '../egress.ts'
 import type { SandboxOptions } from './sandbox.ts'
 
 const wish = { memory: true, requireHealthyAgent: false }
@@ -134,7 +135,7 @@ for (const saveMemory of [true, false]) {
           if (handle) await driver.thaw(handle)
           else {
             const from = { folder: saved!.name, memory: true, keep: false }
-            const sizes = { cpuCount: 1, memoryMB: 1, diskMB: 1, internet: true }
+            const sizes = { cpuCount: 1, memoryMB: 1, diskMB: 1, egress: openRules }
             await driver.start({ sandboxID, runID: 'next', rootFolder: '/root', ...sizes, from })
           }
         }
@@ -346,7 +347,7 @@ describe('a resume that was cut off after the sandbox had run, and lost it', () 
     const changes = { runID: 'next', startedAt: 1, endAt: 60_001 }
     await stores.sandboxes.resumeWithinLimits({ sandboxID, runID }, team.limits, changes)
     const from = { folder: saved!.name, memory: true, keep: false }
-    const sizes = { cpuCount: 1, memoryMB: 1, diskMB: 1, internet: true }
+    const sizes = { cpuCount: 1, memoryMB: 1, diskMB: 1, egress: openRules }
     await driver.start({ sandboxID, runID: 'next', rootFolder: '/root', ...sizes, from })
     driver.loseEverything()
     await using next = await fixture.again()

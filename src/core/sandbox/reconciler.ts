@@ -74,7 +74,10 @@ export class Reconciler {
         if (there === 'gone') break
         if (there === 'paused') await launcher.thaw(row.handle!)
         if (row.state === 'snapshotting') await service.settle(row)
-        if (!routes.get(row.sandboxID)) launcher.openRoute(row)
+        if (!routes.get(row.sandboxID)) {
+          await launcher.holdToRow(row)
+          launcher.openRoute(row)
+        }
         return
       case 'pausing':
       case 'paused':

@@ -1,4 +1,5 @@
 import type { DriverHandle } from '../driver.ts'
+import type { NetworkOptions } from '../network-policy/network-options.ts'
 
 export type SandboxState =
   | 'creating'
@@ -54,7 +55,7 @@ export type EndReason = 'killed' | 'timeout' | 'create_failed' | 'lost'
 export type SandboxOptions = {
   /** Null: the client did not say. */
   allowInternetAccess: boolean | null
-  network: Record<string, unknown> | null
+  network: NetworkOptions | null
   mcp: Record<string, unknown> | null
   /** At the end of its time it is paused, not killed. */
   autoPause: boolean

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { failsWith, gate, openFixture, request, until } from '../../../test/support/domain.ts'
 import { AppError } from '../../lib/app-error.ts'
+import { openRules } from '../egress.ts'
 
 describe('creating a sandbox', () => {
   it('starts it, tells the agent who it is, opens its route and counts the use of its template', async () => {
@@ -244,7 +245,7 @@ describe('after a crash', () => {
       memoryMB: 128,
       diskMB: 64,
     }
-    await before.driver.start({ ...spec, internet: true })
+    await before.driver.start({ ...spec, egress: openRules })
     await using fixture = await before.again()
     await fixture.reconciler.run()
     assert.equal((await fixture.stores.sandboxes.find(lost.sandboxID))?.endReason, 'lost')

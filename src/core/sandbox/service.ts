@@ -18,11 +18,13 @@ import {
   type SnapshotRequest,
 } from './copying.ts'
 import { type CreateRequest, Creating } from './creating.ts'
+import type { SandboxEgress } from './egress.ts'
 import * as errors from './errors.ts'
 import { ExpiryTimer } from './expiry.ts'
 import type { SandboxLauncher } from './launcher.ts'
 import { endedEntry } from './life-entries.ts'
 import { checkTimeout, endAfter, refreshDuration } from './lifetime.ts'
+import { Networking, type NetworkUpdate } from './networking.ts'
 import { type PauseWish, Pausing } from './pausing.ts'
 import { type EndReason, isVisible, type Sandbox, statesBefore } from './sandbox.ts'
 import type { SavedStates } from './saved-states.ts'
@@ -42,6 +44,7 @@ export type SandboxServiceParts = {
   catalog: TemplateCatalog
   driver: Driver
   launcher: SandboxLauncher
+  egress: SandboxEgress
   warm: WarmPool
   saved: SavedStates
   underway: Underway
@@ -65,6 +68,7 @@ export class SandboxService {
   readonly #creating: Creating
   readonly #pausing: Pausing
   readonly #copying: Copying
+  readonly #networking: Networking
 
   constructor(parts: SandboxServiceParts) {
     this.#parts = parts
@@ -74,6 +78,7 @@ export class SandboxService {
     const shared = { ...parts, onRunning }
     this.#creating = new Creating(shared)
     this.#pausing = new Pausing(shared)
+    this.#networking = new Networking(shared)
     this.#copying = new Copying({
       ...shared,
       start: (team, row, build, origin) => this.#creating.begin(team, row, build, { origin }),
@@ -169,6 +174,12 @@ export class SandboxService {
     await this.#setEnd(team, sandboxID, timeoutMs, false)
   }
 
+  /** Replaces what may leave a running sandbox, at once. */
+  async setNetwork(team: Team, sandboxID: string, update: NetworkUpdate): Promise<void> {
+    const seen = await this.#running(team, sandboxID)
+    if (!(await this.#networking.replace(seen, update))) throw errors.sandboxNotFound(sandboxID)
+  }
+
   async refresh(team: Team, sandboxID: string, durationMs: number): Promise<void> {
     await this.#setEnd(team, sandboxID, refreshDuration(durationMs), true)
   }
@@ -240,11 +251,17 @@ export class SandboxService {
     return row
   }
 
-  async #setEnd(team: Team, sandboxID: string, timeoutMs: number, onlyExtend: boolean): Promise<Sandbox> {
-    const { sandboxes, clock } = this.#parts
+  /** For what only a running sandbox can be told. */
+  async #running(team: Team, sandboxID: string): Promise<Sandbox> {
     const sandbox = await this.get(team, sandboxID)
     if (sandbox.state === 'paused') throw errors.sandboxNotFound(sandboxID)
     if (sandbox.state !== 'running') throw errors.sandboxIsBusy(sandboxID, sandbox.state)
+    return sandbox
+  }
+
+  async #setEnd(team: Team, sandboxID: string, timeoutMs: number, onlyExtend: boolean): Promise<Sandbox> {
+    const { sandboxes, clock } = this.#parts
+    const sandbox = await this.#running(team, sandboxID)
     const endAt = endAfter(clock.now(), timeoutMs, sandbox.startedAt, team.limits)
     const changed = await sandboxes.setEnd(sandboxID, sandbox.runID, endAt, onlyExtend)
     if (!changed) throw errors.sandboxNotFound(sandboxID)

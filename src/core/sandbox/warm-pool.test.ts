@@ -28,13 +28,28 @@ describe('sandboxes started ahead', () => {
 
   it('fit only a create of the same kind', async () => {
     await using fixture = await openFixture({ warm: 1 })
-    const { service, team, driver } = fixture
+    const { service, team, driver, roots } = fixture
     await service.create(team, request())
     await settled(fixture, 2)
     const waiting = new Set((await driver.list()).map(({ sandboxID }) => sandboxID))
+    driver.world.prepared.add('/other')
+    roots.folder = '/other'
+    const other = await service.create(team, request())
+    assert.ok(!waiting.has(other.sandboxID))
+  })
+
+  it('are held to what their owner said before the agent hears of it', async () => {
+    await using fixture = await openFixture({ warm: 1 })
+    const { service, team, driver, agent } = fixture
+    await service.create(team, request())
+    await settled(fixture, 2)
+    const waiting = new Set((await driver.list()).map(({ sandboxID }) => sandboxID))
+    driver.beforeLimited = async () => assert.equal(agent.initialized.length, 1)
     const options = { ...request().options, allowInternetAccess: false }
-    const offline = await service.create(team, request({ options }))
-    assert.ok(!waiting.has(offline.sandboxID))
+    const closed = await service.create(team, request({ options }))
+    assert.ok(waiting.has(closed.sandboxID))
+    const { egress } = driver.world.sandboxes.get(closed.sandboxID)!.spec
+    assert.deepEqual(egress, { allow: [], deny: ['0.0.0.0/0'], toGate: 'none' })
   })
 
   it('are put back when the create is refused', async () => {

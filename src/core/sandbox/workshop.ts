@@ -25,6 +25,9 @@ export type WorkshopParts = {
 
 export type RunOptions = { onOutput?: (output: CommandOutput) => void; signal: AbortSignal }
 
+/** Its sandboxes are no team's. */
+const nobody = ''
+
 export class Workshop {
   readonly #parts: WorkshopParts
 
@@ -38,8 +41,9 @@ export class Workshop {
     const sandboxID = newSandboxID()
     const done = Promise.withResolvers<void>()
     void underway.run(sandboxID, () => done.promise)
-    const options = { allowInternetAccess: null }
-    const row = { sandboxID, runID: newUUID(), templateID: build.templateID, envVars: {}, options }
+    const { templateID } = build
+    const options = { allowInternetAccess: null, network: null }
+    const row = { sandboxID, runID: newUUID(), teamID: nobody, templateID, envVars: {}, options }
     try {
       const bare = { ...build, startCmd: null, readyCmd: null }
       const handle = await launcher.launch(row, bare, {}, signal, async () => {})

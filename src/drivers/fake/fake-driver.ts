@@ -4,6 +4,7 @@
  */
 import type {
   CanFreeze,
+  CanLimitEgress,
   CanSave,
   Driver,
   DriverCapabilities,
@@ -17,6 +18,7 @@ import type {
   SavedState,
   SaveOptions,
 } from '../../core/driver.ts'
+import type { AddressRules, GatePorts } from '../../core/egress.ts'
 import { AppError } from '../../lib/app-error.ts'
 
 export type FakeDriverOptions = {
@@ -57,7 +59,7 @@ export const newFakeWorld = (): FakeWorld => ({
   nextAddress: 1,
 })
 
-export class FakeDriver implements Driver, CanFreeze, CanSave {
+export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSave {
   readonly name = 'fake'
   readonly capabilities: DriverCapabilities
   readonly world: FakeWorld
@@ -68,12 +70,14 @@ export class FakeDriver implements Driver, CanFreeze, CanSave {
   beforeStopped: (handle: DriverHandle) => Promise<void> = async () => {}
   /** Awaited in the middle of every save, when the sandbox stands still and nothing is kept yet. */
   beforeSaved: (handle: DriverHandle, folder: string) => Promise<void> = async () => {}
+  /** Awaited before new rules take effect. */
+  beforeLimited: (rules: AddressRules) => Promise<void> = async () => {}
   readonly #endpoint: Endpoint | undefined
 
   constructor(options: FakeDriverOptions = {}) {
     this.#endpoint = options.endpoint
     const saveMemory = options.saveMemory ?? true
-    this.capabilities = { freeze: true, saveFiles: true, saveMemory, limitEgress: false }
+    this.capabilities = { freeze: true, saveFiles: true, saveMemory, limitEgress: true }
     this.world = options.world ?? newFakeWorld()
   }
 
@@ -129,6 +133,19 @@ export class FakeDriver implements Driver, CanFreeze, CanSave {
     if (sandbox.keptIn) this.world.saved.delete(sandbox.keptIn)
     sandbox.keptIn = undefined
     sandbox.frozen = false
+  }
+
+  readonly gateAddress = '127.0.0.1'
+  gatePorts: GatePorts | undefined
+
+  async openGate(ports: GatePorts): Promise<void> {
+    this.gatePorts = ports
+  }
+
+  async limitEgress(handle: DriverHandle, egress: AddressRules): Promise<void> {
+    const sandbox = this.#alive(handle)
+    await this.beforeLimited(egress)
+    sandbox.spec = { ...sandbox.spec, egress }
   }
 
   async save(

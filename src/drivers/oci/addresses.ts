@@ -1,4 +1,7 @@
-/** IPv4 arithmetic for the driver's subnet: every slot has a /30, gateway on our side, sandbox on the other. */
+/**
+ * The driver's subnet: every slot has a /30, gateway on our side, sandbox on the other. The last /30 is no slot's:
+ * connections that are handed over arrive there.
+ */
 import { AppError } from '../../lib/app-error.ts'
 import { addressToNumber, numberToAddress } from '../../lib/ipv4.ts'
 
@@ -8,6 +11,7 @@ export type Subnet = {
   capacity: number
   gateway(slot: number): string
   sandbox(slot: number): string
+  gate: string
 }
 
 const addressesPerSlot = 4
@@ -29,8 +33,9 @@ export function parseSubnet(cidr: string): Subnet {
   const address = (slot: number, offset: number) => numberToAddress(base + slot * addressesPerSlot + offset)
   return {
     cidr,
-    capacity: size / addressesPerSlot,
+    capacity: size / addressesPerSlot - 1,
     gateway: (slot) => address(slot, 1),
     sandbox: (slot) => address(slot, 2),
+    gate: address(size / addressesPerSlot - 1, 1),
   }
 }

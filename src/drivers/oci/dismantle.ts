@@ -15,7 +15,7 @@ export async function dismantle(context: OciContext, sandboxID: string): Promise
     await Promise.all([
       rm(layout.runtimeState(record.slot), { recursive: true, force: true }),
       slots.remove(record.slot),
-      ...(record.internet ? [] : [firewall.forget(record.address)]),
+      firewall.forget(record),
     ])
     cpuShares.release(sandboxID)
   }

@@ -5,46 +5,74 @@
  * instead of keeping quiet, so that programs inside fail fast.
  */
 import { networkInterfaces } from 'node:os'
-import { closedRanges } from '../../core/egress.ts'
+import { isDeepStrictEqual } from 'node:util'
+import { type AddressRules, type GatePorts, openRules } from '../../core/egress.ts'
+import { KeyedLock } from '../../lib/keyed-lock.ts'
 import { runCommand } from '../../lib/run-command.ts'
-import type { Layout } from './layout.ts'
-
-export type FirewallOptions = { layout: Layout; subnet: string; dnsServers: readonly string[] }
+import { changes, type FirewallOptions, type Limited, ruleset } from './ruleset.ts'
 
 export class Firewall {
   readonly #options: FirewallOptions
+  readonly #present: () => Promise<Limited[]>
   readonly #table: string
+  readonly #lock = new KeyedLock()
+  #gatePorts: GatePorts | undefined
+  /** A change failed, so that the table may hold more than it should. */
+  #isStale = false
 
-  constructor(options: FirewallOptions) {
+  /** `present` gives the sandboxes that are there, from what is written down. */
+  constructor(options: FirewallOptions, present: () => Promise<Limited[]>) {
     this.#options = options
+    this.#present = present
     this.#table = `inet ${options.layout.table}`
   }
 
-  /** Replaces the whole table; `offline` are the addresses of sandboxes that may not send anything. */
-  async load(offline: readonly string[]): Promise<void> {
-    await runCommand('nft', ['-f', '-'], {
-      input: ruleset({ ...this.#options, offline, hostNetworks: hostNetworks() }),
-    })
+  /** Replaces the whole table. */
+  load(): Promise<void> {
+    return this.#lock.run('table', () => this.#load())
   }
 
-  async isLoaded(): Promise<boolean> {
+  async #load(): Promise<void> {
+    const limited = await this.#present()
+    const input = { ...this.#options, limited, hostNetworks: hostNetworks(), gatePorts: this.#gatePorts }
+    await this.#nft(ruleset(input))
+    this.#isStale = false
+  }
+
+  async openGate(ports: GatePorts): Promise<void> {
+    this.#gatePorts = ports
+    await this.load()
+  }
+
+  async isWhole(): Promise<boolean> {
     const { stdout } = await runCommand('nft', ['list', 'tables', 'inet'])
-    return stdout.split('\n').includes(`table ${this.#table}`)
+    return !this.#isStale && stdout.split('\n').includes(`table ${this.#table}`)
   }
 
-  async takeOffline(address: string): Promise<void> {
-    await runCommand('nft', [`add element ${this.#table} offline { ${address} }`])
+  /** What is written down has to say so already: where this fails, the table is made anew from that. */
+  async replace(address: string, before: AddressRules, after: AddressRules): Promise<void> {
+    if (isDeepStrictEqual(before, after)) return
+    const text = changes(this.#table, { address, egress: before }, { address, egress: after })
+    await this.#lock.run('table', () => this.#nft(text).catch(() => this.#load()))
   }
 
-  /** A name or address that is not there any more is no failure. */
-  async forget(address: string): Promise<void> {
-    await runCommand('nft', [
-      `add element ${this.#table} offline { ${address} }; delete element ${this.#table} offline { ${address} }`,
-    ]).catch(() => {})
+  /** Of a sandbox that goes. A failure waits for the next look at the table. */
+  async forget({ address, egress }: Limited): Promise<void> {
+    const text = changes(this.#table, { address, egress }, { address, egress: openRules })
+    if (text === '') return
+    await this.#lock.run('table', () =>
+      this.#nft(text).catch(() => {
+        this.#isStale = true
+      }),
+    )
   }
 
   async remove(): Promise<void> {
-    await runCommand('nft', ['-f', '-'], { input: `table ${this.#table} {}\ndelete table ${this.#table}\n` })
+    await this.#nft(`table ${this.#table} {}\ndelete table ${this.#table}\n`)
+  }
+
+  async #nft(input: string): Promise<void> {
+    await runCommand('nft', ['-f', '-'], { input })
   }
 }
 
@@ -55,67 +83,4 @@ function hostNetworks(): string[] {
     .filter((address) => address.family === 'IPv4' && address.cidr)
     .map((address) => address.cidr!)
   return [...new Set(networks)]
-}
-
-type RulesetInput = FirewallOptions & { offline: readonly string[]; hostNetworks: readonly string[] }
-
-export function ruleset({
-  layout,
-  subnet,
-  dnsServers,
-  offline,
-  hostNetworks: networks,
-}: RulesetInput): string {
-  const ours = `"${layout.linkPrefix}*"`
-  const closed = [...closedRanges, ...networks, subnet].join(', ')
-  const elements = (list: readonly string[]) => (list.length > 0 ? `elements = { ${list.join(', ')} }` : '')
-  const dns = dnsServers.filter((server) => /^[\d.]+$/.test(server))
-  return `table inet ${layout.table} {}
-delete table inet ${layout.table}
-table inet ${layout.table} {
-  set offline { type ipv4_addr; ${elements(offline)} }
-  set dns { type ipv4_addr; ${elements(dns)} }
-  set closed { type ipv4_addr; flags interval; auto-merge; elements = { ${closed} } }
-  chain arriving {
-    type filter hook prerouting priority raw; policy accept;
-    iifname ${ours} meta nfproto != ipv4 drop
-    iifname ${ours} fib saddr . iif oif missing drop
-  }
-  chain to-host {
-    type filter hook input priority filter; policy accept;
-    iifname ${ours} ct state established accept
-    iifname ${ours} jump refused
-  }
-  chain from-host {
-    type filter hook output priority filter; policy accept;
-    oifname ${ours} ct state new meta skuid != 0 jump refused
-  }
-  chain through {
-    type filter hook forward priority filter; policy accept;
-    iifname ${ours} tcp flags syn tcp option maxseg size set rt mtu
-    oifname ${ours} tcp flags syn tcp option maxseg size set rt mtu
-    iifname ${ours} jump from-sandbox
-    oifname ${ours} ct state established,related accept
-    oifname ${ours} drop
-  }
-  chain from-sandbox {
-    ip saddr @offline jump refused
-    oifname ${ours} jump refused
-    ct state established,related accept
-    ct state invalid drop
-    ip daddr @dns udp dport 53 accept
-    ip daddr @dns tcp dport 53 accept
-    ip daddr @closed jump refused
-    accept
-  }
-  chain refused {
-    meta l4proto tcp reject with tcp reset
-    reject with icmpx admin-prohibited
-  }
-  chain leaving {
-    type nat hook postrouting priority srcnat; policy accept;
-    ip saddr ${subnet} oifname != ${ours} masquerade
-  }
-}
-`
 }

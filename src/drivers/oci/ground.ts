@@ -6,10 +6,10 @@ import { existsSync, readFileSync } from 'node:fs'
 import { chmod, mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { AppError } from '../../lib/app-error.ts'
 import { runCommand } from '../../lib/run-command.ts'
+import type { Subnet } from './addresses.ts'
 import type { Cgroups } from './cgroups.ts'
 import type { Firewall } from './firewall.ts'
 import type { Layout } from './layout.ts'
-import type { SandboxRecord } from './records.ts'
 import { mostLayers } from './root-layers.ts'
 
 const forwarding = '/proc/sys/net/ipv4/ip_forward'
@@ -23,14 +23,13 @@ const blackholeMetric = '4278198272'
 export async function layGround(
   layout: Layout,
   firewall: Firewall,
-  subnet: string,
+  subnet: Subnet,
   cgroups: Cgroups,
-  present: readonly SandboxRecord[],
 ): Promise<void> {
   await mkdir(layout.run, { recursive: true })
   await chmod(layout.run, 0o711)
   await takeOwnership(layout)
-  await refuseTakenSubnet(layout, subnet)
+  await refuseTakenSubnet(layout, subnet.cidr)
   for (const folder of [layout.sandboxes, layout.disks, layout.sysSkeletons])
     await mkdir(folder, { recursive: true })
   for (const folder of [layout.mountNamespaces, layout.diskMount, layout.rootMount, layout.runtimeStates]) {
@@ -41,8 +40,10 @@ export async function layGround(
   }
   await makePrivateMount(layout.mountNamespaces)
   await cgroups.makeParent(layout.cgroupParent)
-  await firewall.load(offlineAddresses(present))
-  await runCommand('ip', ['route', 'replace', 'blackhole', subnet, 'metric', blackholeMetric])
+  await firewall.load()
+  await runCommand('ip', ['route', 'replace', 'blackhole', subnet.cidr, 'metric', blackholeMetric])
+  // After the rules that close it to everybody but sandboxes.
+  await runCommand('ip', ['address', 'replace', `${subnet.gate}/32`, 'dev', 'lo'])
   await raiseLimits()
   // Last: nothing is forwarded before the rules are in place.
   if (readFileSync(forwarding, 'utf8').trim() !== '1') await writeFile(forwarding, '1')
@@ -68,19 +69,18 @@ async function raiseLimits(): Promise<void> {
   }
 }
 
-export function offlineAddresses(records: readonly SandboxRecord[]): string[] {
-  return records.filter((record) => !record.internet).map((record) => record.address)
-}
-
 /** Takes back what `layGround` did; only when no sandbox is left. */
 export async function clearGround(
   layout: Layout,
   firewall: Firewall,
-  subnet: string,
+  subnet: Subnet,
   cgroups: Cgroups,
 ): Promise<void> {
+  await runCommand('ip', ['address', 'del', `${subnet.gate}/32`, 'dev', 'lo']).catch(() => {})
   await firewall.remove()
-  await runCommand('ip', ['route', 'del', 'blackhole', subnet, 'metric', blackholeMetric]).catch(() => {})
+  await runCommand('ip', ['route', 'del', 'blackhole', subnet.cidr, 'metric', blackholeMetric]).catch(
+    () => {},
+  )
   await runCommand('umount', [layout.mountNamespaces]).catch(() => {})
   await cgroups.removeIfEmpty(layout.cgroupParent)
   await rm(layout.run, { recursive: true, force: true })

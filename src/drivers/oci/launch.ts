@@ -2,6 +2,7 @@
 import { mkdir, rename, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import type { SandboxSpec } from '../../core/driver.ts'
+import { openRules } from '../../core/egress.ts'
 import { AppError, errorText } from '../../lib/app-error.ts'
 import { delay } from '../../lib/clock.ts'
 import { runCommand } from '../../lib/run-command.ts'
@@ -87,7 +88,7 @@ export async function startSandbox(
 
 function newRecord(
   { subnet, runtime, agent, cpuShares }: OciContext,
-  { sandboxID, runID, internet, ...wanted }: SandboxSpec,
+  { sandboxID, runID, egress, ...wanted }: SandboxSpec,
   slot: number,
   source: Source | undefined,
 ): SandboxRecord {
@@ -100,7 +101,7 @@ function newRecord(
     platform: (restored ? restored.platform : runtime.platform) ?? null,
     agentFolder: restored?.agentFolder ?? agent.folder,
     layers: source?.layers ?? 0,
-    ...{ slot, address: subnet.sandbox(slot), internet },
+    ...{ slot, address: subnet.sandbox(slot), egress },
     rootFolder: resolve(rootFolder),
     ...(lowerFolders && { lowerFolders: lowerFolders.map((folder) => resolve(folder)) }),
     ...{ cpuCount, memoryMB, diskMB, cpus: cpuShares.take(sandboxID, cpuCount) },
@@ -119,7 +120,7 @@ async function launch(
   await Promise.all([
     source ? source.fetchDisks(record) : rename(layout.slotDisk(record.slot), join(folder, diskName)),
     writeBundle(context, folder, record, source),
-    record.internet ? undefined : firewall.takeOffline(record.address),
+    firewall.replace(record.address, openRules, record.egress),
   ])
   signal?.throwIfAborted()
   const own = source?.ownDisk ? join(folder, diskName) : ''

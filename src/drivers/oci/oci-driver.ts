@@ -5,8 +5,10 @@
  */
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
+import { isDeepStrictEqual } from 'node:util'
 import type {
   CanFreeze,
+  CanLimitEgress,
   CanSave,
   Driver,
   DriverCapabilities,
@@ -17,6 +19,7 @@ import type {
   SavedState,
   SaveOptions,
 } from '../../core/driver.ts'
+import type { AddressRules, GatePorts } from '../../core/egress.ts'
 import { AppError } from '../../lib/app-error.ts'
 import { systemClock } from '../../lib/clock.ts'
 import { JoinedWork, KeyedLock } from '../../lib/keyed-lock.ts'
@@ -30,7 +33,7 @@ import { Disks } from './disks.ts'
 import { dismantle } from './dismantle.ts'
 import { Firewall } from './firewall.ts'
 import { endedBySave, freeze, frozenNote, thaw } from './freeze.ts'
-import { clearGround, layGround, leaveGround, offlineAddresses } from './ground.ts'
+import { clearGround, layGround, leaveGround } from './ground.ts'
 import { startSandbox } from './launch.ts'
 import { assertPlainPath, createLayout } from './layout.ts'
 import { choosePlatform } from './platform.ts'
@@ -38,6 +41,7 @@ import { prepareRoot } from './prepare-root.ts'
 import { probeMachine } from './probe.ts'
 import { assertSandboxID, Records, type RuntimeName, type SandboxRecord } from './records.ts'
 import { rootsOf } from './root-layers.ts'
+import { assertRules } from './ruleset.ts'
 import { startedPid, untilRestored } from './runtime.ts'
 import { saveSandbox } from './save.ts'
 import { assertOurs, describeSaved, removeSaved } from './saved-states.ts'
@@ -54,6 +58,8 @@ export type OciDriverOptions = {
   agent: AgentCommand
   /** IPv4 addresses, written to /etc/resolv.conf and let through although they may be private. */
   dnsServers: readonly string[]
+  /** Closed ranges that sandboxes may reach all the same, as far as their own rules allow it. */
+  openedRanges?: readonly string[]
   poolSize?: number
   /** The disk size that free slots are made with until a sandbox asks for another. */
   poolDiskMB?: number
@@ -72,7 +78,7 @@ export function createOciDriver(options: OciDriverOptions): OciDriver {
   return new OciDriver(options)
 }
 
-export class OciDriver implements Driver, CanFreeze, CanSave {
+export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSave {
   readonly name: string
   readonly capabilities: DriverCapabilities
   readonly #context: OciContext
@@ -86,12 +92,14 @@ export class OciDriver implements Driver, CanFreeze, CanSave {
   constructor(options: OciDriverOptions) {
     this.name = `oci-${options.runtime}`
     const gvisor = options.runtime === 'runsc'
-    this.capabilities = { freeze: true, saveFiles: true, saveMemory: gvisor, limitEgress: false }
+    this.capabilities = { freeze: true, saveFiles: true, saveMemory: gvisor, limitEgress: true }
     this.#log = options.log ?? (() => {})
     const layout = createLayout(options.dataFolder, options.instance)
     const subnet = parseSubnet(options.subnet)
     const uidBase = options.uidBase ?? 100_000
     const cgroups = openCgroups()
+    const records = new Records(layout)
+    const { dnsServers, openedRanges = [] } = options
     this.#context = {
       layout,
       subnet,
@@ -99,11 +107,11 @@ export class OciDriver implements Driver, CanFreeze, CanSave {
       cgroups,
       runtime: { name: options.runtime, binary: options.runtimeBinary, platform: options.platform },
       agent: options.agent,
-      dnsServers: options.dnsServers,
+      dnsServers,
       pidsLimit: options.pidsLimit ?? 4096,
       openFilesLimit: hardOpenFilesLimit(),
-      records: new Records(layout),
-      firewall: new Firewall({ layout, subnet: subnet.cidr, dnsServers: options.dnsServers }),
+      records,
+      firewall: new Firewall({ layout, subnet, dnsServers, openedRanges }, () => records.all()),
       cpuShares: new CpuShares(cgroups.has('cpuset') ? usableCpus() : []),
       sysSkeletons: new JoinedWork(),
       slots: new SlotPool({
@@ -137,7 +145,7 @@ export class OciDriver implements Driver, CanFreeze, CanSave {
   async #open(): Promise<void> {
     const { layout, firewall, subnet, cgroups, records, slots, cpuShares, runtime } = this.#context
     const present = await records.all()
-    await layGround(layout, firewall, subnet.cidr, cgroups, present)
+    await layGround(layout, firewall, subnet, cgroups)
     for (const { sandboxID, cpus } of present) cpuShares.adopt(sandboxID, cpus)
     await slots.open(present.map((record) => record.slot))
     if (runtime.name === 'runsc') {
@@ -150,12 +158,12 @@ export class OciDriver implements Driver, CanFreeze, CanSave {
 
   /** Whoever flushes the machine's ruleset takes ours with it; it must not stay away. */
   #watchFirewall(): void {
-    const { firewall, records } = this.#context
+    const { firewall } = this.#context
     this.#stopWatching = systemClock.after(firewallCheckMs, async () => {
       try {
-        if (!(await firewall.isLoaded())) {
-          this.#log('The firewall table of the sandboxes was gone and is loaded again')
-          await firewall.load(offlineAddresses(await records.all()))
+        if (!(await firewall.isWhole())) {
+          this.#log('The firewall table of the sandboxes was not whole and is loaded again')
+          await firewall.load()
         }
       } catch (error) {
         this.#log('The firewall of the sandboxes could not be checked', error)
@@ -166,6 +174,7 @@ export class OciDriver implements Driver, CanFreeze, CanSave {
 
   async start(spec: SandboxSpec, signal?: AbortSignal): Promise<DriverHandle> {
     assertSandboxID(spec.sandboxID)
+    assertRules(spec.egress)
     for (const folder of [spec.rootFolder, ...(spec.lowerFolders ?? [])]) assertPlainPath(resolve(folder))
     signal?.throwIfAborted()
     await this.open()
@@ -193,6 +202,24 @@ export class OciDriver implements Driver, CanFreeze, CanSave {
 
   async thaw(handle: DriverHandle): Promise<void> {
     await this.#withAlive(handle, (record) => thaw(this.#context, record))
+  }
+
+  get gateAddress(): string {
+    return this.#context.subnet.gate
+  }
+
+  openGate(ports: GatePorts): Promise<void> {
+    return this.#context.firewall.openGate(ports)
+  }
+
+  async limitEgress(handle: DriverHandle, egress: AddressRules): Promise<void> {
+    const { records, firewall } = this.#context
+    assertRules(egress)
+    await this.#withAlive(handle, async (record) => {
+      if (isDeepStrictEqual(record.egress, egress)) return
+      await records.replace({ ...record, egress })
+      await firewall.replace(record.address, record.egress, egress)
+    })
   }
 
   async save(
@@ -288,7 +315,7 @@ export class OciDriver implements Driver, CanFreeze, CanSave {
     this.#stopWatching = undefined
     await Promise.all(this.#leaving.values())
     await slots.close((await records.all()).map((record) => record.slot))
-    if ((await records.names()).length === 0) await clearGround(layout, firewall, subnet.cidr, cgroups)
+    if ((await records.names()).length === 0) await clearGround(layout, firewall, subnet, cgroups)
     else await leaveGround(layout)
     this.#opened = undefined
   }

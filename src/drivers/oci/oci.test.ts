@@ -1,6 +1,9 @@
 import { driverSuite } from '../driver-suite.ts'
 import { saveSuite } from '../save-suite.ts'
+import type { OciDriverOptions } from './oci-driver.ts'
 import { openOciBench } from './suite-bench.ts'
+import { egressSuite } from './suite-egress.ts'
+import { gateSuite } from './suite-gate.ts'
 import { isolationSuite } from './suite-isolation.ts'
 import { limitsSuite } from './suite-limits.ts'
 import { networkSuite } from './suite-network.ts'
@@ -10,11 +13,13 @@ import { survivalSuite } from './suite-survival.ts'
 const subnets = { runc: '10.241.0.0/24', runsc: '10.241.1.0/24' }
 
 for (const runtime of ['runc', 'runsc'] as const) {
-  const open = (dnsServers?: string[]) => openOciBench(runtime, subnets[runtime], dnsServers)
+  const open = (changes?: Partial<OciDriverOptions>) => openOciBench(runtime, subnets[runtime], changes)
   driverSuite(runtime, open)
   isolationSuite(runtime, open)
   limitsSuite(runtime, open)
   networkSuite(runtime, open)
+  egressSuite(runtime, open)
+  gateSuite(runtime, open)
   survivalSuite(runtime, open)
   saveSuite(runtime, open)
   savedSandboxSuite(runtime, open)

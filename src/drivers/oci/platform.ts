@@ -6,6 +6,7 @@
 import { mkdir, readFile, rename, stat, writeFile } from 'node:fs/promises'
 import { release } from 'node:os'
 import { join } from 'node:path'
+import { closedToAll, openRules } from '../../core/egress.ts'
 import { AppError, errorText } from '../../lib/app-error.ts'
 import { delay } from '../../lib/clock.ts'
 import type { OciContext } from './context.ts'
@@ -24,6 +25,8 @@ const settleMs = 1000
 const watchMs = 1000
 /** Sandboxes are mostly idle: each start is weighed against this many idle seconds. */
 const idleSeconds = 20
+
+const silent = { ...openRules, deny: [closedToAll] }
 
 export async function choosePlatform(context: OciContext): Promise<Platform> {
   const machine = await describeMachine(context.runtime.binary)
@@ -59,7 +62,7 @@ async function tryPlatform(context: OciContext, platform: Platform, rootFolder: 
   try {
     const sizes = { cpuCount: 1, memoryMB: 512, diskMB: 64 }
     await dismantle(context, sandboxID)
-    await startSandbox(trial, { sandboxID, runID: 'trial', rootFolder, ...sizes, internet: false })
+    await startSandbox(trial, { sandboxID, runID: 'trial', rootFolder, ...sizes, egress: silent })
     const cgroup = context.layout.cgroup(sandboxID)
     await delay(settleMs)
     const before = await context.cgroups.use(cgroup)

@@ -18,7 +18,9 @@ const tryLoop = `mount -t tmpfs none /mnt && truncate -s 8M /mnt/image && mkfs.e
 mkdir /mnt/disk && mount -o loop /mnt/image /mnt/disk`
 const tryNetwork = `ip link add probe0 type veth peer name probe1 && nft -f - <<END
 table inet probe {
+  set pairs { type ipv4_addr . ipv4_addr; flags interval; elements = { 192.0.2.1 . 192.0.2.0-192.0.2.9 } }
   chain in { type filter hook prerouting priority raw; fib saddr . iif oif missing drop; }
+  chain over { type nat hook prerouting priority dstnat; ip saddr . ip daddr @pairs tcp dport 80 dnat ip to 192.0.2.2:80; }
   chain out { type nat hook postrouting priority srcnat; masquerade; }
 }
 END`
@@ -86,7 +88,8 @@ function checks({ runtime, cgroups }: OciContext): Check[] {
     },
     {
       reason: 'Network namespaces or nftables do not work',
-      remedy: 'Load them: modprobe -a veth nf_tables nft_fib_inet nft_masq.',
+      remedy:
+        'Load them: modprobe -a veth nf_tables nft_fib_inet nft_masq nft_nat. Sets of address pairs need Linux 5.6 and nftables 0.9.4.',
       run: () => runCommand('unshare', ['--net', 'sh', '-c', tryNetwork]),
     },
   ]

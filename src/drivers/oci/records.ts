@@ -4,6 +4,7 @@
  */
 import { mkdir, readdir, readFile, rename, rm, rmdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { type AddressRules, closedToAll, openRules } from '../../core/egress.ts'
 import { AppError } from '../../lib/app-error.ts'
 import type { Layout } from './layout.ts'
 
@@ -30,7 +31,7 @@ export type SandboxRecord = {
   cpuCount: number
   memoryMB: number
   diskMB: number
-  internet: boolean
+  egress: AddressRules
   /** The host's CPUs it may run on, as the kernel writes lists; null where it may use all. */
   cpus: string | null
 }
@@ -60,8 +61,13 @@ export class Records {
       if (error.code !== 'EEXIST') throw error
       throw new AppError('already_exists', `Sandbox ${record.sandboxID} is already there; stop it first.`)
     })
-    await writeFile(join(folder, `${recordName}.new`), JSON.stringify(record))
-    await rename(join(folder, `${recordName}.new`), join(folder, recordName))
+    await this.replace(record)
+  }
+
+  async replace(record: SandboxRecord): Promise<void> {
+    const path = join(this.#layout.sandbox(record.sandboxID), recordName)
+    await writeFile(`${path}.new`, JSON.stringify(record))
+    await rename(`${path}.new`, path)
   }
 
   /** Undefined: nothing there, or a folder whose record was never finished and that therefore holds nothing. */
@@ -71,7 +77,7 @@ export class Records {
     )
     if (text === undefined) return undefined
     try {
-      return JSON.parse(text) as SandboxRecord
+      return withEgress(JSON.parse(text) as StoredRecord)
     } catch {
       return undefined
     }
@@ -98,4 +104,11 @@ export class Records {
       if (error.code !== 'ENOENT') throw error
     })
   }
+}
+
+/** Sandboxes from before there were rules know only whether they may send at all. */
+type StoredRecord = Omit<SandboxRecord, 'egress'> & { egress?: AddressRules; internet?: boolean }
+
+function withEgress({ internet, egress, ...record }: StoredRecord): SandboxRecord {
+  return { ...record, egress: egress ?? { ...openRules, deny: internet === true ? [] : [closedToAll] } }
 }

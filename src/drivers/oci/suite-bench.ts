@@ -60,7 +60,7 @@ const recall = `perl -e 'use IO::Socket::UNIX; my $client = IO::Socket::UNIX->ne
 export async function openOciBench(
   runtime: RuntimeName,
   subnet: string,
-  dnsServers: string[] = [],
+  changes: Partial<OciDriverOptions> = {},
 ): Promise<OciBench> {
   const machine = await testMachine()
   const runtimeBinary = machine.runtimes[runtime]
@@ -79,10 +79,11 @@ export async function openOciBench(
       env: {},
       setHostname: ['/bin/hostname'],
     },
-    dnsServers,
+    dnsServers: [],
     poolDiskMB: 128,
     pidsLimit: testPidsLimit,
     platform: 'ptrace',
+    ...changes,
   }
   const driver = createOciDriver(options)
   await driver.prepare(brokenRootFolder)
@@ -182,9 +183,11 @@ async function tracesOf(options: OciDriverOptions): Promise<string[]> {
     '-type',
     'd',
   ]).catch(() => ({ stdout: '' }))
-  const table = await runCommand('nft', ['list', 'set', 'inet', layout.table, 'offline']).catch(() => ({
-    stdout: '',
-  }))
+  const sets = await Promise.all(
+    ['allowed', 'denied', 'gated', 'tunnelled'].map((set) =>
+      runCommand('nft', ['list', 'set', 'inet', layout.table, set]).catch(() => ({ stdout: '' })),
+    ),
+  )
   return [
     ...commands.filter((line) => line.includes(options.dataFolder)),
     ...(await read('/proc/self/mountinfo')).split('\n').filter((line) => line.includes(layout.instance)),
@@ -192,7 +195,7 @@ async function tracesOf(options: OciDriverOptions): Promise<string[]> {
     ...(await names('/run/netns', layout.netnsPrefix)),
     ...(await names('/sys/class/net', layout.linkPrefix)),
     ...cgroups.stdout.split('\n').filter(Boolean),
-    ...(table.stdout.match(/\d+\.\d+\.\d+\.\d+/g) ?? []),
+    ...sets.flatMap(({ stdout }) => stdout.match(/\d+\.\d+\.\d+\.\d+/g) ?? []),
     ...(await names(layout.runtimeStates)),
     ...(await names(layout.sandboxes)),
     ...(await names(layout.disks, 'slot-')),

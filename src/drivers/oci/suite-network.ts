@@ -1,109 +1,20 @@
 /** Where a sandbox's packets go and where they do not. The outside is a namespace of ours; nothing leaves the machine. */
 import assert from 'node:assert/strict'
-import { type ChildProcess, spawn } from 'node:child_process'
 import { createServer, type Server } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import { after, before, describe, it } from 'node:test'
 import type { DriverHandle } from '../../core/driver.ts'
+import { openRules } from '../../core/egress.ts'
 import { runCommand } from '../../lib/run-command.ts'
 import { parseSubnet } from './addresses.ts'
 import { createLayout } from './layout.ts'
+import type { OciDriverOptions } from './oci-driver.ts'
 import type { OciBench } from './suite-bench.ts'
-
-/** For documentation only, so it is nobody's: stands for the internet. */
-const internet = '198.51.100.7'
-const nameServer = '172.31.231.53'
-const closed = [
-  '10.231.0.7',
-  '100.100.231.7',
-  '169.254.231.7',
-  '172.31.231.7',
-  '192.168.231.7',
-  '198.18.231.7',
-]
-const port = 7777
-
-/** Answers everybody on two ports and prints whoever speaks to it over UDP. */
-const outsideServer = `
-import socket, threading
-def serve(port):
-    server = socket.create_server(('', port))
-    while True:
-        client, peer = server.accept()
-        client.sendall(('from ' + peer[0]).encode()); client.close()
-for port in (${port}, 53): threading.Thread(target=serve, args=(port,)).start()
-datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); datagrams.bind(('', ${port}))
-print('ready', flush=True)
-while True:
-    data, peer = datagrams.recvfrom(100); print(peer[0], data.decode(), flush=True)
-`
-
-class Outside {
-  readonly #netns: string
-  readonly #link: string
-  #server: ChildProcess | undefined
-  #printed = ''
-
-  constructor(instance: string) {
-    this.#netns = `outside-${instance}`
-    this.#link = `o${instance}`
-  }
-
-  async open(): Promise<void> {
-    const addresses = [internet, nameServer, ...closed]
-    const link = this.#link
-    const batch = [
-      `netns add ${this.#netns}`,
-      `link add ${link} type veth peer name eth0 netns ${this.#netns}`,
-      `address add 203.0.113.1/30 dev ${link}`,
-      `link set ${link} up`,
-    ]
-    await runCommand('ip', ['-batch', '-'], { input: batch.join('\n') })
-    const inside = [
-      'link set lo up',
-      'address add 203.0.113.2/30 dev eth0',
-      'link set eth0 up',
-      'route add default via 203.0.113.1',
-    ]
-    const own = addresses.map((address) => `address add ${address}/32 dev lo`)
-    await runCommand('ip', ['-n', this.#netns, '-batch', '-'], { input: [...inside, ...own].join('\n') })
-    const routes = addresses.map((address) => `route add ${address}/32 via 203.0.113.2`)
-    await runCommand('ip', ['-batch', '-'], { input: routes.join('\n') })
-    this.#server = spawn('nsenter', [`--net=/run/netns/${this.#netns}`, 'python3', '-c', outsideServer])
-    this.#server.stdout!.on('data', (chunk) => {
-      this.#printed += chunk
-    })
-    await this.sees(/ready/)
-  }
-
-  async sees(pattern: RegExp): Promise<string> {
-    while (!pattern.test(this.#printed)) {
-      await new Promise((resolve, reject) => {
-        this.#server!.stdout!.once('data', resolve)
-        this.#server!.once('exit', () => reject(new Error(`the outside ended; it saw: ${this.#printed}`)))
-      })
-    }
-    return this.#printed
-  }
-
-  async connects(host: string, to: number): Promise<boolean> {
-    const script = `timeout 1 bash -c 'exec 3<>/dev/tcp/${host}/${to}'`
-    return runCommand('nsenter', [`--net=/run/netns/${this.#netns}`, 'bash', '-c', script]).then(
-      () => true,
-      () => false,
-    )
-  }
-
-  async close(): Promise<void> {
-    this.#server?.kill('SIGKILL')
-    await runCommand('ip', ['link', 'del', this.#link]).catch(() => {})
-    await runCommand('ip', ['netns', 'del', this.#netns]).catch(() => {})
-  }
-}
+import { closed, internet, nameServer, Outside, port, reachFrom } from './suite-outside.ts'
 
 export function networkSuite(
   runtime: 'runc' | 'runsc',
-  openWith: (dnsServers: string[]) => Promise<OciBench>,
+  openWith: (changes: Partial<OciDriverOptions>) => Promise<OciBench>,
 ): void {
   describe(`the network of a sandbox under ${runtime}`, () => {
     let bench: OciBench
@@ -112,12 +23,12 @@ export function networkSuite(
     let online: DriverHandle
     let offline: DriverHandle
     before(async () => {
-      bench = await openWith([nameServer])
+      bench = await openWith({ dnsServers: [nameServer] })
       outside = new Outside(bench.options.instance)
       await outside.open()
       hostServer = createServer((socket) => socket.end('the host')).listen(0, '0.0.0.0')
       online = await bench.sandbox()
-      offline = await bench.sandbox({ internet: false })
+      offline = await bench.sandbox({ egress: { ...openRules, deny: ['0.0.0.0/0'] } })
     })
     after(async () => {
       hostServer?.close()
@@ -125,20 +36,7 @@ export function networkSuite(
       await bench?.close()
     })
 
-    /** For each target what came back, or nothing. All at once: a target that keeps quiet costs a second. */
-    async function reach(handle: DriverHandle, targets: string[]): Promise<string[]> {
-      const one = (target: string) =>
-        `(answer=$(timeout 1 bash -c 'exec 3<>/dev/tcp/${target.replace(':', '/')} && head -c 100 <&3' 2>/dev/null); echo "${target} $answer") &`
-      const output = await bench.run(handle, `${targets.map(one).join('\n')}\nwait`)
-      const answers = new Map(
-        output
-          .trim()
-          .split('\n')
-          .map((line) => [line.split(' ')[0], line.split(' ').slice(1).join(' ')]),
-      )
-      return targets.map((target) => answers.get(target) ?? 'not tried')
-    }
-
+    const reach = (handle: DriverHandle, targets: string[]) => reachFrom(bench, handle, targets)
     const subnet = () => parseSubnet(bench.options.subnet)
     const slotOf = (handle: DriverHandle) =>
       [...Array(subnet().capacity).keys()].find((slot) => subnet().sandbox(slot) === handle.data.address)!

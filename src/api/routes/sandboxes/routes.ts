@@ -10,6 +10,7 @@ import { listSandboxesRoutes } from './list-sandboxes.ts'
 import { pauseSandboxRoute } from './pause-sandbox.ts'
 import { refreshSandboxRoute } from './refresh-sandbox.ts'
 import { resumeSandboxRoute } from './resume-sandbox.ts'
+import { setSandboxNetworkRoute } from './set-sandbox-network.ts'
 import { setSandboxTimeoutRoute } from './set-sandbox-timeout.ts'
 import { snapshotSandboxRoute } from './snapshot-sandbox.ts'
 
@@ -21,6 +22,7 @@ export function sandboxRoutes(app: Api, context: RouteContext): void {
   connectSandboxRoutes(app, context)
   setSandboxTimeoutRoute(app, context)
   refreshSandboxRoute(app, context)
+  setSandboxNetworkRoute(app, context)
   pauseSandboxRoute(app, context)
   resumeSandboxRoute(app, context)
   forkSandboxRoute(app, context)

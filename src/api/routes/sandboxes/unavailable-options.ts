@@ -24,17 +24,6 @@ const refusals: Refusal[] = [
   },
   { when: (body) => given(body.volumeMounts), message: 'Volume mounts are not enabled.' },
   { when: (body) => given(body.iam?.tokens), message: notYet('iam', 'pass credentials in envVars') },
-  ...(['allowOut', 'denyOut'] as const).map((field) => ({
-    when: (body: NewSandbox) => given(body.network?.[field]),
-    message: notYet(
-      `network.${field}`,
-      'use allow_internet_access: false to close the sandbox to the outside altogether',
-    ),
-  })),
-  ...(['maskRequestHost', 'egressProxy', 'rules', 'httpsPorts', 'dnsServers'] as const).map((field) => ({
-    when: (body: NewSandbox) => given(body.network?.[field]),
-    message: notYet(`network.${field}`, 'leave it out'),
-  })),
 ]
 
 export function refuseUnavailable(body: NewSandbox): void {

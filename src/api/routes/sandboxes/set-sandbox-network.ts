@@ -1,0 +1,28 @@
+import { NetworkUpdate, SandboxPath } from '../../../contract/rest/sandbox.ts'
+import { Empty, failures } from '../../../contract/rest/shared.ts'
+import type { Api, RouteContext } from '../../context.ts'
+import { parseSandboxID } from '../../sandbox-id.ts'
+
+export function setSandboxNetworkRoute(app: Api, context: RouteContext): void {
+  app.put(
+    '/sandboxes/:sandboxID/network',
+    {
+      onRequest: context.auth.requireTeam,
+      schema: {
+        summary: 'Replace what may leave a running sandbox; what is left out is cleared',
+        tags: ['sandboxes'],
+        security: [{ ApiKeyAuth: [] }],
+        params: SandboxPath,
+        body: NetworkUpdate,
+        response: { 204: Empty, ...failures },
+      },
+    },
+    async (request, reply) => {
+      const sandboxID = parseSandboxID(request.params.sandboxID)
+      const { allow_internet_access: allowInternetAccess = null, ...egress } = request.body
+      const update = { ...egress, allowInternetAccess }
+      await context.sandboxes.setNetwork(context.auth.teamOf(request), sandboxID, update)
+      return reply.code(204).send(null)
+    },
+  )
+}

@@ -1,0 +1,85 @@
+/** From what a client asked for to what may leave its sandbox, and from there to the part that is held by address. */
+import { parseRange } from '../../lib/ipv4.ts'
+import { type AddressRules, closedToAll, type EgressPolicy } from '../egress.ts'
+import { parseHeaderRules } from './header-rules.ts'
+import { parseNamePattern } from './names.ts'
+import type { NetworkOptions } from './network-options.ts'
+import { parseProxy } from './proxy-options.ts'
+import { refuse } from './refuse.ts'
+
+export const mostEntries = 256
+const mostDnsServers = 10
+
+export type EgressWish = {
+  /** Null: the client did not say. */
+  allowInternetAccess: boolean | null
+  network: NetworkOptions | null
+}
+
+/** Throws in words at whatever a policy cannot be made of. */
+export function egressPolicy({ allowInternetAccess, network }: EgressWish): EgressPolicy {
+  const allowed = parseAllowed(network?.allowOut ?? [])
+  const denyAddresses = parseDenied(network?.denyOut ?? [])
+  const internet = allowInternetAccess !== false && !denyAddresses.some(isEverything)
+  if (allowed.names.length > 0 && internet) {
+    throw refuse(
+      "When specifying allowed domains in allow out, you must include 'ALL_TRAFFIC' in deny out to block all other traffic.",
+    )
+  }
+  return {
+    internet,
+    allowAddresses: allowed.addresses,
+    allowNames: allowed.names,
+    denyAddresses,
+    dnsServers: parseDnsServers(network?.dnsServers),
+    headerRules: parseHeaderRules(network?.rules ?? {}),
+    proxy: network?.egressProxy ? parseProxy(network.egressProxy) : null,
+  }
+}
+
+export function addressRules(policy: EgressPolicy): AddressRules {
+  const readsNames = policy.allowNames.length > 0 || policy.headerRules.length > 0
+  return {
+    allow: policy.allowAddresses,
+    deny: policy.internet ? policy.denyAddresses : [closedToAll],
+    toGate: policy.proxy ? 'all' : readsNames ? 'web' : 'none',
+  }
+}
+
+function parseAllowed(entries: readonly string[]): { addresses: string[]; names: string[] } {
+  checkCount('allowOut', entries)
+  const addresses = new Set<string>()
+  const names = new Set<string>()
+  for (const entry of entries) {
+    const name = parseRange(entry) ? undefined : parseNamePattern(entry)
+    if (parseRange(entry)) addresses.add(entry)
+    else if (name !== undefined) names.add(name)
+    else throw refuse(`invalid allowed address ${entry}`)
+  }
+  return { addresses: [...addresses], names: [...names] }
+}
+
+function parseDenied(entries: readonly string[]): string[] {
+  checkCount('denyOut', entries)
+  const bad = entries.find((entry) => !parseRange(entry))
+  if (bad !== undefined) throw refuse(`invalid denied CIDR ${bad}`)
+  return [...new Set(entries)]
+}
+
+function parseDnsServers(servers: readonly string[] | null | undefined): string[] | null {
+  if (!servers) return null
+  if (servers.length > mostDnsServers) throw refuse(`dnsServers may name at most ${mostDnsServers} servers`)
+  const bad = servers.find((server) => server.includes('/') || !parseRange(server))
+  if (bad !== undefined) throw refuse(`invalid DNS server ${bad}: it must be an IPv4 address`)
+  return [...new Set(servers)]
+}
+
+function checkCount(field: string, entries: readonly string[]): void {
+  if (entries.length <= mostEntries) return
+  throw refuse(`${field} may have at most ${mostEntries} entries; join addresses to CIDR ranges`)
+}
+
+function isEverything(network: string): boolean {
+  const range = parseRange(network)
+  return range?.first === 0 && range.last === 2 ** 32 - 1
+}

@@ -1,0 +1,55 @@
+/** Header rules: for requests to a name, headers that are set outside the sandbox. */
+import type { HeaderRule } from '../egress.ts'
+import { parseNamePattern } from './names.ts'
+import type { HeaderRuleOptions } from './network-options.ts'
+import { refuse } from './refuse.ts'
+
+const mostDomains = 10
+const mostHeaders = 20
+const longestName = 128
+const longestValue = 4096
+/** They frame or steer the request itself: changing one would let a request hide in another. */
+const kept = new Set([
+  ...['connection', 'content-length', 'expect', 'host', 'http2-settings', 'keep-alive', 'proxy-connection'],
+  ...['te', 'trailer', 'transfer-encoding', 'upgrade'],
+])
+const token = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
+/** Visible ASCII, with blanks and tabs inside. */
+const fieldValue = /^[\x21-\x7e](?:[\t\x20-\x7e]*[\x21-\x7e])?$/
+
+export function parseHeaderRules(
+  rules: Readonly<Record<string, readonly HeaderRuleOptions[]>>,
+): HeaderRule[] {
+  const domains = Object.entries(rules)
+  if (domains.length > mostDomains) throw refuse(`network.rules may name at most ${mostDomains} domains`)
+  const parsed = domains.flatMap(([domain, list]) => {
+    const name = parseNamePattern(domain)
+    if (name === undefined) throw refuse(`network.rules: "${domain}" is no domain`)
+    if (list.length > 1) throw refuse(`network.rules: "${domain}" may have only one rule`)
+    const headers = Object.entries(list[0]?.transform?.headers ?? {})
+    return headers.length > 0 ? [{ name, headers: parseHeaders(domain, headers) }] : []
+  })
+  const names = parsed.map(({ name }) => name)
+  const twice = names.find((name, index) => names.indexOf(name) !== index)
+  if (twice !== undefined) throw refuse(`network.rules: "${twice}" is named twice`)
+  return parsed
+}
+
+function parseHeaders(domain: string, headers: [string, string][]): Record<string, string> {
+  const say = (what: string) => refuse(`network.rules: "${domain}" ${what}`)
+  if (headers.length > mostHeaders) throw say(`may set at most ${mostHeaders} headers`)
+  const seen = new Set<string>()
+  for (const [header, value] of headers) {
+    const name = header.toLowerCase()
+    if (!token.test(header) || header.length > longestName) throw say(`cannot set a header "${header}"`)
+    if (kept.has(name)) throw say(`may not set ${name}: it belongs to the connection`)
+    if (seen.has(name)) throw say(`sets ${name} twice`)
+    seen.add(name)
+    if (value.length > longestValue) throw say(`gives ${name} more than ${longestValue} characters`)
+    if (!fieldValue.test(value)) throw say(`gives ${name} a value that is empty or not plain ASCII`)
+    if (value.includes(`\${e2b.identity.`)) {
+      throw say(`uses a workload token in ${name}, and there are none in this version of Warren`)
+    }
+  }
+  return Object.fromEntries(headers)
+}

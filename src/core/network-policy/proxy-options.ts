@@ -1,0 +1,66 @@
+/** The SOCKS5 server that a sandbox's connections are to go through. */
+import { X509Certificate } from 'node:crypto'
+import { addressToNumber } from '../../lib/ipv4.ts'
+import type { EgressProxy } from '../egress.ts'
+import { parseHostName } from './names.ts'
+import type { EgressProxyOptions } from './network-options.ts'
+import { refuse } from './refuse.ts'
+
+/** One byte says how long a name or password of SOCKS5 is. */
+const longestCredential = 255
+const longestCertificates = 8192
+
+export function parseProxy({ address, username, password, tls }: EgressProxyOptions): EgressProxy {
+  const { host, port } = proxyEndpoint(address)
+  for (const [field, value] of Object.entries({ username, password })) {
+    if (value && Buffer.byteLength(value) > longestCredential) {
+      throw refuse(`egressProxy.${field} may be at most ${longestCredential} bytes long`)
+    }
+  }
+  if (password && !username) throw refuse('egressProxy.password needs egressProxy.username')
+  const parsedTls = parseTls(tls)
+  return {
+    address: `${host}:${port}`,
+    ...(username && { username }),
+    ...(password && { password }),
+    ...(parsedTls && { tls: parsedTls }),
+  }
+}
+
+export function proxyEndpoint(address: string): { host: string; port: number } {
+  const match = /^(.+):(\d{1,5})$/.exec(address)
+  const [, text = '', digits = ''] = match ?? []
+  const host = addressToNumber(text) === undefined ? parseHostName(text) : text
+  const port = Number(digits)
+  if (host === undefined || port < 1 || port > 65_535) {
+    throw refuse(
+      `invalid egress proxy address ${address}: it must be host:port, with a name or an IPv4 address`,
+    )
+  }
+  return { host, port }
+}
+
+function parseTls(tls: EgressProxyOptions['tls']): EgressProxy['tls'] {
+  if (!tls) return undefined
+  const { enabled, serverName, caCert } = tls
+  if (!enabled) {
+    if (!serverName && !caCert) return undefined
+    throw refuse('egressProxy.tls with enabled: false may have no other field')
+  }
+  if (serverName && parseHostName(serverName) === undefined && addressToNumber(serverName) === undefined) {
+    throw refuse(`egressProxy.tls.serverName: "${serverName}" is no name of a server`)
+  }
+  if (caCert) checkCertificates(caCert)
+  return { ...(serverName && { serverName }), ...(caCert && { caCert }) }
+}
+
+function checkCertificates(pem: string): void {
+  if (Buffer.byteLength(pem) > longestCertificates) {
+    throw refuse(`egressProxy.tls.caCert may be at most ${longestCertificates} bytes long`)
+  }
+  try {
+    new X509Certificate(pem)
+  } catch {
+    throw refuse('egressProxy.tls.caCert must be a certificate in PEM form')
+  }
+}

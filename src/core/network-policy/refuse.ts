@@ -1,0 +1,3 @@
+import { AppError } from '../../lib/app-error.ts'
+
+export const refuse = (message: string) => new AppError('invalid_argument', message)

@@ -1,0 +1,88 @@
+/**
+ * Holds sandboxes to what may leave them: address rules go to the driver, names to the gate. Every life of a
+ * sandbox comes through here before anything of its owner's runs in it.
+ */
+import { isDeepStrictEqual } from 'node:util'
+import { isWithin, parseRange } from '../../lib/ipv4.ts'
+import { canLimitEgress, type Driver, type DriverHandle } from '../driver.ts'
+import { type AddressRules, closedRanges, type EgressGate, openRules } from '../egress.ts'
+import { addressRules, type EgressWish, egressPolicy } from '../network-policy/egress-policy.ts'
+import { checkIngress } from '../network-policy/ingress-options.ts'
+import { proxyEndpoint } from '../network-policy/proxy-options.ts'
+import { refuse } from '../network-policy/refuse.ts'
+
+export type SandboxEgressParts = {
+  driver: Driver
+  /** Undefined: nothing reads names here, and whoever asks for it is refused. */
+  gate: EgressGate | undefined
+  /** The IPv4 addresses of a name. */
+  lookup: (name: string) => Promise<string[]>
+  /** Closed ranges that the operator opened. */
+  openedRanges: readonly string[]
+}
+
+/** Whose policy it is. */
+export type EgressOwner = { sandboxID: string; teamID: string; options: EgressWish }
+
+export class SandboxEgress {
+  readonly #parts: SandboxEgressParts
+
+  constructor(parts: SandboxEgressParts) {
+    this.#parts = parts
+  }
+
+  /** Throws in words at whatever cannot be honoured. */
+  async check(wish: EgressWish): Promise<void> {
+    const policy = egressPolicy(wish)
+    if (wish.network) checkIngress(wish.network)
+    if (this.#parts.gate === undefined && addressRules(policy).toGate !== 'none') {
+      throw refuse(
+        'Domains in network.allowOut, network.rules and network.egressProxy are not available on this server; use addresses and CIDR ranges',
+      )
+    }
+    if (policy.proxy) await this.#checkProxy(policy.proxy.address)
+  }
+
+  rulesOf(wish: EgressWish): AddressRules {
+    return addressRules(egressPolicy(wish))
+  }
+
+  /** Changes what may leave a sandbox that runs; nothing to do where it holds already. */
+  async limit(handle: DriverHandle, wish: EgressWish): Promise<void> {
+    const { driver } = this.#parts
+    const rules = this.rulesOf(wish)
+    if (canLimitEgress(driver)) await driver.limitEgress(handle, rules)
+    else if (!isDeepStrictEqual(rules, openRules))
+      throw refuse(`${driver.name} cannot limit what leaves a sandbox`)
+  }
+
+  /** From now on the gate knows whose connections these are. */
+  admit({ sandboxID, teamID, options }: EgressOwner, handle: DriverHandle): void {
+    const policy = egressPolicy(options)
+    const address = this.#addressOf(handle)
+    if (addressRules(policy).toGate === 'none') this.#parts.gate?.forget(address)
+    else this.#parts.gate?.admit(address, { sandboxID, teamID, policy })
+  }
+
+  forget(handle: DriverHandle): void {
+    this.#parts.gate?.forget(this.#addressOf(handle))
+  }
+
+  #addressOf(handle: DriverHandle): string {
+    return this.#parts.driver.endpoint(handle, 0).host
+  }
+
+  async #checkProxy(address: string): Promise<void> {
+    const { lookup, openedRanges } = this.#parts
+    const { host } = proxyEndpoint(address)
+    const found = await lookup(host).catch(() => [])
+    if (found.length === 0) throw refuse(`egressProxy: ${host} has no IPv4 address`)
+    const ranges = (texts: readonly string[]) => texts.flatMap((text) => parseRange(text) ?? [])
+    const [closed, opened] = [ranges(closedRanges), ranges(openedRanges)]
+    const isClosed = (one: string) => {
+      const number = parseRange(one)!.first
+      return isWithin(number, closed) && !isWithin(number, opened)
+    }
+    if (found.some(isClosed)) throw refuse(`egressProxy: ${host} is at an address of an internal network`)
+  }
+}

@@ -1,0 +1,43 @@
+/** Replaces what may leave a running sandbox. */
+import { KeyedLock } from '../../lib/keyed-lock.ts'
+import { type EgressOptions, replaceEgress } from '../network-policy/network-options.ts'
+import type { SandboxStore } from '../stores.ts'
+import type { SandboxEgress } from './egress.ts'
+import type { Sandbox } from './sandbox.ts'
+import type { Underway } from './underway.ts'
+
+export type NetworkUpdate = EgressOptions & { allowInternetAccess: boolean | null }
+
+export class Networking {
+  readonly #parts: { sandboxes: SandboxStore; egress: SandboxEgress; underway: Underway }
+  /** Of two changes the later one must win in the row, in the kernel and at the gate alike. */
+  readonly #locks = new KeyedLock()
+
+  constructor(parts: { sandboxes: SandboxStore; egress: SandboxEgress; underway: Underway }) {
+    this.#parts = parts
+  }
+
+  /**
+   * The row first: where the rest fails or is cut off, the next start of Warren brings the sandbox in line with
+   * it. Undefined when the sandbox is not running in that run any more.
+   */
+  async replace(
+    seen: Sandbox,
+    { allowInternetAccess, ...update }: NetworkUpdate,
+  ): Promise<Sandbox | undefined> {
+    const { sandboxes, egress, underway } = this.#parts
+    const { sandboxID, runID } = seen
+    const network = replaceEgress(seen.options.network, update)
+    await egress.check({ allowInternetAccess, network })
+    return this.#locks.run(sandboxID, () =>
+      underway.run(sandboxID, async () => {
+        const options = { ...seen.options, allowInternetAccess, network }
+        const changed = await sandboxes.setOptions(sandboxID, runID, options)
+        if (!changed) return undefined
+        await egress.limit(changed.handle!, options)
+        egress.admit(changed, changed.handle!)
+        return changed
+      }),
+    )
+  }
+}
