@@ -17,12 +17,12 @@ import {
   stat,
   writeFile,
 } from 'node:fs/promises'
-import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import { build, stop } from 'esbuild'
 import { AppError } from '../lib/app-error.ts'
 import { randomHex } from '../lib/ids.ts'
+import { addonFile } from '../lib/native.ts'
 import { runCommand } from '../lib/run-command.ts'
 
 export type AgentKitOptions = {
@@ -66,6 +66,7 @@ export async function buildAgentKit({
     files.set(name, await findProgram([name], debianPackage))
   }
   files.set('hostname', await findProgram(['hostname'], 'hostname'))
+  // Without it commands run, but no terminals.
   const addon = addonFile()
   if (addon !== undefined) files.set('koffi.node', addon)
   const libraries = await librariesOf([...files.values()])
@@ -125,17 +126,6 @@ async function bundleAgent(agentTools: Record<string, string[] | string>): Promi
   // esbuild's own process would otherwise stay for as long as ours.
   await stop()
   return new Map(result.outputFiles.map((file) => [basename(file.path), file.text]))
-}
-
-/** Calls the system for the agent where Node cannot. Without it commands run, but no terminals. */
-function addonFile(): string | undefined {
-  const machine = `linux-${process.arch}`
-  try {
-    const described = createRequire(import.meta.url).resolve(`@koromix/koffi-${machine}/package.json`)
-    return join(dirname(described), machine.replace('-', '_'), 'koffi.node')
-  } catch {
-    return undefined
-  }
 }
 
 async function findProgram(names: string[], debianPackage: string): Promise<string> {

@@ -1,0 +1,27 @@
+/** Where a connection wanted to go before the firewall handed it to the gate. */
+import type { Socket } from 'node:net'
+import { numberToAddress } from '../lib/ipv4.ts'
+import { openNativeLibc } from '../lib/native.ts'
+
+export type Destination = { address: string; port: number }
+
+const levelIP = 0
+const originalDestination = 80
+/** Family, port and address, as the kernel lays them out. */
+const addressBytes = 16
+
+export function createOriginalDestination(): (socket: Socket) => Destination | null {
+  const libc = openNativeLibc('Names cannot be read from connections')
+  const getsockopt = libc.func(
+    'int getsockopt(int socket, int level, int option, uint8_t *value, uint8_t *size)',
+  )
+  return (socket) => {
+    // Node shows the number of a socket nowhere else.
+    const { fd } = (socket as unknown as { _handle: { fd?: number } | null })._handle ?? {}
+    if (fd === undefined || fd < 0) return null
+    const found = Buffer.alloc(addressBytes)
+    const size = Buffer.from(Uint32Array.of(addressBytes).buffer)
+    if (getsockopt(fd, levelIP, originalDestination, found, size) !== 0) return null
+    return { address: numberToAddress(found.readUInt32BE(4)), port: found.readUInt16BE(2) }
+  }
+}
