@@ -1,5 +1,4 @@
 /** Joins all rooms into the one process, top to bottom, and takes it apart again in reverse. */
-import { lookup } from 'node:dns/promises'
 import { join, relative } from 'node:path'
 import { createAgentClient } from '../agent-client/agent-client.ts'
 import { createApi } from '../api/app.ts'
@@ -34,6 +33,7 @@ import {
   type ServerFile,
   saveServerFile,
 } from './data-folder.ts'
+import { lookupIPv4, openGate } from './egress-gate.ts'
 import { ensureFirstTeam } from './first-team.ts'
 import { createListener } from './http-server.ts'
 import type { ChosenIsolation } from './isolation.ts'
@@ -102,9 +102,14 @@ export async function serve({
     const saved = new SavedStates({ driver, places: savedPlaces(paths.saved) })
     const images = await openImages(config, paths)
     closers.add('the images', () => images.close())
+    const opened = await openGate({ config, paths, driver, secrets: teamSecrets, clock, log })
+    if (opened) closers.add('the egress gate', () => opened.gate.close())
     const egress = new SandboxEgress({
       driver,
-      gate: undefined,
+      gate: opened?.gate,
+      authority: opened?.authority,
+      agent,
+      tokens,
       lookup: lookupIPv4,
       openedRanges: config.allowPrivateEgress,
     })
@@ -283,11 +288,6 @@ export async function serve({
     await closers.closeAll()
     throw error
   }
-}
-
-async function lookupIPv4(name: string): Promise<string[]> {
-  const found = await lookup(name, { family: 4, all: true })
-  return found.map(({ address }) => address)
 }
 
 /** An address to listen on is not always one to connect to. */

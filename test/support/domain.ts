@@ -147,7 +147,10 @@ export async function openFixture(
   const underway = new Underway()
   const gate = new FakeGate()
   const lookup = async (name: string) => (name === 'inside.test' ? ['10.0.0.1'] : ['198.51.100.1'])
-  const egress = new SandboxEgress({ driver, gate, lookup, openedRanges: [] })
+  const egress = new SandboxEgress({
+    ...{ driver, gate, agent, tokens, lookup, openedRanges: [] },
+    authority: async () => ({ certificate: 'a\nb\nc\nd', fileName: '1.0' }),
+  })
   const launcher = new SandboxLauncher({
     ...{ driver, agent, routes, tokens, warm, saved, egress, clock, rootsOf },
   })

@@ -4,17 +4,24 @@
  */
 import { isDeepStrictEqual } from 'node:util'
 import { isWithin, parseRange } from '../../lib/ipv4.ts'
+import { type AgentPort, agentPort } from '../agent.ts'
 import { canLimitEgress, type Driver, type DriverHandle } from '../driver.ts'
 import { type AddressRules, closedRanges, type EgressGate, openRules } from '../egress.ts'
 import { addressRules, type EgressWish, egressPolicy } from '../network-policy/egress-policy.ts'
 import { checkIngress } from '../network-policy/ingress-options.ts'
 import { proxyEndpoint } from '../network-policy/proxy-options.ts'
 import { refuse } from '../network-policy/refuse.ts'
+import type { SandboxTokens } from './tokens.ts'
+import { type TrustedAuthority, trustAuthority } from './trust.ts'
 
 export type SandboxEgressParts = {
   driver: Driver
   /** Undefined: nothing reads names here, and whoever asks for it is refused. */
   gate: EgressGate | undefined
+  /** What the gate shows for hosts with header rules is signed by it. */
+  authority: (() => Promise<TrustedAuthority>) | undefined
+  agent: AgentPort
+  tokens: SandboxTokens
   /** The IPv4 addresses of a name. */
   lookup: (name: string) => Promise<string[]>
   /** Closed ranges that the operator opened. */
@@ -62,6 +69,14 @@ export class SandboxEgress {
     const address = this.#addressOf(handle)
     if (addressRules(policy).toGate === 'none') this.#parts.gate?.forget(address)
     else this.#parts.gate?.admit(address, { sandboxID, teamID, policy })
+  }
+
+  /** Once the agent knows who it is. Takes time only where there are header rules. */
+  async trust({ sandboxID, options }: EgressOwner, handle: DriverHandle, signal: AbortSignal): Promise<void> {
+    const { driver, agent, tokens, authority } = this.#parts
+    if (!authority || egressPolicy(options).headerRules.length === 0) return
+    const endpoint = driver.endpoint(handle, agentPort)
+    await trustAuthority(agent, endpoint, tokens.agent(sandboxID), await authority(), signal)
   }
 
   forget(handle: DriverHandle): void {

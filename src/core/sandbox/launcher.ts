@@ -97,6 +97,7 @@ export class SandboxLauncher {
       if (warm) await egress.limit(handle, row.options)
       egress.admit(row, handle)
       await this.introduce(row, build, handle, origin?.memory ? origin.sandboxID : undefined, signal)
+      await egress.trust(row, handle, signal)
       if (build.startCmd && !origin?.memory) await this.#startService(row, build, handle, signal)
       if (!origin) this.#parts.warm.fill(spec)
       return handle

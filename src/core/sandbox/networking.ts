@@ -30,12 +30,13 @@ export class Networking {
     const network = replaceEgress(seen.options.network, update)
     await egress.check({ allowInternetAccess, network })
     return this.#locks.run(sandboxID, () =>
-      underway.run(sandboxID, async () => {
+      underway.run(sandboxID, async (signal) => {
         const options = { ...seen.options, allowInternetAccess, network }
         const changed = await sandboxes.setOptions(sandboxID, runID, options)
         if (!changed) return undefined
         await egress.limit(changed.handle!, options)
         egress.admit(changed, changed.handle!)
+        await egress.trust(changed, changed.handle!, signal)
         return changed
       }),
     )

@@ -4,9 +4,9 @@
  * It is loaded in one transaction, so there is no moment without rules. What is closed answers at once
  * instead of keeping quiet, so that programs inside fail fast.
  */
-import { networkInterfaces } from 'node:os'
 import { isDeepStrictEqual } from 'node:util'
 import { type AddressRules, type GatePorts, openRules } from '../../core/egress.ts'
+import { hostNetworks } from '../../lib/host-networks.ts'
 import { KeyedLock } from '../../lib/keyed-lock.ts'
 import { runCommand } from '../../lib/run-command.ts'
 import { changes, type FirewallOptions, type Limited, ruleset } from './ruleset.ts'
@@ -34,7 +34,8 @@ export class Firewall {
 
   async #load(): Promise<void> {
     const limited = await this.#present()
-    const input = { ...this.#options, limited, hostNetworks: hostNetworks(), gatePorts: this.#gatePorts }
+    const networks = [...new Set(hostNetworks().map(({ cidr }) => cidr))]
+    const input = { ...this.#options, limited, hostNetworks: networks, gatePorts: this.#gatePorts }
     await this.#nft(ruleset(input))
     this.#isStale = false
   }
@@ -74,13 +75,4 @@ export class Firewall {
   async #nft(input: string): Promise<void> {
     await runCommand('nft', ['-f', '-'], { input })
   }
-}
-
-/** The networks this host is on: its neighbours there are nobody's business either, public or not. */
-function hostNetworks(): string[] {
-  const all = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? [])
-  const networks = all
-    .filter((address) => address.family === 'IPv4' && address.cidr)
-    .map((address) => address.cidr!)
-  return [...new Set(networks)]
 }

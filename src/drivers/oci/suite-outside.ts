@@ -48,10 +48,13 @@ print('ready', flush=True)
 export class Outside {
   readonly #netns: string
   readonly #link: string
+  readonly #program: string
   #server: ChildProcess | undefined
   #printed = ''
 
-  constructor(instance: string) {
+  /** `server` is a Python program that prints `ready` when it answers. */
+  constructor(instance: string, server = outsideServer) {
+    this.#program = server
     this.#netns = `outside-${instance}`
     this.#link = `o${instance}`
   }
@@ -76,7 +79,7 @@ export class Outside {
     await runCommand('ip', ['-n', this.#netns, '-batch', '-'], { input: [...inside, ...own].join('\n') })
     const routes = addresses.map((address) => `route add ${address}/32 via 203.0.113.2`)
     await runCommand('ip', ['-batch', '-'], { input: routes.join('\n') })
-    this.#server = spawn('nsenter', [`--net=/run/netns/${this.#netns}`, 'python3', '-c', outsideServer])
+    this.#server = spawn('nsenter', [`--net=/run/netns/${this.#netns}`, 'python3', '-c', this.#program])
     this.#server.stdout!.on('data', (chunk) => {
       this.#printed += chunk
     })

@@ -1,0 +1,151 @@
+/** Rules by name, header rules and proxies, from the client to a host outside and back. */
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, describe, it } from 'node:test'
+import { ALL_TRAFFIC, Sandbox, Secret } from 'e2b'
+import { instanceOf } from '../../src/drivers/oci/layout.ts'
+import { elsewhere, internet, nameServer, Outside } from '../../src/drivers/oci/suite-outside.ts'
+import { issueCertificate, makeAuthority } from '../../src/lib/certificates.ts'
+import { eventually } from '../support/eventually.ts'
+import { namedWorld, socksPort } from '../support/named-world.ts'
+import { isolations, startWarren, type Warren } from '../support/warren.ts'
+
+type Seen = { at: string; by: string; headers: Record<string, string> }
+
+for (const isolation of isolations) {
+  describe(`names, headers and proxies, ${isolation}`, () => {
+    let warren: Warren
+    let outside: Outside
+    const folder = mkdtempSync(join(tmpdir(), 'warren-gate-'))
+    const settings = {
+      WARREN_DNS_SERVERS: nameServer,
+      WARREN_WARM_SANDBOXES: '0',
+      SSL_CERT_FILE: join(folder, 'authority.pem'),
+    }
+    before(async () => {
+      const authority = makeAuthority('The world outside')
+      const hosts = ['allowed.test', 'deep.allowed.test', 'other.test']
+      const { certificate, key } = issueCertificate(authority, { names: hosts, days: 1 })
+      writeFileSync(join(folder, 'authority.pem'), authority.certificate)
+      writeFileSync(join(folder, 'certificate.pem'), certificate)
+      writeFileSync(join(folder, 'key.pem'), key)
+      warren = await startWarren(isolation, { settings })
+      const world = namedWorld(join(folder, 'certificate.pem'), join(folder, 'key.pem'))
+      outside = new Outside(instanceOf(warren.dataFolder), world)
+      await outside.open()
+    })
+    after(async () => {
+      await outside?.close()
+      await warren?.stop()
+      rmSync(folder, { recursive: true, force: true })
+    })
+
+    type Network = NonNullable<Parameters<typeof Sandbox.create>[1]>['network']
+    const create = (network: Network) =>
+      Sandbox.create('base', { ...warren.client, timeoutMs: 300_000, network })
+
+    /** What the far end says it saw; undefined when nothing was let through. */
+    async function visit(sandbox: Sandbox, ...args: string[]): Promise<Seen | undefined> {
+      const command = `curl -s -m 8 ${args.map((arg) => `'${arg}'`).join(' ')}; true`
+      const { stdout } = await sandbox.commands.run(command)
+      return stdout.startsWith('{') ? (JSON.parse(stdout) as Seen) : undefined
+    }
+
+    it('let through what is allowed by name, and lead nowhere else', async () => {
+      const sandbox = await create({ allowOut: ['allowed.test'], denyOut: [ALL_TRAFFIC] })
+      assert.equal((await visit(sandbox, 'http://allowed.test/'))?.at, internet)
+      assert.equal((await visit(sandbox, '-k', 'https://allowed.test/'))?.at, internet)
+      for (const refused of ['http://other.test/', 'http://deep.allowed.test/', `http://${internet}/`]) {
+        assert.equal(await visit(sandbox, refused), undefined, refused)
+      }
+      assert.equal(await visit(sandbox, '-k', 'https://other.test/'), undefined)
+      assert.equal(await visit(sandbox, '-k', `https://${internet}/`), undefined)
+      // A forged name leads to the host that really has it.
+      const forged = await visit(sandbox, '-H', 'Host: allowed.test', `http://${elsewhere}/`)
+      assert.equal(forged?.at, internet)
+      const poisoned = ['--resolve', `allowed.test:443:${elsewhere}`, '-k', 'https://allowed.test/']
+      assert.equal((await visit(sandbox, ...poisoned))?.at, internet)
+      // Names that are not allowed are not even asked for.
+      const ask = "import socket; socket.getaddrinfo('secret-data.other.test', 80)"
+      assert.match((await sandbox.commands.run(`python3 -c "${ask}" 2>&1; true`)).stdout, /gaierror/)
+      assert.equal(outside.count('secret-data'), 0)
+      await sandbox.kill()
+    })
+
+    it('follow wildcards, and never lead inside', async () => {
+      const sandbox = await create({ allowOut: ['*.allowed.test', 'inside.test'], denyOut: [ALL_TRAFFIC] })
+      assert.equal((await visit(sandbox, 'http://deep.allowed.test/'))?.at, internet)
+      assert.equal(await visit(sandbox, 'http://allowed.test/'), undefined)
+      assert.equal(await visit(sandbox, 'http://inside.test/'), undefined)
+      await sandbox.kill()
+    })
+
+    it('change while it runs, and are kept over a pause', async () => {
+      const sandbox = await create({ denyOut: [] })
+      assert.equal((await visit(sandbox, 'http://other.test/'))?.at, elsewhere)
+      await sandbox.updateNetwork({ allowOut: ['allowed.test'], denyOut: [ALL_TRAFFIC] })
+      assert.equal(await visit(sandbox, 'http://other.test/'), undefined)
+      await sandbox.pause()
+      const again = await Sandbox.connect(sandbox.sandboxId, warren.client)
+      assert.equal((await visit(again, 'http://allowed.test/'))?.at, internet)
+      assert.equal(await visit(again, 'http://other.test/'), undefined)
+      await again.updateNetwork({})
+      assert.equal((await visit(again, 'http://other.test/'))?.at, elsewhere)
+      await again.kill()
+    })
+
+    it('put a secret into requests that the sandbox never sees, and are trusted inside', async () => {
+      const value = `hidden-${isolation}`
+      await Secret.create('gate-key', value, warren.client)
+      const rules = { 'allowed.test': [{ transform: { headers: { 'X-Key': Secret.fill('gate-key') } } }] }
+      const sandbox = await create({ allowOut: ['allowed.test'], denyOut: [ALL_TRAFFIC], rules })
+      for (const url of ['http://allowed.test/', 'https://allowed.test/']) {
+        const seen = await visit(sandbox, '-H', 'X-Key: mine', url)
+        assert.deepEqual([seen?.at, seen?.headers['x-key']], [internet, value], url)
+      }
+      const python = "import urllib.request as r; print(r.urlopen('https://allowed.test/').status)"
+      assert.equal((await sandbox.commands.run(`python3 -c "${python}"`)).stdout, '200\n')
+      const search = await sandbox.commands.run(
+        `env; grep -rsl ${value.replace('hidden', 'hidde[n]')} /etc /home; true`,
+      )
+      assert.ok(!search.stdout.includes(value) && !search.stdout.includes('/etc'))
+      // A rule that comes while it runs is trusted as well.
+      const later = await create({ allowOut: ['allowed.test'], denyOut: [ALL_TRAFFIC] })
+      await later.updateNetwork({ allowOut: ['allowed.test'], denyOut: [ALL_TRAFFIC], rules })
+      assert.equal((await visit(later, 'https://allowed.test/'))?.headers['x-key'], value)
+      await Promise.all([sandbox.kill(), later.kill()])
+    })
+
+    it('send everything through a proxy, and nothing when it is down', async () => {
+      const proxy = (port: number) => ({ egressProxy: { address: `proxy.test:${port}` } })
+      const byAddress = (port: number) => ({ egressProxy: { address: `${elsewhere}:${port}` } })
+      await assert.rejects(create(proxy(socksPort)), /has no IPv4 address/)
+      const sandbox = await create(byAddress(socksPort))
+      assert.equal((await visit(sandbox, 'http://allowed.test/'))?.by, '203.0.113.2')
+      await outside.sees(/carried (?:allowed\.test|198\.51\.100\.7) 80/)
+      await sandbox.updateNetwork(byAddress(1081))
+      assert.equal(await visit(sandbox, 'http://allowed.test/'), undefined)
+      await sandbox.kill()
+    })
+
+    it('let nothing through while Warren is down, and work again after it', async () => {
+      const sandbox = await create({ allowOut: ['allowed.test'], denyOut: [ALL_TRAFFIC] })
+      assert.equal((await visit(sandbox, 'http://allowed.test/'))?.at, internet)
+      const loop =
+        'while sleep 0.2; do curl -s -m 2 http://allowed.test/ -o /dev/null; echo $? >> /tmp/seen; done'
+      await sandbox.commands.run(loop, { background: true, timeoutMs: 0 })
+      await warren.crash()
+      await new Promise((resolve) => setTimeout(resolve, 3000))
+      warren = await startWarren(isolation, { keep: true, settings })
+      await eventually(async () => {
+        assert.equal((await visit(sandbox, 'http://allowed.test/'))?.at, internet)
+      })
+      const codes = (await sandbox.files.read('/tmp/seen')).trim().split('\n')
+      assert.ok(codes.some((code) => code !== '0'))
+      assert.equal(await visit(sandbox, 'http://other.test/'), undefined)
+      await sandbox.kill()
+    })
+  })
+}

@@ -1,0 +1,59 @@
+/** An internet with names for tests of the gate, as a program for `Outside`: DNS, HTTP, TLS and a SOCKS5 server. */
+import { elsewhere, internet, nameServer } from '../../src/drivers/oci/suite-outside.ts'
+
+export const socksPort = 1080
+
+/** Web servers answer with what they were asked, where, and by whom; TLS with the certificate in these files. */
+export const namedWorld = (certFile: string, keyFile: string): string => `
+import http.server, json, socket, socketserver, ssl, struct, threading
+names = {'allowed.test': '${internet}', 'deep.allowed.test': '${internet}', 'other.test': '${elsewhere}',
+         'inside.test': '10.231.0.7', 'proxy.test': '${elsewhere}'}
+def dns():
+    server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); server.bind(('${nameServer}', 53))
+    while True:
+        query, peer = server.recvfrom(512)
+        at, labels = 12, []
+        while query[at]:
+            labels.append(query[at + 1:at + 1 + query[at]].decode()); at += 1 + query[at]
+        kind = struct.unpack('>H', query[at + 1:at + 3])[0]
+        name = '.'.join(labels).lower()
+        print('asked', name, flush=True)
+        found = names.get(name) if kind == 1 else None
+        flags = 0x8180 if name in names else 0x8183
+        answer = query[:2] + struct.pack('>HHHHH', flags, 1, 1 if found else 0, 0, 0) + query[12:at + 5]
+        if found: answer += b'\\xc0\\x0c' + struct.pack('>HHIH', 1, 1, 1, 4) + socket.inet_aton(found)
+        server.sendto(answer, peer)
+class Echo(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        seen = {'at': self.connection.getsockname()[0], 'by': self.client_address[0],
+                'headers': {key.lower(): value for key, value in self.headers.items()}}
+        body = json.dumps(seen).encode()
+        self.send_response(200); self.send_header('Content-Length', str(len(body))); self.end_headers()
+        self.wfile.write(body)
+    def log_message(self, *_): pass
+class Web(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+class Socks(socketserver.BaseRequestHandler):
+    def handle(self):
+        peer = self.request.makefile('rb')
+        peer.read(peer.read(2)[1]); self.request.sendall(b'\\x05\\x00')
+        kind = peer.read(4)[3]
+        host = socket.inet_ntoa(peer.read(4)) if kind == 1 else peer.read(peer.read(1)[0]).decode()
+        port = struct.unpack('>H', peer.read(2))[0]
+        print('carried', host, port, flush=True)
+        far = socket.create_connection((names.get(host, host), port))
+        self.request.sendall(b'\\x05\\x00\\x00\\x01' + bytes(6))
+        def back():
+            while data := far.recv(65536): self.request.sendall(data)
+        threading.Thread(target=back, daemon=True).start()
+        while data := self.request.recv(65536): far.sendall(data)
+class SocksServer(socketserver.ThreadingTCPServer):
+    allow_reuse_address = daemon_threads = True
+web, secure = Web(('', 80), Echo), Web(('', 443), Echo)
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER); context.load_cert_chain('${certFile}', '${keyFile}')
+secure.socket = context.wrap_socket(secure.socket, server_side=True)
+for server in (web, secure, SocksServer(('', ${socksPort}), Socks)):
+    threading.Thread(target=server.serve_forever).start()
+threading.Thread(target=dns).start()
+print('ready', flush=True)
+`
