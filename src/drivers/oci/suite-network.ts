@@ -133,6 +133,39 @@ for source, text in (('${forged}', 'forged'), ('', 'honest')):
         assert.doesNotMatch(await outside.sees(/honest/), /forged/)
       })
 
+    if (runtime === 'runc')
+      it('frames that claim another’s address, or carry a VLAN tag, change nothing', async () => {
+        const other = bench.driver.endpoint(offline, 0).host
+        const script = `
+import socket, struct
+link = socket.socket(socket.AF_PACKET, socket.SOCK_RAW); link.bind(('eth0', 0))
+own = link.getsockname()[4]
+everyone = b'\\xff' * 6
+for claimed in ('${other}', '${gatewayOf(offline)}', '${gatewayOf(online)}'):
+    address = socket.inet_aton(claimed)
+    for operation in (1, 2):
+        link.send(everyone + own + struct.pack('>HHHBBH', 0x806, 1, 0x800, 6, 4, operation) + own + address + everyone + address)
+def datagram(text, source):
+    body = struct.pack('>HHHH', 9, ${port}, 8 + len(text), 0) + text
+    head = struct.pack('>BBHHHBBH4s4s', 69, 0, 20 + len(body), 1, 0, 64, 17, 0, socket.inet_aton(source), socket.inet_aton('${internet}'))
+    total = sum(struct.unpack('>10H', head)); total = (total >> 16) + (total & 65535); total += total >> 16
+    return head[:10] + struct.pack('>H', ~total & 65535) + head[12:] + body
+gateway = bytes.fromhex(open('/proc/net/arp').read().split('\\n')[1].split()[3].replace(':', ''))
+source = '${bench.driver.endpoint(online, 0).host}'
+link.send(gateway + own + struct.pack('>HHH', 0x8100, 7, 0x800) + datagram(b'tagged', source))
+link.send(gateway + own + struct.pack('>H', 0x800) + datagram(b'as-other', '${other}'))
+link.send(gateway + own + struct.pack('>H', 0x800) + datagram(b'plain', source))`
+        const layout = createLayout(bench.options.dataFolder, bench.options.instance)
+        assert.equal((await reach(online, [`${internet}:${port}`]))[0], 'from 203.0.113.1')
+        await runCommand('nsenter', [`--net=${layout.netnsPath(slotOf(online))}`, 'python3', '-c', script])
+        assert.doesNotMatch(await outside.sees(/plain/), /tagged|as-other/)
+        assert.match(
+          await bench.run(offline, 'hostname -I'),
+          new RegExp(`^${other.replaceAll('.', '\\.')}\\b`),
+        )
+        assert.deepEqual(await reach(online, [`${internet}:${port}`]), ['from 203.0.113.1'])
+      })
+
     it('an address comes back into use only after the others', async () => {
       const first = await bench.sandbox()
       await bench.driver.stop(first)
