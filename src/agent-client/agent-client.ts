@@ -64,7 +64,7 @@ export function createAgentClient(): AgentPort {
 
 function postIdentity(
   agent: Endpoint,
-  identity: AgentIdentity,
+  identity: Partial<AgentIdentity>,
   currentToken: string | undefined,
   signal: AbortSignal,
 ): Promise<Answer> {

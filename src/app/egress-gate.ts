@@ -6,7 +6,6 @@ import { closedRanges, type SecretReader } from '../core/egress.ts'
 import { createAuthority } from '../egress/authority.ts'
 import { createGate } from '../egress/gate.ts'
 import { errorText } from '../lib/app-error.ts'
-import { authorityFileName } from '../lib/certificates.ts'
 import type { Clock } from '../lib/clock.ts'
 import { hostNetworks } from '../lib/host-networks.ts'
 import { addressToNumber, isWithin, parseRange } from '../lib/ipv4.ts'
@@ -40,11 +39,7 @@ export async function openGate({ config, paths, driver, secrets, clock, log }: G
       await gate.close()
       throw error
     })
-    const trusted = async () => {
-      const certificate = await authority.certificate()
-      return { certificate, fileName: authorityFileName(certificate) }
-    }
-    return { gate, authority: trusted }
+    return { gate, authority }
   } catch (error) {
     log.error({ err: error }, `rules by name are not available: ${errorText(error)}`)
     return undefined

@@ -29,12 +29,12 @@ export type CommandEnd = { exitCode: number; status: string }
 
 export interface AgentPort {
   /**
-   * Waits until the agent answers, then hands it its identity. `currentToken` is needed once the agent has
+   * Waits until the agent answers, then hands it its identity, or the parts of it that change. `currentToken` is needed once the agent has
    * one: only who knows it may change it.
    */
   initialize(
     agent: Endpoint,
-    identity: AgentIdentity,
+    identity: Partial<AgentIdentity>,
     options: { deadlineMs: number; currentToken?: string; signal?: AbortSignal },
   ): Promise<void>
   isHealthy(agent: Endpoint, withinMs?: number): Promise<boolean>

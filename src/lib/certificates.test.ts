@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { it } from 'node:test'
 import { connect, createServer, type TLSSocket } from 'node:tls'
-import { authorityFileName, issueCertificate, makeAuthority } from './certificates.ts'
+import { issueCertificate, makeAuthority } from './certificates.ts'
 import { ManualClock } from './clock.ts'
 import { runCommand } from './run-command.ts'
 
@@ -93,12 +93,4 @@ it('no two certificates share a serial number, and none is for what is no name',
     /no IP/,
   )
   assert.throws(() => issueCertificate(authority, { names: [], days: 1 }), /needs a name/)
-})
-
-it('an authority lies where OpenSSL looks for it', async () => {
-  for (const name of ['Warren egress 2026-11-15T11:42:58.000Z', 'a', 'Über']) {
-    const { certificate } = makeAuthority(name)
-    const { stdout } = await runCommand('openssl', ['x509', '-noout', '-hash'], { input: certificate })
-    assert.equal(authorityFileName(certificate), `${stdout.trim()}.0`)
-  }
 })

@@ -147,14 +147,3 @@ function ipv6Bytes(text: string): Buffer {
 function refuse(message: string): AppError {
   return new AppError('invalid_argument', message)
 }
-
-/** Under which name OpenSSL looks for an authority in a folder, when its subject is a common name alone, in plain words. */
-export function authorityFileName(certificate: string): string {
-  const [name] = /^CN=(.*)$/.exec(new X509Certificate(certificate).subject)?.slice(1) ?? []
-  if (name === undefined) throw refuse('The authority must be named by a common name alone.')
-  const canonical = der.utf8(name.replace(/[A-Z]/g, (letter) => letter.toLowerCase()))
-  const hash = createHash('sha1')
-    .update(der.set(der.sequence(der.objectID('2.5.4.3'), canonical)))
-    .digest()
-  return `${hash.readUInt32LE(0).toString(16).padStart(8, '0')}.0`
-}

@@ -64,6 +64,8 @@ type FakeAgent = AgentPort & {
   /** Ids that were handed over, and the token that each call showed. */
   initialized: string[]
   knownBy: (string | undefined)[]
+  /** By their token: who was told of the gate's authority. */
+  trusting: string[]
   fail: Error | undefined
   healthy: boolean
   /** Commands that were run, and how each ends. */
@@ -104,13 +106,15 @@ export async function openFixture(
   const agent: FakeAgent = {
     initialized: [],
     knownBy: [],
+    trusting: [],
     fail: undefined,
     healthy: true,
     ran: [],
     runs: async () => ({ exitCode: 0, status: 'exit status 0' }),
     async initialize(_, identity, { currentToken }) {
       if (agent.fail) throw agent.fail
-      agent.initialized.push(identity.envVars.E2B_SANDBOX_ID ?? '')
+      if (identity.caBundle) return void agent.trusting.push(currentToken ?? '')
+      agent.initialized.push(identity.envVars?.E2B_SANDBOX_ID ?? '')
       agent.knownBy.push(currentToken)
     },
     isHealthy: async () => agent.healthy,
@@ -149,7 +153,7 @@ export async function openFixture(
   const lookup = async (name: string) => (name === 'inside.test' ? ['10.0.0.1'] : ['198.51.100.1'])
   const egress = new SandboxEgress({
     ...{ driver, gate, agent, tokens, lookup, openedRanges: [] },
-    authority: async () => ({ certificate: 'a\nb\nc\nd', fileName: '1.0' }),
+    authority: { certificate: async () => 'the authority' },
   })
   const launcher = new SandboxLauncher({
     ...{ driver, agent, routes, tokens, warm, saved, egress, clock, rootsOf },

@@ -12,14 +12,15 @@ import { checkIngress } from '../network-policy/ingress-options.ts'
 import { proxyEndpoint } from '../network-policy/proxy-options.ts'
 import { refuse } from '../network-policy/refuse.ts'
 import type { SandboxTokens } from './tokens.ts'
-import { type TrustedAuthority, trustAuthority } from './trust.ts'
+
+const agentTrustsWithinMs = 30_000
 
 export type SandboxEgressParts = {
   driver: Driver
   /** Undefined: nothing reads names here, and whoever asks for it is refused. */
   gate: EgressGate | undefined
   /** What the gate shows for hosts with header rules is signed by it. */
-  authority: (() => Promise<TrustedAuthority>) | undefined
+  authority: { certificate(): Promise<string> } | undefined
   agent: AgentPort
   tokens: SandboxTokens
   /** The IPv4 addresses of a name. */
@@ -72,11 +73,17 @@ export class SandboxEgress {
   }
 
   /** Once the agent knows who it is. Takes time only where there are header rules. */
-  async trust({ sandboxID, options }: EgressOwner, handle: DriverHandle, signal: AbortSignal): Promise<void> {
+  async trust(
+    { sandboxID, options: wish }: EgressOwner,
+    handle: DriverHandle,
+    signal: AbortSignal,
+  ): Promise<void> {
     const { driver, agent, tokens, authority } = this.#parts
-    if (!authority || egressPolicy(options).headerRules.length === 0) return
+    if (!authority || egressPolicy(wish).headerRules.length === 0) return
     const endpoint = driver.endpoint(handle, agentPort)
-    await trustAuthority(agent, endpoint, tokens.agent(sandboxID), await authority(), signal)
+    const caBundle = await authority.certificate()
+    const options = { deadlineMs: agentTrustsWithinMs, currentToken: tokens.agent(sandboxID), signal }
+    await agent.initialize(endpoint, { caBundle }, options)
   }
 
   forget(handle: DriverHandle): void {

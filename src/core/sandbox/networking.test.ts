@@ -156,3 +156,20 @@ describe('what may leave a sandbox', () => {
     assert.equal(gate.clients.size, 0)
   })
 })
+
+describe('the authority of the gate', () => {
+  const rules = { 'a.test': [{ transform: { headers: { 'X-Key': 'x' } } }] }
+
+  it('is known inside where there are header rules, from the start or since they came', async () => {
+    await using fixture = await openFixture()
+    const { service, team, agent } = fixture
+    const first = await service.create(team, withNetwork({ rules }))
+    const second = await service.create(team, withNetwork({ allowOut: ['a.test'], denyOut: [all] }))
+    assert.equal(agent.trusting.length, 1)
+    await service.setNetwork(team, second.sandboxID, { allowInternetAccess: null, rules })
+    assert.equal(new Set(agent.trusting).size, 2)
+    await service.pause(team, first.sandboxID, { memory: true, requireHealthyAgent: false })
+    await service.connect(team, first.sandboxID, { timeoutMs: 60_000, memory: true })
+    assert.equal(agent.trusting.length, 3)
+  })
+})
