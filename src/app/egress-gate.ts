@@ -1,14 +1,14 @@
 /** Opens the gate where the driver sends connections to it. */
-import { lookup } from 'node:dns/promises'
 import { join } from 'node:path'
 import { canLimitEgress, type Driver } from '../core/driver.ts'
 import { closedRanges, type SecretReader } from '../core/egress.ts'
 import { createAuthority } from '../egress/authority.ts'
 import { createGate } from '../egress/gate.ts'
+import { createResolve } from '../egress/resolve.ts'
 import { errorText } from '../lib/app-error.ts'
 import type { Clock } from '../lib/clock.ts'
 import { hostNetworks } from '../lib/host-networks.ts'
-import { addressToNumber, isWithin, parseRange } from '../lib/ipv4.ts'
+import { addressToNumber, isWithin, mergeRanges, parseRange } from '../lib/ipv4.ts'
 import type { Log } from '../lib/log.ts'
 import type { Config } from './config.ts'
 import type { DataPaths } from './data-folder.ts'
@@ -19,21 +19,21 @@ export type GateParts = {
   paths: DataPaths
   driver: Driver
   secrets: SecretReader
+  isClosed: (address: string) => boolean
   clock: Clock
   log: Log
 }
 
 /** Undefined: there can be none here, and whoever needs it is refused. */
-export async function openGate({ config, paths, driver, secrets, clock, log }: GateParts) {
+export async function openGate({ config, paths, driver, log, ...rest }: GateParts) {
   if (!canLimitEgress(driver)) return undefined
   try {
-    const authority = createAuthority(join(paths.root, 'egress'), clock)
+    const authority = createAuthority(join(paths.root, 'egress'), rest.clock)
     const gate = await createGate({
-      ...{ authority, secrets, clock, log },
+      ...{ ...rest, authority, log },
       host: driver.gateAddress,
       dnsServers: config.dnsServers,
       originalDestination: createOriginalDestination(),
-      isClosed: createIsClosed(config.allowPrivateEgress, config.subnet),
     })
     await driver.openGate(gate.ports).catch(async (error) => {
       await gate.close()
@@ -46,24 +46,37 @@ export async function openGate({ config, paths, driver, secrets, clock, log }: G
   }
 }
 
+const networksAreTrueForMs = 5000
+
 /** The same for the gate as for packets: this host and the sandboxes never, other closed ranges if they were opened. */
 export function createIsClosed(
   openedRanges: readonly string[],
   subnet: string,
+  clock: Clock,
+  networksNow = hostNetworks,
 ): (address: string) => boolean {
   const ranges = (texts: readonly string[]) => texts.flatMap((text) => parseRange(text) ?? [])
   const [closed, opened, pool] = [ranges(closedRanges), ranges(openedRanges), ranges([subnet])]
+  let here = { own: new Set<string>(), networks: ranges([]), until: 0 }
   return (address) => {
+    if (here.until <= clock.now()) {
+      const found = networksNow()
+      const until = clock.now() + networksAreTrueForMs
+      const networks = mergeRanges(ranges(found.map(({ cidr }) => cidr)))
+      here = { own: new Set(found.map((one) => one.address)), networks, until }
+    }
     const number = addressToNumber(address)
-    if (number === undefined) return true
-    const here = hostNetworks()
-    if (isWithin(number, pool) || here.some((own) => own.address === address)) return true
+    if (number === undefined || isWithin(number, pool) || here.own.has(address)) return true
     if (isWithin(number, opened)) return false
-    return isWithin(number, [...closed, ...ranges(here.map(({ cidr }) => cidr))])
+    return isWithin(number, closed) || isWithin(number, here.networks)
   }
 }
 
-export async function lookupIPv4(name: string): Promise<string[]> {
-  const found = await lookup(name, { family: 4, all: true })
-  return found.map(({ address }) => address)
+/** Hosts that policies name are looked up where names that sandboxes ask for are. */
+export function createLookup(
+  dnsServers: readonly string[],
+  clock: Clock,
+): (host: string) => Promise<string[]> {
+  const resolve = createResolve(clock)
+  return async (host) => (addressToNumber(host) === undefined ? resolve(host, dnsServers) : [host])
 }

@@ -33,7 +33,7 @@ import {
   type ServerFile,
   saveServerFile,
 } from './data-folder.ts'
-import { lookupIPv4, openGate } from './egress-gate.ts'
+import { createIsClosed, createLookup, openGate } from './egress-gate.ts'
 import { ensureFirstTeam } from './first-team.ts'
 import { createListener } from './http-server.ts'
 import type { ChosenIsolation } from './isolation.ts'
@@ -102,7 +102,8 @@ export async function serve({
     const saved = new SavedStates({ driver, places: savedPlaces(paths.saved) })
     const images = await openImages(config, paths)
     closers.add('the images', () => images.close())
-    const opened = await openGate({ config, paths, driver, secrets: teamSecrets, clock, log })
+    const isClosed = createIsClosed(config.allowPrivateEgress, config.subnet, clock)
+    const opened = await openGate({ config, paths, driver, secrets: teamSecrets, isClosed, clock, log })
     if (opened) closers.add('the egress gate', () => opened.gate.close())
     const egress = new SandboxEgress({
       driver,
@@ -110,8 +111,8 @@ export async function serve({
       authority: opened?.authority,
       agent,
       tokens,
-      lookup: lookupIPv4,
-      openedRanges: config.allowPrivateEgress,
+      lookup: createLookup(config.dnsServers, clock),
+      isClosed,
     })
     const launcher = new SandboxLauncher({
       driver,

@@ -120,12 +120,13 @@ for (const isolation of isolations) {
 
     it('send everything through a proxy, and nothing when it is down', async () => {
       const proxy = (port: number) => ({ egressProxy: { address: `proxy.test:${port}` } })
-      const byAddress = (port: number) => ({ egressProxy: { address: `${elsewhere}:${port}` } })
-      await assert.rejects(create(proxy(socksPort)), /has no IPv4 address/)
-      const sandbox = await create(byAddress(socksPort))
+      const inside = { egressProxy: { address: `inside.test:${socksPort}` } }
+      await assert.rejects(create(inside), /address of an internal network/)
+      await assert.rejects(create({ egressProxy: { address: 'nowhere.test:1' } }), /has no IPv4 address/)
+      const sandbox = await create(proxy(socksPort))
       assert.equal((await visit(sandbox, 'http://allowed.test/'))?.by, '203.0.113.2')
       await outside.sees(/carried (?:allowed\.test|198\.51\.100\.7) 80/)
-      await sandbox.updateNetwork(byAddress(1081))
+      await sandbox.updateNetwork({ egressProxy: { address: `${elsewhere}:1081` } })
       assert.equal(await visit(sandbox, 'http://allowed.test/'), undefined)
       await sandbox.kill()
     })

@@ -152,7 +152,8 @@ export async function openFixture(
   const gate = new FakeGate()
   const lookup = async (name: string) => (name === 'inside.test' ? ['10.0.0.1'] : ['198.51.100.1'])
   const egress = new SandboxEgress({
-    ...{ driver, gate, agent, tokens, lookup, openedRanges: [] },
+    ...{ driver, gate, agent, tokens, lookup },
+    isClosed: (address) => address.startsWith('10.'),
     authority: { certificate: async () => 'the authority' },
   })
   const launcher = new SandboxLauncher({

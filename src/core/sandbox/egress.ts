@@ -3,10 +3,9 @@
  * sandbox comes through here before anything of its owner's runs in it.
  */
 import { isDeepStrictEqual } from 'node:util'
-import { isWithin, parseRange } from '../../lib/ipv4.ts'
 import { type AgentPort, agentPort } from '../agent.ts'
 import { canLimitEgress, type Driver, type DriverHandle } from '../driver.ts'
-import { type AddressRules, closedRanges, type EgressGate, openRules } from '../egress.ts'
+import { type AddressRules, type EgressGate, openRules } from '../egress.ts'
 import { addressRules, type EgressWish, egressPolicy } from '../network-policy/egress-policy.ts'
 import { checkIngress } from '../network-policy/ingress-options.ts'
 import { proxyEndpoint } from '../network-policy/proxy-options.ts'
@@ -23,10 +22,10 @@ export type SandboxEgressParts = {
   authority: { certificate(): Promise<string> } | undefined
   agent: AgentPort
   tokens: SandboxTokens
-  /** The IPv4 addresses of a name. */
+  /** The IPv4 addresses of a host. */
   lookup: (name: string) => Promise<string[]>
-  /** Closed ranges that the operator opened. */
-  openedRanges: readonly string[]
+  /** Whether no policy leads there. */
+  isClosed: (address: string) => boolean
 }
 
 /** Whose policy it is. */
@@ -95,16 +94,10 @@ export class SandboxEgress {
   }
 
   async #checkProxy(address: string): Promise<void> {
-    const { lookup, openedRanges } = this.#parts
+    const { lookup, isClosed } = this.#parts
     const { host } = proxyEndpoint(address)
     const found = await lookup(host).catch(() => [])
     if (found.length === 0) throw refuse(`egressProxy: ${host} has no IPv4 address`)
-    const ranges = (texts: readonly string[]) => texts.flatMap((text) => parseRange(text) ?? [])
-    const [closed, opened] = [ranges(closedRanges), ranges(openedRanges)]
-    const isClosed = (one: string) => {
-      const number = parseRange(one)!.first
-      return isWithin(number, closed) && !isWithin(number, opened)
-    }
     if (found.some(isClosed)) throw refuse(`egressProxy: ${host} is at an address of an internal network`)
   }
 }
