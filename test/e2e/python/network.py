@@ -6,7 +6,7 @@ from e2b import ALL_TRAFFIC, AsyncSandbox, Sandbox
 
 newest = sys.argv[1] == "newest"
 internet, elsewhere, port = sys.argv[2:]
-probe = f"for host in {internet} {elsewhere}; do curl --http0.9 -sfo /dev/null --max-time 4 http://$host:{port} && echo $host; done; true"
+probe = f"for host in {internet} {elsewhere}; do timeout 4 bash -c \"exec 3<>/dev/tcp/$host/{port} && grep -q from <&3\" && echo $host; done; true"
 
 
 def reached(sandbox: Sandbox) -> list:
