@@ -1,8 +1,12 @@
 /** The outside for tests of the network: a namespace of ours that has the addresses packets are sent to. */
 import { type ChildProcess, spawn } from 'node:child_process'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import type { DriverHandle } from '../../core/driver.ts'
 import { runCommand } from '../../lib/run-command.ts'
 import type { OciBench } from './suite-bench.ts'
+
+const lockFile = join(tmpdir(), 'warren-test-outside.lock')
 
 /** For documentation only, so they are nobody's: they stand for the internet. */
 export const internet = '198.51.100.7'
@@ -45,6 +49,10 @@ for port in (${port}, 53, 443):
 print('ready', flush=True)
 `
 
+const endWithParent = `import os, sys, threading
+threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0)), daemon=True).start()
+`
+
 export class Outside {
   readonly #netns: string
   readonly #link: string
@@ -59,31 +67,39 @@ export class Outside {
     this.#link = `o${instance}`
   }
 
+  /** There is one outside at a time on a machine, since its addresses are always the same; the next one waits. */
   async open(): Promise<void> {
-    const addresses = [internet, elsewhere, nameServer, ...closed]
-    const link = this.#link
-    const batch = [
-      `netns add ${this.#netns}`,
-      `link add ${link} type veth peer name eth0 netns ${this.#netns}`,
-      `address add 203.0.113.1/30 dev ${link}`,
-      `link set ${link} up`,
-    ]
-    await runCommand('ip', ['-batch', '-'], { input: batch.join('\n') })
-    const inside = [
-      'link set lo up',
-      'address add 203.0.113.2/30 dev eth0',
-      'link set eth0 up',
-      'route add default via 203.0.113.1',
-    ]
-    const own = addresses.map((address) => `address add ${address}/32 dev lo`)
-    await runCommand('ip', ['-n', this.#netns, '-batch', '-'], { input: [...inside, ...own].join('\n') })
-    const routes = addresses.map((address) => `route add ${address}/32 via 203.0.113.2`)
-    await runCommand('ip', ['-batch', '-'], { input: routes.join('\n') })
-    this.#server = spawn('nsenter', [`--net=/run/netns/${this.#netns}`, 'python3', '-c', this.#program])
+    const script = ['sh', '-ec', this.#setUp(), 'sh', endWithParent + this.#program]
+    this.#server = spawn('flock', ['--no-fork', lockFile, ...script], { stdio: ['pipe', 'pipe', 'inherit'] })
     this.#server.stdout!.on('data', (chunk) => {
       this.#printed += chunk
     })
     await this.sees(/ready/)
+  }
+
+  #setUp(): string {
+    const [netns, link] = [this.#netns, this.#link]
+    const addresses = [internet, elsewhere, nameServer, ...closed]
+    return `for left in $(ls /run/netns | grep '^outside-'); do
+  [ "$(ip netns pids "$left")" ] || ip netns del "$left"
+done
+ip -batch - <<END
+netns add ${netns}
+link add ${link} type veth peer name eth0 netns ${netns}
+address add 203.0.113.1/30 dev ${link}
+link set ${link} up
+END
+ip -n ${netns} -batch - <<END
+link set lo up
+address add 203.0.113.2/30 dev eth0
+link set eth0 up
+route add default via 203.0.113.1
+${addresses.map((address) => `address add ${address}/32 dev lo`).join('\n')}
+END
+ip -batch - <<END
+${addresses.map((address) => `route add ${address}/32 via 203.0.113.2`).join('\n')}
+END
+exec nsenter --net=/run/netns/${netns} python3 -c "$1"`
   }
 
   async sees(pattern: RegExp): Promise<string> {
@@ -110,9 +126,9 @@ export class Outside {
   }
 
   async close(): Promise<void> {
-    this.#server?.kill('SIGKILL')
     await runCommand('ip', ['link', 'del', this.#link]).catch(() => {})
     await runCommand('ip', ['netns', 'del', this.#netns]).catch(() => {})
+    this.#server?.kill('SIGKILL')
   }
 }
 
