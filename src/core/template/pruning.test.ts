@@ -3,6 +3,7 @@ import { describe, it } from 'node:test'
 import { openBuilder, runs, someHash } from '../../../test/support/builder.ts'
 import { request } from '../../../test/support/domain.ts'
 import { newTemplateID, newUUID } from '../../lib/ids.ts'
+import { openRules } from '../egress.ts'
 import type { BuildResult } from './builder.ts'
 import { Pruning } from './pruning.ts'
 
@@ -103,7 +104,7 @@ describe('pruning', () => {
   it('tells the images which folders sandboxes and saved states stand on', async () => {
     await using world = await openPruning()
     const { driver } = world.fixture
-    const spec = { sandboxID: 's1', runID: 'r', cpuCount: 1, memoryMB: 1, diskMB: 1, internet: false }
+    const spec = { sandboxID: 's1', runID: 'r', cpuCount: 1, memoryMB: 1, diskMB: 1, egress: openRules }
     await driver.prepare('/layers/a/root')
     const roots = { rootFolder: '/layers/a/root', lowerFolders: ['/layers/b/root'] }
     const handle = await driver.start({ ...spec, ...roots })
