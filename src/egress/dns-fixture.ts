@@ -10,6 +10,8 @@ export type TestDns = {
   /** Addresses of names; `cname:other` leads on, `txt:…` is a text. A name that is not in it does not exist. */
   zone: Zone
   asked: { name: string; type: number }[]
+  /** None unless said, so that a test can change its mind. */
+  ttlSeconds: number
   /** Changes or drops answers before they go out. */
   tamper: (answer: Buffer, query: Buffer) => Buffer | Buffer[] | null
   close(): Promise<void>
@@ -36,6 +38,7 @@ export async function startDns(address: string): Promise<TestDns> {
     server: `${address}:${port}`,
     zone: new Map(),
     asked: [],
+    ttlSeconds: 0,
     tamper: (answer) => answer,
     async close() {
       udp.close()
@@ -88,7 +91,7 @@ function questionOf(query: Buffer): Buffer {
   return query.subarray(12, end + 5)
 }
 
-function answerTo({ zone, asked }: TestDns, query: Buffer): Buffer {
+function answerTo({ zone, asked, ttlSeconds }: TestDns, query: Buffer): Buffer {
   const question = questionOf(query)
   const labels: string[] = []
   for (let at = 0; question[at] !== 0; at += question[at]! + 1) {
@@ -105,12 +108,19 @@ function answerTo({ zone, asked }: TestDns, query: Buffer): Buffer {
     for (const value of zone.get(owner) ?? []) {
       const [kind, rest = ''] = value.split(/:(.*)/s)
       if (kind === 'cname') {
-        records.push(record(owner, types.CNAME, encodeName(rest)))
+        records.push(record(owner, types.CNAME, encodeName(rest), ttlSeconds))
         next = rest
       } else if (kind === 'txt' && type === types.TXT) {
-        records.push(record(owner, types.TXT, Buffer.concat([Buffer.from([rest.length]), Buffer.from(rest)])))
+        records.push(
+          record(
+            owner,
+            types.TXT,
+            Buffer.concat([Buffer.from([rest.length]), Buffer.from(rest)]),
+            ttlSeconds,
+          ),
+        )
       } else if (!value.includes(':') && type === types.A) {
-        records.push(record(owner, types.A, Buffer.from(value.split('.').map(Number))))
+        records.push(record(owner, types.A, Buffer.from(value.split('.').map(Number)), ttlSeconds))
       }
     }
     owner = next
@@ -123,9 +133,19 @@ function answerTo({ zone, asked }: TestDns, query: Buffer): Buffer {
   return Buffer.concat([head, question, ...records])
 }
 
-/** Kept for no time, so that a test can change its mind. */
-function record(owner: string, type: number, data: Buffer): Buffer {
-  const head = Buffer.from([type >> 8, type & 255, 0, 1, 0, 0, 0, 0, data.length >> 8, data.length & 255])
+function record(owner: string, type: number, data: Buffer, ttlSeconds: number): Buffer {
+  const head = Buffer.from([
+    type >> 8,
+    type & 255,
+    0,
+    1,
+    0,
+    0,
+    0,
+    ttlSeconds,
+    data.length >> 8,
+    data.length & 255,
+  ])
   return Buffer.concat([encodeName(owner), head, data])
 }
 
