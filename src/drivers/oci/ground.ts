@@ -43,7 +43,7 @@ export async function layGround(
   await firewall.load()
   await runCommand('ip', ['route', 'replace', 'blackhole', subnet.cidr, 'metric', blackholeMetric])
   // After the rules that close it to everybody but sandboxes.
-  await runCommand('ip', ['address', 'replace', `${subnet.gate}/32`, 'dev', 'lo'])
+  await runCommand('ip', ['address', 'replace', `${subnet.gate}/32`, 'dev', 'lo', 'scope', 'host'])
   await raiseLimits()
   // Last: nothing is forwarded before the rules are in place.
   if (readFileSync(forwarding, 'utf8').trim() !== '1') await writeFile(forwarding, '1')
