@@ -1,4 +1,4 @@
-/** Keeps the public template `base` pointing at the root filesystem that this machine has made for it. */
+/** Keeps the public template `base` on the layers that this machine has made for it, and of the sizes that are set. */
 import { envdVersion } from '../contract/constants.ts'
 import type { TemplateStore } from '../core/stores.ts'
 import { defaultTag } from '../core/template/reference.ts'
@@ -8,11 +8,11 @@ import { newTemplateID, newUUID } from '../lib/ids.ts'
 
 const baseName = 'base'
 
-export type BaseRoot = { rootFolder: string; cpuCount: number; memoryMB: number; diskMB: number }
+export type Base = Pick<TemplateBuild, 'cpuCount' | 'memoryMB' | 'diskMB'> & { layers: string[] }
 
 export async function registerBaseTemplate(
   templates: TemplateStore,
-  root: BaseRoot,
+  base: Base,
   clock: Clock,
 ): Promise<TemplateBuild> {
   const now = clock.now()
@@ -23,12 +23,12 @@ export async function registerBaseTemplate(
     await templates.insertTemplate(template, [{ alias: baseName, namespace: null }])
   }
   const current = await templates.findReadyBuild(templateID, defaultTag)
-  if (current && isSame(current, root)) return current
+  if (current && isSame(current, base)) return current
   const build: TemplateBuild = {
     buildID: newUUID(),
     templateID,
     status: 'ready',
-    ...root,
+    ...base,
     envdVersion,
     envVars: {},
     defaultUser: 'user',
@@ -36,7 +36,7 @@ export async function registerBaseTemplate(
     startCmd: null,
     readyCmd: null,
     saved: null,
-    layers: null,
+    rootFolder: null,
     reason: null,
     createdAt: now,
     updatedAt: now,
@@ -46,6 +46,9 @@ export async function registerBaseTemplate(
   return build
 }
 
-function isSame(build: TemplateBuild, root: BaseRoot): boolean {
-  return (Object.keys(root) as (keyof BaseRoot)[]).every((key) => build[key] === root[key])
+function isSame(build: TemplateBuild, { layers, ...sizes }: Base): boolean {
+  return (
+    build.layers?.join() === layers.join() &&
+    (Object.keys(sizes) as (keyof typeof sizes)[]).every((key) => build[key] === sizes[key])
+  )
 }

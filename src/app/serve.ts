@@ -1,5 +1,5 @@
 /** Joins all rooms into the one process, top to bottom, and takes it apart again in reverse. */
-import { join, relative } from 'node:path'
+import { basename, join } from 'node:path'
 import { createAgentClient } from '../agent-client/agent-client.ts'
 import { createApi } from '../api/app.ts'
 import { SandboxEgress } from '../core/sandbox/egress.ts'
@@ -158,8 +158,8 @@ export async function serve({
       memoryMB: config.defaultMemoryMB,
       diskMB: config.defaultDiskMB,
     }
-    const rootFolder = relative(paths.root, baseRootFolder)
-    const base = await registerBaseTemplate(stores.templates, { rootFolder, ...sizes }, clock)
+    const layers = [await images.adopt(basename(baseRootFolder), baseRootFolder)]
+    const base = await registerBaseTemplate(stores.templates, { layers, ...sizes }, clock)
     const { building, files, pruning, room } = await createBuilding({
       ...{
         paths,

@@ -1,5 +1,15 @@
 import assert from 'node:assert/strict'
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  renameSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { isAppError } from '../lib/app-error.ts'
@@ -305,4 +315,48 @@ test('equal layers are stacked once, and what a layer hides wholly is not stacke
   const { pull } = await testImages(t)
   assert.deepEqual((await pull(`${registry.host}/x:twice`)).layers, [b.diffID, a.diffID])
   assert.deepEqual((await pull(`${registry.host}/x:opaque`)).layers, [opaque.diffID, b.diffID])
+})
+
+test('a root of this machine is a layer without being copied, and stays when the layer goes', async (t) => {
+  const clock = new ManualClock(Date.now())
+  const { images, folder } = await testImages(t, { clock, keepUnusedMs: 60_000 })
+  const root = join(folder, 'base-1')
+  mkdirSync(root)
+  writeFileSync(join(root, 'file'), 'kept')
+  const layer = await images.adopt('base-1', root)
+  const [found] = images.layerFolders([layer])
+  assert.equal(realpathSync(found!), root)
+  const made = statSync(join(found!, '..')).ino
+  assert.equal(await images.adopt('base-1', root), layer)
+  assert.equal(statSync(join(found!, '..')).ino, made, 'it was made anew')
+  assert.notEqual(await images.adopt('base-2', root), layer)
+  const prune = (layers: string[], folders: string[]) => {
+    clock.advance(3_600_000)
+    return images.prune({ layers, folders }, { dryRun: false })
+  }
+  await prune([layer], [])
+  assert.deepEqual(images.layerFolders([layer]), [found])
+  assert.equal(readdirSync(join(folder, 'layers')).length, 1)
+  await prune([], [found!])
+  assert.deepEqual(images.layerFolders([layer]), [found])
+  await prune([], [])
+  assert.throws(() => images.layerFolders([layer]), /not on this machine/)
+  assert.equal(readFileSync(join(root, 'file'), 'utf8'), 'kept')
+})
+
+test('a root that was moved, or whose name another layer has, is the one that is meant', async (t) => {
+  const { images, folder } = await testImages(t)
+  const [before, after] = [join(folder, 'before'), join(folder, 'after')]
+  mkdirSync(before)
+  const layer = await images.adopt('base', before)
+  renameSync(before, after)
+  assert.throws(() => images.layerFolders([layer]), /not on this machine/)
+  assert.equal(await images.adopt('base', after), layer)
+  const [found] = images.layerFolders([layer])
+  assert.equal(realpathSync(found!), after)
+  // As if an archive had that very digest.
+  renameSync(found!, `${found}-link`)
+  mkdirSync(found!)
+  await images.adopt('base', after)
+  assert.equal(realpathSync(images.layerFolders([layer])[0]!), after)
 })

@@ -10,6 +10,7 @@ import { systemClock } from '../lib/clock.ts'
 import { runCommand } from '../lib/run-command.ts'
 import { Addresses, type Lookup } from './address-policy.ts'
 import { awsEndpoint, loginOf } from './credentials.ts'
+import { digestOf } from './digest.ts'
 import { HttpClient, trustedCertificates } from './http-client.ts'
 import type { ImageSource } from './image-source.ts'
 import { anybody } from './layer-readers.ts'
@@ -51,6 +52,8 @@ export type ImagesOptions = {
 }
 
 export interface ClosableImages extends Images {
+  /** A root that is on this machine without any image, as a layer; the same name must mean the same files. */
+  adopt(name: string, rootFolder: string): Promise<string>
   close(): Promise<void>
 }
 
@@ -111,6 +114,12 @@ class StoredImages implements ClosableImages {
     } finally {
       this.#syncing = this.#syncing.then(() => this.#store.sync()).catch(() => {})
     }
+  }
+
+  async adopt(name: string, rootFolder: string): Promise<string> {
+    const layer = digestOf(Buffer.from(`a root of this machine: ${name}`))
+    await this.#store.adopt(layer, rootFolder)
+    return layer
   }
 
   layerFolders(layers: readonly string[]): string[] {

@@ -2,8 +2,8 @@
  * Unpacked layers on disk, named by the digest of their archive: `layers/<hex>/root` and what is known of it in
  * `layer.json` beside. A layer appears by one rename, whole. What a crash left behind is removed at the start.
  */
-import { lstatSync, mkdirSync, readdirSync, readFileSync, renameSync } from 'node:fs'
-import { mkdir, rename, rm, utimes, writeFile } from 'node:fs/promises'
+import { lstatSync, mkdirSync, readdirSync, readFileSync, renameSync, statSync } from 'node:fs'
+import { mkdir, readlink, rename, rm, symlink, utimes, writeFile } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import type { Freed, UsedLayers } from '../core/images.ts'
 import { AppError } from '../lib/app-error.ts'
@@ -104,6 +104,24 @@ export class LayerStore {
   ): Promise<StoredLayer> {
     const key = `${diffID} ${reader}`
     return this.#fetches.run(key, signal, (joined) => this.#make(diffID, reader, joined, unpack))
+  }
+
+  /**
+   * A root that lies elsewhere on this machine, its owners already shifted, is a layer from now on: by a link, so that
+   * it costs nothing, and stays where it is when the layer goes.
+   */
+  async adopt(diffID: string, rootFolder: string): Promise<void> {
+    const folder = join(this.#layers, nameOf(diffID))
+    const linked = await readlink(join(folder, 'root')).catch(() => undefined)
+    if (linked === rootFolder && this.#read(nameOf(diffID))) return
+    const partial = join(this.#layers, `${partialPrefix}${randomHex(8)}`)
+    await mkdir(partial, { mode: 0o711 })
+    await symlink(rootFolder, join(partial, 'root'))
+    const layer: StoredLayer = { bytes: 0, opaqueRoot: false, ownerShift: this.#options.ownerShift }
+    await writeFile(join(partial, 'layer.json'), JSON.stringify(layer))
+    // The data folder was moved, or somebody's archive has the same name: neither is the root that is meant.
+    await rm(folder, { recursive: true, force: true })
+    await rename(partial, folder)
   }
 
   folderOf(diffID: string): string {
@@ -219,7 +237,7 @@ export class LayerStore {
   #read(name: string): StoredLayer | undefined {
     try {
       const layer = JSON.parse(readFileSync(join(this.#layers, name, 'layer.json'), 'utf8')) as StoredLayer
-      const isWhole = lstatSync(join(this.#layers, name, 'root')).isDirectory()
+      const isWhole = statSync(join(this.#layers, name, 'root')).isDirectory()
       return isWhole && layer.ownerShift === this.#options.ownerShift ? layer : undefined
     } catch {
       return undefined

@@ -24,9 +24,9 @@ export type TemplateBuild = {
   memoryMB: number
   diskMB: number
   envdVersion: string
-  /** The root filesystem, relative to the data folder; null where it consists of layers, or is not there yet. */
+  /** Of a base template that an older Warren made: its root, relative to the data folder. Null for all others. */
   rootFolder: string | null
-  /** Digests of the image layers it stands on, lowest first; null where it has a root folder. */
+  /** Digests of the layers it stands on, lowest first; null where it has a root folder, or is not built yet. */
   layers: string[] | null
   envVars: Record<string, string>
   defaultUser: string
