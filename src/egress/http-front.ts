@@ -113,6 +113,7 @@ export function createHttpFront(options: HttpFrontOptions): HttpFront {
         throw new Refusal(421, `The connection was made for ${secureName}; the request names another host.`)
       }
       const route = routeOf(connection, target)
+      if (!route) return connection.cut()
       const leave = connection.use(target.name, route)
       if (upgrade) upgrade.once('close', leave)
       else response.once('close', leave)
@@ -133,10 +134,13 @@ export function createHttpFront(options: HttpFrontOptions): HttpFront {
     }
   }
 
-  function routeOf({ client, destination }: Connection, { name, host }: RequestTarget): Route {
+  /** Null: a denied address that is asked for as such, which fails as it does on every other port. */
+  function routeOf({ client, destination }: Connection, { name, host }: RequestTarget): Route | null {
     const route = decide(client.policy, name, destination.address, options.isClosed)
     if (route) return route
-    throw host === '' ? noNameSent(destination.address) : notAllowed(name ?? destination.address)
+    if (host === '') throw noNameSent(destination.address)
+    if (name === null) return null
+    throw notAllowed(name)
   }
 
   type Exchange = {
