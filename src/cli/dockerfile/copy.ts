@@ -2,7 +2,7 @@
 import { posix } from 'node:path'
 import type { Heredoc, Instruction } from './instructions.ts'
 import { shown } from './instructions.ts'
-import type { DockerStep } from './parse.ts'
+import type { DockerStep } from './step.ts'
 import { type KnownValues, literal } from './values.ts'
 import { flagsOf, listOf, type Refuse, shellQuote, shellWord, wordOf, wordsOf } from './words.ts'
 

@@ -7,17 +7,9 @@ import { AppError } from '../../lib/app-error.ts'
 import { type Command, commandOf, inShell, scriptOf, startCommand } from './commands.ts'
 import { copySteps } from './copy.ts'
 import { DockerfileError, type Instruction, readInstructions, shown } from './instructions.ts'
+import type { DockerStep } from './step.ts'
 import { KnownValues } from './values.ts'
 import { flagsOf, listOf, type Refuse, shellJoin, wordOf, wordsOf } from './words.ts'
-
-export type DockerStep = {
-  type: 'RUN' | 'COPY' | 'ENV' | 'WORKDIR' | 'USER'
-  args: string[]
-  /** Of the instruction that it came from. */
-  line: number
-  /** Of COPY: which files of the folder, as a path or a pattern. */
-  source?: string
-}
 
 export type DockerTemplate = {
   image: string
