@@ -11,10 +11,18 @@ after(() => rmSync(folder, { recursive: true }))
 async function outcome(source: string, withinMs?: number) {
   const file = join(folder, 'sample.test.mjs')
   writeFileSync(file, `import { suite, test } from 'node:test'\n${source}`)
-  const [{ passed, failed, skipped, failures }] = (await runFiles([file], 2, folder, withinMs)) as [
-    Awaited<ReturnType<typeof runFiles>>[0],
-  ]
-  return { passed, failed, skipped, failures }
+  let printed = ''
+  const write = (text: string) => {
+    printed += text
+  }
+  const [result] = await runFiles([file], {
+    concurrency: 2,
+    base: folder,
+    write,
+    ...(withinMs && { withinMs }),
+  })
+  const { passed, failed, skipped, failures } = result!
+  return { passed, failed, skipped, failures, printed }
 }
 
 test('tests are counted, and those that failed are named', async () => {
@@ -23,7 +31,9 @@ test('tests are counted, and those that failed are named', async () => {
     test('bad', () => { throw new Error() })
     test('left out', { skip: 'why' }, () => {})
   })`
-  assert.deepEqual(await outcome(source), { passed: 1, failed: 1, skipped: 1, failures: ['a › bad'] })
+  const { printed, ...counts } = await outcome(source)
+  assert.deepEqual(counts, { passed: 1, failed: 1, skipped: 1, failures: ['a › bad'] })
+  assert.match(printed, /## sample\.test\.mjs\n[\s\S]*✖ bad/)
 })
 
 test('what a test left open does not keep its file from ending', async () => {
@@ -32,12 +42,14 @@ test('what a test left open does not keep its file from ending', async () => {
       setInterval(() => {}, 1000)
       spawn('sleep', ['5'], { stdio: 'inherit' })
     })`
-  assert.deepEqual(await outcome(source), { passed: 1, failed: 0, skipped: 0, failures: [] })
+  const { printed: _, ...counts } = await outcome(source)
+  assert.deepEqual(counts, { passed: 1, failed: 0, skipped: 0, failures: [] })
 })
 
 test('a file that hangs, breaks off or has no tests has failed', async () => {
   const hanging = await outcome(`test('waits', () => new Promise(() => setInterval(() => {}, 1000)))`, 500)
   assert.equal(hanging.failed, 1)
+  assert.match(hanging.printed, /It hangs: [\s\S]*"timer"/)
   assert.match(hanging.failures[0]!, /^ended with SIGKILL after \d+ ms$/)
   assert.match((await outcome(`process.exit(3)`)).failures[0]!, /^ended with 3/)
   assert.equal((await outcome('')).failed, 1)

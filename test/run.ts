@@ -26,7 +26,7 @@ function check(title: string, command: string, args: string[]): FileCounts {
 
 async function runTests(title: string, files: string[], concurrency: number): Promise<FileCounts[]> {
   process.stdout.write(`\n# ${title}\n`)
-  return await runFiles(files, concurrency, repoFolder)
+  return await runFiles(files, { concurrency, base: repoFolder })
 }
 
 /** Given on the command line: only these, without the checks. */

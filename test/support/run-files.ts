@@ -13,26 +13,29 @@ export type FileCounts = Counts & { file: string; ms: number }
 const fileWithinMs = 10 * 60_000
 const reporter = join(import.meta.dirname, 'counting-reporter.ts')
 
-export async function runFiles(
-  files: string[],
-  concurrency: number,
-  base: string,
-  withinMs = fileWithinMs,
-): Promise<FileCounts[]> {
+export type RunOptions = {
+  concurrency: number
+  /** The folder that names of files are shown from. */
+  base: string
+  withinMs?: number
+  write?: (text: string) => void
+}
+
+export async function runFiles(files: string[], options: RunOptions): Promise<FileCounts[]> {
+  const { concurrency, base } = options
   const results: FileCounts[] = []
   const waiting = [...files]
   const worker = async () => {
     for (let file = waiting.shift(); file !== undefined; file = waiting.shift()) {
-      results.push(await runFile(file, relative(base, file), { live: concurrency === 1, withinMs }))
+      results.push(await runFile(file, relative(base, file), options))
     }
   }
   await Promise.all(Array.from({ length: concurrency }, worker))
   return results
 }
 
-type HowToRun = { live: boolean; withinMs: number }
-
-async function runFile(path: string, file: string, { live, withinMs }: HowToRun): Promise<FileCounts> {
+async function runFile(path: string, file: string, options: RunOptions): Promise<FileCounts> {
+  const { concurrency, withinMs = fileWithinMs, write = (text) => void process.stdout.write(text) } = options
   const folder = mkdtempSync(join(tmpdir(), 'warren-test-counts-'))
   const countsFile = join(folder, 'counts.json')
   const started = Date.now()
@@ -40,7 +43,7 @@ async function runFile(path: string, file: string, { live, withinMs }: HowToRun)
     detached: true,
     stdio: ['ignore', 'pipe', 'pipe'],
   })
-  const shown = show(child, `\n## ${file}\n`, live)
+  const shown = show(child, `\n## ${file}\n`, concurrency === 1, write)
   const closed = once(child, 'close')
   const late = setTimeout(() => endHanging(child, folder, shown), withinMs)
   const [code, signal] = (await once(child, 'exit')) as [number | null, string | null]
@@ -93,16 +96,16 @@ function reporters(countsFile: string): string[] {
 type Shown = { take(text: string): void; flush(): void }
 
 /** Prints at once, or keeps the lines together while other files run beside this one. */
-function show(child: ChildProcess, title: string, live: boolean): Shown {
+function show(child: ChildProcess, title: string, live: boolean, write: (text: string) => void): Shown {
   let kept = ''
   const take = (text: string) => {
-    if (live) process.stdout.write(text)
+    if (live) write(text)
     else kept += text
   }
   take(title)
   child.stdout!.setEncoding('utf8').on('data', take)
   child.stderr!.setEncoding('utf8').on('data', take)
-  return { take, flush: () => process.stdout.write(kept) }
+  return { take, flush: () => write(kept) }
 }
 
 /** A process that ended badly has failed, even if all tests that it told of had passed. */
