@@ -3,17 +3,20 @@ import type { Socket } from 'node:net'
 import { noteSpent } from './spent-buffers.ts'
 
 const probeIdleMs = 60_000
+/** After one side has ended, silence of the other is a connection that somebody forgot. */
+const halfOpenIdleMs = 120_000
 
-export function joinSockets(one: Socket, other: Socket): void {
-  joinOneWay(one, other)
-  joinOneWay(other, one)
+export function joinSockets(one: Socket, other: Socket, idleMs = halfOpenIdleMs): void {
+  joinOneWay(one, other, idleMs)
+  joinOneWay(other, one, idleMs)
 }
 
-function joinOneWay(from: Socket, to: Socket): void {
+function joinOneWay(from: Socket, to: Socket, idleMs: number): void {
   from.setNoDelay(true).setKeepAlive(true, probeIdleMs)
   from.on('error', () => {})
   from.on('data', (chunk: Buffer) => noteSpent(chunk.length))
   from.pipe(to)
+  from.once('end', () => to.setTimeout(idleMs, () => resetSocket(to)))
   from.once('close', (failed) => {
     if (failed || !from.readableEnded) resetSocket(to)
     else to.destroySoon()

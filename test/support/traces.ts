@@ -88,7 +88,9 @@ function countProcesses(instance: string, dataFolder: string): number {
   }
   const isOurs = (pid: string) =>
     about(pid, 'cgroup').includes(`warren-${instance}`) || about(pid, 'cmdline').includes(`${dataFolder}/`)
-  return names('/proc').filter((name) => /^\d+$/.test(name) && isOurs(name)).length
+  // What has ended and fell to the machine's own init is its to reap, when it gets to it.
+  const isReaped = (pid: string) => /\) Z 1 /.test(about(pid, 'stat'))
+  return names('/proc').filter((name) => /^\d+$/.test(name) && isOurs(name) && !isReaped(name)).length
 }
 
 function names(folder: string): string[] {

@@ -137,6 +137,7 @@ function service(largeBytes: number): http.Server {
   server.keepAliveTimeout = 60_000
   server.on('upgrade', (_request, socket) => {
     socket.on('error', () => {})
+    socket.on('end', () => socket.end()).resume()
     socket.write('HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n')
   })
   return server

@@ -1,0 +1,63 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import { type TestContext, test } from 'node:test'
+import { delay } from './clock.ts'
+import { joinSockets } from './join-sockets.ts'
+
+/** Two ends of one loopback connection, each of which may be half closed. */
+async function pair(t: TestContext): Promise<[Socket, Socket]> {
+  const server = createServer({ allowHalfOpen: true })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const near = connect({
+    port: (server.address() as AddressInfo).port,
+    host: '127.0.0.1',
+    allowHalfOpen: true,
+  })
+  const [far] = (await once(server, 'connection')) as [Socket]
+  server.close()
+  for (const socket of [near, far]) socket.on('error', () => {})
+  t.after(() => [near, far].forEach((socket) => void socket.destroy()))
+  return [near, far]
+}
+
+async function joined(t: TestContext, idleMs: number): Promise<{ client: Socket; service: Socket }> {
+  const [client, clientSide] = await pair(t)
+  const [serviceSide, service] = await pair(t)
+  joinSockets(clientSide, serviceSide, idleMs)
+  return { client, service }
+}
+
+test('an end of one side leaves the other its say, for as long as it speaks', async (t) => {
+  const { client, service } = await joined(t, 300)
+  let heard = ''
+  client.on('data', (chunk) => {
+    heard += chunk
+  })
+  client.end('question')
+  assert.equal(String((await once(service, 'data'))[0]), 'question')
+  for (let part = 0; part < 5; part++) {
+    await delay(100)
+    service.write('.')
+  }
+  service.end('answer')
+  await once(client, 'close')
+  assert.equal(heard, '.....answer')
+})
+
+test('what one side has left and the other keeps open in silence is broken off', async (t) => {
+  const { client, service } = await joined(t, 100)
+  client.resume().end()
+  service.on('data', () => {})
+  await Promise.all(
+    [client, service].map((socket) => new Promise((resolve) => socket.once('close', resolve))),
+  )
+})
+
+test('silence alone breaks nothing off', async (t) => {
+  const { client, service } = await joined(t, 100)
+  await delay(400)
+  client.write('still there')
+  assert.equal(String((await once(service, 'data'))[0]), 'still there')
+})
