@@ -49,10 +49,12 @@ test('an end of one side leaves the other its say, for as long as it speaks', as
 test('what one side has left and the other keeps open in silence is broken off', async (t) => {
   const { client, service } = await joined(t, 100)
   client.resume().end()
-  service.on('data', () => {})
-  await Promise.all(
-    [client, service].map((socket) => new Promise((resolve) => socket.once('close', resolve))),
-  )
+  service.resume()
+  const gone = (socket: Socket) => new Promise((resolve) => socket.once('close', resolve))
+  await gone(client)
+  // It was told of the end before; when it speaks after all, nobody is there.
+  service.write('late')
+  await gone(service)
 })
 
 test('silence alone breaks nothing off', async (t) => {
