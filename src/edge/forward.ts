@@ -26,6 +26,8 @@ import { tunnel } from './tunnel.ts'
 
 /** Of the answers that come from a sandbox. */
 const maxHeaderBytes = 64 * 1024
+/** Up to here a body is cheaper to copy than to write by itself. */
+const smallBody = 4096
 
 export type Exchange = {
   run: Run
@@ -171,7 +173,8 @@ function relayResponse({ request, response, destination, log }: Exchange, incomi
   incoming.once('error', () => resetSocket(request.socket))
   try {
     response.writeHead(status, incoming.statusMessage, responseHeaders(incoming, ownHost, { chunked }))
-    flow(incoming, response)
+    if (isSmall(incoming) && request.method !== 'HEAD') flowSmall(incoming, response)
+    else flow(incoming, response)
   } catch (error) {
     log.debug({ error, sandboxID, port }, 'answer with a malformed head')
     incoming.removeAllListeners('error').on('error', () => {})
@@ -179,6 +182,28 @@ function relayResponse({ request, response, destination, log }: Exchange, incomi
     response.statusMessage = ''
     sendAnswer(request, response, upstreamFailed(sandboxID, port))
   }
+}
+
+function isSmall({ headers }: IncomingMessage): boolean {
+  const length = Number(headers['content-length'])
+  return length > 0 && length <= smallBody
+}
+
+/** Head and body leave as one piece if the body comes as one. */
+function flowSmall(incoming: IncomingMessage, response: ServerResponse): void {
+  let begun = false
+  incoming.once('data', (chunk: Buffer) => {
+    begun = true
+    if (chunk.length === Number(incoming.headers['content-length'])) {
+      noteSpent(chunk.length)
+      // Node joins a head with text, but writes a buffer beside it.
+      response.end(chunk.toString('latin1'), 'latin1')
+    } else {
+      incoming.unshift(chunk)
+      flow(incoming, response)
+    }
+  })
+  flushUnless(() => begun, response)
 }
 
 /** 100 answers a client that waits; other interim answers are handed on as they are. */
@@ -211,8 +236,12 @@ function flow(source: IncomingMessage, sink: ClientRequest | ServerResponse): vo
     if (source.rawTrailers.length > 0) addTrailers(sink, source.rawTrailers)
   })
   source.pipe(sink)
+  flushUnless(() => begun, sink)
+}
+
+function flushUnless(hasBegun: () => boolean, sink: ClientRequest | ServerResponse): void {
   setImmediate(() => {
-    if (!begun && !sink.writableEnded && !sink.destroyed) sink.flushHeaders()
+    if (!hasBegun() && !sink.writableEnded && !sink.destroyed) sink.flushHeaders()
   })
 }
 
