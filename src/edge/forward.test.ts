@@ -119,33 +119,6 @@ describe('a request through the edge', () => {
     assert.equal(await textOf(response), 'end')
   })
 
-  it('gets a small answer byte for byte, in one piece or as it comes', async () => {
-    await using edge = await edgeFixture()
-    const sandbox = edge.sandbox()
-    const bytes = Buffer.from(Array.from({ length: 512 }, (_, at) => at % 256))
-    let sendRest = () => {}
-    const service = await edge.service((request, response) => {
-      response.setHeader('Content-Length', bytes.length)
-      if (request.method === 'HEAD' || request.url === '/whole') return response.end(bytes)
-      response.write(bytes.subarray(0, 100))
-      sendRest = () => response.end(bytes.subarray(100))
-    })
-    sandbox.map(80, service.port)
-    const ask = async (path: string, method = 'GET') => {
-      const target = { port: edge.port, path, method, headers: to(sandbox, 80), agent: false }
-      const [response] = (await once(http.request(target).end(), 'response')) as [IncomingMessage]
-      assert.equal(response.headers['content-length'], '512')
-      return response
-    }
-    assert.deepEqual(Buffer.concat(await (await ask('/whole')).toArray()), bytes)
-    const parts = await ask('/parts')
-    const [first] = await once(parts, 'data')
-    assert.deepEqual(first, bytes.subarray(0, 100))
-    sendRest()
-    assert.deepEqual(Buffer.concat(await parts.toArray()), bytes.subarray(100))
-    assert.equal((await (await ask('/whole', 'HEAD')).toArray()).length, 0)
-  })
-
   it('carries an answer that comes before the body has ended, and the connection stays good', async () => {
     await using edge = await edgeFixture()
     const sandbox = edge.sandbox()
