@@ -130,7 +130,10 @@ export async function startWorld(options: Partial<GateOptions> = {}): Promise<Wo
       })
       keep(socket)
       await once(socket, 'connect')
-      wantedBy(from, socket.localPort!).resolve(destination)
+      const port = socket.localPort!
+      wantedBy(from, port).resolve(destination)
+      // The kernel gives the port to another connection later.
+      socket.once('close', () => wanted.delete(`${from}:${port}`))
       return socket
     },
     async get(to, headers, path = '/') {

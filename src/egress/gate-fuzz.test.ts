@@ -87,6 +87,7 @@ describe('whatever a sandbox sends', { timeout: 60_000 }, () => {
     }
     assert.deepEqual(strayed, [], `seed ${seed}`)
     assert.ok(good > 0, 'some requests were right')
-    assert.equal((await world.get(to, { Host: 'good.example' })).status, 200)
+    const { status, body } = await world.get(to, { Host: 'good.example' })
+    assert.equal(status, 200, `${body} (seed ${seed})`)
   })
 })

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
+import type { RequestListener } from 'node:http'
 import type { Socket } from 'node:net'
 import { describe, it } from 'node:test'
 import { readAll, startWorld, type World } from './gate-fixture.ts'
@@ -34,6 +35,12 @@ const isCut = async (socket: Socket): Promise<boolean> =>
 const isRefused = async (connecting: Promise<Socket>): Promise<boolean> =>
   await connecting.then(isCut, (error) => error.code === 'ECONNRESET')
 
+/** Begins every answer, and ends only that to /done. */
+const waitingUnlessDone: RequestListener = (request, response) => {
+  response.flushHeaders()
+  if (request.url === '/done') response.end()
+}
+
 describe('a changed policy', within, () => {
   it('cuts what is not allowed any more, and nothing else', async () => {
     await using world = await startWorld()
@@ -66,14 +73,7 @@ describe('a changed policy', within, () => {
 
   it('cuts requests under way, and lets a waiting connection be judged anew', async () => {
     await using world = await startWorld()
-    const to = await world.http(
-      1,
-      (request, response) => {
-        response.flushHeaders()
-        if (request.url === '/done') response.end()
-      },
-      'one.example',
-    )
+    const to = await world.http(1, waitingUnlessDone, 'one.example')
     world.admit({ allowNames: ['one.example'] })
     const open = async (path: string) => {
       const socket = await world.connect({ address: to, port: 80 })
@@ -92,14 +92,7 @@ describe('a changed policy', within, () => {
 
   it('asks anew whether the addresses of a name with a rule are allowed', async () => {
     await using world = await startWorld()
-    const to = await world.http(
-      1,
-      (request, response) => {
-        response.flushHeaders()
-        if (request.url === '/done') response.end()
-      },
-      'one.example',
-    )
+    const to = await world.http(1, waitingUnlessDone, 'one.example')
     const headerRules = [{ name: 'one.example', headers: { 'X-Key': 'value' } }]
     world.admit({ internet: true, headerRules })
     const open = async (path: string) => {
