@@ -9,6 +9,7 @@ import type { Server as HttpsServer } from 'node:https'
 import { type Duplex, duplexPair } from 'node:stream'
 import type { TLSSocket } from 'node:tls'
 import { systemClock } from '../lib/clock.ts'
+import { hopByHop } from '../lib/hop-by-hop.ts'
 
 export const alpnProtocols = ['h2', 'http/1.1']
 
@@ -133,14 +134,6 @@ function headOf(stream: ServerHttp2Stream, rawHeaders: string[]): Head {
   }
 }
 
-const ofTheConnection = new Set([
-  'connection',
-  'keep-alive',
-  'proxy-connection',
-  'transfer-encoding',
-  'upgrade',
-])
-
 function answer(
   stream: ServerHttp2Stream,
   request: ClientRequest,
@@ -154,7 +147,7 @@ function answer(
   const status = incoming.statusCode ?? 502
   const headers: Record<string, string | number | string[]> = { ':status': status }
   for (const [name, values] of Object.entries(incoming.headersDistinct)) {
-    if (!ofTheConnection.has(name)) headers[name] = values!.length === 1 ? values![0]! : values!
+    if (!hopByHop.has(name)) headers[name] = values!.length === 1 ? values![0]! : values!
   }
   let left = Number(incoming.headers['content-length'] ?? Number.POSITIVE_INFINITY)
   // An end that comes by itself would be an empty frame, of which some clients bear only so many.

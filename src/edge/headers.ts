@@ -2,22 +2,10 @@
 import type { IncomingMessage } from 'node:http'
 import type { TLSSocket } from 'node:tls'
 import { header } from '../contract/constants.ts'
+import { hopByHop } from '../lib/hop-by-hop.ts'
 
 /** Far above honest use, and below the 2000 at which Node starts to drop headers silently. */
 const mostHeaders = 500
-
-/** They describe one connection, not the message. */
-const hopByHop = new Set([
-  'connection',
-  'keep-alive',
-  'proxy-connection',
-  'proxy-authenticate',
-  'proxy-authorization',
-  'te',
-  'transfer-encoding',
-  'upgrade',
-  'http2-settings',
-])
 
 /** Decided or written by the edge, so never copied from a client. */
 const ownedByEdge = new Set([

@@ -1,18 +1,8 @@
 /** Which headers cross the gate. Works on raw pairs, so that spelling and order survive. */
+import { hopByHop } from '../lib/hop-by-hop.ts'
 
-/** They describe one connection, not the message. */
-const hopByHop = new Set([
-  'connection',
-  'keep-alive',
-  'proxy-connection',
-  'proxy-authenticate',
-  'proxy-authorization',
-  'te',
-  'trailer',
-  'transfer-encoding',
-  'upgrade',
-  'http2-settings',
-])
+/** Trailers are not passed on, so neither is the word of them. */
+const ofTheConnection = new Set([...hopByHop, 'trailer'])
 
 /** Written by the gate from what it has decided or read. */
 const ownedByGate = new Set(['host', 'content-length', 'expect'])
@@ -42,7 +32,8 @@ export function requestHead({ rawHeaders, host, set, upgrade }: HeaderInput): Re
   }
   for (const [name, value] of Object.entries(set)) {
     // How a message is framed and where it goes is not a rule's to say.
-    if (!hopByHop.has(name.toLowerCase()) && !ownedByGate.has(name.toLowerCase())) headers.push(name, value)
+    if (!ofTheConnection.has(name.toLowerCase()) && !ownedByGate.has(name.toLowerCase()))
+      headers.push(name, value)
   }
   if (chunked) headers.push('Transfer-Encoding', 'chunked')
   else if (length !== undefined) headers.push('Content-Length', length)
@@ -66,7 +57,7 @@ function endToEnd(rawHeaders: readonly string[]): [string, string][] {
   const pairs: [string, string][] = []
   for (let at = 0; at < rawHeaders.length; at += 2) {
     const name = rawHeaders[at]!.toLowerCase()
-    if (!hopByHop.has(name) && !nominated.has(name)) pairs.push([rawHeaders[at]!, rawHeaders[at + 1]!])
+    if (!ofTheConnection.has(name) && !nominated.has(name)) pairs.push([rawHeaders[at]!, rawHeaders[at + 1]!])
   }
   return pairs
 }

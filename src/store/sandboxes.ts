@@ -1,4 +1,4 @@
-import type { ExpressionBuilder, Kysely, Transaction } from 'kysely'
+import type { ExpressionBuilder, Kysely, Transaction, Updateable } from 'kysely'
 import type { DriverHandle } from '../core/driver.ts'
 import {
   activeStates,
@@ -171,28 +171,12 @@ export class SqlSandboxStore implements SandboxStore {
     })
   }
 
-  async setOptions(sandboxID: string, runID: string, options: SandboxOptions): Promise<Sandbox | undefined> {
-    const row = await this.#db
-      .updateTable('sandboxes')
-      .set({ options: JSON.stringify(options) })
-      .where('id', '=', sandboxID)
-      .where('run_id', '=', runID)
-      .where('state', '=', 'running')
-      .returningAll()
-      .executeTakeFirst()
-    return row && sandboxOf(row)
+  setOptions(sandboxID: string, runID: string, options: SandboxOptions): Promise<Sandbox | undefined> {
+    return this.#change({ sandboxID, runID, state: 'running' }, { options: JSON.stringify(options) })
   }
 
-  async setSaved(sandboxID: string, runID: string, saved: SavedSandbox): Promise<Sandbox | undefined> {
-    const row = await this.#db
-      .updateTable('sandboxes')
-      .set(changedColumns({ saved }))
-      .where('id', '=', sandboxID)
-      .where('run_id', '=', runID)
-      .where('state', '=', 'paused')
-      .returningAll()
-      .executeTakeFirst()
-    return row && sandboxOf(row)
+  setSaved(sandboxID: string, runID: string, saved: SavedSandbox): Promise<Sandbox | undefined> {
+    return this.#change({ sandboxID, runID, state: 'paused' }, changedColumns({ saved }))
   }
 
   async saveHandle(sandboxID: string, runID: string, handle: DriverHandle): Promise<boolean> {
@@ -222,6 +206,22 @@ export class SqlSandboxStore implements SandboxStore {
       .where('id', '=', sandboxID)
       .where('run_id', '=', runID)
       .where('state', '=', 'running')
+      .returningAll()
+      .executeTakeFirst()
+    return row && sandboxOf(row)
+  }
+
+  /** Undefined: the sandbox is in another life or state by now. */
+  async #change(
+    { sandboxID, runID, state }: { sandboxID: string; runID: string; state: SandboxState },
+    columns: Updateable<Tables['sandboxes']>,
+  ): Promise<Sandbox | undefined> {
+    const row = await this.#db
+      .updateTable('sandboxes')
+      .set(columns)
+      .where('id', '=', sandboxID)
+      .where('run_id', '=', runID)
+      .where('state', '=', state)
       .returningAll()
       .executeTakeFirst()
     return row && sandboxOf(row)

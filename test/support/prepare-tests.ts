@@ -9,7 +9,10 @@ import { testMachine } from './test-machine.ts'
 
 export const pythonClients = ['e2b==2.63.0', 'e2b==2.45.1'] as const
 
-const imageTools = [{ package: 'skopeo', file: 'skopeo', why: 'puts images into the registry of the tests' }]
+const testTools = [
+  { package: 'skopeo', file: 'skopeo', why: 'puts images into the registry of the tests' },
+  { package: 'openssl', file: 'openssl', why: 'judges the certificates that Warren makes' },
+]
 
 /** What cannot be had is told; whether it is then skipped or fails is for the tests that need it. */
 export async function prepareTests(): Promise<void> {
@@ -22,7 +25,7 @@ export async function prepareTests(): Promise<void> {
     () => testMachine(),
     () => installPostgres(progress),
     () => unpacked('docker-registry'),
-    () => installSystemPackages(imageTools, progress),
+    () => installSystemPackages(testTools, progress),
     () => installPython(progress),
     ...pythonClients.map((client) => () => makePython(client, progress)),
   ]
