@@ -31,6 +31,8 @@ export class RunningProcess {
   readonly pid: number
   readonly config: ProcessConfig
   readonly tag: string | undefined
+  /** It was killed because it ran longer than its limit. */
+  outOfTime = false
   #stdin: Stdin | undefined
   #terminal: Terminal | undefined
   #outputs: Output[]
@@ -87,7 +89,12 @@ export class RunningProcess {
 
   /** It is killed when it runs longer than this. */
   limitTo(ms: number): void {
-    if (!this.#result) this.#limit = setTimeout(() => this.signal('SIGKILL'), ms)
+    if (this.#result) return
+    const kill = () => {
+      this.outOfTime = true
+      this.signal('SIGKILL')
+    }
+    this.#limit = setTimeout(kill, Math.max(ms, 0))
   }
 
   writeStdin(bytes: Uint8Array, signal: AbortSignal): Promise<void> {

@@ -158,6 +158,13 @@ suite('Start', () => {
     while (livingMembers(result.pid!).length > 0) await nextTurn()
   })
 
+  test('a deadline is told as one, however soon the process is dead of it', async () => {
+    const limit = { headers: { 'connect-timeout-ms': '30' } }
+    const results = await Promise.all(Array.from({ length: 20 }, () => agent.run('exec sleep 60', limit)))
+    for (const { error, end } of results)
+      assert.deepEqual([error?.code, end], ['deadline_exceeded', undefined])
+  })
+
   test('the deadline holds for the process although its client has gone', async () => {
     const response = await agent.open(
       'POST',

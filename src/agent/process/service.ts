@@ -122,7 +122,11 @@ export class ProcessService {
     // Holds also when the client has gone before: it may have lost patience a moment earlier than we.
     const limitMs = context.timeoutMs()
     if (limitMs !== undefined) process.limitTo(limitMs)
-    yield* follow(process, process.subscribe(), context)
+    for await (const item of follow(process, process.subscribe(), context)) {
+      // The process may be dead of the limit a moment before the call itself runs out of time.
+      if (process.outOfTime && item.event.event?.case === 'end') throw deadlineExceeded()
+      yield item
+    }
   }
 }
 
