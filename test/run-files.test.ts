@@ -25,14 +25,19 @@ async function outcome(source: string, withinMs?: number) {
   return { passed, failed, skipped, failures, printed }
 }
 
-test('tests are counted, and those that failed are named', async () => {
+test('tests are counted, and those that failed are named with the reason', async () => {
   const source = `suite('a', () => {
     test('good', () => {})
-    test('bad', () => { throw new Error() })
+    test('bad', () => { throw new Error('told why') })
     test('left out', { skip: 'why' }, () => {})
   })`
-  const { printed, ...counts } = await outcome(source)
-  assert.deepEqual(counts, { passed: 1, failed: 1, skipped: 1, failures: ['a › bad'] })
+  const { printed, failures, ...counts } = await outcome(source)
+  assert.deepEqual(counts, { passed: 1, failed: 1, skipped: 1 })
+  assert.deepEqual(
+    failures.map(({ name }) => name),
+    ['a › bad'],
+  )
+  assert.match(failures[0]!.why, /^Error: told why\n +at .*sample\.test\.mjs/)
   assert.match(printed, /## sample\.test\.mjs\n[\s\S]*✖ bad/)
 })
 
@@ -50,7 +55,7 @@ test('a file that hangs, breaks off or has no tests has failed', async () => {
   const hanging = await outcome(`test('waits', () => new Promise(() => setInterval(() => {}, 1000)))`, 500)
   assert.equal(hanging.failed, 1)
   assert.match(hanging.printed, /It hangs: [\s\S]*"timer"/)
-  assert.match(hanging.failures[0]!, /^ended with SIGKILL after \d+ ms$/)
-  assert.match((await outcome(`process.exit(3)`)).failures[0]!, /^ended with 3/)
+  assert.match(hanging.failures[0]!.name, /^ended with SIGKILL after \d+ ms$/)
+  assert.match((await outcome(`process.exit(3)`)).failures[0]!.name, /^ended with 3/)
   assert.equal((await outcome('')).failed, 1)
 })

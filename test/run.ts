@@ -19,7 +19,7 @@ function check(title: string, command: string, args: string[]): FileCounts {
     cwd: repoFolder,
     stdio: 'inherit',
   })
-  const failures = status === 0 ? [] : [`${command} ended with ${status}`]
+  const failures = status === 0 ? [] : [{ name: `${command} ended with ${status}`, why: '' }]
   const failed = failures.length
   return { file: title, ms: Date.now() - started, passed: 1 - failed, failed, skipped: 0, failures }
 }
@@ -45,7 +45,9 @@ async function everything(): Promise<FileCounts[]> {
   return [...checks, ...units, ...(await runTests('Tests of the whole', whole, 1))]
 }
 
-/** What a reader of the last lines needs: where the time went, and what to look for above. */
+const longestReason = 4000
+
+/** What a reader of the last lines needs: where the time went, and what failed and why. */
 function summarize(results: FileCounts[]): void {
   const slowest = results.toSorted((a, b) => b.ms - a.ms).slice(0, 8)
   process.stdout.write('\nSlowest files:\n')
@@ -53,7 +55,10 @@ function summarize(results: FileCounts[]): void {
   const failed = results.filter(({ failures }) => failures.length > 0)
   if (failed.length > 0) process.stdout.write('\nFailed:\n')
   for (const { file, failures } of failed) {
-    for (const failure of failures) process.stdout.write(`  ${file}: ${failure}\n`)
+    for (const { name, why } of failures) {
+      process.stdout.write(`  ${file}: ${name}\n`)
+      if (why) process.stdout.write(`${why.slice(0, longestReason).replaceAll(/^/gm, '    ')}\n`)
+    }
   }
 }
 

@@ -7,8 +7,10 @@ export default async function* countingReporter(events: AsyncIterable<TestEvent>
   const path: string[] = []
   for await (const { type, data } of events) {
     if (type === 'test:start') path[data.nesting] = data.name
-    if (type === 'test:fail' && !failedInside(data.details.error))
-      counts.failures.push([...path.slice(0, data.nesting), data.name].join(' › '))
+    if (type === 'test:fail' && !failedInside(data.details.error)) {
+      const name = [...path.slice(0, data.nesting), data.name].join(' › ')
+      counts.failures.push({ name, why: reasonOf(data.details.error) })
+    }
     if (type !== 'test:pass' && type !== 'test:fail') continue
     if (data.details.type === 'suite') continue
     if (data.skip !== undefined) counts.skipped += 1
@@ -16,6 +18,12 @@ export default async function* countingReporter(events: AsyncIterable<TestEvent>
     else counts.failed += 1
   }
   yield JSON.stringify(counts)
+}
+
+/** The stack of what was thrown, which begins with its message; node's own error around it says nothing. */
+function reasonOf(error: Error): string {
+  const cause = error.cause ?? error
+  return cause instanceof Error ? (cause.stack ?? cause.message) : String(cause)
 }
 
 /** A suite that failed only because one of its tests did. */

@@ -6,7 +6,9 @@ import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 
-export type Counts = { passed: number; failed: number; skipped: number; failures: string[] }
+/** `why` is empty where the name says it all. */
+export type Failure = { name: string; why: string }
+export type Counts = { passed: number; failed: number; skipped: number; failures: Failure[] }
 export type FileCounts = Counts & { file: string; ms: number }
 
 /** A file that hangs must not hold up the rest. */
@@ -118,10 +120,10 @@ function readCounts(countsFile: string, problem: string | undefined): Counts {
   }
   if (problem !== undefined && counts.failed === 0) {
     counts.failed = 1
-    counts.failures.push(problem)
+    counts.failures.push({ name: problem, why: '' })
   } else if (counts.passed + counts.failed + counts.skipped === 0) {
     counts.failed = 1
-    counts.failures.push('has no tests')
+    counts.failures.push({ name: 'has no tests', why: '' })
   }
   return counts
 }
