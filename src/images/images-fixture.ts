@@ -21,7 +21,7 @@ export type TestImages = {
 
 export async function testImages(t: TestContext, options: Partial<ImagesOptions> = {}): Promise<TestImages> {
   const folder = options.folder ?? mkdtempSync(join(tmpdir(), 'warren-images-'))
-  const defaults = { folder, ownerShift: 0, silenceMs: 2000, allowPrivateRegistries: ['127.0.0.1'] }
+  const defaults = { folder, ownerShift: 0, allowPrivateRegistries: ['127.0.0.1'] }
   const images = await createImages({ ...defaults, ...options })
   t.after(async () => {
     await images.close()

@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { type NameServer, startNameServer } from '../support/name-server.ts'
-import { pythonWith } from '../support/python.ts'
+import { pythonCommand } from '../support/python.ts'
 import { isolations, repoFolder, startWarren, type Warren } from '../support/warren.ts'
 
 const domain = 'warren.test'
@@ -69,7 +69,7 @@ for (const isolation of isolations) {
     for (const version of ['2.63.0', '2.45.1']) {
       it(`Python ${version}: commands, files, links, ports, terminals`, () => {
         const commands = isolation === 'container' ? '120' : '20'
-        return run(pythonWith(`e2b==${version}`), [join(programs, 'client.py')], { COMMANDS: commands })
+        return run(...pythonCommand(version, join(programs, 'client.py')), { COMMANDS: commands })
       })
     }
   })

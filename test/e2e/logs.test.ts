@@ -1,6 +1,6 @@
 /** What happened in a sandbox and what it used, read by the unmodified clients and command line, on both runtimes. */
 import assert from 'node:assert/strict'
-import { execFile, spawnSync } from 'node:child_process'
+import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { promisify, stripVTControlCharacters } from 'node:util'
@@ -8,12 +8,11 @@ import * as current from 'e2b'
 import * as older from 'e2b-2.45'
 import { delay } from '../../src/lib/clock.ts'
 import { eventually } from '../support/eventually.ts'
-import { pythonWith } from '../support/python.ts'
+import { printedBy } from '../support/python.ts'
 import { isolations, repoFolder, startWarren, type Warren } from '../support/warren.ts'
 
 const { Sandbox } = current
 const mebibyte = 1024 * 1024
-const script = join(import.meta.dirname, 'python/metrics_test.py')
 
 type Entry = { timestamp: string; level: string; message: string; fields: Record<string, string> }
 
@@ -353,13 +352,7 @@ time.sleep(1000)"`
 
     for (const version of ['2.63.0', '2.45.1']) {
       it(`are read by Python ${version}, sync and async`, () => {
-        const run = spawnSync(pythonWith(`e2b==${version}`), [script, sandbox.sandboxId], {
-          env: { ...process.env, ...warren.environment },
-          encoding: 'utf8',
-          timeout: 60_000,
-        })
-        assert.equal(run.status, 0, run.stdout + run.stderr)
-        const { sync, later } = JSON.parse(run.stdout)
+        const { sync, later } = JSON.parse(printedBy(warren, version, 'metrics.py', sandbox.sandboxId))
         assert.ok(sync.length > 0)
         assert.deepEqual(later.slice(0, sync.length), sync)
       })

@@ -1,12 +1,10 @@
 /** What may leave a sandbox, through the unmodified clients: a namespace of ours plays the internet. */
 import assert from 'node:assert/strict'
-import { spawnSync } from 'node:child_process'
-import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { ALL_TRAFFIC, Sandbox } from 'e2b'
 import { instanceOf } from '../../src/drivers/oci/layout.ts'
 import { elsewhere, internet, Outside, port, talkativePort } from '../../src/drivers/oci/suite-outside.ts'
-import { pythonWith } from '../support/python.ts'
+import { runPython } from '../support/python.ts'
 import { isolations, startWarren, type Warren } from '../support/warren.ts'
 
 /** The program's exit code tells: 0 there was an answer, else there was none, and at once. */
@@ -131,14 +129,7 @@ while peer.recv(100): pass"`,
       ['2.45.1', 'older'],
     ] as const) {
       it(`of Python's e2b ${version} is as it says, and changes as it says`, () => {
-        const script = join(import.meta.dirname, 'python/network.py')
-        const args = [script, name, internet, elsewhere, String(port)]
-        const run = spawnSync(pythonWith(`e2b==${version}`), args, {
-          env: { ...process.env, ...warren.environment },
-          encoding: 'utf8',
-          timeout: 120_000,
-        })
-        assert.equal(run.status, 0, run.stdout + run.stderr)
+        runPython(warren, version, 'network.py', name, internet, elsewhere, String(port))
       })
     }
   })

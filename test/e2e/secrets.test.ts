@@ -5,7 +5,7 @@ import { existsSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { Secret, SecretError, type SecretInfo, SecretNotFoundError } from 'e2b'
-import { pythonWith } from '../support/python.ts'
+import { runPython } from '../support/python.ts'
 import { startWarren, type Warren } from '../support/warren.ts'
 
 const value = 'js-value-not-to-be-seen'
@@ -77,14 +77,7 @@ describe('secrets', () => {
   })
 
   it('Python: the same', () => {
-    const script = join(import.meta.dirname, 'python/secrets_test.py')
-    const run = spawnSync(pythonWith('e2b==2.63.0'), [script], {
-      env: { ...process.env, ...warren.environment },
-      encoding: 'utf8',
-      timeout: 120_000,
-    })
-    assert.equal(run.status, 0, run.stdout + run.stderr)
-    assert.match(run.stderr, /Ran 6 tests/)
+    runPython(warren, '2.63.0', 'secrets_test.py')
   })
 
   it('are nowhere in the data folder or the log in plain text, while their names are', async () => {

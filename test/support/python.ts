@@ -21,16 +21,28 @@ export function pythonWith(requirement: string): string {
 }
 
 const runWithinMs = 300_000
+const runAndLeave = join(import.meta.dirname, 'run_and_leave.py')
+
+/** The command line of a script that uses the given release of the client. */
+export function pythonCommand(version: string, script: string, ...args: string[]): [string, string[]] {
+  return [pythonWith(`e2b==${version}`), [runAndLeave, script, ...args]]
+}
 
 /** Runs a script of test/e2e/python against a Warren; it must end well. */
 export function runPython(warren: Warren, version: string, script: string, ...args: string[]): void {
+  printedBy(warren, version, script, ...args)
+}
+
+/** The same, for what it printed. */
+export function printedBy(warren: Warren, version: string, script: string, ...args: string[]): string {
   const path = join(import.meta.dirname, '../e2e/python', script)
-  const run = spawnSync(pythonWith(`e2b==${version}`), [path, ...args], {
+  const run = spawnSync(...pythonCommand(version, path, ...args), {
     env: { ...process.env, ...warren.environment },
     encoding: 'utf8',
     timeout: runWithinMs,
   })
-  assert.equal(run.status, 0, run.stdout + run.stderr)
+  assert.equal(run.status, 0, `${run.signal ?? ''}${run.stdout}${run.stderr}`)
   // A script of unittest cases that found none would end well too.
   if (path.endsWith('_test.py')) assert.match(run.stderr, /Ran [1-9]\d* test/)
+  return run.stdout
 }
