@@ -128,6 +128,7 @@ describe('deleting a template', () => {
     await using warren = await openApi()
     const { templateID } = await built(warren, 'mine')
     const other = await another(warren)
+    assert.equal((await warren.ask('DELETE', `/templates/${templateID}`, other)).status, 403)
     await warren.ask('PATCH', `/v2/templates/${templateID}`, { body: { public: true } })
     assert.equal((await warren.ask('DELETE', `/templates/${templateID}`, other)).status, 403)
     assert.equal((await warren.ask('DELETE', '/templates/base')).status, 403)

@@ -14,8 +14,9 @@ export class TemplateCatalog {
 
   async resolve(team: Team, text: string): Promise<ResolvedTemplate> {
     const { alias, tag } = parseTemplateReference(text)
-    const template = await this.find(team, text)
+    const template = await this.findOfAny(team, text)
     if (!template) throw new AppError('not_found', `template '${text}' not found`)
+    if (!isUsableBy(team, template)) throw notYours(text)
     const build = await this.#store.findReadyBuild(template.templateID, tag)
     if (!build) {
       const missing =
@@ -71,6 +72,9 @@ export class TemplateCatalog {
 export function isUsableBy(team: Team, template: Template): boolean {
   return template.public || template.teamID === null || template.teamID === team.teamID
 }
+
+export const notYours = (text: string) =>
+  new AppError('permission_denied', `You don't have access to template '${text}'`)
 
 export function fullName({ namespace, alias }: TemplateName): string {
   return namespace === null ? alias : `${namespace}/${alias}`

@@ -25,7 +25,7 @@ export class TemplateRemoval {
   /** The whole template goes, whatever tag the reference names. */
   async remove(team: Team, reference: string): Promise<void> {
     const { catalog, templates, sweep, callOff } = this.#parts
-    const template = await catalog.find(team, reference)
+    const template = await catalog.findOfAny(team, reference)
     if (!template) throw new AppError('not_found', `template '${reference}' not found`)
     const { templateID } = template
     if (template.teamID !== team.teamID) {

@@ -3,7 +3,7 @@ import { AppError } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
 import type { TemplateStore } from '../stores.ts'
 import type { Team } from '../team/team.ts'
-import { isUsableBy, type TemplateCatalog } from './catalog.ts'
+import { isUsableBy, notYours, type TemplateCatalog } from './catalog.ts'
 import { defaultTag, parseTag, parseTemplateName, parseTemplateReference } from './reference.ts'
 import type { TagAssignment, Template, TemplateBuild, TemplateName, TemplateSummary } from './template.ts'
 
@@ -117,5 +117,3 @@ export function parseOwnName(team: Team, text: string) {
 }
 
 const notFound = (templateID: string) => new AppError('not_found', `Template ${templateID} not found`)
-const notYours = (text: string) =>
-  new AppError('permission_denied', `You don't have access to template '${text}'`)
