@@ -115,6 +115,20 @@ describe('creating over the API', () => {
     assert.equal((await warren.ask('PUT', '/sandboxes/nosuchsandbox/network', { body: {} })).status, 404)
   })
 
+  it('shows of a network only what was said: not every client can read a null', async () => {
+    await using warren = await openApi()
+    const nothing = { egressProxy: null, allowOut: null, denyOut: null, dnsServers: null, httpsPorts: null }
+    const rules = { 'a.test': [{ transform: null }] }
+    const said = { allowPublicTraffic: false, rules: { 'a.test': [{}] } }
+    for (const [network, shown] of [
+      [{ ...nothing, rules: null, allowPublicTraffic: null, maskRequestHost: null }, {}],
+      [{ ...nothing, rules, allowPublicTraffic: false }, said],
+    ]) {
+      const id = await warren.create({ network })
+      assert.deepEqual((await warren.ask('GET', `/sandboxes/${id}`)).json().network, shown)
+    }
+  })
+
   it('accepts and keeps what only clients act on, and what old clients always send', async () => {
     await using warren = await openApi()
     const old = {

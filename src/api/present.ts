@@ -3,7 +3,7 @@ import type { FastifyRequest } from 'fastify'
 import { clientID } from '../contract/constants.ts'
 import type * as wire from '../contract/rest/sandbox.ts'
 import type { ApiKey as WireKey, Team as WireTeam } from '../contract/rest/team.ts'
-import { withoutSecrets } from '../core/network-policy/network-options.ts'
+import { shownNetwork } from '../core/network-policy/network-options.ts'
 import type { SandboxMetric } from '../core/sandbox/metric.ts'
 import { type Sandbox, wireStates } from '../core/sandbox/sandbox.ts'
 import type { SandboxTokens } from '../core/sandbox/tokens.ts'
@@ -55,7 +55,7 @@ export function presentDetail(
     envdAccessToken: parts.tokens.agent(sandbox.sandboxID),
     allowInternetAccess: options.allowInternetAccess,
     domain: isPaused(sandbox) ? null : domainFor(parts.domain, request),
-    ...(options.network && { network: withoutSecrets(options.network) }),
+    ...(options.network && { network: shownNetwork(options.network) }),
     ...(sandbox.state === 'paused' && { pauseMode: sandbox.saved?.memory ? 'full' : 'filesystem' }),
     lifecycle: { autoResume: options.autoResume, onTimeout: options.autoPause ? 'pause' : 'kill' },
   }

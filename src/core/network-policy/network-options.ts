@@ -28,13 +28,17 @@ export type IngressOptions = {
 
 export type NetworkOptions = EgressOptions & IngressOptions
 
-/** For showing it to its team: the proxy's password and certificate are only ever taken in. */
-export function withoutSecrets({ egressProxy, ...rest }: NetworkOptions): NetworkOptions {
-  if (!egressProxy) return { ...rest, ...(egressProxy === null && { egressProxy }) }
-  const { address, username, tls } = egressProxy
+/**
+ * For showing it to its team: the proxy's password and certificate are only ever taken in. What is null was not
+ * said, and clients that may send it cannot all read it.
+ */
+export function shownNetwork(options: NetworkOptions): NetworkOptions {
+  const said: NetworkOptions = JSON.parse(JSON.stringify(options), (_, value) => value ?? undefined)
+  if (!said.egressProxy) return said
+  const { address, username, tls } = said.egressProxy
   const shownTls = tls && { enabled: tls.enabled, ...(tls.serverName && { serverName: tls.serverName }) }
   return {
-    ...rest,
+    ...said,
     egressProxy: { address, ...(username && { username }), ...(shownTls && { tls: shownTls }) },
   }
 }
