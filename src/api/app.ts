@@ -6,7 +6,7 @@ import { Authenticator } from './auth.ts'
 import { maxBodyBytes, parseBodies } from './body-parser.ts'
 import type { Api, ApiParts, RouteContext } from './context.ts'
 import { allowAllOrigins } from './cors.ts'
-import { handleErrors } from './error-handler.ts'
+import { answerUnrouted, handleErrors } from './error-handler.ts'
 import { adminRoutes } from './routes/admin/routes.ts'
 import { healthRoute } from './routes/health/get-health.ts'
 import { sandboxRoutes } from './routes/sandboxes/routes.ts'
@@ -19,6 +19,7 @@ export async function createApi(parts: ApiParts): Promise<Api> {
   const app = Fastify({
     bodyLimit: maxBodyBytes,
     routerOptions: { maxParamLength: 512 },
+    frameworkErrors: answerUnrouted,
   }).withTypeProvider<TypeBoxTypeProvider>()
   const context: RouteContext = { ...parts, auth: new Authenticator(parts.teams, parts.adminToken) }
 

@@ -1,6 +1,6 @@
 /** Reads request bodies as strict UTF-8 JSON, whatever content type the client names; no body is undefined. */
 import type { FastifyInstance } from 'fastify'
-import { AppError, errorText } from '../lib/app-error.ts'
+import { AppError } from '../lib/app-error.ts'
 
 export const maxBodyBytes = 1024 * 1024
 const deepestNesting = 64
@@ -28,9 +28,13 @@ export function parseBodies(app: FastifyInstance): void {
     if (isDeeperThan(text, deepestNesting)) {
       return done(invalidBody(`it is nested deeper than ${deepestNesting} levels`))
     }
-    parseJson(request, text, (error, value) =>
-      error ? done(invalidBody(errorText(error))) : done(null, value),
-    )
+    parseJson(request, text, (error, value) => {
+      if (!error) return done(null, value)
+      const why = isJson(text)
+        ? "a key '__proto__' or 'constructor.prototype' is not taken"
+        : 'it is not JSON'
+      done(invalidBody(why))
+    })
   })
 }
 
@@ -49,6 +53,15 @@ function isDeeperThan(text: string, limit: number): boolean {
     } else if (char === ']' || char === '}') depth--
   }
   return false
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text)
+    return true
+  } catch {
+    return false
+  }
 }
 
 const invalidBody = (why: string) =>

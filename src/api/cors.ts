@@ -9,10 +9,14 @@ const allowedHeaders = [
 const exposedHeaders =
   'X-Next-Token,X-Total-Running,RateLimit-Limit,RateLimit-Remaining,RateLimit-Reset,Retry-After,Should-Retry'
 
+export const openToAllOrigins = {
+  'access-control-allow-origin': '*',
+  'access-control-expose-headers': exposedHeaders,
+}
+
 export function allowAllOrigins(app: FastifyInstance): void {
   app.addHook('onRequest', async (request, reply) => {
-    reply.header('access-control-allow-origin', '*')
-    reply.header('access-control-expose-headers', exposedHeaders)
+    reply.headers(openToAllOrigins)
     if (request.method !== 'OPTIONS') return
     reply.header('access-control-allow-headers', allowedHeaders)
     reply.header('access-control-allow-methods', 'GET,POST,PUT,PATCH,DELETE,OPTIONS')

@@ -4,6 +4,7 @@ import { header } from '../contract/constants.ts'
 import type { ErrorBody } from '../contract/rest/shared.ts'
 import { AppError, type ErrorCode, isAppError } from '../lib/app-error.ts'
 import type { Log } from '../lib/log.ts'
+import { openToAllOrigins } from './cors.ts'
 
 const statusOf: Record<ErrorCode, number> = {
   invalid_argument: 400,
@@ -39,6 +40,15 @@ export function handleErrors(app: FastifyInstance, log: Log): void {
   })
 }
 
+/** A path that cannot be read reaches no route, and so none of the hooks either. */
+export function answerUnrouted(error: FastifyError, _: FastifyRequest, reply: FastifyReply): void {
+  const why =
+    error.code === 'FST_ERR_MAX_PARAM_LENGTH'
+      ? 'a part of the path is too long'
+      : 'the path is not percent-encoded as it should be'
+  sendError(reply.headers(openToAllOrigins), new AppError('invalid_argument', `Invalid request: ${why}`))
+}
+
 /** A failure inside an answer that is not one itself. */
 export function errorBody(error: unknown): ErrorBody {
   const known = toAppError(error as FastifyError)
@@ -61,6 +71,9 @@ function toAppError(error: FastifyError): AppError {
   if (error.validation) return new AppError('invalid_argument', `validation error: ${error.message}`)
   if (error.statusCode === 413) {
     return new AppError('payload_too_large', 'Request body is too large: at most 1 MiB is taken here')
+  }
+  if (error.code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE') {
+    return new AppError('invalid_argument', 'Invalid request: send Content-Type: application/json')
   }
   if (error.statusCode !== undefined && error.statusCode < 500) {
     return new AppError('invalid_argument', `Invalid request: ${error.message}`)

@@ -8,9 +8,8 @@ export function parseMetadataFilter(value: string): Record<string, string> {
       .filter((pair) => pair !== '')
       .map((pair): [string, string] => {
         const equals = pair.indexOf('=')
-        return equals < 0
-          ? [unescapeQuery(pair), '']
-          : [unescapeQuery(pair.slice(0, equals)), unescapeQuery(pair.slice(equals + 1))]
+        if (equals < 0) throw new URIError(`no = in ${pair}`)
+        return [unescapeQuery(pair.slice(0, equals)), unescapeQuery(pair.slice(equals + 1))]
       })
     return Object.fromEntries(pairs)
   } catch {

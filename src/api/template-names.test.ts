@@ -28,6 +28,20 @@ describe('reading templates', () => {
     for (const reference of ['both', 'both:kept']) await warren.create({ templateID: reference })
   })
 
+  it('finds the snapshots of a sandbox by either form of its id', async () => {
+    await using warren = await openApi()
+    const id = await warren.create()
+    const { snapshotID } = (await warren.ask('POST', `/sandboxes/${id}/snapshots`, { body: {} })).json()
+    for (const [sandboxID, found] of [
+      [id, [{ snapshotID, names: [] }]],
+      [`${id}-6532622b`, [{ snapshotID, names: [] }]],
+      ['inone', []],
+    ] as const) {
+      assert.deepEqual((await warren.ask('GET', `/snapshots?sandboxID=${sandboxID}`)).json(), found)
+    }
+    assert.equal((await warren.ask('GET', '/snapshots?sandboxID=A')).status, 400)
+  })
+
   it('shows a template without a build with zeros, and then the newest that is ready', async () => {
     await using warren = await openApi()
     const { clock, create } = { ...warren.fixture, ...warren }
@@ -186,6 +200,11 @@ describe('asking for a name', () => {
     assert.equal((await warren.ask('GET', '/templates/aliases/none')).status, 404)
     assert.equal((await warren.ask('GET', '/templates/aliases/mine', other)).status, 404)
     assert.equal((await warren.ask('GET', '/templates/aliases/alpha%2Fmine', other)).status, 403)
+    for (const templateID of ['alpha/mine', 'alpha/mine:v1']) {
+      const create = await warren.ask('POST', '/v2/sandboxes', { ...other, body: { templateID } })
+      const hidden = { code: 403, message: `You don't have access to template '${templateID}'` }
+      assert.deepEqual([create.status, create.json()], [403, hidden])
+    }
     for (const bad of ['a%20b', 'a:', '%2Fa', 'a%2Fb%2Fc']) {
       assert.equal((await warren.ask('GET', `/templates/aliases/${bad}`)).status, 400, bad)
     }

@@ -11,6 +11,15 @@ export function validateRequests(app: FastifyInstance): void {
   const compile: FastifySchemaCompiler<object> = ({ schema, httpPart }) =>
     (httpPart === 'body' ? forBodies : forText).compile(schema)
   app.setValidatorCompiler(compile)
+  // Of a value that may also be null it is not worth telling that it is not.
+  app.setSchemaErrorFormatter((errors, part) => {
+    const telling = errors.filter(({ keyword, params }) => keyword !== 'anyOf' && params.type !== 'null')
+    const words = telling.map(({ instancePath, message, params: { allowedValues } }) => {
+      const values = Array.isArray(allowedValues) ? `: ${allowedValues.join(', ')}` : ''
+      return `${part}${instancePath} ${message}${values}`
+    })
+    return new Error(words.join(', '))
+  })
 }
 
 function withFormats(ajv: Ajv): Ajv {

@@ -1,6 +1,15 @@
 /** Sandboxes on the wire: requests, answers, queries. */
 import { type Static, Type } from 'typebox'
-import { bodyOrNone, DateTime, optionalOrNull, PageLimit, PlainText, Seconds, TextMap } from './shared.ts'
+import {
+  bodyOrNone,
+  DateTime,
+  optionalOrNull,
+  PageLimit,
+  PlainText,
+  Seconds,
+  TextMap,
+  VariableMap,
+} from './shared.ts'
 
 const egress = {
   allowOut: optionalOrNull(
@@ -58,7 +67,7 @@ export const NewSandbox = Type.Object({
   allow_internet_access: optionalOrNull(Type.Boolean()),
   network: optionalOrNull(NetworkConfig),
   metadata: optionalOrNull(TextMap),
-  envVars: optionalOrNull(TextMap),
+  envVars: optionalOrNull(VariableMap),
   mcp: optionalOrNull(Type.Record(Type.String(), Type.Unknown())),
   volumeMounts: Type.Optional(Type.Array(Type.Object({ name: PlainText, path: PlainText }))),
   iam: optionalOrNull(Type.Object({ tokens: Type.Optional(Type.Record(Type.String(), Type.Unknown())) })),

@@ -19,7 +19,11 @@ export const DateTime = Type.String({ format: 'date-time' })
 
 /** Neither a process environment nor a database text can hold a NUL. */
 export const PlainText = Type.String({ pattern: '^[^\\u0000]*$' })
-export const TextMap = Type.Record(Type.String({ pattern: '^[^\\u0000]+$' }), PlainText)
+const textMap = (names: string) =>
+  Type.Record(Type.String(), PlainText, { propertyNames: { pattern: names } })
+export const TextMap = textMap('^[^\\u0000]+$')
+/** What follows the first = is the value already. */
+export const VariableMap = textMap('^[^\\u0000=]+$')
 
 const int32Max = 2 ** 31 - 1
 export const Seconds = Type.Integer({ minimum: 0, maximum: int32Max, description: 'Whole seconds' })

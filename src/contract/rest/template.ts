@@ -1,17 +1,12 @@
 /** Templates and their builds on the wire. */
 import { type Static, Type } from 'typebox'
+import { LogLevel } from './logs.ts'
 import { bodyOrNone, DateTime, optionalOrNull, PageLimit, PlainText } from './shared.ts'
 
 const BuildStatus = Type.Union([
   Type.Literal('waiting'),
   Type.Literal('building'),
   Type.Literal('ready'),
-  Type.Literal('error'),
-])
-const LogLevel = Type.Union([
-  Type.Literal('debug'),
-  Type.Literal('info'),
-  Type.Literal('warn'),
   Type.Literal('error'),
 ])
 const count = { minimum: 0, maximum: 2 ** 31 - 1 }
@@ -152,9 +147,9 @@ export const StatusQuery = Type.Object({
 export const BuildLogsQuery = Type.Object({
   cursor: Type.Optional(Type.Integer({ minimum: 0, maximum: 2 ** 52 })),
   limit: Type.Optional(Type.Integer({ minimum: 0, maximum: 100 })),
-  direction: Type.Optional(Type.Union([Type.Literal('forward'), Type.Literal('backward')])),
+  direction: Type.Optional(Type.Enum(['forward', 'backward'])),
   level: Type.Optional(LogLevel),
-  source: Type.Optional(Type.Union([Type.Literal('temporary'), Type.Literal('persistent')])),
+  source: Type.Optional(Type.Enum(['temporary', 'persistent'])),
 })
 export const BuildLogs = Type.Object({ logs: Type.Array(BuildLogEntry) })
 export const TemplatesQuery = Type.Object({

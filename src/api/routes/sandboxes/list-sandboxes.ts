@@ -27,11 +27,11 @@ export function listSandboxesRoutes(app: Api, context: RouteContext): void {
     },
     async (request, reply) => {
       const { query } = request
-      const filter = await toFilter(context, context.auth.teamOf(request), query)
-      if (!filter) return []
       const limit = query.limit ?? defaultLimit
       const order = parseOrder(query.order)
-      const rows = await context.sandboxes.list(filter, toPage(order, limit, query.nextToken))
+      const wanted = toPage(order, limit, query.nextToken)
+      const filter = await toFilter(context, context.auth.teamOf(request), query)
+      const rows = await context.sandboxes.list(filter, wanted)
       const { page, last } = cutPage(rows, limit)
       if (last) {
         reply.header(header.nextToken, encodeCursor({ at: last.startedAt, id: last.sandboxID }, order))
@@ -63,7 +63,7 @@ export function listSandboxesRoutes(app: Api, context: RouteContext): void {
         state: 'running',
       })
       const page: SandboxPage = { order: 'desc', limit: unpagedLimit + 1 }
-      const rows = filter ? await context.sandboxes.list(filter, page) : []
+      const rows = await context.sandboxes.list(filter, page)
       if (rows.length > unpagedLimit) {
         throw new AppError(
           'invalid_argument',
@@ -75,22 +75,16 @@ export function listSandboxesRoutes(app: Api, context: RouteContext): void {
   )
 }
 
-/** Undefined when nothing can match: the template named is not there. */
-async function toFilter(
-  context: RouteContext,
-  team: Team,
-  query: ListQuery,
-): Promise<SandboxFilter | undefined> {
+async function toFilter(context: RouteContext, team: Team, query: ListQuery): Promise<SandboxFilter> {
   const filter: SandboxFilter = { teamID: team.teamID, states: parseStates(query.state) }
   if (query.metadata !== undefined) filter.metadata = parseMetadataFilter(query.metadata)
-  if (query.startedAfter !== undefined) filter.startedAfter = Date.parse(query.startedAfter)
+  if (query.startedAfter !== undefined) filter.startedAfter = parseTime(query.startedAfter)
   if (query.template !== undefined) {
     if (query.template.includes(':')) {
       throw new AppError('invalid_argument', 'The template filter takes an id or a name without a tag')
     }
-    const template = await context.catalog.find(team, query.template)
-    if (!template) return undefined
-    filter.templateID = template.templateID
+    // No template has the empty id: of one that is not there are no sandboxes.
+    filter.templateID = (await context.catalog.find(team, query.template))?.templateID ?? ''
   }
   return filter
 }
@@ -110,6 +104,13 @@ function parseStates(value: ListQuery['state']): SandboxState[] {
     if (name === 'running' || name === 'paused') return [...wireStates[name]]
     throw new AppError('invalid_argument', `validation error: state must be running or paused, not '${name}'`)
   })
+}
+
+/** The format that is checked before allows a leap second; a date of ours does not. */
+function parseTime(text: string): number {
+  const at = Date.parse(text)
+  if (!Number.isNaN(at)) return at
+  throw new AppError('invalid_argument', `validation error: startedAfter '${text}' is no time`)
 }
 
 function parseOrder(value: string | undefined): Order {

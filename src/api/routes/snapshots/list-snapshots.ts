@@ -4,6 +4,7 @@ import { Snapshot, SnapshotQuery } from '../../../contract/rest/lifecycle.ts'
 import { failures } from '../../../contract/rest/shared.ts'
 import type { Api, RouteContext } from '../../context.ts'
 import { cutPage, decodeCursor, encodeCursor } from '../../paging.ts'
+import { parseSandboxID } from '../../sandbox-id.ts'
 
 const defaultLimit = 100
 const order = 'desc'
@@ -26,7 +27,10 @@ export function listSnapshotsRoute(app: Api, context: RouteContext): void {
       const cursor = nextToken ? decodeCursor(nextToken, order) : undefined
       const rows = await context.catalog.listSnapshots(
         context.auth.teamOf(request),
-        { ...(sandboxID !== undefined && { sandboxID }), ...(name !== undefined && { name }) },
+        {
+          ...(sandboxID !== undefined && { sandboxID: parseSandboxID(sandboxID) }),
+          ...(name !== undefined && { name }),
+        },
         { limit: limit + 1, ...(cursor && { after: { createdAt: cursor.at, templateID: cursor.id } }) },
       )
       const { page, last } = cutPage(rows, limit)

@@ -1,0 +1,105 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { openApi } from '../../test/support/api.ts'
+
+describe('what cannot be read', () => {
+  it('is told in the body of every failure, also where no route is reached', async () => {
+    await using warren = await openApi()
+    for (const [url, says] of [
+      ['/sandboxes/%zz', /percent-encoded/],
+      [`/sandboxes/${'a'.repeat(600)}`, /too long/],
+    ] as const) {
+      const answer = await warren.ask('GET', url)
+      assert.deepEqual([answer.status, answer.json().code], [400, 400])
+      assert.match(answer.json().message, says)
+      assert.equal(answer.headers['access-control-allow-origin'], '*')
+    }
+  })
+
+  it('is told apart in a body: no JSON, a key that is not taken, a type that is none', async () => {
+    await using warren = await openApi()
+    const post = async (payload: string, type = 'application/json') => {
+      const headers = { 'x-api-key': warren.key, 'content-type': type }
+      const answer = await warren.api.inject({ method: 'POST', url: '/v2/sandboxes', headers, payload })
+      return [answer.statusCode, answer.json().message]
+    }
+    const invalid = (why: string) => [400, `Invalid request body: ${why}; send a JSON object`]
+    assert.deepEqual(await post('{bad'), invalid('it is not JSON'))
+    const key = '{"templateID":"base","metadata":{"__proto__":"x"}}'
+    assert.deepEqual(await post(key), invalid("a key '__proto__' or 'constructor.prototype' is not taken"))
+    const [status, message] = await post('{"templateID":"base"}', 'no;;type')
+    assert.deepEqual([status, message], [400, 'Invalid request: send Content-Type: application/json'])
+  })
+
+  it('is told of the value alone, not of the null it might have been', async () => {
+    await using warren = await openApi()
+    const id = await warren.create()
+    const message = async (path: string, body?: object) =>
+      (await warren.ask(body ? 'POST' : 'GET', path, { body })).json().message
+    const refresh = await message(`/sandboxes/${id}/refreshes`, { duration: 3601 })
+    assert.equal(refresh, 'validation error: body/duration must be <= 3600')
+    const network = await message('/v2/sandboxes', { templateID: 'base', network: { denyOut: 'x' } })
+    assert.equal(network, 'validation error: body/network/denyOut must be array')
+    const build = '00000000-0000-4000-8000-000000000000'
+    const level = await message(`/templates/base/builds/${build}/status?level=loud`)
+    assert.equal(
+      level,
+      'validation error: querystring/level must be equal to one of the allowed values: debug, info, warn, error',
+    )
+  })
+})
+
+describe('what a sandbox is created with', () => {
+  it('takes texts alone as metadata, and names that a process can have as variables', async () => {
+    await using warren = await openApi()
+    const refused: [object, RegExp][] = [
+      [{ metadata: { a: 1 } }, /^validation error: body\/metadata\/a must be string$/],
+      [{ metadata: { '': 1 } }, /^validation error: body\/metadata/],
+      [{ metadata: { '': 'x' } }, /^validation error: body\/metadata must match pattern/],
+      [{ metadata: { 'a\0b': 'x' } }, /^validation error: body\/metadata must match pattern/],
+      [{ envVars: { 'A=B': 'x' } }, /^validation error: body\/envVars must match pattern/],
+      [{ envVars: { A: 'x\0' } }, /^validation error: body\/envVars\/A must match pattern/],
+    ]
+    for (const [options, says] of refused) {
+      const answer = await warren.ask('POST', '/v2/sandboxes', { body: { templateID: 'base', ...options } })
+      assert.equal(answer.status, 400, JSON.stringify(options))
+      assert.match(answer.json().message, says)
+    }
+    assert.deepEqual(await warren.fixture.driver.list(), [])
+    await warren.create({ metadata: { 'a=b': '=' }, envVars: { A: 'b=c' } })
+    assert.equal((await warren.fixture.driver.list()).length, 1)
+  })
+})
+
+describe('what a list is asked for', () => {
+  it('is refused where it means nothing', async () => {
+    await using warren = await openApi()
+    for (const [query, says] of [
+      ['metadata=%25zz', /^Error parsing metadata/],
+      ['metadata=plain', /^Error parsing metadata/],
+      ['metadata=a%3Db%26plain', /^Error parsing metadata/],
+      ['state=sleeping', /running or paused/],
+      ['order=up', /^Invalid order parameter/],
+      ['order=up&template=nothing', /^Invalid order parameter/],
+      ['nextToken=zz', /^Invalid next token/],
+      ['nextToken=zz&template=nothing', /^Invalid next token/],
+      ['template=base:v1', /without a tag/],
+      ['startedAfter=yesterday', /date-time/],
+      ['startedAfter=2016-12-31T23:59:60Z', /is no time/],
+    ] as const) {
+      const answer = await warren.ask('GET', `/v2/sandboxes?${query}`)
+      assert.equal(answer.status, 400, query)
+      assert.match(answer.json().message, says)
+    }
+  })
+
+  it('is counted also where the template is not there, but not where nothing running was asked for', async () => {
+    await using warren = await openApi()
+    await warren.create()
+    const count = async (query: string) =>
+      (await warren.ask('GET', `/v2/sandboxes?${query}`)).headers['x-total-running']
+    assert.equal(await count('template=base'), '1')
+    assert.equal(await count('template=nothing'), '0')
+    assert.equal(await count('state=paused'), undefined)
+  })
+})
