@@ -121,6 +121,16 @@ make_folder() {
     chown "$WARREN_OWNER" "$1"
   fi
 }
+# cp gives folders that are there already the owner and mode of those it copies over them.
+keep_folders() {
+  (cd "$1" && WARREN_DEST=$dest find . -type d -exec sh -c 'for each in "$@"; do
+    there=$WARREN_DEST/$each
+    if [ -d "$there" ]; then
+      chown "$(stat -Lc %u:%g "$there")" "$each"
+      chmod "$(stat -Lc %a "$there")" "$each"
+    fi
+  done' sh {} +)
+}
 cd "$work"
 source=\${WARREN_SRC#/}
 IFS=
@@ -132,7 +142,7 @@ for each in "$@"; do
     exit 1
   fi
   if [ -d "$each" ] && ! [ -L "$each" ]; then
-    make_folder "$dest"
+    if [ -d "$dest" ]; then keep_folders "$each"; else make_folder "$dest"; fi
     cp -a "$each/." "$dest/"
   elif [ -n "$into" ]; then
     make_folder "$dest"
