@@ -249,6 +249,8 @@ describe('what is remembered of a sandbox', () => {
     })
     assert.deepEqual((await warren.ask('GET', `/sandboxes/${id}/metrics?start=1&end=2`)).json(), [])
     assert.equal((await warren.ask('GET', `/sandboxes/${id}/metrics?start=2&end=1`)).status, 400)
+    const ever = (await warren.ask('GET', `/sandboxes/${id}/metrics?start=0&end=${2n ** 63n - 1n}`)).json()
+    assert.deepEqual(ever, [metric])
     assert.deepEqual((await warren.ask('GET', `/sandboxes/metrics?sandbox_ids=${id},inone`)).json(), {
       sandboxes: { [id]: metric },
     })
@@ -292,6 +294,7 @@ describe('what is remembered of a sandbox', () => {
     assert.deepEqual(await v2('search=h'), ['hi'])
     assert.deepEqual(await v2(`cursor=${entry.at + 1}`), ['hi'])
     assert.deepEqual(await v2('limit=0'), [])
+    assert.deepEqual(await v2(`cursor=${2n ** 63n - 1n}`), ['bad', 'hi'])
     assert.equal((await warren.ask('GET', `/v2/sandboxes/${id}/logs?limit=1001`)).status, 400)
   })
 })

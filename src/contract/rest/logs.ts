@@ -1,9 +1,12 @@
 /** Logs of sandboxes on the wire. */
 import { type Static, Type } from 'typebox'
-import { DateTime } from './shared.ts'
+import { DateTime, int64Max } from './shared.ts'
 
-const int53 = Number.MAX_SAFE_INTEGER
-const Milliseconds = Type.Integer({ minimum: 0, maximum: int53, description: 'Milliseconds since 1970' })
+export const Milliseconds = Type.Integer({
+  minimum: 0,
+  maximum: int64Max,
+  description: 'Milliseconds since 1970',
+})
 
 export const LogLevel = Type.Enum(['debug', 'info', 'warn', 'error'])
 

@@ -3,6 +3,7 @@ import { type Static, Type } from 'typebox'
 import {
   bodyOrNone,
   DateTime,
+  int64Max,
   optionalOrNull,
   PageLimit,
   PlainText,
@@ -138,7 +139,7 @@ export const SandboxMetric = Type.Object({
 })
 export type SandboxMetric = Static<typeof SandboxMetric>
 
-const UnixSeconds = Type.Integer({ minimum: 0, maximum: 2 ** 41 })
+const UnixSeconds = Type.Integer({ minimum: 0, maximum: int64Max })
 export const MetricsQuery = Type.Object({
   start: Type.Optional(UnixSeconds),
   end: Type.Optional(UnixSeconds),

@@ -27,6 +27,8 @@ export const VariableMap = textMap('^[^\\u0000=]+$')
 
 const int32Max = 2 ** 31 - 1
 export const Seconds = Type.Integer({ minimum: 0, maximum: int32Max, description: 'Whole seconds' })
+/** The wire's times are int64; no double comes nearer to the largest of them. */
+export const int64Max = 2 ** 63
 export const PageLimit = Type.Integer({ minimum: 1, maximum: 100, default: 100 })
 
 export const optionalOrNull = <T extends TSchema>(schema: T) =>

@@ -1,6 +1,6 @@
 /** Templates and their builds on the wire. */
 import { type Static, Type } from 'typebox'
-import { LogLevel } from './logs.ts'
+import { LogLevel, Milliseconds } from './logs.ts'
 import { bodyOrNone, DateTime, optionalOrNull, PageLimit, PlainText } from './shared.ts'
 
 const BuildStatus = Type.Union([
@@ -145,7 +145,7 @@ export const StatusQuery = Type.Object({
   level: Type.Optional(LogLevel),
 })
 export const BuildLogsQuery = Type.Object({
-  cursor: Type.Optional(Type.Integer({ minimum: 0, maximum: 2 ** 52 })),
+  cursor: Type.Optional(Milliseconds),
   limit: Type.Optional(Type.Integer({ minimum: 0, maximum: 100 })),
   direction: Type.Optional(Type.Enum(['forward', 'backward'])),
   level: Type.Optional(LogLevel),

@@ -209,8 +209,9 @@ export class SlotPool {
       return number
     }
     throw new AppError(
-      'limit_reached',
+      'unavailable',
       `All ${subnet.capacity} addresses of ${subnet.cidr} are in use; choose a larger subnet.`,
+      { slug: 'sandbox_capacity_unavailable' },
     )
   }
 }

@@ -13,6 +13,7 @@ import { presentMetric } from '../../present.ts'
 import { parseSandboxID } from '../../sandbox-id.ts'
 
 const mostSandboxes = 100
+const latest = Number.MAX_SAFE_INTEGER
 
 export function sandboxMetricsRoutes(app: Api, context: RouteContext): void {
   const schema = { tags: ['sandboxes'], security: [{ ApiKeyAuth: [] }] }
@@ -60,8 +61,8 @@ export function sandboxMetricsRoutes(app: Api, context: RouteContext): void {
       const sandboxID = parseSandboxID(request.params.sandboxID)
       const [own] = await context.sandboxes.ownedBy(context.auth.teamOf(request), [sandboxID])
       if (own === undefined) return []
-      const last = end === undefined ? Number.MAX_SAFE_INTEGER : end * 1000 + 999
-      return (await context.metrics.range(own, start * 1000, last)).map(presentMetric)
+      const last = end === undefined ? latest : Math.min(end * 1000 + 999, latest)
+      return (await context.metrics.range(own, Math.min(start * 1000, latest), last)).map(presentMetric)
     },
   )
 }
