@@ -3,8 +3,11 @@ import { elsewhere, internet, nameServer } from '../../src/drivers/oci/suite-out
 
 export const socksPort = 1080
 
-/** Web servers answer with what they were asked, where, and by whom; TLS with the certificate in these files. */
-export const namedWorld = (certFile: string, keyFile: string): string => `
+/**
+ * Web servers answer with what they were asked, where, and by whom; TLS with the certificate in these files.
+ * `more` is Python that adds to this world before it is ready.
+ */
+export const namedWorld = (certFile: string, keyFile: string, more = ''): string => `
 import http.server, json, socket, socketserver, ssl, struct, threading
 names = {'allowed.test': '${internet}', 'deep.allowed.test': '${internet}', 'other.test': '${elsewhere}',
          'inside.test': '10.231.0.7', 'proxy.test': '${elsewhere}'}
@@ -55,5 +58,6 @@ secure.socket = context.wrap_socket(secure.socket, server_side=True)
 for server in (web, secure, SocksServer(('', ${socksPort}), Socks)):
     threading.Thread(target=server.serve_forever).start()
 threading.Thread(target=dns).start()
+${more}
 print('ready', flush=True)
 `

@@ -12,6 +12,9 @@ export const pythonClients = ['e2b==2.63.0', 'e2b==2.45.1'] as const
 const testTools = [
   { package: 'skopeo', file: 'skopeo', why: 'puts images into the registry of the tests' },
   { package: 'openssl', file: 'openssl', why: 'judges the certificates that Warren makes' },
+  { package: 'git', file: 'git', why: 'keeps the repository that sandboxes clone' },
+  { package: 'openssh-client', file: 'ssh-keygen', why: 'makes keys for SSH' },
+  { package: 'libwrap0', file: '/usr/share/doc/libwrap0', why: 'is a part of the SSH server of the tests' },
 ]
 
 /** What cannot be had is told; whether it is then skipped or fails is for the tests that need it. */
@@ -25,6 +28,7 @@ export async function prepareTests(): Promise<void> {
     () => testMachine(),
     () => installPostgres(progress),
     () => unpacked('docker-registry'),
+    () => unpacked('openssh-server'),
     () => installSystemPackages(testTools, progress),
     () => installPython(progress),
     ...pythonClients.map((client) => () => makePython(client, progress)),
