@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { createServer, type RequestListener, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { type AddressInfo, connect } from 'node:net'
 import { afterEach, suite, test } from 'node:test'
 import { isAppError } from '../lib/app-error.ts'
+import { delay } from '../lib/clock.ts'
 import { createAgentClient } from './agent-client.ts'
 
 const identity = {
@@ -91,6 +94,27 @@ suite('initialize', () => {
   })
 })
 
+/** A server that stands still: the kernel keeps a few connections for it and lets no more in. */
+async function busyAgent() {
+  const source = `require('node:http').createServer((_, response) => response.writeHead(204).end())
+    .listen({ port: 0, host: '127.0.0.1', backlog: 1 }, function () { console.log(this.address().port) })`
+  const child = spawn(process.execPath, ['-e', source], { stdio: ['ignore', 'pipe', 'inherit'] })
+  const [line] = await once(child.stdout, 'data')
+  const agent = { host: '127.0.0.1', port: Number(String(line)) }
+  child.kill('SIGSTOP')
+  return {
+    ...agent,
+    async fillQueue() {
+      const sockets = Array.from({ length: 8 }, () => connect(agent.port, agent.host).on('error', () => {}))
+      await once(sockets[0]!, 'connect')
+      await delay(300)
+      return sockets
+    },
+    goOn: () => child.kill('SIGCONT'),
+    end: () => child.kill('SIGKILL'),
+  }
+}
+
 suite('isHealthy', () => {
   test('is true for an agent that answers 204', async () => {
     const agent = await serve((_, response) => response.writeHead(204).end())
@@ -100,6 +124,24 @@ suite('isHealthy', () => {
   test('is false for any other answer and for none', async () => {
     const agent = await serve((_, response) => response.writeHead(502).end())
     assert.equal(await createAgentClient().isHealthy(agent), false)
-    assert.equal(await createAgentClient().isHealthy({ host: '127.0.0.1', port: await freePort() }), false)
+    const nobody = { host: '127.0.0.1', port: await freePort() }
+    const asked = performance.now()
+    assert.equal(await createAgentClient().isHealthy(nobody, 60_000), false)
+    assert.ok(performance.now() - asked < 10_000, 'a refusal is known at once')
+  })
+
+  test('waits for an agent that is too busy to take a connection at once', async () => {
+    const agent = await busyAgent()
+    const held = await agent.fillQueue()
+    try {
+      assert.equal(await createAgentClient().isHealthy(agent, 500), false)
+      const answered = createAgentClient().isHealthy(agent, 20_000)
+      await delay(500)
+      agent.goOn()
+      assert.equal(await answered, true)
+    } finally {
+      for (const socket of held) socket.destroy()
+      agent.end()
+    }
   })
 })

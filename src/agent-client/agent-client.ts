@@ -17,6 +17,8 @@ const retryEveryMs = 4
 const connectTimeoutMs = 200
 const healthTimeoutMs = 1000
 
+class NoConnection extends Error {}
+
 export function createAgentClient(): AgentPort {
   return {
     async initialize(agent, identity, { deadlineMs, currentToken, signal }) {
@@ -47,12 +49,15 @@ export function createAgentClient(): AgentPort {
     },
 
     async isHealthy(agent, withinMs = healthTimeoutMs) {
-      try {
-        const options: RequestOptions = { method: 'GET', path: '/health' }
-        const { status } = await call(agent, options, '', AbortSignal.timeout(withinMs))
-        return status === 204
-      } catch {
-        return false
+      const signal = AbortSignal.timeout(withinMs)
+      for (;;) {
+        try {
+          const { status } = await call(agent, { method: 'GET', path: '/health' }, '', signal)
+          return status === 204
+        } catch (error) {
+          // A busy sandbox may be slow to take a connection; one that refuses it has no agent.
+          if (!(error instanceof NoConnection) || signal.aborted) return false
+        }
       }
     },
 
@@ -89,7 +94,7 @@ function accept({ status, text: said }: Answer, shown: string): void {
 function call(agent: Endpoint, options: RequestOptions, body: string, signal: AbortSignal): Promise<Answer> {
   const outgoing = request({ ...options, host: agent.host, port: agent.port, agent: false, signal })
   outgoing.on('socket', (socket) => {
-    socket.setTimeout(connectTimeoutMs, () => outgoing.destroy(new Error('no connection')))
+    socket.setTimeout(connectTimeoutMs, () => outgoing.destroy(new NoConnection('no connection')))
     socket.once('connect', () => socket.setTimeout(0))
   })
   const answer = answerTo(outgoing)
