@@ -83,6 +83,13 @@ export const stillTransitioning = (sandboxId: string): Answer => ({
   json: { sandboxId, message: 'The sandbox is still transitioning. Try again in a moment.', code: 409 },
 })
 
+/** Waiting does not help; clients know by the slug what does. */
+export const resumeImpossible = (sandboxId: string, message: string, slug: string): Answer => ({
+  status: 409,
+  title: 'This sandbox cannot wake by itself',
+  json: { sandboxId, message, code: 409, error_code: slug },
+})
+
 export const resumeLimited = (sandboxId: string, message: string): Answer => ({
   status: 429,
   title: 'This sandbox cannot wake now',

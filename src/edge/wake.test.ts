@@ -218,6 +218,14 @@ describe('when waking fails', () => {
     }
   })
 
+  it('what waiting does not cure is told in its own words, with the slug that clients know', async () => {
+    await using edge = await sleepyEdge()
+    const error = new AppError('conflict', 'Resume it with memory: false', { slug: 'guest_unresponsive' })
+    const { status, body, sandboxId } = await failing(edge, error)
+    const told = { message: 'Resume it with memory: false', code: 409, error_code: 'guest_unresponsive' }
+    assert.deepEqual([status, JSON.parse(body)], [409, { sandboxId, ...told }])
+  })
+
   it('anything else is a failure of routing, without what only the log may know', async () => {
     await using edge = await sleepyEdge()
     const known = await failing(edge, new AppError('no_space', 'The disk is full', { cause: 'secret' }))

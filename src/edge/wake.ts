@@ -9,6 +9,7 @@ import { resetSocket } from '../lib/join-sockets.ts'
 import { wakeRefusalOf } from './access.ts'
 import {
   type Answer,
+  resumeImpossible,
   resumeLimited,
   routingFailed,
   stillTransitioning,
@@ -82,7 +83,9 @@ function answerTo(error: unknown, sandboxID: string): Answer | null {
     case 'limit_reached':
       return resumeLimited(sandboxID, error.message)
     case 'conflict':
-      return stillTransitioning(sandboxID)
+      return error.slug === undefined
+        ? stillTransitioning(sandboxID)
+        : resumeImpossible(sandboxID, error.message, error.slug)
     case 'not_found':
       return null
     default:
