@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { PassThrough } from 'node:stream'
 import { suite, test } from 'node:test'
 import { begin, endOf, envelope, shell, start, token, useAgent } from '../agent-suite.ts'
+import { RunningProcess } from './running-process.ts'
+import type { ProcessEventInit, Subscription } from './subscription.ts'
 
 const agent = useAgent()
 const mebibyte = 1024 * 1024
@@ -60,6 +63,66 @@ suite('a flood of output', () => {
     // Once those who stopped have gone, the process goes on for the one who reads.
     for (const reader of readers) reader.destroy()
     assert.equal((await endOf(stream))?.status, 'exit status 0')
+  })
+})
+
+suite('a process that has exited and whose output others hold open', () => {
+  const config = { cmd: 'x', args: [], envs: {} }
+  const owner = { budget: { take: () => false, give() {} }, ended() {} }
+  const turn = () => new Promise((resolve) => setImmediate(resolve))
+
+  /** What a reader gets until the end of the process is told. */
+  async function readAll(subscription: Subscription, onEvent = () => {}): Promise<number> {
+    for (let bytes = 0; ; onEvent()) {
+      const event = (await subscription.next(60_000)) as ProcessEventInit | undefined
+      if (event?.event?.case !== 'data') return bytes
+      bytes += event.event.value.output?.value?.length ?? 0
+    }
+  }
+
+  test('is not over while a slow reader lacks what it wrote, however the moments fall', async (t) => {
+    const stdout = new PassThrough()
+    const process = new RunningProcess(
+      1,
+      config,
+      undefined,
+      { outputs: [{ name: 'stdout', stream: stdout }] },
+      owner,
+    )
+    const subscription = process.subscribe()
+    stdout.write(Buffer.alloc(280_000))
+    await turn()
+    stdout.write(Buffer.alloc(5000))
+    t.mock.timers.enable({ apis: ['setTimeout'] })
+    process.exited(0, null)
+    t.mock.timers.tick(999)
+    // The reader has made room this very moment; nothing was read for it yet.
+    const first = (await subscription.next(60_000)) as ProcessEventInit
+    assert.equal(first.event?.case, 'data')
+    t.mock.timers.tick(1)
+    stdout.end()
+    assert.equal(await readAll(subscription), 285_000 - 32 * 1024)
+  })
+
+  test('is over in time for a slow reader too when those others write without end', async (t) => {
+    const stdout = new PassThrough()
+    const process = new RunningProcess(
+      1,
+      config,
+      undefined,
+      { outputs: [{ name: 'stdout', stream: stdout }] },
+      owner,
+    )
+    const subscription = process.subscribe()
+    t.mock.timers.enable({ apis: ['setTimeout'] })
+    process.exited(0, null)
+    stdout.write(Buffer.alloc(mebibyte))
+    let seen = 0
+    const bytes = await readAll(subscription, () => {
+      stdout.write(Buffer.alloc(64 * 1024))
+      t.mock.timers.tick(++seen % 10 === 0 ? 1000 : 0)
+    })
+    assert.ok(bytes > 2 * mebibyte && bytes < 20 * mebibyte, `${bytes} bytes`)
   })
 })
 

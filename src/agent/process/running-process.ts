@@ -21,6 +21,8 @@ const tailBytes = 64 * 1024
  * after this long at most; what comes later is read and dropped, so that those others are not held up.
  */
 const inheritedOutputGraceMs = 1000
+/** A process that has exited left less than this unread: what comes after is not its own. */
+const mostLeftUnread = 4 * 1024 * 1024
 
 /** What is left of a process: its end, and of each output the last part. */
 export type Remains = { end: ProcessEventInit; tails: { name: OutputName; bytes: Buffer }[] }
@@ -42,6 +44,9 @@ export class RunningProcess {
   #subscriptions = new Set<Subscription>()
   #result: { exitCode: number | null; signal: string | null } | undefined
   #hasEnded = false
+  /** A reader was full, be it for a moment, while the end was waited for. */
+  #wasHeldUp = false
+  #readSinceExit = 0
   #wasKilled = false
   #limit: NodeJS.Timeout | undefined
   #owner: ProcessOwner
@@ -137,10 +142,11 @@ export class RunningProcess {
   }
 
   #finishSoon(): void {
+    this.#wasHeldUp = this.#someReaderIsFull()
     setTimeout(() => {
       if (this.#hasEnded) return
-      // Full readers, not silent holders of the pipe, are why it has not ended: all of it must arrive.
-      if (this.#someReaderIsFull()) this.#finishSoon()
+      // Full readers, not silent holders of the pipe, may be why it has not ended: all that it wrote must arrive.
+      if (this.#wasHeldUp && this.#readSinceExit < mostLeftUnread) this.#finishSoon()
       else this.#finish()
     }, inheritedOutputGraceMs)
   }
@@ -165,6 +171,7 @@ export class RunningProcess {
     stream.on('data', (bytes: Buffer) => {
       noteSpent(bytes.length)
       if (this.#hasEnded) return
+      if (this.#result) this.#readSinceExit += bytes.length
       tail.append(bytes)
       this.#log?.output(name, bytes)
       for (const event of dataEvents(name, bytes)) this.#deliver(event)
@@ -188,6 +195,7 @@ export class RunningProcess {
 
   #adjustFlow(): void {
     const pause = this.#someReaderIsFull()
+    this.#wasHeldUp ||= pause
     for (const { stream } of this.#outputs) {
       if (pause) stream.pause()
       else if (stream.isPaused()) stream.resume()
