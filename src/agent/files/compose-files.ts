@@ -67,7 +67,8 @@ function parse(text: string): ComposeRequest {
   } catch (error) {
     throw new AppError('invalid_argument', 'the body is not JSON', { cause: error })
   }
-  const { source_paths, destination, username = '' } = (body ?? {}) as Record<string, unknown>
+  const { source_paths, destination, username: asked } = (body ?? {}) as Record<string, unknown>
+  const username = asked ?? ''
   if (!Array.isArray(source_paths) || source_paths.length === 0 || !source_paths.every(isPath)) {
     throw new AppError('invalid_argument', 'source_paths must name at least one file')
   }

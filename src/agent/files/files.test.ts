@@ -98,6 +98,9 @@ suite('reading', () => {
     assert.equal(tail.body.toString(), '789')
     assert.equal((await agent.fetch('GET', url(at('digits')), { range: 'bytes=10-' })).status, 416)
     assert.equal((await agent.fetch('GET', url(at('digits')), { range: 'lines=1' })).status, 200)
+    writeFileSync(at('hollow'), '')
+    const empty = await agent.fetch('GET', url(at('hollow')), { range: 'bytes=0-99' })
+    assert.deepEqual([empty.status, empty.headers['content-length']], [200, '0'])
   })
 
   test('what has not changed since is not sent again', async () => {
@@ -126,10 +129,10 @@ suite('reading', () => {
   })
 
   test('who accepts neither gzip nor plain bytes gets 406', async () => {
-    const answer = await agent.fetch('GET', url(at('head.txt')), {
-      'accept-encoding': 'br;q=0, identity;q=0',
-    })
-    assert.deepEqual([answer.status, answer.json.code], [406, 406])
+    for (const accepted of ['br;q=0, identity;q=0', 'identity;q=0', '*;q=0', 'identity;q=0, br']) {
+      const answer = await agent.fetch('GET', url(at('head.txt')), { 'accept-encoding': accepted })
+      assert.deepEqual([answer.status, answer.json.code], [406, 406], accepted)
+    }
   })
 
   test('gzip is sent to who asks for nothing else', async () => {
@@ -137,8 +140,12 @@ suite('reading', () => {
     const zipped = await agent.fetch('GET', url(at('text')), { 'accept-encoding': 'gzip' })
     assert.equal(zipped.headers['content-encoding'], 'gzip')
     assert.equal(gunzipSync(zipped.body).length, 10_000)
-    const plain = await agent.fetch('GET', url(at('text')), { 'accept-encoding': 'gzip, deflate' })
-    assert.equal(plain.headers['content-encoding'], undefined)
+    const encodingFor = async (accepted: string) =>
+      (await agent.fetch('GET', url(at('text')), { 'accept-encoding': accepted })).headers['content-encoding']
+    for (const accepted of ['GZIP;q=1.0, identity;q=0.5', 'identity;q=0, *', 'gzip, *;q=0', 'br;q=0,gzip'])
+      assert.equal(await encodingFor(accepted), 'gzip', accepted)
+    const others = ['gzip, deflate', 'identity, gzip;q=0.1', 'gzip;q=0', '*', 'br', 'identity', 'x-gzip;q=x']
+    for (const accepted of others) assert.equal(await encodingFor(accepted), undefined, accepted)
   })
 })
 

@@ -3,6 +3,8 @@ export function parseRange(
   header: string,
   size: number,
 ): { start: number; end: number } | 'unsatisfiable' | undefined {
+  // Some clients ask every file for a range: an empty one is whole without.
+  if (size === 0) return undefined
   const match = /^bytes=\s*(\d*)\s*-\s*(\d*)\s*$/i.exec(header)
   if (!match || (match[1] === '' && match[2] === '')) return undefined
   const [first, last] = [match[1]!, match[2]!]

@@ -164,19 +164,24 @@ function isUnmodified(request: IncomingMessage, stats: Stats): boolean {
 }
 
 /**
- * Only for who asks for nothing else: clients that merely could decode it are served faster without.
- * Undefined when neither gzip nor the plain bytes are accepted.
+ * Only for who asks for nothing else or likes it better: clients that merely could decode it are served faster
+ * without. Undefined when neither gzip nor the plain bytes are accepted.
  */
 function wantsGzip(accepted: string): boolean | undefined {
-  const codings = accepted
-    .split(',')
-    .map((item) => item.trim().toLowerCase())
-    .filter((item) => item !== '' && !/;\s*q=0(\.0*)?$/.test(item))
-    .map((item) => item.split(';', 1)[0]!.trim())
-  if (codings.length === 0 && /identity\s*;\s*q=0(\.0*)?\s*(,|$)/i.test(accepted)) {
-    return undefined
-  }
-  return codings.length === 1 && codings[0] === 'gzip'
+  const weights = new Map(accepted.split(',').map(weightOf))
+  const others = weights.get('*')
+  const gzip = weights.get('gzip') ?? others ?? 0
+  const plain = weights.get('identity') ?? (others === 0 ? 0 : undefined)
+  if (plain === 0) return gzip > 0 ? true : undefined
+  if (plain !== undefined) return gzip > plain
+  return gzip > 0 && [...weights].every(([name, weight]) => name === 'gzip' || name === '' || weight === 0)
+}
+
+/** One coding of Accept-Encoding and how much it is liked. */
+function weightOf(item: string): [string, number] {
+  const [name = '', ...parameters] = item.split(';').map((part) => part.trim().toLowerCase())
+  const weight = parameters.find((parameter) => /^q\s*=/.test(parameter))
+  return [name, weight === undefined ? 1 : Number(weight.split('=')[1]) || 0]
 }
 
 function filenameParameter(name: string): string {
