@@ -167,6 +167,8 @@ suite('MakeDir, Move and Remove', () => {
     writeFileSync(at('in-the-way'), '')
     assert.equal((await call('MakeDir', { path: at('in-the-way') })).status, 400)
     assert.equal((await call('MakeDir', { path: at('in-the-way/below') })).status, 400)
+    symlinkSync('nowhere', at('leads-nowhere'))
+    assert.equal((await call('MakeDir', { path: at('leads-nowhere') })).json.code, 'invalid_argument')
   })
 
   test('a move replaces a file and makes the folders above', async () => {

@@ -78,7 +78,8 @@ export class FilesystemService {
 
   #makeDir(path: string, account: Account): void {
     inWords(path, () => {
-      const before = statSync(path, { throwIfNoEntry: false })
+      // A link that leads nowhere is something too, and no directory.
+      const before = statSync(path, { throwIfNoEntry: false }) ?? lstatSync(path, { throwIfNoEntry: false })
       if (before?.isDirectory()) throw new AppError('already_exists', `directory already exists: ${path}`)
       if (before)
         throw new AppError('invalid_argument', `path already exists but it is not a directory: ${path}`)
