@@ -1,5 +1,7 @@
 /** Steps that are out of the ordinary: users that are numbers, and much that is written, on both runtimes. */
 import assert from 'node:assert/strict'
+import { chmod } from 'node:fs/promises'
+import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { Template } from 'e2b'
 import { buildContext, listening, sayIn } from '../support/building.ts'
@@ -46,6 +48,36 @@ for (const isolation of isolations) {
       }
       const bad = Template().fromBaseImage().setUser('-x')
       await assert.rejects(Template.build(bad, 'user-bad', warren.client), /that is no user/)
+    })
+
+    it('COPY changes no folder that is there, also deep within; WORKDIR belongs to the user and its group', async () => {
+      using context = await buildContext({
+        'root/etc/mine': 'a\n',
+        'root/srv/new/b': 'b\n',
+        'root/tmp/.c': 'c\n',
+      })
+      const folders = ['root', 'root/etc', 'root/srv', 'root/srv/new', 'root/tmp']
+      for (const folder of folders) await chmod(join(context.folder, folder), 0o700)
+      const template = Template({ fileContextPath: context.folder })
+        .fromBaseImage()
+        .copy('root', '/')
+        .copy('root/tmp', '/opt', { user: 'root', mode: 0o750 })
+        .setWorkdir('/srv/new')
+        .setWorkdir('/home/user/made')
+        .setUser('4242')
+        .setWorkdir('/opt/numbered')
+        .setUser('user')
+      await Template.build(template, 'copied-onto', warren.client)
+      const inTheWay = Template().fromBaseImage().setWorkdir('/etc/passwd')
+      await assert.rejects(Template.build(inTheWay, 'in-the-way', warren.client), /is not a directory/)
+      const paths =
+        '/ /etc /etc/mine /tmp /tmp/.c /srv /srv/new /srv/new/b /opt /opt/.c /home/user/made /opt/numbered'
+      const told = await sayIn(warren, 'copied-onto', `sudo stat -c '%a %u:%g %n' ${paths}`)
+      assert.deepEqual(told.trim().split('\n'), [
+        ...['755 0:0 /', '755 0:0 /etc', '644 1000:1000 /etc/mine', '1777 0:0 /tmp', '644 1000:1000 /tmp/.c'],
+        ...['755 0:0 /srv', '700 1000:1000 /srv/new', '644 1000:1000 /srv/new/b'],
+        ...['755 0:0 /opt', '750 0:0 /opt/.c', '755 1000:1000 /home/user/made', '755 4242:0 /opt/numbered'],
+      ])
     })
 
     it('a step that wrote much is whole in the next, in the sandbox, and in the cache', async () => {

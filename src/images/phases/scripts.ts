@@ -89,6 +89,14 @@ ${keepSearchPath}
 fi
 exit 0`
 
+/** WARREN_OWNER as `user:` is that user with its own group. */
+const wholeOwner = `owner=\${WARREN_OWNER%:}
+case "$WARREN_OWNER" in
+  *[!0-9:]*) ;;
+  # chown knows no group of a number that names nobody.
+  *:) group=$(grep "^[^:]*:[^:]*:$owner:" /etc/passwd | head -n 1 | cut -d: -f4); WARREN_OWNER=$owner:\${group:-0} ;;
+esac`
+
 /** WARREN_ARCHIVE, WARREN_SRC, WARREN_DEST, WARREN_OWNER, WARREN_MODE (or empty); run as root in the work folder. */
 export const copy = `set -e
 here=$PWD
@@ -99,12 +107,7 @@ case "$(head -c 2 "$WARREN_ARCHIVE" | od -An -tx1 | tr -d ' ')" in
   1f8b) gzip -dc "$WARREN_ARCHIVE" | tar -C "$work" -xof - ;;
   *) tar -C "$work" -xof "$WARREN_ARCHIVE" ;;
 esac
-owner=\${WARREN_OWNER%:}
-case "$WARREN_OWNER" in
-  *[!0-9:]*) ;;
-  # chown knows no group of a number that names nobody.
-  *:) group=$(grep "^[^:]*:[^:]*:$owner:" /etc/passwd | head -n 1 | cut -d: -f4); WARREN_OWNER=$owner:\${group:-0} ;;
-esac
+${wholeOwner}
 chown -hR "$WARREN_OWNER" "$work"
 if [ -n "$WARREN_MODE" ]; then chmod -R "$WARREN_MODE" "$work"; chmod u+rwx "$work"; fi
 case "$WARREN_DEST" in
@@ -155,8 +158,13 @@ done`
 
 /** WARREN_PATH, WARREN_OWNER. */
 export const makeWorkdir = `set -e
-if [ -e "$WARREN_PATH" ]; then [ -d "$WARREN_PATH" ]; exit; fi
+if [ -d "$WARREN_PATH" ]; then exit; fi
+if [ -e "$WARREN_PATH" ]; then
+  echo 'there is something that is not a directory' >&2
+  exit 1
+fi
 mkdir -p "$WARREN_PATH"
+${wholeOwner}
 chown "$WARREN_OWNER" "$WARREN_PATH"`
 
 /** WARREN_USER, WARREN_GROUP (or empty). Who is not there is made; numbers stand for themselves. */

@@ -128,7 +128,7 @@ describe('WORKDIR', () => {
     const [first, second] = site.fixture.agent.commands.filter(({ command }) => command === makeWorkdir)
     assert.deepEqual(first, {
       ...{ command: makeWorkdir, user: 'root', cwd: '/home/user' },
-      envs: { WARREN_PATH: '/srv', WARREN_OWNER: 'me' },
+      envs: { WARREN_PATH: '/srv', WARREN_OWNER: 'me:' },
     })
     assert.deepEqual([second?.cwd, second?.envs.WARREN_PATH], ['/srv', '/opt/x'])
   })

@@ -69,12 +69,11 @@ async function copyFiles({ args, filesHash }: BuildStep, context: StepContext): 
   const body = await files.open(teamID, filesHash)
   if (!body) throw failed(notUploaded)
   await sandbox.write(archive, body, signal)
-  const user = owner === '' ? site.stage.user : owner
   await runScript(context, copy, failed, {
     WARREN_ARCHIVE: archive,
     WARREN_SRC: expandVariables(source, envVars),
     WARREN_DEST: expandVariables(target, envVars),
-    WARREN_OWNER: user.includes(':') ? user : `${user}:`,
+    WARREN_OWNER: withGroup(owner || site.stage.user),
     WARREN_MODE: mode,
   })
 }
@@ -109,9 +108,15 @@ async function setWorkdir({ args }: BuildStep, context: StepContext): Promise<vo
   const failed = (why: string) => new BuildFailure(number, `failed to set the work folder '${path}': ${why}`)
   if (path === '' || path.includes('\0')) throw failed('a path is needed')
   const workdir = posix.resolve(site.stage.workdir || '/', path)
-  await runScript(context, makeWorkdir, failed, { WARREN_PATH: workdir, WARREN_OWNER: site.stage.user })
+  await runScript(context, makeWorkdir, failed, {
+    WARREN_PATH: workdir,
+    WARREN_OWNER: withGroup(site.stage.user),
+  })
   site.change({ workdir })
 }
+
+/** Without a group it is the user's own, for chown. */
+const withGroup = (user: string) => (user.includes(':') ? user : `${user}:`)
 
 async function setUser({ args }: BuildStep, context: StepContext): Promise<void> {
   const { site, number } = context
