@@ -6,13 +6,14 @@ import { test } from 'node:test'
 import { ManualClock } from '../lib/clock.ts'
 import { newUUID } from '../lib/ids.ts'
 import { openStores } from '../store/open-stores.ts'
+import { vault } from '../store/suite-rows.ts'
 import { registerBaseTemplate } from './base-template.ts'
 
 const base = { layers: ['sha256:a'], cpuCount: 2, memoryMB: 1024, diskMB: 10_240 }
 
 test('the base template has one build as long as its layers and sizes stay, and a new one when they change', async (t) => {
   const dataFolder = mkdtempSync(join(tmpdir(), 'warren-base-'))
-  const stores = await openStores({ url: undefined, dataFolder })
+  const stores = await openStores({ url: undefined, dataFolder, vault })
   t.after(async () => {
     await stores.close()
     rmSync(dataFolder, { recursive: true, force: true })

@@ -14,6 +14,7 @@ import { SandboxTokens } from '../core/sandbox/tokens.ts'
 import { Underway } from '../core/sandbox/underway.ts'
 import { createWaking } from '../core/sandbox/waking.ts'
 import { WarmPool } from '../core/sandbox/warm-pool.ts'
+import { SecretVault } from '../core/secret/vault.ts'
 import { TeamService } from '../core/team/service.ts'
 import { TemplateCatalog } from '../core/template/catalog.ts'
 import { TemplateRemoval } from '../core/template/removal.ts'
@@ -28,6 +29,7 @@ import type { Config } from './config.ts'
 import {
   type Credentials,
   type DataPaths,
+  loadSecretKey,
   loadSecrets,
   removeServerFile,
   type ServerFile,
@@ -80,14 +82,16 @@ export async function serve({
     const { driver } = isolation
     closers.add('the driver', () => driver.close())
     await driver.open()
-    const stores = await openStores({ url: config.databaseUrl ?? undefined, dataFolder: paths.root })
+    const vault = new SecretVault(await loadSecretKey(paths))
+    const url = config.databaseUrl ?? undefined
+    const stores = await openStores({ url, dataFolder: paths.root, vault })
     closers.add('the store', () => stores.close())
     const secrets = await loadSecrets(paths)
 
     const routes = new RouteTable()
     const tokens = new SandboxTokens(secrets.seed)
     const teams = new TeamService({ teams: stores.teams, keys: stores.keys, clock })
-    const teamSecrets = await openSecrets({ secrets: stores.secrets, paths, clock, log })
+    const teamSecrets = await openSecrets({ stores, vault, paths, clock, log })
     const catalog = new TemplateCatalog(stores.templates)
     const agent = createAgentClient()
     const logs = new LogFiles({

@@ -2,7 +2,8 @@
 import type { DriverHandle } from './driver.ts'
 import type { SandboxMetric } from './sandbox/metric.ts'
 import type { NewSandbox, Sandbox, SandboxOptions, SandboxState, SavedSandbox } from './sandbox/sandbox.ts'
-import type { SealedValue, Secret, SecretReference } from './secret/secret.ts'
+import type { Secret, SecretReference } from './secret/secret.ts'
+import type { SealedValue } from './secret/vault.ts'
 import type { ApiKey, Team, TeamLimits } from './team/team.ts'
 import type {
   BuildReason,
@@ -138,6 +139,9 @@ export type SandboxChanges = Partial<
   Pick<Sandbox, 'runID' | 'handle' | 'saved' | 'startedAt' | 'endAt' | 'endedAt' | 'endReason'>
 >
 
+/** One run of a team's sandbox. */
+export type SandboxRun = Pick<Sandbox, 'sandboxID' | 'teamID' | 'runID'>
+
 export type ExceededLimit = 'maxSandboxes' | 'maxCPU' | 'maxMemoryMB'
 
 export type IdempotencyClaim = { key: string; requestHash: string }
@@ -180,7 +184,7 @@ export interface SandboxStore {
   /** Corrects what is kept of a paused sandbox. Undefined when it is not paused in that run any more. */
   setSaved(sandboxID: string, runID: string, saved: SavedSandbox): Promise<Sandbox | undefined>
   /** Changes what was asked for while it runs. Undefined when it is not in that run and state any more. */
-  setOptions(sandboxID: string, runID: string, options: SandboxOptions): Promise<Sandbox | undefined>
+  setOptions(at: SandboxRun, options: SandboxOptions): Promise<Sandbox | undefined>
   /** Saves the handle of a run as soon as it is known. False when the run is over. */
   saveHandle(sandboxID: string, runID: string, handle: DriverHandle): Promise<boolean>
   /**
@@ -192,6 +196,8 @@ export interface SandboxStore {
   listExpired(now: number, limit: number): Promise<Sandbox[]>
   /** The earliest end of any running row. */
   nextEnd(): Promise<number | undefined>
+  /** Sandboxes that have not ended and whose network cannot be opened: they are read as closed to all. */
+  listLocked(): Promise<{ sandboxID: string; why: string }[]>
   /** Forgets the key, so that the request can be made again. */
   releaseClaim(teamID: string, sandboxID: string): Promise<void>
   /** Forgets ended rows and keys older than this. */

@@ -1,19 +1,23 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { Kysely, sql } from 'kysely'
 import { isAppError } from '../lib/app-error.ts'
-import { migrate, migrations } from './migrate.ts'
+import { migrate, migrationsWith } from './migrate.ts'
 import { openDatabase, openStores } from './open-stores.ts'
 import { sqliteDialect } from './sqlite.ts'
+import { vault } from './suite-rows.ts'
+import { hidden } from './suite-sealing.ts'
 import { upgradeWithoutSavedStates } from './suite-upgrade.ts'
 import type { Tables } from './tables.ts'
 
+const known = migrationsWith(vault)
+
 async function open(context: TestContext, openAt = openDatabase) {
   const dataFolder = mkdtempSync(join(tmpdir(), 'warren-migrate-'))
-  const options = { url: undefined, dataFolder }
+  const options = { url: undefined, dataFolder, vault }
   const db = await openAt(options)
   context.after(async () => {
     await db.destroy()
@@ -32,12 +36,12 @@ async function hasTable(db: Kysely<never>, name: string): Promise<boolean> {
 
 test('every migration file is in the list, under its own name', () => {
   const files = readdirSync(join(import.meta.dirname, 'migrations')).map((name) => name.replace('.ts', ''))
-  assert.deepEqual(Object.keys(migrations).sort(), files.sort())
+  assert.deepEqual(Object.keys(known).sort(), files.sort())
 })
 
 test('a database of a newer build is refused, and says which migration this build does not know', async (context) => {
   const { options, db } = await open(context)
-  await migrate(db, { ...migrations, '9999-later': addsTable })
+  await migrate(db, { ...known, '9999-later': addsTable })
   await assert.rejects(openStores(options), (error) => {
     assert.ok(isAppError(error, 'internal'))
     return error.message.includes('9999-later') && error.message.includes('newer Warren')
@@ -48,9 +52,9 @@ test('opening twice changes nothing', async (context) => {
   const { db } = await open(context)
   const executed = async () => (await sql`select name, timestamp from kysely_migration`.execute(db)).rows
   const before = await executed()
-  await migrate(db)
+  await migrate(db, known)
   assert.deepEqual(await executed(), before)
-  assert.equal(before.length, Object.keys(migrations).length)
+  assert.equal(before.length, Object.keys(known).length)
 })
 
 test('a migration that fails leaves nothing of itself or of those that ran with it', async (context) => {
@@ -61,18 +65,22 @@ test('a migration that fails leaves nothing of itself or of those that ran with 
       throw new Error('cut off')
     },
   }
-  const failing = migrate(db, { ...migrations, '9998-later': addsTable, '9999-fails': fails })
+  const failing = migrate(db, { ...known, '9998-later': addsTable, '9999-fails': fails })
   await assert.rejects(failing, (error) => isAppError(error, 'internal'))
   const plain = db as unknown as Kysely<never>
   assert.equal(await hasTable(plain, 'half'), false)
   assert.equal(await hasTable(plain, 'later'), false)
-  await migrate(db, { ...migrations, '9998-later': addsTable })
+  await migrate(db, { ...known, '9998-later': addsTable })
   assert.equal(await hasTable(plain, 'later'), true)
 })
 
-test('an upgrade keeps the rows of a database from before saved states', async (context) => {
-  const { db } = await open(context, async ({ dataFolder }) => {
+test('an upgrade keeps the rows of a database from before saved states, and the file forgets what lay open', async (context) => {
+  const { db, options } = await open(context, async ({ dataFolder }) => {
     return new Kysely<Tables>({ dialect: sqliteDialect(join(dataFolder, 'warren.db')) })
   })
   await upgradeWithoutSavedStates(db)
+  await db.destroy()
+  for (const name of readdirSync(options.dataFolder)) {
+    assert.ok(!readFileSync(join(options.dataFolder, name)).includes(hidden), name)
+  }
 })

@@ -1,23 +1,26 @@
 import { type Kysely, type Migration, Migrator, sql } from 'kysely'
+import type { SecretVault } from '../core/secret/vault.ts'
 import { AppError, isAppError } from '../lib/app-error.ts'
 import * as firstTables from './migrations/0001-first-tables.ts'
 import * as metrics from './migrations/0002-metrics.ts'
 import * as savedStates from './migrations/0003-saved-states.ts'
 import * as builds from './migrations/0004-builds.ts'
 import * as secrets from './migrations/0005-secrets.ts'
+import { sealedNetworks } from './migrations/0006-sealed-networks.ts'
 import type { Tables } from './tables.ts'
 
 /** In order of their names; one that was released is never changed, only followed by another. */
-export const migrations: Record<string, Migration> = {
+export const migrationsWith = (vault: SecretVault): Record<string, Migration> => ({
   '0001-first-tables': firstTables,
   '0002-metrics': metrics,
   '0003-saved-states': savedStates,
   '0004-builds': builds,
   '0005-secrets': secrets,
-}
+  '0006-sealed-networks': sealedNetworks(vault),
+})
 
 /** Brings the tables to what this build knows, all or nothing; a database of a newer build is left alone. */
-export async function migrate(db: Kysely<Tables>, known = migrations): Promise<void> {
+export async function migrate(db: Kysely<Tables>, known: Record<string, Migration>): Promise<void> {
   const migrator = new Migrator({ db, provider: { getMigrations: async () => known } })
   const { error } = await migrator.migrateToLatest()
   if (error === undefined) return

@@ -4,12 +4,13 @@
  */
 import { join } from 'node:path'
 import { type Dialect, Kysely } from 'kysely'
+import type { SecretVault } from '../core/secret/vault.ts'
 import type { Stores } from '../core/stores.ts'
 import { AppError } from '../lib/app-error.ts'
 import { SqlBuildCacheStore } from './build-cache.ts'
 import { SqlKeyStore } from './keys.ts'
 import { SqlMetricStore } from './metrics.ts'
-import { migrate } from './migrate.ts'
+import { migrate, migrationsWith } from './migrate.ts'
 import { SqlSandboxStore } from './sandboxes.ts'
 import { SqlSecretStore } from './secrets.ts'
 import { sqliteDialect } from './sqlite.ts'
@@ -21,17 +22,19 @@ export type StoreOptions = {
   /** Undefined: a SQLite file in the data folder. */
   url: string | undefined
   dataFolder: string
+  /** Seals what rows hold of credentials. */
+  vault: SecretVault
 }
 
 export async function openStores(options: StoreOptions): Promise<Stores> {
-  return storesOver(await openDatabase(options))
+  return storesOver(await openDatabase(options), options.vault)
 }
 
 /** The database with its tables up to date. */
 export async function openDatabase(options: StoreOptions): Promise<Kysely<Tables>> {
   const db = new Kysely<Tables>({ dialect: await dialectFor(options) })
   try {
-    await migrate(db)
+    await migrate(db, migrationsWith(options.vault))
     return db
   } catch (error) {
     await db.destroy().catch(() => {})
@@ -39,12 +42,12 @@ export async function openDatabase(options: StoreOptions): Promise<Kysely<Tables
   }
 }
 
-export function storesOver(db: Kysely<Tables>): Stores {
+export function storesOver(db: Kysely<Tables>, vault: SecretVault): Stores {
   return {
     teams: new SqlTeamStore(db),
     keys: new SqlKeyStore(db),
     templates: new SqlTemplateStore(db),
-    sandboxes: new SqlSandboxStore(db),
+    sandboxes: new SqlSandboxStore(db, vault),
     metrics: new SqlMetricStore(db),
     buildCache: new SqlBuildCacheStore(db),
     secrets: new SqlSecretStore(db),

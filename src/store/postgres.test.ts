@@ -10,11 +10,12 @@ import {
 import { legalMoves, type SandboxState } from '../core/sandbox/sandbox.ts'
 import { defaultTeamLimits } from '../core/team/team.ts'
 import { isAppError } from '../lib/app-error.ts'
-import { migrate, migrations } from './migrate.ts'
+import { migrate, migrationsWith } from './migrate.ts'
 import { openDatabase, openStores } from './open-stores.ts'
 import { postgresDialect } from './postgres.ts'
 import { storeSuite } from './store-suite.ts'
-import { aSandbox, insertTeam } from './suite-rows.ts'
+import { aSandbox, insertTeam, vault } from './suite-rows.ts'
+import { networksAreSealed } from './suite-sealing.ts'
 import { upgradeWithoutSavedStates } from './suite-upgrade.ts'
 import type { Tables } from './tables.ts'
 
@@ -28,14 +29,17 @@ before(async () => {
 })
 after(() => server?.stop())
 
-const openEmpty = async () => openStores({ url: await server.createDatabase(), dataFolder })
+const openEmpty = async () => openStores({ url: await server.createDatabase(), dataFolder, vault })
 
 storeSuite('PostgreSQL', openEmpty, options)
 
 test('two servers over one database do not pass a limit together', options, async () => {
   const url = await server.createDatabase()
   // Both bring the empty database up to date at the same time.
-  const both = await Promise.all([openStores({ url, dataFolder }), openStores({ url, dataFolder })])
+  const both = await Promise.all([
+    openStores({ url, dataFolder, vault }),
+    openStores({ url, dataFolder, vault }),
+  ])
   const team = await insertTeam(both[0])
   const tenOnly = { ...defaultTeamLimits, maxSandboxes: 10 }
   const creates = Array.from({ length: 50 }, (_, index) =>
@@ -48,7 +52,7 @@ test('two servers over one database do not pass a limit together', options, asyn
 })
 
 test('values that pg would turn into text of its own are refused', options, async () => {
-  const db = await openDatabase({ url: await server.createDatabase(), dataFolder })
+  const db = await openDatabase({ url: await server.createDatabase(), dataFolder, vault })
   for (const bad of [new Date(), { a: 1 }, ['a'], undefined, Number.NaN]) {
     const query = sql`select ${bad}`.execute(db)
     await assert.rejects(query, (error) => isAppError(error, 'internal'), String(bad))
@@ -61,7 +65,7 @@ test(
   options,
   async () => {
     const url = await server.createDatabase()
-    const db = await openDatabase({ url, dataFolder })
+    const db = await openDatabase({ url, dataFolder, vault })
     const endAll = "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'warren'"
     const cutOff = db.transaction().execute(async (transaction) => {
       await transaction.selectFrom('teams').selectAll().execute()
@@ -85,7 +89,7 @@ test(
       'postgres://warren:secret@127.0.0.1:1/warren',
     ]
     for (const bad of refused) {
-      await assert.rejects(openStores({ url: bad, dataFolder }), (error) => {
+      await assert.rejects(openStores({ url: bad, dataFolder, vault }), (error) => {
         assert.ok(isAppError(error, 'unavailable'), String(error))
         assert.doesNotMatch(error.message, /secret/)
         return error.message.includes('WARREN_DATABASE_URL')
@@ -95,7 +99,7 @@ test(
 )
 
 test('a database URL that cannot be read is refused with the form it should have', async () => {
-  await assert.rejects(openStores({ url: 'postgres://warren:se cret@[::', dataFolder }), (error) => {
+  await assert.rejects(openStores({ url: 'postgres://warren:se cret@[::', dataFolder, vault }), (error) => {
     assert.ok(isAppError(error, 'invalid_argument'), String(error))
     assert.doesNotMatch(error.message, /cret/)
     return error.message.includes('postgres://user:password@host')
@@ -104,24 +108,34 @@ test('a database URL that cannot be read is refused with the form it should have
 
 test('a database of a newer build is refused', options, async () => {
   const url = await server.createDatabase()
-  const db = await openDatabase({ url, dataFolder })
-  await migrate(db, { ...migrations, '9999-later': { up: async () => {} } })
+  const db = await openDatabase({ url, dataFolder, vault })
+  await migrate(db, { ...migrationsWith(vault), '9999-later': { up: async () => {} } })
   await db.destroy()
-  await assert.rejects(openStores({ url, dataFolder }), (error) => {
+  await assert.rejects(openStores({ url, dataFolder, vault }), (error) => {
     assert.ok(isAppError(error, 'internal'), String(error))
     return error.message.includes('9999-later') && error.message.includes('newer Warren')
   })
 })
 
-test('an upgrade keeps the rows of a database from before saved states', options, async () => {
-  const db = new Kysely<Tables>({ dialect: postgresDialect(await server.createDatabase()) })
-  await upgradeWithoutSavedStates(db)
+test(
+  'an upgrade keeps the rows of a database from before saved states, and seals what lay open',
+  options,
+  async () => {
+    const db = new Kysely<Tables>({ dialect: postgresDialect(await server.createDatabase()) })
+    await upgradeWithoutSavedStates(db)
+    await db.destroy()
+  },
+)
+
+test('what of a network may hold credentials lies sealed', options, async () => {
+  const db = await openDatabase({ url: await server.createDatabase(), dataFolder, vault })
+  await networksAreSealed(db)
   await db.destroy()
 })
 
 test('times and counts come back as numbers', options, async () => {
   const url = await server.createDatabase()
-  const db = await openDatabase({ url, dataFolder })
+  const db = await openDatabase({ url, dataFolder, vault })
   const { rows } = await sql`select 1700000000000::int8 as moment, count(*) as total from teams`.execute(db)
   assert.deepEqual({ ...(rows[0] as object) }, { moment: 1_700_000_000_000, total: 0 })
   await db.destroy()

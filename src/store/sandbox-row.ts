@@ -1,10 +1,12 @@
 import { createHash } from 'node:crypto'
 import type { Updateable } from 'kysely'
 import type { NewSandbox, Sandbox } from '../core/sandbox/sandbox.ts'
+import type { SecretVault } from '../core/secret/vault.ts'
 import type { SandboxChanges } from '../core/stores.ts'
+import { optionColumns, optionsOf } from './sandbox-options.ts'
 import type { SandboxRow } from './tables.ts'
 
-export function newSandboxRow(sandbox: NewSandbox): SandboxRow {
+export function newSandboxRow(sandbox: NewSandbox, vault: SecretVault): SandboxRow {
   return {
     id: sandbox.sandboxID,
     team_id: sandbox.teamID,
@@ -20,7 +22,7 @@ export function newSandboxRow(sandbox: NewSandbox): SandboxRow {
     envd_version: sandbox.envdVersion,
     metadata: JSON.stringify(sandbox.metadata),
     env_vars: JSON.stringify(sandbox.envVars),
-    options: JSON.stringify(sandbox.options),
+    ...optionColumns(sandbox, sandbox.options, vault),
     saved: null,
     is_frozen: 0,
     timeout_ms: sandbox.timeoutMs,
@@ -32,7 +34,7 @@ export function newSandboxRow(sandbox: NewSandbox): SandboxRow {
   }
 }
 
-export function sandboxOf(row: SandboxRow): Sandbox {
+export function sandboxOf(row: SandboxRow, vault: SecretVault): Sandbox {
   return {
     sandboxID: row.id,
     teamID: row.team_id,
@@ -48,8 +50,7 @@ export function sandboxOf(row: SandboxRow): Sandbox {
     envdVersion: row.envd_version,
     metadata: JSON.parse(row.metadata),
     envVars: JSON.parse(row.env_vars),
-    // Rows from before memory could be kept lack the option.
-    options: { autoPauseMemory: true, ...JSON.parse(row.options) },
+    options: optionsOf(row, vault),
     saved: row.saved === null ? null : JSON.parse(row.saved),
     timeoutMs: row.timeout_ms,
     createdAt: row.created_at,

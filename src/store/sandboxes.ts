@@ -1,4 +1,4 @@
-import type { ExpressionBuilder, Kysely, Transaction, Updateable } from 'kysely'
+import type { Kysely, Updateable } from 'kysely'
 import type { DriverHandle } from '../core/driver.ts'
 import {
   activeStates,
@@ -9,28 +9,33 @@ import {
   type SavedSandbox,
   statesBefore,
 } from '../core/sandbox/sandbox.ts'
+import type { SecretVault } from '../core/secret/vault.ts'
 import type {
   IdempotencyClaim,
   SandboxChanges,
   SandboxFilter,
   SandboxPage,
+  SandboxRun,
   SandboxStore,
 } from '../core/stores.ts'
 import type { TeamLimits } from '../core/team/team.ts'
 import { AppError } from '../lib/app-error.ts'
 import { exceededLimit, lockTeam } from './limits.ts'
-import { changedColumns, hashOf, newSandboxRow, pairHashes, sandboxOf } from './sandbox-row.ts'
-import type { Tables } from './tables.ts'
-
-/** Keeps a statement below the number of values that an engine takes at once (32,766 for SQLite). */
-const rowsPerInsert = 5000
+import { optionColumns, whyLocked } from './sandbox-options.ts'
+import { findClaim, holdPaused, insertSandbox, matches } from './sandbox-queries.ts'
+import { changedColumns, hashOf, newSandboxRow, sandboxOf } from './sandbox-row.ts'
+import type { SandboxRow, Tables } from './tables.ts'
 
 export class SqlSandboxStore implements SandboxStore {
   readonly #db: Kysely<Tables>
+  readonly #vault: SecretVault
 
-  constructor(db: Kysely<Tables>) {
+  constructor(db: Kysely<Tables>, vault: SecretVault) {
     this.#db = db
+    this.#vault = vault
   }
+
+  #read = (row: SandboxRow): Sandbox => sandboxOf(row, this.#vault)
 
   insertWithinLimits(
     sandbox: NewSandbox,
@@ -48,7 +53,7 @@ export class SqlSandboxStore implements SandboxStore {
       }
       const exceeded = await exceededLimit(locked, sandbox, limits)
       if (exceeded) return { inserted: false, exceeded }
-      await insertSandbox(locked, sandbox)
+      await insertSandbox(locked, newSandboxRow(sandbox, this.#vault), sandbox.metadata)
       if (claimed) {
         const rest = {
           request_hash: claim.requestHash,
@@ -70,7 +75,7 @@ export class SqlSandboxStore implements SandboxStore {
       .selectAll()
       .where('id', '=', sandboxID)
       .executeTakeFirst()
-    return row && sandboxOf(row)
+    return row && this.#read(row)
   }
 
   async list(filter: SandboxFilter, page: SandboxPage): Promise<Sandbox[]> {
@@ -93,7 +98,7 @@ export class SqlSandboxStore implements SandboxStore {
         ]),
       )
     }
-    return (await query.execute()).map(sandboxOf)
+    return (await query.execute()).map(this.#read)
   }
 
   async count(filter: SandboxFilter): Promise<number> {
@@ -114,7 +119,7 @@ export class SqlSandboxStore implements SandboxStore {
       .orderBy('created_at')
       .orderBy('id')
       .execute()
-    return rows.map(sandboxOf)
+    return rows.map(this.#read)
   }
 
   async move(
@@ -140,7 +145,7 @@ export class SqlSandboxStore implements SandboxStore {
       .where('state', 'in', at.from)
       .returningAll()
       .executeTakeFirst()
-    return row && sandboxOf(row)
+    return row && this.#read(row)
   }
 
   resumeWithinLimits(
@@ -167,12 +172,12 @@ export class SqlSandboxStore implements SandboxStore {
         .where('id', '=', at.sandboxID)
         .returningAll()
         .executeTakeFirstOrThrow()
-      return { moved: sandboxOf(row) }
+      return { moved: this.#read(row) }
     })
   }
 
-  setOptions(sandboxID: string, runID: string, options: SandboxOptions): Promise<Sandbox | undefined> {
-    return this.#change({ sandboxID, runID, state: 'running' }, { options: JSON.stringify(options) })
+  setOptions(at: SandboxRun, options: SandboxOptions): Promise<Sandbox | undefined> {
+    return this.#change({ ...at, state: 'running' }, optionColumns(at, options, this.#vault))
   }
 
   setSaved(sandboxID: string, runID: string, saved: SavedSandbox): Promise<Sandbox | undefined> {
@@ -208,7 +213,7 @@ export class SqlSandboxStore implements SandboxStore {
       .where('state', '=', 'running')
       .returningAll()
       .executeTakeFirst()
-    return row && sandboxOf(row)
+    return row && this.#read(row)
   }
 
   /** Undefined: the sandbox is in another life or state by now. */
@@ -224,7 +229,7 @@ export class SqlSandboxStore implements SandboxStore {
       .where('state', '=', state)
       .returningAll()
       .executeTakeFirst()
-    return row && sandboxOf(row)
+    return row && this.#read(row)
   }
 
   async listExpired(now: number, limit: number): Promise<Sandbox[]> {
@@ -237,7 +242,7 @@ export class SqlSandboxStore implements SandboxStore {
       .orderBy('id')
       .limit(limit)
       .execute()
-    return rows.map(sandboxOf)
+    return rows.map(this.#read)
   }
 
   async nextEnd(): Promise<number | undefined> {
@@ -249,6 +254,20 @@ export class SqlSandboxStore implements SandboxStore {
       .limit(1)
       .executeTakeFirst()
     return row?.end_at
+  }
+
+  async listLocked(): Promise<{ sandboxID: string; why: string }[]> {
+    const rows = await this.#db
+      .selectFrom('sandboxes')
+      .select(['id', 'team_id', 'network_key_id', 'network_sealed'])
+      .where('state', '<>', 'ended')
+      .where('network_sealed', 'is not', null)
+      .orderBy('id')
+      .execute()
+    return rows.flatMap((row) => {
+      const why = whyLocked(row, this.#vault)
+      return why === undefined ? [] : [{ sandboxID: row.id, why }]
+    })
   }
 
   async releaseClaim(teamID: string, sandboxID: string): Promise<void> {
@@ -271,59 +290,4 @@ export class SqlSandboxStore implements SandboxStore {
       return Number(numDeletedRows)
     })
   }
-}
-
-/** A write that changes nothing: the row cannot move until the commit. */
-async function holdPaused(
-  transaction: Transaction<Tables>,
-  at: { sandboxID: string; runID: string },
-): Promise<Sandbox | undefined> {
-  const row = await transaction
-    .updateTable('sandboxes')
-    .set((set) => ({ state: set.ref('state') }))
-    .where('id', '=', at.sandboxID)
-    .where('run_id', '=', at.runID)
-    .where('state', '=', 'paused')
-    .returningAll()
-    .executeTakeFirst()
-  return row && sandboxOf(row)
-}
-
-async function findClaim(
-  transaction: Transaction<Tables>,
-  claimed: { team_id: string; key_hash: string },
-): Promise<{ requestHash: string; sandboxID: string } | undefined> {
-  const row = await transaction
-    .selectFrom('idempotency_claims')
-    .select(['request_hash', 'sandbox_id'])
-    .where('team_id', '=', claimed.team_id)
-    .where('key_hash', '=', claimed.key_hash)
-    .executeTakeFirst()
-  return row && { requestHash: row.request_hash, sandboxID: row.sandbox_id }
-}
-
-async function insertSandbox(transaction: Transaction<Tables>, sandbox: NewSandbox): Promise<void> {
-  const { sandboxID } = sandbox
-  await transaction.insertInto('sandboxes').values(newSandboxRow(sandbox)).execute()
-  const rows = pairHashes(sandbox.metadata).map((hash) => ({ sandbox_id: sandboxID, pair_hash: hash }))
-  for (let start = 0; start < rows.length; start += rowsPerInsert) {
-    const some = rows.slice(start, start + rowsPerInsert)
-    await transaction.insertInto('sandbox_metadata').values(some).execute()
-  }
-}
-
-function matches(where: ExpressionBuilder<Tables, 'sandboxes'>, filter: SandboxFilter) {
-  const conditions = [where('team_id', '=', filter.teamID), where('state', 'in', filter.states)]
-  if (filter.templateID !== undefined) conditions.push(where('template_id', '=', filter.templateID))
-  if (filter.startedAfter !== undefined) conditions.push(where('started_at', '>=', filter.startedAfter))
-  const pairs = pairHashes(filter.metadata ?? {})
-  if (pairs.length > 0) {
-    const found = where
-      .selectFrom('sandbox_metadata')
-      .select(({ fn }) => fn.countAll<number>().as('found'))
-      .whereRef('sandbox_id', '=', 'sandboxes.id')
-      .where('pair_hash', 'in', pairs)
-    conditions.push(where(found, '=', pairs.length))
-  }
-  return where.and(conditions)
 }

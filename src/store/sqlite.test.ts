@@ -9,7 +9,8 @@ import { sql } from 'kysely'
 import { type AppError, isAppError } from '../lib/app-error.ts'
 import { openDatabase, openStores, storesOver } from './open-stores.ts'
 import { storeSuite } from './store-suite.ts'
-import { insertTeam, insertTemplate } from './suite-rows.ts'
+import { insertTeam, insertTemplate, vault } from './suite-rows.ts'
+import { networksAreSealed } from './suite-sealing.ts'
 
 function emptyFolder(context: TestContext): string {
   const folder = mkdtempSync(join(tmpdir(), 'warren-store-'))
@@ -17,10 +18,10 @@ function emptyFolder(context: TestContext): string {
   return folder
 }
 
-storeSuite('SQLite', (context) => openStores({ url: undefined, dataFolder: emptyFolder(context) }))
+storeSuite('SQLite', (context) => openStores({ url: undefined, dataFolder: emptyFolder(context), vault }))
 
 test('every commit is synced to a write-ahead log, and foreign keys and the busy timeout are on', async (context) => {
-  const db = await openDatabase({ url: undefined, dataFolder: emptyFolder(context) })
+  const db = await openDatabase({ url: undefined, dataFolder: emptyFolder(context), vault })
   const value = async (name: string) => {
     const { rows } = await sql<Record<string, unknown>>`pragma ${sql.raw(name)}`.execute(db)
     return Object.values(rows[0]!)[0]
@@ -34,21 +35,21 @@ test('every commit is synced to a write-ahead log, and foreign keys and the busy
 
 test('what was stored is there after reopening, and only the owner may read the files', async (context) => {
   const dataFolder = join(emptyFolder(context), 'new', 'folder')
-  const stores = await openStores({ url: undefined, dataFolder })
+  const stores = await openStores({ url: undefined, dataFolder, vault })
   const team = await insertTeam(stores)
   for (const name of ['warren.db', 'warren.db-wal', 'warren.db-shm']) {
     assert.equal(statSync(join(dataFolder, name)).mode & 0o777, 0o600, name)
   }
   await stores.close()
   chmodSync(join(dataFolder, 'warren.db'), 0o644)
-  const again = await openStores({ url: undefined, dataFolder })
+  const again = await openStores({ url: undefined, dataFolder, vault })
   assert.deepEqual(await again.teams.findTeam(team.slug), team)
   assert.equal(statSync(join(dataFolder, 'warren.db')).mode & 0o777, 0o600)
   await again.close()
 })
 
 test('values that node:sqlite would store as NULL are refused, wherever they stand', async (context) => {
-  const db = await openDatabase({ url: undefined, dataFolder: emptyFolder(context) })
+  const db = await openDatabase({ url: undefined, dataFolder: emptyFolder(context), vault })
   for (const bad of [new Date(), { a: 1 }, ['a'], true, undefined, Number.NaN]) {
     const refused = (error: unknown) => isAppError(error, 'internal')
     await assert.rejects(sql`select ${bad}, ${1}`.execute(db), refused, String(bad))
@@ -58,8 +59,8 @@ test('values that node:sqlite would store as NULL are refused, wherever they sta
 })
 
 test('names come in the order of their positions, not in that of their rows', async (context) => {
-  const db = await openDatabase({ url: undefined, dataFolder: emptyFolder(context) })
-  const stores = storesOver(db)
+  const db = await openDatabase({ url: undefined, dataFolder: emptyFolder(context), vault })
+  const stores = storesOver(db, vault)
   const { templateID } = await insertTemplate(stores)
   const [first, second, third] = ['first', 'second', 'third'].map((alias) => ({ namespace: null, alias }))
   await stores.templates.addName(templateID, first!)
@@ -74,9 +75,15 @@ test('names come in the order of their positions, not in that of their rows', as
   await db.destroy()
 })
 
+test('what of a network may hold credentials lies sealed', async (context) => {
+  const db = await openDatabase({ url: undefined, dataFolder: emptyFolder(context), vault })
+  await networksAreSealed(db)
+  await db.destroy()
+})
+
 async function openFailure(dataFolder: string, url?: string): Promise<AppError> {
   try {
-    const stores = await openStores({ url, dataFolder })
+    const stores = await openStores({ url, dataFolder, vault })
     await stores.close()
   } catch (error) {
     assert.ok(isAppError(error), String(error))
@@ -97,7 +104,7 @@ test('a file that is no database is refused, left as it was, and the message nam
 
 test('a damaged page gives one clear error when it is read', async (context) => {
   const dataFolder = emptyFolder(context)
-  const stores = await openStores({ url: undefined, dataFolder })
+  const stores = await openStores({ url: undefined, dataFolder, vault })
   for (let count = 0; count < 200; count++) await insertTeam(stores)
   await stores.close()
   const file = join(dataFolder, 'warren.db')
@@ -110,7 +117,7 @@ test('a damaged page gives one clear error when it is read', async (context) => 
   const handle = await open(file, 'r+')
   await handle.write(Buffer.alloc(page_size, 0xff), 0, page_size, (rootpage - 1) * page_size)
   await handle.close()
-  const damaged = await openStores({ url: undefined, dataFolder })
+  const damaged = await openStores({ url: undefined, dataFolder, vault })
   await assert.rejects(damaged.teams.listTeams(), (error) => {
     assert.ok(isAppError(error, 'internal'))
     return error.message.includes('damaged')
@@ -135,7 +142,7 @@ test('an unknown kind of database URL is refused with the fix, its secrets unquo
 
 test('a database held by another process for too long gives unavailable, with a retry', async (context) => {
   const dataFolder = emptyFolder(context)
-  const db = await openDatabase({ url: undefined, dataFolder })
+  const db = await openDatabase({ url: undefined, dataFolder, vault })
   await sql`pragma busy_timeout = 1`.execute(db)
   const other = new DatabaseSync(join(dataFolder, 'warren.db'))
   other.exec('begin immediate')

@@ -30,7 +30,8 @@ function openDatabase(file: string): DatabaseSync {
     chmodSync(file, 0o600)
     const database = new DatabaseSync(file, { timeout: busyTimeoutMs, enableForeignKeyConstraints: true })
     try {
-      database.exec('pragma journal_mode = wal; pragma synchronous = full')
+      // What is changed or deleted is overwritten: the file keeps nothing of it.
+      database.exec('pragma journal_mode = wal; pragma synchronous = full; pragma secure_delete = on')
     } catch (error) {
       database.close()
       throw error

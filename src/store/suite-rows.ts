@@ -1,9 +1,12 @@
 /** Made-up things for the store suite; each call changes only what its test is about. */
 import type { NewSandbox, Sandbox, SandboxState, SavedSandbox } from '../core/sandbox/sandbox.ts'
+import { SecretVault } from '../core/secret/vault.ts'
 import type { SandboxChanges, Stores } from '../core/stores.ts'
 import { type ApiKey, defaultTeamLimits, type Team } from '../core/team/team.ts'
 import type { Template, TemplateBuild } from '../core/template/template.ts'
 import { newSandboxID, newTemplateID, newUUID } from '../lib/ids.ts'
+
+export const vault = new SecretVault('5a'.repeat(32))
 
 export const time = 1_700_000_000_000
 
@@ -84,7 +87,6 @@ export function aSandbox(teamID: string, changes: Partial<NewSandbox> = {}): New
     options: {
       allowInternetAccess: null,
       network: null,
-      mcp: null,
       autoPause: false,
       autoPauseMemory: true,
       autoResume: false,

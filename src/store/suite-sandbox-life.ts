@@ -4,6 +4,7 @@ import { defaultTeamLimits } from '../core/team/team.ts'
 import { isAppError } from '../lib/app-error.ts'
 import { newUUID } from '../lib/ids.ts'
 import { aSandbox, insertSandbox, insertSandboxIn, insertTeam, time } from './suite-rows.ts'
+import { networkWithSecrets } from './suite-sealing.ts'
 import type { StoreTest } from './suite-test.ts'
 
 const allStates = Object.keys(legalMoves) as SandboxState[]
@@ -24,13 +25,13 @@ function optionChanges(storeTest: StoreTest): void {
     const { sandboxID, runID } = sandbox
     const options = { ...sandbox.options, network: { denyOut: ['1.2.3.4'] }, allowInternetAccess: false }
     await stores.sandboxes.insertWithinLimits(sandbox, team.limits)
-    assert.equal(await stores.sandboxes.setOptions(sandboxID, runID, options), undefined)
+    assert.equal(await stores.sandboxes.setOptions(sandbox, options), undefined)
     await stores.sandboxes.move({ sandboxID, runID, from: ['creating'] }, 'running')
-    assert.equal(await stores.sandboxes.setOptions(sandboxID, 'another run', options), undefined)
-    assert.deepEqual((await stores.sandboxes.setOptions(sandboxID, runID, options))?.options, options)
+    assert.equal(await stores.sandboxes.setOptions({ ...sandbox, runID: 'another run' }, options), undefined)
+    assert.deepEqual((await stores.sandboxes.setOptions(sandbox, options))?.options, options)
     assert.deepEqual((await stores.sandboxes.find(sandboxID))?.options, options)
     await stores.sandboxes.move({ sandboxID, runID, from: ['running'] }, 'pausing')
-    assert.equal(await stores.sandboxes.setOptions(sandboxID, runID, sandbox.options), undefined)
+    assert.equal(await stores.sandboxes.setOptions(sandbox, sandbox.options), undefined)
   })
 }
 
@@ -43,8 +44,7 @@ function limits(storeTest: StoreTest): void {
       envVars: { PATH: '/bin' },
       options: {
         allowInternetAccess: false,
-        network: { allowOut: ['1.2.3.4'], httpsPorts: [8443] },
-        mcp: null,
+        network: { ...networkWithSecrets, dnsServers: null },
         autoPause: true,
         autoPauseMemory: false,
         autoResume: false,

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
-import type { SealedValue, Secret } from '../core/secret/secret.ts'
+import type { Secret } from '../core/secret/secret.ts'
+import type { SealedValue } from '../core/secret/vault.ts'
 import type { SecretChange } from '../core/stores.ts'
 import { isAppError } from '../lib/app-error.ts'
 import { newSecretID, newUUID } from '../lib/ids.ts'

@@ -1,35 +1,41 @@
 /** What an older Warren left in a database must still be there, whichever engine holds it. */
 import assert from 'node:assert/strict'
 import { type Kysely, sql } from 'kysely'
-import { migrate, migrations } from './migrate.ts'
+import { migrate, migrationsWith } from './migrate.ts'
 import { storesOver } from './open-stores.ts'
-import { aBuild, aSandbox, aTeam, aTemplate } from './suite-rows.ts'
+import { aBuild, aSandbox, aTeam, aTemplate, vault } from './suite-rows.ts'
+import { hidden, liesSealed, networkWithSecrets } from './suite-sealing.ts'
 import type { Tables } from './tables.ts'
 
 const team = aTeam()
 const template = aTemplate({ teamID: team.teamID })
 const build = aBuild(template.templateID)
-const sandbox = aSandbox(team.teamID, { templateID: template.templateID, buildID: build.buildID })
+const sandbox = aSandbox(team.teamID, {
+  templateID: template.templateID,
+  buildID: build.buildID,
+  options: { ...aSandbox(team.teamID).options, network: networkWithSecrets },
+})
 
-/** Takes an empty database from the tables without saved states to those of this build. */
+/** Takes an empty database from the tables without saved states to those of this build, where nothing lies open. */
 export async function upgradeWithoutSavedStates(db: Kysely<Tables>): Promise<void> {
-  const known = Object.entries(migrations).filter(([name]) => name < '0003')
+  const known = Object.entries(migrationsWith(vault)).filter(([name]) => name < '0003')
   await migrate(db, Object.fromEntries(known))
   await insertOldRows(db)
-  await migrate(db)
+  await migrate(db, migrationsWith(vault))
 
-  const stores = storesOver(db)
+  const stores = storesOver(db, vault)
   assert.deepEqual(await stores.templates.findByID(template.templateID), template)
   assert.deepEqual(await stores.templates.findReadyBuild(template.templateID, 'default'), build)
   const paused = { ...sandbox, state: 'paused', handle: null, saved: null, endedAt: null, endReason: null }
   assert.deepEqual(await stores.sandboxes.find(sandbox.sandboxID), paused)
+  await liesSealed(db, sandbox.sandboxID)
   const limits = { ...team.limits, maxMemoryMB: sandbox.memoryMB }
   const created = await stores.sandboxes.insertWithinLimits(aSandbox(team.teamID), limits)
   assert.deepEqual(created, { inserted: true }, 'a sandbox paused before the upgrade holds memory')
 }
 
 async function insertOldRows(db: Kysely<Tables>): Promise<void> {
-  await storesOver(db).teams.insertTeam(team)
+  await storesOver(db, vault).teams.insertTeam(team)
   const { createdAt } = sandbox
   await insertInto(db, 'templates', {
     id: template.templateID,
@@ -77,7 +83,7 @@ async function insertOldRows(db: Kysely<Tables>): Promise<void> {
     envd_version: sandbox.envdVersion,
     metadata: '{}',
     env_vars: '{}',
-    options: JSON.stringify(options),
+    options: JSON.stringify({ ...options, mcp: { server: { token: `${hidden} `.repeat(2000) } } }),
     timeout_ms: sandbox.timeoutMs,
     created_at: createdAt,
     started_at: sandbox.startedAt,

@@ -97,7 +97,10 @@ export type SandboxRow = {
   envd_version: string
   metadata: Json
   env_vars: Json
+  /** Without what of the network is sealed. */
   options: Json
+  network_key_id: string | null
+  network_sealed: string | null
   saved: Json | null
   /** As `saved` says, where a query can see it. */
   is_frozen: Flag

@@ -8,7 +8,9 @@ import { ALL_TRAFFIC, Sandbox, Secret } from 'e2b'
 import { instanceOf } from '../../src/drivers/oci/layout.ts'
 import { elsewhere, internet, nameServer, Outside } from '../../src/drivers/oci/suite-outside.ts'
 import { issueCertificate, makeAuthority } from '../../src/lib/certificates.ts'
+import { newUUID } from '../../src/lib/ids.ts'
 import { eventually } from '../support/eventually.ts'
+import { filesWith, processesWith } from '../support/leaked-texts.ts'
 import { namedWorld, socksPort } from '../support/named-world.ts'
 import { isolations, startWarren, type Warren } from '../support/warren.ts'
 
@@ -22,6 +24,7 @@ for (const isolation of isolations) {
     const settings = {
       WARREN_DNS_SERVERS: nameServer,
       WARREN_WARM_SANDBOXES: '0',
+      WARREN_LOG_LEVEL: 'debug',
       SSL_CERT_FILE: join(folder, 'authority.pem'),
     }
     before(async () => {
@@ -130,6 +133,39 @@ for (const isolation of isolations) {
       await sandbox.updateNetwork({ egressProxy: { address: `${elsewhere}:1081` } })
       assert.equal(await visit(sandbox, 'http://allowed.test/'), undefined)
       await sandbox.kill()
+    })
+
+    it('show the password of a proxy and the values of headers to nobody but those they are for', async () => {
+      const [password, value] = [`password-${newUUID()}`, `header-${newUUID()}`]
+      const headers = { 'X-Key': value }
+      const sandbox = await create({
+        egressProxy: { address: `proxy.test:${socksPort}`, username: 'me', password },
+        rules: { 'allowed.test': [{ transform: { headers } }] },
+      })
+      const told = () => [outside.count(`login me ${password}`), outside.count(`key ${value}`)]
+      assert.ok(await visit(sandbox, 'http://allowed.test/quiet'))
+      await eventually(async () => assert.deepEqual(told(), [1, 1]))
+      const paths = [`/sandboxes/${sandbox.sandboxId}`, '/v2/sandboxes', '/sandboxes']
+      const nowhere = async () => {
+        for (const path of paths) assert.ok(!(await (await warren.api(path)).text()).includes(password), path)
+        assert.deepEqual(filesWith(warren.dataFolder, password, value), [])
+        assert.deepEqual([...processesWith(password), ...processesWith(value)], [])
+      }
+      await nowhere()
+      const { network } = (await (await warren.api(paths[0]!)).json()) as { network: object }
+      assert.deepEqual(network, {
+        egressProxy: { address: `proxy.test:${socksPort}`, username: 'me' },
+        rules: { 'allowed.test': [{ transform: { headers } }] },
+      })
+      assert.equal(await sandbox.pause(), true)
+      await nowhere()
+      await warren.crash()
+      warren = await startWarren(isolation, { keep: true, settings })
+      const again = await Sandbox.connect(sandbox.sandboxId, warren.client)
+      assert.ok(await visit(again, 'http://allowed.test/quiet'))
+      await eventually(async () => assert.deepEqual(told(), [2, 2]))
+      await again.kill()
+      await nowhere()
     })
 
     it('let nothing through while Warren is down, and work again after it', async () => {

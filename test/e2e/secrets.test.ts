@@ -1,10 +1,10 @@
 /** Secrets with the unmodified clients, over a restart, and what is found of them on the disk. No sandbox is needed. */
 import assert from 'node:assert/strict'
-import { spawnSync } from 'node:child_process'
 import { existsSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { Secret, SecretError, type SecretInfo, SecretNotFoundError } from 'e2b'
+import { filesWith } from '../support/leaked-texts.ts'
 import { runPython } from '../support/python.ts'
 import { startWarren, type Warren } from '../support/warren.ts'
 
@@ -20,16 +20,7 @@ describe('secrets', () => {
 
   const keyFile = () => join(warren.dataFolder, 'secret-key.json')
 
-  /** Files of the server with one of these texts; what belongs to sandboxes, of which there are none here, is left out. */
-  const filesWith = (...texts: string[]): string[] => {
-    const others = ['templates', 'runtimes', 'images', 'sys', 'disks', 'saved', 'sandboxes', 'build-files']
-    const without = others.map((name) => `--exclude-dir=${name}`)
-    const wanted = texts.flatMap((text) => ['-e', text])
-    const args = ['-rlaF', ...without, ...wanted, warren.dataFolder]
-    const found = spawnSync('grep', args, { encoding: 'utf8', timeout: 60_000 })
-    assert.ok(found.status === 0 || found.status === 1, found.stderr)
-    return found.stdout.split('\n').filter((line) => line !== '')
-  }
+  const leftBy = (...texts: string[]): string[] => filesWith(warren.dataFolder, ...texts)
 
   it('JS: are made, shown, updated, listed and destroyed', async () => {
     const { client } = warren
@@ -81,12 +72,12 @@ describe('secrets', () => {
   })
 
   it('are nowhere in the data folder or the log in plain text, while their names are', async () => {
-    assert.ok(filesWith('js-key').some((file) => file.includes('warren.db')))
+    assert.ok(leftBy('js-key').some((file) => file.includes('warren.db')))
     const inBase64 = Buffer.from(value).toString('base64').slice(0, 28)
-    assert.deepEqual(filesWith(value, 'python-value-not-to-be-seen', inBase64), [])
+    assert.deepEqual(leftBy(value, 'python-value-not-to-be-seen', inBase64), [])
     assert.equal(statSync(keyFile()).mode & 0o777, 0o600)
     const { key } = JSON.parse(readFileSync(keyFile(), 'utf8'))
-    assert.deepEqual(filesWith(key), [keyFile()])
+    assert.deepEqual(leftBy(key), [keyFile()])
   })
 
   it('are there after a crash, and still nowhere in plain text', async () => {
@@ -96,7 +87,7 @@ describe('secrets', () => {
     const shown = await Secret.getInfo('js-key', warren.client)
     assert.equal(shown.version, 3)
     assert.equal(readFileSync(keyFile(), 'utf8'), key)
-    assert.deepEqual(filesWith(value), [])
+    assert.deepEqual(leftBy(value), [])
     assert.doesNotMatch(readFileSync(warren.logFile, 'utf8'), /sealed with another key/)
   })
 

@@ -5,7 +5,6 @@ import { join } from 'node:path'
 import { createApi } from '../../src/api/app.ts'
 import { SandboxTokens } from '../../src/core/sandbox/tokens.ts'
 import { SecretService } from '../../src/core/secret/service.ts'
-import { SecretVault } from '../../src/core/secret/vault.ts'
 import { TeamService } from '../../src/core/team/service.ts'
 import { BuildLog } from '../../src/core/template/build-log.ts'
 import { type Builder, BuildFailure, type BuildJob } from '../../src/core/template/builder.ts'
@@ -15,6 +14,7 @@ import { TemplateService } from '../../src/core/template/service.ts'
 import { StoredBuildFiles } from '../../src/images/phases/build-files.ts'
 import { silentLog } from '../../src/lib/log.ts'
 import { LogFiles } from '../../src/logs/log-files.ts'
+import { vault } from '../../src/store/suite-rows.ts'
 import { openFixture } from './domain.ts'
 
 export const adminToken = 'admin-token'
@@ -75,7 +75,7 @@ export async function openApi(options: { domain?: string } = {}) {
       memoryMB: { usual: 1024, most: 8192 },
       diskMB: { usual: 1024, most: 2048 },
     },
-    secrets: new SecretService({ secrets: stores.secrets, vault: new SecretVault('5e'.repeat(32)), clock }),
+    secrets: new SecretService({ secrets: stores.secrets, vault, clock }),
     clock,
     teams,
     tokens: new SandboxTokens('seed'),

@@ -19,6 +19,7 @@ import { Underway } from '../../src/core/sandbox/underway.ts'
 import { createWaking } from '../../src/core/sandbox/waking.ts'
 import { WarmPool } from '../../src/core/sandbox/warm-pool.ts'
 import { Workshop } from '../../src/core/sandbox/workshop.ts'
+import type { SecretVault } from '../../src/core/secret/vault.ts'
 import { defaultTeamLimits, type Team } from '../../src/core/team/team.ts'
 import { TemplateCatalog } from '../../src/core/template/catalog.ts'
 import { TemplateRemoval } from '../../src/core/template/removal.ts'
@@ -28,6 +29,7 @@ import { isAppError } from '../../src/lib/app-error.ts'
 import { ManualClock } from '../../src/lib/clock.ts'
 import { silentLog } from '../../src/lib/log.ts'
 import { openStores } from '../../src/store/open-stores.ts'
+import { vault } from '../../src/store/suite-rows.ts'
 
 export const request = (changes: Partial<CreateRequest> = {}): CreateRequest => ({
   template: 'base',
@@ -37,7 +39,6 @@ export const request = (changes: Partial<CreateRequest> = {}): CreateRequest => 
   options: {
     allowInternetAccess: null,
     network: null,
-    mcp: null,
     autoPause: false,
     autoPauseMemory: true,
     autoResume: false,
@@ -93,11 +94,12 @@ export async function openFixture(
     clock?: ManualClock
     warm?: number
     saveMemory?: boolean
+    vault?: SecretVault
   } = {},
 ) {
   const folder = options.folder ?? mkdtempSync(join(tmpdir(), 'warren-core-'))
   const clock = options.clock ?? new ManualClock()
-  const stores = await openStores({ url: undefined, dataFolder: folder })
+  const stores = await openStores({ url: undefined, dataFolder: folder, vault: options.vault ?? vault })
   const driver = new FakeDriver({
     ...(options.world && { world: options.world }),
     saveMemory: options.saveMemory ?? true,
@@ -208,11 +210,11 @@ export async function openFixture(
     ...{ catalog, removal, calledOff, findSleeping, saved, workshop, gate, roots },
     prepare: (build: TemplateBuild) =>
       prepareBuild({ workshop, agent, saved, clock }, build, { signal: new AbortController().signal }),
-    again: async () => {
+    again: async (withVault = vault) => {
       crashed = true
       await stores.close()
       return openFixture({
-        ...{ folder, world: driver.world, clock },
+        ...{ folder, world: driver.world, clock, vault: withVault },
         saveMemory: driver.capabilities.saveMemory,
       })
     },

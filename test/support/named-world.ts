@@ -4,8 +4,8 @@ import { elsewhere, internet, nameServer } from '../../src/drivers/oci/suite-out
 export const socksPort = 1080
 
 /**
- * Web servers answer with what they were asked, where, and by whom; TLS with the certificate in these files.
- * `more` is Python that adds to this world before it is ready.
+ * Web servers answer with what they were asked, where, and by whom; those asked for /quiet print it instead. TLS has
+ * the certificate in these files. * `more` is Python that adds to this world before it is ready.
  */
 export const namedWorld = (certFile: string, keyFile: string, more = ''): string => `
 import http.server, json, socket, socketserver, ssl, struct, threading
@@ -30,6 +30,8 @@ class Echo(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         seen = {'at': self.connection.getsockname()[0], 'by': self.client_address[0],
                 'headers': {key.lower(): value for key, value in self.headers.items()}}
+        if self.path == '/quiet':
+            print('key', self.headers.get('X-Key'), flush=True); seen = {}
         body = json.dumps(seen).encode()
         self.send_response(200); self.send_header('Content-Length', str(len(body))); self.end_headers()
         self.wfile.write(body)
@@ -39,7 +41,11 @@ class Web(http.server.ThreadingHTTPServer):
 class Socks(socketserver.BaseRequestHandler):
     def handle(self):
         peer = self.request.makefile('rb')
-        peer.read(peer.read(2)[1]); self.request.sendall(b'\\x05\\x00')
+        if 2 in peer.read(peer.read(2)[1]):
+            self.request.sendall(b'\\x05\\x02'); peer.read(1)
+            login = [peer.read(peer.read(1)[0]).decode() for part in ('name', 'password')]
+            print('login', *login, flush=True); self.request.sendall(b'\\x01\\x00')
+        else: self.request.sendall(b'\\x05\\x00')
         kind = peer.read(4)[3]
         host = socket.inet_ntoa(peer.read(4)) if kind == 1 else peer.read(peer.read(1)[0]).decode()
         port = struct.unpack('>H', peer.read(2))[0]

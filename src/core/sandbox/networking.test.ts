@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { addTeam, type Fixture, failsWith, openFixture, request } from '../../../test/support/domain.ts'
 import type { NetworkOptions } from '../network-policy/network-options.ts'
+import { SecretVault } from '../secret/vault.ts'
 import type { Sandbox } from './sandbox.ts'
 
 const all = '0.0.0.0/0'
@@ -107,6 +108,36 @@ describe('what may leave a sandbox', () => {
     await after.reconciler.run()
     assert.deepEqual(clientOf(after, sandbox)?.policy.allowNames, ['a.test'])
     assert.equal(after.gate.clients.size, 2)
+  })
+
+  it('is nothing where the key to its credentials is lost, until it is said anew or the key is back', async () => {
+    const proxy = { address: '198.51.100.1:1080', username: 'u', password: 'p' }
+    const network = { egressProxy: proxy, allowOut: ['1.2.3.4'], allowPublicTraffic: false }
+    await using before = await openFixture()
+    const { sandboxID } = await before.service.create(before.team, withNetwork(network, true))
+    const one = { sandboxID }
+    await using without = await before.again(new SecretVault('5b'.repeat(32)))
+    const { service, team } = without
+    await without.reconciler.run()
+    const nothing = { allow: [], deny: [all], toGate: 'none' }
+    assert.deepEqual(rulesOf(without, one), nothing)
+    assert.equal(without.gate.clients.size, 0)
+    const { options } = await service.get(team, sandboxID)
+    assert.deepEqual(
+      [options.allowInternetAccess, options.network],
+      [false, { allowPublicTraffic: false }],
+      'how it is reached stays',
+    )
+    await service.pause(team, sandboxID, { memory: true, requireHealthyAgent: false })
+    await service.connect(team, sandboxID, { timeoutMs: 60_000, memory: true })
+    assert.deepEqual(rulesOf(without, one), nothing)
+    await using back = await without.again()
+    await back.reconciler.run()
+    assert.deepEqual(clientOf(back, one)?.policy.proxy, proxy)
+    await using lost = await back.again(new SecretVault('5c'.repeat(32)))
+    await lost.reconciler.run()
+    await lost.service.setNetwork(team, sandboxID, { allowInternetAccess: null, egressProxy: proxy })
+    assert.deepEqual(clientOf(lost, one)?.policy.proxy, proxy)
   })
 
   it('is put right after a crash between the row and the kernel', async () => {

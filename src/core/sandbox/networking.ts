@@ -26,13 +26,13 @@ export class Networking {
     { allowInternetAccess, ...update }: NetworkUpdate,
   ): Promise<Sandbox | undefined> {
     const { sandboxes, egress, underway } = this.#parts
-    const { sandboxID, runID } = seen
+    const { sandboxID } = seen
     const network = replaceEgress(seen.options.network, update)
     await egress.check({ allowInternetAccess, network })
     return this.#locks.run(sandboxID, () =>
       underway.run(sandboxID, async (signal) => {
         const options = { ...seen.options, allowInternetAccess, network }
-        const changed = await sandboxes.setOptions(sandboxID, runID, options)
+        const changed = await sandboxes.setOptions(seen, options)
         if (!changed) return undefined
         await egress.limit(changed.handle!, options)
         egress.admit(changed, changed.handle!)

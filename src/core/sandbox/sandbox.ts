@@ -56,7 +56,6 @@ export type SandboxOptions = {
   /** Null: the client did not say. */
   allowInternetAccess: boolean | null
   network: NetworkOptions | null
-  mcp: Record<string, unknown> | null
   /** At the end of its time it is paused, not killed. */
   autoPause: boolean
   /** Whether that pause keeps its memory. */

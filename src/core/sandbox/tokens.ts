@@ -22,6 +22,11 @@ export class SandboxTokens {
     return options.network?.allowPublicTraffic === false ? this.traffic(sandboxID) : null
   }
 
+  /** Of a request that may hold a password: without the seed nobody can try guesses on it. */
+  requestHash(request: string): string {
+    return this.#hmac(`request-${request}`)
+  }
+
   #hmac(text: string): string {
     return createHmac('sha256', this.#seed).update(text).digest('hex')
   }

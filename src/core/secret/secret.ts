@@ -3,6 +3,7 @@
  * in one, so no log and no screen shows a value that was put in the wrong field.
  */
 import { AppError } from '../../lib/app-error.ts'
+import type { Place } from './vault.ts'
 
 /** All that anyone is ever shown; the value is not part of it. */
 export type Secret = {
@@ -16,8 +17,16 @@ export type Secret = {
   updatedAt: number
 }
 
-/** A value as it is stored, and the id of the key that opens it. */
-export type SealedValue = { keyID: string; sealed: string }
+/** Where one version of its value belongs. */
+export const placeOf = ({
+  teamID,
+  secretID,
+  currentVersion,
+}: Pick<Secret, 'teamID' | 'secretID' | 'currentVersion'>): Place => ({
+  identity: ['warren secret', teamID, secretID, currentVersion],
+  name: `The secret ${secretID}`,
+  remedy: 'give the secret a new value',
+})
 
 export type SecretReference = { secretID: string } | { name: string }
 

@@ -6,7 +6,7 @@ import { describe, it } from 'node:test'
 import { isAppError } from '../../lib/app-error.ts'
 import { ManualClock } from '../../lib/clock.ts'
 import { openDatabase, storesOver } from '../../store/open-stores.ts'
-import { aTeam } from '../../store/suite-rows.ts'
+import { aTeam, vault } from '../../store/suite-rows.ts'
 import { secretLimits } from './secret.ts'
 import { SecretService } from './service.ts'
 import { SecretVault } from './vault.ts'
@@ -15,8 +15,8 @@ const [oneKey, otherKey] = ['0a'.repeat(32), '0b'.repeat(32)]
 
 async function open() {
   const folder = mkdtempSync(join(tmpdir(), 'warren-secrets-'))
-  const db = await openDatabase({ url: undefined, dataFolder: folder })
-  const stores = storesOver(db)
+  const db = await openDatabase({ url: undefined, dataFolder: folder, vault })
+  const stores = storesOver(db, vault)
   const clock = new ManualClock()
   const [team, other] = [aTeam(), aTeam()]
   for (const each of [team, other]) await stores.teams.insertTeam(each)

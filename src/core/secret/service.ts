@@ -8,6 +8,7 @@ import type { Team } from '../team/team.ts'
 import {
   checkMetadata,
   checkValue,
+  placeOf,
   type Secret,
   secretLimits,
   secretName,
@@ -36,7 +37,7 @@ export class SecretService implements SecretReader {
     const now = this.#clock.now()
     const secretID = newSecretID()
     const secret = { secretID, teamID, name, currentVersion: 1, metadata, createdAt: now, updatedAt: now }
-    const sealed = this.#vault.seal(secret, value)
+    const sealed = this.#vault.seal(placeOf(secret), value)
     const inserted = await this.#secrets.insert(secret, sealed, secretLimits.perTeam).catch(nameTaken)
     if (inserted) return secret
     throw new AppError(
@@ -55,7 +56,7 @@ export class SecretService implements SecretReader {
       ...(metadata && { metadata }),
       at: this.#clock.now(),
       keep: secretLimits.keptVersions,
-      seal: (secret) => this.#vault.seal(secret, value),
+      seal: (secret) => this.#vault.seal(placeOf(secret), value),
     })
     return updated ?? notFound()
   }
@@ -80,7 +81,7 @@ export class SecretService implements SecretReader {
       return null
     }
     const found = await this.#secrets.readCurrent(teamID, stored)
-    return found ? this.#vault.open(found.secret, found.value) : null
+    return found ? this.#vault.open(placeOf(found.secret), found.value) : null
   }
 
   /** How many secrets this Warren has no key for. */

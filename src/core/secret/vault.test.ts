@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { isAppError } from '../../lib/app-error.ts'
+import { placeOf } from './secret.ts'
 import { SecretVault } from './vault.ts'
 
 const vault = new SecretVault('0b'.repeat(32))
-const place = { teamID: 'team', secretID: 'sec_one', currentVersion: 3 }
+const secret = { teamID: 'team', secretID: 'sec_one', currentVersion: 3 }
+const place = placeOf(secret)
 const value = 'hunter2, not to be seen'
 
 const refuses = (work: () => unknown, says: RegExp) =>
@@ -24,6 +26,11 @@ describe('the vault', () => {
     assert.notEqual(vault.seal(place, value).sealed, vault.seal(place, value).sealed)
   })
 
+  it('opens what earlier versions of Warren sealed', () => {
+    const sealed = '1u70p6UsZQ8yl5i7nG6BXnSgnEp0Q81GHgMAQCL0yUqG6Wm/zPjmE63wY7ctt2Fv7J8v'
+    assert.equal(vault.open(place, { keyID: 'adc5e45f6188f626', sealed }), value)
+  })
+
   it('shows nothing of the value', () => {
     const { sealed } = vault.seal(place, value)
     assert.ok(!Buffer.from(sealed, 'base64').includes('hunter2'))
@@ -33,13 +40,13 @@ describe('the vault', () => {
   it('opens a value in no other row: not of another team, secret or version', () => {
     const sealed = vault.seal(place, value)
     for (const elsewhere of [
-      { ...place, teamID: 'other' },
-      { ...place, secretID: 'sec_two' },
-      { ...place, currentVersion: 2 },
+      { ...secret, teamID: 'other' },
+      { ...secret, secretID: 'sec_two' },
+      { ...secret, currentVersion: 2 },
       // The parts cannot be shifted into each other either.
-      { ...place, teamID: 'teamsec_', secretID: 'one' },
+      { ...secret, teamID: 'teamsec_', secretID: 'one' },
     ]) {
-      refuses(() => vault.open(elsewhere, sealed), /was changed outside of Warren/)
+      refuses(() => vault.open(placeOf(elsewhere), sealed), /was changed outside of Warren/)
     }
   })
 

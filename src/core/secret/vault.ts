@@ -1,13 +1,22 @@
 /**
- * Seals values with AES-256-GCM. Team, id and version go in as authenticated data, so a sealed value opens only
- * in its own row: whoever can write to the database can destroy a secret, but put none in another's place.
+ * Seals texts with AES-256-GCM. What they belong to goes in as authenticated data, so a sealed text opens only in
+ * its own row: whoever can write to the database can destroy one, but put none in another's place.
  */
 import { createCipheriv, createDecipheriv, createHash } from 'node:crypto'
 import { AppError } from '../../lib/app-error.ts'
 import { randomHex } from '../../lib/ids.ts'
-import type { SealedValue, Secret } from './secret.ts'
 
-type Place = Pick<Secret, 'teamID' | 'secretID' | 'currentVersion'>
+/** A text as it is stored, and the id of the key that opens it. */
+export type SealedValue = { keyID: string; sealed: string }
+
+/** What a sealed text belongs to. */
+export type Place = {
+  /** No two places have the same: the first part says of which kind it is. */
+  identity: readonly (string | number)[]
+  /** For failures: what it is, and what helps where the old key or a backup is not to be had. */
+  name: string
+  remedy: string
+}
 
 const algorithm = 'aes-256-gcm'
 const keyBytes = 32
@@ -32,40 +41,38 @@ export class SecretVault {
       .slice(0, 16)
   }
 
-  seal(place: Place, value: string): SealedValue {
+  seal({ identity }: Place, value: string): SealedValue {
     const nonce = Buffer.from(randomHex(nonceBytes), 'hex')
     const cipher = createCipheriv(algorithm, this.#key, nonce, { authTagLength: tagBytes })
-    cipher.setAAD(identityOf(place))
+    cipher.setAAD(bytesOf(identity))
     const text = Buffer.concat([cipher.update(value, 'utf8'), cipher.final()])
     return { keyID: this.keyID, sealed: Buffer.concat([nonce, cipher.getAuthTag(), text]).toString('base64') }
   }
 
-  open(place: Place, { keyID, sealed }: SealedValue): string {
+  open({ identity, name, remedy }: Place, { keyID, sealed }: SealedValue): string {
     if (keyID !== this.keyID) {
       throw new AppError(
         'internal',
-        `The secret ${place.secretID} was sealed with the key ${keyID}, and this Warren has ${this.keyID}: put ` +
-          'back the secret-key.json of that time, or give the secret a new value',
+        `${name} was sealed with the key ${keyID}, and this Warren has ${this.keyID}: put back the ` +
+          `secret-key.json of that time, or ${remedy}`,
       )
     }
     try {
       const bytes = Buffer.from(sealed, 'base64')
       const nonce = bytes.subarray(0, nonceBytes)
       const decipher = createDecipheriv(algorithm, this.#key, nonce, { authTagLength: tagBytes })
-      decipher.setAAD(identityOf(place))
+      decipher.setAAD(bytesOf(identity))
       decipher.setAuthTag(bytes.subarray(nonceBytes, nonceBytes + tagBytes))
       const text = decipher.update(bytes.subarray(nonceBytes + tagBytes))
       return Buffer.concat([text, decipher.final()]).toString('utf8')
     } catch (cause) {
       throw new AppError(
         'internal',
-        `The stored value of the secret ${place.secretID} was changed outside of Warren: restore the database ` +
-          'from a backup, or give the secret a new value',
+        `${name}, as it is stored, was changed outside of Warren: restore the database from a backup, or ${remedy}`,
         { cause },
       )
     }
   }
 }
 
-const identityOf = ({ teamID, secretID, currentVersion }: Place): Buffer =>
-  Buffer.from(JSON.stringify(['warren secret', teamID, secretID, currentVersion]))
+const bytesOf = (identity: Place['identity']): Buffer => Buffer.from(JSON.stringify(identity))

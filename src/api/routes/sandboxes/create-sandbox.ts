@@ -1,9 +1,9 @@
-import { createHash } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
 import { header } from '../../../contract/constants.ts'
 import { NewSandbox, Sandbox } from '../../../contract/rest/sandbox.ts'
 import { failures } from '../../../contract/rest/shared.ts'
 import type { CreateRequest } from '../../../core/sandbox/creating.ts'
+import type { SandboxTokens } from '../../../core/sandbox/tokens.ts'
 import type { IdempotencyClaim } from '../../../core/stores.ts'
 import { AppError } from '../../../lib/app-error.ts'
 import { textHeader } from '../../auth.ts'
@@ -36,7 +36,7 @@ export function createSandboxRoutes(app: Api, context: RouteContext): void {
         const created = await context.sandboxes.create(
           context.auth.teamOf(request),
           toCreateRequest(body, defaultTimeoutSeconds),
-          idempotencyClaim(request),
+          idempotencyClaim(request, context.tokens),
         )
         return reply.code(201).send(presentSandbox(created, context, request))
       },
@@ -53,7 +53,6 @@ function toCreateRequest(body: NewSandbox, defaultTimeoutSeconds: number): Creat
     options: {
       allowInternetAccess: body.allow_internet_access ?? null,
       network: body.network ?? null,
-      mcp: body.mcp ?? null,
       autoPause: body.autoPause ?? false,
       autoPauseMemory: body.autoPauseMemory ?? true,
       autoResume: body.autoResume?.enabled ?? false,
@@ -61,12 +60,11 @@ function toCreateRequest(body: NewSandbox, defaultTimeoutSeconds: number): Creat
   }
 }
 
-function idempotencyClaim(request: FastifyRequest): IdempotencyClaim | undefined {
+function idempotencyClaim(request: FastifyRequest, tokens: SandboxTokens): IdempotencyClaim | undefined {
   const key = textHeader(request, header.idempotencyKey)
   if (key === undefined) return undefined
   if (!/^[a-z0-9-]{1,255}$/.test(key)) {
     throw new AppError('invalid_argument', 'Invalid Idempotency-Key: use 1 to 255 of a-z, 0-9 and -')
   }
-  const requestHash = createHash('sha256').update(JSON.stringify(request.body)).digest('hex')
-  return { key, requestHash }
+  return { key, requestHash: tokens.requestHash(JSON.stringify(request.body)) }
 }

@@ -1,0 +1,66 @@
+/** Parts of the statements about sandboxes, within the transactions of others. */
+import type { ExpressionBuilder, Transaction } from 'kysely'
+import type { Sandbox } from '../core/sandbox/sandbox.ts'
+import type { SandboxFilter } from '../core/stores.ts'
+import { pairHashes } from './sandbox-row.ts'
+import type { SandboxRow, Tables } from './tables.ts'
+
+/** Keeps a statement below the number of values that an engine takes at once (32,766 for SQLite). */
+const rowsPerInsert = 5000
+
+/** A write that changes nothing: the row cannot move until the commit. */
+export async function holdPaused(
+  transaction: Transaction<Tables>,
+  at: { sandboxID: string; runID: string },
+): Promise<Pick<Sandbox, 'sandboxID' | 'teamID' | 'cpuCount' | 'memoryMB'> | undefined> {
+  return transaction
+    .updateTable('sandboxes')
+    .set((set) => ({ state: set.ref('state') }))
+    .where('id', '=', at.sandboxID)
+    .where('run_id', '=', at.runID)
+    .where('state', '=', 'paused')
+    .returning(['id as sandboxID', 'team_id as teamID', 'cpu_count as cpuCount', 'memory_mb as memoryMB'])
+    .executeTakeFirst()
+}
+
+export async function findClaim(
+  transaction: Transaction<Tables>,
+  claimed: { team_id: string; key_hash: string },
+): Promise<{ requestHash: string; sandboxID: string } | undefined> {
+  const row = await transaction
+    .selectFrom('idempotency_claims')
+    .select(['request_hash', 'sandbox_id'])
+    .where('team_id', '=', claimed.team_id)
+    .where('key_hash', '=', claimed.key_hash)
+    .executeTakeFirst()
+  return row && { requestHash: row.request_hash, sandboxID: row.sandbox_id }
+}
+
+export async function insertSandbox(
+  transaction: Transaction<Tables>,
+  row: SandboxRow,
+  metadata: Record<string, string>,
+): Promise<void> {
+  await transaction.insertInto('sandboxes').values(row).execute()
+  const rows = pairHashes(metadata).map((hash) => ({ sandbox_id: row.id, pair_hash: hash }))
+  for (let start = 0; start < rows.length; start += rowsPerInsert) {
+    const some = rows.slice(start, start + rowsPerInsert)
+    await transaction.insertInto('sandbox_metadata').values(some).execute()
+  }
+}
+
+export function matches(where: ExpressionBuilder<Tables, 'sandboxes'>, filter: SandboxFilter) {
+  const conditions = [where('team_id', '=', filter.teamID), where('state', 'in', filter.states)]
+  if (filter.templateID !== undefined) conditions.push(where('template_id', '=', filter.templateID))
+  if (filter.startedAfter !== undefined) conditions.push(where('started_at', '>=', filter.startedAfter))
+  const pairs = pairHashes(filter.metadata ?? {})
+  if (pairs.length > 0) {
+    const found = where
+      .selectFrom('sandbox_metadata')
+      .select(({ fn }) => fn.countAll<number>().as('found'))
+      .whereRef('sandbox_id', '=', 'sandboxes.id')
+      .where('pair_hash', 'in', pairs)
+    conditions.push(where(found, '=', pairs.length))
+  }
+  return where.and(conditions)
+}
