@@ -4,8 +4,8 @@ import { elsewhere, internet, nameServer } from '../../src/drivers/oci/suite-out
 export const socksPort = 1080
 
 /**
- * Web servers answer with what they were asked, where, and by whom; those asked for /quiet print it instead. TLS has
- * the certificate in these files. * `more` is Python that adds to this world before it is ready.
+ * Web servers answer with what they were asked, where, and by whom; at /quiet they print its key instead. TLS has the
+ * certificate in these files. `more` is Python that adds to this world before it is ready.
  */
 export const namedWorld = (certFile: string, keyFile: string, more = ''): string => `
 import http.server, json, socket, socketserver, ssl, struct, threading
