@@ -124,6 +124,27 @@ describe('deleting a template', () => {
     assert.equal((await warren.ask('DELETE', '/templates/mine')).status, 204)
   })
 
+  it('is refused while sandboxes of other teams use it, so that they can be resumed', async () => {
+    await using warren = await openApi()
+    const { templateID } = await built(warren, 'mine')
+    const other = await another(warren)
+    await warren.ask('PATCH', '/v2/templates/mine', { body: { public: true } })
+    const body = { templateID: 'alpha/mine' }
+    const { sandboxID } = (await warren.ask('POST', '/v2/sandboxes', { ...other, body })).json()
+    const path = `/sandboxes/${sandboxID}`
+    await warren.ask('PATCH', '/v2/templates/mine', { body: { public: false } })
+    const [listed] = (await warren.ask('GET', '/v2/sandboxes?template=alpha%2Fmine', other)).json()
+    assert.equal(listed.sandboxID, sandboxID)
+    assert.equal((await warren.ask('DELETE', '/templates/mine')).status, 400)
+    assert.equal((await warren.ask('POST', `${path}/pause`, other)).status, 204)
+    const refused = await warren.ask('DELETE', '/templates/mine')
+    const why = `cannot delete template '${templateID}' because there are paused sandboxes using it`
+    assert.deepEqual(refused.json(), { code: 400, message: why })
+    assert.equal((await warren.ask('POST', `/v2${path}/connect`, other)).status, 201)
+    assert.equal((await warren.ask('DELETE', path, other)).status, 204)
+    assert.equal((await warren.ask('DELETE', '/templates/mine')).status, 204)
+  })
+
   it("is refused for another team's, and for what is not there", async () => {
     await using warren = await openApi()
     const { templateID } = await built(warren, 'mine')

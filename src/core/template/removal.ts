@@ -1,6 +1,5 @@
 /** Deletes templates that nobody uses. */
 import { AppError } from '../../lib/app-error.ts'
-import { activeStates, type SandboxState } from '../sandbox/sandbox.ts'
 import type { SandboxStore, TemplateStore } from '../stores.ts'
 import type { Team } from '../team/team.ts'
 import type { TemplateCatalog } from './catalog.ts'
@@ -34,8 +33,7 @@ export class TemplateRemoval {
         `Template '${reference}' is not your team's; only its owner may delete it`,
       )
     }
-    await this.#refuseWhileUsed(team, templateID, activeStates, 'running')
-    await this.#refuseWhileUsed(team, templateID, ['paused'], 'paused')
+    await this.#refuseWhileUsed(templateID)
     // What its builds kept may be another build's too: the sweep removes what nobody owns any more.
     const builds = await templates.deleteTemplate(templateID)
     if (!builds) throw new AppError('not_found', `template '${reference}' not found`)
@@ -43,13 +41,11 @@ export class TemplateRemoval {
     await sweep()
   }
 
-  async #refuseWhileUsed(
-    { teamID }: Team,
-    templateID: string,
-    states: readonly SandboxState[],
-    word: string,
-  ): Promise<void> {
-    if ((await this.#parts.sandboxes.count({ teamID, templateID, states })) === 0) return
+  /** Of a public template those of other teams count too: without its build none could be resumed again. */
+  async #refuseWhileUsed(templateID: string): Promise<void> {
+    const users = (await this.#parts.sandboxes.listUnended()).filter((row) => row.templateID === templateID)
+    if (users.length === 0) return
+    const word = users.some(({ state }) => state !== 'paused') ? 'running' : 'paused'
     throw new AppError(
       'invalid_argument',
       `cannot delete template '${templateID}' because there are ${word} sandboxes using it`,

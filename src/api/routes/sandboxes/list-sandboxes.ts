@@ -83,8 +83,8 @@ async function toFilter(context: RouteContext, team: Team, query: ListQuery): Pr
     if (query.template.includes(':')) {
       throw new AppError('invalid_argument', 'The template filter takes an id or a name without a tag')
     }
-    // No template has the empty id: of one that is not there are no sandboxes.
-    filter.templateID = (await context.catalog.find(team, query.template))?.templateID ?? ''
+    // Also one that the team may use no more. No template has the empty id: of one that is not there are none.
+    filter.templateID = (await context.catalog.findOfAny(team, query.template))?.templateID ?? ''
   }
   return filter
 }
