@@ -54,6 +54,8 @@ describe('what a sandbox is created with', () => {
     await using warren = await openApi()
     const refused: [object, RegExp][] = [
       [{ metadata: { a: 1 } }, /^validation error: body\/metadata\/a must be string$/],
+      [{ metadata: many(1025) }, /^validation error: body\/metadata must NOT have more than 1024/],
+      [{ envVars: many(1025) }, /^validation error: body\/envVars must NOT have more than 1024/],
       [{ metadata: { '': 1 } }, /^validation error: body\/metadata/],
       [{ metadata: { '': 'x' } }, /^validation error: body\/metadata must match pattern/],
       [{ metadata: { 'a\0b': 'x' } }, /^validation error: body\/metadata must match pattern/],
@@ -66,10 +68,12 @@ describe('what a sandbox is created with', () => {
       assert.match(answer.json().message, says)
     }
     assert.deepEqual(await warren.fixture.driver.list(), [])
-    await warren.create({ metadata: { 'a=b': '=' }, envVars: { A: 'b=c' } })
+    await warren.create({ metadata: { ...many(1023), 'a=b': '=' }, envVars: { A: 'b=c' } })
     assert.equal((await warren.fixture.driver.list()).length, 1)
   })
 })
+
+const many = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, at) => [`k${at}`, 'v']))
 
 describe('what a list is asked for', () => {
   it('is refused where it means nothing', async () => {

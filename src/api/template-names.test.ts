@@ -246,10 +246,14 @@ describe('tags over the API', () => {
       warren.ask('POST', '/templates/tags', { body: { target, tags }, ...more })
     const take = (name: unknown, tags: unknown, more = {}) =>
       warren.ask('DELETE', '/templates/tags', { body: { name, tags }, ...more })
+    const tooMany = Array.from({ length: 101 }, (_, at) => `v${at}`)
     const refused: [ReturnType<typeof give>, number, RegExp][] = [
       [give('mine', []), 400, /^At least one tag is required$/],
       [give('mine', [':x']), 400, /^Invalid tag: /],
       [give('mine', ['name:']), 400, /^Invalid tag: /],
+      [give('mine', tooMany), 400, /body\/tags must NOT have more than 100 items/],
+      [take('mine', tooMany), 400, /body\/tags must NOT have more than 100 items/],
+      [warren.ask('POST', '/v3/templates', { body: { name: 'mine', tags: tooMany } }), 400, /100 items/],
       [give('none', ['x']), 404, /none/],
       [give('mine:none', ['x']), 404, /^tag 'none' does not exist/],
       [give('alpha/mine', ['x'], other), 403, /You don't have access/],

@@ -19,8 +19,13 @@ export const DateTime = Type.String({ format: 'date-time' })
 
 /** Neither a process environment nor a database text can hold a NUL. */
 export const PlainText = Type.String({ pattern: '^[^\\u0000]*$' })
+/** Each is a row or an index entry; tens of thousands of them would hold up everybody else. */
+const mostEntries = 1024
 const textMap = (names: string) =>
-  Type.Record(Type.String(), PlainText, { propertyNames: { pattern: names } })
+  Type.Record(Type.String(), PlainText, {
+    propertyNames: { pattern: names },
+    maxProperties: mostEntries,
+  })
 export const TextMap = textMap('^[^\\u0000]+$')
 /** What follows the first = is the value already. */
 export const VariableMap = textMap('^[^\\u0000=]+$')

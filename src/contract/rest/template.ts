@@ -11,9 +11,11 @@ const BuildStatus = Type.Union([
 ])
 const count = { minimum: 0, maximum: 2 ** 31 - 1 }
 
+const Tags = Type.Array(Type.String(), { maxItems: 100 })
+
 export const NewTemplate = Type.Object({
   name: Type.Optional(Type.String({ description: '[namespace/]name[:tag]' })),
-  tags: Type.Optional(Type.Array(Type.String())),
+  tags: Type.Optional(Tags),
   alias: Type.Optional(Type.String({ description: 'Deprecated: use name' })),
   teamID: Type.Optional(Type.String({ description: 'Deprecated: the key tells' })),
   cpuCount: Type.Optional(Type.Integer(count)),
@@ -165,8 +167,8 @@ export const PatchTemplate = bodyOrNone(Type.Object({ public: Type.Optional(Type
 export const Names = Type.Object({ names: Type.Array(Type.String()) })
 export const AliasPath = Type.Object({ alias: Type.String() })
 export const AliasAnswer = Type.Object({ templateID: Type.String(), public: Type.Boolean() })
-export const AssignTags = Type.Object({ target: Type.String(), tags: Type.Array(Type.String()) })
-export const RemoveTags = Type.Object({ name: Type.String(), tags: Type.Array(Type.String()) })
+export const AssignTags = Type.Object({ target: Type.String(), tags: Tags })
+export const RemoveTags = Type.Object({ name: Type.String(), tags: Tags })
 export const AssignedTags = Type.Object({ tags: Type.Array(Type.String()), buildID: Type.String() })
 export const TagList = Type.Array(
   Type.Object({ tag: Type.String(), buildID: Type.String(), createdAt: DateTime }),
