@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
-import { fuzz } from './fuzz-suite.ts'
+import { fuzz } from '../../test/support/fuzz.ts'
 import { resolvePath } from './paths.ts'
 
 const user = { name: 'user', uid: 1000, gid: 1000, home: '/home/user', groups: [] }

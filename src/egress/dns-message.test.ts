@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { mutate, newSeed, seeded } from '../../test/support/fuzz.ts'
 import { dnsQuery } from './dns-fixture.ts'
 import { answersQuestion, readQuestion, resultCodes, writeAnswer, writeQuestion } from './dns-message.ts'
-import { mutate, newSeed, seeded } from './fuzz-fixture.ts'
 
 describe('DNS messages', () => {
   it('are read and written again with nothing added', () => {

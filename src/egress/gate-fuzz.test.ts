@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { mutate, newSeed, pick, type Random, seeded } from './fuzz-fixture.ts'
+import { mutate, newSeed, type Random, seeded } from '../../test/support/fuzz.ts'
 import { readAll, startWorld } from './gate-fixture.ts'
 import { helloOf } from './hello-fixture.ts'
 
@@ -14,7 +14,7 @@ const names = [
 ]
 
 function randomRequests(random: Random): Buffer {
-  const host = () => `Host: ${pick(random, names)}\r\n`
+  const host = () => `Host: ${random.pick(names)}\r\n`
   const lines = [
     'X: y\r\n',
     host(),
@@ -30,19 +30,19 @@ function randomRequests(random: Random): Buffer {
     '/',
     '/x',
     '*',
-    `http://${pick(random, names)}/`,
+    `http://${random.pick(names)}/`,
     '//evil.example/',
     'evil.example:443',
   ]
   const one = () => {
     // Some are right, so that wrong ones come after right ones too.
-    if (random(3) === 0) return `GET / HTTP/1.1\r\nHost: ${pick(random, names.slice(0, 4))}\r\n\r\n`
-    let text = `${pick(random, ['GET', 'POST', 'CONNECT', 'OPTIONS', 'get'])} ${pick(random, targets)} HTTP/1.${random(3)}\r\n`
-    for (let count = random(5); count > 0; count--) text += pick(random, lines)
-    return `${text}\r\n${pick(random, ['', 'abc', '3\r\nabc\r\n0\r\n\r\n', '0\r\n\r\n'])}`
+    if (random.below(3) === 0) return `GET / HTTP/1.1\r\nHost: ${random.pick(names.slice(0, 4))}\r\n\r\n`
+    let text = `${random.pick(['GET', 'POST', 'CONNECT', 'OPTIONS', 'get'])} ${random.pick(targets)} HTTP/1.${random.below(3)}\r\n`
+    for (let count = random.below(5); count > 0; count--) text += random.pick(lines)
+    return `${text}\r\n${random.pick(['', 'abc', '3\r\nabc\r\n0\r\n\r\n', '0\r\n\r\n'])}`
   }
-  const whole = Buffer.from(Array.from({ length: 1 + random(3) }, one).join(''), 'latin1')
-  return random(2) === 0 ? whole : mutate(whole, random)
+  const whole = Buffer.from(Array.from({ length: 1 + random.below(3) }, one).join(''), 'latin1')
+  return random.below(2) === 0 ? whole : mutate(whole, random)
 }
 
 describe('whatever a sandbox sends', { timeout: 60_000 }, () => {
@@ -78,7 +78,7 @@ describe('whatever a sandbox sends', { timeout: 60_000 }, () => {
       )
       await Promise.all(
         sent.map(async (bytes) => {
-          const socket = await world.connect({ address: evil, port: pick(random, [80, 443]) })
+          const socket = await world.connect({ address: evil, port: random.pick([80, 443]) })
           socket.end(bytes)
           await readAll(socket)
           socket.destroy()

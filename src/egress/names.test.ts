@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { newSeed, pick, seeded } from './fuzz-fixture.ts'
+import { newSeed, seeded } from '../../test/support/fuzz.ts'
 import { matchesName, readAuthority, readHostName } from './names.ts'
 
 const nameOf = (text: string): string | null => {
@@ -72,9 +72,9 @@ describe('host names', () => {
     const seed = newSeed()
     const random = seeded(seed)
     const labels = ['a', 'b', 'ab', 'x-a', '_a']
-    const randomName = () => Array.from({ length: 1 + random(4) }, () => pick(random, labels)).join('.')
+    const randomName = () => Array.from({ length: 1 + random.below(4) }, () => random.pick(labels)).join('.')
     for (let turn = 0; turn < 20_000; turn++) {
-      const pattern = pick(random, ['*', randomName(), `*.${randomName()}`])
+      const pattern = random.pick(['*', randomName(), `*.${randomName()}`])
       const name = randomName()
       assert.equal(matchesName(pattern, name), model(pattern, name), `seed ${seed}: ${pattern} ${name}`)
     }

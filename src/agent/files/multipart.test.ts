@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { randomBytes, randomInt } from 'node:crypto'
 import { test } from 'node:test'
+import { fuzz, type Random } from '../../../test/support/fuzz.ts'
 import { isAppError } from '../../lib/app-error.ts'
-import { fuzz, type Random } from '../fuzz-suite.ts'
 import { boundaryOf, readParts } from './multipart.ts'
 
 async function read(body: Buffer, boundary: string, pieceSize: () => number) {
