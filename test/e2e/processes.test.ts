@@ -74,11 +74,18 @@ for (const isolation of isolations) {
           assert.equal(await handle.kill(), true)
         })
 
-        it('kills a terminal, once', async () => {
-          const { handle, pid } = await openTerminal(sandbox)
+        it('kills a terminal, once, with what runs in it', async () => {
+          const { handle, pid, type } = await openTerminal(sandbox)
+          const running = async (count: string) => {
+            const { stdout } = await sandbox.commands.run('ps -e -o args= | grep -c "^[s]leep 601" || true')
+            assert.equal(stdout, count)
+          }
+          await type('sleep 601\n')
+          await eventually(() => running('1\n'))
           assert.equal(await sandbox.pty.kill(pid), true)
           await assert.rejects(handle.wait(), CommandExitError)
           await eventually(async () => assert.equal(await sandbox.pty.kill(pid), false))
+          await eventually(() => running('0\n'))
         })
 
         it('leaves a terminal and joins it again', async () => {

@@ -13,12 +13,15 @@ export type Native = {
   /** A new terminal: the end that we hold, and the path of the one for a process. */
   openTerminal(size: TerminalSize): { ours: number; path: string }
   resizeTerminal(ours: number, size: TerminalSize): void
+  /** Whether the kernel knows whom a terminal is for, and tells them when it is gone. gVisor does neither. */
+  hangsUp(ours: number): boolean
 }
 
 // The same on every kind of machine that Warren runs on.
 const setLock = 0x40045431
 const getNumber = 0x80045430
 const setSize = 0x5414
+const getForeground = 0x540f
 const closeOnExec = 0o2000000
 const largestSize = 0xffff
 
@@ -53,6 +56,7 @@ export function loadNative(addonPath: string): Native {
       }
     },
     resizeTerminal,
+    hangsUp: (ours) => ioctl(ours, getForeground, Buffer.alloc(4)) === 0,
   }
 }
 

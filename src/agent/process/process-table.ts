@@ -33,8 +33,10 @@ export class ProcessTable implements ProcessOwner {
     this.#running.set(process.pid, process)
   }
 
-  ended({ pid, tag }: RunningProcess, remains: Remains): void {
-    this.#running.delete(pid)
+  ended(process: RunningProcess, remains: Remains): void {
+    const { pid, tag } = process
+    // Its end may be told so late, to a slow reader, that another has its pid by now.
+    if (this.#running.get(pid) === process) this.#running.delete(pid)
     this.#ended.set(pid, { pid, tag, ...remains })
     if (this.#ended.size > mostEndedKept) this.#forget(this.#ended.keys().next().value!)
   }

@@ -1,6 +1,10 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
+import { create } from '@bufbuild/protobuf'
+import { ProcessSelectorSchema } from '../../contract/rpc/process_pb.ts'
 import { begin, collect, decode, endOf, type Json, shell, useAgent } from '../agent-suite.ts'
+import { ProcessTable } from './process-table.ts'
+import { RunningProcess } from './running-process.ts'
 
 const agent = useAgent()
 
@@ -16,6 +20,8 @@ async function connect(selector: Json) {
     end: events.find(({ end }) => end)?.end,
   }
 }
+
+const selectPid = (value: number) => create(ProcessSelectorSchema, { selector: { case: 'pid', value } })
 
 suite('what is left of a process', () => {
   test('a late Connect gets start, the last output and the end', async () => {
@@ -50,6 +56,21 @@ suite('what is left of a process', () => {
     const { pid, stream } = await begin(agent, shell('echo shown', { pty: {} }))
     await endOf(stream)
     assert.equal((await connect({ pid })).pty, 'shown\r\n')
+  })
+
+  test('of one whose pid another has by now, the other stays to be found', () => {
+    const table = new ProcessTable()
+    const config = { cmd: 'x', args: [], envs: {} }
+    const [old, young] = ['old', 'young'].map(
+      (tag) => new RunningProcess(7, config, tag, { outputs: [] }, table),
+    )
+    table.add(old!)
+    table.add(young!)
+    old!.exited(0, null)
+    assert.equal(table.find(selectPid(7)), young)
+    assert.equal(table.findOrEnded(selectPid(7)), young)
+    young!.exited(0, null)
+    assert.deepEqual(table.running(), [])
   })
 
   test('together it stays within bounds: the oldest output goes first, the ends stay known', async () => {

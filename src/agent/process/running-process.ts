@@ -6,6 +6,7 @@ import type { ProcessLog } from '../log/process-log.ts'
 import { endEvent } from './end-event.ts'
 import type { ProcessConfig } from './launch.ts'
 import type { TerminalSize } from './native.ts'
+import { hangUp } from './session.ts'
 import { Stdin, stdinError } from './stdin.ts'
 import type { Output, OutputName, Streams } from './streams.ts'
 import { type ProcessEventInit, Subscription } from './subscription.ts'
@@ -132,8 +133,11 @@ export class RunningProcess {
 
   exited(exitCode: number | null, signal: string | null): void {
     this.#result = { exitCode, signal }
-    // gVisor may miss a child that was born just then.
-    if (this.#wasKilled) send(-this.pid, 'SIGKILL')
+    if (this.#wasKilled) {
+      // gVisor may miss a child that was born just then.
+      send(-this.pid, 'SIGKILL')
+      if (this.#terminal && !this.#terminal.hangsUp) hangUp(this.pid)
+    }
     clearTimeout(this.#limit)
     this.#stdin?.destroy()
     this.#stdin = undefined

@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { readdirSync, readlinkSync } from 'node:fs'
 import { suite, test } from 'node:test'
 import { setImmediate as nextTurn } from 'node:timers/promises'
@@ -16,6 +18,7 @@ import {
   token,
   useAgent,
 } from '../agent-suite.ts'
+import { hangUp, sessionOf } from './session.ts'
 
 const agent = useAgent()
 const pty = { size: { cols: 100, rows: 30 } }
@@ -126,6 +129,17 @@ suite('a terminal', () => {
     assert.equal((await allOf(stream)).end?.status, 'signal: killed')
     while (livingMembers(pid).length > 0) await nextTurn()
     assert.ok(!readdirSync('/proc').includes(String(pid)))
+  })
+
+  test('that is gone is told to all of its session, to those who stand still too, and to nobody else', async () => {
+    const other = spawn('sleep', ['60'], { detached: true })
+    const leader = spawn('sh', ['-c', 'sleep 60 & kill -STOP $!; echo ready; wait'], { detached: true })
+    await once(leader.stdout, 'data')
+    assert.equal(sessionOf(leader.pid!), leader.pid)
+    hangUp(leader.pid!)
+    assert.deepEqual(await once(leader, 'close'), [null, 'SIGHUP'])
+    assert.equal(sessionOf(other.pid!), other.pid)
+    other.kill()
   })
 
   test('is killed at the deadline', async () => {

@@ -12,6 +12,8 @@ const longestPauseMs = 100
 
 export class Terminal {
   readonly output: Readable
+  /** Whether the kernel tells those who use it when its process is killed. */
+  readonly hangsUp: boolean
   #native: Native
   #fd: number
 
@@ -19,6 +21,7 @@ export class Terminal {
   constructor(native: Native, fd: number) {
     this.#native = native
     this.#fd = fd
+    this.hangsUp = native.hangsUp(fd)
     this.output = new (process.getBuiltinModule('node:tty').ReadStream)(fd)
   }
 

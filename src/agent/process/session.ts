@@ -1,0 +1,25 @@
+import { readdirSync, readFileSync } from 'node:fs'
+
+/** Tells all who are left of a session that its terminal is gone, as the kernel of a machine does by itself. */
+export function hangUp(session: number): void {
+  for (const name of readdirSync('/proc')) {
+    const pid = Number(name)
+    if (!Number.isInteger(pid) || sessionOf(pid) !== session) continue
+    try {
+      process.kill(pid, 'SIGHUP')
+      // Who is stopped hears it only when it goes on.
+      process.kill(pid, 'SIGCONT')
+    } catch {}
+  }
+}
+
+/** Undefined for a process that has ended. */
+export function sessionOf(pid: number): number | undefined {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
+    // The name before the last bracket may hold anything.
+    return Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[3])
+  } catch {
+    return undefined
+  }
+}
