@@ -34,6 +34,20 @@ describe('the script of COPY', () => {
     assert.deepEqual(place.seen('new'), [0o700, 42])
     assert.deepEqual(place.seen('new/inner'), [0o700, 42])
   })
+
+  it('takes names that look like options for names, by themselves and among others', () => {
+    using place = open()
+    place.folder('from/-r', 0o755, 0)
+    place.folder('to', 0o755, 0)
+    writeFileSync(join(place.path, 'from/-x.txt'), 'x')
+    writeFileSync(join(place.path, 'from/-r/inner'), 'x')
+    place.copy('-x.txt', 'one', '')
+    place.copy('-r', 'folder', '')
+    place.copy('-r', 'to', '')
+    place.copy('*', 'all', '')
+    for (const name of ['one', 'folder/inner', 'to/inner', 'all/-x.txt', 'all/inner'])
+      assert.deepEqual(place.seen(name), [0o644, 42], name)
+  })
 })
 
 function open() {

@@ -135,7 +135,7 @@ keep_folders() {
   done' sh {} +)
 }
 cd "$work"
-source=\${WARREN_SRC#/}
+source=./\${WARREN_SRC#/}
 IFS=
 if [ -n "\${BASH_VERSION-}" ]; then shopt -s globstar dotglob; fi
 set -- $source
