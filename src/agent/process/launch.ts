@@ -112,9 +112,10 @@ function notStartable(program: string, error: unknown): AppError {
       },
     )
   }
-  return new AppError('invalid_argument', `'${program}' could not be started: ${errorText(error)}`, {
-    cause: error,
-  })
+  // The second is what gVisor says.
+  const tooLong = code === 'E2BIG' || code === 'ENAMETOOLONG'
+  const why = tooLong ? 'an argument or variable is too long, put it into a file' : errorText(error)
+  return new AppError('invalid_argument', `'${program}' could not be started: ${why}`, { cause: error })
 }
 
 /** When memory runs out the kernel should take a command, not the agent. */

@@ -134,6 +134,12 @@ suite('Start', () => {
     assert.equal(error?.code, 'invalid_argument')
   })
 
+  test('a command that is too long is refused, with what to do', async () => {
+    const { error } = await agent.run(`echo ${'x'.repeat(200_000)}`)
+    assert.match(String(error?.message), /^'\S+' could not be started: an argument or variable is too long/)
+    assert.equal(error?.code, 'invalid_argument')
+  })
+
   test('long output arrives whole, in chunks of at most 32 KiB', async () => {
     let length = 0
     for await (const { message } of agent.stream(start, shell('head -c 3000000 /dev/zero'))) {
