@@ -30,11 +30,13 @@ export const tooManyForks = (count: number, limits: TeamLimits) =>
     `${count} forks are too many: the team may have ${limits.maxSandboxes} sandboxes at a time, this one included`,
   )
 
+/** It was waited for already: clients that tried again by themselves would take a minute to fail. */
 export const agentDoesNotAnswer = (sandboxID: string) =>
   new AppError(
     'unavailable',
     `Sandbox "${sandboxID}" was not paused and goes on running: its agent does not answer. ` +
       'Wait until it is less busy, or pause it with its memory and without requireHealthyGuest.',
+    { retry: { should: false } },
   )
 
 /** Its slug makes clients show what to do. */

@@ -238,7 +238,10 @@ describe('pausing', () => {
       { memory: false, requireHealthyAgent: false },
       { memory: true, requireHealthyAgent: true },
     ]) {
-      await assert.rejects(service.pause(team, sandboxID, refused), failsWith('unavailable'))
+      await assert.rejects(
+        service.pause(team, sandboxID, refused),
+        (error) => failsWith('unavailable')(error) && (error as AppError).retry?.should === false,
+      )
       assert.ok(routes.get(sandboxID))
     }
     await service.pause(team, sandboxID, wish)
