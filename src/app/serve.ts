@@ -122,7 +122,6 @@ export async function serve({
       driver,
       egress,
       saved,
-      clock,
       agent,
       warm,
       routes,

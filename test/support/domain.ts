@@ -209,7 +209,7 @@ export async function openFixture(
     ...{ folder, clock, stores, driver, agent, team, routes, warm, service, reconciler, told },
     ...{ catalog, removal, calledOff, findSleeping, saved, workshop, gate, roots },
     prepare: (build: TemplateBuild) =>
-      prepareBuild({ workshop, agent, saved, clock }, build, { signal: new AbortController().signal }),
+      prepareBuild({ workshop, agent, saved }, build, { signal: new AbortController().signal }),
     again: async (withVault = vault) => {
       crashed = true
       await stores.close()

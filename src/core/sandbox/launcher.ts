@@ -1,6 +1,5 @@
 /** Makes a row real: a started sandbox whose agent knows who it is. Knows no states and no limits. */
 import { AppError, errorText, isAppError } from '../../lib/app-error.ts'
-import type { Clock } from '../../lib/clock.ts'
 import { type AgentPort, agentPort } from '../agent.ts'
 import { canFreeze, type Driver, type DriverHandle, type SavedStart } from '../driver.ts'
 import { openRules } from '../egress.ts'
@@ -26,7 +25,6 @@ export type LauncherParts = {
   warm: WarmPool
   saved: SavedStates
   egress: SandboxEgress
-  clock: Clock
   /** Where the root filesystem of a build lies on this machine, and the layers below it, the nearest first. */
   rootsOf: (build: TemplateBuild) => [root: string, ...lower: string[]]
 }
@@ -135,9 +133,9 @@ export class SandboxLauncher {
     handle: DriverHandle,
     signal: AbortSignal,
   ): Promise<void> {
-    const { driver, agent, tokens, clock } = this.#parts
+    const { driver, agent, tokens } = this.#parts
     const endpoint = driver.endpoint(handle, agentPort)
-    await runStartCommand(agent, endpoint, tokens.agent(sandboxID), build, { clock, signal })
+    await runStartCommand(agent, endpoint, tokens.agent(sandboxID), build, { signal })
   }
 
   answers(handle: DriverHandle): Promise<boolean> {

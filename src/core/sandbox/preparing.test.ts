@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { type Fixture, gate, openFixture, request, until } from '../../../test/support/domain.ts'
+import type { AgentPort } from '../agent.ts'
 import type { TemplateBuild } from '../template/template.ts'
+import { runStartCommand } from './start-command.ts'
 
 /** The base template with a service. */
 async function withService({ stores, catalog, team }: Fixture): Promise<TemplateBuild> {
@@ -50,6 +52,18 @@ describe('a template with a start command', () => {
     assert.ok('sandbox' in fork!)
     assert.deepEqual(agent.ran, ['serve', 'ask', 'serve', 'ask'])
     assert.ok(routes.get(fork.sandbox.sandboxID))
+  })
+
+  it('whose ready command hangs is given up after ten minutes', async (t) => {
+    t.mock.timers.enable({ apis: ['setTimeout'] })
+    const hang: AgentPort['run'] = (_endpoint, _token, _command, { signal }) =>
+      new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
+    const context = { startCmd: 'serve', readyCmd: 'ask', defaultUser: 'user', defaultWorkdir: '/' }
+    const agent = { run: hang } as unknown as AgentPort
+    const { signal } = new AbortController()
+    const done = runStartCommand(agent, { host: 'x', port: 1 }, 'token', context, { signal })
+    t.mock.timers.tick(10 * 60_000)
+    await assert.rejects(done, /^AppError: the ready command 'ask' did not succeed within 10 minutes$/)
   })
 
   it('that ends well before it is ready is waited for', async () => {

@@ -2,14 +2,13 @@
  * Templates that start warm: the service of a build is started in a sandbox that nobody owns, and its memory is
  * kept once it is ready, so that every sandbox of the build begins with it running.
  */
-import type { Clock } from '../../lib/clock.ts'
 import type { AgentPort, CommandOutput } from '../agent.ts'
 import type { SavedBuild, TemplateBuild } from '../template/template.ts'
 import type { SavedStates } from './saved-states.ts'
 import { runStartCommand } from './start-command.ts'
 import type { Workshop } from './workshop.ts'
 
-export type PreparingParts = { workshop: Workshop; agent: AgentPort; saved: SavedStates; clock: Clock }
+export type PreparingParts = { workshop: Workshop; agent: AgentPort; saved: SavedStates }
 
 export const preparedName = ({ buildID }: Pick<TemplateBuild, 'buildID'>): string => `${buildID}-ready`
 
@@ -18,7 +17,7 @@ export const preparedName = ({ buildID }: Pick<TemplateBuild, 'buildID'>): strin
  * tried, since it will run in each sandbox; undefined then, and where there is nothing to start.
  */
 export async function prepareBuild(
-  { workshop, agent, saved, clock }: PreparingParts,
+  { workshop, agent, saved }: PreparingParts,
   build: TemplateBuild,
   options: { signal: AbortSignal; onOutput?: (output: CommandOutput) => void },
 ): Promise<SavedBuild | undefined> {
@@ -27,7 +26,7 @@ export async function prepareBuild(
   return saved.holding(name, async () => {
     const sandbox = await workshop.open(build, options.signal)
     try {
-      await runStartCommand(agent, sandbox.endpoint, sandbox.accessToken, build, { clock, ...options })
+      await runStartCommand(agent, sandbox.endpoint, sandbox.accessToken, build, options)
       if (!build.startCmd || !saved.keepMemory) return undefined
       await sandbox.save(name, true, options.signal)
       return { name, memory: true, sandboxID: sandbox.sandboxID }

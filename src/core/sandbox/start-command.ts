@@ -1,6 +1,7 @@
 /** The service of a template: its start command, and the wait until it is ready. */
 import { AppError, errorText } from '../../lib/app-error.ts'
-import { type Clock, delay } from '../../lib/clock.ts'
+import { delay } from '../../lib/clock.ts'
+import { withDeadline } from '../../lib/deadline.ts'
 import type { AgentCommand, AgentPort, CommandOutput } from '../agent.ts'
 import type { Endpoint } from '../driver.ts'
 import type { TemplateBuild } from '../template/template.ts'
@@ -12,7 +13,6 @@ const defaultReadyCmd = 'sleep 20'
 export const startTag = 'start_cmd'
 
 export type StartCommandOptions = {
-  clock: Clock
   signal: AbortSignal
   onOutput?: (output: CommandOutput) => void
 }
@@ -26,7 +26,7 @@ export async function runStartCommand(
   endpoint: Endpoint,
   accessToken: string,
   build: Pick<TemplateBuild, 'startCmd' | 'readyCmd' | 'defaultUser' | 'defaultWorkdir'>,
-  { clock, signal, onOutput }: StartCommandOptions,
+  { signal, onOutput }: StartCommandOptions,
 ): Promise<void> {
   const context = { user: build.defaultUser, cwd: build.defaultWorkdir, envs: {} }
   const listening = new AbortController()
@@ -36,7 +36,7 @@ export async function runStartCommand(
   const listen = { ...(onOutput && { onOutput }), signal: stop }
   // Before the first question whether it is ready.
   const started = start ? agent.run(endpoint, accessToken, start, listen) : undefined
-  const ready = untilReady(agent, endpoint, accessToken, command, clock, stop)
+  const ready = untilReady(agent, endpoint, accessToken, command, stop)
   const ended = started?.then(
     ({ exitCode, status }) => {
       if (exitCode === 0) return ready
@@ -54,24 +54,19 @@ export async function runStartCommand(
   }
 }
 
+/** One that hangs counts as one that says no. */
 async function untilReady(
   agent: AgentPort,
   endpoint: Endpoint,
   accessToken: string,
   command: AgentCommand,
-  clock: Clock,
   signal: AbortSignal,
 ): Promise<void> {
-  const deadline = clock.now() + readyWithinMs
-  for (;;) {
-    const { exitCode, status } = await agent.run(endpoint, accessToken, command, { signal })
-    if (exitCode === 0) return
-    if (clock.now() > deadline) {
-      throw new AppError(
-        'deadline_exceeded',
-        `the ready command '${command.command}' did not succeed within ${readyWithinMs / 60_000} minutes: ${status}`,
-      )
+  const late = `the ready command '${command.command}' did not succeed within ${readyWithinMs / 60_000} minutes`
+  await withDeadline(readyWithinMs, late, async (deadline) => {
+    const stop = AbortSignal.any([signal, deadline])
+    while ((await agent.run(endpoint, accessToken, command, { signal: stop })).exitCode !== 0) {
+      await delay(askEveryMs, stop)
     }
-    await delay(askEveryMs, signal)
-  }
+  })
 }
