@@ -104,7 +104,10 @@ describe('starting a build', () => {
     await assert.rejects(world.begin('other', { from: { template: 'nowhere' } }), failsWith('not_found'))
     const other = await addTeam(world.fixture, 'beta')
     await world.request('hidden', ['default'], other)
-    await assert.rejects(world.begin('other', { from: { template: 'beta/hidden' } }), failsWith('not_found'))
+    await assert.rejects(
+      world.begin('other', { from: { template: 'beta/hidden' } }),
+      failsWith('permission_denied'),
+    )
     assert.equal(world.jobs.length, 1)
   })
 
