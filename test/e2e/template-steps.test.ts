@@ -80,6 +80,28 @@ for (const isolation of isolations) {
       ])
     })
 
+    it('a template that begins with another one goes on with its service', async () => {
+      const port = (number: number) => `curl -s -o /dev/null localhost:${number}`
+      const parent = Template().fromBaseImage().setStartCmd('python3 -m http.server 8123', port(8123))
+      await Template.build(parent, 'with-service', warren.client)
+      const { lines, options } = listening(warren)
+      await Template.build(
+        Template().fromTemplate('with-service').runCmd('echo mine > mine'),
+        'heir',
+        options,
+      )
+      assert.ok(lines.includes('Running start command: python3 -m http.server 8123'), lines.join('\n'))
+      assert.equal(await sayIn(warren, 'heir', 'cat mine; curl -s localhost:8123/mine'), 'mine\nmine\n')
+      const own = Template()
+        .fromTemplate('with-service')
+        .setStartCmd('python3 -m http.server 8124', port(8124))
+      await Template.build(own, 'own-service', warren.client)
+      assert.equal(
+        await sayIn(warren, 'own-service', `${port(8124)} && ! ${port(8123)} && echo own`),
+        'own\n',
+      )
+    })
+
     it('a step that wrote much is whole in the next, in the sandbox, and in the cache', async () => {
       const template = () =>
         Template()

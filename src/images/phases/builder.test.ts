@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { openBuilder, runs, someHash, step } from '../../../test/support/builder.ts'
 import { addTeam, gate } from '../../../test/support/domain.ts'
-import { BuildFailure } from '../../core/template/builder.ts'
+import { BuildFailure, type BuildJob } from '../../core/template/builder.ts'
 import { AppError } from '../../lib/app-error.ts'
 import { provision } from './scripts.ts'
 
@@ -136,14 +136,35 @@ describe('the base of a build', () => {
       return ok
     }
     const child = await site.build({ source, steps: runs('look') })
-    assert.deepEqual(seen, [[[], ['serve', 'ready']]])
-    assert.deepEqual(agent.commands.at(-1)?.envs, { A: '1' })
+    assert.deepEqual(seen[0], [[], ['serve', 'ready']])
+    assert.deepEqual(agent.commands.find(({ command }) => command === 'look')?.envs, { A: '1' })
     assert.equal(child.result.defaultUser, 'me')
-    assert.equal(child.result.startCmd, null)
-    const bare = await site.build({ source })
+    const quiet = { build: { ...source.build, startCmd: null, readyCmd: null } }
+    const bare = await site.build({ source: quiet })
     const { name } = parent.result.saved!
     assert.deepEqual(bare.result.saved, { name, memory: false, sandboxID: '' })
     assert.equal(driver.world.sandboxes.size, 0)
+  })
+
+  it('is another template, whose service it goes on with unless it has its own', async () => {
+    await using site = await openBuilder()
+    const { agent } = site.fixture
+    agent.runs = (command) => (/^serve/.test(command) ? new Promise(() => {}) : Promise.resolve(ok))
+    const parent = await site.build({ startCmd: 'serve', readyCmd: 'ready' })
+    const source = { build: await site.asTemplate(parent.result) }
+    const cases: [given: Partial<BuildJob>, startCmd: string, readyCmd: string | null][] = [
+      [{}, 'serve', 'ready'],
+      [{ readyCmd: 'better' }, 'serve', 'better'],
+      [{ startCmd: 'serve mine', readyCmd: 'mine' }, 'serve mine', 'mine'],
+      [{ startCmd: 'serve mine' }, 'serve mine', null],
+    ]
+    for (const [given, startCmd, readyCmd] of cases) {
+      agent.ran.length = 0
+      const { result } = await site.build({ source, ...given })
+      assert.deepEqual([result.startCmd, result.readyCmd], [startCmd, readyCmd])
+      assert.deepEqual(agent.ran, [startCmd, readyCmd ?? 'sleep 20'])
+      assert.equal(result.saved?.memory, true)
+    }
   })
 
   it('is refused when the files of the other template are gone, even if no step needs them', async () => {

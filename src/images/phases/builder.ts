@@ -173,7 +173,7 @@ export class StepBuilder implements Builder {
 
   async #finalize(job: BuildJob, site: BuildSite, say: Say, signal: AbortSignal): Promise<BuildResult> {
     say('[finalize] Finalizing template build')
-    const { startCmd, readyCmd } = job
+    const { startCmd, readyCmd } = serviceOf(job)
     const build = { ...(await site.finish()), startCmd, readyCmd }
     const { rootFolder, layers, envVars, defaultUser, defaultWorkdir } = build
     if (startCmd) say(`Running start command: ${startCmd}`)
@@ -186,6 +186,12 @@ export class StepBuilder implements Builder {
     const saved = prepared ?? build.saved
     return { rootFolder, layers, saved, envVars, defaultUser, defaultWorkdir, startCmd, readyCmd }
   }
+}
+
+/** Who begins with another template goes on with its service, unless it brings one of its own. */
+function serviceOf({ source, startCmd, readyCmd }: BuildJob): Pick<BuildJob, 'startCmd' | 'readyCmd'> {
+  if (startCmd || !('build' in source)) return { startCmd, readyCmd }
+  return { startCmd: source.build.startCmd, readyCmd: readyCmd || source.build.readyCmd }
 }
 
 /** Where another template ended is where this one begins. */
