@@ -243,7 +243,7 @@ export async function serve({
       logs,
       catalog,
       removal: new TemplateRemoval({
-        ...{ catalog, templates, sandboxes },
+        ...{ catalog, templates },
         sweep: () => reconciler.sweepSaved(),
         callOff: (buildID) => building.cancel(buildID, 'The template was deleted.'),
       }),

@@ -115,8 +115,13 @@ export interface TemplateStore {
   listLayers(): Promise<string[]>
   /** The names of the saved states that builds hold. */
   listSavedNames(): Promise<string[]>
-  /** Removes it with its names, tags and builds, and returns these. Undefined when there is none. */
-  deleteTemplate(templateID: string): Promise<TemplateBuild[] | undefined>
+  /**
+   * Removes it with its names, tags and builds, unless sandboxes of any team that have not ended stand on it; none
+   * can be inserted at that moment. Undefined when there is none.
+   */
+  deleteUnused(
+    templateID: string,
+  ): Promise<{ deleted: TemplateBuild[] } | { usedIn: SandboxState[] } | undefined>
   recordSpawn(templateID: string, at: number): Promise<void>
 }
 
@@ -148,8 +153,8 @@ export type IdempotencyClaim = { key: string; requestHash: string }
 
 export interface SandboxStore {
   /**
-   * Inserts the row as `creating` if the team stays within its limits, all in one step that parallel creates
-   * cannot pass together. With a claim whose key is known already, nothing is inserted and the earlier
+   * Inserts the row as `creating` if its template is still there and the team stays within its limits, all in one
+   * step that parallel creates cannot pass together. With a claim whose key is known already, nothing is inserted and the earlier
    * request is returned.
    */
   insertWithinLimits(

@@ -14,7 +14,7 @@ import { migrate, migrationsWith } from './migrate.ts'
 import { openDatabase, openStores } from './open-stores.ts'
 import { postgresDialect } from './postgres.ts'
 import { storeSuite } from './store-suite.ts'
-import { aSandbox, insertTeam, vault } from './suite-rows.ts'
+import { aSandbox, haveTemplate, insertTeam, vault } from './suite-rows.ts'
 import { networksAreSealed } from './suite-sealing.ts'
 import { upgradeWithoutSavedStates } from './suite-upgrade.ts'
 import type { Tables } from './tables.ts'
@@ -41,6 +41,7 @@ test('two servers over one database do not pass a limit together', options, asyn
     openStores({ url, dataFolder, vault }),
   ])
   const team = await insertTeam(both[0])
+  await haveTemplate(both[0])
   const tenOnly = { ...defaultTeamLimits, maxSandboxes: 10 }
   const creates = Array.from({ length: 50 }, (_, index) =>
     both[index % 2]!.sandboxes.insertWithinLimits(aSandbox(team.teamID), tenOnly),

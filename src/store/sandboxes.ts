@@ -25,6 +25,7 @@ import { optionColumns, whyLocked } from './sandbox-options.ts'
 import { findClaim, holdPaused, insertSandbox, matches } from './sandbox-queries.ts'
 import { changedColumns, hashOf, newSandboxRow, sandboxOf } from './sandbox-row.ts'
 import type { SandboxRow, Tables } from './tables.ts'
+import { holdTemplate } from './template-tags.ts'
 
 export class SqlSandboxStore implements SandboxStore {
   readonly #db: Kysely<Tables>
@@ -53,6 +54,8 @@ export class SqlSandboxStore implements SandboxStore {
       }
       const exceeded = await exceededLimit(locked, sandbox, limits)
       if (exceeded) return { inserted: false, exceeded }
+      // From here on its template cannot be deleted.
+      await holdTemplate(locked, sandbox.templateID)
       await insertSandbox(locked, newSandboxRow(sandbox, this.#vault), sandbox.metadata)
       if (claimed) {
         const rest = {

@@ -4,6 +4,7 @@ import type { Stores } from '../core/stores.ts'
 import { buildCacheSuite } from './suite-build-cache.ts'
 import { buildSuite } from './suite-builds.ts'
 import { metricSuite } from './suite-metrics.ts'
+import { haveTemplate } from './suite-rows.ts'
 import { sandboxLifeSuite } from './suite-sandbox-life.ts'
 import { sandboxListSuite } from './suite-sandbox-list.ts'
 import { sandboxPauseSuite } from './suite-sandbox-pause.ts'
@@ -30,6 +31,12 @@ export function storeSuite(
       }
     })
   }
+  const sandboxTest: StoreTest = (behaviour, body) => {
+    storeTest(behaviour, async (stores) => {
+      await haveTemplate(stores)
+      await body(stores)
+    })
+  }
   suite(`the stores over ${engine}`, options, (_: SuiteContext) => {
     teamSuite(storeTest)
     templateSuite(storeTest)
@@ -38,8 +45,8 @@ export function storeSuite(
     buildSuite(storeTest)
     buildCacheSuite(storeTest)
     snapshotSuite(storeTest)
-    sandboxLifeSuite(storeTest)
-    sandboxPauseSuite(storeTest)
+    sandboxLifeSuite(sandboxTest)
+    sandboxPauseSuite(sandboxTest)
     sandboxListSuite(storeTest)
     metricSuite(storeTest)
     secretSuite(storeTest)

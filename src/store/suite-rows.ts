@@ -111,9 +111,16 @@ export async function insertSandbox(
   changes: Partial<NewSandbox> = {},
 ): Promise<NewSandbox> {
   const sandbox = aSandbox(teamID, changes)
+  await haveTemplate(stores, sandbox.templateID)
   const result = await stores.sandboxes.insertWithinLimits(sandbox, defaultTeamLimits)
   if (!result.inserted) throw new Error(`the sandbox was not inserted: ${JSON.stringify(result)}`)
   return sandbox
+}
+
+/** What the rows of `aSandbox` stand on. */
+export async function haveTemplate(stores: Stores, templateID = 'base-template'): Promise<void> {
+  if (await stores.templates.findByID(templateID)) return
+  await insertTemplate(stores, { templateID })
 }
 
 const pathTo: Record<SandboxState, SandboxState[]> = {

@@ -1,9 +1,18 @@
 import assert from 'node:assert/strict'
 import type { SnapshotFilter, Stores } from '../core/stores.ts'
+import { defaultTeamLimits } from '../core/team/team.ts'
 import type { SavedBuild, TemplateBuild } from '../core/template/template.ts'
 import { isAppError } from '../lib/app-error.ts'
 import { newUUID } from '../lib/ids.ts'
-import { aBuild, aTemplate, insertTeam, insertTemplate, time } from './suite-rows.ts'
+import {
+  aBuild,
+  aSandbox,
+  aTemplate,
+  insertSandboxIn,
+  insertTeam,
+  insertTemplate,
+  time,
+} from './suite-rows.ts'
 import type { StoreTest } from './suite-test.ts'
 
 const aSavedBuild = (changes: Partial<SavedBuild> = {}): SavedBuild => ({
@@ -193,6 +202,9 @@ function listing(storeTest: StoreTest): void {
   })
 }
 
+const deletedOf = (result: Awaited<ReturnType<Stores['templates']['deleteUnused']>>) =>
+  result && 'deleted' in result ? result.deleted : undefined
+
 function deleting(storeTest: StoreTest): void {
   storeTest(
     'a deleted template is gone with its names, tags and builds, which are returned',
@@ -211,7 +223,7 @@ function deleting(storeTest: StoreTest): void {
       for (const build of builds) await templates.insertBuild(build, ['default'])
       const other = await insertSnapshot(stores, { teamID }, [{}])
 
-      const gone = await templates.deleteTemplate(templateID)
+      const gone = deletedOf(await templates.deleteUnused(templateID))
       const byID = (a: TemplateBuild, b: TemplateBuild) => (a.buildID < b.buildID ? -1 : 1)
       assert.deepEqual(gone?.sort(byID), builds.sort(byID))
       assert.equal(await templates.findByID(templateID), undefined)
@@ -223,24 +235,24 @@ function deleting(storeTest: StoreTest): void {
         [other],
       )
       assert.equal((await templates.listSavedNames()).length, 1)
-      assert.equal(await templates.deleteTemplate(templateID), undefined)
+      assert.equal(await templates.deleteUnused(templateID), undefined)
       await templates.insertTemplate(aTemplate(), [name])
     },
   )
 
   storeTest('a template without builds is deleted, and an unknown one is told apart', async (stores) => {
     const { templateID } = await insertTemplate(stores)
-    assert.deepEqual(await stores.templates.deleteTemplate(templateID), [])
-    assert.equal(await stores.templates.deleteTemplate(templateID), undefined)
+    assert.deepEqual(await stores.templates.deleteUnused(templateID), { deleted: [] })
+    assert.equal(await stores.templates.deleteUnused(templateID), undefined)
   })
 
   storeTest('of parallel deletes one gets the builds', async (stores) => {
     const { templateID } = await insertTemplate(stores)
     const build = aBuild(templateID)
     await stores.templates.insertBuild(build, ['default'])
-    const deletes = Array.from({ length: 10 }, () => stores.templates.deleteTemplate(templateID))
+    const deletes = Array.from({ length: 10 }, () => stores.templates.deleteUnused(templateID))
     const done = (await Promise.all(deletes)).filter((builds) => builds !== undefined)
-    assert.deepEqual(done, [[build]])
+    assert.deepEqual(done, [{ deleted: [build] }])
   })
 
   storeTest('a build inserted while its template is deleted is returned or refused', async (stores) => {
@@ -257,10 +269,58 @@ function deleting(storeTest: StoreTest): void {
       }
     }
     const firstInserts = builds.slice(0, 8).map(insert)
-    const deleted = templates.deleteTemplate(templateID)
+    const deleted = templates.deleteUnused(templateID)
     const inserted = await Promise.all([...firstInserts, ...builds.slice(8).map(insert)])
-    const returned = (await deleted)?.map(({ buildID }) => buildID)
+    const returned = deletedOf(await deleted)?.map(({ buildID }) => buildID)
     assert.deepEqual(returned?.sort(), inserted.filter((buildID) => buildID !== undefined).sort())
     assert.deepEqual(await templates.listSavedNames(), [])
   })
+
+  storeTest('a template that sandboxes stand on stays, until they have ended', async (stores) => {
+    const { templateID } = await insertTemplate(stores)
+    const { teamID } = await insertTeam(stores)
+    const states = [
+      'creating',
+      'running',
+      'pausing',
+      'paused',
+      'snapshotting',
+      'resuming',
+      'killing',
+    ] as const
+    await insertSandboxIn(stores, teamID, 'ended', { templateID })
+    for (const state of states) {
+      const { sandboxID, runID } = await insertSandboxIn(stores, teamID, state, { templateID })
+      assert.deepEqual(await stores.templates.deleteUnused(templateID), { usedIn: [state] })
+      const at = { sandboxID, runID }
+      if (state !== 'killing') await stores.sandboxes.move({ ...at, from: [state] }, 'killing')
+      await stores.sandboxes.move({ ...at, from: ['killing'] }, 'ended', {
+        endedAt: time,
+        endReason: 'killed',
+      })
+    }
+    assert.deepEqual(await stores.templates.deleteUnused(templateID), { deleted: [] })
+  })
+
+  storeTest(
+    'of a sandbox and the deletion of its template, at the same time, one comes first',
+    async (stores) => {
+      const { teamID } = await insertTeam(stores)
+      for (let round = 0; round < 10; round++) {
+        const { templateID } = await insertTemplate(stores)
+        const insert = () =>
+          stores.sandboxes.insertWithinLimits(aSandbox(teamID, { templateID }), defaultTeamLimits)
+        const [first, deletion, second] = await Promise.allSettled([
+          insert(),
+          stores.templates.deleteUnused(templateID),
+          insert(),
+        ])
+        const inserted = [first, second].filter(({ status }) => status === 'fulfilled').length
+        assert.ok(deletion.status === 'fulfilled' && deletion.value)
+        assert.equal('usedIn' in deletion.value, inserted > 0)
+        const isThere = (await stores.templates.findByID(templateID)) !== undefined
+        assert.deepEqual([isThere, inserted], isThere ? [true, 2] : [false, 0])
+      }
+    },
+  )
 }

@@ -30,7 +30,10 @@ export async function upgradeWithoutSavedStates(db: Kysely<Tables>): Promise<voi
   assert.deepEqual(await stores.sandboxes.find(sandbox.sandboxID), paused)
   await liesSealed(db, sandbox.sandboxID)
   const limits = { ...team.limits, maxMemoryMB: sandbox.memoryMB }
-  const created = await stores.sandboxes.insertWithinLimits(aSandbox(team.teamID), limits)
+  const created = await stores.sandboxes.insertWithinLimits(
+    aSandbox(team.teamID, { templateID: template.templateID }),
+    limits,
+  )
   assert.deepEqual(created, { inserted: true }, 'a sandbox paused before the upgrade holds memory')
 }
 

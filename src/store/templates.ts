@@ -203,24 +203,32 @@ export class SqlTemplateStore implements TemplateStore {
     return rows.map(({ saved_name }) => saved_name)
   }
 
-  deleteTemplate(templateID: string): Promise<TemplateBuild[] | undefined> {
+  deleteUnused(templateID: string): ReturnType<TemplateStore['deleteUnused']> {
     // The second statement must see the builds that were committed while the first waited.
     const transaction = this.#db.transaction().setIsolationLevel('read committed')
     return transaction.execute(async (locked) => {
-      // Holds the template's row: a build that is inserted at this moment is either returned or refused.
+      // Holds the template's row: a build or sandbox inserted at this moment is either seen here or refused.
       const held = await locked
         .updateTable('templates')
         .set((set) => ({ updated_at: set.ref('updated_at') }))
         .where('id', '=', templateID)
         .executeTakeFirstOrThrow()
       if (held.numUpdatedRows === 0n) return undefined
+      const users = await locked
+        .selectFrom('sandboxes')
+        .select('state')
+        .distinct()
+        .where('template_id', '=', templateID)
+        .where('state', '!=', 'ended')
+        .execute()
+      if (users.length > 0) return { usedIn: users.map(({ state }) => state) }
       const builds = await locked
         .deleteFrom('template_builds')
         .where('template_id', '=', templateID)
         .returningAll()
         .execute()
       await locked.deleteFrom('templates').where('id', '=', templateID).execute()
-      return builds.map(buildOf)
+      return { deleted: builds.map(buildOf) }
     })
   }
 

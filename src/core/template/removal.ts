@@ -1,6 +1,7 @@
 /** Deletes templates that nobody uses. */
 import { AppError } from '../../lib/app-error.ts'
-import type { SandboxStore, TemplateStore } from '../stores.ts'
+import type { SandboxState } from '../sandbox/sandbox.ts'
+import type { TemplateStore } from '../stores.ts'
 import type { Team } from '../team/team.ts'
 import type { TemplateCatalog } from './catalog.ts'
 
@@ -11,7 +12,6 @@ export type RemovalParts = {
   callOff: (buildID: string) => Promise<void>
   catalog: TemplateCatalog
   templates: TemplateStore
-  sandboxes: SandboxStore
 }
 
 export class TemplateRemoval {
@@ -33,22 +33,20 @@ export class TemplateRemoval {
         `Template '${reference}' is not your team's; only its owner may delete it`,
       )
     }
-    await this.#refuseWhileUsed(templateID)
+    const result = await templates.deleteUnused(templateID)
+    if (!result) throw new AppError('not_found', `template '${reference}' not found`)
+    if ('usedIn' in result) throw inUse(templateID, result.usedIn)
     // What its builds kept may be another build's too: the sweep removes what nobody owns any more.
-    const builds = await templates.deleteTemplate(templateID)
-    if (!builds) throw new AppError('not_found', `template '${reference}' not found`)
-    await Promise.all(builds.map(({ buildID }) => callOff(buildID)))
+    await Promise.all(result.deleted.map(({ buildID }) => callOff(buildID)))
     await sweep()
   }
+}
 
-  /** Of a public template those of other teams count too: without its build none could be resumed again. */
-  async #refuseWhileUsed(templateID: string): Promise<void> {
-    const users = (await this.#parts.sandboxes.listUnended()).filter((row) => row.templateID === templateID)
-    if (users.length === 0) return
-    const word = users.some(({ state }) => state !== 'paused') ? 'running' : 'paused'
-    throw new AppError(
-      'invalid_argument',
-      `cannot delete template '${templateID}' because there are ${word} sandboxes using it`,
-    )
-  }
+/** Of a public template those of other teams count too: without its build none could be resumed again. */
+function inUse(templateID: string, states: SandboxState[]): AppError {
+  const word = states.some((state) => state !== 'paused') ? 'running' : 'paused'
+  return new AppError(
+    'invalid_argument',
+    `cannot delete template '${templateID}' because there are ${word} sandboxes using it`,
+  )
 }
