@@ -145,6 +145,12 @@ export class RunningProcess {
     else this.#finishSoon()
   }
 
+  /** Where it has exited and only others who hold its output open delay the end, that is told now. */
+  endNow(): boolean {
+    if (!this.#someReaderIsFull()) this.#finish()
+    return this.#hasEnded
+  }
+
   #finishSoon(): void {
     this.#wasHeldUp = this.#someReaderIsFull()
     setTimeout(() => {

@@ -171,6 +171,15 @@ suite('Start', () => {
       assert.deepEqual([error?.code, end], ['deadline_exceeded', undefined])
   })
 
+  test('a process that exited in time has its end, although others hold its output open at the deadline', async () => {
+    for (const pty of [undefined, {}]) {
+      const request = pty ? { pty } : {}
+      const limit = { headers: { 'connect-timeout-ms': '700' }, request }
+      const { end, error } = await agent.run('trap "" HUP; sleep 2 & echo done; exit 3', limit)
+      assert.deepEqual([end?.exitCode, error], [3, undefined])
+    }
+  })
+
   test('the deadline holds for the process although its client has gone', async () => {
     const response = await agent.open(
       'POST',

@@ -176,7 +176,11 @@ async function* follow(
   context: HandlerContext,
 ): AsyncGenerator<{ event: ProcessEventInit }> {
   // Not left to `finally`: when the caller has gone, a write that waits for it may never come back to us.
-  const leave = () => process.unsubscribe(subscription)
+  const leave = () => {
+    // What exited in time did not run out of it.
+    if (isDeadline(context) && process.endNow()) return
+    process.unsubscribe(subscription)
+  }
   context.signal.addEventListener('abort', leave)
   if (context.signal.aborted) leave()
   const silenceMs = keepaliveMs(context)
