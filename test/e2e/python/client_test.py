@@ -42,6 +42,7 @@ class SyncClient(unittest.TestCase):
         sleeper = self.sandbox.commands.run("sleep 300", background=True)
         self.assertIn(sleeper.pid, [process.pid for process in self.sandbox.commands.list()])
         self.assertTrue(sleeper.kill())
+        self.assertRaises(CommandExitException, sleeper.wait)
         self.assertFalse(self.sandbox.commands.kill(sleeper.pid))
 
     def test_text_and_bytes_and_64_mib(self):

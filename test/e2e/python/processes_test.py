@@ -171,6 +171,8 @@ class AsyncProcesses(unittest.IsolatedAsyncioTestCase):
         await sandbox.pty.send_stdin(handle.pid, b"echo ag$((0))ain\r")
         await async_until(lambda: again.has(b"ag0ain\r\n"))
         self.assertTrue(await joined.kill())
+        with self.assertRaises(CommandExitException):
+            await joined.wait()
         self.assertFalse(await sandbox.pty.kill(handle.pid))
 
     async def test_streamed_input_arrives_as_it_is_sent(self):
