@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import { killNow } from '../../src/drivers/oci/cgroups.ts'
 import { instanceOf } from '../../src/drivers/oci/layout.ts'
 import { delay } from '../../src/lib/clock.ts'
+import { eventually } from './eventually.ts'
 
 export type Traces = {
   processes: number
@@ -53,28 +54,35 @@ export async function settledTraces(dataFolder: string): Promise<Traces> {
 /** Takes everything of the sandboxes that a reboot of the machine takes, and nothing of the data folder. */
 export async function loseMachine(dataFolder: string): Promise<void> {
   const instance = instanceOf(dataFolder)
-  const groups = run('find', '/sys/fs/cgroup', '-type', 'd', '-path', `*warren-${instance}*`).split('\n')
-  const own = groups.filter((path) => path !== '').sort((a, b) => b.length - a.length)
-  for (const path of own) {
-    for (const pid of run('cat', join(path, 'cgroup.procs')).split('\n')) {
-      if (pid !== '') killNow(Number(pid))
-    }
-    // A frozen process dies once it may run again.
-    for (const [file, word] of [
-      ['freezer.state', 'THAWED'],
-      ['cgroup.freeze', '0'],
-    ] as const) {
-      if (existsSync(join(path, file))) writeFileSync(join(path, file), word)
-    }
-  }
-  await delay(500)
-  // A runtime whose start was cut off by this may have removed its own.
-  for (const path of own) if (existsSync(path)) rmdirSync(path)
+  // A runtime whose start was cut off by this may still make groups, or remove its own.
+  await eventually(() => {
+    for (const path of groupsOf(instance)) endAllIn(path)
+    for (const path of groupsOf(instance)) rmdirSync(path)
+  })
   for (const name of names('/run/netns').filter((one) => one.includes(instance)))
     run('ip', 'netns', 'del', name)
   run('umount', '--recursive', '--lazy', `/run/warren-${instance}/mnt`)
   rmSync(`/run/warren-${instance}`, { recursive: true, force: true })
   run('nft', 'delete', 'table', 'inet', `warren_${instance}`)
+}
+
+/** The innermost first. */
+function groupsOf(instance: string): string[] {
+  const found = run('find', '/sys/fs/cgroup', '-type', 'd', '-path', `*warren-${instance}*`).split('\n')
+  return found.filter((path) => path !== '').sort((a, b) => b.length - a.length)
+}
+
+function endAllIn(group: string): void {
+  for (const pid of run('cat', join(group, 'cgroup.procs')).split('\n')) {
+    if (pid !== '') killNow(Number(pid))
+  }
+  // A frozen process dies once it may run again.
+  for (const [file, word] of [
+    ['freezer.state', 'THAWED'],
+    ['cgroup.freeze', '0'],
+  ] as const) {
+    if (existsSync(join(group, file))) writeFileSync(join(group, file), word)
+  }
 }
 
 /** Those in a cgroup of ours, and those that name the data folder: runtimes, gofers, the server itself. */
