@@ -71,6 +71,13 @@ suite('a process that has exited and whose output others hold open', () => {
   const owner = { budget: { take: () => false, give() {} }, ended() {} }
   const turn = () => new Promise((resolve) => setImmediate(resolve))
 
+  function readProcess() {
+    const stdout = new PassThrough()
+    const outputs = [{ name: 'stdout' as const, stream: stdout }]
+    const process = new RunningProcess(1, config, undefined, { outputs }, owner)
+    return { process, stdout, subscription: process.subscribe() }
+  }
+
   /** What a reader gets until the end of the process is told. */
   async function readAll(subscription: Subscription, onEvent = () => {}): Promise<number> {
     for (let bytes = 0; ; onEvent()) {
@@ -81,15 +88,7 @@ suite('a process that has exited and whose output others hold open', () => {
   }
 
   test('is not over while a slow reader lacks what it wrote, however the moments fall', async (t) => {
-    const stdout = new PassThrough()
-    const process = new RunningProcess(
-      1,
-      config,
-      undefined,
-      { outputs: [{ name: 'stdout', stream: stdout }] },
-      owner,
-    )
-    const subscription = process.subscribe()
+    const { process, stdout, subscription } = readProcess()
     stdout.write(Buffer.alloc(280_000))
     await turn()
     stdout.write(Buffer.alloc(5000))
@@ -105,15 +104,7 @@ suite('a process that has exited and whose output others hold open', () => {
   })
 
   test('is over in time for a slow reader too when those others write without end', async (t) => {
-    const stdout = new PassThrough()
-    const process = new RunningProcess(
-      1,
-      config,
-      undefined,
-      { outputs: [{ name: 'stdout', stream: stdout }] },
-      owner,
-    )
-    const subscription = process.subscribe()
+    const { process, stdout, subscription } = readProcess()
     t.mock.timers.enable({ apis: ['setTimeout'] })
     process.exited(0, null)
     stdout.write(Buffer.alloc(mebibyte))
