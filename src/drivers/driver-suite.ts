@@ -28,6 +28,31 @@ export function newSpec(rootFolder: string, changes: Partial<SandboxSpec> = {}):
   return { sandboxID: newSandboxID(), runID: newUUID(), rootFolder, ...small, ...changes }
 }
 
+type Leaves = Pick<DriverBench, 'traces' | 'settled'>
+
+/** Runs the work and then holds what is there against what was there before. */
+export async function leavingNothing(bench: Leaves, work: () => Promise<unknown>): Promise<void> {
+  await bench.settled()
+  const counted = await steadyCount(bench)
+  await work()
+  await bench.settled()
+  for (let attempt = 0; attempt < 100 && (await bench.traces()).length !== counted; attempt++) await delay(50)
+  const left = await bench.traces()
+  assert.equal(left.length, counted, `left behind:\n${left.join('\n')}`)
+}
+
+/** What an earlier test ended may take a moment to be gone. */
+async function steadyCount(bench: Leaves): Promise<number> {
+  let counted = (await bench.traces()).length
+  for (let [same, attempt] = [0, 0]; same < 5 && attempt < 200; attempt++) {
+    await delay(50)
+    const now = (await bench.traces()).length
+    same = now === counted ? same + 1 : 0
+    counted = now
+  }
+  return counted
+}
+
 export function driverSuite(name: string, open: () => Promise<DriverBench>): void {
   describe(`${name} as a driver`, () => {
     let bench: DriverBench
@@ -40,18 +65,6 @@ export function driverSuite(name: string, open: () => Promise<DriverBench>): voi
     const spec = (changes: Partial<SandboxSpec> = {}) => newSpec(bench.rootFolder, changes)
     const find = async (driver: Driver, sandboxID: string) =>
       (await driver.list()).find((found) => found.sandboxID === sandboxID)
-
-    /** Runs the work and then holds what is there against what was there before. */
-    async function leavingNothing(work: () => Promise<unknown>): Promise<void> {
-      await bench.settled()
-      const counted = (await bench.traces()).length
-      await work()
-      await bench.settled()
-      for (let attempt = 0; attempt < 100 && (await bench.traces()).length !== counted; attempt++)
-        await delay(50)
-      const left = await bench.traces()
-      assert.equal(left.length, counted, `left behind:\n${left.join('\n')}`)
-    }
 
     it('says that it can work here', async () => {
       const result = await bench.driver.probe()
@@ -87,7 +100,7 @@ export function driverSuite(name: string, open: () => Promise<DriverBench>): voi
     })
 
     it('leaves nothing behind when a sandbox is stopped, whatever may leave it', async () => {
-      await leavingNothing(async () => {
+      await leavingNothing(bench, async () => {
         const some: AddressRules = { allow: ['192.0.2.0/24'], deny: ['0.0.0.0/0'], toGate: 'all' }
         for (const egress of [openRules, some])
           await bench.driver.stop(await bench.driver.start(spec({ egress })))
@@ -102,7 +115,7 @@ export function driverSuite(name: string, open: () => Promise<DriverBench>): voi
     })
 
     it('lets two stops of one sandbox meet', async () => {
-      await leavingNothing(async () => {
+      await leavingNothing(bench, async () => {
         const handle = await bench.driver.start(spec())
         await Promise.all([bench.driver.stop(handle), bench.driver.stop(handle)])
       })
@@ -130,7 +143,7 @@ export function driverSuite(name: string, open: () => Promise<DriverBench>): voi
     })
 
     it('lets another driver recover, list, measure and stop what this one started', async () => {
-      await leavingNothing(async () => {
+      await leavingNothing(bench, async () => {
         const wanted = spec()
         const handle = await bench.driver.start(wanted)
         const other = bench.another()
@@ -145,7 +158,7 @@ export function driverSuite(name: string, open: () => Promise<DriverBench>): voi
     })
 
     it('gives sandboxes started at the same time endpoints of their own', async () => {
-      await leavingNothing(async () => {
+      await leavingNothing(bench, async () => {
         const handles = await Promise.all(Array.from({ length: 5 }, () => bench.driver.start(spec())))
         const hosts = new Set(handles.map((handle) => bench.driver.endpoint(handle, 80).host))
         assert.equal(hosts.size, 5)
@@ -154,7 +167,7 @@ export function driverSuite(name: string, open: () => Promise<DriverBench>): voi
     })
 
     it('rejects a start that fails and leaves nothing behind', async () => {
-      await leavingNothing(async () => {
+      await leavingNothing(bench, async () => {
         const broken = spec({ rootFolder: bench.brokenRootFolder })
         await assert.rejects(bench.driver.start(broken), (error) => isAppError(error))
         assert.equal(await find(bench.driver, broken.sandboxID), undefined)
@@ -162,7 +175,7 @@ export function driverSuite(name: string, open: () => Promise<DriverBench>): voi
     })
 
     it('rejects a start that was aborted at any moment and leaves nothing behind', async () => {
-      await leavingNothing(async () => {
+      await leavingNothing(bench, async () => {
         for (const afterMs of [0, 3, 8, 15, 30, 60, 120]) {
           const abort = new AbortController()
           const reason = new Error('not wanted any more')

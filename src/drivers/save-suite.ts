@@ -13,7 +13,7 @@ import type {
 import { type ErrorCode, isAppError } from '../lib/app-error.ts'
 import { delay } from '../lib/clock.ts'
 import { newUUID } from '../lib/ids.ts'
-import { type DriverBench, newSpec } from './driver-suite.ts'
+import { type DriverBench, leavingNothing, newSpec } from './driver-suite.ts'
 
 export type SavingDriver = Driver & CanFreeze & CanSave
 
@@ -66,17 +66,6 @@ export function saveSuite(name: string, open: () => Promise<SaveBench>): void {
       return bench.driver.start(newSpec(bench.rootFolder, { ...spec, from }), signal)
     }
 
-    async function leavingNothing(work: () => Promise<unknown>): Promise<void> {
-      await bench.settled()
-      const counted = (await bench.traces()).length
-      await work()
-      await bench.settled()
-      for (let attempt = 0; attempt < 100 && (await bench.traces()).length !== counted; attempt++)
-        await delay(50)
-      const left = await bench.traces()
-      assert.equal(left.length, counted, `left behind:\n${left.join('\n')}`)
-    }
-
     it('lets a sandbox stand still and go on, and takes a second time as success', async () => {
       const handle = await sandbox()
       for (let round = 0; round < 2; round++) await bench.driver.freeze(handle)
@@ -87,7 +76,7 @@ export function saveSuite(name: string, open: () => Promise<SaveBench>): void {
     })
 
     it('leaves nothing behind when a frozen sandbox is stopped by another process', async () => {
-      await leavingNothing(async () => {
+      await leavingNothing(bench, async () => {
         const handle = await sandbox()
         await bench.driver.freeze(handle)
         const other = bench.another()
@@ -99,7 +88,7 @@ export function saveSuite(name: string, open: () => Promise<SaveBench>): void {
     })
 
     it('ends a sandbox so that nothing is left of it but the saved state, and starts it again', async () => {
-      await leavingNothing(async () => {
+      await leavingNothing(bench, async () => {
         const handle = await sandbox()
         await leavingOnly(handle)
         const sandboxID = String(handle.data.sandboxID)
@@ -120,7 +109,7 @@ export function saveSuite(name: string, open: () => Promise<SaveBench>): void {
     }
 
     it('lets a sandbox go on while ten others start from what was saved of it', async () => {
-      await leavingNothing(async () => {
+      await leavingNothing(bench, async () => {
         const handle = await sandbox()
         await save(handle, 'go-on')
         assert.equal(await bench.driver.recover(handle), 'running')
@@ -177,7 +166,7 @@ export function saveSuite(name: string, open: () => Promise<SaveBench>): void {
     it('leaves a saved state whole when a start from it is aborted at any moment', async () => {
       const handle = await sandbox()
       await save(handle, 'end')
-      await leavingNothing(async () => {
+      await leavingNothing(bench, async () => {
         for (const afterMs of [0, 5, 20, 60]) {
           const abort = new AbortController()
           const started = startFrom({ keep: true }, {}, abort.signal).then(
