@@ -1,17 +1,12 @@
 /** Rules by name, header rules and proxies, from the client to a host outside and back. */
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { ALL_TRAFFIC, Sandbox, Secret } from 'e2b'
-import { instanceOf } from '../../src/drivers/oci/layout.ts'
-import { elsewhere, internet, nameServer, Outside } from '../../src/drivers/oci/suite-outside.ts'
-import { issueCertificate, makeAuthority } from '../../src/lib/certificates.ts'
+import { elsewhere, internet } from '../../src/drivers/oci/suite-outside.ts'
 import { newUUID } from '../../src/lib/ids.ts'
 import { eventually } from '../support/eventually.ts'
 import { filesWith, processesWith } from '../support/leaked-texts.ts'
-import { namedWorld, socksPort } from '../support/named-world.ts'
+import { NamedWorld, socksPort } from '../support/named-world.ts'
 import { isolations, startWarren, type Warren } from '../support/warren.ts'
 
 type Seen = { at: string; by: string; headers: Record<string, string> }
@@ -19,30 +14,15 @@ type Seen = { at: string; by: string; headers: Record<string, string> }
 for (const isolation of isolations) {
   describe(`names, headers and proxies, ${isolation}`, () => {
     let warren: Warren
-    let outside: Outside
-    const folder = mkdtempSync(join(tmpdir(), 'warren-gate-'))
-    const settings = {
-      WARREN_DNS_SERVERS: nameServer,
-      WARREN_WARM_SANDBOXES: '0',
-      WARREN_LOG_LEVEL: 'debug',
-      SSL_CERT_FILE: join(folder, 'authority.pem'),
-    }
+    const outside = new NamedWorld(['allowed.test', 'deep.allowed.test', 'other.test'])
+    const settings = { ...outside.settings, WARREN_LOG_LEVEL: 'debug' }
     before(async () => {
-      const authority = makeAuthority('The world outside')
-      const hosts = ['allowed.test', 'deep.allowed.test', 'other.test']
-      const { certificate, key } = issueCertificate(authority, { names: hosts, days: 1 })
-      writeFileSync(join(folder, 'authority.pem'), authority.certificate)
-      writeFileSync(join(folder, 'certificate.pem'), certificate)
-      writeFileSync(join(folder, 'key.pem'), key)
       warren = await startWarren(isolation, { settings })
-      const world = namedWorld(join(folder, 'certificate.pem'), join(folder, 'key.pem'))
-      outside = new Outside(instanceOf(warren.dataFolder), world)
-      await outside.open()
+      await outside.open(warren.dataFolder)
     })
     after(async () => {
-      await outside?.close()
+      await outside.close()
       await warren?.stop()
-      rmSync(folder, { recursive: true, force: true })
     })
 
     type Network = NonNullable<Parameters<typeof Sandbox.create>[1]>['network']

@@ -1,16 +1,11 @@
 /** SSH and git from a sandbox to a real host outside, as its network rules say. */
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { ALL_TRAFFIC, NotFoundError, Sandbox, Secret } from 'e2b'
-import { instanceOf } from '../../src/drivers/oci/layout.ts'
-import { elsewhere, internet, nameServer, Outside } from '../../src/drivers/oci/suite-outside.ts'
-import { issueCertificate, makeAuthority } from '../../src/lib/certificates.ts'
+import { elsewhere, internet } from '../../src/drivers/oci/suite-outside.ts'
 import { eventually } from '../support/eventually.ts'
 import { type GitHost, makeGitHost } from '../support/git-host.ts'
-import { namedWorld, socksPort } from '../support/named-world.ts'
+import { NamedWorld, socksPort } from '../support/named-world.ts'
 import { isolations, startWarren, type Warren } from '../support/warren.ts'
 
 const name = 'allowed.test'
@@ -19,30 +14,16 @@ const login = Buffer.from('agent:hidden-token').toString('base64')
 for (const isolation of isolations) {
   describe(`SSH and git, ${isolation}`, () => {
     let warren: Warren
-    let outside: Outside
     let host: GitHost
-    const folder = mkdtempSync(join(tmpdir(), 'warren-git-'))
-    const authority = makeAuthority('The world outside')
+    const outside = new NamedWorld([name])
     before(async () => {
-      const { certificate, key } = issueCertificate(authority, { names: [name], days: 1 })
-      for (const [file, text] of Object.entries({ authority: authority.certificate, certificate, key })) {
-        writeFileSync(join(folder, `${file}.pem`), text)
-      }
-      const settings = {
-        WARREN_DNS_SERVERS: nameServer,
-        WARREN_WARM_SANDBOXES: '0',
-        SSL_CERT_FILE: join(folder, 'authority.pem'),
-      }
-      warren = await startWarren(isolation, { settings })
-      host = await makeGitHost(folder, `Basic ${login}`)
-      const world = namedWorld(join(folder, 'certificate.pem'), join(folder, 'key.pem'), host.program)
-      outside = new Outside(instanceOf(warren.dataFolder), world)
-      await outside.open()
+      warren = await startWarren(isolation, { settings: outside.settings })
+      host = await makeGitHost(outside.folder, `Basic ${login}`)
+      await outside.open(warren.dataFolder, host.program)
     })
     after(async () => {
-      await outside?.close()
+      await outside.close()
       await warren?.stop()
-      rmSync(folder, { recursive: true, force: true })
     })
 
     type Network = NonNullable<Parameters<typeof Sandbox.create>[1]>['network']
@@ -52,7 +33,7 @@ for (const isolation of isolations) {
       await sandbox.files.write([
         { path: '.ssh/id_ed25519', data: host.clientKey },
         { path: '.ssh/known_hosts', data: `${internet},${name} ${host.hostKey}\n` },
-        { path: 'authority.pem', data: authority.certificate },
+        { path: 'authority.pem', data: outside.authority },
       ])
       const identity =
         'git config --global user.name Agent && git config --global user.email agent@example.com'

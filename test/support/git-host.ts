@@ -11,7 +11,7 @@ import { unpacked } from './roots.ts'
 const uid = 65534
 
 export type GitHost = {
-  /** For `namedWorld`: SSH on port 22, and git over TLS on 443 for those who send `authorization`. */
+  /** For a `NamedWorld`: SSH on port 22, and git over TLS on 443 for those who send `authorization`. */
   program: string
   /** A private key that lets in, and the host's public one. */
   clientKey: string

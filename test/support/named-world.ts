@@ -1,13 +1,60 @@
-/** An internet with names for tests of the gate, as a program for `Outside`: DNS, HTTP, TLS and a SOCKS5 server. */
-import { elsewhere, internet, nameServer } from '../../src/drivers/oci/suite-outside.ts'
+/** An internet with names for tests of the gate: DNS, HTTP, TLS and a SOCKS5 server. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { instanceOf } from '../../src/drivers/oci/layout.ts'
+import { elsewhere, internet, nameServer, Outside } from '../../src/drivers/oci/suite-outside.ts'
+import { issueCertificate, makeAuthority } from '../../src/lib/certificates.ts'
 
 export const socksPort = 1080
+
+/** Such an internet whose hosts prove these names; a Warren with its settings asks it for names and trusts it. */
+export class NamedWorld {
+  readonly folder = mkdtempSync(join(tmpdir(), 'warren-world-'))
+  readonly settings = {
+    WARREN_DNS_SERVERS: nameServer,
+    WARREN_WARM_SANDBOXES: '0',
+    SSL_CERT_FILE: join(this.folder, 'authority.pem'),
+  }
+  /** The certificate of who vouches for the hosts. */
+  readonly authority: string
+  #outside: Outside | undefined
+
+  constructor(names: string[]) {
+    const authority = makeAuthority('The world outside')
+    this.authority = authority.certificate
+    const { certificate, key } = issueCertificate(authority, { names, days: 1 })
+    for (const [name, text] of Object.entries({ authority: this.authority, certificate, key })) {
+      writeFileSync(join(this.folder, `${name}.pem`), text)
+    }
+  }
+
+  /** Around the Warren of this data folder. */
+  async open(dataFolder: string, more = ''): Promise<void> {
+    const files = ['certificate.pem', 'key.pem'].map((name) => join(this.folder, name)) as [string, string]
+    this.#outside = new Outside(instanceOf(dataFolder), program(...files, more))
+    await this.#outside.open()
+  }
+
+  sees(pattern: RegExp): Promise<string> {
+    return this.#outside!.sees(pattern)
+  }
+
+  count(text: string): number {
+    return this.#outside!.count(text)
+  }
+
+  async close(): Promise<void> {
+    await this.#outside?.close()
+    rmSync(this.folder, { recursive: true, force: true })
+  }
+}
 
 /**
  * Web servers answer with what they were asked, where, and by whom; at /quiet they print its key instead. TLS has the
  * certificate in these files. `more` is Python that adds to this world before it is ready.
  */
-export const namedWorld = (certFile: string, keyFile: string, more = ''): string => `
+const program = (certFile: string, keyFile: string, more = ''): string => `
 import http.server, json, socket, socketserver, ssl, struct, threading
 names = {'allowed.test': '${internet}', 'deep.allowed.test': '${internet}', 'other.test': '${elsewhere}',
          'inside.test': '10.231.0.7', 'proxy.test': '${elsewhere}'}

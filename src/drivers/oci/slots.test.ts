@@ -1,0 +1,28 @@
+import assert from 'node:assert/strict'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { isAppError } from '../../lib/app-error.ts'
+import { parseSubnet } from './addresses.ts'
+import { Disks } from './disks.ts'
+import { createLayout, instanceOf } from './layout.ts'
+import { SlotPool } from './slots.ts'
+
+test('a full subnet is told as a lack of room that may pass, and what an operator can do', async () => {
+  const folder = join(tmpdir(), 'warren-slots-of-nobody')
+  const layout = createLayout(folder, instanceOf(folder))
+  const subnet = parseSubnet('10.213.0.0/28')
+  const logged: string[] = []
+  const pool = new SlotPool({
+    ...{ layout, subnet, disks: new Disks(layout, 0), size: 0, diskMB: 128 },
+    log: (message) => void logged.push(message),
+  })
+  await pool.open(Array(subnet.capacity).keys())
+  await assert.rejects(pool.take(128), (error) => {
+    assert.ok(isAppError(error, 'unavailable'))
+    assert.equal(error.slug, 'sandbox_capacity_unavailable')
+    assert.match(error.message, /^All 3 addresses of 10\.213\.0\.0\/28 are in use; choose a larger subnet/)
+    return true
+  })
+  assert.equal(logged.length, 1)
+})
