@@ -40,7 +40,7 @@ export function presentListed(sandbox: Sandbox): wire.ListedSandbox {
     envdVersion: sandbox.envdVersion,
     ...(sandbox.alias && { alias: sandbox.alias }),
     metadata: sandbox.metadata,
-    ...(isPaused(sandbox) && sandbox.saved?.agentUnresponsive && { envdUnresponsiveAtPause: true }),
+    ...(isPaused(sandbox) && sandbox.snapshot?.agentUnresponsive && { envdUnresponsiveAtPause: true }),
   }
 }
 
@@ -56,7 +56,7 @@ export function presentDetail(
     allowInternetAccess: options.allowInternetAccess,
     domain: isPaused(sandbox) ? null : domainFor(parts.domain, request),
     ...(options.network && { network: shownNetwork(options.network) }),
-    ...(sandbox.state === 'paused' && { pauseMode: sandbox.saved?.memory ? 'full' : 'filesystem' }),
+    ...(sandbox.state === 'paused' && { pauseMode: sandbox.snapshot?.memory ? 'full' : 'filesystem' }),
     lifecycle: { autoResume: options.autoResume, onTimeout: options.autoPause ? 'pause' : 'kill' },
   }
 }

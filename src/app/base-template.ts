@@ -35,7 +35,7 @@ export async function registerBaseTemplate(
     defaultWorkdir: '/home/user',
     startCmd: null,
     readyCmd: null,
-    saved: null,
+    snapshot: null,
     rootFolder: null,
     reason: null,
     createdAt: now,

@@ -16,7 +16,7 @@ export type DataPaths = Readonly<{
   runtimes: string
   templates: string
   sandboxes: string
-  saved: string
+  snapshots: string
 }>
 
 /** Made once at the first start; whoever has them owns every sandbox. */
@@ -47,7 +47,7 @@ export function dataPaths(root: string): DataPaths {
     runtimes: join(root, 'runtimes'),
     templates: join(root, 'templates'),
     sandboxes: join(root, 'sandboxes'),
-    saved: join(root, 'saved'),
+    snapshots: join(root, 'saved'),
   })
 }
 
@@ -63,7 +63,7 @@ export async function openDataFolder(root: string): Promise<DataPaths> {
       await chmod(folder, 0o711)
     }
     // The memory of sandboxes holds their secrets.
-    await mkdir(paths.saved, { recursive: true, mode: 0o700 })
+    await mkdir(paths.snapshots, { recursive: true, mode: 0o700 })
     // Links, mounts and groups on this machine are named after the folder: by whatever way it is reached, it is the same.
     return dataPaths(await realpath(root))
   } catch (error) {

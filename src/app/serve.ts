@@ -8,8 +8,8 @@ import { LogCollector } from '../core/sandbox/log-collector.ts'
 import { MetricsSampler, sampleEveryMs } from '../core/sandbox/metrics.ts'
 import { Reconciler } from '../core/sandbox/reconciler.ts'
 import { RouteTable } from '../core/sandbox/routes.ts'
-import { SavedStates } from '../core/sandbox/saved-states.ts'
 import { SandboxService } from '../core/sandbox/service.ts'
+import { SnapshotStore } from '../core/sandbox/snapshot-store.ts'
 import { SandboxTokens } from '../core/sandbox/tokens.ts'
 import { Underway } from '../core/sandbox/underway.ts'
 import { createWaking } from '../core/sandbox/waking.ts'
@@ -41,8 +41,8 @@ import { createListener } from './http-server.ts'
 import type { ChosenIsolation } from './isolation.ts'
 import { openSecrets } from './open-secrets.ts'
 import { repeatEvery } from './repeat.ts'
-import { savedPlaces } from './saved-places.ts'
 import { Closers } from './shutdown.ts'
+import { snapshotFolders } from './snapshot-folders.ts'
 import { createBuilding, openImages, warnOfMissingLayers } from './template-building.ts'
 import { certificateProblem, readTlsFiles, TlsWatch } from './tls-files.ts'
 import { version } from './version.ts'
@@ -103,7 +103,7 @@ export async function serve({
     closers.add('collecting logs', () => collector.close())
     const warm = new WarmPool({ driver, size: config.warmSandboxes, clock, log })
     closers.add('the sandboxes started ahead', () => warm.close())
-    const saved = new SavedStates({ driver, places: savedPlaces(paths.saved) })
+    const snapshots = new SnapshotStore({ driver, places: snapshotFolders(paths.snapshots) })
     const images = await openImages(config, paths)
     closers.add('the images', () => images.close())
     const isClosed = createIsClosed(config.allowPrivateEgress, config.subnet, clock)
@@ -121,7 +121,7 @@ export async function serve({
     const launcher = new SandboxLauncher({
       driver,
       egress,
-      saved,
+      snapshots,
       agent,
       warm,
       routes,
@@ -136,7 +136,7 @@ export async function serve({
     const { sandboxes, templates } = stores
     const underway = new Underway()
     const service = new SandboxService({
-      ...{ sandboxes, templates, catalog, driver, launcher, egress, warm, saved, underway, clock, log },
+      ...{ sandboxes, templates, catalog, driver, launcher, egress, warm, snapshots, underway, clock, log },
       tell: (sandboxID, entry) => collector.tell(sandboxID, entry),
     })
     closers.add('the sandbox service', () => service.close())
@@ -148,7 +148,7 @@ export async function serve({
         cache: stores.buildCache,
         driver,
         launcher,
-        saved,
+        snapshots,
         routes,
         warm,
         log,
@@ -173,7 +173,7 @@ export async function serve({
         agent,
         tokens,
         launcher,
-        saved,
+        snapshots,
         underway,
         logs,
         clock,
@@ -244,7 +244,7 @@ export async function serve({
       catalog,
       removal: new TemplateRemoval({
         ...{ catalog, templates },
-        sweep: () => reconciler.sweepSaved(),
+        sweep: () => reconciler.sweepSnapshots(),
         callOff: (buildID) => building.cancel(buildID, 'The template was deleted.'),
       }),
       templates: new TemplateService({ templates, catalog, clock }),

@@ -7,7 +7,7 @@ import type { Driver } from '../core/driver.ts'
 import type { Images } from '../core/images.ts'
 import type { LogStore } from '../core/logs.ts'
 import type { SandboxLauncher } from '../core/sandbox/launcher.ts'
-import type { SavedStates } from '../core/sandbox/saved-states.ts'
+import type { SnapshotStore } from '../core/sandbox/snapshot-store.ts'
 import type { SandboxTokens } from '../core/sandbox/tokens.ts'
 import type { Underway } from '../core/sandbox/underway.ts'
 import { Workshop } from '../core/sandbox/workshop.ts'
@@ -56,7 +56,7 @@ export type BuildingOptions = {
   agent: AgentPort
   tokens: SandboxTokens
   launcher: SandboxLauncher
-  saved: SavedStates
+  snapshots: SnapshotStore
   underway: Underway
   logs: LogStore
   clock: Clock
@@ -71,19 +71,19 @@ export type BuildingOptions = {
 export type BuildParts = { building: Building; files: StoredBuildFiles; pruning: Pruning; room: DiskRoom }
 
 export async function createBuilding(options: BuildingOptions): Promise<BuildParts> {
-  const { paths, stores, catalog, images, saved, driver, agent, clock, logs, log, baseBuild } = options
+  const { paths, stores, catalog, images, snapshots, driver, agent, clock, logs, log, baseBuild } = options
   const { templates, sandboxes, buildCache: cache } = stores
   const workshop = new Workshop(options)
   const files = new StoredBuildFiles(join(paths.root, 'build-files'))
   await files.sweep()
-  const pruning = new Pruning({ templates, sandboxes, cache, files, images, saved, driver, clock })
+  const pruning = new Pruning({ templates, sandboxes, cache, files, images, snapshots, driver, clock })
   const freeBytes = async () => {
     const { bavail, bsize } = await statfs(paths.root)
     return bavail * bsize
   }
   const room = new DiskRoom({ pruning, freeBytes, minFreeBytes: options.minFreeBytes, log })
   const builder = new StepBuilder({
-    ...{ images, workshop, saved, files, cache, agent, clock, baseBuild },
+    ...{ images, workshop, snapshots, files, cache, agent, clock, baseBuild },
     makeRoom: () => room.make(),
   })
   const buildLog = new BuildLog({ logs, maxBytes: options.maxLogBytes, clock, log })

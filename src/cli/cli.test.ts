@@ -179,7 +179,7 @@ test('a name with control characters cannot break the table', () => {
 
 test('prune says what it freed, or would free', async () => {
   const text = await pruneCommand(['--dry-run'], connect)
-  assert.match(text, /cached build steps +3 +-\n.*saved states +2 +0\.5 MiB\nimage layers +1 +2\.9 MiB\n/)
+  assert.match(text, /cached build steps +3 +-\n.*snapshots +2 +0\.5 MiB\nimage layers +1 +2\.9 MiB\n/)
   assert.match(text, /\nWould free 3\.3 MiB\.$/)
   assert.deepEqual(JSON.parse(await pruneCommand(['--json'], connect)), report)
   assert.deepEqual(

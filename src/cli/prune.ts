@@ -8,7 +8,7 @@ import { asJson, table } from './output.ts'
 const usage = `Usage:
   warren prune [--dry-run] [--json]
 
-Removes cached build steps, image layers and uploaded files that no template, build, sandbox or saved state needs.
+Removes cached build steps, image layers and uploaded files that no template, build, sandbox or snapshot needs.
 With --dry-run it only says what it would remove.`
 
 export async function pruneCommand(
@@ -35,7 +35,7 @@ function show(report: PruneReport): string {
   const verb = report.dryRun ? 'Would free' : 'Freed'
   const rows = [
     ['cached build steps', report.steps],
-    ['their saved states', report.savedStates],
+    ['their snapshots', report.savedStates],
     ['image layers', report.layers],
     ['uploaded files', report.files],
   ] as const

@@ -28,11 +28,11 @@ export type SandboxSpec = {
   /** What may leave it, from its first packet on. */
   egress: AddressRules
   /** What to start from; root and sizes are then those of the saved sandbox, whatever is said here. */
-  from?: SavedStart
+  fromSnapshot?: RestoreSpec
 }
 
 /** Starting from what `save` kept. The sandbox gets an id, an address and an identity in /etc of its own. */
-export type SavedStart = {
+export type RestoreSpec = {
   folder: string
   /** True: processes go on where they were. False: the sandbox boots anew on the saved files. */
   memory: boolean
@@ -69,10 +69,10 @@ export type FoundSandbox = {
 export type DriverCapabilities = {
   /** Can stop all processes in place and let them go on: `CanFreeze`. */
   freeze: boolean
-  /** Can keep a sandbox's files and start others from them: `CanSave`. */
-  saveFiles: boolean
-  /** Can keep its memory with them. Never without `saveFiles`. */
-  saveMemory: boolean
+  /** Can keep a sandbox's files and start others from them: `CanSnapshot`. */
+  snapshotFiles: boolean
+  /** Can keep its memory with them. Never without `snapshotFiles`. */
+  snapshotMemory: boolean
   /** Can change what may leave a sandbox that runs, and hand connections to a gate: `CanLimitEgress`. */
   limitEgress: boolean
 }
@@ -109,11 +109,11 @@ export interface CanFreeze {
   thaw(handle: DriverHandle): Promise<void>
 }
 
-export type SaveOptions = {
+export type SnapshotOptions = {
   memory: boolean
   /**
    * What becomes of the sandbox: it goes on as if nothing had been; it stands still until `thaw`, and what was
-   * kept is for the case that the machine goes down before; or it ends, and only the saved state is left. What it
+   * kept is for the case that the machine goes down before; or it ends, and only the snapshot is left. What it
    * was made of may take a moment longer to go; the next verb waits for that.
    */
   afterwards: 'go-on' | 'stay-frozen' | 'end'
@@ -121,7 +121,7 @@ export type SaveOptions = {
   lasting: boolean
 }
 
-export type SavedState = {
+export type Snapshot = {
   folder: string
   /** It holds memory that a start can use. */
   memory: boolean
@@ -131,16 +131,21 @@ export type SavedState = {
   roots: readonly string[]
 }
 
-export interface CanSave {
+export interface CanSnapshot {
   /**
    * Memory and written files of one moment, in a folder that is not there yet, below the data folder. The folder
    * is there whole or not at all. A save that rejects leaves the sandbox as it was.
    */
-  save(handle: DriverHandle, folder: string, options: SaveOptions, signal?: AbortSignal): Promise<SavedState>
+  takeSnapshot(
+    handle: DriverHandle,
+    folder: string,
+    options: SnapshotOptions,
+    signal?: AbortSignal,
+  ): Promise<Snapshot>
   /** Undefined: nothing whole is there. */
-  saved(folder: string): Promise<SavedState | undefined>
-  /** Removes a saved state, whole or cut off. Sandboxes that were started from it are not touched. */
-  forget(folder: string): Promise<void>
+  findSnapshot(folder: string): Promise<Snapshot | undefined>
+  /** Removes a snapshot, whole or cut off. Sandboxes that were started from it are not touched. */
+  removeSnapshot(folder: string): Promise<void>
 }
 
 export interface CanLimitEgress {
@@ -156,8 +161,8 @@ export function canFreeze(driver: Driver): driver is Driver & CanFreeze {
   return driver.capabilities.freeze
 }
 
-export function canSave(driver: Driver): driver is Driver & CanSave {
-  return driver.capabilities.saveFiles
+export function canSnapshot(driver: Driver): driver is Driver & CanSnapshot {
+  return driver.capabilities.snapshotFiles
 }
 
 export function canLimitEgress(driver: Driver): driver is Driver & CanLimitEgress {

@@ -1,7 +1,7 @@
 /** What the domain needs remembered. Every method is one atomic step; none knows HTTP or a driver. */
 import type { DriverHandle } from './driver.ts'
 import type { SandboxMetric } from './sandbox/metric.ts'
-import type { NewSandbox, Sandbox, SandboxOptions, SandboxState, SavedSandbox } from './sandbox/sandbox.ts'
+import type { NewSandbox, Sandbox, SandboxOptions, SandboxSnapshot, SandboxState } from './sandbox/sandbox.ts'
 import type { Secret, SecretReference } from './secret/secret.ts'
 import type { SealedValue } from './secret/vault.ts'
 import type { ApiKey, Team, TeamLimits } from './team/team.ts'
@@ -113,8 +113,8 @@ export interface TemplateStore {
   listBuildsIn(statuses: readonly BuildStatus[], before: number): Promise<TemplateBuild[]>
   /** Digests of the layers that builds stand on. */
   listLayers(): Promise<string[]>
-  /** The names of the saved states that builds hold. */
-  listSavedNames(): Promise<string[]>
+  /** The names of the snapshots that builds hold. */
+  listSnapshotNames(): Promise<string[]>
   /**
    * Removes it with its names, tags and builds, unless sandboxes of any team that have not ended stand on it; none
    * can be inserted at that moment. Undefined when there is none.
@@ -141,7 +141,7 @@ export type SandboxPage = {
 }
 
 export type SandboxChanges = Partial<
-  Pick<Sandbox, 'runID' | 'handle' | 'saved' | 'startedAt' | 'endAt' | 'endedAt' | 'endReason'>
+  Pick<Sandbox, 'runID' | 'handle' | 'snapshot' | 'startedAt' | 'endAt' | 'endedAt' | 'endReason'>
 >
 
 /** One run of a team's sandbox. */
@@ -187,7 +187,7 @@ export interface SandboxStore {
     changes: SandboxChanges,
   ): Promise<{ moved: Sandbox | undefined } | { exceeded: ExceededLimit }>
   /** Corrects what is kept of a paused sandbox. Undefined when it is not paused in that run any more. */
-  setSaved(sandboxID: string, runID: string, saved: SavedSandbox): Promise<Sandbox | undefined>
+  setSnapshot(sandboxID: string, runID: string, snapshot: SandboxSnapshot): Promise<Sandbox | undefined>
   /** Changes what was asked for while it runs. Undefined when it is not in that run and state any more. */
   setOptions(at: SandboxRun, options: SandboxOptions): Promise<Sandbox | undefined>
   /** Saves the handle of a run as soon as it is known. False when the run is over. */
@@ -221,8 +221,8 @@ export interface MetricStore {
 /** What a build step left, for the next build of the team that begins alike. */
 export type CachedStep = {
   key: string
-  /** Of the saved state; null where nothing was ever written above the base. */
-  savedName: string | null
+  /** Of the snapshot; null where nothing was ever written above the base. */
+  snapshotName: string | null
   layers: string[] | null
   rootFolder: string | null
   envVars: Record<string, string>
@@ -234,7 +234,7 @@ export interface BuildCacheStore {
   /** Also notes that it was used. */
   find(teamID: string, key: string, at: number): Promise<CachedStep | undefined>
   put(teamID: string, step: CachedStep, at: number): Promise<void>
-  listSavedNames(): Promise<string[]>
+  listSnapshotNames(): Promise<string[]>
   /** Of all teams, the longest unused first. */
   list(): Promise<CacheUse[]>
   /** Forgets those of the steps that nobody has used since they were listed, and returns these. */
@@ -242,7 +242,10 @@ export interface BuildCacheStore {
 }
 
 /** A cached step as far as it takes room. */
-export type CacheUse = Pick<CachedStep, 'key' | 'savedName' | 'layers'> & { teamID: string; usedAt: number }
+export type CacheUse = Pick<CachedStep, 'key' | 'snapshotName' | 'layers'> & {
+  teamID: string
+  usedAt: number
+}
 
 export type SecretPage = { limit: number; after?: { createdAt: number; secretID: string } }
 

@@ -3,33 +3,33 @@ import assert from 'node:assert/strict'
 import { after, afterEach, before, describe, it } from 'node:test'
 import type {
   CanFreeze,
-  CanSave,
+  CanSnapshot,
   Driver,
   DriverHandle,
+  RestoreSpec,
   SandboxSpec,
-  SavedStart,
-  SaveOptions,
+  SnapshotOptions,
 } from '../core/driver.ts'
 import { type ErrorCode, isAppError } from '../lib/app-error.ts'
 import { delay } from '../lib/clock.ts'
 import { newUUID } from '../lib/ids.ts'
 import { type DriverBench, leavingNothing, newSpec } from './driver-suite.ts'
 
-export type SavingDriver = Driver & CanFreeze & CanSave
+export type SavingDriver = Driver & CanFreeze & CanSnapshot
 
-export type SaveBench = Omit<DriverBench, 'driver' | 'another'> & {
+export type SnapshotBench = Omit<DriverBench, 'driver' | 'another'> & {
   driver: SavingDriver
   another(): SavingDriver
-  /** A place for a saved state. */
-  savedFolder(name: string): string
+  /** A place for a snapshot. */
+  snapshotFolder(name: string): string
   /** Puts a text into the memory of a process of the sandbox and, another, into a file. */
   remember(handle: DriverHandle, memory: string, file: string): Promise<void>
   recall(handle: DriverHandle): Promise<{ memory: string | undefined; file: string | undefined }>
 }
 
-export function saveSuite(name: string, open: () => Promise<SaveBench>): void {
+export function snapshotSuite(name: string, open: () => Promise<SnapshotBench>): void {
   describe(`${name} as a driver that saves`, () => {
-    let bench: SaveBench
+    let bench: SnapshotBench
     let folder: string
     let count = 0
     before(async () => {
@@ -40,30 +40,30 @@ export function saveSuite(name: string, open: () => Promise<SaveBench>): void {
     after(() => bench?.close())
     afterEach(async () => {
       for (const { handle } of await bench.driver.list()) await bench.driver.stop(handle)
-      await bench.driver.forget(folder)
+      await bench.driver.removeSnapshot(folder)
     })
 
     const fails = (code: ErrorCode) => (error: unknown) => isAppError(error, code)
-    const keepsMemory = () => bench.driver.capabilities.saveMemory
+    const keepsMemory = () => bench.driver.capabilities.snapshotMemory
     const kept = () => ({ memory: keepsMemory() ? 'in memory' : undefined, file: 'in a file' })
 
     async function sandbox(): Promise<DriverHandle> {
-      folder = bench.savedFolder(`state-${count++}`)
+      folder = bench.snapshotFolder(`state-${count++}`)
       const handle = await bench.driver.start(newSpec(bench.rootFolder))
       await bench.remember(handle, 'in memory', 'in a file')
       return handle
     }
 
-    const save = (handle: DriverHandle, afterwards: SaveOptions['afterwards'], signal?: AbortSignal) =>
-      bench.driver.save(handle, folder, { memory: keepsMemory(), afterwards, lasting: false }, signal)
+    const save = (handle: DriverHandle, afterwards: SnapshotOptions['afterwards'], signal?: AbortSignal) =>
+      bench.driver.takeSnapshot(handle, folder, { memory: keepsMemory(), afterwards, lasting: false }, signal)
 
     function startFrom(
-      changes: Partial<SavedStart> = {},
+      changes: Partial<RestoreSpec> = {},
       spec: Partial<SandboxSpec> = {},
       signal?: AbortSignal,
     ) {
-      const from = { folder, memory: true, keep: true, ...changes }
-      return bench.driver.start(newSpec(bench.rootFolder, { ...spec, from }), signal)
+      const fromSnapshot = { folder, memory: true, keep: true, ...changes }
+      return bench.driver.start(newSpec(bench.rootFolder, { ...spec, fromSnapshot }), signal)
     }
 
     it('lets a sandbox stand still and go on, and takes a second time as success', async () => {
@@ -87,13 +87,13 @@ export function saveSuite(name: string, open: () => Promise<SaveBench>): void {
       })
     })
 
-    it('ends a sandbox so that nothing is left of it but the saved state, and starts it again', async () => {
+    it('ends a sandbox so that nothing is left of it but the snapshot, and starts it again', async () => {
       await leavingNothing(bench, async () => {
         const handle = await sandbox()
         await leavingOnly(handle)
         const sandboxID = String(handle.data.sandboxID)
         const again = await startFrom({ keep: false }, { sandboxID })
-        await bench.driver.forget(folder)
+        await bench.driver.removeSnapshot(folder)
         assert.deepEqual(await bench.recall(again), kept())
         await bench.driver.stop(again)
       })
@@ -101,7 +101,7 @@ export function saveSuite(name: string, open: () => Promise<SaveBench>): void {
 
     async function leavingOnly(handle: DriverHandle): Promise<void> {
       const state = await save(handle, 'end')
-      assert.deepEqual(await bench.driver.saved(folder), state)
+      assert.deepEqual(await bench.driver.findSnapshot(folder), state)
       assert.equal(state.memory, keepsMemory())
       assert.ok(state.bytes > 0)
       assert.deepEqual(await bench.driver.list(), [])
@@ -115,7 +115,7 @@ export function saveSuite(name: string, open: () => Promise<SaveBench>): void {
         assert.equal(await bench.driver.recover(handle), 'running')
         await bench.remember(handle, 'later', 'later')
         const forks = await Promise.all(Array.from({ length: 10 }, () => startFrom()))
-        await bench.driver.forget(folder)
+        await bench.driver.removeSnapshot(folder)
         for (const fork of forks) assert.deepEqual(await bench.recall(fork), kept())
         await bench.remember(forks[0]!, 'of a fork', 'of a fork')
         assert.deepEqual(await bench.recall(forks[1]!), kept())
@@ -139,7 +139,7 @@ export function saveSuite(name: string, open: () => Promise<SaveBench>): void {
       const handle = await sandbox()
       await save(handle, 'end')
       const second = await startFrom()
-      await bench.driver.forget(folder)
+      await bench.driver.removeSnapshot(folder)
       await save(second, 'end')
       assert.deepEqual(await bench.recall(await startFrom()), kept())
     })
@@ -148,10 +148,10 @@ export function saveSuite(name: string, open: () => Promise<SaveBench>): void {
       const handle = await sandbox()
       await save(handle, 'stay-frozen')
       assert.equal(await bench.driver.recover(handle), 'paused')
-      assert.ok(await bench.driver.saved(folder))
+      assert.ok(await bench.driver.findSnapshot(folder))
       await assert.rejects(startFrom(), fails('conflict'))
       await bench.driver.thaw(handle)
-      assert.equal(await bench.driver.saved(folder), undefined)
+      assert.equal(await bench.driver.findSnapshot(folder), undefined)
       assert.deepEqual(await bench.recall(handle), { memory: 'in memory', file: 'in a file' })
     })
 
@@ -163,7 +163,7 @@ export function saveSuite(name: string, open: () => Promise<SaveBench>): void {
       assert.deepEqual(await bench.recall(again), kept())
     })
 
-    it('leaves a saved state whole when a start from it is aborted at any moment', async () => {
+    it('leaves a snapshot whole when a start from it is aborted at any moment', async () => {
       const handle = await sandbox()
       await save(handle, 'end')
       await leavingNothing(bench, async () => {
@@ -187,13 +187,13 @@ export function saveSuite(name: string, open: () => Promise<SaveBench>): void {
       for (const afterMs of [0, 10, 40, 90]) {
         const abort = new AbortController()
         const saved = save(handle, 'go-on', abort.signal).then(
-          () => bench.driver.forget(folder),
+          () => bench.driver.removeSnapshot(folder),
           (error) => assert.equal(error, abort.signal.reason),
         )
         await delay(afterMs)
         abort.abort(new Error('not wanted any more'))
         await saved
-        assert.equal(await bench.driver.saved(folder), undefined)
+        assert.equal(await bench.driver.findSnapshot(folder), undefined)
         assert.equal(await bench.driver.recover(handle), 'running')
       }
       assert.deepEqual(await bench.recall(handle), { memory: 'in memory', file: 'in a file' })
@@ -207,11 +207,11 @@ export function saveSuite(name: string, open: () => Promise<SaveBench>): void {
       await assert.rejects(startFrom({ keep: true }), fails('conflict'))
     })
 
-    it('refuses to save over a saved state, what is frozen, and what is gone', async () => {
+    it('refuses to save over a snapshot, what is frozen, and what is gone', async () => {
       const handle = await sandbox()
       await save(handle, 'go-on')
       await assert.rejects(save(handle, 'go-on'), fails('already_exists'))
-      await bench.driver.forget(folder)
+      await bench.driver.removeSnapshot(folder)
       await bench.driver.freeze(handle)
       await assert.rejects(save(handle, 'go-on'), fails('conflict'))
       assert.equal(await bench.driver.recover(handle), 'paused')
@@ -224,7 +224,7 @@ export function saveSuite(name: string, open: () => Promise<SaveBench>): void {
     it('keeps memory when it is asked to, or refuses where it cannot', async () => {
       const handle = await sandbox()
       const options = { memory: true, afterwards: 'go-on', lasting: true } as const
-      const saved = bench.driver.save(handle, folder, options)
+      const saved = bench.driver.takeSnapshot(handle, folder, options)
       if (keepsMemory()) assert.equal((await saved).memory, true)
       else await assert.rejects(saved, fails('invalid_argument'))
     })
@@ -234,8 +234,8 @@ export function saveSuite(name: string, open: () => Promise<SaveBench>): void {
       await save(handle, 'end')
       await bench.driver.close()
       const other = bench.another()
-      const from = { folder, memory: true, keep: false }
-      const again = await other.start({ ...newSpec(bench.rootFolder), runID: newUUID(), from })
+      const fromSnapshot = { folder, memory: true, keep: false }
+      const again = await other.start({ ...newSpec(bench.rootFolder), runID: newUUID(), fromSnapshot })
       assert.deepEqual(await bench.recall(again), kept())
       await other.stop(again)
       await other.close()

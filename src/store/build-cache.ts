@@ -29,7 +29,7 @@ export class SqlBuildCacheStore implements BuildCacheStore {
       .execute()
   }
 
-  async listSavedNames(): Promise<string[]> {
+  async listSnapshotNames(): Promise<string[]> {
     const rows = await this.#db
       .selectFrom('build_cache')
       .select('saved_name')
@@ -51,7 +51,7 @@ export class SqlBuildCacheStore implements BuildCacheStore {
     return rows.map((row) => ({
       teamID: row.team_id,
       key: row.key,
-      savedName: row.saved_name,
+      snapshotName: row.saved_name,
       layers: row.layers === null ? null : JSON.parse(row.layers),
       usedAt: row.last_used_at,
     }))
@@ -76,7 +76,7 @@ function rowOf(teamID: string, step: CachedStep, at: number): BuildCacheRow {
   return {
     team_id: teamID,
     key: step.key,
-    saved_name: step.savedName,
+    saved_name: step.snapshotName,
     layers: step.layers && JSON.stringify(step.layers),
     root_folder: step.rootFolder,
     env_vars: JSON.stringify(step.envVars),
@@ -90,7 +90,7 @@ function rowOf(teamID: string, step: CachedStep, at: number): BuildCacheRow {
 function stepOf(row: BuildCacheRow): CachedStep {
   return {
     key: row.key,
-    savedName: row.saved_name,
+    snapshotName: row.saved_name,
     layers: row.layers === null ? null : JSON.parse(row.layers),
     rootFolder: row.root_folder,
     envVars: JSON.parse(row.env_vars),

@@ -10,7 +10,7 @@ import { openDatabase, openStores } from './open-stores.ts'
 import { sqliteDialect } from './sqlite.ts'
 import { vault } from './suite-rows.ts'
 import { hidden } from './suite-sealing.ts'
-import { upgradeWithoutSavedStates } from './suite-upgrade.ts'
+import { upgradeWithoutSnapshots } from './suite-upgrade.ts'
 import type { Tables } from './tables.ts'
 
 const known = migrationsWith(vault)
@@ -74,11 +74,11 @@ test('a migration that fails leaves nothing of itself or of those that ran with 
   assert.equal(await hasTable(plain, 'later'), true)
 })
 
-test('an upgrade keeps the rows of a database from before saved states, and the file forgets what lay open', async (context) => {
+test('an upgrade keeps the rows of a database from before snapshots, and the file forgets what lay open', async (context) => {
   const { db, options } = await open(context, async ({ dataFolder }) => {
     return new Kysely<Tables>({ dialect: sqliteDialect(join(dataFolder, 'warren.db')) })
   })
-  await upgradeWithoutSavedStates(db)
+  await upgradeWithoutSnapshots(db)
   await db.destroy()
   for (const name of readdirSync(options.dataFolder)) {
     assert.ok(!readFileSync(join(options.dataFolder, name)).includes(hidden), name)

@@ -16,7 +16,7 @@ import { postgresDialect } from './postgres.ts'
 import { storeSuite } from './store-suite.ts'
 import { aSandbox, haveTemplate, insertTeam, vault } from './suite-rows.ts'
 import { networksAreSealed } from './suite-sealing.ts'
-import { upgradeWithoutSavedStates } from './suite-upgrade.ts'
+import { upgradeWithoutSnapshots } from './suite-upgrade.ts'
 import type { Tables } from './tables.ts'
 
 const missing = postgresMissing()
@@ -119,11 +119,11 @@ test('a database of a newer build is refused', options, async () => {
 })
 
 test(
-  'an upgrade keeps the rows of a database from before saved states, and seals what lay open',
+  'an upgrade keeps the rows of a database from before snapshots, and seals what lay open',
   options,
   async () => {
     const db = new Kysely<Tables>({ dialect: postgresDialect(await server.createDatabase()) })
-    await upgradeWithoutSavedStates(db)
+    await upgradeWithoutSnapshots(db)
     await db.destroy()
   },
 )

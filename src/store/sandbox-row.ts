@@ -51,7 +51,7 @@ export function sandboxOf(row: SandboxRow, vault: SecretVault): Sandbox {
     metadata: JSON.parse(row.metadata),
     envVars: JSON.parse(row.env_vars),
     options: optionsOf(row, vault),
-    saved: row.saved === null ? null : JSON.parse(row.saved),
+    snapshot: row.saved === null ? null : JSON.parse(row.saved),
     timeoutMs: row.timeout_ms,
     createdAt: row.created_at,
     startedAt: row.started_at,
@@ -63,12 +63,12 @@ export function sandboxOf(row: SandboxRow, vault: SecretVault): Sandbox {
 
 /** Only the columns of the changes that are there. */
 export function changedColumns(changes: SandboxChanges): Updateable<SandboxRow> {
-  const { saved } = changes
+  const { snapshot } = changes
   const columns = {
     run_id: changes.runID,
     handle: changes.handle && JSON.stringify(changes.handle),
-    saved: saved && JSON.stringify(saved),
-    is_frozen: saved === undefined ? undefined : saved?.frozen ? 1 : 0,
+    saved: snapshot && JSON.stringify(snapshot),
+    is_frozen: snapshot === undefined ? undefined : snapshot?.frozen ? 1 : 0,
     started_at: changes.startedAt,
     end_at: changes.endAt,
     ended_at: changes.endedAt,

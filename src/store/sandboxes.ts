@@ -5,8 +5,8 @@ import {
   type NewSandbox,
   type Sandbox,
   type SandboxOptions,
+  type SandboxSnapshot,
   type SandboxState,
-  type SavedSandbox,
   statesBefore,
 } from '../core/sandbox/sandbox.ts'
 import type { SecretVault } from '../core/secret/vault.ts'
@@ -183,8 +183,8 @@ export class SqlSandboxStore implements SandboxStore {
     return this.#change({ ...at, state: 'running' }, optionColumns(at, options, this.#vault))
   }
 
-  setSaved(sandboxID: string, runID: string, saved: SavedSandbox): Promise<Sandbox | undefined> {
-    return this.#change({ sandboxID, runID, state: 'paused' }, changedColumns({ saved }))
+  setSnapshot(sandboxID: string, runID: string, snapshot: SandboxSnapshot): Promise<Sandbox | undefined> {
+    return this.#change({ sandboxID, runID, state: 'paused' }, changedColumns({ snapshot }))
   }
 
   async saveHandle(sandboxID: string, runID: string, handle: DriverHandle): Promise<boolean> {

@@ -8,7 +8,7 @@ import type { StoreTest } from './suite-test.ts'
 function aStep(changes: Partial<CachedStep> = {}): CachedStep {
   return {
     key: newUUID(),
-    savedName: newUUID(),
+    snapshotName: newUUID(),
     layers: null,
     rootFolder: null,
     envVars: { PATH: '/bin' },
@@ -25,7 +25,7 @@ export function buildCacheSuite(storeTest: StoreTest): void {
     const other = await insertTeam(stores)
     const steps = [
       aStep({ layers: ['sha256:b', 'sha256:a'], envVars: { A: '"1"' }, user: 'root', workdir: '/' }),
-      aStep({ savedName: null, rootFolder: 'roots/base', envVars: {} }),
+      aStep({ snapshotName: null, rootFolder: 'roots/base', envVars: {} }),
     ]
     for (const step of steps) await buildCache.put(teamID, step, time)
     for (const step of steps) {
@@ -45,8 +45,8 @@ export function buildCacheSuite(storeTest: StoreTest): void {
     await buildCache.put(other.teamID, step, time)
     await buildCache.put(teamID, replacement, time + 5)
     assert.deepEqual(
-      (await buildCache.listSavedNames()).sort(),
-      [replacement.savedName, step.savedName].sort(),
+      (await buildCache.listSnapshotNames()).sort(),
+      [replacement.snapshotName, step.snapshotName].sort(),
     )
     assert.deepEqual(await buildCache.find(teamID, step.key, time), replacement)
     assert.deepEqual(await buildCache.find(other.teamID, step.key, time), step)
@@ -61,21 +61,21 @@ export function buildCacheSuite(storeTest: StoreTest): void {
     const steps = Array.from({ length: 8 }, () => aStep({ key: 'same' }))
     await Promise.all(steps.map((step) => stores.buildCache.put(teamID, step, time)))
     const found = await stores.buildCache.find(teamID, 'same', time)
-    assert.equal(steps.filter(({ savedName }) => savedName === found?.savedName).length, 1)
+    assert.equal(steps.filter(({ snapshotName }) => snapshotName === found?.snapshotName).length, 1)
   })
 
   storeTest('steps are listed by last use, and removed unless they were used since', async (stores) => {
     const { buildCache } = stores
     const { teamID } = await insertTeam(stores)
     const other = await insertTeam(stores)
-    const [used, unused, young] = [aStep(), aStep({ layers: ['b', 'a'] }), aStep({ savedName: null })]
+    const [used, unused, young] = [aStep(), aStep({ layers: ['b', 'a'] }), aStep({ snapshotName: null })]
     await buildCache.put(teamID, young, time + 10)
     await buildCache.put(teamID, used, time + 1)
     await buildCache.put(teamID, unused, time)
     await buildCache.put(other.teamID, unused, time + 5)
     const listed = await buildCache.list()
-    const useOf = ({ key, savedName, layers }: CachedStep, of: string, usedAt: number) => ({
-      ...{ teamID: of, key, savedName, layers, usedAt },
+    const useOf = ({ key, snapshotName, layers }: CachedStep, of: string, usedAt: number) => ({
+      ...{ teamID: of, key, snapshotName, layers, usedAt },
     })
     assert.deepEqual(listed, [
       useOf(unused, teamID, time),
@@ -91,15 +91,15 @@ export function buildCacheSuite(storeTest: StoreTest): void {
     assert.equal((await buildCache.list()).length, 3)
   })
 
-  storeTest('saved states of cached steps are listed, of all teams and each once', async (stores) => {
+  storeTest('snapshots of cached steps are listed, of all teams and each once', async (stores) => {
     const { buildCache } = stores
-    assert.deepEqual(await buildCache.listSavedNames(), [])
+    assert.deepEqual(await buildCache.listSnapshotNames(), [])
     const { teamID } = await insertTeam(stores)
     const other = await insertTeam(stores)
-    await buildCache.put(teamID, aStep({ savedName: 'one' }), time)
-    await buildCache.put(teamID, aStep({ savedName: 'one' }), time)
-    await buildCache.put(teamID, aStep({ savedName: null }), time)
-    await buildCache.put(other.teamID, aStep({ savedName: 'two' }), time)
-    assert.deepEqual((await buildCache.listSavedNames()).sort(), ['one', 'two'])
+    await buildCache.put(teamID, aStep({ snapshotName: 'one' }), time)
+    await buildCache.put(teamID, aStep({ snapshotName: 'one' }), time)
+    await buildCache.put(teamID, aStep({ snapshotName: null }), time)
+    await buildCache.put(other.teamID, aStep({ snapshotName: 'two' }), time)
+    assert.deepEqual((await buildCache.listSnapshotNames()).sort(), ['one', 'two'])
   })
 }

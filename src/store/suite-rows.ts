@@ -1,5 +1,5 @@
 /** Made-up things for the store suite; each call changes only what its test is about. */
-import type { NewSandbox, Sandbox, SandboxState, SavedSandbox } from '../core/sandbox/sandbox.ts'
+import type { NewSandbox, Sandbox, SandboxSnapshot, SandboxState } from '../core/sandbox/sandbox.ts'
 import { SecretVault } from '../core/secret/vault.ts'
 import type { SandboxChanges, Stores } from '../core/stores.ts'
 import { type ApiKey, defaultTeamLimits, type Team } from '../core/team/team.ts'
@@ -61,7 +61,7 @@ export function aBuild(templateID: string, changes: Partial<TemplateBuild> = {})
     defaultWorkdir: '/home/user',
     startCmd: null,
     readyCmd: null,
-    saved: null,
+    snapshot: null,
     createdAt: time,
     updatedAt: time,
     finishedAt: time,
@@ -153,7 +153,7 @@ export async function insertSandboxIn(
   return sandbox
 }
 
-export function aSaved(changes: Partial<SavedSandbox> = {}): SavedSandbox {
+export function aSnapshot(changes: Partial<SandboxSnapshot> = {}): SandboxSnapshot {
   return { name: newUUID(), memory: true, frozen: false, agentUnresponsive: false, ...changes }
 }
 
@@ -161,11 +161,11 @@ export function aSaved(changes: Partial<SavedSandbox> = {}): SavedSandbox {
 export async function insertPaused(
   stores: Stores,
   teamID: string,
-  saved: SavedSandbox,
+  snapshot: SandboxSnapshot,
   changes: Partial<NewSandbox> = {},
 ): Promise<Sandbox> {
   const { sandboxID, runID } = await insertSandboxIn(stores, teamID, 'pausing', changes)
-  const paused = await stores.sandboxes.move({ sandboxID, runID, from: ['pausing'] }, 'paused', { saved })
+  const paused = await stores.sandboxes.move({ sandboxID, runID, from: ['pausing'] }, 'paused', { snapshot })
   if (!paused) throw new Error('the sandbox was not paused')
   return paused
 }

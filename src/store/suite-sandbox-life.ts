@@ -51,7 +51,7 @@ function limits(storeTest: StoreTest): void {
       },
     })
     assert.deepEqual(await stores.sandboxes.insertWithinLimits(sandbox, team.limits), { inserted: true })
-    const begun = { state: 'creating', handle: null, saved: null, endedAt: null, endReason: null }
+    const begun = { state: 'creating', handle: null, snapshot: null, endedAt: null, endReason: null }
     assert.deepEqual(await stores.sandboxes.find(sandbox.sandboxID), { ...sandbox, ...begun })
     assert.equal(await stores.sandboxes.find('nothing'), undefined)
   })

@@ -3,7 +3,7 @@ import { activeStates, legalMoves, type Sandbox, type SandboxState } from '../co
 import type { Stores } from '../core/stores.ts'
 import { defaultTeamLimits, type TeamLimits } from '../core/team/team.ts'
 import { newUUID } from '../lib/ids.ts'
-import { aSandbox, aSaved, insertPaused, insertSandboxIn, insertTeam, time } from './suite-rows.ts'
+import { aSandbox, aSnapshot, insertPaused, insertSandboxIn, insertTeam, time } from './suite-rows.ts'
 import type { StoreTest } from './suite-test.ts'
 
 const allStates = Object.keys(legalMoves) as SandboxState[]
@@ -29,34 +29,34 @@ function kept(storeTest: StoreTest): void {
     async (stores) => {
       const { sandboxes } = stores
       const { teamID } = await insertTeam(stores)
-      const saved = aSaved({ memory: false, frozen: true, agentUnresponsive: true })
+      const saved = aSnapshot({ memory: false, frozen: true, agentUnresponsive: true })
       const { sandboxID, runID } = await insertPaused(stores, teamID, saved)
-      assert.deepEqual((await sandboxes.find(sandboxID))?.saved, saved)
+      assert.deepEqual((await sandboxes.find(sandboxID))?.snapshot, saved)
       const resuming = await sandboxes.move({ sandboxID, runID, from: ['paused'] }, 'resuming')
-      assert.deepEqual(resuming?.saved, saved)
+      assert.deepEqual(resuming?.snapshot, saved)
       const running = await sandboxes.move({ sandboxID, runID, from: ['resuming'] }, 'running', {
-        saved: null,
+        snapshot: null,
       })
-      assert.equal(running?.saved, null)
-      assert.equal((await sandboxes.find(sandboxID))?.saved, null)
+      assert.equal(running?.snapshot, null)
+      assert.equal((await sandboxes.find(sandboxID))?.snapshot, null)
     },
   )
 
   storeTest('what is kept is corrected in that run only, and only while it is paused', async (stores) => {
     const { sandboxes } = stores
     const { teamID } = await insertTeam(stores)
-    const paused = await insertPaused(stores, teamID, aSaved({ frozen: true }))
-    const corrected = aSaved({ memory: false })
-    assert.equal(await sandboxes.setSaved(paused.sandboxID, newUUID(), corrected), undefined)
-    assert.equal(await sandboxes.setSaved('nothing', paused.runID, corrected), undefined)
+    const paused = await insertPaused(stores, teamID, aSnapshot({ frozen: true }))
+    const corrected = aSnapshot({ memory: false })
+    assert.equal(await sandboxes.setSnapshot(paused.sandboxID, newUUID(), corrected), undefined)
+    assert.equal(await sandboxes.setSnapshot('nothing', paused.runID, corrected), undefined)
     assert.deepEqual(await sandboxes.find(paused.sandboxID), paused)
-    const after = { ...paused, saved: corrected }
-    assert.deepEqual(await sandboxes.setSaved(paused.sandboxID, paused.runID, corrected), after)
+    const after = { ...paused, snapshot: corrected }
+    assert.deepEqual(await sandboxes.setSnapshot(paused.sandboxID, paused.runID, corrected), after)
     assert.deepEqual(await sandboxes.find(paused.sandboxID), after)
     for (const state of allStates.filter((state) => state !== 'paused')) {
       const { sandboxID, runID } = await insertSandboxIn(stores, teamID, state)
-      assert.equal(await sandboxes.setSaved(sandboxID, runID, corrected), undefined, state)
-      assert.equal((await sandboxes.find(sandboxID))?.saved, null, state)
+      assert.equal(await sandboxes.setSnapshot(sandboxID, runID, corrected), undefined, state)
+      assert.equal((await sandboxes.find(sandboxID))?.snapshot, null, state)
     }
   })
 }
@@ -67,7 +67,7 @@ function resumes(storeTest: StoreTest): void {
     async (stores) => {
       const { sandboxes } = stores
       const { teamID } = await insertTeam(stores)
-      const paused = await insertPaused(stores, teamID, aSaved(), { metadata: { a: 'b' } })
+      const paused = await insertPaused(stores, teamID, aSnapshot(), { metadata: { a: 'b' } })
       const changes = { runID: newUUID(), handle, startedAt: time + 1, endAt: time + 2 }
       const result = await sandboxes.resumeWithinLimits(paused, defaultTeamLimits, changes)
       const resuming: Sandbox = { ...paused, ...changes, state: 'resuming' }
@@ -80,16 +80,16 @@ function resumes(storeTest: StoreTest): void {
 
   storeTest('a resume may clear what is kept', async (stores) => {
     const { teamID } = await insertTeam(stores)
-    const paused = await insertPaused(stores, teamID, aSaved())
-    const changes = { runID: newUUID(), saved: null }
+    const paused = await insertPaused(stores, teamID, aSnapshot())
+    const changes = { runID: newUUID(), snapshot: null }
     await stores.sandboxes.resumeWithinLimits(paused, defaultTeamLimits, changes)
-    assert.equal((await stores.sandboxes.find(paused.sandboxID))?.saved, null)
+    assert.equal((await stores.sandboxes.find(paused.sandboxID))?.snapshot, null)
   })
 
   storeTest('a resume of another run, of no sandbox or from another state moves nothing', async (stores) => {
     const { sandboxes } = stores
     const { teamID } = await insertTeam(stores)
-    const paused = await insertPaused(stores, teamID, aSaved())
+    const paused = await insertPaused(stores, teamID, aSnapshot())
     assert.deepEqual(await resume(stores, { ...paused, runID: newUUID() }), { moved: undefined })
     assert.deepEqual(await resume(stores, { ...paused, sandboxID: 'nothing' }), { moved: undefined })
     assert.deepEqual(await sandboxes.find(paused.sandboxID), paused)
@@ -108,7 +108,7 @@ function resumes(storeTest: StoreTest): void {
       await insertSandboxIn(stores, teamID, 'running', { cpuCount: 3, memoryMB: 400 })
       const other = await insertTeam(stores)
       await insertSandboxIn(stores, other.teamID, 'running', { cpuCount: 8, memoryMB: 4000 })
-      const paused = await insertPaused(stores, teamID, aSaved(), { cpuCount: 2, memoryMB: 600 })
+      const paused = await insertPaused(stores, teamID, aSnapshot(), { cpuCount: 2, memoryMB: 600 })
       assert.deepEqual(await resume(stores, paused, { maxSandboxes: 1 }), { exceeded: 'maxSandboxes' })
       assert.deepEqual(await resume(stores, paused, { maxCPU: 4 }), { exceeded: 'maxCPU' })
       assert.deepEqual(await resume(stores, paused, { maxMemoryMB: 999 }), { exceeded: 'maxMemoryMB' })
@@ -120,7 +120,7 @@ function resumes(storeTest: StoreTest): void {
 
 function races(storeTest: StoreTest): void {
   const insertMany = (stores: Stores, teamID: string, count: number, frozen = false) =>
-    Promise.all(Array.from({ length: count }, () => insertPaused(stores, teamID, aSaved({ frozen }))))
+    Promise.all(Array.from({ length: count }, () => insertPaused(stores, teamID, aSnapshot({ frozen }))))
   const countActive = ({ sandboxes }: Stores, teamID: string) =>
     sandboxes.count({ teamID, states: activeStates })
 
@@ -155,7 +155,7 @@ function races(storeTest: StoreTest): void {
     'of parallel resumes of one sandbox one wins, and the others learn that it moved on',
     async (stores) => {
       const { teamID } = await insertTeam(stores)
-      const paused = await insertPaused(stores, teamID, aSaved())
+      const paused = await insertPaused(stores, teamID, aSnapshot())
       const tries = Array.from({ length: 10 }, () => resume(stores, paused, { maxSandboxes: 1 }))
       const results = await Promise.all(tries)
       const lost = results.filter((result) => !isMoved(result))
@@ -203,7 +203,7 @@ function frozenMemory(storeTest: StoreTest): void {
 
   storeTest('a frozen sandbox holds its memory against a create, but no place and no CPU', async (stores) => {
     const { teamID } = await insertTeam(stores)
-    await insertPaused(stores, teamID, aSaved({ frozen: true }), { memoryMB: 600 })
+    await insertPaused(stores, teamID, aSnapshot({ frozen: true }), { memoryMB: 600 })
     assert.equal(await create(stores, teamID, { maxMemoryMB: 999 }), 'maxMemoryMB')
     const justEnough = { maxSandboxes: 1, maxCPU: 2, maxMemoryMB: 1000 }
     assert.equal(await create(stores, teamID, justEnough), true)
@@ -213,8 +213,8 @@ function frozenMemory(storeTest: StoreTest): void {
     'a frozen sandbox holds its memory against the resume of another, not its own',
     async (stores) => {
       const { teamID } = await insertTeam(stores)
-      const frozen = await insertPaused(stores, teamID, aSaved({ frozen: true }), { memoryMB: 600 })
-      const other = await insertPaused(stores, teamID, aSaved(), { memoryMB: 500 })
+      const frozen = await insertPaused(stores, teamID, aSnapshot({ frozen: true }), { memoryMB: 600 })
+      const other = await insertPaused(stores, teamID, aSnapshot(), { memoryMB: 500 })
       const limits = { maxMemoryMB: 1000 }
       assert.deepEqual(await resume(stores, other, limits), { exceeded: 'maxMemoryMB' })
       assert.ok(isMoved(await resume(stores, frozen, limits)))
@@ -224,7 +224,7 @@ function frozenMemory(storeTest: StoreTest): void {
 
   storeTest('the frozen of one team hold nothing against another', async (stores) => {
     const other = await insertTeam(stores)
-    await insertPaused(stores, other.teamID, aSaved({ frozen: true }))
+    await insertPaused(stores, other.teamID, aSnapshot({ frozen: true }))
     const { teamID } = await insertTeam(stores)
     assert.equal(await create(stores, teamID, { maxMemoryMB: 400 }), true)
   })
@@ -232,7 +232,7 @@ function frozenMemory(storeTest: StoreTest): void {
   const releases: [how: string, release: (stores: Stores, sandbox: Sandbox) => Promise<unknown>][] = [
     [
       'that is found to stand still no more',
-      ({ sandboxes }, { sandboxID, runID }) => sandboxes.setSaved(sandboxID, runID, aSaved()),
+      ({ sandboxes }, { sandboxID, runID }) => sandboxes.setSnapshot(sandboxID, runID, aSnapshot()),
     ],
     [
       'that ended with what was kept of it',
@@ -246,7 +246,7 @@ function frozenMemory(storeTest: StoreTest): void {
       'that ran again and was paused with nothing kept',
       async ({ sandboxes }, { sandboxID, runID }) => {
         await sandboxes.move({ sandboxID, runID, from: ['paused'] }, 'resuming')
-        await sandboxes.move({ sandboxID, runID, from: ['resuming'] }, 'running', { saved: null })
+        await sandboxes.move({ sandboxID, runID, from: ['resuming'] }, 'running', { snapshot: null })
         await sandboxes.move({ sandboxID, runID, from: ['running'] }, 'pausing')
         await sandboxes.move({ sandboxID, runID, from: ['pausing'] }, 'paused')
       },
@@ -255,7 +255,7 @@ function frozenMemory(storeTest: StoreTest): void {
   for (const [how, release] of releases) {
     storeTest(`a frozen sandbox ${how} gives its memory back`, async (stores) => {
       const { teamID } = await insertTeam(stores)
-      const frozen = await insertPaused(stores, teamID, aSaved({ frozen: true }))
+      const frozen = await insertPaused(stores, teamID, aSnapshot({ frozen: true }))
       assert.equal(await create(stores, teamID, { maxMemoryMB: 400 }), 'maxMemoryMB')
       await release(stores, frozen)
       assert.equal(await create(stores, teamID, { maxMemoryMB: 400 }), true)

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import type { SnapshotFilter, Stores } from '../core/stores.ts'
 import { defaultTeamLimits } from '../core/team/team.ts'
-import type { SavedBuild, TemplateBuild } from '../core/template/template.ts'
+import type { BuildSnapshot, TemplateBuild } from '../core/template/template.ts'
 import { isAppError } from '../lib/app-error.ts'
 import { newUUID } from '../lib/ids.ts'
 import {
@@ -15,7 +15,7 @@ import {
 } from './suite-rows.ts'
 import type { StoreTest } from './suite-test.ts'
 
-const aSavedBuild = (changes: Partial<SavedBuild> = {}): SavedBuild => ({
+const aBuildSnapshot = (changes: Partial<BuildSnapshot> = {}): BuildSnapshot => ({
   name: newUUID(),
   memory: true,
   sandboxID: 'isource',
@@ -25,12 +25,12 @@ const aSavedBuild = (changes: Partial<SavedBuild> = {}): SavedBuild => ({
 const wholeList = { limit: 100 }
 
 export function snapshotSuite(storeTest: StoreTest): void {
-  savedBuilds(storeTest)
+  snapshotBuilds(storeTest)
   listing(storeTest)
   deleting(storeTest)
 }
 
-function savedBuilds(storeTest: StoreTest): void {
+function snapshotBuilds(storeTest: StoreTest): void {
   storeTest('a template comes back as the snapshot that it is', async (stores) => {
     const snapshot = await insertTemplate(stores, { isSnapshot: true })
     const built = await insertTemplate(stores)
@@ -38,11 +38,11 @@ function savedBuilds(storeTest: StoreTest): void {
     assert.deepEqual(await stores.templates.findByID(built.templateID), built)
   })
 
-  storeTest('a build is found in any status, with or without a saved state', async (stores) => {
+  storeTest('a build is found in any status, with or without a snapshot', async (stores) => {
     const { templateID } = await insertTemplate(stores)
     const builds = [
-      aBuild(templateID, { status: 'waiting', saved: aSavedBuild() }),
-      aBuild(templateID, { status: 'error', saved: aSavedBuild({ memory: false }) }),
+      aBuild(templateID, { status: 'waiting', snapshot: aBuildSnapshot() }),
+      aBuild(templateID, { status: 'error', snapshot: aBuildSnapshot({ memory: false }) }),
       aBuild(templateID),
     ]
     for (const build of builds) {
@@ -53,35 +53,35 @@ function savedBuilds(storeTest: StoreTest): void {
   })
 
   storeTest(
-    'the saved state of a build is set, kept by other updates, replaced and cleared',
+    'the snapshot of a build is set, kept by other updates, replaced and cleared',
     async ({ templates, ...stores }) => {
       const { templateID } = await insertTemplate({ templates, ...stores })
       const build = aBuild(templateID)
       await templates.insertBuild(build, ['default'])
       const after = async (changes: Partial<TemplateBuild>) => {
         await templates.updateBuild(build.buildID, changes)
-        return (await templates.findReadyBuild(templateID, 'default'))?.saved
+        return (await templates.findReadyBuild(templateID, 'default'))?.snapshot
       }
-      const saved = aSavedBuild()
-      assert.deepEqual(await after({ saved }), saved)
-      assert.deepEqual(await after({ updatedAt: time + 1 }), saved)
-      const other = aSavedBuild({ memory: false, sandboxID: 'iother' })
-      assert.deepEqual(await after({ saved: other }), other)
-      assert.equal(await after({ saved: null }), null)
+      const snapshot = aBuildSnapshot()
+      assert.deepEqual(await after({ snapshot }), snapshot)
+      assert.deepEqual(await after({ updatedAt: time + 1 }), snapshot)
+      const other = aBuildSnapshot({ memory: false, sandboxID: 'iother' })
+      assert.deepEqual(await after({ snapshot: other }), other)
+      assert.equal(await after({ snapshot: null }), null)
     },
   )
 
-  storeTest('the names of saved states are those that builds hold now, each once', async (stores) => {
+  storeTest('the names of snapshots are those that builds hold now, each once', async (stores) => {
     const { templates } = stores
-    assert.deepEqual(await templates.listSavedNames(), [])
+    assert.deepEqual(await templates.listSnapshotNames(), [])
     const { templateID } = await insertTemplate(stores)
     const builds = ['one', 'two', 'two', 'three'].map((name) =>
-      aBuild(templateID, { status: 'error', saved: aSavedBuild({ name }) }),
+      aBuild(templateID, { status: 'error', snapshot: aBuildSnapshot({ name }) }),
     )
     for (const build of [...builds, aBuild(templateID)]) await templates.insertBuild(build, [])
-    assert.deepEqual((await templates.listSavedNames()).sort(), ['one', 'three', 'two'])
-    await templates.updateBuild(builds[0]!.buildID, { saved: null })
-    assert.deepEqual((await templates.listSavedNames()).sort(), ['three', 'two'])
+    assert.deepEqual((await templates.listSnapshotNames()).sort(), ['one', 'three', 'two'])
+    await templates.updateBuild(builds[0]!.buildID, { snapshot: null })
+    assert.deepEqual((await templates.listSnapshotNames()).sort(), ['three', 'two'])
   })
 }
 
@@ -96,8 +96,8 @@ async function insertSnapshot(
   const { templateID } = await insertTemplate(stores, { isSnapshot: true, ...template })
   for (const { tags = ['default'], source = 'isource', ...changes } of builds) {
     const buildID = newUUID()
-    const saved = aSavedBuild({ name: buildID, sandboxID: source })
-    await stores.templates.insertBuild(aBuild(templateID, { buildID, saved, ...changes }), tags)
+    const snapshot = aBuildSnapshot({ name: buildID, sandboxID: source })
+    await stores.templates.insertBuild(aBuild(templateID, { buildID, snapshot, ...changes }), tags)
   }
   return templateID
 }
@@ -141,8 +141,8 @@ function listing(storeTest: StoreTest): void {
       const listed = () => stores.templates.listTemplates(teamID, { order: 'asc', limit: 10 })
       const templateID = await insertSnapshot(stores, { teamID }, [{ tags: ['v1'] }])
       assert.deepEqual(await listed(), [])
-      for (const saved of [null, aSavedBuild()]) {
-        const build = aBuild(templateID, { saved, createdAt: time + 5 })
+      for (const snapshot of [null, aBuildSnapshot()]) {
+        const build = aBuild(templateID, { snapshot, createdAt: time + 5 })
         await stores.templates.insertBuild(build, ['default'])
         assert.deepEqual(
           (await listed()).map((one) => one.build?.buildID),
@@ -216,9 +216,9 @@ function deleting(storeTest: StoreTest): void {
       await templates.insertTemplate(template, [name])
       const { templateID } = template
       const builds = [
-        aBuild(templateID, { saved: aSavedBuild() }),
+        aBuild(templateID, { snapshot: aBuildSnapshot() }),
         aBuild(templateID, { status: 'building' }),
-        aBuild(templateID, { status: 'error', saved: aSavedBuild() }),
+        aBuild(templateID, { status: 'error', snapshot: aBuildSnapshot() }),
       ]
       for (const build of builds) await templates.insertBuild(build, ['default'])
       const other = await insertSnapshot(stores, { teamID }, [{}])
@@ -234,7 +234,7 @@ function deleting(storeTest: StoreTest): void {
         left.map((entry) => entry.templateID),
         [other],
       )
-      assert.equal((await templates.listSavedNames()).length, 1)
+      assert.equal((await templates.listSnapshotNames()).length, 1)
       assert.equal(await templates.deleteUnused(templateID), undefined)
       await templates.insertTemplate(aTemplate(), [name])
     },
@@ -258,7 +258,7 @@ function deleting(storeTest: StoreTest): void {
   storeTest('a build inserted while its template is deleted is returned or refused', async (stores) => {
     const { templates } = stores
     const { templateID } = await insertTemplate(stores)
-    const builds = Array.from({ length: 16 }, () => aBuild(templateID, { saved: aSavedBuild() }))
+    const builds = Array.from({ length: 16 }, () => aBuild(templateID, { snapshot: aBuildSnapshot() }))
     const insert = async (build: TemplateBuild) => {
       try {
         await templates.insertBuild(build, ['default'])
@@ -273,7 +273,7 @@ function deleting(storeTest: StoreTest): void {
     const inserted = await Promise.all([...firstInserts, ...builds.slice(8).map(insert)])
     const returned = deletedOf(await deleted)?.map(({ buildID }) => buildID)
     assert.deepEqual(returned?.sort(), inserted.filter((buildID) => buildID !== undefined).sort())
-    assert.deepEqual(await templates.listSavedNames(), [])
+    assert.deepEqual(await templates.listSnapshotNames(), [])
   })
 
   storeTest('a template that sandboxes stand on stays, until they have ended', async (stores) => {

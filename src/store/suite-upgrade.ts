@@ -16,8 +16,8 @@ const sandbox = aSandbox(team.teamID, {
   options: { ...aSandbox(team.teamID).options, network: networkWithSecrets },
 })
 
-/** Takes an empty database from the tables without saved states to those of this build, where nothing lies open. */
-export async function upgradeWithoutSavedStates(db: Kysely<Tables>): Promise<void> {
+/** Takes an empty database from the tables without snapshots to those of this build, where nothing lies open. */
+export async function upgradeWithoutSnapshots(db: Kysely<Tables>): Promise<void> {
   const known = Object.entries(migrationsWith(vault)).filter(([name]) => name < '0003')
   await migrate(db, Object.fromEntries(known))
   await insertOldRows(db)

@@ -1,7 +1,7 @@
 import type { Updateable } from 'kysely'
 import type {
   BuildReason,
-  SavedBuild,
+  BuildSnapshot,
   Template,
   TemplateBuild,
   TemplateName,
@@ -49,7 +49,7 @@ export function buildColumns(changes: Partial<TemplateBuild>): Updateable<Templa
     default_workdir: changes.defaultWorkdir,
     start_cmd: changes.startCmd,
     ready_cmd: changes.readyCmd,
-    ...(changes.saved !== undefined && savedColumns(changes.saved)),
+    ...(changes.snapshot !== undefined && snapshotColumns(changes.snapshot)),
     created_at: changes.createdAt,
     updated_at: changes.updatedAt,
     finished_at: changes.finishedAt,
@@ -58,16 +58,16 @@ export function buildColumns(changes: Partial<TemplateBuild>): Updateable<Templa
   return Object.fromEntries(Object.entries(columns).filter(([, value]) => value !== undefined))
 }
 
-function savedColumns(saved: SavedBuild | null) {
-  if (saved === null) return { saved_name: null, saved_memory: null, source_sandbox_id: null }
+function snapshotColumns(snapshot: BuildSnapshot | null) {
+  if (snapshot === null) return { saved_name: null, saved_memory: null, source_sandbox_id: null }
   return {
-    saved_name: saved.name,
-    saved_memory: saved.memory ? 1 : 0,
-    source_sandbox_id: saved.sandboxID,
+    saved_name: snapshot.name,
+    saved_memory: snapshot.memory ? 1 : 0,
+    source_sandbox_id: snapshot.sandboxID,
   } as const
 }
 
-function savedOf(row: TemplateBuildRow): SavedBuild | null {
+function snapshotOf(row: TemplateBuildRow): BuildSnapshot | null {
   if (row.saved_name === null || row.source_sandbox_id === null) return null
   return { name: row.saved_name, memory: row.saved_memory === 1, sandboxID: row.source_sandbox_id }
 }
@@ -103,7 +103,7 @@ export function buildOf(row: TemplateBuildRow): TemplateBuild {
     defaultWorkdir: row.default_workdir,
     startCmd: row.start_cmd,
     readyCmd: row.ready_cmd,
-    saved: savedOf(row),
+    snapshot: snapshotOf(row),
     createdAt: row.created_at,
     updatedAt: row.updated_at,
     finishedAt: row.finished_at,

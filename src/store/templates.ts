@@ -192,7 +192,7 @@ export class SqlTemplateStore implements TemplateStore {
     return digestsIn(rows)
   }
 
-  async listSavedNames(): Promise<string[]> {
+  async listSnapshotNames(): Promise<string[]> {
     const rows = await this.#db
       .selectFrom('template_builds')
       .select('saved_name')

@@ -151,7 +151,7 @@ async function forkMs(sandbox: Sandbox): Promise<number> {
 }
 
 async function keptMB(warren: Warren, { sandboxId }: Sandbox): Promise<number> {
-  const { saved } = dataPaths(warren.dataFolder)
+  const { snapshots: saved } = dataPaths(warren.dataFolder)
   const folder = (await readdir(saved)).find((name) => name.startsWith(`${sandboxId}-`))
   if (!folder) throw new Error(`nothing is kept of sandbox ${sandboxId} in ${saved}`)
   const names = await readdir(join(saved, folder), { recursive: true })

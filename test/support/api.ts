@@ -38,14 +38,14 @@ export async function openApi(options: { domain?: string } = {}) {
       }
       const { startCmd, readyCmd } = job
       const context = { envVars: {}, defaultUser: 'user', defaultWorkdir: '/home/user' }
-      await settle({ rootFolder: 'root', layers: null, saved: null, ...context, startCmd, readyCmd })
+      await settle({ rootFolder: 'root', layers: null, snapshot: null, ...context, startCmd, readyCmd })
     },
   }
   const files = new StoredBuildFiles(join(logFolder, 'build-files'))
   const { sandboxes, templates, buildCache: cache } = stores
   const pruning = new Pruning({
     ...{ sandboxes, templates, cache, files, clock },
-    ...{ saved: fixture.saved, driver: fixture.driver },
+    ...{ snapshots: fixture.snapshots, driver: fixture.driver },
     images: { prune: async () => ({ count: 2, bytes: 3_000_000 }) },
   })
   const api = await createApi({

@@ -19,9 +19,9 @@ export function step(type: BuildStep['type'], args: string[], more: Partial<Buil
 
 export const runs = (...commands: string[]): BuildStep[] => commands.map((command) => step('RUN', [command]))
 
-export async function openBuilder(options: { saveMemory?: boolean } = {}) {
+export async function openBuilder(options: { snapshotMemory?: boolean } = {}) {
   const fixture = await openFixture(options)
-  const { stores, workshop, saved, agent, clock, team } = fixture
+  const { stores, workshop, snapshots, agent, clock, team } = fixture
   const files = new StoredBuildFiles(join(fixture.folder, 'build-files'))
   const pulled: PulledImage = {
     digest: 'sha256:one',
@@ -64,7 +64,7 @@ export async function openBuilder(options: { saveMemory?: boolean } = {}) {
   }
   const baseBuild = async () => (await stores.templates.findBuild(baseBuildID))!
   const builder = new StepBuilder({
-    ...{ images, workshop, saved, files, agent, clock, baseBuild },
+    ...{ images, workshop, snapshots, files, agent, clock, baseBuild },
     makeRoom: async () => {},
     cache: stores.buildCache,
   })

@@ -13,7 +13,7 @@ export const plain: StartRequest = {
   ...{ from: { image: 'debian:12' }, steps: [], startCmd: null, readyCmd: null, force: false },
 }
 export const built: BuildResult = {
-  ...{ rootFolder: null, layers: ['sha256:a'], saved: { name: 's', memory: true, sandboxID: 'i1' } },
+  ...{ rootFolder: null, layers: ['sha256:a'], snapshot: { name: 's', memory: true, sandboxID: 'i1' } },
   ...{ envVars: { A: '1' }, defaultUser: 'me', defaultWorkdir: '/app', startCmd: 'serve', readyCmd: 'ready' },
 }
 

@@ -12,8 +12,8 @@ import { SandboxLauncher } from '../../src/core/sandbox/launcher.ts'
 import { prepareBuild } from '../../src/core/sandbox/preparing.ts'
 import { Reconciler } from '../../src/core/sandbox/reconciler.ts'
 import { RouteTable } from '../../src/core/sandbox/routes.ts'
-import { SavedStates } from '../../src/core/sandbox/saved-states.ts'
 import { SandboxService } from '../../src/core/sandbox/service.ts'
+import { SnapshotStore } from '../../src/core/sandbox/snapshot-store.ts'
 import { SandboxTokens } from '../../src/core/sandbox/tokens.ts'
 import { Underway } from '../../src/core/sandbox/underway.ts'
 import { createWaking } from '../../src/core/sandbox/waking.ts'
@@ -93,7 +93,7 @@ export async function openFixture(
     world?: FakeWorld
     clock?: ManualClock
     warm?: number
-    saveMemory?: boolean
+    snapshotMemory?: boolean
     vault?: SecretVault
   } = {},
 ) {
@@ -102,7 +102,7 @@ export async function openFixture(
   const stores = await openStores({ url: undefined, dataFolder: folder, vault: options.vault ?? vault })
   const driver = new FakeDriver({
     ...(options.world && { world: options.world }),
-    saveMemory: options.saveMemory ?? true,
+    snapshotMemory: options.snapshotMemory ?? true,
   })
   await driver.prepare('/root')
   const agent: FakeAgent = {
@@ -144,10 +144,10 @@ export async function openFixture(
   const warm = new WarmPool({ driver, size: options.warm ?? 0, clock, log: silentLog })
   const places = {
     folder: (name: string) => name,
-    names: async () => [...driver.world.saved.keys()],
+    names: async () => [...driver.world.snapshots.keys()],
     roomOf: async (names: readonly string[]) => names.length,
   }
-  const saved = new SavedStates({ driver, places })
+  const snapshots = new SnapshotStore({ driver, places })
   const roots = { folder: '/root' }
   const rootsOf = (): [string] => [roots.folder]
   const underway = new Underway()
@@ -159,9 +159,9 @@ export async function openFixture(
     authority: { certificate: async () => 'the authority' },
   })
   const launcher = new SandboxLauncher({
-    ...{ driver, agent, routes, tokens, warm, saved, egress, clock, rootsOf },
+    ...{ driver, agent, routes, tokens, warm, snapshots, egress, clock, rootsOf },
   })
-  const workshop = new Workshop({ driver, agent, tokens, launcher, saved, underway })
+  const workshop = new Workshop({ driver, agent, tokens, launcher, snapshots, underway })
   const { sandboxes, templates } = stores
   const catalog = new TemplateCatalog(templates)
   const told: string[] = []
@@ -175,7 +175,7 @@ export async function openFixture(
       launcher,
       egress,
       warm,
-      saved,
+      snapshots,
       underway,
       clock,
       tell,
@@ -191,7 +191,7 @@ export async function openFixture(
       cache: stores.buildCache,
       driver,
       launcher,
-      saved,
+      snapshots,
       routes,
       warm,
       log: silentLog,
@@ -200,22 +200,22 @@ export async function openFixture(
   const calledOff: string[] = []
   const removal = new TemplateRemoval({
     ...{ catalog, templates, sandboxes },
-    sweep: () => reconciler.sweepSaved(),
+    sweep: () => reconciler.sweepSnapshots(),
     callOff: async (buildID: string) => void calledOff.push(buildID),
   })
   const findSleeping = createWaking({ service, sandboxes, teams: stores.teams, routes, tokens })
   let crashed = false
   return {
     ...{ folder, clock, stores, driver, agent, team, routes, warm, service, reconciler, told },
-    ...{ catalog, removal, calledOff, findSleeping, saved, workshop, gate, roots },
+    ...{ catalog, removal, calledOff, findSleeping, snapshots, workshop, gate, roots },
     prepare: (build: TemplateBuild) =>
-      prepareBuild({ workshop, agent, saved }, build, { signal: new AbortController().signal }),
+      prepareBuild({ workshop, agent, snapshots }, build, { signal: new AbortController().signal }),
     again: async (withVault = vault) => {
       crashed = true
       await stores.close()
       return openFixture({
         ...{ folder, world: driver.world, clock, vault: withVault },
-        saveMemory: driver.capabilities.saveMemory,
+        snapshotMemory: driver.capabilities.snapshotMemory,
       })
     },
     async [Symbol.asyncDispose]() {
@@ -262,7 +262,7 @@ async function ensureTeam(stores: Awaited<ReturnType<typeof openStores>>, clock:
         readyCmd: null,
         layers: null,
         reason: null,
-        saved: null,
+        snapshot: null,
       },
       ...{ ...times, finishedAt: now },
     },

@@ -30,7 +30,7 @@ describe('forking a sandbox', () => {
     assert.deepEqual([after.state, after.endAt, after.runID], ['running', origin.endAt, origin.runID])
     const known = tokens.agent(origin.sandboxID)
     assert.deepEqual(agent.knownBy, [undefined, known, known])
-    assert.equal(driver.world.saved.size, 0)
+    assert.equal(driver.world.snapshots.size, 0)
   })
 
   it('tells of each fork by itself, and is refused where not all could ever run', async () => {
@@ -50,7 +50,7 @@ describe('forking a sandbox', () => {
     await using fixture = await openFixture()
     const { service, team, driver } = fixture
     const { sandboxID } = await service.create(team, request())
-    driver.beforeSaved = async () => {
+    driver.beforeSnapshot = async () => {
       throw new AppError('no_space', 'full')
     }
     await assert.rejects(service.fork(team, sandboxID, { timeoutMs: 1000, count: 1 }), failsWith('no_space'))
@@ -61,7 +61,7 @@ describe('forking a sandbox', () => {
     await using fixture = await openFixture()
     const { service, team, driver, clock, stores } = fixture
     const saving = gate()
-    driver.beforeSaved = () => saving.opened
+    driver.beforeSnapshot = () => saving.opened
     const [killed, expired] = [await service.create(team, request()), await service.create(team, request())]
     const forks = [killed, expired].map(({ sandboxID }) =>
       service.fork(team, sandboxID, { timeoutMs: 1000, count: 1 }).catch((error) => error),
@@ -151,7 +151,7 @@ describe('a snapshot', () => {
     assert.equal(fixture.calledOff.length, 1)
     await assert.rejects(removal.remove(team, a.snapshotID), failsWith('not_found'))
     await assert.rejects(removal.remove(team, 'base'), failsWith('permission_denied'))
-    assert.equal(driver.world.saved.size, 1)
+    assert.equal(driver.world.snapshots.size, 1)
   })
 })
 
@@ -162,13 +162,13 @@ describe('after a crash in a copy', () => {
     const { sandboxID, runID, handle } = await service.create(team, request())
     const kept = await service.snapshot(team, sandboxID, snapshot)
     await stores.sandboxes.move({ sandboxID, runID, from: ['running'] }, 'snapshotting')
-    await driver.save(handle!, 'fork-x', { memory: true, afterwards: 'go-on', lasting: false })
+    await driver.takeSnapshot(handle!, 'fork-x', { memory: true, afterwards: 'go-on', lasting: false })
     await driver.freeze(handle!)
     await using next = await fixture.again()
     await next.reconciler.run()
     assert.equal((await next.service.get(team, sandboxID)).state, 'running')
     assert.equal(await next.driver.recover(handle!), 'running')
-    assert.equal(next.driver.world.saved.size, 1)
+    assert.equal(next.driver.world.snapshots.size, 1)
     await next.service.create(team, request({ template: kept.snapshotID }))
   })
 })

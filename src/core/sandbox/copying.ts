@@ -7,26 +7,26 @@ import type { LogEntry } from '../logs.ts'
 import type { SandboxStore, TemplateStore } from '../stores.ts'
 import type { Team } from '../team/team.ts'
 import { defaultTag, type TemplateReference } from '../template/reference.ts'
-import type { SavedBuild, TemplateBuild } from '../template/template.ts'
+import type { BuildSnapshot, TemplateBuild } from '../template/template.ts'
 import * as errors from './errors.ts'
-import type { Origin } from './launcher.ts'
+import type { SnapshotRef } from './launcher.ts'
 import { copiedEntry } from './life-entries.ts'
 import { checkCreateTimeout } from './lifetime.ts'
 import { isVisible, type NewSandbox, type Sandbox } from './sandbox.ts'
-import type { SavedStates } from './saved-states.ts'
+import type { SnapshotStore } from './snapshot-store.ts'
 import type { Underway } from './underway.ts'
 
 export type CopyingParts = {
   sandboxes: SandboxStore
   templates: TemplateStore
-  saved: SavedStates
+  snapshots: SnapshotStore
   underway: Underway
   clock: Clock
   tell: (sandboxID: string, entry: LogEntry) => void
   /** Called with each sandbox that runs again. */
   onRunning: (sandbox: Sandbox) => void
   /** Creates a sandbox within the limits of its team. */
-  start: (team: Team, row: NewSandbox, build: TemplateBuild, origin: Origin) => Promise<Sandbox>
+  start: (team: Team, row: NewSandbox, build: TemplateBuild, origin: SnapshotRef) => Promise<Sandbox>
   log: Log
 }
 
@@ -36,7 +36,7 @@ export type SnapshotRequest = {
   memory: boolean
 }
 
-export type Snapshot = { snapshotID: string; names: string[] }
+export type SnapshotTemplate = { snapshotID: string; names: string[] }
 export type ForkRequest = { timeoutMs: number; count: number }
 export type ForkOutcome = { sandbox: Sandbox } | { error: unknown }
 
@@ -48,11 +48,11 @@ export class Copying {
   }
 
   async fork(team: Team, sandboxID: string, { timeoutMs, count }: ForkRequest): Promise<ForkOutcome[]> {
-    const { saved, templates, clock, tell, start } = this.#parts
+    const { snapshots, templates, clock, tell, start } = this.#parts
     checkCreateTimeout(timeoutMs, team.limits)
     if (count >= team.limits.maxSandboxes) throw errors.tooManyForks(count, team.limits)
     const name = `fork-${newUUID()}`
-    return saved.holding(name, async () => {
+    return snapshots.holding(name, async () => {
       const onPaused = errors.pausedNotForked(sandboxID)
       const { origin, memory } = await this.#save(team, sandboxID, name, true, false, onPaused)
       try {
@@ -71,15 +71,19 @@ export class Copying {
         tell(sandboxID, copiedEntry(clock.now(), 'fork', made.join(', ') || 'none could be started'))
         return outcomes
       } finally {
-        await saved.forget(name)
+        await snapshots.remove(name)
       }
     })
   }
 
-  async snapshot(team: Team, sandboxID: string, { name, memory }: SnapshotRequest): Promise<Snapshot> {
-    const { saved, templates, clock, tell } = this.#parts
+  async snapshot(
+    team: Team,
+    sandboxID: string,
+    { name, memory }: SnapshotRequest,
+  ): Promise<SnapshotTemplate> {
+    const { snapshots, templates, clock, tell } = this.#parts
     const buildID = newUUID()
-    return saved.holding(buildID, async () => {
+    return snapshots.holding(buildID, async () => {
       const onPaused = errors.sandboxNotFound(sandboxID)
       const kept = await this.#save(team, sandboxID, buildID, memory, true, onPaused)
       const state = { name: buildID, memory: kept.memory, sandboxID }
@@ -97,7 +101,7 @@ export class Copying {
         tell(sandboxID, copiedEntry(now, 'snapshot', snapshot.snapshotID))
         return snapshot
       } catch (error) {
-        await saved.forget(buildID)
+        await snapshots.remove(buildID)
         throw error
       }
     })
@@ -118,12 +122,12 @@ export class Copying {
     lasting: boolean,
     onPaused: AppError,
   ): Promise<{ origin: Sandbox; memory: boolean }> {
-    const { saved, underway } = this.#parts
+    const { snapshots, underway } = this.#parts
     return underway.run(sandboxID, async (signal) => {
       const origin = await this.#claim(team, sandboxID, onPaused)
       try {
-        const options = { memory: memory && saved.keepMemory, afterwards: 'go-on', lasting } as const
-        const state = await saved.save(origin.handle!, name, options, signal)
+        const options = { memory: memory && snapshots.keepMemory, afterwards: 'go-on', lasting } as const
+        const state = await snapshots.take(origin.handle!, name, options, signal)
         return { origin, memory: state.memory }
       } catch (error) {
         throw signal.aborted ? errors.killedWhile(sandboxID, 'copied') : error
@@ -176,7 +180,7 @@ function forkOf(origin: Sandbox, timeoutMs: number, now: number): NewSandbox {
   const {
     state: _state,
     handle: _handle,
-    saved: _saved,
+    snapshot: _snapshot,
     endedAt: _endedAt,
     endReason: _why,
     ...rest
@@ -190,12 +194,12 @@ function snapshotBuild(
   templateID: string,
   before: TemplateBuild,
   origin: Sandbox,
-  saved: SavedBuild,
+  snapshot: BuildSnapshot,
   now: number,
 ): TemplateBuild {
   return {
     ...before,
-    ...{ buildID, templateID, status: 'ready', saved },
+    ...{ buildID, templateID, status: 'ready', snapshot },
     ...{ cpuCount: origin.cpuCount, memoryMB: origin.memoryMB, diskMB: origin.diskMB },
     envVars: { ...before.envVars, ...origin.envVars },
     ...{ createdAt: now, updatedAt: now, finishedAt: now },

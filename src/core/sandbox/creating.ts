@@ -9,7 +9,7 @@ import type { TemplateCatalog } from '../template/catalog.ts'
 import type { ResolvedTemplate, TemplateBuild } from '../template/template.ts'
 import type { SandboxEgress } from './egress.ts'
 import * as errors from './errors.ts'
-import type { Beginning, SandboxLauncher } from './launcher.ts'
+import type { LaunchFrom, SandboxLauncher } from './launcher.ts'
 import { createdEntry } from './life-entries.ts'
 import { checkCreateTimeout } from './lifetime.ts'
 import type { NewSandbox, Sandbox, SandboxOptions } from './sandbox.ts'
@@ -52,10 +52,10 @@ export class Creating {
     checkCreateTimeout(request.timeoutMs, team.limits)
     await egress.check(request.options)
     const resolved = await catalog.resolve(team, request.template)
-    const { saved } = resolved.build
-    if (saved?.memory && launcher.keepsMemory) {
+    const { snapshot } = resolved.build
+    if (snapshot?.memory && launcher.keepsMemory) {
       const row = newSandbox(team, resolved, request, clock.now(), undefined)
-      return this.begin(team, row, resolved.build, { origin: { ...saved, keep: true } }, claim)
+      return this.begin(team, row, resolved.build, { origin: { ...snapshot, keep: true } }, claim)
     }
     const spec = launcher.specOf(resolved.build)
     const warm = await pool.take(spec)
@@ -73,7 +73,7 @@ export class Creating {
     team: Team,
     row: NewSandbox,
     build: TemplateBuild,
-    beginning: Beginning,
+    launchFrom: LaunchFrom,
     claim?: IdempotencyClaim,
   ): Promise<Sandbox> {
     const { sandboxes, underway, warm: pool } = this.#parts
@@ -83,22 +83,22 @@ export class Creating {
       if (result.earlier.requestHash !== claim?.requestHash) throw errors.idempotencyMismatch()
       return this.#earlierOutcome(result.earlier.sandboxID)
     }
-    const outcome = underway.run(row.sandboxID, (signal) => this.#start(row, build, beginning, signal))
+    const outcome = underway.run(row.sandboxID, (signal) => this.#start(row, build, launchFrom, signal))
     this.#outcomes.set(row.sandboxID, outcome)
-    if (beginning.warm) pool.settle(beginning.warm)
+    if (launchFrom.warm) pool.settle(launchFrom.warm)
     return outcome.finally(() => this.#outcomes.delete(row.sandboxID))
   }
 
   async #start(
     row: NewSandbox,
     build: TemplateBuild,
-    beginning: Beginning,
+    launchFrom: LaunchFrom,
     signal: AbortSignal,
   ): Promise<Sandbox> {
     const { sandboxes, templates, launcher, clock, tell, onRunning, log } = this.#parts
     const { sandboxID, runID } = row
     try {
-      await launcher.launch(row, build, beginning, signal, async (handle) => {
+      await launcher.launch(row, build, launchFrom, signal, async (handle) => {
         await sandboxes.saveHandle(sandboxID, runID, handle)
       })
     } catch (error) {

@@ -1,14 +1,14 @@
 /** Makes a row real: a started sandbox whose agent knows who it is. Knows no states and no limits. */
 import { AppError, errorText, isAppError } from '../../lib/app-error.ts'
 import { type AgentPort, agentPort } from '../agent.ts'
-import { canFreeze, type Driver, type DriverHandle, type SavedStart } from '../driver.ts'
+import { canFreeze, type Driver, type DriverHandle, type RestoreSpec } from '../driver.ts'
 import { openRules } from '../egress.ts'
 import type { TemplateBuild } from '../template/template.ts'
 import type { SandboxEgress } from './egress.ts'
 import { createFailed } from './errors.ts'
 import { ingressOf, type Route, type RouteTable } from './routes.ts'
 import type { NewSandbox, Sandbox, SandboxOptions } from './sandbox.ts'
-import type { SavedStates } from './saved-states.ts'
+import type { SnapshotStore } from './snapshot-store.ts'
 import { runStartCommand } from './start-command.ts'
 import type { SandboxTokens } from './tokens.ts'
 import type { WarmPool, WarmSandbox, WarmSpec } from './warm-pool.ts'
@@ -23,14 +23,14 @@ export type LauncherParts = {
   routes: RouteTable
   tokens: SandboxTokens
   warm: WarmPool
-  saved: SavedStates
+  snapshots: SnapshotStore
   egress: SandboxEgress
   /** Where the root filesystem of a build lies on this machine, and the layers below it, the nearest first. */
   rootsOf: (build: TemplateBuild) => [root: string, ...lower: string[]]
 }
 
-/** A saved state to start from. */
-export type Origin = {
+/** A snapshot to start from. */
+export type SnapshotRef = {
   name: string
   memory: boolean
   /** False: the sandbox takes its files over, and it is used up. */
@@ -45,7 +45,7 @@ export type LaunchRow = Pick<NewSandbox, 'sandboxID' | 'runID' | 'teamID' | 'tem
 }
 
 /** What a sandbox begins as: one that runs already, or what was kept of one; else a boot of its build. */
-export type Beginning = { warm?: WarmSandbox | undefined; origin?: Origin | undefined }
+export type LaunchFrom = { warm?: WarmSandbox | undefined; origin?: SnapshotRef | undefined }
 
 export class SandboxLauncher {
   readonly #parts: LauncherParts
@@ -55,7 +55,7 @@ export class SandboxLauncher {
   }
 
   get keepsMemory(): boolean {
-    return this.#parts.saved.keepMemory
+    return this.#parts.snapshots.keepMemory
   }
 
   /** Of a boot, not of what memory brings back; what may leave is said when it gets its owner. */
@@ -68,7 +68,9 @@ export class SandboxLauncher {
       memoryMB: build.memoryMB,
       diskMB: build.diskMB,
       egress: openRules,
-      ...(build.saved && { from: this.#startFrom({ ...build.saved, memory: false, keep: true }) }),
+      ...(build.snapshot && {
+        fromSnapshot: this.#startFrom({ ...build.snapshot, memory: false, keep: true }),
+      }),
     }
   }
 
@@ -79,7 +81,7 @@ export class SandboxLauncher {
   async launch(
     row: LaunchRow,
     build: TemplateBuild,
-    { warm, origin }: Beginning,
+    { warm, origin }: LaunchFrom,
     signal: AbortSignal,
     onHandle: (handle: DriverHandle) => Promise<void>,
   ): Promise<DriverHandle> {
@@ -88,9 +90,9 @@ export class SandboxLauncher {
     const spec = this.specOf(build)
     let handle = warm?.handle
     try {
-      const from = origin && { from: this.#startFrom(origin) }
+      const fromSnapshot = origin && { fromSnapshot: this.#startFrom(origin) }
       const rules = egress.rulesOf(row.options)
-      handle ??= await driver.start({ sandboxID, runID, ...spec, egress: rules, ...from }, signal)
+      handle ??= await driver.start({ sandboxID, runID, ...spec, egress: rules, ...fromSnapshot }, signal)
       await onHandle(handle)
       if (warm) await egress.limit(handle, row.options)
       egress.admit(row, handle)
@@ -122,8 +124,8 @@ export class SandboxLauncher {
     await agent.initialize(driver.endpoint(handle, agentPort), this.#identityOf(row, build), options)
   }
 
-  #startFrom({ name, memory, keep }: Pick<Origin, 'name' | 'memory' | 'keep'>): SavedStart {
-    return { folder: this.#parts.saved.folder(name), memory, keep }
+  #startFrom({ name, memory, keep }: Pick<SnapshotRef, 'name' | 'memory' | 'keep'>): RestoreSpec {
+    return { folder: this.#parts.snapshots.folder(name), memory, keep }
   }
 
   /** What memory would have brought along runs anew where there is none. */

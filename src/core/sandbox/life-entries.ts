@@ -1,6 +1,6 @@
 /** What the log of a sandbox tells of its life. */
 import type { LogEntry } from '../logs.ts'
-import type { EndReason, Sandbox, SavedSandbox } from './sandbox.ts'
+import type { EndReason, Sandbox, SandboxSnapshot } from './sandbox.ts'
 
 export function createdEntry({ createdAt, templateID, alias, timeoutMs }: Sandbox): LogEntry {
   return {
@@ -11,7 +11,7 @@ export function createdEntry({ createdAt, templateID, alias, timeoutMs }: Sandbo
   }
 }
 
-export function pausedEntry(at: number, { memory, frozen, agentUnresponsive }: SavedSandbox): LogEntry {
+export function pausedEntry(at: number, { memory, frozen, agentUnresponsive }: SandboxSnapshot): LogEntry {
   const kept = memory ? 'memory and files' : 'its files only; it boots anew when it is resumed'
   const warning = frozen ? '. Its memory stays in this machine, and is lost when that goes down' : ''
   const unresponsive = agentUnresponsive ? '. Its agent did not answer' : ''

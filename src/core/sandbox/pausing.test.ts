@@ -27,10 +27,10 @@ function holds({ driver }: Fixture, sandboxID: string): (string | undefined)[] {
 const stateOf = async ({ stores }: Fixture, sandboxID: string) =>
   (await stores.sandboxes.find(sandboxID))?.state
 
-for (const saveMemory of [true, false]) {
-  describe(saveMemory ? 'a driver that saves memory' : 'a driver that freezes', () => {
+for (const snapshotMemory of [true, false]) {
+  describe(snapshotMemory ? 'a driver that saves memory' : 'a driver that freezes', () => {
     it('pauses, and connect brings everything back in a new run', async () => {
-      await using fixture = await openFixture({ saveMemory })
+      await using fixture = await openFixture({ snapshotMemory })
       const { service, team, routes, clock, driver } = fixture
       const sandboxID = await running(fixture)
       const { runID } = await service.get(team, sandboxID)
@@ -38,58 +38,58 @@ for (const saveMemory of [true, false]) {
       await service.pause(team, sandboxID, wish)
       const paused = await service.get(team, sandboxID)
       assert.deepEqual([paused.state, paused.endAt], ['paused', clock.now()])
-      assert.deepEqual([paused.saved?.memory, paused.saved?.frozen], [true, !saveMemory])
+      assert.deepEqual([paused.snapshot?.memory, paused.snapshot?.frozen], [true, !snapshotMemory])
       assert.equal(routes.get(sandboxID), undefined)
-      assert.equal(driver.world.sandboxes.has(sandboxID), !saveMemory)
+      assert.equal(driver.world.sandboxes.has(sandboxID), !snapshotMemory)
       clock.advance(3_600_000)
       const { sandbox, resumed } = await service.connect(team, sandboxID, timed)
       assert.equal(resumed, true)
       assert.equal(sandbox.endAt, clock.now() + 60_000)
       assert.equal(sandbox.startedAt, clock.now())
-      assert.equal(sandbox.saved, null)
+      assert.equal(sandbox.snapshot, null)
       assert.notEqual(sandbox.runID, runID)
       assert.equal(routes.get(sandboxID)?.runID, sandbox.runID)
       assert.deepEqual(holds(fixture, sandboxID), ['memory', 'file'])
-      assert.equal(driver.world.saved.size, 0)
+      assert.equal(driver.world.snapshots.size, 0)
     })
 
     it('pauses without memory, and boots anew', async () => {
-      await using fixture = await openFixture({ saveMemory })
+      await using fixture = await openFixture({ snapshotMemory })
       const { service, team, driver } = fixture
       const sandboxID = await running(fixture)
       await service.pause(team, sandboxID, { ...wish, memory: false })
-      assert.equal((await service.get(team, sandboxID)).saved?.memory, false)
+      assert.equal((await service.get(team, sandboxID)).snapshot?.memory, false)
       assert.equal(driver.world.sandboxes.size, 0)
       await service.connect(team, sandboxID, timed)
       assert.deepEqual(holds(fixture, sandboxID), [undefined, 'file'])
     })
 
     it('boots from the files when memory is not wanted, although it was kept', async () => {
-      await using fixture = await openFixture({ saveMemory })
+      await using fixture = await openFixture({ snapshotMemory })
       const { service, team, driver } = fixture
       const sandboxID = await running(fixture)
       await service.pause(team, sandboxID, wish)
       await service.connect(team, sandboxID, { ...timed, memory: false })
       assert.deepEqual(holds(fixture, sandboxID), [undefined, 'file'])
-      assert.equal(driver.world.saved.size, 0)
+      assert.equal(driver.world.snapshots.size, 0)
     })
 
     it('kills a paused sandbox with all that was kept of it', async () => {
-      await using fixture = await openFixture({ saveMemory })
+      await using fixture = await openFixture({ snapshotMemory })
       const { service, team, driver } = fixture
       const sandboxID = await running(fixture)
       await service.pause(team, sandboxID, wish)
       await service.kill(team, sandboxID)
-      assert.equal(driver.world.saved.size + driver.world.sandboxes.size, 0)
+      assert.equal(driver.world.snapshots.size + driver.world.sandboxes.size, 0)
       await assert.rejects(service.kill(team, sandboxID), failsWith('not_found'))
       await assert.rejects(service.connect(team, sandboxID, timed), failsWith('not_found'))
     })
 
     it('goes on running when it cannot be saved', async () => {
-      await using fixture = await openFixture({ saveMemory })
+      await using fixture = await openFixture({ snapshotMemory })
       const { service, team, driver, routes } = fixture
       const sandboxID = await running(fixture)
-      driver.beforeSaved = async () => {
+      driver.beforeSnapshot = async () => {
         throw new AppError('no_space', 'the disk is full')
       }
       await assert.rejects(service.pause(team, sandboxID, wish), failsWith('no_space'))
@@ -100,15 +100,15 @@ for (const saveMemory of [true, false]) {
 
     it('is settled after a crash at any point of a pause', async () => {
       for (const point of ['before', 'after'] as const) {
-        await using fixture = await openFixture({ saveMemory })
+        await using fixture = await openFixture({ snapshotMemory })
         const { service, team, driver, stores } = fixture
         const sandboxID = await running(fixture)
         const { runID, handle } = await service.get(team, sandboxID)
         await stores.sandboxes.move({ sandboxID, runID, from: ['running'] }, 'pausing')
         if (point === 'after') {
-          const afterwards = saveMemory ? 'end' : 'stay-frozen'
-          await driver.save(handle!, `${sandboxID}-${runID}`, {
-            memory: saveMemory,
+          const afterwards = snapshotMemory ? 'end' : 'stay-frozen'
+          await driver.takeSnapshot(handle!, `${sandboxID}-${runID}`, {
+            memory: snapshotMemory,
             afterwards,
             lasting: true,
           })
@@ -118,51 +118,51 @@ for (const saveMemory of [true, false]) {
         assert.equal(await stateOf(next, sandboxID), point === 'after' ? 'paused' : 'running', point)
         await next.service.connect(team, sandboxID, timed)
         assert.deepEqual(holds(next, sandboxID), ['memory', 'file'], point)
-        assert.equal(next.driver.world.saved.size, 0)
+        assert.equal(next.driver.world.snapshots.size, 0)
       }
     })
 
     it('is settled after a crash at any point of a resume', async () => {
       for (const point of ['before', 'after'] as const) {
-        await using fixture = await openFixture({ saveMemory })
+        await using fixture = await openFixture({ snapshotMemory })
         const { service, team, driver, stores } = fixture
         const sandboxID = await running(fixture)
         await service.pause(team, sandboxID, wish)
-        const { runID, saved, handle } = await service.get(team, sandboxID)
+        const { runID, snapshot, handle } = await service.get(team, sandboxID)
         const changes = { runID: 'next', startedAt: 1, endAt: 60_001 }
         await stores.sandboxes.resumeWithinLimits({ sandboxID, runID }, team.limits, changes)
         if (point === 'after') {
           if (handle) await driver.thaw(handle)
           else {
-            const from = { folder: saved!.name, memory: true, keep: false }
+            const fromSnapshot = { folder: snapshot!.name, memory: true, keep: false }
             const sizes = { cpuCount: 1, memoryMB: 1, diskMB: 1, egress: openRules }
-            await driver.start({ sandboxID, runID: 'next', rootFolder: '/root', ...sizes, from })
+            await driver.start({ sandboxID, runID: 'next', rootFolder: '/root', ...sizes, fromSnapshot })
           }
         }
         await using next = await fixture.again()
         await next.reconciler.run()
-        if (point === 'before' && saveMemory) assert.equal(await stateOf(next, sandboxID), 'paused')
+        if (point === 'before' && snapshotMemory) assert.equal(await stateOf(next, sandboxID), 'paused')
         else assert.equal(await stateOf(next, sandboxID), 'running')
         await next.service.connect(team, sandboxID, timed)
         assert.deepEqual(holds(next, sandboxID), ['memory', 'file'], point)
-        assert.equal(next.driver.world.saved.size, 0)
+        assert.equal(next.driver.world.snapshots.size, 0)
       }
     })
 
     it('survives a reboot of the machine with all that was kept on disk', async () => {
-      await using fixture = await openFixture({ saveMemory })
+      await using fixture = await openFixture({ snapshotMemory })
       const { service, team, driver } = fixture
       const sandboxID = await running(fixture)
       await service.pause(team, sandboxID, wish)
       driver.loseEverything()
       await using next = await fixture.again()
       await next.reconciler.run()
-      assert.equal((await next.service.get(team, sandboxID)).saved?.memory, saveMemory)
+      assert.equal((await next.service.get(team, sandboxID)).snapshot?.memory, snapshotMemory)
       await next.service.connect(team, sandboxID, timed)
-      assert.deepEqual(holds(next, sandboxID), [saveMemory ? 'memory' : undefined, 'file'])
+      assert.deepEqual(holds(next, sandboxID), [snapshotMemory ? 'memory' : undefined, 'file'])
       assert.equal(
         next.told.some((line) => line.includes('memory of the paused sandbox is lost')),
-        !saveMemory,
+        !snapshotMemory,
       )
     })
   })
@@ -174,7 +174,7 @@ describe('pausing', () => {
     const { service, team, driver } = fixture
     const sandboxID = await running(fixture)
     const saving = gate()
-    driver.beforeSaved = () => saving.opened
+    driver.beforeSnapshot = () => saving.opened
     const pause = service.pause(team, sandboxID, wish)
     await until(async () => (await stateOf(fixture, sandboxID)) === 'pausing')
     await assert.rejects(service.pause(team, sandboxID, wish), /cannot be paused while in 'pausing' state/)
@@ -206,7 +206,7 @@ describe('pausing', () => {
     const { service, team, driver } = fixture
     const sandboxID = await running(fixture)
     const saving = gate()
-    driver.beforeSaved = () => saving.opened
+    driver.beforeSnapshot = () => saving.opened
     const pause = service.pause(team, sandboxID, wish)
     await until(async () => (await stateOf(fixture, sandboxID)) === 'pausing')
     const connect = service.connect(team, sandboxID, timed)
@@ -220,12 +220,12 @@ describe('pausing', () => {
     await using fixture = await openFixture()
     const { service, team, driver } = fixture
     const sandboxID = await running(fixture)
-    driver.beforeSaved = () => new Promise(() => {})
+    driver.beforeSnapshot = () => new Promise(() => {})
     const pause = assert.rejects(service.pause(team, sandboxID, wish), /was killed while it was being paused/)
     await until(async () => (await stateOf(fixture, sandboxID)) === 'pausing')
     await service.kill(team, sandboxID)
     await pause
-    assert.equal(driver.world.saved.size + driver.world.sandboxes.size, 0)
+    assert.equal(driver.world.snapshots.size + driver.world.sandboxes.size, 0)
     assert.equal(await stateOf(fixture, sandboxID), 'ended')
   })
 
@@ -245,7 +245,7 @@ describe('pausing', () => {
       assert.ok(routes.get(sandboxID))
     }
     await service.pause(team, sandboxID, wish)
-    assert.equal((await service.get(team, sandboxID)).saved?.agentUnresponsive, true)
+    assert.equal((await service.get(team, sandboxID)).snapshot?.agentUnresponsive, true)
     await assert.rejects(
       service.connect(team, sandboxID, timed),
       (error) => (error as AppError).slug === 'sandbox_snapshot_guest_agent_unresponsive',
@@ -265,8 +265,8 @@ describe('pausing', () => {
     for (const sandboxID of [full, files]) {
       await until(async () => (await stateOf(fixture, sandboxID)) === 'paused')
     }
-    assert.equal((await service.get(team, full)).saved?.memory, true)
-    assert.equal((await service.get(team, files)).saved?.memory, false)
+    assert.equal((await service.get(team, full)).snapshot?.memory, true)
+    assert.equal((await service.get(team, files)).snapshot?.memory, false)
   })
 
   it('by itself that fails leaves it running, and is tried again', async () => {
@@ -274,7 +274,7 @@ describe('pausing', () => {
     const { team, clock, service, driver } = fixture
     const sandboxID = await running(fixture, { autoPause: true })
     let tries = 0
-    driver.beforeSaved = async () => {
+    driver.beforeSnapshot = async () => {
       if (tries++ === 0) throw new AppError('no_space', 'the disk is full')
     }
     clock.advance(60_000)
@@ -336,7 +336,7 @@ describe('resuming', () => {
     await until(async () => (await stateOf(fixture, sandboxID)) === 'resuming')
     await service.kill(team, sandboxID)
     await connect
-    assert.equal(driver.world.saved.size + driver.world.sandboxes.size, 0)
+    assert.equal(driver.world.snapshots.size + driver.world.sandboxes.size, 0)
   })
 })
 
@@ -346,16 +346,16 @@ describe('a resume that was cut off after the sandbox had run, and lost it', () 
     const { service, team, driver, stores } = fixture
     const sandboxID = await running(fixture)
     await service.pause(team, sandboxID, wish)
-    const { runID, saved } = await service.get(team, sandboxID)
+    const { runID, snapshot } = await service.get(team, sandboxID)
     const changes = { runID: 'next', startedAt: 1, endAt: 60_001 }
     await stores.sandboxes.resumeWithinLimits({ sandboxID, runID }, team.limits, changes)
-    const from = { folder: saved!.name, memory: true, keep: false }
+    const fromSnapshot = { folder: snapshot!.name, memory: true, keep: false }
     const sizes = { cpuCount: 1, memoryMB: 1, diskMB: 1, egress: openRules }
-    await driver.start({ sandboxID, runID: 'next', rootFolder: '/root', ...sizes, from })
+    await driver.start({ sandboxID, runID: 'next', rootFolder: '/root', ...sizes, fromSnapshot })
     driver.loseEverything()
     await using next = await fixture.again()
     await next.reconciler.run()
-    assert.equal((await next.service.get(team, sandboxID)).saved?.memory, false)
+    assert.equal((await next.service.get(team, sandboxID)).snapshot?.memory, false)
     assert.ok(next.told.some((line) => /memory of the paused sandbox is lost.*cut off/.test(line)))
     await next.service.connect(team, sandboxID, timed)
     assert.deepEqual(holds(next, sandboxID), [undefined, 'file'])

@@ -6,16 +6,16 @@ import { errorText } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { newUUID } from '../../lib/ids.ts'
 import type { Log } from '../../lib/log.ts'
-import type { Driver, SavedState } from '../driver.ts'
+import type { Driver, Snapshot } from '../driver.ts'
 import type { LogEntry } from '../logs.ts'
 import type { SandboxStore, TemplateStore } from '../stores.ts'
 import type { TeamLimits } from '../team/team.ts'
 import type { TemplateBuild } from '../template/template.ts'
 import * as errors from './errors.ts'
-import type { Origin, SandboxLauncher } from './launcher.ts'
+import type { SandboxLauncher, SnapshotRef } from './launcher.ts'
 import { memoryLostEntry, pausedEntry, resumedEntry } from './life-entries.ts'
-import type { Sandbox, SavedSandbox } from './sandbox.ts'
-import type { SavedStates } from './saved-states.ts'
+import type { Sandbox, SandboxSnapshot } from './sandbox.ts'
+import type { SnapshotStore } from './snapshot-store.ts'
 import type { Underway } from './underway.ts'
 
 /** A sandbox whose time is over but that could not be paused goes on for so long before the next try. */
@@ -26,7 +26,7 @@ export type PausingParts = {
   templates: TemplateStore
   driver: Driver
   launcher: SandboxLauncher
-  saved: SavedStates
+  snapshots: SnapshotStore
   underway: Underway
   clock: Clock
   tell: (sandboxID: string, entry: LogEntry) => void
@@ -49,8 +49,8 @@ export type ResumeWish = {
   memory: boolean
 }
 
-/** The saved state that a pause of this run makes. */
-const savedNameOf = ({ sandboxID, runID }: Sandbox): string => `${sandboxID}-${runID}`
+/** The snapshot that a pause of this run makes. */
+const pauseSnapshotName = ({ sandboxID, runID }: Sandbox): string => `${sandboxID}-${runID}`
 
 export class Pausing {
   readonly #parts: PausingParts
@@ -61,11 +61,11 @@ export class Pausing {
 
   /** Resolves once all is kept. Undefined when the sandbox is not running in that run any more. */
   pause(seen: Sandbox, wish: PauseWish): Promise<Sandbox | undefined> {
-    const { sandboxes, underway, saved } = this.#parts
+    const { sandboxes, underway, snapshots } = this.#parts
     const { sandboxID, runID } = seen
     return underway.run(sandboxID, async (signal) => {
       const row = await sandboxes.move({ sandboxID, runID, from: ['running'] }, 'pausing')
-      return row && saved.holding(savedNameOf(row), () => this.#pause(row, wish, signal))
+      return row && snapshots.holding(pauseSnapshotName(row), () => this.#pause(row, wish, signal))
     })
   }
 
@@ -74,8 +74,8 @@ export class Pausing {
     const { sandboxes, underway, clock } = this.#parts
     const { sandboxID, runID } = seen
     return underway.run(sandboxID, async (signal) => {
-      const memory = wish.memory && seen.saved?.memory === true
-      if (memory && seen.saved?.agentUnresponsive) throw errors.pausedUnresponsive(sandboxID)
+      const memory = wish.memory && seen.snapshot?.memory === true
+      if (memory && seen.snapshot?.agentUnresponsive) throw errors.pausedUnresponsive(sandboxID)
       const startedAt = clock.now()
       const changes = { runID: newUUID(), startedAt, endAt: startedAt + wish.timeoutMs }
       const result = await sandboxes.resumeWithinLimits({ sandboxID, runID }, limits, changes)
@@ -86,9 +86,9 @@ export class Pausing {
 
   /** What a pause or a resume may have left on disk for a sandbox that ends. */
   async forget(row: Sandbox): Promise<void> {
-    const { saved } = this.#parts
-    await saved.forget(savedNameOf(row))
-    if (row.saved) await saved.forget(row.saved.name)
+    const { snapshots } = this.#parts
+    await snapshots.remove(pauseSnapshotName(row))
+    if (row.snapshot) await snapshots.remove(row.snapshot.name)
   }
 
   /** Puts right a row that a crash left in the middle, or whose sandbox is not as it says. False: it is lost. */
@@ -106,9 +106,9 @@ export class Pausing {
   }
 
   async #pause(row: Sandbox, wish: PauseWish, signal: AbortSignal): Promise<Sandbox> {
-    const { launcher, saved, driver } = this.#parts
+    const { launcher, snapshots, driver } = this.#parts
     const handle = row.handle!
-    const name = savedNameOf(row)
+    const name = pauseSnapshotName(row)
     try {
       const isHealthy = await launcher.answers(handle)
       if (!isHealthy && (wish.requireHealthyAgent || !wish.memory)) {
@@ -116,10 +116,10 @@ export class Pausing {
       }
       signal.throwIfAborted()
       launcher.closeRoute(row)
-      const frozen = wish.memory && !saved.keepMemory && driver.capabilities.freeze
-      const memory = wish.memory && saved.keepMemory
+      const frozen = wish.memory && !snapshots.keepMemory && driver.capabilities.freeze
+      const memory = wish.memory && snapshots.keepMemory
       const afterwards = frozen ? 'stay-frozen' : 'end'
-      await saved.save(handle, name, { memory, afterwards, lasting: true }, signal)
+      await snapshots.take(handle, name, { memory, afterwards, lasting: true }, signal)
       const kept = { name, memory: memory || frozen, frozen, agentUnresponsive: !isHealthy }
       return await this.#markPaused(row, kept)
     } catch (error) {
@@ -129,10 +129,10 @@ export class Pausing {
     }
   }
 
-  async #markPaused(row: Sandbox, kept: SavedSandbox): Promise<Sandbox> {
+  async #markPaused(row: Sandbox, kept: SandboxSnapshot): Promise<Sandbox> {
     const { sandboxes, clock, tell, log } = this.#parts
     const { sandboxID, runID } = row
-    const changes = { saved: kept, handle: kept.frozen ? row.handle : null, endAt: clock.now() }
+    const changes = { snapshot: kept, handle: kept.frozen ? row.handle : null, endAt: clock.now() }
     const paused = await sandboxes.move({ sandboxID, runID, from: ['pausing'] }, 'paused', changes)
     // A kill came first: it waits for this and then removes what was kept.
     if (!paused) throw errors.killedWhile(sandboxID, 'paused')
@@ -154,8 +154,8 @@ export class Pausing {
 
   async #resume(row: Sandbox, before: Sandbox, memory: boolean, signal: AbortSignal): Promise<Sandbox> {
     const { launcher } = this.#parts
-    const kept = row.saved!
-    let left: SavedSandbox = kept
+    const kept = row.snapshot!
+    let left: SandboxSnapshot = kept
     try {
       if (kept.frozen && memory) {
         await launcher.thaw(row.handle!)
@@ -178,7 +178,7 @@ export class Pausing {
   async #launch(row: Sandbox, memory: boolean, signal: AbortSignal, onStarted: () => void): Promise<void> {
     const { sandboxes, launcher } = this.#parts
     const { sandboxID, runID } = row
-    const origin: Origin = { name: row.saved!.name, memory, keep: false, sandboxID }
+    const origin: SnapshotRef = { name: row.snapshot!.name, memory, keep: false, sandboxID }
     await launcher.launch(row, await this.#buildOf(row), { origin }, signal, async (handle) => {
       onStarted()
       await sandboxes.saveHandle(sandboxID, runID, handle)
@@ -186,10 +186,10 @@ export class Pausing {
   }
 
   async #markRunning(row: Sandbox, memory: boolean): Promise<Sandbox> {
-    const { sandboxes, launcher, saved, clock, tell, onRunning, log } = this.#parts
+    const { sandboxes, launcher, snapshots, clock, tell, onRunning, log } = this.#parts
     const { sandboxID, runID } = row
     const startedAt = clock.now()
-    const changes = { saved: null, startedAt, endAt: startedAt + (row.endAt - row.startedAt) }
+    const changes = { snapshot: null, startedAt, endAt: startedAt + (row.endAt - row.startedAt) }
     const running = await sandboxes.move({ sandboxID, runID, from: ['resuming'] }, 'running', changes)
     if (!running) throw errors.killedWhile(sandboxID, 'resumed')
     tell(sandboxID, resumedEntry(running, memory))
@@ -197,58 +197,58 @@ export class Pausing {
     onRunning(running)
     log.info({ sandboxID, memory }, 'sandbox resumed')
     // The sandbox runs: nobody need wait for this.
-    void saved.forget(row.saved!.name).catch((error) => {
+    void snapshots.remove(row.snapshot!.name).catch((error) => {
       log.warn({ sandboxID, err: error }, 'what was kept of a pause could not be removed; the sweep will')
     })
     return running
   }
 
-  async #backToPaused(row: Sandbox, kept: SavedSandbox, before: Pick<Sandbox, 'startedAt' | 'endAt'>) {
+  async #backToPaused(row: Sandbox, kept: SandboxSnapshot, before: Pick<Sandbox, 'startedAt' | 'endAt'>) {
     const { sandboxes } = this.#parts
     const { sandboxID, runID } = row
     const { startedAt, endAt } = before
-    const changes = { saved: kept, startedAt, endAt, handle: kept.frozen ? row.handle : null }
+    const changes = { snapshot: kept, startedAt, endAt, handle: kept.frozen ? row.handle : null }
     await sandboxes.move({ sandboxID, runID, from: ['resuming'] }, 'paused', changes)
   }
 
   async #settlePausing(row: Sandbox): Promise<boolean> {
-    const { driver, launcher, saved } = this.#parts
+    const { driver, launcher, snapshots } = this.#parts
     if (!row.handle) return false
-    const name = savedNameOf(row)
-    const [there, kept] = [await driver.recover(row.handle), await saved.find(name)]
+    const name = pauseSnapshotName(row)
+    const [there, kept] = [await driver.recover(row.handle), await snapshots.find(name)]
     const rest = { name, agentUnresponsive: false }
     if (there === 'gone') {
       if (!kept) return false
       await launcher.stop(row.handle)
       await this.#markPaused(row, { ...rest, memory: kept.memory, frozen: false })
-    } else if (there === 'paused' && kept && !kept.memory && !saved.keepMemory) {
+    } else if (there === 'paused' && kept && !kept.memory && !snapshots.keepMemory) {
       await this.#markPaused(row, { ...rest, memory: true, frozen: true })
     } else {
       if (there === 'paused') await launcher.thaw(row.handle)
-      await saved.forget(name)
+      await snapshots.remove(name)
       await this.#goOn(row)
     }
     return true
   }
 
   async #settlePaused(row: Sandbox): Promise<boolean> {
-    const { driver, launcher, sandboxes, saved } = this.#parts
+    const { driver, launcher, sandboxes, snapshots } = this.#parts
     const there = row.handle ? await driver.recover(row.handle) : 'gone'
-    if (row.saved?.frozen && there !== 'gone') return true
-    const kept = row.saved && (await saved.find(row.saved.name))
+    if (row.snapshot?.frozen && there !== 'gone') return true
+    const kept = row.snapshot && (await snapshots.find(row.snapshot.name))
     if (!kept) return false
     if (row.handle) await launcher.stop(row.handle)
     const left = this.#whatIsLeft(row, kept)
-    if (left !== row.saved) await sandboxes.setSaved(row.sandboxID, row.runID, left)
+    if (left !== row.snapshot) await sandboxes.setSnapshot(row.sandboxID, row.runID, left)
     return true
   }
 
   async #settleResuming(row: Sandbox): Promise<boolean> {
-    const { driver, launcher, saved } = this.#parts
+    const { driver, launcher, snapshots } = this.#parts
     const there = row.handle ? await driver.recover(row.handle) : 'gone'
     const before = { startedAt: row.startedAt, endAt: row.startedAt }
     if (there === 'gone') {
-      const kept = row.saved && (await saved.find(row.saved.name))
+      const kept = row.snapshot && (await snapshots.find(row.snapshot.name))
       if (!kept) return false
       if (row.handle) await launcher.stop(row.handle)
       await this.#backToPaused(row, this.#whatIsLeft(row, kept), before)
@@ -259,22 +259,22 @@ export class Pausing {
       const build = await this.#buildOf(row)
       const deadline = AbortSignal.timeout(30_000)
       await launcher.introduce(row, build, row.handle!, row.sandboxID, deadline)
-      await this.#markRunning(row, row.saved?.memory === true)
+      await this.#markRunning(row, row.snapshot?.memory === true)
     } catch (error) {
-      if (!(row.saved && (await saved.find(row.saved.name)))) throw error
+      if (!(row.snapshot && (await snapshots.find(row.snapshot.name)))) throw error
       await launcher.stop(row.handle!)
-      await this.#backToPaused(row, { ...row.saved, memory: false, frozen: false }, before)
+      await this.#backToPaused(row, { ...row.snapshot, memory: false, frozen: false }, before)
     }
     return true
   }
 
-  /** What the row may still say of a sandbox of which only the saved state is there. */
-  #whatIsLeft({ sandboxID, saved }: Sandbox, { memory }: SavedState): SavedSandbox {
+  /** What the row may still say of a sandbox of which only the snapshot is there. */
+  #whatIsLeft({ sandboxID, snapshot }: Sandbox, { memory }: Snapshot): SandboxSnapshot {
     const { clock, tell } = this.#parts
-    if (!saved!.memory || (memory && !saved!.frozen)) return saved!
-    const why = saved!.frozen ? 'the machine went down' : 'a resume was cut off after it had run on'
+    if (!snapshot!.memory || (memory && !snapshot!.frozen)) return snapshot!
+    const why = snapshot!.frozen ? 'the machine went down' : 'a resume was cut off after it had run on'
     tell(sandboxID, memoryLostEntry(clock.now(), why))
-    return { ...saved!, memory: false, frozen: false }
+    return { ...snapshot!, memory: false, frozen: false }
   }
 
   async #buildOf({ buildID }: Sandbox): Promise<TemplateBuild> {

@@ -29,18 +29,18 @@ describe('a template with a start command', () => {
     const { service, team, stores, agent, driver } = fixture
     const build = await withService(fixture)
     serving(fixture)
-    const saved = await fixture.prepare(build)
+    const snapshot = await fixture.prepare(build)
     assert.deepEqual(agent.ran, ['serve', 'ask'])
     assert.equal(driver.world.sandboxes.size, 0)
-    await stores.templates.updateBuild(build.buildID, { saved: saved! })
+    await stores.templates.updateBuild(build.buildID, { snapshot: snapshot! })
     await service.create(team, request())
     assert.deepEqual(agent.ran, ['serve', 'ask'])
     await fixture.reconciler.run()
-    assert.equal(driver.world.saved.size, 1)
+    assert.equal(driver.world.snapshots.size, 1)
   })
 
   it('is started in each sandbox where no memory is kept, before anybody gets it', async () => {
-    await using fixture = await openFixture({ saveMemory: false })
+    await using fixture = await openFixture({ snapshotMemory: false })
     const { service, team, agent, routes } = fixture
     const build = await withService(fixture)
     serving(fixture)
@@ -81,15 +81,15 @@ describe('a template with a start command', () => {
   })
 
   it('that ends too early fails, in words, and leaves nothing', async () => {
-    for (const saveMemory of [true, false]) {
-      await using fixture = await openFixture({ saveMemory })
+    for (const snapshotMemory of [true, false]) {
+      await using fixture = await openFixture({ snapshotMemory })
       const { service, team, agent, driver } = fixture
       const build = await withService(fixture)
       agent.runs = async (command) =>
         command === 'serve' ? { exitCode: 3, status: 'exit status 3' } : new Promise(() => {})
-      const attempt = saveMemory ? fixture.prepare(build) : service.create(team, request())
+      const attempt = snapshotMemory ? fixture.prepare(build) : service.create(team, request())
       await assert.rejects(attempt, /start command ended before it was ready: exit status 3/)
-      assert.equal(driver.world.sandboxes.size + driver.world.saved.size, 0)
+      assert.equal(driver.world.sandboxes.size + driver.world.snapshots.size, 0)
     }
   })
 })

@@ -3,12 +3,12 @@
  * kept once it is ready, so that every sandbox of the build begins with it running.
  */
 import type { AgentPort, CommandOutput } from '../agent.ts'
-import type { SavedBuild, TemplateBuild } from '../template/template.ts'
-import type { SavedStates } from './saved-states.ts'
+import type { BuildSnapshot, TemplateBuild } from '../template/template.ts'
+import type { SnapshotStore } from './snapshot-store.ts'
 import { runStartCommand } from './start-command.ts'
 import type { Workshop } from './workshop.ts'
 
-export type PreparingParts = { workshop: Workshop; agent: AgentPort; saved: SavedStates }
+export type PreparingParts = { workshop: Workshop; agent: AgentPort; snapshots: SnapshotStore }
 
 export const preparedName = ({ buildID }: Pick<TemplateBuild, 'buildID'>): string => `${buildID}-ready`
 
@@ -17,17 +17,17 @@ export const preparedName = ({ buildID }: Pick<TemplateBuild, 'buildID'>): strin
  * tried, since it will run in each sandbox; undefined then, and where there is nothing to start.
  */
 export async function prepareBuild(
-  { workshop, agent, saved }: PreparingParts,
+  { workshop, agent, snapshots }: PreparingParts,
   build: TemplateBuild,
   options: { signal: AbortSignal; onOutput?: (output: CommandOutput) => void },
-): Promise<SavedBuild | undefined> {
+): Promise<BuildSnapshot | undefined> {
   if (!build.startCmd && !build.readyCmd) return undefined
   const name = preparedName(build)
-  return saved.holding(name, async () => {
+  return snapshots.holding(name, async () => {
     const sandbox = await workshop.open(build, options.signal)
     try {
       await runStartCommand(agent, sandbox.endpoint, sandbox.accessToken, build, options)
-      if (!build.startCmd || !saved.keepMemory) return undefined
+      if (!build.startCmd || !snapshots.keepMemory) return undefined
       await sandbox.save(name, true, options.signal)
       return { name, memory: true, sandboxID: sandbox.sandboxID }
     } finally {

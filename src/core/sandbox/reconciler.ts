@@ -8,8 +8,8 @@ import type { BuildCacheStore, SandboxStore, TemplateStore } from '../stores.ts'
 import type { SandboxLauncher } from './launcher.ts'
 import type { RouteTable } from './routes.ts'
 import type { Sandbox } from './sandbox.ts'
-import type { SavedStates } from './saved-states.ts'
 import type { SandboxService } from './service.ts'
+import type { SnapshotStore } from './snapshot-store.ts'
 import type { WarmPool } from './warm-pool.ts'
 
 export type ReconcilerParts = {
@@ -19,20 +19,20 @@ export type ReconcilerParts = {
   templates: TemplateStore
   cache: BuildCacheStore
   launcher: SandboxLauncher
-  saved: SavedStates
+  snapshots: SnapshotStore
   routes: RouteTable
   warm: WarmPool
   log: Log
 }
 
 /** Of sandboxes and templates; what the cache of builds keeps besides can be made again. */
-export async function savedNamesInUse(stores: {
+export async function snapshotNamesInUse(stores: {
   sandboxes: SandboxStore
   templates: TemplateStore
 }): Promise<string[]> {
   const rows = await stores.sandboxes.listUnended()
-  const kept = rows.flatMap((row) => (row.saved ? [row.saved.name] : []))
-  return [...kept, ...(await stores.templates.listSavedNames())]
+  const kept = rows.flatMap((row) => (row.snapshot ? [row.snapshot.name] : []))
+  return [...kept, ...(await stores.templates.listSnapshotNames())]
 }
 
 export class Reconciler {
@@ -57,7 +57,7 @@ export class Reconciler {
     for (const row of rows) {
       await this.#attempt(row.sandboxID, () => this.#settle(row, foundByID.get(row.sandboxID)))
     }
-    await this.#attempt('saved states', () => this.sweepSaved())
+    await this.#attempt('snapshots', () => this.sweepSnapshots())
     await service.armExpiry()
   }
 
@@ -92,7 +92,7 @@ export class Reconciler {
   async #withHandle(row: Sandbox, found: FoundSandbox | undefined): Promise<Sandbox> {
     const { driver, sandboxes } = this.#parts
     if (!found) return row
-    if (row.state === 'paused' && !row.saved?.frozen) {
+    if (row.state === 'paused' && !row.snapshot?.frozen) {
       await driver.stop(found.handle)
       return row
     }
@@ -102,13 +102,13 @@ export class Reconciler {
   }
 
   /** Also to be called when something was deleted, so that its room is free at once. */
-  async sweepSaved(): Promise<void> {
-    const { cache, saved, log } = this.#parts
-    const { names } = await saved.sweep(async () => [
-      ...(await savedNamesInUse(this.#parts)),
-      ...(await cache.listSavedNames()),
+  async sweepSnapshots(): Promise<void> {
+    const { cache, snapshots, log } = this.#parts
+    const { names } = await snapshots.sweep(async () => [
+      ...(await snapshotNamesInUse(this.#parts)),
+      ...(await cache.listSnapshotNames()),
     ])
-    if (names.length > 0) log.warn({ removed: names }, 'saved states that nothing owned were removed')
+    if (names.length > 0) log.warn({ removed: names }, 'snapshots that nothing owned were removed')
   }
 
   /** A failure with one sandbox must not keep the others from being settled; the next round tries again. */

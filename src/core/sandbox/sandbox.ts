@@ -65,12 +65,12 @@ export type SandboxOptions = {
 }
 
 /** What is kept of a paused sandbox. */
-export type SavedSandbox = {
-  /** Of the saved state. */
+export type SandboxSnapshot = {
+  /** Of the snapshot. */
   name: string
   /** Its processes go on when it is resumed; otherwise it boots anew on its files. */
   memory: boolean
-  /** It stands still in memory, and the saved state is for the case that the machine goes down. */
+  /** It stands still in memory, and the snapshot is for the case that the machine goes down. */
   frozen: boolean
   /** Its agent did not answer when it was paused with its memory. */
   agentUnresponsive: boolean
@@ -94,7 +94,7 @@ export type Sandbox = {
   envVars: Record<string, string>
   options: SandboxOptions
   /** Set while it is paused, and until its resume has succeeded. */
-  saved: SavedSandbox | null
+  snapshot: SandboxSnapshot | null
   /** The lifetime asked for at creation. */
   timeoutMs: number
   createdAt: number
@@ -104,4 +104,4 @@ export type Sandbox = {
   endReason: EndReason | null
 }
 
-export type NewSandbox = Omit<Sandbox, 'state' | 'handle' | 'saved' | 'endedAt' | 'endReason'>
+export type NewSandbox = Omit<Sandbox, 'state' | 'handle' | 'snapshot' | 'endedAt' | 'endReason'>

@@ -14,8 +14,8 @@ import {
   Copying,
   type ForkOutcome,
   type ForkRequest,
-  type Snapshot,
   type SnapshotRequest,
+  type SnapshotTemplate,
 } from './copying.ts'
 import { type CreateRequest, Creating } from './creating.ts'
 import type { SandboxEgress } from './egress.ts'
@@ -27,7 +27,7 @@ import { checkTimeout, endAfter, refreshDuration } from './lifetime.ts'
 import { Networking, type NetworkUpdate } from './networking.ts'
 import { type PauseWish, Pausing } from './pausing.ts'
 import { type EndReason, isVisible, type Sandbox, statesBefore } from './sandbox.ts'
-import type { SavedStates } from './saved-states.ts'
+import type { SnapshotStore } from './snapshot-store.ts'
 import type { Underway } from './underway.ts'
 import type { WarmPool } from './warm-pool.ts'
 
@@ -46,7 +46,7 @@ export type SandboxServiceParts = {
   launcher: SandboxLauncher
   egress: SandboxEgress
   warm: WarmPool
-  saved: SavedStates
+  snapshots: SnapshotStore
   underway: Underway
   clock: Clock
   /** Adds to what can be read of a sandbox, without anybody waiting for it. */
@@ -165,7 +165,7 @@ export class SandboxService {
     return this.#copying.fork(team, sandboxID, request)
   }
 
-  snapshot(team: Team, sandboxID: string, request: SnapshotRequest): Promise<Snapshot> {
+  snapshot(team: Team, sandboxID: string, request: SnapshotRequest): Promise<SnapshotTemplate> {
     return this.#copying.snapshot(team, sandboxID, request)
   }
 

@@ -35,9 +35,9 @@ export function createWaking(parts: WakingParts): FindSleeping {
 }
 
 /** What a pause kept without memory does not hold the service that the traffic is for. */
-function mayWake({ state, options, saved }: Sandbox): boolean {
+function mayWake({ state, options, snapshot }: Sandbox): boolean {
   const isPaused = wireStates.paused.some((one) => one === state)
-  return isPaused && options.autoResume && saved?.memory !== false
+  return isPaused && options.autoResume && snapshot?.memory !== false
 }
 
 async function wake({ service, teams, routes }: WakingParts, row: Sandbox): Promise<Route> {

@@ -10,7 +10,7 @@ import { agentPort } from '../agent.ts'
 import type { Driver, DriverHandle } from '../driver.ts'
 import type { TemplateBuild } from '../template/template.ts'
 import type { SandboxLauncher } from './launcher.ts'
-import type { SavedStates } from './saved-states.ts'
+import type { SnapshotStore } from './snapshot-store.ts'
 import type { SandboxTokens } from './tokens.ts'
 import type { Underway } from './underway.ts'
 
@@ -19,7 +19,7 @@ export type WorkshopParts = {
   agent: AgentPort
   tokens: SandboxTokens
   launcher: SandboxLauncher
-  saved: SavedStates
+  snapshots: SnapshotStore
   underway: Underway
 }
 
@@ -94,12 +94,12 @@ export class WorkSandbox {
   /** Keeps its files under a name that the caller holds, and goes on. */
   async copy(name: string, signal: AbortSignal): Promise<void> {
     const options = { memory: false, afterwards: 'go-on', lasting: true } as const
-    await this.#parts.saved.save(this.#handle, name, options, signal)
+    await this.#parts.snapshots.take(this.#handle, name, options, signal)
   }
 
   /** Keeps it under a name that the caller holds, and ends it. One that cannot be saved goes on. */
   async save(name: string, memory: boolean, signal: AbortSignal): Promise<void> {
-    await this.#parts.saved.save(this.#handle, name, { memory, afterwards: 'end', lasting: true }, signal)
+    await this.#parts.snapshots.take(this.#handle, name, { memory, afterwards: 'end', lasting: true }, signal)
     this.#onEnd()
   }
 

@@ -31,7 +31,14 @@ export type BuildJob = {
 
 export type BuildResult = Pick<
   TemplateBuild,
-  'rootFolder' | 'layers' | 'saved' | 'envVars' | 'defaultUser' | 'defaultWorkdir' | 'startCmd' | 'readyCmd'
+  | 'rootFolder'
+  | 'layers'
+  | 'snapshot'
+  | 'envVars'
+  | 'defaultUser'
+  | 'defaultWorkdir'
+  | 'startCmd'
+  | 'readyCmd'
 >
 
 /** `step` is `base`, `finalize`, or the number of the step, from 1 on. */

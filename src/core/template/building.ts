@@ -70,7 +70,7 @@ export class Building {
     const { template, isNew } = await this.#templateFor(team, name.alias, now)
     const build: TemplateBuild = {
       ...{ buildID: newUUID(), templateID: template.templateID, status: 'waiting', ...sizes, envdVersion },
-      ...{ rootFolder: null, layers: null, saved: null, envVars: {}, startCmd: null, readyCmd: null },
+      ...{ rootFolder: null, layers: null, snapshot: null, envVars: {}, startCmd: null, readyCmd: null },
       ...{ defaultUser: 'user', defaultWorkdir: '/home/user', reason: null },
       ...{ createdAt: now, updatedAt: now, finishedAt: null },
     }

@@ -79,7 +79,7 @@ export class DiskRoom {
     if (steps.count + savedStates.count + layers.count + files.count === 0) return
     this.#parts.log.info(
       { ...report, bytes },
-      `the disk is short of room: removed ${steps.count} cached steps, ${savedStates.count} saved states, ` +
+      `the disk is short of room: removed ${steps.count} cached steps, ${savedStates.count} snapshots, ` +
         `${layers.count} layers and ${files.count} uploads that nothing needs (${megabytes(bytes)})`,
     )
   }

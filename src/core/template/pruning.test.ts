@@ -12,15 +12,15 @@ const image = { source: { image: 'debian:12' } }
 async function openPruning() {
   const builder = await openBuilder()
   const { fixture, files, images } = builder
-  const { stores, clock, team, saved, driver } = fixture
+  const { stores, clock, team, snapshots, driver } = fixture
   const { templates, sandboxes, buildCache: cache } = stores
   // Files carry the machine's time.
   clock.advance(Date.now() - clock.now() + 1000)
-  const pruning = new Pruning({ templates, sandboxes, cache, files, images, saved, driver, clock })
+  const pruning = new Pruning({ templates, sandboxes, cache, files, images, snapshots, driver, clock })
   return {
-    ...{ ...builder, pruning, stores, clock, saved },
+    ...{ ...builder, pruning, stores, clock, snapshots },
     prune: (dryRun = false, before = clock.now() + 1) => pruning.run({ before, dryRun }),
-    states: () => [...driver.world.saved.keys()],
+    states: () => [...driver.world.snapshots.keys()],
     /** Writes a build down as that of a template. */
     own: async (result: BuildResult, status: 'ready' | 'building' = 'ready') => {
       const now = clock.now()
@@ -59,7 +59,7 @@ describe('pruning', () => {
     const templateID = await world.own(result)
     world.clock.advance(1)
     assert.deepEqual(countsOf(await world.prune()), [2, 2, 0, 0])
-    assert.deepEqual(world.states(), [result.saved!.name])
+    assert.deepEqual(world.states(), [result.snapshot!.name])
     assert.equal((await world.stores.buildCache.list()).length, 1)
     await world.stores.templates.deleteUnused(templateID)
     assert.deepEqual(countsOf(await world.prune()), [1, 1, 2, 0])
@@ -80,7 +80,7 @@ describe('pruning', () => {
     await using world = await openPruning()
     const { result } = await world.build({ ...image, steps: runs('before') })
     world.clock.advance(10_000)
-    const templateID = await world.own({ ...result, saved: null, layers: null }, 'building')
+    const templateID = await world.own({ ...result, snapshot: null, layers: null }, 'building')
     world.clock.advance(10_000)
     await world.build({ ...image, steps: runs('since') })
     await world.upload('files', someHash)
@@ -90,7 +90,7 @@ describe('pruning', () => {
     assert.deepEqual(countsOf(await world.prune(true)), [3, 3, 2, 1])
   })
 
-  it('leaves the saved states of paused sandboxes', async () => {
+  it('leaves the snapshots of paused sandboxes', async () => {
     await using world = await openPruning()
     const { service, team } = world.fixture
     const { sandboxID } = await service.create(team, request())
@@ -101,22 +101,22 @@ describe('pruning', () => {
     await service.kill(team, sandboxID)
   })
 
-  it('tells the images which folders sandboxes and saved states stand on', async () => {
+  it('tells the images which folders sandboxes and snapshots stand on', async () => {
     await using world = await openPruning()
     const { driver } = world.fixture
     const spec = { sandboxID: 's1', runID: 'r', cpuCount: 1, memoryMB: 1, diskMB: 1, egress: openRules }
     await driver.prepare('/layers/a/root')
     const roots = { rootFolder: '/layers/a/root', lowerFolders: ['/layers/b/root'] }
     const handle = await driver.start({ ...spec, ...roots })
-    await driver.save(handle, 'kept', { memory: false, afterwards: 'end', lasting: true })
-    const release = world.saved.hold('kept')
+    await driver.takeSnapshot(handle, 'kept', { memory: false, afterwards: 'end', lasting: true })
+    const release = world.snapshots.hold('kept')
     const told: string[][] = []
     world.images.prune = async ({ folders }) => {
       told.push([...folders])
       return { count: 0, bytes: 0 }
     }
     await world.prune()
-    await driver.start({ ...spec, ...roots, from: { folder: 'kept', memory: false, keep: false } })
+    await driver.start({ ...spec, ...roots, fromSnapshot: { folder: 'kept', memory: false, keep: false } })
     release()
     await world.prune()
     assert.deepEqual(told, [
@@ -148,7 +148,7 @@ describe('pruning', () => {
         const id = { build: { ...base, buildID: newUUID() }, teamID: world.fixture.team.teamID }
         const settle = async (result: BuildResult) => {
           await pruneAll()
-          const kept = world.fixture.driver.world.saved.get(result.saved!.name)
+          const kept = world.fixture.driver.world.snapshots.get(result.snapshot!.name)
           assert.deepEqual([...kept!.content.files.keys()].slice(1, 3), ['shared', `${name}-${number}`])
           await world.own(result)
           written++

@@ -1,14 +1,14 @@
 /**
- * Gives back the room of what can be made or fetched again: cached build steps with their saved states, image layers
- * that nothing stands on, files uploaded for COPY. What a template, a build under way, a sandbox or a saved state
+ * Gives back the room of what can be made or fetched again: cached build steps with their snapshots, image layers
+ * that nothing stands on, files uploaded for COPY. What a template, a build under way, a sandbox or a snapshot
  * needs stays; each removal looks once more, in one go, whether somebody has taken the thing in use meanwhile.
  */
 import type { Clock } from '../../lib/clock.ts'
 import { KeyedLock } from '../../lib/keyed-lock.ts'
 import type { Driver } from '../driver.ts'
 import type { Freed, Images } from '../images.ts'
-import { savedNamesInUse } from '../sandbox/reconciler.ts'
-import type { SavedStates } from '../sandbox/saved-states.ts'
+import { snapshotNamesInUse } from '../sandbox/reconciler.ts'
+import type { SnapshotStore } from '../sandbox/snapshot-store.ts'
 import type { BuildCacheStore, CacheUse, SandboxStore, TemplateStore } from '../stores.ts'
 import type { BuildFiles, UploadedFiles } from './builder.ts'
 
@@ -18,7 +18,7 @@ export type PruningParts = {
   cache: BuildCacheStore
   files: BuildFiles
   images: Pick<Images, 'prune'>
-  saved: SavedStates
+  snapshots: SnapshotStore
   driver: Driver
   clock: Clock
 }
@@ -41,15 +41,15 @@ export class Pruning {
 
   run({ before, dryRun }: PruneOptions): Promise<PruneReport> {
     return this.#lock.run('', async () => {
-      const { cache, saved, images } = this.#parts
+      const { cache, snapshots, images } = this.#parts
       const unused = await this.#unused(before)
       const steps = dryRun ? unused.steps : await cache.remove(unused.steps)
       const isGone = dryRun ? goneOf(steps) : () => false
-      const swept = await saved.sweep(
+      const swept = await snapshots.sweep(
         async () => [
-          ...(await savedNamesInUse(this.#parts)),
+          ...(await snapshotNamesInUse(this.#parts)),
           ...(await cache.list()).flatMap((step) =>
-            isGone(step) || !step.savedName ? [] : [step.savedName],
+            isGone(step) || !step.snapshotName ? [] : [step.snapshotName],
           ),
         ],
         { dryRun },
@@ -79,10 +79,10 @@ export class Pruning {
     const unfinished = await templates.listBuildsIn(['waiting', 'building'], Number.MAX_SAFE_INTEGER)
     const until = Math.min(before, clock.now(), ...unfinished.map(({ createdAt }) => createdAt))
     const isOld = ({ usedAt }: { usedAt: number }) => usedAt < until
-    const names = new Set(await templates.listSavedNames())
+    const names = new Set(await templates.listSnapshotNames())
     const layers = new Set(await templates.listLayers())
     const takesRoom = (step: CacheUse) =>
-      (step.savedName !== null && !names.has(step.savedName)) ||
+      (step.snapshotName !== null && !names.has(step.snapshotName)) ||
       (step.layers ?? []).some((layer) => !layers.has(layer))
     return {
       // One whose files belong to a template is worth more than the nothing that it takes.
@@ -91,12 +91,12 @@ export class Pruning {
     }
   }
 
-  /** Sandboxes and saved states count by themselves: their template may be deleted. */
+  /** Sandboxes and snapshots count by themselves: their template may be deleted. */
   async #usedLayers(isGone: (step: CacheUse) => boolean, sweptNames: ReadonlySet<string>) {
-    const { templates, cache, saved, driver } = this.#parts
+    const { templates, cache, snapshots, driver } = this.#parts
     const folders = (await driver.list()).flatMap(({ roots }) => roots)
-    for (const name of await saved.names()) {
-      const state = sweptNames.has(name) ? undefined : await saved.find(name)
+    for (const name of await snapshots.names()) {
+      const state = sweptNames.has(name) ? undefined : await snapshots.find(name)
       if (state) folders.push(...state.roots)
     }
     const steps = (await cache.list()).filter((step) => !isGone(step))

@@ -34,7 +34,7 @@ export type TemplateBuild = {
   startCmd: string | null
   readyCmd: string | null
   /** What its sandboxes start from, instead of a root that nobody has written to. */
-  saved: SavedBuild | null
+  snapshot: BuildSnapshot | null
   createdAt: number
   updatedAt: number
   finishedAt: number | null
@@ -44,8 +44,8 @@ export type TemplateBuild = {
 
 export type BuildReason = { message: string; step: string | null }
 
-export type SavedBuild = {
-  /** Of the saved state; that of a snapshot, and no other, bears the id of its build. */
+export type BuildSnapshot = {
+  /** Of the snapshot; that of a snapshot, and no other, bears the id of its build. */
   name: string
   /** Their processes are there from the start. */
   memory: boolean

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import type { DriverHandle } from '../../core/driver.ts'
 import { isAppError } from '../../lib/app-error.ts'
 import { driverSuite, newSpec } from '../driver-suite.ts'
-import { saveSuite } from '../save-suite.ts'
+import { snapshotSuite } from '../save-suite.ts'
 import { FakeDriver } from './fake-driver.ts'
 
 driverSuite('the fake', async () => {
@@ -19,19 +19,19 @@ driverSuite('the fake', async () => {
   }
 })
 
-for (const saveMemory of [true, false]) {
-  saveSuite(`the fake ${saveMemory ? 'with' : 'without'} memory`, async () => {
-    const driver = new FakeDriver({ saveMemory })
+for (const snapshotMemory of [true, false]) {
+  snapshotSuite(`the fake ${snapshotMemory ? 'with' : 'without'} memory`, async () => {
+    const driver = new FakeDriver({ snapshotMemory })
     const content = (handle: DriverHandle) => driver.world.sandboxes.get(String(handle.data.sandboxID))!
     return {
       driver,
-      another: () => new FakeDriver({ saveMemory, world: driver.world }),
+      another: () => new FakeDriver({ snapshotMemory, world: driver.world }),
       rootFolder: '/a-root',
       brokenRootFolder: '/never-prepared',
       traces: async () => [...driver.world.sandboxes.keys()],
       settled: async () => {},
       close: () => driver.close(),
-      savedFolder: (name) => `/saved/${name}`,
+      snapshotFolder: (name) => `/saved/${name}`,
       remember: async (handle, memory, file) => {
         content(handle).memory.set('text', memory)
         content(handle).files.set('text', file)
@@ -93,14 +93,14 @@ describe("the fake's knobs", () => {
 
   it('lets a save be held and fail, with the sandbox as it was', async () => {
     const { driver, handle } = await running()
-    driver.beforeSaved = async () => {
+    driver.beforeSnapshot = async () => {
       assert.equal(await driver.recover(handle), 'paused')
       throw new Error('disk full')
     }
     const options = { memory: true, afterwards: 'end', lasting: true } as const
-    await assert.rejects(driver.save(handle, '/saved/a', options), /disk full/)
+    await assert.rejects(driver.takeSnapshot(handle, '/saved/a', options), /disk full/)
     assert.equal(await driver.recover(handle), 'running')
-    assert.equal(await driver.saved('/saved/a'), undefined)
+    assert.equal(await driver.findSnapshot('/saved/a'), undefined)
   })
 
   it('points every port at the given endpoint', async () => {

@@ -5,18 +5,18 @@
 import type {
   CanFreeze,
   CanLimitEgress,
-  CanSave,
+  CanSnapshot,
   Driver,
   DriverCapabilities,
   DriverHandle,
   Endpoint,
   FoundSandbox,
   ProbeResult,
+  RestoreSpec,
   SandboxSpec,
   SandboxStats,
-  SavedStart,
-  SavedState,
-  SaveOptions,
+  Snapshot,
+  SnapshotOptions,
 } from '../../core/driver.ts'
 import type { AddressRules, GatePorts } from '../../core/egress.ts'
 import { AppError } from '../../lib/app-error.ts'
@@ -27,7 +27,7 @@ export type FakeDriverOptions = {
   /** Held instead of a fresh one: two drivers with the same world are two processes on one machine. */
   world?: FakeWorld
   /** False: like plain containers, it keeps files only. */
-  saveMemory?: boolean
+  snapshotMemory?: boolean
 }
 
 /** What a sandbox holds, for tests to put there and find again. */
@@ -42,24 +42,24 @@ export type FakeSandbox = FakeContent & {
   keptIn: string | undefined
 }
 
-type FakeSaved = { spec: SandboxSpec; content: FakeContent; memory: boolean; takenBy: string | undefined }
+type FakeSnapshot = { spec: SandboxSpec; content: FakeContent; memory: boolean; takenBy: string | undefined }
 
 /** What outlives a driver: the machine with its sandboxes and what was saved of them. */
 export type FakeWorld = {
   sandboxes: Map<string, FakeSandbox>
-  saved: Map<string, FakeSaved>
+  snapshots: Map<string, FakeSnapshot>
   prepared: Set<string>
   nextAddress: number
 }
 
 export const newFakeWorld = (): FakeWorld => ({
   sandboxes: new Map(),
-  saved: new Map(),
+  snapshots: new Map(),
   prepared: new Set(),
   nextAddress: 1,
 })
 
-export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSave {
+export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot {
   readonly name = 'fake'
   readonly capabilities: DriverCapabilities
   readonly world: FakeWorld
@@ -69,15 +69,15 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSave {
   /** Awaited before every stop takes effect. */
   beforeStopped: (handle: DriverHandle) => Promise<void> = async () => {}
   /** Awaited in the middle of every save, when the sandbox stands still and nothing is kept yet. */
-  beforeSaved: (handle: DriverHandle, folder: string) => Promise<void> = async () => {}
+  beforeSnapshot: (handle: DriverHandle, folder: string) => Promise<void> = async () => {}
   /** Awaited before new rules take effect. */
   beforeLimited: (rules: AddressRules) => Promise<void> = async () => {}
   readonly #endpoint: Endpoint | undefined
 
   constructor(options: FakeDriverOptions = {}) {
     this.#endpoint = options.endpoint
-    const saveMemory = options.saveMemory ?? true
-    this.capabilities = { freeze: true, saveFiles: true, saveMemory, limitEgress: true }
+    const snapshotMemory = options.snapshotMemory ?? true
+    this.capabilities = { freeze: true, snapshotFiles: true, snapshotMemory, limitEgress: true }
     this.world = options.world ?? newFakeWorld()
   }
 
@@ -99,13 +99,13 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSave {
     if (this.world.sandboxes.has(spec.sandboxID)) {
       throw new AppError('already_exists', `Sandbox ${spec.sandboxID} is already there; stop it first.`)
     }
-    const saved = spec.from && this.#openSaved(spec.from)
+    const saved = spec.fromSnapshot && this.#openSnapshot(spec.fromSnapshot)
     const address = `fake-${this.world.nextAddress++}`
     const data = { sandboxID: spec.sandboxID, runID: spec.runID, address }
     const handle = { driver: this.name, version: 1, data }
-    const content = contentFor(spec.from, saved)
+    const content = contentFor(spec.fromSnapshot, saved)
     const sandbox = { spec, handle, running: false, frozen: false, keptIn: undefined, ...content }
-    if (saved && !spec.from?.keep) saved.takenBy = spec.runID
+    if (saved && !spec.fromSnapshot?.keep) saved.takenBy = spec.runID
     this.world.sandboxes.set(spec.sandboxID, sandbox)
     try {
       await orAborted(this.beforeStarted(spec), signal)
@@ -130,7 +130,7 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSave {
 
   async thaw(handle: DriverHandle): Promise<void> {
     const sandbox = this.#alive(handle)
-    if (sandbox.keptIn) this.world.saved.delete(sandbox.keptIn)
+    if (sandbox.keptIn) this.world.snapshots.delete(sandbox.keptIn)
     sandbox.keptIn = undefined
     sandbox.frozen = false
   }
@@ -148,45 +148,50 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSave {
     sandbox.spec = { ...sandbox.spec, egress }
   }
 
-  async save(
+  async takeSnapshot(
     handle: DriverHandle,
     folder: string,
-    { memory, afterwards }: SaveOptions,
+    { memory, afterwards }: SnapshotOptions,
     signal?: AbortSignal,
-  ): Promise<SavedState> {
+  ): Promise<Snapshot> {
     const sandbox = this.#alive(handle)
-    if (memory && !this.capabilities.saveMemory) {
+    if (memory && !this.capabilities.snapshotMemory) {
       throw new AppError('invalid_argument', 'This fake keeps no memory; save the files only.')
     }
-    if (this.world.saved.has(folder)) {
-      throw new AppError('already_exists', `${folder} holds a saved state already.`)
+    if (this.world.snapshots.has(folder)) {
+      throw new AppError('already_exists', `${folder} holds a snapshot already.`)
     }
     if (sandbox.frozen)
       throw new AppError('conflict', 'The sandbox stands still; thaw it before it is saved.')
     signal?.throwIfAborted()
     sandbox.frozen = true
     try {
-      await orAborted(this.beforeSaved(handle, folder), signal)
+      await orAborted(this.beforeSnapshot(handle, folder), signal)
       this.#alive(handle)
     } catch (error) {
       sandbox.frozen = false
       throw error
     }
-    this.world.saved.set(folder, { spec: sandbox.spec, content: copyOf(sandbox), memory, takenBy: undefined })
+    this.world.snapshots.set(folder, {
+      spec: sandbox.spec,
+      content: copyOf(sandbox),
+      memory,
+      takenBy: undefined,
+    })
     if (afterwards === 'go-on') sandbox.frozen = false
     else if (afterwards === 'stay-frozen') sandbox.keptIn = folder
     else this.world.sandboxes.delete(sandbox.spec.sandboxID)
-    return (await this.saved(folder))!
+    return (await this.findSnapshot(folder))!
   }
 
-  async saved(folder: string): Promise<SavedState | undefined> {
-    const saved = this.world.saved.get(folder)
+  async findSnapshot(folder: string): Promise<Snapshot | undefined> {
+    const saved = this.world.snapshots.get(folder)
     // Who took it ran on its files.
     return saved && { folder, memory: saved.memory && !saved.takenBy, bytes: 1, roots: rootsOf(saved.spec) }
   }
 
-  async forget(folder: string): Promise<void> {
-    this.world.saved.delete(folder)
+  async removeSnapshot(folder: string): Promise<void> {
+    this.world.snapshots.delete(folder)
   }
 
   async stop(handle: DriverHandle): Promise<void> {
@@ -232,9 +237,9 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSave {
     throw new AppError('not_found', `Sandbox ${handle.data.sandboxID} is not there any more.`)
   }
 
-  #openSaved({ folder, memory }: SavedStart): FakeSaved {
-    const saved = this.world.saved.get(folder)
-    if (!saved) throw new AppError('not_found', `There is no saved state at ${folder}.`)
+  #openSnapshot({ folder, memory }: RestoreSpec): FakeSnapshot {
+    const saved = this.world.snapshots.get(folder)
+    if (!saved) throw new AppError('not_found', `There is no snapshot at ${folder}.`)
     const isHeld = [...this.world.sandboxes.values()].some(({ spec }) => spec.runID === saved.takenBy)
     if (isHeld || (saved.takenBy && memory && saved.memory)) {
       throw new AppError('conflict', `A sandbox was already started from ${folder}.`)
@@ -257,7 +262,7 @@ const copyOf = ({ memory, files }: FakeContent): FakeContent => ({
   files: new Map(files),
 })
 
-function contentFor(from: SavedStart | undefined, saved: FakeSaved | undefined): FakeContent {
+function contentFor(from: RestoreSpec | undefined, saved: FakeSnapshot | undefined): FakeContent {
   if (!saved) return { memory: new Map(), files: new Map() }
   const { memory, files } = copyOf(saved.content)
   return { files, memory: from?.memory && saved.memory ? memory : new Map() }

@@ -4,19 +4,19 @@
  */
 import { readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { SaveOptions } from '../../core/driver.ts'
+import type { SnapshotOptions } from '../../core/driver.ts'
 import { AppError, errorText } from '../../lib/app-error.ts'
 import { runCommand } from '../../lib/run-command.ts'
 import type { OciContext } from './context.ts'
 import type { SandboxRecord } from './records.ts'
 import { pauseArguments, resumeArguments } from './runtime.ts'
-import { readSaved, removeSaved } from './saved-states.ts'
+import { readSnapshot, removeSnapshot } from './snapshot-store.ts'
 
 export type FrozenNote = {
   /** Held by gVisor's own kernel, not by the host's: that is how memory can be saved. */
   byRuntime: boolean
   /** What it stands still for. */
-  save: { folder: string; afterwards: SaveOptions['afterwards'] } | null
+  save: { folder: string; afterwards: SnapshotOptions['afterwards'] } | null
 }
 
 const noteName = 'frozen.json'
@@ -39,11 +39,11 @@ export async function thaw(context: OciContext, record: SandboxRecord): Promise<
   const { layout, cgroups } = context
   const note = await frozenNote(context, record.sandboxID)
   if (!note) return
-  if (await endedBySave(record, note)) {
+  if (await endedBySnapshot(record, note)) {
     throw new AppError('conflict', `Sandbox ${record.sandboxID} has been saved and has ended; stop it.`)
   }
-  // A saved state that was cut off, or whose disk is the one that is written to from now on.
-  if (note.save && note.save.afterwards !== 'go-on') await removeSaved(note.save.folder)
+  // A snapshot that was cut off, or whose disk is the one that is written to from now on.
+  if (note.save && note.save.afterwards !== 'go-on') await removeSnapshot(note.save.folder)
   if (!note.byRuntime) await cgroups.thaw(layout.cgroup(record.sandboxID))
   else {
     await speak(resumeArguments(layout, record)).catch((error) => {
@@ -54,9 +54,9 @@ export async function thaw(context: OciContext, record: SandboxRecord): Promise<
 }
 
 /** All that was to be kept is there, so the sandbox's life is over even if its processes are still frozen. */
-export async function endedBySave(record: SandboxRecord, note: FrozenNote): Promise<boolean> {
+export async function endedBySnapshot(record: SandboxRecord, note: FrozenNote): Promise<boolean> {
   if (note.save?.afterwards !== 'end') return false
-  return (await readSaved(note.save.folder))?.origin.runID === record.runID
+  return (await readSnapshot(note.save.folder))?.origin.runID === record.runID
 }
 
 async function speak([program, ...args]: string[]): Promise<void> {

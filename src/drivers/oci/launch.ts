@@ -21,8 +21,8 @@ import {
   writeSeed,
 } from './root-layers.ts'
 import { renameArguments, runtimeComplaint, startArguments, startedPid } from './runtime.ts'
-import { configName } from './saved-states.ts'
 import { bootIDName, makeSysSkeleton, writeProcFiles } from './shown-machine.ts'
+import { configName } from './snapshot-store.ts'
 import { openSource, type Source } from './source.ts'
 
 const startLimitMs = 60_000
@@ -67,8 +67,8 @@ export async function startSandbox(
 ): Promise<SandboxRecord> {
   const { slots, records } = context
   signal?.throwIfAborted()
-  const source = spec.from && (await openSource(context, spec.from))
-  const slot = await slots.take(source?.saved.origin.diskMB ?? spec.diskMB)
+  const source = spec.fromSnapshot && (await openSource(context, spec.fromSnapshot))
+  const slot = await slots.take(source?.snapshot.origin.diskMB ?? spec.diskMB)
   try {
     const record = newRecord(context, spec, slot.number, source)
     await records.create(record).catch(async (error) => {
@@ -92,8 +92,8 @@ function newRecord(
   slot: number,
   source: Source | undefined,
 ): SandboxRecord {
-  const { rootFolder, lowerFolders, cpuCount, memoryMB, diskMB } = source?.saved.origin ?? wanted
-  const restored = source?.memory ? source.saved.origin : undefined
+  const { rootFolder, lowerFolders, cpuCount, memoryMB, diskMB } = source?.snapshot.origin ?? wanted
+  const restored = source?.memory ? source.snapshot.origin : undefined
   return {
     ...{ version: 1, sandboxID, runID, runtime: runtime.name },
     bootID: restored?.sandboxID === sandboxID ? restored.bootID : runID,
@@ -134,7 +134,7 @@ async function launch(
     ...[join(folder, rootsName), overlayOptions(record)],
     ...[source?.usedMark ?? '', ...layers, '--', ...startArguments(layout, record, source?.memory)],
   ]
-  // Once the files of a saved state are used up there is no way back: it runs, or the runtime says why not.
+  // Once the files of a snapshot are used up there is no way back: it runs, or the runtime says why not.
   const abort = source?.usedMark ? undefined : signal
   await Promise.all([
     enterAndRun(record, folder, command, abort),
@@ -152,7 +152,7 @@ async function giveName(
   record: SandboxRecord,
   source: Source | undefined,
 ): Promise<void> {
-  if (!source?.memory || !agent.setHostname || source.saved.origin.sandboxID === record.sandboxID) return
+  if (!source?.memory || !agent.setHostname || source.snapshot.origin.sandboxID === record.sandboxID) return
   const [program, ...args] = renameArguments(layout, record, agent.setHostname)
   await runCommand(program!, args, { timeoutMs: startLimitMs })
 }

@@ -9,15 +9,15 @@ import { isDeepStrictEqual } from 'node:util'
 import type {
   CanFreeze,
   CanLimitEgress,
-  CanSave,
+  CanSnapshot,
   Driver,
   DriverCapabilities,
   DriverHandle,
   FoundSandbox,
   SandboxSpec,
   SandboxStats,
-  SavedState,
-  SaveOptions,
+  Snapshot,
+  SnapshotOptions,
 } from '../../core/driver.ts'
 import type { AddressRules, GatePorts } from '../../core/egress.ts'
 import { AppError } from '../../lib/app-error.ts'
@@ -32,7 +32,7 @@ import { CpuShares, usableCpus } from './cpu-shares.ts'
 import { Disks } from './disks.ts'
 import { dismantle } from './dismantle.ts'
 import { Firewall } from './firewall.ts'
-import { endedBySave, freeze, frozenNote, thaw } from './freeze.ts'
+import { endedBySnapshot, freeze, frozenNote, thaw } from './freeze.ts'
 import { clearGround, layGround, leaveGround } from './ground.ts'
 import { startSandbox } from './launch.ts'
 import { assertPlainPath, createLayout } from './layout.ts'
@@ -43,9 +43,9 @@ import { assertSandboxID, Records, type RuntimeName, type SandboxRecord } from '
 import { rootsOf } from './root-layers.ts'
 import { assertRules } from './ruleset.ts'
 import { startedPid, untilRestored } from './runtime.ts'
-import { saveSandbox } from './save.ts'
-import { assertOurs, describeSaved, removeSaved } from './saved-states.ts'
+import { takeSnapshot } from './save.ts'
 import { SlotPool } from './slots.ts'
+import { assertOurs, describeSnapshot, removeSnapshot } from './snapshot-store.ts'
 import { measure } from './stats.ts'
 
 export type OciDriverOptions = {
@@ -78,7 +78,7 @@ export function createOciDriver(options: OciDriverOptions): OciDriver {
   return new OciDriver(options)
 }
 
-export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSave {
+export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot {
   readonly name: string
   readonly capabilities: DriverCapabilities
   readonly #context: OciContext
@@ -92,7 +92,7 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSave {
   constructor(options: OciDriverOptions) {
     this.name = `oci-${options.runtime}`
     const gvisor = options.runtime === 'runsc'
-    this.capabilities = { freeze: true, saveFiles: true, saveMemory: gvisor, limitEgress: true }
+    this.capabilities = { freeze: true, snapshotFiles: true, snapshotMemory: gvisor, limitEgress: true }
     this.#log = options.log ?? (() => {})
     const layout = createLayout(options.dataFolder, options.instance)
     const subnet = parseSubnet(options.subnet)
@@ -178,7 +178,7 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSave {
     for (const folder of [spec.rootFolder, ...(spec.lowerFolders ?? [])]) assertPlainPath(resolve(folder))
     signal?.throwIfAborted()
     await this.open()
-    if (spec.from) await this.#leaving.get(resolve(spec.from.folder))
+    if (spec.fromSnapshot) await this.#leaving.get(resolve(spec.fromSnapshot.folder))
     const record = await this.#locks.run(spec.sandboxID, () => startSandbox(this.#context, spec, signal))
     return handleOf(record)
   }
@@ -190,7 +190,7 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSave {
     const note = record && (await frozenNote(this.#context, record.sandboxID))
     if (!record || !(await this.#isAlive(record))) return 'gone'
     if (!note) return 'running'
-    return (await endedBySave(record, note)) ? 'gone' : 'paused'
+    return (await endedBySnapshot(record, note)) ? 'gone' : 'paused'
   }
 
   async freeze(handle: DriverHandle): Promise<void> {
@@ -222,32 +222,32 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSave {
     })
   }
 
-  async save(
+  async takeSnapshot(
     handle: DriverHandle,
     folder: string,
-    options: SaveOptions,
+    options: SnapshotOptions,
     signal?: AbortSignal,
-  ): Promise<SavedState> {
+  ): Promise<Snapshot> {
     const path = assertOurs(this.#context.layout, folder)
-    if (options.memory && !this.capabilities.saveMemory) {
+    if (options.memory && !this.capabilities.snapshotMemory) {
       throw new AppError('invalid_argument', `${this.name} keeps no memory; save the files only.`)
     }
     if (options.afterwards !== 'end') {
-      return this.#withAlive(handle, (record) => saveSandbox(this.#context, record, path, options, signal))
+      return this.#withAlive(handle, (record) => takeSnapshot(this.#context, record, path, options, signal))
     }
-    return this.#saveAndEnd(handle, path, options, signal)
+    return this.#snapshotAndEnd(handle, path, options, signal)
   }
 
   /** Until the sandbox is taken apart waits only the next verb on it or on what was saved, `list` and `close`. */
-  #saveAndEnd(
+  #snapshotAndEnd(
     handle: DriverHandle,
     folder: string,
-    options: SaveOptions,
+    options: SnapshotOptions,
     signal?: AbortSignal,
-  ): Promise<SavedState> {
-    const saved = Promise.withResolvers<SavedState>()
+  ): Promise<Snapshot> {
+    const saved = Promise.withResolvers<Snapshot>()
     const left = this.#withAlive(handle, async (record) => {
-      const state = await saveSandbox(this.#context, record, folder, options, signal)
+      const state = await takeSnapshot(this.#context, record, folder, options, signal)
       this.#leaving.set(folder, left)
       saved.resolve(state)
       await dismantle(this.#context, record.sandboxID)
@@ -258,12 +258,12 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSave {
     return saved.promise
   }
 
-  saved(folder: string): Promise<SavedState | undefined> {
-    return describeSaved(assertOurs(this.#context.layout, folder))
+  findSnapshot(folder: string): Promise<Snapshot | undefined> {
+    return describeSnapshot(assertOurs(this.#context.layout, folder))
   }
 
-  forget(folder: string): Promise<void> {
-    return removeSaved(assertOurs(this.#context.layout, folder))
+  removeSnapshot(folder: string): Promise<void> {
+    return removeSnapshot(assertOurs(this.#context.layout, folder))
   }
 
   async stop(handle: DriverHandle): Promise<void> {

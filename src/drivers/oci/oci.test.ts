@@ -1,5 +1,5 @@
 import { driverSuite } from '../driver-suite.ts'
-import { saveSuite } from '../save-suite.ts'
+import { snapshotSuite } from '../save-suite.ts'
 import type { OciDriverOptions } from './oci-driver.ts'
 import { openOciBench } from './suite-bench.ts'
 import { egressSuite } from './suite-egress.ts'
@@ -7,7 +7,7 @@ import { gateSuite } from './suite-gate.ts'
 import { isolationSuite } from './suite-isolation.ts'
 import { limitsSuite } from './suite-limits.ts'
 import { networkSuite } from './suite-network.ts'
-import { savedSandboxSuite } from './suite-save.ts'
+import { ociSnapshotSuite } from './suite-save.ts'
 import { survivalSuite } from './suite-survival.ts'
 
 const subnets = { runc: '10.241.0.0/24', runsc: '10.241.1.0/24' }
@@ -21,6 +21,6 @@ for (const runtime of ['runc', 'runsc'] as const) {
   egressSuite(runtime, open)
   gateSuite(runtime, open)
   survivalSuite(runtime, open)
-  saveSuite(runtime, open)
-  savedSandboxSuite(runtime, open)
+  snapshotSuite(runtime, open)
+  ociSnapshotSuite(runtime, open)
 }

@@ -12,7 +12,7 @@ import type { SandboxRecord } from './records.ts'
 
 export const seedName = 'seed'
 export const rootsName = 'roots'
-/** Where a sandbox's own disk lies in its folder, and in that of a saved state. */
+/** Where a sandbox's own disk lies in its folder, and in that of a snapshot. */
 export const diskName = 'disk.ext4'
 /** Disks of earlier sandboxes below its own, the nearest first. Hard links: the last folder that goes frees them. */
 export const layerName = (number: number): string => `layer-${number}.ext4`

@@ -5,7 +5,7 @@
  */
 import { constants, copyFile as copySmall, mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { SavedState, SaveOptions } from '../../core/driver.ts'
+import type { Snapshot, SnapshotOptions } from '../../core/driver.ts'
 import { AppError, errorText } from '../../lib/app-error.ts'
 import { runCommand } from '../../lib/run-command.ts'
 import { describeBuild } from './builds.ts'
@@ -15,25 +15,25 @@ import type { SandboxRecord } from './records.ts'
 import { diskName } from './root-layers.ts'
 import { checkpointArguments, runtimeComplaint } from './runtime.ts'
 import {
-  beginSaved,
+  beginSnapshot,
   configName,
   copyFile,
-  describeSaved,
-  finishSaved,
+  describeSnapshot,
+  finishSnapshot,
   linkFile,
   linkLayers,
   memoryName,
   opensDirectly,
-  removeSaved,
-} from './saved-states.ts'
+  removeSnapshot,
+} from './snapshot-store.ts'
 
-export async function saveSandbox(
+export async function takeSnapshot(
   context: OciContext,
   record: SandboxRecord,
   folder: string,
-  options: SaveOptions,
+  options: SnapshotOptions,
   signal?: AbortSignal,
-): Promise<SavedState> {
+): Promise<Snapshot> {
   if (await frozenNote(context, record.sandboxID)) {
     throw new AppError('conflict', `Sandbox ${record.sandboxID} stands still; thaw it before it is saved.`)
   }
@@ -41,29 +41,29 @@ export async function saveSandbox(
   const goesOn = options.afterwards === 'go-on'
   const build = options.memory ? await describeBuild(record.runtimeBinary) : null
   try {
-    await beginSaved(folder)
+    await beginSnapshot(folder)
     const save = { folder, afterwards: options.afterwards }
     await freeze(context, record, { byRuntime: record.runtime === 'runsc', save })
     await keepAll(context, record, folder, options, signal)
     if (goesOn) await thaw(context, record)
-    await finishSaved(folder, { version: 1, origin: record, shared: !goesOn, build }, options.lasting)
+    await finishSnapshot(folder, { version: 1, origin: record, shared: !goesOn, build }, options.lasting)
   } catch (error) {
     const goes = await thaw(context, record).then(
       () => 'it goes on running',
       (cause) => `and it could not be thawed (${errorText(cause)}): stop it`,
     )
-    await removeSaved(folder)
+    await removeSnapshot(folder)
     signal?.throwIfAborted()
     throw await saveError(context, record, error, goes)
   }
-  return (await describeSaved(folder))!
+  return (await describeSnapshot(folder))!
 }
 
 async function keepAll(
   context: OciContext,
   record: SandboxRecord,
   folder: string,
-  options: SaveOptions,
+  options: SnapshotOptions,
   signal?: AbortSignal,
 ): Promise<void> {
   const { layout } = context

@@ -1,8 +1,8 @@
-/** What a sandbox is started from when it is not started anew: which disks of a saved state it gets, and how. */
+/** What a sandbox is started from when it is not started anew: which disks of a snapshot it gets, and how. */
 import { existsSync } from 'node:fs'
 import { readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { SavedStart } from '../../core/driver.ts'
+import type { RestoreSpec } from '../../core/driver.ts'
 import { AppError } from '../../lib/app-error.ts'
 import { delay } from '../../lib/clock.ts'
 import { runCommand } from '../../lib/run-command.ts'
@@ -14,60 +14,60 @@ import { diskName, layerName, mostLayers } from './root-layers.ts'
 import { type MemorySource, restoringName } from './runtime.ts'
 import {
   assertOurs,
+  claimSnapshot,
   configName,
   copyFile,
-  giveBackSaved,
   linkFile,
   linkLayers,
   memoryName,
   opensDirectly,
   pagesName,
-  readSaved,
-  type SavedRecord,
+  readSnapshot,
+  releaseSnapshot,
+  type SnapshotRecord,
   takerOf,
-  takeSaved,
   usedMark,
-} from './saved-states.ts'
+} from './snapshot-store.ts'
 
 export type Source = {
-  saved: SavedRecord
+  snapshot: SnapshotRecord
   /** Undefined: only files are used. */
   memory: MemorySource | undefined
   runtimeBinary: string | undefined
   /** Disks below the new sandbox's own one. */
   layers: number
-  /** The sandbox's disk comes from the saved state, not from its slot. */
+  /** The sandbox's disk comes from the snapshot, not from its slot. */
   ownDisk: boolean
-  /** A file to make before the sandbox runs, where that uses up the saved state. */
+  /** A file to make before the sandbox runs, where that uses up the snapshot. */
   usedMark: string | undefined
   config(): Promise<ContainerSpec>
   fetchDisks(record: SandboxRecord): Promise<void>
   /** The runtime has said that the sandbox runs. */
   started(record: SandboxRecord): Promise<void>
-  /** For a start that failed: the saved state is as it was before. */
+  /** For a start that failed: the snapshot is as it was before. */
   giveBack(): Promise<void>
 }
 
-/** How the saved disk gets into the sandbox: itself, as a copy, or read-only below an empty one. */
+/** How the snapshot disk gets into the sandbox: itself, as a copy, or read-only below an empty one. */
 type DiskWay = 'move' | 'copy' | 'layer'
 
-export async function openSource(context: OciContext, from: SavedStart): Promise<Source> {
+export async function openSource(context: OciContext, from: RestoreSpec): Promise<Source> {
   const { layout, runtime } = context
   const folder = assertOurs(layout, from.folder)
-  const saved = await readSaved(folder)
-  if (!saved) throw new AppError('not_found', `There is no saved state at ${folder}.`)
-  const torn = await refuseUnusable(context, folder, saved, from)
-  const memory = from.memory && saved.build !== null
-  const way = await chooseWay(folder, saved, from)
+  const snapshot = await readSnapshot(folder)
+  if (!snapshot) throw new AppError('not_found', `There is no snapshot at ${folder}.`)
+  const torn = await refuseUnusable(context, folder, snapshot, from)
+  const memory = from.memory && snapshot.build !== null
+  const way = await chooseWay(folder, snapshot, from)
   const memorySource = memory ? await findMemory(join(folder, memoryName), way) : undefined
-  const runtimeBinary = memory ? await findBuild(saved.build!, runtime.binary) : undefined
+  const runtimeBinary = memory ? await findBuild(snapshot.build!, runtime.binary) : undefined
   let taken = false
 
   async function fetchDisks(record: SandboxRecord): Promise<void> {
     const own = layout.sandbox(record.sandboxID)
     const disk = join(folder, diskName)
-    const { layers } = saved!.origin
-    if (saved!.shared) await untilUnmounted(disk)
+    const { layers } = snapshot!.origin
+    if (snapshot!.shared) await untilUnmounted(disk)
     if (way === 'layer') {
       await rename(layout.slotDisk(record.slot), join(own, diskName))
       await linkFile(disk, join(own, layerName(1)))
@@ -75,7 +75,7 @@ export async function openSource(context: OciContext, from: SavedStart): Promise
       await rm(layout.slotDisk(record.slot), { force: true })
       if (way === 'copy') await copyFile(disk, join(own, diskName))
       else {
-        await takeSaved(folder, record)
+        await claimSnapshot(folder, record)
         taken = true
         await linkFile(disk, join(own, diskName))
       }
@@ -86,10 +86,10 @@ export async function openSource(context: OciContext, from: SavedStart): Promise
   }
 
   return {
-    saved,
+    snapshot,
     memory: memorySource,
     runtimeBinary,
-    layers: saved.origin.layers + (way === 'layer' ? 1 : 0),
+    layers: snapshot.origin.layers + (way === 'layer' ? 1 : 0),
     ownDisk: way !== 'layer',
     usedMark: way === 'move' ? usedMark(folder) : undefined,
     config: async () => JSON.parse(await readFile(join(folder, configName), 'utf8')) as ContainerSpec,
@@ -98,7 +98,7 @@ export async function openSource(context: OciContext, from: SavedStart): Promise
       await rm(join(layout.sandbox(record.sandboxID), restoringName), { force: true })
     },
     giveBack: async () => {
-      if (taken) await giveBackSaved(folder)
+      if (taken) await releaseSnapshot(folder)
     },
   }
 }
@@ -112,13 +112,13 @@ async function findMemory(folder: string, way: DiskWay): Promise<MemorySource> {
 async function refuseUnusable(
   { records, runtime }: OciContext,
   folder: string,
-  { origin, shared, build }: SavedRecord,
-  { memory }: SavedStart,
+  { origin, shared, build }: SnapshotRecord,
+  { memory }: RestoreSpec,
 ): Promise<boolean> {
   if (memory && build && origin.runtime !== runtime.name) {
     throw new AppError(
       'unprocessable',
-      `The memory at ${folder} was saved under ${origin.runtime}; sandboxes run under ${runtime.name} now. ` +
+      `The memory at ${folder} was snapshot under ${origin.runtime}; sandboxes run under ${runtime.name} now. ` +
         'Start without memory.',
     )
   }
@@ -129,7 +129,7 @@ async function refuseUnusable(
   if (taker && (await records.read(taker.sandboxID))?.runID === taker.runID) {
     throw new AppError('conflict', `Sandbox ${taker.sandboxID} was already started from ${folder}.`)
   }
-  if (taker) await giveBackSaved(folder)
+  if (taker) await releaseSnapshot(folder)
   const used = existsSync(usedMark(folder))
   if (used && memory && build) {
     throw new AppError(
@@ -141,8 +141,8 @@ async function refuseUnusable(
   return used
 }
 
-async function chooseWay(folder: string, saved: SavedRecord, { keep }: SavedStart): Promise<DiskWay> {
-  if (keep) return saved.origin.layers < mostLayers ? 'layer' : 'copy'
+async function chooseWay(folder: string, snapshot: SnapshotRecord, { keep }: RestoreSpec): Promise<DiskWay> {
+  if (keep) return snapshot.origin.layers < mostLayers ? 'layer' : 'copy'
   // Another link is a sandbox that has it mounted read-only: it must not change any more.
   return (await stat(join(folder, diskName))).nlink === 1 ? 'move' : 'copy'
 }

@@ -9,7 +9,7 @@ import { delay } from '../../lib/clock.ts'
 import { runCommand } from '../../lib/run-command.ts'
 import type { DriverBench } from '../driver-suite.ts'
 import { newSpec } from '../driver-suite.ts'
-import type { SaveBench } from '../save-suite.ts'
+import type { SnapshotBench } from '../save-suite.ts'
 import { createLayout, instanceOf } from './layout.ts'
 import { createOciDriver, type OciDriver, type OciDriverOptions } from './oci-driver.ts'
 import type { RuntimeName } from './records.ts'
@@ -17,9 +17,9 @@ import type { RuntimeName } from './records.ts'
 export type OciBench = Omit<DriverBench, 'driver' | 'another'> & {
   driver: OciDriver
   another(): OciDriver
-  savedFolder(name: string): string
-  remember: SaveBench['remember']
-  recall: SaveBench['recall']
+  snapshotFolder(name: string): string
+  remember: SnapshotBench['remember']
+  recall: SnapshotBench['recall']
   options: OciDriverOptions
   /** Starts a sandbox and waits until its stand-in agent answers. */
   sandbox(changes?: Partial<SandboxSpec>): Promise<DriverHandle>
@@ -91,7 +91,7 @@ export async function openOciBench(
   const bench: OciBench = {
     ...{ driver, options, brokenRootFolder, rootFolder: machine.baseRootFolder },
     another: () => createOciDriver(options),
-    savedFolder: (name) => join(dataFolder, 'saved', name),
+    snapshotFolder: (name) => join(dataFolder, 'saved', name),
     remember: async (handle, memory, file) => {
       await runInside(driver, handle, remember(memory, file))
     },

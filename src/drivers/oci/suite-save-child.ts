@@ -3,7 +3,7 @@ import { newUUID } from '../../lib/ids.ts'
 import { newSpec } from '../driver-suite.ts'
 import { createOciDriver, type OciDriverOptions } from './oci-driver.ts'
 
-export type SaveChildInput = {
+export type SnapshotChildInput = {
   options: OciDriverOptions
   rootFolder: string
   sandboxID: string
@@ -11,19 +11,21 @@ export type SaveChildInput = {
   verb: 'pause' | 'snapshot'
 }
 
-const input = JSON.parse(process.argv[2]!) as SaveChildInput
+const input = JSON.parse(process.argv[2]!) as SnapshotChildInput
 const driver = createOciDriver(input.options)
-const memory = driver.capabilities.saveMemory
+const memory = driver.capabilities.snapshotMemory
 await driver.open()
 process.stdout.write('open\n')
 for (;;) {
   const found = (await driver.list()).find(({ sandboxID }) => sandboxID === input.sandboxID)!
   if (input.verb === 'snapshot') {
-    await driver.save(found.handle, input.folder, { memory, afterwards: 'go-on', lasting: true })
+    await driver.takeSnapshot(found.handle, input.folder, { memory, afterwards: 'go-on', lasting: true })
   } else {
-    await driver.save(found.handle, input.folder, { memory, afterwards: 'end', lasting: true })
-    const from = { folder: input.folder, memory, keep: false }
-    await driver.start(newSpec(input.rootFolder, { sandboxID: input.sandboxID, runID: newUUID(), from }))
+    await driver.takeSnapshot(found.handle, input.folder, { memory, afterwards: 'end', lasting: true })
+    const fromSnapshot = { folder: input.folder, memory, keep: false }
+    await driver.start(
+      newSpec(input.rootFolder, { sandboxID: input.sandboxID, runID: newUUID(), fromSnapshot }),
+    )
   }
-  await driver.forget(input.folder)
+  await driver.removeSnapshot(input.folder)
 }

@@ -5,7 +5,7 @@ import { once } from 'node:events'
 import { appendFile, copyFile, mkdir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, afterEach, before, describe, it } from 'node:test'
-import type { DriverHandle, SandboxSpec, SavedStart, SaveOptions } from '../../core/driver.ts'
+import type { DriverHandle, RestoreSpec, SandboxSpec, SnapshotOptions } from '../../core/driver.ts'
 import { isAppError } from '../../lib/app-error.ts'
 import { delay } from '../../lib/clock.ts'
 import { runCommand } from '../../lib/run-command.ts'
@@ -13,29 +13,32 @@ import { newSpec } from '../driver-suite.ts'
 import { createLayout } from './layout.ts'
 import { createOciDriver } from './oci-driver.ts'
 import type { OciBench } from './suite-bench.ts'
-import type { SaveChildInput } from './suite-save-child.ts'
+import type { SnapshotChildInput } from './suite-save-child.ts'
 
-export function savedSandboxSuite(runtime: 'runc' | 'runsc', open: () => Promise<OciBench>): void {
+export function ociSnapshotSuite(runtime: 'runc' | 'runsc', open: () => Promise<OciBench>): void {
   const gvisor = runtime === 'runsc'
   describe(`saved sandboxes under ${runtime}`, () => {
     let bench: OciBench
     let folder: string
     before(async () => {
       bench = await open()
-      folder = bench.savedFolder('state')
+      folder = bench.snapshotFolder('state')
     })
     after(() => bench?.close())
     afterEach(async () => {
       for (const { handle } of await bench.driver.list()) await bench.driver.stop(handle)
-      await bench.driver.forget(folder)
+      await bench.driver.removeSnapshot(folder)
     })
 
     const options = { memory: gvisor, lasting: false } as const
-    const save = (handle: DriverHandle, afterwards: SaveOptions['afterwards'] = 'end') =>
-      bench.driver.save(handle, folder, { ...options, afterwards })
-    const startFrom = (changes: Partial<SavedStart> = {}, spec: Partial<SandboxSpec> = {}) =>
+    const save = (handle: DriverHandle, afterwards: SnapshotOptions['afterwards'] = 'end') =>
+      bench.driver.takeSnapshot(handle, folder, { ...options, afterwards })
+    const startFrom = (changes: Partial<RestoreSpec> = {}, spec: Partial<SandboxSpec> = {}) =>
       bench.driver.start(
-        newSpec(bench.rootFolder, { ...spec, from: { folder, memory: true, keep: true, ...changes } }),
+        newSpec(bench.rootFolder, {
+          ...spec,
+          fromSnapshot: { folder, memory: true, keep: true, ...changes },
+        }),
       )
 
     it('give each fork a name, a machine id and an address of its own', async () => {
@@ -61,7 +64,7 @@ export function savedSandboxSuite(runtime: 'runc' | 'runsc', open: () => Promise
       )
       await save(handle, 'go-on')
       const forks = await Promise.all([startFrom(), startFrom()])
-      await bench.driver.forget(folder)
+      await bench.driver.removeSnapshot(folder)
       for (const fork of forks) {
         assert.equal(await bench.run(fork, 'md5sum < /root/large'), sum)
         assert.ok((await diskBytes(fork)) < 8 * 1024 * 1024)
@@ -87,7 +90,7 @@ export function savedSandboxSuite(runtime: 'runc' | 'runsc', open: () => Promise
         if (generation > 0) await bench.run(handle, `rm /root/${generation - 1}; sed -i 1d /root/sums`)
         await save(handle)
         handle = await startFrom()
-        await bench.driver.forget(folder)
+        await bench.driver.removeSnapshot(folder)
       }
       assert.equal((await bench.run(handle, 'md5sum -c --quiet /root/sums; ls /root')).trim(), '9\nsums')
     })
@@ -102,7 +105,7 @@ export function savedSandboxSuite(runtime: 'runc' | 'runsc', open: () => Promise
     it('come back with all they hold after everything but the data folder was lost', async () => {
       const handle = await bench.sandbox()
       await bench.remember(handle, 'in memory', 'in a file')
-      await bench.driver.save(handle, folder, { ...options, afterwards: 'end', lasting: true })
+      await bench.driver.takeSnapshot(handle, folder, { ...options, afterwards: 'end', lasting: true })
       await bench.driver.close()
       const layout = createLayout(bench.options.dataFolder, bench.options.instance)
       await rm(layout.run, { recursive: true, force: true })
@@ -115,14 +118,14 @@ export function savedSandboxSuite(runtime: 'runc' | 'runsc', open: () => Promise
       const handle = await bench.sandbox()
       await bench.run(handle, 'dd if=/dev/urandom of=/root/f bs=1M count=20 status=none')
       await bench.remember(handle, 'in memory', 'in a file')
-      const place = bench.savedFolder('small')
+      const place = bench.snapshotFolder('small')
       await mkdir(place, { recursive: true })
       await runCommand('mount', ['-t', 'tmpfs', '-o', 'size=8m', 'tmpfs', place])
       try {
         for (const afterwards of ['go-on', 'end'] as const) {
-          const full = bench.driver.save(handle, join(place, 'state'), { ...options, afterwards })
+          const full = bench.driver.takeSnapshot(handle, join(place, 'state'), { ...options, afterwards })
           await assert.rejects(full, (error) => isAppError(error, 'no_space'))
-          assert.equal(await bench.driver.saved(join(place, 'state')), undefined)
+          assert.equal(await bench.driver.findSnapshot(join(place, 'state')), undefined)
           assert.equal((await runCommand('ls', [place])).stdout, '')
           assert.equal(await bench.driver.recover(handle), 'running')
         }
@@ -147,7 +150,7 @@ export function savedSandboxSuite(runtime: 'runc' | 'runsc', open: () => Promise
       const handle = await bench.sandbox()
       const outside = { ...options, afterwards: 'go-on' } as const
       for (const path of ['/tmp/state', join(bench.options.dataFolder, '../state')]) {
-        await assert.rejects(bench.driver.save(handle, path, outside), (error) =>
+        await assert.rejects(bench.driver.takeSnapshot(handle, path, outside), (error) =>
           isAppError(error, 'invalid_argument'),
         )
       }
@@ -166,13 +169,17 @@ export function savedSandboxSuite(runtime: 'runc' | 'runsc', open: () => Promise
           assert.equal(file, 'in a file', `after ${afterMs} ms`)
           // Without memory it is kept only where the maker died before the sandbox ended.
           if (gvisor || verb === 'snapshot') assert.equal(memory, 'in memory', `after ${afterMs} ms`)
-          await bench.driver.forget(folder)
+          await bench.driver.removeSnapshot(folder)
         }
       })
     }
 
-    async function runChild(verb: SaveChildInput['verb'], sandboxID: string, afterMs: number): Promise<void> {
-      const input: SaveChildInput = {
+    async function runChild(
+      verb: SnapshotChildInput['verb'],
+      sandboxID: string,
+      afterMs: number,
+    ): Promise<void> {
+      const input: SnapshotChildInput = {
         ...{ options: bench.options, rootFolder: bench.rootFolder, sandboxID, folder, verb },
       }
       const script = join(import.meta.dirname, 'suite-save-child.ts')
@@ -192,7 +199,7 @@ export function savedSandboxSuite(runtime: 'runc' | 'runsc', open: () => Promise
       if (state === 'paused') await bench.driver.thaw(found!.handle)
       if (state === 'paused' || state === 'running') return found!.handle
       if (found) await bench.driver.stop(found.handle)
-      assert.ok(await bench.driver.saved(folder), 'neither a sandbox nor a saved state')
+      assert.ok(await bench.driver.findSnapshot(folder), 'neither a sandbox nor a snapshot')
       return startFrom({ keep: false }, { sandboxID })
     }
 
@@ -234,7 +241,7 @@ export function savedSandboxSuite(runtime: 'runc' | 'runsc', open: () => Promise
       for (let round = 0; round < 20; round++) {
         await save(handle)
         handle = await startFrom({ keep: false }, { sandboxID: String(handle.data.sandboxID) })
-        await bench.driver.forget(folder)
+        await bench.driver.removeSnapshot(folder)
       }
       const verdict = await bench.run(
         handle,
@@ -250,7 +257,7 @@ export function savedSandboxSuite(runtime: 'runc' | 'runsc', open: () => Promise
       const other = createOciDriver({ ...bench.options, runtimeBinary: build })
       const handle = await other.start(newSpec(bench.rootFolder))
       await bench.remember(handle, 'in memory', 'in a file')
-      await other.save(handle, folder, { ...options, afterwards: 'end' })
+      await other.takeSnapshot(handle, folder, { ...options, afterwards: 'end' })
       await other.close()
       // The same build at another place will do.
       const again = await startFrom()
@@ -263,10 +270,12 @@ export function savedSandboxSuite(runtime: 'runc' | 'runsc', open: () => Promise
       const newer = createOciDriver({ ...bench.options, runtimeBinary: build })
       // What made it is gone for good: only the changed build is left at its place.
       const saved = { folder, memory: true, keep: true }
-      await assert.rejects(newer.start(newSpec(bench.rootFolder, { from: saved })), (error) =>
+      await assert.rejects(newer.start(newSpec(bench.rootFolder, { fromSnapshot: saved })), (error) =>
         isAppError(error, 'unprocessable'),
       )
-      const booted = await newer.start(newSpec(bench.rootFolder, { from: { ...saved, memory: false } }))
+      const booted = await newer.start(
+        newSpec(bench.rootFolder, { fromSnapshot: { ...saved, memory: false } }),
+      )
       assert.deepEqual(await bench.recall(booted), { memory: undefined, file: 'in a file' })
       await newer.stop(booted)
       await newer.close()

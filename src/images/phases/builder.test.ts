@@ -31,7 +31,7 @@ function leaveTraces({ fixture: { agent } }: Site): void {
 
 /** The files that sandboxes of a build begin with. */
 function filesIn({ fixture: { driver } }: Site, name: string | undefined): string[] {
-  return [...(driver.world.saved.get(name ?? '')?.content.files.keys() ?? [])]
+  return [...(driver.world.snapshots.get(name ?? '')?.content.files.keys() ?? [])]
 }
 
 const cachedOf = (told: string[]) => told.filter((line) => line.startsWith('CACHED')).length
@@ -41,7 +41,7 @@ describe('the base of a build', () => {
     await using site = await openBuilder()
     for (const name of ['e2bdev/base', 'e2bdev/base:latest', 'docker.io/e2bdev/base']) {
       const { result } = await site.build({ source: { image: name } })
-      assert.deepEqual([result.rootFolder, result.layers, result.saved], ['root', null, null])
+      assert.deepEqual([result.rootFolder, result.layers, result.snapshot], ['root', null, null])
     }
     assert.equal(site.images.pulls.length, 0)
     await site.build({ source: { image: 'e2bdev/base-more' } })
@@ -59,7 +59,7 @@ describe('the base of a build', () => {
     assert.equal(result.rootFolder, null)
     assert.deepEqual(result.envVars, { PATH: '/image/bin' })
     assert.deepEqual([result.defaultUser, result.defaultWorkdir], ['user', '/home/user'])
-    assert.deepEqual(filesIn(site, result.saved?.name), [provision])
+    assert.deepEqual(filesIn(site, result.snapshot?.name), [provision])
     const envs = { PATH: '/image/bin', WARREN_PATH: '/image/bin' }
     assert.deepEqual(agent.commands, [{ command: provision, shell: 'sh', user: 'root', cwd: '/', envs }])
     assert.match(first.told[1]!, /^\[base\] FROM debian:12 \[[0-9a-f]{12}\]$/)
@@ -112,7 +112,7 @@ describe('the base of a build', () => {
     site.images.gives = async () => site.pulled
     agent.runs = async () => failed
     await assert.rejects(site.build(image), failsIn('base', /could not be prepared: exit status 1/))
-    assert.equal(driver.world.sandboxes.size + driver.world.saved.size, 0)
+    assert.equal(driver.world.sandboxes.size + driver.world.snapshots.size, 0)
     agent.runs = async () => ok
     await site.build(image)
     assert.equal(agent.ran.length, 2)
@@ -128,7 +128,7 @@ describe('the base of a build', () => {
     }
     const steps = [step('ENV', ['A', '1']), step('USER', ['me'])]
     const parent = await site.build({ steps, startCmd: 'serve', readyCmd: 'ready' })
-    assert.equal(parent.result.saved?.memory, true)
+    assert.equal(parent.result.snapshot?.memory, true)
     const source = { build: await site.asTemplate(parent.result) }
     const seen: [string[], string[]][] = []
     agent.runs = async (_, { sandbox }) => {
@@ -141,8 +141,8 @@ describe('the base of a build', () => {
     assert.equal(child.result.defaultUser, 'me')
     const quiet = { build: { ...source.build, startCmd: null, readyCmd: null } }
     const bare = await site.build({ source: quiet })
-    const { name } = parent.result.saved!
-    assert.deepEqual(bare.result.saved, { name, memory: false, sandboxID: '' })
+    const { name } = parent.result.snapshot!
+    assert.deepEqual(bare.result.snapshot, { name, memory: false, sandboxID: '' })
     assert.equal(driver.world.sandboxes.size, 0)
   })
 
@@ -163,7 +163,7 @@ describe('the base of a build', () => {
       const { result } = await site.build({ source, ...given })
       assert.deepEqual([result.startCmd, result.readyCmd], [startCmd, readyCmd])
       assert.deepEqual(agent.ran, [startCmd, readyCmd ?? 'sleep 20'])
-      assert.equal(result.saved?.memory, true)
+      assert.equal(result.snapshot?.memory, true)
     }
   })
 
@@ -171,7 +171,7 @@ describe('the base of a build', () => {
     await using site = await openBuilder()
     const parent = await site.build({ steps: runs('one') })
     const source = { build: await site.asTemplate(parent.result) }
-    site.fixture.driver.world.saved.clear()
+    site.fixture.driver.world.snapshots.clear()
     await assert.rejects(site.build({ source }), failsIn('base', /is not there any more/))
   })
 })
@@ -188,7 +188,7 @@ describe('the cache of a team', () => {
     assert.equal(cachedOf(second.told), 4)
     assert.match(second.told[1]!, /^CACHED \[builder 1\/4\] RUN one \[[0-9a-f]{12}\]$/)
     assert.deepEqual(second.result, first.result)
-    assert.deepEqual(filesIn(site, second.result.saved?.name).slice(0, 2), ['one', 'two'])
+    assert.deepEqual(filesIn(site, second.result.snapshot?.name).slice(0, 2), ['one', 'two'])
   })
 
   it('counts up to the first step that differs', async () => {
@@ -198,7 +198,7 @@ describe('the cache of a team', () => {
     const { told, result } = await site.build({ steps: runs('one', 'other', 'three') })
     assert.equal(cachedOf(told), 1)
     assert.deepEqual(site.fixture.agent.ran.slice(-2), ['other', 'three'])
-    assert.deepEqual(filesIn(site, result.saved?.name), ['one', 'other', 'three'])
+    assert.deepEqual(filesIn(site, result.snapshot?.name), ['one', 'other', 'three'])
   })
 
   it('is not asked from a forced step on, nor in a forced build', async () => {
@@ -241,14 +241,14 @@ describe('the cache of a team', () => {
     await using site = await openBuilder()
     leaveTraces(site)
     const first = await site.build({ ...image, steps: runs('one', 'two') })
-    site.fixture.driver.world.saved.delete(first.result.saved!.name)
+    site.fixture.driver.world.snapshots.delete(first.result.snapshot!.name)
     const second = await site.build({ ...image, steps: runs('one', 'two') })
     assert.equal(cachedOf(second.told), 2)
-    assert.deepEqual(filesIn(site, second.result.saved?.name), [provision, 'one', 'two'])
-    site.fixture.driver.world.saved.clear()
+    assert.deepEqual(filesIn(site, second.result.snapshot?.name), [provision, 'one', 'two'])
+    site.fixture.driver.world.snapshots.clear()
     const third = await site.build({ ...image, steps: runs('one', 'two') })
     assert.equal(cachedOf(third.told), 0)
-    assert.deepEqual(filesIn(site, third.result.saved?.name), [provision, 'one', 'two'])
+    assert.deepEqual(filesIn(site, third.result.snapshot?.name), [provision, 'one', 'two'])
   })
 
   it('may be forgotten in the middle of a build that uses it', async () => {
@@ -267,9 +267,9 @@ describe('the cache of a team', () => {
     }
     const { result, told } = await site.build({ ...image, steps: runs('one', 'two', 'three') })
     assert.equal(cachedOf(told), 2)
-    assert.deepEqual(filesIn(site, result.saved?.name), [provision, 'one', 'two', 'three'])
+    assert.deepEqual(filesIn(site, result.snapshot?.name), [provision, 'one', 'two', 'three'])
     await forget()
-    assert.equal(driver.world.saved.size, 0)
+    assert.equal(driver.world.snapshots.size, 0)
   })
 })
 
@@ -284,14 +284,14 @@ describe('a build that does not get to its end', () => {
     )
     assert.equal(driver.world.sandboxes.size, 0)
     await reconciler.run()
-    assert.equal(driver.world.saved.size, 1)
+    assert.equal(driver.world.snapshots.size, 1)
     await assert.rejects(site.build({ steps: runs('one', 'fail') }), BuildFailure)
     assert.deepEqual(site.fixture.agent.ran, ['one', 'fail', 'fail'])
   })
 
   it('tells of a machine that fails in the step where it did', async () => {
     await using site = await openBuilder()
-    site.fixture.driver.beforeSaved = async () => {
+    site.fixture.driver.beforeSnapshot = async () => {
       throw new AppError('no_space', 'the disk is full')
     }
     await assert.rejects(site.build({ steps: runs('one') }), failsIn('1', /the disk is full/, 'no_space'))
@@ -319,7 +319,7 @@ describe('a build that does not get to its end', () => {
       }
       if (point === 'boot') driver.beforeStarted = stuck
       if (point === 'command') agent.runs = stuck
-      if (point === 'save') driver.beforeSaved = stuck
+      if (point === 'save') driver.beforeSnapshot = stuck
       if (point === 'service') {
         agent.runs = (command) => (command === 'serve' ? stuck() : Promise.resolve(ok))
       }
@@ -332,7 +332,7 @@ describe('a build that does not get to its end', () => {
       await refused
       assert.equal(driver.world.sandboxes.size, 0, point)
       await reconciler.run()
-      assert.equal(driver.world.saved.size, point === 'service' ? 1 : 0, point)
+      assert.equal(driver.world.snapshots.size, point === 'service' ? 1 : 0, point)
     }
   })
 })
@@ -350,9 +350,9 @@ describe('the service of a template', () => {
     site.fixture.agent.runs = serving
     const steps = [step('ENV', ['A', '1']), step('USER', ['me']), step('WORKDIR', ['/app'])]
     const { result, told } = await site.build({ steps, startCmd: 'serve', readyCmd: 'ready' })
-    assert.equal(result.saved?.memory, true)
+    assert.equal(result.snapshot?.memory, true)
     assert.deepEqual([result.startCmd, result.readyCmd], ['serve', 'ready'])
-    const { memory } = site.fixture.driver.world.saved.get(result.saved!.name)!.content
+    const { memory } = site.fixture.driver.world.snapshots.get(result.snapshot!.name)!.content
     assert.deepEqual([...memory.keys()], ['serve', 'ready'])
     const [serve, ready] = site.fixture.agent.commands.slice(-2)
     assert.deepEqual([serve?.user, serve?.cwd, serve?.tag], ['me', '/app', 'start_cmd'])
@@ -367,13 +367,13 @@ describe('the service of a template', () => {
   })
 
   it('is only tried where there is no memory to keep', async () => {
-    await using site = await openBuilder({ saveMemory: false })
+    await using site = await openBuilder({ snapshotMemory: false })
     site.fixture.agent.runs = serving
     const { result } = await site.build({ steps: runs('one'), startCmd: 'serve', readyCmd: 'ready' })
-    assert.equal(result.saved?.memory, false)
+    assert.equal(result.snapshot?.memory, false)
     assert.equal(result.startCmd, 'serve')
     const bare = await site.build({ startCmd: 'serve', readyCmd: 'ready' })
-    assert.equal(bare.result.saved, null)
+    assert.equal(bare.result.snapshot, null)
     assert.equal(site.fixture.driver.world.sandboxes.size, 0)
   })
 
@@ -383,6 +383,6 @@ describe('the service of a template', () => {
       command === 'serve' ? Promise.resolve(failed) : new Promise(() => {})
     const building = site.build({ steps: runs(), startCmd: 'serve', readyCmd: 'ready' })
     await assert.rejects(building, failsIn('finalize', /ended before it was ready: exit status 1/))
-    assert.equal(site.fixture.driver.world.sandboxes.size + site.fixture.driver.world.saved.size, 0)
+    assert.equal(site.fixture.driver.world.sandboxes.size + site.fixture.driver.world.snapshots.size, 0)
   })
 })

@@ -6,7 +6,7 @@ import { createHash } from 'node:crypto'
 import type { CommandOutput } from '../../core/agent.ts'
 import type { Images } from '../../core/images.ts'
 import { type PreparingParts, prepareBuild, preparedName } from '../../core/sandbox/preparing.ts'
-import type { SavedStates } from '../../core/sandbox/saved-states.ts'
+import type { SnapshotStore } from '../../core/sandbox/snapshot-store.ts'
 import type { Workshop } from '../../core/sandbox/workshop.ts'
 import type { BuildCacheStore } from '../../core/stores.ts'
 import {
@@ -29,7 +29,7 @@ import { runStep } from './steps.ts'
 export type BuilderParts = {
   images: Images
   workshop: Workshop
-  saved: SavedStates
+  snapshots: SnapshotStore
   cache: BuildCacheStore
   files: BuildFiles
   agent: PreparingParts['agent']
@@ -105,7 +105,7 @@ export class StepBuilder implements Builder {
     })
     const key = keyOf(['base', String(provisionVersion), pulled.digest])
     const { env: envVars } = pulled.config
-    const empty = { key: '', savedName: null, layers: pulled.layers, rootFolder: null, envVars }
+    const empty = { key: '', snapshotName: null, layers: pulled.layers, rootFolder: null, envVars }
     const site = new BuildSite(this.#parts, job.build, { ...empty, user: 'root', workdir: '/' }, signal)
     try {
       const cached = job.force ? undefined : await cache.find(job.teamID, key, clock.now())
@@ -183,8 +183,8 @@ export class StepBuilder implements Builder {
     const onOutput = (piece: CommandOutput) => output.add(piece)
     const prepared = await prepareBuild(this.#parts, build, { signal, onOutput }).finally(() => output.end())
     say('Template is ready')
-    const saved = prepared ?? build.saved
-    return { rootFolder, layers, saved, envVars, defaultUser, defaultWorkdir, startCmd, readyCmd }
+    const snapshot = prepared ?? build.snapshot
+    return { rootFolder, layers, snapshot, envVars, defaultUser, defaultWorkdir, startCmd, readyCmd }
   }
 }
 
@@ -196,9 +196,15 @@ function serviceOf({ source, startCmd, readyCmd }: BuildJob): Pick<BuildJob, 'st
 
 /** Where another template ended is where this one begins. */
 function stageOf(build: TemplateBuild): Stage {
-  const { buildID, saved, layers, rootFolder, envVars, defaultUser, defaultWorkdir } = build
+  const { buildID, snapshot, layers, rootFolder, envVars, defaultUser, defaultWorkdir } = build
   const context = { envVars, user: defaultUser, workdir: defaultWorkdir }
-  return { key: keyOf(['template', buildID]), savedName: saved?.name ?? null, layers, rootFolder, ...context }
+  return {
+    key: keyOf(['template', buildID]),
+    snapshotName: snapshot?.name ?? null,
+    layers,
+    rootFolder,
+    ...context,
+  }
 }
 
 /** Lengths keep apart what only looks the same when joined. */

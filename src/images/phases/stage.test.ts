@@ -5,7 +5,7 @@ import { AppError } from '../../lib/app-error.ts'
 import { BuildSite, type Stage } from './stage.ts'
 
 const start: Stage = {
-  ...{ key: 'start', savedName: null, layers: ['sha256:a'], rootFolder: null },
+  ...{ key: 'start', snapshotName: null, layers: ['sha256:a'], rootFolder: null },
   ...{ envVars: { A: '1' }, user: 'me', workdir: '/srv' },
 }
 
@@ -33,8 +33,8 @@ describe('a build site', () => {
     const sandbox = await site.sandbox()
     assert.equal(await site.sandbox(), sandbox)
     assert.equal(sandboxes.size, 1)
-    const { layers, saved, envVars, defaultUser, defaultWorkdir } = site.asBuild()
-    assert.deepEqual([layers, saved, envVars], [['sha256:a'], null, { A: '1' }])
+    const { layers, snapshot, envVars, defaultUser, defaultWorkdir } = site.asBuild()
+    assert.deepEqual([layers, snapshot, envVars], [['sha256:a'], null, { A: '1' }])
     assert.deepEqual([defaultUser, defaultWorkdir], ['me', '/srv'])
     await site.close()
     assert.equal(sandboxes.size, 0)
@@ -44,24 +44,24 @@ describe('a build site', () => {
     await using world = await openSite()
     world.site.change({ user: 'you' })
     assert.deepEqual(await world.site.keep('next'), { ...start, key: 'next', user: 'you' })
-    assert.equal(world.fixture.driver.world.saved.size, 0)
+    assert.equal(world.fixture.driver.world.snapshots.size, 0)
   })
 
   it('goes on in the same sandbox, and keeps the files as each step left them', async () => {
     await using world = await openSite()
     const { site, fixture } = world
-    const { sandboxes, saved } = fixture.driver.world
+    const { sandboxes, snapshots } = fixture.driver.world
     const first = await site.sandbox()
     sandboxes.get(first.sandboxID)!.files.set('f', '1')
-    const { savedName } = await site.keep('one')
+    const { snapshotName } = await site.keep('one')
     const unchanged = await site.keep('no files')
-    assert.deepEqual([unchanged.savedName, saved.size], [savedName, 1])
+    assert.deepEqual([unchanged.snapshotName, snapshots.size], [snapshotName, 1])
     assert.equal(await site.sandbox(), first)
     const kept = await site.keep('two')
-    assert.notEqual(kept.savedName, savedName)
+    assert.notEqual(kept.snapshotName, snapshotName)
     assert.deepEqual([kept.key, kept.layers], ['two', ['sha256:a']])
-    assert.equal(saved.size, 2)
-    assert.equal((await site.finish()).saved?.name, kept.savedName)
+    assert.equal(snapshots.size, 2)
+    assert.equal((await site.finish()).snapshot?.name, kept.snapshotName)
     assert.equal(sandboxes.size, 0)
   })
 
@@ -69,15 +69,15 @@ describe('a build site', () => {
     await using world = await openSite()
     const { site, fixture } = world
     await site.sandbox()
-    const { savedName } = await site.keep('one')
-    assert.equal(await site.adopt({ ...start, key: 'later', savedName }), true)
+    const { snapshotName } = await site.keep('one')
+    assert.equal(await site.adopt({ ...start, key: 'later', snapshotName }), true)
     assert.equal(fixture.driver.world.sandboxes.size, 0)
   })
 
   it('takes over only what is still there', async () => {
     await using world = await openSite()
     const { site } = world
-    assert.equal(await site.adopt({ ...start, key: 'gone', savedName: 'gone' }), false)
+    assert.equal(await site.adopt({ ...start, key: 'gone', snapshotName: 'gone' }), false)
     assert.equal(site.stage, start)
     const bare = { ...start, key: 'bare', user: 'you' }
     assert.equal(await site.adopt(bare), true)
@@ -87,16 +87,16 @@ describe('a build site', () => {
   it('keeps the sweep from all that it uses until it is closed', async () => {
     await using world = await openSite()
     const { site, fixture } = world
-    const { saved } = fixture.driver.world
+    const { snapshots } = fixture.driver.world
     await site.sandbox()
     await site.keep('one')
     await site.sandbox()
     await site.keep('two')
     await fixture.reconciler.run()
-    assert.equal(saved.size, 2)
+    assert.equal(snapshots.size, 2)
     await site.close()
     await fixture.reconciler.run()
-    assert.equal(saved.size, 0)
+    assert.equal(snapshots.size, 0)
   })
 
   it('keeps the sweep from what it took over, although nobody else owns it any more', async () => {
@@ -108,10 +108,10 @@ describe('a build site', () => {
     assert.equal(await later.adopt(left), true)
     await earlier.site.close()
     await fixture.reconciler.run()
-    assert.equal(fixture.driver.world.saved.has(left.savedName!), true)
+    assert.equal(fixture.driver.world.snapshots.has(left.snapshotName!), true)
     await later.close()
     await fixture.reconciler.run()
-    assert.equal(fixture.driver.world.saved.size, 0)
+    assert.equal(fixture.driver.world.snapshots.size, 0)
   })
 
   it('hands over the disk itself where much was written, and the next step boots on it', async () => {
@@ -150,7 +150,7 @@ describe('a build site', () => {
     await using world = await openSite()
     const { site, fixture } = world
     await site.sandbox()
-    fixture.driver.beforeSaved = async () => {
+    fixture.driver.beforeSnapshot = async () => {
       throw new AppError('no_space', 'the disk is full')
     }
     await assert.rejects(site.keep('one'), /the disk is full/)

@@ -1,7 +1,7 @@
 /** A template as far as it is built, and the sandbox that the next step runs in. */
 
 import type { Images } from '../../core/images.ts'
-import type { SavedStates } from '../../core/sandbox/saved-states.ts'
+import type { SnapshotStore } from '../../core/sandbox/snapshot-store.ts'
 import type { WorkSandbox, Workshop } from '../../core/sandbox/workshop.ts'
 import type { CachedStep } from '../../core/stores.ts'
 import type { TemplateBuild } from '../../core/template/template.ts'
@@ -13,7 +13,11 @@ export type Stage = CachedStep
 /** A boot takes about as long as copying this much. */
 const copyAtMostBytes = 64 * 2 ** 20
 
-export type SiteParts = { workshop: Workshop; saved: SavedStates; images: Pick<Images, 'hold' | 'missing'> }
+export type SiteParts = {
+  workshop: Workshop
+  snapshots: SnapshotStore
+  images: Pick<Images, 'hold' | 'missing'>
+}
 
 export class BuildSite {
   readonly #parts: SiteParts
@@ -41,7 +45,7 @@ export class BuildSite {
   async adopt(stage: Stage): Promise<boolean> {
     this.#holdAll(stage)
     if (this.#parts.images.missing(stage.layers ?? []).length > 0) return false
-    if (stage.savedName !== null && !(await this.#parts.saved.find(stage.savedName))) return false
+    if (stage.snapshotName !== null && !(await this.#parts.snapshots.find(stage.snapshotName))) return false
     await this.#leave()
     this.#stage = stage
     return true
@@ -69,7 +73,7 @@ export class BuildSite {
       this.hold(name)
       await this.#save(this.#sandbox, name)
       this.#isUsed = false
-      this.#stage = { ...this.#stage, savedName: name }
+      this.#stage = { ...this.#stage, snapshotName: name }
     }
     this.#stage = { ...this.#stage, key }
     return this.#stage
@@ -89,10 +93,10 @@ export class BuildSite {
   }
 
   asBuild(): TemplateBuild {
-    const { layers, rootFolder, savedName, envVars, user, workdir } = this.#stage
-    const saved = savedName === null ? null : { name: savedName, memory: false, sandboxID: '' }
+    const { layers, rootFolder, snapshotName, envVars, user, workdir } = this.#stage
+    const snapshot = snapshotName === null ? null : { name: snapshotName, memory: false, sandboxID: '' }
     const context = { envVars, defaultUser: user, defaultWorkdir: workdir }
-    return { ...this.#build, layers, rootFolder, saved, ...context, startCmd: null, readyCmd: null }
+    return { ...this.#build, layers, rootFolder, snapshot, ...context, startCmd: null, readyCmd: null }
   }
 
   /** Whatever came of it. What the cache or a build took is theirs by now. */
@@ -107,13 +111,13 @@ export class BuildSite {
     await sandbox?.close()
   }
 
-  /** Keeps a saved state from being swept until the site is closed. */
+  /** Keeps a snapshot from being swept until the site is closed. */
   hold(name: string): void {
-    this.#releases.push(this.#parts.saved.hold(name))
+    this.#releases.push(this.#parts.snapshots.hold(name))
   }
 
-  #holdAll({ savedName, layers }: Stage): void {
-    if (savedName !== null) this.hold(savedName)
+  #holdAll({ snapshotName, layers }: Stage): void {
+    if (snapshotName !== null) this.hold(snapshotName)
     if (layers !== null) this.#releases.push(this.#parts.images.hold(layers))
   }
 }

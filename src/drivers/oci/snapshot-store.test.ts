@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, suite, test } from 'node:test'
 import { isAppError } from '../../lib/app-error.ts'
-import { giveBackSaved, takerOf, takeSaved } from './saved-states.ts'
+import { claimSnapshot, releaseSnapshot, takerOf } from './snapshot-store.ts'
 
-suite('the claim on a saved state', () => {
+suite('the claim on a snapshot', () => {
   let folder: string
   beforeEach(async () => {
     folder = await mkdtemp(join(tmpdir(), 'warren-saved-'))
@@ -15,7 +15,7 @@ suite('the claim on a saved state', () => {
 
   test('goes to one of many who ask at once, and says who it is', async () => {
     const takers = Array.from({ length: 10 }, (_, at) => ({ sandboxID: `s${at}`, runID: `run-${at}` }))
-    const asked = await Promise.allSettled(takers.map((taker) => takeSaved(folder, taker)))
+    const asked = await Promise.allSettled(takers.map((taker) => claimSnapshot(folder, taker)))
     const won = asked.findIndex(({ status }) => status === 'fulfilled')
     for (const [at, one] of asked.entries()) {
       if (at !== won) assert.ok(one.status === 'rejected' && isAppError(one.reason, 'conflict'))
@@ -25,10 +25,10 @@ suite('the claim on a saved state', () => {
   })
 
   test('is free again once it is given back', async () => {
-    await takeSaved(folder, { sandboxID: 'one', runID: 'first' })
-    await giveBackSaved(folder)
+    await claimSnapshot(folder, { sandboxID: 'one', runID: 'first' })
+    await releaseSnapshot(folder)
     assert.equal(await takerOf(folder), undefined)
-    await takeSaved(folder, { sandboxID: 'two', runID: 'second' })
+    await claimSnapshot(folder, { sandboxID: 'two', runID: 'second' })
     assert.deepEqual(await takerOf(folder), { sandboxID: 'two', runID: 'second' })
   })
 })

@@ -1,13 +1,19 @@
 /**
- * Saved states by name: what the driver kept, and which of them still belong to something. Every name is held
- * from before its saved state is begun until a row owns it, so that the sweep takes nothing that is in use.
+ * Snapshots by name: what the driver kept, and which of them still belong to something. Every name is held
+ * from before its snapshot is begun until a row owns it, so that the sweep takes nothing that is in use.
  */
 import { AppError } from '../../lib/app-error.ts'
 import { KeyedLock } from '../../lib/keyed-lock.ts'
-import { canSave, type Driver, type DriverHandle, type SavedState, type SaveOptions } from '../driver.ts'
+import {
+  canSnapshot,
+  type Driver,
+  type DriverHandle,
+  type Snapshot,
+  type SnapshotOptions,
+} from '../driver.ts'
 
-/** Where saved states lie on this machine. */
-export interface SavedPlaces {
+/** Where snapshots lie on this machine. */
+export interface SnapshotFolders {
   folder(name: string): string
   /** Of everything that is there, half-made ones included. */
   names(): Promise<string[]>
@@ -17,9 +23,9 @@ export interface SavedPlaces {
 
 export type Swept = { names: string[]; bytes: number }
 
-export class SavedStates {
+export class SnapshotStore {
   readonly #driver: Driver
-  readonly #places: SavedPlaces
+  readonly #places: SnapshotFolders
   readonly #held = new Map<string, number>()
   readonly #sweeps = new KeyedLock()
   /** Held at some moment of the sweep that is under way. */
@@ -27,14 +33,14 @@ export class SavedStates {
   /** Being removed: nobody finds them any more. */
   readonly #going = new Set<string>()
 
-  constructor(parts: { driver: Driver; places: SavedPlaces }) {
+  constructor(parts: { driver: Driver; places: SnapshotFolders }) {
     this.#driver = parts.driver
     this.#places = parts.places
   }
 
   /** Whether processes can be saved with the files. */
   get keepMemory(): boolean {
-    return this.#driver.capabilities.saveMemory
+    return this.#driver.capabilities.snapshotMemory
   }
 
   folder(name: string): string {
@@ -62,17 +68,22 @@ export class SavedStates {
     }
   }
 
-  save(handle: DriverHandle, name: string, options: SaveOptions, signal?: AbortSignal): Promise<SavedState> {
-    return this.#saver().save(handle, this.folder(name), options, signal)
+  take(
+    handle: DriverHandle,
+    name: string,
+    options: SnapshotOptions,
+    signal?: AbortSignal,
+  ): Promise<Snapshot> {
+    return this.#saver().takeSnapshot(handle, this.folder(name), options, signal)
   }
 
-  async find(name: string): Promise<SavedState | undefined> {
+  async find(name: string): Promise<Snapshot | undefined> {
     if (this.#going.has(name)) return undefined
-    return canSave(this.#driver) ? this.#driver.saved(this.folder(name)) : undefined
+    return canSnapshot(this.#driver) ? this.#driver.findSnapshot(this.folder(name)) : undefined
   }
 
-  async forget(name: string): Promise<void> {
-    if (canSave(this.#driver)) await this.#driver.forget(this.folder(name))
+  async remove(name: string): Promise<void> {
+    if (canSnapshot(this.#driver)) await this.#driver.removeSnapshot(this.folder(name))
   }
 
   names(): Promise<string[]> {
@@ -93,7 +104,7 @@ export class SavedStates {
       if (options.dryRun) return { names, bytes }
       for (const name of names) this.#going.add(name)
       try {
-        for (const name of names) await this.forget(name)
+        for (const name of names) await this.remove(name)
       } finally {
         this.#going.clear()
       }
@@ -102,7 +113,7 @@ export class SavedStates {
   }
 
   #saver() {
-    if (canSave(this.#driver)) return this.#driver
+    if (canSnapshot(this.#driver)) return this.#driver
     throw new AppError(
       'unavailable',
       `Sandboxes of the driver ${this.#driver.name} can be neither paused nor copied: it cannot save them.`,

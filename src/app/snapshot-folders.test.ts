@@ -3,12 +3,12 @@ import { linkSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import test from 'node:test'
-import { savedPlaces } from './saved-places.ts'
+import { snapshotFolders } from './snapshot-folders.ts'
 
 test('files that others share count only when the last of them goes', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'warren-saved-'))
   t.after(() => rmSync(folder, { recursive: true }))
-  const places = savedPlaces(folder)
+  const places = snapshotFolders(folder)
   for (const name of ['one', 'two', 'three']) mkdirSync(join(folder, name, 'memory'), { recursive: true })
   writeFileSync(join(folder, 'one', 'disk'), Buffer.alloc(8192))
   linkSync(join(folder, 'one', 'disk'), join(folder, 'two', 'layer'))

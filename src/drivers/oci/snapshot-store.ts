@@ -1,11 +1,11 @@
 /**
- * Saved states on disk: a folder with the disk of a sandbox, links to the disks below it, and its memory where
+ * Snapshots on disk: a folder with the disk of a sandbox, links to the disks below it, and its memory where
  * that was kept. It is made beside its place and renamed when all is there, so it is whole or not there.
  */
 import { existsSync } from 'node:fs'
 import { constants, link, mkdir, open, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
-import type { SavedState } from '../../core/driver.ts'
+import type { Snapshot } from '../../core/driver.ts'
 import { AppError } from '../../lib/app-error.ts'
 import { runCommand } from '../../lib/run-command.ts'
 import type { RuntimeBuild } from './builds.ts'
@@ -14,7 +14,7 @@ import { killProcessesNaming } from './processes.ts'
 import type { SandboxRecord } from './records.ts'
 import { diskName, layerName, layerNumbers, rootsOf } from './root-layers.ts'
 
-export type SavedRecord = {
+export type SnapshotRecord = {
   version: 1
   /** The sandbox as it was when it was saved. */
   origin: SandboxRecord
@@ -24,7 +24,7 @@ export type SavedRecord = {
   build: RuntimeBuild | null
 }
 
-/** Who has moved the files of a saved state into itself. */
+/** Who has moved the files of a snapshot into itself. */
 type Taker = { sandboxID: string; runID: string }
 
 export const memoryName = 'memory'
@@ -41,19 +41,23 @@ export function assertOurs(layout: Layout, folder: string): string {
   const path = resolve(folder)
   assertPlainPath(path)
   if (path.startsWith(`${layout.data}/`)) return path
-  throw new AppError('invalid_argument', `${path} is outside of the data folder; saved states lie below it.`)
+  throw new AppError('invalid_argument', `${path} is outside of the data folder; snapshots lie below it.`)
 }
 
-export async function beginSaved(folder: string): Promise<string> {
-  if (await readSaved(folder)) throw new AppError('already_exists', `${folder} holds a saved state already.`)
-  await removeSaved(folder)
+export async function beginSnapshot(folder: string): Promise<string> {
+  if (await readSnapshot(folder)) throw new AppError('already_exists', `${folder} holds a snapshot already.`)
+  await removeSnapshot(folder)
   const partial = partialOf(folder)
   await mkdir(partial, { recursive: true, mode: 0o700 })
   return partial
 }
 
 /** The moment from which it is there. */
-export async function finishSaved(folder: string, record: SavedRecord, lasting: boolean): Promise<void> {
+export async function finishSnapshot(
+  folder: string,
+  record: SnapshotRecord,
+  lasting: boolean,
+): Promise<void> {
   const partial = partialOf(folder)
   await writeFile(join(partial, recordName), JSON.stringify(record))
   const files = [recordName, diskName, ...(record.build ? [configName, ...memoryFiles] : [])]
@@ -73,13 +77,13 @@ async function sync(paths: string[]): Promise<void> {
   )
 }
 
-export async function readSaved(folder: string): Promise<SavedRecord | undefined> {
+export async function readSnapshot(folder: string): Promise<SnapshotRecord | undefined> {
   const text = await readFile(join(folder, recordName), 'utf8').catch(() => undefined)
-  return text === undefined ? undefined : (JSON.parse(text) as SavedRecord)
+  return text === undefined ? undefined : (JSON.parse(text) as SnapshotRecord)
 }
 
-export async function describeSaved(folder: string): Promise<SavedState | undefined> {
-  const record = await readSaved(folder)
+export async function describeSnapshot(folder: string): Promise<Snapshot | undefined> {
+  const record = await readSnapshot(folder)
   if (!record) return undefined
   const names = [recordName, diskName, ...(record.build ? [configName, ...memoryFiles] : [])]
   const sizes = await Promise.all(names.map((name) => stat(join(folder, name)).catch(() => undefined)))
@@ -93,8 +97,8 @@ export async function describeSaved(folder: string): Promise<SavedState | undefi
   }
 }
 
-/** Its record goes first, so that what a crash leaves is no saved state any more. */
-export async function removeSaved(folder: string): Promise<void> {
+/** Its record goes first, so that what a crash leaves is no snapshot any more. */
+export async function removeSnapshot(folder: string): Promise<void> {
   if (existsSync(partialOf(folder))) await killProcessesNaming(partialOf(folder))
   await rm(join(folder, recordName), { force: true })
   await Promise.all([folder, partialOf(folder)].map((path) => rm(path, { recursive: true, force: true })))
@@ -104,7 +108,7 @@ export async function removeSaved(folder: string): Promise<void> {
  * Claims it for one sandbox; the claim of one that is no longer there counts for nothing. It is there with its
  * content or not at all: nobody could tell whose an empty one is.
  */
-export async function takeSaved(folder: string, { sandboxID, runID }: Taker): Promise<void> {
+export async function claimSnapshot(folder: string, { sandboxID, runID }: Taker): Promise<void> {
   const written = join(folder, `taken-${runID}.json`)
   await writeFile(written, JSON.stringify({ sandboxID, runID }))
   try {
@@ -117,7 +121,7 @@ export async function takeSaved(folder: string, { sandboxID, runID }: Taker): Pr
   }
 }
 
-export async function giveBackSaved(folder: string): Promise<void> {
+export async function releaseSnapshot(folder: string): Promise<void> {
   await rm(join(folder, takerName), { force: true })
 }
 
@@ -130,7 +134,7 @@ export async function takerOf(folder: string): Promise<Taker | undefined> {
   }
 }
 
-/** There as soon as a sandbox may have run on the very files of the saved state. */
+/** There as soon as a sandbox may have run on the very files of the snapshot. */
 export const usedMark = (folder: string): string => join(folder, 'used')
 
 /** Links the disks below the own one; `shift` makes room for one more above them. */

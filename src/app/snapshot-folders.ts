@@ -1,9 +1,9 @@
-/** Where saved states lie: one folder each, below the data folder. What is in it belongs to the driver. */
+/** Where snapshots lie: one folder each, below the data folder. What is in it belongs to the driver. */
 import { lstat, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { SavedPlaces } from '../core/sandbox/saved-states.ts'
+import type { SnapshotFolders } from '../core/sandbox/snapshot-store.ts'
 
-export function savedPlaces(folder: string): SavedPlaces {
+export function snapshotFolders(folder: string): SnapshotFolders {
   return {
     folder: (name) => join(folder, name),
     async names() {
