@@ -34,7 +34,8 @@ function realFolder(path: string): string {
 
 const firstPort = 34000 + 1000 * place
 const ports: Record<Isolation, number> = { container: firstPort + 100, gvisor: firstPort + 200 }
-const network = 214 + 10 * place
+/** Places 0 to 9 get 10.214 and 10.215, 10.204 and 10.205, and so on. */
+const network = 214 - 10 * place
 const subnets: Record<Isolation, string> = {
   container: `10.${network}.0.0/16`,
   gvisor: `10.${network + 1}.0.0/16`,

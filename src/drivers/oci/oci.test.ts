@@ -10,7 +10,9 @@ import { networkSuite } from './suite-network.ts'
 import { ociSnapshotSuite } from './suite-save.ts'
 import { survivalSuite } from './suite-survival.ts'
 
-const subnets = { runc: '10.241.0.0/24', runsc: '10.241.1.0/24' }
+/** As in test/support/warren.ts: runs beside each other have places, and so networks, of their own. */
+const place = Number(process.env.WARREN_TEST_PLACE ?? 0)
+const subnets = { runc: `10.241.${2 * place}.0/24`, runsc: `10.241.${2 * place + 1}.0/24` }
 
 for (const runtime of ['runc', 'runsc'] as const) {
   const open = (changes?: Partial<OciDriverOptions>) => openOciBench(runtime, subnets[runtime], changes)
