@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs'
 import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { join, resolve } from 'node:path'
-import { parseCommand, takeWords, UsageError } from '../cli/arguments.ts'
+import { asksForHelp, parseCommand, takeWords, UsageError } from '../cli/arguments.ts'
 import { shellExports } from '../cli/env.ts'
 import { asJson } from '../cli/output.ts'
 import { AppError, errorText } from '../lib/app-error.ts'
@@ -13,6 +13,7 @@ import type { Clock } from '../lib/clock.ts'
 import type { Config } from './config.ts'
 import { publicDomain } from './settings.ts'
 
+const command = 'warren cert'
 const usage = `Usage:
   warren cert [--domain DOMAIN] [--out FOLDER] [--json]
 
@@ -22,16 +23,21 @@ used again, so that who trusts it need not do so anew.`
 /** Browsers refuse certificates that hold for more than 398 days. */
 const certificateDays = 397
 
-type Place = Pick<Config, 'domain' | 'dataDir'>
+type CertificateSettings = Pick<Config, 'domain' | 'dataDir'>
 
-export async function certCommand(args: readonly string[], config: Place, clock: Clock): Promise<string> {
-  const { words, values, json } = parseCommand(args, ['domain', 'out'], usage)
-  takeWords(words, [], usage)
+export async function certCommand(
+  args: readonly string[],
+  config: CertificateSettings,
+  clock: Clock,
+): Promise<string> {
+  if (asksForHelp(args)) return usage
+  const { words, values, json } = parseCommand(args, ['domain', 'out'], command)
+  takeWords(words, [], command)
   const given = values.domain ?? config.domain
-  if (!given) throw new UsageError('For which domain? Set WARREN_DOMAIN, or give --domain.', usage)
+  if (!given) throw new UsageError('The domain is missing: set WARREN_DOMAIN, or give --domain.', command)
   const domain = publicDomain.parse(given)
   if (domain === undefined)
-    throw new UsageError(`--domain is '${given}', but must be ${publicDomain.allowed}.`, usage)
+    throw new UsageError(`--domain is '${given}', but must be ${publicDomain.allowed}.`, command)
   const files = filesIn(resolve(values.out ?? join(config.dataDir, 'tls')))
   const name = domain.replace(/:\d+$/, '')
   await makeFiles(files, name, clock)

@@ -1,15 +1,17 @@
 /** `warren config`: the settings as a table, as JSON, or as the page docs/settings.md. */
-import { UsageError } from '../cli/arguments.ts'
+import { asksForHelp, unknownArgument } from '../cli/arguments.ts'
 import { asJson, table } from '../cli/output.ts'
 import { loadConfig, type ShownSetting, showSettings } from './config.ts'
 
+const command = 'warren config'
 const usage = 'Usage:\n  warren config [--json | --markdown]'
 
 export function configCommand(args: readonly string[]): string {
   const [format, ...more] = args
-  if (more.length > 0) throw new UsageError(`What is '${more[0]}'?`, usage)
+  if (asksForHelp(args)) return usage
+  if (more[0] !== undefined) throw unknownArgument(more[0], command)
   if (format === '--markdown') return settingsPage(showSettings({}))
-  if (format !== undefined && format !== '--json') throw new UsageError(`What is '${format}'?`, usage)
+  if (format !== undefined && format !== '--json') throw unknownArgument(format, command)
   loadConfig()
   const shown = showSettings()
   if (format === '--json') return asJson(shown)

@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import type { ServerAccess } from '../cli/admin-client.ts'
-import type { ServerPlace } from '../cli/env.ts'
+import type { ServerLocation } from '../cli/env.ts'
 import type { TeamAccess } from '../cli/template-client.ts'
 import { AppError } from '../lib/app-error.ts'
 import type { Config, clientVariables } from './config.ts'
@@ -10,7 +10,7 @@ import { dataPaths, loadSecrets, readCredentials, readServerFile } from './data-
 
 export async function findServer(
   config: Pick<Config, 'dataDir'>,
-): Promise<{ place: ServerPlace; access: ServerAccess }> {
+): Promise<{ location: ServerLocation; access: ServerAccess }> {
   const paths = dataPaths(config.dataDir)
   const server = await readServerFile(paths)
   // The file outlives a server that was killed; its process does not.
@@ -25,7 +25,7 @@ export async function findServer(
   const { adminToken } = await loadSecrets(paths)
   const certificate = server.tlsCert === null ? {} : { certificate: await readFile(server.tlsCert, 'utf8') }
   return {
-    place: { url, domain, apiKey: credentials?.apiKey ?? '' },
+    location: { url, domain, apiKey: credentials?.apiKey ?? '' },
     access: { url, adminToken, ...certificate },
   }
 }
@@ -42,9 +42,9 @@ export async function findTeamAccess(
       `E2B_API_KEY is not set, but the server is chosen by E2B_API_URL or E2B_DOMAIN (${apiUrl}): set it too.`,
     )
   }
-  const { place, access } = await findServer(config)
+  const { location, access } = await findServer(config)
   const { url, certificate } = access
-  return { url, apiKey: apiKey ?? place.apiKey, ...(certificate !== undefined && { certificate }) }
+  return { url, apiKey: apiKey ?? location.apiKey, ...(certificate !== undefined && { certificate }) }
 }
 
 function parsedUrl(text: string): string {

@@ -1,6 +1,6 @@
 /** The `warren` command: finds the command, loads the settings, and shows failures without their insides. */
 import { AdminClient } from '../cli/admin-client.ts'
-import { UsageError } from '../cli/arguments.ts'
+import { asksForHelp, UsageError, unknownArgument } from '../cli/arguments.ts'
 import { envCommand } from '../cli/env.ts'
 import { keyCommand } from '../cli/key.ts'
 import { pruneCommand } from '../cli/prune.ts'
@@ -36,7 +36,8 @@ const commands: Record<string, Command> = {
   version: async () => version,
   config: async (args) => configCommand(args),
   async start(args) {
-    if (args.length > 0) throw new UsageError(`warren start takes no '${args[0]}'.`, help)
+    if (asksForHelp(args)) return help
+    if (args[0] !== undefined) throw unknownArgument(args[0], 'warren')
     const config = loadConfig()
     process.title = 'warren'
     const { start } = await import('./start.ts')
@@ -51,7 +52,7 @@ const commands: Record<string, Command> = {
     const { certCommand } = await import('./cert-command.ts')
     return certCommand(args, loadConfig(), systemClock)
   },
-  env: (args) => envCommand(args, async () => (await findServer(loadConfig())).place),
+  env: (args) => envCommand(args, async () => (await findServer(loadConfig())).location),
   team: (args) => teamCommand(args, connect),
   key: (args) => keyCommand(args, connect),
   prune: (args) => pruneCommand(args, connect),
@@ -77,7 +78,7 @@ const otherNames: Record<string, string> = {
 async function main([word = 'help', ...args]: string[]): Promise<number> {
   const name = otherNames[word] ?? word
   const command = Object.hasOwn(commands, name) ? commands[name] : undefined
-  if (!command) throw new UsageError(`There is no command '${word}'.`, help)
+  if (!command) throw new UsageError(`Unknown command '${word}'.`, 'warren')
   const result = await command(args)
   if (typeof result === 'number') return result
   process.stdout.write(`${result}\n`)

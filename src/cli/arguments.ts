@@ -1,28 +1,41 @@
 import { parseArgs } from 'node:util'
 import { AppError, errorText } from '../lib/app-error.ts'
 
-/** The command was written wrongly; the message shows how it is written. */
+/** The command is written wrongly. `command` is what to ask for help, such as `warren team`. */
 export class UsageError extends AppError {
-  constructor(problem: string, usage: string) {
-    super('invalid_argument', `${problem}\n\n${usage}`)
+  constructor(problem: string, command: string) {
+    super('invalid_argument', `${problem} Run \`${command} --help\`.`)
   }
 }
+
+export const unknownArgument = (word: string, command: string): UsageError =>
+  new UsageError(`Unknown argument '${word}'.`, command)
+
+/** `choices` are the words that may stand there. */
+export function unknownVerb(verb: string | undefined, choices: string, command: string): UsageError {
+  return verb === undefined
+    ? new UsageError(`An argument is missing: ${choices}.`, command)
+    : unknownArgument(verb, command)
+}
+
+export const asksForHelp = (args: readonly string[]): boolean =>
+  args.includes('--help') || args.includes('-h')
 
 export type Parsed<Name extends string> = {
   words: string[]
   values: Partial<Record<Name, string>>
-  /** Of what may be given several times. */
+  /** The values of options that may be given several times. */
   lists: Record<string, string[]>
-  /** What was given without a value. */
+  /** The options that were given and take no value. */
   flags: Set<string>
   json: boolean
 }
 
-/** `--name value` for each of the names, `--json`, and as many plain words as there are. */
+/** Accepts `--name value` for each of the names, `--json`, and any number of plain words. */
 export function parseCommand<Name extends string>(
   args: readonly string[],
   names: readonly Name[],
-  usage: string,
+  command: string,
   more: { lists?: readonly string[]; flags?: readonly string[] } = {},
 ): Parsed<Name> {
   const { lists: listNames = [], flags: flagNames = [] } = more
@@ -45,19 +58,20 @@ export function parseCommand<Name extends string>(
       json: all.json === true,
     }
   } catch (error) {
-    throw new UsageError(errorText(error).split('. ')[0] ?? '', usage)
+    throw new UsageError(`${errorText(error).split('. ')[0]?.replace(/\.$/, '')}.`, command)
   }
 }
 
-/** Exactly the words that the usage asks for. */
-export function takeWords(words: readonly string[], names: readonly string[], usage: string): string[] {
-  if (words.length > names.length) throw new UsageError(`What is '${words[names.length]}'?`, usage)
+/** Gives the words back when they are exactly as many as there are names. */
+export function takeWords(words: readonly string[], names: readonly string[], command: string): string[] {
+  const extra = words[names.length]
+  if (extra !== undefined) throw unknownArgument(extra, command)
   const missing = names[words.length]
-  if (missing) throw new UsageError(`${missing} is missing.`, usage)
+  if (missing) throw new UsageError(`${missing} is missing.`, command)
   return [...words]
 }
 
-export function positiveNumber(name: string, text: string, usage: string): number {
+export function positiveNumber(name: string, text: string, command: string): number {
   if (/^[1-9]\d{0,8}$/.test(text)) return Number(text)
-  throw new UsageError(`--${name} is '${text}', but must be a whole number above 0.`, usage)
+  throw new UsageError(`--${name} is '${text}', but must be a whole number above 0.`, command)
 }

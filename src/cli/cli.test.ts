@@ -90,7 +90,7 @@ test('team limits changes only what is named and finds the team by any of its na
   }
 })
 
-test('team limits without a number changes nothing and shows what is in force', async () => {
+test('team limits without a number changes nothing and shows the present limits', async () => {
   assert.match(await teamCommand(['limits', 'research'], connect), /100/)
   assert.deepEqual(
     asked.map((one) => one.method),
@@ -133,6 +133,32 @@ test('a command that is written wrongly is refused before anything is sent', asy
   }
   for (const args of [[], ['create'], ['revoke', 'research'], ['list', 'a', 'b']]) {
     await assert.rejects(keyCommand(args, neverConnect), UsageError, args.join(' '))
+  }
+})
+
+test('a word too many is named, with where to find help', async () => {
+  const extra = teamCommand(['list', 'x'], neverConnect)
+  await assert.rejects(extra, { message: "Unknown argument 'x'. Run `warren team --help`." })
+  const verb = keyCommand(['nix'], neverConnect)
+  await assert.rejects(verb, { message: "Unknown argument 'nix'. Run `warren key --help`." })
+  const none = keyCommand([], neverConnect)
+  const message = 'An argument is missing: create, list or revoke. Run `warren key --help`.'
+  await assert.rejects(none, { message })
+  const option = pruneCommand(['--force'], neverConnect)
+  await assert.rejects(option, { message: "Unknown option '--force'. Run `warren prune --help`." })
+})
+
+test('every command answers --help with its usage, whatever else is given', async () => {
+  const find = async (): Promise<never> => assert.fail('the server was looked for')
+  for (const [command, run] of [
+    ['team', (args: string[]) => teamCommand(args, neverConnect)],
+    ['key', (args: string[]) => keyCommand(args, neverConnect)],
+    ['prune', (args: string[]) => pruneCommand(args, neverConnect)],
+    ['env', (args: string[]) => envCommand(args, find)],
+  ] as const) {
+    for (const args of [['--help'], ['-h'], ['list', 'x', '--help']]) {
+      assert.match(await run(args), new RegExp(`^Usage:\\n  warren ${command} `))
+    }
   }
 })
 

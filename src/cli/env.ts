@@ -1,15 +1,20 @@
 /** The variables that an unmodified client needs to find this server, and what to paste to try it. */
-import { parseCommand, takeWords } from './arguments.ts'
+import { asksForHelp, parseCommand, takeWords } from './arguments.ts'
 import { shellQuote } from './dockerfile/words.ts'
 import { asJson } from './output.ts'
 
-export type ServerPlace = { url: string; domain: string | null; apiKey: string }
+export type ServerLocation = { url: string; domain: string | null; apiKey: string }
 
+const command = 'warren env'
 const usage = 'Usage:\n  warren env [--json]\n\nIn a shell: eval "$(bin/warren env)"'
 
-export async function envCommand(args: readonly string[], find: () => Promise<ServerPlace>): Promise<string> {
-  const { words, json } = parseCommand(args, [], usage)
-  takeWords(words, [], usage)
+export async function envCommand(
+  args: readonly string[],
+  find: () => Promise<ServerLocation>,
+): Promise<string> {
+  if (asksForHelp(args)) return usage
+  const { words, json } = parseCommand(args, [], command)
+  takeWords(words, [], command)
   const variables = clientEnvironment(await find())
   return json ? asJson(variables) : shellExports(variables)
 }
@@ -18,7 +23,7 @@ export async function envCommand(args: readonly string[], find: () => Promise<Se
  * With TLS the domain says it all. A domain without TLS has a proxy in front that this machine need not be
  * able to reach, so the local URLs are given beside it.
  */
-export function clientEnvironment({ url, domain, apiKey }: ServerPlace): Record<string, string> {
+export function clientEnvironment({ url, domain, apiKey }: ServerLocation): Record<string, string> {
   const byDomain: Record<string, string> = domain === null ? {} : { E2B_DOMAIN: domain }
   if (domain !== null && url.startsWith('https:')) return { E2B_API_KEY: apiKey, ...byDomain }
   return { E2B_API_KEY: apiKey, E2B_API_URL: url, E2B_SANDBOX_URL: url, ...byDomain }
@@ -31,11 +36,11 @@ export function shellExports(variables: Record<string, string>): string {
 }
 
 /** What a first start ends with. */
-export function banner(place: ServerPlace, isolation: string): string {
+export function banner(location: ServerLocation, isolation: string): string {
   return `
-Warren serves at ${place.url} (${isolation}). Paste this into a shell:
+Warren serves at ${location.url} (${isolation}). Paste this into a shell:
 
-${indented(shellExports(clientEnvironment(place)))}
+${indented(shellExports(clientEnvironment(location)))}
 
 JavaScript (npm install e2b):
 

@@ -1,10 +1,9 @@
-import { parseArgs } from 'node:util'
 import type { PruneReport } from '../contract/rest/prune.ts'
-import { errorText } from '../lib/app-error.ts'
 import type { AdminClient } from './admin-client.ts'
-import { UsageError } from './arguments.ts'
+import { asksForHelp, parseCommand, takeWords } from './arguments.ts'
 import { asJson, table } from './output.ts'
 
+const command = 'warren prune'
 const usage = `Usage:
   warren prune [--dry-run] [--json]
 
@@ -15,20 +14,11 @@ export async function pruneCommand(
   args: readonly string[],
   connect: () => Promise<AdminClient>,
 ): Promise<string> {
-  const { 'dry-run': dryRun = false, json = false } = parse(args)
-  const report = await (await connect()).prune(dryRun)
+  if (asksForHelp(args)) return usage
+  const { words, flags, json } = parseCommand(args, [], command, { flags: ['dry-run'] })
+  takeWords(words, [], command)
+  const report = await (await connect()).prune(flags.has('dry-run'))
   return json ? asJson(report) : show(report)
-}
-
-function parse(args: readonly string[]): { 'dry-run'?: boolean; json?: boolean } {
-  try {
-    return parseArgs({
-      args: [...args],
-      options: { 'dry-run': { type: 'boolean' }, json: { type: 'boolean' } },
-    }).values
-  } catch (error) {
-    throw new UsageError(errorText(error).split('. ')[0] ?? '', usage)
-  }
 }
 
 function show(report: PruneReport): string {
@@ -40,7 +30,7 @@ function show(report: PruneReport): string {
     ['uploaded files', report.files],
   ] as const
   const cells = rows.map(([name, { count, bytes }]) => [name, String(count), bytes ? megabytes(bytes) : '-'])
-  return `${table(['WHAT', 'COUNT', 'ROOM'], cells)}\n${verb} ${megabytes(report.bytes)}.`
+  return `${table(['WHAT', 'COUNT', 'DISK SPACE'], cells)}\n${verb} ${megabytes(report.bytes)}.`
 }
 
 const megabytes = (bytes: number): string => `${(bytes / 1024 ** 2).toFixed(1)} MiB`

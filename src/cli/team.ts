@@ -1,14 +1,15 @@
 import type { Team } from '../contract/rest/team.ts'
 import type { AdminClient, LimitChanges } from './admin-client.ts'
-import { parseCommand, positiveNumber, takeWords, UsageError } from './arguments.ts'
+import { asksForHelp, parseCommand, positiveNumber, takeWords, unknownVerb } from './arguments.ts'
 import { asJson, table } from './output.ts'
 
+const command = 'warren team'
 const usage = `Usage:
   warren team create NAME [--json]
   warren team list [--json]
   warren team limits TEAM [--sandboxes N] [--cpu N] [--memory-mb N] [--lifetime-hours N] [--json]
 
-TEAM is a team's slug, id or name. Without a number, limits shows what is in force.`
+TEAM is a team's slug, id or name. Without a number, limits shows the present limits.`
 
 const limitOptions = {
   sandboxes: 'maxSandboxes',
@@ -18,34 +19,35 @@ const limitOptions = {
 } as const
 type LimitOption = keyof typeof limitOptions
 
-/** Gives the text to print. `connect` is called only when the command is written rightly. */
+/** Gives the text to print. `connect` is called only when the arguments are right. */
 export async function teamCommand(
   args: readonly string[],
   connect: () => Promise<AdminClient>,
 ): Promise<string> {
+  if (asksForHelp(args)) return usage
   const [verb, ...rest] = args
   if (verb === 'create') {
-    const { words, json } = parseCommand(rest, [], usage)
-    const [name] = takeWords(words, ['NAME'], usage)
+    const { words, json } = parseCommand(rest, [], command)
+    const [name] = takeWords(words, ['NAME'], command)
     return show([await (await connect()).createTeam(name!)], json, true)
   }
   if (verb === 'list') {
-    const { words, json } = parseCommand(rest, [], usage)
-    takeWords(words, [], usage)
+    const { words, json } = parseCommand(rest, [], command)
+    takeWords(words, [], command)
     return show(await (await connect()).listTeams(), json, false)
   }
   if (verb === 'limits') return limits(rest, connect)
-  throw new UsageError(verb ? `warren team cannot '${verb}'.` : 'What about teams?', usage)
+  throw unknownVerb(verb, 'create, list or limits', command)
 }
 
 async function limits(args: readonly string[], connect: () => Promise<AdminClient>): Promise<string> {
   const names = Object.keys(limitOptions) as LimitOption[]
-  const { words, values, json } = parseCommand(args, names, usage)
-  const [word] = takeWords(words, ['TEAM'], usage)
+  const { words, values, json } = parseCommand(args, names, command)
+  const [word] = takeWords(words, ['TEAM'], command)
   const changes: LimitChanges = {}
   for (const name of names) {
     const text = values[name]
-    if (text !== undefined) changes[limitOptions[name]] = positiveNumber(name, text, usage)
+    if (text !== undefined) changes[limitOptions[name]] = positiveNumber(name, text, command)
   }
   const client = await connect()
   const team = await client.findTeam(word!)

@@ -3,7 +3,15 @@ import { basename, join, resolve } from 'node:path'
 import type { BuildStatusAnswer, StartBuild } from '../contract/rest/template.ts'
 import { AppError, errorText } from '../lib/app-error.ts'
 import { delay } from '../lib/clock.ts'
-import { type Parsed, parseCommand, positiveNumber, takeWords, UsageError } from './arguments.ts'
+import {
+  asksForHelp,
+  type Parsed,
+  parseCommand,
+  positiveNumber,
+  takeWords,
+  UsageError,
+  unknownVerb,
+} from './arguments.ts'
 import { BuildContext } from './dockerfile/context.ts'
 import { DockerfileError } from './dockerfile/instructions.ts'
 import { parseDockerfile } from './dockerfile/parse.ts'
@@ -11,6 +19,7 @@ import type { DockerStep } from './dockerfile/step.ts'
 import { asJson, plainLines } from './output.ts'
 import type { BuildOf, TemplateClient } from './template-client.ts'
 
+const command = 'warren template'
 const usage = `Usage:
   warren template build DIR [options]
 
@@ -43,13 +52,11 @@ export async function templateCommand(
   connect: () => Promise<TemplateClient>,
   print: Print,
 ): Promise<string> {
+  if (asksForHelp(args)) return usage
   const [verb, ...rest] = args
-  if (args.includes('--help') || args.includes('-h')) return usage
-  if (verb !== 'build') {
-    throw new UsageError(verb ? `warren template cannot '${verb}'.` : 'What about templates?', usage)
-  }
-  const parsed = parseCommand(rest, texts, usage, { lists: ['tag', 'build-arg'], flags: ['no-cache'] })
-  const [folder] = takeWords(parsed.words, ['DIR'], usage)
+  if (verb !== 'build') throw unknownVerb(verb, 'build', command)
+  const parsed = parseCommand(rest, texts, command, { lists: ['tag', 'build-arg'], flags: ['no-cache'] })
+  const [folder] = takeWords(parsed.words, ['DIR'], command)
   return build(resolve(folder!), parsed, connect, (line) => print(plainLines(line), parsed.json))
 }
 
@@ -61,8 +68,8 @@ async function build(
 ): Promise<string> {
   const name = values.name ?? nameOf(folder)
   const sizes = {
-    ...(values.cpu !== undefined && { cpuCount: positiveNumber('cpu', values.cpu, usage) }),
-    ...(values.memory !== undefined && { memoryMB: positiveNumber('memory', values.memory, usage) }),
+    ...(values.cpu !== undefined && { cpuCount: positiveNumber('cpu', values.cpu, command) }),
+    ...(values.memory !== undefined && { memoryMB: positiveNumber('memory', values.memory, command) }),
   }
   const buildArgs = Object.fromEntries((lists['build-arg'] ?? []).map(buildArgOf))
   const {
@@ -114,12 +121,12 @@ async function readDockerfile(folder: string): Promise<string> {
 function nameOf(folder: string): string {
   const name = basename(folder).toLowerCase()
   if (/^[a-z0-9_-]+$/.test(name)) return name
-  throw new UsageError(`'${name}' cannot be a template's name: give one with --name.`, usage)
+  throw new UsageError(`'${name}' cannot be a template's name: give one with --name.`, command)
 }
 
 function buildArgOf(text: string): [string, string] {
   const at = text.indexOf('=')
-  if (at < 1) throw new UsageError(`--build-arg is '${text}', but must be NAME=VALUE.`, usage)
+  if (at < 1) throw new UsageError(`--build-arg is '${text}', but must be NAME=VALUE.`, command)
   return [text.slice(0, at), text.slice(at + 1)]
 }
 

@@ -125,7 +125,7 @@ for (const isolation of isolations) {
       const cases: [args: string[], code: number, says: RegExp, environment?: Record<string, string>][] = [
         [[context.folder, '--name', 'bad'], 1, /^Dockerfile, line 2: --from another stage/],
         [[join(context.folder, 'none'), '--name', 'bad'], 1, /^There is no Dockerfile in/],
-        [[], 2, /DIR is missing[\s\S]*Usage:/],
+        [[], 2, /DIR is missing.*--help/],
         [[plain.folder, '--name', 'bad', '--cpu', '3'], 1, /CPU count must be 1 or an even number/],
         [[plain.folder, '--name', 'b a d'], 1, /Invalid name/],
         [[plain.folder, '--name', 'bad'], 1, /API key/i, wrongKey],

@@ -1,5 +1,5 @@
 /** `warren doctor`: tries what Warren needs of the machine and says in plain words how to mend what fails. */
-import { parseCommand, takeWords } from '../../cli/arguments.ts'
+import { asksForHelp, parseCommand, takeWords } from '../../cli/arguments.ts'
 import { asJson } from '../../cli/output.ts'
 import { AppError, errorText } from '../../lib/app-error.ts'
 import type { Config } from '../config.ts'
@@ -12,6 +12,7 @@ import { runtimeChecks } from './runtime-checks.ts'
 
 export type Diagnosis = Finding & { name: string }
 
+const command = 'warren doctor'
 const usage = 'Usage:\n  warren doctor [--json]'
 const allChecks: readonly Check[] = [...kernelChecks, ...runtimeChecks, ...networkChecks, ...placeChecks]
 
@@ -21,8 +22,12 @@ export async function doctorCommand(
   config: Config,
   print: (text: string) => void,
 ): Promise<number> {
-  const { words, json } = parseCommand(args, [], usage)
-  takeWords(words, [], usage)
+  if (asksForHelp(args)) {
+    print(usage)
+    return 0
+  }
+  const { words, json } = parseCommand(args, [], command)
+  takeWords(words, [], command)
   if (process.getuid?.() !== 0) {
     const message = 'The doctor tries what Warren will do, and only root may: run `sudo bin/warren doctor`.'
     throw new AppError('permission_denied', message)
