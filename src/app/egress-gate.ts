@@ -1,13 +1,14 @@
 /** Opens the gate where the driver sends connections to it. */
 import { join } from 'node:path'
 import { canLimitEgress, type Driver } from '../core/driver.ts'
-import { closedRanges, type SecretReader } from '../core/egress.ts'
+import type { SecretReader } from '../core/egress.ts'
 import { createAuthority } from '../egress/authority.ts'
 import { createGate } from '../egress/gate.ts'
 import { createResolve } from '../egress/resolve.ts'
 import { errorText } from '../lib/app-error.ts'
 import type { Clock } from '../lib/clock.ts'
 import { hostNetworks } from '../lib/host-networks.ts'
+import { internalRanges } from '../lib/internal-ranges.ts'
 import { addressToNumber, isWithin, mergeRanges, parseRange } from '../lib/ipv4.ts'
 import type { Log } from '../lib/log.ts'
 import type { Config } from './config.ts'
@@ -56,7 +57,7 @@ export function createIsClosed(
   networksNow = hostNetworks,
 ): (address: string) => boolean {
   const ranges = (texts: readonly string[]) => texts.flatMap((text) => parseRange(text) ?? [])
-  const [closed, opened, pool] = [ranges(closedRanges), ranges(openedRanges), ranges([subnet])]
+  const [closed, opened, pool] = [ranges(internalRanges), ranges(openedRanges), ranges([subnet])]
   let here = { own: new Set<string>(), networks: ranges([]), until: 0 }
   return (address) => {
     if (here.until <= clock.now()) {

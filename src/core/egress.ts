@@ -4,24 +4,6 @@
  * the driver hands to it. What the operator closed stays closed, whatever a policy says.
  */
 
-/**
- * Where nothing of a sandbox may go: this host, private networks, the cloud's metadata, and what is no unicast
- * address. Beside them the networks that the host is on, and whatever is not IPv4.
- */
-export const closedRanges: readonly string[] = [
-  '0.0.0.0/8',
-  '10.0.0.0/8',
-  '100.64.0.0/10',
-  '127.0.0.0/8',
-  '169.254.0.0/16',
-  '172.16.0.0/12',
-  '192.0.0.0/24',
-  '192.168.0.0/16',
-  '198.18.0.0/15',
-  '224.0.0.0/4',
-  '240.0.0.0/4',
-]
-
 export type EgressPolicy = {
   /** False: everything that is not allowed by name or address is denied. */
   internet: boolean

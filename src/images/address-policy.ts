@@ -6,6 +6,7 @@ import type { LookupAddress } from 'node:dns'
 import { BlockList, isIP, isIPv6 } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import { AppError } from '../lib/app-error.ts'
+import { internalRanges, unassignedRanges } from '../lib/internal-ranges.ts'
 import { retriable } from './image-source.ts'
 
 export type Lookup = (host: string) => Promise<LookupAddress[]>
@@ -18,15 +19,10 @@ export type AddressRules = {
   lookup: Lookup
 }
 
-const closed4 = [
-  ...['0.0.0.0/8', '10.0.0.0/8', '100.64.0.0/10', '127.0.0.0/8', '169.254.0.0/16', '172.16.0.0/12'],
-  ...['192.0.0.0/24', '192.0.2.0/24', '192.88.99.0/24', '192.168.0.0/16', '198.18.0.0/15'],
-  ...['198.51.100.0/24', '203.0.113.0/24', '224.0.0.0/4', '240.0.0.0/4'],
-]
 /** Of the global ones: special purposes, documentation, and tunnels that carry an IPv4 address inside. */
 const closed6 = ['2001::/23', '2001:db8::/32', '2002::/16', '3fff::/20']
 const global6 = '2000::/3'
-const privateAddresses = blockList([...closed4, ...closed6])
+const privateAddresses = blockList([...internalRanges, ...unassignedRanges, ...closed6])
 const globalAddresses = blockList([global6])
 const loopback = blockList(['127.0.0.0/8', '::1/128'])
 

@@ -3,8 +3,9 @@
  * element of a set, so that a packet meets as many rules beside five hundred sandboxes as alone. Every packet is
  * held against the rules, those of open connections too: what a new policy does not allow ends at once.
  */
-import { type AddressRules, closedRanges, type GatePorts } from '../../core/egress.ts'
+import type { AddressRules, GatePorts } from '../../core/egress.ts'
 import { AppError } from '../../lib/app-error.ts'
+import { internalRanges } from '../../lib/internal-ranges.ts'
 import { type AddressRange, mergeRanges, numberToAddress, parseRange } from '../../lib/ipv4.ts'
 import type { Subnet } from './addresses.ts'
 import type { Layout } from './layout.ts'
@@ -74,7 +75,7 @@ export function changes(table: string, before: Limited, after: Limited): string 
 export function ruleset(input: RulesetInput): string {
   const { layout, subnet } = input
   const ours = `"${layout.linkPrefix}*"`
-  const closed = [...closedRanges, ...input.hostNetworks, subnet.cidr]
+  const closed = [...internalRanges, ...input.hostNetworks, subnet.cidr]
   const all = input.limited.map(elementsOf)
   const own = (set: OwnSet) => filled(all.flatMap((elements) => elements[set]))
   const dns = input.dnsServers.filter((server) => /^[\d.]+$/.test(server))
