@@ -2,17 +2,17 @@
 import { basename, join } from 'node:path'
 import { createAgentClient } from '../agent-client/agent-client.ts'
 import { createApi } from '../api/app.ts'
+import { createAutoResume } from '../core/sandbox/auto-resume.ts'
 import { SandboxEgress } from '../core/sandbox/egress.ts'
 import { SandboxLauncher } from '../core/sandbox/launcher.ts'
 import { LogCollector } from '../core/sandbox/log-collector.ts'
 import { MetricsSampler, sampleEveryMs } from '../core/sandbox/metrics.ts'
+import { OngoingWork } from '../core/sandbox/ongoing-work.ts'
 import { Reconciler } from '../core/sandbox/reconciler.ts'
 import { RouteTable } from '../core/sandbox/routes.ts'
 import { SandboxService } from '../core/sandbox/service.ts'
 import { SnapshotStore } from '../core/sandbox/snapshot-store.ts'
 import { SandboxTokens } from '../core/sandbox/tokens.ts'
-import { Underway } from '../core/sandbox/underway.ts'
-import { createWaking } from '../core/sandbox/waking.ts'
 import { WarmPool } from '../core/sandbox/warm-pool.ts'
 import { SecretVault } from '../core/secret/vault.ts'
 import { TeamService } from '../core/team/service.ts'
@@ -134,10 +134,10 @@ export async function serve({
       },
     })
     const { sandboxes, templates } = stores
-    const underway = new Underway()
+    const ongoing = new OngoingWork()
     const service = new SandboxService({
-      ...{ sandboxes, templates, catalog, driver, launcher, egress, warm, snapshots, underway, clock, log },
-      tell: (sandboxID, entry) => collector.tell(sandboxID, entry),
+      ...{ sandboxes, templates, catalog, driver, launcher, egress, warm, snapshots, ongoing, clock, log },
+      appendLog: (sandboxID, entry) => collector.tell(sandboxID, entry),
     })
     closers.add('the sandbox service', () => service.close())
     const reconciler = new Reconciler({
@@ -174,7 +174,7 @@ export async function serve({
         tokens,
         launcher,
         snapshots,
-        underway,
+        ongoing,
         logs,
         clock,
         log,
@@ -222,7 +222,7 @@ export async function serve({
       routes,
       domain: config.domain,
       connectionLimit: config.connectionsPerSandbox,
-      findSleeping: createWaking({ service, sandboxes, teams: stores.teams, routes, tokens }),
+      findResumable: createAutoResume({ service, sandboxes, teams: stores.teams, routes, tokens }),
       log,
     })
     const tls = config.tlsCert && config.tlsKey ? { cert: config.tlsCert, key: config.tlsKey } : undefined

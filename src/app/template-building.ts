@@ -6,11 +6,11 @@ import type { AgentPort } from '../core/agent.ts'
 import type { Driver } from '../core/driver.ts'
 import type { Images } from '../core/images.ts'
 import type { LogStore } from '../core/logs.ts'
+import { BuildSandboxes } from '../core/sandbox/build-sandboxes.ts'
 import type { SandboxLauncher } from '../core/sandbox/launcher.ts'
+import type { OngoingWork } from '../core/sandbox/ongoing-work.ts'
 import type { SnapshotStore } from '../core/sandbox/snapshot-store.ts'
 import type { SandboxTokens } from '../core/sandbox/tokens.ts'
-import type { Underway } from '../core/sandbox/underway.ts'
-import { Workshop } from '../core/sandbox/workshop.ts'
 import type { Stores, TemplateStore } from '../core/stores.ts'
 import { BuildLog } from '../core/template/build-log.ts'
 import { Building } from '../core/template/building.ts'
@@ -57,7 +57,7 @@ export type BuildingOptions = {
   tokens: SandboxTokens
   launcher: SandboxLauncher
   snapshots: SnapshotStore
-  underway: Underway
+  ongoing: OngoingWork
   logs: LogStore
   clock: Clock
   log: Log
@@ -73,7 +73,7 @@ export type BuildParts = { building: Building; files: StoredBuildFiles; pruning:
 export async function createBuilding(options: BuildingOptions): Promise<BuildParts> {
   const { paths, stores, catalog, images, snapshots, driver, agent, clock, logs, log, baseBuild } = options
   const { templates, sandboxes, buildCache: cache } = stores
-  const workshop = new Workshop(options)
+  const buildSandboxes = new BuildSandboxes(options)
   const files = new StoredBuildFiles(join(paths.root, 'build-files'))
   await files.sweep()
   const pruning = new Pruning({ templates, sandboxes, cache, files, images, snapshots, driver, clock })
@@ -83,7 +83,7 @@ export async function createBuilding(options: BuildingOptions): Promise<BuildPar
   }
   const room = new DiskRoom({ pruning, freeBytes, minFreeBytes: options.minFreeBytes, log })
   const builder = new StepBuilder({
-    ...{ images, workshop, snapshots, files, cache, agent, clock, baseBuild },
+    ...{ images, buildSandboxes, snapshots, files, cache, agent, clock, baseBuild },
     makeRoom: () => room.make(),
   })
   const buildLog = new BuildLog({ logs, maxBytes: options.maxLogBytes, clock, log })

@@ -221,7 +221,7 @@ export interface MetricStore {
 /** What a build step left, for the next build of the team that begins alike. */
 export type CachedStep = {
   key: string
-  /** Of the snapshot; null where nothing was ever written above the base. */
+  /** The snapshot's name; null where nothing was ever written above the base. */
   snapshotName: string | null
   layers: string[] | null
   rootFolder: string | null
@@ -235,7 +235,7 @@ export interface BuildCacheStore {
   find(teamID: string, key: string, at: number): Promise<CachedStep | undefined>
   put(teamID: string, step: CachedStep, at: number): Promise<void>
   listSnapshotNames(): Promise<string[]>
-  /** Of all teams, the longest unused first. */
+  /** The steps of all teams, the longest unused first. */
   list(): Promise<CacheUse[]>
   /** Forgets those of the steps that nobody has used since they were listed, and returns these. */
   remove(steps: readonly CacheUse[]): Promise<CacheUse[]>

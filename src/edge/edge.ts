@@ -7,8 +7,8 @@ import { type IncomingMessage, type Server, type ServerOptions, ServerResponse }
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { envdPort } from '../contract/constants.ts'
+import type { FindResumable } from '../core/sandbox/resumable-route.ts'
 import type { Route, RouteTable } from '../core/sandbox/routes.ts'
-import type { FindSleeping } from '../core/sandbox/sleeping.ts'
 import { refusalOf, wakesNobody } from './access.ts'
 import {
   type Answer,
@@ -28,7 +28,7 @@ import { Waker } from './wake.ts'
 export type EdgeOptions = {
   routes: RouteTable
   /** Traffic for a sandbox without a route wakes the one found here; without this, nothing wakes. */
-  findSleeping?: FindSleeping
+  findResumable?: FindResumable
   /** Null, or `localhost`: every host that names no sandbox is shared with the API. */
   domain: string | null
   log: EdgeLog
@@ -103,14 +103,14 @@ class SandboxEdge {
 
   constructor({
     routes,
-    findSleeping,
+    findResumable,
     domain,
     log,
     connectionLimit = 1000,
     retryWaitsMs = defaultRetryWaitsMs,
   }: EdgeOptions) {
     this.#routes = routes
-    this.#waker = findSleeping ? new Waker(findSleeping, connectionLimit, log) : null
+    this.#waker = findResumable ? new Waker(findResumable, connectionLimit, log) : null
     this.#domain = domainName(domain)
     this.#log = log
     this.#limits = { connectionLimit, retryWaitsMs }

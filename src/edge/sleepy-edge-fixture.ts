@@ -1,5 +1,5 @@
 /** For tests: an edge with sandboxes that sleep until it wakes them. */
-import type { SleepingRoute } from '../core/sandbox/sleeping.ts'
+import type { ResumableRoute } from '../core/sandbox/resumable-route.ts'
 import type { EdgeOptions } from './edge.ts'
 import { type EdgeFixture, edgeFixture, type Sandbox, textOf } from './edge-fixture.ts'
 
@@ -16,9 +16,9 @@ export type SleepyEdge = EdgeFixture & {
 }
 
 export async function sleepyEdge(options: Partial<EdgeOptions> = {}): Promise<SleepyEdge> {
-  const sleepers = new Map<string, SleepingRoute>()
+  const sleepers = new Map<string, ResumableRoute>()
   const fixture = await edgeFixture({
-    async findSleeping(sandboxID) {
+    async findResumable(sandboxID) {
       edge.searches++
       return sleepers.get(sandboxID)
     },

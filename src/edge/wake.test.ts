@@ -127,7 +127,7 @@ describe('traffic for a sleeping sandbox', () => {
     let searches = 0
     await using edge = await edgeFixture({
       connectionLimit: 1,
-      findSleeping() {
+      findResumable() {
         searches++
         return search.promise
       },
@@ -151,7 +151,7 @@ describe('traffic for a sleeping sandbox', () => {
 
   it('finds the sandbox that somebody else woke while it was looked for', async () => {
     await using edge = await edgeFixture({
-      async findSleeping() {
+      async findResumable() {
         edge.routes.set(route)
         return undefined
       },
@@ -255,7 +255,7 @@ describe('when waking fails', () => {
   })
 
   it('not even being able to look is a failure of routing, and one that sleeps nowhere was not found', async () => {
-    await using broken = await sleepyEdge({ findSleeping: () => Promise.reject(new Error('secret')) })
+    await using broken = await sleepyEdge({ findResumable: () => Promise.reject(new Error('secret')) })
     const failed = await fetchOnce(broken.port, { headers: to({ sandboxID: 'iany' }, 80) })
     assert.equal(failed.status, 500)
     assert.match(failed.body, /^Unexpected error when routing request: could not look the sandbox up\. /)

@@ -1,8 +1,8 @@
 /**
  * Wakes sleeping sandboxes for the requests that ask for them. While one waits its body stays unread and its
- * client is counted; that all share one resume is the work of whoever stands behind `findSleeping`.
+ * client is counted; that all share one resume is the work of whoever stands behind `findResumable`.
  */
-import type { FindSleeping, SleepingRoute } from '../core/sandbox/sleeping.ts'
+import type { FindResumable, ResumableRoute } from '../core/sandbox/resumable-route.ts'
 import { isAppError } from '../lib/app-error.ts'
 import { systemClock } from '../lib/clock.ts'
 import { resetSocket } from '../lib/join-sockets.ts'
@@ -20,14 +20,14 @@ import type { EdgeLog, Exchange } from './forward.ts'
 import type { SandboxDestination } from './host.ts'
 
 export class Waker {
-  #findSleeping: FindSleeping
+  #findResumable: FindResumable
   #connectionLimit: number
   #log: EdgeLog
   /** By sandbox; only those somebody waits for. */
   #waiting = new Map<string, Clients>()
 
-  constructor(findSleeping: FindSleeping, connectionLimit: number, log: EdgeLog) {
-    this.#findSleeping = findSleeping
+  constructor(findResumable: FindResumable, connectionLimit: number, log: EdgeLog) {
+    this.#findResumable = findResumable
     this.#connectionLimit = connectionLimit
     this.#log = log
   }
@@ -47,7 +47,7 @@ export class Waker {
     this.#waiting.set(sandboxID, clients)
     const gone = new Promise<null>((resolve) => response.once('close', () => resolve(null)))
     try {
-      const sleeping = await this.#findSleeping(sandboxID)
+      const sleeping = await this.#findResumable(sandboxID)
       if (!sleeping) return null
       const refusal = wakeRefusalOf(request, destination, sleeping, systemClock.now())
       // What waits for the sandbox alone must not hold the request: it would outlive a client that went.
@@ -66,7 +66,7 @@ export class Waker {
     for (const clients of this.#waiting.values()) clients.cutAll()
   }
 
-  async #outcome(sleeping: SleepingRoute): Promise<Answer | null> {
+  async #outcome(sleeping: ResumableRoute): Promise<Answer | null> {
     try {
       await sleeping.wake()
       return null

@@ -182,12 +182,12 @@ describe('limits of the gate', within, () => {
       'GET / HTTP/1.1\r\nHost: on',
     ]
     const afterOne = 'GET / HTTP/1.1\r\nHost: one.example\r\n\r\nGET / HT'
-    for (const launchFrom of [...beginnings, afterOne]) {
+    for (const options of [...beginnings, afterOne]) {
       const socket = await world.connect({ address: to, port: 80 })
-      socket.write(launchFrom)
+      socket.write(options)
       const started = performance.now()
       await readAll(socket)
-      assert.ok(performance.now() - started < 3000, `${launchFrom}`)
+      assert.ok(performance.now() - started < 3000, `${options}`)
     }
   })
 

@@ -28,7 +28,7 @@ export type ImagesOptions = {
   folder: string
   /** Added to every owner; a sandbox's root has this id outside of it. */
   ownerShift: number
-  /** From a name or its launchFrom (`docker.io/library/debian`, `docker.io`, `*`) to `[user:password@]host/prefix` or `folder:/path`. */
+  /** From a name or its options (`docker.io/library/debian`, `docker.io`, `*`) to `[user:password@]host/prefix` or `folder:/path`. */
   mirrors?: Readonly<Record<string, string>>
   /** Hosts, host:port or `*`, that may be at addresses of internal networks. */
   allowPrivateRegistries?: readonly string[]

@@ -25,7 +25,7 @@ export type Rounds = {
 
 export const rowName = (contender: string, step: string): string => `${contender} · ${step}`
 
-/** One try of each contender per round, each round launchFrom with another one. */
+/** One try of each contender per round, each round options with another one. */
 export async function takeTurns(contenders: readonly Contender[], options: Rounds): Promise<Row[]> {
   const { rounds, signal, warmUps = 1, settleMs = 200, onRound } = options
   const rows = new Map<string, Row>()

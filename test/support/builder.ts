@@ -21,7 +21,7 @@ export const runs = (...commands: string[]): BuildStep[] => commands.map((comman
 
 export async function openBuilder(options: { snapshotMemory?: boolean } = {}) {
   const fixture = await openFixture(options)
-  const { stores, workshop, snapshots, agent, clock, team } = fixture
+  const { stores, buildSandboxes, snapshots, agent, clock, team } = fixture
   const files = new StoredBuildFiles(join(fixture.folder, 'build-files'))
   const pulled: PulledImage = {
     digest: 'sha256:one',
@@ -64,7 +64,7 @@ export async function openBuilder(options: { snapshotMemory?: boolean } = {}) {
   }
   const baseBuild = async () => (await stores.templates.findBuild(baseBuildID))!
   const builder = new StepBuilder({
-    ...{ images, workshop, snapshots, files, agent, clock, baseBuild },
+    ...{ images, buildSandboxes, snapshots, files, agent, clock, baseBuild },
     makeRoom: async () => {},
     cache: stores.buildCache,
   })

@@ -6,19 +6,19 @@ import { join } from 'node:path'
 import type { AgentCommand, AgentPort, CommandEnd, CommandOutput } from '../../src/core/agent.ts'
 import type { EgressGate, GateClient } from '../../src/core/egress.ts'
 import type { LogEntry } from '../../src/core/logs.ts'
-import type { CreateRequest } from '../../src/core/sandbox/creating.ts'
+import { createAutoResume } from '../../src/core/sandbox/auto-resume.ts'
+import { BuildSandboxes } from '../../src/core/sandbox/build-sandboxes.ts'
+import type { CreateRequest } from '../../src/core/sandbox/creator.ts'
 import { SandboxEgress } from '../../src/core/sandbox/egress.ts'
 import { SandboxLauncher } from '../../src/core/sandbox/launcher.ts'
-import { prepareBuild } from '../../src/core/sandbox/preparing.ts'
+import { OngoingWork } from '../../src/core/sandbox/ongoing-work.ts'
 import { Reconciler } from '../../src/core/sandbox/reconciler.ts'
 import { RouteTable } from '../../src/core/sandbox/routes.ts'
 import { SandboxService } from '../../src/core/sandbox/service.ts'
 import { SnapshotStore } from '../../src/core/sandbox/snapshot-store.ts'
+import { takeStartSnapshot } from '../../src/core/sandbox/start-snapshot.ts'
 import { SandboxTokens } from '../../src/core/sandbox/tokens.ts'
-import { Underway } from '../../src/core/sandbox/underway.ts'
-import { createWaking } from '../../src/core/sandbox/waking.ts'
 import { WarmPool } from '../../src/core/sandbox/warm-pool.ts'
-import { Workshop } from '../../src/core/sandbox/workshop.ts'
 import type { SecretVault } from '../../src/core/secret/vault.ts'
 import { defaultTeamLimits, type Team } from '../../src/core/team/team.ts'
 import { TemplateCatalog } from '../../src/core/template/catalog.ts'
@@ -150,7 +150,7 @@ export async function openFixture(
   const snapshots = new SnapshotStore({ driver, places })
   const roots = { folder: '/root' }
   const rootsOf = (): [string] => [roots.folder]
-  const underway = new Underway()
+  const ongoing = new OngoingWork()
   const gate = new FakeGate()
   const lookup = async (name: string) => (name === 'inside.test' ? ['10.0.0.1'] : ['198.51.100.1'])
   const egress = new SandboxEgress({
@@ -161,11 +161,11 @@ export async function openFixture(
   const launcher = new SandboxLauncher({
     ...{ driver, agent, routes, tokens, warm, snapshots, egress, clock, rootsOf },
   })
-  const workshop = new Workshop({ driver, agent, tokens, launcher, snapshots, underway })
+  const buildSandboxes = new BuildSandboxes({ driver, agent, tokens, launcher, snapshots, ongoing })
   const { sandboxes, templates } = stores
   const catalog = new TemplateCatalog(templates)
   const told: string[] = []
-  const tell = (sandboxID: string, { message }: LogEntry) => void told.push(`${sandboxID} ${message}`)
+  const appendLog = (sandboxID: string, { message }: LogEntry) => void told.push(`${sandboxID} ${message}`)
   const parts = {
     ...{
       sandboxes,
@@ -176,9 +176,9 @@ export async function openFixture(
       egress,
       warm,
       snapshots,
-      underway,
+      ongoing,
       clock,
-      tell,
+      appendLog,
       log: silentLog,
     },
   }
@@ -203,13 +203,15 @@ export async function openFixture(
     sweep: () => reconciler.sweepSnapshots(),
     callOff: async (buildID: string) => void calledOff.push(buildID),
   })
-  const findSleeping = createWaking({ service, sandboxes, teams: stores.teams, routes, tokens })
+  const findResumable = createAutoResume({ service, sandboxes, teams: stores.teams, routes, tokens })
   let crashed = false
   return {
     ...{ folder, clock, stores, driver, agent, team, routes, warm, service, reconciler, told },
-    ...{ catalog, removal, calledOff, findSleeping, snapshots, workshop, gate, roots },
+    ...{ catalog, removal, calledOff, findResumable, snapshots, buildSandboxes, gate, roots },
     prepare: (build: TemplateBuild) =>
-      prepareBuild({ workshop, agent, snapshots }, build, { signal: new AbortController().signal }),
+      takeStartSnapshot({ buildSandboxes, agent, snapshots }, build, {
+        signal: new AbortController().signal,
+      }),
     again: async (withVault = vault) => {
       crashed = true
       await stores.close()

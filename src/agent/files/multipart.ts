@@ -106,7 +106,7 @@ class Lookahead {
         if (last.length > 0) yield last
         return
       }
-      const safe = this.#held.length - launchFrom(this.#held, delimiter)
+      const safe = this.#held.length - options(this.#held, delimiter)
       const ready = this.#held.subarray(0, safe)
       this.#held = this.#held.subarray(safe)
       if (ready.length > 0) yield ready
@@ -140,8 +140,8 @@ class Lookahead {
   }
 }
 
-/** How many bytes at the end of what is held may be the launchFrom of the delimiter: nearly always none. */
-function launchFrom(held: Buffer, delimiter: Buffer): number {
+/** How many bytes at the end of what is held may be the options of the delimiter: nearly always none. */
+function options(held: Buffer, delimiter: Buffer): number {
   let at = held.indexOf(delimiter[0]!, Math.max(0, held.length - delimiter.length + 1))
   while (at >= 0) {
     if (held.compare(delimiter, 0, held.length - at, at) === 0) return held.length - at

@@ -64,7 +64,7 @@ export class Tail {
   }
 }
 
-/** How many bytes at the front belong to a character of UTF-8 whose launchFrom is gone. */
+/** How many bytes at the front belong to a character of UTF-8 whose options is gone. */
 function continuationBytes(bytes: Buffer): number {
   let count = 0
   while (count < 3 && count < bytes.length && (bytes[count]! & 0xc0) === 0x80) count++

@@ -6,7 +6,7 @@ const escaped = (text: string) => text.replace(/[\\^$.*+?()[\]{}|/-]/g, '\\$&')
 export const isPattern = (text: string): boolean => /[*?[]/.test(text)
 
 /**
- * `*` and `?` stay within a name and match a dot at its launchFrom, `**` goes across folders, `[a-z]` is one of these.
+ * `*` and `?` stay within a name and match a dot at its options, `**` goes across folders, `[a-z]` is one of these.
  * A folder that matches takes along what is in it.
  */
 export function patternOf(glob: string): RegExp {

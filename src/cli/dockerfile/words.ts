@@ -69,7 +69,7 @@ export function listOf(text: string, refuse: Refuse): string[] | undefined {
   return undefined
 }
 
-/** The `--name=value` at the launchFrom, and what follows them. */
+/** The `--name=value` at the options, and what follows them. */
 export function flagsOf(text: string): { flags: [name: string, value: string][]; rest: string } {
   const flags: [string, string][] = []
   let rest = text

@@ -14,7 +14,7 @@ import type { SandboxTokens } from './tokens.ts'
 import type { WarmPool, WarmSandbox, WarmSpec } from './warm-pool.ts'
 
 const agentReadyWithinMs = 30_000
-/** A busy sandbox may take its time; one that does not answer for so long is stuck. */
+/** A busy agent may take its time; one that does not answer for so long is stuck. */
 const agentAnswersWithinMs = 10_000
 
 export type LauncherParts = {
@@ -33,9 +33,9 @@ export type LauncherParts = {
 export type SnapshotRef = {
   name: string
   memory: boolean
-  /** False: the sandbox takes its files over, and it is used up. */
+  /** False: the sandbox takes the files over, and the snapshot is used up. */
   keep: boolean
-  /** Whose it was: the agent in its memory knows that sandbox's token. */
+  /** The sandbox it was taken of: the agent in the snapshot's memory has that sandbox's token. */
   sandboxID: string
 }
 
@@ -44,8 +44,8 @@ export type LaunchRow = Pick<NewSandbox, 'sandboxID' | 'runID' | 'teamID' | 'tem
   options: Pick<SandboxOptions, 'allowInternetAccess' | 'network'>
 }
 
-/** What a sandbox begins as: one that runs already, or what was kept of one; else a boot of its build. */
-export type LaunchFrom = { warm?: WarmSandbox | undefined; origin?: SnapshotRef | undefined }
+/** With neither, the sandbox boots from its build. */
+export type LaunchOptions = { warm?: WarmSandbox | undefined; snapshot?: SnapshotRef | undefined }
 
 export class SandboxLauncher {
   readonly #parts: LauncherParts
@@ -58,7 +58,7 @@ export class SandboxLauncher {
     return this.#parts.snapshots.keepMemory
   }
 
-  /** Of a boot, not of what memory brings back; what may leave is said when it gets its owner. */
+  /** How a sandbox of the build boots. Its egress policy is applied when the sandbox is handed over to its owner. */
   specOf(build: TemplateBuild): WarmSpec {
     const [rootFolder, ...lowerFolders] = this.#parts.rootsOf(build)
     return {
@@ -69,7 +69,7 @@ export class SandboxLauncher {
       diskMB: build.diskMB,
       egress: openRules,
       ...(build.snapshot && {
-        fromSnapshot: this.#startFrom({ ...build.snapshot, memory: false, keep: true }),
+        fromSnapshot: this.#restoreSpec({ ...build.snapshot, memory: false, keep: true }),
       }),
     }
   }
@@ -81,7 +81,7 @@ export class SandboxLauncher {
   async launch(
     row: LaunchRow,
     build: TemplateBuild,
-    { warm, origin }: LaunchFrom,
+    { warm, snapshot }: LaunchOptions,
     signal: AbortSignal,
     onHandle: (handle: DriverHandle) => Promise<void>,
   ): Promise<DriverHandle> {
@@ -90,16 +90,16 @@ export class SandboxLauncher {
     const spec = this.specOf(build)
     let handle = warm?.handle
     try {
-      const fromSnapshot = origin && { fromSnapshot: this.#startFrom(origin) }
+      const fromSnapshot = snapshot && { fromSnapshot: this.#restoreSpec(snapshot) }
       const rules = egress.rulesOf(row.options)
       handle ??= await driver.start({ sandboxID, runID, ...spec, egress: rules, ...fromSnapshot }, signal)
       await onHandle(handle)
       if (warm) await egress.limit(handle, row.options)
       egress.admit(row, handle)
-      await this.introduce(row, build, handle, origin?.memory ? origin.sandboxID : undefined, signal)
+      await this.handOver(row, build, handle, snapshot?.memory ? snapshot.sandboxID : undefined, signal)
       await egress.trust(row, handle, signal)
-      if (build.startCmd && !origin?.memory) await this.#startService(row, build, handle, signal)
-      if (!origin) this.#parts.warm.fill(spec)
+      if (build.startCmd && !snapshot?.memory) await this.#startService(row, build, handle, signal)
+      if (!snapshot) this.#parts.warm.fill(spec)
       return handle
     } catch (error) {
       if (handle) {
@@ -110,8 +110,8 @@ export class SandboxLauncher {
     }
   }
 
-  /** Tells the agent who it is. `knownAs` is the sandbox whose token it knows already, if any. */
-  async introduce(
+  /** Gives the agent its token, variables and defaults. `knownAs` is the sandbox whose token it has already, if any. */
+  async handOver(
     row: LaunchRow,
     build: TemplateBuild,
     handle: DriverHandle,
@@ -124,11 +124,11 @@ export class SandboxLauncher {
     await agent.initialize(driver.endpoint(handle, agentPort), this.#identityOf(row, build), options)
   }
 
-  #startFrom({ name, memory, keep }: Pick<SnapshotRef, 'name' | 'memory' | 'keep'>): RestoreSpec {
+  #restoreSpec({ name, memory, keep }: Pick<SnapshotRef, 'name' | 'memory' | 'keep'>): RestoreSpec {
     return { folder: this.#parts.snapshots.folder(name), memory, keep }
   }
 
-  /** What memory would have brought along runs anew where there is none. */
+  /** A sandbox that boots has no service from memory, so its start command runs. */
   async #startService(
     { sandboxID }: LaunchRow,
     build: TemplateBuild,
@@ -182,8 +182,8 @@ export class SandboxLauncher {
     egress.admit(sandbox, handle)
   }
 
-  /** For a sandbox that an earlier process left running: what may leave it is what its row says. */
-  async holdToRow({ handle, options }: Sandbox): Promise<void> {
+  /** Brings the egress rules of a sandbox that an earlier process left running in line with its row. */
+  async applyEgress({ handle, options }: Sandbox): Promise<void> {
     if (handle) await this.#parts.egress.limit(handle, options)
   }
 

@@ -4,6 +4,6 @@ export type SandboxMetric = Omit<SandboxStats, 'cpuTimeMs'> & {
   sandboxID: string
   at: number
   cpuCount: number
-  /** Of all its CPUs together: 100 is all of them busy. */
+  /** The use of all its CPUs together: 100 means that all are busy. */
   cpuUsedPct: number
 }

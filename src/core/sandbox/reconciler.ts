@@ -25,7 +25,7 @@ export type ReconcilerParts = {
   log: Log
 }
 
-/** Of sandboxes and templates; what the cache of builds keeps besides can be made again. */
+/** What sandboxes and templates own. The build cache owns others, which can be made again. */
 export async function snapshotNamesInUse(stores: {
   sandboxes: SandboxStore
   templates: TemplateStore
@@ -55,13 +55,13 @@ export class Reconciler {
     }
     const foundByID = new Map(found.map((one) => [one.sandboxID, one]))
     for (const row of rows) {
-      await this.#attempt(row.sandboxID, () => this.#settle(row, foundByID.get(row.sandboxID)))
+      await this.#attempt(row.sandboxID, () => this.#reconcile(row, foundByID.get(row.sandboxID)))
     }
     await this.#attempt('snapshots', () => this.sweepSnapshots())
     await service.armExpiry()
   }
 
-  async #settle(seen: Sandbox, found: FoundSandbox | undefined): Promise<void> {
+  async #reconcile(seen: Sandbox, found: FoundSandbox | undefined): Promise<void> {
     const { driver, launcher, routes, service } = this.#parts
     if (service.isBusyWith(seen.sandboxID)) return
     const row = await this.#withHandle(seen, found)
@@ -73,16 +73,16 @@ export class Reconciler {
       case 'snapshotting':
         if (there === 'gone') break
         if (there === 'paused') await launcher.thaw(row.handle!)
-        if (row.state === 'snapshotting') await service.settle(row)
+        if (row.state === 'snapshotting') await service.repair(row)
         if (!routes.get(row.sandboxID)) {
-          await launcher.holdToRow(row)
+          await launcher.applyEgress(row)
           launcher.openRoute(row)
         }
         return
       case 'pausing':
       case 'paused':
       case 'resuming':
-        if (await service.settle(row)) return
+        if (await service.repair(row)) return
     }
     const reason = row.state === 'creating' ? 'create_failed' : row.state === 'killing' ? 'killed' : 'lost'
     await service.endAsSeen(row, reason)
@@ -111,14 +111,14 @@ export class Reconciler {
     if (names.length > 0) log.warn({ removed: names }, 'snapshots that nothing owned were removed')
   }
 
-  /** A failure with one sandbox must not keep the others from being settled; the next round tries again. */
+  /** A failure with one sandbox must not keep the others from being reconciled; the next round tries again. */
   async #attempt(sandboxID: string, work: () => Promise<void>): Promise<void> {
     try {
       await work()
     } catch (error) {
       this.#parts.log.error(
         { sandboxID, err: error },
-        'could not settle a sandbox; the next round tries again',
+        'could not reconcile a sandbox; the next round tries again',
       )
     }
   }

@@ -35,7 +35,7 @@ export class RouteTable {
     return this.#routes.get(sandboxID)
   }
 
-  /** Of a run that has its route already only the route changes; the route of an earlier run goes first. */
+  /** If the run already has a route, only its target changes. The route of an earlier run is removed first. */
   set(route: Route): void {
     const before = this.#routes.get(route.sandboxID)
     if (before && before.runID !== route.runID) this.remove(route.sandboxID, before.runID)

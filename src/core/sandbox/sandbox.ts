@@ -66,7 +66,7 @@ export type SandboxOptions = {
 
 /** What is kept of a paused sandbox. */
 export type SandboxSnapshot = {
-  /** Of the snapshot. */
+  /** The snapshot's name in the SnapshotStore. */
   name: string
   /** Its processes go on when it is resumed; otherwise it boots anew on its files. */
   memory: boolean

@@ -11,24 +11,24 @@ import type { IdempotencyClaim, SandboxFilter, SandboxPage, SandboxStore, Templa
 import type { Team } from '../team/team.ts'
 import type { TemplateCatalog } from '../template/catalog.ts'
 import {
-  Copying,
   type ForkOutcome,
   type ForkRequest,
+  SandboxCopier,
   type SnapshotRequest,
   type SnapshotTemplate,
-} from './copying.ts'
-import { type CreateRequest, Creating } from './creating.ts'
+} from './copier.ts'
+import { type CreateRequest, SandboxCreator } from './creator.ts'
 import type { SandboxEgress } from './egress.ts'
 import * as errors from './errors.ts'
 import { ExpiryTimer } from './expiry.ts'
 import type { SandboxLauncher } from './launcher.ts'
 import { endedEntry } from './life-entries.ts'
 import { checkTimeout, endAfter, refreshDuration } from './lifetime.ts'
-import { Networking, type NetworkUpdate } from './networking.ts'
-import { type PauseWish, Pausing } from './pausing.ts'
+import { type NetworkUpdate, NetworkUpdater } from './network-updater.ts'
+import type { OngoingWork } from './ongoing-work.ts'
+import { type PauseOptions, Pauser } from './pauser.ts'
 import { type EndReason, isVisible, type Sandbox, statesBefore } from './sandbox.ts'
 import type { SnapshotStore } from './snapshot-store.ts'
-import type { Underway } from './underway.ts'
 import type { WarmPool } from './warm-pool.ts'
 
 const expiryBatch = 50
@@ -47,10 +47,10 @@ export type SandboxServiceParts = {
   egress: SandboxEgress
   warm: WarmPool
   snapshots: SnapshotStore
-  underway: Underway
+  ongoing: OngoingWork
   clock: Clock
   /** Adds to what can be read of a sandbox, without anybody waiting for it. */
-  tell: (sandboxID: string, entry: LogEntry) => void
+  appendLog: (sandboxID: string, entry: LogEntry) => void
   log: Log
 }
 
@@ -63,30 +63,30 @@ export type ConnectRequest = {
 export class SandboxService {
   readonly #parts: SandboxServiceParts
   readonly #expiry: ExpiryTimer
-  readonly #underway: Underway
+  readonly #ongoing: OngoingWork
   readonly #ending = new JoinedWork<void>()
-  readonly #creating: Creating
-  readonly #pausing: Pausing
-  readonly #copying: Copying
-  readonly #networking: Networking
+  readonly #creator: SandboxCreator
+  readonly #pauser: Pauser
+  readonly #copier: SandboxCopier
+  readonly #networks: NetworkUpdater
 
   constructor(parts: SandboxServiceParts) {
     this.#parts = parts
-    this.#underway = parts.underway
+    this.#ongoing = parts.ongoing
     this.#expiry = new ExpiryTimer(parts.clock, () => this.#expireDue())
     const onRunning = ({ endAt }: Sandbox) => this.#expiry.arm(endAt)
     const shared = { ...parts, onRunning }
-    this.#creating = new Creating(shared)
-    this.#pausing = new Pausing(shared)
-    this.#networking = new Networking(shared)
-    this.#copying = new Copying({
+    this.#creator = new SandboxCreator(shared)
+    this.#pauser = new Pauser(shared)
+    this.#networks = new NetworkUpdater(shared)
+    this.#copier = new SandboxCopier({
       ...shared,
-      start: (team, row, build, origin) => this.#creating.begin(team, row, build, { origin }),
+      start: (team, row, build, snapshot) => this.#creator.start(team, row, build, { snapshot }),
     })
   }
 
   create(team: Team, request: CreateRequest, claim?: IdempotencyClaim): Promise<Sandbox> {
-    return this.#creating.create(team, request, claim)
+    return this.#creator.create(team, request, claim)
   }
 
   /** The sandbox as its team may see it: one that is being made or removed does not exist for it. */
@@ -130,9 +130,9 @@ export class SandboxService {
           return { sandbox, resumed: false }
         }
       } else if (row.state === 'paused') {
-        const sandbox = await this.#pausing.resume(row, team.limits, { timeoutMs, memory })
+        const sandbox = await this.#pauser.resume(row, team.limits, { timeoutMs, memory })
         if (sandbox) return { sandbox, resumed: true }
-      } else await this.#underway.settled(sandboxID)
+      } else await this.#ongoing.finished(sandboxID)
     }
     throw errors.sandboxIsBusy(sandboxID, (await this.#known(team, sandboxID)).state)
   }
@@ -144,29 +144,29 @@ export class SandboxService {
       const row = await this.#known(team, sandboxID)
       if (row.state === 'running') throw errors.alreadyRunning(sandboxID)
       const resumed =
-        row.state === 'paused' ? await this.#pausing.resume(row, team.limits, request) : undefined
+        row.state === 'paused' ? await this.#pauser.resume(row, team.limits, request) : undefined
       if (resumed) return resumed
-      if (row.state === 'pausing') await this.#underway.settled(sandboxID)
+      if (row.state === 'pausing') await this.#ongoing.finished(sandboxID)
       else if (row.state !== 'paused') throw errors.sandboxIsBusy(sandboxID, row.state)
     }
     throw errors.sandboxIsBusy(sandboxID, 'pausing')
   }
 
-  async pause(team: Team, sandboxID: string, wish: Omit<PauseWish, 'isAutomatic'>): Promise<void> {
+  async pause(team: Team, sandboxID: string, options: Omit<PauseOptions, 'isAutomatic'>): Promise<void> {
     const row = await this.get(team, sandboxID)
     const paused =
-      row.state === 'running' ? await this.#pausing.pause(row, { ...wish, isAutomatic: false }) : undefined
+      row.state === 'running' ? await this.#pauser.pause(row, { ...options, isAutomatic: false }) : undefined
     if (paused) return
     const { state } = await this.get(team, sandboxID)
     throw state === 'paused' ? errors.alreadyPaused(sandboxID) : errors.cannotPause(sandboxID, state)
   }
 
   fork(team: Team, sandboxID: string, request: ForkRequest): Promise<ForkOutcome[]> {
-    return this.#copying.fork(team, sandboxID, request)
+    return this.#copier.fork(team, sandboxID, request)
   }
 
   snapshot(team: Team, sandboxID: string, request: SnapshotRequest): Promise<SnapshotTemplate> {
-    return this.#copying.snapshot(team, sandboxID, request)
+    return this.#copier.snapshot(team, sandboxID, request)
   }
 
   /** The end becomes now + timeoutMs, earlier or later than before; 0 ends the sandbox at once. */
@@ -177,7 +177,7 @@ export class SandboxService {
   /** Replaces what may leave a running sandbox, at once. */
   async setNetwork(team: Team, sandboxID: string, update: NetworkUpdate): Promise<void> {
     const seen = await this.#running(team, sandboxID)
-    if (!(await this.#networking.replace(seen, update))) throw errors.sandboxNotFound(sandboxID)
+    if (!(await this.#networks.replace(seen, update))) throw errors.sandboxNotFound(sandboxID)
   }
 
   async refresh(team: Team, sandboxID: string, durationMs: number): Promise<void> {
@@ -214,13 +214,13 @@ export class SandboxService {
 
   /** True while this process is doing something to it, so that nobody else needs to. */
   isBusyWith(sandboxID: string): boolean {
-    return this.#underway.has(sandboxID) || this.#ending.get(sandboxID) !== undefined
+    return this.#ongoing.has(sandboxID) || this.#ending.get(sandboxID) !== undefined
   }
 
   /** Finishes or takes back a pause, a resume or a copy that a crash cut off. False: the sandbox is lost. */
-  settle(seen: Sandbox): Promise<boolean> {
-    return this.#underway.run(seen.sandboxID, () =>
-      seen.state === 'snapshotting' ? this.#copying.settle(seen) : this.#pausing.settle(seen),
+  repair(seen: Sandbox): Promise<boolean> {
+    return this.#ongoing.run(seen.sandboxID, () =>
+      seen.state === 'snapshotting' ? this.#copier.repair(seen) : this.#pauser.repair(seen),
     )
   }
 
@@ -233,7 +233,7 @@ export class SandboxService {
   /** Waits for what is under way; sandboxes live on. */
   async close(): Promise<void> {
     this.#expiry.close()
-    await this.#underway.allSettled()
+    await this.#ongoing.allFinished()
   }
 
   /** Not ended, and the team's. */
@@ -270,17 +270,17 @@ export class SandboxService {
   }
 
   async #finishEnd(row: Sandbox, reason: EndReason): Promise<void> {
-    const { sandboxes, launcher, clock, tell, log } = this.#parts
+    const { sandboxes, launcher, clock, appendLog, log } = this.#parts
     const { sandboxID, runID } = row
     launcher.closeRoute(row)
-    await this.#underway.cancel(sandboxID, errors.killedWhile(sandboxID, 'changed'))
+    await this.#ongoing.cancel(sandboxID, errors.killedWhile(sandboxID, 'changed'))
     const last = (await sandboxes.find(sandboxID)) ?? row
     if (last.handle) await launcher.stop(last.handle)
-    await this.#pausing.forget(last)
+    await this.#pauser.forget(last)
     if (reason === 'create_failed') await sandboxes.releaseClaim(row.teamID, sandboxID)
     const changes = { endedAt: clock.now(), endReason: reason }
     await sandboxes.move({ sandboxID, runID, from: ['killing'] }, 'ended', changes)
-    tell(sandboxID, endedEntry(changes.endedAt, reason))
+    appendLog(sandboxID, endedEntry(changes.endedAt, reason))
     log.info({ sandboxID, reason }, 'sandbox ended')
   }
 
@@ -310,9 +310,9 @@ export class SandboxService {
   /** Takes as long as it takes: the ends of others must not wait for it. */
   #pauseDue(row: Sandbox): void {
     const { sandboxID, options } = row
-    if (this.#underway.has(sandboxID)) return
-    const wish = { memory: options.autoPauseMemory, requireHealthyAgent: false, isAutomatic: true }
-    this.#pausing.pause(row, wish).catch((error) => {
+    if (this.#ongoing.has(sandboxID)) return
+    const pause = { memory: options.autoPauseMemory, requireHealthyAgent: false, isAutomatic: true }
+    this.#pauser.pause(row, pause).catch((error) => {
       this.#parts.log.error({ sandboxID, err: error }, 'a sandbox whose time is over could not be paused')
     })
   }

@@ -15,7 +15,7 @@ import {
 /** Where snapshots lie on this machine. */
 export interface SnapshotFolders {
   folder(name: string): string
-  /** Of everything that is there, half-made ones included. */
+  /** The names of all snapshots on disk, half-made ones included. */
   names(): Promise<string[]>
   /** What removing all of these would give back: files that others share stay. */
   roomOf(names: readonly string[]): Promise<number>

@@ -22,7 +22,7 @@ export class SandboxTokens {
     return options.network?.allowPublicTraffic === false ? this.traffic(sandboxID) : null
   }
 
-  /** Of a request that may hold a password: without the seed nobody can try guesses on it. */
+  /** The request may hold a password, so the hash needs the seed: without it nobody can try guesses. */
   requestHash(request: string): string {
     return this.#hmac(`request-${request}`)
   }

@@ -5,7 +5,7 @@ import { openFixture, request } from '../../../test/support/domain.ts'
 type Opened = Awaited<ReturnType<typeof openFixture>>
 
 /** The pool fills behind everybody's back; the fake driver needs only a few turns of the event loop for it. */
-async function settled({ driver, clock }: Opened, count: number): Promise<void> {
+async function poolHas({ driver, clock }: Opened, count: number): Promise<void> {
   clock.advance(1000)
   for (let round = 0; round < 1000 && (await driver.list()).length !== count; round++) {
     await new Promise((resolve) => setImmediate(resolve))
@@ -18,19 +18,19 @@ describe('sandboxes started ahead', () => {
     await using fixture = await openFixture({ warm: 2 })
     const { service, team, driver } = fixture
     await service.create(team, request())
-    await settled(fixture, 3)
+    await poolHas(fixture, 3)
     const waiting = new Set((await driver.list()).map(({ sandboxID }) => sandboxID))
     const second = await service.create(team, request())
     assert.ok(waiting.has(second.sandboxID))
     assert.equal(second.state, 'running')
-    await settled(fixture, 4)
+    await poolHas(fixture, 4)
   })
 
   it('fit only a create of the same kind', async () => {
     await using fixture = await openFixture({ warm: 1 })
     const { service, team, driver, roots } = fixture
     await service.create(team, request())
-    await settled(fixture, 2)
+    await poolHas(fixture, 2)
     const waiting = new Set((await driver.list()).map(({ sandboxID }) => sandboxID))
     driver.world.prepared.add('/other')
     roots.folder = '/other'
@@ -42,7 +42,7 @@ describe('sandboxes started ahead', () => {
     await using fixture = await openFixture({ warm: 1 })
     const { service, team, driver, agent } = fixture
     await service.create(team, request())
-    await settled(fixture, 2)
+    await poolHas(fixture, 2)
     const waiting = new Set((await driver.list()).map(({ sandboxID }) => sandboxID))
     driver.beforeLimited = async () => assert.equal(agent.initialized.length, 1)
     const options = { ...request().options, allowInternetAccess: false }
@@ -56,7 +56,7 @@ describe('sandboxes started ahead', () => {
     await using fixture = await openFixture({ warm: 1 })
     const { service, team, warm, driver } = fixture
     await service.create(team, request())
-    await settled(fixture, 2)
+    await poolHas(fixture, 2)
     const poor = { ...team, limits: { ...team.limits, maxSandboxes: 1 } }
     await assert.rejects(service.create(poor, request()), /maximum number/)
     const next = await service.create(team, request())
@@ -68,7 +68,7 @@ describe('sandboxes started ahead', () => {
     await using fixture = await openFixture({ warm: 1 })
     const { service, team, driver } = fixture
     const first = await service.create(team, request())
-    await settled(fixture, 2)
+    await poolHas(fixture, 2)
     const dead = (await driver.list()).find(({ sandboxID }) => sandboxID !== first.sandboxID)!
     driver.crash(dead.sandboxID)
     const second = await service.create(team, request())
@@ -79,7 +79,7 @@ describe('sandboxes started ahead', () => {
   it('are left alone by the reconciler of their own process, and removed by that of the next', async () => {
     await using before = await openFixture({ warm: 1 })
     const { sandboxID } = await before.service.create(before.team, request())
-    await settled(before, 2)
+    await poolHas(before, 2)
     await before.reconciler.run()
     assert.equal((await before.driver.list()).length, 2)
     await using fixture = await before.again()
@@ -94,7 +94,7 @@ describe('sandboxes started ahead', () => {
     await using fixture = await openFixture({ warm: 2 })
     const { service, team, warm, driver } = fixture
     const { sandboxID } = await service.create(team, request())
-    await settled(fixture, 3)
+    await poolHas(fixture, 3)
     await warm.close()
     assert.deepEqual(
       (await driver.list()).map((found) => found.sandboxID),

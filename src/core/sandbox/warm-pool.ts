@@ -32,7 +32,7 @@ export class WarmPool {
     this.#parts = parts
   }
 
-  /** A running sandbox of this kind, still held; `settle` it once it has a row. */
+  /** A running sandbox of this kind, still held; call `release` once it has a row. */
   async take(spec: WarmSpec): Promise<WarmSandbox | undefined> {
     const kind = this.#use(spec)
     for (let warm = kind?.ready.shift(); warm; warm = kind?.ready.shift()) {
@@ -43,7 +43,7 @@ export class WarmPool {
   }
 
   /** It has a row now, which owns it. */
-  settle(warm: WarmSandbox): void {
+  release(warm: WarmSandbox): void {
     this.#held.delete(warm.sandboxID)
   }
 

@@ -5,9 +5,13 @@
 import { createHash } from 'node:crypto'
 import type { CommandOutput } from '../../core/agent.ts'
 import type { Images } from '../../core/images.ts'
-import { type PreparingParts, prepareBuild, preparedName } from '../../core/sandbox/preparing.ts'
+import type { BuildSandboxes } from '../../core/sandbox/build-sandboxes.ts'
 import type { SnapshotStore } from '../../core/sandbox/snapshot-store.ts'
-import type { Workshop } from '../../core/sandbox/workshop.ts'
+import {
+  type StartSnapshotParts,
+  startSnapshotName,
+  takeStartSnapshot,
+} from '../../core/sandbox/start-snapshot.ts'
 import type { BuildCacheStore } from '../../core/stores.ts'
 import {
   type Builder,
@@ -28,11 +32,11 @@ import { runStep } from './steps.ts'
 
 export type BuilderParts = {
   images: Images
-  workshop: Workshop
+  buildSandboxes: BuildSandboxes
   snapshots: SnapshotStore
   cache: BuildCacheStore
   files: BuildFiles
-  agent: PreparingParts['agent']
+  agent: StartSnapshotParts['agent']
   clock: Clock
   /** Makes room on the disk, as far as there is something to prune. */
   makeRoom: () => Promise<unknown>
@@ -179,9 +183,11 @@ export class StepBuilder implements Builder {
     if (startCmd) say(`Running start command: ${startCmd}`)
     if (startCmd || readyCmd) say(`Waiting for template to be ready: ${readyCmd ?? 'sleep 20'}`)
     const output = linesOf((stream, line) => say(`[start] [${stream}]: ${line}`))
-    site.hold(preparedName(build))
+    site.hold(startSnapshotName(build))
     const onOutput = (piece: CommandOutput) => output.add(piece)
-    const prepared = await prepareBuild(this.#parts, build, { signal, onOutput }).finally(() => output.end())
+    const prepared = await takeStartSnapshot(this.#parts, build, { signal, onOutput }).finally(() =>
+      output.end(),
+    )
     say('Template is ready')
     const snapshot = prepared ?? build.snapshot
     return { rootFolder, layers, snapshot, envVars, defaultUser, defaultWorkdir, startCmd, readyCmd }

@@ -1,8 +1,8 @@
 /** A template as far as it is built, and the sandbox that the next step runs in. */
 
 import type { Images } from '../../core/images.ts'
+import type { BuildSandbox, BuildSandboxes } from '../../core/sandbox/build-sandboxes.ts'
 import type { SnapshotStore } from '../../core/sandbox/snapshot-store.ts'
-import type { WorkSandbox, Workshop } from '../../core/sandbox/workshop.ts'
 import type { CachedStep } from '../../core/stores.ts'
 import type { TemplateBuild } from '../../core/template/template.ts'
 import { newUUID } from '../../lib/ids.ts'
@@ -14,7 +14,7 @@ export type Stage = CachedStep
 const copyAtMostBytes = 64 * 2 ** 20
 
 export type SiteParts = {
-  workshop: Workshop
+  buildSandboxes: BuildSandboxes
   snapshots: SnapshotStore
   images: Pick<Images, 'hold' | 'missing'>
 }
@@ -25,7 +25,7 @@ export class BuildSite {
   readonly #signal: AbortSignal
   readonly #releases: (() => void)[] = []
   #stage: Stage
-  #sandbox: WorkSandbox | undefined
+  #sandbox: BuildSandbox | undefined
   /** Whether the present step had the sandbox. */
   #isUsed = false
 
@@ -60,9 +60,9 @@ export class BuildSite {
    * Booted on the stage when a step first needs it; the steps that follow go on in it, with what runs there. None
    * may count on that: a step that comes from the cache leaves files only.
    */
-  async sandbox(): Promise<WorkSandbox> {
+  async sandbox(): Promise<BuildSandbox> {
     this.#isUsed = true
-    this.#sandbox ??= await this.#parts.workshop.open(this.asBuild(), this.#signal)
+    this.#sandbox ??= await this.#parts.buildSandboxes.open(this.asBuild(), this.#signal)
     return this.#sandbox
   }
 
@@ -80,7 +80,7 @@ export class BuildSite {
   }
 
   /** Its disk itself where a copy would take longer than the boot of the next one, which then stands on it. */
-  async #save(sandbox: WorkSandbox, name: string): Promise<void> {
+  async #save(sandbox: BuildSandbox, name: string): Promise<void> {
     if ((await sandbox.writtenBytes()) <= copyAtMostBytes) return sandbox.copy(name, this.#signal)
     await sandbox.save(name, false, this.#signal)
     await this.#leave()

@@ -1,6 +1,6 @@
 /**
  * Pause and resume. While a sandbox is paused its row names what was kept of it; from a step that was cut off,
- * `settle` tells by what is really there whether it was done, and finishes it or takes it back.
+ * `repair` sees by what is really there whether it was done, and finishes it or takes it back.
  */
 import { errorText } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
@@ -14,28 +14,28 @@ import type { TemplateBuild } from '../template/template.ts'
 import * as errors from './errors.ts'
 import type { SandboxLauncher, SnapshotRef } from './launcher.ts'
 import { memoryLostEntry, pausedEntry, resumedEntry } from './life-entries.ts'
+import type { OngoingWork } from './ongoing-work.ts'
 import type { Sandbox, SandboxSnapshot } from './sandbox.ts'
 import type { SnapshotStore } from './snapshot-store.ts'
-import type { Underway } from './underway.ts'
 
 /** A sandbox whose time is over but that could not be paused goes on for so long before the next try. */
 const autoPauseRetryMs = 60_000
 
-export type PausingParts = {
+export type PauserParts = {
   sandboxes: SandboxStore
   templates: TemplateStore
   driver: Driver
   launcher: SandboxLauncher
   snapshots: SnapshotStore
-  underway: Underway
+  ongoing: OngoingWork
   clock: Clock
-  tell: (sandboxID: string, entry: LogEntry) => void
+  appendLog: (sandboxID: string, entry: LogEntry) => void
   /** Called with each sandbox that runs again. */
   onRunning: (sandbox: Sandbox) => void
   log: Log
 }
 
-export type PauseWish = {
+export type PauseOptions = {
   memory: boolean
   /** Refuse to pause when the agent does not answer; without memory that is so anyway. */
   requireHealthyAgent: boolean
@@ -43,7 +43,7 @@ export type PauseWish = {
   isAutomatic: boolean
 }
 
-export type ResumeWish = {
+export type ResumeOptions = {
   timeoutMs: number
   /** False: boot from the files even though the memory is there. */
   memory: boolean
@@ -52,28 +52,28 @@ export type ResumeWish = {
 /** The snapshot that a pause of this run makes. */
 const pauseSnapshotName = ({ sandboxID, runID }: Sandbox): string => `${sandboxID}-${runID}`
 
-export class Pausing {
-  readonly #parts: PausingParts
+export class Pauser {
+  readonly #parts: PauserParts
 
-  constructor(parts: PausingParts) {
+  constructor(parts: PauserParts) {
     this.#parts = parts
   }
 
   /** Resolves once all is kept. Undefined when the sandbox is not running in that run any more. */
-  pause(seen: Sandbox, wish: PauseWish): Promise<Sandbox | undefined> {
-    const { sandboxes, underway, snapshots } = this.#parts
+  pause(seen: Sandbox, wish: PauseOptions): Promise<Sandbox | undefined> {
+    const { sandboxes, ongoing, snapshots } = this.#parts
     const { sandboxID, runID } = seen
-    return underway.run(sandboxID, async (signal) => {
+    return ongoing.run(sandboxID, async (signal) => {
       const row = await sandboxes.move({ sandboxID, runID, from: ['running'] }, 'pausing')
       return row && snapshots.holding(pauseSnapshotName(row), () => this.#pause(row, wish, signal))
     })
   }
 
   /** Undefined when the sandbox is not paused in that run any more. */
-  resume(seen: Sandbox, limits: TeamLimits, wish: ResumeWish): Promise<Sandbox | undefined> {
-    const { sandboxes, underway, clock } = this.#parts
+  resume(seen: Sandbox, limits: TeamLimits, wish: ResumeOptions): Promise<Sandbox | undefined> {
+    const { sandboxes, ongoing, clock } = this.#parts
     const { sandboxID, runID } = seen
-    return underway.run(sandboxID, async (signal) => {
+    return ongoing.run(sandboxID, async (signal) => {
       const memory = wish.memory && seen.snapshot?.memory === true
       if (memory && seen.snapshot?.agentUnresponsive) throw errors.pausedUnresponsive(sandboxID)
       const startedAt = clock.now()
@@ -92,20 +92,20 @@ export class Pausing {
   }
 
   /** Puts right a row that a crash left in the middle, or whose sandbox is not as it says. False: it is lost. */
-  async settle(row: Sandbox): Promise<boolean> {
+  async repair(row: Sandbox): Promise<boolean> {
     switch (row.state) {
       case 'pausing':
-        return this.#settlePausing(row)
+        return this.#repairPausing(row)
       case 'paused':
-        return this.#settlePaused(row)
+        return this.#repairPaused(row)
       case 'resuming':
-        return this.#settleResuming(row)
+        return this.#repairResuming(row)
       default:
         return false
     }
   }
 
-  async #pause(row: Sandbox, wish: PauseWish, signal: AbortSignal): Promise<Sandbox> {
+  async #pause(row: Sandbox, wish: PauseOptions, signal: AbortSignal): Promise<Sandbox> {
     const { launcher, snapshots, driver } = this.#parts
     const handle = row.handle!
     const name = pauseSnapshotName(row)
@@ -130,13 +130,13 @@ export class Pausing {
   }
 
   async #markPaused(row: Sandbox, kept: SandboxSnapshot): Promise<Sandbox> {
-    const { sandboxes, clock, tell, log } = this.#parts
+    const { sandboxes, clock, appendLog, log } = this.#parts
     const { sandboxID, runID } = row
     const changes = { snapshot: kept, handle: kept.frozen ? row.handle : null, endAt: clock.now() }
     const paused = await sandboxes.move({ sandboxID, runID, from: ['pausing'] }, 'paused', changes)
     // A kill came first: it waits for this and then removes what was kept.
     if (!paused) throw errors.killedWhile(sandboxID, 'paused')
-    tell(sandboxID, pausedEntry(changes.endAt, kept))
+    appendLog(sandboxID, pausedEntry(changes.endAt, kept))
     log.info({ sandboxID, ...kept }, 'sandbox paused')
     return paused
   }
@@ -178,21 +178,21 @@ export class Pausing {
   async #launch(row: Sandbox, memory: boolean, signal: AbortSignal, onStarted: () => void): Promise<void> {
     const { sandboxes, launcher } = this.#parts
     const { sandboxID, runID } = row
-    const origin: SnapshotRef = { name: row.snapshot!.name, memory, keep: false, sandboxID }
-    await launcher.launch(row, await this.#buildOf(row), { origin }, signal, async (handle) => {
+    const snapshot: SnapshotRef = { name: row.snapshot!.name, memory, keep: false, sandboxID }
+    await launcher.launch(row, await this.#buildOf(row), { snapshot }, signal, async (handle) => {
       onStarted()
       await sandboxes.saveHandle(sandboxID, runID, handle)
     })
   }
 
   async #markRunning(row: Sandbox, memory: boolean): Promise<Sandbox> {
-    const { sandboxes, launcher, snapshots, clock, tell, onRunning, log } = this.#parts
+    const { sandboxes, launcher, snapshots, clock, appendLog, onRunning, log } = this.#parts
     const { sandboxID, runID } = row
     const startedAt = clock.now()
     const changes = { snapshot: null, startedAt, endAt: startedAt + (row.endAt - row.startedAt) }
     const running = await sandboxes.move({ sandboxID, runID, from: ['resuming'] }, 'running', changes)
     if (!running) throw errors.killedWhile(sandboxID, 'resumed')
-    tell(sandboxID, resumedEntry(running, memory))
+    appendLog(sandboxID, resumedEntry(running, memory))
     launcher.openRoute(running)
     onRunning(running)
     log.info({ sandboxID, memory }, 'sandbox resumed')
@@ -211,7 +211,7 @@ export class Pausing {
     await sandboxes.move({ sandboxID, runID, from: ['resuming'] }, 'paused', changes)
   }
 
-  async #settlePausing(row: Sandbox): Promise<boolean> {
+  async #repairPausing(row: Sandbox): Promise<boolean> {
     const { driver, launcher, snapshots } = this.#parts
     if (!row.handle) return false
     const name = pauseSnapshotName(row)
@@ -231,7 +231,7 @@ export class Pausing {
     return true
   }
 
-  async #settlePaused(row: Sandbox): Promise<boolean> {
+  async #repairPaused(row: Sandbox): Promise<boolean> {
     const { driver, launcher, sandboxes, snapshots } = this.#parts
     const there = row.handle ? await driver.recover(row.handle) : 'gone'
     if (row.snapshot?.frozen && there !== 'gone') return true
@@ -243,7 +243,7 @@ export class Pausing {
     return true
   }
 
-  async #settleResuming(row: Sandbox): Promise<boolean> {
+  async #repairResuming(row: Sandbox): Promise<boolean> {
     const { driver, launcher, snapshots } = this.#parts
     const there = row.handle ? await driver.recover(row.handle) : 'gone'
     const before = { startedAt: row.startedAt, endAt: row.startedAt }
@@ -258,7 +258,7 @@ export class Pausing {
       if (there === 'paused') await launcher.thaw(row.handle!)
       const build = await this.#buildOf(row)
       const deadline = AbortSignal.timeout(30_000)
-      await launcher.introduce(row, build, row.handle!, row.sandboxID, deadline)
+      await launcher.handOver(row, build, row.handle!, row.sandboxID, deadline)
       await this.#markRunning(row, row.snapshot?.memory === true)
     } catch (error) {
       if (!(row.snapshot && (await snapshots.find(row.snapshot.name)))) throw error
@@ -270,10 +270,10 @@ export class Pausing {
 
   /** What the row may still say of a sandbox of which only the snapshot is there. */
   #whatIsLeft({ sandboxID, snapshot }: Sandbox, { memory }: Snapshot): SandboxSnapshot {
-    const { clock, tell } = this.#parts
+    const { clock, appendLog } = this.#parts
     if (!snapshot!.memory || (memory && !snapshot!.frozen)) return snapshot!
     const why = snapshot!.frozen ? 'the machine went down' : 'a resume was cut off after it had run on'
-    tell(sandboxID, memoryLostEntry(clock.now(), why))
+    appendLog(sandboxID, memoryLostEntry(clock.now(), why))
     return { ...snapshot!, memory: false, frozen: false }
   }
 

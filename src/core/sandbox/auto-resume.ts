@@ -3,15 +3,15 @@ import { JoinedWork } from '../../lib/keyed-lock.ts'
 import type { SandboxStore, TeamStore } from '../stores.ts'
 import { sandboxIsBusy, sandboxNotFound } from './errors.ts'
 import { longestLifetime } from './lifetime.ts'
+import type { FindResumable } from './resumable-route.ts'
 import type { Route, RouteTable } from './routes.ts'
 import { type Sandbox, wireStates } from './sandbox.ts'
 import type { SandboxService } from './service.ts'
-import type { FindSleeping } from './sleeping.ts'
 import type { SandboxTokens } from './tokens.ts'
 
 const shortestLifeMs = 300_000
 
-export type WakingParts = {
+export type AutoResumeParts = {
   service: SandboxService
   sandboxes: SandboxStore
   teams: TeamStore
@@ -19,7 +19,7 @@ export type WakingParts = {
   tokens: SandboxTokens
 }
 
-export function createWaking(parts: WakingParts): FindSleeping {
+export function createAutoResume(parts: AutoResumeParts): FindResumable {
   const { sandboxes, tokens } = parts
   const waking = new JoinedWork<Route>()
   return async (sandboxID) => {
@@ -40,7 +40,7 @@ function mayWake({ state, options, snapshot }: Sandbox): boolean {
   return isPaused && options.autoResume && snapshot?.memory !== false
 }
 
-async function wake({ service, teams, routes }: WakingParts, row: Sandbox): Promise<Route> {
+async function wake({ service, teams, routes }: AutoResumeParts, row: Sandbox): Promise<Route> {
   const { sandboxID, teamID } = row
   const team = await teams.findTeam(teamID)
   if (!team) throw sandboxNotFound(sandboxID)

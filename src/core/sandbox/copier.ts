@@ -12,21 +12,21 @@ import * as errors from './errors.ts'
 import type { SnapshotRef } from './launcher.ts'
 import { copiedEntry } from './life-entries.ts'
 import { checkCreateTimeout } from './lifetime.ts'
+import type { OngoingWork } from './ongoing-work.ts'
 import { isVisible, type NewSandbox, type Sandbox } from './sandbox.ts'
 import type { SnapshotStore } from './snapshot-store.ts'
-import type { Underway } from './underway.ts'
 
-export type CopyingParts = {
+export type CopierParts = {
   sandboxes: SandboxStore
   templates: TemplateStore
   snapshots: SnapshotStore
-  underway: Underway
+  ongoing: OngoingWork
   clock: Clock
-  tell: (sandboxID: string, entry: LogEntry) => void
+  appendLog: (sandboxID: string, entry: LogEntry) => void
   /** Called with each sandbox that runs again. */
   onRunning: (sandbox: Sandbox) => void
   /** Creates a sandbox within the limits of its team. */
-  start: (team: Team, row: NewSandbox, build: TemplateBuild, origin: SnapshotRef) => Promise<Sandbox>
+  start: (team: Team, row: NewSandbox, build: TemplateBuild, snapshot: SnapshotRef) => Promise<Sandbox>
   log: Log
 }
 
@@ -40,35 +40,35 @@ export type SnapshotTemplate = { snapshotID: string; names: string[] }
 export type ForkRequest = { timeoutMs: number; count: number }
 export type ForkOutcome = { sandbox: Sandbox } | { error: unknown }
 
-export class Copying {
-  readonly #parts: CopyingParts
+export class SandboxCopier {
+  readonly #parts: CopierParts
 
-  constructor(parts: CopyingParts) {
+  constructor(parts: CopierParts) {
     this.#parts = parts
   }
 
   async fork(team: Team, sandboxID: string, { timeoutMs, count }: ForkRequest): Promise<ForkOutcome[]> {
-    const { snapshots, templates, clock, tell, start } = this.#parts
+    const { snapshots, templates, clock, appendLog, start } = this.#parts
     checkCreateTimeout(timeoutMs, team.limits)
     if (count >= team.limits.maxSandboxes) throw errors.tooManyForks(count, team.limits)
     const name = `fork-${newUUID()}`
     return snapshots.holding(name, async () => {
       const onPaused = errors.pausedNotForked(sandboxID)
-      const { origin, memory } = await this.#save(team, sandboxID, name, true, false, onPaused)
+      const { parent, memory } = await this.#save(team, sandboxID, name, true, false, onPaused)
       try {
-        const build = await templates.findBuild(origin.buildID)
-        if (!build) throw errors.buildIsGone(origin.buildID)
+        const build = await templates.findBuild(parent.buildID)
+        if (!build) throw errors.buildIsGone(parent.buildID)
         const from = { name, memory, keep: true, sandboxID }
         const outcomes = await Promise.all(
           Array.from({ length: count }, () =>
-            start(team, forkOf(origin, timeoutMs, clock.now()), build, from).then(
+            start(team, forkOf(parent, timeoutMs, clock.now()), build, from).then(
               (sandbox): ForkOutcome => ({ sandbox }),
               (error): ForkOutcome => ({ error }),
             ),
           ),
         )
         const made = outcomes.flatMap((one) => ('sandbox' in one ? [one.sandbox.sandboxID] : []))
-        tell(sandboxID, copiedEntry(clock.now(), 'fork', made.join(', ') || 'none could be started'))
+        appendLog(sandboxID, copiedEntry(clock.now(), 'fork', made.join(', ') || 'none could be started'))
         return outcomes
       } finally {
         await snapshots.remove(name)
@@ -81,24 +81,24 @@ export class Copying {
     sandboxID: string,
     { name, memory }: SnapshotRequest,
   ): Promise<SnapshotTemplate> {
-    const { snapshots, templates, clock, tell } = this.#parts
+    const { snapshots, templates, clock, appendLog } = this.#parts
     const buildID = newUUID()
     return snapshots.holding(buildID, async () => {
       const onPaused = errors.sandboxNotFound(sandboxID)
       const kept = await this.#save(team, sandboxID, buildID, memory, true, onPaused)
       const state = { name: buildID, memory: kept.memory, sandboxID }
       try {
-        const before = await templates.findBuild(kept.origin.buildID)
-        if (!before) throw errors.buildIsGone(kept.origin.buildID)
+        const before = await templates.findBuild(kept.parent.buildID)
+        if (!before) throw errors.buildIsGone(kept.parent.buildID)
         const now = clock.now()
         const templateID = await this.#templateFor(team, name, now)
         const tag = name?.tag ?? defaultTag
-        await templates.insertBuild(snapshotBuild(buildID, templateID, before, kept.origin, state, now), [
+        await templates.insertBuild(snapshotBuild(buildID, templateID, before, kept.parent, state, now), [
           tag,
         ])
         const full = name && `${team.slug}/${name.alias}`
         const snapshot = { snapshotID: `${full ?? templateID}:${tag}`, names: full ? [full] : [] }
-        tell(sandboxID, copiedEntry(now, 'snapshot', snapshot.snapshotID))
+        appendLog(sandboxID, copiedEntry(now, 'snapshot', snapshot.snapshotID))
         return snapshot
       } catch (error) {
         await snapshots.remove(buildID)
@@ -108,7 +108,7 @@ export class Copying {
   }
 
   /** For a copy that a crash cut off: the sandbox itself goes on. */
-  async settle(row: Sandbox): Promise<boolean> {
+  async repair(row: Sandbox): Promise<boolean> {
     await this.#goOn(row)
     return true
   }
@@ -121,18 +121,18 @@ export class Copying {
     memory: boolean,
     lasting: boolean,
     onPaused: AppError,
-  ): Promise<{ origin: Sandbox; memory: boolean }> {
-    const { snapshots, underway } = this.#parts
-    return underway.run(sandboxID, async (signal) => {
-      const origin = await this.#claim(team, sandboxID, onPaused)
+  ): Promise<{ parent: Sandbox; memory: boolean }> {
+    const { snapshots, ongoing } = this.#parts
+    return ongoing.run(sandboxID, async (signal) => {
+      const parent = await this.#claim(team, sandboxID, onPaused)
       try {
         const options = { memory: memory && snapshots.keepMemory, afterwards: 'go-on', lasting } as const
-        const state = await snapshots.take(origin.handle!, name, options, signal)
-        return { origin, memory: state.memory }
+        const state = await snapshots.take(parent.handle!, name, options, signal)
+        return { parent, memory: state.memory }
       } catch (error) {
         throw signal.aborted ? errors.killedWhile(sandboxID, 'copied') : error
       } finally {
-        await this.#goOn(origin)
+        await this.#goOn(parent)
       }
     })
   }
@@ -176,7 +176,7 @@ export class Copying {
   }
 }
 
-function forkOf(origin: Sandbox, timeoutMs: number, now: number): NewSandbox {
+function forkOf(parent: Sandbox, timeoutMs: number, now: number): NewSandbox {
   const {
     state: _state,
     handle: _handle,
@@ -184,7 +184,7 @@ function forkOf(origin: Sandbox, timeoutMs: number, now: number): NewSandbox {
     endedAt: _endedAt,
     endReason: _why,
     ...rest
-  } = origin
+  } = parent
   const identity = { sandboxID: newSandboxID(), runID: newUUID() }
   return { ...rest, ...identity, timeoutMs, createdAt: now, startedAt: now, endAt: now + timeoutMs }
 }
@@ -193,15 +193,15 @@ function snapshotBuild(
   buildID: string,
   templateID: string,
   before: TemplateBuild,
-  origin: Sandbox,
+  parent: Sandbox,
   snapshot: BuildSnapshot,
   now: number,
 ): TemplateBuild {
   return {
     ...before,
     ...{ buildID, templateID, status: 'ready', snapshot },
-    ...{ cpuCount: origin.cpuCount, memoryMB: origin.memoryMB, diskMB: origin.diskMB },
-    envVars: { ...before.envVars, ...origin.envVars },
+    ...{ cpuCount: parent.cpuCount, memoryMB: parent.memoryMB, diskMB: parent.diskMB },
+    envVars: { ...before.envVars, ...parent.envVars },
     ...{ createdAt: now, updatedAt: now, finishedAt: now },
   }
 }

@@ -10,17 +10,17 @@ import { agentPort } from '../agent.ts'
 import type { Driver, DriverHandle } from '../driver.ts'
 import type { TemplateBuild } from '../template/template.ts'
 import type { SandboxLauncher } from './launcher.ts'
+import type { OngoingWork } from './ongoing-work.ts'
 import type { SnapshotStore } from './snapshot-store.ts'
 import type { SandboxTokens } from './tokens.ts'
-import type { Underway } from './underway.ts'
 
-export type WorkshopParts = {
+export type BuildSandboxesParts = {
   driver: Driver
   agent: AgentPort
   tokens: SandboxTokens
   launcher: SandboxLauncher
   snapshots: SnapshotStore
-  underway: Underway
+  ongoing: OngoingWork
 }
 
 export type RunOptions = { onOutput?: (output: CommandOutput) => void; signal: AbortSignal }
@@ -28,26 +28,26 @@ export type RunOptions = { onOutput?: (output: CommandOutput) => void; signal: A
 /** Its sandboxes are no team's. */
 const nobody = ''
 
-export class Workshop {
-  readonly #parts: WorkshopParts
+export class BuildSandboxes {
+  readonly #parts: BuildSandboxesParts
 
-  constructor(parts: WorkshopParts) {
+  constructor(parts: BuildSandboxesParts) {
     this.#parts = parts
   }
 
   /** Boots a sandbox on what the build has so far. */
-  async open(build: TemplateBuild, signal: AbortSignal): Promise<WorkSandbox> {
-    const { launcher, underway } = this.#parts
+  async open(build: TemplateBuild, signal: AbortSignal): Promise<BuildSandbox> {
+    const { launcher, ongoing } = this.#parts
     const sandboxID = newSandboxID()
     const done = Promise.withResolvers<void>()
-    void underway.run(sandboxID, () => done.promise)
+    void ongoing.run(sandboxID, () => done.promise)
     const { templateID } = build
     const options = { allowInternetAccess: null, network: null }
     const row = { sandboxID, runID: newUUID(), teamID: nobody, templateID, envVars: {}, options }
     try {
       const bare = { ...build, startCmd: null, readyCmd: null }
       const handle = await launcher.launch(row, bare, {}, signal, async () => {})
-      return new WorkSandbox(this.#parts, sandboxID, handle, done.resolve)
+      return new BuildSandbox(this.#parts, sandboxID, handle, done.resolve)
     } catch (error) {
       done.resolve()
       throw error
@@ -56,13 +56,13 @@ export class Workshop {
 }
 
 /** To be ended by `save` or by `close`, whatever happens in between. */
-export class WorkSandbox {
+export class BuildSandbox {
   readonly sandboxID: string
-  readonly #parts: WorkshopParts
+  readonly #parts: BuildSandboxesParts
   readonly #handle: DriverHandle
   readonly #onEnd: () => void
 
-  constructor(parts: WorkshopParts, sandboxID: string, handle: DriverHandle, onEnd: () => void) {
+  constructor(parts: BuildSandboxesParts, sandboxID: string, handle: DriverHandle, onEnd: () => void) {
     this.#parts = parts
     this.sandboxID = sandboxID
     this.#handle = handle

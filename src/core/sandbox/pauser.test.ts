@@ -98,7 +98,7 @@ for (const snapshotMemory of [true, false]) {
       assert.deepEqual(holds(fixture, sandboxID), ['memory', 'file'])
     })
 
-    it('is settled after a crash at any point of a pause', async () => {
+    it('is repaired after a crash at any point of a pause', async () => {
       for (const point of ['before', 'after'] as const) {
         await using fixture = await openFixture({ snapshotMemory })
         const { service, team, driver, stores } = fixture
@@ -122,7 +122,7 @@ for (const snapshotMemory of [true, false]) {
       }
     })
 
-    it('is settled after a crash at any point of a resume', async () => {
+    it('is repaired after a crash at any point of a resume', async () => {
       for (const point of ['before', 'after'] as const) {
         await using fixture = await openFixture({ snapshotMemory })
         const { service, team, driver, stores } = fixture
@@ -365,11 +365,11 @@ describe('a resume that was cut off after the sandbox had run, and lost it', () 
 describe('traffic', () => {
   it('wakes a sandbox that wants it, once for all who wait, for at least five minutes', async () => {
     await using fixture = await openFixture()
-    const { service, team, routes, clock, findSleeping, agent } = fixture
+    const { service, team, routes, clock, findResumable, agent } = fixture
     const sandboxID = await running(fixture, { autoResume: true })
-    assert.equal(await findSleeping(sandboxID), undefined)
+    assert.equal(await findResumable(sandboxID), undefined)
     await service.pause(team, sandboxID, wish)
-    const sleeping = await findSleeping(sandboxID)
+    const sleeping = await findResumable(sandboxID)
     const woken = await Promise.all([1, 2, 3].map(() => sleeping!.wake()))
     assert.deepEqual(new Set(woken), new Set([routes.get(sandboxID)]))
     assert.equal(agent.initialized.length, 2)
@@ -378,7 +378,7 @@ describe('traffic', () => {
 
   it('wakes no other', async () => {
     await using fixture = await openFixture()
-    const { service, team, findSleeping } = fixture
+    const { service, team, findResumable } = fixture
     const plain = await running(fixture)
     await service.pause(team, plain, wish)
     const files = await running(fixture, { autoResume: true })
@@ -386,7 +386,7 @@ describe('traffic', () => {
     const killed = await running(fixture, { autoResume: true })
     await service.kill(team, killed)
     for (const sandboxID of [plain, files, killed, 'inothere']) {
-      assert.equal(await findSleeping(sandboxID), undefined)
+      assert.equal(await findResumable(sandboxID), undefined)
     }
   })
 })

@@ -1,7 +1,7 @@
 /** A paused sandbox that traffic may wake, as the edge sees it: what a caller must show, and the way to wake it. */
 import type { Route } from './routes.ts'
 
-export type SleepingRoute = Pick<Route, 'sandboxID' | 'agentToken' | 'trafficToken'> & {
+export type ResumableRoute = Pick<Route, 'sandboxID' | 'agentToken' | 'trafficToken'> & {
   /**
    * Resolves once the sandbox runs; any number of callers share one resume. Rejects with `limit_reached`,
    * `conflict` when it keeps changing under us, `not_found` when it is gone, or what went wrong.
@@ -10,4 +10,4 @@ export type SleepingRoute = Pick<Route, 'sandboxID' | 'agentToken' | 'trafficTok
 }
 
 /** Undefined: there is no such sandbox, it is not paused, or traffic may not wake it. */
-export type FindSleeping = (sandboxID: string) => Promise<SleepingRoute | undefined>
+export type FindResumable = (sandboxID: string) => Promise<ResumableRoute | undefined>

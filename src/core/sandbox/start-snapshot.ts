@@ -4,27 +4,31 @@
  */
 import type { AgentPort, CommandOutput } from '../agent.ts'
 import type { BuildSnapshot, TemplateBuild } from '../template/template.ts'
+import type { BuildSandboxes } from './build-sandboxes.ts'
 import type { SnapshotStore } from './snapshot-store.ts'
 import { runStartCommand } from './start-command.ts'
-import type { Workshop } from './workshop.ts'
 
-export type PreparingParts = { workshop: Workshop; agent: AgentPort; snapshots: SnapshotStore }
+export type StartSnapshotParts = {
+  buildSandboxes: BuildSandboxes
+  agent: AgentPort
+  snapshots: SnapshotStore
+}
 
-export const preparedName = ({ buildID }: Pick<TemplateBuild, 'buildID'>): string => `${buildID}-ready`
+export const startSnapshotName = ({ buildID }: Pick<TemplateBuild, 'buildID'>): string => `${buildID}-ready`
 
 /**
  * Where the driver keeps no memory the service is only
  * tried, since it will run in each sandbox; undefined then, and where there is nothing to start.
  */
-export async function prepareBuild(
-  { workshop, agent, snapshots }: PreparingParts,
+export async function takeStartSnapshot(
+  { buildSandboxes, agent, snapshots }: StartSnapshotParts,
   build: TemplateBuild,
   options: { signal: AbortSignal; onOutput?: (output: CommandOutput) => void },
 ): Promise<BuildSnapshot | undefined> {
   if (!build.startCmd && !build.readyCmd) return undefined
-  const name = preparedName(build)
+  const name = startSnapshotName(build)
   return snapshots.holding(name, async () => {
-    const sandbox = await workshop.open(build, options.signal)
+    const sandbox = await buildSandboxes.open(build, options.signal)
     try {
       await runStartCommand(agent, sandbox.endpoint, sandbox.accessToken, build, options)
       if (!build.startCmd || !snapshots.keepMemory) return undefined

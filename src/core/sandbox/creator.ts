@@ -1,4 +1,4 @@
-/** The first part of a sandbox's life: from what was asked for to a running sandbox, or to nothing at all. */
+/** Create: from a request to a running sandbox, or to an ended row with nothing behind it. */
 import type { Clock } from '../../lib/clock.ts'
 import { newSandboxID, newUUID } from '../../lib/ids.ts'
 import type { Log } from '../../lib/log.ts'
@@ -9,11 +9,11 @@ import type { TemplateCatalog } from '../template/catalog.ts'
 import type { ResolvedTemplate, TemplateBuild } from '../template/template.ts'
 import type { SandboxEgress } from './egress.ts'
 import * as errors from './errors.ts'
-import type { LaunchFrom, SandboxLauncher } from './launcher.ts'
+import type { LaunchOptions, SandboxLauncher } from './launcher.ts'
 import { createdEntry } from './life-entries.ts'
 import { checkCreateTimeout } from './lifetime.ts'
+import type { OngoingWork } from './ongoing-work.ts'
 import type { NewSandbox, Sandbox, SandboxOptions } from './sandbox.ts'
-import type { Underway } from './underway.ts'
 import type { WarmPool, WarmSandbox } from './warm-pool.ts'
 
 export type CreateRequest = {
@@ -24,26 +24,26 @@ export type CreateRequest = {
   options: SandboxOptions
 }
 
-export type CreatingParts = {
+export type CreatorParts = {
   sandboxes: SandboxStore
   templates: TemplateStore
   catalog: TemplateCatalog
   launcher: SandboxLauncher
   egress: SandboxEgress
   warm: WarmPool
-  underway: Underway
+  ongoing: OngoingWork
   clock: Clock
-  tell: (sandboxID: string, entry: LogEntry) => void
+  appendLog: (sandboxID: string, entry: LogEntry) => void
   /** Called with each sandbox that runs. */
   onRunning: (sandbox: Sandbox) => void
   log: Log
 }
 
-export class Creating {
-  readonly #parts: CreatingParts
+export class SandboxCreator {
+  readonly #parts: CreatorParts
   readonly #outcomes = new Map<string, Promise<Sandbox>>()
 
-  constructor(parts: CreatingParts) {
+  constructor(parts: CreatorParts) {
     this.#parts = parts
   }
 
@@ -55,50 +55,50 @@ export class Creating {
     const { snapshot } = resolved.build
     if (snapshot?.memory && launcher.keepsMemory) {
       const row = newSandbox(team, resolved, request, clock.now(), undefined)
-      return this.begin(team, row, resolved.build, { origin: { ...snapshot, keep: true } }, claim)
+      return this.start(team, row, resolved.build, { snapshot: { ...snapshot, keep: true } }, claim)
     }
     const spec = launcher.specOf(resolved.build)
     const warm = await pool.take(spec)
     const row = newSandbox(team, resolved, request, clock.now(), warm)
     try {
-      return await this.begin(team, row, resolved.build, { warm }, claim)
+      return await this.start(team, row, resolved.build, { warm }, claim)
     } finally {
-      // Not taken by a row: it was not needed after all.
+      // Still held: no row took the warm sandbox.
       if (warm && pool.holds(warm.sandboxID)) pool.putBack(spec, warm)
     }
   }
 
   /** Inserts the row within the limits of its team, and makes it real. */
-  async begin(
+  async start(
     team: Team,
     row: NewSandbox,
     build: TemplateBuild,
-    launchFrom: LaunchFrom,
+    options: LaunchOptions,
     claim?: IdempotencyClaim,
   ): Promise<Sandbox> {
-    const { sandboxes, underway, warm: pool } = this.#parts
+    const { sandboxes, ongoing, warm: pool } = this.#parts
     const result = await sandboxes.insertWithinLimits(row, team.limits, claim)
     if (!result.inserted) {
       if ('exceeded' in result) throw errors.teamLimitReached(result.exceeded, team.limits)
       if (result.earlier.requestHash !== claim?.requestHash) throw errors.idempotencyMismatch()
       return this.#earlierOutcome(result.earlier.sandboxID)
     }
-    const outcome = underway.run(row.sandboxID, (signal) => this.#start(row, build, launchFrom, signal))
+    const outcome = ongoing.run(row.sandboxID, (signal) => this.#launch(row, build, options, signal))
     this.#outcomes.set(row.sandboxID, outcome)
-    if (launchFrom.warm) pool.settle(launchFrom.warm)
+    if (options.warm) pool.release(options.warm)
     return outcome.finally(() => this.#outcomes.delete(row.sandboxID))
   }
 
-  async #start(
+  async #launch(
     row: NewSandbox,
     build: TemplateBuild,
-    launchFrom: LaunchFrom,
+    options: LaunchOptions,
     signal: AbortSignal,
   ): Promise<Sandbox> {
-    const { sandboxes, templates, launcher, clock, tell, onRunning, log } = this.#parts
+    const { sandboxes, templates, launcher, clock, appendLog, onRunning, log } = this.#parts
     const { sandboxID, runID } = row
     try {
-      await launcher.launch(row, build, launchFrom, signal, async (handle) => {
+      await launcher.launch(row, build, options, signal, async (handle) => {
         await sandboxes.saveHandle(sandboxID, runID, handle)
       })
     } catch (error) {
@@ -111,7 +111,7 @@ export class Creating {
     const running = await sandboxes.move({ sandboxID, runID, from: ['creating'] }, 'running', changes)
     // A kill came first: it waits for this outcome and then removes what was started.
     if (!running) throw errors.killedWhile(sandboxID, 'created')
-    tell(sandboxID, createdEntry(running))
+    appendLog(sandboxID, createdEntry(running))
     launcher.openRoute(running)
     onRunning(running)
     await templates.recordSpawn(row.templateID, startedAt)
@@ -131,8 +131,8 @@ export class Creating {
   }
 
   async #earlierOutcome(sandboxID: string): Promise<Sandbox> {
-    const underway = this.#outcomes.get(sandboxID)
-    if (underway) return underway
+    const outcome = this.#outcomes.get(sandboxID)
+    if (outcome) return outcome
     const sandbox = await this.#parts.sandboxes.find(sandboxID)
     if (!sandbox || sandbox.endReason === 'create_failed') throw errors.idempotencyOutcomeUnknown()
     return sandbox

@@ -1,19 +1,19 @@
-/** Replaces what may leave a running sandbox. */
+/** Replaces the egress policy of a running sandbox. */
 import { KeyedLock } from '../../lib/keyed-lock.ts'
 import { type EgressOptions, replaceEgress } from '../network-policy/network-options.ts'
 import type { SandboxStore } from '../stores.ts'
 import type { SandboxEgress } from './egress.ts'
+import type { OngoingWork } from './ongoing-work.ts'
 import type { Sandbox } from './sandbox.ts'
-import type { Underway } from './underway.ts'
 
 export type NetworkUpdate = EgressOptions & { allowInternetAccess: boolean | null }
 
-export class Networking {
-  readonly #parts: { sandboxes: SandboxStore; egress: SandboxEgress; underway: Underway }
-  /** Of two changes the later one must win in the row, in the kernel and at the gate alike. */
+export class NetworkUpdater {
+  readonly #parts: { sandboxes: SandboxStore; egress: SandboxEgress; ongoing: OngoingWork }
+  /** The later of two changes must win in the row, in the kernel and at the gate alike. */
   readonly #locks = new KeyedLock()
 
-  constructor(parts: { sandboxes: SandboxStore; egress: SandboxEgress; underway: Underway }) {
+  constructor(parts: { sandboxes: SandboxStore; egress: SandboxEgress; ongoing: OngoingWork }) {
     this.#parts = parts
   }
 
@@ -25,12 +25,12 @@ export class Networking {
     seen: Sandbox,
     { allowInternetAccess, ...update }: NetworkUpdate,
   ): Promise<Sandbox | undefined> {
-    const { sandboxes, egress, underway } = this.#parts
+    const { sandboxes, egress, ongoing } = this.#parts
     const { sandboxID } = seen
     const network = replaceEgress(seen.options.network, update)
     await egress.check({ allowInternetAccess, network })
     return this.#locks.run(sandboxID, () =>
-      underway.run(sandboxID, async (signal) => {
+      ongoing.run(sandboxID, async (signal) => {
         const options = { ...seen.options, allowInternetAccess, network }
         const changed = await sandboxes.setOptions(seen, options)
         if (!changed) return undefined
