@@ -3,24 +3,22 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
-import { runFiles } from './support/run-files.ts'
+import { runJobs } from './support/jobs.ts'
+import { fileJob } from './support/run-files.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'warren-run-files-'))
 after(() => rmSync(folder, { recursive: true }))
 
 async function outcome(source: string, withinMs?: number) {
-  const file = join(folder, 'sample.test.mjs')
-  writeFileSync(file, `import { suite, test } from 'node:test'\n${source}`)
+  const path = join(folder, 'sample.test.mjs')
+  writeFileSync(path, `import { suite, test } from 'node:test'\n${source}`)
   let printed = ''
   const write = (text: string) => {
     printed += text
   }
-  const [result] = await runFiles([file], {
-    concurrency: 2,
-    base: folder,
-    write,
-    ...(withinMs && { withinMs }),
-  })
+  const environment = { SAMPLE: 'told' }
+  const job = fileJob({ name: 'sample.test.mjs', path, environment, ...(withinMs && { withinMs }) })
+  const [result] = await runJobs([job], 2, write)
   const { passed, failed, skipped, failures } = result!
   return { passed, failed, skipped, failures, printed }
 }
@@ -39,6 +37,11 @@ test('tests are counted, and those that failed are named with the reason', async
   )
   assert.match(failures[0]!.why, /^Error: told why\n +at .*sample\.test\.mjs/)
   assert.match(printed, /## sample\.test\.mjs\n[\s\S]*✖ bad/)
+})
+
+test('a file sees the variables that its job gives it', async () => {
+  const { passed } = await outcome(`test('told', () => { if (process.env.SAMPLE !== 'told') throw Error() })`)
+  assert.equal(passed, 1)
 })
 
 test('what a test left open does not keep its file from ending', async () => {

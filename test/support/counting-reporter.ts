@@ -1,6 +1,6 @@
 /** A reporter of node:test that writes one JSON object: how many passed, failed, were skipped, and which failed. */
 import type { TestEvent } from 'node:test/reporters'
-import type { Counts } from './run-files.ts'
+import type { Counts } from './jobs.ts'
 
 export default async function* countingReporter(events: AsyncIterable<TestEvent>): AsyncGenerator<string> {
   const counts: Counts = { passed: 0, failed: 0, skipped: 0, failures: [] }

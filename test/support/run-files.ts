@@ -1,67 +1,54 @@
-/** Runs test files, each in a process of its own that ends for certain, and counts what they found. */
+/** A job that runs test files in one process, which ends for certain, and counts what they found. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join, relative } from 'node:path'
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-
-/** `why` is empty where the name says it all. */
-export type Failure = { name: string; why: string }
-export type Counts = { passed: number; failed: number; skipped: number; failures: Failure[] }
-export type FileCounts = Counts & { file: string; ms: number }
+import type { Counts, Job, Write } from './jobs.ts'
 
 /** A file that hangs must not hold up the rest. */
 const fileWithinMs = 10 * 60_000
 const reporter = join(import.meta.dirname, 'counting-reporter.ts')
 
-export type RunOptions = {
-  concurrency: number
-  /** The folder that names of files are shown from. */
-  base: string
+export type FileJobOptions = {
+  name: string
+  path: string
+  environment?: Record<string, string>
   withinMs?: number
-  write?: (text: string) => void
 }
 
-export async function runFiles(files: string[], options: RunOptions): Promise<FileCounts[]> {
-  const { concurrency, base } = options
-  const results: FileCounts[] = []
-  const waiting = [...files]
-  const worker = async () => {
-    for (let file = waiting.shift(); file !== undefined; file = waiting.shift()) {
-      results.push(await runFile(file, relative(base, file), options))
-    }
-  }
-  await Promise.all(Array.from({ length: concurrency }, worker))
-  return results
+export function fileJob(options: FileJobOptions): Job {
+  return { name: options.name, repeatable: true, run: (write) => runFile(options, write) }
 }
 
-async function runFile(path: string, file: string, options: RunOptions): Promise<FileCounts> {
-  const { concurrency, withinMs = fileWithinMs, write = (text) => void process.stdout.write(text) } = options
+async function runFile(options: FileJobOptions, write: Write): Promise<Counts> {
+  const { path, environment, withinMs = fileWithinMs } = options
   const folder = mkdtempSync(join(tmpdir(), 'warren-test-counts-'))
   const countsFile = join(folder, 'counts.json')
   const started = Date.now()
   const child = spawn(process.execPath, [...reporters(countsFile), ...reporting(folder), path], {
     detached: true,
     stdio: ['ignore', 'pipe', 'pipe'],
+    // With the context of a run around this one, a file would report to that instead of to its reporters.
+    env: { ...process.env, NODE_TEST_CONTEXT: undefined, ...environment },
   })
-  const shown = show(child, `\n## ${file}\n`, concurrency === 1, write)
+  child.stdout.setEncoding('utf8').on('data', write)
+  child.stderr.setEncoding('utf8').on('data', write)
   const closed = once(child, 'close')
-  const late = setTimeout(() => endHanging(child, folder, shown), withinMs)
+  const late = setTimeout(() => endHanging(child, folder, write), withinMs)
   const [code, signal] = (await once(child, 'exit')) as [number | null, string | null]
   clearTimeout(late)
   // A server that outlived its test may hold the pipe open: what has come by now is all.
   await Promise.race([closed, sleep(1000)])
   child.stdout.destroy()
   child.stderr.destroy()
-  shown.flush()
-  const ms = Date.now() - started
   const counts = readCounts(
     countsFile,
-    code === 0 ? undefined : `ended with ${signal ?? code} after ${ms} ms`,
+    code === 0 ? undefined : `ended with ${signal ?? code} after ${Date.now() - started} ms`,
   )
   rmSync(folder, { recursive: true })
-  return { ...counts, file, ms }
+  return counts
 }
 
 const reportName = 'report.json'
@@ -73,15 +60,15 @@ const reporting = (folder: string): string[] => [
 ]
 
 /** Asks a process that hangs what it is doing and what it waits for, prints that, and ends its whole group. */
-async function endHanging(child: ChildProcess, folder: string, shown: Shown): Promise<void> {
+async function endHanging(child: ChildProcess, folder: string, write: Write): Promise<void> {
   try {
     child.kill('SIGUSR2')
     await sleep(2000)
     const report = JSON.parse(readFileSync(join(folder, reportName), 'utf8'))
     const waitsFor = report.libuv.filter((handle: { is_active: boolean }) => handle.is_active)
-    shown.take(`\nIt hangs: ${JSON.stringify({ stack: report.javascriptStack, waitsFor }, null, 1)}\n`)
+    write(`\nIt hangs: ${JSON.stringify({ stack: report.javascriptStack, waitsFor }, null, 1)}\n`)
   } catch (error) {
-    shown.take(`\nIt hangs, and does not say where: ${error}\n`)
+    write(`\nIt hangs, and does not say where: ${error}\n`)
   }
   process.kill(-child.pid!, 'SIGKILL')
 }
@@ -93,21 +80,6 @@ function reporters(countsFile: string): string[] {
     `--test-reporter=${reporter}`,
     `--test-reporter-destination=${countsFile}`,
   ]
-}
-
-type Shown = { take(text: string): void; flush(): void }
-
-/** Prints at once, or keeps the lines together while other files run beside this one. */
-function show(child: ChildProcess, title: string, live: boolean, write: (text: string) => void): Shown {
-  let kept = ''
-  const take = (text: string) => {
-    if (live) write(text)
-    else kept += text
-  }
-  take(title)
-  child.stdout!.setEncoding('utf8').on('data', take)
-  child.stderr!.setEncoding('utf8').on('data', take)
-  return { take, flush: () => write(kept) }
 }
 
 /** A process that ended badly has failed, even if all tests that it told of had passed. */
