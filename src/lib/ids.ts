@@ -1,19 +1,45 @@
 /** The only source of randomness. Ids carry at least 100 bits, so none can be guessed. */
-import { randomBytes, randomInt, randomUUID } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
+
+let source: (count: number) => Buffer = randomBytes
+
+/** Every id comes from this source until the returned function is called: a simulation repeats itself by its seed. */
+export function replaceRandomSource(bytes: (count: number) => Buffer): () => void {
+  const before = source
+  source = bytes
+  return () => {
+    source = before
+  }
+}
 
 const lowercaseAlphanumerics = 'abcdefghijklmnopqrstuvwxyz0123456789'
 
+/** Bytes from here on would make some characters more likely than others. */
+const firstUneven = 256 - (256 % lowercaseAlphanumerics.length)
+
 function randomText(length: number): string {
   let text = ''
-  for (let i = 0; i < length; i++) text += lowercaseAlphanumerics[randomInt(lowercaseAlphanumerics.length)]
+  while (text.length < length) {
+    for (const byte of source(length - text.length)) {
+      if (byte < firstUneven) text += lowercaseAlphanumerics[byte % lowercaseAlphanumerics.length]
+    }
+  }
   return text
+}
+
+/** Version 4 of RFC 9562. */
+function randomUUID(): string {
+  const bytes = Buffer.from(source(16))
+  bytes[6] = (bytes[6]! & 0x0f) | 0x40
+  bytes[8] = (bytes[8]! & 0x3f) | 0x80
+  return bytes.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5')
 }
 
 /** `i` and 20 characters, as the wire wants it. */
 export const newSandboxID = (): string => `i${randomText(20)}`
 export const newTemplateID = (): string => randomText(20)
 export const newUUID = (): string => randomUUID()
-export const randomHex = (bytes: number): string => randomBytes(bytes).toString('hex')
+export const randomHex = (bytes: number): string => source(bytes).toString('hex')
 
 const base32Digits = '0123456789abcdefghjkmnpqrstvwxyz'
 

@@ -19,7 +19,12 @@ const busyTimeoutMs = 5000
 const mostStatements = 200
 
 export function sqliteDialect(file: string): SqliteDialect {
-  return new DurableSqliteDialect(file, openDatabase(file))
+  return dialectOver(openDatabase(file), file)
+}
+
+/** Over a database that is open already, for example one in memory; `file` is its name in messages. */
+export function dialectOver(database: DatabaseSync, file: string): SqliteDialect {
+  return new DurableSqliteDialect(file, database)
 }
 
 function openDatabase(file: string): DatabaseSync {

@@ -103,6 +103,17 @@ describe("the fake's knobs", () => {
     assert.equal(await driver.findSnapshot('/saved/a'), undefined)
   })
 
+  it('shows a sandbox as gone but listed while its end is held, with its snapshot already there', async () => {
+    const { driver, handle } = await running()
+    driver.beforeRemoved = async () => {
+      assert.equal(await driver.recover(handle), 'gone')
+      assert.equal((await driver.list()).length, 1)
+      assert.equal((await driver.findSnapshot('/saved/a'))?.memory, true)
+    }
+    await driver.takeSnapshot(handle, '/saved/a', { memory: true, afterwards: 'end', lasting: true })
+    assert.deepEqual(await driver.list(), [])
+  })
+
   it('points every port at the given endpoint', async () => {
     const { driver, handle } = await running()
     assert.deepEqual(driver.endpoint(handle, 80), { host: '127.0.0.1', port: 4711 })

@@ -70,6 +70,8 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
   beforeStopped: (handle: DriverHandle) => Promise<void> = async () => {}
   /** Awaited in the middle of every save, when the sandbox stands still and nothing is kept yet. */
   beforeSnapshot: (handle: DriverHandle, folder: string) => Promise<void> = async () => {}
+  /** Awaited when the processes of a sandbox have ended, by a stop or by a snapshot that ends it, and it is still listed. */
+  beforeRemoved: (handle: DriverHandle) => Promise<void> = async () => {}
   /** Awaited before new rules take effect. */
   beforeLimited: (rules: AddressRules) => Promise<void> = async () => {}
   readonly #endpoint: Endpoint | undefined
@@ -180,7 +182,7 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
     })
     if (afterwards === 'go-on') sandbox.frozen = false
     else if (afterwards === 'stay-frozen') sandbox.keptIn = folder
-    else this.world.sandboxes.delete(sandbox.spec.sandboxID)
+    else await this.#remove(sandbox)
     return (await this.findSnapshot(folder))!
   }
 
@@ -196,7 +198,8 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
 
   async stop(handle: DriverHandle): Promise<void> {
     await this.beforeStopped(handle)
-    if (this.#find(handle)) this.world.sandboxes.delete(String(handle.data.sandboxID))
+    const sandbox = this.#find(handle)
+    if (sandbox) await this.#remove(sandbox)
   }
 
   endpoint(handle: DriverHandle, port: number): Endpoint {
@@ -229,6 +232,14 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
   /** A knob: the machine was rebooted. What was saved is still there. */
   loseEverything(): void {
     this.world.sandboxes.clear()
+  }
+
+  async #remove(sandbox: FakeSandbox): Promise<void> {
+    const { handle } = sandbox
+    sandbox.running = false
+    await this.beforeRemoved(handle)
+    // Another stop may have removed it meanwhile, and the sandbox may have been started again.
+    if (this.#find(handle)) this.world.sandboxes.delete(String(handle.data.sandboxID))
   }
 
   #alive(handle: DriverHandle): FakeSandbox {
