@@ -12,7 +12,9 @@ test('ids have the forms that the wire knows', () => {
 
 test('every character of an id is as likely as any other', () => {
   let next = 0
-  const restore = replaceRandomSource((count) => Buffer.from(Array.from({ length: count }, () => next++ % 256)))
+  const restore = replaceRandomSource((count) =>
+    Buffer.from(Array.from({ length: count }, () => next++ % 256)),
+  )
   const text = Array.from({ length: 252 }, newTemplateID).join('')
   restore()
   const counts = new Map<string, number>()
