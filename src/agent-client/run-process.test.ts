@@ -2,19 +2,33 @@ import assert from 'node:assert/strict'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { describe, it } from 'node:test'
+import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
+import {
+  type ProcessEventSchema,
+  StartRequestSchema,
+  StartResponseSchema,
+} from '../contract/rpc/process_pb.ts'
 import { isAppError } from '../lib/app-error.ts'
 import { runProcess } from './run-process.ts'
 
 const command = { command: 'echo "a\nb"', user: 'user', cwd: '', envs: { A: '1' } }
 const signal = new AbortController().signal
 
-function frame(value: unknown, flags = 0): Buffer {
-  const text = Buffer.from(JSON.stringify(value))
+type EventInit = NonNullable<MessageInitShape<typeof ProcessEventSchema>['event']>
+
+function frame(bytes: Uint8Array, flags = 0): Buffer {
   const head = Buffer.alloc(5)
   head[0] = flags
-  head.writeUInt32BE(text.length, 1)
-  return Buffer.concat([head, text])
+  head.writeUInt32BE(bytes.length, 1)
+  return Buffer.concat([head, bytes])
 }
+
+const told = (event: EventInit) =>
+  frame(toBinary(StartResponseSchema, create(StartResponseSchema, { event: { event } })))
+const data = (output: 'stdout' | 'stderr', text: string) =>
+  told({ case: 'data', value: { output: { case: output, value: Buffer.from(text) } } })
+const endOfStream = (value: unknown) => frame(Buffer.from(JSON.stringify(value)), 2)
+const started = told({ case: 'start', value: { pid: 7 } })
 
 async function withAgent(
   answer: (request: IncomingMessage, response: ServerResponse, body: Buffer) => void,
@@ -23,6 +37,8 @@ async function withAgent(
   const server = createServer(async (request, response) => {
     const chunks: Buffer[] = []
     for await (const chunk of request) chunks.push(chunk as Buffer)
+    response.on('error', () => {})
+    response.setHeader('content-type', 'application/connect+proto')
     answer(request, response, Buffer.concat(chunks))
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
@@ -37,20 +53,23 @@ async function withAgent(
 describe('running a command', () => {
   it('asks as a client would, and tells output and end, however the frames are cut', async () => {
     const stream = Buffer.concat([
-      frame({ event: { start: { pid: 7 } } }),
-      frame({ event: { data: { stdout: Buffer.from('ä').toString('base64') } } }),
-      frame({ event: { keepalive: {} } }),
-      frame({ event: { data: { stderr: Buffer.from('e').toString('base64') } } }),
-      frame({ event: { end: { exitCode: 3, exited: true, status: 'exit status 3' } } }),
-      frame({}, 2),
+      started,
+      data('stdout', 'ä'),
+      told({ case: 'keepalive', value: {} }),
+      data('stderr', 'e'),
+      told({ case: 'end', value: { exitCode: 3, exited: true, status: 'exit status 3' } }),
+      endOfStream({}),
     ])
     for (const size of [1, 7, stream.length]) {
       await withAgent(
         async (request, response, body) => {
+          assert.equal(request.url, '/process.Process/Start')
           assert.equal(request.headers.authorization, `Basic ${Buffer.from('user:').toString('base64')}`)
           assert.equal(request.headers['x-access-token'], 'token')
-          const asked = JSON.parse(body.subarray(5).toString())
-          assert.deepEqual(asked.process.args, ['-l', '-c', command.command])
+          assert.equal(request.headers['connect-accept-encoding'], undefined, 'nothing is to be unpacked')
+          const asked = fromBinary(StartRequestSchema, body.subarray(5))
+          assert.deepEqual(asked.process?.args, ['-l', '-c', command.command])
+          assert.equal(asked.stdin, false)
           for (let at = 0; at < stream.length; at += size) {
             response.write(stream.subarray(at, at + size))
             await new Promise(setImmediate)
@@ -72,26 +91,71 @@ describe('running a command', () => {
   it('passes on why it could not be started', async () => {
     const error = { code: 'unauthenticated', message: "invalid username: 'nobody2'" }
     await withAgent(
-      (_, response) => response.end(frame({ error }, 2)),
+      (_, response) => response.end(endOfStream({ error })),
       (agent) =>
         assert.rejects(
           runProcess(agent, 'token', command, { signal }),
           (thrown) =>
-            isAppError(thrown, 'unprocessable') && /invalid username: 'nobody2'/.test(thrown.message),
+            isAppError(thrown, 'unprocessable') &&
+            thrown.message === "unauthenticated: invalid username: 'nobody2'",
         ),
     )
   })
 
-  it('says so when the agent breaks off, or sends what no agent sends', async () => {
-    const huge = Buffer.from([0, 255, 255, 255, 255])
-    for (const [bytes, says] of [
-      [frame({ event: { start: { pid: 7 } } }), /broke off/],
-      [huge, /too large/],
-    ] as const) {
+  it('says so when the agent breaks off', async () => {
+    await withAgent(
+      (_, response) => response.write(started, () => response.destroy()),
+      (agent) =>
+        assert.rejects(
+          runProcess(agent, 'token', command, { signal }),
+          (thrown) => isAppError(thrown, 'unavailable') && /broke off/.test(thrown.message),
+        ),
+    )
+  })
+
+  it('rejects what no agent sends, in few words', async () => {
+    const longWords = { error: { code: 'internal', message: 'x'.repeat(100_000) } }
+    const answers: [what: string, bytes: Buffer, says: RegExp][] = [
+      ['a message without end', Buffer.from([0, 255, 255, 255, 255]), /message size 4294967295/],
+      ['an end that is missing', started, /missing EndStreamResponse/],
+      ['no word on how it ended', Buffer.concat([started, endOfStream({})]), /did not say how/],
+      ['what is no message', frame(Buffer.alloc(100, 255)), /parse|varint|invalid/i],
+      ['an end that is no JSON', frame(Buffer.from('['.repeat(10_000)), 2), /end stream/i],
+      ['more words than anybody reads', endOfStream(longWords), /^.{1,1100}$/],
+    ]
+    for (const [what, bytes, says] of answers) {
       await withAgent(
         (_, response) => response.end(bytes),
-        (agent) => assert.rejects(runProcess(agent, 'token', command, { signal }), says),
+        (agent) =>
+          assert.rejects(
+            runProcess(agent, 'token', command, { signal }),
+            (thrown) => isAppError(thrown) && says.test(thrown.message),
+            what,
+          ),
       )
     }
+  })
+
+  it('leaves no connection open, whether it ended, failed or was given up', async () => {
+    const abort = new AbortController()
+    const ends: ((response: ServerResponse) => void)[] = [
+      (response) => response.write(endOfStream({ error: { code: 'internal' } })),
+      (response) => response.write(frame(Buffer.alloc(100, 255))),
+      (response) => response.write(started, () => abort.abort(new Error('given up'))),
+    ]
+    for (const answer of ends) {
+      const closed = Promise.withResolvers<void>()
+      await withAgent(
+        (_, response) => {
+          response.on('close', () => closed.resolve())
+          answer(response)
+        },
+        async (agent) => {
+          await assert.rejects(runProcess(agent, 'token', command, { signal: abort.signal }))
+          await closed.promise
+        },
+      )
+    }
+    assert.equal((abort.signal.reason as Error).message, 'given up')
   })
 })

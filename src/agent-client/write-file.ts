@@ -1,11 +1,10 @@
 /** Streams a file into a sandbox. */
-import { request } from 'node:http'
 import type { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { header } from '../contract/constants.ts'
 import type { Endpoint } from '../core/driver.ts'
 import { AppError } from '../lib/app-error.ts'
-import { answerTo } from './answer.ts'
+import { answerTo, requestAgent } from './request.ts'
 
 export async function writeFile(
   agent: Endpoint,
@@ -16,8 +15,7 @@ export async function writeFile(
 ): Promise<void> {
   const query = new URLSearchParams({ path, username: 'root' })
   const headers = { 'content-type': 'application/octet-stream', [header.accessToken]: accessToken }
-  const target = { host: agent.host, port: agent.port, method: 'POST', path: `/files?${query}`, headers }
-  const outgoing = request({ ...target, agent: false, signal })
+  const outgoing = requestAgent(agent, { method: 'POST', path: `/files?${query}`, headers, signal })
   const answered = answerTo(outgoing)
   // An early refusal ends the sending, and is what the caller hears.
   const [sent, answer] = await Promise.allSettled([pipeline(body, outgoing), answered])

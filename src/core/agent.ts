@@ -27,16 +27,16 @@ export type AgentCommand = {
 export type CommandOutput = { stream: 'stdout' | 'stderr'; data: Buffer }
 export type CommandEnd = { exitCode: number; status: string }
 
+export type InitializeOptions = {
+  deadlineMs: number
+  /** Needed once the agent has a token: only who knows it may change anything. */
+  currentToken?: string
+  signal?: AbortSignal
+}
+
 export interface AgentPort {
-  /**
-   * Waits until the agent answers, then hands it its identity, or the parts of it that change. `currentToken` is needed once the agent has
-   * one: only who knows it may change it.
-   */
-  initialize(
-    agent: Endpoint,
-    identity: Partial<AgentIdentity>,
-    options: { deadlineMs: number; currentToken?: string; signal?: AbortSignal },
-  ): Promise<void>
+  /** Waits until the agent answers, then hands it its identity, or the parts of it that change. */
+  initialize(agent: Endpoint, identity: Partial<AgentIdentity>, options: InitializeOptions): Promise<void>
   isHealthy(agent: Endpoint, withinMs?: number): Promise<boolean>
   /**
    * Resolves with how the command ended. When `signal` aborts, nobody listens any more, but the command goes on.

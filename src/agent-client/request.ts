@@ -1,0 +1,52 @@
+/**
+ * One HTTP request to an agent, on a connection of its own: nothing is kept open to a sandbox that may go at any time.
+ * Root inside a sandbox can put any program in the agent's place. So an answer is hostile until it is read: its head,
+ * its interim answers and what is read of its body are bounded here.
+ */
+import { type ClientRequest, type IncomingMessage, type RequestOptions, request } from 'node:http'
+import type { Endpoint } from '../core/driver.ts'
+import { AppError } from '../lib/app-error.ts'
+
+export type AgentRequestOptions = Pick<RequestOptions, 'method' | 'path' | 'headers'> & {
+  signal: AbortSignal
+}
+
+export type AgentAnswer = { status: number; text: string }
+
+const largestHead = 16 * 1024
+const longestQuote = 1000
+
+export function requestAgent({ host, port }: Endpoint, options: AgentRequestOptions): ClientRequest {
+  const outgoing = request({ ...options, host, port, agent: false, maxHeaderSize: largestHead })
+  // No agent sends interim answers. They may come without end, and none of them counts towards any other limit.
+  outgoing.on('information', () => outgoing.destroy(new AppError('internal', 'the agent sent a 1xx answer')))
+  return outgoing
+}
+
+/** Resolves with the head of the answer. */
+export function responseTo(outgoing: ClientRequest): Promise<IncomingMessage> {
+  return new Promise((resolve, reject) => {
+    outgoing.on('error', reject)
+    outgoing.on('response', resolve)
+  })
+}
+
+/** Resolves with the status and as much of the text as is worth quoting; the rest is not read. */
+export async function answerTo(outgoing: ClientRequest): Promise<AgentAnswer> {
+  const response = await responseTo(outgoing)
+  const { statusCode: status = 0 } = response
+  try {
+    return { status, text: status < 300 ? '' : await quote(response) }
+  } finally {
+    outgoing.destroy()
+  }
+}
+
+async function quote(response: IncomingMessage): Promise<string> {
+  let text = ''
+  for await (const chunk of response.setEncoding('utf8') as AsyncIterable<string>) {
+    text += chunk
+    if (text.length >= longestQuote) break
+  }
+  return text.slice(0, longestQuote)
+}
