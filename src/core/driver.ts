@@ -2,6 +2,14 @@
  * The driver port: one way to make a sandbox real. A driver sees a root filesystem, sizes, a network and an
  * agent to start; it never sees a team, a key, a timeout, an HTTP status or a row. Commands do not pass
  * through it: they go from the edge to the agent.
+ *
+ * A driver never guesses. It says that something is not there (`gone`, `undefined`, `not_found`, missing from
+ * `list`) only when it knows that. Whatever it could not find out, because a file could not be read or was
+ * written by a version it does not know, rejects; the caller leaves that sandbox or snapshot alone and tries
+ * again later.
+ *
+ * A signal that aborts makes the verb reject with the signal's reason. What the verb had begun may be half done
+ * then, except where the verb promises otherwise; calling it again finishes it.
  */
 
 import type { AddressRules, GatePorts } from './egress.ts'
@@ -17,9 +25,14 @@ export type SandboxSpec = {
   sandboxID: string
   /** Fences one life of the sandbox from the next. */
   runID: string
-  /** Folder of a root filesystem that `prepare` has seen; shared by sandboxes and never written. */
+  /** The folder of a root filesystem, or of its uppermost layer. Sandboxes share it and never write to it. */
   rootFolder: string
-  /** Folders below it, in the form of overlayfs layers with owners already shifted; the nearest first. */
+  /**
+   * Layers of the root filesystem below `rootFolder`, the nearest first. A name in a layer hides the same name
+   * in all layers below it, but folders of one name are seen as one. A character device with the number 0:0
+   * says that its name does not exist from there downwards; a folder with the attribute
+   * `trusted.overlay.opaque` set to `y` hides what the layers below have in it.
+   */
   lowerFolders?: readonly string[]
   cpuCount: number
   memoryMB: number
@@ -27,18 +40,22 @@ export type SandboxSpec = {
   diskMB: number
   /** What may leave it, from its first packet on. */
   egress: AddressRules
-  /** What to start from; root and sizes are then those of the saved sandbox, whatever is said here. */
+  /** A snapshot to start from; root and sizes are then those of the snapshot, whatever is said here. */
   fromSnapshot?: RestoreSpec
 }
 
-/** Starting from what `save` kept. The sandbox gets an id, an address and an identity in /etc of its own. */
+/** A restored sandbox gets an id, an address and an identity in /etc of its own. */
 export type RestoreSpec = {
   folder: string
-  /** True: processes go on where they were. False: the sandbox boots anew on the saved files. */
+  /** True: processes go on where they were. False: the sandbox boots anew on the files of the snapshot. */
   memory: boolean
   /**
-   * True: any number of sandboxes may start from it. False: its files are moved into the sandbox; a start that
-   * rejects leaves it whole, and after one that resolves it is used up and only to be forgotten.
+   * True: any number of sandboxes may start from the snapshot, which does not change.
+   * False: one sandbox runs on the very files of the snapshot. As long as that sandbox is there, every other
+   * start from the snapshot is a `conflict`. The snapshot stays until `removeSnapshot`, which does not touch the
+   * sandbox: `findSnapshot` finds it, without memory, because the files have moved on from what memory knows of
+   * them. Once the sandbox is gone, a start without memory boots on the files as the sandbox left them. A start
+   * that rejects leaves the snapshot as it was, or without its memory if processes had already begun to run.
    */
   keep: boolean
 }
@@ -58,12 +75,29 @@ export type SandboxStats = {
 /** Whether the driver can work here; where it cannot, why, and what to do about it. */
 export type ProbeResult = { usable: true; detail: string } | { usable: false; reason: string; remedy: string }
 
-export type FoundSandbox = {
+export type FoundSandbox = ListedSandbox | UnreadableSandbox
+
+export type ListedSandbox = {
   sandboxID: string
+  /** Empty where the sandbox was cut off before anything was made of it; `stop` removes what is there. */
   runID: string
   handle: DriverHandle
   /** The folders that its root stands on; empty where nothing was made yet. */
   roots: readonly string[]
+  unreadable?: undefined
+}
+
+/** Something of this sandbox is there, but what could not be found out: whatever it may hold is to be left alone. */
+export type UnreadableSandbox = { sandboxID: string; unreadable: Error }
+
+/** How the processes of a sandbox ended when nobody had asked the driver to end them. */
+export type SandboxExit = {
+  sandboxID: string
+  runID: string
+  /** `killed`: by a signal from outside the sandbox or to its agent; `crashed`: in any other way. */
+  reason: 'out_of_memory' | 'killed' | 'crashed'
+  /** What else is known, as a full sentence. */
+  detail: string
 }
 
 export type DriverCapabilities = {
@@ -83,20 +117,39 @@ export interface Driver {
   probe(): Promise<ProbeResult>
   /** Makes this process the one that starts sandboxes here; what an earlier one prepared and left is cleared. */
   open(): Promise<void>
-  /** Makes a folder fit to be the root of sandboxes. Once per folder; a second call changes nothing. */
-  prepare(rootFolder: string): Promise<void>
+  /**
+   * Makes the folder of a root filesystem, or of one of its layers, fit for sandboxes of this driver. Owners in it
+   * are those that a sandbox sees, or already what this driver makes of them; to tell these apart is the driver's
+   * matter. Once per folder; a second call changes nothing.
+   */
+  prepare(folder: string): Promise<void>
   /** Resolves once the agent process runs (it may not listen yet). Rejects with nothing left behind. */
   start(spec: SandboxSpec, signal?: AbortSignal): Promise<DriverHandle>
   /**
-   * `paused`: all its processes stand still, because of `freeze`, or because a `save` was cut off; thaw it.
-   * `gone` may still be listed: its processes died, or a `save` that ends it was cut off after all was kept.
+   * `paused`: all its processes stand still, because of `freeze`, or because a snapshot was cut off; thaw it.
+   * `gone`: it is certain that no process of it runs. It may still be listed: its processes died, or a snapshot
+   * that ends it was cut off after all was kept. Rejects when neither can be said for certain.
    */
-  recover(handle: DriverHandle): Promise<'running' | 'paused' | 'gone'>
-  /** Ends every process and removes every trace. Already gone is success. */
-  stop(handle: DriverHandle): Promise<void>
+  recover(handle: DriverHandle, signal?: AbortSignal): Promise<'running' | 'paused' | 'gone'>
+  /**
+   * Ends every process and removes every trace. Already gone is success. Rejects within a bounded time when a
+   * process does not die; the sandbox is still listed then.
+   */
+  stop(handle: DriverHandle, signal?: AbortSignal): Promise<void>
+  /**
+   * Calls the listener within a second of the end of a sandbox's first process, agent or runtime, for every
+   * sandbox that this driver started, or recovered as running or paused, since it was made. Once per run, and not
+   * when `stop` or a snapshot ended it. The sandbox is `gone` then and still listed: the caller stops it. The
+   * function that comes back ends the calls.
+   */
+  onExit(listener: (exit: SandboxExit) => void): () => void
   endpoint(handle: DriverHandle, port: number): Endpoint
-  stats(handle: DriverHandle): Promise<SandboxStats>
-  /** Everything of this driver that is really there, half-made things included. */
+  /** Reads only. A sandbox that is gone is `not_found`. */
+  stats(handle: DriverHandle, signal?: AbortSignal): Promise<SandboxStats>
+  /**
+   * Everything of this driver that is really there, half-made things included. An entry that could not be read is
+   * listed as such; rejects when it is not certain that all was seen.
+   */
   list(): Promise<FoundSandbox[]>
   /** Releases what the driver holds in this process. Sandboxes live on. */
   close(): Promise<void>
@@ -105,19 +158,19 @@ export interface Driver {
 export interface CanFreeze {
   /** All processes stand still, in memory. Frozen already is success. */
   freeze(handle: DriverHandle): Promise<void>
-  /** They go on; what `save` kept of it with `stay-frozen` is forgotten first. Running already is success. */
-  thaw(handle: DriverHandle): Promise<void>
+  /** They go on; a snapshot of it that was taken with `stay-frozen` is removed first. Running already is success. */
+  thaw(handle: DriverHandle, signal?: AbortSignal): Promise<void>
 }
 
 export type SnapshotOptions = {
   memory: boolean
   /**
-   * What becomes of the sandbox: it goes on as if nothing had been; it stands still until `thaw`, and what was
-   * kept is for the case that the machine goes down before; or it ends, and only the snapshot is left. What it
+   * What becomes of the sandbox: it goes on as if nothing had been; it stands still until `thaw`, and the snapshot
+   * is for the case that the machine goes down before; or it ends, and only the snapshot is left. What the sandbox
    * was made of may take a moment longer to go; the next verb waits for that.
    */
   afterwards: 'go-on' | 'stay-frozen' | 'end'
-  /** False: needed only now, so nobody waits until it is safe from a power cut. */
+  /** False: the snapshot is needed only now, so nobody waits until it is safe from a power cut. */
   lasting: boolean
 }
 
@@ -125,7 +178,7 @@ export type Snapshot = {
   folder: string
   /** It holds memory that a start can use. */
   memory: boolean
-  /** What it takes on disk, without what it shares with others. */
+  /** What it takes on disk, in bytes, without what it shares with others. */
   bytes: number
   /** The folders that the root of a sandbox started from it stands on. */
   roots: readonly string[]
@@ -134,7 +187,7 @@ export type Snapshot = {
 export interface CanSnapshot {
   /**
    * Memory and written files of one moment, in a folder that is not there yet, below the data folder. The folder
-   * is there whole or not at all. A save that rejects leaves the sandbox as it was.
+   * is there whole or not at all. A snapshot that rejects leaves the sandbox as it was.
    */
   takeSnapshot(
     handle: DriverHandle,
@@ -142,7 +195,10 @@ export interface CanSnapshot {
     options: SnapshotOptions,
     signal?: AbortSignal,
   ): Promise<Snapshot>
-  /** Undefined: nothing whole is there. */
+  /**
+   * Undefined: it is certain that no whole snapshot is there. Rejects when one may be there but could not be read,
+   * or was written by a version that is not known.
+   */
   findSnapshot(folder: string): Promise<Snapshot | undefined>
   /** Removes a snapshot, whole or cut off. Sandboxes that were started from it are not touched. */
   removeSnapshot(folder: string): Promise<void>
@@ -151,9 +207,12 @@ export interface CanSnapshot {
 export interface CanLimitEgress {
   /** Replaces the rules of a sandbox at once, for connections that are open too. */
   limitEgress(handle: DriverHandle, rules: AddressRules): Promise<void>
-  /** Where the gate has to listen; only sandboxes reach it, and only by what `toGate` hands over. Once open. */
+  /**
+   * Where the gate has to listen, once the driver is open; only sandboxes reach it, and only by what `toGate`
+   * hands over.
+   */
   readonly gateAddress: string
-  /** From now on there is a gate. Before that, and when it is gone, what should go to it is refused. */
+  /** From now on there is a gate. Before that, and when it is gone, connections that should go to it are rejected. */
   openGate(ports: GatePorts): Promise<void>
 }
 

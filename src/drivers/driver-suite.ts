@@ -1,7 +1,7 @@
 /** What every driver promises, as tests. Each implementation runs them; none may need to know which it is. */
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
-import type { Driver, DriverHandle, SandboxSpec } from '../core/driver.ts'
+import type { Driver, DriverHandle, ListedSandbox, SandboxSpec } from '../core/driver.ts'
 import { type AddressRules, openRules } from '../core/egress.ts'
 import { isAppError } from '../lib/app-error.ts'
 import { delay } from '../lib/clock.ts'
@@ -26,6 +26,11 @@ const small = { cpuCount: 1, memoryMB: 256, diskMB: 128, egress: openRules }
 
 export function newSpec(rootFolder: string, changes: Partial<SandboxSpec> = {}): SandboxSpec {
   return { sandboxID: newSandboxID(), runID: newUUID(), rootFolder, ...small, ...changes }
+}
+
+/** The sandboxes that could be read; a suite has no others but those it made unreadable itself. */
+export async function listed(driver: Driver): Promise<ListedSandbox[]> {
+  return (await driver.list()).filter((found) => !found.unreadable)
 }
 
 type Leaves = Pick<DriverBench, 'traces' | 'settled'>
@@ -64,7 +69,7 @@ export function driverSuite(name: string, open: () => Promise<DriverBench>): voi
 
     const spec = (changes: Partial<SandboxSpec> = {}) => newSpec(bench.rootFolder, changes)
     const find = async (driver: Driver, sandboxID: string) =>
-      (await driver.list()).find((found) => found.sandboxID === sandboxID)
+      (await listed(driver)).find((found) => found.sandboxID === sandboxID)
 
     it('says that it can work here', async () => {
       const result = await bench.driver.probe()
@@ -213,6 +218,15 @@ export function driverSuite(name: string, open: () => Promise<DriverBench>): voi
       assert.ok(stats.diskUsedBytes < diskBytes / 2)
       await bench.driver.stop(handle)
       await assert.rejects(bench.driver.stats(handle), (error) => isAppError(error, 'not_found'))
+    })
+
+    it('rejects with the reason of a signal that is aborted already, and does nothing', async () => {
+      const handle = await bench.driver.start(spec())
+      const signal = AbortSignal.abort()
+      for (const verb of ['recover', 'stats', 'stop'] as const)
+        await assert.rejects(bench.driver[verb](handle, signal), { name: 'AbortError' })
+      assert.equal(await bench.driver.recover(handle), 'running')
+      await bench.driver.stop(handle)
     })
   })
 }

@@ -3,7 +3,7 @@
  * nobody owns. At boot, then now and again.
  */
 import type { Log } from '../../lib/log.ts'
-import type { Driver, FoundSandbox } from '../driver.ts'
+import type { Driver, FoundSandbox, ListedSandbox } from '../driver.ts'
 import type { BuildCacheStore, SandboxStore, TemplateStore } from '../stores.ts'
 import type { SandboxLauncher } from './launcher.ts'
 import type { RouteTable } from './routes.ts'
@@ -48,7 +48,13 @@ export class Reconciler {
     const found = await driver.list()
     const rows = await sandboxes.listUnended()
     const owned = new Set(rows.map((row) => row.sandboxID))
-    for (const { sandboxID, handle } of found) {
+    for (const one of found) {
+      const { sandboxID } = one
+      if (one.unreadable) {
+        log.error({ sandboxID, err: one.unreadable }, 'a sandbox could not be read and is left alone')
+        continue
+      }
+      const { handle } = one
       if (owned.has(sandboxID) || warm.holds(sandboxID) || service.isBusyWith(sandboxID)) continue
       log.warn({ sandboxID }, 'stopping a sandbox that no row owns')
       await this.#attempt(sandboxID, () => driver.stop(handle))
@@ -63,7 +69,7 @@ export class Reconciler {
 
   async #reconcile(seen: Sandbox, found: FoundSandbox | undefined): Promise<void> {
     const { driver, launcher, routes, service } = this.#parts
-    if (service.isBusyWith(seen.sandboxID)) return
+    if (service.isBusyWith(seen.sandboxID) || found?.unreadable) return
     const row = await this.#withHandle(seen, found)
     const there = row.handle ? await driver.recover(row.handle) : 'gone'
     // What stands still is in the middle of something: if it is ours, it has begun since the row was read.
@@ -89,7 +95,7 @@ export class Reconciler {
   }
 
   /** A start that was cut short before its handle was saved: what it started is known to the driver alone. */
-  async #withHandle(row: Sandbox, found: FoundSandbox | undefined): Promise<Sandbox> {
+  async #withHandle(row: Sandbox, found: ListedSandbox | undefined): Promise<Sandbox> {
     const { driver, sandboxes } = this.#parts
     if (!found) return row
     if (row.state === 'paused' && !row.snapshot?.frozen) {

@@ -94,7 +94,11 @@ export class Pruning {
   /** Sandboxes and snapshots count by themselves: their template may be deleted. */
   async #usedLayers(isGone: (step: CacheUse) => boolean, sweptNames: ReadonlySet<string>) {
     const { templates, cache, snapshots, driver } = this.#parts
-    const folders = (await driver.list()).flatMap(({ roots }) => roots)
+    const folders = (await driver.list()).flatMap((found) => {
+      // Its root may be any of them.
+      if (found.unreadable) throw found.unreadable
+      return found.roots
+    })
     for (const name of await snapshots.names()) {
       const state = sweptNames.has(name) ? undefined : await snapshots.find(name)
       if (state) folders.push(...state.roots)

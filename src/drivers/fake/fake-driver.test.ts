@@ -2,22 +2,30 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { DriverHandle } from '../../core/driver.ts'
 import { isAppError } from '../../lib/app-error.ts'
-import { driverSuite, newSpec } from '../driver-suite.ts'
-import { snapshotSuite } from '../save-suite.ts'
+import { driverSuite, listed, newSpec } from '../driver-suite.ts'
+import { failureSuite } from '../failure-suite.ts'
+import { snapshotSuite } from '../snapshot-suite.ts'
 import { FakeDriver } from './fake-driver.ts'
 
-driverSuite('the fake', async () => {
-  const driver = new FakeDriver()
-  return {
-    driver,
-    another: () => new FakeDriver({ world: driver.world }),
-    rootFolder: '/a-root',
-    brokenRootFolder: '/never-prepared',
-    traces: async () => [...driver.world.sandboxes.keys()],
-    settled: async () => {},
-    close: () => driver.close(),
-  }
-})
+for (const suite of [driverSuite, failureSuite]) {
+  suite('the fake', async () => {
+    const driver = new FakeDriver()
+    return {
+      driver,
+      another: () => new FakeDriver({ world: driver.world }),
+      rootFolder: '/a-root',
+      brokenRootFolder: '/never-prepared',
+      traces: async () => [...driver.world.sandboxes.keys()],
+      settled: async () => {},
+      killProcesses: async ({ data }) => driver.crash(String(data.sandboxID), { reason: 'killed' }),
+      makeUnreadable: async (sandboxID) => {
+        driver.world.unreadable.add(sandboxID)
+        return async () => void driver.world.unreadable.delete(sandboxID)
+      },
+      close: () => driver.close(),
+    }
+  })
+}
 
 for (const snapshotMemory of [true, false]) {
   snapshotSuite(`the fake ${snapshotMemory ? 'with' : 'without'} memory`, async () => {
@@ -85,7 +93,7 @@ describe("the fake's knobs", () => {
     driver.beforeStarted = () => new Promise((resolve) => (release = resolve))
     const spec = newSpec('/a-root')
     const started = driver.start(spec)
-    const found = (await driver.list()).find((each) => each.sandboxID === spec.sandboxID)
+    const found = (await listed(driver)).find((each) => each.sandboxID === spec.sandboxID)
     assert.equal(await driver.recover(found!.handle), 'gone')
     release()
     assert.equal(await driver.recover(await started), 'running')

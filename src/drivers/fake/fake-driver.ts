@@ -1,6 +1,6 @@
 /**
  * A driver without processes, for tests of the domain. It keeps the port's promises, and has knobs for what a
- * real machine does to a caller: slow starts, failed starts, sandboxes that vanish.
+ * real machine does to a caller: slow starts, failed starts, sandboxes that crash, entries that cannot be read.
  */
 import type {
   CanFreeze,
@@ -13,6 +13,7 @@ import type {
   FoundSandbox,
   ProbeResult,
   RestoreSpec,
+  SandboxExit,
   SandboxSpec,
   SandboxStats,
   Snapshot,
@@ -38,18 +39,28 @@ export type FakeSandbox = FakeContent & {
   handle: DriverHandle
   running: boolean
   frozen: boolean
-  /** What is kept of it as long as it stays frozen. */
-  keptIn: string | undefined
+  /** The folder of the snapshot that is there as long as the sandbox stays frozen. */
+  frozenSnapshot: string | undefined
 }
 
-type FakeSnapshot = { spec: SandboxSpec; content: FakeContent; memory: boolean; takenBy: string | undefined }
+/** `consumedBy`: the run that was started on the very files of the snapshot. */
+type FakeSnapshot = {
+  spec: SandboxSpec
+  content: FakeContent
+  memory: boolean
+  consumedBy: string | undefined
+}
 
-/** What outlives a driver: the machine with its sandboxes and what was saved of them. */
+/** What outlives a driver: the machine with its sandboxes and snapshots. */
 export type FakeWorld = {
   sandboxes: Map<string, FakeSandbox>
   snapshots: Map<string, FakeSnapshot>
   prepared: Set<string>
   nextAddress: number
+  /** A knob: ids of sandboxes and folders of snapshots of which nothing can be found out for now. */
+  unreadable: Set<string>
+  /** The drivers that are open on this machine; each is told of every crash. */
+  crashListeners: Set<(exit: SandboxExit) => void>
 }
 
 export const newFakeWorld = (): FakeWorld => ({
@@ -57,6 +68,8 @@ export const newFakeWorld = (): FakeWorld => ({
   snapshots: new Map(),
   prepared: new Set(),
   nextAddress: 1,
+  unreadable: new Set(),
+  crashListeners: new Set(),
 })
 
 export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot {
@@ -68,19 +81,23 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
   beforeStarted: (spec: SandboxSpec) => Promise<void> = async () => {}
   /** Awaited before every stop takes effect. */
   beforeStopped: (handle: DriverHandle) => Promise<void> = async () => {}
-  /** Awaited in the middle of every save, when the sandbox stands still and nothing is kept yet. */
+  /** Awaited in the middle of every snapshot, when the sandbox stands still and nothing is kept yet. */
   beforeSnapshot: (handle: DriverHandle, folder: string) => Promise<void> = async () => {}
   /** Awaited when the processes of a sandbox have ended, by a stop or by a snapshot that ends it, and it is still listed. */
   beforeRemoved: (handle: DriverHandle) => Promise<void> = async () => {}
   /** Awaited before new rules take effect. */
   beforeLimited: (rules: AddressRules) => Promise<void> = async () => {}
   readonly #endpoint: Endpoint | undefined
+  /** The runs whose exit this driver tells. */
+  readonly #watched = new Set<string>()
+  readonly #exitListeners = new Set<(exit: SandboxExit) => void>()
 
   constructor(options: FakeDriverOptions = {}) {
     this.#endpoint = options.endpoint
     const snapshotMemory = options.snapshotMemory ?? true
     this.capabilities = { freeze: true, snapshotFiles: true, snapshotMemory, limitEgress: true }
     this.world = options.world ?? newFakeWorld()
+    this.world.crashListeners.add(this.#tellExit)
   }
 
   async probe(): Promise<ProbeResult> {
@@ -98,42 +115,52 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
     if (!this.world.prepared.has(spec.rootFolder)) {
       throw new AppError('unavailable', `${spec.rootFolder} was never prepared`)
     }
+    this.#assertReadable(spec.sandboxID)
     if (this.world.sandboxes.has(spec.sandboxID)) {
       throw new AppError('already_exists', `Sandbox ${spec.sandboxID} is already there; stop it first.`)
     }
-    const saved = spec.fromSnapshot && this.#openSnapshot(spec.fromSnapshot)
+    const snapshot = spec.fromSnapshot && this.#openSnapshot(spec.fromSnapshot)
     const address = `fake-${this.world.nextAddress++}`
     const data = { sandboxID: spec.sandboxID, runID: spec.runID, address }
     const handle = { driver: this.name, version: 1, data }
-    const content = contentFor(spec.fromSnapshot, saved)
-    const sandbox = { spec, handle, running: false, frozen: false, keptIn: undefined, ...content }
-    if (saved && !spec.fromSnapshot?.keep) saved.takenBy = spec.runID
+    const content = contentFor(spec.fromSnapshot, snapshot)
+    const sandbox = { spec, handle, running: false, frozen: false, frozenSnapshot: undefined, ...content }
+    if (snapshot && !spec.fromSnapshot?.keep) snapshot.consumedBy = spec.runID
     this.world.sandboxes.set(spec.sandboxID, sandbox)
     try {
       await orAborted(this.beforeStarted(spec), signal)
     } catch (error) {
       this.world.sandboxes.delete(spec.sandboxID)
-      if (saved?.takenBy === spec.runID) saved.takenBy = undefined
+      if (snapshot?.consumedBy === spec.runID) snapshot.consumedBy = undefined
       throw error
     }
     sandbox.running = true
+    this.#watched.add(spec.runID)
     return sandbox.handle
   }
 
-  async recover(handle: DriverHandle): Promise<'running' | 'paused' | 'gone'> {
+  async recover(handle: DriverHandle, signal?: AbortSignal): Promise<'running' | 'paused' | 'gone'> {
+    signal?.throwIfAborted()
     const sandbox = this.#find(handle)
     if (!sandbox?.running) return 'gone'
+    this.#watched.add(sandbox.spec.runID)
     return sandbox.frozen ? 'paused' : 'running'
+  }
+
+  onExit(listener: (exit: SandboxExit) => void): () => void {
+    this.#exitListeners.add(listener)
+    return () => this.#exitListeners.delete(listener)
   }
 
   async freeze(handle: DriverHandle): Promise<void> {
     this.#alive(handle).frozen = true
   }
 
-  async thaw(handle: DriverHandle): Promise<void> {
+  async thaw(handle: DriverHandle, signal?: AbortSignal): Promise<void> {
+    signal?.throwIfAborted()
     const sandbox = this.#alive(handle)
-    if (sandbox.keptIn) this.world.snapshots.delete(sandbox.keptIn)
-    sandbox.keptIn = undefined
+    if (sandbox.frozenSnapshot) this.world.snapshots.delete(sandbox.frozenSnapshot)
+    sandbox.frozenSnapshot = undefined
     sandbox.frozen = false
   }
 
@@ -158,13 +185,13 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
   ): Promise<Snapshot> {
     const sandbox = this.#alive(handle)
     if (memory && !this.capabilities.snapshotMemory) {
-      throw new AppError('invalid_argument', 'This fake keeps no memory; save the files only.')
+      throw new AppError('invalid_argument', 'This fake keeps no memory; take a snapshot of the files only.')
     }
     if (this.world.snapshots.has(folder)) {
       throw new AppError('already_exists', `${folder} holds a snapshot already.`)
     }
     if (sandbox.frozen)
-      throw new AppError('conflict', 'The sandbox stands still; thaw it before it is saved.')
+      throw new AppError('conflict', 'The sandbox is frozen; thaw it before a snapshot is taken of it.')
     signal?.throwIfAborted()
     sandbox.frozen = true
     try {
@@ -178,26 +205,30 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
       spec: sandbox.spec,
       content: copyOf(sandbox),
       memory,
-      takenBy: undefined,
+      consumedBy: undefined,
     })
     if (afterwards === 'go-on') sandbox.frozen = false
-    else if (afterwards === 'stay-frozen') sandbox.keptIn = folder
+    else if (afterwards === 'stay-frozen') sandbox.frozenSnapshot = folder
     else await this.#remove(sandbox)
     return (await this.findSnapshot(folder))!
   }
 
   async findSnapshot(folder: string): Promise<Snapshot | undefined> {
-    const saved = this.world.snapshots.get(folder)
-    // Who took it ran on its files.
-    return saved && { folder, memory: saved.memory && !saved.takenBy, bytes: 1, roots: rootsOf(saved.spec) }
+    this.#assertReadable(folder)
+    const snapshot = this.world.snapshots.get(folder)
+    if (!snapshot) return undefined
+    // The sandbox that consumed it ran on its files, which match its memory no more.
+    const memory = snapshot.memory && !snapshot.consumedBy
+    return { folder, memory, bytes: 1, roots: rootsOf(snapshot.spec) }
   }
 
   async removeSnapshot(folder: string): Promise<void> {
     this.world.snapshots.delete(folder)
   }
 
-  async stop(handle: DriverHandle): Promise<void> {
-    await this.beforeStopped(handle)
+  async stop(handle: DriverHandle, signal?: AbortSignal): Promise<void> {
+    signal?.throwIfAborted()
+    await orAborted(this.beforeStopped(handle), signal)
     const sandbox = this.#find(handle)
     if (sandbox) await this.#remove(sandbox)
   }
@@ -206,7 +237,8 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
     return this.#endpoint ?? { host: String(handle.data.address), port }
   }
 
-  async stats(handle: DriverHandle): Promise<SandboxStats> {
+  async stats(handle: DriverHandle, signal?: AbortSignal): Promise<SandboxStats> {
+    signal?.throwIfAborted()
     const sandbox = this.#find(handle)
     if (!sandbox) throw new AppError('not_found', `Sandbox ${handle.data.sandboxID} is not there any more.`)
     const { memoryMB, diskMB } = sandbox.spec
@@ -215,21 +247,33 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
   }
 
   async list(): Promise<FoundSandbox[]> {
-    return [...this.world.sandboxes.values()].map(({ spec, handle }) => ({
-      ...{ sandboxID: spec.sandboxID, runID: spec.runID },
-      ...{ handle, roots: rootsOf(spec) },
-    }))
+    return [...this.world.sandboxes.values()].map(({ spec, handle }) => {
+      const { sandboxID, runID } = spec
+      if (this.world.unreadable.has(sandboxID)) return { sandboxID, unreadable: cannotBeRead(sandboxID) }
+      return { sandboxID, runID, handle, roots: rootsOf(spec) }
+    })
   }
 
-  async close(): Promise<void> {}
+  async close(): Promise<void> {
+    this.world.crashListeners.delete(this.#tellExit)
+  }
 
-  /** A knob: the sandbox's processes die behind everybody's back. */
-  crash(sandboxID: string): void {
+  /** A knob: the sandbox's processes end, and every driver that watches them has told so when this returns. */
+  crash(sandboxID: string, how: Partial<SandboxExit> = {}): void {
     const sandbox = this.world.sandboxes.get(sandboxID)
-    if (sandbox) sandbox.running = false
+    if (!sandbox?.running) return
+    sandbox.running = false
+    const { runID } = sandbox.spec
+    const exit = { reason: 'crashed', detail: 'The fake sandbox was told to crash.', ...how } as const
+    for (const tell of this.world.crashListeners) tell({ sandboxID, runID, ...exit })
   }
 
-  /** A knob: the machine was rebooted. What was saved is still there. */
+  readonly #tellExit = (exit: SandboxExit): void => {
+    if (!this.#watched.delete(exit.runID)) return
+    for (const listener of this.#exitListeners) listener(exit)
+  }
+
+  /** A knob: the machine was rebooted. Snapshots are still there. */
   loseEverything(): void {
     this.world.sandboxes.clear()
   }
@@ -249,18 +293,25 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
   }
 
   #openSnapshot({ folder, memory }: RestoreSpec): FakeSnapshot {
-    const saved = this.world.snapshots.get(folder)
-    if (!saved) throw new AppError('not_found', `There is no snapshot at ${folder}.`)
-    const isHeld = [...this.world.sandboxes.values()].some(({ spec }) => spec.runID === saved.takenBy)
-    if (isHeld || (saved.takenBy && memory && saved.memory)) {
+    this.#assertReadable(folder)
+    const snapshot = this.world.snapshots.get(folder)
+    if (!snapshot) throw new AppError('not_found', `There is no snapshot at ${folder}.`)
+    const sandboxes = [...this.world.sandboxes.values()]
+    const isInUse = sandboxes.some(({ spec }) => spec.runID === snapshot.consumedBy)
+    if (isInUse || (snapshot.consumedBy && memory && snapshot.memory)) {
       throw new AppError('conflict', `A sandbox was already started from ${folder}.`)
     }
-    const holder = [...this.world.sandboxes.values()].find(({ keptIn }) => keptIn === folder)
-    if (holder) throw new AppError('conflict', `Sandbox ${holder.spec.sandboxID} still holds these files.`)
-    return saved
+    const holder = sandboxes.find(({ frozenSnapshot }) => frozenSnapshot === folder)
+    if (holder) throw new AppError('conflict', `Sandbox ${holder.spec.sandboxID} still uses these files.`)
+    return snapshot
+  }
+
+  #assertReadable(name: string): void {
+    if (this.world.unreadable.has(name)) throw cannotBeRead(name)
   }
 
   #find(handle: DriverHandle): FakeSandbox | undefined {
+    this.#assertReadable(String(handle.data.sandboxID))
     const sandbox = this.world.sandboxes.get(String(handle.data.sandboxID))
     return sandbox?.spec.runID === handle.data.runID ? sandbox : undefined
   }
@@ -273,11 +324,18 @@ const copyOf = ({ memory, files }: FakeContent): FakeContent => ({
   files: new Map(files),
 })
 
-function contentFor(from: RestoreSpec | undefined, saved: FakeSnapshot | undefined): FakeContent {
-  if (!saved) return { memory: new Map(), files: new Map() }
-  const { memory, files } = copyOf(saved.content)
-  return { files, memory: from?.memory && saved.memory ? memory : new Map() }
+/** A sandbox that consumes the snapshot runs on its very files. */
+function contentFor(from: RestoreSpec | undefined, snapshot: FakeSnapshot | undefined): FakeContent {
+  if (!snapshot) return { memory: new Map(), files: new Map() }
+  const { memory, files } = copyOf(snapshot.content)
+  return {
+    files: from?.keep ? files : snapshot.content.files,
+    memory: from?.memory && snapshot.memory ? memory : new Map(),
+  }
 }
+
+const cannotBeRead = (name: string): AppError =>
+  new AppError('unavailable', `What is there of ${name} could not be read.`)
 
 function orAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (!signal) return work

@@ -20,7 +20,7 @@ export type Cgroups = {
   has(controller: string): boolean
   pids(path: string): Promise<number[]>
   /** Kills everything in the group, waits until it is empty, and removes it. Not there is success. */
-  end(path: string): Promise<void>
+  end(path: string, signal?: AbortSignal): Promise<void>
   use(path: string): Promise<CgroupUse>
   /** Resolves when every process in the group stands still. */
   freeze(path: string): Promise<void>
@@ -63,7 +63,7 @@ export function openCgroups(mountinfo = readFileSync('/proc/self/mountinfo', 'ut
     return [...new Set(lists.join('\n').split('\n').filter(Boolean).map(Number))]
   }
 
-  async function end(path: string): Promise<void> {
+  async function end(path: string, signal?: AbortSignal): Promise<void> {
     for (let waitedMs = 0; ; ) {
       const left = await pids(path)
       if (left.length === 0) break
@@ -77,7 +77,7 @@ export function openCgroups(mountinfo = readFileSync('/proc/self/mountinfo', 'ut
         )
       }
       const pauseMs = waitedMs < 20 ? 1 : 10
-      await delay(pauseMs)
+      await delay(pauseMs, signal)
       waitedMs += pauseMs
     }
     await Promise.all(mounts.map((mount) => removeGroup(join(mount, path))))

@@ -35,7 +35,7 @@ export async function freeze(context: OciContext, record: SandboxRecord, note: F
   else await context.cgroups.freeze(context.layout.cgroup(record.sandboxID))
 }
 
-export async function thaw(context: OciContext, record: SandboxRecord): Promise<void> {
+export async function thaw(context: OciContext, record: SandboxRecord, signal?: AbortSignal): Promise<void> {
   const { layout, cgroups } = context
   const note = await frozenNote(context, record.sandboxID)
   if (!note) return
@@ -46,7 +46,7 @@ export async function thaw(context: OciContext, record: SandboxRecord): Promise<
   if (note.save && note.save.afterwards !== 'go-on') await removeSnapshot(note.save.folder)
   if (!note.byRuntime) await cgroups.thaw(layout.cgroup(record.sandboxID))
   else {
-    await speak(resumeArguments(layout, record)).catch((error) => {
+    await speak(resumeArguments(layout, record), signal).catch((error) => {
       if (!/cannot resume .* in state running/.test(errorText(error))) throw error
     })
   }
@@ -59,6 +59,6 @@ export async function endedBySnapshot(record: SandboxRecord, note: FrozenNote): 
   return (await readSnapshot(note.save.folder))?.origin.runID === record.runID
 }
 
-async function speak([program, ...args]: string[]): Promise<void> {
-  await runCommand(program!, args, { timeoutMs: 60_000 })
+async function speak([program, ...args]: string[], signal?: AbortSignal): Promise<void> {
+  await runCommand(program!, args, { timeoutMs: 60_000, ...(signal && { signal }) })
 }

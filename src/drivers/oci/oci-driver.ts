@@ -14,6 +14,7 @@ import type {
   DriverCapabilities,
   DriverHandle,
   FoundSandbox,
+  SandboxExit,
   SandboxSpec,
   SandboxStats,
   Snapshot,
@@ -183,9 +184,10 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
     return handleOf(record)
   }
 
-  async recover(handle: DriverHandle): Promise<'running' | 'paused' | 'gone'> {
+  async recover(handle: DriverHandle, signal?: AbortSignal): Promise<'running' | 'paused' | 'gone'> {
+    signal?.throwIfAborted()
     const record = await this.#find(handle)
-    if (record) await untilRestored(this.#context.layout.sandbox(record.sandboxID))
+    if (record) await untilRestored(this.#context.layout.sandbox(record.sandboxID), signal)
     // Before the look at its processes: the note goes after them.
     const note = record && (await frozenNote(this.#context, record.sandboxID))
     if (!record || !(await this.#isAlive(record))) return 'gone'
@@ -200,8 +202,8 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
     })
   }
 
-  async thaw(handle: DriverHandle): Promise<void> {
-    await this.#withAlive(handle, (record) => thaw(this.#context, record))
+  async thaw(handle: DriverHandle, signal?: AbortSignal): Promise<void> {
+    await this.#withAlive(handle, (record) => thaw(this.#context, record, signal), signal)
   }
 
   get gateAddress(): string {
@@ -266,21 +268,26 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
     return removeSnapshot(assertOurs(this.#context.layout, folder))
   }
 
-  async stop(handle: DriverHandle): Promise<void> {
+  async stop(handle: DriverHandle, signal?: AbortSignal): Promise<void> {
     const { sandboxID } = handleData(handle)
-    await this.#locks.run(sandboxID, async () => {
+    await this.#locked(sandboxID, signal, async () => {
       const record = await this.#context.records.read(sandboxID)
       // A later run of the same sandbox is not ours to end.
       if (record && record.runID !== handleData(handle).runID) return
-      await dismantle(this.#context, sandboxID)
+      await dismantle(this.#context, sandboxID, signal)
     })
+  }
+
+  onExit(_listener: (exit: SandboxExit) => void): () => void {
+    return () => {}
   }
 
   endpoint(handle: DriverHandle, port: number) {
     return { host: handleData(handle).address, port }
   }
 
-  async stats(handle: DriverHandle): Promise<SandboxStats> {
+  async stats(handle: DriverHandle, signal?: AbortSignal): Promise<SandboxStats> {
+    signal?.throwIfAborted()
     const record = await this.#find(handle)
     if (!record)
       throw new AppError('not_found', `Sandbox ${handleData(handle).sandboxID} is not there any more.`)
@@ -326,10 +333,29 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
     return pid !== undefined && (await cgroups.pids(layout.cgroup(sandboxID))).includes(pid)
   }
 
-  /** One verb at a time for each sandbox. */
-  #withAlive<T>(handle: DriverHandle, work: (record: SandboxRecord) => Promise<T>): Promise<T> {
+  /** One verb at a time for each sandbox. Whoever waits for another verb stops waiting when the signal aborts. */
+  #locked<T>(sandboxID: string, signal: AbortSignal | undefined, work: () => Promise<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const abort = () => reject(signal?.reason)
+      if (signal?.aborted) return abort()
+      signal?.addEventListener('abort', abort, { once: true })
+      const start = () => {
+        // From here on the work itself looks at the signal.
+        signal?.removeEventListener('abort', abort)
+        signal?.throwIfAborted()
+        return work()
+      }
+      this.#locks.run(sandboxID, async () => start()).then(resolve, reject)
+    })
+  }
+
+  #withAlive<T>(
+    handle: DriverHandle,
+    work: (record: SandboxRecord) => Promise<T>,
+    signal?: AbortSignal,
+  ): Promise<T> {
     const { sandboxID } = handleData(handle)
-    return this.#locks.run(sandboxID, async () => {
+    return this.#locked(sandboxID, signal, async () => {
       const record = await this.#find(handle)
       if (record && (await this.#isAlive(record))) return work(record)
       throw new AppError('not_found', `Sandbox ${sandboxID} is not there any more.`)

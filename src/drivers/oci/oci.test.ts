@@ -1,5 +1,5 @@
 import { driverSuite } from '../driver-suite.ts'
-import { snapshotSuite } from '../save-suite.ts'
+import { snapshotSuite } from '../snapshot-suite.ts'
 import type { OciDriverOptions } from './oci-driver.ts'
 import { openOciBench } from './suite-bench.ts'
 import { egressSuite } from './suite-egress.ts'
@@ -7,7 +7,7 @@ import { gateSuite } from './suite-gate.ts'
 import { isolationSuite } from './suite-isolation.ts'
 import { limitsSuite } from './suite-limits.ts'
 import { networkSuite } from './suite-network.ts'
-import { ociSnapshotSuite } from './suite-save.ts'
+import { ociSnapshotSuite } from './suite-snapshot.ts'
 import { survivalSuite } from './suite-survival.ts'
 
 /** As in test/support/warren.ts: runs beside each other have places, and so networks, of their own. */

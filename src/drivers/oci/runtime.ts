@@ -119,9 +119,9 @@ export async function startedPid(folder: string): Promise<number | undefined> {
 }
 
 /** A restore outlives whoever asked for it; only when it is over can be said what became of the sandbox. */
-export async function untilRestored(folder: string): Promise<void> {
+export async function untilRestored(folder: string, signal?: AbortSignal): Promise<void> {
   if (!(await isRestoring(folder))) return
-  while ((await processesNaming(folder)).some(({ args }) => args.includes('restore'))) await delay(20)
+  while ((await processesNaming(folder)).some(({ args }) => args.includes('restore'))) await delay(20, signal)
   await rm(join(folder, restoringName), { force: true })
 }
 

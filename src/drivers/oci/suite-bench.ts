@@ -8,8 +8,8 @@ import type { DriverHandle, SandboxSpec } from '../../core/driver.ts'
 import { delay } from '../../lib/clock.ts'
 import { runCommand } from '../../lib/run-command.ts'
 import type { DriverBench } from '../driver-suite.ts'
-import { newSpec } from '../driver-suite.ts'
-import type { SnapshotBench } from '../save-suite.ts'
+import { listed, newSpec } from '../driver-suite.ts'
+import type { SnapshotBench } from '../snapshot-suite.ts'
 import { createLayout, instanceOf } from './layout.ts'
 import { createOciDriver, type OciDriver, type OciDriverOptions } from './oci-driver.ts'
 import type { RuntimeName } from './records.ts'
@@ -108,7 +108,7 @@ export async function openOciBench(
       return handle
     },
     close: async () => {
-      for (const { handle } of await driver.list()) await driver.stop(handle)
+      for (const { handle } of await listed(driver)) await driver.stop(handle)
       // Opened once more, so that what another process left goes too.
       await driver.open()
       await driver.close()

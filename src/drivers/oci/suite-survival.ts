@@ -8,7 +8,7 @@ import { after, afterEach, before, describe, it } from 'node:test'
 import type { DriverHandle } from '../../core/driver.ts'
 import { isAppError } from '../../lib/app-error.ts'
 import { delay } from '../../lib/clock.ts'
-import { newSpec } from '../driver-suite.ts'
+import { listed, newSpec } from '../driver-suite.ts'
 import { createLayout } from './layout.ts'
 import { startedPid } from './runtime.ts'
 import type { OciBench } from './suite-bench.ts'
@@ -24,7 +24,7 @@ export function survivalSuite(runtime: 'runc' | 'runsc', open: () => Promise<Oci
     after(() => bench?.close())
     afterEach(async () => {
       await killChild()
-      for (const { handle } of await bench.driver.list()) await bench.driver.stop(handle)
+      for (const { handle } of await listed(bench.driver)) await bench.driver.stop(handle)
       await bench.driver.close()
     })
 
@@ -50,7 +50,7 @@ export function survivalSuite(runtime: 'runc' | 'runsc', open: () => Promise<Oci
       assert.equal(await bench.driver.recover(handle), 'running')
       assert.equal((await bench.run(handle, 'echo still here')).trim(), 'still here')
       assert.ok(
-        (await bench.driver.list()).some((found) => found.handle.data.sandboxID === handle.data.sandboxID),
+        (await listed(bench.driver)).some((found) => found.handle.data.sandboxID === handle.data.sandboxID),
       )
       const next = await bench.sandbox()
       assert.notEqual(bench.driver.endpoint(next, 0).host, bench.driver.endpoint(handle, 0).host)
@@ -63,7 +63,7 @@ export function survivalSuite(runtime: 'runc' | 'runsc', open: () => Promise<Oci
         await startChild()
         await delay(afterMs)
         await killChild()
-        for (const { handle } of await bench.driver.list()) await bench.driver.stop(handle)
+        for (const { handle } of await listed(bench.driver)) await bench.driver.stop(handle)
         await bench.driver.open()
         await bench.driver.close()
         for (let attempt = 0; attempt < 100 && (await bench.traces()).length > 0; attempt++) await delay(50)

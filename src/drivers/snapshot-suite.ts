@@ -1,4 +1,4 @@
-/** What every driver that can freeze and save promises, as tests; run by each beside the suite for all drivers. */
+/** What every driver that can freeze sandboxes and take snapshots promises, as tests, beside the suite for all drivers. */
 import assert from 'node:assert/strict'
 import { after, afterEach, before, describe, it } from 'node:test'
 import type {
@@ -13,14 +13,14 @@ import type {
 import { type ErrorCode, isAppError } from '../lib/app-error.ts'
 import { delay } from '../lib/clock.ts'
 import { newUUID } from '../lib/ids.ts'
-import { type DriverBench, leavingNothing, newSpec } from './driver-suite.ts'
+import { type DriverBench, leavingNothing, listed, newSpec } from './driver-suite.ts'
 
-export type SavingDriver = Driver & CanFreeze & CanSnapshot
+export type SnapshotDriver = Driver & CanFreeze & CanSnapshot
 
 export type SnapshotBench = Omit<DriverBench, 'driver' | 'another'> & {
-  driver: SavingDriver
-  another(): SavingDriver
-  /** A place for a snapshot. */
+  driver: SnapshotDriver
+  another(): SnapshotDriver
+  /** A path at which a snapshot may be made. */
   snapshotFolder(name: string): string
   /** Puts a text into the memory of a process of the sandbox and, another, into a file. */
   remember(handle: DriverHandle, memory: string, file: string): Promise<void>
@@ -28,7 +28,7 @@ export type SnapshotBench = Omit<DriverBench, 'driver' | 'another'> & {
 }
 
 export function snapshotSuite(name: string, open: () => Promise<SnapshotBench>): void {
-  describe(`${name} as a driver that saves`, () => {
+  describe(`${name} as a driver that takes snapshots`, () => {
     let bench: SnapshotBench
     let folder: string
     let count = 0
@@ -39,7 +39,7 @@ export function snapshotSuite(name: string, open: () => Promise<SnapshotBench>):
     })
     after(() => bench?.close())
     afterEach(async () => {
-      for (const { handle } of await bench.driver.list()) await bench.driver.stop(handle)
+      for (const { handle } of await listed(bench.driver)) await bench.driver.stop(handle)
       await bench.driver.removeSnapshot(folder)
     })
 
@@ -205,6 +205,32 @@ export function snapshotSuite(name: string, open: () => Promise<SnapshotBench>):
       await startFrom({ keep: false })
       await assert.rejects(startFrom({ keep: false }), fails('conflict'))
       await assert.rejects(startFrom({ keep: true }), fails('conflict'))
+    })
+
+    it('keeps a consumed snapshot, without its memory, until it is removed', async () => {
+      const handle = await sandbox()
+      const taken = await save(handle, 'end')
+      const first = await startFrom({ keep: false })
+      // The sandbox writes to the disk of the snapshot, so that its size is its own.
+      const { bytes, ...found } = (await bench.driver.findSnapshot(folder))!
+      assert.deepEqual({ ...found, bytes: taken.bytes }, { ...taken, memory: false })
+      assert.ok(bytes > 0)
+      await bench.remember(first, 'later', 'later')
+      await bench.driver.stop(first)
+      if (keepsMemory()) await assert.rejects(startFrom({ keep: false }), fails('conflict'))
+      const second = await startFrom({ memory: false, keep: false })
+      assert.deepEqual(await bench.recall(second), { memory: undefined, file: 'later' })
+      await bench.driver.removeSnapshot(folder)
+      assert.equal(await bench.driver.findSnapshot(folder), undefined)
+      assert.equal((await bench.recall(second)).file, 'later')
+    })
+
+    it('rejects with the reason of a signal that is aborted already, and does not thaw', async () => {
+      const handle = await sandbox()
+      await bench.driver.freeze(handle)
+      await assert.rejects(bench.driver.thaw(handle, AbortSignal.abort()), { name: 'AbortError' })
+      assert.equal(await bench.driver.recover(handle), 'paused')
+      await bench.driver.thaw(handle)
     })
 
     it('refuses to save over a snapshot, what is frozen, and what is gone', async () => {

@@ -9,11 +9,11 @@ import type { DriverHandle, RestoreSpec, SandboxSpec, SnapshotOptions } from '..
 import { isAppError } from '../../lib/app-error.ts'
 import { delay } from '../../lib/clock.ts'
 import { runCommand } from '../../lib/run-command.ts'
-import { newSpec } from '../driver-suite.ts'
+import { listed, newSpec } from '../driver-suite.ts'
 import { createLayout } from './layout.ts'
 import { createOciDriver } from './oci-driver.ts'
 import type { OciBench } from './suite-bench.ts'
-import type { SnapshotChildInput } from './suite-save-child.ts'
+import type { SnapshotChildInput } from './suite-snapshot-child.ts'
 
 export function ociSnapshotSuite(runtime: 'runc' | 'runsc', open: () => Promise<OciBench>): void {
   const gvisor = runtime === 'runsc'
@@ -26,7 +26,7 @@ export function ociSnapshotSuite(runtime: 'runc' | 'runsc', open: () => Promise<
     })
     after(() => bench?.close())
     afterEach(async () => {
-      for (const { handle } of await bench.driver.list()) await bench.driver.stop(handle)
+      for (const { handle } of await listed(bench.driver)) await bench.driver.stop(handle)
       await bench.driver.removeSnapshot(folder)
     })
 
@@ -182,7 +182,7 @@ export function ociSnapshotSuite(runtime: 'runc' | 'runsc', open: () => Promise<
       const input: SnapshotChildInput = {
         ...{ options: bench.options, rootFolder: bench.rootFolder, sandboxID, folder, verb },
       }
-      const script = join(import.meta.dirname, 'suite-save-child.ts')
+      const script = join(import.meta.dirname, 'suite-snapshot-child.ts')
       const child = spawn(process.execPath, [script, JSON.stringify(input)], {
         stdio: ['ignore', 'pipe', 'inherit'],
       })
@@ -194,7 +194,7 @@ export function ociSnapshotSuite(runtime: 'runc' | 'runsc', open: () => Promise<
 
     /** What the domain does at its start with a sandbox that was in the middle of something. */
     async function makeGood(sandboxID: string): Promise<DriverHandle> {
-      const found = (await bench.driver.list()).find((each) => each.sandboxID === sandboxID)
+      const found = (await listed(bench.driver)).find((each) => each.sandboxID === sandboxID)
       const state = found && (await bench.driver.recover(found.handle))
       if (state === 'paused') await bench.driver.thaw(found!.handle)
       if (state === 'paused' || state === 'running') return found!.handle

@@ -1,6 +1,6 @@
 /** A process of its own for the survival tests of saves: it repeats one verb on a sandbox until it is killed. */
 import { newUUID } from '../../lib/ids.ts'
-import { newSpec } from '../driver-suite.ts'
+import { listed, newSpec } from '../driver-suite.ts'
 import { createOciDriver, type OciDriverOptions } from './oci-driver.ts'
 
 export type SnapshotChildInput = {
@@ -17,7 +17,7 @@ const memory = driver.capabilities.snapshotMemory
 await driver.open()
 process.stdout.write('open\n')
 for (;;) {
-  const found = (await driver.list()).find(({ sandboxID }) => sandboxID === input.sandboxID)!
+  const found = (await listed(driver)).find(({ sandboxID }) => sandboxID === input.sandboxID)!
   if (input.verb === 'snapshot') {
     await driver.takeSnapshot(found.handle, input.folder, { memory, afterwards: 'go-on', lasting: true })
   } else {
