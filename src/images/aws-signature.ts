@@ -1,5 +1,5 @@
-/** AWS Signature Version 4: proves a request without sending the secret. */
-import { createHash, createHmac } from 'node:crypto'
+/** AWS Signature Version 4 by the AWS SDK's own signer: proves a request without sending the secret. */
+import { createHash, createHmac, type Hash, type Hmac } from 'node:crypto'
 
 export type SignedRequest = {
   method: string
@@ -11,40 +11,54 @@ export type SignedRequest = {
 
 export type SigningKey = { accessKeyID: string; secretAccessKey: string; region: string; service: string }
 
-const algorithm = 'AWS4-HMAC-SHA256'
-
 /** The headers to send, `authorization` included. `nowMs` must be within minutes of AWS's own clock. */
-export function signRequest(request: SignedRequest, key: SigningKey, nowMs: number): Record<string, string> {
-  const stamp = new Date(nowMs).toISOString().replace(/[-:]|\.\d{3}/g, '')
-  const scope = [stamp.slice(0, 8), key.region, key.service, 'aws4_request']
-  const headers: Record<string, string> = { ...request.headers, host: request.url.host, 'x-amz-date': stamp }
-  const names = Object.keys(headers).sort()
-  const canonical = [
-    request.method,
-    request.url.pathname,
-    canonicalQuery(request.url),
-    ...names.map((name) => `${name}:${headers[name]!.trim().replace(/ +/g, ' ')}`),
-    '',
-    names.join(';'),
-    sha256(request.body),
-  ].join('\n')
-  const toSign = [algorithm, stamp, scope.join('/'), sha256(canonical)].join('\n')
-  const derived = scope.reduce<Buffer | string>(hmac, `AWS4${key.secretAccessKey}`)
-  const signature = hmac(derived, toSign).toString('hex')
-  const credential = `Credential=${key.accessKeyID}/${scope.join('/')}`
-  const authorization = `${algorithm} ${credential}, SignedHeaders=${names.join(';')}, Signature=${signature}`
-  return { ...headers, authorization }
+export async function signRequest(
+  { method, url, headers, body }: SignedRequest,
+  { accessKeyID, secretAccessKey, region, service }: SigningKey,
+  nowMs: number,
+): Promise<Record<string, string>> {
+  // Loaded here, because few servers ever pull from ECR.
+  const { SignatureV4 } = await import('@smithy/signature-v4')
+  const signer = new SignatureV4({
+    credentials: { accessKeyId: accessKeyID, secretAccessKey },
+    ...{ region, service, sha256: Sha256, applyChecksum: false },
+  })
+  const signed = await signer.sign(
+    {
+      ...{ method, protocol: url.protocol, hostname: url.hostname, path: url.pathname, body },
+      query: Object.fromEntries(url.searchParams),
+      headers: { ...headers, host: url.host },
+    },
+    { signingDate: new Date(nowMs) },
+  )
+  return signed.headers
 }
 
-function canonicalQuery(url: URL): string {
-  const encode = (text: string) =>
-    encodeURIComponent(text).replace(
-      /[!'()*]/g,
-      (letter) => `%${letter.charCodeAt(0).toString(16).toUpperCase()}`,
-    )
-  const pairs = [...url.searchParams].map(([name, value]) => `${encode(name)}=${encode(value)}`)
-  return pairs.sort().join('&')
+type Bytes = string | ArrayBuffer | ArrayBufferView
+
+/** The hash that the signer asks for, with or without a key. */
+class Sha256 {
+  readonly #hash: Hash | Hmac
+
+  constructor(secret?: Bytes) {
+    this.#hash = secret === undefined ? createHash('sha256') : createHmac('sha256', inBytes(secret))
+  }
+
+  update(chunk: Bytes): void {
+    this.#hash.update(inBytes(chunk))
+  }
+
+  async digest(): Promise<Uint8Array> {
+    return this.#hash.digest()
+  }
+
+  reset(): void {
+    throw new Error('A hash of the signer is used once.')
+  }
 }
 
-const hmac = (key: Buffer | string, text: string): Buffer => createHmac('sha256', key).update(text).digest()
-const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex')
+function inBytes(bytes: Bytes): Uint8Array {
+  if (typeof bytes === 'string') return Buffer.from(bytes)
+  if (bytes instanceof ArrayBuffer) return new Uint8Array(bytes)
+  return new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+}

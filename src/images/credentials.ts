@@ -47,7 +47,7 @@ async function ecrLogin(
   const url = new URL(ecrEndpoint(region))
   const body = '{}'
   const target = 'AmazonEC2ContainerRegistry_V20150921.GetAuthorizationToken'
-  const headers = signRequest(
+  const headers = await signRequest(
     {
       method: 'POST',
       url,
