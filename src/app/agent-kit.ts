@@ -24,6 +24,7 @@ import { AppError } from '../lib/app-error.ts'
 import { randomHex } from '../lib/ids.ts'
 import { addonFile } from '../lib/native.ts'
 import { runCommand } from '../lib/run-command.ts'
+import { findSystemProgram } from './setup/programs.ts'
 
 export type AgentKitOptions = {
   /** Kits lie below it, one folder each. */
@@ -51,7 +52,6 @@ const programs = {
 const agentSources = join(import.meta.dirname, '../agent')
 const layoutVersion = 3
 const rehearsalTimeoutMs = 30_000
-const searchFolders = ['/usr/local/bin', '/usr/bin', '/bin', '/usr/sbin', '/sbin']
 
 export async function buildAgentKit({
   folder,
@@ -60,12 +60,12 @@ export async function buildAgentKit({
 }: AgentKitOptions): Promise<AgentKit> {
   const files = new Map<string, string>([
     ['node', nodeBinary],
-    ['init', await findProgram(['tini-static', 'catatonit'], 'tini')],
+    ['init', requireProgram(['tini-static', 'catatonit'], 'tini')],
   ])
   for (const [name, debianPackage] of Object.entries(programs)) {
-    files.set(name, await findProgram([name], debianPackage))
+    files.set(name, requireProgram([name], debianPackage))
   }
-  files.set('hostname', await findProgram(['hostname'], 'hostname'))
+  files.set('hostname', requireProgram(['hostname'], 'hostname'))
   // Without it commands run, but no terminals.
   const addon = addonFile()
   if (addon !== undefined) files.set('koffi.node', addon)
@@ -128,13 +128,9 @@ async function bundleAgent(agentTools: Record<string, string[] | string>): Promi
   return new Map(result.outputFiles.map((file) => [basename(file.path), file.text]))
 }
 
-async function findProgram(names: string[], debianPackage: string): Promise<string> {
-  for (const name of names) {
-    for (const folder of searchFolders) {
-      const path = join(folder, name)
-      if (await exists(path, constants.X_OK)) return path
-    }
-  }
+function requireProgram(names: readonly string[], debianPackage: string): string {
+  const found = names.map(findSystemProgram).find((path) => path !== undefined)
+  if (found !== undefined) return found
   throw new AppError(
     'unavailable',
     `${names.join(' or ')} is missing on this machine: install the package ${debianPackage} (apt-get install ${debianPackage})`,
@@ -210,8 +206,8 @@ async function rehearse(kit: string, loader: string): Promise<void> {
   }
 }
 
-async function exists(path: string, mode = constants.F_OK): Promise<boolean> {
-  return access(path, mode).then(
+async function exists(path: string): Promise<boolean> {
+  return access(path).then(
     () => true,
     () => false,
   )

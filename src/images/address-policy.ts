@@ -11,7 +11,7 @@ import { retriable } from './image-source.ts'
 
 export type Lookup = (host: string) => Promise<LookupAddress[]>
 
-export type AddressRules = {
+export type RegistryRules = {
   /** Hosts, host:port or `*`, that may be at private addresses. */
   allowPrivate: readonly string[]
   /** Hosts or host:port that are spoken to without TLS. */
@@ -27,10 +27,10 @@ const globalAddresses = blockList([global6])
 const loopback = blockList(['127.0.0.0/8', '::1/128'])
 
 export class Addresses {
-  readonly #rules: AddressRules
+  readonly #rules: RegistryRules
   readonly #found = new Map<string, Promise<LookupAddress[]>>()
 
-  constructor(rules: AddressRules) {
+  constructor(rules: RegistryRules) {
     this.#rules = rules
   }
 

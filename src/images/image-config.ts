@@ -1,11 +1,11 @@
 /** The part of an image's configuration that matters here: its environment, user and folder, and its layers. */
 import type { ImageConfig } from '../core/images.ts'
 import { isDigest } from './digest.ts'
-import { assertPlatform, type Platform, parseJSON, unusable } from './manifest.ts'
+import { assertPlatform, type ImagePlatform, parseJSON, unusable } from './manifest.ts'
 
 export type ImageFacts = { config: ImageConfig; diffIDs: string[] }
 
-export function parseImageConfig(what: string, bytes: Uint8Array, wanted: Platform): ImageFacts {
+export function parseImageConfig(what: string, bytes: Uint8Array, wanted: ImagePlatform): ImageFacts {
   const json = parseJSON(what, bytes)
   assertPlatform(what, platformIn(json), wanted)
   const { diff_ids: diffIDs } = (json.rootfs ?? {}) as { diff_ids?: unknown }
@@ -17,7 +17,7 @@ export function parseImageConfig(what: string, bytes: Uint8Array, wanted: Platfo
   }
 }
 
-function platformIn({ os, architecture }: Record<string, unknown>): Partial<Platform> {
+function platformIn({ os, architecture }: Record<string, unknown>): Partial<ImagePlatform> {
   return {
     ...(typeof os === 'string' && os !== '' && { os }),
     ...(typeof architecture === 'string' && architecture !== '' && { architecture }),

@@ -15,8 +15,8 @@ import { HttpClient, trustedCertificates } from './http-client.ts'
 import type { ImageSource } from './image-source.ts'
 import { anybody } from './layer-readers.ts'
 import { LayerStore } from './layer-store.ts'
-import { type Platform, thisPlatform } from './manifest.ts'
-import { type Mirrors, type Place, parseMirrors, placeOf } from './mirrors.ts'
+import { type ImagePlatform, thisPlatform } from './manifest.ts'
+import { type ImageLocation, locationOf, type Mirrors, parseMirrors } from './mirrors.ts'
 import { openLayout } from './oci-layout.ts'
 import { pullFrom } from './pull.ts'
 import { formatReference, parseReference } from './reference.ts'
@@ -45,7 +45,7 @@ export type ImagesOptions = {
   keepUnusedMs?: number
   /** A registry that says nothing for so long is given up, or asked again. */
   silenceMs?: number
-  platform?: Platform
+  platform?: ImagePlatform
   clock?: Clock
   lookup?: Lookup
   ecrEndpoint?: (region: string) => string
@@ -87,9 +87,9 @@ class StoredImages implements ClosableImages {
 
   async pull(text: string, options: PullOptions): Promise<PulledImage> {
     const reference = parseReference(text)
-    const place = placeOf(reference, this.#mirrors)
+    const location = locationOf(reference, this.#mirrors)
     const signal = AbortSignal.any([options.signal, this.#closing.signal])
-    const source = await this.#open(place, options, signal)
+    const source = await this.#open(location, options, signal)
     const {
       ownerShift,
       maxImageBytes = 32 * 2 ** 30,
@@ -108,7 +108,7 @@ class StoredImages implements ClosableImages {
           bounds: { ownerShift, maxImageBytes, maxLayerEntries },
           platform,
           // Without a password of theirs, everybody here gets the same.
-          readers: usesCredentials(place, options) ? options.owner : anybody,
+          readers: usesCredentials(location, options) ? options.owner : anybody,
         },
       )
     } finally {
@@ -140,32 +140,32 @@ class StoredImages implements ClosableImages {
 
   async close(): Promise<void> {
     this.#closing.abort(new Error('closing'))
-    await this.#store.settled()
+    await this.#store.fetchesFinished()
     await this.#pool.close()
     await this.#syncing
   }
 
-  async #open(place: Place, options: PullOptions, signal: AbortSignal): Promise<ImageSource> {
-    if (place.kind === 'folder') return openLayout(place.folder, place.names)
-    const http = this.#httpFor(place)
+  async #open(location: ImageLocation, options: PullOptions, signal: AbortSignal): Promise<ImageSource> {
+    if (location.kind === 'folder') return openLayout(location.folder, location.names)
+    const http = this.#httpFor(location)
     try {
       const { clock = systemClock, ecrEndpoint = awsEndpoint } = this.#options
-      const given = usesCredentials(place, options) ? options.credentials : undefined
-      const login = given ? await loginOf(given, { http, clock, ecrEndpoint, signal }) : place.login
-      const asker = { isMirror: place.mirrored, ...(login && { login }) }
-      return new RegistryClient(http, place.reference, asker, signal)
+      const given = usesCredentials(location, options) ? options.credentials : undefined
+      const login = given ? await loginOf(given, { http, clock, ecrEndpoint, signal }) : location.login
+      const asker = { isMirror: location.mirrored, ...(login && { login }) }
+      return new RegistryClient(http, location.reference, asker, signal)
     } catch (error) {
       http.close()
       throw error
     }
   }
 
-  #httpFor(place: Extract<Place, { kind: 'registry' }>): HttpClient {
+  #httpFor(location: Extract<ImageLocation, { kind: 'registry' }>): HttpClient {
     const { allowPrivateRegistries = [], insecureRegistries = [], silenceMs = 30_000 } = this.#options
     this.#trusted ??= trustedCertificates(this.#options.certificateAuthorities ?? [])
     const addresses = new Addresses({
       // Who sets a mirror allows it.
-      allowPrivate: [...allowPrivateRegistries, ...(place.mirrored ? [place.reference.registry] : [])],
+      allowPrivate: [...allowPrivateRegistries, ...(location.mirrored ? [location.reference.registry] : [])],
       insecure: insecureRegistries,
       lookup: this.#options.lookup ?? ((host) => lookup(host, { all: true })),
     })
@@ -174,6 +174,6 @@ class StoredImages implements ClosableImages {
 }
 
 /** A password for the registry that the user named is not for the one the operator put in its place. */
-function usesCredentials(place: Place, { credentials }: PullOptions): boolean {
-  return credentials !== undefined && place.kind === 'registry' && !place.mirrored
+function usesCredentials(location: ImageLocation, { credentials }: PullOptions): boolean {
+  return credentials !== undefined && location.kind === 'registry' && !location.mirrored
 }

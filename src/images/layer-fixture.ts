@@ -15,13 +15,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after } from 'node:test'
 import { type MadeEntry, tarOf } from './archive-fixture.ts'
+import { openFileSystemCalls } from './file-system-calls.ts'
 import { LayerWriter } from './layer-writer.ts'
-import { openLibc } from './libc.ts'
 import { TarReader } from './tar-reader.ts'
 
 export const home = mkdtempSync(join(tmpdir(), 'warren-layer-'))
 after(() => rmSync(home, { recursive: true, force: true }))
-const libc = openLibc()
+const calls = openFileSystemCalls()
 export const outside = join(home, 'outside')
 writeFileSync(outside, 'untouched')
 let made = 0
@@ -29,7 +29,7 @@ let made = 0
 export function write(entries: readonly MadeEntry[], { ownerShift = 0, maxEntries = 1000 } = {}) {
   const folder = join(home, `layer-${++made}`)
   mkdirSync(folder)
-  const writer = new LayerWriter({ folder, ownerShift, maxEntries, libc })
+  const writer = new LayerWriter({ folder, ownerShift, maxEntries, calls })
   const reader = new TarReader(writer)
   try {
     reader.push(tarOf(entries))

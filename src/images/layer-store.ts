@@ -170,8 +170,9 @@ export class LayerStore {
     }
   }
 
-  settled(): Promise<void> {
-    return this.#fetches.settled()
+  /** Resolves when every fetch that was started has ended. */
+  fetchesFinished(): Promise<void> {
+    return this.#fetches.finished()
   }
 
   async #make(
@@ -191,7 +192,7 @@ export class LayerStore {
       await writeFile(join(partial, 'layer.json'), JSON.stringify({ ...layer, unsyncedSince: bootID() }))
       await allowReader(partial, reader)
       signal.throwIfAborted()
-      return await this.#settle(diffID, reader, partial, layer)
+      return await this.#publish(diffID, reader, partial, layer)
     } catch (error) {
       await rm(partial, { recursive: true, force: true })
       throw error
@@ -199,7 +200,7 @@ export class LayerStore {
   }
 
   /** Somebody else may have it here already: then what was fetched has only shown that the reader has it too. */
-  async #settle(diffID: string, reader: string, partial: string, layer: StoredLayer): Promise<StoredLayer> {
+  async #publish(diffID: string, reader: string, partial: string, layer: StoredLayer): Promise<StoredLayer> {
     const folder = join(this.#layers, nameOf(diffID))
     const isNew = await rename(partial, folder).then(
       () => true,

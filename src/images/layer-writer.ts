@@ -18,8 +18,8 @@ import {
   utimesSync,
   writeSync,
 } from 'node:fs'
+import type { FileSystemCalls } from './file-system-calls.ts'
 import { type FolderNode, isWhiteoutNode, joined, LayerTree, namesIn } from './layer-tree.ts'
-import type { Libc } from './libc.ts'
 import { badArchive, shown, type TarEntry } from './tar-header.ts'
 import type { TarHandler } from './tar-reader.ts'
 import { keptXattrs, opaqueXattr } from './xattrs.ts'
@@ -33,7 +33,7 @@ export type LayerFacts = {
   opaqueRoot: boolean
 }
 
-export type WriterOptions = { folder: string; ownerShift: number; maxEntries: number; libc: Libc }
+export type WriterOptions = { folder: string; ownerShift: number; maxEntries: number; calls: FileSystemCalls }
 
 /** A sandbox maps this many ids; an owner beyond them becomes the last one. */
 export const mappedIDs = 65_536
@@ -52,8 +52,10 @@ export class LayerWriter implements TarHandler {
 
   constructor(options: WriterOptions) {
     this.#options = options
-    this.#tree = new LayerTree(options.folder, (node, hidesBelow) => this.#dressImplied(node, hidesBelow))
-    this.#dressImplied(this.#tree.root, false)
+    this.#tree = new LayerTree(options.folder, (node, hidesBelow) =>
+      this.#setImpliedAttributes(node, hidesBelow),
+    )
+    this.#setImpliedAttributes(this.#tree.root, false)
   }
 
   entry(entry: TarEntry): void {
@@ -62,7 +64,7 @@ export class LayerWriter implements TarHandler {
     }
     const names = namesIn(entry.path)
     const name = names.pop()
-    if (name === undefined) this.#dressRoot(entry)
+    if (name === undefined) this.#setRootAttributes(entry)
     else if (entry.kind === 'device') this.facts.devicesLeftOut++
     else this.#put(this.#tree.folderAt(names), name, entry)
   }
@@ -70,7 +72,7 @@ export class LayerWriter implements TarHandler {
   #put(parent: FolderNode, name: string, entry: TarEntry): void {
     if (name.startsWith(whiteoutPrefix)) this.#hide(parent, name)
     else if (entry.kind === 'folder') this.#folder(parent, name, entry)
-    else this.#place(parent, name, entry)
+    else this.#nonFolder(parent, name, entry)
   }
 
   data(chunk: Buffer): void {
@@ -113,11 +115,11 @@ export class LayerWriter implements TarHandler {
     const isThere = found?.isDirectory()
     if (found && !isThere) rmSync(this.#tree.absolute(path))
     const node = isThere ? this.#tree.folderAt(namesIn(path)) : this.#tree.makeFolder(parent, name)
-    this.#dress(node, entry)
+    this.#setAttributes(node, entry)
     if (found && isWhiteoutNode(found)) this.#makeOpaque(node)
   }
 
-  #place(parent: FolderNode, name: string, entry: TarEntry): void {
+  #nonFolder(parent: FolderNode, name: string, entry: TarEntry): void {
     const target = entry.kind === 'hardlink' ? this.#linkTarget(entry) : ''
     const path = joined(parent, name)
     // A link to itself changes nothing, and must not remove what it is linked to.
@@ -135,7 +137,7 @@ export class LayerWriter implements TarHandler {
       if (entry.target === '' || entry.target.includes('\0'))
         throw badArchive(`${shown(entry.path)} is a link to nowhere`)
       symlinkSync(Buffer.from(entry.target, 'latin1'), path)
-    } else this.#options.libc.makeFifo(path)
+    } else this.#options.calls.makeFifo(path)
     lchownSync(path, this.#owner(entry.uid), this.#owner(entry.gid))
     if (entry.kind === 'fifo') chmodSync(path, entry.mode & 0o7777)
     lutimesSync(path, timeOf(entry), timeOf(entry))
@@ -168,28 +170,28 @@ export class LayerWriter implements TarHandler {
     const found = this.#tree.look(path)
     if (found?.isDirectory()) this.#makeOpaque(this.#tree.folderAt(namesIn(path)))
     if (found) return
-    this.#options.libc.makeWhiteout(this.#tree.absolute(path))
+    this.#options.calls.makeWhiteout(this.#tree.absolute(path))
     lchownSync(this.#tree.absolute(path), this.#owner(0), this.#owner(0))
   }
 
   #makeOpaque(node: FolderNode): void {
     // The kernel asks only folders below the root.
     if (node === this.#tree.root) this.facts.opaqueRoot = true
-    else this.#options.libc.setXattr(this.#tree.absolute(node.path), opaqueXattr.name, opaqueXattr.value)
+    else this.#options.calls.setXattr(this.#tree.absolute(node.path), opaqueXattr.name, opaqueXattr.value)
   }
 
-  #dressRoot(entry: TarEntry): void {
+  #setRootAttributes(entry: TarEntry): void {
     if (entry.kind !== 'folder') throw badArchive(`its own root is a ${entry.kind}`)
-    this.#dress(this.#tree.root, entry)
+    this.#setAttributes(this.#tree.root, entry)
   }
 
-  #dress(node: FolderNode, entry: TarEntry): void {
+  #setAttributes(node: FolderNode, entry: TarEntry): void {
     this.#ownFolder(node, entry.uid, entry.gid, entry.mode)
     this.#setXattrs(this.#tree.absolute(node.path), entry)
     node.mtime = timeOf(entry)
   }
 
-  #dressImplied(node: FolderNode, hidesBelow: boolean): void {
+  #setImpliedAttributes(node: FolderNode, hidesBelow: boolean): void {
     this.#ownFolder(node, 0, 0, 0o755)
     if (hidesBelow) this.#makeOpaque(node)
   }
@@ -203,7 +205,7 @@ export class LayerWriter implements TarHandler {
   #setXattrs(path: Buffer, entry: TarEntry): void {
     for (const [name, value] of keptXattrs(entry.xattrs, this.#options.ownerShift)) {
       try {
-        this.#options.libc.setXattr(path, name, value)
+        this.#options.calls.setXattr(path, name, value)
       } catch (error) {
         // A file system without attributes keeps the rest of the file.
         if (!['ENOTSUP', 'EOPNOTSUPP'].includes(String((error as { code?: unknown }).code))) throw error

@@ -4,8 +4,8 @@ import { isDigest } from './digest.ts'
 
 export type Descriptor = { mediaType: string; digest: string; size: number }
 export type Manifest = { config: Descriptor; layers: Descriptor[] }
-export type IndexEntry = Descriptor & { platform?: Platform; annotations: Record<string, string> }
-export type Platform = { os: string; architecture: string; variant?: string }
+export type IndexEntry = Descriptor & { platform?: ImagePlatform; annotations: Record<string, string> }
+export type ImagePlatform = { os: string; architecture: string; variant?: string }
 export type ImageDocument =
   | { kind: 'manifest'; manifest: Manifest }
   | { kind: 'index'; entries: IndexEntry[] }
@@ -84,7 +84,7 @@ function parseLayer(what: string, given: unknown): Descriptor {
 export function parseIndex(what: string, json: Record<string, unknown>): IndexEntry[] {
   const entries = Array.isArray(json.manifests) ? json.manifests : []
   if (entries.length > mostIndexEntries) throw unusable(what, `lists ${entries.length} images`)
-  return entries.map((given: { platform?: Platform; annotations?: Record<string, string> }) => ({
+  return entries.map((given: { platform?: ImagePlatform; annotations?: Record<string, string> }) => ({
     ...parseDescriptor(what, given),
     ...(given.platform && { platform: given.platform }),
     annotations: given.annotations ?? {},
@@ -99,11 +99,11 @@ function parseDescriptor(what: string, given: unknown): Descriptor {
   return { mediaType, digest, size: Number(size) }
 }
 
-export function thisPlatform(): Platform {
+export function thisPlatform(): ImagePlatform {
   return { os: 'linux', architecture: process.arch === 'x64' ? 'amd64' : process.arch }
 }
 
-export function chooseEntry(what: string, entries: readonly IndexEntry[], wanted: Platform): IndexEntry {
+export function chooseEntry(what: string, entries: readonly IndexEntry[], wanted: ImagePlatform): IndexEntry {
   const fitting = entries.filter(({ platform }) => platform && fits(platform, wanted))
   // The plainest variant runs on every machine of the kind.
   const plain = fitting.find(({ platform }) => !platform?.variant || platform.variant === 'v8') ?? fitting[0]
@@ -119,7 +119,7 @@ export function chooseEntry(what: string, entries: readonly IndexEntry[], wanted
 }
 
 /** Refused here, where the reason can be said; a program of another machine would only fail to start. */
-export function assertPlatform(what: string, config: Partial<Platform>, wanted: Platform): void {
+export function assertPlatform(what: string, config: Partial<ImagePlatform>, wanted: ImagePlatform): void {
   const { os = wanted.os, architecture = wanted.architecture } = config
   if (!fits({ os, architecture }, wanted)) {
     throw unusable(
@@ -129,12 +129,12 @@ export function assertPlatform(what: string, config: Partial<Platform>, wanted: 
   }
 }
 
-function fits(platform: Platform, wanted: Platform): boolean {
+function fits(platform: ImagePlatform, wanted: ImagePlatform): boolean {
   const { os = wanted.os, architecture = '' } = platform
   return os === wanted.os && architecture === wanted.architecture
 }
 
-const platformText = ({ os, architecture, variant }: Platform): string =>
+const platformText = ({ os, architecture, variant }: ImagePlatform): string =>
   [os, architecture, variant].filter(Boolean).join('/').slice(0, 60)
 
 export function parseJSON(what: string, bytes: Uint8Array): Record<string, unknown> {

@@ -5,13 +5,15 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { layerOf, sha256, tarOf } from './archive-fixture.ts'
 import { testImages } from './images-fixture.ts'
-import { parseMirrors, placeOf } from './mirrors.ts'
+import { locationOf, parseMirrors } from './mirrors.ts'
 import { formatReference, parseReference } from './reference.ts'
 import { addImage, type FakeRegistry } from './registry-fixture.ts'
 
 function target(mirrors: Record<string, string>, name: string): string {
-  const place = placeOf(parseReference(name), parseMirrors(mirrors))
-  return place.kind === 'folder' ? `${place.folder} ${place.names}` : formatReference(place.reference)
+  const location = locationOf(parseReference(name), parseMirrors(mirrors))
+  return location.kind === 'folder'
+    ? `${location.folder} ${location.names}`
+    : formatReference(location.reference)
 }
 
 test('the longest prefix wins, and it ends where a name part ends', () => {

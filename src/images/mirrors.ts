@@ -10,7 +10,7 @@ import {
   parseName,
 } from './reference.ts'
 
-export type Place =
+export type ImageLocation =
   | {
       kind: 'registry'
       reference: ImageReference
@@ -66,7 +66,7 @@ function withoutLogin(key: string, given: string): Pick<Mirror, 'target' | 'logi
 
 const isFolder = ({ target }: Mirror): boolean => target.startsWith(folderScheme)
 
-export function placeOf(reference: ImageReference, mirrors: Mirrors): Place {
+export function locationOf(reference: ImageReference, mirrors: Mirrors): ImageLocation {
   const name = nameOf(reference)
   const mirror = mirrors.find(({ prefix }) => prefix === '' || `${name}/`.startsWith(`${prefix}/`))
   if (!mirror) return { kind: 'registry', reference, mirrored: false }

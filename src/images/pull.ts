@@ -8,8 +8,8 @@ import type { LayerStore, StoredLayer } from './layer-store.ts'
 import {
   chooseEntry,
   type Descriptor,
+  type ImagePlatform,
   type Manifest,
-  type Platform,
   parseDocument,
   unusable,
 } from './manifest.ts'
@@ -21,7 +21,7 @@ export type PullParts = {
   store: LayerStore
   pool: UnpackPool
   bounds: PullBounds
-  platform: Platform
+  platform: ImagePlatform
   /** Who may reuse what this pull fetches: its owner, or anybody. */
   readers: string
 }
@@ -41,7 +41,7 @@ export async function pullFrom(
   try {
     return await pullAll(source, what, pinned, options, parts, layerPull)
   } finally {
-    void layerPull.settled().then(() => source.close())
+    void layerPull.finished().then(() => source.close())
   }
 }
 
@@ -76,7 +76,7 @@ async function findManifest(
   source: ImageSource,
   what: string,
   pinned: string | undefined,
-  platform: Platform,
+  platform: ImagePlatform,
   signal: AbortSignal,
 ): Promise<{ manifest: Manifest; digest: string }> {
   let digest = pinned
@@ -184,7 +184,7 @@ class LayerPull {
     return stored
   }
 
-  async settled(): Promise<void> {
+  async finished(): Promise<void> {
     await Promise.allSettled(this.#fetches)
   }
 

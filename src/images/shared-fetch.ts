@@ -5,7 +5,7 @@
 export class SharedFetch<T> {
   readonly #running = new Map<string, { result: Promise<T>; abort: AbortController; waiters: number }>()
   /** Also what was given up and still cleans up behind itself. */
-  readonly #unsettled = new Set<Promise<T>>()
+  readonly #unfinished = new Set<Promise<T>>()
 
   has(key: string): boolean {
     return this.#running.has(key)
@@ -25,9 +25,9 @@ export class SharedFetch<T> {
     }
   }
 
-  /** When everything that was started has ended. */
-  async settled(): Promise<void> {
-    await Promise.allSettled(this.#unsettled)
+  /** Resolves when every fetch that was started has ended. */
+  async finished(): Promise<void> {
+    await Promise.allSettled(this.#unfinished)
   }
 
   #start(key: string, work: (signal: AbortSignal) => Promise<T>) {
@@ -35,10 +35,10 @@ export class SharedFetch<T> {
     const started = { result: work(abort.signal), abort, waiters: 0 }
     const forget = () => {
       if (this.#running.get(key) === started) this.#running.delete(key)
-      this.#unsettled.delete(started.result)
+      this.#unfinished.delete(started.result)
     }
     started.result.then(forget, forget)
-    this.#unsettled.add(started.result)
+    this.#unfinished.add(started.result)
     this.#running.set(key, started)
     return started
   }

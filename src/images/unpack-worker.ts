@@ -5,8 +5,8 @@ import { parentPort } from 'node:worker_threads'
 import { constants, createGunzip, createZstdDecompress } from 'node:zlib'
 import { AppError, errorText } from '../lib/app-error.ts'
 import { hasherFor, wrongDigest } from './digest.ts'
+import { openFileSystemCalls } from './file-system-calls.ts'
 import { type LayerFacts, LayerWriter } from './layer-writer.ts'
-import { openLibc } from './libc.ts'
 import { TarReader } from './tar-reader.ts'
 import type { FromWorker, ToWorker, UnpackJob } from './unpack-protocol.ts'
 import { ZstdFrames } from './zstd-frames.ts'
@@ -33,7 +33,7 @@ function answer(work: Promise<LayerFacts>): void {
 }
 
 async function unpack(job: UnpackJob, source: Readable): Promise<LayerFacts> {
-  const writer = new LayerWriter({ ...job, libc: openLibc() })
+  const writer = new LayerWriter({ ...job, calls: openFileSystemCalls() })
   try {
     const archive = hasherFor(job.diffID)
     const reader = new TarReader(writer)

@@ -3,7 +3,7 @@ import { asksForHelp, parseCommand, takeWords } from '../../cli/arguments.ts'
 import { asJson } from '../../cli/output.ts'
 import { AppError, errorText } from '../../lib/app-error.ts'
 import type { Config } from '../config.ts'
-import type { Check, Finding } from './finding.ts'
+import type { Finding, MachineCheck } from './finding.ts'
 import { fail } from './finding.ts'
 import { kernelChecks } from './kernel-checks.ts'
 import { networkChecks } from './network-checks.ts'
@@ -14,7 +14,12 @@ export type Diagnosis = Finding & { name: string }
 
 const command = 'warren doctor'
 const usage = 'Usage:\n  warren doctor [--json]'
-const allChecks: readonly Check[] = [...kernelChecks, ...runtimeChecks, ...networkChecks, ...placeChecks]
+const allChecks: readonly MachineCheck[] = [
+  ...kernelChecks,
+  ...runtimeChecks,
+  ...networkChecks,
+  ...placeChecks,
+]
 
 /** Gives the exit code: 0 when Warren can run here. */
 export async function doctorCommand(
@@ -41,7 +46,7 @@ export async function doctorCommand(
 
 /** One after another: some of them use the same things of the machine. */
 export async function examine(
-  checks: readonly Check[],
+  checks: readonly MachineCheck[],
   config: Config,
   onFound?: (one: Diagnosis) => void,
 ): Promise<Diagnosis[]> {
@@ -55,7 +60,7 @@ export async function examine(
   return found
 }
 
-async function lookSafely(look: Check['look'], config: Config): Promise<Finding> {
+async function lookSafely(look: MachineCheck['look'], config: Config): Promise<Finding> {
   try {
     return await look(config)
   } catch (error) {

@@ -8,7 +8,7 @@ export type Finding = {
   remedy?: string
 }
 
-export type Check = { name: string; look(config: Config): Promise<Finding> | Finding }
+export type MachineCheck = { name: string; look(config: Config): Promise<Finding> | Finding }
 
 export const ok = (text: string): Finding => ({ status: 'ok', text })
 export const warn = (text: string, remedy: string): Finding => ({ status: 'warn', text, remedy })

@@ -5,7 +5,7 @@ import { release, tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { errorText } from '../../lib/app-error.ts'
 import { runCommand } from '../../lib/run-command.ts'
-import { type Check, fail, ok, warn } from './finding.ts'
+import { fail, type MachineCheck, ok, warn } from './finding.ts'
 
 const lastLine = (error: unknown): string => errorText(error).trim().split('\n').at(-1) ?? ''
 
@@ -116,7 +116,7 @@ async function tryLoopDevice() {
   }
 }
 
-export const kernelChecks: readonly Check[] = [
+export const kernelChecks: readonly MachineCheck[] = [
   { name: 'kernel', look: () => judgeKernel(release()) },
   { name: 'processor', look: () => judgeArchitecture(process.arch) },
   { name: 'Node', look: () => ok(process.version) },

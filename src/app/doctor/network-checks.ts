@@ -5,11 +5,11 @@ import { runCommand } from '../../lib/run-command.ts'
 import type { Config } from '../config.ts'
 import { dataPaths, readServerFile } from '../data-folder.ts'
 import { portProblem } from '../port.ts'
-import { findProgram } from '../setup/programs.ts'
-import { type Check, type Finding, fail, ok, warn } from './finding.ts'
+import { findSystemProgram } from '../setup/programs.ts'
+import { type Finding, fail, type MachineCheck, ok, warn } from './finding.ts'
 
 async function tryNftables(): Promise<Finding> {
-  if (!findProgram('nft')) return warn('nft is not installed', '`npm start` installs it.')
+  if (!findSystemProgram('nft')) return warn('nft is not installed', '`npm start` installs it.')
   try {
     await runCommand('unshare', ['--net', 'nft', 'add table inet warren_doctor'])
     return ok('rules can be made')
@@ -33,7 +33,7 @@ export function judgeForwarding(ruleset: string, subnet: string): Finding {
 
 async function lookAtForwarding(config: Config): Promise<Finding> {
   const printed = async (program: string, args: string[]) =>
-    findProgram(program) ? (await runCommand(program, args).catch(() => ({ stdout: '' }))).stdout : ''
+    findSystemProgram(program) ? (await runCommand(program, args).catch(() => ({ stdout: '' }))).stdout : ''
   const rules = `${await printed('nft', ['list', 'ruleset'])}\n${await printed('iptables', ['-S'])}`
   const finding = judgeForwarding(rules, config.subnet)
   const on = readFileSync('/proc/sys/net/ipv4/ip_forward', 'utf8').trim() === '1'
@@ -51,7 +51,7 @@ async function lookAtPort(config: Config): Promise<Finding> {
   return fail(problem, 'Set WARREN_PORT to a free port.')
 }
 
-export const networkChecks: readonly Check[] = [
+export const networkChecks: readonly MachineCheck[] = [
   { name: 'nftables', look: tryNftables },
   { name: 'forwarding', look: lookAtForwarding },
   { name: 'port', look: lookAtPort },

@@ -7,9 +7,9 @@ import { runCommand } from '../../lib/run-command.ts'
 import type { Config } from '../config.ts'
 import { dataPaths } from '../data-folder.ts'
 import { findRunsc } from '../setup/gvisor.ts'
-import { findProgram } from '../setup/programs.ts'
+import { findSystemProgram } from '../setup/programs.ts'
 import { missingNeeds, type Need, systemNeeds } from '../setup/system-packages.ts'
-import { type Check, type Finding, fail, ok, warn } from './finding.ts'
+import { type Finding, fail, type MachineCheck, ok, warn } from './finding.ts'
 
 const startWithinMs = 20_000
 
@@ -43,7 +43,7 @@ async function startSomething(runtime: string, flags: readonly string[]): Promis
   const common = [...flags, '--root', join(folder, 'state')]
   try {
     mkdirSync(join(folder, 'root/proc'), { recursive: true })
-    copyFileSync(findProgram('tini-static') ?? '', join(folder, 'root/tini'))
+    copyFileSync(findSystemProgram('tini-static') ?? '', join(folder, 'root/tini'))
     writeFileSync(join(folder, 'config.json'), JSON.stringify(spec(id)))
     await runCommand(runtime, [...common, 'run', '--bundle', folder, id], { timeoutMs: startWithinMs })
   } finally {
@@ -56,7 +56,7 @@ const firstLine = (text: string): string => text.trim().split('\n')[0] ?? ''
 const lastWords = (error: unknown): string => errorText(error).trim().split('\n').slice(-1)[0]!.slice(-300)
 
 async function tryRunc(): Promise<Finding> {
-  const runc = findProgram('runc')
+  const runc = findSystemProgram('runc')
   if (!runc) return warn('not installed', '`npm start` installs it.')
   const version = firstLine((await runCommand(runc, ['--version'])).stdout)
   try {
@@ -96,8 +96,11 @@ async function tryGvisor(config: Config): Promise<Finding> {
   )
 }
 
-export const runtimeChecks: readonly Check[] = [
-  { name: 'programs', look: () => judgePrograms(missingNeeds(systemNeeds), Boolean(findProgram('apt-get'))) },
+export const runtimeChecks: readonly MachineCheck[] = [
+  {
+    name: 'programs',
+    look: () => judgePrograms(missingNeeds(systemNeeds), Boolean(findSystemProgram('apt-get'))),
+  },
   { name: 'runc', look: tryRunc },
   { name: 'gVisor', look: tryGvisor },
 ]

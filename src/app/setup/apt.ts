@@ -6,13 +6,13 @@ import { runCommand } from '../../lib/run-command.ts'
 import { programFolders } from './programs.ts'
 import { type Advance, eachLine } from './progress.ts'
 
-export type Mirrors = { main: string; security: string }
+export type DebianMirrors = { main: string; security: string }
 
 /**
  * The Debian mirrors of this machine, so that a root made here gets its packages from where the machine does.
  * Undefined on a machine that is not Debian: debootstrap knows a mirror of its own then.
  */
-export function hostMirrors(aptFolder = '/etc/apt'): Mirrors | undefined {
+export function hostMirrors(aptFolder = '/etc/apt'): DebianMirrors | undefined {
   const folder = join(aptFolder, 'sources.list.d')
   const files = [
     join(aptFolder, 'sources.list'),
@@ -31,9 +31,9 @@ export function hostMirrors(aptFolder = '/etc/apt'): Mirrors | undefined {
   return main ? { main, security: security ?? `${main}-security` } : undefined
 }
 
-type Entry = { uri: string; suite: string }
+type AptSource = { uri: string; suite: string }
 
-function deb822Entries(text: string): Entry[] {
+function deb822Entries(text: string): AptSource[] {
   return text.split(/\n\s*\n/).flatMap((stanza) => {
     const field = (name: string) => new RegExp(`^${name}:(.*)$`, 'im').exec(stanza)?.[1]?.trim() ?? ''
     if (!/\bdeb\b/.test(field('Types')) || field('Enabled') === 'no') return []
@@ -47,7 +47,7 @@ function deb822Entries(text: string): Entry[] {
   })
 }
 
-function oneLineEntries(text: string): Entry[] {
+function oneLineEntries(text: string): AptSource[] {
   return [...text.matchAll(/^\s*deb\s+(?:\[[^\]]*\]\s+)?(\S+)\s+(\S+)/gm)].map((match) => ({
     uri: match[1]!,
     suite: match[2]!,
@@ -66,7 +66,7 @@ export const withoutPassword = (uri: string): string => uri.replace(/^(https?:\/
 /** How this machine reaches its mirror, as options for an apt that runs elsewhere. */
 export async function hostAcquireOptions(): Promise<string[]> {
   const { stdout } = await runCommand('apt-config', ['dump'])
-  const kept = /^(Acquire::(?:https?::Proxy|Check-Valid-Until)) "(.+)";$/gm
+  const kept = /^(Acquire::(?:https?::Proxy|MachineCheck-Valid-Until)) "(.+)";$/gm
   return [...stdout.matchAll(kept)].flatMap((match) => ['-o', `${match[1]}=${match[2]}`])
 }
 

@@ -22,9 +22,9 @@ import { AppError, errorText } from '../../lib/app-error.ts'
 import { runCommand } from '../../lib/run-command.ts'
 import {
   complaints,
+  type DebianMirrors,
   hostAcquireOptions,
   hostMirrors,
-  type Mirrors,
   plainEnvironment,
   runAptGet,
   withoutPassword,
@@ -119,7 +119,7 @@ async function buildRoot(root: string, wanted: recipe.BaseRecipe, advance: Advan
   const mirrors = await debootstrap(root, wanted.release, part(0, 0.25))
   for (const file of recipe.filesBefore) await writeRootFile(root, file)
   await rm(join(root, 'etc/apt/sources.list'), { force: true })
-  const text = (using: Mirrors) => recipe.aptSources(wanted.release, using)
+  const text = (using: DebianMirrors) => recipe.aptSources(wanted.release, using)
   const sources = '/etc/apt/sources.list.d/debian.sources'
   await writeRootFile(root, { path: sources, text: text(mirrors) })
   await copyFile('/etc/resolv.conf', join(root, 'etc/resolv.conf'))
@@ -152,7 +152,7 @@ function inRoot(root: string): string[] {
   return [...alone, `--mount-proc=${root}/proc`, 'chroot', root, ...plainEnvironment]
 }
 
-async function debootstrap(root: string, release: string, advance: Advance): Promise<Mirrors> {
+async function debootstrap(root: string, release: string, advance: Advance): Promise<DebianMirrors> {
   const found = hostMirrors()
   let seen = 0
   const onLine = (line: string) => {

@@ -10,7 +10,7 @@ import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { AppError, errorText } from '../../lib/app-error.ts'
 import { runCommand } from '../../lib/run-command.ts'
-import { findProgram } from './programs.ts'
+import { findSystemProgram } from './programs.ts'
 import { type Advance, eachLine, type Progress } from './progress.ts'
 
 /** Where the two checksums come from is told in docs/decisions/gvisor.md. */
@@ -153,7 +153,7 @@ function reasonOf(error: unknown): string {
 }
 
 function findGo(): string | undefined {
-  return findProgram('go') ?? (existsSync('/usr/local/go/bin/go') ? '/usr/local/go/bin/go' : undefined)
+  return findSystemProgram('go') ?? (existsSync('/usr/local/go/bin/go') ? '/usr/local/go/bin/go' : undefined)
 }
 
 /** Static, since runsc runs itself again in an empty chroot. Go's own caches are left as the user has them. */

@@ -3,7 +3,7 @@ import type { Config } from '../config.ts'
 import type { DataPaths } from '../data-folder.ts'
 import { makeBaseRoot, parseBaseSource } from './base-root.ts'
 import { installRunsc } from './gvisor.ts'
-import { findProgram } from './programs.ts'
+import { findSystemProgram } from './programs.ts'
 import type { Progress } from './progress.ts'
 import { installSystemPackages, systemNeeds } from './system-packages.ts'
 
@@ -28,7 +28,7 @@ export async function prepareMachine(
   const base = await makeBaseRoot(paths.templates, config.baseImage, config.cacheDir, progress)
   return {
     runtimes: {
-      runc: findProgram('runc') ?? 'runc',
+      runc: findSystemProgram('runc') ?? 'runc',
       runsc: runsc && 'path' in runsc ? runsc.path : undefined,
     },
     runscMissing: runsc && 'missing' in runsc ? runsc.missing : undefined,

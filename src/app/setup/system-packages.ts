@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs'
 import { AppError, errorText } from '../../lib/app-error.ts'
 import { runAptGet } from './apt.ts'
-import { findProgram, programFolders } from './programs.ts'
+import { findSystemProgram, programFolders } from './programs.ts'
 import type { Progress } from './progress.ts'
 
 export type Need = { package: string; file: string; why: string }
@@ -27,7 +27,7 @@ export const systemNeeds: readonly Need[] = [
 ]
 
 export function missingNeeds(needs: readonly Need[]): Need[] {
-  return needs.filter(({ file }) => (file.includes('/') ? !existsSync(file) : !findProgram(file)))
+  return needs.filter(({ file }) => (file.includes('/') ? !existsSync(file) : !findSystemProgram(file)))
 }
 
 export async function installSystemPackages(needs: readonly Need[], progress: Progress): Promise<void> {
@@ -36,7 +36,7 @@ export async function installSystemPackages(needs: readonly Need[], progress: Pr
   const packages = missing.map((need) => need.package)
   progress.note('These system packages are missing:')
   for (const need of missing) progress.note(`  ${need.package}: ${need.why}`)
-  if (!findProgram('apt-get')) {
+  if (!findSystemProgram('apt-get')) {
     throw new AppError(
       'unavailable',
       `This machine has no apt-get, so Warren cannot install them. Install the packages that bring ${missing.map((need) => need.file).join(', ')}, then start again.`,

@@ -2,9 +2,9 @@
 import { listOf, type Refuse, shellJoin, shellQuote } from './words.ts'
 
 /** In one of its two forms: words, or the text of a shell. */
-export type Command = { list: string[] } | { text: string }
+export type DockerCommand = { list: string[] } | { text: string }
 
-export function commandOf(rest: string, shell: readonly string[], refuse: Refuse): Command {
+export function commandOf(rest: string, shell: readonly string[], refuse: Refuse): DockerCommand {
   const list = listOf(rest, refuse)
   return list ? { list } : { text: inShell(rest, shell) }
 }
@@ -15,7 +15,10 @@ export function inShell(text: string, shell: readonly string[]): string {
 }
 
 /** A CMD behind an ENTRYPOINT of words is its arguments; an ENTRYPOINT of a shell's text takes none. */
-export function startCommand(entry: Command | undefined, cmd: Command | undefined): string | null {
+export function startCommand(
+  entry: DockerCommand | undefined,
+  cmd: DockerCommand | undefined,
+): string | null {
   if (entry && 'text' in entry) return entry.text
   const before = entry?.list ?? []
   if (!cmd) return shellJoin(before) || null

@@ -120,6 +120,10 @@ describe('patterns', () => {
     ['a[', 'a[', true],
     ['a.b', 'axb', false],
     ['a+(b)', 'a+(b)', true],
+    ['c++', 'c++/x', true],
+    ['a**z', 'a/b/z', true],
+    ['a**z', 'abz', false],
+    ['a**', 'abz/c', true],
     ['a\\*', 'ab', false],
     ['a\\*', 'a*', true],
   ]
@@ -130,6 +134,28 @@ describe('patterns', () => {
   }
 
   it('that are none are refused', () => assert.throws(() => patternOf('[z-a]'), /no pattern of paths/))
+
+  const ignored: [rules: string, path: string, isIgnored: boolean][] = [
+    ['node_modules', 'node_modules/a', true],
+    ['node_modules', 'src/node_modules', false],
+    ['**/node_modules', 'src/node_modules/a', true],
+    ['/src', 'src/a', true],
+    ['./src//a/../b/', 'src/b/c', true],
+    ['*.md\n!README.md', 'README.md', false],
+    ['*.md\n!README*\nREADME-secret.md', 'README-secret.md', true],
+    ['src\n!src/keep', 'src/keep/deep', false],
+    ['! src', 'src', false],
+    ['SRC', 'src', false],
+    ['app/(group)', 'app/(group)/a', true],
+    ['.', 'a', false],
+    ['**', 'a/b', true],
+    ['\uFEFF# comment\n #name', '#name', true],
+  ]
+  for (const [rules, path, isIgnored] of ignored) {
+    it(`${JSON.stringify(rules)} ${isIgnored ? 'leaves out' : 'keeps'} '${path}'`, () => {
+      assert.equal(ignoreOf(rules)(path), isIgnored)
+    })
+  }
 
   it('of an empty .dockerignore leave nothing out', () => assert.equal(ignoreOf('\n#x\n!\n')('a'), false))
 })

@@ -4,7 +4,7 @@
  * honoured is refused with its line; what does not matter in a sandbox is noted.
  */
 import { AppError } from '../../lib/app-error.ts'
-import { type Command, commandOf, inShell, scriptOf, startCommand } from './commands.ts'
+import { commandOf, type DockerCommand, inShell, scriptOf, startCommand } from './commands.ts'
 import { copySteps } from './copy.ts'
 import { DockerfileError, type Instruction, readInstructions, shown } from './instructions.ts'
 import type { DockerStep } from './step.ts'
@@ -44,8 +44,8 @@ class Translation {
   #user: string | undefined
   #hasWorkdir = false
   #shell: string[] = []
-  #entrypoint: Command | undefined
-  #cmd: Command | undefined
+  #entrypoint: DockerCommand | undefined
+  #cmd: DockerCommand | undefined
 
   constructor(buildArgs: Readonly<Record<string, string>>) {
     this.#values = new KnownValues(buildArgs)

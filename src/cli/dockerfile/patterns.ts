@@ -1,4 +1,5 @@
-/** Patterns of paths, for COPY and for .dockerignore. */
+/** Patterns of paths, for COPY and for .dockerignore. Why no package does it: docs/decisions/0020-packages.md. */
+import { posix } from 'node:path'
 import { AppError } from '../../lib/app-error.ts'
 
 const escaped = (text: string) => text.replace(/[\\^$.*+?()[\]{}|/-]/g, '\\$&')
@@ -6,14 +7,13 @@ const escaped = (text: string) => text.replace(/[\\^$.*+?()[\]{}|/-]/g, '\\$&')
 export const isPattern = (text: string): boolean => /[*?[]/.test(text)
 
 /**
- * `*` and `?` stay within a name and match a dot at its options, `**` goes across folders, `[a-z]` is one of these.
+ * `*` and `?` stay within a name and match a dot at its beginning, `**` goes across folders, `[a-z]` is one of these.
  * A folder that matches takes along what is in it.
  */
 export function patternOf(glob: string): RegExp {
-  const parts = glob.matchAll(/\*\*\/|\*\*|[*?]|\[([!^]?)(\]?[^\]]*)\]|\\?([\s\S])/g)
-  const source = [...parts].map(([whole, not, among, plain]) => {
-    if (whole === '**/') return '(?:.*/)?'
-    if (whole === '**') return '.*'
+  const parts = glob.matchAll(/\*\*\/?|[*?]|\[([!^]?)(\]?[^\]]*)\]|\\?([\s\S])/g)
+  const source = [...parts].map(({ 0: whole, 1: not, 2: among, 3: plain, index }) => {
+    if (whole.startsWith('**')) return index + whole.length === glob.length ? '.*' : '(?:.*/)?'
     if (whole === '*') return '[^/]*'
     if (whole === '?') return '[^/]'
     if (among === undefined) return escaped(plain!)
@@ -32,7 +32,7 @@ export type Ignore = {
   hasExceptions: boolean
 }
 
-/** The rules of a .dockerignore, from the folder on; of those that match a path, the last one counts. */
+/** The rules of a .dockerignore. They hold from the folder on, and the last rule that matches a path decides. */
 export function ignoreOf(text: string): Ignore {
   const rules = text
     .replace(/^\uFEFF/, '')
@@ -40,14 +40,15 @@ export function ignoreOf(text: string): Ignore {
     .filter((line) => !line.startsWith('#'))
     .map((line) => line.trim())
     .flatMap((line) => {
-      const glob = line
-        .replace(/^!\s*/, '')
-        .replace(/^(?:\.?\/)+/, '')
-        .replace(/\/+$/, '')
-      return glob === ''
-        ? []
-        : [{ pattern: glob === '.' ? /^/ : patternOf(glob), isKept: line.startsWith('!') }]
+      const glob = cleaned(line.replace(/^!\s*/, ''))
+      return glob === '' ? [] : [{ pattern: patternOf(glob), isKept: line.startsWith('!') }]
     })
   const isIgnored = (path: string) => rules.findLast(({ pattern }) => pattern.test(path))?.isKept === false
   return Object.assign(isIgnored, { hasExceptions: rules.some(({ isKept }) => isKept) })
+}
+
+/** Without `.`, `..` and doubled slashes, as Docker reads a rule. The folder itself, `.`, is no rule there. */
+function cleaned(rule: string): string {
+  const path = posix.normalize(rule).replace(/\/+$/, '').replace(/^\/+/, '')
+  return path === '.' ? '' : path
 }

@@ -59,7 +59,7 @@ export class StepBuilder implements Builder {
     job: BuildJob,
     log: (line: BuildLine) => void,
     signal: AbortSignal,
-    settle: (result: BuildResult) => Promise<void>,
+    saveResult: (result: BuildResult) => Promise<void>,
   ): Promise<void> {
     const sayIn =
       (step: string): Say =>
@@ -82,7 +82,7 @@ export class StepBuilder implements Builder {
         force ||= step.force
         await this.#step(job, site, step, number, force, sayIn(number), signal).catch(failIn(number))
       }
-      await settle(await this.#finalize(job, site, sayIn('finalize'), signal).catch(failIn('finalize')))
+      await saveResult(await this.#finalize(job, site, sayIn('finalize'), signal).catch(failIn('finalize')))
     } finally {
       await site.close()
     }

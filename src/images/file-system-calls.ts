@@ -1,7 +1,7 @@
 /** What the file system can do and Node cannot: attributes, whiteouts and fifos. */
 import { openNativeLibc } from '../lib/native.ts'
 
-export type Libc = {
+export type FileSystemCalls = {
   setXattr(path: Buffer, name: string, value: Buffer): void
   /** A device 0:0: overlayfs takes it for "removed here". */
   makeWhiteout(path: Buffer): void
@@ -11,7 +11,7 @@ export type Libc = {
 const characterDevice = 0o020000
 const fifo = 0o010000
 
-export function openLibc(): Libc {
+export function openFileSystemCalls(): FileSystemCalls {
   const libc = openNativeLibc('Images cannot be unpacked')
   const lsetxattr = libc.func(
     'int lsetxattr(const uint8_t *path, const char *name, const uint8_t *value, size_t size, int flags)',
