@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { openApi } from '../../test/support/api.ts'
 import { another, built, requested } from '../../test/support/template-calls.ts'
+import { envdVersion } from '../contract/constants.ts'
 
 const nil = '00000000-0000-0000-0000-000000000000'
 const failing = { fromImage: 'debian:12', steps: [{ type: 'RUN', args: ['fail'] }] }
@@ -62,7 +63,7 @@ describe('reading templates', () => {
     const [shown] = (await warren.ask('GET', '/v2/templates')).json()
     assert.deepEqual(
       [shown.buildID, shown.cpuCount, shown.memoryMB, shown.diskSizeMB, shown.envdVersion],
-      [good.buildID, 4, 1024, 1024, '0'],
+      [good.buildID, 4, 1024, 1024, envdVersion],
     )
     assert.deepEqual([shown.buildStatus, shown.buildCount, shown.spawnCount], ['error', 3, 1])
     assert.equal(shown.lastSpawnedAt, new Date(clock.now()).toISOString())
@@ -78,7 +79,7 @@ describe('reading templates', () => {
     const time = new Date(clock.now()).toISOString()
     assert.deepEqual(builds[0], {
       ...{ buildID: bad.buildID, status: 'error', createdAt: time, updatedAt: time, finishedAt: time },
-      ...{ cpuCount: 2, memoryMB: 1024, diskSizeMB: 1024, envdVersion: '0' },
+      ...{ cpuCount: 2, memoryMB: 1024, diskSizeMB: 1024, envdVersion },
     })
   })
 

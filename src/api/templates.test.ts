@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { openApi } from '../../test/support/api.ts'
 import { another, built, plainBuild, requested } from '../../test/support/template-calls.ts'
+import { envdVersion } from '../contract/constants.ts'
 
 const nil = '00000000-0000-0000-0000-000000000000'
 
@@ -97,7 +98,7 @@ describe('requesting a template', () => {
     assert.deepEqual(rest, {
       ...{ cpuCount: 4, memoryMB: 256, diskSizeMB: 1024, public: false, aliases: ['mine'] },
       ...{ createdAt: at, updatedAt: at, createdBy: null, lastSpawnedAt: null },
-      ...{ spawnCount: 0, buildCount: 1, envdVersion: '0' },
+      ...{ spawnCount: 0, buildCount: 1, envdVersion },
     })
     assert.equal((await warren.ask('POST', '/v2/templates', { body: {} })).status, 400)
   })

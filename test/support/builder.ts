@@ -1,10 +1,8 @@
 /** The builder over the domain's fixture: images, agent and sandboxes that are not real, uploads and cache that are. */
-import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import type { Images, PulledImage, PullOptions } from '../../src/core/images.ts'
 import type { BuildJob, BuildLine, BuildResult, BuildStep } from '../../src/core/template/builder.ts'
 import type { TemplateBuild } from '../../src/core/template/template.ts'
-import { StoredBuildFiles } from '../../src/images/phases/build-files.ts'
 import { StepBuilder } from '../../src/images/phases/builder.ts'
 import { newUUID } from '../../src/lib/ids.ts'
 import { openFixture } from './domain.ts'
@@ -20,9 +18,6 @@ export function step(type: BuildStep['type'], args: string[], more: Partial<Buil
 export const runs = (...commands: string[]): BuildStep[] => commands.map((command) => step('RUN', [command]))
 
 export async function openBuilder(options: { snapshotMemory?: boolean } = {}) {
-  const fixture = await openFixture(options)
-  const { stores, buildSandboxes, snapshots, agent, clock, team } = fixture
-  const files = new StoredBuildFiles(join(fixture.folder, 'build-files'))
   const pulled: PulledImage = {
     digest: 'sha256:one',
     layers: ['sha256:low', 'sha256:high'],
@@ -62,6 +57,8 @@ export async function openBuilder(options: { snapshotMemory?: boolean } = {}) {
       return { count: gone.length, bytes: gone.length * 1000 }
     },
   }
+  const fixture = await openFixture({ ...options, ports: { images } })
+  const { stores, buildSandboxes, snapshots, agent, clock, team, buildFiles: files } = fixture
   const baseBuild = async () => (await stores.templates.findBuild(baseBuildID))!
   const builder = new StepBuilder({
     ...{ images, buildSandboxes, snapshots, files, agent, clock, baseBuild },

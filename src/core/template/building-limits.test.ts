@@ -2,7 +2,6 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { forever, openBuilding, plain } from '../../../test/support/builds.ts'
 import { addTeam, failsWith } from '../../../test/support/domain.ts'
-import { AppError } from '../../lib/app-error.ts'
 
 describe('a request for a build', () => {
   it('is refused when twenty builds of the team have not ended', async () => {
@@ -34,15 +33,13 @@ describe('a disk without room', () => {
     await using world = await openBuilding()
     const { team, stores } = world.fixture
     const { template, build } = await world.request('mine')
-    world.knobs.requireRoom = async () => {
-      throw new AppError('no_space', 'too little room')
-    }
+    world.knobs.freeBytes = 0
     await assert.rejects(world.request('other'), failsWith('no_space'))
     assert.equal(await stores.templates.findByAlias('alpha', 'other'), undefined)
     const start = () => world.building.start(team, template.templateID, build.buildID, plain)
     await assert.rejects(start(), failsWith('no_space'))
     assert.equal(await world.statusOf(build.buildID), 'waiting')
-    world.knobs.requireRoom = async () => {}
+    world.knobs.freeBytes = 1e12
     await start()
     await world.ended(build.buildID)
   })

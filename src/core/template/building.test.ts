@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { buildingOver, built, forever, openBuilding, plain } from '../../../test/support/builds.ts'
+import { built, forever, openBuilding, plain } from '../../../test/support/builds.ts'
 import { addTeam, failsWith, gate, until } from '../../../test/support/domain.ts'
 import type { AppError } from '../../lib/app-error.ts'
 import { BuildFailure, type BuildJob, type BuildResult, type BuildStep } from './builder.ts'
@@ -226,9 +226,10 @@ describe('a build that fails', () => {
       return built
     }
     const { templateID, buildID } = await world.begin('mine')
-    await removal.remove(team, 'mine')
+    const removed = removal.remove(team, 'mine')
+    await until(async () => (await stores.templates.findByID(templateID)) === undefined)
     go.open()
-    await world.building.close()
+    await removed
     assert.equal(await stores.templates.findBuild(buildID), undefined)
     assert.equal(await stores.templates.findByID(templateID), undefined)
   })
@@ -278,10 +279,9 @@ describe('settling builds', () => {
     const oldest = { direction: 'forward', limit: 1 } as const
     await until(async () => (await world.logs.read(buildID, oldest)).length === 1)
     await using next = await world.fixture.again()
-    const { building, statusOf } = buildingOver(next)
-    await building.settle(true)
-    assert.equal(await statusOf(buildID), 'error')
-    const { build, entries } = await building.status(next.team, templateID, buildID)
+    await next.building.settle(true)
+    const { build, entries } = await next.building.status(next.team, templateID, buildID)
+    assert.equal(build.status, 'error')
     assert.match(build.reason!.message, /^Warren was restarted while this build was under way/)
     assert.equal(entries[0]?.message, `Building template ${templateID}/${buildID}`)
   })

@@ -5,18 +5,17 @@ import { request } from '../../../test/support/domain.ts'
 import { newTemplateID, newUUID } from '../../lib/ids.ts'
 import { openRules } from '../egress.ts'
 import type { BuildResult } from './builder.ts'
-import { Pruning } from './pruning.ts'
+import type { Pruning } from './pruning.ts'
 
 const image = { source: { image: 'debian:12' } }
 
 async function openPruning() {
   const builder = await openBuilder()
-  const { fixture, files, images } = builder
-  const { stores, clock, team, snapshots, driver } = fixture
-  const { templates, sandboxes, buildCache: cache } = stores
+  const { fixture } = builder
+  const { stores, clock, team, snapshots, driver, pruning } = fixture
+  const { templates } = stores
   // Files carry the machine's time.
   clock.advance(Date.now() - clock.now() + 1000)
-  const pruning = new Pruning({ templates, sandboxes, cache, files, images, snapshots, driver, clock })
   return {
     ...{ ...builder, pruning, stores, clock, snapshots },
     prune: (dryRun = false, before = clock.now() + 1) => pruning.run({ before, dryRun }),

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { openBuilder, runs, someHash, step } from '../../../test/support/builder.ts'
-import type { Inside } from '../../../test/support/domain.ts'
+import type { Inside } from '../../../test/support/fake-agent.ts'
 import { type BuildFailure, type BuildStep, stepTypes } from '../../core/template/builder.ts'
 import { AppError } from '../../lib/app-error.ts'
 import { copy, makeUser, makeWorkdir, readEnvironment } from './scripts.ts'

@@ -1,0 +1,121 @@
+/**
+ * Joins the domain over its ports. It opens nothing and starts nothing: the server hands it the real ports, and
+ * the tests of the domain hand it fakes, so both run the same wiring.
+ */
+import { envdVersion } from '../contract/constants.ts'
+import type { AgentPort } from '../core/agent.ts'
+import type { Driver } from '../core/driver.ts'
+import type { Images } from '../core/images.ts'
+import type { LogEntry, LogStore } from '../core/logs.ts'
+import { createAutoResume } from '../core/sandbox/auto-resume.ts'
+import { BuildSandboxes } from '../core/sandbox/build-sandboxes.ts'
+import { SandboxEgress, type SandboxEgressParts } from '../core/sandbox/egress.ts'
+import { type LauncherParts, SandboxLauncher } from '../core/sandbox/launcher.ts'
+import { OngoingWork } from '../core/sandbox/ongoing-work.ts'
+import { Reconciler } from '../core/sandbox/reconciler.ts'
+import type { RouteTable } from '../core/sandbox/routes.ts'
+import { SandboxService } from '../core/sandbox/service.ts'
+import { type SnapshotFolders, SnapshotStore } from '../core/sandbox/snapshot-store.ts'
+import { SandboxTokens } from '../core/sandbox/tokens.ts'
+import { WarmPool } from '../core/sandbox/warm-pool.ts'
+import type { Stores } from '../core/stores.ts'
+import { TeamService } from '../core/team/service.ts'
+import { BuildLog } from '../core/template/build-log.ts'
+import type { Builder, BuildFiles } from '../core/template/builder.ts'
+import { Building } from '../core/template/building.ts'
+import { TemplateCatalog } from '../core/template/catalog.ts'
+import { DiskRoom } from '../core/template/disk-room.ts'
+import { Pruning } from '../core/template/pruning.ts'
+import { TemplateRemoval } from '../core/template/removal.ts'
+import { TemplateService } from '../core/template/service.ts'
+import type { Clock } from '../lib/clock.ts'
+import type { Log } from '../lib/log.ts'
+
+export type DomainPorts = {
+  stores: Stores
+  driver: Driver
+  agent: AgentPort
+  snapshotFolders: SnapshotFolders
+  images: Pick<Images, 'prune'>
+  buildFiles: BuildFiles
+  /** Makes what carries builds out, over the parts of the domain that it works with. */
+  createBuilder: (tools: BuilderTools) => Builder
+  logs: LogStore
+  /** Where the edge finds the sandboxes that run. */
+  routes: RouteTable
+  /** Adds to the log of a sandbox, without anybody waiting for it. */
+  appendLog: (sandboxID: string, entry: LogEntry) => void
+  clock: Clock
+  log: Log
+  /** Bytes that are free on the disk of the data folder. */
+  freeBytes: () => Promise<number>
+} & Pick<SandboxEgressParts, 'gate' | 'authority' | 'lookup' | 'isClosed'> &
+  Pick<LauncherParts, 'rootsOf'>
+
+export type DomainSettings = {
+  /** The seed of every sandbox's tokens. */
+  seed: string
+  warmSandboxes: number
+  /** Bytes of the disk that stay free. */
+  minFreeBytes: number
+  /** Bytes that are kept of the log of each build. */
+  maxBuildLogBytes: number
+}
+
+export type BuilderTools = {
+  buildSandboxes: BuildSandboxes
+  snapshots: SnapshotStore
+  makeRoom: () => Promise<boolean>
+}
+
+export type Domain = ReturnType<typeof joinDomain>
+
+export function joinDomain(ports: DomainPorts, settings: DomainSettings) {
+  const { stores, clock } = ports
+  const sandboxes = joinSandboxes(ports, settings)
+  const templates = joinTemplates(ports, settings, sandboxes)
+  const teams = new TeamService({ teams: stores.teams, keys: stores.keys, clock })
+  return { ...sandboxes, ...templates, teams }
+}
+
+function joinSandboxes(ports: DomainPorts, settings: DomainSettings) {
+  const { sandboxes, templates, teams, buildCache: cache } = ports.stores
+  const { driver, routes, clock, log } = ports
+  const tokens = new SandboxTokens(settings.seed)
+  const catalog = new TemplateCatalog(templates)
+  const warm = new WarmPool({ driver, size: settings.warmSandboxes, clock, log })
+  const snapshots = new SnapshotStore({ driver, places: ports.snapshotFolders })
+  const ongoing = new OngoingWork()
+  const egress = new SandboxEgress({ ...ports, tokens })
+  const launcher = new SandboxLauncher({ ...ports, tokens, warm, snapshots, egress })
+  const buildSandboxes = new BuildSandboxes({ ...ports, tokens, launcher, snapshots, ongoing })
+  const shared = { ...ports, sandboxes, templates, catalog, launcher, egress, warm, snapshots, ongoing }
+  const service = new SandboxService(shared)
+  const reconciler = new Reconciler({ ...shared, service, cache, routes })
+  const findResumable = createAutoResume({ service, sandboxes, teams, routes, tokens })
+  return { tokens, catalog, warm, snapshots, launcher, buildSandboxes, service, reconciler, findResumable }
+}
+
+function joinTemplates(
+  ports: DomainPorts,
+  settings: DomainSettings,
+  { catalog, snapshots, buildSandboxes, reconciler }: ReturnType<typeof joinSandboxes>,
+) {
+  const { templates, sandboxes, buildCache: cache } = ports.stores
+  const { clock, log, logs, buildFiles: files, freeBytes } = ports
+  const pruning = new Pruning({ ...ports, templates, sandboxes, cache, files, snapshots })
+  const room = new DiskRoom({ pruning, freeBytes, minFreeBytes: settings.minFreeBytes, log })
+  const builder = ports.createBuilder({ buildSandboxes, snapshots, makeRoom: () => room.make() })
+  const buildLog = new BuildLog({ logs, maxBytes: settings.maxBuildLogBytes, clock, log })
+  const building = new Building({
+    ...{ templates, catalog, builder, buildLog, clock, envdVersion, log },
+    requireRoom: () => room.require(),
+  })
+  const removal = new TemplateRemoval({
+    ...{ catalog, templates },
+    sweep: () => reconciler.sweepSnapshots(),
+    callOff: (buildID) => building.cancel(buildID, 'The template was deleted.'),
+  })
+  const service = new TemplateService({ templates, catalog, clock })
+  return { pruning, room, building, removal, templates: service }
+}

@@ -1,0 +1,33 @@
+/** What the server does again and again while it runs. */
+import { MetricsSampler, sampleEveryMs } from '../core/sandbox/metrics.ts'
+import type { Domain, DomainPorts } from './domain.ts'
+import { repeatEvery } from './repeat.ts'
+import type { Closers } from './shutdown.ts'
+
+const reconcileEveryMs = 60_000
+const freeDiskEveryMs = 60_000
+const pruneEveryMs = 3_600_000
+/** Ended rows and idempotency keys are kept this long. */
+const keepEndedMs = 7 * 24 * 3_600_000
+/** Cached steps of builds, and uploaded files, are kept this long after their last use. */
+const keepCacheMs = 30 * 24 * 3_600_000
+
+export function startJobs(domain: Domain, ports: DomainPorts, closers: Closers): void {
+  const { stores, driver, clock, log } = ports
+  const repeat = (job: string, everyMs: number, work: () => Promise<unknown>) =>
+    closers.add(`the job '${job}'`, repeatEvery(everyMs, job, log, work))
+  const sampler = new MetricsSampler({ ...stores, driver, clock, log })
+  repeat('reconcile', reconcileEveryMs, () => domain.reconciler.run())
+  repeat('free disk space', freeDiskEveryMs, () => domain.room.make())
+  repeat('prune what is old', pruneEveryMs, () => pruneOld(domain, ports))
+  repeat('sample metrics', sampleEveryMs, () => sampler.sample())
+}
+
+async function pruneOld(domain: Domain, { stores, logs, clock }: DomainPorts): Promise<void> {
+  const endedBefore = clock.now() - keepEndedMs
+  await stores.sandboxes.prune(endedBefore)
+  await stores.metrics.prune(endedBefore)
+  await logs.prune(endedBefore)
+  await domain.building.settle(false)
+  await domain.pruning.run({ before: clock.now() - keepCacheMs, dryRun: false })
+}

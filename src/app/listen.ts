@@ -1,0 +1,89 @@
+/** Opens the port of the server: the API, and the edge in front of sandboxes, behind one listener. */
+import { createApi } from '../api/app.ts'
+import type { Api } from '../api/context.ts'
+import { createEdge } from '../edge/edge.ts'
+import type { Config } from './config.ts'
+import type { Secrets } from './data-folder.ts'
+import type { Domain } from './domain.ts'
+import { createListener } from './http-server.ts'
+import type { OpenedPorts } from './ports.ts'
+import { repeatEvery } from './repeat.ts'
+import type { Closers } from './shutdown.ts'
+import { certificateProblem, readTlsFiles, TlsWatch } from './tls-files.ts'
+import { version } from './version.ts'
+
+const closeGraceMs = 2000
+const lookAtCertificateEveryMs = 2000
+const mebibyte = 1024 * 1024
+
+export type ListenParts = { config: Config; secrets: Secrets; ports: OpenedPorts; domain: Domain }
+
+/** Resolves with the URL that reaches the server from this machine. */
+export async function listen(parts: ListenParts, closers: Closers): Promise<string> {
+  const { config, ports, domain } = parts
+  const edge = createEdge({
+    routes: ports.routes,
+    domain: config.domain,
+    connectionLimit: config.connectionsPerSandbox,
+    findResumable: domain.findResumable,
+    log: ports.log,
+  })
+  const api = await openApi(parts)
+  closers.add('the API', () => api.close())
+  const listener = openListener(edge.serverOptions, config, ports, closers)
+  edge.attach(listener.server, api.routing)
+  await listener.listen(config.host, config.port)
+  closers.add('the listener', async () => {
+    const closed = listener.close(closeGraceMs)
+    // Upgraded connections belong to the edge alone: the listener would wait for them.
+    edge.close()
+    await closed
+  })
+  return `${config.tlsCert ? 'https' : 'http'}://${reachableHost(config.host)}:${config.port}`
+}
+
+function openListener(
+  options: Parameters<typeof createListener>[0],
+  { tlsCert, tlsKey, domain }: Config,
+  { clock, log }: OpenedPorts,
+  closers: Closers,
+) {
+  if (!tlsCert || !tlsKey) return createListener(options, undefined)
+  const files = { cert: tlsCert, key: tlsKey }
+  const pair = readTlsFiles(files)
+  const listener = createListener(options, pair)
+  const problem = certificateProblem(pair.cert, domain ?? '', clock.now())
+  if (problem) log.warn({ file: files.cert }, problem)
+  const watch = new TlsWatch({ files, use: listener.useCertificate, log })
+  closers.add(
+    'watching the certificate',
+    repeatEvery(lookAtCertificateEveryMs, 'look at the certificate', log, () => watch.check()),
+  )
+  return listener
+}
+
+async function openApi({ config, secrets, ports, domain }: ListenParts): Promise<Api> {
+  const { stores, logs, buildFiles, clock, log } = ports
+  const api = await createApi({
+    ...{ ...domain, sandboxes: domain.service, metrics: stores.metrics, logs, buildFiles, clock, log },
+    secrets: ports.secrets,
+    uploads: { secret: secrets.seed, maxBytes: config.maxUploadMB * mebibyte },
+    sizes: {
+      cpu: { usual: config.defaultCPU, most: config.maxCPU },
+      memoryMB: { usual: config.defaultMemoryMB, most: config.maxMemoryMB },
+      diskMB: { usual: config.defaultDiskMB, most: config.maxDiskMB },
+    },
+    adminToken: secrets.adminToken,
+    domain: config.domain ?? undefined,
+    version,
+  })
+  await api.ready()
+  return api
+}
+
+/** An address to listen on is not always one to connect to. */
+function reachableHost(host: string): string {
+  if (host === '0.0.0.0') return '127.0.0.1'
+  if (host === '::') return '[::1]'
+  return host.includes(':') ? `[${host}]` : host
+}

@@ -1,0 +1,29 @@
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Images } from '../core/images.ts'
+import type { TemplateStore } from '../core/stores.ts'
+import { type ClosableImages, createImages } from '../images/images.ts'
+import type { Log } from '../lib/log.ts'
+import type { Config } from './config.ts'
+import type { DataPaths } from './data-folder.ts'
+import { sandboxOwner } from './isolation.ts'
+
+export async function openImages(config: Config, paths: DataPaths): Promise<ClosableImages> {
+  const ca = config.registryCA === null ? [] : [await readFile(config.registryCA, 'utf8')]
+  return createImages({
+    folder: join(paths.root, 'images'),
+    ownerShift: sandboxOwner,
+    mirrors: config.registryMirrors,
+    allowPrivateRegistries: config.privateRegistries,
+    insecureRegistries: config.insecureRegistries,
+    certificateAuthorities: ca,
+  })
+}
+
+/** A client that starts a sandbox on such a template gets an error; the operator should know before. */
+export async function warnOfMissingLayers(templates: TemplateStore, images: Images, log: Log): Promise<void> {
+  const missing = images.missing(await templates.listLayers())
+  if (missing.length === 0) return
+  const text = `${missing.length} image layers that templates stand on are not on this machine: build these templates again`
+  log.warn({ missing }, text)
+}

@@ -1,0 +1,114 @@
+/** Opens what the domain works with on this machine: driver, database, images, logs, the egress gate. */
+import { statfs } from 'node:fs/promises'
+import { basename, join } from 'node:path'
+import { createAgentClient } from '../agent-client/agent-client.ts'
+import type { Driver } from '../core/driver.ts'
+import { LogCollector } from '../core/sandbox/log-collector.ts'
+import { RouteTable } from '../core/sandbox/routes.ts'
+import { SecretVault } from '../core/secret/vault.ts'
+import type { Stores } from '../core/stores.ts'
+import type { TemplateBuild } from '../core/template/template.ts'
+import type { ClosableImages } from '../images/images.ts'
+import { StoredBuildFiles } from '../images/phases/build-files.ts'
+import { StepBuilder } from '../images/phases/builder.ts'
+import { systemClock } from '../lib/clock.ts'
+import type { Log } from '../lib/log.ts'
+import { LogFiles } from '../logs/log-files.ts'
+import { openStores } from '../store/open-stores.ts'
+import { registerBaseTemplate } from './base-template.ts'
+import type { Config } from './config.ts'
+import { type DataPaths, loadSecretKey } from './data-folder.ts'
+import type { DomainPorts } from './domain.ts'
+import { createIsClosed, createLookup, openGate } from './egress-gate.ts'
+import { openImages, warnOfMissingLayers } from './open-images.ts'
+import { openSecrets } from './open-secrets.ts'
+import type { Closers } from './shutdown.ts'
+import { snapshotFolders } from './snapshot-folders.ts'
+
+const clock = systemClock
+const mebibyte = 1024 * 1024
+
+export type PortParts = {
+  config: Config
+  paths: DataPaths
+  driver: Driver
+  /** The prepared root of the base template. */
+  baseRootFolder: string
+  log: Log
+}
+
+export type OpenedPorts = Awaited<ReturnType<typeof openPorts>>
+
+export async function openPorts(parts: PortParts, closers: Closers) {
+  const { config, paths, driver, baseRootFolder, log } = parts
+  closers.add('the driver', () => driver.close())
+  await driver.open()
+  const vault = new SecretVault(await loadSecretKey(paths))
+  const stores = await openStores({ url: config.databaseUrl ?? undefined, dataFolder: paths.root, vault })
+  closers.add('the store', () => stores.close())
+  const secrets = await openSecrets({ stores, vault, paths, clock, log })
+  const agent = createAgentClient()
+  const routes = new RouteTable()
+  const logs = openLogs(config, paths)
+  const collector = new LogCollector({ agent, logs, routes, log })
+  closers.add('collecting logs', () => collector.close())
+  const images = await openImages(config, paths)
+  closers.add('the images', () => images.close())
+  const buildFiles = new StoredBuildFiles(join(paths.root, 'build-files'))
+  await buildFiles.sweep()
+  const base = await ensureBaseTemplate(config, stores, images, baseRootFolder)
+  await warnOfMissingLayers(stores.templates, images, log)
+  const isClosed = createIsClosed(config.allowPrivateEgress, config.subnet, clock)
+  const opened = await openGate({ config, paths, driver, secrets, isClosed, clock, log })
+  if (opened) closers.add('the egress gate', () => opened.gate.close())
+  const ports: DomainPorts = {
+    ...{ stores, driver, agent, routes, logs, images, buildFiles, isClosed, clock, log },
+    gate: opened?.gate,
+    authority: opened?.authority,
+    lookup: createLookup(config.dnsServers, clock),
+    snapshotFolders: snapshotFolders(paths.snapshots),
+    appendLog: (sandboxID, entry) => collector.tell(sandboxID, entry),
+    freeBytes: () => freeBytes(paths.root),
+    rootsOf: (build) => rootsOf(build, images, paths),
+    createBuilder: (tools) =>
+      new StepBuilder({
+        ...{ ...tools, images, files: buildFiles, cache: stores.buildCache, agent, clock },
+        baseBuild: async () => (await stores.templates.findBuild(base.buildID))!,
+      }),
+  }
+  return { ...ports, buildFiles, logs, secrets, base }
+}
+
+function openLogs(config: Config, paths: DataPaths): LogFiles {
+  return new LogFiles({
+    folder: join(paths.root, 'logs'),
+    maxBytesPerSandbox: config.logsPerSandboxMB * mebibyte,
+    maxBytesTotal: config.logsTotalMB * mebibyte,
+  })
+}
+
+async function ensureBaseTemplate(
+  config: Config,
+  stores: Stores,
+  images: ClosableImages,
+  rootFolder: string,
+): Promise<TemplateBuild> {
+  const layers = [await images.adopt(basename(rootFolder), rootFolder)]
+  const { defaultCPU: cpuCount, defaultMemoryMB: memoryMB, defaultDiskMB: diskMB } = config
+  return registerBaseTemplate(stores.templates, { layers, cpuCount, memoryMB, diskMB }, clock)
+}
+
+/** The nearest layer first. A build without layers stands on a folder below the data folder. */
+function rootsOf(
+  { layers, rootFolder }: TemplateBuild,
+  images: ClosableImages,
+  paths: DataPaths,
+): [string, ...string[]] {
+  const folders = layers ? images.layerFolders(layers.toReversed()) : [join(paths.root, rootFolder ?? '')]
+  return folders as [string, ...string[]]
+}
+
+async function freeBytes(folder: string): Promise<number> {
+  const { bavail, bsize } = await statfs(folder)
+  return bavail * bsize
+}

@@ -1,0 +1,63 @@
+/** An agent that runs no process: what it was asked for can be read, and what it answers is a knob. */
+import type { AgentCommand, AgentPort, CommandEnd, CommandOutput } from '../../src/core/agent.ts'
+import type { FakeDriver, FakeSandbox } from '../../src/drivers/fake/fake-driver.ts'
+
+export type FakeAgent = AgentPort & {
+  /** Ids that were handed over, and the token that each call showed. */
+  initialized: string[]
+  knownBy: (string | undefined)[]
+  /** The tokens of the agents that were told of the gate's authority. */
+  trusting: string[]
+  fail: Error | undefined
+  healthy: boolean
+  /** Commands that were run, and how each ends. */
+  ran: string[]
+  commands: AgentCommand[]
+  runs: (command: string, inside: Inside) => Promise<CommandEnd>
+  /** Files that were written from outside. */
+  written: { path: string; text: string }[]
+}
+
+/** Where a command runs. */
+export type Inside = {
+  sandbox: FakeSandbox
+  command: AgentCommand
+  say: (stream: CommandOutput['stream'], text: string) => void
+}
+
+export function createFakeAgent(driver: FakeDriver): FakeAgent {
+  const agent: FakeAgent = {
+    initialized: [],
+    knownBy: [],
+    trusting: [],
+    fail: undefined,
+    healthy: true,
+    ran: [],
+    runs: async () => ({ exitCode: 0, status: 'exit status 0' }),
+    async initialize(_, identity, { currentToken }) {
+      if (agent.fail) throw agent.fail
+      if (identity.caBundle) return void agent.trusting.push(currentToken ?? '')
+      agent.initialized.push(identity.envVars?.E2B_SANDBOX_ID ?? '')
+      agent.knownBy.push(currentToken)
+    },
+    isHealthy: async () => agent.healthy,
+    commands: [],
+    written: [],
+    async run({ host }, _token, command, { signal, onOutput }) {
+      signal.throwIfAborted()
+      agent.ran.push(command.command)
+      agent.commands.push(command)
+      const found = [...driver.world.sandboxes.values()].find(({ handle }) => handle.data.address === host)
+      const say: Inside['say'] = (stream, text) => onOutput?.({ stream, data: Buffer.from(text) })
+      const aborted = new Promise<never>((_, reject) => {
+        signal.addEventListener('abort', () => reject(signal.reason), { once: true })
+      })
+      return Promise.race([agent.runs(command.command, { sandbox: found!, command, say }), aborted])
+    },
+    async writeFile(_agent, _token, path, body) {
+      agent.written.push({ path, text: Buffer.concat(await body.toArray()).toString() })
+    },
+    async *followLogs() {},
+  }
+  return agent
+}

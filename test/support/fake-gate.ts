@@ -1,0 +1,16 @@
+import type { EgressGate, GateClient } from '../../src/core/egress.ts'
+
+/** Knows who was admitted, by address. */
+export class FakeGate implements EgressGate {
+  readonly clients = new Map<string, GateClient>()
+
+  admit(address: string, client: GateClient): void {
+    this.clients.set(address, client)
+  }
+
+  forget(address: string): void {
+    this.clients.delete(address)
+  }
+
+  async close(): Promise<void> {}
+}
