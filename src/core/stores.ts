@@ -1,4 +1,8 @@
-/** What the domain needs remembered. Every method is one atomic step; none knows HTTP or a driver. */
+/**
+ * What the domain needs remembered. Every method is one atomic step; none knows HTTP or a driver. A method rejects
+ * with `unavailable` when the failure may pass (the connection was lost, the database was busy, a deadlock); whether
+ * the step took effect is unknown then.
+ */
 import type { DriverHandle } from './driver.ts'
 import type { SandboxMetric } from './sandbox/metric.ts'
 import type { NewSandbox, Sandbox, SandboxOptions, SandboxSnapshot, SandboxState } from './sandbox/sandbox.ts'
@@ -142,7 +146,19 @@ export type SandboxPage = {
 
 export type SandboxChanges = Partial<
   Pick<Sandbox, 'runID' | 'handle' | 'snapshot' | 'startedAt' | 'endAt' | 'endedAt' | 'endReason'>
->
+> & {
+  /** Names this move, so that who could not see its outcome finds it in the row afterwards. */
+  moveID?: string
+}
+
+/** What must hold of a row for a move to take effect: compare and set. */
+export type SandboxFence = {
+  sandboxID: string
+  runID: string
+  from: readonly SandboxState[]
+  /** The end of its time, where that is what the move is about. */
+  endAt?: number
+}
 
 /** One run of a team's sandbox. */
 export type SandboxRun = Pick<Sandbox, 'sandboxID' | 'teamID' | 'runID'>
@@ -171,12 +187,8 @@ export interface SandboxStore {
   count(filter: SandboxFilter): Promise<number>
   /** Every row that is not ended, or only those in some of the states. */
   listUnended(states?: readonly SandboxState[]): Promise<Sandbox[]>
-  /** The one way a state changes: compare and set on id, run and state. Undefined when the row has moved on. */
-  move(
-    at: { sandboxID: string; runID: string; from: readonly SandboxState[] },
-    to: SandboxState,
-    changes?: SandboxChanges,
-  ): Promise<Sandbox | undefined>
+  /** The one way a state changes. Undefined when the row is not as `at` says. */
+  move(at: SandboxFence, to: SandboxState, changes?: SandboxChanges): Promise<Sandbox | undefined>
   /**
    * Moves a paused sandbox to `resuming` if the team stays within its limits, in one step that parallel creates
    * and resumes cannot pass together. `moved` is undefined when the row has moved on.
@@ -203,10 +215,41 @@ export interface SandboxStore {
   nextEnd(): Promise<number | undefined>
   /** Sandboxes that have not ended and whose network cannot be opened: they are read as closed to all. */
   listLocked(): Promise<{ sandboxID: string; why: string }[]>
+  /** Every snapshot that a row which has not ended names, of all nodes. */
+  listSnapshotNames(): Promise<string[]>
+  /**
+   * Takes an ended sandbox back as paused with a snapshot that was in quarantine, and removes that from quarantine
+   * in the same step. Undefined when the row has not ended or is not there.
+   */
+  reopen(
+    sandboxID: string,
+    changes: Required<Pick<Sandbox, 'runID' | 'endAt'>> & { snapshot: SandboxSnapshot },
+  ): Promise<Sandbox | undefined>
   /** Forgets the key, so that the request can be made again. */
   releaseClaim(teamID: string, sandboxID: string): Promise<void>
-  /** Forgets ended rows and keys older than this. */
+  /** Forgets keys older than this, and ended rows unless a snapshot of theirs is in quarantine. */
   prune(before: number): Promise<number>
+}
+
+/** A snapshot that nothing owns, kept in case that somebody wants it back. */
+export type QuarantinedSnapshot = {
+  snapshotName: string
+  /** The Warren on whose disk it lies. */
+  nodeID: string
+  /** The sandbox it was taken of, where that is known. */
+  sandboxID: string | null
+  /** Why it is here, as a sentence for the operator. */
+  reason: string
+  since: number
+}
+
+export interface QuarantineStore {
+  /** For a snapshot that is in quarantine already, nothing changes. */
+  insert(entry: QuarantinedSnapshot): Promise<void>
+  find(snapshotName: string): Promise<QuarantinedSnapshot | undefined>
+  /** Those on the disk of one Warren, the oldest first. */
+  list(nodeID: string): Promise<QuarantinedSnapshot[]>
+  remove(snapshotName: string): Promise<void>
 }
 
 export interface MetricStore {
@@ -282,6 +325,7 @@ export type Stores = {
   keys: KeyStore
   templates: TemplateStore
   sandboxes: SandboxStore
+  quarantine: QuarantineStore
   metrics: MetricStore
   buildCache: BuildCacheStore
   secrets: SecretStore

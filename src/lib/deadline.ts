@@ -1,23 +1,33 @@
 import { AppError } from './app-error.ts'
+import type { Clock } from './clock.ts'
+
+/** Real time that keeps the process alive until the deadline. */
+const awakeClock: Pick<Clock, 'after'> = {
+  after(delayMs, action) {
+    const timer = setTimeout(action, delayMs)
+    return () => clearTimeout(timer)
+  },
+}
 
 /** Rejects with `deadline_exceeded` and the given message when `work` takes longer than `ms`. */
 export async function withDeadline<T>(
   ms: number,
   message: string,
   work: (signal: AbortSignal) => Promise<T>,
+  clock: Pick<Clock, 'after'> = awakeClock,
 ): Promise<T> {
   const abort = new AbortController()
-  let timer: NodeJS.Timeout | undefined
+  let cancel = () => {}
   const expired = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => {
+    cancel = clock.after(ms, () => {
       const error = new AppError('deadline_exceeded', message)
       abort.abort(error)
       reject(error)
-    }, ms)
+    })
   })
   try {
     return await Promise.race([work(abort.signal), expired])
   } finally {
-    clearTimeout(timer)
+    cancel()
   }
 }

@@ -7,6 +7,7 @@ import * as savedStates from './migrations/0003-saved-states.ts'
 import * as builds from './migrations/0004-builds.ts'
 import * as secrets from './migrations/0005-secrets.ts'
 import { sealedNetworks } from './migrations/0006-sealed-networks.ts'
+import * as quarantine from './migrations/0008-quarantine.ts'
 import type { Tables } from './tables.ts'
 
 /** In order of their names; one that was released is never changed, only followed by another. */
@@ -17,6 +18,7 @@ export const migrationsWith = (vault: SecretVault): Record<string, Migration> =>
   '0004-builds': builds,
   '0005-secrets': secrets,
   '0006-sealed-networks': sealedNetworks(vault),
+  '0008-quarantine': quarantine,
 })
 
 /** Brings the tables to what this build knows, all or nothing; a database of a newer build is left alone. */

@@ -11,6 +11,7 @@ import { SqlBuildCacheStore } from './build-cache.ts'
 import { SqlKeyStore } from './keys.ts'
 import { SqlMetricStore } from './metrics.ts'
 import { migrate, migrationsWith } from './migrate.ts'
+import { SqlQuarantineStore } from './quarantine.ts'
 import { SqlSandboxStore } from './sandboxes.ts'
 import { SqlSecretStore } from './secrets.ts'
 import { sqliteDialect } from './sqlite.ts'
@@ -48,6 +49,7 @@ export function storesOver(db: Kysely<Tables>, vault: SecretVault): Stores {
     keys: new SqlKeyStore(db),
     templates: new SqlTemplateStore(db),
     sandboxes: new SqlSandboxStore(db, vault),
+    quarantine: new SqlQuarantineStore(db),
     metrics: new SqlMetricStore(db),
     buildCache: new SqlBuildCacheStore(db),
     secrets: new SqlSecretStore(db),

@@ -15,6 +15,7 @@ export function newSandboxRow(sandbox: NewSandbox, vault: SecretVault): SandboxR
     alias: sandbox.alias,
     state: 'creating',
     run_id: sandbox.runID,
+    move_id: null,
     handle: null,
     cpu_count: sandbox.cpuCount,
     memory_mb: sandbox.memoryMB,
@@ -43,6 +44,7 @@ export function sandboxOf(row: SandboxRow, vault: SecretVault): Sandbox {
     alias: row.alias,
     state: row.state,
     runID: row.run_id,
+    moveID: row.move_id,
     handle: row.handle === null ? null : JSON.parse(row.handle),
     cpuCount: row.cpu_count,
     memoryMB: row.memory_mb,
@@ -66,6 +68,7 @@ export function changedColumns(changes: SandboxChanges): Updateable<SandboxRow> 
   const { snapshot } = changes
   const columns = {
     run_id: changes.runID,
+    move_id: changes.moveID,
     handle: changes.handle && JSON.stringify(changes.handle),
     saved: snapshot && JSON.stringify(snapshot),
     is_frozen: snapshot === undefined ? undefined : snapshot?.frozen ? 1 : 0,

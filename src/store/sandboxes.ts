@@ -3,6 +3,7 @@ import type { DriverHandle } from '../core/driver.ts'
 import {
   activeStates,
   type NewSandbox,
+  pauseSnapshotName,
   type Sandbox,
   type SandboxOptions,
   type SandboxSnapshot,
@@ -13,6 +14,7 @@ import type { SecretVault } from '../core/secret/vault.ts'
 import type {
   IdempotencyClaim,
   SandboxChanges,
+  SandboxFence,
   SandboxFilter,
   SandboxPage,
   SandboxRun,
@@ -125,11 +127,7 @@ export class SqlSandboxStore implements SandboxStore {
     return rows.map(this.#read)
   }
 
-  async move(
-    at: { sandboxID: string; runID: string; from: readonly SandboxState[] },
-    to: SandboxState,
-    changes: SandboxChanges = {},
-  ): Promise<Sandbox | undefined> {
+  async move(at: SandboxFence, to: SandboxState, changes: SandboxChanges = {}): Promise<Sandbox | undefined> {
     const illegal = at.from.filter((state) => !statesBefore(to).includes(state))
     if (illegal.length > 0 || at.from.length === 0) {
       throw new AppError(
@@ -140,14 +138,14 @@ export class SqlSandboxStore implements SandboxStore {
     if (to === 'ended' && (changes.endReason == null || changes.endedAt == null)) {
       throw new AppError('internal', 'A sandbox ends only with a reason and a time')
     }
-    const row = await this.#db
+    let update = this.#db
       .updateTable('sandboxes')
       .set({ ...changedColumns(changes), state: to })
       .where('id', '=', at.sandboxID)
       .where('run_id', '=', at.runID)
       .where('state', 'in', at.from)
-      .returningAll()
-      .executeTakeFirst()
+    if (at.endAt !== undefined) update = update.where('end_at', '=', at.endAt)
+    const row = await update.returningAll().executeTakeFirst()
     return row && this.#read(row)
   }
 
@@ -273,6 +271,38 @@ export class SqlSandboxStore implements SandboxStore {
     })
   }
 
+  async listSnapshotNames(): Promise<string[]> {
+    const rows = await this.#db
+      .selectFrom('sandboxes')
+      .select(['id', 'run_id', 'saved'])
+      .where('state', '<>', 'ended')
+      .execute()
+    return rows.flatMap(({ id, run_id, saved }) => {
+      const snapshot: SandboxSnapshot | null = saved === null ? null : JSON.parse(saved)
+      // A pause that was cut off may have made its snapshot although the row does not name it yet.
+      return [pauseSnapshotName({ sandboxID: id, runID: run_id }), ...(snapshot ? [snapshot.name] : [])]
+    })
+  }
+
+  reopen(
+    sandboxID: string,
+    { snapshot, runID, endAt }: Parameters<SandboxStore['reopen']>[1],
+  ): Promise<Sandbox | undefined> {
+    return this.#db.transaction().execute(async (transaction) => {
+      const cleared = { state: 'paused', handle: null, ended_at: null, end_reason: null } as const
+      const row = await transaction
+        .updateTable('sandboxes')
+        .set({ ...changedColumns({ snapshot, runID, endAt }), ...cleared })
+        .where('id', '=', sandboxID)
+        .where('state', '=', 'ended')
+        .returningAll()
+        .executeTakeFirst()
+      if (!row) return undefined
+      await transaction.deleteFrom('quarantine').where('snapshot_name', '=', snapshot.name).execute()
+      return this.#read(row)
+    })
+  }
+
   async releaseClaim(teamID: string, sandboxID: string): Promise<void> {
     await this.#db
       .deleteFrom('idempotency_claims')
@@ -289,6 +319,15 @@ export class SqlSandboxStore implements SandboxStore {
         .deleteFrom('sandboxes')
         .where('state', '=', 'ended')
         .where('ended_at', '<', before)
+        .where(({ not, exists, selectFrom }) =>
+          not(
+            exists(
+              selectFrom('quarantine')
+                .select('snapshot_name')
+                .whereRef('quarantine.sandbox_id', '=', 'sandboxes.id'),
+            ),
+          ),
+        )
         .executeTakeFirstOrThrow()
       return Number(numDeletedRows)
     })

@@ -4,6 +4,7 @@ import type { Stores } from '../core/stores.ts'
 import { buildCacheSuite } from './suite-build-cache.ts'
 import { buildSuite } from './suite-builds.ts'
 import { metricSuite } from './suite-metrics.ts'
+import { quarantineSuite } from './suite-quarantine.ts'
 import { haveTemplate } from './suite-rows.ts'
 import { sandboxLifeSuite } from './suite-sandbox-life.ts'
 import { sandboxListSuite } from './suite-sandbox-list.ts'
@@ -48,6 +49,7 @@ export function storeSuite(
     sandboxLifeSuite(sandboxTest)
     sandboxPauseSuite(sandboxTest)
     sandboxListSuite(storeTest)
+    quarantineSuite(sandboxTest)
     metricSuite(storeTest)
     secretSuite(storeTest)
   })

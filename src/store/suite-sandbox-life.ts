@@ -51,7 +51,14 @@ function limits(storeTest: StoreTest): void {
       },
     })
     assert.deepEqual(await stores.sandboxes.insertWithinLimits(sandbox, team.limits), { inserted: true })
-    const begun = { state: 'creating', handle: null, snapshot: null, endedAt: null, endReason: null }
+    const begun = {
+      state: 'creating',
+      moveID: null,
+      handle: null,
+      snapshot: null,
+      endedAt: null,
+      endReason: null,
+    }
     assert.deepEqual(await stores.sandboxes.find(sandbox.sandboxID), { ...sandbox, ...begun })
     assert.equal(await stores.sandboxes.find('nothing'), undefined)
   })
@@ -230,6 +237,18 @@ function moves(storeTest: StoreTest): void {
       (await sandboxes.move({ sandboxID, runID, from: ['pausing', 'creating'] }, 'running'))?.state,
       'running',
     )
+  })
+
+  storeTest('a move that is about the end of its time happens only while that is the end', async (stores) => {
+    const { sandboxes } = stores
+    const team = await insertTeam(stores)
+    const { sandboxID, runID, endAt } = await insertSandboxIn(stores, team.teamID, 'running')
+    await sandboxes.setEnd(sandboxID, runID, endAt + 1, false)
+    const at = { sandboxID, runID, from: ['running'] as const }
+    assert.equal(await sandboxes.move({ ...at, endAt }, 'killing'), undefined)
+    const moved = await sandboxes.move({ ...at, endAt: endAt + 1 }, 'killing', { moveID: 'the move' })
+    assert.deepEqual([moved?.state, moved?.moveID], ['killing', 'the move'])
+    assert.equal((await sandboxes.find(sandboxID))?.moveID, 'the move')
   })
 
   storeTest('of parallel moves from one state one wins', async (stores) => {

@@ -90,6 +90,7 @@ export type SandboxRow = {
   alias: string | null
   state: SandboxState
   run_id: string
+  move_id: string | null
   handle: Json | null
   cpu_count: number
   memory_mb: number
@@ -110,6 +111,14 @@ export type SandboxRow = {
   end_at: number
   ended_at: number | null
   end_reason: EndReason | null
+}
+
+export type QuarantineRow = {
+  snapshot_name: string
+  node_id: string
+  sandbox_id: string | null
+  reason: string
+  since: number
 }
 
 /** One row per metadata pair, hashed because PostgreSQL cannot index texts of any length. */
@@ -176,6 +185,7 @@ export type Tables = {
   template_tags: TemplateTagRow
   sandboxes: SandboxRow
   sandbox_metadata: SandboxMetadataRow
+  quarantine: QuarantineRow
   idempotency_claims: IdempotencyClaimRow
   sandbox_metrics: SandboxMetricRow
   build_cache: BuildCacheRow

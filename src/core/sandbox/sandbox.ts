@@ -76,6 +76,10 @@ export type SandboxSnapshot = {
   agentUnresponsive: boolean
 }
 
+/** The name of the snapshot that a pause of this run makes. */
+export const pauseSnapshotName = ({ sandboxID, runID }: Pick<Sandbox, 'sandboxID' | 'runID'>): string =>
+  `${sandboxID}-${runID}`
+
 export type Sandbox = {
   sandboxID: string
   teamID: string
@@ -85,6 +89,8 @@ export type Sandbox = {
   state: SandboxState
   /** A new one for each start or resume: late work of an older run cannot land. */
   runID: string
+  /** The last change of state that was given a name. */
+  moveID: string | null
   handle: DriverHandle | null
   cpuCount: number
   memoryMB: number
@@ -104,4 +110,4 @@ export type Sandbox = {
   endReason: EndReason | null
 }
 
-export type NewSandbox = Omit<Sandbox, 'state' | 'handle' | 'snapshot' | 'endedAt' | 'endReason'>
+export type NewSandbox = Omit<Sandbox, 'state' | 'moveID' | 'handle' | 'snapshot' | 'endedAt' | 'endReason'>
