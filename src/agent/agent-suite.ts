@@ -2,11 +2,11 @@
 import { once } from 'node:events'
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { type IncomingMessage, request } from 'node:http'
-import { createRequire } from 'node:module'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { after, before } from 'node:test'
+import { addonFile } from '../lib/native.ts'
 import type { Accounts } from './accounts.ts'
 import { Identity } from './identity.ts'
 import { createAgent } from './server.ts'
@@ -16,18 +16,12 @@ const tools = {
   setpriv: ['setpriv'],
   setsid: ['setsid'],
   env: ['env'],
-  addon: addonPath(),
-}
-
-function addonPath(): string {
-  const machine = `linux-${process.arch}`
-  const packageFile = createRequire(import.meta.url).resolve(`@koromix/koffi-${machine}/package.json`)
-  return join(dirname(packageFile), machine.replace('-', '_'), 'koffi.node')
+  addon: addonFile()!,
 }
 
 export type Json = Record<string, unknown>
 export type Frame = { flags: number; message: Json }
-export type Answer = { status: number; headers: IncomingMessage['headers']; body: Buffer; json: Json }
+export type TestResponse = { status: number; headers: IncomingMessage['headers']; body: Buffer; json: Json }
 
 export class TestAgent {
   readonly folder = mkdtempSync(join(tmpdir(), 'warren-agent-'))
@@ -87,7 +81,7 @@ export class TestAgent {
     path: string,
     headers: Record<string, string> = {},
     body?: Buffer | string | AsyncIterable<Buffer>,
-  ): Promise<Answer> {
+  ): Promise<TestResponse> {
     const response = await this.open(method, path, { 'x-access-token': token, ...headers }, body)
     const bytes = Buffer.concat(await collect(response as AsyncIterable<Buffer>))
     let json: Json = {}
@@ -97,7 +91,7 @@ export class TestAgent {
     return { status: response.statusCode!, headers: response.headers, body: bytes, json }
   }
 
-  unary(method: string, message: Json, headers: Record<string, string> = {}): Promise<Answer> {
+  unary(method: string, message: Json, headers: Record<string, string> = {}): Promise<TestResponse> {
     const defaults = { 'content-type': 'application/json', 'connect-protocol-version': '1' }
     return this.fetch('POST', `/${method}`, { ...defaults, ...headers }, JSON.stringify(message))
   }

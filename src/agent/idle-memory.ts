@@ -1,5 +1,5 @@
 import type { Server } from 'node:http'
-import { type CFunction, openLibc } from './libc.ts'
+import { type CFunction, openCLibrary } from '../lib/c-library.ts'
 
 /** How long nothing must have been asked before memory is given back. */
 const idleMs = 3000
@@ -50,7 +50,7 @@ function openTrim(addonPath: string): () => void {
   let mallocTrim: CFunction | undefined
   return () => {
     try {
-      mallocTrim ??= openLibc(addonPath).func('int malloc_trim(size_t)')
+      mallocTrim ??= openCLibrary(addonPath).func('int malloc_trim(size_t)')
       mallocTrim(0)
     } catch {}
   }

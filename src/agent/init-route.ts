@@ -4,8 +4,9 @@ import { join } from 'node:path'
 import { AppError } from '../lib/app-error.ts'
 import { tokenOf } from './access.ts'
 import type { Identity, InitRequest } from './identity.ts'
+import { readJSON } from './read-body.ts'
 
-const largestBody = 8 * 1024 * 1024
+const largestBodyMB = 8
 const publishedNames = ['E2B_SANDBOX', 'E2B_SANDBOX_ID', 'E2B_TEMPLATE_ID']
 
 /**
@@ -25,7 +26,7 @@ export async function initRoute(
       'the agent has its identity; only who holds its token may change it',
     )
   }
-  const given = parse(await readBody(request))
+  const given = parse(await readJSON(request, largestBodyMB))
   const { accessToken } = given
   if (given.caBundle) {
     // Loaded here because few sandboxes need it.
@@ -39,20 +40,7 @@ export async function initRoute(
   return isAnother
 }
 
-async function readBody(request: IncomingMessage): Promise<string> {
-  const chunks: Buffer[] = []
-  let size = 0
-  for await (const chunk of request as AsyncIterable<Buffer>) {
-    size += chunk.length
-    if (size > largestBody) throw new AppError('payload_too_large', 'the identity is larger than 8 MiB')
-    chunks.push(chunk)
-  }
-  return Buffer.concat(chunks).toString()
-}
-
-function parse(text: string): InitRequest {
-  if (text.trim() === '') return {}
-  const body = parseJSON(text)
+function parse(body: unknown = {}): InitRequest {
   if (typeof body !== 'object' || body === null || Array.isArray(body)) throw wrong('the body', 'an object')
   const { envVars, accessToken, defaultUser, defaultWorkdir, caBundle } = body as Record<string, unknown>
   return {
@@ -61,14 +49,6 @@ function parse(text: string): InitRequest {
     ...(defaultUser != null && { defaultUser: textOf(defaultUser, 'defaultUser') }),
     ...(defaultWorkdir != null && { defaultWorkdir: textOf(defaultWorkdir, 'defaultWorkdir') }),
     ...(caBundle != null && { caBundle: textOf(caBundle, 'caBundle') }),
-  }
-}
-
-function parseJSON(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch (error) {
-    throw new AppError('invalid_argument', 'the body is not JSON', { cause: error })
   }
 }
 

@@ -1,15 +1,12 @@
-/** The addon (koffi) through which functions of the C library are called that Node does not offer. */
+/** The C library for the server, through the addon that npm installed beside it. */
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { getSystemErrorName } from 'node:util'
-import { AppError } from './app-error.ts'
-
-export type CFunction = (...values: unknown[]) => number
-type Addon = { load(library: string): { func(prototype: string): CFunction }; errno(): number }
+import { type CFunction, openCLibrary } from './c-library.ts'
 
 export type NativeLibc = {
   func(prototype: string): CFunction
-  /** Of the last call, as an error with its code. */
+  /** The failure of the last call, as an error with its code. */
   failure(call: string): NodeJS.ErrnoException
 }
 
@@ -27,22 +24,12 @@ export function addonFile(): string | undefined {
 
 /** `without` says what is not possible if it is missing. */
 export function openNativeLibc(without: string): NativeLibc {
-  const module = { exports: {} as Addon }
-  try {
-    process.dlopen(module, addonFile() ?? '')
-  } catch (error) {
-    throw new AppError(
-      'unavailable',
-      `${without}: the package @koromix/koffi-${machine} is missing. Install Warren again with its optional packages.`,
-      { cause: error },
-    )
-  }
-  const addon = module.exports
-  const library = addon.load('libc.so.6')
+  const advice = `the package @koromix/koffi-${machine} is missing. Install Warren again with its optional packages.`
+  const library = openCLibrary(addonFile() ?? '', `${without}: ${advice}`)
   return {
-    func: (prototype) => library.func(prototype),
+    func: library.func,
     failure: (call) => {
-      const code = getSystemErrorName(-addon.errno())
+      const code = getSystemErrorName(-library.errno())
       return Object.assign(new Error(`${code}: ${call}`), { code })
     },
   }

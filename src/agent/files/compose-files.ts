@@ -7,10 +7,11 @@ import { AppError } from '../../lib/app-error.ts'
 import { fromSystemError, sendJSON } from '../errors.ts'
 import { logFile } from '../log/file-log.ts'
 import { resolvePath } from '../paths.ts'
+import { readJSON } from '../read-body.ts'
 import { accountFor, type FilesContext } from './files-request.ts'
 import { storeFile } from './store-file.ts'
 
-const largestBody = 4 * 1024 * 1024
+const largestBodyMB = 4
 
 type ComposeRequest = { sources: string[]; destination: string; username: string }
 
@@ -19,7 +20,7 @@ export async function composeFilesRoute(
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
-  const asked = parse(await readBody(request))
+  const asked = parse(await readJSON(request, largestBodyMB))
   const account = accountFor(identity, asked.username)
   const resolved = (path: string) => resolvePath(path, account, identity.defaultWorkdir)
   const sources = asked.sources.map(resolved)
@@ -49,24 +50,7 @@ async function* concatenated(paths: string[]): AsyncGenerator<Buffer> {
   for (const path of paths) yield* createReadStream(path, { highWaterMark: 256 * 1024 })
 }
 
-async function readBody(request: IncomingMessage): Promise<string> {
-  const chunks: Buffer[] = []
-  let size = 0
-  for await (const chunk of request as AsyncIterable<Buffer>) {
-    size += chunk.length
-    if (size > largestBody) throw new AppError('payload_too_large', 'the body is larger than 4 MiB')
-    chunks.push(chunk)
-  }
-  return Buffer.concat(chunks).toString()
-}
-
-function parse(text: string): ComposeRequest {
-  let body: unknown
-  try {
-    body = JSON.parse(text)
-  } catch (error) {
-    throw new AppError('invalid_argument', 'the body is not JSON', { cause: error })
-  }
+function parse(body: unknown): ComposeRequest {
   const { source_paths, destination, username: asked } = (body ?? {}) as Record<string, unknown>
   const username = asked ?? ''
   if (!Array.isArray(source_paths) || source_paths.length === 0 || !source_paths.every(isPath)) {

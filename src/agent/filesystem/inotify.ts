@@ -1,7 +1,7 @@
 /** Watches on single folders, shared by all watchers: a sandbox needs one inotify instance at most. */
 import { closeSync, read } from 'node:fs'
 import { promisify } from 'node:util'
-import { type CFunction, openLibc } from '../libc.ts'
+import { type CFunction, openCLibrary } from '../../lib/c-library.ts'
 
 export const flag = {
   modify: 0x2,
@@ -129,7 +129,7 @@ export class Inotify {
 
   #bind(): Calls {
     if (this.#calls) return this.#calls
-    const libc = openLibc(this.#addonPath)
+    const libc = openCLibrary(this.#addonPath)
     this.#calls = {
       init: libc.func('int inotify_init1(int flags)'),
       add: libc.func('int inotify_add_watch(int fd, const char *path, uint32_t mask)'),

@@ -1,6 +1,6 @@
 /** What clients note about files, kept by the file system itself as extended attributes. */
 import { AppError } from '../../lib/app-error.ts'
-import { type CFunction, openLibc } from '../libc.ts'
+import { type CFunction, openCLibrary } from '../../lib/c-library.ts'
 
 export type FileMetadata = Record<string, string>
 
@@ -73,7 +73,7 @@ export class Metadata {
 
   #bind(): Calls {
     if (this.#calls) return this.#calls
-    const libc = openLibc(this.#addonPath)
+    const libc = openCLibrary(this.#addonPath)
     this.#room = Buffer.alloc(largest)
     this.#calls = {
       list: libc.func('long listxattr(const char *path, void *list, size_t size)'),

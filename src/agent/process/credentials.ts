@@ -1,7 +1,7 @@
 /** Whom a process runs as, and whether it gets a terminal: the words that make a program so. */
 import type { SpawnOptions } from 'node:child_process'
 import type { Account } from '../accounts.ts'
-import { findProgram } from './find-program.ts'
+import { searchExecutable } from './search-path.ts'
 
 /** What the agent brings along: programs, each as the words that start it, and the path of an addon. */
 export type Tools = {
@@ -31,7 +31,7 @@ export function commandFor(
     const ids = isRoot ? {} : { uid: account.uid, gid: account.gid }
     return { words: [...words], options: { env, detached: true, ...ids } }
   }
-  const program = findProgram(words[0]!, env.PATH ?? '', cwd)
+  const program = searchExecutable(words[0]!, env.PATH ?? '', cwd)
   // What steers the image's own loader would break ours: such variables are set last, by env.
   const [forLoader, plain] = partition(env, (name) => /^(LD_|GLIBC_TUNABLES$)/.test(name))
   const assignments = Object.entries(forLoader).map(([name, value]) => `${name}=${value}`)

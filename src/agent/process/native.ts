@@ -4,7 +4,7 @@
  */
 import { closeSync, constants, openSync } from 'node:fs'
 import { AppError, errorText } from '../../lib/app-error.ts'
-import { openLibc } from '../libc.ts'
+import { openCLibrary } from '../../lib/c-library.ts'
 
 export type TerminalSize = { cols: number; rows: number }
 export type Native = {
@@ -71,7 +71,7 @@ export function openTerminalEnd(path: '/dev/ptmx' | (string & {})): number {
 }
 
 function bind(addonPath: string) {
-  const libc = openLibc(addonPath)
+  const libc = openCLibrary(addonPath)
   return {
     ioctl: libc.func('int ioctl(int fd, unsigned long request, void *value)'),
     pipe2: libc.func('int pipe2(void *ends, int flags)'),

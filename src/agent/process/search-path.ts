@@ -3,7 +3,7 @@ import { resolve } from 'node:path'
 import { AppError } from '../../lib/app-error.ts'
 
 /** Where a program lies, searched as the shell would; a request for one that is not there must fail at once. */
-export function findProgram(name: string, searchPath: string, cwd: string): string {
+export function searchExecutable(name: string, searchPath: string, cwd: string): string {
   const candidates = name.includes('/')
     ? [resolve(cwd, name)]
     : searchPath.split(':').map((folder) => resolve(cwd, folder, name))
