@@ -12,37 +12,27 @@ import {
   VariableMap,
 } from './shared.ts'
 
+const proxyAddress = { address: PlainText, username: optionalOrNull(PlainText) }
+const proxyTLS = { enabled: Type.Boolean(), serverName: optionalOrNull(PlainText) }
+const EgressProxy = Type.Object({
+  ...proxyAddress,
+  password: optionalOrNull(PlainText),
+  tls: optionalOrNull(Type.Object({ ...proxyTLS, caCert: optionalOrNull(PlainText) })),
+})
+/** The password and the certificate go in and never come out. */
+const ShownEgressProxy = Type.Object({ ...proxyAddress, tls: optionalOrNull(Type.Object(proxyTLS)) })
+
+const HeaderRule = Type.Object({
+  transform: optionalOrNull(Type.Object({ headers: optionalOrNull(Type.Record(Type.String(), PlainText)) })),
+})
+
 const egress = {
   allowOut: optionalOrNull(
     Type.Array(PlainText, { description: 'IPv4 addresses, CIDR ranges, domains, *.domain or *' }),
   ),
   denyOut: optionalOrNull(Type.Array(PlainText, { description: 'IPv4 addresses and CIDR ranges' })),
-  egressProxy: optionalOrNull(
-    Type.Object({
-      address: PlainText,
-      username: optionalOrNull(PlainText),
-      password: optionalOrNull(PlainText),
-      tls: optionalOrNull(
-        Type.Object({
-          enabled: Type.Boolean(),
-          serverName: optionalOrNull(PlainText),
-          caCert: optionalOrNull(PlainText),
-        }),
-      ),
-    }),
-  ),
-  rules: optionalOrNull(
-    Type.Record(
-      Type.String(),
-      Type.Array(
-        Type.Object({
-          transform: optionalOrNull(
-            Type.Object({ headers: optionalOrNull(Type.Record(Type.String(), PlainText)) }),
-          ),
-        }),
-      ),
-    ),
-  ),
+  egressProxy: optionalOrNull(EgressProxy),
+  rules: optionalOrNull(Type.Record(Type.String(), Type.Array(HeaderRule))),
   dnsServers: optionalOrNull(Type.Array(PlainText)),
 }
 
@@ -51,6 +41,11 @@ export const NetworkConfig = Type.Object({
   allowPublicTraffic: optionalOrNull(Type.Boolean()),
   maskRequestHost: optionalOrNull(PlainText),
   httpsPorts: optionalOrNull(Type.Array(Type.Integer())),
+})
+
+export const ShownNetworkConfig = Type.Object({
+  ...NetworkConfig.properties,
+  egressProxy: optionalOrNull(ShownEgressProxy),
 })
 
 export const NetworkUpdate = Type.Object({
@@ -111,7 +106,7 @@ export const SandboxDetail = Type.Object({
   envdAccessToken: Type.Optional(Type.String()),
   allowInternetAccess: optionalOrNull(Type.Boolean()),
   domain: optionalOrNull(Type.String()),
-  network: Type.Optional(NetworkConfig),
+  network: Type.Optional(ShownNetworkConfig),
   pauseMode: Type.Optional(
     Type.Union([Type.Literal('full'), Type.Literal('filesystem')], {
       description: 'What a paused sandbox kept: memory and files, or its files alone',

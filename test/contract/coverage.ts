@@ -1,0 +1,50 @@
+/**
+ * The page docs/api-coverage.md, made of the tables beside this file.
+ * `bin/node test/contract/coverage.ts` writes it; `coverage.test.ts` fails when it is stale.
+ */
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { contract, type Operation, ours } from './operations.ts'
+import { calls } from './rpc.ts'
+
+export const coverageFile = join(import.meta.dirname, '../../docs/api-coverage.md')
+
+export function coveragePage(): string {
+  const operations = Object.values(contract).flat()
+  const served = operations.filter(({ notServed }) => notServed === undefined)
+  return [
+    '# Which operations Warren serves',
+    '',
+    `Of the ${operations.length} operations of the E2B protocol that clients, the command line and the dashboard know,`,
+    `Warren serves ${served.length}. A served operation takes and gives the fields that clients know, except those named here.`,
+    'Tests hold this page against `/openapi.json` of the server and against `proto/`; `bin/node test/contract/coverage.ts`',
+    'writes it.',
+    ...Object.entries(contract).flatMap(([title, list]) => ['', `## ${title}`, '', ...table(list)]),
+    '',
+    '## Served beside the protocol',
+    '',
+    ...table(ours),
+    '',
+    '## Inside a sandbox (envd)',
+    '',
+    '| call | what it does |',
+    '|---|---|',
+    ...Object.entries(calls).flatMap(([service, methods]) =>
+      Object.entries(methods).map(([name, { does }]) => `| \`${service}/${name}\` | ${does} |`),
+    ),
+    '',
+  ].join('\n')
+}
+
+function table(operations: readonly Operation[]): string[] {
+  return ['| operation | what it does | served |', '|---|---|---|', ...operations.map(row)]
+}
+
+function row({ call, does, notServed, leftOut = {} }: Operation): string {
+  const without = Object.entries(leftOut).map(
+    ([field, why]) => `; no \`${field.replace('[].', '')}\`: ${why}`,
+  )
+  return `| \`${call}\` | ${does} | ${notServed === undefined ? `yes${without.join('')}` : `no: ${notServed}`} |`
+}
+
+if (import.meta.main) writeFileSync(coverageFile, coveragePage())

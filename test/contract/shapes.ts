@@ -1,0 +1,89 @@
+/** The shapes that several operations share, as lists of fields (see `fields.ts`). */
+
+export const under = (prefix: string, fields: string): string =>
+  fields
+    .split(' ')
+    .map((field) => prefix + field)
+    .join(' ')
+
+/** A list of such objects. */
+export const each = (fields: string): string => under('[].', fields)
+
+export const egress = [
+  'allowOut denyOut dnsServers rules rules{}[].transform rules{}[].transform.headers',
+  'egressProxy egressProxy.address* egressProxy.username egressProxy.password',
+  'egressProxy.tls egressProxy.tls.enabled* egressProxy.tls.serverName egressProxy.tls.caCert',
+].join(' ')
+const inbound = 'allowPublicTraffic maskRequestHost httpsPorts'
+/** A password and a certificate go in and never come out. */
+const shownEgress = egress
+  .split(' ')
+  .filter((field) => !/password|caCert/.test(field))
+  .join(' ')
+
+export const newSandbox = [
+  'templateID* timeout autoPause autoPauseMemory autoResume autoResume.enabled* secure',
+  'allow_internet_access metadata envVars mcp iam iam.tokens',
+  'volumeMounts volumeMounts[].name* volumeMounts[].path*',
+  `network ${under('network.', `${egress} ${inbound}`)}`,
+].join(' ')
+
+export const sandbox =
+  'templateID* sandboxID* clientID* envdVersion* alias envdAccessToken trafficAccessToken domain'
+
+export const listedSandbox = [
+  'templateID* sandboxID* clientID* startedAt* endAt* cpuCount* memoryMB* diskSizeMB* state* envdVersion*',
+  'alias metadata envdUnresponsiveAtPause volumeMounts',
+].join(' ')
+
+export const sandboxDetail = [
+  listedSandbox,
+  'envdAccessToken allowInternetAccess domain pauseMode lifecycle lifecycle.autoResume* lifecycle.onTimeout*',
+  `network ${under('network.', `${shownEgress} ${inbound}`)}`,
+].join(' ')
+
+export const metric =
+  'timestamp* timestampUnix* cpuCount* cpuUsedPct* memUsed* memTotal* memCache* diskUsed* diskTotal*'
+
+export const sandboxLog = 'timestamp* message* level* fields*'
+export const buildLog = 'timestamp* message* level* step'
+
+export const templateLegacy = [
+  'templateID* buildID* cpuCount* memoryMB* diskSizeMB* public* aliases* createdAt* updatedAt*',
+  'createdBy* createdBy.id* createdBy.email* lastSpawnedAt* spawnCount* buildCount* envdVersion*',
+].join(' ')
+export const template = `${templateLegacy} names* buildStatus* isDefault description`
+export const optionalTemplateFields = (prefix: string): Record<string, string> => ({
+  [`${prefix}isDefault`]: 'optional; no template is a default of all teams',
+  [`${prefix}description`]: 'optional; templates have no description',
+})
+
+export const templateBuild =
+  'buildID* status* createdAt* updatedAt* cpuCount* memoryMB* finishedAt diskSizeMB envdVersion'
+
+const registries = [
+  ...['type* awsAccessKeyId* awsSecretAccessKey* awsRegion*', 'serviceAccountJson*', 'username* password*'],
+].join(' ')
+export const startBuild = [
+  `fromImage fromTemplate fromImageRegistry ${under('fromImageRegistry.', registries)} startCmd readyCmd force`,
+  'steps steps[].type* steps[].args steps[].filesHash steps[].force',
+].join(' ')
+
+export const buildStatus = [
+  `templateID* buildID* status* logs* logEntries* ${under('logEntries[].', buildLog)}`,
+  `reason reason.message* reason.step reason.logEntries* ${under('reason.logEntries[].', buildLog)}`,
+].join(' ')
+
+export const secret = 'secretID* name* currentVersion* metadata* createdAt* updatedAt*'
+
+const limits = 'maxSandboxes* maxCPU* maxMemoryMB* maxLifetimeHours*'
+export const team = `teamID* slug* name* createdAt* limits* ${under('limits.', limits)}`
+
+const mask = 'prefix* valueLength* maskedValuePrefix* maskedValueSuffix*'
+export const apiKey = `id* name* createdAt* lastUsed createdBy mask* ${under('mask.', mask)}`
+
+const freed = ['steps', 'savedStates', 'layers', 'files']
+export const pruneReport = [
+  'dryRun* bytes*',
+  ...freed.map((name) => `${name}* ${name}.count* ${name}.bytes*`),
+].join(' ')
