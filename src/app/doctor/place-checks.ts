@@ -46,7 +46,8 @@ export function judgeTls({ cert, key, domain }: TlsTexts, now: number): Finding 
   const uncovered = [`api.${domain}`, `49983-x.${domain}`].filter((name) => !certificate.checkHost(name))
   if (uncovered.length > 0) return fail(`is not for ${uncovered.join(', ')}`, remedy)
   const daysLeft = Math.floor((certificate.validToDate.getTime() - now) / 86_400_000)
-  if (daysLeft < 14) return warn(`ends in ${daysLeft} days`, 'Renew it, then restart Warren.')
+  if (daysLeft < 14)
+    return warn(`ends in ${daysLeft} days`, 'Renew it: Warren takes the new files by itself.')
   return ok(`for *.${domain}, until ${certificate.validTo}`)
 }
 

@@ -13,7 +13,7 @@ import { runCommand } from '../../lib/run-command.ts'
 import { findSystemProgram } from './programs.ts'
 import { type Advance, eachLine, type Progress } from './progress.ts'
 
-/** Where the two checksums come from is told in docs/decisions/gvisor.md. */
+/** Where the two checksums come from: docs/decisions/0005-what-a-start-installs.md. */
 const release = {
   version: '20260622',
   sha256: {
