@@ -13,11 +13,11 @@ import type { SandboxTokens } from '../core/sandbox/tokens.ts'
 import type { SecretService } from '../core/secret/service.ts'
 import type { MetricStore } from '../core/stores.ts'
 import type { TeamService } from '../core/team/service.ts'
+import type { BuildService } from '../core/template/build-service.ts'
 import type { BuildFiles } from '../core/template/builder.ts'
-import type { Building } from '../core/template/building.ts'
 import type { TemplateCatalog } from '../core/template/catalog.ts'
-import type { Pruning } from '../core/template/pruning.ts'
-import type { TemplateRemoval } from '../core/template/removal.ts'
+import type { Pruner } from '../core/template/pruner.ts'
+import type { TemplateRemover } from '../core/template/remover.ts'
 import type { TemplateService } from '../core/template/service.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Log } from '../lib/log.ts'
@@ -28,10 +28,10 @@ export type ApiParts = {
   metrics: MetricStore
   logs: LogStore
   catalog: TemplateCatalog
-  removal: TemplateRemoval
+  remover: TemplateRemover
   templates: TemplateService
-  building: Building
-  pruning: Pruning
+  builds: BuildService
+  pruner: Pruner
   buildFiles: BuildFiles
   /** For the files of builds. */
   uploads: { secret: string; maxBytes: number }

@@ -21,12 +21,12 @@ import { WarmPool } from '../core/sandbox/warm-pool.ts'
 import type { Stores } from '../core/stores.ts'
 import { TeamService } from '../core/team/service.ts'
 import { BuildLog } from '../core/template/build-log.ts'
+import { BuildService } from '../core/template/build-service.ts'
 import type { Builder, BuildFiles } from '../core/template/builder.ts'
-import { Building } from '../core/template/building.ts'
 import { TemplateCatalog } from '../core/template/catalog.ts'
-import { DiskRoom } from '../core/template/disk-room.ts'
-import { Pruning } from '../core/template/pruning.ts'
-import { TemplateRemoval } from '../core/template/removal.ts'
+import { DiskSpace } from '../core/template/disk-space.ts'
+import { Pruner } from '../core/template/pruner.ts'
+import { TemplateRemover } from '../core/template/remover.ts'
 import { TemplateService } from '../core/template/service.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Log } from '../lib/log.ts'
@@ -65,7 +65,7 @@ export type DomainSettings = {
 export type BuilderTools = {
   buildSandboxes: BuildSandboxes
   snapshots: SnapshotStore
-  makeRoom: () => Promise<boolean>
+  freeDiskSpace: () => Promise<boolean>
 }
 
 export type Domain = ReturnType<typeof joinDomain>
@@ -103,19 +103,19 @@ function joinTemplates(
 ) {
   const { templates, sandboxes, buildCache: cache } = ports.stores
   const { clock, log, logs, buildFiles: files, freeBytes } = ports
-  const pruning = new Pruning({ ...ports, templates, sandboxes, cache, files, snapshots })
-  const room = new DiskRoom({ pruning, freeBytes, minFreeBytes: settings.minFreeBytes, log })
-  const builder = ports.createBuilder({ buildSandboxes, snapshots, makeRoom: () => room.make() })
+  const pruner = new Pruner({ ...ports, templates, sandboxes, cache, files, snapshots })
+  const diskSpace = new DiskSpace({ pruner, freeBytes, minFreeBytes: settings.minFreeBytes, log })
+  const builder = ports.createBuilder({ buildSandboxes, snapshots, freeDiskSpace: () => diskSpace.free() })
   const buildLog = new BuildLog({ logs, maxBytes: settings.maxBuildLogBytes, clock, log })
-  const building = new Building({
+  const builds = new BuildService({
     ...{ templates, catalog, builder, buildLog, clock, envdVersion, log },
-    requireRoom: () => room.require(),
+    requireDiskSpace: () => diskSpace.require(),
   })
-  const removal = new TemplateRemoval({
+  const remover = new TemplateRemover({
     ...{ catalog, templates },
     sweep: () => reconciler.sweepSnapshots(),
-    callOff: (buildID) => building.cancel(buildID, 'The template was deleted.'),
+    cancelBuild: (buildID) => builds.cancel(buildID, 'The template was deleted.'),
   })
   const service = new TemplateService({ templates, catalog, clock })
-  return { pruning, room, building, removal, templates: service }
+  return { pruner, diskSpace, builds, remover, templates: service }
 }

@@ -39,7 +39,7 @@ export async function serve(parts: ServeParts): Promise<RunningServer> {
     const domain = joinDomain(ports, domainSettings(config, secrets.seed))
     closers.add('the warm pool', () => domain.warm.close())
     closers.add('the sandbox service', () => domain.service.close())
-    closers.add('builds', () => domain.building.close())
+    closers.add('builds', () => domain.builds.close())
     const credentials = await ensureFirstTeam(domain.teams, paths)
     await repair(domain, ports)
     startJobs(domain, ports, closers)
@@ -67,7 +67,7 @@ function domainSettings(config: Config, seed: string) {
 
 /** What an earlier process left half-done is finished or undone before anybody can ask for it. */
 async function repair(domain: Domain, { base }: OpenedPorts): Promise<void> {
-  await domain.building.settle(true)
+  await domain.builds.reconcile({ isBoot: true })
   await domain.reconciler.run()
   domain.warm.fill(domain.launcher.specOf(base))
 }

@@ -57,7 +57,7 @@ export async function openApi(options: { domain?: string } = {}) {
 
 /** Builds what it is given at once; a step `RUN fail` fails. */
 const builderAtOnce = (jobs: BuildJob[]): Builder => ({
-  async run(job, log, _signal, settle) {
+  async run(job, log, _signal, onResult) {
     jobs.push(job)
     for (const [index, { type, args }] of job.steps.entries()) {
       const step = String(index + 1)
@@ -66,7 +66,7 @@ const builderAtOnce = (jobs: BuildJob[]): Builder => ({
     }
     const { startCmd, readyCmd } = job
     const context = { envVars: {}, defaultUser: 'user', defaultWorkdir: '/home/user' }
-    await settle({ rootFolder: 'root', layers: null, snapshot: null, ...context, startCmd, readyCmd })
+    await onResult({ rootFolder: 'root', layers: null, snapshot: null, ...context, startCmd, readyCmd })
   },
 })
 

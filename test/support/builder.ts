@@ -62,7 +62,7 @@ export async function openBuilder(options: { snapshotMemory?: boolean } = {}) {
   const baseBuild = async () => (await stores.templates.findBuild(baseBuildID))!
   const builder = new StepBuilder({
     ...{ images, buildSandboxes, snapshots, files, agent, clock, baseBuild },
-    makeRoom: async () => {},
+    freeDiskSpace: async () => {},
     cache: stores.buildCache,
   })
   const lines: BuildLine[] = []

@@ -1,6 +1,7 @@
 /** The life of builds over the domain's fixture: what builds is a knob. */
+
+import type { StartRequest } from '../../src/core/template/build-service.ts'
 import type { Builder, BuildJob, BuildResult } from '../../src/core/template/builder.ts'
-import type { StartRequest } from '../../src/core/template/building.ts'
 import { parseTemplateReference } from '../../src/core/template/reference.ts'
 import { openFixture, until } from './domain.ts'
 
@@ -13,28 +14,28 @@ export const built: BuildResult = {
   ...{ envVars: { A: '1' }, defaultUser: 'me', defaultWorkdir: '/app', startCmd: 'serve', readyCmd: 'ready' },
 }
 
-export async function openBuilding() {
+export async function openBuilds() {
   const jobs: BuildJob[] = []
   type Run = (...given: Parameters<Builder['run']>) => Promise<BuildResult>
   const knobs: { runs: Run; freeBytes: number } = { runs: async () => built, freeBytes: 1e12 }
   const builder: Builder = {
-    async run(job, log, signal, settle) {
+    async run(job, log, signal, onResult) {
       jobs.push(job)
-      await settle(await knobs.runs(job, log, signal, settle))
+      await onResult(await knobs.runs(job, log, signal, onResult))
     },
   }
   const ports = { createBuilder: () => builder, freeBytes: async () => knobs.freeBytes }
   const fixture = await openFixture({ ports })
-  const { building, logs, stores, team } = fixture
+  const { builds, logs, stores, team } = fixture
   const request = (name: string, tags: string[] = ['default'], of = team) =>
-    building.request(of, parseTemplateReference(name), tags, sizes)
+    builds.request(of, parseTemplateReference(name), tags, sizes)
   const statusOf = async (buildID: string) => (await stores.templates.findBuild(buildID))?.status
   return {
-    ...{ fixture, building, jobs, knobs, request, statusOf, logs },
+    ...{ fixture, builds, jobs, knobs, request, statusOf, logs },
     /** Requested and started. */
     begin: async (name: string, changes: Partial<StartRequest> = {}) => {
       const { template, build } = await request(name)
-      await building.start(team, template.templateID, build.buildID, { ...plain, ...changes })
+      await builds.start(team, template.templateID, build.buildID, { ...plain, ...changes })
       return { templateID: template.templateID, buildID: build.buildID }
     },
     ended: (buildID: string) =>

@@ -130,7 +130,7 @@ describe('a snapshot', () => {
 
   it('is listed newest first, by sandbox and by name, and deleted once nothing uses it', async () => {
     await using fixture = await openFixture()
-    const { service, team, driver, catalog, removal, clock } = fixture
+    const { service, team, driver, catalog, remover, clock } = fixture
     const [one, two] = [await service.create(team, request()), await service.create(team, request())]
     const a = await service.snapshot(team, one.sandboxID, { ...snapshot, name: parseTemplateName('a') })
     clock.advance(1)
@@ -143,13 +143,13 @@ describe('a snapshot', () => {
     assert.deepEqual(await list({ name: 'a:other' }), [])
     assert.deepEqual(await list({ name: 'nowhere' }), [])
     const user = await service.create(team, request({ template: 'a' }))
-    await assert.rejects(removal.remove(team, a.snapshotID), /running sandboxes using it/)
+    await assert.rejects(remover.remove(team, a.snapshotID), /running sandboxes using it/)
     await service.pause(team, user.sandboxID, { memory: true, requireHealthyAgent: false })
-    await assert.rejects(removal.remove(team, 'a'), /paused sandboxes using it/)
+    await assert.rejects(remover.remove(team, 'a'), /paused sandboxes using it/)
     await service.kill(team, user.sandboxID)
-    await removal.remove(team, a.snapshotID)
-    await assert.rejects(removal.remove(team, a.snapshotID), failsWith('not_found'))
-    await assert.rejects(removal.remove(team, 'base'), failsWith('permission_denied'))
+    await remover.remove(team, a.snapshotID)
+    await assert.rejects(remover.remove(team, a.snapshotID), failsWith('not_found'))
+    await assert.rejects(remover.remove(team, 'base'), failsWith('permission_denied'))
     assert.equal(driver.world.snapshots.size, 1)
   })
 })

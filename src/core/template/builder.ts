@@ -9,9 +9,9 @@ export const stepTypes = ['COPY', 'RUN', 'ENV', 'WORKDIR', 'USER'] as const
 export type BuildStep = {
   type: (typeof stepTypes)[number]
   args: string[]
-  /** Of the uploaded files that a COPY takes from. */
+  /** The hash of the uploaded files that a COPY reads. */
   filesHash: string | null
-  /** It and all that follow run even if they ran before. */
+  /** The step and all after it run even if they are in the cache. */
   force: boolean
 }
 
@@ -25,7 +25,7 @@ export type BuildJob = {
   steps: BuildStep[]
   startCmd: string | null
   readyCmd: string | null
-  /** Nothing of the cache is used, not even the base. */
+  /** True: nothing of the cache is used, not even the base. */
   force: boolean
 }
 
@@ -46,18 +46,18 @@ export type BuildLine = { level: LogLevel; message: string; step: string | null 
 
 export interface Builder {
   /**
-   * Rejects with a `BuildFailure`, or with the signal's reason, and leaves nothing behind but the cache. What it came
-   * to is held only until `settle` has resolved: somebody must own it by then.
+   * Rejects with a `BuildFailure`, or with the signal's reason, and leaves nothing behind but the cache. The snapshot
+   * and layers of the result are held only until `onResult` has resolved: a row must own them by then.
    */
   run(
     job: BuildJob,
     log: (line: BuildLine) => void,
     signal: AbortSignal,
-    settle: (result: BuildResult) => Promise<void>,
+    onResult: (result: BuildResult) => Promise<void>,
   ): Promise<void>
 }
 
-/** What the client is told, and where in its template it happened. */
+/** The message is for the client; `step` says where in its template the failure happened. */
 export class BuildFailure extends AppError {
   readonly step: string
 
@@ -72,12 +72,12 @@ export interface BuildFiles {
   has(teamID: string, hash: string): Promise<boolean>
   /** Whole or not at all. Rejects with `payload_too_large`. */
   write(teamID: string, hash: string, body: AsyncIterable<Uint8Array>, maxBytes: number): Promise<void>
-  /** Undefined when it is not there. */
+  /** Undefined when these files are not there. */
   open(teamID: string, hash: string): Promise<import('node:stream').Readable | undefined>
   list(): Promise<UploadedFiles[]>
-  /** False when they were used since they were listed, or are gone. */
+  /** False when the files were used since they were listed, or are gone. */
   remove(files: UploadedFiles): boolean
 }
 
-/** `usedAt`: when they were last written or asked for. */
+/** `usedAt` is when the files were last written or asked for. */
 export type UploadedFiles = { teamID: string; hash: string; bytes: number; usedAt: number }

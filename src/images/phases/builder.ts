@@ -39,7 +39,7 @@ export type BuilderParts = {
   agent: StartSnapshotParts['agent']
   clock: Clock
   /** Makes room on the disk, as far as there is something to prune. */
-  makeRoom: () => Promise<unknown>
+  freeDiskSpace: () => Promise<unknown>
   /** What stands behind the image names that mean our own base template. */
   baseBuild: () => Promise<TemplateBuild>
 }
@@ -100,7 +100,7 @@ export class StepBuilder implements Builder {
     }
     const { images, cache, clock } = this.#parts
     const { credentials } = source
-    await this.#parts.makeRoom()
+    await this.#parts.freeDiskSpace()
     const pulled = await images.pull(source.image, {
       owner: job.teamID,
       ...(credentials && { credentials }),
@@ -164,7 +164,7 @@ export class StepBuilder implements Builder {
     const cached = force ? undefined : await cache.find(job.teamID, key, clock.now())
     if (cached && (await site.adopt(cached))) return say(`CACHED ${title}`)
     say(title)
-    await this.#parts.makeRoom()
+    await this.#parts.freeDiskSpace()
     const output = linesOf((stream, line) => say(`${prefix} [${stream}]: ${line}`))
     const { teamID } = job
     try {

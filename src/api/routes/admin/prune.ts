@@ -2,7 +2,7 @@ import { PruneReport, PruneRequest } from '../../../contract/rest/prune.ts'
 import { failures } from '../../../contract/rest/shared.ts'
 import type { Api, RouteContext } from '../../context.ts'
 
-export function pruneRoute(app: Api, { auth, pruning, clock, log }: RouteContext): void {
+export function pruneRoute(app: Api, { auth, pruner, clock, log }: RouteContext): void {
   app.post(
     '/admin/prune',
     {
@@ -17,7 +17,7 @@ export function pruneRoute(app: Api, { auth, pruning, clock, log }: RouteContext
     },
     async (request) => {
       const dryRun = request.body.dryRun ?? false
-      const freed = await pruning.run({ before: clock.now(), dryRun })
+      const freed = await pruner.run({ before: clock.now(), dryRun })
       const bytes = Object.values(freed).reduce((sum, one) => sum + one.bytes, 0)
       if (!dryRun) log.info({ ...freed, bytes }, 'pruned at the wish of the operator')
       return { dryRun, ...freed, bytes }

@@ -32,7 +32,7 @@ export function buildStatusRoutes(app: Api, context: RouteContext): void {
       const buildID = parseBuildID(request.params.buildID, 'Invalid build id')
       const { logsOffset = 0, limit = defaultLimit, level } = request.query
       const team = context.auth.teamOf(request)
-      const { build, entries, lastEntries } = await context.building.status(team, templateID, buildID)
+      const { build, entries, lastEntries } = await context.builds.status(team, templateID, buildID)
       const shown = atLeast(entries, level).slice(logsOffset, logsOffset + limit)
       return {
         ...{ templateID, buildID, status: build.status },
@@ -64,7 +64,7 @@ export function buildStatusRoutes(app: Api, context: RouteContext): void {
       const buildID = parseBuildID(request.params.buildID, 'Invalid build id')
       const { cursor, limit = defaultLimit, direction = 'forward', level } = request.query
       const team = context.auth.teamOf(request)
-      const { entries } = await context.building.status(team, request.params.templateID, buildID)
+      const { entries } = await context.builds.status(team, request.params.templateID, buildID)
       const all = atLeast(entries, level)
       const found =
         direction === 'forward'

@@ -16,7 +16,7 @@ export function deleteTemplateRoute(app: Api, context: RouteContext): void {
       },
     },
     async (request, reply) => {
-      await context.removal.remove(context.auth.teamOf(request), request.params.templateID)
+      await context.remover.remove(context.auth.teamOf(request), request.params.templateID)
       return reply.code(204).send(null)
     },
   )

@@ -6,7 +6,7 @@ import {
   TemplateLegacy,
 } from '../../../contract/rest/template.ts'
 import type { Team } from '../../../core/team/team.ts'
-import { type NewBuild, tagsOf } from '../../../core/template/building.ts'
+import { type NewBuild, tagsOf } from '../../../core/template/build-service.ts'
 import { fullName } from '../../../core/template/catalog.ts'
 import { parseTag } from '../../../core/template/reference.ts'
 import { parseOwnName } from '../../../core/template/service.ts'
@@ -25,12 +25,7 @@ export function requestTemplateRoutes(app: Api, context: RouteContext): void {
       throw new AppError('invalid_argument', `Invalid name: at most ${longestName} characters are allowed`)
     }
     const parsed = parseOwnName(team, name)
-    return context.building.request(
-      team,
-      parsed,
-      tagsOf(parsed, tags.map(parseTag)),
-      sizesOf(context, wanted),
-    )
+    return context.builds.request(team, parsed, tagsOf(parsed, tags.map(parseTag)), sizesOf(context, wanted))
   }
 
   app.post(

@@ -1,8 +1,8 @@
 import { Empty, failures } from '../../../contract/rest/shared.ts'
 import { BuildPath, type Credentials, StartBuild } from '../../../contract/rest/template.ts'
 import type { RegistryCredentials } from '../../../core/images.ts'
+import type { StartRequest } from '../../../core/template/build-service.ts'
 import { type BuildStep, stepTypes } from '../../../core/template/builder.ts'
-import type { StartRequest } from '../../../core/template/building.ts'
 import { AppError } from '../../../lib/app-error.ts'
 import type { Api, RouteContext } from '../../context.ts'
 import { parseBuildID } from './build-id.ts'
@@ -25,7 +25,7 @@ export function startBuildRoute(app: Api, context: RouteContext): void {
       const { templateID } = request.params
       const buildID = parseBuildID(request.params.buildID, 'Invalid build ID')
       const team = context.auth.teamOf(request)
-      await context.building.start(team, templateID, buildID, toRequest(request.body))
+      await context.builds.start(team, templateID, buildID, toRequest(request.body))
       return reply.code(202).send(undefined)
     },
   )

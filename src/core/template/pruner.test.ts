@@ -5,20 +5,20 @@ import { request } from '../../../test/support/domain.ts'
 import { newTemplateID, newUUID } from '../../lib/ids.ts'
 import { openRules } from '../egress.ts'
 import type { BuildResult } from './builder.ts'
-import type { Pruning } from './pruning.ts'
+import type { Pruner } from './pruner.ts'
 
 const image = { source: { image: 'debian:12' } }
 
-async function openPruning() {
+async function openPruner() {
   const builder = await openBuilder()
   const { fixture } = builder
-  const { stores, clock, team, snapshots, driver, pruning } = fixture
+  const { stores, clock, team, snapshots, driver, pruner } = fixture
   const { templates } = stores
   // Files carry the machine's time.
   clock.advance(Date.now() - clock.now() + 1000)
   return {
-    ...{ ...builder, pruning, stores, clock, snapshots },
-    prune: (dryRun = false, before = clock.now() + 1) => pruning.run({ before, dryRun }),
+    ...{ ...builder, pruner, stores, clock, snapshots },
+    prune: (dryRun = false, before = clock.now() + 1) => pruner.run({ before, dryRun }),
     states: () => [...driver.world.snapshots.keys()],
     /** Writes a build down as that of a template. */
     own: async (result: BuildResult, status: 'ready' | 'building' = 'ready') => {
@@ -34,12 +34,12 @@ async function openPruning() {
   }
 }
 
-const countsOf = (report: Awaited<ReturnType<Pruning['run']>>) =>
+const countsOf = (report: Awaited<ReturnType<Pruner['run']>>) =>
   [report.steps, report.savedStates, report.layers, report.files].map(({ count }) => count)
 
 describe('pruning', () => {
   it('takes cached steps, layers and files that nothing needs, and a dry run only says so', async () => {
-    await using world = await openPruning()
+    await using world = await openPruner()
     await world.build({ ...image, steps: runs('one', 'two') })
     await world.upload('files')
     world.clock.advance(2000)
@@ -53,7 +53,7 @@ describe('pruning', () => {
   })
 
   it('leaves what a template stands on, and a cached step that costs nothing besides', async () => {
-    await using world = await openPruning()
+    await using world = await openPruner()
     const { result } = await world.build({ ...image, steps: runs('one', 'two') })
     const templateID = await world.own(result)
     world.clock.advance(1)
@@ -66,7 +66,7 @@ describe('pruning', () => {
   })
 
   it('leaves what was used since the time it is given', async () => {
-    await using world = await openPruning()
+    await using world = await openPruner()
     await world.build({ ...image, steps: runs('old') })
     world.clock.advance(10_000)
     const before = world.clock.now()
@@ -76,7 +76,7 @@ describe('pruning', () => {
   })
 
   it('leaves what a build that has not ended may have used, its files too', async () => {
-    await using world = await openPruning()
+    await using world = await openPruner()
     const { result } = await world.build({ ...image, steps: runs('before') })
     world.clock.advance(10_000)
     const templateID = await world.own({ ...result, snapshot: null, layers: null }, 'building')
@@ -90,7 +90,7 @@ describe('pruning', () => {
   })
 
   it('leaves the snapshots of paused sandboxes', async () => {
-    await using world = await openPruning()
+    await using world = await openPruner()
     const { service, team } = world.fixture
     const { sandboxID } = await service.create(team, request())
     await service.pause(team, sandboxID, { memory: true, requireHealthyAgent: false })
@@ -101,7 +101,7 @@ describe('pruning', () => {
   })
 
   it('tells the images which folders sandboxes and snapshots stand on', async () => {
-    await using world = await openPruning()
+    await using world = await openPruner()
     const { driver } = world.fixture
     const spec = { sandboxID: 's1', runID: 'r', cpuCount: 1, memoryMB: 1, diskMB: 1, egress: openRules }
     await driver.prepare('/layers/a/root')
@@ -125,7 +125,7 @@ describe('pruning', () => {
   })
 
   it('never takes from under builds that run beside it, up to where they are written down', async () => {
-    await using world = await openPruning()
+    await using world = await openPruner()
     // No row says that these builds run: what they hold must be enough.
     const pruneAll = async () => {
       world.clock.advance(1)
@@ -145,7 +145,7 @@ describe('pruning', () => {
       for (let number = 0; number < 5; number++) {
         const steps = runs('shared', `${name}-${number}`)
         const id = { build: { ...base, buildID: newUUID() }, teamID: world.fixture.team.teamID }
-        const settle = async (result: BuildResult) => {
+        const onResult = async (result: BuildResult) => {
           await pruneAll()
           const kept = world.fixture.driver.world.snapshots.get(result.snapshot!.name)
           assert.deepEqual([...kept!.content.files.keys()].slice(1, 3), ['shared', `${name}-${number}`])
@@ -153,7 +153,7 @@ describe('pruning', () => {
           written++
         }
         const job = { ...id, ...image, steps, ...service, force: false }
-        await world.builder.run(job, () => {}, new AbortController().signal, settle)
+        await world.builder.run(job, () => {}, new AbortController().signal, onResult)
       }
     }
     const [bare, serving] = [

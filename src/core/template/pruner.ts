@@ -1,7 +1,7 @@
 /**
- * Gives back the room of what can be made or fetched again: cached build steps with their snapshots, image layers
- * that nothing stands on, files uploaded for COPY. What a template, a build under way, a sandbox or a snapshot
- * needs stays; each removal looks once more, in one go, whether somebody has taken the thing in use meanwhile.
+ * Removes what can be made or fetched again: cached build steps with their snapshots, image layers that nothing
+ * stands on, files uploaded for COPY. What a template, a running build, a sandbox or a snapshot needs stays. Each
+ * removal checks once more, in one step, that nobody has begun to use the thing meanwhile.
  */
 import type { Clock } from '../../lib/clock.ts'
 import { KeyedLock } from '../../lib/keyed-lock.ts'
@@ -12,7 +12,7 @@ import type { SnapshotStore } from '../sandbox/snapshot-store.ts'
 import type { BuildCacheStore, CacheUse, SandboxStore, TemplateStore } from '../stores.ts'
 import type { BuildFiles, UploadedFiles } from './builder.ts'
 
-export type PruningParts = {
+export type PrunerParts = {
   templates: TemplateStore
   sandboxes: SandboxStore
   cache: BuildCacheStore
@@ -31,11 +31,11 @@ export type PruneOptions = {
 
 export type PruneReport = Record<'steps' | 'savedStates' | 'layers' | 'files', Freed>
 
-export class Pruning {
-  readonly #parts: PruningParts
+export class Pruner {
+  readonly #parts: PrunerParts
   readonly #lock = new KeyedLock()
 
-  constructor(parts: PruningParts) {
+  constructor(parts: PrunerParts) {
     this.#parts = parts
   }
 
@@ -66,7 +66,7 @@ export class Pruning {
     })
   }
 
-  /** When the longest unused of what can be pruned were used, the earliest first. */
+  /** The times of last use of what can be pruned, the earliest first. */
   async oldestUses(most: number): Promise<number[]> {
     const { steps, files } = await this.#unused(Number.MAX_SAFE_INTEGER)
     const times = [...steps, ...files].map(({ usedAt }) => usedAt)
@@ -75,23 +75,23 @@ export class Pruning {
 
   async #unused(before: number): Promise<{ steps: CacheUse[]; files: UploadedFiles[] }> {
     const { templates, cache, files, clock } = this.#parts
-    // What a build that has not ended uses, it has used since it was requested.
+    // A build that has not ended may use everything that was used since it was requested.
     const unfinished = await templates.listBuildsIn(['waiting', 'building'], Number.MAX_SAFE_INTEGER)
     const until = Math.min(before, clock.now(), ...unfinished.map(({ createdAt }) => createdAt))
     const isOld = ({ usedAt }: { usedAt: number }) => usedAt < until
     const names = new Set(await templates.listSnapshotNames())
     const layers = new Set(await templates.listLayers())
-    const takesRoom = (step: CacheUse) =>
+    const takesSpace = (step: CacheUse) =>
       (step.snapshotName !== null && !names.has(step.snapshotName)) ||
       (step.layers ?? []).some((layer) => !layers.has(layer))
     return {
-      // One whose files belong to a template is worth more than the nothing that it takes.
-      steps: (await cache.list()).filter((step) => isOld(step) && takesRoom(step)),
+      // A cached step whose files belong to a template takes no disk space of its own, so it stays.
+      steps: (await cache.list()).filter((step) => isOld(step) && takesSpace(step)),
       files: (await files.list()).filter(isOld),
     }
   }
 
-  /** Sandboxes and snapshots count by themselves: their template may be deleted. */
+  /** The layers of sandboxes and snapshots are read from these themselves: their template may be deleted. */
   async #usedLayers(isGone: (step: CacheUse) => boolean, sweptNames: ReadonlySet<string>) {
     const { templates, cache, snapshots, driver } = this.#parts
     const folders = (await driver.list()).flatMap((found) => {

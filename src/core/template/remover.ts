@@ -1,29 +1,29 @@
-/** Deletes templates that nobody uses. */
+/** Deletes templates that no sandbox uses. */
 import { AppError } from '../../lib/app-error.ts'
 import type { SandboxState } from '../sandbox/sandbox.ts'
 import type { TemplateStore } from '../stores.ts'
 import type { Team } from '../team/team.ts'
 import type { TemplateCatalog } from './catalog.ts'
 
-export type RemovalParts = {
-  /** Frees what nobody owns any more. */
+export type TemplateRemoverParts = {
+  /** Removes the snapshots that nothing owns any more. */
   sweep: () => Promise<void>
-  /** Calls off a build that is under way. */
-  callOff: (buildID: string) => Promise<void>
+  /** Cancels a build that is being carried out. */
+  cancelBuild: (buildID: string) => Promise<void>
   catalog: TemplateCatalog
   templates: TemplateStore
 }
 
-export class TemplateRemoval {
-  readonly #parts: RemovalParts
+export class TemplateRemover {
+  readonly #parts: TemplateRemoverParts
 
-  constructor(parts: RemovalParts) {
+  constructor(parts: TemplateRemoverParts) {
     this.#parts = parts
   }
 
   /** The whole template goes, whatever tag the reference names. */
   async remove(team: Team, reference: string): Promise<void> {
-    const { catalog, templates, sweep, callOff } = this.#parts
+    const { catalog, templates, sweep, cancelBuild } = this.#parts
     const template = await catalog.findOfAny(team, reference)
     if (!template) throw new AppError('not_found', `template '${reference}' not found`)
     const { templateID } = template
@@ -36,13 +36,13 @@ export class TemplateRemoval {
     const result = await templates.deleteUnused(templateID)
     if (!result) throw new AppError('not_found', `template '${reference}' not found`)
     if ('usedIn' in result) throw inUse(templateID, result.usedIn)
-    // What its builds kept may be another build's too: the sweep removes what nobody owns any more.
-    await Promise.all(result.deleted.map(({ buildID }) => callOff(buildID)))
+    // A snapshot of its builds may belong to another build too: the sweep removes only what nothing owns.
+    await Promise.all(result.deleted.map(({ buildID }) => cancelBuild(buildID)))
     await sweep()
   }
 }
 
-/** Of a public template those of other teams count too: without its build none could be resumed again. */
+/** Sandboxes of other teams count too where the template is public: without its build they could not be resumed. */
 function inUse(templateID: string, states: SandboxState[]): AppError {
   const word = states.some((state) => state !== 'paused') ? 'running' : 'paused'
   return new AppError(

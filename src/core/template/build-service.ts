@@ -1,6 +1,6 @@
 /**
  * The life of a build: waiting, building, and then ready or error. A build whose process died is ended at the next
- * start; nothing ever stays in between.
+ * start, so no build stays in between for ever.
  */
 import { AppError, errorText, isAppError } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
@@ -18,20 +18,20 @@ import type { Template, TemplateBuild, TemplateName } from './template.ts'
 
 const mostBuildsAtOnce = 20
 const buildWithinMs = 3_600_000
-/** A client that asked for a build and never began it. */
+/** A build that its client requested and never started is ended after this time. */
 const waitAtMostMs = 40 * 60_000
-/** The last lines of a failed step go with the reason. */
+/** So many of the last log lines of a failed step are shown with the reason. */
 const linesWithReason = 20
 
 export type BuildSizes = { cpuCount: number; memoryMB: number; diskMB: number }
 
-export type BuildingParts = {
+export type BuildServiceParts = {
   templates: TemplateStore
   catalog: TemplateCatalog
   builder: Builder
   buildLog: BuildLog
-  /** Rejects with `no_space` while the disk has too little room for another build. */
-  requireRoom: () => Promise<void>
+  /** Rejects with `no_space` while the disk has too little space for another build. */
+  requireDiskSpace: () => Promise<void>
   clock: Clock
   envdVersion: string
   log: Log
@@ -47,25 +47,25 @@ export type StartRequest = {
   force: boolean
 }
 
-export type BuildStatusAnswer = {
+export type BuildProgress = {
   build: TemplateBuild
   entries: LogEntry[]
-  /** Of the step that failed. */
+  /** The last lines of the step that failed. */
   lastEntries: LogEntry[]
 }
 
-export class Building {
-  readonly #parts: BuildingParts
+export class BuildService {
+  readonly #parts: BuildServiceParts
   readonly #running = new Map<string, { abort: AbortController; done: Promise<void> }>()
 
-  constructor(parts: BuildingParts) {
+  constructor(parts: BuildServiceParts) {
     this.#parts = parts
   }
 
   /** A new build of the template of that name; the template is made when there is none. */
   async request(team: Team, name: TemplateReference, tags: string[], sizes: BuildSizes): Promise<NewBuild> {
-    const { templates, clock, envdVersion, requireRoom } = this.#parts
-    await requireRoom()
+    const { templates, clock, envdVersion, requireDiskSpace } = this.#parts
+    await requireDiskSpace()
     const now = clock.now()
     const { template, isNew } = await this.#templateFor(team, name.alias, now)
     const build: TemplateBuild = {
@@ -93,21 +93,21 @@ export class Building {
 
   /** Resolves once the build is under way. */
   async start(team: Team, templateID: string, buildID: string, request: StartRequest): Promise<void> {
-    const { templates, clock, log, requireRoom } = this.#parts
+    const { templates, clock, log, requireDiskSpace } = this.#parts
     const build = await this.#find(team, templateID, buildID)
-    await requireRoom()
+    await requireDiskSpace()
     const job = await this.#jobOf(team, build, request)
     const building = await templates.moveBuild(buildID, ['waiting'], 'building', { updatedAt: clock.now() })
     if (!building) throw new AppError('invalid_argument', 'build is not in waiting state')
     const abort = new AbortController()
     const done = this.#run({ ...job, build: building }, abort.signal)
-      // The store did not take the end of it: the next start does.
+      // The store did not take the end of this build: the reconcile of the next start ends it.
       .catch((error) => log.error({ buildID, err: error }, 'the end of a build could not be written'))
       .finally(() => this.#running.delete(buildID))
     this.#running.set(buildID, { abort, done })
   }
 
-  async status(team: Team, templateID: string, buildID: string): Promise<BuildStatusAnswer> {
+  async status(team: Team, templateID: string, buildID: string): Promise<BuildProgress> {
     const build = await this.#find(team, templateID, buildID)
     const all = build.status === 'waiting' ? [] : await this.#parts.buildLog.read(buildID)
     const step = build.reason?.step
@@ -115,13 +115,15 @@ export class Building {
     return { build, entries: all, lastEntries }
   }
 
-  /** At boot, and now and again: what an earlier process was building, and what nobody ever began. */
-  async settle(isBoot: boolean): Promise<void> {
+  /**
+   * Ends builds that were requested and never started, and at boot those that an earlier process was carrying out.
+   */
+  async reconcile({ isBoot }: { isBoot: boolean }): Promise<void> {
     const { templates, clock } = this.#parts
     const now = clock.now()
     const lost = isBoot ? await templates.listBuildsIn(['building'], now + 1) : []
-    const forgotten = await templates.listBuildsIn(['waiting'], now - waitAtMostMs)
-    for (const { buildID, status } of [...lost, ...forgotten]) {
+    const abandoned = await templates.listBuildsIn(['waiting'], now - waitAtMostMs)
+    for (const { buildID, status } of [...lost, ...abandoned]) {
       const message =
         status === 'building'
           ? 'Warren was restarted while this build was under way; start it again.'
@@ -137,7 +139,7 @@ export class Building {
     await running?.done
   }
 
-  /** Builds under way are called off; the next start tells so. */
+  /** Cancels the builds that this process carries out; their reason tells the client to start them again. */
   async close(): Promise<void> {
     for (const { abort } of this.#running.values()) {
       abort.abort(

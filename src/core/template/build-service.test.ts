@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { built, forever, openBuilding, plain } from '../../../test/support/builds.ts'
+import { built, forever, openBuilds, plain } from '../../../test/support/builds.ts'
 import { addTeam, failsWith, gate, until } from '../../../test/support/domain.ts'
 import type { AppError } from '../../lib/app-error.ts'
+import { tagsOf } from './build-service.ts'
 import { BuildFailure, type BuildJob, type BuildResult, type BuildStep } from './builder.ts'
-import { tagsOf } from './building.ts'
 import { parseTemplateReference } from './reference.ts'
 
 describe('requesting a build', () => {
   it('makes a private template of the team under a new name', async () => {
-    await using world = await openBuilding()
+    await using world = await openBuilds()
     const { team, clock } = world.fixture
     const { template, build, names, tags } = await world.request('mine', ['v1', 'v2'])
     assert.deepEqual([template.teamID, template.public, template.isSnapshot], [team.teamID, false, false])
@@ -24,7 +24,7 @@ describe('requesting a build', () => {
   })
 
   it('adds a build to the template of a known name', async () => {
-    await using world = await openBuilding()
+    await using world = await openBuilds()
     const first = await world.request('mine', ['v1'])
     const second = await world.request('mine', ['v2'])
     assert.equal(second.template.templateID, first.template.templateID)
@@ -33,13 +33,13 @@ describe('requesting a build', () => {
   })
 
   it('gives one template to requests for one new name at the same time', async () => {
-    await using world = await openBuilding()
+    await using world = await openBuilds()
     const all = await Promise.all([1, 2, 3].map((tag) => world.request('mine', [`v${tag}`])))
     assert.equal(new Set(all.map(({ template }) => template.templateID)).size, 1)
   })
 
   it('has a template of its own in each team', async () => {
-    await using world = await openBuilding()
+    await using world = await openBuilds()
     const other = await addTeam(world.fixture, 'beta')
     const [mine, theirs] = [await world.request('same'), await world.request('same', ['default'], other)]
     assert.notEqual(mine.template.templateID, theirs.template.templateID)
@@ -48,7 +48,7 @@ describe('requesting a build', () => {
   })
 
   it('ends the builds that wait with the same tag, and no others', async () => {
-    await using world = await openBuilding()
+    await using world = await openBuilds()
     const { templates } = world.fixture.stores
     world.knobs.runs = forever
     const running = await world.begin('mine')
@@ -63,13 +63,13 @@ describe('requesting a build', () => {
     assert.equal(await world.statusOf(elsewhere.build.buildID), 'waiting')
     await world.request('mine')
     assert.equal(await world.statusOf(running.buildID), 'building')
-    await world.building.close()
+    await world.builds.close()
   })
 })
 
 describe('starting a build', () => {
   it('moves it to building before it resolves, and then to ready with all that it came to', async () => {
-    await using world = await openBuilding()
+    await using world = await openBuilds()
     const { team, clock, stores } = world.fixture
     const go = gate()
     world.knobs.runs = async () => {
@@ -95,7 +95,7 @@ describe('starting a build', () => {
   })
 
   it('begins with the build that the name of a template means now', async () => {
-    await using world = await openBuilding()
+    await using world = await openBuilds()
     await world.begin('mine', { from: { template: 'base' } })
     assert.equal(
       (world.jobs[0]!.source as { build: { templateID: string } }).build.templateID,
@@ -112,17 +112,17 @@ describe('starting a build', () => {
   })
 
   it('is refused when it does not wait any more', async () => {
-    await using world = await openBuilding()
+    await using world = await openBuilds()
     const { team } = world.fixture
     const { templateID, buildID } = await world.begin('mine')
-    const again = () => world.building.start(team, templateID, buildID, plain)
+    const again = () => world.builds.start(team, templateID, buildID, plain)
     const waits = /^build is not in waiting state$/
     const refused = (error: AppError) => error.code === 'invalid_argument' && waits.test(error.message)
     await assert.rejects(again(), refused)
     await world.ended(buildID)
     await assert.rejects(again(), refused)
     const { build } = await world.request('mine')
-    const both = [1, 2].map(() => world.building.start(team, templateID, build.buildID, plain))
+    const both = [1, 2].map(() => world.builds.start(team, templateID, build.buildID, plain))
     const outcomes = (await Promise.allSettled(both)).map(({ status }) => status)
     assert.deepEqual(outcomes.sort(), ['fulfilled', 'rejected'])
     assert.equal(world.jobs.length, 2)
@@ -130,7 +130,7 @@ describe('starting a build', () => {
   })
 
   it('knows neither builds of other templates nor templates of other teams', async () => {
-    await using world = await openBuilding()
+    await using world = await openBuilds()
     const { team } = world.fixture
     const [mine, another] = [await world.request('mine'), await world.request('another')]
     const other = await addTeam(world.fixture, 'beta')
@@ -143,8 +143,8 @@ describe('starting a build', () => {
     ]
     for (const [who, template, buildID, code, says] of tries) {
       const refused = (error: AppError) => error.code === code && says.test(error.message)
-      await assert.rejects(world.building.start(who, template, buildID, plain), refused)
-      await assert.rejects(world.building.status(who, template, buildID), refused)
+      await assert.rejects(world.builds.start(who, template, buildID, plain), refused)
+      await assert.rejects(world.builds.status(who, template, buildID), refused)
     }
     assert.equal(world.jobs.length, 0)
   })
@@ -152,7 +152,7 @@ describe('starting a build', () => {
 
 describe('a build that fails', () => {
   it('says why and in which step, with the last lines of that step', async () => {
-    await using world = await openBuilding()
+    await using world = await openBuilds()
     world.knobs.runs = async (_, log) => {
       log({ level: 'info', message: 'of step 1', step: '1' })
       for (let number = 1; number <= 30; number++) {
@@ -162,11 +162,7 @@ describe('a build that fails', () => {
     }
     const { templateID, buildID } = await world.begin('mine')
     await world.ended(buildID)
-    const { build, entries, lastEntries } = await world.building.status(
-      world.fixture.team,
-      templateID,
-      buildID,
-    )
+    const { build, entries, lastEntries } = await world.builds.status(world.fixture.team, templateID, buildID)
     assert.equal(build.status, 'error')
     assert.deepEqual(build.reason, { message: "failed to run command 'x': exit status 1", step: '2' })
     assert.equal(build.finishedAt, world.fixture.clock.now())
@@ -176,7 +172,7 @@ describe('a build that fails', () => {
   })
 
   it('does not take the tag from a build that succeeded', async () => {
-    await using world = await openBuilding()
+    await using world = await openBuilds()
     const good = await world.begin('mine')
     await world.ended(good.buildID)
     world.knobs.runs = async () => {
@@ -189,7 +185,7 @@ describe('a build that fails', () => {
   })
 
   it('ends with an error even when the fault is ours', async () => {
-    await using world = await openBuilding()
+    await using world = await openBuilds()
     world.knobs.runs = async () => {
       throw new TypeError('cannot read x of undefined')
     }
@@ -203,30 +199,30 @@ describe('a build that fails', () => {
   })
 
   it('is ended by who calls it off, and every one is when Warren stops', async () => {
-    await using world = await openBuilding()
+    await using world = await openBuilds()
     const { templates } = world.fixture.stores
     world.knobs.runs = forever
     const [one, two] = [await world.begin('one'), await world.begin('two')]
-    await world.building.cancel(one.buildID, 'nobody wants it')
+    await world.builds.cancel(one.buildID, 'nobody wants it')
     const reason = { message: 'nobody wants it', step: null }
     assert.deepEqual((await templates.findBuild(one.buildID))?.reason, reason)
     assert.equal(await world.statusOf(two.buildID), 'building')
-    await world.building.close()
+    await world.builds.close()
     assert.match((await templates.findBuild(two.buildID))!.reason!.message, /Warren was stopped/)
-    await world.building.cancel(one.buildID, 'again')
+    await world.builds.cancel(one.buildID, 'again')
     assert.deepEqual((await templates.findBuild(one.buildID))?.reason, reason)
   })
 
   it('does not bring its template back when that was deleted meanwhile', async () => {
-    await using world = await openBuilding()
-    const { removal, team, stores } = world.fixture
+    await using world = await openBuilds()
+    const { remover, team, stores } = world.fixture
     const go = gate()
     world.knobs.runs = async () => {
       await go.opened
       return built
     }
     const { templateID, buildID } = await world.begin('mine')
-    const removed = removal.remove(team, 'mine')
+    const removed = remover.remove(team, 'mine')
     await until(async () => (await stores.templates.findByID(templateID)) === undefined)
     go.open()
     await removed
@@ -237,7 +233,7 @@ describe('a build that fails', () => {
 
 describe('what a build tells', () => {
   it('is nothing while it waits, all so far while it runs, and all of it after', async () => {
-    await using world = await openBuilding()
+    await using world = await openBuilds()
     const { team } = world.fixture
     const go = gate()
     world.knobs.runs = async (_, log) => {
@@ -248,12 +244,12 @@ describe('what a build tells', () => {
     const { template, build } = await world.request('mine')
     const { templateID } = template
     const read = async () => {
-      const { entries, lastEntries } = await world.building.status(team, templateID, build.buildID)
+      const { entries, lastEntries } = await world.builds.status(team, templateID, build.buildID)
       assert.deepEqual(lastEntries, [])
       return entries.map(({ message }) => message)
     }
     assert.deepEqual(await read(), [])
-    await world.building.start(team, templateID, build.buildID, plain)
+    await world.builds.start(team, templateID, build.buildID, plain)
     const first = `Building template ${templateID}/${build.buildID}`
     assert.deepEqual(await read(), [first, 'at work'])
     world.fixture.clock.advance(2500)
@@ -261,7 +257,7 @@ describe('what a build tells', () => {
     await world.ended(build.buildID)
     const all = [first, 'at work', 'Build finished, took 2.5s']
     assert.deepEqual(await read(), all)
-    await world.building.close()
+    await world.builds.close()
     assert.deepEqual(await read(), all)
     // Nothing of it stays in memory.
     await world.logs.prune(Number.MAX_SAFE_INTEGER)
@@ -269,33 +265,33 @@ describe('what a build tells', () => {
   })
 })
 
-describe('settling builds', () => {
+describe('reconciling builds', () => {
   it('ends at boot what an earlier process was building', async () => {
-    await using world = await openBuilding()
+    await using world = await openBuilds()
     world.knobs.runs = forever
     const { templateID, buildID } = await world.begin('mine')
-    await world.building.settle(false)
+    await world.builds.reconcile({ isBoot: false })
     assert.equal(await world.statusOf(buildID), 'building')
     const oldest = { direction: 'forward', limit: 1 } as const
     await until(async () => (await world.logs.read(buildID, oldest)).length === 1)
     await using next = await world.fixture.again()
-    await next.building.settle(true)
-    const { build, entries } = await next.building.status(next.team, templateID, buildID)
+    await next.builds.reconcile({ isBoot: true })
+    const { build, entries } = await next.builds.status(next.team, templateID, buildID)
     assert.equal(build.status, 'error')
     assert.match(build.reason!.message, /^Warren was restarted while this build was under way/)
     assert.equal(entries[0]?.message, `Building template ${templateID}/${buildID}`)
   })
 
   it('ends what waited for more than forty minutes', async () => {
-    await using world = await openBuilding()
+    await using world = await openBuilds()
     const { clock, stores } = world.fixture
     const old = await world.request('old')
     clock.advance(20 * 60_000)
     const recent = await world.request('recent')
-    await world.building.settle(true)
+    await world.builds.reconcile({ isBoot: true })
     assert.equal(await world.statusOf(old.build.buildID), 'waiting')
     clock.advance(20 * 60_000 + 1)
-    await world.building.settle(false)
+    await world.builds.reconcile({ isBoot: false })
     const row = await stores.templates.findBuild(old.build.buildID)
     assert.deepEqual([row?.status, row?.finishedAt], ['error', clock.now()])
     assert.match(row!.reason!.message, /never started/)
