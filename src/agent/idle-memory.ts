@@ -57,7 +57,7 @@ function openTrim(addonPath: string): () => void {
 }
 
 /** The buffers are never touched, so they cost nothing but the collection they bring about. */
-function collectGarbage(rounds: number): void {
+export function collectGarbage(rounds: number): void {
   try {
     for (let round = 0; round < rounds; round++) new ArrayBuffer(pressureBytes)
   } catch {}

@@ -20,6 +20,7 @@ import {
 import { tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import { build, stop } from 'esbuild'
+import { nodeFlags } from '../agent/node-flags.ts'
 import { AppError } from '../lib/app-error.ts'
 import { randomHex } from '../lib/ids.ts'
 import { addonFile } from '../lib/native.ts'
@@ -95,8 +96,6 @@ export async function buildAgentKit({
   }
 }
 
-/** Small heaps, no compiler threads: all of it measured on an idle agent, none of it slows the start. */
-const nodeFlags = ['--max-old-space-size=256', '--max-semi-space-size=1', '--v8-pool-size=0']
 /** Memory the allocator no longer needs goes back to the machine instead of waiting for a next time. */
 const agentEnvironment = {
   MALLOC_ARENA_MAX: '1',

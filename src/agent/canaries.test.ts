@@ -1,0 +1,135 @@
+/**
+ * The agent leans on a few habits of Node, V8 and the Connect library that nobody promises. Each is tried here by
+ * itself, so that an upgrade which ends one says so in words, and not as a slow or large agent.
+ */
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { join } from 'node:path'
+import { suite, test } from 'node:test'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+import { collect, envelope, frames, TestAgent, token } from './agent-suite.ts'
+import { LightHeaders } from './light-headers.ts'
+import { nodeFlags } from './node-flags.ts'
+
+/** What a program prints that Node runs with the agent's own flags; imports are relative to this folder. */
+function printedBy(source: string): string {
+  const words = [...nodeFlags, '--input-type=module', '-e', source]
+  return execFileSync(process.execPath, words, { cwd: import.meta.dirname, encoding: 'utf8' }).trim()
+}
+
+suite('what light-headers.ts relies on', () => {
+  test('the Connect library uses nothing of Headers that LightHeaders lacks', async () => {
+    const missing = new Set<string>()
+    const StrictHeaders = strict(LightHeaders, missing)
+    const real = globalThis.Headers
+    const agent = new TestAgent()
+    await agent.start()
+    globalThis.Headers = StrictHeaders as unknown as typeof Headers
+    try {
+      const { end } = await agent.run('echo out; echo err >&2; exit 3')
+      assert.equal(end?.exitCode, 3)
+      assert.equal((await agent.unary('process.Process/List', {})).status, 200)
+      assert.equal((await agent.unary('filesystem.Filesystem/Stat', { path: '/none' })).status, 404)
+      assert.equal((await agent.run('true', { user: 'nobody-here' })).error?.code, 'unauthenticated')
+      assert.equal(await streamInput(agent), 'not_found')
+    } finally {
+      globalThis.Headers = real
+      await agent.stop()
+    }
+    assert.deepEqual(
+      [...missing],
+      [],
+      'The Connect library uses methods of Headers that src/agent/light-headers.ts lacks: add them there, with the same behaviour.',
+    )
+  })
+
+  test('Node loads its HTTP client only for who touches the global Headers', () => {
+    const isLoaded = "process.moduleLoadList.some((name) => name.includes('deps/undici/undici'))"
+    assert.deepEqual(
+      printedBy(`const before = ${isLoaded}; new Headers(); console.log(before, ${isLoaded})`),
+      'false true',
+      'Node loads the client behind Headers at another time than it did: measure whether src/agent/light-headers.ts still saves the agent 3 MB, and remove it if not.',
+    )
+  })
+})
+
+/** A class whose instances note every property that is asked for and not there. */
+function strict(base: typeof LightHeaders, missing: Set<string>) {
+  return new Proxy(base, {
+    construct(target, given) {
+      return new Proxy(new target(...(given as [])), {
+        get(headers, name) {
+          const value = Reflect.get(headers, name)
+          if (value === undefined && typeof name === 'string') missing.add(name)
+          return typeof value === 'function' ? value.bind(headers) : value
+        },
+      })
+    },
+  })
+}
+
+async function streamInput(agent: TestAgent): Promise<unknown> {
+  const headers = { 'content-type': 'application/connect+json', 'x-access-token': token }
+  const body = envelope({ start: { process: { pid: 1 } } })
+  const response = await agent.open('POST', '/process.Process/StreamInput', headers, body)
+  const [frame] = await collect(frames(response))
+  return (frame?.message.error as { code: string }).code
+}
+
+suite('what fast-base64.ts relies on', () => {
+  test('the Protobuf library takes base64 from the prototype of Uint8Array, if it is there before it', () => {
+    const source = `
+      let calls = 0
+      const count = (name, result) => Object.defineProperty(Uint8Array.prototype, name, {
+        configurable: true, value() { calls++; return result },
+      })
+      count('toBase64', 'AA==')
+      count('setFromBase64', { read: 4, written: 1 })
+      const { base64Decode, base64Encode } = await import('@bufbuild/protobuf/wire')
+      base64Encode(new Uint8Array(1))
+      base64Decode('AA==')
+      console.log(calls)`
+    assert.equal(
+      printedBy(source),
+      '2',
+      'The Protobuf library no longer finds what src/agent/fast-base64.ts puts on Uint8Array.prototype: all output of processes passes through slow code. See how it encodes base64, and change or remove that file.',
+    )
+  })
+})
+
+suite('what idle-memory.ts relies on', () => {
+  test('a large buffer outside of the heap makes V8 collect everything at once', () => {
+    const file = join(import.meta.dirname, 'idle-memory.ts')
+    const source = `
+      import { collectGarbage } from ${JSON.stringify(file)}
+      const dead = Array.from({ length: 20 }, () => new WeakRef({ text: 'x'.repeat(1000) }))
+      await new Promise(setImmediate)
+      collectGarbage(3)
+      console.log(dead.filter((one) => one.deref() === undefined).length)`
+    assert.equal(
+      printedBy(source),
+      '20',
+      'V8 no longer collects for memory outside of the heap: an idle agent keeps what it does not need. Find another way for collectGarbage in src/agent/idle-memory.ts (gc() of --expose-gc), and measure the memory of an idle agent.',
+    )
+  })
+})
+
+suite('what spent-buffers.ts relies on', () => {
+  test('V8 hands out its collector while it runs, and collects only the young generation when asked to', () => {
+    const advice =
+      'V8 no longer offers gc({ type: "minor" }) to a running process: streams make it collect its whole heap. Find another way in src/lib/spent-buffers.ts, or remove it and measure a large upload.'
+    setFlagsFromString('--expose-gc')
+    const gc = runInNewContext('gc') as unknown
+    assert.equal(typeof gc, 'function', advice)
+    assert.doesNotThrow(() => (gc as (options: object) => void)({ type: 'minor' }), advice)
+  })
+})
+
+test('every flag of the agent is one that this Node knows', () => {
+  assert.equal(
+    printedBy('console.log(1)'),
+    '1',
+    'This Node rejects a flag of src/agent/node-flags.ts: see what took its place.',
+  )
+})

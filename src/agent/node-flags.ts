@@ -1,0 +1,9 @@
+/**
+ * How the agent's Node is started. Small heaps and no compiler threads: all of it measured on an idle agent, none of
+ * it slows the start. `idle-memory.ts` relies on the size of the heap.
+ */
+export const nodeFlags: readonly string[] = [
+  '--max-old-space-size=256',
+  '--max-semi-space-size=1',
+  '--v8-pool-size=0',
+]
