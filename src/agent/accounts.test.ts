@@ -99,7 +99,7 @@ suite('processes of a user with supplementary groups', () => {
     assert.equal(result.stdout, `/no/such.so 1 ${result.pid}\n`)
   })
 
-  test('a program that is not there is refused', async () => {
+  test('a program that is not there is rejected', async () => {
     const { error } = await agent.run('', {
       user: 'user',
       request: { process: { cwd: '/', cmd: 'no-such-program' } },

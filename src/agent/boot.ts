@@ -1,6 +1,6 @@
 /**
  * The first code of the agent: loads the bundle with what V8 made of it when the kit was built, so that a
- * sandbox does not compile it again. Without the kept code, or with a V8 that refuses it, only slower.
+ * sandbox does not compile it again. Without the kept code, or with a V8 that rejects it, only slower.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'

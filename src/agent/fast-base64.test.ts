@@ -34,7 +34,7 @@ suite('fast base64', () => {
     assert.deepEqual([...base64Decode('_-8=')], [255, 239])
   })
 
-  test('refuses what is no base64', () => {
+  test('rejects what is no base64', () => {
     for (const text of ['*', 'YW*j', 'YWJj*', 'Y']) assert.throws(() => base64Decode(text), /invalid base64/)
   })
 })

@@ -35,7 +35,7 @@ export function releaseMemoryWhenIdle(server: Server, isInUse: () => boolean, ad
     timer = setTimeout(release, idleMs)
   }
   server.on('request', (request, response) => {
-    // Who collects the log comes back by itself.
+    // The control plane follows the log for as long as the sandbox lives: that is no use of it.
     if (request.url?.startsWith('/logs')) return
     wait()
     response.once('close', wait)

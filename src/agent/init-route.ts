@@ -9,6 +9,13 @@ import { readJSON } from './read-body.ts'
 const largestBodyMB = 8
 const publishedNames = ['E2B_SANDBOX', 'E2B_SANDBOX_ID', 'E2B_TEMPLATE_ID']
 
+export type InitFolders = {
+  /** Where the sandbox's id and template are written for programs inside. */
+  runFolder: string
+  /** Where the sandbox's own files begin. */
+  systemRoot: string
+}
+
 /**
  * Takes the identity the control plane gives. Once there is a token, only who knows it may change anything:
  * a process inside the sandbox can reach this route too. Resolves to true when the agent has become another's:
@@ -16,7 +23,7 @@ const publishedNames = ['E2B_SANDBOX', 'E2B_SANDBOX_ID', 'E2B_TEMPLATE_ID']
  */
 export async function initRoute(
   identity: Identity,
-  places: { runFolder: string; systemRoot: string },
+  { runFolder, systemRoot }: InitFolders,
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<boolean> {
@@ -31,11 +38,11 @@ export async function initRoute(
   if (given.caBundle) {
     // Loaded here because few sandboxes need it.
     const { trustAuthority } = await import('./trust.ts')
-    identity.trustVars = trustAuthority(given.caBundle, places.systemRoot)
+    identity.trustVars = trustAuthority(given.caBundle, systemRoot)
   }
   const isAnother = identity.hasToken && accessToken !== undefined && !identity.tokenMatches(accessToken)
   identity.apply(given)
-  publish(identity.envVars, places.runFolder)
+  publish(identity.envVars, runFolder)
   response.writeHead(204, { 'cache-control': 'no-store' }).end()
   return isAnother
 }

@@ -47,13 +47,13 @@ suite('the memory guard', () => {
     assert.notDeepEqual(killed, [11])
   })
 
-  test('lets everybody live while there is room', () => {
+  test('lets every process live while there is memory headroom', () => {
     const { it, killed } = machine(256, 200, { 10: 190 })
     assert.notEqual(new MemoryGuard({ machine: it }).look(), undefined)
     assert.deepEqual(killed, [])
   })
 
-  test('looks the sooner the less room there is', () => {
+  test('looks the sooner the less memory headroom there is', () => {
     const pauses = [100, 800, 1500, 1990].map(
       (used) => new MemoryGuard({ machine: machine(2048, used, { 10: 1 }).it }).look()!,
     )

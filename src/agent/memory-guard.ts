@@ -1,7 +1,7 @@
 /**
  * Under gVisor the host, when a sandbox passes its memory limit, kills the whole sandbox. So the agent
  * watches, and ends the largest process in time. On a Linux kernel of its own the kernel does that itself.
- * The driver gives the host's limit room for gVisor itself; what grows between two looks uses that room.
+ * The driver sets the host's limit higher by what gVisor itself needs; what grows between two looks uses that margin.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { availableParallelism, release } from 'node:os'
@@ -16,7 +16,7 @@ const reserveShare = 0.05
 const relievedShare = 0.85
 /** Looking into a process takes milliseconds that are short then: only the likeliest ones are looked into. */
 const mostLookedInto = 4
-/** Of the others it is assumed that this share of what they show is their own. */
+/** The others are assumed to own this share of the memory that they show. */
 const assumedOwnShare = 0.5
 /** The fastest that one CPU was seen to take memory, in bytes per millisecond: it sets when to look again. */
 const growthPerCpu = 2 * mebibyte

@@ -4,7 +4,7 @@ import { statfs } from 'node:fs/promises'
 import type { Clock } from '../lib/clock.ts'
 
 const mebibyte = 1024 * 1024
-/** Of one tick in the kernel's books. */
+/** The length of one tick, in which the kernel counts CPU time. */
 const tickMs = 10
 /** Two calls in quick succession tell the same share: less time than this measures nothing. */
 const shortestSpanMs = 500
@@ -59,7 +59,7 @@ export function cpuReading(
   return { uptimeMs, usedMs, usedPct: Math.round(Math.min(100, Math.max(0, share)) * 100) / 100 }
 }
 
-/** Of all processes, those included that have ended: their parents inherit the sum. */
+/** The CPU time of all processes, with those that have ended: their parents inherit the sum. */
 function cpuTimeMs(): number {
   const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name))
   return pids.map((pid) => processTicks(readProc(`${pid}/stat`))).reduce((a, b) => a + b, 0) * tickMs

@@ -20,7 +20,7 @@ export function openRelay(identity: Identity, request: IncomingMessage, client: 
     .then((port) => dial('127.0.0.1', port).catch(() => dial('::1', port)))
     .then(
       (service) => splice(client, service, head),
-      (error) => refuse(client, error),
+      (error) => sendRejection(client, error),
     )
 }
 
@@ -65,8 +65,8 @@ function finish(side: Duplex): void {
   else side.end(() => side.destroy())
 }
 
-/** A refusal of our own has its status; a service that cannot be reached is a bad gateway. */
-function refuse(client: Duplex, error: unknown): void {
+/** A rejection of our own has its status; a service that cannot be reached is a bad gateway. */
+function sendRejection(client: Duplex, error: unknown): void {
   const status = error instanceof AppError ? statusOf(error) : 502
   const body = JSON.stringify({ code: status, message: errorText(error) })
   client.end(

@@ -61,7 +61,7 @@ suite('malformed messages', () => {
     assert.equal((await agent.fetch('GET', '/health')).status, 204)
   })
 
-  test('in single calls are refused, and leave the agent well', async () => {
+  test('in single calls are rejected, and leave the agent well', async () => {
     await fuzz(2, async (random) => {
       const answer = await send(
         'filesystem.Filesystem/Stat',

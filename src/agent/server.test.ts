@@ -159,7 +159,7 @@ suite('relay', () => {
     })
   }
 
-  test('refuses a closed port, a bad port and a wrong token', async () => {
+  test('rejects a closed port, a bad port and a wrong token', async () => {
     const { server, port } = await service('127.0.0.1', () => '')
     await new Promise((resolve) => server.close(resolve))
     assert.equal((await relay(port)).status, 502)

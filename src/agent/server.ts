@@ -2,17 +2,24 @@
  * The agent inside a sandbox (wire name: envd): one HTTP server that starts processes, reads and writes files
  * and relays to services on loopback. It knows nothing of teams, sandbox ids or the control plane's rows.
  */
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import {
+  createServer,
+  type IncomingMessage,
+  type Server,
+  type ServerOptions,
+  type ServerResponse,
+} from 'node:http'
 import { AppError } from '../lib/app-error.ts'
 import { type Clock, systemClock } from '../lib/clock.ts'
 import { requireToken } from './access.ts'
 import { allowAllOrigins, answerPreflight } from './cors.ts'
 import { sendError, sendJSON } from './errors.ts'
+import type { FilesContext } from './files/files-request.ts'
 import { readFileRoute } from './files/read-file.ts'
 import { writeFilesRoute } from './files/write-files.ts'
 import { Metadata } from './filesystem/metadata.ts'
 import { Identity } from './identity.ts'
-import { initRoute } from './init-route.ts'
+import { type InitFolders, initRoute } from './init-route.ts'
 import { logFailure } from './log/agent-events.ts'
 import { AgentLog } from './log/agent-log.ts'
 import { streamLog } from './log/log-route.ts'
@@ -21,27 +28,27 @@ import type { ProcessOptions } from './process/service.ts'
 import { openRelay, relayProtocol } from './relay.ts'
 import type { Services } from './services.ts'
 
-export type AgentOptions = {
+export type AgentOptions = Partial<InitFolders> & {
   tools: Tools
   identity?: Identity
   clock?: Clock
-  /** Where the sandbox's id and template are written for programs inside. */
-  runFolder?: string
-  /** Where the sandbox's own files begin. */
-  systemRoot?: string
   log?: AgentLog
   processes?: ProcessOptions
 }
 
 export type Agent = { server: Server; identity: Identity; services(): Promise<Services> }
 
+type RouteHandler = (
+  request: IncomingMessage,
+  response: ServerResponse,
+  query: URLSearchParams,
+) => void | Promise<void>
+
 export function createAgent(options: AgentOptions): Agent {
   const identity = options.identity ?? new Identity()
   const clock = options.clock ?? systemClock
   const metadata = new Metadata(options.tools.addon)
   const log = options.log ?? new AgentLog(clock)
-  const files = { identity, clock, metadata, log }
-  const places = { runFolder: options.runFolder ?? '/run/e2b', systemRoot: options.systemRoot ?? '/' }
   let loading: Promise<Services> | undefined
   const services = () => {
     loading ??= import('./services.ts').then(({ createServices }) =>
@@ -49,57 +56,72 @@ export function createAgent(options: AgentOptions): Agent {
     )
     return loading
   }
-
-  async function route(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const folders = { runFolder: options.runFolder ?? '/run/e2b', systemRoot: options.systemRoot ?? '/' }
+  const routes = createRoutes({ identity, clock, metadata, log, folders, services })
+  const route = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const { path, query } = target(request)
     const verb = `${request.method} ${path}`
     if (request.method === 'OPTIONS') return answerPreflight(request, response)
-    if (verb === 'GET /health') return void response.writeHead(204, { 'cache-control': 'no-store' }).end()
-    if (verb === 'POST /init') {
-      const isAnother = await initRoute(identity, places, request, response)
-      if (isAnother) log.forget()
-      log.add('info', 'Agent ready', { logger: 'agent', event_type: 'agent_init' })
-      // A first command will follow: what it needs is made ready while the control plane tells its caller.
-      response.once('close', () => void services().then(({ processes }) => processes.warmUp()))
-      return
-    }
-    if (verb === 'GET /files' || verb === 'HEAD /files') return readFileRoute(files, request, response, query)
-    if (verb === 'POST /files') return writeFilesRoute(files, request, response, query)
+    const handler = Object.hasOwn(routes.open, verb) ? routes.open[verb] : undefined
+    if (handler) return handler(request, response, query)
     requireToken(identity, request)
-    if (verb === 'POST /files/compose') {
-      const { composeFilesRoute } = await import('./files/compose-files.ts')
-      return composeFilesRoute(files, request, response)
-    }
-    if (verb === 'GET /logs') return streamLog(log, response, query)
-    if (verb === 'GET /metrics') {
-      const { readMetrics } = await import('./metrics.ts')
-      return sendJSON(response, 200, await readMetrics(clock))
-    }
-    if (verb === 'GET /envs') return sendJSON(response, 200, identity.envVars)
+    if (Object.hasOwn(routes.guarded, verb)) return routes.guarded[verb]!(request, response, query)
     const { rpc } = await services()
-    if (rpc(request, response, path)) return
-    throw new AppError('not_found', `there is no ${verb} here`)
+    if (!rpc(request, response, path)) throw new AppError('not_found', `there is no ${verb} here`)
   }
-
-  const server = createServer(
-    {
-      // Uploads and streams last as long as they last, and nothing may wake an idle agent.
-      requestTimeout: 0,
-      headersTimeout: 0,
-      keepAliveTimeout: 0,
-      connectionsCheckingInterval: 2 ** 31 - 1,
-      shouldUpgradeCallback: (request) => request.headers.upgrade === relayProtocol,
-    },
-    (request, response) => {
-      allowAllOrigins(response)
-      route(request, response).catch((error) => {
-        logFailure(log, request, error)
-        sendError(response, error)
-      })
-    },
-  )
+  const server = createServer(serverOptions, (request, response) => {
+    allowAllOrigins(response)
+    route(request, response).catch((error) => {
+      logFailure(log, request, error)
+      sendError(response, error)
+    })
+  })
   server.on('upgrade', (request, socket, head) => openRelay(identity, request, socket, head))
   return { server, identity, services }
+}
+
+const serverOptions: ServerOptions = {
+  // Uploads and streams last as long as they last, and nothing may wake an idle agent.
+  requestTimeout: 0,
+  headersTimeout: 0,
+  keepAliveTimeout: 0,
+  connectionsCheckingInterval: 2 ** 31 - 1,
+  shouldUpgradeCallback: (request) => request.headers.upgrade === relayProtocol,
+}
+
+type RouteParts = FilesContext & { folders: InitFolders; services(): Promise<Services> }
+
+/** The plain routes. Those under `open` check their caller themselves; the others need the token. */
+function createRoutes(parts: RouteParts): Record<'open' | 'guarded', Record<string, RouteHandler>> {
+  const { identity, clock, log, folders, services } = parts
+  const readFile: RouteHandler = (request, response, query) => readFileRoute(parts, request, response, query)
+  return {
+    open: {
+      'GET /health': (_, response) => void response.writeHead(204, { 'cache-control': 'no-store' }).end(),
+      'POST /init': async (request, response) => {
+        const isAnother = await initRoute(identity, folders, request, response)
+        if (isAnother) log.forget()
+        log.add('info', 'Agent ready', { logger: 'agent', event_type: 'agent_init' })
+        // A first command will follow: what it needs is made ready while the control plane tells its caller.
+        response.once('close', () => void services().then(({ processes }) => processes.warmUp()))
+      },
+      'GET /files': readFile,
+      'HEAD /files': readFile,
+      'POST /files': (request, response, query) => writeFilesRoute(parts, request, response, query),
+    },
+    guarded: {
+      'POST /files/compose': async (request, response) => {
+        const { composeFilesRoute } = await import('./files/compose-files.ts')
+        return composeFilesRoute(parts, request, response)
+      },
+      'GET /logs': (_, response, query) => streamLog(log, response, query),
+      'GET /metrics': async (_, response) => {
+        const { readMetrics } = await import('./metrics.ts')
+        sendJSON(response, 200, await readMetrics(clock))
+      },
+      'GET /envs': (_, response) => sendJSON(response, 200, identity.envVars),
+    },
+  }
 }
 
 function target(request: IncomingMessage): { path: string; query: URLSearchParams } {

@@ -29,7 +29,7 @@ export type LogQuery = {
 }
 
 export interface LogStore {
-  /** Bounded: the oldest entries of a sandbox, then of the longest silent sandboxes, make room. */
+  /** Bounded: the oldest entries of a sandbox are dropped first, then the logs of the longest silent sandboxes. */
   append(sandboxID: string, entries: readonly NumberedLogEntry[]): Promise<void>
   read(sandboxID: string, query: LogQuery): Promise<LogEntry[]>
   /** The number of the last entry that came from the agent; 0 when there is none. */

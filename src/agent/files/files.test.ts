@@ -70,7 +70,7 @@ suite('reading', () => {
     assert.match((await agent.fetch('GET', url('/proc/self/status'))).body.toString(), /^Name:[\s\S]*VmRSS/)
   })
 
-  test('a folder, a missing file and a device are refused in the words of the wire', async () => {
+  test('a folder, a missing file and a device are rejected in the words of the wire', async () => {
     const folder = await agent.fetch('GET', url(agent.folder))
     assert.deepEqual(folder.json, { code: 400, message: `path '${agent.folder}' is a directory` })
     const missing = await agent.fetch('GET', url(at('nothing')))
@@ -78,7 +78,7 @@ suite('reading', () => {
     assert.equal((await agent.fetch('GET', url('/dev/zero'))).status, 400)
   })
 
-  test('an unknown user is refused', async () => {
+  test('an unknown user is rejected', async () => {
     const answer = await agent.fetch('GET', url(at('a.txt'), '&username=nouser'))
     assert.equal(answer.status, 401)
     assert.deepEqual(answer.json, {
@@ -87,7 +87,7 @@ suite('reading', () => {
     })
   })
 
-  test('a range gives its bytes, one beyond the end is refused', async () => {
+  test('a range gives its bytes, one beyond the end is rejected', async () => {
     writeFileSync(at('digits'), '0123456789')
     const middle = await agent.fetch('GET', url(at('digits')), { range: 'bytes=2-4' })
     assert.deepEqual(
@@ -217,7 +217,7 @@ suite('writing', () => {
     assert.equal(readFileSync(at('second-name'), 'utf8'), 'newer')
   })
 
-  test('a link that leads nowhere yet is written through, one in a circle is refused', async () => {
+  test('a link that leads nowhere yet is written through, one in a circle is rejected', async () => {
     symlinkSync('later', at('dangling'))
     await agent.fetch('POST', url(at('dangling')), octets, 'x')
     assert.equal(readFileSync(at('later'), 'utf8'), 'x')
@@ -225,7 +225,7 @@ suite('writing', () => {
     assert.equal((await agent.fetch('POST', url(at('circle')), octets, 'x')).status, 400)
   })
 
-  test('a folder as target, the same path twice and a form without files are refused', async () => {
+  test('a folder as target, the same path twice and a form without files are rejected', async () => {
     assert.equal((await agent.fetch('POST', url(agent.folder), octets, 'x')).status, 400)
     const twice = form([
       { filename: at('dup'), body: '1' },
@@ -261,7 +261,7 @@ suite('writing', () => {
     })
   })
 
-  test('pipes, sockets and devices are refused at once', async () => {
+  test('pipes, sockets and devices are rejected at once', async () => {
     execFileSync('mkfifo', [at('pipe')])
     for (const path of [at('pipe'), '/dev/null', '/dev/zero']) {
       const answer = await agent.fetch('POST', url(path), octets, 'x')
@@ -270,7 +270,7 @@ suite('writing', () => {
     assert.equal((await agent.fetch('GET', url(at('pipe')))).status, 400)
   })
 
-  test('after a refusal amid a large body the connection serves the next request', async () => {
+  test('after a rejection amid a large body the connection serves the next request', async () => {
     const large = Buffer.alloc(4 * 1024 * 1024)
     const bodies: [Record<string, string>, Buffer][] = [
       [octets, large],

@@ -75,7 +75,7 @@ suite('metadata of a file', () => {
     }
   })
 
-  test('beyond the limits or printable ASCII is refused before anything is written', async () => {
+  test('beyond the limits or printable ASCII is rejected before anything is written', async () => {
     const headers: Record<string, string>[] = [
       { [`x-metadata-${'k'.repeat(247)}`]: '' },
       { 'x-metadata-a': 'v'.repeat(2500), 'x-metadata-b': 'v'.repeat(2500) },
@@ -84,15 +84,15 @@ suite('metadata of a file', () => {
       { 'x-metadata-': 'no key' },
     ]
     for (const bad of headers) {
-      const answer = await upload('refused', bad)
+      const answer = await upload('rejected', bad)
       assert.equal(answer.status, 400, JSON.stringify(bad))
     }
-    assert.equal(existsSync(at('refused')), false)
+    assert.equal(existsSync(at('rejected')), false)
     assert.equal((await upload('longest', { [`x-metadata-${'k'.repeat(246)}`]: 'v' })).status, 200)
     assert.deepEqual(await metadataOf(at('longest')), { ['k'.repeat(246)]: 'v' })
   })
 
-  test('that the file system does not keep is refused, and without it the upload goes on', async () => {
+  test('that the file system does not keep is rejected, and without it the upload goes on', async () => {
     mkdirSync(at('proc'))
     execFileSync('mount', ['-t', 'ramfs', 'ramfs', at('proc')])
     try {

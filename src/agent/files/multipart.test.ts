@@ -54,7 +54,7 @@ test('bodies of any bytes come back whole, however the stream is cut', async () 
   }
 })
 
-test('a body cut anywhere is refused and never hangs', async () => {
+test('a body cut anywhere is rejected and never hangs', async () => {
   const whole = write([Buffer.from('one'), Buffer.from('two')], 'b')
   for (let length = 0; length < whole.length - 4; length++) {
     await assert.rejects(
@@ -64,7 +64,7 @@ test('a body cut anywhere is refused and never hangs', async () => {
   }
 })
 
-test('noise is refused or read, and nothing else is thrown', async () => {
+test('noise is rejected or read, and nothing else is thrown', async () => {
   for (let round = 0; round < 300; round++) {
     const noise = Buffer.concat([Buffer.from('--b\r\n'), randomBytes(randomInt(200)), Buffer.from('\r\n--b')])
     await read(noise, 'b', () => randomInt(1, 50)).catch((error) => {
@@ -95,7 +95,7 @@ test('filenames may be quoted, escaped, percent-coded or in UTF-8', async () => 
   )
 })
 
-test('the boundary may be quoted; none is refused', () => {
+test('the boundary may be quoted; none is rejected', () => {
   assert.equal(boundaryOf('multipart/form-data; boundary="a b"'), 'a b')
   assert.equal(boundaryOf('multipart/form-data; charset=x; boundary=ab; more'), 'ab')
   assert.throws(
@@ -104,7 +104,7 @@ test('the boundary may be quoted; none is refused', () => {
   )
 })
 
-test('what is no form ends in a refusal, never in a crash, a hang or too much memory', async () => {
+test('what is no form ends in a rejection, never in a crash, a hang or too much memory', async () => {
   const boundary = 'XX'
   const pieces = ['--XX', '\r\n', '--', 'XX', '\r', '\n', 'Content-Disposition: form-data', '; name="file"']
   const more = ['; filename="a', '"', ';', '*=UTF-8', "''%zz", 'x'.repeat(5000), '\0', ': ', '%22']
@@ -130,7 +130,7 @@ function spoiled(good: Buffer, random: Random): Buffer {
   return body.subarray(0, random.chance(0.5) ? body.length : random.below(body.length))
 }
 
-test('a head without end is refused before it fills the memory', async () => {
+test('a head without end is rejected before it fills the memory', async () => {
   let sent = 0
   async function* endless() {
     yield Buffer.from('--XX\r\n')

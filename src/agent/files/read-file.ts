@@ -103,7 +103,7 @@ async function sendBytes(
     if (bytesRead === 0) throw new AppError('internal', 'the file changed while it was read')
     sent += bytesRead
     written = write(response, filling.subarray(0, bytesRead))
-    // Who awaits it hears of its failure, but that may be later.
+    // The next turn awaits it and fails with it; until then the failure must not count as unhandled.
     written.catch(() => {})
     ;[filling, leaving] = [leaving, filling]
   }

@@ -72,7 +72,7 @@ async function storeIn(
   }
 }
 
-/** Who asks for nothing to be kept does not fail for what cannot be kept. */
+/** An upload without metadata does not fail on a file system that keeps none. */
 function note(kept: Metadata, path: string, metadata: FileMetadata, replaced: string | undefined): void {
   const isAsked = Object.keys(metadata).length > 0
   if (!isAsked && replaced === undefined) return
@@ -133,7 +133,7 @@ async function writeChunks(file: FileHandle, chunks: AsyncIterable<Buffer>): Pro
   const flush = async () => {
     await writing
     writing = writeAll(file, pieces)
-    // Who awaits it hears of its failure, but that may be later.
+    // The next flush awaits it and fails with it; until then the failure must not count as unhandled.
     writing.catch(() => {})
     noteSpent(gathered)
     pieces = []

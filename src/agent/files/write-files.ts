@@ -42,7 +42,7 @@ export async function writeFilesRoute(
     for (const { path } of writer.written) logFile(log, 'file_write', path, { user: account.name })
     sendJSON(response, 200, writer.written)
   } finally {
-    // The client may still be sending: it must be able to finish before it reads a refusal, and what it sends
+    // The client may still be sending: it must be able to finish before it reads a rejection, and what it sends
     // next on the same connection must get through. A stream that is still iterated does not flow.
     await body?.return?.()
     request.unpipe()
@@ -106,7 +106,7 @@ function decoded(request: IncomingMessage): AsyncIterableIterator<Buffer> {
   }
   const plain = process.getBuiltinModule('node:zlib').createGunzip()
   request.on('error', (error) => plain.destroy(error))
-  // Who iterates hears of an error; one that comes after they have left concerns nobody.
+  // The reader of the stream fails with an error; one that comes after the reader has left concerns nobody.
   plain.on('error', () => {})
   return iterate(request.pipe(plain))
 }

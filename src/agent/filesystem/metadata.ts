@@ -16,13 +16,13 @@ type Calls = { list: CFunction; get: CFunction; set: CFunction; remove: CFunctio
 export class Metadata {
   #addonPath: string
   #calls: Calls | undefined
-  #room = Buffer.alloc(0)
+  #buffer = Buffer.alloc(0)
 
   constructor(addonPath: string) {
     this.#addonPath = addonPath
   }
 
-  /** Of a link, what its target has; undefined for a path that has none or cannot be read. */
+  /** A link has the metadata of its target. Undefined for a path that has none or cannot be read. */
   read(path: string): FileMetadata | undefined {
     const names = this.#names(path).filter((name) => name.startsWith(attributePrefix))
     if (names.length === 0) return undefined
@@ -45,23 +45,23 @@ export class Metadata {
     }
     for (const [key, text] of Object.entries(metadata)) {
       const value = Buffer.from(text)
-      if (this.#bind().set(path, attributePrefix + key, value, value.length, 0) !== 0) throw this.#refusal()
+      if (this.#bind().set(path, attributePrefix + key, value, value.length, 0) !== 0) throw this.#rejection()
     }
   }
 
   #names(path: string): string[] {
     const calls = this.#bind()
-    const length = calls.list(path, this.#room, this.#room.length)
+    const length = calls.list(path, this.#buffer, this.#buffer.length)
     if (length <= 0) return []
-    return this.#room.toString('utf8', 0, length - 1).split('\0')
+    return this.#buffer.toString('utf8', 0, length - 1).split('\0')
   }
 
   #value(path: string, name: string): Buffer | undefined {
-    const length = this.#bind().get(path, name, this.#room, this.#room.length)
-    return length < 0 ? undefined : Buffer.from(this.#room.subarray(0, length))
+    const length = this.#bind().get(path, name, this.#buffer, this.#buffer.length)
+    return length < 0 ? undefined : Buffer.from(this.#buffer.subarray(0, length))
   }
 
-  #refusal(): AppError {
+  #rejection(): AppError {
     if (outOfSpace.has(this.#bind().errno())) {
       return new AppError('no_space', 'not enough disk space available for the metadata: give less of it')
     }
@@ -74,7 +74,7 @@ export class Metadata {
   #bind(): Calls {
     if (this.#calls) return this.#calls
     const libc = openCLibrary(this.#addonPath)
-    this.#room = Buffer.alloc(largest)
+    this.#buffer = Buffer.alloc(largest)
     this.#calls = {
       list: libc.func('long listxattr(const char *path, void *list, size_t size)'),
       get: libc.func('long getxattr(const char *path, const char *name, void *value, size_t size)'),

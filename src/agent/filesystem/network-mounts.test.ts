@@ -10,7 +10,7 @@ const folder = mkdtempSync(join(tmpdir(), 'warren-mounts-'))
 after(() => rmSync(folder, { recursive: true, force: true }))
 const request = { path: folder, recursive: false, includeEntry: false, allowNetworkMounts: false }
 const asked = { $typeName: 'filesystem.CreateWatcherRequest' as const, ...request }
-/** Far enough to see that the folder was not refused: there is no addon at this path. */
+/** Far enough to see that the folder was not rejected: there is no addon at this path. */
 const watchersOn = (type: number) => new Watchers('/nowhere.node', () => type)
 
 suite('a folder on a network file system', () => {

@@ -80,7 +80,7 @@ suite('Stat', () => {
     assert.equal((await entryOf('../tmp')).path, '/tmp')
   })
 
-  test('what is not there is not_found; impossible paths are refused', async () => {
+  test('what is not there is not_found; impossible paths are rejected', async () => {
     assert.equal((await call('Stat', { path: at('nothing') })).status, 404)
     assert.equal((await call('Stat', { path: at('file.txt/below') })).status, 400)
     assert.equal((await call('Stat', { path: '/x\0y' })).status, 400)
@@ -139,7 +139,7 @@ suite('ListDir', () => {
     assert.deepEqual(await list(at('hollow')), [])
   })
 
-  test('a file, a missing path and a circle of links are refused', async () => {
+  test('a file, a missing path and a circle of links are rejected', async () => {
     writeFileSync(at('plain'), '')
     symlinkSync('loop', at('loop'))
     const file = await call('ListDir', { path: at('plain') })
@@ -162,7 +162,7 @@ suite('MakeDir, Move and Remove', () => {
     }
   })
 
-  test('an existing folder is already_exists, an existing file is refused', async () => {
+  test('an existing folder is already_exists, an existing file is rejected', async () => {
     assert.equal((await call('MakeDir', { path: agent.folder })).status, 409)
     writeFileSync(at('in-the-way'), '')
     assert.equal((await call('MakeDir', { path: at('in-the-way') })).status, 400)

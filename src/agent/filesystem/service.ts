@@ -15,6 +15,8 @@ import type { Metadata } from './metadata.ts'
 import { movePath } from './move.ts'
 import type { Watchers } from './watchers.ts'
 
+type Routes = Partial<ServiceImpl<typeof Filesystem>>
+
 export class FilesystemService {
   #identity: Identity
   #metadata: Metadata
@@ -26,7 +28,11 @@ export class FilesystemService {
     this.#watchers = watchers
   }
 
-  routes(): Partial<ServiceImpl<typeof Filesystem>> {
+  routes(): Routes {
+    return { ...this.#entryRoutes(), ...this.#watchRoutes() }
+  }
+
+  #entryRoutes(): Routes {
     return {
       stat: (request, context) => {
         const { path } = this.#resolve(request.path, context)
@@ -34,9 +40,8 @@ export class FilesystemService {
       },
       listDir: async (request, context) => {
         const { path } = this.#resolve(request.path, context)
-        return {
-          entries: await listDirectory(path, request.depth || 1, this.#describer(context), context.signal),
-        }
+        const describe = this.#describer(context)
+        return { entries: await listDirectory(path, request.depth || 1, describe, context.signal) }
       },
       makeDir: (request, context) => {
         const { path, account } = this.#resolve(request.path, context)
@@ -57,6 +62,11 @@ export class FilesystemService {
         await files.rm(path, { recursive: true, force: true }).catch(wordsFor(path))
         return {}
       },
+    }
+  }
+
+  #watchRoutes(): Routes {
+    return {
       watchDir: (request, context) => {
         const { path } = this.#resolve(request.path, context)
         const describe = (entry: string) => this.#describer(context)(entry)

@@ -91,7 +91,7 @@ export class TreeWatcher implements Listener {
     }
   }
 
-  /** Of a folder below its parent tells; of the root nobody else does. */
+  /** The watch on its parent tells what happens to a folder below the root; only its own tells of the root. */
   #handleOwn({ mask, watch }: InotifyEvent, folder: string): void {
     if (folder === '') {
       if (mask & flag.attrib) this.changes.push('.', EventType.CHMOD)
@@ -171,7 +171,7 @@ export class TreeWatcher implements Listener {
     const isRoot = folder === ''
     const watch = this.#inotify.add(join(this.root, folder), this, { throughLinks: isRoot })
     if (watch < 0) {
-      refuse(-watch, isRoot ? this.root : undefined)
+      rejectWatch(-watch, isRoot ? this.root : undefined)
       return false
     }
     const before = this.#folders.get(watch)
@@ -205,7 +205,7 @@ export class TreeWatcher implements Listener {
 }
 
 /** A folder that vanished before its watch stood is no failure, unless it is the one that was asked for. */
-function refuse(error: number, root: string | undefined): void {
+function rejectWatch(error: number, root: string | undefined): void {
   if (error === errno.noWatch || error === errno.noInstance) {
     throw new AppError(
       'limit_reached',

@@ -223,7 +223,7 @@ suite('a watcher', () => {
     await through.stream.return(undefined)
   })
 
-  test('is refused for what is missing or no folder', async () => {
+  test('is rejected for what is missing or no folder', async () => {
     const file = join(newFolder(), 'file')
     writeFileSync(file, '')
     for (const [path, code] of [

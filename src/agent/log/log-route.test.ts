@@ -30,7 +30,7 @@ describe('GET /logs', () => {
     assert.equal((await agent.open('GET', '/logs')).statusCode, 401)
   })
 
-  it('refuses a number that is none', async () => {
+  it('rejects a number that is none', async () => {
     assert.equal((await agent.fetch('GET', '/logs?after=-1')).status, 400)
     assert.equal((await agent.fetch('GET', '/logs?after=x')).status, 400)
   })

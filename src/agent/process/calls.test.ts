@@ -59,7 +59,7 @@ suite('the time limit of a call', () => {
     assert.equal(await isAlive(pid), true)
   })
 
-  test('that is not a number is refused', async () => {
+  test('that is not a number is rejected', async () => {
     const answer = await agent.unary(method('List'), {}, { 'connect-timeout-ms': 'soon' })
     assert.equal(answer.json.code, 'invalid_argument')
   })

@@ -95,7 +95,7 @@ suite('a process that has exited and whose output others hold open', () => {
     t.mock.timers.enable({ apis: ['setTimeout'] })
     process.exited(0, null)
     t.mock.timers.tick(999)
-    // The reader has made room this very moment; nothing was read for it yet.
+    // The reader has taken from its queue this very moment; nothing was read for it yet.
     const first = (await subscription.next(60_000)) as ProcessEventInit
     assert.equal(first.event?.case, 'data')
     t.mock.timers.tick(1)

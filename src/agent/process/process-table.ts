@@ -17,7 +17,7 @@ export class ProcessTable implements ProcessOwner {
   #tailBytes = 0
   readonly budget: TailBudget = {
     take: (bytes) => {
-      this.#makeRoom(bytes)
+      this.#freeTails(bytes)
       if (this.#tailBytes + bytes > mostTailBytes) return false
       this.#tailBytes += bytes
       return true
@@ -55,7 +55,7 @@ export class ProcessTable implements ProcessOwner {
   }
 
   /** Takes the output from those that ended first; how they ended stays known. */
-  #makeRoom(bytes: number): void {
+  #freeTails(bytes: number): void {
     for (const process of this.#ended.values()) {
       if (this.#tailBytes + bytes <= mostTailBytes) return
       this.#dropTails(process)

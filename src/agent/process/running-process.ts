@@ -15,7 +15,7 @@ import { type Terminal, terminalError } from './terminal.ts'
 import { Turns } from './until-aborted.ts'
 
 const largestChunk: Record<OutputName, number> = { stdout: 32 * 1024, stderr: 32 * 1024, pty: 16 * 1024 }
-/** Of each output this much is kept for whoever asks when the process has ended. */
+/** So much of the end of each output is kept for clients that ask after the process has ended. */
 const tailBytes = 64 * 1024
 /**
  * A process that has ended may have left its output open in the hands of others (`server &`). The end is told

@@ -114,27 +114,27 @@ suite('Start', () => {
     assert.equal((await agent.run('pwd', { request: { process: { cwd: '~' } } })).stdout, '/root\n')
   })
 
-  test('a missing cwd is refused', async () => {
+  test('a missing cwd is rejected', async () => {
     const { error } = await agent.run('pwd', { request: { process: { cwd: '/no/such' } } })
     assert.deepEqual(error, { code: 'invalid_argument', message: "cwd '/no/such' does not exist" })
   })
 
-  test('an unknown user is refused', async () => {
+  test('an unknown user is rejected', async () => {
     const { error } = await agent.run('id', { user: 'nouser' })
     assert.deepEqual(error, { code: 'unauthenticated', message: "invalid username: 'nouser'" })
   })
 
-  test('a program that is not there is refused', async () => {
+  test('a program that is not there is rejected', async () => {
     const { error } = await agent.run('', { request: { process: { cmd: '/no/such/program', args: [] } } })
     assert.equal(error?.code, 'invalid_argument')
   })
 
-  test('a zero byte in an argument is refused', async () => {
+  test('a zero byte in an argument is rejected', async () => {
     const { error } = await agent.run('echo \0')
     assert.equal(error?.code, 'invalid_argument')
   })
 
-  test('a command that is too long is refused, with what to do', async () => {
+  test('a command that is too long is rejected, with what to do', async () => {
     const { error } = await agent.run(`echo ${'x'.repeat(200_000)}`)
     assert.match(String(error?.message), /^'\S+' could not be started: an argument or variable is too long/)
     assert.equal(error?.code, 'invalid_argument')

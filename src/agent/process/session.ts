@@ -7,7 +7,7 @@ export function hangUp(session: number): void {
     if (!Number.isInteger(pid) || sessionOf(pid) !== session) continue
     try {
       process.kill(pid, 'SIGHUP')
-      // Who is stopped hears it only when it goes on.
+      // A stopped process hears it only when it goes on.
       process.kill(pid, 'SIGCONT')
     } catch {}
   }

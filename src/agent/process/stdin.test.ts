@@ -43,9 +43,9 @@ suite('stdin', () => {
 
   test('cannot be written when it is not enabled or closed', async () => {
     const { pid } = await begin(agent, shell('sleep 60'))
-    const refused = await send(pid, 'x')
-    assert.equal(refused.status, 500)
-    assert.deepEqual(refused.json, {
+    const rejected = await send(pid, 'x')
+    assert.equal(rejected.status, 500)
+    assert.deepEqual(rejected.json, {
       code: 'internal',
       message: 'error writing to stdin: stdin not enabled or closed',
     })
@@ -58,7 +58,7 @@ suite('stdin', () => {
     assert.equal((await send(closed.pid, 'x')).json.code, 'internal')
   })
 
-  test('terminal input for a process without one is refused', async () => {
+  test('terminal input for a process without one is rejected', async () => {
     const { pid } = await begin(agent, shell('sleep 60', { stdin: true }))
     const answer = await agent.unary('process.Process/SendInput', {
       process: { pid },

@@ -195,14 +195,14 @@ suite('a terminal', () => {
     // Before that the terminal would take any amount and drop what is too much for a line.
     await until(stream, 'ready')
     const input = { process: { pid }, input: { pty: Buffer.alloc(400_000, 'x').toString('base64') } }
-    const refused = await agent.unary('process.Process/SendInput', input, { 'connect-timeout-ms': '300' })
-    assert.equal(refused.json.code, 'deadline_exceeded')
+    const rejected = await agent.unary('process.Process/SendInput', input, { 'connect-timeout-ms': '300' })
+    assert.equal(rejected.json.code, 'deadline_exceeded')
     assert.equal((await agent.run('echo alive')).stdout, 'alive\n')
   })
 })
 
 suite('a terminal is not stdin', () => {
-  test('stdin sent to a terminal, and closing it, is refused', async () => {
+  test('stdin sent to a terminal, and closing it, is rejected', async () => {
     const { pid } = await begin(agent, shell('sleep 600', { pty }))
     const sent = await agent.unary('process.Process/SendInput', {
       process: { pid },
@@ -225,7 +225,7 @@ suite('a terminal is not stdin', () => {
     )
   })
 
-  test('a program that is not there is refused before a terminal is made', async () => {
+  test('a program that is not there is rejected before a terminal is made', async () => {
     const [frame] = await collect(agent.stream(start, { process: { cmd: '/no/such' }, pty }))
     assert.equal((frame!.message.error as Json).code, 'invalid_argument')
   })

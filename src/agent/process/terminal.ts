@@ -6,7 +6,7 @@ import { delay } from '../../lib/clock.ts'
 import { systemErrorCode } from '../errors.ts'
 import type { Native, TerminalSize } from './native.ts'
 
-/** A terminal takes what fits; how long to wait for room, first and at most. */
+/** A terminal takes what fits. These are the first and the longest pause before the rest is tried again. */
 const firstPauseMs = 2
 const longestPauseMs = 100
 
