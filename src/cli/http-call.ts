@@ -1,4 +1,4 @@
-/** One request to a running server; its refusals become errors with its own words. */
+/** One request to a running server. An answer that rejects it becomes an error with the server's message. */
 import http from 'node:http'
 import https from 'node:https'
 import type { Readable } from 'node:stream'
@@ -7,17 +7,17 @@ import { AppError, type ErrorCode, errorText } from '../lib/app-error.ts'
 
 export type ServerAddress = {
   url: string
-  /** The one certificate to trust, when the server shows one: its names are not those of this machine. */
+  /** The one certificate to trust when the server uses TLS: the certificate need not name this machine. */
   certificate?: string
 }
 
 export type Call = {
   method: string
-  /** A path on the server, or a link that it gave. */
+  /** A path on the server, or an upload link that the server gave. */
   target: string
   headers?: Record<string, string>
   body?: { json: unknown } | { stream: Readable; size: number }
-  /** Of silence; else 30 seconds. */
+  /** How long the server may be silent; 30 seconds unless given. */
   withinMs?: number
 }
 

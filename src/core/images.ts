@@ -14,7 +14,7 @@ export type ImageConfig = {
 }
 
 export type PulledImage = {
-  /** Of the manifest of this platform: the same digest is the same image, to the byte. */
+  /** The digest of the manifest for this platform: equal digests are equal images, to the byte. */
   digest: string
   /** Digests of the unpacked layers, lowest first. */
   layers: string[]
@@ -33,7 +33,7 @@ export type PullOptions = {
 /** By digest, or by where they lie. */
 export type UsedLayers = { layers: Iterable<string>; folders: Iterable<string> }
 
-/** How many things went, and the room that this gave back. */
+/** How many things were removed, and the disk space that this gave back. */
 export type Freed = { count: number; bytes: number }
 
 export interface Images {

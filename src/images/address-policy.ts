@@ -19,7 +19,7 @@ export type RegistryRules = {
   lookup: Lookup
 }
 
-/** Of the global ones: special purposes, documentation, and tunnels that carry an IPv4 address inside. */
+/** Global IPv6 ranges that are closed: special purposes, documentation, and tunnels that carry an IPv4 address. */
 const closed6 = ['2001::/23', '2001:db8::/32', '2002::/16', '3fff::/20']
 const global6 = '2000::/3'
 const privateAddresses = blockList([...internalRanges, ...unassignedRanges, ...closed6])

@@ -17,7 +17,7 @@ export interface ImageSource {
 export const largestDocument = 4 << 20
 const largestConfig = 8 << 20
 const attempts = 5
-/** Of one blob, also when each of them brought it forward. */
+/** How often one blob may break off, even when each attempt brought it forward. */
 const mostBreaks = 20
 
 export async function fetchDocument(

@@ -24,7 +24,7 @@ import { RegistryClient } from './registry-client.ts'
 import { UnpackPool } from './unpack-pool.ts'
 
 export type ImagesOptions = {
-  /** Everything lies in there; nobody else writes to it. */
+  /** The folder of the layers; nobody else writes to it. */
   folder: string
   /** Added to every owner; a sandbox's root has this id outside of it. */
   ownerShift: number
@@ -36,14 +36,14 @@ export type ImagesOptions = {
   insecureRegistries?: readonly string[]
   /** Certificate authorities to trust besides the machine's, as PEM. */
   certificateAuthorities?: readonly string[]
-  /** Of one image, unpacked. */
+  /** The most that one image may take when it is unpacked. */
   maxImageBytes?: number
   maxLayerEntries?: number
   /** Layers that are fetched and unpacked at once. */
   parallelLayers?: number
-  /** A layer that was asked for within this time is never pruned: who asked may not hold it yet. */
+  /** A layer that was asked for within this time is never pruned: the caller may not hold it yet. */
   keepUnusedMs?: number
-  /** A registry that says nothing for so long is given up, or asked again. */
+  /** A registry that sends nothing for so long is asked again, or given up. */
   silenceMs?: number
   platform?: ImagePlatform
   clock?: Clock
@@ -107,7 +107,7 @@ class StoredImages implements ClosableImages {
           pool: this.#pool,
           bounds: { ownerShift, maxImageBytes, maxLayerEntries },
           platform,
-          // Without a password of theirs, everybody here gets the same.
+          // What is fetched without a team's credentials is the same for every team.
           readers: usesCredentials(location, options) ? options.owner : anybody,
         },
       )
@@ -164,7 +164,7 @@ class StoredImages implements ClosableImages {
     const { allowPrivateRegistries = [], insecureRegistries = [], silenceMs = 30_000 } = this.#options
     this.#trusted ??= trustedCertificates(this.#options.certificateAuthorities ?? [])
     const addresses = new Addresses({
-      // Who sets a mirror allows it.
+      // An operator who sets a mirror allows its address.
       allowPrivate: [...allowPrivateRegistries, ...(location.mirrored ? [location.reference.registry] : [])],
       insecure: insecureRegistries,
       lookup: this.#options.lookup ?? ((host) => lookup(host, { all: true })),

@@ -6,7 +6,7 @@ export type EntryKind = 'file' | 'folder' | 'symlink' | 'hardlink' | 'device' | 
 export type TarEntry = {
   kind: EntryKind
   path: string
-  /** Of a link. */
+  /** Where a link leads; empty for anything else. */
   target: string
   /** Bytes of content; 0 for all but files. */
   size: number

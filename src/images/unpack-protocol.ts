@@ -3,14 +3,15 @@ import type { ErrorCode } from '../lib/app-error.ts'
 import type { LayerFacts } from './layer-writer.ts'
 
 export type UnpackJob = {
-  /** Exists and is empty. */
+  /** The folder to write into; it exists and is empty. */
   folder: string
-  /** Of the bytes as they are sent, and of the archive in them. */
+  /** The digest of the bytes as they are sent. */
   digest: string
+  /** The digest of the archive that they unpack to. */
   diffID: string
   ownerShift: number
   maxEntries: number
-  /** Of the archive. */
+  /** The most that the archive may take when it is decompressed. */
   maxBytes: number
 }
 

@@ -1,9 +1,9 @@
 /** A short command in a living sandbox, beside the same command through the runtimes' own exec. */
 import { Sandbox } from 'e2b'
+import type { BenchMachine } from './bench-machine.ts'
 import { rawFor } from './contenders/raw-for.ts'
 import type { HeldContainer } from './contenders/raw-runtime.ts'
 import { echo, startedAgent, warrenName } from './contenders/warren.ts'
-import type { Ground } from './ground.ts'
 import { type Contender, type Row, rowName, takeTurns, timed } from './measure.ts'
 import { medianOf, type Report } from './report.ts'
 
@@ -14,7 +14,7 @@ const manyCommands = 1000
 const atOnce = 4
 const triesPerRound = 4
 
-export async function commands(ground: Ground, { rounds }: { rounds: number }): Promise<Report> {
+export async function commands(machine: BenchMachine, { rounds }: { rounds: number }): Promise<Report> {
   const closers: (() => Promise<unknown>)[] = []
   const held = (name: string, container: HeldContainer): Contender => {
     closers.push(() => container.close())
@@ -23,23 +23,23 @@ export async function commands(ground: Ground, { rounds }: { rounds: number }): 
   try {
     const contenders: Contender[] = []
     const boxes: [string, Sandbox][] = []
-    for (const isolation of ground.isolations) {
-      const warren = await ground.warren(isolation)
-      const raw = await rawFor(ground, isolation, await startedAgent(warren))
+    for (const isolation of machine.isolations) {
+      const warren = await machine.warren(isolation)
+      const raw = await rawFor(machine, isolation, await startedAgent(warren))
       const box = await Sandbox.create('base', { ...warren.client, timeoutMs: 3_600_000 })
       closers.push(() => box.kill())
       boxes.push([warrenName(warren), box])
       contenders.push({ name: warrenName(warren), sample: async () => ({ [step]: await echo(box) }) })
       contenders.push(held(`${raw.name} exec`, await raw.hold()))
     }
-    const docker = await ground.docker()
+    const docker = await machine.docker()
     if (docker) contenders.push(held('docker exec', await docker.hold()))
-    const turns = { rounds: rounds * triesPerRound, warmUps: 5, settleMs: 20, signal: ground.signal }
+    const turns = { rounds: rounds * triesPerRound, warmUps: 5, pauseMs: 20, signal: machine.signal }
     const rows = await takeTurns(contenders, turns)
-    for (const [name, box] of boxes) rows.push(...(await many(name, box, ground)))
+    for (const [name, box] of boxes) rows.push(...(await many(name, box, machine)))
     return { title: `Commands in a living sandbox: ${words.join(' ')}`, rows, ...comparisons({ rows }) }
   } finally {
-    for (const close of closers) await close().catch((error) => ground.say(String(error)))
+    for (const close of closers) await close().catch((error) => machine.say(String(error)))
   }
 }
 
@@ -54,7 +54,7 @@ function execs(name: string, container: HeldContainer): Contender {
   }
 }
 
-async function many(name: string, box: Sandbox, { signal, say }: Ground): Promise<Row[]> {
+async function many(name: string, box: Sandbox, { signal, say }: BenchMachine): Promise<Row[]> {
   say(`  ${manyCommands} commands, ${atOnce} at a time, ${name}`)
   const each: number[] = []
   const failures: string[] = []

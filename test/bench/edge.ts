@@ -6,8 +6,8 @@ import { once } from 'node:events'
 import http from 'node:http'
 import { connect, type Socket } from 'node:net'
 import { delay } from '../../src/lib/clock.ts'
+import type { BenchMachine } from './bench-machine.ts'
 import { host, names, type ProxyProcess, startProxies } from './contenders/proxies.ts'
-import type { Ground } from './ground.ts'
 import { type Contender, percentile, type Row, rowName, takeTurns, timed } from './measure.ts'
 import { privateMB, residentMB } from './processes.ts'
 import { medianOf, type Report } from './report.ts'
@@ -18,14 +18,14 @@ const mebibyte = 1024 * 1024
 
 /** Sizes are for a count of 20; less makes it shorter. */
 export async function edge(
-  ground: Ground,
+  machine: BenchMachine,
   { rounds, count }: { rounds: number; count: number },
 ): Promise<Report> {
   const share = Math.min(1, count / 20)
   const requests = Math.round(20_000 * share)
   const largeMiB = Math.round(1024 * share)
   const idle = Math.round(webSockets * share)
-  const proxies = await startProxies(largeMiB * mebibyte, ground.say)
+  const proxies = await startProxies(largeMiB * mebibyte, machine.say)
   const steps = { many: `${requests} requests`, p99: 'p99 of a request', large: `${largeMiB} MiB` }
   try {
     const contenders: Contender[] = proxies.all.map(({ name, port }) => ({
@@ -39,9 +39,9 @@ export async function edge(
     }))
     // First, while they have done nothing else.
     const memory: Row[] = []
-    for (const proxy of proxies.all) memory.push(...(await memoryOfIdle(proxy, idle, ground.signal)))
-    const onRound = (done: number) => ground.say(`  round ${done} of ${rounds}`)
-    const rows = [...(await takeTurns(contenders, { rounds, signal: ground.signal, onRound })), ...memory]
+    for (const proxy of proxies.all) memory.push(...(await memoryOfIdle(proxy, idle, machine.signal)))
+    const onRound = (done: number) => machine.say(`  round ${done} of ${rounds}`)
+    const rows = [...(await takeTurns(contenders, { rounds, signal: machine.signal, onRound })), ...memory]
     const against = (step: string, other: string) =>
       medianOf({ rows }, rowName(names.edge, step)) / medianOf({ rows }, rowName(other, step))
     return {

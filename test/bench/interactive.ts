@@ -6,30 +6,30 @@
 import { Sandbox } from 'e2b'
 import { delay } from '../../src/lib/clock.ts'
 import type { Warren } from '../support/warren.ts'
+import type { BenchMachine } from './bench-machine.ts'
 import { warrenName } from './contenders/warren.ts'
-import type { Ground } from './ground.ts'
 import { type Contender, type Row, takeTurns, timed, trimmed } from './measure.ts'
 import type { Report } from './report.ts'
 
 const staggerMs = 200
 const cutShare = 0.05
 
-export async function interactive(ground: Ground, { count }: { count: number }): Promise<Report> {
-  const { signal } = ground
+export async function interactive(machine: BenchMachine, { count }: { count: number }): Promise<Report> {
+  const { signal } = machine
   const contenders: Contender[] = []
-  for (const isolation of ground.isolations) contenders.push(nodeVersion(await ground.warren(isolation)))
-  const docker = await ground.docker()
+  for (const isolation of machine.isolations) contenders.push(nodeVersion(await machine.warren(isolation)))
+  const docker = await machine.docker()
   if (docker) {
     const sample = async () => ({ interactive: (await docker.run(['node', '-v'])).firstOutputMs })
     contenders.push({ name: 'docker', sample })
   }
-  ground.say(`  ${count} one after the other`)
+  machine.say(`  ${count} one after the other`)
   const rows = named('sequential', await takeTurns(contenders, { rounds: count, signal }))
   for (const [mode, apartMs] of [
     ['staggered', staggerMs],
     ['burst', 0],
   ] as const) {
-    ground.say(`  ${count} ${mode}`)
+    machine.say(`  ${count} ${mode}`)
     for (const contender of contenders) {
       rows.push(...named(mode, await together(contender, count, apartMs, signal)))
       // The pool of prepared slots fills up again.
@@ -67,7 +67,7 @@ async function together(
 ): Promise<Row[]> {
   const tries = Array.from({ length: count }, async (_, index) => {
     await delay(index * apartMs, signal)
-    return takeTurns([contender], { rounds: 1, warmUps: 0, settleMs: 0, signal })
+    return takeTurns([contender], { rounds: 1, warmUps: 0, pauseMs: 0, signal })
   })
   // All of them, also after Ctrl-C: each removes its own sandbox.
   const settled = await Promise.allSettled(tries)

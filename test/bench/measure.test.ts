@@ -32,7 +32,7 @@ describe('taking turns', () => {
       name,
       sample: async () => ({ run: calls.push(name) }),
     })
-    const rows = await takeTurns([contender('a'), contender('b')], { rounds: 2, signal, settleMs: 0 })
+    const rows = await takeTurns([contender('a'), contender('b')], { rounds: 2, signal, pauseMs: 0 })
     assert.equal(calls.join(''), 'abbaab')
     assert.deepEqual(
       rows.map(({ name, samples }) => [name, samples]),
@@ -49,7 +49,7 @@ describe('taking turns', () => {
       if (++tries === 3) throw new Error('broken pipe')
       return { run: 1 }
     }
-    const rows = await takeTurns([{ name: 'a', sample }], { rounds: 3, signal, settleMs: 0 })
+    const rows = await takeTurns([{ name: 'a', sample }], { rounds: 3, signal, pauseMs: 0 })
     assert.deepEqual(
       rows.map(({ name, samples, failures }) => ({ name, samples, failures })),
       [
@@ -66,7 +66,7 @@ describe('taking turns', () => {
       if (++tries === 2) interrupt.abort(new Error('interrupted'))
       return { run: 1 }
     }
-    const turns = takeTurns([{ name: 'a', sample }], { rounds: 9, signal: interrupt.signal, settleMs: 0 })
+    const turns = takeTurns([{ name: 'a', sample }], { rounds: 9, signal: interrupt.signal, pauseMs: 0 })
     await assert.rejects(turns, /interrupted/)
     assert.equal(tries, 2)
   })

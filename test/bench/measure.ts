@@ -19,7 +19,7 @@ export type Rounds = {
   /** Tries of each contender before the first that counts. */
   warmUps?: number
   /** Pause after each try, for what it left running. */
-  settleMs?: number
+  pauseMs?: number
   onRound?: (done: number) => void
 }
 
@@ -27,13 +27,13 @@ export const rowName = (contender: string, step: string): string => `${contender
 
 /** One try of each contender per round, each round options with another one. */
 export async function takeTurns(contenders: readonly Contender[], options: Rounds): Promise<Row[]> {
-  const { rounds, signal, warmUps = 1, settleMs = 200, onRound } = options
+  const { rounds, signal, warmUps = 1, pauseMs = 200, onRound } = options
   const rows = new Map<string, Row>()
   for (let round = -warmUps; round < rounds; round++) {
     for (let turn = 0; turn < contenders.length; turn++) {
       signal.throwIfAborted()
       await tryOnce(contenders[(turn + round + warmUps) % contenders.length]!, rows)
-      await delay(settleMs, signal)
+      await delay(pauseMs, signal)
     }
     // Only their order stays: that of the contenders.
     if (round < 0) for (const row of rows.values()) Object.assign(row, { samples: [], failures: [] })

@@ -4,8 +4,8 @@ import { Sandbox } from 'e2b'
 import { dataPaths, type ServerFile } from '../../src/app/data-folder.ts'
 import { delay } from '../../src/lib/clock.ts'
 import type { Warren } from '../support/warren.ts'
+import type { BenchMachine } from './bench-machine.ts'
 import { warrenLife, warrenName } from './contenders/warren.ts'
-import type { Ground } from './ground.ts'
 import { type Row, rowName, takeTurns } from './measure.ts'
 import { argumentsOf, chargedMB, privateMB, processesOf, residentMB } from './processes.ts'
 import { medianOf, type Report } from './report.ts'
@@ -13,14 +13,14 @@ import { medianOf, type Report } from './report.ts'
 const idleMs = 5000
 const sandboxesAtOnce = 3
 
-export async function memory(ground: Ground, { rounds }: { rounds: number }): Promise<Report> {
+export async function memory(machine: BenchMachine, { rounds }: { rounds: number }): Promise<Report> {
   const rows: Row[] = []
-  for (const isolation of ground.isolations) {
-    rows.push(...(await memoryOf(await ground.warren(isolation), rounds, ground.signal)))
+  for (const isolation of machine.isolations) {
+    rows.push(...(await memoryOf(await machine.warren(isolation), rounds, machine.signal)))
   }
   const worst = (step: string) =>
     Math.max(
-      ...ground.isolations.map((isolation) => medianOf({ rows }, rowName(`warren ${isolation}`, step))),
+      ...machine.isolations.map((isolation) => medianOf({ rows }, rowName(`warren ${isolation}`, step))),
     )
   return {
     title: 'Memory at rest',
@@ -44,7 +44,7 @@ async function memoryOf(warren: Warren, lives: number, signal: AbortSignal): Pro
   await delay(idleMs, signal)
   const fresh = residentMB(pid)
   const [agents, sandboxes] = await memoryOfSandboxes(warren, signal)
-  await takeTurns([warrenLife(warren)], { rounds: lives, signal, settleMs: 0 })
+  await takeTurns([warrenLife(warren)], { rounds: lives, signal, pauseMs: 0 })
   await delay(idleMs, signal)
   return [
     row('server, fresh', [fresh]),

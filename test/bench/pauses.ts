@@ -5,12 +5,12 @@ import { Sandbox } from 'e2b'
 import { dataPaths } from '../../src/app/data-folder.ts'
 import { delay } from '../../src/lib/clock.ts'
 import type { Warren } from '../support/warren.ts'
-import { rawPlace } from './contenders/raw-for.ts'
-import { openRawPause, type RawPauseOptions } from './contenders/raw-pause.ts'
-import type { RawPlace } from './contenders/raw-runtime.ts'
+import type { BenchMachine } from './bench-machine.ts'
+import { rawSlot } from './contenders/raw-for.ts'
+import { RawPause, type RawPauseOptions } from './contenders/raw-pause.ts'
+import type { RawSlot } from './contenders/raw-runtime.ts'
 import type { ContainerProcess } from './contenders/raw-spec.ts'
 import { startedAgent, warrenName } from './contenders/warren.ts'
-import type { Ground } from './ground.ts'
 import { type Contender, type Row, rowName, takeTurns, timed } from './measure.ts'
 import { medianOf, type Report, type Target } from './report.ts'
 
@@ -18,7 +18,7 @@ const sizesMB = [10, 100, 500] as const
 const forkCount = 10
 const forkStep = `fork of ${forkCount}`
 /** Time for what was killed to be gone, for what was used up to be made anew, and for what was written to be on disk. */
-const settleMs = 1500
+const pauseMs = 1500
 /** Between pause and resume: what ended has time to go. */
 const restMs = 500
 /** Not in /tmp, which gVisor by itself keeps in memory. */
@@ -35,20 +35,20 @@ open('${readyFile}.new', 'w').write(str(os.getpid()))
 os.rename('${readyFile}.new', '${readyFile}')
 time.sleep(1e6)`
 
-export async function pauses(ground: Ground, { rounds }: { rounds: number }): Promise<Report> {
+export async function pauses(machine: BenchMachine, { rounds }: { rounds: number }): Promise<Report> {
   const rows: Row[] = []
   for (const heldMB of sizesMB) {
     const kept: Row[] = []
     const contenders: Contender[] = []
-    for (const isolation of ground.isolations) {
-      const warren = await ground.warren(isolation)
-      if (isolation === 'gvisor') contenders.push(...(await rawContenders(ground, warren, heldMB)))
+    for (const isolation of machine.isolations) {
+      const warren = await machine.warren(isolation)
+      if (isolation === 'gvisor') contenders.push(...(await rawContenders(machine, warren, heldMB)))
       contenders.push(warrenContender(warren, heldMB, keptRow(kept, warren, heldMB)))
     }
     const most = roundsFor(heldMB, rounds)
-    const onRound = (done: number) => ground.say(`  ${heldMB} MB, round ${done} of ${most}`)
+    const onRound = (done: number) => machine.say(`  ${heldMB} MB, round ${done} of ${most}`)
     const warmUps = heldMB === sizesMB[0] ? 1 : 0
-    const options = { rounds: most, warmUps, settleMs, signal: ground.signal, onRound }
+    const options = { rounds: most, warmUps, pauseMs, signal: machine.signal, onRound }
     rows.push(...(await takeTurns(contenders, options)), ...kept)
   }
   return { title: `Pauses: with memory in use, at most ${rounds} rounds`, rows, targets: targets({ rows }) }
@@ -78,15 +78,15 @@ function keptRow(rows: Row[], warren: Warren, heldMB: number): Row {
 }
 
 /** With `lasting`, a pause is there after a power cut, as Warren's is; without, it is left to the page cache. */
-async function rawContenders(ground: Ground, warren: Warren, heldMB: number): Promise<Contender[]> {
+async function rawContenders(machine: BenchMachine, warren: Warren, heldMB: number): Promise<Contender[]> {
   const agent = await startedAgent(warren)
-  const places: RawPlace[] = []
+  const slots: RawSlot[] = []
   for (let network = 0; network <= forkCount; network++) {
-    places.push(await rawPlace(ground, warren.isolation, agent, network))
+    slots.push(await rawSlot(machine, warren.isolation, agent, network))
   }
   const options = {
     process: holdingBeside(agent.process, heldMB),
-    places: places as [RawPlace, ...RawPlace[]],
+    slots: slots as [RawSlot, ...RawSlot[]],
     readyFile,
   }
   return [
@@ -104,10 +104,10 @@ function rawContender(name: string, options: RawPauseOptions): Contender {
   return {
     name,
     async sample() {
-      const raw = await openRawPause(options)
+      const raw = await RawPause.open(options)
       try {
         const steps: Record<string, number> = options.lasting ? {} : { [forkStep]: await raw.fork() }
-        await delay(settleMs)
+        await delay(pauseMs)
         const pause = await raw.pause()
         await delay(restMs)
         return { ...steps, pause, resume: await raw.resume() }
@@ -128,7 +128,7 @@ function warrenContender(warren: Warren, heldMB: number, kept: Row): Contender {
         await sandbox.commands.run(`${command} while ! [ -s ${readyFile} ]; do sleep 0.02; done`)
         const steps: Record<string, number> =
           warren.isolation === 'gvisor' ? { [forkStep]: await forkMs(sandbox) } : {}
-        await delay(settleMs)
+        await delay(pauseMs)
         const [pause] = await timed(() => sandbox.pause())
         kept.samples.push(await keptMB(warren, sandbox))
         await delay(restMs)

@@ -1,8 +1,8 @@
 /** Many terminals at once in one sandbox: each is there when its shell has answered a typed line. */
 import { Sandbox } from 'e2b'
 import { withDeadline } from '../../src/lib/deadline.ts'
+import type { BenchMachine } from './bench-machine.ts'
 import { warrenName } from './contenders/warren.ts'
-import type { Ground } from './ground.ts'
 import { type Row, rowName, timed } from './measure.ts'
 import type { Report } from './report.ts'
 
@@ -12,11 +12,11 @@ const answerWithinMs = 60_000
 const typed = new TextEncoder().encode('echo answer-$((6*7))\n')
 const answer = 'answer-42'
 
-export async function ptys(ground: Ground): Promise<Report> {
+export async function ptys(machine: BenchMachine): Promise<Report> {
   const rows: Row[] = []
-  for (const isolation of ground.isolations) {
-    ground.signal.throwIfAborted()
-    const warren = await ground.warren(isolation)
+  for (const isolation of machine.isolations) {
+    machine.signal.throwIfAborted()
+    const warren = await machine.warren(isolation)
     const box = await Sandbox.create('base', { ...warren.client, timeoutMs: 600_000 })
     try {
       const name = warrenName(warren)

@@ -5,10 +5,10 @@
 import { parseArgs } from 'node:util'
 import { errorText } from '../../src/lib/app-error.ts'
 import { type Isolation, isolations } from '../support/warren.ts'
+import { type BenchMachine, openBenchMachine } from './bench-machine.ts'
 import { commands } from './commands.ts'
 import { edge } from './edge.ts'
 import { folders } from './folders.ts'
-import { type Ground, openGround } from './ground.ts'
 import { interactive } from './interactive.ts'
 import { memory } from './memory.ts'
 import { beOnlyRun } from './only-run.ts'
@@ -22,7 +22,7 @@ import { transfer } from './transfer.ts'
 type Sizes = { rounds: number; count: number }
 
 /** In this order: memory wants a server that has done nothing yet. */
-const benchmarks: Record<string, (ground: Ground, sizes: Sizes) => Promise<Report>> = {
+const benchmarks: Record<string, (machine: BenchMachine, sizes: Sizes) => Promise<Report>> = {
   memory,
   sandboxes,
   interactive,
@@ -65,25 +65,25 @@ async function main(): Promise<number> {
       interrupt.abort(new Error('Interrupted.'))
     })
   }
-  const ground = openGround({
+  const machine = openBenchMachine({
     isolations: values.isolation as Isolation[],
     docker: values.docker,
     signal: interrupt.signal,
   })
   const run = newRun(new Date())
-  if (run.machine.load > run.machine.cpus) ground.say('This machine is busy: trust only the ratios.')
+  if (run.machine.load > run.machine.cpus) machine.say('This machine is busy: trust only the ratios.')
   try {
     for (const name of names) {
-      ground.say(`Benchmark ${name}`)
+      machine.say(`Benchmark ${name}`)
       const before = previousReport(name)
-      const report = await benchmarks[name]!(ground, sizes)
+      const report = await benchmarks[name]!(machine, sizes)
       run.reports[name] = report
       process.stdout.write(`${reportText(report, before)}\n`)
     }
     process.stdout.write(`\nKept in ${saveRun(run)}\n`)
     return 0
   } finally {
-    await ground.close()
+    await machine.close()
     letNextBegin()
   }
 }

@@ -1,25 +1,25 @@
 /** How long a sandbox takes to be there, to answer and to go, beside what its parts take by themselves. */
 
 import type { Isolation } from '../support/warren.ts'
+import type { BenchMachine } from './bench-machine.ts'
 import { rawFor } from './contenders/raw-for.ts'
 import type { RawRuntime } from './contenders/raw-runtime.ts'
 import { type StartedAgent, startedAgent, warrenLife, warrenName } from './contenders/warren.ts'
-import type { Ground } from './ground.ts'
 import { type Contender, rowName, takeTurns } from './measure.ts'
 import { medianOf, type Report, type Target } from './report.ts'
 
 const runTrue = 'run /bin/true'
 const agentBoot = 'run agent until /health'
 /** Until what was started ahead for the next create is there. */
-const settleMs = 800
+const pauseMs = 800
 const dockerRun = rowName('docker', 'run --rm /bin/true')
 
-export async function sandboxes(ground: Ground, { rounds }: { rounds: number }): Promise<Report> {
+export async function sandboxes(machine: BenchMachine, { rounds }: { rounds: number }): Promise<Report> {
   const contenders: Contender[] = []
-  for (const isolation of ground.isolations) contenders.push(...(await contendersFor(ground, isolation)))
-  contenders.push(...(await dockerContenders(ground)))
-  const onRound = (done: number) => ground.say(done === 0 ? '  warmed up' : `  round ${done} of ${rounds}`)
-  const rows = await takeTurns(contenders, { rounds, signal: ground.signal, settleMs, onRound })
+  for (const isolation of machine.isolations) contenders.push(...(await contendersFor(machine, isolation)))
+  contenders.push(...(await dockerContenders(machine)))
+  const onRound = (done: number) => machine.say(done === 0 ? '  warmed up' : `  round ${done} of ${rounds}`)
+  const rows = await takeTurns(contenders, { rounds, signal: machine.signal, pauseMs, onRound })
   return {
     title: `Sandboxes: ${rounds} rounds, one try of each per round`,
     rows,
@@ -52,10 +52,10 @@ function targets(report: Pick<Report, 'rows'>): Target[] {
   ]
 }
 
-async function contendersFor(ground: Ground, isolation: Isolation): Promise<Contender[]> {
-  const [warren, cold] = [await ground.warren(isolation), await ground.warren(isolation, 'cold')]
+async function contendersFor(machine: BenchMachine, isolation: Isolation): Promise<Contender[]> {
+  const [warren, cold] = [await machine.warren(isolation), await machine.warren(isolation, 'cold')]
   const agent = await startedAgent(warren)
-  const raw = await rawFor(ground, isolation, agent)
+  const raw = await rawFor(machine, isolation, agent)
   return [...rawContenders(raw, agent), warrenLife(warren), warrenLife(cold, `${warrenName(cold)}, cold`)]
 }
 
@@ -67,8 +67,8 @@ function rawContenders(runtime: RawRuntime, agent: StartedAgent): Contender[] {
   ]
 }
 
-async function dockerContenders(ground: Ground): Promise<Contender[]> {
-  const docker = await ground.docker()
+async function dockerContenders(machine: BenchMachine): Promise<Contender[]> {
+  const docker = await machine.docker()
   if (!docker) return []
   const name = 'docker'
   const runNode = async () => {

@@ -4,16 +4,16 @@
  */
 import { Sandbox, Template } from 'e2b'
 import type { Warren } from '../support/warren.ts'
+import type { BenchMachine } from './bench-machine.ts'
 import { pullContenders, toolsPull, warrenPull } from './contenders/image-pulls.ts'
 import { echo, warrenName } from './contenders/warren.ts'
-import type { Ground } from './ground.ts'
 import { type Contender, type Row, rowName, takeTurns, timed } from './measure.ts'
 import { medianOf, type Report, type Target } from './report.ts'
 import { type BenchImages, manyLayers, openBenchImages } from './template-images.ts'
 
 const cachedSteps = 10
 const mostPulls = 5
-const settleMs = 800
+const pauseMs = 800
 
 const rebuilding = `rebuild, ${cachedSteps} cached steps`
 const creating = 'create + first command'
@@ -22,39 +22,39 @@ const layered = (warren: string, layers: number): string =>
 
 /** `count` bounds the layers of the large image, for a quick try. */
 export async function templates(
-  ground: Ground,
+  machine: BenchMachine,
   { rounds, count }: { rounds: number; count: number },
 ): Promise<Report> {
-  const images = await openBenchImages(await ground.rootFolder(), count)
+  const images = await openBenchImages(await machine.rootFolder(), count)
   try {
-    const { signal } = ground
+    const { signal } = machine
     const pulls = pullContenders(images.large, images.folder)
-    const saying = (what: string) => (done: number) => ground.say(`  ${what}, round ${done}`)
+    const saying = (what: string) => (done: number) => machine.say(`  ${what}, round ${done}`)
     const rows: Row[] = await takeTurns(pulls, {
-      ...{ rounds: Math.min(rounds, mostPulls), settleMs, signal, onRound: saying('pulls') },
+      ...{ rounds: Math.min(rounds, mostPulls), pauseMs, signal, onRound: saying('pulls') },
     })
     const contenders: Contender[] = []
-    for (const isolation of ground.isolations) {
-      const warren = await ground.warren(isolation, 'cold')
+    for (const isolation of machine.isolations) {
+      const warren = await machine.warren(isolation, 'cold')
       contenders.push(await rebuildContender(warren), ...(await layerContenders(warren, images)))
     }
     const onRound = saying('builds and sandboxes')
-    rows.push(...(await takeTurns(contenders, { rounds, settleMs, signal, onRound })))
+    rows.push(...(await takeTurns(contenders, { rounds, pauseMs, signal, onRound })))
     const title = `Templates: ${rounds} rounds, of pulls at most ${mostPulls}`
-    return { title, rows, targets: targets({ rows }, ground) }
+    return { title, rows, targets: targets({ rows }, machine) }
   } finally {
     await images.close()
   }
 }
 
-function targets(report: Pick<Report, 'rows'>, ground: Ground): Target[] {
+function targets(report: Pick<Report, 'rows'>, machine: BenchMachine): Target[] {
   const ratio = (above: string, below: string) => medianOf(report, above) / medianOf(report, below)
   const step = 'pull and unpack'
   const pull: Target = {
     ...{ promise: 'pull and unpack against skopeo and umoci', atMost: 1, unit: ' ×' },
     value: ratio(rowName(warrenPull, step), rowName(toolsPull, step)),
   }
-  const layers = ground.isolations.map((isolation): Target => {
+  const layers = machine.isolations.map((isolation): Target => {
     const [many, one] = [manyLayers, 1].map((count) =>
       rowName(layered(`warren ${isolation}`, count), creating),
     ) as [string, string]

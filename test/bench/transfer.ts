@@ -3,9 +3,9 @@
  * from and to a file, as in a sandbox, and from and to memory only.
  */
 import { Sandbox } from 'e2b'
+import type { BenchMachine } from './bench-machine.ts'
 import { type BareServer, startBareServer } from './contenders/bare-server.ts'
 import { warrenName } from './contenders/warren.ts'
-import type { Ground } from './ground.ts'
 import { type Contender, rowName, takeTurns, timed } from './measure.ts'
 import { medianOf, type Report } from './report.ts'
 
@@ -14,15 +14,15 @@ const bytes = mebibytes * 1024 * 1024
 /** 70 % of the speed. */
 const atMost = 1 / 0.7
 
-export async function transfer(ground: Ground, { rounds }: { rounds: number }): Promise<Report> {
+export async function transfer(machine: BenchMachine, { rounds }: { rounds: number }): Promise<Report> {
   const piece = new Uint8Array(64 * 1024 * 1024).map((_, index) => (index * 2654435761) >>> 13)
   const blob = new Blob(Array.from({ length: bytes / piece.length }, () => piece))
   const boxes: Sandbox[] = []
   let bare: BareServer | undefined
   try {
     const contenders: Contender[] = []
-    for (const isolation of ground.isolations) {
-      const warren = await ground.warren(isolation)
+    for (const isolation of machine.isolations) {
+      const warren = await machine.warren(isolation)
       const box = await Sandbox.create('base', { ...warren.client, timeoutMs: 3_600_000 })
       boxes.push(box)
       contenders.push(throughClient(warrenName(warren), box, blob))
@@ -31,8 +31,8 @@ export async function transfer(ground: Ground, { rounds }: { rounds: number }): 
     contenders.push(throughFetch('bare, file', `${bare.url}/file`, blob))
     contenders.push(throughFetch('bare, memory', `${bare.url}/memory`, blob))
     const few = Math.max(3, Math.round(rounds / 3))
-    const onRound = (done: number) => ground.say(`  round ${done} of ${few}`)
-    const rows = await takeTurns(contenders, { rounds: few, settleMs: 1000, signal: ground.signal, onRound })
+    const onRound = (done: number) => machine.say(`  round ${done} of ${few}`)
+    const rows = await takeTurns(contenders, { rounds: few, pauseMs: 1000, signal: machine.signal, onRound })
     return { title: `Transfer of ${mebibytes} MiB`, rows, ...comparisons({ rows }) }
   } finally {
     await Promise.all(boxes.map((box) => box.kill()))

@@ -104,7 +104,7 @@ export async function runAptGet(
   }
 }
 
-/** Of everything a package tool printed, what it complained about. */
+/** The complaints in everything that a package tool printed. */
 export function complaints(text: string): string {
   const lines = text.trim().split('\n')
   const errors = lines.filter((line) => /^(E|dpkg): |\berror\b/i.test(line))

@@ -14,7 +14,7 @@ export type NodePackage = {
 export type BaseRecipe = {
   /** The Debian release. */
   release: string
-  /** Of the Node that is copied in. */
+  /** The version of the Node that is copied in. */
   nodeVersion: string
   architecture: string
 }

@@ -103,5 +103,5 @@ function refuseDirectives(lines: readonly string[]): void {
   }
 }
 
-/** Of a text that may be anything, as much as fits a message. */
+/** The beginning of a text that may be anything, short enough for a message. */
 export const shown = (text: string): string => text.slice(0, 60).replace(/\p{Cc}/gu, '?')

@@ -2,8 +2,8 @@
 export type DockerStep = {
   type: 'RUN' | 'COPY' | 'ENV' | 'WORKDIR' | 'USER'
   args: string[]
-  /** Of the instruction that it came from. */
+  /** The line of the instruction that it came from. */
   line: number
-  /** Of COPY: which files of the folder, as a path or a pattern. */
+  /** Which files of the folder a COPY takes, as a path or a pattern. */
   source?: string
 }

@@ -5,7 +5,7 @@ import type { Refuse } from './words.ts'
 export class KnownValues {
   readonly #buildArgs: Readonly<Record<string, string>>
   readonly #used = new Set<string>()
-  /** Of ARG before FROM: for FROM, and for an ARG of the same name behind it. */
+  /** Values of an ARG before FROM: FROM can use them, and an ARG of the same name after it. */
   readonly #global: Record<string, string> = {}
   /** Null: it depends on what the image or the sandbox sets. */
   readonly #values = new Map<string, string | null>()

@@ -14,23 +14,23 @@ export const [warrenPull, toolsPull] = ['warren', 'skopeo and umoci']
 
 /** All of it lies below the folder, and is gone after each try. */
 export function pullContenders(reference: string, folder: string): Contender[] {
-  const within = async <T>(work: (place: string) => Promise<T>): Promise<T> => {
-    const place = mkdtempSync(join(folder, 'pull-'))
+  const within = async <T>(work: (target: string) => Promise<T>): Promise<T> => {
+    const target = mkdtempSync(join(folder, 'pull-'))
     try {
-      return await work(place)
+      return await work(target)
     } finally {
-      await rm(place, { recursive: true, force: true })
+      await rm(target, { recursive: true, force: true })
     }
   }
   return [
-    { name: warrenPull, sample: () => within((place) => pullByWarren(reference, place)) },
-    { name: toolsPull, sample: () => within((place) => pullByTools(reference, place)) },
+    { name: warrenPull, sample: () => within((target) => pullByWarren(reference, target)) },
+    { name: toolsPull, sample: () => within((target) => pullByTools(reference, target)) },
   ]
 }
 
-async function pullByWarren(reference: string, place: string): Promise<Record<string, number>> {
+async function pullByWarren(reference: string, target: string): Promise<Record<string, number>> {
   const images = await createImages({
-    ...{ folder: place, ownerShift: 100_000, allowPrivateRegistries: ['127.0.0.1'] },
+    ...{ folder: target, ownerShift: 100_000, allowPrivateRegistries: ['127.0.0.1'] },
   })
   try {
     const options = { owner: 'bench', onProgress: () => {}, signal: new AbortController().signal }
@@ -42,18 +42,18 @@ async function pullByWarren(reference: string, place: string): Promise<Record<st
   }
 }
 
-async function pullByTools(reference: string, place: string): Promise<Record<string, number>> {
+async function pullByTools(reference: string, target: string): Promise<Record<string, number>> {
   const umoci = { package: 'umoci', file: 'umoci', why: 'unpacks the image that ours is held against' }
   await installSystemPackages([umoci], createProgress(process.stderr)).catch((error) => {
     throw new Error(`umoci is not to be had here: ${errorText(error)}`)
   })
-  const layout = join(place, 'layout:image')
+  const layout = join(target, 'layout:image')
   const access = ['--insecure-policy', 'copy', '--quiet', '--src-tls-verify=false']
   const [copied] = await timed(() =>
     runCommand('skopeo', [...access, `docker://${reference}`, `oci:${layout}`]),
   )
   const [unpacked] = await timed(() =>
-    runCommand('umoci', ['unpack', '--image', layout, join(place, 'bundle')]),
+    runCommand('umoci', ['unpack', '--image', layout, join(target, 'bundle')]),
   )
   return { [step]: copied + unpacked, 'skopeo copy': copied, 'umoci unpack': unpacked }
 }

@@ -5,23 +5,13 @@ import { delay } from '../../../src/lib/clock.ts'
 import { runCommand } from '../../../src/lib/run-command.ts'
 import { cacheFolder } from '../../support/warren.ts'
 import { timed } from '../measure.ts'
-import { type Bundle, openBundle, type RawPlace, untilHealthy } from './raw-runtime.ts'
+import { type Bundle, openBundle, type RawSlot, untilHealthy } from './raw-runtime.ts'
 import type { ContainerProcess } from './raw-spec.ts'
-
-export type RawPause = {
-  /** A checkpoint after which the sandbox goes on, and restores from it, all at once, until every agent answers. */
-  fork(): Promise<number>
-  /** A checkpoint after which the sandbox is gone. */
-  pause(): Promise<number>
-  /** A restore, until the agent answers. */
-  resume(): Promise<number>
-  close(): Promise<void>
-}
 
 export type RawPauseOptions = {
   process: ContainerProcess
   /** The first is for the sandbox itself, the others for its forks. */
-  places: readonly [RawPlace, ...RawPlace[]]
+  slots: readonly [RawSlot, ...RawSlot[]]
   /** A file inside that is there as soon as the sandbox is as it should be. */
   readyFile: string
   /** True: what a pause has kept outlives a power cut, and nothing of it is in the page cache. */
@@ -30,77 +20,95 @@ export type RawPauseOptions = {
 
 let made = 0
 
-export async function openRawPause(options: RawPauseOptions): Promise<RawPause> {
-  const { process, places, readyFile, lasting } = options
-  const [place, ...forkPlaces] = places
-  const folder = join(cacheFolder, `bench-raw-memory-${globalThis.process.pid}-${++made}`)
-  const direct = lasting ? ['--direct'] : []
-  const memoryOf = (name: string) => join(folder, name)
-  const origin = await openBundle('raw-pause', place, process)
-  const bundles: Bundle[] = [origin]
-  const close = async () => {
-    await Promise.all(bundles.splice(0).map((bundle) => bundle.close()))
-    await rm(folder, { recursive: true, force: true })
+export class RawPause {
+  readonly #options: RawPauseOptions
+  readonly #folder = join(cacheFolder, `bench-raw-memory-${process.pid}-${++made}`)
+  readonly #original: Bundle
+  readonly #bundles: Bundle[]
+
+  private constructor(options: RawPauseOptions, original: Bundle) {
+    this.#options = options
+    this.#original = original
+    this.#bundles = [original]
   }
 
-  async function copyOf(bundle: Bundle, at: RawPlace): Promise<Bundle> {
-    const copy = await openBundle('raw-pause', at, process)
-    bundles.push(copy)
-    await runCommand('cp', ['-a', `${bundle.upper}/.`, copy.upper])
-    return copy
+  static async open(options: RawPauseOptions): Promise<RawPause> {
+    const [slot] = options.slots
+    const raw = new RawPause(options, await openBundle('raw-pause', slot, options.process))
+    try {
+      await mkdir(raw.#folder, { recursive: true })
+      await raw.#original.run('--detach')
+      await untilHealthy(slot.network.address)
+      await untilThere(join(raw.#original.upper, options.readyFile))
+      return raw
+    } catch (error) {
+      await raw.close()
+      throw error
+    }
   }
 
-  async function fork(): Promise<number> {
-    const memory = memoryOf('fork')
-    const [savedMs] = await timed(() => origin.checkpoint(memory, '--leave-running'))
-    const forks = await Promise.all(forkPlaces.map((at) => copyOf(origin, at)))
+  /** A checkpoint after which the sandbox goes on, and restores from it, all at once, until every agent answers. */
+  async fork(): Promise<number> {
+    const memory = join(this.#folder, 'fork')
+    const [, ...slots] = this.#options.slots
+    const [savedMs] = await timed(() => this.#original.checkpoint(memory, '--leave-running'))
+    const forks = await Promise.all(slots.map((slot) => this.#copy(slot)))
     const [startedMs] = await timed(() =>
-      Promise.all(forks.map((one, at) => restored(one, memory, forkPlaces[at]!))),
+      Promise.all(forks.map((one, index) => restore(one, memory, slots[index]!))),
     )
     await Promise.all(forks.map((one) => one.close()))
     await rm(memory, { recursive: true })
     return savedMs + startedMs
   }
 
-  async function pause(): Promise<number> {
-    const memory = memoryOf('pause')
+  /** A checkpoint after which the sandbox is gone. */
+  async pause(): Promise<number> {
+    const memory = join(this.#folder, 'pause')
     const [ms] = await timed(async () => {
-      await origin.checkpoint(memory, ...direct)
-      if (lasting) await runCommand('sync', [memory, ...memoryFiles.map((name) => join(memory, name))])
+      await this.#original.checkpoint(memory, ...this.#direct())
+      if (!this.#options.lasting) return
+      await runCommand('sync', [memory, ...memoryFiles.map((name) => join(memory, name))])
     })
     return ms
   }
 
-  async function resume(): Promise<number> {
-    const copy = await copyOf(origin, place)
-    const [ms] = await timed(() => restored(copy, memoryOf('pause'), place, ...direct))
-    const pid = await readFile(join(copy.upper, readyFile), 'utf8')
+  /** A restore, until the agent answers. */
+  async resume(): Promise<number> {
+    const [slot] = this.#options.slots
+    const copy = await this.#copy(slot)
+    const [ms] = await timed(() => restore(copy, join(this.#folder, 'pause'), slot, ...this.#direct()))
+    const pid = await readFile(join(copy.upper, this.#options.readyFile), 'utf8')
     await copy.exec(['test', '-d', `/proc/${pid}`])
     return ms
   }
 
-  try {
-    await mkdir(folder, { recursive: true })
-    await origin.run('--detach')
-    await untilHealthy(place.wire.address)
-    await untilThere(join(origin.upper, readyFile))
-  } catch (error) {
-    await close()
-    throw error
+  async close(): Promise<void> {
+    await Promise.all(this.#bundles.splice(0).map((bundle) => bundle.close()))
+    await rm(this.#folder, { recursive: true, force: true })
   }
-  return { fork, pause, resume, close }
+
+  async #copy(slot: RawSlot): Promise<Bundle> {
+    const copy = await openBundle('raw-pause', slot, this.#options.process)
+    this.#bundles.push(copy)
+    await runCommand('cp', ['-a', `${this.#original.upper}/.`, copy.upper])
+    return copy
+  }
+
+  #direct(): string[] {
+    return this.#options.lasting ? ['--direct'] : []
+  }
 }
 
 const memoryFiles = ['checkpoint.img', 'pages.img', 'pages_meta.img']
 
-async function restored(
+async function restore(
   bundle: Bundle,
   memory: string,
-  { wire }: RawPlace,
+  { network }: RawSlot,
   ...options: string[]
 ): Promise<void> {
   await bundle.restore(memory, ...options)
-  await untilHealthy(wire.address)
+  await untilHealthy(network.address)
 }
 
 async function untilThere(path: string): Promise<void> {

@@ -13,8 +13,8 @@ import { delay } from '../../../src/lib/clock.ts'
 import { runCommand } from '../../../src/lib/run-command.ts'
 import { cacheFolder } from '../../support/warren.ts'
 import { timed } from '../measure.ts'
+import type { NetworkNamespace } from './network-namespace.ts'
 import { type ContainerProcess, rawSpec } from './raw-spec.ts'
-import type { Wire } from './wire.ts'
 
 export type RawRuntime = {
   name: string
@@ -32,28 +32,28 @@ export type HeldContainer = {
   close(): Promise<void>
 }
 
-export type RawPlace = {
+export type RawSlot = {
   /** The program and its options, without a verb. */
   command: readonly string[]
   rootFolder: string
-  wire: Wire
+  network: NetworkNamespace
 }
 
 const answerWithinMs = 30_000
 const env = ['PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin']
 
-export function rawRuntime(name: string, place: RawPlace): RawRuntime {
+export function rawRuntime(name: string, slot: RawSlot): RawRuntime {
   return {
     name,
     runTrue: () =>
-      inBundle(name, place, { args: ['/bin/true'], env: ['PATH=/usr/bin:/bin'] }, ({ run }) => run()),
+      inBundle(name, slot, { args: ['/bin/true'], env: ['PATH=/usr/bin:/bin'] }, ({ run }) => run()),
     bootAgent: (agent) =>
-      inBundle(name, place, agent, async ({ run }) => {
+      inBundle(name, slot, agent, async ({ run }) => {
         await run('--detach')
-        await untilHealthy(place.wire.address)
+        await untilHealthy(slot.network.address)
       }),
     async hold() {
-      const bundle = await openBundle(name, place, { args: ['/bin/sleep', 'infinity'], env })
+      const bundle = await openBundle(name, slot, { args: ['/bin/sleep', 'infinity'], env })
       try {
         await bundle.run('--detach')
       } catch (error) {
@@ -78,11 +78,11 @@ let bundles = 0
 /** Times `work` in a new bundle, and removes every trace. */
 async function inBundle(
   name: string,
-  place: RawPlace,
+  slot: RawSlot,
   process: ContainerProcess,
   work: (bundle: Bundle) => Promise<void>,
 ): Promise<number> {
-  const bundle = await openBundle(name, place, process)
+  const bundle = await openBundle(name, slot, process)
   try {
     const [ms] = await timed(() => work(bundle))
     return ms
@@ -93,7 +93,7 @@ async function inBundle(
 
 export async function openBundle(
   name: string,
-  { command, rootFolder, wire }: RawPlace,
+  { command, rootFolder, network }: RawSlot,
   process: ContainerProcess,
 ): Promise<Bundle> {
   const id = `${name.replaceAll(' ', '-')}-${globalThis.process.pid}-${++bundles}`
@@ -104,8 +104,8 @@ export async function openBundle(
   for (const layer of [root!, workdir!, join(upper!, process.mount?.destination ?? '')]) {
     await mkdir(layer, { recursive: true })
   }
-  await writeFile(join(folder, 'config.json'), JSON.stringify(rawSpec(root!, process, wire.namespacePath)))
-  await wire.restore()
+  await writeFile(join(folder, 'config.json'), JSON.stringify(rawSpec(root!, process, network.namespacePath)))
+  await network.restore()
   const overlay = `lowerdir=${rootFolder},upperdir=${upper},workdir=${workdir}`
   const start = async (verb: string, ...options: string[]) => {
     await runCommand('mount', ['-t', 'overlay', '-o', overlay, 'overlay', root!])

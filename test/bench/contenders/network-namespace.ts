@@ -1,9 +1,9 @@
 /** Prepared network namespaces with a link to the host, each for one sandbox that is started by hand. */
 import { runCommand } from '../../../src/lib/run-command.ts'
 
-export type Wire = {
+export type NetworkNamespace = {
   namespacePath: string
-  /** Of the sandbox. */
+  /** The address of the sandbox. */
   address: string
   /** gVisor takes address and routes off the interface when it starts: to be called before each start. */
   restore(): Promise<void>
@@ -13,7 +13,7 @@ export type Wire = {
 // The range that RFC 2544 sets aside for benchmarks.
 const networkOf = (number: number) => `198.18.${77 + number}`
 
-export async function openWire(number = 0): Promise<Wire> {
+export async function openNetworkNamespace(number = 0): Promise<NetworkNamespace> {
   const name = `warren-bench-${process.pid}-${number}`
   const link = `wb${process.pid}-${number}`
   const [hostAddress, address] = [`${networkOf(number)}.1`, `${networkOf(number)}.2`]

@@ -1,5 +1,5 @@
 /**
- * What benchmarks stand on: Warrens, Docker and a network for runtimes started by hand, all on the same root
+ * What benchmarks run on: Warrens, Docker and a network for runtimes started by hand, all on the same root
  * filesystem. Each is made on first use and taken down at the end, also after Ctrl-C.
  */
 import { readdirSync, statSync } from 'node:fs'
@@ -8,24 +8,24 @@ import { errorText } from '../../src/lib/app-error.ts'
 import { withDeadline } from '../../src/lib/deadline.ts'
 import { type Isolation, startWarren, type Warren } from '../support/warren.ts'
 import { type Docker, startDocker } from './contenders/docker.ts'
-import { openWire, type Wire } from './contenders/wire.ts'
+import { type NetworkNamespace, openNetworkNamespace } from './contenders/network-namespace.ts'
 
-export type Ground = {
+export type BenchMachine = {
   isolations: readonly Isolation[]
   signal: AbortSignal
-  /** Cold: without sandboxes that are started ahead. */
+  /** Cold: without a warm pool. */
   warren(isolation: Isolation, mode?: 'cold'): Promise<Warren>
-  /** Of the base template. */
+  /** The root folder of the base template. */
   rootFolder(): Promise<string>
-  /** Undefined where it is not wanted or not to be had. */
+  /** Undefined where Docker is not wanted or cannot start. */
   docker(): Promise<Docker | undefined>
-  /** Each number is a network of its own. */
-  wire(number?: number): Promise<Wire>
+  /** A network namespace of its own for each number. */
+  network(number?: number): Promise<NetworkNamespace>
   say(text: string): void
   close(): Promise<void>
 }
 
-export type GroundOptions = { isolations: readonly Isolation[]; docker: boolean; signal: AbortSignal }
+export type BenchMachineOptions = { isolations: readonly Isolation[]; docker: boolean; signal: AbortSignal }
 
 /** Apart from those of the tests, so that both may run at once. */
 const subnets = { container: '10.218.0.0/16', gvisor: '10.219.0.0/16' }
@@ -42,7 +42,7 @@ function startFor(isolation: Isolation, mode?: 'cold'): Promise<Warren> {
   return startWarren(isolation, { name: 'bench-cold', portOffset: 51, settings })
 }
 
-export function openGround(options: GroundOptions): Ground {
+export function openBenchMachine(options: BenchMachineOptions): BenchMachine {
   const made: { name: string; close: () => Promise<unknown> }[] = []
   const things = new Map<string, Promise<unknown>>()
   const once = <T>(
@@ -59,23 +59,23 @@ export function openGround(options: GroundOptions): Ground {
     made.push({ name, close: () => thing.then(close, () => undefined) })
     return thing
   }
-  const ground: Ground = {
+  const machine: BenchMachine = {
     ...options,
     say,
     warren: (isolation, mode) => {
       const name = `Warren (${[isolation, mode].filter(Boolean).join(', ')})`
       return once(name, () => startFor(isolation, mode), stopWarren)
     },
-    rootFolder: async () => baseRoot(await ground.warren(options.isolations[0]!)),
-    wire: (number = 0) =>
+    rootFolder: async () => baseRoot(await machine.warren(options.isolations[0]!)),
+    network: (number = 0) =>
       once(
         `network namespace ${number}`,
-        () => openWire(number),
-        (wire) => wire.close(),
+        () => openNetworkNamespace(number),
+        (network) => network.close(),
       ),
     async docker() {
       if (!options.docker) return undefined
-      const rootFolder = await ground.rootFolder()
+      const rootFolder = await machine.rootFolder()
       const start = () => startDocker(rootFolder).catch(withoutDocker)
       return once('Docker', start, async (docker) => docker?.close())
     },
@@ -85,7 +85,7 @@ export function openGround(options: GroundOptions): Ground {
       }
     },
   }
-  return ground
+  return machine
 }
 
 function withoutDocker(error: unknown): undefined {
