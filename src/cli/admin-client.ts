@@ -1,4 +1,4 @@
-/** Speaks to the operator's surface of a running server. */
+/** Calls the operator's API of a running server. */
 import { header } from '../contract/constants.ts'
 import type { PruneReport } from '../contract/rest/prune.ts'
 import type { ApiKey, Team } from '../contract/rest/team.ts'
@@ -44,12 +44,12 @@ export class AdminClient {
     return this.#call('DELETE', path)
   }
 
-  /** Takes as long as the disk does. */
+  /** Removing takes as long as the disk does, so the limit is generous. */
   prune(dryRun: boolean): Promise<PruneReport> {
     return this.#call('POST', '/admin/prune', { dryRun }, pruneWithinMs)
   }
 
-  /** By slug, id or name, since a person knows any of them. */
+  /** Finds a team by slug, id or name, since a person may know any of them. */
   async findTeam(word: string): Promise<Team> {
     const teams = await this.listTeams()
     const found =

@@ -10,7 +10,7 @@ export function table(headings: readonly string[], rows: readonly (readonly stri
 
 export const asJson = (value: unknown): string => JSON.stringify(value, null, 2)
 
-/** What a program said, without what would move the cursor or change colours. */
+/** The output of a program without what would move the cursor or change colours. */
 export function plainLines(text: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is to be removed
   const plain = text.replace(/\x1b\[[0-9;]*[A-Za-z]/g, '')

@@ -1,4 +1,4 @@
-/** Speaks to a running server as a team does that builds a template: the same requests that a client makes. */
+/** Builds a template on a running server with the requests that any client makes. */
 import { header } from '../contract/constants.ts'
 import type {
   BuildStatusAnswer,
@@ -27,7 +27,7 @@ export class TemplateClient {
     return this.#call({ method: 'GET', target: `/templates/${templateID}/files/${hash}` })
   }
 
-  /** The link says who may use it; the key does not go along. */
+  /** The link itself carries the permission, so the key is not sent. */
   async upload(link: string, body: { stream: import('node:stream').Readable; size: number }): Promise<void> {
     await callServer(this.#access, { method: 'PUT', target: link, body })
   }

@@ -40,7 +40,7 @@ async function ecrLogin(
   { accessKeyID, secretAccessKey, region }: Extract<RegistryCredentials, { type: 'aws' }>,
   { http, clock, ecrEndpoint, signal }: LoginParts,
 ): Promise<Login> {
-  // It becomes part of a host name.
+  // The region becomes part of a host name.
   if (!/^[a-z]{2}(?:-[a-z]+)+-\d{1,2}$/.test(region)) {
     throw new AppError('invalid_argument', 'The AWS region of the registry is not one such as eu-central-1.')
   }

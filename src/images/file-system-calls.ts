@@ -1,9 +1,9 @@
-/** What the file system can do and Node cannot: attributes, whiteouts and fifos. */
+/** Calls of the C library that Node does not have: extended attributes, whiteouts and fifos. */
 import { openNativeLibc } from '../lib/native.ts'
 
 export type FileSystemCalls = {
   setXattr(path: Buffer, name: string, value: Buffer): void
-  /** A device 0:0: overlayfs takes it for "removed here". */
+  /** Makes a device 0:0, by which overlayfs hides a name of the layers below. */
   makeWhiteout(path: Buffer): void
   makeFifo(path: Buffer): void
 }

@@ -29,7 +29,7 @@ export type LayerFacts = {
   /** What its files take on the disk, in whole blocks. */
   bytes: number
   devicesLeftOut: number
-  /** It hides everything that is below it. */
+  /** True when the layer hides everything in the layers below it. */
   opaqueRoot: boolean
 }
 
@@ -38,7 +38,7 @@ export type WriterOptions = { folder: string; ownerShift: number; maxEntries: nu
 /** A sandbox maps this many ids; an owner beyond them becomes the last one. */
 export const mappedIDs = 65_536
 const diskBlock = 4096
-/** Later than any file, and what every file system can hold. */
+/** In seconds: later than any file's time, and within what every file system can store. */
 const latestTime = 2 ** 33
 const whiteoutPrefix = '.wh.'
 const opaqueName = '.wh..wh..opq'
@@ -103,7 +103,7 @@ export class LayerWriter implements TarHandler {
     return this.facts
   }
 
-  /** After a failure in the middle of a file. */
+  /** Closes the file that a failure left half written. */
   close(): void {
     if (this.#open) closeSync(this.#open.file)
     this.#open = undefined
@@ -163,7 +163,7 @@ export class LayerWriter implements TarHandler {
       return
     }
     const hidden = name.slice(whiteoutPrefix.length)
-    // Books that the file system aufs kept for itself.
+    // Names that the file system aufs keeps for its own bookkeeping.
     if (hidden.startsWith(whiteoutPrefix)) return
     if (hidden === '' || hidden === '.' || hidden === '..') throw badArchive(`${shown(name)} hides no name`)
     const path = joined(parent, hidden)
@@ -175,7 +175,7 @@ export class LayerWriter implements TarHandler {
   }
 
   #makeOpaque(node: FolderNode): void {
-    // The kernel asks only folders below the root.
+    // The kernel reads the attribute on folders below the root alone.
     if (node === this.#tree.root) this.facts.opaqueRoot = true
     else this.#options.calls.setXattr(this.#tree.absolute(node.path), opaqueXattr.name, opaqueXattr.value)
   }

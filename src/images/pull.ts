@@ -1,4 +1,4 @@
-/** One pull: from a name to layers on disk. Knows nothing of where other pulls are; the store joins them. */
+/** One pull: from a name to layers on disk. It knows of no other pull; the store joins those that fetch one layer. */
 import type { PulledImage, PullOptions } from '../core/images.ts'
 import { AppError } from '../lib/app-error.ts'
 import { digestOf } from './digest.ts'
@@ -26,7 +26,7 @@ export type PullParts = {
   readers: string
 }
 
-/** An index may point to another one; none in use goes deeper. */
+/** An index may point to another index; no image in use goes deeper. */
 const deepestIndex = 2
 
 /** Closes the source, when nobody reads from it any more: another pull may have joined the fetch of a layer. */
@@ -140,7 +140,7 @@ class LayerPull {
       progress.say(`${layers.length} layers of ${this.#what}: ${fetched}`)
       return stored
     } catch (error) {
-      // The others are of no use any more; wait until they are out of the way.
+      // The other layers are of no use now; wait until their fetches have ended.
       this.#failed.abort(error)
       await Promise.allSettled(pulls)
       throw error

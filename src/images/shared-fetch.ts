@@ -1,10 +1,10 @@
 /**
  * Callers that need the same thing share one fetch of it. It goes on as long as one of them waits, so that a
- * caller who gives up does not take it from the others; and a failure is only for the one it was started for.
+ * caller who gives up does not take it from the others; and a failure is only for the caller who started it.
  */
 export class SharedFetch<T> {
   readonly #running = new Map<string, { result: Promise<T>; abort: AbortController; waiters: number }>()
-  /** Also what was given up and still cleans up behind itself. */
+  /** Every fetch that has not ended, also those that were given up and still clean up. */
   readonly #unfinished = new Set<Promise<T>>()
 
   has(key: string): boolean {
@@ -19,7 +19,7 @@ export class SharedFetch<T> {
       try {
         return await this.#wait(running, key, signal)
       } catch {
-        // Perhaps it failed for want of a password that this caller has.
+        // It may have failed for lack of a password that this caller has.
         signal.throwIfAborted()
       }
     }
@@ -59,7 +59,7 @@ export class SharedFetch<T> {
     } finally {
       signal.removeEventListener('abort', stop)
       if (--running.waiters === 0) {
-        // Nobody may join what is being given up.
+        // Nobody may join a fetch that is being given up.
         if (this.#running.get(key) === running) this.#running.delete(key)
         running.abort.abort(signal.reason)
       }

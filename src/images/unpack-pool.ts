@@ -4,7 +4,7 @@ import { AppError } from '../lib/app-error.ts'
 import type { LayerFacts } from './layer-writer.ts'
 import type { FromWorker, ToWorker, UnpackJob } from './unpack-protocol.ts'
 
-/** Bytes that are on their way to a worker and not used up; enough to keep it busy. */
+/** Bytes that may be on their way to a worker; enough to keep it busy. */
 const windowBytes = 4 << 20
 const idleForMs = 20_000
 
@@ -47,14 +47,14 @@ export class UnpackPool {
     await this.#turn(signal)
     let worker: Worker | undefined
     try {
-      // Here, and not while it waits for its turn: the turn has to be passed on.
+      // Checked after the turn has come, because the turn must be passed on in any case.
       signal.throwIfAborted()
       worker = this.#takeIdle() ?? startWorker()
       const result = await work(worker)
       this.#keep(worker)
       return result
     } catch (error) {
-      // It may still be in the middle of something; nothing of it is to reach the next layer.
+      // The worker may still be writing this layer; it must not go on in the next one.
       await worker?.terminate()
       throw error
     } finally {
@@ -105,7 +105,7 @@ export class UnpackPool {
 }
 
 function startWorker(): Worker {
-  // What a hostile archive can make the reader hold is far less.
+  // A hostile archive can make the reader hold far less than this.
   const worker = new Worker(new URL('./unpack-worker.ts', import.meta.url), {
     resourceLimits: { maxOldGenerationSizeMb: 512 },
   })
@@ -148,7 +148,7 @@ class Conversation {
       worker.on('message', hear).on('error', broke).on('exit', gone)
       signal.addEventListener('abort', stop, { once: true })
     })
-    // Both the sender and the caller look at it, but perhaps later than it fails.
+    // The sender and the caller both await it, perhaps only after it has failed.
     this.answer.catch(() => {})
   }
 

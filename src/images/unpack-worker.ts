@@ -1,4 +1,4 @@
-/** A worker thread: takes the bytes of a layer, verifies, unpacks and writes them. Any failure is told, none thrown. */
+/** A worker thread that verifies, unpacks and writes a layer. It reports every failure in a message and throws none. */
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { parentPort } from 'node:worker_threads'
@@ -60,7 +60,7 @@ async function unpack(job: UnpackJob, source: Readable): Promise<LayerFacts> {
   }
 }
 
-/** The chunks as they come; after the last one it is sure that they are what the digest says. */
+/** Passes the chunks on as they come, and throws after the last one unless they match the digest. */
 async function* verified(
   source: Readable,
   digest: string,
@@ -75,7 +75,7 @@ async function* verified(
   if (`${digest.split(':')[0]}:${hasher.digest('hex')}` !== digest) throw wrongDigest('A layer', digest)
 }
 
-/** What a layer is packed with is seen from its first bytes: media types are wrong too often. */
+/** The first bytes of a layer say how it is compressed: media types are wrong too often. */
 async function decompressed(
   chunks: AsyncGenerator<Buffer>,
   use: (chunks: AsyncIterable<Buffer>) => Promise<void>,

@@ -1,6 +1,6 @@
 /** Which extended attributes of an archive are kept. `trusted.` ones steer overlayfs and never come from outside. */
 
-/** On a folder: nothing of the layers below shows through it. */
+/** On a folder, it hides everything that the layers below have in that folder. */
 export const opaqueXattr = { name: 'trusted.overlay.opaque', value: Buffer.from('y') }
 
 const capability = 'security.capability'

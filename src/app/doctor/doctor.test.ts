@@ -5,7 +5,7 @@ import { examine } from './doctor.ts'
 import { ok } from './finding.ts'
 import { judgeArchitecture, judgeCapabilities, judgeCgroups, judgeKernel } from './kernel-checks.ts'
 import { judgeForwarding } from './network-checks.ts'
-import { judgeDisk, judgeMemory } from './place-checks.ts'
+import { judgeDisk, judgeMemory } from './resource-checks.ts'
 import { judgePrograms } from './runtime-checks.ts'
 
 const config = loadConfig({})

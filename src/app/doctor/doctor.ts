@@ -7,7 +7,7 @@ import type { Finding, MachineCheck } from './finding.ts'
 import { fail } from './finding.ts'
 import { kernelChecks } from './kernel-checks.ts'
 import { networkChecks } from './network-checks.ts'
-import { placeChecks } from './place-checks.ts'
+import { resourceChecks } from './resource-checks.ts'
 import { runtimeChecks } from './runtime-checks.ts'
 
 export type Diagnosis = Finding & { name: string }
@@ -18,7 +18,7 @@ const allChecks: readonly MachineCheck[] = [
   ...kernelChecks,
   ...runtimeChecks,
   ...networkChecks,
-  ...placeChecks,
+  ...resourceChecks,
 ]
 
 /** Gives the exit code: 0 when Warren can run here. */

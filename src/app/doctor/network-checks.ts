@@ -1,4 +1,4 @@
-/** Whether sandboxes can be walled off, and whether what they may send gets out. */
+/** Checks whether sandboxes can be kept off the host's network, and whether their permitted traffic gets out. */
 import { readFileSync } from 'node:fs'
 import { errorText } from '../../lib/app-error.ts'
 import { runCommand } from '../../lib/run-command.ts'

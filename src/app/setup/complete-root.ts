@@ -27,7 +27,7 @@ async function addUser(root: string): Promise<void> {
   const gid = known ? Number(known[2]) : freeID(groups, uid)
   await addRow(root, '/etc/group', `${name}:x:${gid}:`)
   await addRow(root, '/etc/passwd', `${name}:x:${uid}:${gid}::${home}:/bin/bash`)
-  // No password fits; without a row some programs refuse the user altogether.
+  // The row allows no password; without a row some programs reject the user altogether.
   if (await exists(root, '/etc/shadow')) await addRow(root, '/etc/shadow', `${name}:*:19000:0:99999:7:::`)
   if (await exists(root, '/etc/sudoers.d')) {
     await writeInside(root, '/etc/sudoers.d/user', `${name} ALL=(ALL:ALL) NOPASSWD: ALL\n`, 0o440)
@@ -56,7 +56,7 @@ async function readRows(root: string, path: string): Promise<string[][]> {
   return text.split('\n').map((line) => line.split(':'))
 }
 
-/** Unless there is one of that name. */
+/** Adds a row unless the file has one of that name. */
 async function addRow(root: string, path: string, row: string): Promise<void> {
   const [wanted] = row.split(':')
   if ((await readRows(root, path)).some(([known]) => known === wanted)) return
@@ -65,7 +65,7 @@ async function addRow(root: string, path: string, row: string): Promise<void> {
   await writeInside(root, path, `${text}${row}\n`)
 }
 
-/** Keeps the mode of a file that is there, unless one is asked for. */
+/** Keeps the mode of a file that exists, unless a mode is given. */
 async function writeInside(root: string, path: string, text: string, mode?: number): Promise<void> {
   const target = await insideRoot(root, path)
   await mkdir(dirname(target), { recursive: true })

@@ -27,7 +27,7 @@ const releaseUrl = (folder: string) =>
 const goVersion = 'v0.0.0-20260527191743-a81fd9dd382e'
 /** Packages that Go compiles for it, the standard library included; only the bar depends on it. */
 const goPackages = 620
-/** A server that says nothing for this long is not to be had. */
+/** A server that sends nothing for this long counts as unreachable. */
 const silenceMs = 20_000
 
 /** The best version first. */
@@ -61,7 +61,7 @@ export async function installRunsc(
   return { missing }
 }
 
-/** Empty when it worked, else why not. */
+/** Gives the empty text on success, else the reasons of all failures. */
 async function fillCache(cacheDir: string, progress: Progress): Promise<string> {
   const refusals: string[] = []
   const attempt = async (
@@ -147,7 +147,7 @@ async function download(partial: string, advance: Advance): Promise<void> {
   }
 }
 
-/** fetch hides the reason in the cause. */
+/** The reason of a failed fetch is in its cause. */
 function reasonOf(error: unknown): string {
   return error instanceof Error && error.cause !== undefined ? errorText(error.cause) : errorText(error)
 }

@@ -1,4 +1,4 @@
-/** Uploaded files on disk, one archive per team and hash. What a client sends is believed for its team alone. */
+/** Uploaded files on disk, one archive per team and hash. Nobody checks the hash, so an archive is for its team alone. */
 import { createWriteStream, rmSync, type Stats, statSync, utimesSync } from 'node:fs'
 import { mkdir, open, readdir, rename, rm, stat, utimes } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -11,7 +11,7 @@ import { randomHex } from '../../lib/ids.ts'
 
 const hashForm = /^[0-9a-f]{64}$/
 
-/** Never before the moment that `has` or `write` meant, which the file system keeps as a fraction. */
+/** In whole milliseconds, never earlier than the time that `has` or `write` set: the file system keeps fractions. */
 const usedAtOf = ({ mtimeMs }: Stats): number => Math.ceil(mtimeMs)
 
 export class StoredBuildFiles implements BuildFiles {
@@ -21,7 +21,7 @@ export class StoredBuildFiles implements BuildFiles {
     this.#folder = folder
   }
 
-  /** At the start: removes what a crash cut off. */
+  /** Removes, at the start, the uploads that a crash cut off. */
   async sweep(): Promise<void> {
     for (const { path, name } of await this.#entries()) {
       if (!hashForm.test(name)) await rm(path, { force: true })

@@ -38,9 +38,9 @@ export type BuilderParts = {
   files: BuildFiles
   agent: StartSnapshotParts['agent']
   clock: Clock
-  /** Makes room on the disk, as far as there is something to prune. */
+  /** Frees disk space, as far as there is something to prune. */
   freeDiskSpace: () => Promise<unknown>
-  /** What stands behind the image names that mean our own base template. */
+  /** The build that the image names of our own base template mean. */
   baseBuild: () => Promise<TemplateBuild>
 }
 
@@ -129,7 +129,7 @@ export class StepBuilder implements Builder {
     }
   }
 
-  /** Its template may have been deleted since it was asked for. */
+  /** Begins on a template's build. The template may have been deleted since the build was requested. */
   async #on(build: TemplateBuild, job: BuildJob, signal: AbortSignal): Promise<BuildSite> {
     const site = new BuildSite(this.#parts, job.build, stageOf(build), signal)
     if (await site.adopt(site.stage)) return site
@@ -194,13 +194,13 @@ export class StepBuilder implements Builder {
   }
 }
 
-/** Who begins with another template goes on with its service, unless it brings one of its own. */
+/** A build on another template keeps that template's service, unless it has its own. */
 function serviceOf({ source, startCmd, readyCmd }: BuildJob): Pick<BuildJob, 'startCmd' | 'readyCmd'> {
   if (startCmd || !('build' in source)) return { startCmd, readyCmd }
   return { startCmd: source.build.startCmd, readyCmd: readyCmd || source.build.readyCmd }
 }
 
-/** Where another template ended is where this one begins. */
+/** The stage at which another template ended, for a build that begins with it. */
 function stageOf(build: TemplateBuild): Stage {
   const { buildID, snapshot, layers, rootFolder, envVars, defaultUser, defaultWorkdir } = build
   const context = { envVars, user: defaultUser, workdir: defaultWorkdir }
@@ -213,7 +213,7 @@ function stageOf(build: TemplateBuild): Stage {
   }
 }
 
-/** Lengths keep apart what only looks the same when joined. */
+/** The lengths keep apart lists that look the same when joined. */
 function keyOf(parts: readonly string[]): string {
   const hash = createHash('sha256')
   for (const part of parts) hash.update(`${part.length}:${part}`)

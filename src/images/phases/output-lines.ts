@@ -2,7 +2,7 @@
 import { StringDecoder } from 'node:string_decoder'
 import type { CommandOutput } from '../../core/agent.ts'
 
-/** A line without an end is told in pieces. */
+/** A longer line is reported in pieces of this many characters. */
 const longestLine = 8192
 
 type Stream = CommandOutput['stream']
@@ -21,7 +21,7 @@ export function linesOf(onLine: (stream: Stream, line: string) => void) {
         state.rest = state.rest.slice(longestLine)
       }
     },
-    /** What came last may have no end of line. */
+    /** Reports the last line of each stream, which may have no line end. */
     end(): void {
       for (const [stream, { decoder, rest }] of open) {
         const last = rest + decoder.end()

@@ -1,5 +1,5 @@
 /**
- * What runs inside the sandbox of a build, for any image that has a shell of POSIX. What differs from step to step
+ * Scripts that run inside the sandbox of a build, in any image that has a POSIX shell. What differs from step to step
  * comes in the environment: no text of a client is ever part of a script.
  */
 
@@ -7,8 +7,8 @@
 export const provisionVersion = 2
 
 /**
- * WARREN_PATH. Login shells, which run every command, set a search path of their own. It
- * stays behind this one: root's has folders that a user's has not.
+ * Takes WARREN_PATH. Login shells, which run every command, set their own search path. That one stays behind
+ * WARREN_PATH, because root's has folders that a user's has not.
  */
 export const keepSearchPath = `set -e
 mkdir -p /etc/profile.d
@@ -89,7 +89,7 @@ ${keepSearchPath}
 fi
 exit 0`
 
-/** WARREN_OWNER as `user:` is that user with its own group. */
+/** Completes WARREN_OWNER: `user:` means that user with its own group. */
 const wholeOwner = `owner=\${WARREN_OWNER%:}
 case "$WARREN_OWNER" in
   *[!0-9:]*) ;;
@@ -97,7 +97,7 @@ case "$WARREN_OWNER" in
   *:) group=$(grep "^[^:]*:[^:]*:$owner:" /etc/passwd | head -n 1 | cut -d: -f4); WARREN_OWNER=$owner:\${group:-0} ;;
 esac`
 
-/** WARREN_ARCHIVE, WARREN_SRC, WARREN_DEST, WARREN_OWNER, WARREN_MODE (or empty); run as root in the work folder. */
+/** Takes WARREN_ARCHIVE, WARREN_SRC, WARREN_DEST, WARREN_OWNER and WARREN_MODE (or empty), as root in the work folder. */
 export const copy = `set -e
 here=$PWD
 work=$(mktemp -d /tmp/.warren-copy-XXXXXX)
@@ -156,7 +156,7 @@ for each in "$@"; do
   fi
 done`
 
-/** WARREN_PATH, WARREN_OWNER. */
+/** Takes WARREN_PATH and WARREN_OWNER. */
 export const makeWorkdir = `set -e
 if [ -d "$WARREN_PATH" ]; then exit; fi
 if [ -e "$WARREN_PATH" ]; then
@@ -167,7 +167,7 @@ mkdir -p "$WARREN_PATH"
 ${wholeOwner}
 chown "$WARREN_OWNER" "$WARREN_PATH"`
 
-/** WARREN_USER, WARREN_GROUP (or empty). Who is not there is made; numbers stand for themselves. */
+/** Takes WARREN_USER and WARREN_GROUP (or empty). Makes the user and group that are missing; numbers need not exist. */
 export const makeUser = `set -e
 case "$WARREN_USER" in
   *[!0-9]*)
@@ -182,5 +182,5 @@ case "$WARREN_GROUP" in
     fi ;;
 esac`
 
-/** Entries end with a NUL; the first one holds what a login shell may have said. */
+/** Entries end with a NUL; the first one holds what the login shell may have printed. */
 export const readEnvironment = `printf '\\0'; cat /proc/self/environ`

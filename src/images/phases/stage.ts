@@ -26,7 +26,7 @@ export class BuildSite {
   readonly #releases: (() => void)[] = []
   #stage: Stage
   #sandbox: BuildSandbox | undefined
-  /** Whether the present step had the sandbox. */
+  /** True when the present step has used the sandbox. */
   #isUsed = false
 
   constructor(parts: SiteParts, build: TemplateBuild, stage: Stage, signal: AbortSignal) {
@@ -41,7 +41,7 @@ export class BuildSite {
     return this.#stage
   }
 
-  /** Goes on from what an earlier build left. False when that is not there any more. */
+  /** Goes on from the stage that an earlier build left. False when its files are gone. */
   async adopt(stage: Stage): Promise<boolean> {
     this.#holdAll(stage)
     if (this.#parts.images.missing(stage.layers ?? []).length > 0) return false
@@ -51,7 +51,7 @@ export class BuildSite {
     return true
   }
 
-  /** What the next step changes besides files. */
+  /** Changes what a step can change besides files. */
   change(changes: Partial<Pick<Stage, 'envVars' | 'user' | 'workdir'>>): void {
     this.#stage = { ...this.#stage, ...changes }
   }
@@ -79,14 +79,14 @@ export class BuildSite {
     return this.#stage
   }
 
-  /** Its disk itself where a copy would take longer than the boot of the next one, which then stands on it. */
+  /** Hands the disk itself over when copying it would take longer than booting the next sandbox on it. */
   async #save(sandbox: BuildSandbox, name: string): Promise<void> {
     if ((await sandbox.writtenBytes()) <= copyAtMostBytes) return sandbox.copy(name, this.#signal)
     await sandbox.save(name, false, this.#signal)
     await this.#leave()
   }
 
-  /** All steps are done: what they came to. */
+  /** The result when all steps are done. */
   async finish(): Promise<TemplateBuild> {
     await this.#leave()
     return this.asBuild()
@@ -99,7 +99,7 @@ export class BuildSite {
     return { ...this.#build, layers, rootFolder, snapshot, ...context, startCmd: null, readyCmd: null }
   }
 
-  /** Whatever came of it. What the cache or a build took is theirs by now. */
+  /** Ends the sandbox and releases everything that only this site held. */
   async close(): Promise<void> {
     await this.#leave()
     for (const release of this.#releases.splice(0)) release()

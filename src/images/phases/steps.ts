@@ -11,7 +11,7 @@ export type StepContext = {
   site: BuildSite
   files: BuildFiles
   teamID: string
-  /** From 1 on, as text. */
+  /** The step's number as text, counted from 1. */
   number: string
   onOutput: (output: CommandOutput) => void
   signal: AbortSignal
@@ -115,7 +115,7 @@ async function setWorkdir({ args }: BuildStep, context: StepContext): Promise<vo
   site.change({ workdir })
 }
 
-/** Without a group it is the user's own, for chown. */
+/** The owner as chown takes it: without a group, the user's own group is meant. */
 const withGroup = (user: string) => (user.includes(':') ? user : `${user}:`)
 
 async function setUser({ args }: BuildStep, context: StepContext): Promise<void> {
@@ -128,7 +128,7 @@ async function setUser({ args }: BuildStep, context: StepContext): Promise<void>
   site.change({ user: name })
 }
 
-/** As root, in the work folder, with what differs in the environment. */
+/** Runs a script as root in the work folder; what differs from step to step comes in the environment. */
 async function runScript(
   { site, onOutput, signal }: StepContext,
   command: string,

@@ -4,7 +4,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import test, { after } from 'node:test'
-import { judgeTls } from './place-checks.ts'
+import { judgeTls } from './resource-checks.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'warren-certificates-'))
 after(() => rmSync(folder, { recursive: true, force: true }))

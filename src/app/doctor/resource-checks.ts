@@ -1,4 +1,4 @@
-/** Room on the disk and in memory, and whether the certificate fits the domain. */
+/** Checks disk space, memory, and whether the certificate fits the domain. */
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { readFileSync, statfsSync } from 'node:fs'
 import { errorText } from '../../lib/app-error.ts'
@@ -12,7 +12,7 @@ const gib = 1024 ** 3
 
 export function judgeDisk(freeBytes: number, folder: string): Finding {
   const text = `${gigabytes(freeBytes)} free for ${folder}`
-  const remedy = 'Make room, or set WARREN_DATA_DIR to a bigger disk.'
+  const remedy = 'Free disk space, or set WARREN_DATA_DIR to a bigger disk.'
   if (freeBytes < 3 * gib) return fail(`${text}, and the base template alone needs 2 GiB`, remedy)
   return freeBytes < 20 * gib ? warn(`${text}: a few sandboxes can fill that`, remedy) : ok(text)
 }
@@ -64,7 +64,7 @@ function lookAtTls({ tlsCert, tlsKey, domain }: Config): Finding {
   }
 }
 
-export const placeChecks: readonly MachineCheck[] = [
+export const resourceChecks: readonly MachineCheck[] = [
   { name: 'disk', look: lookAtDisk },
   {
     name: 'memory',
