@@ -1,0 +1,76 @@
+/**
+ * The real store over SQLite in memory. Migrations run once; between histories the rows are deleted, which is
+ * what makes thousands of histories a minute possible. Triggers tell every change of a row as it happens, by
+ * whatever statement it was made.
+ */
+import { DatabaseSync } from 'node:sqlite'
+import { Kysely } from 'kysely'
+import type { Stores } from '../../src/core/stores.ts'
+import { migrate, migrationsWith } from '../../src/store/migrate.ts'
+import { storesOver } from '../../src/store/open-stores.ts'
+import { dialectOver } from '../../src/store/sqlite.ts'
+import { vault } from '../../src/store/suite-rows.ts'
+import type { Tables } from '../../src/store/tables.ts'
+
+export type Row = Record<string, string | number | null>
+/** `before` is undefined for an insert, `after` for a delete. */
+export type RowChange = { table: string; before: Row | undefined; after: Row | undefined }
+
+export class SimulatedDatabase {
+  readonly #database: DatabaseSync
+  readonly stores: Stores
+  readonly #tables: string[]
+  #watcher: ((change: RowChange) => void) | undefined
+
+  static async open(): Promise<SimulatedDatabase> {
+    const database = new DatabaseSync(':memory:', { enableForeignKeyConstraints: true })
+    const db = new Kysely<Tables>({ dialect: dialectOver(database, ':memory:') })
+    await migrate(db, migrationsWith(vault))
+    return new SimulatedDatabase(database, storesOver(db, vault))
+  }
+
+  private constructor(database: DatabaseSync, stores: Stores) {
+    this.#database = database
+    this.stores = stores
+    const found = database.prepare(`select name from sqlite_master where type = 'table'`).all() as Row[]
+    this.#tables = found.map(({ name }) => String(name)).filter((name) => !/^(sqlite|kysely)_/.test(name))
+    database.function('row_changed', (table, before, after) => {
+      const parse = (text: unknown) => (text === null ? undefined : (JSON.parse(String(text)) as Row))
+      this.#watcher?.({ table: String(table), before: parse(before), after: parse(after) })
+      return null
+    })
+    for (const table of this.#tables) if (table !== 'sandbox_metrics') this.#watchTable(table)
+  }
+
+  /** Empty tables; from now on `watcher` is told every change. */
+  reset(watcher: (change: RowChange) => void): void {
+    this.#watcher = undefined
+    this.#database.exec('pragma foreign_keys = off')
+    for (const table of this.#tables) this.#database.exec(`delete from ${table}`)
+    this.#database.exec('pragma foreign_keys = on')
+    this.#watcher = watcher
+  }
+
+  all(statement: string): Row[] {
+    return this.#database.prepare(statement).all() as Row[]
+  }
+
+  #watchTable(table: string): void {
+    const columns = (this.#database.prepare(`pragma table_info(${table})`).all() as Row[]).map(
+      ({ name }) => name,
+    )
+    const json = (row: string) =>
+      `json_object(${columns.map((name) => `'${name}', ${row}.${name}`).join(', ')})`
+    const events = {
+      insert: ['null', json('new')],
+      update: [json('old'), json('new')],
+      delete: [json('old'), 'null'],
+    }
+    for (const [event, [before, after]] of Object.entries(events)) {
+      this.#database.exec(
+        `create temp trigger watch_${table}_${event} after ${event} on ${table} ` +
+          `begin select row_changed('${table}', ${before}, ${after}); end`,
+      )
+    }
+  }
+}

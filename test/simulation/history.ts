@@ -1,0 +1,151 @@
+/** Runs one history: mixes requests, mishaps and calls by its seed, lets everything come to rest, and checks. */
+import { replaceRandomSource } from '../../src/lib/ids.ts'
+import { makeRequest } from './client-requests.ts'
+import type { SimulatedDatabase } from './database.ts'
+import { checkAtRest, checkContent } from './final-checks.ts'
+import { letHappen } from './mishaps.ts'
+import type { Action, Plan } from './plan.ts'
+import { Random } from './random.ts'
+import { type HistoryOptions, Simulation } from './simulation.ts'
+import { Violation } from './violation.ts'
+
+const mostSteps = 20_000
+const restMs = 130_000
+
+export type HistoryResult = { violations: Violation[]; trace: string[]; steps: number }
+
+export async function runHistory(
+  database: SimulatedDatabase,
+  plan: Plan,
+  options: HistoryOptions = {},
+): Promise<HistoryResult> {
+  const ids = new Random(plan.seed ^ 0x1d5)
+  const restore = replaceRandomSource((count) => ids.bytes(count))
+  const simulation = new Simulation(database, plan, options)
+  const onRejection = (error: unknown) =>
+    simulation.report(
+      new Violation('error in words', `nobody caught ${error instanceof Error ? error.stack : error}`),
+    )
+  process.on('unhandledRejection', onRejection)
+  try {
+    database.reset((change) => simulation.watch.see(change))
+    await simulation.prepare()
+    for (const node of simulation.nodes) node.boot()
+    await new Scheduler(simulation).run()
+  } finally {
+    process.off('unhandledRejection', onRejection)
+    restore()
+  }
+  const { violations, trace, step } = simulation
+  return { violations, trace, steps: step }
+}
+
+class Scheduler {
+  readonly #simulation: Simulation
+  readonly #waiting: Action[]
+
+  constructor(simulation: Simulation) {
+    this.#simulation = simulation
+    this.#waiting = [...simulation.plan.actions]
+  }
+
+  async run(): Promise<void> {
+    const { violations } = this.#simulation
+    await this.#drain()
+    while (violations.length === 0 && !this.#isOver()) await this.#step()
+    if (violations.length > 0) return
+    this.#simulation.note(() => 'the history is over; everything comes to rest')
+    this.#simulation.faultsAreOn = false
+    await this.#rest()
+    if (violations.length === 0) await checkAtRest(this.#simulation)
+    if (violations.length === 0) await checkContent(this.#simulation, () => this.#rest(1000))
+    if (violations.length === 0) await checkAtRest(this.#simulation)
+  }
+
+  /** Nobody has anything left to ask or to wait for. */
+  #isOver(): boolean {
+    const { ledger, step, violations } = this.#simulation
+    if (step > mostSteps) violations.push(new Violation('rest', `no end after ${step} steps`))
+    return this.#waiting.length === 0 && ledger.underway.size === 0
+  }
+
+  async #step(): Promise<void> {
+    const { random, plan, calls } = this.#simulation
+    this.#simulation.step++
+    const ready = calls.ready()
+    const startable = this.#startable()
+    const choice = random.weighted({
+      call: ready.length > 0 ? 10 : 0,
+      action: startable.length > 0 ? 2 : 0,
+      time: plan.haste + (ready.length + startable.length === 0 ? 10 : 0),
+    })
+    if (choice === 'call') calls.letGo(random.chance(plan.inOrder) ? ready[0]! : random.pick(ready))
+    else if (choice === 'action') this.#start(startable)
+    else await this.#advance(this.#someTime())
+    await this.#drain()
+  }
+
+  /** The next request of each client that waits for nothing, and what happens to machines at any time. */
+  #startable(): Action[] {
+    const busy = new Set([...this.#simulation.ledger.underway].map(({ client }) => client))
+    const isFree = this.#simulation.nodes.every(({ isUp }) => isUp)
+    return this.#waiting.filter((action) => {
+      if ('mishap' in action) return true
+      const { client } = action.request
+      if (busy.has(client)) return false
+      busy.add(client)
+      return isFree
+    })
+  }
+
+  #start(startable: Action[]): void {
+    const action = this.#simulation.random.pick(startable)
+    this.#waiting.splice(this.#waiting.indexOf(action), 1)
+    if ('mishap' in action) letHappen(this.#simulation, action.mishap)
+    else makeRequest(this.#simulation, action.request, action.number)
+  }
+
+  /** Mostly to the moment when something is due. */
+  #someTime(): number {
+    const { random, time, nodes, calls } = this.#simulation
+    if (random.chance(0.3)) return random.pick([1, 50, 1000, 10_000, 70_000])
+    const next = Math.min(
+      ...nodes.map(({ clock }) => clock?.nextAt() ?? Number.POSITIVE_INFINITY),
+      calls.nextAt() ?? Number.POSITIVE_INFINITY,
+    )
+    return Number.isFinite(next) ? Math.max(0, next - time.elapsedMs) : 1000
+  }
+
+  async #advance(ms: number): Promise<void> {
+    const { time, nodes } = this.#simulation
+    time.advance(ms)
+    for (const { clock } of nodes) while (clock?.fireDue()) await this.#drain()
+  }
+
+  /** All calls go on, and time passes until the reconcilers have been round twice. */
+  async #rest(forMs = restMs): Promise<void> {
+    const { calls, time, nodes, random } = this.#simulation
+    const until = time.elapsedMs + forMs
+    while (time.elapsedMs < until || calls.size > 0) {
+      if (++this.#simulation.step > mostSteps) {
+        return this.#simulation.report(new Violation('rest', `no rest after ${mostSteps} steps`))
+      }
+      const ready = calls.ready()
+      if (ready.length > 0) calls.letGo(random.pick(ready))
+      else {
+        const next = Math.min(
+          ...nodes.map(({ clock }) => clock?.nextAt() ?? Number.POSITIVE_INFINITY),
+          calls.nextAt() ?? Number.POSITIVE_INFINITY,
+          time.elapsedMs < until ? until : Number.POSITIVE_INFINITY,
+        )
+        await this.#advance(Math.max(0, next - time.elapsedMs))
+      }
+      await this.#drain()
+    }
+  }
+
+  /** Until every promise that could go on has. */
+  async #drain(): Promise<void> {
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+}

@@ -1,0 +1,80 @@
+/** What clients were told, and what is known of the faults: the simulator's own memory, which no crash takes. */
+import type { Request } from './plan.ts'
+
+export type Ask = Request & {
+  /** As in the plan. */
+  number: number
+  node: number
+  process: number
+  teamID: string
+  sandboxID: string | undefined
+}
+
+/** An end that a client was told, and the request that told it. */
+export type ToldEnd = { endAt: number; askedAtStep: number }
+
+export type LedgerEntry = {
+  sandboxID: string
+  teamID: string
+  node: number
+  /** The create that made it; undefined for a fork. */
+  madeBy: Ask | undefined
+  /** The last thing a program in it wrote to its files. */
+  written: string | undefined
+  /** The same for its memory, which is empty after a boot. */
+  inMemory: string | undefined
+  /** Its memory was kept by a pause, and nothing has happened since that may cost it. */
+  keepsMemory: boolean
+  /** What a resume that is asked to must bring back into memory; undefined where nothing can be expected. */
+  resumesMemory: string | undefined
+  toldEnds: ToldEnd[]
+  /** The step in which a request that may bring its end nearer was last under way. */
+  shortenedAtStep: number
+  /** What may leave it, as the last request that was answered well set it; undefined where that is not certain. */
+  closed: boolean | undefined
+}
+
+export class Ledger {
+  readonly entries = new Map<string, LedgerEntry>()
+  /** By team: what its clients can name. */
+  readonly known = new Map<string, string[]>()
+  readonly snapshots = new Map<string, string[]>()
+  readonly underway = new Set<Ask>()
+  readonly killAsked = new Set<string>()
+  /** Runs whose processes a fault took. */
+  readonly died = new Set<string>()
+  /** Numbers of creates that were answered with an error. */
+  readonly failedCreates = new Set<number>()
+  /** By team and key: the sandbox that clients were told. */
+  readonly keyed = new Map<string, string>()
+
+  learn(teamID: string, sandboxID: string, node: number): LedgerEntry {
+    const list = this.known.get(teamID) ?? []
+    if (!list.includes(sandboxID)) this.known.set(teamID, [...list, sandboxID])
+    return this.entry(teamID, sandboxID, node)
+  }
+
+  entry(teamID: string, sandboxID: string, node: number): LedgerEntry {
+    const found = this.entries.get(sandboxID)
+    if (found) return found
+    const entry: LedgerEntry = {
+      ...{
+        sandboxID,
+        teamID,
+        node,
+        madeBy: undefined,
+        written: undefined,
+        inMemory: undefined,
+        keepsMemory: false,
+        resumesMemory: undefined,
+      },
+      ...{ toldEnds: [], shortenedAtStep: -1, closed: undefined },
+    }
+    this.entries.set(sandboxID, entry)
+    return entry
+  }
+
+  isAsked(sandboxID: string, ...verbs: string[]): boolean {
+    return [...this.underway].some((ask) => ask.sandboxID === sandboxID && verbs.includes(ask.verb))
+  }
+}

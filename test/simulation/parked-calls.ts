@@ -1,0 +1,180 @@
+/**
+ * Every call that the core makes of its store, its driver and the agent stands still here, once before it takes
+ * effect and once before its answer is heard, until the scheduler lets it go on. What may go wrong with a call is
+ * decided here too.
+ */
+import { AppError } from '../../src/lib/app-error.ts'
+import type { SimulatedTime } from './simulated-time.ts'
+
+/** For the trace, which most runs do without: the text is made only where somebody reads it. */
+export type Note = (text: () => string) => void
+
+/** What goes wrong with one call. */
+export type CallFault =
+  /** It fails and has had no effect. */
+  | 'fails'
+  /** It takes effect, and then its answer is lost. */
+  | 'answer-lost'
+  /** It takes minutes, or until it is called off. */
+  | 'hangs'
+
+export type ParkedCall = {
+  /** Which life of a process made it. */
+  process: number
+  /** Not before that much time has elapsed, in milliseconds. */
+  readyAt: number
+  go: () => void
+}
+
+export type CallPolicy = {
+  /** Whether and how this call goes wrong. `part` is `store`, `driver` or `agent`. */
+  faultOf: (part: string, method: string) => CallFault | undefined
+  /** Put back in by hand: what a call that cannot be carried out answers instead of failing. */
+  absence?: (method: string) => { value: unknown } | undefined
+  hangMs: (part: string) => number
+  /** Whether the answer of this call is held up as well. */
+  holdsAnswer: () => boolean
+  note: Note
+}
+
+export class ParkedCalls {
+  readonly #time: SimulatedTime
+  readonly policy: CallPolicy
+  #calls: ParkedCall[] = []
+
+  constructor(time: SimulatedTime, policy: CallPolicy) {
+    this.#time = time
+    this.policy = policy
+  }
+
+  get size(): number {
+    return this.#calls.length
+  }
+
+  ready(): ParkedCall[] {
+    return this.#calls.filter(({ readyAt }) => readyAt <= this.#time.elapsedMs)
+  }
+
+  /** When the next of those that hang may go on. */
+  nextAt(): number | undefined {
+    const later = this.#calls.map(({ readyAt }) => readyAt).filter((at) => at > this.#time.elapsedMs)
+    return later.length > 0 ? Math.min(...later) : undefined
+  }
+
+  letGo(call: ParkedCall): void {
+    this.#calls = this.#calls.filter((other) => other !== call)
+    call.go()
+  }
+
+  /** A process died: its calls never go on. */
+  drop(process: number): void {
+    this.#calls = this.#calls.filter((call) => call.process !== process)
+  }
+
+  /** Resolves once the scheduler lets it go on. */
+  park(process: number, delayMs = 0, signal?: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      const call: ParkedCall = { process, readyAt: this.#time.elapsedMs + delayMs, go: resolve }
+      this.#calls.push(call)
+      signal?.addEventListener('abort', () => {
+        call.readyAt = 0
+      })
+    })
+  }
+
+  /** The same object, whose asynchronous methods stand still before and after they take effect. */
+  wrap<T extends object>(
+    process: number,
+    part: string,
+    name: string,
+    target: T,
+    immediate: readonly string[] = [],
+  ): T {
+    const call = (method: string, args: unknown[]) => this.#call(process, part, name, target, method, args)
+    return new Proxy(target, {
+      get(_, property) {
+        const value = Reflect.get(target, property)
+        if (typeof value !== 'function' || typeof property !== 'string') return value
+        if (immediate.includes(property)) return value.bind(target)
+        return (...args: unknown[]) => call(property, args)
+      },
+    })
+  }
+
+  async #call(process: number, part: string, name: string, target: object, method: string, args: unknown[]) {
+    const { policy } = this
+    const text = () => `${name}.${method}(${describeArguments(args)})`
+    const fault = policy.faultOf(part, method)
+    const signal = signalOf(args)
+    await this.park(process, fault === 'hangs' ? policy.hangMs(part) : 0, signal)
+    if (fault === 'fails' || (fault === 'hangs' && part === 'agent')) {
+      policy.note(() => `${text()} fails`)
+      const absence = policy.absence?.(method)
+      if (absence) return absence.value
+      throw passingFailure(part)
+    }
+    const work = Reflect.get(target, method) as (...args: unknown[]) => Promise<unknown>
+    const outcome = await work.apply(target, args).then(
+      (value) => ({ value }),
+      (error) => ({ error }),
+    )
+    policy.note(
+      () =>
+        `${text()} ${'value' in outcome ? `= ${describe(outcome.value)}` : `rejects: ${outcome.error.message}`}`,
+    )
+    if (fault === 'answer-lost' || policy.holdsAnswer()) await this.park(process, 0, signal)
+    if (fault === 'answer-lost') {
+      policy.note(() => `${text()}: the answer is lost`)
+      throw passingFailure(part)
+    }
+    if ('error' in outcome) throw outcome.error
+    return outcome.value
+  }
+}
+
+/** As a lost connection or a busy database is told: the same call can succeed a moment later. */
+function passingFailure(part: string): AppError {
+  return new AppError('unavailable', `The simulated ${part} failed for a moment; try again`, {
+    retry: { should: true, afterSeconds: 1 },
+  })
+}
+
+function signalOf(args: unknown[]): AbortSignal | undefined {
+  for (const arg of args) {
+    if (arg instanceof AbortSignal) return arg
+    const inside = (arg as { signal?: unknown } | undefined)?.signal
+    if (inside instanceof AbortSignal) return inside
+  }
+  return undefined
+}
+
+const describeArguments = (args: unknown[]): string =>
+  args
+    .filter((arg) => !(arg instanceof AbortSignal))
+    .map(describe)
+    .join(', ')
+
+/** Short, for the trace: a row by its id and state, a handle by its sandbox, an id by its beginning. */
+export function describe(value: unknown): string {
+  if (typeof value === 'string') return shortID(value)
+  if (typeof value !== 'object' || value === null) return String(value)
+  if (Array.isArray(value)) return `[${value.map(describe).join(' ')}]`
+  const { state, sandboxID, runID, data, from } = value as Record<string, unknown>
+  if (typeof state === 'string' && typeof sandboxID === 'string') return `${shortID(sandboxID)} ${state}`
+  if (typeof data === 'object' && data !== null)
+    return `handle ${describe((data as { sandboxID: string }).sandboxID)}`
+  if (typeof sandboxID === 'string') {
+    return `${shortID(sandboxID)}${runID ? `/${shortID(String(runID))}` : ''}${from ? ` from ${String(from)}` : ''}`
+  }
+  const fields = Object.entries(value).filter(([, field]) => !(field instanceof AbortSignal))
+  return `{${fields
+    .slice(0, 6)
+    .map(([key, field]) => `${key}: ${describe(field)}`)
+    .join(', ')}}`
+}
+
+/** An id is told by its first characters; both halves of the name of a snapshot are. */
+export const shortID = (text: string): string =>
+  text
+    .replaceAll(/([0-9a-f]{4})[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g, '$1')
+    .replaceAll(/\b(i[a-z0-9]{4})[a-z0-9]{16}\b/g, '$1')

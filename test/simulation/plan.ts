@@ -1,0 +1,151 @@
+/** What a seed stands for: who asks for what, what goes wrong, and how the calls are mixed. */
+import type { TeamLimits } from '../../src/core/team/team.ts'
+import type { CallFault } from './parked-calls.ts'
+import { Random } from './random.ts'
+
+export type Verb =
+  | 'create'
+  | 'create with a key'
+  | 'create from a snapshot'
+  | 'kill'
+  | 'pause'
+  | 'resume'
+  | 'connect'
+  | 'wake'
+  | 'set-timeout'
+  | 'refresh'
+  | 'fork'
+  | 'snapshot'
+  | 'set-network'
+  | 'list'
+  | 'write'
+
+/** One request of a client. The numbers between 0 and 1 choose among what is there when it is made. */
+export type Request = {
+  verb: Verb
+  client: number
+  pick: number
+  timeoutMs: number
+  memory: boolean
+  autoPause: boolean
+  autoResume: boolean
+  closed: boolean
+  count: number
+  key: string
+}
+
+/** What happens to a machine. */
+export type Mishap = {
+  kind: 'crash' | 'reboot' | 'death' | 'jump'
+  node: number
+  pick: number
+  /** Of the wall clock, for a jump. */
+  jumpMs: number
+}
+
+export type Action = ({ request: Request } | { mishap: Mishap }) & { number: number }
+
+export type Plan = {
+  seed: number
+  teams: { slug: string; limits: TeamLimits }[]
+  nodes: number
+  clients: number
+  /** False: the driver keeps files only, and a pause with memory freezes. */
+  snapshotMemory: boolean
+  warmSandboxes: number
+  actions: Action[]
+  /** How likely each fault of a call is, by what is called. */
+  faults: Partial<Record<string, Partial<Record<CallFault, number>>>>
+  /** How likely the oldest call goes on first. */
+  inOrder: number
+  holdsAnswers: number
+  /** How readily time moves on. */
+  haste: number
+}
+
+const verbs: Record<Verb, number> = {
+  create: 10,
+  'create with a key': 4,
+  'create from a snapshot': 3,
+  kill: 5,
+  pause: 8,
+  resume: 4,
+  connect: 8,
+  wake: 2,
+  'set-timeout': 8,
+  refresh: 3,
+  fork: 3,
+  snapshot: 3,
+  'set-network': 3,
+  list: 2,
+  write: 8,
+}
+
+export type PlanOptions = { nodes?: number }
+
+/** Each history has only some of the verbs and faults, so that rare combinations are met as often as common ones. */
+export function planHistory(seed: number, options: PlanOptions = {}): Plan {
+  const random = new Random(seed)
+  const chosen = Object.entries(verbs).filter(([verb]) => verb.startsWith('create') || random.chance(0.7))
+  const weights = Object.fromEntries(chosen) as Partial<Record<Verb, number>>
+  const clients = random.between(1, 5)
+  const nodes = options.nodes ?? 1
+  const requests = Array.from({ length: random.between(4, 26) }, () => ({
+    request: planRequest(random, random.weighted(weights), random.below(clients)),
+  }))
+  const kinds = (['crash', 'reboot', 'death', 'jump'] as const).filter(() => random.chance(0.4))
+  const mishaps = Array.from({ length: kinds.length > 0 ? random.between(0, 4) : 0 }, () => ({
+    mishap: {
+      kind: random.pick(kinds),
+      node: random.below(nodes),
+      pick: random.next(),
+      jumpMs: random.pick([-3_600_000, -30_000, -1000, 1000, 30_000]),
+    },
+  }))
+  const actions = [...requests, ...mishaps].map((action, number) => ({ ...action, number }))
+  return {
+    ...{ seed, nodes, clients, actions },
+    teams: Array.from({ length: random.between(1, 3) }, (_, at) => ({
+      slug: `team${at}`,
+      limits: planLimits(random),
+    })),
+    snapshotMemory: random.chance(0.75),
+    warmSandboxes: random.chance(0.25) ? 1 : 0,
+    faults: planFaults(random),
+    inOrder: random.pick([0, 0.3, 0.9]),
+    holdsAnswers: random.pick([0, 0.3, 1]),
+    haste: random.pick([0.02, 0.1, 0.4]),
+  }
+}
+
+function planRequest(random: Random, verb: Verb, client: number): Request {
+  return {
+    verb,
+    client,
+    pick: random.next(),
+    timeoutMs:
+      verb === 'set-timeout' && random.chance(0.1) ? 0 : random.pick([1000, 5000, 20_000, 60_000, 300_000]),
+    memory: random.chance(0.8),
+    autoPause: random.chance(0.4),
+    autoResume: random.chance(0.5),
+    closed: random.chance(0.5),
+    count: random.between(1, 2),
+    key: `key${random.below(2)}`,
+  }
+}
+
+const planLimits = (random: Random): TeamLimits => ({
+  maxSandboxes: random.between(2, 5),
+  maxCPU: random.pick([4, 20]),
+  maxMemoryMB: random.pick([1024, 8192]),
+  maxLifetimeHours: 24,
+})
+
+function planFaults(random: Random): Plan['faults'] {
+  const some = (probability: number) => (random.chance(0.4) ? probability : 0)
+  return {
+    store: { fails: some(0.03), 'answer-lost': some(0.03), hangs: some(0.01) },
+    driver: { fails: some(0.05), hangs: some(0.03) },
+    agent: { fails: some(0.05), hangs: some(0.05) },
+  }
+}

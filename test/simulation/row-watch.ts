@@ -1,0 +1,215 @@
+/** Sees every change of every row and holds it against what must be true at each moment, whoever made it. */
+import {
+  activeStates,
+  legalMoves,
+  type SandboxOptions,
+  type SandboxSnapshot,
+  type SandboxState,
+} from '../../src/core/sandbox/sandbox.ts'
+import type { TeamLimits } from '../../src/core/team/team.ts'
+import type { Row, RowChange } from './database.ts'
+import { type Note, shortID } from './parked-calls.ts'
+import { Violation } from './violation.ts'
+
+export type WatchedSandbox = {
+  sandboxID: string
+  teamID: string
+  state: SandboxState
+  runID: string
+  /** The run that its processes were started in: a thawed one goes on in that of before its pause. */
+  startedRunID: string
+  cpuCount: number
+  memoryMB: number
+  metadata: Record<string, string>
+  options: SandboxOptions
+  snapshot: SandboxSnapshot | null
+  startedAt: number
+  endAt: number
+  endReason: string | null
+  /** How it was when its end began. */
+  endBegan: { from: SandboxState; runID: string; now: number; endAt: number } | undefined
+}
+
+export type WatchParts = {
+  limits: ReadonlyMap<string, TeamLimits>
+  /** The clock of the machine that the sandbox is on. */
+  now: (sandboxID: string) => number
+  wasKillAsked: (sandboxID: string) => boolean
+  /** A client's request for a pause of it is under way. */
+  isPauseAsked: (sandboxID: string) => boolean
+  /** A fault of the history took the processes of this run. */
+  hasDied: (runID: string) => boolean
+  onChange: (before: WatchedSandbox | undefined, after: WatchedSandbox) => void
+  note: Note
+  report: (violation: Violation) => void
+}
+
+export class RowWatch {
+  readonly sandboxes = new Map<string, WatchedSandbox>()
+  /** By table and key: the snapshot that a build or a cached step holds. */
+  readonly #snapshotHolders = new Map<string, string>()
+  readonly #parts: WatchParts
+
+  constructor(parts: WatchParts) {
+    this.#parts = parts
+  }
+
+  see({ table, before, after }: RowChange): void {
+    if (table === 'sandboxes') this.#seeSandbox(before, after)
+    if (table === 'template_builds' || table === 'build_cache' || table === 'quarantine') {
+      const key = ({ id, team_id, key }: Row) => `${table} ${id ?? `${team_id} ${key}`}`
+      if (before) this.#snapshotHolders.delete(key(before))
+      if (after?.saved_name) this.#snapshotHolders.set(key(after), String(after.saved_name))
+    }
+  }
+
+  /** Whoever of the rows would be poorer without this snapshot. */
+  whoNeeds(name: string): string | undefined {
+    for (const { sandboxID, state, snapshot } of this.sandboxes.values()) {
+      const isHeld = state === 'paused' || state === 'resuming'
+      if (isHeld && snapshot?.name === name) return `sandbox ${shortID(sandboxID)}, which is ${state}`
+    }
+    for (const [holder, held] of this.#snapshotHolders) if (held === name) return shortID(holder)
+    return undefined
+  }
+
+  *neededSnapshots(): Iterable<string> {
+    for (const { state, snapshot } of this.sandboxes.values()) {
+      if (state === 'paused' && snapshot) yield snapshot.name
+    }
+    yield* this.#snapshotHolders.values()
+  }
+
+  #seeSandbox(beforeRow: Row | undefined, afterRow: Row | undefined): void {
+    const { report, note } = this.#parts
+    const before = beforeRow && this.sandboxes.get(String(beforeRow.id))
+    if (!afterRow) {
+      if (before && before.state !== 'ended')
+        report(new Violation('legal moves', `the row of ${name(before)} was deleted`))
+      return
+    }
+    const after = watched(afterRow)
+    after.endBegan = before?.endBegan
+    this.sandboxes.set(after.sandboxID, after)
+    if (before?.state !== after.state) {
+      note(
+        () =>
+          `row ${shortID(after.sandboxID)}: ${before?.state ?? 'none'} → ${after.state}${after.endReason ? ` (${after.endReason})` : ''}`,
+      )
+    } else if (before && before.endAt !== after.endAt)
+      note(() => `row ${shortID(after.sandboxID)}: ends at ${after.endAt}`)
+    this.#checkMove(before, after)
+    if (before && before.state !== after.state) this.#checkLifetime(before, after)
+    this.#checkLimits(after)
+    this.#parts.onChange(before, after)
+  }
+
+  #checkMove(before: WatchedSandbox | undefined, after: WatchedSandbox): void {
+    const { report } = this.#parts
+    if (!before) {
+      if (after.state !== 'creating')
+        report(new Violation('legal moves', `${name(after)} began as ${after.state}`))
+      return
+    }
+    const isLegal = before.state === after.state || legalMoves[before.state].includes(after.state)
+    if (!isLegal || before.state === 'ended') {
+      report(new Violation('legal moves', `${name(after)} went from ${before.state} to ${after.state}`))
+    }
+    if (before.runID !== after.runID && after.state !== 'resuming') {
+      report(new Violation('legal moves', `${name(after)} changed its run while ${after.state}`))
+    }
+  }
+
+  #checkLimits({ teamID, state }: WatchedSandbox): void {
+    if (!activeStates.includes(state)) return
+    const limits = this.#parts.limits.get(teamID)!
+    const used = { maxSandboxes: 0, maxCPU: 0, maxMemoryMB: 0 }
+    for (const other of this.sandboxes.values()) {
+      if (other.teamID !== teamID) continue
+      // A paused sandbox that ends holds no more than it did.
+      const isActive = activeStates.includes(other.endBegan?.from ?? other.state) && other.state !== 'ended'
+      if (isActive) used.maxSandboxes += 1
+      if (isActive) used.maxCPU += other.cpuCount
+      if (isActive || (other.state === 'paused' && other.snapshot?.frozen)) used.maxMemoryMB += other.memoryMB
+    }
+    for (const limit of ['maxSandboxes', 'maxCPU', 'maxMemoryMB'] as const) {
+      if (used[limit] <= limits[limit]) continue
+      this.#parts.report(
+        new Violation('limits', `${teamID} uses ${used[limit]} of ${limits[limit]} (${limit})`),
+      )
+    }
+  }
+
+  #checkLifetime(before: WatchedSandbox, after: WatchedSandbox): void {
+    const { now, report, isPauseAsked } = this.#parts
+    const at = now(after.sandboxID)
+    if (after.state === 'killing') {
+      after.endBegan = { from: before.state, runID: before.startedRunID, now: at, endAt: before.endAt }
+    } else if (after.state === 'ended') this.#checkReason(after)
+    else if (after.state === 'pausing' && !isPauseAsked(after.sandboxID)) {
+      if (!before.options.autoPause) {
+        report(new Violation('lifetime', `${name(after)} is paused though nobody asked for it`))
+      } else if (at < before.endAt) {
+        report(
+          new Violation(
+            'lifetime',
+            `${name(after)} is paused ${before.endAt - at} ms before its time is over`,
+          ),
+        )
+      }
+    }
+  }
+
+  #checkReason(ended: WatchedSandbox): void {
+    const { hasDied, report, wasKillAsked } = this.#parts
+    const { endBegan: began, endReason: reason } = ended
+    if (wasKillAsked(ended.sandboxID) || !began) return
+    const from = `${name(ended)} was ${began.from}`
+    if (reason === 'timeout') {
+      if (began.from !== 'running')
+        report(new Violation('lifetime', `${from} and ended because of its timeout`))
+      else if (began.now < began.endAt) {
+        report(
+          new Violation(
+            'lifetime',
+            `${name(ended)} was ended ${began.endAt - began.now} ms before its time was over`,
+          ),
+        )
+      }
+    } else if (reason === 'create_failed') {
+      if (began.from !== 'creating')
+        report(new Violation('reason told', `${from} and ended as create_failed`))
+    } else if (reason === 'killed') {
+      report(new Violation('reason told', `${from} and ended as killed, though no client asked for it`))
+    } else {
+      const mayDie = ['running', 'snapshotting', 'pausing'].includes(began.from)
+      if (!mayDie || !hasDied(began.runID)) {
+        report(
+          new Violation('reason told', `${from} and ended as ${reason}, though nothing had happened to it`),
+        )
+      }
+    }
+  }
+}
+
+const name = ({ sandboxID }: WatchedSandbox): string => shortID(sandboxID)
+
+function watched(row: Row): WatchedSandbox {
+  const json = (text: string | number | null | undefined) => (text == null ? null : JSON.parse(String(text)))
+  return {
+    sandboxID: String(row.id),
+    teamID: String(row.team_id),
+    state: row.state as SandboxState,
+    runID: String(row.run_id),
+    startedRunID: json(row.handle)?.data.runID ?? String(row.run_id),
+    cpuCount: Number(row.cpu_count),
+    memoryMB: Number(row.memory_mb),
+    metadata: json(row.metadata),
+    options: json(row.options),
+    snapshot: json(row.saved),
+    startedAt: Number(row.started_at),
+    endAt: Number(row.end_at),
+    endReason: row.end_reason as string | null,
+    endBegan: undefined,
+  }
+}

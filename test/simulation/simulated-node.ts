@@ -1,0 +1,200 @@
+/** One machine with its Warren: the world of its driver outlives the process, and the process may die at any await. */
+import type { AgentPort } from '../../src/core/agent.ts'
+import { createAutoResume } from '../../src/core/sandbox/auto-resume.ts'
+import { SandboxEgress } from '../../src/core/sandbox/egress.ts'
+import { SandboxLauncher } from '../../src/core/sandbox/launcher.ts'
+import { OngoingWork } from '../../src/core/sandbox/ongoing-work.ts'
+import { Reconciler } from '../../src/core/sandbox/reconciler.ts'
+import { RouteTable } from '../../src/core/sandbox/routes.ts'
+import { SandboxService } from '../../src/core/sandbox/service.ts'
+import { SnapshotStore } from '../../src/core/sandbox/snapshot-store.ts'
+import { SandboxTokens } from '../../src/core/sandbox/tokens.ts'
+import { WarmPool } from '../../src/core/sandbox/warm-pool.ts'
+import type { Stores } from '../../src/core/stores.ts'
+import { TemplateCatalog } from '../../src/core/template/catalog.ts'
+import { FakeDriver, type FakeWorld } from '../../src/drivers/fake/fake-driver.ts'
+import { AppError } from '../../src/lib/app-error.ts'
+import type { Clock } from '../../src/lib/clock.ts'
+import type { Log } from '../../src/lib/log.ts'
+import type { Note, ParkedCalls } from './parked-calls.ts'
+import { ProcessClock, type SimulatedTime, WallClock } from './simulated-time.ts'
+
+const reconcileEveryMs = 60_000
+const bootRetryMs = 1000
+export const rootFolder = '/root'
+/** Where programs in a sandbox write, in its memory and in its files. */
+export const writtenKey = 'written'
+const agentTokenKey = 'agent token'
+
+export type NodeOptions = { snapshotMemory: boolean; warmSandboxes: number }
+
+/** What one life of the process consists of. */
+export type Core = ReturnType<SimulatedNode['wire']>
+
+export class SimulatedNode {
+  readonly name: string
+  readonly wall: WallClock
+  readonly world: FakeWorld
+  readonly #calls: ParkedCalls
+  readonly #stores: Stores
+  readonly #options: NodeOptions
+  readonly #note: Note
+  readonly #newProcess: () => number
+  process = 0
+  core: Core | undefined
+  clock: ProcessClock | undefined
+  /** Set once the boot is done: from then on it takes requests. */
+  isUp = false
+  /** Sandboxes in the middle of their start. */
+  readonly starting = new Set<string>()
+
+  constructor(parts: {
+    name: string
+    time: SimulatedTime
+    world: FakeWorld
+    calls: ParkedCalls
+    stores: Stores
+    options: NodeOptions
+    note: Note
+    newProcess: () => number
+  }) {
+    this.name = parts.name
+    this.wall = new WallClock(parts.time)
+    this.world = parts.world
+    this.#calls = parts.calls
+    this.#stores = parts.stores
+    this.#options = parts.options
+    this.#note = parts.note
+    this.#newProcess = parts.newProcess
+  }
+
+  /** A new process: it reconciles, then takes requests, then reconciles every minute. */
+  boot(): void {
+    this.process = this.#newProcess()
+    const clock = new ProcessClock(this.wall)
+    this.clock = clock
+    const core = this.wire(clock)
+    this.core = core
+    const reconcile = () =>
+      core.reconciler.run().then(
+        () => true,
+        (error: Error) => {
+          this.#note(() => `${this.name} could not reconcile: ${error.message}`)
+          return false
+        },
+      )
+    const repeat = () =>
+      clock.after(reconcileEveryMs, () => {
+        void reconcile().then(repeat)
+      })
+    const start = async () => {
+      if (!(await reconcile())) return void clock.after(bootRetryMs, () => void start())
+      if (this.core !== core) return
+      this.#note(() => `${this.name} is up`)
+      this.isUp = true
+      repeat()
+    }
+    void start()
+  }
+
+  /** The process dies at whatever it awaits. The machine and what runs on it stay. */
+  crash(): void {
+    this.#calls.drop(this.process)
+    this.clock?.stop()
+    this.core = undefined
+    this.isUp = false
+  }
+
+  /** The core over calls that stand still. Like `serve` in src/app, without what listens. */
+  wire(clock: Clock) {
+    const { process } = this
+    const wrap = <T extends object>(part: string, name: string, target: T, immediate?: readonly string[]) =>
+      this.#calls.wrap(process, part, name, target, immediate)
+    const fake = this.#newDriver(process)
+    const driver = wrap('driver', 'driver', fake, ['endpoint'])
+    const agent = wrap('agent', 'agent', this.#newAgent(fake))
+    const sandboxes = wrap('store', 'sandboxes', this.#stores.sandboxes)
+    const templates = wrap('store', 'templates', this.#stores.templates)
+    const cache = wrap('store', 'cache', this.#stores.buildCache)
+    const teams = wrap('store', 'teams', this.#stores.teams)
+    const log = this.#log()
+    const routes = new RouteTable()
+    const tokens = new SandboxTokens('seed')
+    const warm = new WarmPool({ driver, size: this.#options.warmSandboxes, clock, log })
+    const places = {
+      folder: (name: string) => name,
+      names: async () => [...this.world.snapshots.keys()],
+      roomOf: async (names: readonly string[]) => names.length,
+    }
+    const snapshots = new SnapshotStore({ driver, places: wrap('driver', 'folders', places, ['folder']) })
+    const ongoing = new OngoingWork()
+    const egress = new SandboxEgress({
+      ...{ driver, gate: undefined, agent, tokens, authority: undefined },
+      lookup: async () => ['198.51.100.1'],
+      isClosed: () => false,
+    })
+    const rootsOf = (): [string] => [rootFolder]
+    const launcher = new SandboxLauncher({
+      ...{ driver, agent, routes, tokens, warm, snapshots, egress, rootsOf },
+    })
+    const catalog = new TemplateCatalog(templates)
+    const service = new SandboxService({
+      ...{ sandboxes, templates, catalog, driver, launcher, egress, warm, snapshots, ongoing, clock, log },
+      appendLog: () => {},
+    })
+    const reconciler = new Reconciler({
+      ...{ service, sandboxes, templates, cache, driver, launcher, snapshots, routes, warm, log },
+    })
+    const findResumable = createAutoResume({ service, sandboxes, teams, routes, tokens })
+    return { service, reconciler, findResumable, warm, routes, ongoing }
+  }
+
+  /** Each step of a start, a stop and a snapshot stands still as well. */
+  #newDriver(process: number): FakeDriver {
+    const driver = new FakeDriver({ world: this.world, snapshotMemory: this.#options.snapshotMemory })
+    const park = () => this.#calls.park(process)
+    driver.beforeStarted = async ({ sandboxID }) => {
+      this.starting.add(sandboxID)
+      await park()
+      this.starting.delete(sandboxID)
+    }
+    driver.beforeStopped = park
+    driver.beforeRemoved = park
+    driver.beforeSnapshot = park
+    return driver
+  }
+
+  /** Answers exactly as long as its sandbox runs, and keeps its token in memory. */
+  #newAgent(driver: FakeDriver): AgentPort {
+    const at = (host: string) =>
+      [...driver.world.sandboxes.values()].find(
+        ({ handle, running, frozen }) => handle.data.address === host && running && !frozen,
+      )
+    return {
+      async initialize({ host }, { accessToken }, { currentToken }) {
+        const memory = at(host)?.memory
+        if (!memory) throw new AppError('unavailable', 'The agent does not answer.')
+        const known = memory.get(agentTokenKey)
+        if (known !== undefined && known !== currentToken) {
+          throw new AppError('permission_denied', 'The agent knows another token.')
+        }
+        if (accessToken !== undefined) memory.set(agentTokenKey, accessToken)
+      },
+      isHealthy: async ({ host }) => at(host) !== undefined,
+      run: async () => ({ exitCode: 0, status: 'exit status 0' }),
+      async writeFile() {},
+      async *followLogs() {},
+    }
+  }
+
+  #log(): Log {
+    const say = (level: string) => (values: object, message: string) => {
+      const { err, ...rest } = values as { err?: Error }
+      this.#note(
+        () =>
+          `${this.name} log ${level}: ${message} ${JSON.stringify(rest)}${err ? ` (${err.message})` : ''}`,
+      )
+    }
+    return { debug: say('debug'), info: () => {}, warn: say('warn'), error: say('error') }
+  }
+}

@@ -1,0 +1,226 @@
+/** The state of one history: machines, clients, what was told, and the trace. It knows no order of events. */
+import { defaultTeamLimits, type Team } from '../../src/core/team/team.ts'
+import { type FakeWorld, newFakeWorld } from '../../src/drivers/fake/fake-driver.ts'
+import type { SimulatedDatabase } from './database.ts'
+import { type Ask, Ledger } from './ledger.ts'
+import { type CallFault, type Note, ParkedCalls, shortID } from './parked-calls.ts'
+import type { Plan } from './plan.ts'
+import { Random } from './random.ts'
+import { RowWatch, type WatchedSandbox } from './row-watch.ts'
+import { rootFolder, SimulatedNode, writtenKey } from './simulated-node.ts'
+import { SimulatedTime } from './simulated-time.ts'
+import { Violation } from './violation.ts'
+
+/** Errors of the store pass: no more than so many in a row. */
+const mostFailuresInARow = 2
+const hangs = [5000, 20_000, 90_000]
+/** As the agent's client gives up. */
+const agentDeadlineMs = 30_000
+
+export type HistoryOptions = {
+  trace?: boolean
+  /** A fault put back in by hand: what these methods of the driver answer when they cannot read. */
+  absentReads?: Record<string, unknown>
+}
+
+export class Simulation {
+  readonly plan: Plan
+  readonly database: SimulatedDatabase
+  readonly random: Random
+  readonly #faultRandom: Random
+  readonly time = new SimulatedTime()
+  readonly ledger = new Ledger()
+  readonly trace: string[] = []
+  readonly violations: Violation[] = []
+  readonly calls: ParkedCalls
+  readonly nodes: SimulatedNode[]
+  readonly watch: RowWatch
+  readonly teams: Team[]
+  step = 0
+  /** False once the history is over: what is left is to come to rest without further faults. */
+  faultsAreOn = true
+  readonly #isTraced: boolean
+  readonly #absentReads: Record<string, unknown>
+  #processes = 0
+  #failuresInARow = 0
+
+  constructor(database: SimulatedDatabase, plan: Plan, options: HistoryOptions) {
+    this.#isTraced = options.trace === true
+    this.#absentReads = options.absentReads ?? {}
+    this.plan = plan
+    this.database = database
+    const random = new Random(plan.seed ^ 0x5eed)
+    this.random = random.branch()
+    this.#faultRandom = random.branch()
+    this.teams = plan.teams.map(({ slug, limits }) => ({
+      ...{ teamID: `team-${slug}`, slug, name: slug, createdAt: 0 },
+      limits: { ...defaultTeamLimits, ...limits },
+    }))
+    this.watch = this.#newWatch()
+    this.calls = this.#newCalls()
+    this.nodes = Array.from({ length: plan.nodes }, (_, at) => this.#newNode(at))
+  }
+
+  note: Note = (text) => {
+    if (!this.#isTraced) return
+    this.trace.push(
+      `${String(this.step).padStart(5)} ${String(this.time.elapsedMs).padStart(8)} ms  ${shortID(text())}`,
+    )
+  }
+
+  report = (violation: Violation): void => {
+    this.note(() => `VIOLATION ${violation.message}`)
+    this.violations.push(violation)
+  }
+
+  /** Of what runs, stands still or is half-made on the machine where the sandbox was made. */
+  inWorld(sandboxID: string) {
+    for (const { world } of this.nodes) {
+      const found = world.sandboxes.get(sandboxID)
+      if (found) return found
+    }
+    return undefined
+  }
+
+  /** Teams and the one template that every sandbox begins with. */
+  async prepare(): Promise<void> {
+    const { stores } = this.database
+    const now = this.nodes[0]!.wall.now()
+    for (const team of this.teams) await stores.teams.insertTeam(team)
+    const times = { createdAt: now, updatedAt: now }
+    const template = { templateID: 'basetemplate', teamID: null, public: true, isSnapshot: false }
+    const names = [{ alias: 'base', namespace: null }]
+    await stores.templates.insertTemplate(
+      { ...template, lastSpawnedAt: null, spawnCount: 0, ...times },
+      names,
+    )
+    await stores.templates.insertBuild(
+      {
+        ...{ buildID: '11111111-1111-4111-8111-111111111111', templateID: 'basetemplate', status: 'ready' },
+        ...{
+          cpuCount: 2,
+          memoryMB: 512,
+          diskMB: 1024,
+          envdVersion: '0.6.13',
+          rootFolder: 'root',
+          layers: null,
+        },
+        ...{ envVars: {}, defaultUser: 'user', defaultWorkdir: '/home/user', startCmd: null, readyCmd: null },
+        ...{ reason: null, snapshot: null, ...times, finishedAt: now },
+      },
+      ['default'],
+    )
+  }
+
+  #newCalls(): ParkedCalls {
+    return new ParkedCalls(this.time, {
+      faultOf: (part, method) => this.#faultOf(part, method),
+      hangMs: (part) => (part === 'agent' ? agentDeadlineMs : this.#faultRandom.pick(hangs)),
+      absence: (method) => (method in this.#absentReads ? { value: this.#absentReads[method] } : undefined),
+      holdsAnswer: () => this.random.chance(this.plan.holdsAnswers),
+      note: this.note,
+    })
+  }
+
+  #faultOf(part: string, method: string): CallFault | undefined {
+    const likely = this.plan.faults[part] ?? {}
+    const drawn = (['fails', 'answer-lost', 'hangs'] as const).find((fault) =>
+      this.#faultRandom.chance(likely[fault] ?? 0),
+    )
+    // By its contract it answers with true or false, and in time.
+    if (!this.faultsAreOn || method === 'isHealthy') return undefined
+    if (part !== 'store') return drawn
+    this.#failuresInARow = drawn && drawn !== 'hangs' ? this.#failuresInARow + 1 : 0
+    return this.#failuresInARow > mostFailuresInARow ? undefined : drawn
+  }
+
+  #newNode(at: number): SimulatedNode {
+    const { plan, time, calls, note, database } = this
+    return new SimulatedNode({
+      ...{ name: `node${at}`, time, calls, note, stores: database.stores },
+      world: this.#newWorld(),
+      options: { snapshotMemory: plan.snapshotMemory, warmSandboxes: plan.warmSandboxes },
+      newProcess: () => ++this.#processes,
+    })
+  }
+
+  /** A machine whose snapshots are watched: none may go that somebody needs. */
+  #newWorld(): FakeWorld {
+    const world = newFakeWorld()
+    world.prepared.add(rootFolder)
+    const { watch, report, note } = this
+    class WatchedSnapshots extends Map<
+      string,
+      FakeWorld['snapshots'] extends Map<string, infer S> ? S : never
+    > {
+      override delete(name: string): boolean {
+        if (!this.has(name)) return false
+        note(() => `the snapshot ${name} is deleted`)
+        // The sandbox that it was a precaution for is there, and goes on.
+        const isPrecaution = [...world.sandboxes.values()].some(
+          ({ keptIn, running }) => keptIn === name && running,
+        )
+        const needs = isPrecaution ? undefined : watch.whoNeeds(name)
+        if (needs)
+          report(new Violation('snapshot needed', `${shortID(name)} was deleted while ${needs} needs it`))
+        return super.delete(name)
+      }
+    }
+    world.snapshots = new WatchedSnapshots()
+    return world
+  }
+
+  #newWatch(): RowWatch {
+    const { ledger, note, report } = this
+    const nodeOf = (sandboxID: string) => this.nodes[ledger.entries.get(sandboxID)?.node ?? 0]!
+    return new RowWatch({
+      limits: new Map(this.teams.map(({ teamID, limits }) => [teamID, limits])),
+      now: (sandboxID) => nodeOf(sandboxID).wall.now(),
+      wasKillAsked: (sandboxID) => ledger.killAsked.has(sandboxID),
+      isPauseAsked: (sandboxID) => ledger.isAsked(sandboxID, 'pause'),
+      hasDied: (runID) => ledger.died.has(runID),
+      onChange: (before, after) => this.#onChange(before, after),
+      ...{ note, report },
+    })
+  }
+
+  #onChange(before: WatchedSandbox | undefined, after: WatchedSandbox): void {
+    const node = Number(after.metadata.node ?? 0)
+    const entry = this.ledger.entry(after.teamID, after.sandboxID, node)
+    if (!before) {
+      const isItsCreate = ({ verb, number }: Ask) =>
+        verb.startsWith('create') && String(number) === after.metadata.ask
+      entry.madeBy = [...this.ledger.underway].find(isItsCreate)
+    }
+    if (after.state === 'paused' && before?.state !== 'paused') {
+      entry.toldEnds = []
+      entry.keepsMemory = after.snapshot?.memory === true
+    }
+    if (after.state === 'resuming') {
+      entry.resumesMemory = entry.keepsMemory ? entry.inMemory : undefined
+      entry.keepsMemory = false
+    }
+    if (after.state === 'running' && before?.state === 'resuming') {
+      entry.inMemory = this.inWorld(after.sandboxID)?.memory.get(writtenKey)
+    }
+    if (after.state === 'killing' && before?.state !== 'killing') this.#checkToldEnds(after)
+  }
+
+  /** Where only the timeout can have ended it: not before the end that a client was told last. */
+  #checkToldEnds({ sandboxID, endBegan }: WatchedSandbox): void {
+    const { ledger } = this
+    const entry = ledger.entries.get(sandboxID)!
+    const { from, now, runID } = endBegan!
+    if (from !== 'running' || ledger.killAsked.has(sandboxID) || ledger.died.has(runID)) return
+    if (ledger.isAsked(sandboxID, 'set-timeout')) return
+    for (const { endAt, askedAtStep } of entry.toldEnds) {
+      if (now >= endAt || entry.shortenedAtStep >= askedAtStep) continue
+      this.report(
+        new Violation(
+          'lifetime',
+          `${shortID(sandboxID)} ends ${endAt - now} ms before the end a client was told`,
+        ),
+      )
+    }
+  }
+}
