@@ -124,9 +124,9 @@ class Scheduler {
 
   /** All calls go on, and time passes until the reconcilers have been round twice. */
   async #rest(forMs = restMs): Promise<void> {
-    const { calls, time, nodes, random } = this.#simulation
+    const { calls, time, nodes, random, violations } = this.#simulation
     const until = time.elapsedMs + forMs
-    while (time.elapsedMs < until || calls.size > 0) {
+    while (violations.length === 0 && (time.elapsedMs < until || calls.size > 0)) {
       if (++this.#simulation.step > mostSteps) {
         return this.#simulation.report(new Violation('rest', `no rest after ${mostSteps} steps`))
       }

@@ -57,7 +57,7 @@ function death(simulation: Simulation, node: SimulatedNode, pick: number): void 
   const victim = alive[Math.floor(pick * alive.length)]
   if (!victim) return
   simulation.note(() => `${node.name}: the processes of ${victim.spec.sandboxID} die`)
-  victim.running = false
+  node.endProcesses(victim.spec.sandboxID)
   simulation.ledger.died.add(victim.spec.runID)
   const entry = simulation.ledger.entries.get(victim.spec.sandboxID)
   if (entry && victim.frozen) entry.keepsMemory = false

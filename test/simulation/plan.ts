@@ -47,6 +47,8 @@ export type Action = ({ request: Request } | { mishap: Mishap }) & { number: num
 
 export type Plan = {
   seed: number
+  /** The seed of the order in which things go on; a shrink tries others. */
+  schedule: number
   teams: { slug: string; limits: TeamLimits }[]
   nodes: number
   clients: number
@@ -104,7 +106,7 @@ export function planHistory(seed: number, options: PlanOptions = {}): Plan {
   }))
   const actions = [...requests, ...mishaps].map((action, number) => ({ ...action, number }))
   return {
-    ...{ seed, nodes, clients, actions },
+    ...{ seed, schedule: seed, nodes, clients, actions },
     teams: Array.from({ length: random.between(1, 3) }, (_, at) => ({
       slug: `team${at}`,
       limits: planLimits(random),

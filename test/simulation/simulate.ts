@@ -1,31 +1,63 @@
-/** `npm run simulate -- --seed N` replays one history; `--histories N` and `--for 10m` go through new ones. */
-import { SimulatedDatabase } from './database.ts'
+/**
+ * npm run simulate                      runs 1,000 histories with new seeds
+ * npm run simulate -- --seed 7          replays one history and prints its trace
+ * npm run simulate -- --seed 7 --shrink prints the trace of the smallest history that breaks the same rule
+ * npm run simulate -- --histories 5000  runs so many
+ * npm run simulate -- --for 10m         goes on for so long (s, m or h)
+ */
+import { parseArgs } from 'node:util'
 import { runHistory } from './history.ts'
 import { planHistory } from './plan.ts'
+import { explain, openDatabase, search, seedsFrom } from './search.ts'
 
-const args = process.argv.slice(2)
-const option = (name: string) => {
-  const at = args.indexOf(`--${name}`)
-  return at < 0 ? undefined : args[at + 1]
+const { values } = parseArgs({
+  options: {
+    seed: { type: 'string' },
+    shrink: { type: 'boolean' },
+    histories: { type: 'string' },
+    for: { type: 'string' },
+    from: { type: 'string' },
+    nodes: { type: 'string' },
+  },
+})
+const database = await openDatabase()
+const plan = { ...(values.nodes && { nodes: Number(values.nodes) }) }
+
+if (values.seed !== undefined) process.exitCode = await replay(Number(values.seed))
+else process.exitCode = await goOn()
+
+async function replay(seed: number): Promise<number> {
+  const { violations, trace } = await runHistory(database, planHistory(seed, plan), { trace: true })
+  const [violation] = violations
+  if (violation && values.shrink) {
+    console.log(await explain(database, { seed, violation, histories: 1 }, { plan }))
+  } else console.log(trace.join('\n'))
+  console.log(
+    violation ? `seed ${seed} breaks a rule: ${violation.message}` : `seed ${seed} keeps every rule`,
+  )
+  return violation ? 1 : 0
 }
-const database = await SimulatedDatabase.open()
-const seed = option('seed')
-if (seed !== undefined) {
-  const { violations, trace } = await runHistory(database, planHistory(Number(seed)), { trace: true })
-  console.log(trace.join('\n'))
-  console.log(violations.length)
-} else {
-  const count = Number(option('histories') ?? 1000)
-  const first = Number(option('from') ?? 1)
-  const begin = performance.now()
-  const found = new Map<string, number[]>()
-  let steps = 0
-  for (let at = first; at < first + count; at++) {
-    const result = await runHistory(database, planHistory(at))
-    steps += result.steps
-    const [violation] = result.violations
-    if (violation) found.set(violation.rule, [...(found.get(violation.rule) ?? []), at])
+
+async function goOn(): Promise<number> {
+  const first = Number(values.from ?? Math.floor(Math.random() * 2 ** 31))
+  const count = Number(values.histories ?? (values.for ? Number.POSITIVE_INFINITY : 1000))
+  const until = values.for ? performance.now() + duration(values.for) : Number.POSITIVE_INFINITY
+  let histories = 0
+  function* seeds() {
+    for (const seed of seedsFrom(first, count)) {
+      if (performance.now() > until) return
+      histories++
+      yield seed
+    }
   }
-  console.log(`${count} histories, ${steps} steps, ${Math.round(performance.now() - begin)} ms`)
-  for (const [rule, seeds] of found) console.log(rule, seeds.length, seeds.slice(0, 8).join(' '))
+  const found = await search(database, seeds(), { plan })
+  console.log(`${histories} histories from seed ${first} on`)
+  if (found) console.log(await explain(database, found, { plan }))
+  return found ? 1 : 0
+}
+
+function duration(text: string): number {
+  const [, number, unit] = /^(\d+)([smh])$/.exec(text) ?? []
+  if (!number) throw new Error(`--for takes a number and s, m or h, such as 10m; '${text}' is neither.`)
+  return Number(number) * { s: 1000, m: 60_000, h: 3_600_000 }[unit as 's' | 'm' | 'h']
 }

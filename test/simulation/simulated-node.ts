@@ -1,17 +1,8 @@
 /** One machine with its Warren: the world of its driver outlives the process, and the process may die at any await. */
+import { type DomainPorts, joinDomain } from '../../src/app/domain.ts'
 import type { AgentPort } from '../../src/core/agent.ts'
-import { createAutoResume } from '../../src/core/sandbox/auto-resume.ts'
-import { SandboxEgress } from '../../src/core/sandbox/egress.ts'
-import { SandboxLauncher } from '../../src/core/sandbox/launcher.ts'
-import { OngoingWork } from '../../src/core/sandbox/ongoing-work.ts'
-import { Reconciler } from '../../src/core/sandbox/reconciler.ts'
 import { RouteTable } from '../../src/core/sandbox/routes.ts'
-import { SandboxService } from '../../src/core/sandbox/service.ts'
-import { SnapshotStore } from '../../src/core/sandbox/snapshot-store.ts'
-import { SandboxTokens } from '../../src/core/sandbox/tokens.ts'
-import { WarmPool } from '../../src/core/sandbox/warm-pool.ts'
 import type { Stores } from '../../src/core/stores.ts'
-import { TemplateCatalog } from '../../src/core/template/catalog.ts'
 import { FakeDriver, type FakeWorld } from '../../src/drivers/fake/fake-driver.ts'
 import { AppError } from '../../src/lib/app-error.ts'
 import type { Clock } from '../../src/lib/clock.ts'
@@ -28,6 +19,15 @@ const agentTokenKey = 'agent token'
 
 export type NodeOptions = { snapshotMemory: boolean; warmSandboxes: number }
 
+const unused = () => Promise.reject(new AppError('internal', 'The simulation builds no templates.'))
+/** Templates are not built in a simulation. */
+const noBuilds: Pick<DomainPorts, 'images' | 'buildFiles' | 'createBuilder' | 'logs'> = {
+  images: { prune: async () => ({ count: 0, bytes: 0 }) },
+  buildFiles: { has: unused, write: unused, open: unused, list: async () => [], remove: () => false },
+  createBuilder: () => ({ run: unused }),
+  logs: { append: async () => {}, read: async () => [], lastSequence: async () => 0, prune: async () => {} },
+}
+
 /** What one life of the process consists of. */
 export type Core = ReturnType<SimulatedNode['wire']>
 
@@ -39,6 +39,7 @@ export class SimulatedNode {
   readonly #stores: Stores
   readonly #options: NodeOptions
   readonly #note: Note
+  #driver: FakeDriver | undefined
   readonly #newProcess: () => number
   process = 0
   core: Core | undefined
@@ -97,56 +98,52 @@ export class SimulatedNode {
     void start()
   }
 
+  /** The processes of a sandbox end by themselves; the process that is there hears of it. */
+  endProcesses(sandboxID: string): void {
+    this.#driver?.crash(sandboxID)
+  }
+
   /** The process dies at whatever it awaits. The machine and what runs on it stay. */
   crash(): void {
     this.#calls.drop(this.process)
+    void this.#driver?.close()
     this.clock?.stop()
     this.core = undefined
     this.isUp = false
   }
 
-  /** The core over calls that stand still. Like `serve` in src/app, without what listens. */
+  /** The domain as the server joins it, over calls that stand still. */
   wire(clock: Clock) {
-    const { process } = this
+    const { process, world } = this
     const wrap = <T extends object>(part: string, name: string, target: T, immediate?: readonly string[]) =>
       this.#calls.wrap(process, part, name, target, immediate)
-    const fake = this.#newDriver(process)
-    const driver = wrap('driver', 'driver', fake, ['endpoint'])
-    const agent = wrap('agent', 'agent', this.#newAgent(fake))
-    const sandboxes = wrap('store', 'sandboxes', this.#stores.sandboxes)
-    const templates = wrap('store', 'templates', this.#stores.templates)
-    const cache = wrap('store', 'cache', this.#stores.buildCache)
-    const teams = wrap('store', 'teams', this.#stores.teams)
-    const log = this.#log()
-    const routes = new RouteTable()
-    const tokens = new SandboxTokens('seed')
-    const warm = new WarmPool({ driver, size: this.#options.warmSandboxes, clock, log })
-    const places = {
+    this.#driver = this.#newDriver(process)
+    const folders = {
       folder: (name: string) => name,
-      names: async () => [...this.world.snapshots.keys()],
+      names: async () => [...world.snapshots.keys()],
       roomOf: async (names: readonly string[]) => names.length,
     }
-    const snapshots = new SnapshotStore({ driver, places: wrap('driver', 'folders', places, ['folder']) })
-    const ongoing = new OngoingWork()
-    const egress = new SandboxEgress({
-      ...{ driver, gate: undefined, agent, tokens, authority: undefined },
-      lookup: async () => ['198.51.100.1'],
-      isClosed: () => false,
-    })
-    const rootsOf = (): [string] => [rootFolder]
-    const launcher = new SandboxLauncher({
-      ...{ driver, agent, routes, tokens, warm, snapshots, egress, rootsOf },
-    })
-    const catalog = new TemplateCatalog(templates)
-    const service = new SandboxService({
-      ...{ sandboxes, templates, catalog, driver, launcher, egress, warm, snapshots, ongoing, clock, log },
-      appendLog: () => {},
-    })
-    const reconciler = new Reconciler({
-      ...{ service, sandboxes, templates, cache, driver, launcher, snapshots, routes, warm, log },
-    })
-    const findResumable = createAutoResume({ service, sandboxes, teams, routes, tokens })
-    return { service, reconciler, findResumable, warm, routes, ongoing }
+    const stores = Object.entries(this.#stores).map(([name, store]) => [
+      name,
+      typeof store === 'function' ? store : wrap('store', name, store),
+    ])
+    const routes = new RouteTable()
+    const domain = joinDomain(
+      {
+        ...{ ...noBuilds, routes, clock, log: this.#log(), gate: undefined, authority: undefined },
+        stores: Object.fromEntries(stores) as Stores,
+        driver: wrap('driver', 'driver', this.#driver, ['endpoint', 'onExit']),
+        agent: wrap('agent', 'agent', this.#newAgent(this.#driver)),
+        snapshotFolders: wrap('driver', 'folders', folders, ['folder']),
+        appendLog: () => {},
+        lookup: async () => ['198.51.100.1'],
+        isClosed: () => false,
+        rootsOf: () => [rootFolder],
+        freeBytes: async () => 1e12,
+      },
+      { seed: 'seed', warmSandboxes: this.#options.warmSandboxes, minFreeBytes: 0, maxBuildLogBytes: 0 },
+    )
+    return { ...domain, routes }
   }
 
   /** Each step of a start, a stop and a snapshot stands still as well. */
@@ -159,6 +156,8 @@ export class SimulatedNode {
       this.starting.delete(sandboxID)
     }
     driver.beforeStopped = park
+    const onExit = driver.onExit.bind(driver)
+    driver.onExit = (listener) => onExit((exit) => void park().then(() => listener(exit)))
     driver.beforeRemoved = park
     driver.beforeSnapshot = park
     return driver

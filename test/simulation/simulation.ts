@@ -49,7 +49,7 @@ export class Simulation {
     this.#absentReads = options.absentReads ?? {}
     this.plan = plan
     this.database = database
-    const random = new Random(plan.seed ^ 0x5eed)
+    const random = new Random(plan.schedule ^ 0x5eed)
     this.random = random.branch()
     this.#faultRandom = random.branch()
     this.teams = plan.teams.map(({ slug, limits }) => ({
@@ -158,7 +158,7 @@ export class Simulation {
         note(() => `the snapshot ${name} is deleted`)
         // The sandbox that it was a precaution for is there, and goes on.
         const isPrecaution = [...world.sandboxes.values()].some(
-          ({ keptIn, running }) => keptIn === name && running,
+          ({ frozenSnapshot, running }) => frozenSnapshot === name && running,
         )
         const needs = isPrecaution ? undefined : watch.whoNeeds(name)
         if (needs)
