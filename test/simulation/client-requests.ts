@@ -55,7 +55,8 @@ export function abandonRequests({ ledger, note, step }: Simulation, process: num
   }
 }
 
-const isAboutOne = ({ verb }: Request): boolean => !verb.startsWith('create') && verb !== 'list'
+const isAboutOne = ({ verb }: Request): boolean =>
+  !verb.startsWith('create') && !['list', 'delete a snapshot', 'prune'].includes(verb)
 
 /** Mostly the newest, so that requests meet. */
 function choose<T>(list: readonly T[], pick: number): T | undefined {
@@ -221,6 +222,24 @@ const answers: Record<Request['verb'], (asked: Asked) => Promise<string>> = {
     const rows = await core.service.list(filter, { order: 'asc', limit: 100 })
     for (const { sandboxID } of rows) simulation.ledger.learn(team.teamID, sandboxID, ask.node)
     return rows.map(({ sandboxID }) => sandboxID).join(' ') || 'none'
+  },
+
+  async 'delete a snapshot'({ core, team, ask, simulation }) {
+    const { snapshots } = simulation.ledger
+    const known = snapshots.get(team.teamID) ?? []
+    const snapshot = choose(known, ask.pick)
+    if (!snapshot) return 'there is none'
+    await core.remover.remove(team, snapshot)
+    snapshots.set(
+      team.teamID,
+      known.filter((one) => one !== snapshot),
+    )
+    return `deleted ${snapshot}`
+  },
+
+  async prune({ core }) {
+    await core.pruner.run({ before: Number.MAX_SAFE_INTEGER, dryRun: false })
+    return 'done'
   },
 
   async write({ simulation, ask }) {

@@ -117,9 +117,8 @@ class Scheduler {
   }
 
   async #advance(ms: number): Promise<void> {
-    const { time, nodes } = this.#simulation
-    time.advance(ms)
-    for (const { clock } of nodes) while (clock?.fireDue()) await this.#drain()
+    this.#simulation.passTime(ms)
+    for (const { clock } of this.#simulation.nodes) while (clock?.fireDue()) await this.#drain()
   }
 
   /** All calls go on, and time passes until the reconcilers have been round twice. */

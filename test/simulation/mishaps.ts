@@ -16,6 +16,9 @@ export function letHappen(simulation: Simulation, { kind, node: at, pick, jumpMs
     case 'death':
       death(simulation, node, pick)
       break
+    case 'unreadable':
+      makeUnreadable(simulation, node, pick)
+      break
     case 'jump':
       simulation.note(() => `${node.name}: the clock jumps by ${jumpMs} ms`)
       node.wall.skewMs += jumpMs
@@ -61,4 +64,17 @@ function death(simulation: Simulation, node: SimulatedNode, pick: number): void 
   simulation.ledger.died.add(victim.spec.runID)
   const entry = simulation.ledger.entries.get(victim.spec.sandboxID)
   if (entry && victim.frozen) entry.keepsMemory = false
+}
+
+/** Until as much time has passed as a full table of file descriptors may last. */
+const unreadableMs = 70_000
+
+function makeUnreadable(simulation: Simulation, { name, world, wall }: SimulatedNode, pick: number): void {
+  const names = [...world.sandboxes.keys(), ...world.snapshots.keys()]
+  const chosen = pick < 0.3 ? names : names.slice(Math.floor(pick * names.length)).slice(0, 1)
+  simulation.note(() => `${name}: ${chosen.join(', ')} cannot be read`)
+  for (const one of chosen) world.unreadable.add(one)
+  simulation.onElapsed(wall.time.elapsedMs + unreadableMs, () => {
+    for (const one of chosen) world.unreadable.delete(one)
+  })
 }

@@ -3,7 +3,7 @@
  * effect and once before its answer is heard, until the scheduler lets it go on. What may go wrong with a call is
  * decided here too.
  */
-import { AppError } from '../../src/lib/app-error.ts'
+import { AppError, isAppError } from '../../src/lib/app-error.ts'
 import type { SimulatedTime } from './simulated-time.ts'
 
 /** For the trace, which most runs do without: the text is made only where somebody reads it. */
@@ -127,7 +127,12 @@ export class ParkedCalls {
       policy.note(() => `${text()}: the answer is lost`)
       throw passingFailure(part)
     }
-    if ('error' in outcome) throw outcome.error
+    if ('error' in outcome) {
+      const absence =
+        part === 'driver' && isAppError(outcome.error, 'unavailable') && policy.absence?.(method)
+      if (absence) return absence.value
+      throw outcome.error
+    }
     return outcome.value
   }
 }

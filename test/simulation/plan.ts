@@ -18,6 +18,8 @@ export type Verb =
   | 'snapshot'
   | 'set-network'
   | 'list'
+  | 'delete a snapshot'
+  | 'prune'
   | 'write'
 
 /** One request of a client. The numbers between 0 and 1 choose among what is there when it is made. */
@@ -34,9 +36,12 @@ export type Request = {
   key: string
 }
 
+const mishaps = ['crash', 'reboot', 'death', 'jump', 'unreadable'] as const
+
 /** What happens to a machine. */
 export type Mishap = {
-  kind: 'crash' | 'reboot' | 'death' | 'jump'
+  /** `unreadable`: for a while nothing can be found out about a sandbox or a snapshot. */
+  kind: (typeof mishaps)[number]
   node: number
   pick: number
   /** Of the wall clock, for a jump. */
@@ -80,6 +85,8 @@ const verbs: Record<Verb, number> = {
   snapshot: 3,
   'set-network': 3,
   list: 2,
+  'delete a snapshot': 2,
+  prune: 1,
   write: 8,
 }
 
@@ -95,8 +102,8 @@ export function planHistory(seed: number, options: PlanOptions = {}): Plan {
   const requests = Array.from({ length: random.between(4, 26) }, () => ({
     request: planRequest(random, random.weighted(weights), random.below(clients)),
   }))
-  const kinds = (['crash', 'reboot', 'death', 'jump'] as const).filter(() => random.chance(0.4))
-  const mishaps = Array.from({ length: kinds.length > 0 ? random.between(0, 4) : 0 }, () => ({
+  const kinds = mishaps.filter(() => random.chance(0.4))
+  const happenings = Array.from({ length: kinds.length > 0 ? random.between(0, 5) : 0 }, () => ({
     mishap: {
       kind: random.pick(kinds),
       node: random.below(nodes),
@@ -104,7 +111,7 @@ export function planHistory(seed: number, options: PlanOptions = {}): Plan {
       jumpMs: random.pick([-3_600_000, -30_000, -1000, 1000, 30_000]),
     },
   }))
-  const actions = [...requests, ...mishaps].map((action, number) => ({ ...action, number }))
+  const actions = [...requests, ...happenings].map((action, number) => ({ ...action, number }))
   return {
     ...{ seed, schedule: seed, nodes, clients, actions },
     teams: Array.from({ length: random.between(1, 3) }, (_, at) => ({

@@ -2,6 +2,7 @@
 import {
   activeStates,
   legalMoves,
+  pauseSnapshotName,
   type SandboxOptions,
   type SandboxSnapshot,
   type SandboxState,
@@ -57,17 +58,20 @@ export class RowWatch {
   see({ table, before, after }: RowChange): void {
     if (table === 'sandboxes') this.#seeSandbox(before, after)
     if (table === 'template_builds' || table === 'build_cache' || table === 'quarantine') {
-      const key = ({ id, team_id, key }: Row) => `${table} ${id ?? `${team_id} ${key}`}`
+      const nameOf = ({ saved_name, snapshot_name }: Row) => saved_name ?? snapshot_name
+      const key = (row: Row) => `${table} ${row.id ?? row.snapshot_name ?? `${row.team_id} ${row.key}`}`
       if (before) this.#snapshotHolders.delete(key(before))
-      if (after?.saved_name) this.#snapshotHolders.set(key(after), String(after.saved_name))
+      if (after && nameOf(after)) this.#snapshotHolders.set(key(after), String(nameOf(after)))
     }
   }
 
-  /** Whoever of the rows would be poorer without this snapshot. */
-  whoNeeds(name: string): string | undefined {
-    for (const { sandboxID, state, snapshot } of this.sandboxes.values()) {
-      const isHeld = state === 'paused' || state === 'resuming'
-      if (isHeld && snapshot?.name === name) return `sandbox ${shortID(sandboxID)}, which is ${state}`
+  /** Who would be poorer without this snapshot. A pause whose sandbox has ended has nothing else. */
+  whoNeeds(name: string, isRunning: (sandboxID: string) => boolean): string | undefined {
+    for (const row of this.sandboxes.values()) {
+      const { sandboxID, state, snapshot } = row
+      const isHeld = (state === 'paused' || state === 'resuming') && snapshot?.name === name
+      const isOnlyCopy = state === 'pausing' && pauseSnapshotName(row) === name && !isRunning(sandboxID)
+      if (isHeld || isOnlyCopy) return `sandbox ${shortID(sandboxID)}, which is ${state},`
     }
     for (const [holder, held] of this.#snapshotHolders) if (held === name) return shortID(holder)
     return undefined

@@ -43,6 +43,7 @@ export class Simulation {
   readonly #absentReads: Record<string, unknown>
   #processes = 0
   #failuresInARow = 0
+  #later: { atMs: number; action: () => void }[] = []
 
   constructor(database: SimulatedDatabase, plan: Plan, options: HistoryOptions) {
     this.#isTraced = options.trace === true
@@ -71,6 +72,18 @@ export class Simulation {
   report = (violation: Violation): void => {
     this.note(() => `VIOLATION ${violation.message}`)
     this.violations.push(violation)
+  }
+
+  /** Called once so much time has elapsed. */
+  onElapsed(atMs: number, action: () => void): void {
+    this.#later.push({ atMs, action })
+  }
+
+  passTime(ms: number): void {
+    this.time.advance(ms)
+    const isDue = ({ atMs }: { atMs: number }) => atMs <= this.time.elapsedMs
+    for (const { action } of this.#later.filter(isDue)) action()
+    this.#later = this.#later.filter((one) => !isDue(one))
   }
 
   /** Of what runs, stands still or is half-made on the machine where the sandbox was made. */
@@ -160,7 +173,8 @@ export class Simulation {
         const isPrecaution = [...world.sandboxes.values()].some(
           ({ frozenSnapshot, running }) => frozenSnapshot === name && running,
         )
-        const needs = isPrecaution ? undefined : watch.whoNeeds(name)
+        const isRunning = (sandboxID: string) => world.sandboxes.get(sandboxID)?.running === true
+        const needs = isPrecaution ? undefined : watch.whoNeeds(name, isRunning)
         if (needs)
           report(new Violation('snapshot needed', `${shortID(name)} was deleted while ${needs} needs it`))
         return super.delete(name)
