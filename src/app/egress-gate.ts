@@ -2,7 +2,7 @@
 import { join } from 'node:path'
 import { canLimitEgress, type Driver } from '../core/driver.ts'
 import type { SecretReader } from '../core/egress.ts'
-import { createAuthority } from '../egress/authority.ts'
+import { createEgressAuthority } from '../egress/egress-authority.ts'
 import { createGate } from '../egress/gate.ts'
 import { createResolve } from '../egress/resolve.ts'
 import { errorText } from '../lib/app-error.ts'
@@ -29,7 +29,7 @@ export type GateParts = {
 export async function openGate({ config, paths, driver, log, ...rest }: GateParts) {
   if (!canLimitEgress(driver)) return undefined
   try {
-    const authority = createAuthority(join(paths.root, 'egress'), rest.clock)
+    const authority = createEgressAuthority(join(paths.root, 'egress'), rest.clock)
     const gate = await createGate({
       ...{ ...rest, authority, log },
       host: driver.gateAddress,

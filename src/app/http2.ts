@@ -9,7 +9,7 @@ import type { Server as HttpsServer } from 'node:https'
 import { type Duplex, duplexPair } from 'node:stream'
 import type { TLSSocket } from 'node:tls'
 import { systemClock } from '../lib/clock.ts'
-import { hopByHop } from '../lib/hop-by-hop.ts'
+import { hopByHop } from '../lib/http-relay/hop-by-hop.ts'
 
 export const alpnProtocols = ['h2', 'http/1.1']
 

@@ -1,16 +1,15 @@
 /** Where a connection wanted to go before the firewall handed it to the gate. */
 import type { Socket } from 'node:net'
+import type { OriginalDestination } from '../egress/decide.ts'
 import { numberToAddress } from '../lib/ipv4.ts'
 import { openNativeLibc } from '../lib/native.ts'
-
-export type Destination = { address: string; port: number }
 
 const levelIP = 0
 const originalDestination = 80
 /** Family, port and address, as the kernel lays them out. */
 const addressBytes = 16
 
-export function createOriginalDestination(): (socket: Socket) => Destination | null {
+export function createOriginalDestination(): (socket: Socket) => OriginalDestination | null {
   const libc = openNativeLibc('Names cannot be read from connections')
   const getsockopt = libc.func(
     'int getsockopt(int socket, int level, int option, uint8_t *value, uint8_t *size)',

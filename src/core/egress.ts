@@ -23,7 +23,9 @@ export type HeaderRule = { name: string; headers: Readonly<Record<string, string
 
 /** A SOCKS5 server that all TCP connections go through; when it is down, nothing leaves. */
 export type EgressProxy = {
-  address: string
+  /** A name or an IPv4 address. */
+  host: string
+  port: number
   username?: string
   password?: string
   tls?: { serverName?: string; caCert?: string }

@@ -5,7 +5,7 @@ import { envdPort, header } from '../contract/constants.ts'
 import type { Route } from '../core/sandbox/routes.ts'
 import { isInternalAgentPath } from './agent-paths.ts'
 import {
-  type Answer,
+  type EdgeAnswer,
   internalRoute,
   isPreflight,
   resumeRefused,
@@ -23,7 +23,7 @@ export function refusalOf(
   { headers }: Asked,
   { sandboxID, port, path }: SandboxDestination,
   { trafficToken }: Tokens,
-): Answer | null {
+): EdgeAnswer | null {
   if (port === envdPort) {
     return isInternalAgentPath(path) ? internalRoute(withoutQuery(path)) : null
   }
@@ -39,7 +39,7 @@ export function wakeRefusalOf(
   destination: SandboxDestination,
   tokens: Tokens,
   nowMs: number,
-): Answer | null {
+): EdgeAnswer | null {
   const refusal = refusalOf(request, destination, tokens)
   if (refusal || destination.port !== envdPort) return refusal
   const { sandboxID, path } = destination

@@ -1,35 +1,35 @@
 /** What the edge itself says, in the contract's words: JSON for programs, a small page for people. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { header } from '../contract/constants.ts'
-import { type Clock, systemClock } from '../lib/clock.ts'
+import { discardBody } from '../lib/http-relay/discard-body.ts'
 
-export type Answer = { status: number } & (
+export type EdgeAnswer = { status: number } & (
   | { text: string }
   | { json: { message: string } & Json; title: string }
 )
 type Json = Record<string, string | number>
 
-export const invalidRequest = (text: string): Answer => ({ status: 400, text })
+export const invalidRequest = (text: string): EdgeAnswer => ({ status: 400, text })
 
-export const routingFailed = (detail: string): Answer => ({
+export const routingFailed = (detail: string): EdgeAnswer => ({
   status: 500,
   text: `Unexpected error when routing request: ${detail}`,
 })
 
-export const sandboxNotFound = (sandboxId: string): Answer => ({
+export const sandboxNotFound = (sandboxId: string): EdgeAnswer => ({
   status: 502,
   title: 'Sandbox not found',
   json: { sandboxId, message: 'The sandbox was not found', code: 502 },
 })
 
-export const portClosed = (sandboxId: string, port: number): Answer => ({
+export const portClosed = (sandboxId: string, port: number): EdgeAnswer => ({
   status: 502,
   title: `Nothing listens on port ${port}`,
   json: { sandboxId, message: 'The sandbox is running but port is not open', port, code: 502 },
 })
 
 /** Must not contain the words of the two answers above: clients tell the cases apart by them. */
-export const upstreamFailed = (sandboxId: string, port: number): Answer => ({
+export const upstreamFailed = (sandboxId: string, port: number): EdgeAnswer => ({
   status: 502,
   title: 'No answer from the sandbox',
   json: {
@@ -40,13 +40,13 @@ export const upstreamFailed = (sandboxId: string, port: number): Answer => ({
   },
 })
 
-export const trafficTokenMissing = (sandboxId: string): Answer =>
+export const trafficTokenMissing = (sandboxId: string): EdgeAnswer =>
   trafficRefused(sandboxId, `Token header '${header.trafficToken}' is missing`)
 
-export const trafficTokenWrong = (sandboxId: string): Answer =>
+export const trafficTokenWrong = (sandboxId: string): EdgeAnswer =>
   trafficRefused(sandboxId, `Provided token in header '${header.trafficToken}' is invalid`)
 
-function trafficRefused(sandboxId: string, reason: string): Answer {
+function trafficRefused(sandboxId: string, reason: string): EdgeAnswer {
   const message = `Sandbox is secured with traffic access token. ${reason}`
   return {
     status: 403,
@@ -55,7 +55,7 @@ function trafficRefused(sandboxId: string, reason: string): Answer {
   }
 }
 
-export const tooManyConnections = (sandboxId: string, connectionLimit: number): Answer => ({
+export const tooManyConnections = (sandboxId: string, connectionLimit: number): EdgeAnswer => ({
   status: 429,
   title: 'Too many connections',
   json: {
@@ -66,7 +66,7 @@ export const tooManyConnections = (sandboxId: string, connectionLimit: number): 
   },
 })
 
-export const resumeRefused = (sandboxId: string): Answer => ({
+export const resumeRefused = (sandboxId: string): EdgeAnswer => ({
   status: 403,
   title: 'This sandbox is asleep',
   json: {
@@ -77,26 +77,26 @@ export const resumeRefused = (sandboxId: string): Answer => ({
   },
 })
 
-export const stillTransitioning = (sandboxId: string): Answer => ({
+export const stillTransitioning = (sandboxId: string): EdgeAnswer => ({
   status: 409,
   title: 'Not ready yet',
   json: { sandboxId, message: 'The sandbox is still transitioning. Try again in a moment.', code: 409 },
 })
 
 /** Waiting does not help; clients know by the slug what does. */
-export const resumeImpossible = (sandboxId: string, message: string, slug: string): Answer => ({
+export const resumeImpossible = (sandboxId: string, message: string, slug: string): EdgeAnswer => ({
   status: 409,
   title: 'This sandbox cannot wake by itself',
   json: { sandboxId, message, code: 409, error_code: slug },
 })
 
-export const resumeLimited = (sandboxId: string, message: string): Answer => ({
+export const resumeLimited = (sandboxId: string, message: string): EdgeAnswer => ({
   status: 429,
   title: 'This sandbox cannot wake now',
   json: { sandboxId, message, code: 429 },
 })
 
-export const internalRoute = (path: string): Answer => ({
+export const internalRoute = (path: string): EdgeAnswer => ({
   status: 404,
   title: 'Not reachable from outside',
   json: {
@@ -107,7 +107,7 @@ export const internalRoute = (path: string): Answer => ({
   },
 })
 
-export const unknownSignature: Answer = {
+export const unknownSignature: EdgeAnswer = {
   status: 401,
   title: 'This link is not valid',
   json: { code: 401, message: 'invalid signature: it fits no running sandbox' },
@@ -121,7 +121,7 @@ const openToAllOrigins = {
   'Access-Control-Expose-Headers': '*',
 }
 
-export function sendAnswer(request: IncomingMessage, response: ServerResponse, answer: Answer): void {
+export function sendAnswer(request: IncomingMessage, response: ServerResponse, answer: EdgeAnswer): void {
   // A browser would hide the failure of the question before the request; it may see that of the request itself.
   if (isPreflight(request)) {
     sendPreflight(request, response)
@@ -157,29 +157,7 @@ export function sendPreflight(request: IncomingMessage, response: ServerResponse
   response.end()
 }
 
-const lingerMs = 10_000
-
-/**
- * Reads on so that a client still sending sees the answer instead of a reset, but not for longer than a
- * client needs to notice it.
- */
-export function discardBody(
-  request: IncomingMessage,
-  response: ServerResponse,
-  clock: Clock = systemClock,
-): void {
-  if (request.complete) return
-  request.resume()
-  const linger = () => {
-    if (request.complete) return
-    const cancel = clock.after(lingerMs, () => request.socket.destroy())
-    request.once('close', cancel)
-  }
-  if (response.writableFinished) linger()
-  else response.once('finish', linger)
-}
-
-function rendered(request: IncomingMessage, answer: Answer): [type: string, body: string] {
+function rendered(request: IncomingMessage, answer: EdgeAnswer): [type: string, body: string] {
   if ('text' in answer) return ['text/plain', answer.text]
   if (isNavigation(request)) return ['text/html', page(answer.status, answer.title, answer.json.message)]
   return ['application/json', JSON.stringify(answer.json)]

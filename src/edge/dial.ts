@@ -5,7 +5,7 @@ import { envdPort, header } from '../contract/constants.ts'
 import type { Endpoint } from '../core/driver.ts'
 import type { Route } from '../core/sandbox/routes.ts'
 import { delay } from '../lib/clock.ts'
-import { connectUpstream } from './upstream.ts'
+import { connectUpstream } from '../lib/http-relay/upstream-socket.ts'
 
 const connectTimeoutMs = 5_000
 

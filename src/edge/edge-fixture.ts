@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import http, { type IncomingMessage, type RequestListener } from 'node:http'
 import net, { type AddressInfo, type Socket } from 'node:net'
 import { type Route, RouteTable } from '../core/sandbox/routes.ts'
+import { silentLog } from '../lib/log.ts'
 import { createEdge, type EdgeOptions } from './edge.ts'
 
 /** Nothing listens there on any sane machine, and binding it takes a privilege. */
@@ -36,7 +37,7 @@ export type EdgeFixture = AsyncDisposable & {
 
 export async function edgeFixture(options: Partial<EdgeOptions> = {}): Promise<EdgeFixture> {
   const routes = new RouteTable()
-  const log = { debug() {} }
+  const log = silentLog
   const edge = createEdge({ routes, domain, log, retryWaitsMs: [1, 1], ...options })
   const server = http.createServer(edge.serverOptions)
   edge.attach(server, (request, response) => {

@@ -9,9 +9,11 @@ import type { Duplex } from 'node:stream'
 import { envdPort } from '../contract/constants.ts'
 import type { FindResumable } from '../core/sandbox/resumable-route.ts'
 import type { Route, RouteTable } from '../core/sandbox/routes.ts'
+import type { HttpExchange } from '../lib/http-relay/http-relay.ts'
+import type { Log } from '../lib/log.ts'
 import { refusalOf, wakesNobody } from './access.ts'
 import {
-  type Answer,
+  type EdgeAnswer,
   invalidRequest,
   sandboxNotFound,
   sendAnswer,
@@ -19,7 +21,7 @@ import {
   tooManyConnections,
   unknownSignature,
 } from './answers.ts'
-import { type EdgeLog, type Exchange, forward } from './forward.ts'
+import { forward } from './forward.ts'
 import { type Destination, destinationOf, domainName, type SandboxDestination } from './host.ts'
 import { Run } from './run.ts'
 import { routeOfSignedFile } from './signed-file.ts'
@@ -31,7 +33,7 @@ export type EdgeOptions = {
   findResumable?: FindResumable
   /** Null, or `localhost`: every host that names no sandbox is shared with the API. */
   domain: string | null
-  log: EdgeLog
+  log: Log
   /** Open and waiting requests and tunnels per sandbox; the agent's port has an allowance of the same size. */
   connectionLimit?: number
   /** Waits between tries of a port that refuses. */
@@ -87,14 +89,13 @@ export function createEdge(options: EdgeOptions): Edge {
 
 const defaultRetryWaitsMs = [100, 200, 400, 400, 400]
 
-type Client = Pick<Exchange, 'request' | 'response' | 'awaitsContinue' | 'upgrade'>
 type Target = SandboxDestination & { route: Route }
 
 class SandboxEdge {
   #routes: RouteTable
   #waker: Waker | null
   #domain: string | null
-  #log: EdgeLog
+  #log: Log
   #limits: { connectionLimit: number; retryWaitsMs: readonly number[] }
   #runs = new Map<string, Run>()
   // A request is claimed and handled in one go, so the last answer is the one wanted again.
@@ -147,14 +148,14 @@ class SandboxEdge {
     this.#runs.clear()
   }
 
-  #answerOrCarry(client: Client): void {
-    const { request, response } = client
+  #answerOrCarry(exchange: HttpExchange): void {
+    const { request, response } = exchange
     const destination = this.destination(request)
     const target = destination.kind === 'preflight' ? null : this.#target(request, destination)
     if (!target) sendPreflight(request, response)
-    else if (!('status' in target)) this.#carry(client, target)
+    else if (!('status' in target)) this.#carry(exchange, target)
     else if (destination.kind === 'sandbox' && this.#maySleep(request, destination))
-      void this.#wakeAndCarry(client, destination)
+      void this.#wakeAndCarry(exchange, destination)
     else sendAnswer(request, response, target)
   }
 
@@ -163,17 +164,17 @@ class SandboxEdge {
     return !wakesNobody(request, destination)
   }
 
-  async #wakeAndCarry(client: Client, destination: SandboxDestination): Promise<void> {
-    const { request, response } = client
-    const refusal = await this.#waker?.wake(client, destination)
+  async #wakeAndCarry(exchange: HttpExchange, destination: SandboxDestination): Promise<void> {
+    const { request, response } = exchange
+    const refusal = await this.#waker?.wake(exchange, destination)
     if (request.socket.destroyed) return
     const target = refusal ?? this.#target(request, destination)
     if ('status' in target) sendAnswer(request, response, target)
-    else this.#carry(client, target)
+    else this.#carry(exchange, target)
   }
 
-  #carry(client: Client, destination: Target): void {
-    const { request, response, upgrade } = client
+  #carry(exchange: HttpExchange, destination: Target): void {
+    const { request, response, upgrade } = exchange
     const run = this.#runOf(destination.route)
     let cut = () => {}
     const leave = run.clients.enter(destination.port, () => cut())
@@ -183,14 +184,14 @@ class SandboxEdge {
     }
     const connection = upgrade ?? response
     connection.once('close', leave)
-    cut = forward({ ...client, run, destination, log: this.#log })
+    cut = forward({ ...exchange, run, destination, log: this.#log })
   }
 
   /** Where an allowed request goes, or the answer to one that is not. */
   #target(
     request: IncomingMessage,
     destination: Exclude<Destination, { kind: 'preflight' }>,
-  ): Target | Answer {
+  ): Target | EdgeAnswer {
     switch (destination.kind) {
       case 'sandbox': {
         const route = this.#routes.get(destination.sandboxID)

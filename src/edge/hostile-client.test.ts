@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import net from 'node:net'
 import { describe, it } from 'node:test'
 import { ManualClock } from '../lib/clock.ts'
-import { discardBody } from './answers.ts'
+import { discardBody } from '../lib/http-relay/discard-body.ts'
 import { type EdgeFixture, edgeFixture, fetchOnce, rawExchange, textOf, to } from './edge-fixture.ts'
 
 /** A sandbox whose service notes every request it sees, as it sees it. */

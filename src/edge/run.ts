@@ -1,15 +1,13 @@
 /** What the edge holds for one run of a sandbox; all of it goes when the run ends. */
-import { Agent, type ClientRequestArgs } from 'node:http'
+import type { Agent } from 'node:http'
 import type { Socket } from 'node:net'
-import type { Duplex } from 'node:stream'
 import { envdPort } from '../contract/constants.ts'
 import type { Route } from '../core/sandbox/routes.ts'
+import { DialingAgent } from '../lib/http-relay/dialing-agent.ts'
 import { Clients } from './clients.ts'
 import { dial } from './dial.ts'
 import { shakeHands } from './inner-tls.ts'
 
-/** Shorter than the five seconds after which common servers drop an idle connection. */
-const idleUpstreamMs = 4_000
 const mostIdleUpstreams = 64
 
 export class Run {
@@ -19,12 +17,16 @@ export class Run {
   #retryWaitsMs: readonly number[]
   #relayed = new Set<number>()
   #ended = new AbortController()
+  #hasFlooded = false
 
   constructor(route: Route, limits: { connectionLimit: number; retryWaitsMs: readonly number[] }) {
     this.route = route
     this.clients = new Clients(limits.connectionLimit)
     this.#retryWaitsMs = limits.retryWaitsMs
-    this.agent = new PortAgent((port) => this.dial(port, false))
+    // The address comes from the route at the moment of dialling.
+    this.agent = new DialingAgent(({ port }) => this.dial(Number(port), false), {
+      maxFreeSockets: mostIdleUpstreams,
+    })
   }
 
   async dial(port: number, allowHalfOpen: boolean): Promise<Socket> {
@@ -46,32 +48,17 @@ export class Run {
     return port === envdPort ? undefined : this.route.maskHost?.replace(/\$\{PORT\}/g, String(port))
   }
 
+  /** True once, so that a sandbox fills the log with no more than one line of it. */
+  isFirstFlood(): boolean {
+    const isFirst = !this.#hasFlooded
+    this.#hasFlooded = true
+    return isFirst
+  }
+
   end(): void {
     // Clients first: what they then hear is this, not the failure of the connections behind them.
     this.clients.cutAll()
     this.#ended.abort(new Error('the sandbox ended'))
     this.agent.destroy()
-  }
-}
-
-/** Pools connections by port; the address comes from the route at the moment of dialling. */
-class PortAgent extends Agent {
-  #open: (port: number) => Promise<Socket>
-
-  constructor(open: (port: number) => Promise<Socket>) {
-    super({ keepAlive: true, maxFreeSockets: mostIdleUpstreams, timeout: idleUpstreamMs })
-    this.#open = open
-  }
-
-  override getName(options: ClientRequestArgs = {}): string {
-    return String(options.port)
-  }
-
-  override createConnection(
-    options: ClientRequestArgs,
-    callback?: (error: Error | null, stream: Duplex) => void,
-  ): undefined {
-    const done = callback as (error: Error | null, stream?: Duplex) => void
-    this.#open(Number(options.port)).then((socket) => done(null, socket), done)
   }
 }

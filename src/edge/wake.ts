@@ -5,10 +5,12 @@
 import type { FindResumable, ResumableRoute } from '../core/sandbox/resumable-route.ts'
 import { isAppError } from '../lib/app-error.ts'
 import { systemClock } from '../lib/clock.ts'
+import type { HttpExchange } from '../lib/http-relay/http-relay.ts'
 import { resetSocket } from '../lib/join-sockets.ts'
+import type { Log } from '../lib/log.ts'
 import { wakeRefusalOf } from './access.ts'
 import {
-  type Answer,
+  type EdgeAnswer,
   resumeImpossible,
   resumeLimited,
   routingFailed,
@@ -16,17 +18,16 @@ import {
   tooManyConnections,
 } from './answers.ts'
 import { Clients } from './clients.ts'
-import type { EdgeLog, Exchange } from './forward.ts'
 import type { SandboxDestination } from './host.ts'
 
 export class Waker {
   #findResumable: FindResumable
   #connectionLimit: number
-  #log: EdgeLog
+  #log: Log
   /** By sandbox; only those somebody waits for. */
   #waiting = new Map<string, Clients>()
 
-  constructor(findResumable: FindResumable, connectionLimit: number, log: EdgeLog) {
+  constructor(findResumable: FindResumable, connectionLimit: number, log: Log) {
     this.#findResumable = findResumable
     this.#connectionLimit = connectionLimit
     this.#log = log
@@ -37,9 +38,9 @@ export class Waker {
    * has gone.
    */
   async wake(
-    { request, response }: Pick<Exchange, 'request' | 'response'>,
+    { request, response }: Pick<HttpExchange, 'request' | 'response'>,
     destination: SandboxDestination,
-  ): Promise<Answer | null> {
+  ): Promise<EdgeAnswer | null> {
     const { sandboxID, port } = destination
     const clients = this.#waiting.get(sandboxID) ?? new Clients(this.#connectionLimit)
     const leave = clients.enter(port, () => resetSocket(request.socket))
@@ -66,7 +67,7 @@ export class Waker {
     for (const clients of this.#waiting.values()) clients.cutAll()
   }
 
-  async #outcome(sleeping: ResumableRoute): Promise<Answer | null> {
+  async #outcome(sleeping: ResumableRoute): Promise<EdgeAnswer | null> {
     try {
       await sleeping.wake()
       return null
@@ -77,7 +78,7 @@ export class Waker {
   }
 }
 
-function answerTo(error: unknown, sandboxID: string): Answer | null {
+function answerTo(error: unknown, sandboxID: string): EdgeAnswer | null {
   if (!isAppError(error)) return routingFailed('the sandbox could not be resumed. Try again in a moment')
   switch (error.code) {
     case 'limit_reached':

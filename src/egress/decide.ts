@@ -1,11 +1,11 @@
 /** Whether a connection may go, and where to. Knows the policy and nothing of sockets. */
 import type { EgressPolicy, HeaderRule } from '../core/egress.ts'
+import { matchesAny, matchesName } from '../core/network-policy/name-patterns.ts'
 import { addressToNumber, isWithin, parseRange } from '../lib/ipv4.ts'
-import { matchesAny, matchesName } from './names.ts'
 
-export type Destination = { address: string; port: number }
+export type OriginalDestination = { address: string; port: number }
 
-export type Route =
+export type EgressRoute =
   /** To wherever the name leads: it is allowed itself. */
   | { to: 'name'; name: string }
   /** To an address of the name that the address rules allow: the sandbox's word for where it is does not count. */
@@ -21,7 +21,7 @@ export function decide(
   name: string | null,
   address: string,
   isClosed: IsClosed,
-): Route | null {
+): EgressRoute | null {
   const nameAllowed = name !== null && matchesAny(policy.allowNames, name)
   if (name !== null && ruleFor(policy, name)) return { to: nameAllowed ? 'name' : 'allowed-address-of', name }
   if (isAddressAllowed(policy, address, isClosed)) return { to: 'address', address, name }
@@ -46,7 +46,7 @@ export function ruleFor(policy: EgressPolicy, name: string): HeaderRule | undefi
   return fitting.sort((a, b) => exactness(b) - exactness(a))[0]
 }
 
-export function isSameRoute(a: Route | null, b: Route | null): boolean {
+export function isSameRoute(a: EgressRoute | null, b: EgressRoute | null): boolean {
   return JSON.stringify(a) === JSON.stringify(b)
 }
 

@@ -1,15 +1,15 @@
 /** Makes the outgoing connection of a route: directly or through the policy's proxy, never to what is closed. */
 import { connect, type Socket } from 'node:net'
-import type { EgressPolicy } from '../core/egress.ts'
+import type { EgressPolicy, EgressProxy } from '../core/egress.ts'
 import { errorText } from '../lib/app-error.ts'
 import type { Clock } from '../lib/clock.ts'
 import { addressToNumber } from '../lib/ipv4.ts'
-import { type IsClosed, isAddressAllowed, type Route } from './decide.ts'
-import { Refusal, unreachable } from './refusal.ts'
+import { type EgressRoute, type IsClosed, isAddressAllowed } from './decide.ts'
+import { Rejection, unreachable } from './rejection.ts'
 import type { Resolve } from './resolve.ts'
-import { connectThrough, proxyEndpoint } from './socks.ts'
+import { connectThrough } from './socks.ts'
 
-export type DialOptions = {
+export type DialerOptions = {
   resolve: Resolve
   /** Who is asked where names lead, unless a policy says. */
   dnsServers: readonly string[]
@@ -18,117 +18,114 @@ export type DialOptions = {
   dialMs: number
 }
 
-/** `track` sees every socket at once, so that a connection that is cut takes its attempts with it. */
-export type Dial = (
-  policy: EgressPolicy,
-  route: Route,
-  port: number,
-  track: (socket: Socket) => void,
-) => Promise<Socket>
+type Track = (socket: Socket) => void
+type Call = { policy: EgressPolicy; route: EgressRoute; port: number; track: Track }
 
 const mostAddresses = 3
 
-export function createDial(options: DialOptions): Dial {
-  const { isClosed, clock } = options
+export class Dialer {
+  readonly #options: DialerOptions
 
-  async function addressesOf(policy: EgressPolicy, name: string): Promise<string[]> {
+  constructor(options: DialerOptions) {
+    this.#options = options
+  }
+
+  /** `track` sees every socket at once, so that a connection that is cut takes its attempts with it. */
+  dial(policy: EgressPolicy, route: EgressRoute, port: number, track: Track): Promise<Socket> {
+    const { clock, dialMs } = this.#options
+    return new Promise((resolve, reject) => {
+      const attempts: Socket[] = []
+      let isLate = false
+      const cancel = clock.after(dialMs, () => {
+        isLate = true
+        for (const socket of attempts) socket.destroy()
+        reject(unreachable(`${hostOf(route)}:${port}`, `no connection within ${dialMs / 1000} s`))
+      })
+      const trackAttempt = (socket: Socket) => {
+        attempts.push(socket)
+        track(socket)
+        if (isLate) socket.destroy()
+      }
+      this.#open({ policy, route, port, track: trackAttempt }).then(resolve, reject).finally(cancel)
+    })
+  }
+
+  async #open(call: Call): Promise<Socket> {
+    const { policy, route, port, track } = call
+    if (policy.proxy) return await this.#openThrough(policy.proxy, call)
+    const targets = await this.#targetsOf(policy, route)
+    try {
+      return await connectToAny(targets, port, track)
+    } catch (error) {
+      throw unreachable(`${hostOf(route)}:${port}`, errorText(error), error)
+    }
+  }
+
+  async #openThrough(proxy: EgressProxy, { policy, route, port, track }: Call): Promise<Socket> {
+    const { isClosed, dialMs } = this.#options
+    const isAddress = addressToNumber(proxy.host) !== undefined
+    const addresses = isAddress ? [proxy.host] : await this.#addressesOf(policy, proxy.host)
+    if (addresses.some(isClosed)) throw new Rejection(403, 'The egress proxy has an address that is closed.')
+    const host = nameForProxy(policy, route) ?? (await this.#targetsOf(policy, route))[0]!
+    try {
+      const socket = await connectToAny(addresses, proxy.port, track)
+      const through = await connectThrough(socket, proxy, { host, port }, dialMs)
+      track(through)
+      return through
+    } catch (error) {
+      throw unreachable(host, `the egress proxy did not connect (${errorText(error)})`, error)
+    }
+  }
+
+  async #targetsOf(policy: EgressPolicy, route: EgressRoute): Promise<string[]> {
+    if (route.to === 'address') return [route.address]
+    const addresses = await this.#addressesOf(policy, route.name)
+    if (route.to === 'name') return addresses
+    const allowed = addresses.filter((address) => isAddressAllowed(policy, address, this.#options.isClosed))
+    if (allowed.length > 0) return allowed
+    throw new Rejection(
+      403,
+      `The egress policy of this sandbox does not allow ${route.name}: a header rule alone allows no traffic. Add the name to allowOut of the sandbox's network.`,
+    )
+  }
+
+  async #addressesOf(policy: EgressPolicy, name: string): Promise<string[]> {
+    const { isClosed, resolve, dnsServers } = this.#options
     // A policy's own servers are asked only where the sandbox's packets could go.
     const own = policy.dnsServers?.filter((server) => !isClosed(server)) ?? []
     let found: string[]
     try {
-      found = await options.resolve(name, own.length > 0 ? own : options.dnsServers)
+      found = await resolve(name, own.length > 0 ? own : dnsServers)
     } catch (error) {
       throw unreachable(name, 'it could not be resolved to an IPv4 address', error)
     }
     const open = found.filter((address) => addressToNumber(address) !== undefined && !isClosed(address))
     if (open.length === 0 && found.length > 0) {
-      throw new Refusal(403, `${name} leads to an address that is closed to all sandboxes on this server.`)
+      throw new Rejection(403, `${name} leads to an address that is closed to all sandboxes on this server.`)
     }
     if (open.length === 0) throw unreachable(name, 'it has no IPv4 address')
     return open
   }
-
-  async function targetsOf(policy: EgressPolicy, route: Route): Promise<string[]> {
-    if (route.to === 'address') return [route.address]
-    const addresses = await addressesOf(policy, route.name)
-    if (route.to === 'name') return addresses
-    const allowed = addresses.filter((address) => isAddressAllowed(policy, address, isClosed))
-    if (allowed.length > 0) return allowed
-    throw new Refusal(
-      403,
-      `This sandbox's network policy does not allow ${route.name}: a header rule alone allows no traffic. Add the name to allowOut of the sandbox's network.`,
-    )
-  }
-
-  async function throughProxy(
-    policy: EgressPolicy,
-    route: Route,
-    port: number,
-    track: Track,
-  ): Promise<Socket> {
-    const proxy = policy.proxy!
-    const { host, port: proxyPort } = proxyEndpoint(proxy)
-    const addresses = addressToNumber(host) === undefined ? await addressesOf(policy, host) : [host]
-    if (addresses.some(isClosed)) throw new Refusal(403, 'The egress proxy has an address that is closed.')
-    const target = proxyTarget(policy, route) ?? (await targetsOf(policy, route))[0]!
-    try {
-      const socket = await connectToAny(addresses, proxyPort, track)
-      const through = await connectThrough(socket, proxy, target, port)
-      track(through)
-      return through
-    } catch (error) {
-      throw unreachable(target, `the egress proxy did not connect (${errorText(error)})`, error)
-    }
-  }
-
-  async function connectToAny(addresses: readonly string[], port: number, track: Track): Promise<Socket> {
-    let failure: unknown
-    for (const address of addresses.slice(0, mostAddresses)) {
-      try {
-        return await connectTo(address, port, track)
-      } catch (error) {
-        failure = error
-      }
-    }
-    throw failure
-  }
-
-  async function open(policy: EgressPolicy, route: Route, port: number, track: Track): Promise<Socket> {
-    if (policy.proxy) return await throughProxy(policy, route, port, track)
-    const targets = await targetsOf(policy, route)
-    try {
-      return await connectToAny(targets, port, track)
-    } catch (error) {
-      const what = route.to === 'address' ? route.address : route.name
-      throw unreachable(`${what}:${port}`, errorText(error), error)
-    }
-  }
-
-  return (policy, route, port, track) =>
-    new Promise((resolve, reject) => {
-      const attempts: Socket[] = []
-      let late = false
-      const cancel = clock.after(options.dialMs, () => {
-        late = true
-        for (const socket of attempts) socket.destroy()
-        const what = route.to === 'address' ? route.address : route.name
-        reject(unreachable(`${what}:${port}`, `no connection within ${options.dialMs / 1000} s`))
-      })
-      const trackAttempt = (socket: Socket) => {
-        attempts.push(socket)
-        track(socket)
-        if (late) socket.destroy()
-      }
-      open(policy, route, port, trackAttempt).then(resolve, reject).finally(cancel)
-    })
 }
 
-type Track = (socket: Socket) => void
+const hostOf = (route: EgressRoute) => (route.to === 'address' ? route.address : route.name)
 
 /** A proxy is told the name where that cannot lead to a denied address; null where an address must do. */
-function proxyTarget(policy: EgressPolicy, route: Route): string | null {
+function nameForProxy(policy: EgressPolicy, route: EgressRoute): string | null {
   const deniesNothing = policy.internet && policy.denyAddresses.length === 0
   return route.to === 'name' || deniesNothing ? route.name : null
+}
+
+async function connectToAny(addresses: readonly string[], port: number, track: Track): Promise<Socket> {
+  let failure: unknown
+  for (const address of addresses.slice(0, mostAddresses)) {
+    try {
+      return await connectTo(address, port, track)
+    } catch (error) {
+      failure = error
+    }
+  }
+  throw failure
 }
 
 function connectTo(address: string, port: number, track: Track): Promise<Socket> {

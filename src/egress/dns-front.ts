@@ -5,8 +5,9 @@
 import type { RemoteInfo, Socket as UdpSocket } from 'node:dgram'
 import type { Socket } from 'node:net'
 import type { EgressPolicy } from '../core/egress.ts'
+import { matchesAny } from '../core/network-policy/name-patterns.ts'
 import type { Clock } from '../lib/clock.ts'
-import { type Client, type Clients, plainAddress } from './clients.ts'
+import { type AdmittedSandbox, type AdmittedSandboxes, plainAddress } from './admitted-sandboxes.ts'
 import { type IsClosed, isAddressAllowed, isOpenByDefault } from './decide.ts'
 import {
   type Question,
@@ -17,10 +18,9 @@ import {
   writeAnswer,
 } from './dns-message.ts'
 import { askServers, framed } from './dns-upstream.ts'
-import { matchesAny } from './names.ts'
 
 export type DnsFrontOptions = {
-  clients: Clients
+  sandboxes: AdmittedSandboxes
   dnsServers: readonly string[]
   isClosed: IsClosed
   clock: Clock
@@ -57,7 +57,7 @@ export function judge(policy: EgressPolicy, question: Question, serverAllowed: b
 
 export class DnsFront {
   readonly #options: DnsFrontOptions
-  readonly #allowances = new WeakMap<Client, { left: number; at: number }>()
+  readonly #allowances = new WeakMap<AdmittedSandbox, { left: number; at: number }>()
   #underWay = 0
 
   constructor(options: DnsFrontOptions) {
@@ -65,27 +65,27 @@ export class DnsFront {
   }
 
   async onMessage(udp: UdpSocket, message: Buffer, from: RemoteInfo): Promise<void> {
-    const client = this.#options.clients.get(plainAddress(from.address))
-    const question = client && readQuestion(message)
+    const sandbox = this.#options.sandboxes.get(plainAddress(from.address))
+    const question = sandbox && readQuestion(message)
     if (!question) return
-    const answer = await this.#answer(client, question)
-    if (this.#options.clients.get(plainAddress(from.address)) !== client) return
+    const answer = await this.#answer(sandbox, question)
+    if (this.#options.sandboxes.get(plainAddress(from.address)) !== sandbox) return
     const fits = answer.length <= question.mostBytes
     udp.send(fits ? answer : writeAnswer(question, resultCodes.ok, true), from.port, from.address, () => {})
   }
 
   onConnection(socket: Socket): void {
-    const { clients, limits } = this.#options
-    const client = clients.get(plainAddress(socket.remoteAddress))
-    if (!client || clients.isFull(client)) return void socket.destroy()
-    client.asking.add(socket)
-    socket.on('error', () => {}).once('close', () => client.asking.delete(socket))
+    const { sandboxes, limits } = this.#options
+    const sandbox = sandboxes.get(plainAddress(socket.remoteAddress))
+    if (!sandbox || sandboxes.isFull(sandbox)) return void socket.destroy()
+    sandbox.asking.add(socket)
+    socket.on('error', () => {}).once('close', () => sandbox.asking.delete(socket))
     socket.setTimeout(limits.idleMs, () => socket.destroy())
-    void this.#converse(socket, client)
+    void this.#converse(socket, sandbox)
   }
 
   /** One question after the other, so that nobody has more than one answer waiting. */
-  async #converse(socket: Socket, client: Client): Promise<void> {
+  async #converse(socket: Socket, sandbox: AdmittedSandbox): Promise<void> {
     let received = Buffer.alloc(0)
     try {
       for await (const chunk of socket) {
@@ -95,7 +95,7 @@ export class DnsFront {
           const question = readQuestion(received.subarray(2, end))
           received = received.subarray(end)
           if (!question) return void socket.destroy()
-          const answer = framed(await this.#answer(client, question))
+          const answer = framed(await this.#answer(sandbox, question))
           if (!socket.writable) return
           await new Promise((resolve) => socket.write(answer, resolve))
         }
@@ -106,16 +106,16 @@ export class DnsFront {
     }
   }
 
-  async #answer(client: Client, question: Question): Promise<Buffer> {
+  async #answer(sandbox: AdmittedSandbox, question: Question): Promise<Buffer> {
     const { limits, clock } = this.#options
-    if (this.#underWay >= limits.questionsUnderWay || !this.#mayAsk(client)) {
+    if (this.#underWay >= limits.questionsUnderWay || !this.#mayAsk(sandbox)) {
       return writeAnswer(question, resultCodes.refused)
     }
-    const servers = this.#serversOf(client.policy)
+    const servers = this.#serversOf(sandbox.policy)
     const serverAllowed = servers.some((server) =>
-      isAddressAllowed({ ...client.policy, internet: false }, server.split(':')[0]!, () => false),
+      isAddressAllowed({ ...sandbox.policy, internet: false }, server.split(':')[0]!, () => false),
     )
-    const verdict = judge(client.policy, question, serverAllowed)
+    const verdict = judge(sandbox.policy, question, serverAllowed)
     if (verdict === 'empty') return writeAnswer(question, resultCodes.ok)
     if (verdict === 'no-such-name') return writeAnswer(question, resultCodes.noSuchName)
     if (verdict === 'refuse' || servers.length === 0) return writeAnswer(question, resultCodes.refused)
@@ -136,12 +136,12 @@ export class DnsFront {
     )
   }
 
-  #mayAsk(client: Client): boolean {
+  #mayAsk(sandbox: AdmittedSandbox): boolean {
     const { limits, clock } = this.#options
-    const known = this.#allowances.get(client) ?? { left: limits.questionBurst, at: clock.now() }
+    const known = this.#allowances.get(sandbox) ?? { left: limits.questionBurst, at: clock.now() }
     const earned = ((clock.now() - known.at) / 1000) * limits.questionsPerSecond
     const left = Math.min(limits.questionBurst, known.left + Math.max(0, earned))
-    this.#allowances.set(client, { left: Math.max(0, left - 1), at: clock.now() })
+    this.#allowances.set(sandbox, { left: Math.max(0, left - 1), at: clock.now() })
     return left >= 1
   }
 }

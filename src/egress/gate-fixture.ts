@@ -13,9 +13,9 @@ import type { EgressPolicy } from '../core/egress.ts'
 import { type Certificate, issueCertificate, makeAuthority } from '../lib/certificates.ts'
 import { systemClock } from '../lib/clock.ts'
 import { silentLog } from '../lib/log.ts'
-import { type Authority, createAuthority } from './authority.ts'
-import type { Destination } from './decide.ts'
+import type { OriginalDestination } from './decide.ts'
 import { startDns, type TestDns } from './dns-fixture.ts'
+import { createEgressAuthority, type EgressAuthority } from './egress-authority.ts'
 import { createGate, type Gate, type GateOptions } from './gate.ts'
 
 export const nothingAllowed: EgressPolicy = {
@@ -34,7 +34,7 @@ export type World = AsyncDisposable & {
   gate: Gate
   dns: TestDns
   /** The gate's own authority, and the one that the hosts have their certificates from. */
-  authority: Authority
+  authority: EgressAuthority
   internetAuthority: Certificate
   secrets: Map<string, string>
   /** What no policy opens. */
@@ -48,7 +48,7 @@ export type World = AsyncDisposable & {
   https(last: number, name: string, listener: RequestListener): Promise<string>
   raw(last: number, port: number, listener: (socket: Socket) => void): Promise<string>
   /** A connection of a sandbox, which believes that it leads to the destination. */
-  connect(destination: Destination, from?: string): Promise<Socket>
+  connect(destination: OriginalDestination, from?: string): Promise<Socket>
   get(to: string, headers: Record<string, string>, path?: string): Promise<Answer>
   tls(to: string, servername: string | undefined, options?: object): Promise<TLSSocket>
 }
@@ -60,12 +60,12 @@ export async function startWorld(options: Partial<GateOptions> = {}): Promise<Wo
   const address = (last: number) => `127.${process.pid % 200}.${((process.pid >> 8) % 120) + worlds}.${last}`
   const sandbox = address(200)
   const folder = await mkdtemp(join(tmpdir(), 'warren-gate-'))
-  const authority = createAuthority(join(folder, 'own'), systemClock)
+  const authority = createEgressAuthority(join(folder, 'own'), systemClock)
   const internetAuthority = makeAuthority('the internet')
   const dns = await startDns(address(53))
   const secrets = new Map<string, string>()
   const closed = new Set<string>()
-  const wanted = new Map<string, PromiseWithResolvers<Destination>>()
+  const wanted = new Map<string, PromiseWithResolvers<OriginalDestination>>()
   const wantedBy = (from: string, port: number) => {
     const key = `${from}:${port}`
     if (!wanted.has(key)) wanted.set(key, Promise.withResolvers())

@@ -206,7 +206,7 @@ describe('header rules', within, () => {
     world.admit({ allowNames: ['*'], headerRules: [rule('api.example', { 'X-Key': 'value' })] })
     const socket = await intercepted(world, to, 'api.example')
     socket.write('GET / HTTP/1.1\r\nHost: api.example\r\nConnection: upgrade\r\nUpgrade: WebSocket\r\n\r\n')
-    assert.match(await readAll(socket), /websocket Upgrade value/)
+    assert.match(await readAll(socket), /WebSocket Upgrade value/)
   })
 
   it('never write a value to the log', async () => {

@@ -117,7 +117,7 @@ describe('a changed policy', within, () => {
     world.dns.zone.set('one.example', [to])
     world.admit({ allowNames: ['one.example'] })
     const socket = await openTls(world, to, 'one.example')
-    world.admit({ allowNames: ['one.example'], proxy: { address: socks.address } })
+    world.admit({ allowNames: ['one.example'], proxy: socks.proxy })
     assert.equal(await isCut(socket), true)
   })
 

@@ -1,63 +1,30 @@
-/** Which headers cross the gate. Works on raw pairs, so that spelling and order survive. */
-import { hopByHop } from '../lib/hop-by-hop.ts'
+/** The head of a request as it leaves the gate: Host and the headers of a rule are the gate's to write. */
+import type { IncomingMessage } from 'node:http'
+import { type OutgoingHead, outgoingHead } from '../lib/http-relay/headers.ts'
+import { hopByHop } from '../lib/http-relay/hop-by-hop.ts'
 
-/** Trailers are not passed on, so neither is the word of them. */
-const ofTheConnection = new Set([...hopByHop, 'trailer'])
+const ownedByGate: ReadonlySet<string> = new Set(['host'])
+/** How a message is framed is not a rule's to say. */
+const framing = new Set([...hopByHop, 'content-length', 'expect', 'trailer'])
 
-/** Written by the gate from what it has decided or read. */
-const ownedByGate = new Set(['host', 'content-length', 'expect'])
-
-export type HeaderInput = {
-  rawHeaders: readonly string[]
+export type GateHeadOptions = {
   host: string
-  /** Of the rule, filled. They replace what the sandbox sent under the same names. */
+  /** The headers of the rule, filled in. They replace what the sandbox sent under the same names. */
   set: Readonly<Record<string, string>>
-  upgrade: string | null
+  upgrade: boolean
 }
 
-export type RequestHead = { headers: string[]; hasBody: boolean }
-
-export function requestHead({ rawHeaders, host, set, upgrade }: HeaderInput): RequestHead {
-  const replaced = new Set(Object.keys(set).map((name) => name.toLowerCase()))
-  const headers = ['Host', host]
-  let length: string | undefined
-  let chunked = false
-  for (const [name, value] of endToEnd(rawHeaders)) {
-    const lower = name.toLowerCase()
-    if (lower === 'content-length') length = value
-    if (!ownedByGate.has(lower) && !replaced.has(lower)) headers.push(name, value)
-  }
-  for (let at = 0; at < rawHeaders.length; at += 2) {
-    if (rawHeaders[at]!.toLowerCase() === 'transfer-encoding') chunked = true
-  }
-  for (const [name, value] of Object.entries(set)) {
-    // How a message is framed and where it goes is not a rule's to say.
-    if (!ofTheConnection.has(name.toLowerCase()) && !ownedByGate.has(name.toLowerCase()))
-      headers.push(name, value)
-  }
-  if (chunked) headers.push('Transfer-Encoding', 'chunked')
-  else if (length !== undefined) headers.push('Content-Length', length)
-  headers.push('Connection', upgrade === null ? 'keep-alive' : 'Upgrade')
-  if (upgrade !== null) headers.push('Upgrade', upgrade)
-  return { headers, hasBody: chunked || (length !== undefined && length !== '0') }
+/** Throws a `MalformedHead` for a request that two servers could read in two ways. */
+export function headForHost(
+  request: Pick<IncomingMessage, 'method' | 'rawHeaders'>,
+  { host, set, upgrade }: GateHeadOptions,
+): OutgoingHead {
+  const added = Object.entries(set).filter(([name]) => !isOfTheGate(name.toLowerCase()))
+  const own =
+    added.length === 0 ? ownedByGate : new Set([...ownedByGate, ...added.map(([name]) => name.toLowerCase())])
+  const head = outgoingHead(request, { own, awaitsContinue: false, upgrade, trailers: false })
+  const headers = ['Host', host, ...head.headers, ...added.flat()]
+  return { headers, hasBody: head.hasBody }
 }
 
-export function responseHeaders(rawHeaders: readonly string[]): string[] {
-  return endToEnd(rawHeaders).flat()
-}
-
-function endToEnd(rawHeaders: readonly string[]): [string, string][] {
-  const nominated = new Set<string>()
-  for (let at = 0; at < rawHeaders.length; at += 2) {
-    if (rawHeaders[at]!.toLowerCase() !== 'connection') continue
-    for (const token of rawHeaders[at + 1]!.split(',')) nominated.add(token.trim().toLowerCase())
-  }
-  // Naming it there cannot take a message's length away.
-  nominated.delete('content-length')
-  const pairs: [string, string][] = []
-  for (let at = 0; at < rawHeaders.length; at += 2) {
-    const name = rawHeaders[at]!.toLowerCase()
-    if (!ofTheConnection.has(name) && !nominated.has(name)) pairs.push([rawHeaders[at]!, rawHeaders[at + 1]!])
-  }
-  return pairs
-}
+const isOfTheGate = (name: string) => ownedByGate.has(name) || framing.has(name)

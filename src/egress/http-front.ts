@@ -4,24 +4,22 @@
  */
 import {
   type Agent,
-  type ClientRequest,
   type ClientRequestArgs,
   createServer,
-  request as httpRequest,
   type IncomingMessage,
   ServerResponse,
 } from 'node:http'
 import type { Socket } from 'node:net'
 import type { SecretReader } from '../core/egress.ts'
-import { errorText } from '../lib/app-error.ts'
-import { joinSockets, resetSocket } from '../lib/join-sockets.ts'
+import { answerHeaders } from '../lib/http-relay/headers.ts'
+import { type HttpExchange, HttpRelay } from '../lib/http-relay/http-relay.ts'
 import type { Log } from '../lib/log.ts'
-import { noteSpent } from '../lib/spent-buffers.ts'
-import type { Connection } from './clients.ts'
-import { decide, type IsClosed, type Route, ruleFor } from './decide.ts'
-import { type RequestHead, requestHead, responseHeaders } from './headers.ts'
+import type { GateConnection } from './admitted-sandboxes.ts'
+import { decide, type EgressRoute, type IsClosed, ruleFor } from './decide.ts'
+import { headForHost } from './headers.ts'
+import { answerRejection, answerUnreadable } from './http-answers.ts'
 import { fillHeaders } from './placeholders.ts'
-import { badRequest, noNameSent, notAllowed, Refusal, unreachable } from './refusal.ts'
+import { badRequest, noNameSent, notAllowed, Rejection } from './rejection.ts'
 import { type RequestTarget, requestTarget } from './request-target.ts'
 import { createUpstreams, dropIdle, type UpstreamOptions } from './upstreams.ts'
 
@@ -33,265 +31,200 @@ export type HttpFrontOptions = UpstreamOptions & {
   headMs: number
 }
 
-export type HttpFront = {
-  /** `secureName`: the host the gate stood in for; requests for others are not taken. */
-  serve(connection: Connection, socket: Socket, secureName: string | null): void
-}
-
-type Session = {
-  connection: Connection
-  secureName: string | null
-  agent: Agent
-  underWay: number
-  stopWaiting: () => void
-}
-
-const maxHeaderBytes = 64 * 1024
+export const maxHeaderBytes = 64 * 1024
 /** Requests sent ahead on one connection. */
 const mostUnderWay = 64
 
-export function createHttpFront(options: HttpFrontOptions): HttpFront {
-  const sessions = new WeakMap<object, Session>()
-  const server = createServer({
+/** One connection of a sandbox that speaks HTTP. */
+class HttpSession {
+  readonly connection: GateConnection
+  /** The host that the gate stood in for; null in the clear. */
+  readonly secureName: string | null
+  readonly agent: Agent
+  readonly #socket: Socket
+  readonly #options: HttpFrontOptions
+  #underWay = 0
+  #stopWaiting = () => {}
+
+  constructor(
+    connection: GateConnection,
+    socket: Socket,
+    secureName: string | null,
+    options: HttpFrontOptions,
+  ) {
+    this.connection = connection
+    this.secureName = secureName
+    this.agent = createUpstreams(connection, secureName, options)
+    this.#socket = socket
+    this.#options = options
+    this.#waitForHead()
+    connection.onPolicyChange = () => dropIdle(this.agent)
+    socket.once('close', () => {
+      this.#stopWaiting()
+      this.agent.destroy()
+    })
+  }
+
+  get isIdle(): boolean {
+    return this.#underWay === 0
+  }
+
+  /** False: too many requests are under way for one more. */
+  enter({ response, upgrade }: HttpExchange): boolean {
+    this.#stopWaiting()
+    this.#underWay += 1
+    response.once('close', () => {
+      this.#underWay -= 1
+      if (this.isIdle && !upgrade) this.#waitForHead()
+    })
+    return this.#underWay <= (upgrade ? 1 : mostUnderWay)
+  }
+
+  #waitForHead(): void {
+    this.#stopWaiting()
+    this.#stopWaiting = this.#options.clock.after(this.#options.headMs, () => this.#socket.destroy())
+  }
+}
+
+export class HttpFront {
+  readonly #options: HttpFrontOptions
+  readonly #sessions = new WeakMap<object, HttpSession>()
+  readonly #server = createServer({
     maxHeaderSize: maxHeaderBytes,
     requireHostHeader: false,
     // Other upgrades are an offer that may be ignored.
     shouldUpgradeCallback: (request) => request.headers.upgrade?.toLowerCase() === 'websocket',
   })
-  // The session's own deadline counts.
-  server.keepAliveTimeout = 0
-  // A client that has said all may still listen.
-  Object.assign(server, { httpAllowHalfOpen: true })
-  server.on('request', (request, response) => handle(sessionOf(request), request, response, null))
-  server.on('upgrade', (request, socket, first) => {
-    const response = new ServerResponse(request)
-    response.assignSocket(socket as Socket)
-    response.shouldKeepAlive = false
-    // An answer other than 101 ends the connection.
-    response.once('finish', () => (socket as Socket).destroySoon())
-    if (first.length > 0) socket.unshift(first)
-    handle(sessionOf(request), request, response, socket as Socket)
-  })
-  server.on('connect', (_, socket) => {
-    socket.end(rawAnswer(new Refusal(403, 'CONNECT is not taken here: connect to the host itself.')))
-  })
-  server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
-    const tooLarge = error.code === 'HPE_HEADER_OVERFLOW'
-    const refusal = tooLarge
-      ? new Refusal(431, `The request was refused: its headers are larger than ${maxHeaderBytes} bytes.`)
-      : badRequest('it is not well-formed HTTP/1.1')
-    // In the middle of an answer there is no place for another.
-    const isFree = sessions.get(socket)?.underWay === 0
-    if (isFree && socket.writable && error.code !== 'ECONNRESET') socket.end(rawAnswer(refusal))
-    else socket.destroy()
-  })
 
-  const sessionOf = (request: IncomingMessage): Session => sessions.get(request.socket)!
-
-  function wait(session: Session, socket: Socket): void {
-    session.stopWaiting()
-    session.stopWaiting = options.clock.after(options.headMs, () => socket.destroy())
+  constructor(options: HttpFrontOptions) {
+    this.#options = options
+    const server = this.#server
+    // The session's own deadline counts.
+    server.keepAliveTimeout = 0
+    // A client that has said all may still listen.
+    Object.assign(server, { httpAllowHalfOpen: true })
+    server.on('request', (request, response) => void this.#handle(exchangeOf(request, response, null)))
+    server.on('upgrade', (request, socket, first) => this.#upgrade(request, socket as Socket, first))
+    server.on('connect', (_, socket) => {
+      answerUnreadable(socket, new Rejection(403, 'CONNECT is not taken here: connect to the host itself.'))
+    })
+    server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
+      // In the middle of an answer there is no place for another.
+      const isFree = this.#sessions.get(socket)?.isIdle
+      if (isFree && socket.writable && error.code !== 'ECONNRESET')
+        answerUnreadable(socket, rejectionOf(error))
+      else socket.destroy()
+    })
   }
 
-  async function handle(
-    session: Session,
-    request: IncomingMessage,
-    response: ServerResponse,
-    upgrade: Socket | null,
-  ): Promise<void> {
+  /** `secureName`: the host the gate stood in for; requests for others are not taken. */
+  serve(connection: GateConnection, socket: Socket, secureName: string | null): void {
+    this.#sessions.set(socket, new HttpSession(connection, socket, secureName, this.#options))
+    this.#server.emit('connection', socket)
+    socket.resume()
+  }
+
+  #upgrade(request: IncomingMessage, socket: Socket, first: Buffer): void {
+    const response = new ServerResponse(request)
+    response.assignSocket(socket)
+    response.shouldKeepAlive = false
+    // An answer other than 101 ends the connection.
+    response.once('finish', () => socket.destroySoon())
+    if (first.length > 0) socket.unshift(first)
+    void this.#handle(exchangeOf(request, response, socket))
+  }
+
+  async #handle(exchange: HttpExchange): Promise<void> {
+    const { request, response, upgrade } = exchange
+    const session = this.#sessions.get(request.socket)!
     const { connection, secureName } = session
-    session.stopWaiting()
-    session.underWay += 1
-    response.once('close', () => {
-      session.underWay -= 1
-      if (session.underWay === 0 && !upgrade) wait(session, request.socket)
-    })
-    if (session.underWay > (upgrade ? 1 : mostUnderWay)) return connection.cut()
+    if (!session.enter(exchange)) return connection.cut()
     try {
-      const target = requestTarget(request, secureName === null ? 'http' : 'https')
-      if (secureName !== null && target.name !== secureName) {
-        throw new Refusal(421, `The connection was made for ${secureName}; the request names another host.`)
-      }
-      const route = routeOf(connection, target)
+      const target = targetOf(request, secureName)
+      const route = this.#routeOf(connection, target)
       if (!route) return connection.cut()
       const leave = connection.use(target.name, route)
       if (upgrade) upgrade.once('close', leave)
       else response.once('close', leave)
-      const { identity, policy } = connection.client
-      const rule = target.name === null ? undefined : ruleFor(policy, target.name)
-      const set = rule ? await fillHeaders(rule, identity.teamID, options.secrets) : {}
+      const set = await this.#headersOf(connection, target)
       if (response.destroyed || request.socket.destroyed) return
-      const head = requestHead({
-        rawHeaders: request.rawHeaders,
-        host: target.host,
-        set,
-        upgrade: upgrade ? 'websocket' : null,
-      })
-      if (upgrade && head.hasBody) throw badRequest('an upgrade cannot carry a body')
-      forward({ session, request, response, upgrade, target, route, head }, true)
+      this.#relay(exchange, session, target, route, set)
     } catch (error) {
-      answer(session, request, response, error)
+      this.#reject(exchange, session, error)
     }
   }
 
   /** Null: a denied address that is asked for as such, which fails as it does on every other port. */
-  function routeOf({ client, destination }: Connection, { name, host }: RequestTarget): Route | null {
-    const route = decide(client.policy, name, destination.address, options.isClosed)
+  #routeOf({ sandbox, destination }: GateConnection, { name, host }: RequestTarget): EgressRoute | null {
+    const route = decide(sandbox.policy, name, destination.address, this.#options.isClosed)
     if (route) return route
     if (host === '') throw noNameSent(destination.address)
     if (name === null) return null
     throw notAllowed(name)
   }
 
-  type Exchange = {
-    session: Session
-    request: IncomingMessage
-    response: ServerResponse
-    upgrade: Socket | null
-    target: RequestTarget
-    route: Route
-    head: RequestHead
+  /** The headers that the policy sets on requests to the name. */
+  async #headersOf({ sandbox }: GateConnection, { name }: RequestTarget): Promise<Record<string, string>> {
+    const rule = name === null ? undefined : ruleFor(sandbox.policy, name)
+    return rule ? await fillHeaders(rule, sandbox.identity.teamID, this.#options.secrets) : {}
   }
 
-  function forward(exchange: Exchange, firstTime: boolean): void {
-    const { session, request, response, upgrade, target, route, head } = exchange
-    const upstream = httpRequest({
-      agent: session.agent,
-      host: route.to === 'address' ? route.address : route.name,
-      port: session.connection.destination.port,
-      path: target.path,
-      method: request.method,
-      headers: head.headers,
-      maxHeaderSize: maxHeaderBytes,
-      // Read by the agent below.
-      route,
-    } as ClientRequestArgs)
-    const isOver = () => response.headersSent || response.destroyed || request.socket.destroyed
-    upstream.on('error', (error) => {
-      // The host closed an idle connection just as it was picked.
-      const stale = firstTime && upstream.reusedSocket && !head.hasBody && isSafe(request.method)
-      if (stale && !isOver()) forward(exchange, false)
-      else answer(session, request, response, error)
-    })
-    upstream.on('response', (incoming) => relay(exchange, upstream, incoming))
-    upstream.on('upgrade', (incoming, socket, first) => {
-      if (!upgrade) return socket.destroy()
-      response.detachSocket(upgrade)
-      const pairs = [...responseHeaders(incoming.rawHeaders), 'Connection', 'Upgrade', 'Upgrade', 'websocket']
-      let text = 'HTTP/1.1 101 Switching Protocols\r\n'
-      for (let at = 0; at < pairs.length; at += 2) text += `${pairs[at]}: ${pairs[at + 1]}\r\n`
-      upgrade.write(`${text}\r\n`, 'latin1')
-      if (first.length > 0) socket.unshift(first)
-      joinSockets(upgrade, socket as Socket)
-    })
-    response.once('close', () => {
-      if (!response.writableFinished && !upgrade) upstream.destroy()
-    })
-    upgrade?.once('close', () => upstream.destroy())
-    if (!head.hasBody) upstream.end()
-    else {
-      // Only once connected: what is taken before that would be lost.
-      upstream.once('socket', () => flow(request, upstream))
-      request.once('close', () => {
-        if (!request.complete) upstream.destroy()
-      })
-    }
-  }
-
-  function relay(
-    { session, request, response }: Exchange,
-    upstream: ClientRequest,
-    incoming: IncomingMessage,
-  ) {
-    // Cut off on the far side: a clean end would pass for a whole answer.
-    incoming.once('error', () => resetSocket(request.socket))
-    incoming.once('end', () => {
-      if (upstream.writableFinished) return
-      // Nobody wants the rest of the body.
-      request.unpipe(upstream)
-      upstream.destroy()
-      request.resume()
-    })
-    response.sendDate = false
-    try {
-      response.writeHead(
-        incoming.statusCode ?? 502,
-        incoming.statusMessage,
-        responseHeaders(incoming.rawHeaders),
-      )
-      flow(incoming, response)
-    } catch (error) {
-      incoming.removeAllListeners('error').on('error', () => {})
-      incoming.destroy()
-      response.statusMessage = ''
-      answer(session, request, response, unreachable('The host', 'its answer is malformed', error))
-    }
-  }
-
-  function answer(
-    session: Session,
-    request: IncomingMessage,
-    response: ServerResponse,
-    error: unknown,
+  #relay(
+    exchange: HttpExchange,
+    session: HttpSession,
+    { path, host }: RequestTarget,
+    route: EgressRoute,
+    set: Record<string, string>,
   ): void {
-    if (response.destroyed || request.socket.destroyed) return
-    if (response.headersSent) return void resetSocket(request.socket)
-    const refusal = error instanceof Refusal ? error : unreachable('The host', errorText(error), error)
-    const { sandboxID } = session.connection.client.identity
-    options.log.debug(
-      { sandboxID, status: refusal.status, cause: refusal.cause },
-      'a request was not passed on',
-    )
-    const body = `${refusal.message}\n`
-    response.writeHead(refusal.status, {
-      'Content-Type': 'text/plain; charset=utf-8',
-      'Content-Length': Buffer.byteLength(body),
-      Connection: 'close',
+    const { request, response, upgrade } = exchange
+    const { connection, agent } = session
+    // What the host says of its time is not the gate's to add to.
+    response.sendDate = false
+    const head = headForHost(request, { host, set, upgrade: upgrade !== null })
+    const { port } = connection.destination
+    const relay = new HttpRelay({
+      ...exchange,
+      head,
+      // The agent reads the route.
+      target: {
+        agent,
+        host: route.to === 'address' ? route.address : route.name,
+        port,
+        path,
+        route,
+      } as ClientRequestArgs,
+      answerHeaders: (raw) => answerHeaders(raw, { trailers: false }),
+      ownTrailers: null,
+      fail: (error) => this.#reject(exchange, session, error),
     })
-    response.end(request.method === 'HEAD' ? undefined : body)
-    request.unpipe()
-    request.resume()
+    upgrade?.once('close', () => relay.leave())
   }
 
-  return {
-    serve(connection, socket, secureName) {
-      const agent = createUpstreams(connection, secureName, options)
-      const session: Session = { connection, secureName, agent, underWay: 0, stopWaiting: () => {} }
-      sessions.set(socket, session)
-      wait(session, socket)
-      connection.onPolicyChange = () => dropIdle(agent)
-      socket.once('close', () => {
-        session.stopWaiting()
-        agent.destroy()
-      })
-      server.emit('connection', socket)
-      socket.resume()
-    },
+  #reject(exchange: HttpExchange, { connection }: HttpSession, error: unknown): void {
+    const rejection = answerRejection(exchange, error)
+    if (!rejection) return
+    const { sandboxID } = connection.sandbox.identity
+    const { status, cause } = rejection
+    this.#options.log.debug({ sandboxID, status, cause }, 'The gate did not pass a request on.')
   }
 }
 
-/** Streams a body. The head goes out with the first piece, or by itself if that takes long. */
-function flow(source: IncomingMessage, sink: ClientRequest | ServerResponse): void {
-  let begun = false
-  source.on('data', (chunk: Buffer) => {
-    begun = true
-    noteSpent(chunk.length)
-  })
-  source.pipe(sink)
-  setImmediate(() => {
-    if (!begun && !sink.writableEnded && !sink.destroyed) sink.flushHeaders()
-  })
+/** Node itself answers a client of the gate that waits for a 100. */
+function exchangeOf(
+  request: IncomingMessage,
+  response: ServerResponse,
+  upgrade: Socket | null,
+): HttpExchange {
+  return { request, response, upgrade, awaitsContinue: false }
 }
 
-/** Safe to send twice. */
-const isSafe = (method: string | undefined) => method === 'GET' || method === 'HEAD' || method === 'OPTIONS'
+function targetOf(request: IncomingMessage, secureName: string | null): RequestTarget {
+  const target = requestTarget(request, secureName === null ? 'http' : 'https')
+  if (secureName === null || target.name === secureName) return target
+  throw new Rejection(421, `The connection was made for ${secureName}; the request names another host.`)
+}
 
-const reasons: Record<number, string> = { 400: 'Bad Request', 403: 'Forbidden', 431: 'Headers Too Large' }
-
-function rawAnswer({ status, message }: Refusal): string {
-  const body = `${message}\n`
-  return (
-    `HTTP/1.1 ${status} ${reasons[status]}\r\nContent-Type: text/plain; charset=utf-8\r\n` +
-    `Content-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`
-  )
+function rejectionOf(error: NodeJS.ErrnoException): Rejection {
+  if (error.code !== 'HPE_HEADER_OVERFLOW') return badRequest('it is not well-formed HTTP/1.1')
+  return new Rejection(431, `The request was refused: its headers are larger than ${maxHeaderBytes} bytes.`)
 }

@@ -1,8 +1,8 @@
 /** How much of the gate one sandbox, and all of them together, may take. */
-import type { ClientLimits } from './clients.ts'
+import type { ConnectionLimits } from './admitted-sandboxes.ts'
 import type { DnsLimits } from './dns-front.ts'
 
-export type GateLimits = ClientLimits &
+export type GateLimits = ConnectionLimits &
   DnsLimits & {
     /** To reach a host, its proxy and its names included. */
     dialMs: number

@@ -1,6 +1,6 @@
 /** Fills `${e2b.secrets.…}` in the headers of a rule. What cannot be filled refuses the request; nothing goes out as it stands. */
 import type { HeaderRule, SecretReader } from '../core/egress.ts'
-import { Refusal } from './refusal.ts'
+import { Rejection } from './rejection.ts'
 
 const placeholder = /\$\{e2b\.([^{}]*)\}/g
 const unsendable = /[^\P{Cc}\t]/u
@@ -46,6 +46,6 @@ async function fill(
   return Buffer.from(text).toString('latin1')
 }
 
-function cannotFill(header: string, why: string, cause?: unknown): Refusal {
-  return new Refusal(502, `The header rule for ${header} could not be carried out: ${why}.`, { cause })
+function cannotFill(header: string, why: string, cause?: unknown): Rejection {
+  return new Rejection(502, `The header rule for ${header} could not be carried out: ${why}.`, { cause })
 }

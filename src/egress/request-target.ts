@@ -1,7 +1,7 @@
 /** Whom a request is for: one answer, or none at all, so that no server behind the gate can read another. */
 import type { IncomingMessage } from 'node:http'
-import { readAuthority } from './names.ts'
-import { badRequest } from './refusal.ts'
+import { readAuthority } from '../lib/host-name.ts'
+import { badRequest } from './rejection.ts'
 
 export type RequestTarget = {
   /** Null: the request names an address, or nobody. */

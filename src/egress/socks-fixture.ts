@@ -4,7 +4,8 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { createServer as createTlsServer } from 'node:tls'
 
 export type TestSocks = AsyncDisposable & {
-  address: string
+  /** Where it listens, as a policy names it. */
+  proxy: { host: string; port: number }
   /** What was asked for, as `host:port`. */
   asked: string[]
   /** Where names lead, seen from there. */
@@ -25,7 +26,7 @@ export async function startSocks(host: string, tls?: { key: string; cert: string
   server.on('tlsClientError', () => {})
   await once(server.listen(0, host), 'listening')
   const socks: TestSocks = {
-    address: `${host}:${(server.address() as AddressInfo).port}`,
+    proxy: { host, port: (server.address() as AddressInfo).port },
     asked: [],
     hosts: new Map(),
     login: null,

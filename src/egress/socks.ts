@@ -1,59 +1,76 @@
-/** The client's half of SOCKS5 (RFC 1928, 1929): asks a proxy for one connection. Whatever goes wrong, nothing else is tried. */
+/**
+ * Asks a SOCKS5 server for one connection, by the package `socks`. Around it lies what the package lacks: TLS to the
+ * server, an end for a server that hangs up without an answer, no login in its errors, and no lost bytes.
+ */
 import { isIP, type Socket } from 'node:net'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { connect as connectTls } from 'node:tls'
+import { SocksClient } from 'socks'
 import type { EgressProxy } from '../core/egress.ts'
-import { addressToNumber } from '../lib/ipv4.ts'
+import { errorText } from '../lib/app-error.ts'
 
-const version = 5
-const withoutLogin = 0
-const withPassword = 2
-const connectCommand = 1
-const addressTypes = { ipv4: 1, name: 3, ipv6: 4 }
+export type SocksTarget = { host: string; port: number }
 
-const failures: Record<number, string> = {
-  1: 'it failed without saying why',
-  2: 'its rules do not allow the connection',
-  3: 'the network cannot be reached from there',
-  4: 'the host cannot be reached from there',
-  5: 'the connection was refused',
-  6: 'the connection timed out',
-  7: 'it does not know the command',
-  8: 'it does not know this kind of address',
-}
-
-/** Host and port of `host:port`. */
-export function proxyEndpoint(proxy: EgressProxy): { host: string; port: number } {
-  const at = proxy.address.lastIndexOf(':')
-  return { host: proxy.address.slice(0, at), port: Number(proxy.address.slice(at + 1)) }
-}
-
-/** Over a connection to the proxy; rejects, with the connection closed, unless the proxy agrees. */
+/** Over a connection to the proxy; rejects, with the connection closed, unless the proxy agrees within the time. */
 export async function connectThrough(
   plain: Socket,
   proxy: EgressProxy,
-  host: string,
-  port: number,
+  destination: SocksTarget,
+  timeoutMs: number,
 ): Promise<Socket> {
   let socket = plain
+  const hangUp = () => plain.destroy()
+  plain.once('end', hangUp)
   try {
     if (proxy.tls) socket = await secure(plain, proxy)
-    await logIn(socket, proxy)
-    socket.write(Buffer.concat([Buffer.from([version, connectCommand, 0]), encodeTarget(host, port)]))
-    const [, code, , type] = await read(socket, 4)
-    if (code !== 0) throw new Error(failures[code!] ?? `it answered with code ${code}`)
-    const rest = { [addressTypes.ipv4]: 4, [addressTypes.ipv6]: 16 }[type!]
-    if (rest === undefined && type !== addressTypes.name) throw new Error('its answer is malformed')
-    await read(socket, (rest ?? (await read(socket, 1))[0]!) + 2)
+    await negotiate(socket, proxy, destination, timeoutMs)
     return socket
   } catch (error) {
     socket.destroy()
     plain.destroy()
     throw error
+  } finally {
+    plain.off('end', hangUp)
   }
 }
 
+async function negotiate(
+  socket: Socket,
+  { host, port, username, password }: EgressProxy,
+  destination: SocksTarget,
+  timeout: number,
+): Promise<void> {
+  const login = { ...(username && { userId: username }), ...(password && { password }) }
+  const established = SocksClient.createConnection({
+    command: 'connect',
+    proxy: { host, port, type: 5, ...login },
+    destination,
+    existing_socket: socket,
+    timeout,
+  }).catch((error: unknown) => {
+    // The package's error holds its options, and with them the password; errors are logged.
+    throw new Error(errorText(error))
+  })
+  const { remoteHost } = await established
+  // The package takes an answer with an unknown kind of address for agreement.
+  if (!remoteHost) throw new Error('its answer is malformed')
+  await keepEarlyBytes(socket)
+}
+
+/** The package emits what came behind the proxy's answer in the next turn, when nobody may listen yet. */
+async function keepEarlyBytes(socket: Socket): Promise<void> {
+  const chunks: Buffer[] = []
+  const keep = (chunk: Buffer) => void chunks.push(chunk)
+  socket.on('data', keep)
+  await nextTurn()
+  socket.off('data', keep).pause()
+  if (chunks.length > 0) socket.unshift(Buffer.concat(chunks))
+  // As on a new socket: whoever listens next starts the flow.
+  Object.assign(socket, { readableFlowing: null })
+}
+
 function secure(plain: Socket, proxy: EgressProxy): Promise<Socket> {
-  const name = proxy.tls?.serverName ?? proxyEndpoint(proxy).host
+  const name = proxy.tls?.serverName ?? proxy.host
   return new Promise((resolve, reject) => {
     const socket = connectTls({
       socket: plain,
@@ -63,60 +80,11 @@ function secure(plain: Socket, proxy: EgressProxy): Promise<Socket> {
       minVersion: 'TLSv1.2',
     })
     socket.once('secureConnect', () => {
-      socket.off('error', reject)
+      // Whoever takes the socket listens later.
+      socket.off('error', reject).on('error', () => {})
       resolve(socket)
     })
     socket.once('error', reject)
-    plain.once('close', () => reject(new Error('it closed the connection')))
-  })
-}
-
-async function logIn(socket: Socket, { username, password }: EgressProxy): Promise<void> {
-  const method = username === undefined && password === undefined ? withoutLogin : withPassword
-  socket.write(Buffer.from([version, 1, method]))
-  const [answered, chosen] = await read(socket, 2)
-  if (answered !== version) throw new Error('it does not speak SOCKS5')
-  if (chosen !== method)
-    throw new Error(method === withPassword ? 'it takes no password' : 'it wants a password')
-  if (method === withoutLogin) return
-  socket.write(Buffer.concat([Buffer.from([1]), counted(username ?? ''), counted(password ?? '')]))
-  const [, status] = await read(socket, 2)
-  if (status !== 0) throw new Error('it does not accept the user name and password')
-}
-
-function counted(text: string): Buffer {
-  const bytes = Buffer.from(text)
-  if (bytes.length > 255) throw new Error('a text is longer than 255 bytes')
-  return Buffer.concat([Buffer.from([bytes.length]), bytes])
-}
-
-function encodeTarget(host: string, port: number): Buffer {
-  const address = addressToNumber(host)
-  const encoded = Buffer.alloc(address === undefined ? 2 : 7)
-  encoded.writeUInt16BE(port, encoded.length - 2)
-  if (address === undefined) return Buffer.concat([Buffer.from([addressTypes.name]), counted(host), encoded])
-  encoded[0] = addressTypes.ipv4
-  encoded.writeUInt32BE(address, 1)
-  return encoded
-}
-
-/** Exactly so many bytes; what follows them stays in the socket. */
-function read(socket: Socket, length: number): Promise<Buffer> {
-  return new Promise((resolve, reject) => {
-    const stop = () => socket.off('readable', take).off('error', fail).off('close', fail).off('end', fail)
-    const fail = (error?: unknown) => {
-      stop()
-      reject(error instanceof Error ? error : new Error('it closed the connection'))
-    }
-    const take = () => {
-      const bytes = socket.read(length) as Buffer | null
-      if (bytes === null) return
-      if (bytes.length < length) return fail()
-      stop()
-      resolve(bytes)
-    }
-    socket.on('readable', take).on('error', fail).on('close', fail).on('end', fail)
-    if (socket.destroyed) fail()
-    else take()
+    plain.once('close', () => reject(new Error('the proxy closed the connection')))
   })
 }

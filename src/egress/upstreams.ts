@@ -1,46 +1,38 @@
 /** The connections to hosts that requests of one sandbox's connection go over, kept for the next request. */
-import { Agent } from 'node:http'
+import type { Agent } from 'node:http'
 import type { Socket } from 'node:net'
 import { connect as connectTls, type SecureContext } from 'node:tls'
 import { errorText } from '../lib/app-error.ts'
 import type { Clock } from '../lib/clock.ts'
-import type { Connection } from './clients.ts'
-import type { Route } from './decide.ts'
-import type { Dial } from './dial.ts'
-import { unreachable } from './refusal.ts'
+import { DialingAgent } from '../lib/http-relay/dialing-agent.ts'
+import type { GateConnection } from './admitted-sandboxes.ts'
+import type { EgressRoute } from './decide.ts'
+import type { Dialer } from './dial.ts'
+import { unreachable } from './rejection.ts'
 
 export type UpstreamOptions = {
-  dial: Dial
+  dialer: Dialer
   /** Whom the gate trusts as the far end of TLS. */
   trust: () => SecureContext
   clock: Clock
   dialMs: number
 }
 
-/** Shorter than what servers commonly allow, so that they seldom close one just as it is picked. */
-const keptIdleMs = 4000
-
 /** Requests carry their route in an option of that name. `secureName`: TLS to the host of that name. */
 export function createUpstreams(
-  connection: Connection,
+  connection: GateConnection,
   secureName: string | null,
   options: UpstreamOptions,
 ): Agent {
-  const agent = new Agent({ keepAlive: true, maxSockets: 1, maxFreeSockets: 4, timeout: keptIdleMs })
-  agent.createConnection = (given, callback) => {
-    const done = callback as (error: Error | null, socket?: Socket) => void
-    const { route } = given as unknown as { route: Route }
-    const { client, destination, track } = connection
-    options
-      .dial(client.policy, route, destination.port, track)
-      .then((socket) => (secureName === null ? socket : secure(socket, secureName, options)))
-      .then((socket) => {
-        track(socket)
-        done(null, socket)
-      }, done)
-    return undefined
+  const { sandbox, destination, track } = connection
+  const dial = async (given: object): Promise<Socket> => {
+    const { route } = given as { route: EgressRoute }
+    const plain = await options.dialer.dial(sandbox.policy, route, destination.port, track)
+    const socket = secureName === null ? plain : await secure(plain, secureName, options)
+    track(socket)
+    return socket
   }
-  return agent
+  return new DialingAgent(dial, { maxSockets: 1, maxFreeSockets: 4 })
 }
 
 export function dropIdle(agent: Agent): void {

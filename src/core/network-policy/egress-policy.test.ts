@@ -4,7 +4,7 @@ import { isAppError } from '../../lib/app-error.ts'
 import { addressToNumber, isWithin, numberToAddress, parseRange } from '../../lib/ipv4.ts'
 import type { AddressRules } from '../egress.ts'
 import { addressRules, egressPolicy } from './egress-policy.ts'
-import { parseHostName, parseNamePattern } from './names.ts'
+import { parseHostName, parseNamePattern } from './name-patterns.ts'
 import type { NetworkOptions } from './network-options.ts'
 
 const all = '0.0.0.0/0'
@@ -128,10 +128,10 @@ describe('an egress policy', () => {
   it('reads a proxy, and sends all there', () => {
     const full = { address: 'Proxy.test:1080', username: 'u', password: 'p', tls: { enabled: true } }
     const read = policyOf({ egressProxy: full })
-    assert.deepEqual(read.proxy, { address: 'proxy.test:1080', username: 'u', password: 'p', tls: {} })
+    assert.deepEqual(read.proxy, { host: 'proxy.test', port: 1080, username: 'u', password: 'p', tls: {} })
     assert.equal(addressRules(read).toGate, 'all')
     const plain = policyOf({ egressProxy: { address: '198.51.100.1:1', tls: { enabled: false } } })
-    assert.deepEqual(plain.proxy, { address: '198.51.100.1:1' })
+    assert.deepEqual(plain.proxy, { host: '198.51.100.1', port: 1 })
     for (const address of [
       '',
       'a',

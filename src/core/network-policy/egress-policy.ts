@@ -2,7 +2,7 @@
 import { parseRange } from '../../lib/ipv4.ts'
 import { type AddressRules, closedToAll, type EgressPolicy } from '../egress.ts'
 import { parseHeaderRules } from './header-rules.ts'
-import { parseNamePattern } from './names.ts'
+import { parseNamePattern } from './name-patterns.ts'
 import type { NetworkOptions } from './network-options.ts'
 import { parseProxy } from './proxy-options.ts'
 import { refuse } from './refuse.ts'

@@ -1,6 +1,6 @@
 /** Header rules: for requests to a name, headers that are set outside the sandbox. */
 import type { HeaderRule } from '../egress.ts'
-import { parseNamePattern } from './names.ts'
+import { parseNamePattern } from './name-patterns.ts'
 import type { HeaderRuleOptions } from './network-options.ts'
 import { refuse } from './refuse.ts'
 

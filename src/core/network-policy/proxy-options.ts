@@ -2,7 +2,7 @@
 import { X509Certificate } from 'node:crypto'
 import { addressToNumber } from '../../lib/ipv4.ts'
 import type { EgressProxy } from '../egress.ts'
-import { parseHostName } from './names.ts'
+import { parseHostName } from './name-patterns.ts'
 import type { EgressProxyOptions } from './network-options.ts'
 import { refuse } from './refuse.ts'
 
@@ -11,7 +11,7 @@ const longestCredential = 255
 const longestCertificates = 8192
 
 export function parseProxy({ address, username, password, tls }: EgressProxyOptions): EgressProxy {
-  const { host, port } = proxyEndpoint(address)
+  const { host, port } = parseEndpoint(address)
   for (const [field, value] of Object.entries({ username, password })) {
     if (value && Buffer.byteLength(value) > longestCredential) {
       throw refuse(`egressProxy.${field} may be at most ${longestCredential} bytes long`)
@@ -20,14 +20,15 @@ export function parseProxy({ address, username, password, tls }: EgressProxyOpti
   if (password && !username) throw refuse('egressProxy.password needs egressProxy.username')
   const parsedTls = parseTls(tls)
   return {
-    address: `${host}:${port}`,
+    host,
+    port,
     ...(username && { username }),
     ...(password && { password }),
     ...(parsedTls && { tls: parsedTls }),
   }
 }
 
-export function proxyEndpoint(address: string): { host: string; port: number } {
+function parseEndpoint(address: string): { host: string; port: number } {
   const match = /^(.+):(\d{1,5})$/.exec(address)
   const [, text = '', digits = ''] = match ?? []
   const host = addressToNumber(text) === undefined ? parseHostName(text) : text

@@ -8,7 +8,6 @@ import { canLimitEgress, type Driver, type DriverHandle } from '../driver.ts'
 import { type AddressRules, type EgressGate, openRules } from '../egress.ts'
 import { addressRules, type EgressWish, egressPolicy } from '../network-policy/egress-policy.ts'
 import { checkIngress } from '../network-policy/ingress-options.ts'
-import { proxyEndpoint } from '../network-policy/proxy-options.ts'
 import { refuse } from '../network-policy/refuse.ts'
 import type { SandboxTokens } from './tokens.ts'
 
@@ -47,7 +46,7 @@ export class SandboxEgress {
         'Domains in network.allowOut, network.rules and network.egressProxy are not available on this server; use addresses and CIDR ranges',
       )
     }
-    if (policy.proxy) await this.#checkProxy(policy.proxy.address)
+    if (policy.proxy) await this.#checkProxy(policy.proxy.host)
   }
 
   rulesOf(wish: EgressWish): AddressRules {
@@ -93,9 +92,8 @@ export class SandboxEgress {
     return this.#parts.driver.endpoint(handle, 0).host
   }
 
-  async #checkProxy(address: string): Promise<void> {
+  async #checkProxy(host: string): Promise<void> {
     const { lookup, isClosed } = this.#parts
-    const { host } = proxyEndpoint(address)
     const found = await lookup(host).catch(() => [])
     if (found.length === 0) throw refuse(`egressProxy: ${host} has no IPv4 address`)
     if (found.some(isClosed)) throw refuse(`egressProxy: ${host} is at an address of an internal network`)

@@ -11,6 +11,7 @@ import { join } from 'node:path'
 import { RouteTable } from '../../../src/core/sandbox/routes.ts'
 import { createEdge } from '../../../src/edge/edge.ts'
 import { errorText } from '../../../src/lib/app-error.ts'
+import { silentLog } from '../../../src/lib/log.ts'
 import { unpacked } from '../../support/roots.ts'
 import { cacheFolder } from '../../support/warren.ts'
 
@@ -147,7 +148,7 @@ function edge(servicePort: number): http.Server {
   const routes = new RouteTable()
   const endpoint = () => ({ host: '127.0.0.1', port: servicePort })
   routes.set({ sandboxID: 'ibench', runID: 'run', endpoint, agentToken: 'token', trafficToken: null })
-  const made = createEdge({ routes, domain: 'bench.test', log: { debug() {} } })
+  const made = createEdge({ routes, domain: 'bench.test', log: silentLog })
   const server = http.createServer(made.serverOptions)
   made.attach(server, (_request, response) => response.writeHead(404).end())
   return server

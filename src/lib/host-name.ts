@@ -34,15 +34,6 @@ export function readAuthority(text: string): (HostName & { portSuffix: string })
   return { ...host, portSuffix: portSuffix === ':' ? '' : portSuffix }
 }
 
-/** `x.com` is that name alone, `*.x.com` is everything below it, `*` is every name. */
-export function matchesName(pattern: string, name: string): boolean {
-  if (pattern === '*') return true
-  return pattern.startsWith('*.') ? name.endsWith(pattern.slice(1)) : name === pattern
-}
-
-export const matchesAny = (patterns: readonly string[], name: string): boolean =>
-  patterns.some((pattern) => matchesName(pattern, name))
-
 export function isAscii(text: string): boolean {
   for (let at = 0; at < text.length; at++) if (text.charCodeAt(at) > 127) return false
   return true

@@ -9,7 +9,7 @@ import { createSecureContext, type SecureContext } from 'node:tls'
 import { type Certificate, issueCertificate, makeAuthority } from '../lib/certificates.ts'
 import type { Clock } from '../lib/clock.ts'
 
-export type Authority = {
+export type EgressAuthority = {
   /** In PEM form, for the trust stores of sandboxes. */
   certificate(): Promise<string>
   /** What a server shows to pass for the host. */
@@ -21,7 +21,7 @@ const authorityDays = 3650
 const leafDays = 30
 const mostContexts = 1000
 
-export function createAuthority(folder: string, clock: Clock): Authority {
+export function createEgressAuthority(folder: string, clock: Clock): EgressAuthority {
   let loading: Promise<Certificate> | undefined
   const load = () => {
     loading ??= loadOrMake(folder, clock).catch((error) => {

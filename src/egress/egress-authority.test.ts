@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
 import { ManualClock } from '../lib/clock.ts'
-import { createAuthority } from './authority.ts'
+import { createEgressAuthority } from './egress-authority.ts'
 
 describe('the authority of the gate', async () => {
   const base = await mkdtemp(join(tmpdir(), 'warren-authority-'))
@@ -13,7 +13,7 @@ describe('the authority of the gate', async () => {
 
   it('is made at first need, kept for its owner alone, and stays the same', async () => {
     const folder = join(base, 'kept')
-    const authority = createAuthority(folder, new ManualClock(Date.now()))
+    const authority = createEgressAuthority(folder, new ManualClock(Date.now()))
     await assert.rejects(stat(folder), { code: 'ENOENT' })
     const [one, two] = await Promise.all([authority.certificate(), authority.certificate()])
     assert.equal(one, two)
@@ -21,25 +21,25 @@ describe('the authority of the gate', async () => {
     assert.doesNotMatch(one, /PRIVATE/)
     assert.deepEqual(await readdir(folder), ['authority.pem'])
     assert.equal((await stat(join(folder, 'authority.pem'))).mode & 0o777, 0o600)
-    assert.equal(await createAuthority(folder, new ManualClock(Date.now())).certificate(), one)
+    assert.equal(await createEgressAuthority(folder, new ManualClock(Date.now())).certificate(), one)
   })
 
   it('is made anew before it ends', async () => {
     const folder = join(base, 'old')
     const clock = new ManualClock(Date.now())
-    const first = await createAuthority(folder, clock).certificate()
+    const first = await createEgressAuthority(folder, clock).certificate()
     clock.advance(3600 * dayMs)
-    assert.equal(await createAuthority(folder, clock).certificate(), first)
+    assert.equal(await createEgressAuthority(folder, clock).certificate(), first)
     clock.advance(30 * dayMs)
-    assert.notEqual(await createAuthority(folder, clock).certificate(), first)
+    assert.notEqual(await createEgressAuthority(folder, clock).certificate(), first)
   })
 
   it('is not replaced when it cannot be read', async () => {
     const folder = join(base, 'broken')
-    const authority = createAuthority(folder, new ManualClock(Date.now()))
+    const authority = createEgressAuthority(folder, new ManualClock(Date.now()))
     await authority.certificate()
     const other = join(base, 'other')
-    await createAuthority(other, new ManualClock(Date.now())).certificate()
+    await createEgressAuthority(other, new ManualClock(Date.now())).certificate()
     const [mine, theirs] = await Promise.all(
       [folder, other].map((place) => readFile(join(place, 'authority.pem'), 'utf8')),
     )
@@ -47,14 +47,14 @@ describe('the authority of the gate', async () => {
     await chmod(join(folder, 'authority.pem'), 0o600)
     for (const text of [mixed, 'nonsense', '']) {
       await writeFile(join(folder, 'authority.pem'), text)
-      await assert.rejects(createAuthority(folder, new ManualClock(Date.now())).certificate())
+      await assert.rejects(createEgressAuthority(folder, new ManualClock(Date.now())).certificate())
       assert.equal(await readFile(join(folder, 'authority.pem'), 'utf8'), text)
     }
   })
 
   it('issues for a host again only when the last is old', async () => {
     const clock = new ManualClock(Date.now())
-    const authority = createAuthority(join(base, 'leaves'), clock)
+    const authority = createEgressAuthority(join(base, 'leaves'), clock)
     const first = await authority.contextFor('a.example')
     assert.equal(await authority.contextFor('a.example'), first)
     clock.advance(16 * dayMs)

@@ -5,8 +5,8 @@
  */
 import type { ClientRequest, IncomingMessage, ServerResponse } from 'node:http'
 import { Socket } from 'node:net'
-import { noteSpent } from '../lib/spent-buffers.ts'
-import { takeOverOf } from './upstream.ts'
+import { noteSpent } from '../spent-buffers.ts'
+import { takeOverOf } from './upstream-socket.ts'
 
 const bulkFrom = 1024 * 1024
 const readAtOnce = 256 * 1024

@@ -3,23 +3,23 @@ import type { Socket } from 'node:net'
 import { isDeepStrictEqual } from 'node:util'
 import type { GateClient } from '../core/egress.ts'
 import { resetSocket } from '../lib/join-sockets.ts'
-import { type Destination, decide, type IsClosed, isSameRoute, type Route } from './decide.ts'
+import { decide, type EgressRoute, type IsClosed, isSameRoute, type OriginalDestination } from './decide.ts'
 
-export type ClientLimits = { connectionsPerClient: number; connections: number }
+export type ConnectionLimits = { connectionsPerClient: number; connections: number }
 
 /** One connection of a sandbox, with all sockets that belong to it. */
-export class Connection {
-  readonly client: Client
+export class GateConnection {
+  readonly sandbox: AdmittedSandbox
   /** Where the sandbox wanted to go. */
-  destination: Destination = { address: '0.0.0.0', port: 0 }
+  destination: OriginalDestination = { address: '0.0.0.0', port: 0 }
   /** Called when the policy changed and the connection may stay. */
   onPolicyChange = () => {}
   readonly #sockets = new Set<Socket>()
-  readonly #uses = new Set<Use>()
+  readonly #uses = new Set<ConnectionUse>()
   #isCut = false
 
-  constructor(client: Client) {
-    this.client = client
+  constructor(sandbox: AdmittedSandbox) {
+    this.sandbox = sandbox
   }
 
   /** A socket lives no longer than the connection it serves. */
@@ -31,7 +31,7 @@ export class Connection {
   }
 
   /** What the connection, or a request on it, is doing; entered before it begins, so that no change is missed. */
-  use(name: string | null, route: Route): () => void {
+  use(name: string | null, route: EgressRoute): () => void {
     const use = { name, route }
     this.#uses.add(use)
     return () => this.#uses.delete(use)
@@ -52,11 +52,11 @@ export class Connection {
   }
 }
 
-type Use = { name: string | null; route: Route }
+type ConnectionUse = { name: string | null; route: EgressRoute }
 
-export class Client {
+export class AdmittedSandbox {
   identity: GateClient
-  readonly connections = new Set<Connection>()
+  readonly connections = new Set<GateConnection>()
   /** Sockets on which the sandbox asks for names; counted, never judged. */
   readonly asking = new Set<Socket>()
 
@@ -74,18 +74,18 @@ export class Client {
   }
 }
 
-export class Clients {
-  readonly #limits: ClientLimits
+export class AdmittedSandboxes {
+  readonly #limits: ConnectionLimits
   readonly #isClosed: IsClosed
-  readonly #byAddress = new Map<string, Client>()
+  readonly #byAddress = new Map<string, AdmittedSandbox>()
   #connections = 0
 
-  constructor(limits: ClientLimits, isClosed: IsClosed) {
+  constructor(limits: ConnectionLimits, isClosed: IsClosed) {
     this.#limits = limits
     this.#isClosed = isClosed
   }
 
-  get(address: string): Client | undefined {
+  get(address: string): AdmittedSandbox | undefined {
     return this.#byAddress.get(address)
   }
 
@@ -93,7 +93,7 @@ export class Clients {
     const known = this.#byAddress.get(address)
     if (!known || known.identity.sandboxID !== identity.sandboxID) {
       known?.cutAll()
-      this.#byAddress.set(address, new Client(identity))
+      this.#byAddress.set(address, new AdmittedSandbox(identity))
       return
     }
     const before = known.policy
@@ -112,28 +112,29 @@ export class Clients {
   }
 
   /** Null: too many are open. The connection ends with its first socket. */
-  enter(client: Client, socket: Socket): Connection | null {
-    if (this.isFull(client)) return null
-    const connection = new Connection(client)
-    client.connections.add(connection)
+  enter(sandbox: AdmittedSandbox, socket: Socket): GateConnection | null {
+    if (this.isFull(sandbox)) return null
+    const connection = new GateConnection(sandbox)
+    sandbox.connections.add(connection)
     this.#connections += 1
     connection.track(socket)
     socket.once('close', () => {
-      client.connections.delete(connection)
+      sandbox.connections.delete(connection)
       this.#connections -= 1
     })
     return connection
   }
 
-  isFull(client: Client): boolean {
+  isFull(sandbox: AdmittedSandbox): boolean {
     const { connectionsPerClient, connections } = this.#limits
     return (
-      client.connections.size + client.asking.size >= connectionsPerClient || this.#connections >= connections
+      sandbox.connections.size + sandbox.asking.size >= connectionsPerClient ||
+      this.#connections >= connections
     )
   }
 
   closeAll(): void {
-    for (const client of this.#byAddress.values()) client.cutAll()
+    for (const sandbox of this.#byAddress.values()) sandbox.cutAll()
     this.#byAddress.clear()
   }
 }

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { newSeed, seeded } from '../../test/support/fuzz.ts'
-import { matchesName, readAuthority, readHostName } from './names.ts'
+import { matchesName } from '../core/network-policy/name-patterns.ts'
+import { readAuthority, readHostName } from './host-name.ts'
 
 const nameOf = (text: string): string | null => {
   const read = readHostName(text)

@@ -1,0 +1,146 @@
+/** TCP connections that the driver hands over: tells from the first bytes whom they are for, and leads them there. */
+import type { Socket } from 'node:net'
+import { TLSSocket } from 'node:tls'
+import type { EgressPolicy } from '../core/egress.ts'
+import { errorText } from '../lib/app-error.ts'
+import type { Clock } from '../lib/clock.ts'
+import { isAscii, readHostName } from '../lib/host-name.ts'
+import { joinSockets, resetSocket } from '../lib/join-sockets.ts'
+import type { Log } from '../lib/log.ts'
+import { type AdmittedSandboxes, type GateConnection, plainAddress } from './admitted-sandboxes.ts'
+import type { ClientHello } from './client-hello.ts'
+import { decide, type IsClosed, isAddressAllowed, type OriginalDestination, ruleFor } from './decide.ts'
+import type { Dialer } from './dial.ts'
+import type { EgressAuthority } from './egress-authority.ts'
+import type { HttpFront } from './http-front.ts'
+import type { GateLimits } from './limits.ts'
+import { type Opening, readOpening } from './sniff.ts'
+
+export type TcpFrontOptions = {
+  sandboxes: AdmittedSandboxes
+  dialer: Dialer
+  http: HttpFront
+  authority: EgressAuthority
+  /** Where a connection that was handed over wanted to go; null when that cannot be told. */
+  originalDestination(socket: Socket): OriginalDestination | null | Promise<OriginalDestination | null>
+  isClosed: IsClosed
+  limits: GateLimits
+  clock: Clock
+  log: Log
+}
+
+const webPorts: readonly number[] = [80, 443]
+const alerts = { accessDenied: 49, unrecognizedName: 112 }
+
+export class TcpFront {
+  readonly #options: TcpFrontOptions
+
+  constructor(options: TcpFrontOptions) {
+    this.#options = options
+  }
+
+  async onConnection(socket: Socket): Promise<void> {
+    const { sandboxes, originalDestination, log } = this.#options
+    socket.on('error', () => {})
+    const sandbox = sandboxes.get(plainAddress(socket.remoteAddress))
+    const connection = sandbox && sandboxes.enter(sandbox, socket)
+    if (!connection) return resetSocket(socket)
+    try {
+      const destination = await originalDestination(socket)
+      if (!destination) throw new Error('its destination is not known')
+      connection.destination = destination
+      await this.#lead(connection, socket)
+    } catch (error) {
+      const { sandboxID } = sandbox.identity
+      log.debug({ sandboxID, error: errorText(error) }, 'The gate did not lead a connection on.')
+      resetSocket(socket)
+    }
+  }
+
+  async #lead(connection: GateConnection, socket: Socket): Promise<void> {
+    const { policy } = connection.sandbox
+    const { port, address } = connection.destination
+    const isAllowed = () => isAddressAllowed(connection.sandbox.policy, address, this.#options.isClosed)
+    const opening = await this.#opening(socket, openingWait(policy, port, isAllowed(), this.#options.limits))
+    if (opening === null) return void socket.destroy()
+    // What is hardly HTTP is told so where HTTP is expected.
+    const isHttp = opening.kind === 'http' || (opening.kind === 'other' && port === 80 && !isAllowed())
+    if (isHttp) this.#options.http.serve(connection, socket, null)
+    else if (opening.kind === 'tls') await this.#leadTls(connection, socket, opening.hello)
+    else await this.#pass(connection, socket, null)
+  }
+
+  async #opening(socket: Socket, waitMs: number): Promise<Opening | null> {
+    return waitMs === 0 ? { kind: 'other' } : await readOpening(socket, this.#options.clock, waitMs)
+  }
+
+  async #leadTls(
+    connection: GateConnection,
+    socket: Socket,
+    { serverName, hidesName }: ClientHello,
+  ): Promise<void> {
+    const { isClosed, limits } = this.#options
+    const { policy } = connection.sandbox
+    // Unlike Host headers, TLS has one spelling for names that are not English.
+    const host = serverName !== null && isAscii(serverName) ? readHostName(serverName) : null
+    if (serverName !== null && host === null) return rejectTls(socket, alerts.unrecognizedName)
+    const name = host && 'name' in host ? host.name : null
+    if (name !== null && ruleFor(policy, name)) return await this.#intercept(connection, socket, name)
+    const route = decide(policy, name, connection.destination.address, isClosed)
+    // The name that is shown decides nothing where another may be hidden.
+    if (!route || (route.to === 'name' && hidesName && !limits.allowHiddenNames)) {
+      return rejectTls(socket, name === null ? alerts.unrecognizedName : alerts.accessDenied)
+    }
+    await this.#pass(connection, socket, name)
+  }
+
+  /** Bytes both ways, unread. */
+  async #pass(connection: GateConnection, socket: Socket, name: string | null): Promise<void> {
+    const { sandbox, destination } = connection
+    const route = decide(sandbox.policy, name, destination.address, this.#options.isClosed)
+    if (!route) throw new Error('it is not allowed')
+    connection.use(name, route)
+    const { dialer } = this.#options
+    const upstream = await dialer.dial(sandbox.policy, route, destination.port, connection.track)
+    if (socket.destroyed) return void upstream.destroy()
+    joinSockets(socket, upstream)
+  }
+
+  /** Stands in for the host, so that requests can be read. */
+  async #intercept(connection: GateConnection, socket: Socket, name: string): Promise<void> {
+    const { authority, clock, limits, http } = this.#options
+    const secureContext = await authority.contextFor(name)
+    if (socket.destroyed) return
+    const secured = new TLSSocket(socket, { isServer: true, secureContext, ALPNProtocols: ['http/1.1'] })
+    connection.track(secured)
+    const cancel = clock.after(limits.openingMs, () => connection.cut())
+    secured.once('close', () => {
+      cancel()
+      socket.destroy()
+    })
+    secured.once('secure', () => {
+      cancel()
+      http.serve(connection, secured, name)
+    })
+  }
+}
+
+/** How long to wait for a connection's first bytes; 0 where they change nothing. */
+function openingWait(
+  policy: EgressPolicy,
+  port: number,
+  addressAllowed: boolean,
+  limits: GateLimits,
+): number {
+  const isWeb = webPorts.includes(port)
+  const asksName = policy.headerRules.length > 0 || (policy.proxy !== null && isWeb)
+  if (addressAllowed && !asksName) return 0
+  // Elsewhere the server may be the one to speak first.
+  return addressAllowed && !isWeb ? limits.serverFirstMs : limits.openingMs
+}
+
+/** An alert that TLS clients show, instead of a broken connection. */
+function rejectTls(socket: Socket, alert: number): void {
+  socket.end(Buffer.from([21, 3, 3, 0, 2, 2, alert]))
+  socket.destroySoon()
+}

@@ -1,0 +1,169 @@
+/**
+ * Carries one HTTP request to another server and the answer back, each direction as fast as its reader. It knows
+ * neither who may send what nor where to: the proxies that use it decide that and answer their clients themselves.
+ */
+import {
+  type ClientRequest,
+  type ClientRequestArgs,
+  request as httpRequest,
+  type IncomingMessage,
+  type ServerResponse,
+} from 'node:http'
+import type { Socket } from 'node:net'
+import { joinSockets, resetSocket } from '../join-sockets.ts'
+import { streamAnswer, streamBody } from './body.ts'
+import { takeBulk } from './bulk.ts'
+import { discardBody } from './discard-body.ts'
+import { headText, type OutgoingHead } from './headers.ts'
+import { relayInterimAnswers } from './interim-answers.ts'
+
+/** The largest head that an answer may have. */
+const maxHeaderBytes = 64 * 1024
+
+/** What a client asked for, and where its answer goes. */
+export type HttpExchange = {
+  request: IncomingMessage
+  response: ServerResponse
+  /** The client waits for a 100 before it sends its body. */
+  awaitsContinue: boolean
+  /** The client asks to leave HTTP: its connection, when the far side agrees. */
+  upgrade: Socket | null
+}
+
+export type RelayOptions = HttpExchange & {
+  head: OutgoingHead
+  /** The path, and the agent or connection that leads to the far side. */
+  target: ClientRequestArgs
+  /** `keepsTrailers`: the answer may announce trailers. */
+  answerHeaders(raw: readonly string[], keepsTrailers: boolean): string[]
+  /** Names of trailers that do not cross; null: none cross. */
+  ownTrailers: ReadonlySet<string> | null
+  /** Answers the client, which has not been answered, that no answer comes from the far side. */
+  fail(error: Error): void
+}
+
+export class MalformedAnswer extends Error {}
+
+export class HttpRelay {
+  readonly #options: RelayOptions
+  #upstream: ClientRequest
+
+  /** Throws where Node rejects a request line or a header that its own server lets in. */
+  constructor(options: RelayOptions) {
+    const { request, response } = options
+    this.#options = options
+    this.#upstream = this.#send(true)
+    response.once('close', () => {
+      if (!response.writableFinished) this.leave()
+    })
+    request.once('close', () => {
+      if (!request.complete) this.leave()
+    })
+  }
+
+  /** Something may have reached the far side. */
+  get hasConnected(): boolean {
+    return Boolean(this.#upstream.socket)
+  }
+
+  leave(): void {
+    this.#upstream.destroy()
+  }
+
+  #send(firstTime: boolean): ClientRequest {
+    const { request, response, head, target, ownTrailers } = this.#options
+    const { method } = request
+    const upstream = httpRequest({
+      ...target,
+      method,
+      headers: head.headers,
+      maxHeaderSize: maxHeaderBytes,
+    } as ClientRequestArgs)
+    upstream.on('error', (error) => {
+      if (this.#isOver()) return
+      // The far side closed an idle connection just as it was picked, and the request can be sent twice.
+      const isStale = firstTime && upstream.reusedSocket && isConnectionLoss(error)
+      if (isStale && !head.hasBody && isSafe(method)) this.#upstream = this.#send(false)
+      else this.#options.fail(error)
+    })
+    upstream.on('response', (incoming) => {
+      this.#answer(incoming)
+      incoming.once('end', () => stopSending(request, upstream))
+      takeBulk(upstream, incoming, response)
+    })
+    relayInterimAnswers(upstream, {
+      ...this.#options,
+      answerHeaders: (raw) => this.#options.answerHeaders(raw, false),
+    })
+    upstream.on('upgrade', (incoming, socket, first) => this.#leaveHttp(incoming, socket as Socket, first))
+    if (!head.hasBody) upstream.end()
+    else {
+      // Only once connected: what is taken from the client before that would be lost with a refused connection.
+      upstream.once('socket', () => streamBody(request, upstream, ownTrailers))
+      // An early answer may leave a client that still sends.
+      upstream.once('close', () => discardBody(request, response))
+    }
+    return upstream
+  }
+
+  /** Answered already, or nobody is left to answer. */
+  #isOver(): boolean {
+    const { request, response } = this.#options
+    return response.headersSent || response.destroyed || request.socket.destroyed
+  }
+
+  #answer(incoming: IncomingMessage): void {
+    const { request, response, answerHeaders, ownTrailers, fail } = this.#options
+    const status = incoming.statusCode ?? 502
+    const keepsTrailers =
+      ownTrailers !== null &&
+      incoming.headers['transfer-encoding'] !== undefined &&
+      request.httpVersionMinor === 1 &&
+      request.method !== 'HEAD' &&
+      status !== 204 &&
+      status !== 304
+    // Cut off on the far side: a clean end would pass for a whole answer.
+    incoming.once('error', () => resetSocket(request.socket))
+    try {
+      response.writeHead(status, incoming.statusMessage, answerHeaders(incoming.rawHeaders, keepsTrailers))
+      streamAnswer(incoming, response, ownTrailers)
+    } catch (error) {
+      incoming.removeAllListeners('error').on('error', () => {})
+      incoming.destroy()
+      response.statusMessage = ''
+      fail(new MalformedAnswer('its answer has a malformed head', { cause: error }))
+    }
+  }
+
+  /** Raw bytes both ways after the far side agreed. */
+  #leaveHttp(incoming: IncomingMessage, far: Socket, first: Buffer): void {
+    const { response, upgrade: near, answerHeaders, fail } = this.#options
+    if (!near) {
+      far.destroy()
+      fail(new MalformedAnswer('it left HTTP without being asked'))
+      return
+    }
+    response.detachSocket(near)
+    const headers = answerHeaders(incoming.rawHeaders, false)
+    headers.push('Connection', 'Upgrade', 'Upgrade', incoming.headers.upgrade ?? '')
+    near.write(headText(101, incoming.statusMessage || 'Switching Protocols', headers), 'latin1')
+    if (first.length > 0) far.unshift(first)
+    joinSockets(near, far)
+  }
+}
+
+/** Once an answer is whole Node no longer tells when more of the request can be written: nobody wants the rest. */
+function stopSending(request: IncomingMessage, upstream: ClientRequest): void {
+  if (upstream.writableFinished) return
+  request.unpipe(upstream)
+  upstream.destroy()
+}
+
+function isConnectionLoss(error: NodeJS.ErrnoException): boolean {
+  return error.code === 'ECONNRESET' || error.code === 'EPIPE'
+}
+
+/** Safe to send twice. */
+function isSafe(method: string | undefined): boolean {
+  return method === 'GET' || method === 'HEAD' || method === 'OPTIONS'
+}
