@@ -38,7 +38,12 @@ export interface LogStore {
   prune(before: number): Promise<void>
 }
 
-export function matches(entry: LogEntry, { from, before, level, search }: LogQuery): boolean {
+/** Entries of this level and the graver ones; all of them without a level. */
+export function atLeast(entries: readonly LogEntry[], level: LogLevel | undefined): LogEntry[] {
+  return entries.filter((entry) => matches(entry, { ...(level && { level }) }))
+}
+
+export function matches(entry: LogEntry, { from, before, level, search }: Partial<LogQuery>): boolean {
   return (
     (from === undefined || entry.at >= from) &&
     (before === undefined || entry.at < before) &&

@@ -1,6 +1,7 @@
 import { PruneReport, PruneRequest } from '../../../contract/rest/prune.ts'
 import { failures } from '../../../contract/rest/shared.ts'
 import type { Api, RouteContext } from '../../context.ts'
+import { adminSchema } from './admin-schema.ts'
 
 export function pruneRoute(app: Api, { auth, pruner, clock, log }: RouteContext): void {
   app.post(
@@ -8,9 +9,8 @@ export function pruneRoute(app: Api, { auth, pruner, clock, log }: RouteContext)
     {
       onRequest: auth.requireAdmin,
       schema: {
+        ...adminSchema,
         summary: 'Remove cached build steps, layers and uploaded files that nothing needs',
-        tags: ['admin'],
-        security: [{ AdminApiKeyAuth: [] }],
         body: PruneRequest,
         response: { 200: PruneReport, ...failures },
       },
@@ -19,7 +19,7 @@ export function pruneRoute(app: Api, { auth, pruner, clock, log }: RouteContext)
       const dryRun = request.body.dryRun ?? false
       const freed = await pruner.run({ before: clock.now(), dryRun })
       const bytes = Object.values(freed).reduce((sum, one) => sum + one.bytes, 0)
-      if (!dryRun) log.info({ ...freed, bytes }, 'pruned at the wish of the operator')
+      if (!dryRun) log.info({ ...freed, bytes }, 'the operator pruned caches and unused files')
       return { dryRun, ...freed, bytes }
     },
   )

@@ -1,11 +1,19 @@
 import type { Api, RouteContext } from '../../context.ts'
-import { keyRoutes } from './keys.ts'
+import { changeTeamLimitsRoute } from './change-team-limits.ts'
+import { createKeyRoute } from './create-key.ts'
+import { createTeamRoute } from './create-team.ts'
+import { listKeysRoute } from './list-keys.ts'
+import { listTeamsRoute } from './list-teams.ts'
 import { pruneRoute } from './prune.ts'
-import { teamRoutes } from './teams.ts'
+import { revokeKeyRoute } from './revoke-key.ts'
 
 /** The operator's surface: what the command line speaks. */
 export function adminRoutes(app: Api, context: RouteContext): void {
-  teamRoutes(app, context)
-  keyRoutes(app, context)
+  createTeamRoute(app, context)
+  listTeamsRoute(app, context)
+  changeTeamLimitsRoute(app, context)
+  createKeyRoute(app, context)
+  listKeysRoute(app, context)
+  revokeKeyRoute(app, context)
   pruneRoute(app, context)
 }

@@ -3,6 +3,7 @@ import { failures } from '../../../contract/rest/shared.ts'
 import type { Api, RouteContext } from '../../context.ts'
 import { presentSandbox } from '../../present.ts'
 import { parseSandboxID } from '../../sandbox-id.ts'
+import { sandboxSchema } from './sandbox-schema.ts'
 
 const defaultTimeoutSeconds = 300
 
@@ -18,9 +19,8 @@ export function connectSandboxRoutes(app: Api, context: RouteContext): void {
       {
         onRequest: context.auth.requireTeam,
         schema: {
+          ...sandboxSchema,
           summary: 'Connect to a sandbox and keep it for at least the given time; a paused one is resumed',
-          tags: ['sandboxes'],
-          security: [{ ApiKeyAuth: [] }],
           params: SandboxPath,
           body,
           response: { 200: Sandbox, 201: Sandbox, ...failures },

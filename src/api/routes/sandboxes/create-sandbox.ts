@@ -9,6 +9,7 @@ import { AppError } from '../../../lib/app-error.ts'
 import { textHeader } from '../../auth.ts'
 import type { Api, RouteContext } from '../../context.ts'
 import { presentSandbox } from '../../present.ts'
+import { sandboxSchema } from './sandbox-schema.ts'
 import { refuseUnavailable } from './unavailable-options.ts'
 
 const versions = [
@@ -23,9 +24,8 @@ export function createSandboxRoutes(app: Api, context: RouteContext): void {
       {
         onRequest: context.auth.requireTeam,
         schema: {
+          ...sandboxSchema,
           summary: 'Create a sandbox from a template',
-          tags: ['sandboxes'],
-          security: [{ ApiKeyAuth: [] }],
           body: NewSandbox,
           response: { 201: Sandbox, ...failures },
         },

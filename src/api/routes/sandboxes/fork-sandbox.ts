@@ -6,6 +6,7 @@ import type { Api, RouteContext } from '../../context.ts'
 import { errorBody } from '../../error-handler.ts'
 import { presentSandbox } from '../../present.ts'
 import { parseSandboxID } from '../../sandbox-id.ts'
+import { sandboxSchema } from './sandbox-schema.ts'
 
 const defaultTimeoutSeconds = 15
 
@@ -15,9 +16,8 @@ export function forkSandboxRoute(app: Api, context: RouteContext): void {
     {
       onRequest: context.auth.requireTeam,
       schema: {
+        ...sandboxSchema,
         summary: 'Start new sandboxes from what a running one is at this moment',
-        tags: ['sandboxes'],
-        security: [{ ApiKeyAuth: [] }],
         params: SandboxPath,
         body: Fork,
         response: { 201: Type.Array(ForkResult), ...failures },

@@ -1,52 +1,21 @@
 import { Type } from 'typebox'
-import {
-  ManyMetrics,
-  ManyMetricsQuery,
-  MetricsQuery,
-  SandboxMetric,
-  SandboxPath,
-} from '../../../contract/rest/sandbox.ts'
+import { MetricsQuery, SandboxMetric, SandboxPath } from '../../../contract/rest/sandbox.ts'
 import { failures } from '../../../contract/rest/shared.ts'
 import { AppError } from '../../../lib/app-error.ts'
 import type { Api, RouteContext } from '../../context.ts'
 import { presentMetric } from '../../present.ts'
 import { parseSandboxID } from '../../sandbox-id.ts'
+import { sandboxSchema } from './sandbox-schema.ts'
 
-const mostSandboxes = 100
 const latest = Number.MAX_SAFE_INTEGER
 
-export function sandboxMetricsRoutes(app: Api, context: RouteContext): void {
-  const schema = { tags: ['sandboxes'], security: [{ ApiKeyAuth: [] }] }
-
-  app.get(
-    '/sandboxes/metrics',
-    {
-      onRequest: context.auth.requireTeam,
-      schema: {
-        ...schema,
-        summary: 'The newest metrics of many sandboxes',
-        querystring: ManyMetricsQuery,
-        response: { 200: ManyMetrics, ...failures },
-      },
-    },
-    async (request) => {
-      const given = [request.query.sandbox_ids].flat().flatMap((part) => part.split(','))
-      const ids = [...new Set(given.filter((id) => id !== '').map(parseSandboxID))]
-      if (ids.length > mostSandboxes) {
-        throw new AppError('invalid_argument', `Too many sandboxes requested, maximum is ${mostSandboxes}`)
-      }
-      const own = await context.sandboxes.ownedBy(context.auth.teamOf(request), ids)
-      const found = await context.metrics.latest(own)
-      return { sandboxes: Object.fromEntries(found.map((one) => [one.sandboxID, presentMetric(one)])) }
-    },
-  )
-
+export function getSandboxMetricsRoute(app: Api, context: RouteContext): void {
   app.get(
     '/sandboxes/:sandboxID/metrics',
     {
       onRequest: context.auth.requireTeam,
       schema: {
-        ...schema,
+        ...sandboxSchema,
         summary: 'The metrics of a sandbox over time',
         params: SandboxPath,
         querystring: MetricsQuery,

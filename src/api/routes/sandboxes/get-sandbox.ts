@@ -3,6 +3,7 @@ import { failures } from '../../../contract/rest/shared.ts'
 import type { Api, RouteContext } from '../../context.ts'
 import { presentDetail } from '../../present.ts'
 import { parseSandboxID } from '../../sandbox-id.ts'
+import { sandboxSchema } from './sandbox-schema.ts'
 
 export function getSandboxRoute(app: Api, context: RouteContext): void {
   app.get(
@@ -10,9 +11,8 @@ export function getSandboxRoute(app: Api, context: RouteContext): void {
     {
       onRequest: context.auth.requireTeam,
       schema: {
+        ...sandboxSchema,
         summary: 'Read a sandbox',
-        tags: ['sandboxes'],
-        security: [{ ApiKeyAuth: [] }],
         params: SandboxPath,
         response: { 200: SandboxDetail, ...failures },
       },

@@ -3,6 +3,7 @@ import { SandboxPath } from '../../../contract/rest/sandbox.ts'
 import { Empty, failures } from '../../../contract/rest/shared.ts'
 import type { Api, RouteContext } from '../../context.ts'
 import { parseSandboxID } from '../../sandbox-id.ts'
+import { sandboxSchema } from './sandbox-schema.ts'
 
 export function pauseSandboxRoute(app: Api, context: RouteContext): void {
   app.post(
@@ -10,9 +11,8 @@ export function pauseSandboxRoute(app: Api, context: RouteContext): void {
     {
       onRequest: context.auth.requireTeam,
       schema: {
+        ...sandboxSchema,
         summary: 'Pause a sandbox and keep its memory and files, or its files alone',
-        tags: ['sandboxes'],
-        security: [{ ApiKeyAuth: [] }],
         params: SandboxPath,
         body: Pause,
         response: { 204: Empty, ...failures },

@@ -2,6 +2,7 @@ import { Refresh, SandboxPath } from '../../../contract/rest/sandbox.ts'
 import { Empty, failures } from '../../../contract/rest/shared.ts'
 import type { Api, RouteContext } from '../../context.ts'
 import { parseSandboxID } from '../../sandbox-id.ts'
+import { sandboxSchema } from './sandbox-schema.ts'
 
 export function refreshSandboxRoute(app: Api, context: RouteContext): void {
   app.post(
@@ -9,9 +10,8 @@ export function refreshSandboxRoute(app: Api, context: RouteContext): void {
     {
       onRequest: context.auth.requireTeam,
       schema: {
+        ...sandboxSchema,
         summary: 'Keep a sandbox alive for at least so many seconds',
-        tags: ['sandboxes'],
-        security: [{ ApiKeyAuth: [] }],
         params: SandboxPath,
         body: Refresh,
         response: { 204: Empty, ...failures },

@@ -4,6 +4,7 @@ import { failures } from '../../../contract/rest/shared.ts'
 import type { Api, RouteContext } from '../../context.ts'
 import { presentSandbox } from '../../present.ts'
 import { parseSandboxID } from '../../sandbox-id.ts'
+import { sandboxSchema } from './sandbox-schema.ts'
 
 const defaultTimeoutSeconds = 15
 
@@ -13,9 +14,8 @@ export function resumeSandboxRoute(app: Api, context: RouteContext): void {
     {
       onRequest: context.auth.requireTeam,
       schema: {
+        ...sandboxSchema,
         summary: 'Resume a paused sandbox',
-        tags: ['sandboxes'],
-        security: [{ ApiKeyAuth: [] }],
         deprecated: true,
         params: SandboxPath,
         body: Resume,

@@ -3,10 +3,13 @@ import { connectSandboxRoutes } from './connect-sandbox.ts'
 import { createSandboxRoutes } from './create-sandbox.ts'
 import { forkSandboxRoute } from './fork-sandbox.ts'
 import { getSandboxRoute } from './get-sandbox.ts'
-import { sandboxLogsRoutes } from './get-sandbox-logs.ts'
-import { sandboxMetricsRoutes } from './get-sandbox-metrics.ts'
+import { getSandboxLogsRoute } from './get-sandbox-logs.ts'
+import { getSandboxLogsV1Route } from './get-sandbox-logs-v1.ts'
+import { getSandboxMetricsRoute } from './get-sandbox-metrics.ts'
 import { killSandboxRoute } from './kill-sandbox.ts'
-import { listSandboxesRoutes } from './list-sandboxes.ts'
+import { listMetricsRoute } from './list-metrics.ts'
+import { listRunningSandboxesRoute } from './list-running-sandboxes.ts'
+import { listSandboxesRoute } from './list-sandboxes.ts'
 import { pauseSandboxRoute } from './pause-sandbox.ts'
 import { refreshSandboxRoute } from './refresh-sandbox.ts'
 import { resumeSandboxRoute } from './resume-sandbox.ts'
@@ -16,7 +19,8 @@ import { snapshotSandboxRoute } from './snapshot-sandbox.ts'
 
 export function sandboxRoutes(app: Api, context: RouteContext): void {
   createSandboxRoutes(app, context)
-  listSandboxesRoutes(app, context)
+  listSandboxesRoute(app, context)
+  listRunningSandboxesRoute(app, context)
   getSandboxRoute(app, context)
   killSandboxRoute(app, context)
   connectSandboxRoutes(app, context)
@@ -27,6 +31,8 @@ export function sandboxRoutes(app: Api, context: RouteContext): void {
   resumeSandboxRoute(app, context)
   forkSandboxRoute(app, context)
   snapshotSandboxRoute(app, context)
-  sandboxMetricsRoutes(app, context)
-  sandboxLogsRoutes(app, context)
+  listMetricsRoute(app, context)
+  getSandboxMetricsRoute(app, context)
+  getSandboxLogsRoute(app, context)
+  getSandboxLogsV1Route(app, context)
 }

@@ -2,6 +2,7 @@ import { NetworkUpdate, SandboxPath } from '../../../contract/rest/sandbox.ts'
 import { Empty, failures } from '../../../contract/rest/shared.ts'
 import type { Api, RouteContext } from '../../context.ts'
 import { parseSandboxID } from '../../sandbox-id.ts'
+import { sandboxSchema } from './sandbox-schema.ts'
 
 export function setSandboxNetworkRoute(app: Api, context: RouteContext): void {
   app.put(
@@ -9,9 +10,8 @@ export function setSandboxNetworkRoute(app: Api, context: RouteContext): void {
     {
       onRequest: context.auth.requireTeam,
       schema: {
+        ...sandboxSchema,
         summary: 'Replace what may leave a running sandbox; what is left out is cleared',
-        tags: ['sandboxes'],
-        security: [{ ApiKeyAuth: [] }],
         params: SandboxPath,
         body: NetworkUpdate,
         response: { 204: Empty, ...failures },

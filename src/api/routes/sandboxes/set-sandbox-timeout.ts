@@ -2,6 +2,7 @@ import { SandboxPath, SetTimeout } from '../../../contract/rest/sandbox.ts'
 import { Empty, failures } from '../../../contract/rest/shared.ts'
 import type { Api, RouteContext } from '../../context.ts'
 import { parseSandboxID } from '../../sandbox-id.ts'
+import { sandboxSchema } from './sandbox-schema.ts'
 
 export function setSandboxTimeoutRoute(app: Api, context: RouteContext): void {
   app.post(
@@ -9,9 +10,8 @@ export function setSandboxTimeoutRoute(app: Api, context: RouteContext): void {
     {
       onRequest: context.auth.requireTeam,
       schema: {
+        ...sandboxSchema,
         summary: 'Set the end of a sandbox to so many seconds from now',
-        tags: ['sandboxes'],
-        security: [{ ApiKeyAuth: [] }],
         params: SandboxPath,
         body: SetTimeout,
         response: { 204: Empty, ...failures },

@@ -1,6 +1,7 @@
 import { TemplatePath } from '../../../contract/rest/lifecycle.ts'
 import { Empty, failures } from '../../../contract/rest/shared.ts'
 import type { Api, RouteContext } from '../../context.ts'
+import { templateSchema } from './template-schema.ts'
 
 export function deleteTemplateRoute(app: Api, context: RouteContext): void {
   app.delete(
@@ -8,9 +9,8 @@ export function deleteTemplateRoute(app: Api, context: RouteContext): void {
     {
       onRequest: context.auth.requireTeam,
       schema: {
+        ...templateSchema,
         summary: 'Delete a template or a snapshot',
-        tags: ['templates'],
-        security: [{ ApiKeyAuth: [] }],
         params: TemplatePath,
         response: { 204: Empty, ...failures },
       },

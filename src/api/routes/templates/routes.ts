@@ -1,18 +1,38 @@
 import type { Api, RouteContext } from '../../context.ts'
-import { buildFilesRoutes } from './build-files.ts'
-import { buildStatusRoutes } from './build-status.ts'
-import { changeTemplatesRoutes } from './change-templates.ts'
+import { assignTagsRoute } from './assign-tags.ts'
 import { deleteTemplateRoute } from './delete-template.ts'
-import { readTemplatesRoutes } from './read-templates.ts'
-import { requestTemplateRoutes } from './request-template.ts'
+import { getAliasRoute } from './get-alias.ts'
+import { getBuildLogsRoute } from './get-build-logs.ts'
+import { getBuildStatusRoute } from './get-build-status.ts'
+import { getTemplateRoute } from './get-template.ts'
+import { getUploadLinkRoute } from './get-upload-link.ts'
+import { listTagsRoute } from './list-tags.ts'
+import { listTemplatesRoute } from './list-templates.ts'
+import { listTemplatesV1Route } from './list-templates-v1.ts'
+import { removeTagsRoute } from './remove-tags.ts'
+import { requestTemplateRoute } from './request-template.ts'
+import { requestTemplateV2Route } from './request-template-v2.ts'
 import { startBuildRoute } from './start-build.ts'
+import { updateTemplateRoute } from './update-template.ts'
+import { updateTemplateV1Route } from './update-template-v1.ts'
+import { uploadFilesRoute } from './upload-files.ts'
 
 export function templateRoutes(app: Api, context: RouteContext): void {
-  requestTemplateRoutes(app, context)
+  requestTemplateRoute(app, context)
+  requestTemplateV2Route(app, context)
   startBuildRoute(app, context)
-  buildStatusRoutes(app, context)
-  buildFilesRoutes(app, context)
-  readTemplatesRoutes(app, context)
-  changeTemplatesRoutes(app, context)
+  getBuildStatusRoute(app, context)
+  getBuildLogsRoute(app, context)
+  getUploadLinkRoute(app, context)
+  uploadFilesRoute(app, context)
+  listTemplatesV1Route(app, context)
+  listTemplatesRoute(app, context)
+  getTemplateRoute(app, context)
+  getAliasRoute(app, context)
+  updateTemplateRoute(app, context)
+  updateTemplateV1Route(app, context)
+  assignTagsRoute(app, context)
+  removeTagsRoute(app, context)
+  listTagsRoute(app, context)
   deleteTemplateRoute(app, context)
 }

@@ -6,6 +6,7 @@ import { type BuildStep, stepTypes } from '../../../core/template/builder.ts'
 import { AppError } from '../../../lib/app-error.ts'
 import type { Api, RouteContext } from '../../context.ts'
 import { parseBuildID } from './build-id.ts'
+import { templateSchema } from './template-schema.ts'
 
 export function startBuildRoute(app: Api, context: RouteContext): void {
   app.post(
@@ -13,9 +14,8 @@ export function startBuildRoute(app: Api, context: RouteContext): void {
     {
       onRequest: context.auth.requireTeam,
       schema: {
+        ...templateSchema,
         summary: 'Start a build that was requested',
-        tags: ['templates'],
-        security: [{ ApiKeyAuth: [] }],
         params: BuildPath,
         body: StartBuild,
         response: { 202: Empty, ...failures },

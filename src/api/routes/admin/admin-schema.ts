@@ -1,0 +1,2 @@
+/** What the schemas of all admin routes share. */
+export const adminSchema = { tags: ['admin'], security: [{ AdminApiKeyAuth: [] }] }

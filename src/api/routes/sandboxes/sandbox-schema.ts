@@ -1,0 +1,2 @@
+/** What the schemas of all sandbox routes share. */
+export const sandboxSchema = { tags: ['sandboxes'], security: [{ ApiKeyAuth: [] }] }

@@ -1,0 +1,39 @@
+import type { Readable } from 'node:stream'
+import { Type } from 'typebox'
+import { Empty, failures } from '../../../contract/rest/shared.ts'
+import type { Api, RouteContext } from '../../context.ts'
+import { checkUploadLink, type UploadTarget } from './upload-links.ts'
+
+export function uploadFilesRoute(app: Api, context: RouteContext): void {
+  const { buildFiles, clock, uploads } = context
+  void app.register(async (scope) => {
+    // The body is written to disk as it arrives, whatever its type.
+    scope.removeAllContentTypeParsers()
+    scope.addContentTypeParser('*', (_request, payload, done) => done(null, payload))
+    scope.put(
+      '/build-files/:teamID/:hash',
+      {
+        bodyLimit: uploads.maxBytes,
+        config: { streamsBody: true },
+        schema: {
+          summary: 'Put the files of a COPY where a link says',
+          tags: ['templates'],
+          params: Type.Object({ teamID: Type.String(), hash: Type.String() }),
+          querystring: Type.Object({ expires: Type.String(), signature: Type.String() }),
+          response: { 200: Empty, ...failures },
+        },
+      },
+      async (request, reply) => {
+        const target = request.params as UploadTarget
+        const query = request.query as { expires: string; signature: string }
+        checkUploadLink(target, query, uploads.secret, clock.now())
+        const body = (request.body ?? request.raw) as Readable
+        // A client reads the error only once everything that it still sends has been read.
+        const pieces = body.iterator({ destroyOnReturn: false })
+        const { teamID, hash } = target
+        await buildFiles.write(teamID, hash, pieces, uploads.maxBytes).finally(() => body.resume())
+        return reply.code(200).send(undefined)
+      },
+    )
+  })
+}
