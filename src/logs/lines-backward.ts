@@ -1,11 +1,12 @@
 import { open } from 'node:fs/promises'
+import { ifThere } from './if-there.ts'
 
 const chunkBytes = 64 * 1024
 const newline = 0x0a
 
 /** The lines of a file from the last to the first, read in pieces; a file that is not there has none. */
 export async function* linesBackward(path: string): AsyncGenerator<string> {
-  const file = await open(path).catch(() => undefined)
+  const file = await ifThere(open(path))
   if (!file) return
   try {
     let end = (await file.stat()).size

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
-import { appendFileSync, mkdtempSync, readdirSync, rmSync, statSync, utimesSync } from 'node:fs'
+import { appendFileSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, utimesSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
+import { setImmediate as turn } from 'node:timers/promises'
 import type { LogLevel, NumberedLogEntry } from '../core/logs.ts'
 import { LogFiles } from './log-files.ts'
 
@@ -86,7 +87,7 @@ describe('logs on disk', () => {
     assert.ok(total <= 20_000 + 200)
   })
 
-  it('of the longest silent sandboxes make room for others', async () => {
+  it('of the longest silent sandboxes go first when there are too many', async () => {
     using place = openFolder({ perSandbox: 4000, total: 2300 })
     for (const id of ['iold', 'inew']) {
       for (let at = 0; at < 30; at++) await place.logs.append(id, [entry(at)])
@@ -147,5 +148,27 @@ describe('logs on disk', () => {
     const sizes = readdirSync(place.folder).map((name) => statSync(join(place.folder, name)).size)
     const total = sizes.reduce((sum, size) => sum + size, 0)
     assert.ok(total < 22_000, `${total} bytes`)
+  })
+
+  it('of a sandbox that speaks again are not removed for its long silence', async () => {
+    using place = openFolder()
+    for (let round = 0; round < 100; round++) {
+      const id = `i${round}`
+      await place.logs.append(id, [entry(1)])
+      utimesSync(join(place.folder, `${id}.jsonl`), 1, 1)
+      const pruned = place.logs.prune(time)
+      for (let turns = 0; turns < round % 10; turns++) await turn()
+      await Promise.all([pruned, place.logs.append(id, [entry(2)])])
+      assert.equal(messages(await place.logs.read(id, forward)).at(-1), 'line 2')
+      assert.equal(await place.again().lastSequence(id), 2)
+    }
+  })
+
+  it('are not taken for absent when the disk fails', async () => {
+    using place = openFolder()
+    // A folder in the place of the file can be opened and not be read.
+    mkdirSync(join(place.folder, 'ia.jsonl'))
+    await assert.rejects(place.logs.lastSequence('ia'), { code: 'EISDIR' })
+    await assert.rejects(place.logs.append('ia', [entry(1)]), { code: 'EISDIR' })
   })
 })

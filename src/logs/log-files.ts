@@ -7,52 +7,61 @@ import { join } from 'node:path'
 import type { LogEntry, LogQuery, LogStore, NumberedLogEntry } from '../core/logs.ts'
 import { matches } from '../core/logs.ts'
 import { KeyedLock } from '../lib/keyed-lock.ts'
+import { ifThere } from './if-there.ts'
 import { linesBackward } from './lines-backward.ts'
 
 export type LogFilesOptions = {
   folder: string
-  /** Of one sandbox; half of it at least is always kept. */
+  /** The most that one sandbox's log takes. At least half of it is always kept. */
   maxBytesPerSandbox: number
   maxBytesTotal: number
 }
 
+type LogFile = { name: string; size: number; mtimeMs: number }
+
 const newline = 0x0a
 const suffix = '.jsonl'
 const olderSuffix = '.older.jsonl'
-/** Of all bytes allowed, so many may be written before the files are counted again. */
+/** This share of all bytes allowed may be written before the files are counted again. */
 const uncountedShare = 1 / 32
+/** So many files are looked at side by side: thousands at once would keep everybody else from the disk. */
+const lookedAtOnce = 32
 
 export class LogFiles implements LogStore {
   readonly #options: LogFilesOptions
   readonly #locks = new KeyedLock()
   readonly #sizes = new Map<string, number>()
-  #bytesSinceRoomMade = 0
+  #uncountedBytes = 0
+  #freeing: Promise<void> | undefined
 
   constructor(options: LogFilesOptions) {
     this.#options = options
   }
 
-  append(sandboxID: string, entries: readonly NumberedLogEntry[]): Promise<void> {
-    if (entries.length === 0) return Promise.resolve()
+  async append(sandboxID: string, entries: readonly NumberedLogEntry[]): Promise<void> {
+    if (entries.length === 0) return
     const text = entries.map((entry) => `${JSON.stringify(entry)}\n`).join('')
-    return this.#locks.run(sandboxID, async () => {
-      const path = this.#path(sandboxID)
-      const known = this.#sizes.get(sandboxID)
-      // Forgotten until all of it is written: a part of a line must not become the start of the next.
-      this.#sizes.delete(sandboxID)
-      let size = known ?? (await this.#sizeOnWholeLines(path))
-      if (size === 0) await mkdir(this.#options.folder, { recursive: true, mode: 0o700 })
-      await appendFile(path, text, { mode: 0o600 })
-      const added = Buffer.byteLength(text)
-      size += added
-      this.#bytesSinceRoomMade += added
-      if (size > this.#options.maxBytesPerSandbox / 2) {
-        await rename(path, this.#olderPath(sandboxID))
-        size = 0
-      }
-      this.#sizes.set(sandboxID, size)
-      if (this.#bytesSinceRoomMade > this.#options.maxBytesTotal * uncountedShare) await this.#makeRoom()
-    })
+    await this.#locks.run(sandboxID, () => this.#append(sandboxID, text))
+    // Outside of the lock: freeing takes the locks of others, who may be waiting here too.
+    if (this.#uncountedBytes > this.#options.maxBytesTotal * uncountedShare) await this.#freeSpace()
+  }
+
+  async #append(sandboxID: string, text: string): Promise<void> {
+    const path = this.#path(sandboxID)
+    const known = this.#sizes.get(sandboxID)
+    // Forgotten until all of it is written: a part of a line must not become the start of the next.
+    this.#sizes.delete(sandboxID)
+    let size = known ?? (await this.#sizeOnWholeLines(path))
+    if (size === 0) await mkdir(this.#options.folder, { recursive: true, mode: 0o700 })
+    await appendFile(path, text, { mode: 0o600 })
+    const added = Buffer.byteLength(text)
+    size += added
+    this.#uncountedBytes += added
+    if (size > this.#options.maxBytesPerSandbox / 2) {
+      await rename(path, this.#olderPath(sandboxID))
+      size = 0
+    }
+    this.#sizes.set(sandboxID, size)
   }
 
   read(sandboxID: string, query: LogQuery): Promise<LogEntry[]> {
@@ -66,7 +75,7 @@ export class LogFiles implements LogStore {
       if (query.from !== undefined && entry.at < query.from - 60_000) break
       if (matches(entry, query)) found.push(entry)
       if (query.direction === 'backward' && found.length >= query.limit) break
-      // Of a long log only the oldest are wanted, and they come last.
+      // Only the oldest entries of a long log are wanted, and they come last.
       if (found.length >= 2 * query.limit) found = found.slice(-query.limit)
     }
     return query.direction === 'backward' ? found : found.slice(-query.limit).reverse()
@@ -79,14 +88,14 @@ export class LogFiles implements LogStore {
 
   async prune(before: number): Promise<void> {
     for (const file of await this.#files()) {
-      if (file.mtimeMs < before) await this.#remove(file.name)
+      if (file.mtimeMs < before) await this.#remove(file)
     }
-    await this.#makeRoom()
+    await this.#freeSpace()
   }
 
   /** A crash or a full disk may have left half a line: it is closed off, so that what follows can be read. */
   async #sizeOnWholeLines(path: string): Promise<number> {
-    const size = await sizeOf(path)
+    const size = (await ifThere(stat(path)))?.size ?? 0
     if (size === 0) return 0
     const file = await open(path, 'r+')
     try {
@@ -108,33 +117,50 @@ export class LogFiles implements LogStore {
     }
   }
 
-  /** The longest silent files go first. */
-  async #makeRoom(): Promise<void> {
-    this.#bytesSinceRoomMade = 0
+  /** Several that ask at once wait for the same work. */
+  #freeSpace(): Promise<void> {
+    this.#freeing ??= this.#dropLongestSilent().finally(() => {
+      this.#freeing = undefined
+    })
+    return this.#freeing
+  }
+
+  async #dropLongestSilent(): Promise<void> {
+    this.#uncountedBytes = 0
     const files = (await this.#files()).sort((a, b) => a.mtimeMs - b.mtimeMs)
     let total = files.reduce((sum, { size }) => sum + size, 0)
-    for (const { name, size } of files) {
+    for (const file of files) {
       if (total <= this.#options.maxBytesTotal) return
-      await this.#remove(name)
-      total -= size
+      if (await this.#remove(file)) total -= file.size
     }
   }
 
-  async #files(): Promise<{ name: string; size: number; mtimeMs: number }[]> {
+  async #files(): Promise<LogFile[]> {
     const { folder } = this.#options
-    const names = await readdir(folder).catch(() => [])
-    const found = names.filter((name) => name.endsWith(suffix))
-    return Promise.all(
-      found.map(async (name) => {
-        const { size, mtimeMs } = await stat(join(folder, name)).catch(() => ({ size: 0, mtimeMs: 0 }))
-        return { name, size, mtimeMs }
-      }),
-    )
+    const names = (await ifThere(readdir(folder))) ?? []
+    const waiting = names.filter((name) => name.endsWith(suffix))
+    const files: LogFile[] = []
+    while (waiting.length > 0) {
+      const looked = waiting.splice(-lookedAtOnce).map(async (name) => {
+        const stats = await ifThere(stat(join(folder, name)))
+        if (stats) files.push({ name, size: stats.size, mtimeMs: stats.mtimeMs })
+      })
+      await Promise.all(looked)
+    }
+    return files
   }
 
-  async #remove(name: string): Promise<void> {
-    await rm(join(this.#options.folder, name), { force: true })
-    if (!name.endsWith(olderSuffix)) this.#sizes.delete(name.slice(0, -suffix.length))
+  /** Removes a file that is still as it was when it was looked at; false for one that was written to meanwhile. */
+  #remove({ name, mtimeMs }: LogFile): Promise<boolean> {
+    const isOlder = name.endsWith(olderSuffix)
+    const sandboxID = name.slice(0, -(isOlder ? olderSuffix : suffix).length)
+    return this.#locks.run(sandboxID, async () => {
+      const path = join(this.#options.folder, name)
+      if ((await ifThere(stat(path)))?.mtimeMs !== mtimeMs) return false
+      await rm(path, { force: true })
+      if (!isOlder) this.#sizes.delete(sandboxID)
+      return true
+    })
   }
 
   #path(sandboxID: string): string {
@@ -144,13 +170,6 @@ export class LogFiles implements LogStore {
   #olderPath(sandboxID: string): string {
     return join(this.#options.folder, sandboxID + olderSuffix)
   }
-}
-
-async function sizeOf(path: string): Promise<number> {
-  return stat(path).then(
-    ({ size }) => size,
-    () => 0,
-  )
 }
 
 /** A line cut off by a crash is no entry. */
