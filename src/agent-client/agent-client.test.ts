@@ -2,7 +2,8 @@ import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createServer, type RequestListener, type Server } from 'node:http'
-import { type AddressInfo, connect } from 'node:net'
+import { type AddressInfo, connect, createServer as createTcpServer } from 'node:net'
+import { Readable } from 'node:stream'
 import { afterEach, suite, test } from 'node:test'
 import { isAppError } from '../lib/app-error.ts'
 import { delay } from '../lib/clock.ts'
@@ -92,6 +93,54 @@ suite('initialize', () => {
     abort.abort(new Error('changed my mind'))
     await assert.rejects(done, /changed my mind/)
   })
+})
+
+/** A program in the agent's place that sends the same again and again, as fast as it is taken. */
+async function flood(head: string, bytes: string) {
+  const block = Buffer.from(bytes.repeat(1 + 65_536 / bytes.length))
+  const state = { sentBytes: 0 }
+  const server = createTcpServer((socket) => {
+    socket.on('error', () => {})
+    socket.write(head)
+    const send = () => {
+      while (!socket.destroyed && socket.write(block)) state.sentBytes += block.length
+    }
+    socket.on('drain', send)
+    socket.once('data', send)
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  return {
+    ...{ host: '127.0.0.1', port: (server.address() as AddressInfo).port, state },
+    [Symbol.dispose]: () => server.close(),
+  }
+}
+
+suite('an answer without end is cut off', () => {
+  const floods: [what: string, head: string, bytes: string, isHealthy: boolean][] = [
+    ['its body', 'HTTP/1.1 500 Oh\r\n\r\n', 'x', false],
+    ['a body where none belongs', 'HTTP/1.1 204 No Content\r\n\r\n', 'x', true],
+    ['interim answers', '', 'HTTP/1.1 103 Early Hints\r\n\r\n', false],
+    ['its head', 'HTTP/1.1 204 No Content\r\n', 'a: b\r\n', false],
+    ['its trailers', 'HTTP/1.1 500 Oh\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n', 'a: b\r\n', false],
+  ]
+  for (const [what, head, bytes, isHealthy] of floods) {
+    test(what, async () => {
+      using agent = await flood(head, bytes)
+      const client = createAgentClient()
+      assert.equal(await client.isHealthy(agent, 60_000), isHealthy)
+      const initialized = client.initialize(agent, identity, { deadlineMs: 60_000 })
+      if (isHealthy) await initialized
+      else
+        await assert.rejects(
+          initialized,
+          (error) => isAppError(error, 'internal') && error.message.length < 1200,
+        )
+      const signal = new AbortController().signal
+      await assert.rejects(client.writeFile(agent, 't', '/f', Readable.from(['x']), signal))
+      // What the kernel holds for both sides counts as sent, and is several megabytes.
+      assert.ok(agent.state.sentBytes < 128 * 1024 * 1024, `${agent.state.sentBytes} bytes were sent`)
+    })
+  }
 })
 
 /** A server that stands still: the kernel keeps a few connections for it and lets no more in. */

@@ -5,13 +5,16 @@ import type { Endpoint } from '../core/driver.ts'
 import { AppError, errorText, isAppError } from '../lib/app-error.ts'
 import { delay } from '../lib/clock.ts'
 import { withDeadline } from '../lib/deadline.ts'
-import { followLogs } from './follow-logs.ts'
+import { createLogFollower } from './follow-logs.ts'
 import { type AgentAnswer, type AgentRequestOptions, answerTo, requestAgent } from './request.ts'
 import { runProcess } from './run-process.ts'
 import { writeFile } from './write-file.ts'
 
 /** A booting agent listens within a tenth of a second: asking often is cheap and saves most of the wait. */
 const retryEveryMs = 4
+/** What has not answered for a second is asked less often. */
+const eagerTries = 250
+const laterRetryEveryMs = 50
 /** A lost first packet is sent again by us after this long, not by the kernel after a second. */
 const connectTimeoutMs = 200
 const healthTimeoutMs = 1000
@@ -19,7 +22,7 @@ const healthTimeoutMs = 1000
 class NoConnection extends Error {}
 
 export function createAgentClient(): AgentPort {
-  return { initialize, isHealthy, run: runProcess, writeFile, followLogs }
+  return { initialize, isHealthy, run: runProcess, writeFile, followLogs: createLogFollower() }
 }
 
 async function initialize(
@@ -31,7 +34,7 @@ async function initialize(
   let lastFailure = 'no answer yet'
   const work = async (deadline: AbortSignal): Promise<void> => {
     const stop = signal ? AbortSignal.any([deadline, signal]) : deadline
-    for (;;) {
+    for (let tries = 1; ; tries++) {
       stop.throwIfAborted()
       try {
         return accept(await postIdentity(agent, identity, currentToken, stop), shown)
@@ -40,7 +43,7 @@ async function initialize(
         stop.throwIfAborted()
         lastFailure = errorText(error)
       }
-      await delay(retryEveryMs, stop)
+      await delay(tries < eagerTries ? retryEveryMs : laterRetryEveryMs, stop)
     }
   }
   await withDeadline(deadlineMs, '', work).catch((error) => {

@@ -1,10 +1,15 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import http from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { it } from 'node:test'
-import { followLogs } from './follow-logs.ts'
+import net, { type AddressInfo } from 'node:net'
+import { suite, test } from 'node:test'
+import { setImmediate as turn } from 'node:timers/promises'
+import type { NumberedLogEntry } from '../core/logs.ts'
+import { isAppError } from '../lib/app-error.ts'
+import { ManualClock } from '../lib/clock.ts'
+import { createLogFollower } from './follow-logs.ts'
 
+const never = new AbortController().signal
 const entry = (sequence: number) => ({
   sequence,
   at: 1000 + sequence,
@@ -12,6 +17,7 @@ const entry = (sequence: number) => ({
   message: 'm',
   fields: { pid: '1' },
 })
+const line = (value: unknown) => `${JSON.stringify(value)}\n`
 
 async function agentThat(answer: http.RequestListener) {
   const server = http.createServer(answer).listen(0, '127.0.0.1')
@@ -25,46 +31,125 @@ async function agentThat(answer: http.RequestListener) {
   }
 }
 
-it('asks with its token for what comes after, and puts lines together that arrive in pieces', async () => {
+/** Sends the same bytes again and again, as fast as they are taken, and counts them. */
+async function flood(head: string, bytes: string) {
+  const block = Buffer.from(bytes.repeat(Math.ceil(65_536 / bytes.length)))
+  const state = { sentBytes: 0, connections: 0 }
+  const server = net.createServer((socket) => {
+    state.connections++
+    socket.on('error', () => {})
+    socket.write(head)
+    const send = () => {
+      while (!socket.destroyed && socket.write(block)) state.sentBytes += block.length
+    }
+    socket.on('drain', send)
+    socket.once('data', send)
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  return {
+    ...{ endpoint: { host: '127.0.0.1', port: (server.address() as AddressInfo).port }, state },
+    [Symbol.dispose]: () => server.close(),
+  }
+}
+
+async function collect(endpoint: { host: string; port: number }): Promise<NumberedLogEntry[]> {
+  const found: NumberedLogEntry[] = []
+  for await (const batch of createLogFollower()(endpoint, 'token', 7, never)) found.push(...batch)
+  return found
+}
+
+test('asks with its token for what comes after, and puts lines together that arrive in pieces', async () => {
   const asked: unknown[] = []
   using agent = await agentThat(async (request, response) => {
     asked.push(request.url, request.headers['x-access-token'])
-    const text = `${JSON.stringify(entry(8))}\n${JSON.stringify(entry(9))}\n`
-    response.write(text.slice(0, 30))
-    await new Promise((resolve) => setTimeout(resolve, 20))
-    response.end(text.slice(30))
+    const text = line(entry(8)) + line(entry(9))
+    for (let at = 0; at < text.length; at += 30) {
+      response.write(text.slice(at, at + 30))
+      await turn()
+    }
+    response.end()
   })
-  const found = []
-  for await (const batch of followLogs(agent.endpoint, 'token', 7, new AbortController().signal))
-    found.push(...batch)
-  assert.deepEqual(found, [entry(8), entry(9)])
+  assert.deepEqual(await collect(agent.endpoint), [entry(8), entry(9)])
   assert.deepEqual(asked, ['/logs?after=7', 'token'])
 })
 
-it('passes over what is no entry, and drops fields that are no text', async () => {
-  const lines = ['garbage', '{}', '{"sequence":-1}', 'null', JSON.stringify({ ...entry(1), level: 'loud' })]
-  const odd = JSON.stringify({ ...entry(2), fields: { pid: '1', nested: {}, number: 5 } })
-  using agent = await agentThat((_, response) => response.end([...lines, odd, ''].join('\n')))
-  const found = []
-  for await (const batch of followLogs(agent.endpoint, 't', 0, new AbortController().signal))
-    found.push(...batch)
-  assert.deepEqual(found, [entry(2)])
-})
-
-it('gives up on a line without end, so that a sandbox cannot fill the memory of the server', async () => {
-  using agent = await agentThat((_, response) => {
-    response.on('error', () => {})
-    response.end('x'.repeat(1024 * 1024))
-  })
-  await assert.rejects(async () => {
-    for await (const _ of followLogs(agent.endpoint, 't', 0, new AbortController().signal)) assert.fail()
-  }, /without end/)
-})
-
-it('ends when it is told to', async () => {
-  using agent = await agentThat((_, response) => response.write(`${JSON.stringify(entry(1))}\n`))
+test('ends when it is told to', async () => {
+  using agent = await agentThat((_, response) => response.write(line(entry(1))))
   const abort = new AbortController()
   await assert.rejects(async () => {
-    for await (const _ of followLogs(agent.endpoint, 't', 0, abort.signal)) abort.abort()
+    for await (const _ of createLogFollower()(agent.endpoint, 't', 0, abort.signal)) abort.abort()
   }, /abort/i)
+})
+
+suite('what no agent sends ends the stream', () => {
+  const lines: [what: string, text: string][] = [
+    ['an empty line', '\n'],
+    ['what is no JSON', 'garbage\n'],
+    ['what is no object', 'null\n'],
+    ['an object without an entry', '{}\n'],
+    ['a list', '[]\n'],
+    ['deep JSON', `${'['.repeat(100_000)}\n`],
+    ['an unknown level', line({ ...entry(1), level: 'loud' })],
+    ['a number below zero', line({ ...entry(1), sequence: -1 })],
+    ['a number that is no number', line({ ...entry(1), sequence: '1' })],
+    ['a time that is none', line({ ...entry(1), at: 9_000_000_000_000_000 })],
+    ['a message that is no text', line({ ...entry(1), message: { length: 1 } })],
+    ['fields that are no text', line({ ...entry(1), fields: { pid: '1', nested: {} } })],
+    ['fields that are a list', line({ ...entry(1), fields: ['a'] })],
+    ['a line without end', 'x'.repeat(1024 * 1024)],
+  ]
+  for (const [what, text] of lines) {
+    test(what, async () => {
+      using agent = await agentThat((_, response) => {
+        response.on('error', () => {})
+        response.end(text)
+      })
+      await assert.rejects(collect(agent.endpoint), (error) => isAppError(error, 'internal'))
+    })
+  }
+})
+
+suite('of what comes without end little is read', () => {
+  const ok = 'HTTP/1.1 200 OK\r\n\r\n'
+  const chunked = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n'
+  const floods: [what: string, head: string, bytes: string][] = [
+    ['newlines', ok, '\n'],
+    ['newlines in chunks of one byte', chunked, '1\r\n\n\r\n'],
+    ['one line', ok, 'x'],
+    ['interim answers', '', 'HTTP/1.1 103 Early Hints\r\n\r\n'],
+    ['a head', 'HTTP/1.1 200 OK\r\n', 'x-header: y\r\n'],
+    ['an extension of a chunk', `${chunked}1;`, 'x'],
+    ['other answers', '', 'HTTP/1.1 404 Not Found\r\nContent-Length: 1000000\r\n\r\nx'],
+    ['what is no HTTP', '', '\0'],
+  ]
+  for (const [what, head, bytes] of floods) {
+    test(what, async () => {
+      using agent = await flood(head, bytes)
+      await assert.rejects(collect(agent.endpoint), (error) => error instanceof Error)
+      // What the kernel holds for both sides counts as sent, and is several megabytes.
+      assert.ok(agent.state.sentBytes < 64 * 1024 * 1024, `${agent.state.sentBytes} bytes were sent`)
+      assert.equal(agent.state.connections, 1)
+    })
+  }
+})
+
+test('entries without end are taken at the pace of an honest agent', async () => {
+  const kibibyte = 1024
+  using agent = await flood('HTTP/1.1 200 OK\r\n\r\n', line({ ...entry(1), message: 'x'.repeat(kibibyte) }))
+  const clock = new ManualClock()
+  const abort = new AbortController()
+  let takenBytes = 0
+  const reading = (async () => {
+    const batches = createLogFollower(clock)(agent.endpoint, 't', 0, abort.signal)
+    for await (const batch of batches) takenBytes += batch.length * kibibyte
+  })()
+  for (let ms = 0; ms < 2000; ms += 10) {
+    clock.advance(10)
+    await turn()
+  }
+  abort.abort()
+  await assert.rejects(reading, /abort/i)
+  // A burst of 1 MiB, then 256 KiB a second, and what was read before it had to wait.
+  assert.ok(takenBytes > 0 && takenBytes < 1700 * kibibyte, `${takenBytes} bytes were taken`)
 })

@@ -19,16 +19,29 @@ const longestQuote = 1000
 export function requestAgent({ host, port }: Endpoint, options: AgentRequestOptions): ClientRequest {
   const outgoing = request({ ...options, host, port, agent: false, maxHeaderSize: largestHead })
   // No agent sends interim answers. They may come without end, and none of them counts towards any other limit.
-  outgoing.on('information', () => outgoing.destroy(new AppError('internal', 'the agent sent a 1xx answer')))
+  outgoing.once('information', () =>
+    outgoing.destroy(new AppError('internal', 'the agent sent a 1xx answer')),
+  )
   return outgoing
 }
 
-/** Resolves with the head of the answer. */
-export function responseTo(outgoing: ClientRequest): Promise<IncomingMessage> {
-  return new Promise((resolve, reject) => {
-    outgoing.on('error', reject)
+/** Resolves with the head of the answer. Without `withinMs`, only the signal of the request bounds the wait. */
+export function responseTo(outgoing: ClientRequest, withinMs?: number): Promise<IncomingMessage> {
+  const timer =
+    withinMs &&
+    setTimeout(() => {
+      outgoing.destroy(new AppError('internal', `the agent did not answer within ${withinMs / 1000} s`))
+    }, withinMs)
+  return new Promise<IncomingMessage>((resolve, reject) => {
+    outgoing.on('error', (error) => reject(brokenRules(error) ?? error))
     outgoing.on('response', resolve)
-  })
+  }).finally(() => clearTimeout(timer))
+}
+
+/** Node's parser rejects what is no HTTP, and heads that are too large. */
+function brokenRules(error: NodeJS.ErrnoException): AppError | undefined {
+  if (!error.code?.startsWith('HPE_')) return undefined
+  return new AppError('internal', 'the agent sent an answer that HTTP does not allow', { cause: error })
 }
 
 /** Resolves with the status and as much of the text as is worth quoting; the rest is not read. */
@@ -44,9 +57,13 @@ export async function answerTo(outgoing: ClientRequest): Promise<AgentAnswer> {
 
 async function quote(response: IncomingMessage): Promise<string> {
   let text = ''
-  for await (const chunk of response.setEncoding('utf8') as AsyncIterable<string>) {
-    text += chunk
-    if (text.length >= longestQuote) break
+  try {
+    for await (const chunk of response.setEncoding('utf8') as AsyncIterable<string>) {
+      text += chunk
+      if (text.length >= longestQuote) break
+    }
+  } catch {
+    // The status is known: a text that breaks off takes nothing away from it.
   }
   return text.slice(0, longestQuote)
 }

@@ -7,9 +7,15 @@ import { Process, type StartRequestSchema } from '../contract/rpc/process_pb.ts'
 import type { AgentCommand, CommandEnd, CommandOutput } from '../core/agent.ts'
 import type { Endpoint } from '../core/driver.ts'
 import { AppError, isAppError } from '../lib/app-error.ts'
+import { delay } from '../lib/clock.ts'
+import { Pace } from '../lib/pace.ts'
 import { createAgentTransport } from './transport.ts'
 
 const longestQuote = 1000
+/** Output is taken no faster than this: what prints without end must not keep the server busy. */
+const outputPace = { bytesPerSecond: 8 * 1024 * 1024, burstBytes: 8 * 1024 * 1024 }
+/** What a message costs beside its bytes. */
+const messageCost = 4096
 
 export async function runProcess(
   agent: Endpoint,
@@ -26,11 +32,14 @@ export async function runProcess(
     },
     signal: AbortSignal.any([signal, leaving.signal]),
   }
-  const client = createClient(Process, createAgentTransport(agent))
+  const pace = new Pace(outputPace)
+  const client = createClient(Process, createAgentTransport(agent, pace))
   let ended: CommandEnd | undefined
   try {
     for await (const { event } of client.start(startRequestOf(command), call)) {
       const told = event?.event
+      const waitMs = pace.spend(messageCost)
+      if (waitMs > 0) await delay(waitMs, signal)
       if (told?.case === 'end') ended = { exitCode: told.value.exitCode, status: told.value.status }
       if (told?.case !== 'data') continue
       const { case: stream, value } = told.value.output

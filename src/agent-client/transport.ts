@@ -7,15 +7,18 @@ import type { UniversalClientFn } from '@connectrpc/connect/protocol'
 import { createTransport } from '@connectrpc/connect/protocol-connect'
 import type { Endpoint } from '../core/driver.ts'
 import { AppError, isAppError } from '../lib/app-error.ts'
+import { delay } from '../lib/clock.ts'
+import type { Pace } from '../lib/pace.ts'
 import { requestAgent, responseTo } from './request.ts'
 
 /** The agent sends output in pieces far smaller than this. */
 const largestMessage = 256 * 1024
 const largestRequest = 32 * 1024 * 1024
 
-export function createAgentTransport(agent: Endpoint): Transport {
+/** Bytes are read at the given pace. */
+export function createAgentTransport(agent: Endpoint, pace: Pace): Transport {
   return createTransport({
-    httpClient: httpClientOf(agent),
+    httpClient: httpClientOf(agent, pace),
     baseUrl: `http://${agent.host}:${agent.port}`,
     useBinaryFormat: true,
     interceptors: [],
@@ -28,7 +31,7 @@ export function createAgentTransport(agent: Endpoint): Transport {
 }
 
 /** A failure of the connection leaves it as an AppError, which Connect keeps as the cause of its own. */
-function httpClientOf(agent: Endpoint): UniversalClientFn {
+function httpClientOf(agent: Endpoint, pace: Pace): UniversalClientFn {
   return async ({ url, method, header, body, signal = new AbortController().signal }) => {
     const headers = Object.fromEntries(header)
     const outgoing = requestAgent(agent, { method, path: new URL(url).pathname, headers, signal })
@@ -43,7 +46,12 @@ function httpClientOf(agent: Endpoint): UniversalClientFn {
       outgoing.destroy()
       throw new AppError('internal', `the agent answered a call with the status ${status}`)
     }
-    return { status, header: headersOf(response), body: bytesOf(response), trailer: new Headers() }
+    return {
+      status,
+      header: headersOf(response),
+      body: bytesOf(response, pace, signal),
+      trailer: new Headers(),
+    }
   }
 }
 
@@ -53,9 +61,21 @@ function headersOf({ headersDistinct }: IncomingMessage): Headers {
   return headers
 }
 
-async function* bytesOf(response: IncomingMessage): AsyncGenerator<Uint8Array> {
+async function* bytesOf(
+  response: IncomingMessage,
+  pace: Pace,
+  signal: AbortSignal,
+): AsyncGenerator<Uint8Array> {
+  // With all that HTTP puts around them: many small chunks cost more than their content.
+  const { socket } = response
+  let spentBytes = 0
   try {
-    yield* response as AsyncIterable<Buffer>
+    for await (const chunk of response as AsyncIterable<Buffer>) {
+      yield chunk
+      const waitMs = pace.spend(socket.bytesRead - spentBytes)
+      spentBytes = socket.bytesRead
+      if (waitMs > 0) await delay(waitMs, signal)
+    }
   } catch (error) {
     throw brokenOff(error)
   }

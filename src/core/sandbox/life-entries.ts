@@ -54,6 +54,15 @@ export function copiedEntry(at: number, what: 'snapshot' | 'fork', detail: strin
   }
 }
 
+export function logCutEntry(at: number, why: string): LogEntry {
+  return {
+    at,
+    level: 'warn',
+    message: `The log was cut off, entries may be missing from here on: ${why}`,
+    fields: { logger: 'sandbox', event_type: 'log_cut_off' },
+  }
+}
+
 const endTexts: Record<EndReason, string> = {
   killed: 'killed',
   timeout: 'its time was over',

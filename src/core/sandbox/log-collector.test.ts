@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { AppError } from '../../lib/app-error.ts'
+import { type Clock, ManualClock } from '../../lib/clock.ts'
 import { silentLog } from '../../lib/log.ts'
 import type { AgentPort } from '../agent.ts'
 import type { LogEntry, LogStore, NumberedLogEntry } from '../logs.ts'
@@ -15,7 +17,7 @@ class TalkingAgent implements AgentPort {
   readonly #entries: NumberedLogEntry[] = []
   readonly asked: { after: number; token: string }[] = []
   #wake = () => {}
-  #broken = false
+  #broken: Error | undefined
 
   say(...messages: string[]): void {
     for (const message of messages)
@@ -23,8 +25,8 @@ class TalkingAgent implements AgentPort {
     this.#wake()
   }
 
-  breakOff(): void {
-    this.#broken = true
+  breakOff(failure = new Error('connection reset')): void {
+    this.#broken = failure
     this.#wake()
   }
 
@@ -34,10 +36,9 @@ class TalkingAgent implements AgentPort {
       const news = this.#entries.slice(told)
       told = this.#entries.length
       if (news.length > 0) yield news
-      if (this.#broken) {
-        this.#broken = false
-        throw new Error('connection reset')
-      }
+      const failure = this.#broken
+      this.#broken = undefined
+      if (failure) throw failure
       if (told < this.#entries.length) continue
       await new Promise<void>((resolve) => {
         this.#wake = resolve
@@ -88,10 +89,25 @@ const route = (runID: string): Route => ({
   endpoint: (port) => ({ host: 'sandbox', port }),
 })
 
-function open() {
+function open(clock?: Clock) {
   const [agent, logs, routes] = [new TalkingAgent(), new MemoryLogs(), new RouteTable()]
-  const collect = () => new LogCollector({ agent, logs, routes, log: silentLog })
-  return { agent, logs, routes, collect, collector: collect() }
+  const warnings: string[] = []
+  const log = { ...silentLog, warn: (_: object, message: string) => void warnings.push(message) }
+  const collect = () => new LogCollector({ agent, logs, routes, log, ...(clock && { clock }) })
+  return { agent, logs, routes, warnings, collect, collector: collect() }
+}
+
+class CountingClock extends ManualClock {
+  waits = 0
+
+  override after(delayMs: number, action: () => void): () => void {
+    this.waits++
+    return super.after(delayMs, action)
+  }
+}
+
+async function until(holds: () => boolean): Promise<void> {
+  while (!holds()) await new Promise((resolve) => setImmediate(resolve))
 }
 
 describe('collecting the log of a sandbox', () => {
@@ -161,6 +177,48 @@ describe('collecting the log of a sandbox', () => {
     agent.say('three')
     await logs.untilKept(3)
     assert.deepEqual(logs.messages, ['one', 'two', 'three'])
+    await collector.close()
+  })
+
+  it('cuts off an agent that breaks the rules, tells it once, and comes back ever more rarely', async () => {
+    const clock = new CountingClock()
+    const { agent, logs, routes, warnings, collector } = open(clock)
+    routes.set(route('r1'))
+    await until(() => agent.asked.length === 1)
+    const pausesMs = [1000, 2000, 4000, 8000, 16_000, 32_000, 64_000, 128_000, 256_000, 300_000, 300_000]
+    for (const [round, pauseMs] of pausesMs.entries()) {
+      agent.breakOff(new AppError('internal', 'the agent sent a log line that is no entry'))
+      await until(() => clock.waits === round + 1)
+      clock.advance(pauseMs - 1)
+      assert.equal(agent.asked.length, round + 1)
+      clock.advance(1)
+      await until(() => agent.asked.length === round + 2)
+    }
+    assert.deepEqual(logs.messages, [
+      'The log was cut off, entries may be missing from here on: the agent sent a log line that is no entry',
+    ])
+    assert.equal(warnings.length, 1)
+    agent.say('good again')
+    await logs.untilKept(2)
+    await collector.close()
+  })
+
+  it('comes back soon to an agent that was sound for a while, or whose connection merely broke', async () => {
+    const clock = new CountingClock()
+    const { agent, logs, routes, collector } = open(clock)
+    routes.set(route('r1'))
+    await until(() => agent.asked.length === 1)
+    const breakAndWait = async (pauseMs: number) => {
+      const { length } = agent.asked
+      agent.breakOff()
+      await until(() => clock.waits === length)
+      clock.advance(pauseMs)
+      await until(() => agent.asked.length === length + 1)
+    }
+    for (const pauseMs of [1000, 2000, 4000, 8000, 10_000, 10_000]) await breakAndWait(pauseMs)
+    clock.advance(61_000)
+    await breakAndWait(1000)
+    assert.deepEqual(logs.messages, [], 'a broken connection is nothing to tell')
     await collector.close()
   })
 })
