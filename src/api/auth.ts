@@ -15,7 +15,7 @@ export class Authenticator {
     this.#adminToken = adminToken
   }
 
-  /** As an onRequest hook: runs before the body is read or validated. */
+  /** An onRequest hook, so that it runs before the body is read or validated. */
   readonly requireTeam: onRequestAsyncHookHandler = async (request) => {
     this.#teamOfRequest.set(request, await this.#authenticate(request))
   }

@@ -5,7 +5,7 @@ import { AppError } from '../lib/app-error.ts'
 export const maxBodyBytes = 1024 * 1024
 const deepestNesting = 64
 
-/** The listener sets no limit, since uploads to sandboxes may last; a body of ours has no reason to. */
+/** The listener has no time limit, since uploads to sandboxes may last; a body for the API must arrive within this. */
 const bodyWithinMs = 30_000
 
 export function parseBodies(app: FastifyInstance): void {
@@ -38,7 +38,7 @@ export function parseBodies(app: FastifyInstance): void {
   })
 }
 
-/** Told before parsing: what is parsed is also written as JSON again, which goes as deep as the stack. */
+/** Checked before parsing: a parsed body is also written as JSON again, which recurses once per level. */
 function isDeeperThan(text: string, limit: number): boolean {
   let depth = 0
   let inString = false

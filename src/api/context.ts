@@ -33,7 +33,7 @@ export type ApiParts = {
   builds: BuildService
   pruner: Pruner
   buildFiles: BuildFiles
-  /** For the files of builds. */
+  /** How links for uploaded build files are signed, and how much one upload may hold. */
   uploads: { secret: string; maxBytes: number }
   sizes: Record<'cpu' | 'memoryMB' | 'diskMB', { usual: number; most: number }>
   secrets: SecretService

@@ -40,7 +40,7 @@ export function handleErrors(app: FastifyInstance, log: Log): void {
   })
 }
 
-/** A path that cannot be read reaches no route, and so none of the hooks either. */
+/** Answers a path that cannot be decoded: it reaches no route, and so none of the hooks either. */
 export function answerUnrouted(error: FastifyError, _: FastifyRequest, reply: FastifyReply): void {
   const why =
     error.code === 'FST_ERR_MAX_PARAM_LENGTH'
@@ -49,7 +49,7 @@ export function answerUnrouted(error: FastifyError, _: FastifyRequest, reply: Fa
   sendError(reply.headers(openToAllOrigins), new AppError('invalid_argument', `Invalid request: ${why}`))
 }
 
-/** A failure inside an answer that is not one itself. */
+/** The body of a failure that is one part of a successful answer. */
 export function errorBody(error: unknown): ErrorBody {
   const known = toAppError(error as FastifyError)
   return { code: statusOf[known.code], message: known.message }

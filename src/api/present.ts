@@ -98,8 +98,8 @@ export const dateTime = (ms: number): string => new Date(ms).toISOString()
 const isPaused = (sandbox: Sandbox): boolean => wireStates.paused.some((state) => state === sandbox.state)
 
 /**
- * Clients build their sandbox hosts from it. Without a domain of our own a client on this machine gets one that
- * browsers and curl resolve to loopback by themselves; for any other there is none.
+ * Clients build the host names of sandboxes from the domain. Without a configured domain, a client on this machine
+ * gets one that browsers and curl resolve to loopback by themselves; other clients get none.
  */
 function domainFor(configured: string | undefined, request: FastifyRequest): string | null {
   if (configured !== undefined) return configured

@@ -1,4 +1,4 @@
-/** Bodies are taken as they are typed; query strings and paths, being text, are turned into what is asked for. */
+/** Bodies are checked with the types they have; the text of query strings and paths is converted to the schema's types. */
 
 import { Ajv, type Options } from 'ajv'
 import addFormats from 'ajv-formats'
@@ -11,7 +11,7 @@ export function validateRequests(app: FastifyInstance): void {
   const compile: FastifySchemaCompiler<object> = ({ schema, httpPart }) =>
     (httpPart === 'body' ? forBodies : forText).compile(schema)
   app.setValidatorCompiler(compile)
-  // Of a value that may also be null it is not worth telling that it is not.
+  // For a value that may also be null, the complaint that it is not null says nothing.
   app.setSchemaErrorFormatter((errors, part) => {
     const telling = errors.filter(({ keyword, params }) => keyword !== 'anyOf' && params.type !== 'null')
     const words = telling.map(({ instancePath, message, params: { allowedValues } }) => {

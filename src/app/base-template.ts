@@ -1,4 +1,4 @@
-/** Keeps the public template `base` on the layers that this machine has made for it, and of the sizes that are set. */
+/** Keeps the public template `base` in line with this machine's layers for it and with the configured sizes. */
 import { envdVersion } from '../contract/constants.ts'
 import type { TemplateStore } from '../core/stores.ts'
 import { defaultTag } from '../core/template/reference.ts'

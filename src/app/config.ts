@@ -200,7 +200,7 @@ export function wantsStacks(env: Record<string, string | undefined> = process.en
   return ['debug', 'trace'].includes(env[schema.logLevel.name] ?? '')
 }
 
-/** What tells a client of Warren, our own commands among them, where the server is and who is asking. */
+/** The variables that tell a client of Warren, the `warren` command included, where the server is and which key to use. */
 export function clientVariables(env: Record<string, string | undefined> = process.env) {
   const { E2B_API_KEY: apiKey, E2B_API_URL: apiUrl, E2B_DOMAIN: domain } = env
   return { apiKey: apiKey || undefined, apiUrl: apiUrl || (domain ? `https://api.${domain}` : undefined) }
@@ -210,7 +210,7 @@ function readSetting(one: Setting<unknown>, env: Record<string, string | undefin
   const text = env[one.name]?.trim() || one.default
   const value = one.parse(text)
   if (value !== undefined) return value
-  // Where a password ends in a text that is wrong is anybody's guess.
+  // Where the password ends cannot be known in a text that is not a URL, so none of it is shown.
   const shown = text.replace(/((?:=|:\/\/)[^:/@,]*):.*@/s, '$1:***@')
   throw new AppError('invalid_argument', `${one.name} is '${shown}', but must be ${one.allowed}.`)
 }

@@ -19,7 +19,7 @@ export type DataPaths = Readonly<{
   snapshots: string
 }>
 
-/** Made once at the first start; whoever has them owns every sandbox. */
+/** Made once at the first start. Whoever reads these controls every sandbox. */
 export type Secrets = { seed: string; adminToken: string }
 /** The first team's first key in plain text, so that `warren env` can print it. */
 export type Credentials = { teamID: string; apiKey: string }
@@ -27,7 +27,7 @@ export type Credentials = { teamID: string; apiKey: string }
 export type ServerFile = {
   /** Reaches the server from this machine. */
   url: string
-  /** As clients must write it, with its port where they need one. */
+  /** The domain of sandboxes as clients must write it, with its port where they need one. */
   domain: string | null
   /** The certificate that the server shows, when it speaks TLS itself. */
   tlsCert: string | null
@@ -62,9 +62,9 @@ export async function openDataFolder(root: string): Promise<DataPaths> {
       await mkdir(folder, { recursive: true, mode: 0o711 })
       await chmod(folder, 0o711)
     }
-    // The memory of sandboxes holds their secrets.
+    // Only root may read this folder: the memory of sandboxes holds their secrets.
     await mkdir(paths.snapshots, { recursive: true, mode: 0o700 })
-    // Links, mounts and groups on this machine are named after the folder: by whatever way it is reached, it is the same.
+    // Links, mounts and cgroups are named after the folder, so every path to it must give the same name.
     return dataPaths(await realpath(root))
   } catch (error) {
     throw new AppError('invalid_argument', `Cannot make the data folder ${root}: ${errorText(error)}`, {
@@ -73,7 +73,7 @@ export async function openDataFolder(root: string): Promise<DataPaths> {
   }
 }
 
-/** Read whole or not at all, also by a reader that comes while it is written. */
+/** A reader sees the whole file, old or new, also while it is written. */
 export async function writePrivateFile(path: string, value: unknown): Promise<void> {
   const partial = `${path}.${process.pid}.partial`
   await rm(partial, { force: true })
@@ -117,8 +117,8 @@ async function closeToOthers(path: string): Promise<void> {
 }
 
 /**
- * Opens the values of all teams' secrets. In a file of its own, never in the database, so that a copy of the
- * one is worth nothing without the other.
+ * The key that opens the values of all teams' secrets. It lies in a file of its own and never in the database, so
+ * that a copy of either is worth nothing without the other.
  */
 export async function loadSecretKey(paths: DataPaths): Promise<string> {
   const kept = await readPrivateFile<{ key?: unknown }>(paths.secretKey)

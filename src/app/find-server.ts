@@ -30,7 +30,7 @@ export async function findServer(
   }
 }
 
-/** The server and team that the variables of a client name; else this machine's, and its first team. */
+/** The server and team that the client's variables name; otherwise this machine's server and its first team. */
 export async function findTeamAccess(
   config: Pick<Config, 'dataDir'>,
   { apiKey, apiUrl }: ReturnType<typeof clientVariables>,

@@ -7,7 +7,7 @@ const firstTeam = 'default'
 export async function ensureFirstTeam(teams: TeamService, paths: DataPaths): Promise<Credentials> {
   const known = await teams.listTeams()
   const kept = await readCredentials(paths)
-  // A key that was revoked since stays what it is: only a database without its team asks for a new one.
+  // A key that was revoked since is not replaced: only a database without the team needs a new key.
   if (kept && known.some((team) => team.teamID === kept.teamID)) return kept
   const team = known.find(({ slug }) => slug === firstTeam) ?? (await teams.createTeam(firstTeam))
   const { key } = await teams.createKey(team.teamID, 'made at the first start')

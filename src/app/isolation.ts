@@ -1,4 +1,4 @@
-/** Chooses what walls sandboxes in: what the operator asked for, or the strongest that works here. */
+/** Chooses the isolation of sandboxes: what the operator asked for, or the strongest that works here. */
 import type { Driver } from '../core/driver.ts'
 import { createOciDriver, type OciDriverOptions } from '../drivers/oci/oci-driver.ts'
 import { AppError } from '../lib/app-error.ts'
@@ -11,7 +11,7 @@ export type Runtimes = {
 
 export type ChosenIsolation = { driver: Driver; isolation: 'gvisor' | 'container'; note: string }
 
-/** Sandbox root is this user outside; image layers are unpacked for it. */
+/** The uid on the host that root has inside a sandbox; image layers are unpacked for it. */
 export const sandboxOwner = 100_000
 
 type CommonOptions = Omit<OciDriverOptions, 'runtime' | 'runtimeBinary' | 'uidBase'>

@@ -5,7 +5,7 @@ import type { Clock } from '../lib/clock.ts'
 import type { Log } from '../lib/log.ts'
 import type { DataPaths } from './data-folder.ts'
 
-/** With another key than before Warren serves on: new values can be given, and what needs an old one says so. */
+/** Warren also serves with another key than before: secrets can get new values, and using an old one is an error. */
 export async function openSecrets(parts: {
   stores: Pick<Stores, 'secrets' | 'sandboxes'>
   vault: SecretVault

@@ -1,11 +1,11 @@
-/** Whether the port can be had, and who has it otherwise. */
+/** Checks that the port is free, and names the program that has it otherwise. */
 import { readFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { basename } from 'node:path'
 import { AppError } from '../lib/app-error.ts'
 import { runCommand } from '../lib/run-command.ts'
 
-/** Asked before the long work of a first start, so that nobody waits for a refusal. */
+/** Called before the long work of a first start, so that nobody waits minutes for an error. */
 export async function refusePort(host: string, port: number): Promise<void> {
   const problem = await portProblem(host, port)
   if (problem) throw new AppError('unavailable', problem)

@@ -1,4 +1,4 @@
-/** How the text of a setting becomes a value. Each kind refuses with words that say what is allowed. */
+/** How the text of a setting becomes a value. The error of each kind says what is allowed. */
 import { isIP } from 'node:net'
 import { isAbsolute, normalize } from 'node:path'
 import { parseRange } from '../lib/ipv4.ts'

@@ -8,7 +8,7 @@ export function snapshotFolders(folder: string): SnapshotFolders {
     folder: (name) => join(folder, name),
     async names() {
       const entries = await readdir(folder)
-      // One that is being made has a suffix to its name.
+      // A snapshot that is being made has a suffix to its name.
       return [...new Set(entries.map((entry) => entry.split('.', 1)[0]!))]
     },
     async roomOf(names) {

@@ -27,7 +27,7 @@ export async function start(config: Config): Promise<void> {
   } finally {
     lock.release()
   }
-  // What could not be closed in its time must not hold the process.
+  // A part that did not close in time must not keep the process alive.
   process.exit(0)
 }
 
@@ -56,7 +56,7 @@ async function bringUp(config: Config, paths: DataPaths): Promise<RunningServer>
   return running
 }
 
-/** Takes no time when it was done before, and then need not be shown. */
+/** The step is only shown when it takes long, which it does not when an earlier start has done it. */
 async function prepareBase(progress: Progress, prepare: () => Promise<void>): Promise<void> {
   const preparing = prepare()
   const soon = new Promise<'slow'>((resolve) => setTimeout(resolve, 500, 'slow').unref())
@@ -70,7 +70,7 @@ function describe(isolation: 'gvisor' | 'container', runscMissing: string | unde
   return `sandboxes are plain containers${runscMissing ? `; gVisor is not to be had: ${runscMissing}` : ''}`
 }
 
-/** What no setup can mend. */
+/** Rejects machines that no set-up can make fit. */
 export function refuseMachine(platform: string, arch: string, uid: number | undefined): void {
   if (platform !== 'linux') {
     throw new AppError('unavailable', `Warren needs Linux; this is ${platform}.`)
@@ -100,7 +100,7 @@ function nextSignal(): Promise<NodeJS.Signals> {
   })
 }
 
-/** Setup's own programs die with this process; what they left is cleaned up by the next start. */
+/** The programs of the set-up end with this process; the next start cleans up what they left. */
 function interrupted(signal: string): never {
   process.stderr.write(`\nInterrupted (${signal}). The next start begins the unfinished step anew.\n`)
   process.exit(130)

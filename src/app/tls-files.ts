@@ -24,7 +24,7 @@ export function readTlsFiles(files: TlsFiles): TlsPair {
   }
 }
 
-/** What clients would stumble over, in words; undefined when the certificate is good for the domain. */
+/** What would make clients reject the certificate, as a sentence; undefined when it is good for the domain. */
 export function certificateProblem(cert: Buffer, domain: string, nowMs: number): string | undefined {
   const certificate = new X509Certificate(cert)
   const name = domain.replace(/:\d+$/, '')

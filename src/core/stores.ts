@@ -30,7 +30,7 @@ export interface TeamStore {
 
 export interface KeyStore {
   insertKey(key: ApiKey & { hash: string }): Promise<void>
-  /** The live key with this hash, and its team. */
+  /** Finds the live key with this hash, and its team. */
   findByHash(hash: string): Promise<{ key: ApiKey; hash: string; team: Team } | undefined>
   listKeys(teamID: string): Promise<ApiKey[]>
   /** False when the team has no such live key. */
@@ -120,8 +120,8 @@ export interface TemplateStore {
   /** The names of the snapshots that builds hold. */
   listSnapshotNames(): Promise<string[]>
   /**
-   * Removes it with its names, tags and builds, unless sandboxes of any team that have not ended stand on it; none
-   * can be inserted at that moment. Undefined when there is none.
+   * Removes the template with its names, tags and builds, unless sandboxes of any team that have not ended use it;
+   * none can be inserted at that moment. Undefined when there is no such template.
    */
   deleteUnused(
     templateID: string,
@@ -261,7 +261,7 @@ export interface MetricStore {
   prune(before: number): Promise<void>
 }
 
-/** What a build step left, for the next build of the team that begins alike. */
+/** The result of a build step, for the team's next build that begins with the same steps. */
 export type CachedStep = {
   key: string
   /** The snapshot's name; null where nothing was ever written above the base. */
@@ -274,7 +274,7 @@ export type CachedStep = {
 }
 
 export interface BuildCacheStore {
-  /** Also notes that it was used. */
+  /** Also records the time as that of its last use. */
   find(teamID: string, key: string, at: number): Promise<CachedStep | undefined>
   put(teamID: string, step: CachedStep, at: number): Promise<void>
   listSnapshotNames(): Promise<string[]>
@@ -284,7 +284,7 @@ export interface BuildCacheStore {
   remove(steps: readonly CacheUse[]): Promise<CacheUse[]>
 }
 
-/** A cached step as far as it takes room. */
+/** What a cached step takes of the disk, and when it was last used. */
 export type CacheUse = Pick<CachedStep, 'key' | 'snapshotName' | 'layers'> & {
   teamID: string
   usedAt: number
@@ -293,7 +293,7 @@ export type CacheUse = Pick<CachedStep, 'key' | 'snapshotName' | 'layers'> & {
 export type SecretPage = { limit: number; after?: { createdAt: number; secretID: string } }
 
 export type SecretChange = {
-  /** Replaces all of it; undefined leaves it as it is. */
+  /** Replaces all metadata; undefined leaves them as they are. */
   metadata?: Record<string, string>
   at: number
   /** How many versions stay, the new one included. */
@@ -304,8 +304,8 @@ export type SecretChange = {
 
 export interface SecretStore {
   /**
-   * Inserts it with its first value if the team has fewer than `most`, in one step that parallel creates cannot
-   * pass together; false when it has not. Rejects with `already_exists` when the team has the name.
+   * Inserts the secret with its first value if the team has fewer than `most`, in one step that parallel creates
+   * cannot pass together; false when the team has as many. Rejects with `already_exists` when the team has the name.
    */
   insert(secret: Secret, value: SealedValue, most: number): Promise<boolean>
   find(teamID: string, reference: SecretReference): Promise<Secret | undefined>
@@ -313,10 +313,10 @@ export interface SecretStore {
   list(teamID: string, page: SecretPage): Promise<Secret[]>
   /** Makes the next version the current one. Undefined when the team has no such secret. */
   append(teamID: string, reference: SecretReference, change: SecretChange): Promise<Secret | undefined>
-  /** With all its versions. False when the team has no such secret. */
+  /** Deletes the secret with all its versions. False when the team has no such secret. */
   delete(teamID: string, reference: SecretReference): Promise<boolean>
   readCurrent(teamID: string, name: string): Promise<{ secret: Secret; value: SealedValue } | undefined>
-  /** How many secrets of all teams have a current value that another key sealed. */
+  /** How many secrets of all teams have a current value that was sealed with another key. */
   countSealedByOthers(keyID: string): Promise<number>
 }
 

@@ -41,7 +41,7 @@ export async function supersede(
         .select('carried.build_id')
         .where('carried.template_id', '=', build.templateID)
         .where('carried.tag', 'in', tags)
-        // Of two builds that are requested at once, only the later ends the other.
+        // When two builds are requested at once, only the later one ends the other.
         .where(({ not, exists, selectFrom }) =>
           not(
             exists(

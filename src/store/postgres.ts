@@ -1,11 +1,11 @@
 /** Kysely over PostgreSQL through a pool of connections. */
 import { PostgresDialect, type PostgresPool, type PostgresPoolClient } from 'kysely'
 import { Pool, types } from 'pg'
-import { AppError, errorText, isAppError } from '../lib/app-error.ts'
+import { AppError, type ErrorCode, errorText, isAppError } from '../lib/app-error.ts'
 import { type Binding, checkBinding } from './bindings.ts'
 
 const poolSize = 10
-/** For a connection of the pool to be made or to come free. */
+/** How long a query waits for a connection of the pool to be made or to come free. */
 const connectTimeoutMs = 10_000
 
 export function postgresDialect(url: string): PostgresDialect {
@@ -65,47 +65,13 @@ function checkPostgresBinding(value: unknown): Binding | boolean {
 const unavailableClasses = /^(08|53|57P|55P03|40)/
 const networkFailure = /^E[A-Z]+$/
 
-function postgresFailure(error: unknown, { connecting }: { connecting: boolean }): AppError {
-  if (isAppError(error)) return error
-  const cause = error
-  const code = String((error as { code?: unknown }).code ?? '')
-  const said = errorText(error)
-  switch (code) {
-    case 'ERR_INVALID_URL':
-      return new AppError(
-        'invalid_argument',
-        'The database URL cannot be read; write it as postgres://user:password@host:5432/database, with ' +
-          'special characters percent-encoded',
-        { cause },
-      )
-    case '23505':
-      return new AppError('already_exists', 'This exists already; choose another name', { cause })
-    case '23503':
-      return new AppError('not_found', 'What this belongs to does not exist; check its id', { cause })
-    case '22003':
-      return new AppError('invalid_argument', 'A number is too big to be stored; use a smaller one', {
-        cause,
-      })
-    case '53100':
-      return new AppError('no_space', 'The disk of the PostgreSQL server is full; free some space on it', {
-        cause,
-      })
-    case '28000':
-    case '28P01':
-    case '3D000':
-    case '42501':
-      return new AppError(
-        'unavailable',
-        `PostgreSQL turned Warren away (${said}); check user, password and database in WARREN_DATABASE_URL`,
-        { cause },
-      )
-    case 'XX001':
-    case 'XX002':
-      return new AppError('internal', `The PostgreSQL database is damaged (${said}); restore a backup`, {
-        cause,
-      })
-  }
-  // A connection that ends is told by pg in words only, without a code.
+function postgresFailure(cause: unknown, { connecting }: { connecting: boolean }): AppError {
+  if (isAppError(cause)) return cause
+  const code = String((cause as { code?: unknown }).code ?? '')
+  const said = errorText(cause)
+  const known = knownFailure(code, said)
+  if (known) return new AppError(known[0], known[1], { cause })
+  // pg reports a connection that ends by its message only, without a code.
   const lost = code === '' && /terminated|timeout|closed|not queryable|after calling end/i.test(said)
   if (connecting || lost || unavailableClasses.test(code) || networkFailure.test(code)) {
     return new AppError(
@@ -116,4 +82,36 @@ function postgresFailure(error: unknown, { connecting }: { connecting: boolean }
     )
   }
   return new AppError('internal', 'The database refused a statement; the log has the cause', { cause })
+}
+
+/** Failures that PostgreSQL names by a code of its own and that trying again does not cure. */
+function knownFailure(code: string, said: string): [code: ErrorCode, message: string] | undefined {
+  switch (code) {
+    case 'ERR_INVALID_URL':
+      return [
+        'invalid_argument',
+        'The database URL cannot be read; write it as postgres://user:password@host:5432/database, with ' +
+          'special characters percent-encoded',
+      ]
+    case '23505':
+      return ['already_exists', 'This exists already; choose another name']
+    case '23503':
+      return ['not_found', 'What this belongs to does not exist; check its id']
+    case '22003':
+      return ['invalid_argument', 'A number is too big to be stored; use a smaller one']
+    case '53100':
+      return ['no_space', 'The disk of the PostgreSQL server is full; free some space on it']
+    case '28000':
+    case '28P01':
+    case '3D000':
+    case '42501':
+      return [
+        'unavailable',
+        `PostgreSQL rejected the login (${said}); check user, password and database in WARREN_DATABASE_URL`,
+      ]
+    case 'XX001':
+    case 'XX002':
+      return ['internal', `The PostgreSQL database is damaged (${said}); restore a backup`]
+  }
+  return undefined
 }

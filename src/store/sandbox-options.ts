@@ -28,7 +28,7 @@ export function optionColumns(owner: Owner, options: SandboxOptions, vault: Secr
 
 /** Where it cannot be opened nothing may leave, whatever the rest says: that is safe, and a new network cures it. */
 export function optionsOf(row: OwnedRow<OptionColumns>, vault: SecretVault): SandboxOptions {
-  // Rows from before memory could be kept lack the option.
+  // Rows that older versions of Warren wrote lack the option.
   const options: SandboxOptions = { autoPauseMemory: true, ...JSON.parse(row.options) }
   try {
     const opened = openNetwork(row, vault)

@@ -25,7 +25,7 @@ export async function listSnapshots(
         .select(({ fn }) => fn.max('assigned.sequence').as('newest'))
         .whereRef('assigned.template_id', '=', 'templates.id')
         .where('built.status', '=', 'ready')
-        // Its name may also have been built; what a snapshot saved bears the name of its build.
+        // A snapshot's name may also have been built; only the builds made of a sandbox have their own id as the name.
         .whereRef('built.saved_name', '=', 'built.id')
         .$if(tag !== undefined, (some) => some.where('assigned.tag', '=', tag as string))
         .$if(sandboxID !== undefined, (some) =>

@@ -15,7 +15,7 @@ import { AppError, errorText, isAppError } from '../lib/app-error.ts'
 import { checkBinding } from './bindings.ts'
 
 const busyTimeoutMs = 5000
-/** Queries with lists of any length make ever new texts, so the cache has an end. */
+/** Queries with lists of any length make ever new statements, so the cache is bounded. */
 const mostStatements = 200
 
 export function sqliteDialect(file: string): SqliteDialect {

@@ -98,12 +98,12 @@ export type SandboxRow = {
   envd_version: string
   metadata: Json
   env_vars: Json
-  /** Without what of the network is sealed. */
+  /** The options without the parts of the network that are sealed. */
   options: Json
   network_key_id: string | null
   network_sealed: string | null
   saved: Json | null
-  /** As `saved` says, where a query can see it. */
+  /** Repeats what the JSON in `saved` says, so that queries can use it. */
   is_frozen: Flag
   timeout_ms: number
   created_at: number
@@ -171,7 +171,7 @@ export type SecretVersionRow = {
   secret_id: string
   version: number
   key_id: string
-  /** Never the value itself: what the vault made of it. */
+  /** The sealed value, never the value itself. */
   sealed: string
   created_at: number
 }

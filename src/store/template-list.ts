@@ -72,7 +72,7 @@ export async function listBuilds(
   return (await query.execute()).map(buildOf)
 }
 
-/** All queries of the work see the same rows. */
+/** All queries within the work see the same rows. */
 function atOneMoment<T>(db: Kysely<Tables>, work: (transaction: Transaction<Tables>) => Promise<T>) {
   return db.transaction().setIsolationLevel('repeatable read').execute(work)
 }
@@ -103,7 +103,7 @@ function ownBuild(select: ExpressionBuilder<Tables, 'templates'>) {
     )
 }
 
-/** Of the template of the query around it. */
+/** The newest assignment of the default tag to the template that the surrounding query selects. */
 function newestDefault(select: ExpressionBuilder<Tables, 'templates'>) {
   return select
     .selectFrom('template_tags as assigned')

@@ -73,7 +73,7 @@ function snapshotOf(row: TemplateBuildRow): BuildSnapshot | null {
 }
 
 function reasonColumns(reason: BuildReason | null) {
-  // A program may have written any of it, and that a build failed must be storable whatever it wrote.
+  // A program may have written any of this text, and a failed build must be storable whatever it wrote.
   const message = reason?.message.replaceAll('\0', '\uFFFD')
   return { reason_message: message ?? null, reason_step: reason?.step ?? null }
 }
@@ -111,14 +111,14 @@ export function buildOf(row: TemplateBuildRow): TemplateBuild {
   }
 }
 
-/** From rows in the order of their positions. */
+/** The rows must be in the order of their positions. */
 export function namesOf(rows: readonly Pick<TemplateAliasRow, 'namespace' | 'alias'>[]): TemplateName[] {
   const bare = rows.filter(({ namespace }) => namespace === '')
   const own = rows.filter(({ namespace }) => namespace !== '')
   return [...bare, ...own].map(({ namespace, alias }) => ({ namespace: namespace || null, alias }))
 }
 
-/** Each digest once. */
+/** The digests in these columns, each once. */
 export function digestsIn(rows: readonly { layers: string }[]): string[] {
   return [...new Set(rows.flatMap(({ layers }) => JSON.parse(layers) as string[]))]
 }

@@ -136,6 +136,6 @@ export async function listTags(db: Kysely<Tables>, templateID: string): Promise<
     )
     .execute()
   const found = rows.map((row) => ({ tag: row.tag, buildID: row.build_id, assignedAt: row.assigned_at }))
-  // Not by the database: how PostgreSQL orders texts depends on where it was set up.
+  // Sorted here, because how PostgreSQL orders texts depends on the locale of its cluster.
   return found.sort((one, other) => (one.tag < other.tag ? -1 : 1))
 }

@@ -5,7 +5,7 @@
 import { AppError } from '../../lib/app-error.ts'
 import type { Place } from './vault.ts'
 
-/** All that anyone is ever shown; the value is not part of it. */
+/** What clients are shown of a secret; the value is not part of it. */
 export type Secret = {
   secretID: string
   teamID: string
@@ -17,7 +17,7 @@ export type Secret = {
   updatedAt: number
 }
 
-/** Where one version of its value belongs. */
+/** One version of a secret's value. */
 export const placeOf = ({
   teamID,
   secretID,
@@ -32,7 +32,7 @@ export type SecretReference = { secretID: string } | { name: string }
 
 export const secretLimits = {
   perTeam: 1000,
-  /** Of one secret; older values are deleted. */
+  /** So many versions of one secret are kept; older values are deleted. */
   keptVersions: 10,
   /** More than this fits the headers of no common web server. */
   valueBytes: 16 * 1024,
@@ -51,7 +51,7 @@ const unsendable = /[^\P{Cc}\t]/u
 export const invalidSecret = (why: string): AppError =>
   new AppError('invalid_argument', `Invalid secrets request: ${why}`)
 
-/** The name as it is stored. Told by ASCII first: other letters become ASCII ones when they are lowered. */
+/** The name as it is stored. ASCII is checked before lowercasing, because some other letters become ASCII by it. */
 export function secretName(text: string): string {
   if (!namePattern.test(text)) {
     throw invalidSecret("a name is 1 to 128 letters, digits, '-' and '_'")
@@ -61,7 +61,7 @@ export function secretName(text: string): string {
   return name
 }
 
-/** What begins like an id is one and never a name. */
+/** A text that begins like an id is read as an id, never as a name. */
 export function secretReference(text: string): SecretReference {
   const lowered = text.toLowerCase()
   if (!lowered.startsWith(idPrefix)) return { name: secretName(text) }

@@ -84,7 +84,7 @@ export class SecretService implements SecretReader {
     return found ? this.#vault.open(placeOf(found.secret), found.value) : null
   }
 
-  /** How many secrets this Warren has no key for. */
+  /** How many secrets were sealed with another key than this Warren has. */
   countLocked(): Promise<number> {
     return this.#secrets.countSealedByOthers(this.#vault.keyID)
   }

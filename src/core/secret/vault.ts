@@ -11,9 +11,9 @@ export type SealedValue = { keyID: string; sealed: string }
 
 /** What a sealed text belongs to. */
 export type Place = {
-  /** No two places have the same: the first part says of which kind it is. */
+  /** Unique among all places; the first part names the kind of place. */
   identity: readonly (string | number)[]
-  /** For failures: what it is, and what helps where the old key or a backup is not to be had. */
+  /** For error messages: what was sealed, and what helps when neither the old key nor a backup can be had. */
   name: string
   remedy: string
 }
@@ -25,7 +25,7 @@ const tagBytes = 16
 
 export class SecretVault {
   readonly #key: Buffer
-  /** Tells keys apart and gives nothing away of them. */
+  /** Identifies the key without revealing anything of it. */
   readonly keyID: string
 
   /** The key is 64 hexadecimal digits. */

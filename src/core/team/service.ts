@@ -29,7 +29,7 @@ export class TeamService {
     this.#clock = parts.clock
   }
 
-  /** Asked anew for every request: a revoked key stops working at once. */
+  /** The key is looked up for every request, so a revoked key stops working at once. */
   async authenticate(key: string): Promise<Team> {
     const invalid = (detail: string) =>
       new AppError('unauthenticated', `Invalid API key: ${detail}. 'warren key create' makes a new one.`)

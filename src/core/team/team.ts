@@ -4,7 +4,7 @@ import { randomHex } from '../../lib/ids.ts'
 export type TeamLimits = {
   /** Sandboxes that are not ended and not paused. */
   maxSandboxes: number
-  /** Sums over the same sandboxes. */
+  /** Sums over the sandboxes that are not ended and not paused. */
   maxCPU: number
   maxMemoryMB: number
   /** How long one run of a sandbox may last. */

@@ -1,17 +1,17 @@
-/** What builds tell: in memory while they run, for clients that ask five times a second, and in the log for after. */
+/** The logs of builds: in memory while a build runs, since clients ask five times a second, and in the log store for later. */
 import type { Clock } from '../../lib/clock.ts'
 import type { Log } from '../../lib/log.ts'
 import type { LogEntry, LogStore, NumberedLogEntry } from '../logs.ts'
 import type { BuildLine } from './builder.ts'
 
-/** A client counts lines from the first on: what comes after these is not told. */
+/** Clients count lines from the first on, so no early line may be dropped: later ones are, after this many. */
 const mostKept = 20_000
-const noMore = 'This build tells too much: the lines that follow are not shown.'
+const noMore = 'The log of this build is too long: the lines that follow are not shown.'
 const longestLine = 8192
 
 export type BuildLogParts = {
   logs: LogStore
-  /** What the log keeps of one build for certain: did it drop the first lines, all others would be counted anew. */
+  /** The log store always keeps so many bytes of one build. Were early lines dropped, clients would count the rest wrongly. */
   maxBytes: number
   clock: Clock
   log: Log
@@ -38,7 +38,7 @@ export class BuildLog {
     this.#running.set(buildID, running)
     const { entries } = running
     if (running.isFull) return
-    // No two lines have the same time, so that a page can end at any.
+    // No two lines have the same time, so that a page can end at any line.
     const at = Math.max(this.#parts.clock.now(), (entries.at(-1)?.at ?? 0) + 1)
     const fields: Record<string, string> = step === null ? {} : { step }
     const entry = { at, level, message: message.slice(0, longestLine), fields }
@@ -52,14 +52,14 @@ export class BuildLog {
     running.writing = running.writing.then(() => this.#write(buildID, running))
   }
 
-  /** All of it so far, oldest first. */
+  /** All lines so far, oldest first. */
   async read(buildID: string): Promise<LogEntry[]> {
     const running = this.#running.get(buildID)
     if (running) return running.entries
     return this.#parts.logs.read(buildID, { direction: 'forward', limit: mostKept })
   }
 
-  /** Nothing more will be told. */
+  /** The build adds no more lines. */
   async end(buildID: string): Promise<void> {
     const running = this.#running.get(buildID)
     if (!running) return
@@ -68,7 +68,7 @@ export class BuildLog {
     this.#running.delete(buildID)
   }
 
-  /** What could not be written is tried again with what follows, so that no line is missing among the others. */
+  /** Lines that could not be written are written again with the next ones, so that none is missing in between. */
   async #write(buildID: string, running: Running): Promise<void> {
     const { logs, log } = this.#parts
     const { length } = running.unwritten
@@ -85,5 +85,5 @@ const begun = (): Running => ({
   writing: Promise.resolve(),
 })
 
-/** As a line of the log. */
+/** The bytes of the entry as a line of the log. */
 const sizeOf = (entry: LogEntry): number => Buffer.byteLength(JSON.stringify({ sequence: 0, ...entry })) + 1

@@ -62,7 +62,7 @@ export class BuildService {
     this.#parts = parts
   }
 
-  /** A new build of the template of that name; the template is made when there is none. */
+  /** Inserts a new build of the template with that name; the template is made when there is none. */
   async request(team: Team, name: TemplateReference, tags: string[], sizes: BuildSizes): Promise<NewBuild> {
     const { templates, clock, envdVersion, requireDiskSpace } = this.#parts
     await requireDiskSpace()
@@ -77,7 +77,7 @@ export class BuildService {
     const fresh = isNew ? { template, names: [{ namespace: team.slug, alias: name.alias }] } : undefined
     const limit = { teamID: team.teamID, statuses: ['waiting', 'building'], most: mostBuildsAtOnce } as const
     const isWithin = await templates.insertBuildWithin(limit, build, tags, fresh).catch((error) => {
-      // Another request took the name in the meantime: its template is this one's too.
+      // Another request took the name in the meantime: this build belongs to the template which that one made.
       if (isNew && isAppError(error, 'already_exists')) return undefined
       throw error
     })
@@ -91,7 +91,7 @@ export class BuildService {
     return { template, build, names: await templates.namesOf(template.templateID), tags }
   }
 
-  /** Resolves once the build is under way. */
+  /** Resolves once the build runs. */
   async start(team: Team, templateID: string, buildID: string, request: StartRequest): Promise<void> {
     const { templates, clock, log, requireDiskSpace } = this.#parts
     const build = await this.#find(team, templateID, buildID)

@@ -19,7 +19,7 @@ export type BuildSource = { image: string; credentials?: RegistryCredentials } |
 
 export type BuildJob = {
   build: TemplateBuild
-  /** Whose cache and files are used. */
+  /** The team whose cache and uploaded files are used. */
   teamID: string
   source: BuildSource
   steps: BuildStep[]
@@ -70,7 +70,7 @@ export class BuildFailure extends AppError {
 /** Files that clients upload for COPY, kept by team and hash. */
 export interface BuildFiles {
   has(teamID: string, hash: string): Promise<boolean>
-  /** Whole or not at all. Rejects with `payload_too_large`. */
+  /** Keeps the whole body or nothing of it. Rejects with `payload_too_large`. */
   write(teamID: string, hash: string, body: AsyncIterable<Uint8Array>, maxBytes: number): Promise<void>
   /** Undefined when these files are not there. */
   open(teamID: string, hash: string): Promise<import('node:stream').Readable | undefined>

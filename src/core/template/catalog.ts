@@ -29,7 +29,7 @@ export class TemplateCatalog {
     return { template, build, alias: firstAlias ?? null }
   }
 
-  /** A name without a tag means any tag; one that is not there means no snapshot. */
+  /** A name without a tag matches any tag; an unknown name matches no snapshot. */
   async listSnapshots(
     team: Team,
     { sandboxID, name }: { sandboxID?: string; name?: string },
@@ -51,13 +51,13 @@ export class TemplateCatalog {
     )
   }
 
-  /** What the team may use. */
+  /** The template, if the team may use it. */
   async find(team: Team, text: string): Promise<Template | undefined> {
     const found = await this.findOfAny(team, text)
     return found && isUsableBy(team, found) ? found : undefined
   }
 
-  /** Whoever's it is: the team's own name first, then a name without namespace, then a template id. */
+  /** The template of any team: by the team's own name first, then by a name without namespace, then by id. */
   async findOfAny(team: Team, text: string): Promise<Template | undefined> {
     const { namespace, alias } = parseTemplateReference(text)
     if (namespace !== null) return this.#store.findByAlias(namespace, alias)

@@ -95,7 +95,7 @@ export class Pruner {
   async #usedLayers(isGone: (step: CacheUse) => boolean, sweptNames: ReadonlySet<string>) {
     const { templates, cache, snapshots, driver } = this.#parts
     const folders = (await driver.list()).flatMap((found) => {
-      // Its root may be any of them.
+      // Which layers a sandbox with an unreadable record stands on is unknown, so none may be removed now.
       if (found.unreadable) throw found.unreadable
       return found.roots
     })

@@ -8,7 +8,7 @@ const namePattern = /^[a-z0-9-_]+$/
 const uuidPattern = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 const tagPattern = /^[a-z0-9-_.]+$/
 
-/** A tag that is being assigned: one that looks like a build's id would hide it. */
+/** Parses a tag that is to be assigned. A tag that looks like a build id would hide the build with that id. */
 export function parseTag(text: string): string {
   const tag = text.trim().toLowerCase()
   if (tagPattern.test(tag) && tag.length <= 128 && !uuidPattern.test(tag)) return tag
@@ -18,7 +18,7 @@ export function parseTag(text: string): string {
   )
 }
 
-/** As a name that is being given: what is wrong with it is told of a name, not of a reference. */
+/** Parses a name that a template is to get; the errors speak of a name, not of a reference. */
 export function parseTemplateName(text: string): TemplateReference {
   try {
     return parseTemplateReference(text)

@@ -21,7 +21,7 @@ export class TemplateRemover {
     this.#parts = parts
   }
 
-  /** The whole template goes, whatever tag the reference names. */
+  /** Deletes the whole template, whatever tag the reference names. */
   async remove(team: Team, reference: string): Promise<void> {
     const { catalog, templates, sweep, cancelBuild } = this.#parts
     const template = await catalog.findOfAny(team, reference)

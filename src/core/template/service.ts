@@ -1,4 +1,4 @@
-/** Templates as their teams see them: names, tags, who may use them, what there is. Builds have a life of their own. */
+/** Templates as their teams see them: names, tags, visibility, lists. The life of builds is in build-service.ts. */
 import { AppError } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
 import type { TemplateStore } from '../stores.ts'
@@ -35,7 +35,7 @@ export class TemplateService {
     return { summary, builds: await templates.listBuilds(template.templateID, page) }
   }
 
-  /** With `promote` the name counts without its namespace as well. */
+  /** With `promote` the template also gets its name without the namespace. */
   async setPublic(
     team: Team,
     templateID: string,
@@ -45,7 +45,7 @@ export class TemplateService {
     const { templates, clock } = this.#parts
     const template = await this.own(team, templateID)
     const [first] = await templates.namesOf(template.templateID)
-    // Before anything else is changed: the name may be another template's.
+    // The name comes first, because another template may have it already.
     if (promote && isPublic === true && first) {
       await templates.addName(template.templateID, { namespace: null, alias: first.alias })
     }
@@ -53,7 +53,7 @@ export class TemplateService {
     return templates.namesOf(template.templateID)
   }
 
-  /** The template behind a name, whoever's it is; what a tag names must be there too. */
+  /** The template behind a name, of any team. If the name has a tag, that tag must exist too. */
   async lookUp(team: Team, text: string): Promise<Template> {
     const { templates, catalog } = this.#parts
     const { alias, tag } = parseTemplateReference(text)
@@ -96,7 +96,7 @@ export class TemplateService {
     return this.#parts.templates.listTags(template.templateID)
   }
 
-  /** By id or name; another team's is refused even when it is public. */
+  /** Finds the team's own template by id or name; another team's is rejected even when it is public. */
   async own(team: Team, text: string): Promise<Template> {
     const template = await this.#parts.catalog.findOfAny(team, text)
     if (!template) throw notFound(text)
@@ -105,7 +105,7 @@ export class TemplateService {
   }
 }
 
-/** A name for a build of the team's own. */
+/** Parses the name of a template that the team is to own. */
 export function parseOwnName(team: Team, text: string) {
   const name = parseTemplateName(text)
   parseTag(name.tag)

@@ -24,7 +24,7 @@ export type TemplateBuild = {
   memoryMB: number
   diskMB: number
   envdVersion: string
-  /** Of a base template that an older Warren made: its root, relative to the data folder. Null for all others. */
+  /** The root below the data folder, for base templates that older versions of Warren made; null for all others. */
   rootFolder: string | null
   /** Digests of the layers it stands on, lowest first; null where it has a root folder, or is not built yet. */
   layers: string[] | null
@@ -33,7 +33,7 @@ export type TemplateBuild = {
   defaultWorkdir: string
   startCmd: string | null
   readyCmd: string | null
-  /** What its sandboxes start from, instead of a root that nobody has written to. */
+  /** The snapshot that sandboxes start from; null: they boot from the root as it is. */
   snapshot: BuildSnapshot | null
   createdAt: number
   updatedAt: number
@@ -45,11 +45,11 @@ export type TemplateBuild = {
 export type BuildReason = { message: string; step: string | null }
 
 export type BuildSnapshot = {
-  /** Of the snapshot; that of a snapshot, and no other, bears the id of its build. */
+  /** The name of the snapshot. A build that was made of a sandbox, and no other, gives its own id as the name. */
   name: string
-  /** Their processes are there from the start. */
+  /** True: the snapshot holds memory, so its processes run from the start. */
   memory: boolean
-  /** Of which sandbox it was saved: the agent in that memory still knows its token. */
+  /** The sandbox it was taken of: the agent in that memory still knows that sandbox's token. */
   sandboxID: string
 }
 
@@ -61,7 +61,7 @@ export type TemplateSummary = {
   template: Template
   names: TemplateName[]
   build: TemplateBuild | null
-  /** Of the newest build of the default tag, ready or not. */
+  /** The status of the newest build of the default tag, ready or not. */
   buildStatus: BuildStatus
   buildCount: number
 }
