@@ -6,9 +6,10 @@ import { basename, dirname, join } from 'node:path'
 import { envdPort } from '../contract/constants.ts'
 import { systemClock } from '../lib/clock.ts'
 import { releaseMemoryWhenIdle } from './idle-memory.ts'
+import { isGvisor, listenAlone } from './listen.ts'
 import { logFault, logMemoryKill } from './log/agent-events.ts'
 import { AgentLog } from './log/agent-log.ts'
-import { MemoryGuard, needsMemoryGuard } from './memory-guard.ts'
+import { MemoryGuard } from './memory-guard.ts'
 import type { Tools } from './process/credentials.ts'
 import { createAgent } from './server.ts'
 
@@ -21,12 +22,13 @@ export function startAgent(): void {
   // The sandbox dies with its agent: a fault in one request must not take everything else along.
   const log = new AgentLog(systemClock)
   process.on('uncaughtException', (error) => logFault(log, error))
+  // Without Node's debugger behind it (node-flags.ts) this signal would end the agent, and the sandbox with it.
+  process.on('SIGUSR1', () => {})
   const onKill = (pid: number, bytes: number) => logMemoryKill(log, pid, bytes)
-  const guard = needsMemoryGuard() ? new MemoryGuard({ onKill }) : undefined
+  const guard = isGvisor() ? new MemoryGuard({ onKill }) : undefined
   const agent = createAgent({ tools: agentTools, log, processes: { onStart: () => guard?.watch() } })
   releaseMemoryWhenIdle(agent.server, () => agent.identity.hasToken, agentTools.addon)
-  // Without a host, which would have to be looked up first: all addresses, IPv6 where there is any.
-  agent.server.listen(envdPort)
+  listenAlone(agent.server, envdPort, agentTools.addon)
   // Nobody has come at once: the sandbox was started ahead, and has time to get ready for a first command.
   setTimeout(() => void agent.services().then(({ processes }) => processes.warmUp()), startedAheadAfterMs)
 }

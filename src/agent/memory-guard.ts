@@ -4,7 +4,7 @@
  * The driver sets the host's limit higher by what gVisor itself needs; what grows between two looks uses that margin.
  */
 import { readdirSync, readFileSync } from 'node:fs'
-import { availableParallelism, release } from 'node:os'
+import { availableParallelism } from 'node:os'
 
 /** As a pid: all processes but init and our own. */
 export const everybody = -1
@@ -46,10 +46,6 @@ export type MemoryGuardOptions = {
   machine?: Machine
   /** Told of each process that was ended, and of about how much memory it held. */
   onKill?: (pid: number, bytes: number) => void
-}
-
-export function needsMemoryGuard(): boolean {
-  return release().endsWith('-gvisor')
 }
 
 export class MemoryGuard {

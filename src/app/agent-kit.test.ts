@@ -36,16 +36,18 @@ suite('the agent kit', () => {
     await rm(other.folder, { recursive: true })
   })
 
-  test('everybody may read and run all of it, and only its owner may write', async () => {
+  test('everybody may run all of it and read all but the sealed init; only its owner may write', async () => {
     for (const entry of await readdir(kit.folder, { recursive: true, withFileTypes: true })) {
       const { mode } = await stat(join(entry.parentPath, entry.name))
-      const wanted = entry.name.startsWith('agent.') || entry.name === 'boot.cjs' ? 0o644 : 0o755
+      const isText = entry.name.startsWith('agent.') || entry.name === 'boot.cjs'
+      const wanted = isText ? 0o644 : entry.name === 'sealed-init' ? 0o711 : 0o755
       assert.equal(mode & 0o7777, wanted, entry.name)
     }
   })
 
   test('starts with init and names only paths inside the sandbox', () => {
     assert.deepEqual(kit.command.slice(0, 2), ['/.warren/init', '--'])
+    assert.deepEqual(kit.unreadableCommand, ['/.warren/sealed-init', ...kit.command.slice(1)])
     assert.ok(
       kit.command.filter((word) => word.startsWith('/')).every((word) => word.startsWith('/.warren/')),
     )

@@ -39,6 +39,8 @@ export type AgentKit = {
   folder: string
   /** To run as pid 1 of the sandbox. */
   command: string[]
+  /** The same by a file that nobody inside may read. */
+  unreadableCommand: string[]
   env: Record<string, string>
   /** Sets the host name given as its last argument: what is started from another's memory has that one's. */
   setHostname: string[]
@@ -51,7 +53,12 @@ const programs = {
   env: 'coreutils',
 } as const
 const agentSources = join(import.meta.dirname, '../agent')
-const layoutVersion = 3
+const layoutVersion = 4
+/**
+ * Whoever could trace init could hold it still, end the agent and take its place, where otherwise the sandbox ends with
+ * its agent. Linux lets nobody trace a program whose file they may not read.
+ */
+const unreadableInit = 'sealed-init'
 const rehearsalTimeoutMs = 30_000
 
 export async function buildAgentKit({
@@ -59,9 +66,11 @@ export async function buildAgentKit({
   nodeBinary,
   mountedAt = '/.warren',
 }: AgentKitOptions): Promise<AgentKit> {
+  const init = requireProgram(['tini-static', 'catatonit'], 'tini')
   const files = new Map<string, string>([
     ['node', nodeBinary],
-    ['init', requireProgram(['tini-static', 'catatonit'], 'tini')],
+    ['init', init],
+    [unreadableInit, init],
   ])
   for (const [name, debianPackage] of Object.entries(programs)) {
     files.set(name, requireProgram([name], debianPackage))
@@ -88,9 +97,11 @@ export async function buildAgentKit({
   })
   const kitFolder = join(folder, await nameOf(bundle, files))
   if (!(await exists(kitFolder))) await writeKit(kitFolder, bundle, files, loader)
+  const agentWords = ['--', ...run('node'), ...nodeFlags, join(mountedAt, 'boot.cjs')]
   return {
     folder: kitFolder,
-    command: [join(mountedAt, 'init'), '--', ...run('node'), ...nodeFlags, join(mountedAt, 'boot.cjs')],
+    command: [join(mountedAt, 'init'), ...agentWords],
+    unreadableCommand: [join(mountedAt, unreadableInit), ...agentWords],
     env: agentEnvironment,
     setHostname: run('hostname'),
   }
@@ -178,7 +189,7 @@ async function writeKit(
     }
     for (const [name, path] of files) {
       await copyFile(path, join(beside, name), constants.COPYFILE_FICLONE)
-      await chmod(join(beside, name), 0o755)
+      await chmod(join(beside, name), name === unreadableInit ? 0o711 : 0o755)
     }
     for (const [name, text] of bundle) await writeFile(join(beside, name), text)
     await rehearse(beside, loader)

@@ -22,11 +22,14 @@ const setLock = 0x40045431
 const getNumber = 0x80045430
 const setSize = 0x5414
 const getForeground = 0x540f
+const setDumpable = 4
 const closeOnExec = 0o2000000
 const largestSize = 0xffff
 
 export function loadNative(addonPath: string): Native {
-  const { ioctl, pipe2, errno } = bind(addonPath)
+  const { ioctl, pipe2, prctl, errno } = bind(addonPath)
+  // No process is started before this is loaded: none can trace the agent, or read its memory and its token.
+  prctl(setDumpable, 0, 0, 0, 0)
   const control = (fd: number, request: number, value: Buffer) => {
     if (ioctl(fd, request, value) !== 0) throw failed('the terminal did not obey', errno())
   }
@@ -75,6 +78,9 @@ function bind(addonPath: string) {
   return {
     ioctl: libc.func('int ioctl(int fd, unsigned long request, void *value)'),
     pipe2: libc.func('int pipe2(void *ends, int flags)'),
+    prctl: libc.func(
+      'int prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d)',
+    ),
     errno: libc.errno,
   }
 }

@@ -11,6 +11,11 @@ export type AgentCommand = {
   folder: string
   /** Runs as pid 1. */
   command: readonly string[]
+  /**
+   * The same, by a file that nobody inside may read: Linux lets nobody trace what they may not read. gVisor cannot
+   * start such a file, and lets nobody trace pid 1 anyway.
+   */
+  unreadableCommand?: readonly string[]
   env: Record<string, string>
   /** A program inside that sets the host name given as its last argument; for memory that outlives its name. */
   setHostname?: readonly string[]
@@ -112,7 +117,7 @@ export function containerSpec(input: ContainerInput) {
       terminal: false,
       user: { uid: 0, gid: 0, additionalGids: [0] },
       cwd: '/',
-      args: [...agent.command],
+      args: [...(gvisor ? agent.command : (agent.unreadableCommand ?? agent.command))],
       env: Object.entries(env).map(([name, value]) => `${name}=${value}`),
       // Setuid programs must work: sudo is part of the promise, and sandbox root is nobody outside.
       noNewPrivileges: false,
