@@ -4,7 +4,7 @@ import type { Socket } from 'node:net'
 import { envdPort, header } from '../contract/constants.ts'
 import type { Endpoint } from '../core/driver.ts'
 import type { Route } from '../core/sandbox/routes.ts'
-import { delay } from '../lib/clock.ts'
+import { delay, systemClock } from '../lib/clock.ts'
 import { connectUpstream } from '../lib/http-relay/upstream-socket.ts'
 
 const connectTimeoutMs = 5_000
@@ -12,7 +12,7 @@ const connectTimeoutMs = 5_000
 /** Nothing listens there: neither on the sandbox's address nor on its loopback. */
 export class PortClosed extends Error {}
 
-export type DialOptions = {
+export type SandboxDialOptions = {
   /** The route of the run at this moment. */
   route: Route
   port: number
@@ -25,7 +25,7 @@ export type DialOptions = {
   signal: AbortSignal
 }
 
-export async function dial(options: DialOptions): Promise<Socket> {
+export async function dial(options: SandboxDialOptions): Promise<Socket> {
   const { route, port, relayed, signal } = options
   signal.throwIfAborted()
   // The agent answered before its route was made: if it refuses now it is dead, and probes want to know at once.
@@ -43,7 +43,13 @@ export async function dial(options: DialOptions): Promise<Socket> {
 }
 
 /** Null when the port refuses; rejects on anything else. */
-function openDirect({ route, port, allowHalfOpen, relayed, signal }: DialOptions): Promise<Socket | null> {
+function openDirect({
+  route,
+  port,
+  allowHalfOpen,
+  relayed,
+  signal,
+}: SandboxDialOptions): Promise<Socket | null> {
   return new Promise((resolve, reject) => {
     const { socket, release } = openSocket(route.endpoint(port), allowHalfOpen, signal)
     socket.once('error', (error: NodeJS.ErrnoException) => {
@@ -59,7 +65,13 @@ function openDirect({ route, port, allowHalfOpen, relayed, signal }: DialOptions
 }
 
 /** Null when nothing listens on the sandbox's loopback either, or the agent cannot say. */
-function openRelay({ route, port, allowHalfOpen, relayed, signal }: DialOptions): Promise<Socket | null> {
+function openRelay({
+  route,
+  port,
+  allowHalfOpen,
+  relayed,
+  signal,
+}: SandboxDialOptions): Promise<Socket | null> {
   return new Promise((resolve) => {
     const { socket, release } = openSocket(route.endpoint(envdPort), allowHalfOpen, signal)
     const request = httpRequest({
@@ -74,6 +86,8 @@ function openRelay({ route, port, allowHalfOpen, relayed, signal }: DialOptions)
     }
     request.once('error', refused)
     request.once('response', refused)
+    // The agent's port may be in other hands: no interim answer is expected, and they may have no end.
+    request.once('information', refused)
     request.once('upgrade', (_answer, _socket, head) => {
       release()
       if (head.length > 0) socket.unshift(head)
@@ -90,13 +104,14 @@ type Guarded = { socket: Socket; release: () => void }
 function openSocket({ host, port }: Endpoint, allowHalfOpen: boolean, signal: AbortSignal): Guarded {
   const socket = connectUpstream({ host, port, allowHalfOpen, noDelay: true, keepAlive: true })
   const abort = () => socket.destroy(signal.reason as Error)
-  const tooSlow = () => socket.destroy(new Error('the sandbox did not take the connection'))
+  const cancel = systemClock.after(connectTimeoutMs, () => {
+    socket.destroy(new Error('the sandbox did not take the connection'))
+  })
   const release = () => {
     signal.removeEventListener('abort', abort)
-    socket.off('timeout', tooSlow).setTimeout(0)
+    cancel()
   }
   signal.addEventListener('abort', abort, { once: true })
-  socket.setTimeout(connectTimeoutMs, tooSlow)
   // An error without a listener would end the process; who uses the socket adds a listener that acts.
   socket.on('error', () => {})
   socket.once('close', release)

@@ -61,6 +61,7 @@ function startRelay(exchange: SandboxExchange, head: OutgoingHead): HttpRelay {
     },
     answerHeaders: (raw, keepsTrailers) => headersFromSandbox(raw, ownHost, keepsTrailers),
     ownTrailers: ownedByEdge,
+    pacer: run.pacer,
     fail: (error) => sendAnswer(request, response, answerToFailure(exchange, error)),
   })
 }

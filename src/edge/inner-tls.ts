@@ -1,6 +1,7 @@
 /** TLS towards a service that speaks it. Who it is, is known by its address; its certificate is its own affair. */
 import type { Socket } from 'node:net'
 import { connect } from 'node:tls'
+import { systemClock } from '../lib/clock.ts'
 
 const handshakeTimeoutMs = 5_000
 
@@ -14,16 +15,19 @@ export function shakeHands(socket: Socket, signal: AbortSignal): Promise<Socket>
       reject(error)
     }
     const abort = () => fail(signal.reason as Error)
-    const tooSlow = () => fail(new Error('the service did not answer to TLS'))
+    const cancel = systemClock.after(handshakeTimeoutMs, () => {
+      fail(new Error('the service did not finish the TLS handshake in time'))
+    })
     const gone = () => fail(new Error('the service closed the connection instead of answering to TLS'))
     const release = () => {
       signal.removeEventListener('abort', abort)
-      secure.off('timeout', tooSlow).off('close', gone).setTimeout(0)
+      cancel()
+      secure.off('close', gone)
     }
     signal.addEventListener('abort', abort, { once: true })
     // An error without a listener would end the process; who uses the socket adds a listener that acts.
     secure.on('error', fail)
-    secure.once('close', gone).setTimeout(handshakeTimeoutMs, tooSlow)
+    secure.once('close', gone)
     secure.once('secureConnect', () => {
       release()
       resolve(secure)

@@ -3,6 +3,8 @@ import type { Agent } from 'node:http'
 import type { Socket } from 'node:net'
 import { envdPort } from '../contract/constants.ts'
 import type { Route } from '../core/sandbox/routes.ts'
+import { systemClock } from '../lib/clock.ts'
+import { ChunkPacer } from '../lib/http-relay/chunk-pacer.ts'
 import { DialingAgent } from '../lib/http-relay/dialing-agent.ts'
 import { Clients } from './clients.ts'
 import { dial } from './dial.ts'
@@ -14,6 +16,8 @@ export class Run {
   route: Route
   readonly agent: Agent
   readonly clients: Clients
+  /** For both directions of all connections to the sandbox. */
+  readonly pacer = new ChunkPacer(systemClock)
   #retryWaitsMs: readonly number[]
   #relayed = new Set<number>()
   #ended = new AbortController()

@@ -2,6 +2,8 @@
 import type { Socket } from 'node:net'
 import { isDeepStrictEqual } from 'node:util'
 import type { GateClient } from '../core/egress.ts'
+import { systemClock } from '../lib/clock.ts'
+import { ChunkPacer } from '../lib/http-relay/chunk-pacer.ts'
 import { resetSocket } from '../lib/join-sockets.ts'
 import { decide, type EgressRoute, type IsClosed, isSameRoute, type OriginalDestination } from './decide.ts'
 
@@ -57,6 +59,8 @@ type ConnectionUse = { name: string | null; route: EgressRoute }
 export class AdmittedSandbox {
   identity: GateClient
   readonly connections = new Set<GateConnection>()
+  /** For both directions of all its connections. */
+  readonly pacer = new ChunkPacer(systemClock)
   /** Sockets on which the sandbox asks for names; counted, never judged. */
   readonly asking = new Set<Socket>()
 

@@ -195,6 +195,7 @@ export class HttpFront {
       } as ClientRequestArgs,
       answerHeaders: (raw) => answerHeaders(raw, { trailers: false }),
       ownTrailers: null,
+      pacer: connection.sandbox.pacer,
       fail: (error) => this.#reject(exchange, session, error),
     })
     upgrade?.once('close', () => relay.leave())

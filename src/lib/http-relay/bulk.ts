@@ -6,13 +6,19 @@
 import type { ClientRequest, IncomingMessage, ServerResponse } from 'node:http'
 import { Socket } from 'node:net'
 import { noteSpent } from '../spent-buffers.ts'
+import type { BodyFlow } from './body-flow.ts'
 import { takeOverOf } from './upstream-socket.ts'
 
 const bulkFrom = 1024 * 1024
 const readAtOnce = 256 * 1024
 
-/** For an answer that is being piped. */
-export function takeBulk(upstream: ClientRequest, incoming: IncomingMessage, response: ServerResponse): void {
+/** For an answer that flows: `flow` is detached once the rest is taken here. */
+export function takeBulk(
+  upstream: ClientRequest,
+  incoming: IncomingMessage,
+  response: ServerResponse,
+  flow: BodyFlow,
+): void {
   const { socket } = incoming
   const takeOver = takeOverOf(socket)
   let left = Number(incoming.headers['content-length'])
@@ -35,7 +41,8 @@ export function takeBulk(upstream: ClientRequest, incoming: IncomingMessage, res
     left -= chunk.length
     // All that the parser has seen must have been passed on.
     if (left === 0 || incoming.readableLength > 0 || socket.readableLength > 0) return
-    incoming.off('data', watch).unpipe(response)
+    incoming.off('data', watch)
+    flow.detach()
     noteSpent(readAtOnce)
     takeOver({ buffer: Buffer.allocUnsafeSlow(readAtOnce), take })
   }

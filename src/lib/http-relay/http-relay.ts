@@ -11,11 +11,13 @@ import {
 } from 'node:http'
 import type { Socket } from 'node:net'
 import { joinSockets, resetSocket } from '../join-sockets.ts'
-import { streamAnswer, streamBody } from './body.ts'
+import { BodyFlow } from './body-flow.ts'
 import { takeBulk } from './bulk.ts'
+import type { ChunkPacer } from './chunk-pacer.ts'
 import { discardBody } from './discard-body.ts'
 import { headText, type OutgoingHead } from './headers.ts'
 import { relayInterimAnswers } from './interim-answers.ts'
+import { isSmallAnswer, sendSmallAnswer } from './small-answer.ts'
 
 /** The largest head that an answer may have. */
 const maxHeaderBytes = 64 * 1024
@@ -38,6 +40,8 @@ export type RelayOptions = HttpExchange & {
   answerHeaders(raw: readonly string[], keepsTrailers: boolean): string[]
   /** Names of trailers that do not cross; null: none cross. */
   ownTrailers: ReadonlySet<string> | null
+  /** Shared by all that the same peer sends. */
+  pacer: ChunkPacer
   /** Answers the client, which has not been answered, that no answer comes from the far side. */
   fail(error: Error): void
 }
@@ -71,7 +75,7 @@ export class HttpRelay {
   }
 
   #send(firstTime: boolean): ClientRequest {
-    const { request, response, head, target, ownTrailers } = this.#options
+    const { request, response, head, target } = this.#options
     const { method } = request
     const upstream = httpRequest({
       ...target,
@@ -87,9 +91,8 @@ export class HttpRelay {
       else this.#options.fail(error)
     })
     upstream.on('response', (incoming) => {
-      this.#answer(incoming)
-      incoming.once('end', () => stopSending(request, upstream))
-      takeBulk(upstream, incoming, response)
+      this.#answer(upstream, incoming)
+      incoming.once('end', () => stopSending(upstream))
     })
     relayInterimAnswers(upstream, {
       ...this.#options,
@@ -99,7 +102,7 @@ export class HttpRelay {
     if (!head.hasBody) upstream.end()
     else {
       // Only once connected: what is taken from the client before that would be lost with a refused connection.
-      upstream.once('socket', () => streamBody(request, upstream, ownTrailers))
+      upstream.once('socket', () => new BodyFlow(request, upstream, this.#options))
       // An early answer may leave a client that still sends.
       upstream.once('close', () => discardBody(request, response))
     }
@@ -112,7 +115,7 @@ export class HttpRelay {
     return response.headersSent || response.destroyed || request.socket.destroyed
   }
 
-  #answer(incoming: IncomingMessage): void {
+  #answer(upstream: ClientRequest, incoming: IncomingMessage): void {
     const { request, response, answerHeaders, ownTrailers, fail } = this.#options
     const status = incoming.statusCode ?? 502
     const keepsTrailers =
@@ -126,7 +129,11 @@ export class HttpRelay {
     incoming.once('error', () => resetSocket(request.socket))
     try {
       response.writeHead(status, incoming.statusMessage, answerHeaders(incoming.rawHeaders, keepsTrailers))
-      streamAnswer(incoming, response, ownTrailers)
+      const flow = () => {
+        takeBulk(upstream, incoming, response, new BodyFlow(incoming, response, this.#options))
+      }
+      if (isSmallAnswer(incoming, request.method)) sendSmallAnswer(incoming, response, flow)
+      else flow()
     } catch (error) {
       incoming.removeAllListeners('error').on('error', () => {})
       incoming.destroy()
@@ -153,10 +160,8 @@ export class HttpRelay {
 }
 
 /** Once an answer is whole Node no longer tells when more of the request can be written: nobody wants the rest. */
-function stopSending(request: IncomingMessage, upstream: ClientRequest): void {
-  if (upstream.writableFinished) return
-  request.unpipe(upstream)
-  upstream.destroy()
+function stopSending(upstream: ClientRequest): void {
+  if (!upstream.writableFinished) upstream.destroy()
 }
 
 function isConnectionLoss(error: NodeJS.ErrnoException): boolean {

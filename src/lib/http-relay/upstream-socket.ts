@@ -1,4 +1,4 @@
-/** Connections to sandboxes whose bytes can be taken before Node's HTTP parser copies them. */
+/** Connections to servers whose bytes can be taken before Node's HTTP parser copies them. */
 import { connect, type Socket, type TcpNetConnectOpts } from 'node:net'
 
 /** Who takes the bytes of a connection from now on. */
@@ -9,30 +9,44 @@ export type Taker = {
   take(bytes: Buffer): boolean
 }
 
-/** Filled and emptied within one callback, so all connections can share it. */
-const shared = Buffer.allocUnsafeSlow(64 * 1024)
-const takeOvers = new WeakMap<Socket, (taker: Taker) => void>()
+type Reading = { taker: Taker | undefined; mayReadMuch: boolean; isFull: boolean }
+
+/** Filled and emptied within one callback, so all connections can share them. */
+const much = Buffer.allocUnsafeSlow(64 * 1024)
+/** Until a connection has more to say: what one read brings is handled in one go, however much work it is. */
+const little = much.subarray(0, 4 * 1024)
+const readings = new WeakMap<object, Reading>()
 
 export function connectUpstream(options: TcpNetConnectOpts): Socket {
-  let taker: Taker | undefined
+  const reading: Reading = { taker: undefined, mayReadMuch: true, isFull: false }
   const socket: Socket = connect({
     ...options,
     onread: {
-      buffer: () => taker?.buffer ?? shared,
+      buffer: () => reading.taker?.buffer ?? (reading.mayReadMuch && reading.isFull ? much : little),
       callback(length, buffer): boolean {
         const bytes = (buffer as Buffer).subarray(0, length)
+        const { taker } = reading
+        reading.isFull = length === buffer.length || (reading.isFull && length > little.length / 2)
         if (!taker) return socket.push(Buffer.from(bytes))
-        return taker.take(buffer === shared ? Buffer.from(bytes) : bytes)
+        return taker.take(buffer === taker.buffer ? bytes : Buffer.from(bytes))
       },
     },
   })
-  takeOvers.set(socket, (given) => {
-    taker = given
-  })
+  readings.set(socket, reading)
   return socket
 }
 
 /** How to take over the bytes of a connection that was opened here. */
 export function takeOverOf(socket: Socket): ((taker: Taker) => void) | undefined {
-  return takeOvers.get(socket)
+  const reading = readings.get(socket)
+  if (!reading) return undefined
+  return (taker) => {
+    reading.taker = taker
+  }
+}
+
+/** For a peer whose bytes cost far more than others': each read brings few of them from now on. */
+export function readLittleAtOnce(socket: Socket): void {
+  const reading = readings.get(socket)
+  if (reading) reading.mayReadMuch = false
 }

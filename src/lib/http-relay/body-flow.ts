@@ -1,0 +1,125 @@
+/** Carries the body of a message from one connection to another, as fast as its reader. */
+import { type ClientRequest, IncomingMessage, type ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+import { noteSpent } from '../spent-buffers.ts'
+import { type ChunkPacer, tinyBytes } from './chunk-pacer.ts'
+import { trailerPairs } from './headers.ts'
+import { readLittleAtOnce } from './upstream-socket.ts'
+
+export type BodyFlowOptions = {
+  /** Names of trailers that do not cross; null: none cross. */
+  ownTrailers: ReadonlySet<string> | null
+  pacer: ChunkPacer
+}
+
+type Sink = ClientRequest | ServerResponse
+
+/** So many tiny pieces in one read are no stream of small messages any more. */
+const manyPieces = 50
+
+export class BodyFlow {
+  readonly #source: IncomingMessage
+  readonly #sink: Sink
+  readonly #options: BodyFlowOptions
+  /** Tiny pieces of one turn leave as one. */
+  #gathered: Buffer[] = []
+  #holds = 0
+
+  /** Begins at once. The head goes out with the first piece, or by itself if that takes long. */
+  constructor(source: IncomingMessage, sink: Sink, options: BodyFlowOptions) {
+    this.#source = source
+    this.#sink = sink
+    this.#options = options
+    let begun = false
+    source.once('data', () => {
+      begun = true
+    })
+    source.on('data', this.#take).once('end', this.#end)
+    sink.once('close', this.#releaseAll)
+    flushUnless(() => begun, sink)
+  }
+
+  /** Null once the message is no longer bound to its connection. */
+  get #socket(): Socket | null {
+    return this.#source.socket
+  }
+
+  /** Passes on what was taken, and takes no more. */
+  detach(): void {
+    this.#source.off('data', this.#take).off('end', this.#end)
+    this.#flush()
+  }
+
+  #take = (chunk: Buffer): void => {
+    noteSpent(chunk.length)
+    if (chunk.length >= tinyBytes && this.#gathered.length === 0) this.#write(chunk)
+    else if (this.#gathered.push(chunk) === 1) process.nextTick(this.#flush)
+  }
+
+  #flush = (): void => {
+    const gathered = this.#gathered
+    if (gathered.length === 0) return
+    this.#gathered = []
+    this.#write(gathered.length === 1 ? gathered[0]! : Buffer.concat(gathered))
+    if (gathered.length >= manyPieces && this.#socket) readLittleAtOnce(this.#socket)
+    if (this.#options.pacer.spend(gathered.length, this.#release) > 0) this.#hold()
+  }
+
+  #write(chunk: Buffer): void {
+    // Nobody wants the rest.
+    if (this.#sink.destroyed || this.#sink.writableEnded) return
+    if (this.#sink.write(chunk)) return
+    this.#hold()
+    this.#sink.once('drain', this.#release)
+  }
+
+  #hold(): void {
+    this.#holds += 1
+    this.#keepFromReadingAhead()
+    this.#source.pause()
+    this.#socket?.pause()
+  }
+
+  /** By itself a message that is paused reads on until it has so many bytes, and each may be a piece of its own. */
+  #keepFromReadingAhead(): void {
+    const source = this.#source
+    if (Object.hasOwn(source, '_read')) return
+    source._read = (size) => {
+      if (this.#holds === 0) IncomingMessage.prototype._read.call(source, size)
+    }
+  }
+
+  #release = (): void => {
+    if (this.#holds === 1) this.#releaseAll()
+    else if (this.#holds > 1) this.#holds -= 1
+  }
+
+  #releaseAll = (): void => {
+    if (this.#holds === 0) return
+    this.#holds = 0
+    this.#socket?.resume()
+    this.#source.resume()
+  }
+
+  #end = (): void => {
+    this.#flush()
+    const { rawTrailers } = this.#source
+    const { ownTrailers } = this.#options
+    if (ownTrailers && rawTrailers.length > 0) addTrailers(this.#sink, rawTrailers, ownTrailers)
+    this.#sink.end()
+  }
+}
+
+export function flushUnless(hasBegun: () => boolean, sink: Sink): void {
+  setImmediate(() => {
+    if (!hasBegun() && !sink.writableEnded && !sink.destroyed) sink.flushHeaders()
+  })
+}
+
+function addTrailers(sink: Sink, rawTrailers: readonly string[], own: ReadonlySet<string>): void {
+  try {
+    sink.addTrailers(trailerPairs(rawTrailers, own))
+  } catch {
+    // Malformed trailers are dropped; the body before them is whole.
+  }
+}
