@@ -142,7 +142,7 @@ suite('what is allowed passes', () => {
     ['a date made from a number', 'src/core/x.ts', 'new Date(row.createdAt).toISOString()'],
     ['files moved by the agent', 'src/agent/filesystem/x.ts', 'await files.move(from, to)'],
     ['the homes themselves', 'src/lib/clock.ts', 'Date.now()'],
-    ['the service that moves states', 'src/core/sandbox/service.ts', "store.move(at, 'killing')"],
+    ['a verb that moves states', 'src/core/sandbox/ender.ts', "store.move(at, 'killing')"],
     ['tests that join rooms', 'src/core/x.test.ts', "import '../store/a.ts'\nprocess.env.HOME; Date.now()"],
     ['exactly as long as allowed', 'src/core/x.ts', 'x\n'.repeat(longestFile)],
     ['generated code of any length', 'src/contract/rpc/process_pb.ts', 'x\n'.repeat(longestFile + 1)],

@@ -127,7 +127,7 @@ suite('an answer without end is cut off', () => {
     test(what, async () => {
       using agent = await flood(head, bytes)
       const client = createAgentClient()
-      assert.equal(await client.isHealthy(agent, 60_000), isHealthy)
+      assert.equal(await client.isHealthy(agent, { withinMs: 60_000 }), isHealthy)
       const initialized = client.initialize(agent, identity, { deadlineMs: 60_000 })
       if (isHealthy) await initialized
       else
@@ -175,7 +175,7 @@ suite('isHealthy', () => {
     assert.equal(await createAgentClient().isHealthy(agent), false)
     const nobody = { host: '127.0.0.1', port: await freePort() }
     const asked = performance.now()
-    assert.equal(await createAgentClient().isHealthy(nobody, 60_000), false)
+    assert.equal(await createAgentClient().isHealthy(nobody, { withinMs: 60_000 }), false)
     assert.ok(performance.now() - asked < 10_000, 'a refusal is known at once')
   })
 
@@ -183,8 +183,8 @@ suite('isHealthy', () => {
     const agent = await busyAgent()
     const held = await agent.fillQueue()
     try {
-      assert.equal(await createAgentClient().isHealthy(agent, 500), false)
-      const answered = createAgentClient().isHealthy(agent, 20_000)
+      assert.equal(await createAgentClient().isHealthy(agent, { withinMs: 500 }), false)
+      const answered = createAgentClient().isHealthy(agent, { withinMs: 20_000 })
       await delay(500)
       agent.goOn()
       assert.equal(await answered, true)

@@ -56,8 +56,12 @@ async function initialize(
   })
 }
 
-async function isHealthy(agent: Endpoint, withinMs = healthTimeoutMs): Promise<boolean> {
-  const signal = AbortSignal.timeout(withinMs)
+async function isHealthy(
+  agent: Endpoint,
+  { withinMs = healthTimeoutMs, signal: called }: { withinMs?: number; signal?: AbortSignal } = {},
+): Promise<boolean> {
+  const deadline = AbortSignal.timeout(withinMs)
+  const signal = called ? AbortSignal.any([deadline, called]) : deadline
   for (;;) {
     try {
       const { status } = await call(agent, { method: 'GET', path: '/health', signal }, '')

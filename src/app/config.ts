@@ -118,6 +118,12 @@ const schema = {
     'Below this the build cache is pruned, oldest use first; where that does not help, new builds are refused.',
     kind.wholeNumber(0, 1_073_741_824, 'MiB'),
   ),
+  quarantineDays: setting(
+    'WARREN_QUARANTINE_DAYS',
+    '7',
+    'A snapshot that no sandbox or template owns is kept for so long before it is deleted; see `warren recover`.',
+    kind.wholeNumber(1, 3650, 'days'),
+  ),
   defaultCPU: setting(
     'WARREN_DEFAULT_CPU',
     '2',

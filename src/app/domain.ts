@@ -12,7 +12,9 @@ import { BuildSandboxes } from '../core/sandbox/build-sandboxes.ts'
 import { SandboxEgress, type SandboxEgressParts } from '../core/sandbox/egress.ts'
 import { type LauncherParts, SandboxLauncher } from '../core/sandbox/launcher.ts'
 import { OngoingWork } from '../core/sandbox/ongoing-work.ts'
+import { Quarantine } from '../core/sandbox/quarantine.ts'
 import { Reconciler } from '../core/sandbox/reconciler.ts'
+import { retryingSandboxStore } from '../core/sandbox/retrying-store.ts'
 import type { RouteTable } from '../core/sandbox/routes.ts'
 import { SandboxService } from '../core/sandbox/service.ts'
 import { type SnapshotFolders, SnapshotStore } from '../core/sandbox/snapshot-store.ts'
@@ -55,6 +57,10 @@ export type DomainPorts = {
 export type DomainSettings = {
   /** The seed of every sandbox's tokens. */
   seed: string
+  /** This Warren among those that share its database. */
+  nodeID: string
+  /** How long a snapshot that nothing owns stays in quarantine. */
+  quarantineMs: number
   warmSandboxes: number
   /** Bytes of the disk that stay free. */
   minFreeBytes: number
@@ -79,31 +85,41 @@ export function joinDomain(ports: DomainPorts, settings: DomainSettings) {
 }
 
 function joinSandboxes(ports: DomainPorts, settings: DomainSettings) {
-  const { sandboxes, templates, teams, buildCache: cache } = ports.stores
+  const { templates, teams, buildCache: cache } = ports.stores
   const { driver, routes, clock, log } = ports
+  const sandboxes = retryingSandboxStore(ports.stores.sandboxes, clock)
   const tokens = new SandboxTokens(settings.seed)
   const catalog = new TemplateCatalog(templates)
   const warm = new WarmPool({ driver, size: settings.warmSandboxes, clock, log })
   const snapshots = new SnapshotStore({ driver, places: ports.snapshotFolders })
   const ongoing = new OngoingWork()
+  const quarantine = new Quarantine({
+    ...{ ...ports, sandboxes, snapshots, entries: ports.stores.quarantine },
+    ...{ nodeID: settings.nodeID, keepMs: settings.quarantineMs },
+  })
   const egress = new SandboxEgress({ ...ports, tokens })
   const launcher = new SandboxLauncher({ ...ports, tokens, warm, snapshots, egress })
   const buildSandboxes = new BuildSandboxes({ ...ports, tokens, launcher, snapshots, ongoing })
-  const shared = { ...ports, sandboxes, templates, catalog, launcher, egress, warm, snapshots, ongoing }
+  const shared = {
+    ...{ ...ports, sandboxes, templates, catalog, launcher, egress, warm, snapshots, quarantine, ongoing },
+  }
   const service = new SandboxService(shared)
   const reconciler = new Reconciler({ ...shared, service, cache, routes })
   const findResumable = createAutoResume({ service, sandboxes, teams, routes, tokens })
-  return { tokens, catalog, warm, snapshots, launcher, buildSandboxes, service, reconciler, findResumable }
+  return {
+    ...{ tokens, catalog, warm, snapshots, quarantine, launcher, buildSandboxes, service, reconciler },
+    findResumable,
+  }
 }
 
 function joinTemplates(
   ports: DomainPorts,
   settings: DomainSettings,
-  { catalog, snapshots, buildSandboxes, reconciler }: ReturnType<typeof joinSandboxes>,
+  { catalog, snapshots, quarantine, buildSandboxes, reconciler }: ReturnType<typeof joinSandboxes>,
 ) {
   const { templates, sandboxes, buildCache: cache } = ports.stores
   const { clock, log, logs, buildFiles: files, freeBytes } = ports
-  const pruner = new Pruner({ ...ports, templates, sandboxes, cache, files, snapshots })
+  const pruner = new Pruner({ ...ports, templates, sandboxes, cache, files, snapshots, quarantine })
   const diskSpace = new DiskSpace({ pruner, freeBytes, minFreeBytes: settings.minFreeBytes, log })
   const builder = ports.createBuilder({ buildSandboxes, snapshots, freeDiskSpace: () => diskSpace.free() })
   const buildLog = new BuildLog({ logs, maxBytes: settings.maxBuildLogBytes, clock, log })
@@ -113,7 +129,7 @@ function joinTemplates(
   })
   const remover = new TemplateRemover({
     ...{ catalog, templates },
-    sweep: () => reconciler.sweepSnapshots(),
+    removeSnapshots: (names) => reconciler.removeSnapshots(names),
     cancelBuild: (buildID) => builds.cancel(buildID, 'The template was deleted.'),
   })
   const service = new TemplateService({ templates, catalog, clock })

@@ -41,6 +41,7 @@ export async function serve(parts: ServeParts): Promise<RunningServer> {
     closers.add('the sandbox service', () => domain.service.close())
     closers.add('builds', () => domain.builds.close())
     const credentials = await ensureFirstTeam(domain.teams, paths)
+    closers.add('watching exits', domain.reconciler.watchExits())
     await repair(domain, ports)
     startJobs(domain, ports, closers)
     const url = await listen({ config, secrets, ports, domain }, closers)
@@ -58,6 +59,8 @@ export async function serve(parts: ServeParts): Promise<RunningServer> {
 function domainSettings(config: Config, seed: string) {
   return {
     seed,
+    nodeID: 'this',
+    quarantineMs: config.quarantineDays * 24 * 3_600_000,
     warmSandboxes: config.warmSandboxes,
     minFreeBytes: config.minFreeDiskMB * mebibyte,
     // The log files always keep half of what a sandbox may fill.

@@ -37,7 +37,8 @@ export type InitializeOptions = {
 export interface AgentPort {
   /** Waits until the agent answers, then hands it its identity, or the parts of it that change. */
   initialize(agent: Endpoint, identity: Partial<AgentIdentity>, options: InitializeOptions): Promise<void>
-  isHealthy(agent: Endpoint, withinMs?: number): Promise<boolean>
+  /** False also when `signal` aborts first. */
+  isHealthy(agent: Endpoint, options?: { withinMs?: number; signal?: AbortSignal }): Promise<boolean>
   /**
    * Resolves with how the command ended. When `signal` aborts, nobody listens any more, but the command goes on.
    * Rejects with `unprocessable` and the agent's words when it could not be started.

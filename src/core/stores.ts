@@ -126,7 +126,8 @@ export interface TemplateStore {
   deleteUnused(
     templateID: string,
   ): Promise<{ deleted: TemplateBuild[] } | { usedIn: SandboxState[] } | undefined>
-  recordSpawn(templateID: string, at: number): Promise<void>
+  /** Adds to how often sandboxes were started of it, the last one at this time. */
+  recordSpawns(templateID: string, count: number, at: number): Promise<void>
 }
 
 export type SandboxFilter = {

@@ -3,13 +3,13 @@ import type { DriverHandle } from '../core/driver.ts'
 import {
   activeStates,
   type NewSandbox,
-  pauseSnapshotName,
   type Sandbox,
   type SandboxOptions,
   type SandboxSnapshot,
   type SandboxState,
   statesBefore,
 } from '../core/sandbox/sandbox.ts'
+import { pauseSnapshotName } from '../core/sandbox/snapshot-names.ts'
 import type { SecretVault } from '../core/secret/vault.ts'
 import type {
   IdempotencyClaim,

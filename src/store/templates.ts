@@ -232,10 +232,10 @@ export class SqlTemplateStore implements TemplateStore {
     })
   }
 
-  async recordSpawn(templateID: string, at: number): Promise<void> {
+  async recordSpawns(templateID: string, count: number, at: number): Promise<void> {
     await this.#db
       .updateTable('templates')
-      .set((set) => ({ spawn_count: set('spawn_count', '+', 1), last_spawned_at: at }))
+      .set((set) => ({ spawn_count: set('spawn_count', '+', count), last_spawned_at: at }))
       .where('id', '=', templateID)
       .execute()
   }

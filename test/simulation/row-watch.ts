@@ -2,11 +2,11 @@
 import {
   activeStates,
   legalMoves,
-  pauseSnapshotName,
   type SandboxOptions,
   type SandboxSnapshot,
   type SandboxState,
 } from '../../src/core/sandbox/sandbox.ts'
+import { pauseSnapshotName } from '../../src/core/sandbox/snapshot-names.ts'
 import type { TeamLimits } from '../../src/core/team/team.ts'
 import type { Row, RowChange } from './database.ts'
 import { type Note, shortID } from './parked-calls.ts'

@@ -76,6 +76,7 @@ export class SimulatedNode {
     this.clock = clock
     const core = this.wire(clock)
     this.core = core
+    core.reconciler.watchExits()
     const reconcile = () =>
       core.reconciler.run().then(
         () => true,
@@ -141,7 +142,10 @@ export class SimulatedNode {
         rootsOf: () => [rootFolder],
         freeBytes: async () => 1e12,
       },
-      { seed: 'seed', warmSandboxes: this.#options.warmSandboxes, minFreeBytes: 0, maxBuildLogBytes: 0 },
+      {
+        ...{ seed: 'seed', nodeID: this.name, quarantineMs: 7 * 24 * 3_600_000 },
+        ...{ warmSandboxes: this.#options.warmSandboxes, minFreeBytes: 0, maxBuildLogBytes: 0 },
+      },
     )
     return { ...domain, routes }
   }

@@ -68,7 +68,9 @@ const bans: Ban[] = [
   {
     what: '.move(',
     code: /\.\s*move\s*\(/,
-    onlyIn: ['service', 'creator', 'pauser', 'copier'].map((verb) => `src/core/sandbox/${verb}.ts`),
+    onlyIn: ['creator', 'pauser', 'resumer', 'copier', 'ender', 'retrying-store'].map(
+      (verb) => `src/core/sandbox/${verb}.ts`,
+    ),
     // These cannot reach the store, so what they move are files.
     notIn: ['agent', 'cli', 'web', 'contract', 'lib'],
     reason: "a sandbox's state changes only in the files of its verbs, where every move can be seen",

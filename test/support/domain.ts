@@ -14,12 +14,13 @@ import { FakeDriver, type FakeWorld } from '../../src/drivers/fake/fake-driver.t
 import { StoredBuildFiles } from '../../src/images/phases/build-files.ts'
 import { isAppError } from '../../src/lib/app-error.ts'
 import { ManualClock } from '../../src/lib/clock.ts'
-import { silentLog } from '../../src/lib/log.ts'
+import type { Log } from '../../src/lib/log.ts'
 import { LogFiles } from '../../src/logs/log-files.ts'
 import { openStores } from '../../src/store/open-stores.ts'
 import { vault } from '../../src/store/suite-rows.ts'
 import { createFakeAgent } from './fake-agent.ts'
 import { FakeGate } from './fake-gate.ts'
+import { StoreFaults } from './store-faults.ts'
 
 export const request = (changes: Partial<CreateRequest> = {}): CreateRequest => ({
   template: 'base',
@@ -37,6 +38,14 @@ export const request = (changes: Partial<CreateRequest> = {}): CreateRequest => 
 })
 
 export type Fixture = Awaited<ReturnType<typeof openFixture>>
+
+export type Logged = { level: keyof Log; values: object; message: string }
+
+function loggingTo(logged: Logged[]): Log {
+  const at = (level: keyof Log) => (values: object, message: string) =>
+    void logged.push({ level, values, message })
+  return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') }
+}
 
 export type FixtureOptions = {
   folder?: string
@@ -62,6 +71,8 @@ export async function openFixture(options: FixtureOptions = {}) {
   const agent = createFakeAgent(driver)
   const team = await ensureTeam(stores, clock)
   const gate = new FakeGate()
+  const faults = new StoreFaults()
+  const logged: Logged[] = []
   const routes = new RouteTable()
   const roots = { folder: '/root' }
   const told: string[] = []
@@ -69,7 +80,8 @@ export async function openFixture(options: FixtureOptions = {}) {
   const buildFiles = new StoredBuildFiles(join(folder, 'build-files'))
   const domain = joinDomain(
     {
-      ...{ stores, driver, agent, gate, routes, logs, buildFiles, clock, log: silentLog },
+      stores: { ...stores, sandboxes: faults.wrap(stores.sandboxes) },
+      ...{ driver, agent, gate, routes, logs, buildFiles, clock, log: loggingTo(logged) },
       appendLog: (sandboxID, { message }) => void told.push(`${sandboxID} ${message}`),
       lookup: async (name) => (name === 'inside.test' ? ['10.0.0.1'] : ['198.51.100.1']),
       isClosed: (address) => address.startsWith('10.'),
@@ -85,13 +97,20 @@ export async function openFixture(options: FixtureOptions = {}) {
       freeBytes: async () => 1e12,
       ...options.ports,
     },
-    { seed: 'seed', warmSandboxes: options.warm ?? 0, minFreeBytes: 1e9, maxBuildLogBytes: 5e5 },
+    {
+      ...{ seed: 'seed', nodeID: 'this', quarantineMs: 7 * 24 * 3_600_000 },
+      warmSandboxes: options.warm ?? 0,
+      minFreeBytes: 1e9,
+      maxBuildLogBytes: 5e5,
+    },
   )
-  const { service, warm, buildSandboxes, snapshots } = domain
+  const { service, warm, buildSandboxes, snapshots, reconciler } = domain
+  reconciler.watchExits()
   let crashed = false
   return {
     ...domain,
     ...{ folder, clock, stores, driver, agent, team, routes, told, gate, roots, logs, buildFiles },
+    ...{ faults, logged },
     prepare: (build: TemplateBuild) =>
       takeStartSnapshot({ buildSandboxes, agent, snapshots }, build, {
         signal: new AbortController().signal,
@@ -177,6 +196,21 @@ export async function until(check: () => Promise<boolean>): Promise<void> {
     await new Promise((resolve) => setImmediate(resolve))
   }
   assert.fail('it never came to pass')
+}
+
+/** Moves time on in small steps until the work has ended. */
+export async function turning<T>(clock: ManualClock, work: Promise<T>): Promise<T> {
+  let hasEnded = false
+  const end = () => {
+    hasEnded = true
+  }
+  work.then(end, end)
+  for (let round = 0; !hasEnded; round++) {
+    assert.ok(round < 5000, 'it never ended')
+    await new Promise((resolve) => setImmediate(resolve))
+    if (round % 10 === 9) clock.advance(100)
+  }
+  return work
 }
 
 /** Holds somebody up until it is opened. */

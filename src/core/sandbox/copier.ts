@@ -14,6 +14,7 @@ import { copiedEntry } from './life-entries.ts'
 import { checkCreateTimeout } from './lifetime.ts'
 import type { OngoingWork } from './ongoing-work.ts'
 import { isVisible, type NewSandbox, type Sandbox } from './sandbox.ts'
+import { newForkSnapshotName } from './snapshot-names.ts'
 import type { SnapshotStore } from './snapshot-store.ts'
 
 export type CopierParts = {
@@ -48,30 +49,23 @@ export class SandboxCopier {
   }
 
   async fork(team: Team, sandboxID: string, { timeoutMs, count }: ForkRequest): Promise<ForkOutcome[]> {
-    const { snapshots, templates, clock, appendLog, start } = this.#parts
+    const { snapshots } = this.#parts
     checkCreateTimeout(timeoutMs, team.limits)
     if (count >= team.limits.maxSandboxes) throw errors.tooManyForks(count, team.limits)
-    const name = `fork-${newUUID()}`
+    const name = newForkSnapshotName()
     return snapshots.holding(name, async () => {
-      const onPaused = errors.pausedNotForked(sandboxID)
-      const { parent, memory } = await this.#save(team, sandboxID, name, true, false, onPaused)
+      const whenPaused = errors.pausedNotForked(sandboxID)
+      const options = { name, memory: true, lasting: false }
+      const { parent, memory } = await this.#takeSnapshot(team, sandboxID, options, whenPaused)
       try {
-        const build = await templates.findBuild(parent.buildID)
-        if (!build) throw errors.buildIsGone(parent.buildID)
-        const from = { name, memory, keep: true, sandboxID }
-        const outcomes = await Promise.all(
-          Array.from({ length: count }, () =>
-            start(team, forkOf(parent, timeoutMs, clock.now()), build, from).then(
-              (sandbox): ForkOutcome => ({ sandbox }),
-              (error): ForkOutcome => ({ error }),
-            ),
-          ),
+        return await this.#startForks(
+          team,
+          parent,
+          { name, memory, keep: true, sandboxID },
+          { timeoutMs, count },
         )
-        const made = outcomes.flatMap((one) => ('sandbox' in one ? [one.sandbox.sandboxID] : []))
-        appendLog(sandboxID, copiedEntry(clock.now(), 'fork', made.join(', ') || 'none could be started'))
-        return outcomes
       } finally {
-        await snapshots.remove(name)
+        await this.#discard(name)
       }
     })
   }
@@ -81,63 +75,53 @@ export class SandboxCopier {
     sandboxID: string,
     { name, memory }: SnapshotRequest,
   ): Promise<SnapshotTemplate> {
-    const { snapshots, templates, clock, appendLog } = this.#parts
+    const { snapshots, clock, appendLog } = this.#parts
     const buildID = newUUID()
     return snapshots.holding(buildID, async () => {
-      const onPaused = errors.sandboxNotFound(sandboxID)
-      const kept = await this.#save(team, sandboxID, buildID, memory, true, onPaused)
-      const state = { name: buildID, memory: kept.memory, sandboxID }
-      try {
-        const before = await templates.findBuild(kept.parent.buildID)
-        if (!before) throw errors.buildIsGone(kept.parent.buildID)
-        const now = clock.now()
-        const templateID = await this.#templateFor(team, name, now)
-        const tag = name?.tag ?? defaultTag
-        await templates.insertBuild(snapshotBuild(buildID, templateID, before, kept.parent, state, now), [
-          tag,
-        ])
-        const full = name && `${team.slug}/${name.alias}`
-        const snapshot = { snapshotID: `${full ?? templateID}:${tag}`, names: full ? [full] : [] }
-        appendLog(sandboxID, copiedEntry(now, 'snapshot', snapshot.snapshotID))
-        return snapshot
-      } catch (error) {
-        await snapshots.remove(buildID)
-        throw error
-      }
+      const options = { name: buildID, memory, lasting: true }
+      const taken = await this.#takeSnapshot(team, sandboxID, options, errors.sandboxNotFound(sandboxID))
+      const state = { name: buildID, memory: taken.memory, sandboxID }
+      const made = await this.#insertBuild(team, taken.parent, state, name)
+      appendLog(sandboxID, copiedEntry(clock.now(), 'snapshot', made.snapshotID))
+      return made
     })
   }
 
-  /** For a copy that a crash cut off: the sandbox itself goes on. */
-  async repair(row: Sandbox): Promise<boolean> {
-    await this.#goOn(row)
-    return true
+  /** For a copy that failed or was cut off: the sandbox itself goes on. */
+  async repair({ sandboxID, runID }: Sandbox): Promise<void> {
+    const { sandboxes, onRunning } = this.#parts
+    const running = await sandboxes.move({ sandboxID, runID, from: ['snapshotting'] }, 'running')
+    if (running) onRunning(running)
   }
 
-  /** The sandbox stands still while it is saved, and goes on whatever comes of it. */
-  #save(
+  /** The sandbox stands still while the snapshot is taken, and goes on whatever comes of it. */
+  #takeSnapshot(
     team: Team,
     sandboxID: string,
-    name: string,
-    memory: boolean,
-    lasting: boolean,
-    onPaused: AppError,
+    { name, memory, lasting }: { name: string; memory: boolean; lasting: boolean },
+    whenPaused: AppError,
   ): Promise<{ parent: Sandbox; memory: boolean }> {
-    const { snapshots, ongoing } = this.#parts
+    const { snapshots, ongoing, log } = this.#parts
     return ongoing.run(sandboxID, async (signal) => {
-      const parent = await this.#claim(team, sandboxID, onPaused)
+      const parent = await this.#claim(team, sandboxID, whenPaused)
       try {
         const options = { memory: memory && snapshots.keepMemory, afterwards: 'go-on', lasting } as const
-        const state = await snapshots.take(parent.handle!, name, options, signal)
-        return { parent, memory: state.memory }
+        const taken = await snapshots.take(parent.handle!, name, options, signal)
+        return { parent, memory: taken.memory }
       } catch (error) {
         throw signal.aborted ? errors.killedWhile(sandboxID, 'copied') : error
       } finally {
-        await this.#goOn(parent)
+        await this.repair(parent).catch((error) => {
+          log.error(
+            { sandboxID, err: error },
+            'The row of a copied sandbox could not be moved back; trying again later.',
+          )
+        })
       }
     })
   }
 
-  async #claim(team: Team, sandboxID: string, onPaused: AppError): Promise<Sandbox> {
+  async #claim(team: Team, sandboxID: string, whenPaused: AppError): Promise<Sandbox> {
     const { sandboxes } = this.#parts
     const row = await sandboxes.find(sandboxID)
     if (!row || row.teamID !== team.teamID || !isVisible(row.state)) throw errors.sandboxNotFound(sandboxID)
@@ -145,13 +129,66 @@ export class SandboxCopier {
     const claimed = row.state === 'running' ? await sandboxes.move(at, 'snapshotting') : undefined
     if (claimed) return claimed
     const { state } = (await sandboxes.find(sandboxID)) ?? row
-    throw state === 'paused' ? onPaused : errors.sandboxIsBusy(sandboxID, state)
+    throw state === 'paused' ? whenPaused : errors.sandboxIsBusy(sandboxID, state)
   }
 
-  async #goOn({ sandboxID, runID }: Sandbox): Promise<void> {
-    const { sandboxes, onRunning } = this.#parts
-    const running = await sandboxes.move({ sandboxID, runID, from: ['snapshotting'] }, 'running')
-    if (running) onRunning(running)
+  async #startForks(
+    team: Team,
+    parent: Sandbox,
+    snapshot: SnapshotRef,
+    { timeoutMs, count }: ForkRequest,
+  ): Promise<ForkOutcome[]> {
+    const { templates, clock, appendLog, start } = this.#parts
+    const build = await templates.findBuild(parent.buildID)
+    if (!build) throw errors.buildIsGone(parent.buildID)
+    const outcomes = await Promise.all(
+      Array.from({ length: count }, () =>
+        start(team, forkOf(parent, timeoutMs, clock.now()), build, snapshot).then(
+          (sandbox): ForkOutcome => ({ sandbox }),
+          (error): ForkOutcome => ({ error }),
+        ),
+      ),
+    )
+    const made = outcomes.flatMap((one) => ('sandbox' in one ? [one.sandbox.sandboxID] : []))
+    const detail = made.join(', ') || 'none could be started'
+    appendLog(parent.sandboxID, copiedEntry(clock.now(), 'fork', detail))
+    return outcomes
+  }
+
+  /** Makes the snapshot a build of the team's template of that name, or of a new one. */
+  async #insertBuild(
+    team: Team,
+    parent: Sandbox,
+    snapshot: BuildSnapshot,
+    name: TemplateReference | undefined,
+  ): Promise<SnapshotTemplate> {
+    const { templates, clock } = this.#parts
+    const buildID = snapshot.name
+    const now = clock.now()
+    try {
+      const before = await templates.findBuild(parent.buildID)
+      if (!before) throw errors.buildIsGone(parent.buildID)
+      const templateID = await this.#templateFor(team, name, now)
+      const tag = name?.tag ?? defaultTag
+      await templates.insertBuild(snapshotBuild(buildID, templateID, before, parent, snapshot, now), [tag])
+      const full = name && `${team.slug}/${name.alias}`
+      return { snapshotID: `${full ?? templateID}:${tag}`, names: full ? [full] : [] }
+    } catch (error) {
+      // Where the store cannot say whether the build is there, the snapshot stays for the reconciler to judge.
+      const inserted = await templates.findBuild(buildID).catch(() => 'unknown')
+      if (inserted === undefined) await this.#discard(buildID)
+      throw error
+    }
+  }
+
+  async #discard(snapshotName: string): Promise<void> {
+    const { snapshots, log } = this.#parts
+    await snapshots.remove(snapshotName).catch((error) => {
+      log.warn(
+        { snapshotName, err: error },
+        'The snapshot of a copy could not be removed; the reconciler does.',
+      )
+    })
   }
 
   /** The team's template of that name, or a new one. */

@@ -3,17 +3,18 @@ import type { Clock } from '../../lib/clock.ts'
 import { newSandboxID, newUUID } from '../../lib/ids.ts'
 import type { Log } from '../../lib/log.ts'
 import type { LogEntry } from '../logs.ts'
-import type { IdempotencyClaim, SandboxStore, TemplateStore } from '../stores.ts'
+import type { IdempotencyClaim, SandboxStore } from '../stores.ts'
 import type { Team } from '../team/team.ts'
 import type { TemplateCatalog } from '../template/catalog.ts'
 import type { ResolvedTemplate, TemplateBuild } from '../template/template.ts'
 import type { SandboxEgress } from './egress.ts'
 import * as errors from './errors.ts'
-import type { LaunchOptions, SandboxLauncher } from './launcher.ts'
+import { LaunchLeftover, type LaunchOptions, type SandboxLauncher } from './launcher.ts'
 import { createdEntry } from './life-entries.ts'
 import { checkCreateTimeout } from './lifetime.ts'
 import type { OngoingWork } from './ongoing-work.ts'
 import type { NewSandbox, Sandbox, SandboxOptions } from './sandbox.ts'
+import type { SpawnCounter } from './spawn-counter.ts'
 import type { WarmPool, WarmSandbox } from './warm-pool.ts'
 
 export type CreateRequest = {
@@ -26,7 +27,7 @@ export type CreateRequest = {
 
 export type CreatorParts = {
   sandboxes: SandboxStore
-  templates: TemplateStore
+  spawns: SpawnCounter
   catalog: TemplateCatalog
   launcher: SandboxLauncher
   egress: SandboxEgress
@@ -95,7 +96,7 @@ export class SandboxCreator {
     options: LaunchOptions,
     signal: AbortSignal,
   ): Promise<Sandbox> {
-    const { sandboxes, templates, launcher, clock, appendLog, onRunning, log } = this.#parts
+    const { sandboxes, spawns, launcher, clock, appendLog, onRunning, log } = this.#parts
     const { sandboxID, runID } = row
     try {
       await launcher.launch(row, build, options, signal, async (handle) => {
@@ -103,8 +104,10 @@ export class SandboxCreator {
       })
     } catch (error) {
       log.error({ sandboxID, err: error }, 'create failed')
-      await this.#giveUp(row)
-      throw signal.aborted ? errors.killedWhile(sandboxID, 'created') : error
+      // Whoever kills it has the row. What could not be stopped keeps its row, and the reconciler ends both.
+      if (signal.aborted) throw errors.killedWhile(sandboxID, 'created')
+      if (!(error instanceof LaunchLeftover)) await this.#giveUp(row)
+      throw error
     }
     const startedAt = clock.now()
     const changes = { startedAt, endAt: startedAt + row.timeoutMs }
@@ -114,20 +117,27 @@ export class SandboxCreator {
     appendLog(sandboxID, createdEntry(running))
     launcher.openRoute(running)
     onRunning(running)
-    await templates.recordSpawn(row.templateID, startedAt)
+    spawns.count(row.templateID, startedAt)
     log.info({ sandboxID, teamID: row.teamID, templateID: row.templateID }, 'sandbox running')
     return running
   }
 
-  /** Nothing was left behind by the failed start; only the row is to be closed, unless a kill has it. */
+  /** The failed start left nothing behind; only the row is to be ended, unless a kill has it. */
   async #giveUp(row: NewSandbox): Promise<void> {
-    const { sandboxes, clock } = this.#parts
+    const { sandboxes, clock, log } = this.#parts
     const { sandboxID, runID } = row
-    await sandboxes.releaseClaim(row.teamID, sandboxID)
-    const mine = await sandboxes.move({ sandboxID, runID, from: ['creating'] }, 'killing')
-    if (!mine) return
-    const changes = { endedAt: clock.now(), endReason: 'create_failed' as const }
-    await sandboxes.move({ sandboxID, runID, from: ['killing'] }, 'ended', changes)
+    const endReason = 'create_failed'
+    try {
+      await sandboxes.releaseClaim(row.teamID, sandboxID)
+      const mine = await sandboxes.move({ sandboxID, runID, from: ['creating'] }, 'killing', { endReason })
+      const changes = { endedAt: clock.now(), endReason } as const
+      if (mine) await sandboxes.move({ sandboxID, runID, from: ['killing'] }, 'ended', changes)
+    } catch (error) {
+      log.error(
+        { sandboxID, err: error },
+        'The row of a failed create could not be ended; the reconciler ends it.',
+      )
+    }
   }
 
   async #earlierOutcome(sandboxID: string): Promise<Sandbox> {

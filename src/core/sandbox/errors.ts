@@ -60,6 +60,24 @@ export const resumeFailed = (sandboxID: string, cause: unknown, detail: string) 
     { cause },
   )
 
+/** Its snapshot is safe: the reconciler finishes the pause once the database answers. */
+export const pauseNotRecorded = (sandboxID: string, cause: unknown) =>
+  new AppError(
+    'unavailable',
+    `Sandbox "${sandboxID}" was paused, but the database could not be told. Nothing is lost: the sandbox is shown ` +
+      'as paused soon after the database answers again.',
+    { cause, retry: { should: false } },
+  )
+
+/** The sandbox runs: the reconciler finishes the resume once the database answers. */
+export const resumeNotRecorded = (sandboxID: string, cause: unknown) =>
+  new AppError(
+    'unavailable',
+    `Sandbox "${sandboxID}" was resumed, but the database could not be told. Nothing is lost: the sandbox is shown ` +
+      'as running soon after the database answers again.',
+    { cause, retry: { should: false } },
+  )
+
 export const sandboxIsBusy = (sandboxID: string, state: string) =>
   new AppError('conflict', `Sandbox "${sandboxID}" is ${state}; try again in a moment`)
 

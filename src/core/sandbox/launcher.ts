@@ -47,6 +47,21 @@ export type LaunchRow = Pick<NewSandbox, 'sandboxID' | 'runID' | 'teamID' | 'tem
 /** With neither, the sandbox boots from its build. */
 export type LaunchOptions = { warm?: WarmSandbox | undefined; snapshot?: SnapshotRef | undefined }
 
+/** A launch failed, and what it had started could not be stopped: it may still be there. */
+export class LaunchLeftover extends AppError {
+  constructor(failure: AppError, stopFailure: unknown) {
+    const { code, message, cause, slug, retry } = failure
+    super(code, message, {
+      cause: new AggregateError(
+        [cause ?? failure, stopFailure],
+        `${message}; it could not be stopped either`,
+      ),
+      ...(slug !== undefined && { slug }),
+      ...(retry !== undefined && { retry }),
+    })
+  }
+}
+
 export class SandboxLauncher {
   readonly #parts: LauncherParts
 
@@ -76,7 +91,7 @@ export class SandboxLauncher {
 
   /**
    * Starts the sandbox, unless one that runs already is handed in. `onHandle` is called as soon as there is
-   * something to clean up. Rejects with nothing left behind.
+   * something to clean up. Rejects with nothing left behind, or with a `LaunchLeftover`.
    */
   async launch(
     row: LaunchRow,
@@ -102,11 +117,14 @@ export class SandboxLauncher {
       if (!snapshot) this.#parts.warm.fill(spec)
       return handle
     } catch (error) {
+      const failure = asCreateError(error)
       if (handle) {
         egress.forget(handle)
-        await driver.stop(handle)
+        await driver.stop(handle).catch((stopFailure) => {
+          throw new LaunchLeftover(failure, stopFailure)
+        })
       }
-      throw asCreateError(error)
+      throw failure
     }
   }
 
@@ -140,15 +158,16 @@ export class SandboxLauncher {
     await runStartCommand(agent, endpoint, tokens.agent(sandboxID), build, { signal })
   }
 
-  answers(handle: DriverHandle): Promise<boolean> {
+  /** False: the agent did not answer in time, or the signal aborted before it did. */
+  answers(handle: DriverHandle, signal: AbortSignal): Promise<boolean> {
     const { driver, agent } = this.#parts
-    return agent.isHealthy(driver.endpoint(handle, agentPort), agentAnswersWithinMs)
+    return agent.isHealthy(driver.endpoint(handle, agentPort), { withinMs: agentAnswersWithinMs, signal })
   }
 
-  async thaw(handle: DriverHandle): Promise<void> {
+  async thaw(handle: DriverHandle, signal?: AbortSignal): Promise<void> {
     const { driver } = this.#parts
     if (!canFreeze(driver)) throw new AppError('internal', `${driver.name} cannot let a sandbox go on`)
-    await driver.thaw(handle)
+    await driver.thaw(handle, signal)
   }
 
   #identityOf(row: LaunchRow, build: TemplateBuild) {

@@ -63,18 +63,33 @@ export function logCutEntry(at: number, why: string): LogEntry {
   }
 }
 
+export function recoveredEntry(at: number, memory: boolean): LogEntry {
+  const how = memory ? 'its memory and files' : 'its files only; it boots anew when it is resumed'
+  return {
+    at,
+    level: 'info',
+    message: `Sandbox recovered by the operator as paused, with ${how}`,
+    fields: { logger: 'sandbox', event_type: 'sandbox_recovered' },
+  }
+}
+
 const endTexts: Record<EndReason, string> = {
   killed: 'killed',
   timeout: 'its time was over',
   lost: 'it was gone from the machine',
   create_failed: 'it could not be created',
+  out_of_memory: 'it used more memory than it has',
+  killed_from_outside: 'its processes were killed from outside the sandbox',
+  crashed: 'its processes crashed',
 }
 
-export function endedEntry(at: number, reason: EndReason): LogEntry {
+const wanted: readonly EndReason[] = ['killed', 'timeout']
+
+export function endedEntry(at: number, reason: EndReason, detail?: string): LogEntry {
   return {
     at,
-    level: 'info',
-    message: `Sandbox ended: ${endTexts[reason]}`,
+    level: wanted.includes(reason) ? 'info' : 'error',
+    message: `Sandbox ended: ${endTexts[reason]}${detail === undefined ? '' : `. ${detail}`}`,
     fields: { logger: 'sandbox', event_type: 'sandbox_ended', reason },
   }
 }

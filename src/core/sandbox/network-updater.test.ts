@@ -111,7 +111,9 @@ describe('what may leave a sandbox', () => {
   })
 
   it('is nothing where the key to its credentials is lost, until it is said anew or the key is back', async () => {
-    const proxy = { address: '198.51.100.1:1080', username: 'u', password: 'p' }
+    const login = { username: 'u', password: 'p' }
+    const proxy = { address: '198.51.100.1:1080', ...login }
+    const reached = { host: '198.51.100.1', port: 1080, ...login }
     const network = { egressProxy: proxy, allowOut: ['1.2.3.4'], allowPublicTraffic: false }
     await using before = await openFixture()
     const { sandboxID } = await before.service.create(before.team, withNetwork(network, true))
@@ -133,11 +135,11 @@ describe('what may leave a sandbox', () => {
     assert.deepEqual(rulesOf(without, one), nothing)
     await using back = await without.again()
     await back.reconciler.run()
-    assert.deepEqual(clientOf(back, one)?.policy.proxy, proxy)
+    assert.deepEqual(clientOf(back, one)?.policy.proxy, reached)
     await using lost = await back.again(new SecretVault('5c'.repeat(32)))
     await lost.reconciler.run()
     await lost.service.setNetwork(team, sandboxID, { allowInternetAccess: null, egressProxy: proxy })
-    assert.deepEqual(clientOf(lost, one)?.policy.proxy, proxy)
+    assert.deepEqual(clientOf(lost, one)?.policy.proxy, reached)
   })
 
   it('is put right after a crash between the row and the kernel', async () => {
@@ -176,13 +178,15 @@ describe('what may leave a sandbox', () => {
     assert.equal(clientOf(fixture, sandbox)?.teamID, team.teamID)
     await service.setNetwork(team, sandbox.sandboxID, { allowInternetAccess: null })
     assert.equal(gate.clients.size, 0)
-    const proxy = { address: '198.51.100.1:1080', username: 'u', password: 'p' }
+    const login = { username: 'u', password: 'p' }
+    const proxy = { address: '198.51.100.1:1080', ...login }
+    const reached = { host: '198.51.100.1', port: 1080, ...login }
     await service.setNetwork(team, sandbox.sandboxID, { allowInternetAccess: null, egressProxy: proxy })
-    assert.deepEqual(clientOf(fixture, sandbox)?.policy.proxy, proxy)
+    assert.deepEqual(clientOf(fixture, sandbox)?.policy.proxy, reached)
     assert.equal(rulesOf(fixture, sandbox)?.toGate, 'all')
     const [fork] = await service.fork(team, sandbox.sandboxID, { count: 1, timeoutMs: 60_000 })
     assert.ok(fork && 'sandbox' in fork)
-    assert.deepEqual(clientOf(fixture, fork.sandbox)?.policy.proxy, proxy)
+    assert.deepEqual(clientOf(fixture, fork.sandbox)?.policy.proxy, reached)
     await service.kill(team, fork.sandbox.sandboxID)
     await service.kill(team, sandbox.sandboxID)
     assert.equal(gate.clients.size, 0)

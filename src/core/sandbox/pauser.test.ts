@@ -317,7 +317,7 @@ describe('resuming', () => {
     }
     await assert.rejects(service.connect(team, sandboxID, timed), /still paused: .*no memory left/)
     const after = await service.get(team, sandboxID)
-    assert.deepEqual({ ...after, runID: before.runID }, before)
+    assert.deepEqual({ ...after, runID: before.runID, moveID: before.moveID }, before)
     driver.beforeStarted = async () => {}
     await service.connect(team, sandboxID, timed)
     assert.deepEqual(holds(fixture, sandboxID), ['memory', 'file'])

@@ -1,16 +1,31 @@
 /**
- * Holds the rows against what is really there: finishes what a crash cut short, ends what is lost, stops what
- * nobody owns. At boot, then now and again.
+ * Compares the rows with what is really there: finishes what was cut off, ends what is gone, and keeps what nobody
+ * owns in quarantine. At boot, then every minute, and at once for a sandbox that died. What cannot be found out is
+ * left alone, logged once, and tried again in the next round.
  */
+import { errorText } from '../../lib/app-error.ts'
+import type { Clock } from '../../lib/clock.ts'
 import type { Log } from '../../lib/log.ts'
-import type { Driver, FoundSandbox, ListedSandbox } from '../driver.ts'
+import {
+  canSnapshot,
+  type Driver,
+  type FoundSandbox,
+  type ListedSandbox,
+  type SandboxExit,
+} from '../driver.ts'
 import type { BuildCacheStore, SandboxStore, TemplateStore } from '../stores.ts'
 import type { SandboxLauncher } from './launcher.ts'
+import type { OngoingWork } from './ongoing-work.ts'
+import type { Quarantine } from './quarantine.ts'
 import type { RouteTable } from './routes.ts'
-import type { Sandbox } from './sandbox.ts'
+import type { EndReason, Sandbox } from './sandbox.ts'
 import type { SandboxService } from './service.ts'
+import { pauseSnapshotName } from './snapshot-names.ts'
 import type { SnapshotStore } from './snapshot-store.ts'
 import type { WarmPool } from './warm-pool.ts'
+
+/** A sandbox without a row is left alone for so long: a row that is only late would come by then. */
+const unownedGraceMs = 5 * 60_000
 
 export type ReconcilerParts = {
   service: SandboxService
@@ -20,56 +35,82 @@ export type ReconcilerParts = {
   cache: BuildCacheStore
   launcher: SandboxLauncher
   snapshots: SnapshotStore
+  quarantine: Quarantine
   routes: RouteTable
   warm: WarmPool
+  ongoing: OngoingWork
+  clock: Clock
   log: Log
 }
 
-/** What sandboxes and templates own. The build cache owns others, which can be made again. */
+/** What sandboxes, templates and the quarantine own. The build cache owns others, which can be made again. */
 export async function snapshotNamesInUse(stores: {
   sandboxes: SandboxStore
   templates: TemplateStore
+  quarantine: Pick<Quarantine, 'names'>
 }): Promise<string[]> {
-  const rows = await stores.sandboxes.listUnended()
-  const kept = rows.flatMap((row) => (row.snapshot ? [row.snapshot.name] : []))
-  return [...kept, ...(await stores.templates.listSnapshotNames())]
+  return [
+    ...(await stores.sandboxes.listSnapshotNames()),
+    ...(await stores.templates.listSnapshotNames()),
+    ...(await stores.quarantine.names()),
+  ]
 }
 
 export class Reconciler {
   readonly #parts: ReconcilerParts
+  /** When each sandbox that no row owns was first seen. */
+  #unownedSince = new Map<string, number>()
+  /** How sandboxes died whose rows have not ended yet. */
+  readonly #exits = new Map<string, SandboxExit>()
+  /** What was logged about whom and holds on. */
+  readonly #problems = new Map<string, string>()
 
   constructor(parts: ReconcilerParts) {
     this.#parts = parts
   }
 
   async run(): Promise<void> {
-    const { driver, sandboxes, service, warm, log } = this.#parts
+    const { driver, sandboxes, service, quarantine } = this.#parts
     // Read before the rows: what was made in between then has its row, and is not taken for unowned.
     const found = await driver.list()
     const rows = await sandboxes.listUnended()
     const owned = new Set(rows.map((row) => row.sandboxID))
-    for (const one of found) {
-      const { sandboxID } = one
-      if (one.unreadable) {
-        log.error({ sandboxID, err: one.unreadable }, 'a sandbox could not be read and is left alone')
-        continue
-      }
-      const { handle } = one
-      if (owned.has(sandboxID) || warm.holds(sandboxID) || service.isBusyWith(sandboxID)) continue
-      log.warn({ sandboxID }, 'stopping a sandbox that no row owns')
-      await this.#attempt(sandboxID, () => driver.stop(handle))
-    }
+    await this.#reconcileUnowned(found.filter(({ sandboxID }) => !owned.has(sandboxID)))
     const foundByID = new Map(found.map((one) => [one.sandboxID, one]))
     for (const row of rows) {
       await this.#attempt(row.sandboxID, () => this.#reconcile(row, foundByID.get(row.sandboxID)))
     }
-    await this.#attempt('snapshots', () => this.sweepSnapshots())
+    await this.#attempt('snapshots', () => this.#reconcileSnapshots())
+    await this.#attempt('quarantine', () => quarantine.removeExpired())
     await service.armExpiry()
   }
 
+  /** Ends the rows of sandboxes as soon as the driver tells that they died. The returned function ends that. */
+  watchExits(): () => void {
+    return this.#parts.driver.onExit((exit) => {
+      this.#exits.set(exit.sandboxID, exit)
+      void this.#attempt(exit.sandboxID, () => this.#reconcileExit(exit))
+    })
+  }
+
+  /** Removes snapshots whose owner was deleted, unless something else owns them. */
+  async removeSnapshots(names: readonly string[]): Promise<void> {
+    await this.#parts.snapshots.sweep(() => this.#namesInUse(), { deleted: names })
+  }
+
+  async #reconcileExit({ sandboxID }: SandboxExit): Promise<void> {
+    const { ongoing, sandboxes } = this.#parts
+    // What is under way sees the death by itself; then what it made of the row counts.
+    await ongoing.finished(sandboxID)
+    const row = await sandboxes.find(sandboxID)
+    if (row && row.state !== 'ended') await this.#reconcile(row, undefined)
+    this.#exits.delete(sandboxID)
+  }
+
   async #reconcile(seen: Sandbox, found: FoundSandbox | undefined): Promise<void> {
-    const { driver, launcher, routes, service } = this.#parts
-    if (service.isBusyWith(seen.sandboxID) || found?.unreadable) return
+    const { driver, service } = this.#parts
+    if (service.isBusyWith(seen.sandboxID)) return
+    if (found?.unreadable) throw found.unreadable
     const row = await this.#withHandle(seen, found)
     const there = row.handle ? await driver.recover(row.handle) : 'gone'
     // What stands still is in the middle of something: if it is ours, it has begun since the row was read.
@@ -77,21 +118,33 @@ export class Reconciler {
     switch (row.state) {
       case 'running':
       case 'snapshotting':
-        if (there === 'gone') break
-        if (there === 'paused') await launcher.thaw(row.handle!)
-        if (row.state === 'snapshotting') await service.repair(row)
-        if (!routes.get(row.sandboxID)) {
-          await launcher.applyEgress(row)
-          launcher.openRoute(row)
-        }
-        return
+        if (there !== 'gone') return this.#keepRunning(row, there)
+        break
       case 'pausing':
       case 'paused':
       case 'resuming':
         if (await service.repair(row)) return
     }
-    const reason = row.state === 'creating' ? 'create_failed' : row.state === 'killing' ? 'killed' : 'lost'
-    await service.endAsSeen(row, reason)
+    const { reason, detail } = this.#whyEnded(row)
+    await service.endAsSeen(row, reason, detail)
+    this.#exits.delete(row.sandboxID)
+  }
+
+  async #keepRunning(row: Sandbox, there: 'running' | 'paused'): Promise<void> {
+    const { launcher, routes, service } = this.#parts
+    if (there === 'paused') await launcher.thaw(row.handle!)
+    if (row.state === 'snapshotting') await service.repair(row)
+    if (routes.get(row.sandboxID)) return
+    await launcher.applyEgress(row)
+    launcher.openRoute(row)
+  }
+
+  #whyEnded({ sandboxID, state, endReason }: Sandbox): { reason: EndReason; detail?: string } {
+    if (state === 'creating') return { reason: 'create_failed' }
+    if (state === 'killing') return { reason: endReason ?? 'killed' }
+    const exit = this.#exits.get(sandboxID)
+    if (!exit) return { reason: 'lost' }
+    return { reason: exit.reason === 'killed' ? 'killed_from_outside' : exit.reason, detail: exit.detail }
   }
 
   /** A start that was cut short before its handle was saved: what it started is known to the driver alone. */
@@ -107,24 +160,64 @@ export class Reconciler {
     return { ...row, handle: found.handle }
   }
 
-  /** Also to be called when something was deleted, so that its room is free at once. */
-  async sweepSnapshots(): Promise<void> {
-    const { cache, snapshots, log } = this.#parts
-    const { names } = await snapshots.sweep(async () => [
-      ...(await snapshotNamesInUse(this.#parts)),
-      ...(await cache.listSnapshotNames()),
-    ])
-    if (names.length > 0) log.warn({ removed: names }, 'snapshots that nothing owned were removed')
+  async #reconcileUnowned(found: readonly FoundSandbox[]): Promise<void> {
+    const { service, warm, clock, log } = this.#parts
+    const before = this.#unownedSince
+    this.#unownedSince = new Map()
+    for (const one of found) {
+      const { sandboxID } = one
+      if (warm.holds(sandboxID) || service.isBusyWith(sandboxID)) continue
+      const since = before.get(sandboxID) ?? clock.now()
+      this.#unownedSince.set(sandboxID, since)
+      if (!before.has(sandboxID)) log.warn({ sandboxID }, 'A sandbox is there that no row owns.')
+      await this.#attempt(sandboxID, async () => {
+        if (one.unreadable) throw one.unreadable
+        if (clock.now() - since >= unownedGraceMs) await this.#endUnowned(one)
+      })
+    }
   }
 
-  /** A failure with one sandbox must not keep the others from being reconciled; the next round tries again. */
-  async #attempt(sandboxID: string, work: () => Promise<void>): Promise<void> {
+  /** Whoever it belongs to may want it back: what lives is kept as a snapshot. */
+  async #endUnowned({ sandboxID, runID, handle }: ListedSandbox): Promise<void> {
+    const { driver, launcher, snapshots, quarantine, log } = this.#parts
+    const name = pauseSnapshotName({ sandboxID, runID })
+    const there = await driver.recover(handle)
+    if (there !== 'gone' && canSnapshot(driver)) {
+      if (there === 'paused') await launcher.thaw(handle)
+      await snapshots.holding(name, async () => {
+        // One that was cut off earlier is from an earlier moment.
+        await snapshots.remove(name)
+        const memory = snapshots.keepMemory
+        await snapshots.take(handle, name, { memory, afterwards: 'end', lasting: true })
+        await quarantine.add(name, 'Its sandbox was running although no row owned it.')
+      })
+    }
+    await driver.stop(handle)
+    log.warn({ sandboxID }, 'A sandbox that no row owned was stopped.')
+  }
+
+  async #reconcileSnapshots(): Promise<void> {
+    const { snapshots, quarantine, log } = this.#parts
+    const { names, others } = await snapshots.sweep(() => this.#namesInUse())
+    if (names.length > 0) log.warn({ removed: names }, 'Snapshots that nothing owned were removed.')
+    for (const name of others) await quarantine.add(name, 'No sandbox, template or build owns it.')
+  }
+
+  async #namesInUse(): Promise<string[]> {
+    return [...(await snapshotNamesInUse(this.#parts)), ...(await this.#parts.cache.listSnapshotNames())]
+  }
+
+  /** A failure with one must not keep the others from being reconciled; the next round tries again. */
+  async #attempt(subject: string, work: () => Promise<void>): Promise<void> {
     try {
       await work()
+      this.#problems.delete(subject)
     } catch (error) {
+      if (this.#problems.get(subject) === errorText(error)) return
+      this.#problems.set(subject, errorText(error))
       this.#parts.log.error(
-        { sandboxID, err: error },
-        'could not reconcile a sandbox; the next round tries again',
+        { subject, err: error },
+        'This could not be reconciled and is left alone; every round tries again.',
       )
     }
   }

@@ -49,7 +49,16 @@ export const wireStates = {
   paused: ['pausing', 'paused', 'resuming'],
 } as const satisfies Record<string, readonly SandboxState[]>
 
-export type EndReason = 'killed' | 'timeout' | 'create_failed' | 'lost'
+export type EndReason =
+  | 'killed'
+  | 'timeout'
+  | 'create_failed'
+  /** It was gone, and nobody saw why. */
+  | 'lost'
+  /** Its processes ended by themselves, as the driver saw. */
+  | 'out_of_memory'
+  | 'killed_from_outside'
+  | 'crashed'
 
 /** What the client asked for and gets told again, kept as it was sent. */
 export type SandboxOptions = {
@@ -75,10 +84,6 @@ export type SandboxSnapshot = {
   /** Its agent did not answer when it was paused with its memory. */
   agentUnresponsive: boolean
 }
-
-/** The name of the snapshot that a pause of this run makes. */
-export const pauseSnapshotName = ({ sandboxID, runID }: Pick<Sandbox, 'sandboxID' | 'runID'>): string =>
-  `${sandboxID}-${runID}`
 
 export type Sandbox = {
   sandboxID: string

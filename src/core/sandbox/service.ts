@@ -3,7 +3,6 @@
  * know the rules, the clock and the ports; not HTTP, not SQL, not how a sandbox is made real.
  */
 import type { Clock } from '../../lib/clock.ts'
-import { JoinedWork } from '../../lib/keyed-lock.ts'
 import type { Log } from '../../lib/log.ts'
 import type { Driver } from '../driver.ts'
 import type { LogEntry } from '../logs.ts'
@@ -19,22 +18,21 @@ import {
 } from './copier.ts'
 import { type CreateRequest, SandboxCreator } from './creator.ts'
 import type { SandboxEgress } from './egress.ts'
+import { SandboxEnder } from './ender.ts'
 import * as errors from './errors.ts'
-import { ExpiryTimer } from './expiry.ts'
+import { Expiry } from './expiry.ts'
 import type { SandboxLauncher } from './launcher.ts'
-import { endedEntry } from './life-entries.ts'
 import { checkTimeout, endAfter, refreshDuration } from './lifetime.ts'
 import { type NetworkUpdate, NetworkUpdater } from './network-updater.ts'
 import type { OngoingWork } from './ongoing-work.ts'
 import { type PauseOptions, Pauser } from './pauser.ts'
-import { type EndReason, isVisible, type Sandbox, statesBefore } from './sandbox.ts'
+import type { Quarantine } from './quarantine.ts'
+import { Resumer } from './resumer.ts'
+import { type EndReason, isVisible, type Sandbox } from './sandbox.ts'
 import type { SnapshotStore } from './snapshot-store.ts'
+import { SpawnCounter } from './spawn-counter.ts'
 import type { WarmPool } from './warm-pool.ts'
 
-const expiryBatch = 50
-const expiryRetryMs = 1000
-/** Between two looks at what is due. */
-const expiryPauseMs = 50
 /** How many changes of state a connect waits out. */
 const mostTransitions = 3
 
@@ -47,9 +45,10 @@ export type SandboxServiceParts = {
   egress: SandboxEgress
   warm: WarmPool
   snapshots: SnapshotStore
+  quarantine: Quarantine
   ongoing: OngoingWork
   clock: Clock
-  /** Adds to what can be read of a sandbox, without anybody waiting for it. */
+  /** Adds to the log of a sandbox, without anybody waiting for it. */
   appendLog: (sandboxID: string, entry: LogEntry) => void
   log: Log
 }
@@ -62,27 +61,32 @@ export type ConnectRequest = {
 
 export class SandboxService {
   readonly #parts: SandboxServiceParts
-  readonly #expiry: ExpiryTimer
   readonly #ongoing: OngoingWork
-  readonly #ending = new JoinedWork<void>()
+  readonly #spawns: SpawnCounter
   readonly #creator: SandboxCreator
   readonly #pauser: Pauser
+  readonly #resumer: Resumer
   readonly #copier: SandboxCopier
   readonly #networks: NetworkUpdater
+  readonly #ender: SandboxEnder
+  readonly #expiry: Expiry
 
   constructor(parts: SandboxServiceParts) {
     this.#parts = parts
     this.#ongoing = parts.ongoing
-    this.#expiry = new ExpiryTimer(parts.clock, () => this.#expireDue())
     const onRunning = ({ endAt }: Sandbox) => this.#expiry.arm(endAt)
-    const shared = { ...parts, onRunning }
+    this.#spawns = new SpawnCounter(parts)
+    const shared = { ...parts, onRunning, spawns: this.#spawns }
     this.#creator = new SandboxCreator(shared)
     this.#pauser = new Pauser(shared)
+    this.#resumer = new Resumer(shared)
     this.#networks = new NetworkUpdater(shared)
     this.#copier = new SandboxCopier({
       ...shared,
       start: (team, row, build, snapshot) => this.#creator.start(team, row, build, { snapshot }),
     })
+    this.#ender = new SandboxEnder(parts)
+    this.#expiry = new Expiry({ ...parts, ender: this.#ender, pauser: this.#pauser })
   }
 
   create(team: Team, request: CreateRequest, claim?: IdempotencyClaim): Promise<Sandbox> {
@@ -130,7 +134,7 @@ export class SandboxService {
           return { sandbox, resumed: false }
         }
       } else if (row.state === 'paused') {
-        const sandbox = await this.#pauser.resume(row, team.limits, { timeoutMs, memory })
+        const sandbox = await this.#resumer.resume(row, team.limits, { timeoutMs, memory })
         if (sandbox) return { sandbox, resumed: true }
       } else await this.#ongoing.finished(sandboxID)
     }
@@ -144,7 +148,7 @@ export class SandboxService {
       const row = await this.#known(team, sandboxID)
       if (row.state === 'running') throw errors.alreadyRunning(sandboxID)
       const resumed =
-        row.state === 'paused' ? await this.#pauser.resume(row, team.limits, request) : undefined
+        row.state === 'paused' ? await this.#resumer.resume(row, team.limits, request) : undefined
       if (resumed) return resumed
       if (row.state === 'pausing') await this.#ongoing.finished(sandboxID)
       else if (row.state !== 'paused') throw errors.sandboxIsBusy(sandboxID, row.state)
@@ -186,54 +190,51 @@ export class SandboxService {
 
   async kill(team: Team, sandboxID: string): Promise<void> {
     await this.#owned(team, sandboxID)
-    await this.end(sandboxID, 'killed')
+    await this.#ender.end(sandboxID, 'killed')
   }
 
-  /** Ends the sandbox whatever it is doing. Callers for the same sandbox share one ending. */
-  end(sandboxID: string, reason: EndReason): Promise<void> {
-    return this.#ending.run(sandboxID, async () => {
-      const { sandboxes } = this.#parts
-      for (let row = await sandboxes.find(sandboxID); row; row = await sandboxes.find(sandboxID)) {
-        if (row.state === 'ended') return
-        if (row.state === 'killing') return this.#finishEnd(row, reason)
-        const at = { sandboxID, runID: row.runID, from: statesBefore('killing') }
-        const taken = await sandboxes.move(at, 'killing')
-        if (taken) return this.#finishEnd(taken, reason)
-      }
-    })
-  }
-
-  /** Ends what was seen in that run and state, unless it has moved on since. For what a crash left behind. */
-  async endAsSeen(seen: Sandbox, reason: EndReason): Promise<void> {
-    if (this.isBusyWith(seen.sandboxID)) return
-    const { sandboxID, runID, state } = seen
-    const at = { sandboxID, runID, from: [state] }
-    const taken = state === 'killing' ? seen : await this.#parts.sandboxes.move(at, 'killing')
-    if (taken) await this.end(sandboxID, reason)
+  /** Ends what was found in that run and state, unless it has moved on since. */
+  async endAsSeen(seen: Sandbox, reason: EndReason, detail?: string): Promise<void> {
+    if (!this.isBusyWith(seen.sandboxID)) await this.#ender.endAsSeen(seen, reason, detail)
   }
 
   /** True while this process is doing something to it, so that nobody else needs to. */
   isBusyWith(sandboxID: string): boolean {
-    return this.#ongoing.has(sandboxID) || this.#ending.get(sandboxID) !== undefined
+    return this.#ongoing.has(sandboxID) || this.#ender.isEnding(sandboxID)
   }
 
-  /** Finishes or takes back a pause, a resume or a copy that a crash cut off. False: the sandbox is lost. */
+  /**
+   * Finishes or undoes a pause, a resume or a copy that was cut off, by what is really there. False: nothing is.
+   * Rejects when that could not be found out; the row is left as it is then.
+   */
   repair(seen: Sandbox): Promise<boolean> {
-    return this.#ongoing.run(seen.sandboxID, () =>
-      seen.state === 'snapshotting' ? this.#copier.repair(seen) : this.#pauser.repair(seen),
-    )
+    return this.#ongoing.run(seen.sandboxID, async (signal) => {
+      switch (seen.state) {
+        case 'pausing':
+          return this.#pauser.repair(seen)
+        case 'paused':
+          return this.#resumer.repairPaused(seen)
+        case 'resuming':
+          return this.#resumer.repairResuming(seen, signal)
+        case 'snapshotting':
+          await this.#copier.repair(seen)
+          return true
+        default:
+          return false
+      }
+    })
   }
 
   /** To be called once the rows may have changed behind the timer's back: at boot. */
-  async armExpiry(): Promise<void> {
-    const next = await this.#parts.sandboxes.nextEnd()
-    if (next !== undefined) this.#expiry.arm(next)
+  armExpiry(): Promise<void> {
+    return this.#expiry.armNext()
   }
 
   /** Waits for what is under way; sandboxes live on. */
   async close(): Promise<void> {
     this.#expiry.close()
     await this.#ongoing.allFinished()
+    await this.#spawns.close()
   }
 
   /** Not ended, and the team's. */
@@ -267,53 +268,5 @@ export class SandboxService {
     if (!changed) throw errors.sandboxNotFound(sandboxID)
     this.#expiry.arm(changed.endAt)
     return changed
-  }
-
-  async #finishEnd(row: Sandbox, reason: EndReason): Promise<void> {
-    const { sandboxes, launcher, clock, appendLog, log } = this.#parts
-    const { sandboxID, runID } = row
-    launcher.closeRoute(row)
-    await this.#ongoing.cancel(sandboxID, errors.killedWhile(sandboxID, 'changed'))
-    const last = (await sandboxes.find(sandboxID)) ?? row
-    if (last.handle) await launcher.stop(last.handle)
-    await this.#pauser.forget(last)
-    if (reason === 'create_failed') await sandboxes.releaseClaim(row.teamID, sandboxID)
-    const changes = { endedAt: clock.now(), endReason: reason }
-    await sandboxes.move({ sandboxID, runID, from: ['killing'] }, 'ended', changes)
-    appendLog(sandboxID, endedEntry(changes.endedAt, reason))
-    log.info({ sandboxID, reason }, 'sandbox ended')
-  }
-
-  async #expireDue(): Promise<number | undefined> {
-    const { sandboxes, clock, log } = this.#parts
-    const retryAt = clock.now() + expiryRetryMs
-    try {
-      const due = await sandboxes.listExpired(clock.now(), expiryBatch)
-      const ends = await Promise.allSettled(
-        due.map(async (row) => {
-          if (row.options.autoPause) this.#pauseDue(row)
-          else await this.end(row.sandboxID, 'timeout')
-        }),
-      )
-      for (const end of ends) {
-        if (end.status === 'rejected') log.error({ err: end.reason }, 'a sandbox could not be ended')
-      }
-      const next = await sandboxes.nextEnd()
-      // What is due still is being taken care of; a later look is for the case that it was not.
-      return next && Math.max(next, clock.now() + expiryPauseMs)
-    } catch (error) {
-      log.error({ err: error }, 'expiry could not read the store')
-      return retryAt
-    }
-  }
-
-  /** Takes as long as it takes: the ends of others must not wait for it. */
-  #pauseDue(row: Sandbox): void {
-    const { sandboxID, options } = row
-    if (this.#ongoing.has(sandboxID)) return
-    const pause = { memory: options.autoPauseMemory, requireHealthyAgent: false, isAutomatic: true }
-    this.#pauser.pause(row, pause).catch((error) => {
-      this.#parts.log.error({ sandboxID, err: error }, 'a sandbox whose time is over could not be paused')
-    })
   }
 }

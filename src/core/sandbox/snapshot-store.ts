@@ -11,6 +11,7 @@ import {
   type Snapshot,
   type SnapshotOptions,
 } from '../driver.ts'
+import { canBeMadeAgain } from './snapshot-names.ts'
 
 /** Where snapshots lie on this machine. */
 export interface SnapshotFolders {
@@ -21,7 +22,8 @@ export interface SnapshotFolders {
   roomOf(names: readonly string[]): Promise<number>
 }
 
-export type Swept = { names: string[]; bytes: number }
+/** `names` and `bytes` were removed; `others` have no owner either, but somebody may want them back. */
+export type Swept = { names: string[]; bytes: number; others: string[] }
 
 export class SnapshotStore {
   readonly #driver: Driver
@@ -90,25 +92,33 @@ export class SnapshotStore {
     return this.#places.names()
   }
 
-  /** Removes what nobody owns. `readOwned` is asked after everything there has been listed. */
-  sweep(readOwned: () => Promise<Iterable<string>>, options = { dryRun: false }): Promise<Swept> {
+  /**
+   * Removes what nobody owns or holds, if it can be made again or is among the names whose owner was deleted. The
+   * names of all others that nobody owns are returned. `readOwned` is asked after everything there has been listed.
+   */
+  sweep(
+    readOwned: () => Promise<Iterable<string>>,
+    { dryRun = false, deleted = [] }: { dryRun?: boolean; deleted?: readonly string[] } = {},
+  ): Promise<Swept> {
     return this.#sweeps.run('', async () => {
       this.#heldLately.clear()
       for (const name of this.#held.keys()) this.#heldLately.add(name)
       const there = await this.#places.names()
       const owned = new Set(await readOwned())
-      const isOrphan = (name: string) => !owned.has(name) && !this.#heldLately.has(name)
-      const bytes = await this.#places.roomOf(there.filter(isOrphan))
+      const isUnowned = (name: string) => !owned.has(name) && !this.#heldLately.has(name)
+      const isWorthless = (name: string) => canBeMadeAgain(name) || deleted.includes(name)
+      const bytes = await this.#places.roomOf(there.filter(isUnowned).filter(isWorthless))
       // In one go with the last look: who holds one later does not find it.
-      const names = there.filter(isOrphan)
-      if (options.dryRun) return { names, bytes }
+      const unowned = there.filter(isUnowned)
+      const [names, others] = [unowned.filter(isWorthless), unowned.filter((name) => !isWorthless(name))]
+      if (dryRun) return { names, bytes, others }
       for (const name of names) this.#going.add(name)
       try {
         for (const name of names) await this.remove(name)
       } finally {
         this.#going.clear()
       }
-      return { names, bytes }
+      return { names, bytes, others }
     })
   }
 

@@ -5,6 +5,7 @@
 import type { AgentPort, CommandOutput } from '../agent.ts'
 import type { BuildSnapshot, TemplateBuild } from '../template/template.ts'
 import type { BuildSandboxes } from './build-sandboxes.ts'
+import { startSnapshotName } from './snapshot-names.ts'
 import type { SnapshotStore } from './snapshot-store.ts'
 import { runStartCommand } from './start-command.ts'
 
@@ -13,8 +14,6 @@ export type StartSnapshotParts = {
   agent: AgentPort
   snapshots: SnapshotStore
 }
-
-export const startSnapshotName = ({ buildID }: Pick<TemplateBuild, 'buildID'>): string => `${buildID}-ready`
 
 /**
  * Where the driver keeps no memory the service is only

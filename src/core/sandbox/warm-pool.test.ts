@@ -78,11 +78,13 @@ describe('sandboxes started ahead', () => {
 
   it('are left alone by the reconciler of their own process, and removed by that of the next', async () => {
     await using before = await openFixture({ warm: 1 })
-    const { sandboxID } = await before.service.create(before.team, request())
+    const { sandboxID } = await before.service.create(before.team, request({ timeoutMs: 3_600_000 }))
     await poolHas(before, 2)
     await before.reconciler.run()
     assert.equal((await before.driver.list()).length, 2)
     await using fixture = await before.again()
+    await fixture.reconciler.run()
+    fixture.clock.advance(5 * 60_000)
     await fixture.reconciler.run()
     assert.deepEqual(
       (await fixture.driver.list()).map((found) => found.sandboxID),

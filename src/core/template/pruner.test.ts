@@ -107,15 +107,19 @@ describe('pruning', () => {
     await driver.prepare('/layers/a/root')
     const roots = { rootFolder: '/layers/a/root', lowerFolders: ['/layers/b/root'] }
     const handle = await driver.start({ ...spec, ...roots })
-    await driver.takeSnapshot(handle, 'kept', { memory: false, afterwards: 'end', lasting: true })
-    const release = world.snapshots.hold('kept')
+    await driver.takeSnapshot(handle, 'step-kept', { memory: false, afterwards: 'end', lasting: true })
+    const release = world.snapshots.hold('step-kept')
     const told: string[][] = []
     world.images.prune = async ({ folders }) => {
       told.push([...folders])
       return { count: 0, bytes: 0 }
     }
     await world.prune()
-    await driver.start({ ...spec, ...roots, fromSnapshot: { folder: 'kept', memory: false, keep: false } })
+    await driver.start({
+      ...spec,
+      ...roots,
+      fromSnapshot: { folder: 'step-kept', memory: false, keep: false },
+    })
     release()
     await world.prune()
     assert.deepEqual(told, [

@@ -7,6 +7,7 @@ import type { Clock } from '../../lib/clock.ts'
 import { KeyedLock } from '../../lib/keyed-lock.ts'
 import type { Driver } from '../driver.ts'
 import type { Freed, Images } from '../images.ts'
+import type { Quarantine } from '../sandbox/quarantine.ts'
 import { snapshotNamesInUse } from '../sandbox/reconciler.ts'
 import type { SnapshotStore } from '../sandbox/snapshot-store.ts'
 import type { BuildCacheStore, CacheUse, SandboxStore, TemplateStore } from '../stores.ts'
@@ -19,6 +20,7 @@ export type PrunerParts = {
   files: BuildFiles
   images: Pick<Images, 'prune'>
   snapshots: SnapshotStore
+  quarantine: Pick<Quarantine, 'names'>
   driver: Driver
   clock: Clock
 }

@@ -6,8 +6,8 @@ import type { Team } from '../team/team.ts'
 import type { TemplateCatalog } from './catalog.ts'
 
 export type TemplateRemoverParts = {
-  /** Removes the snapshots that nothing owns any more. */
-  sweep: () => Promise<void>
+  /** Removes those of the snapshots that nothing else owns. */
+  removeSnapshots: (names: readonly string[]) => Promise<void>
   /** Cancels a build that is being carried out. */
   cancelBuild: (buildID: string) => Promise<void>
   catalog: TemplateCatalog
@@ -23,7 +23,7 @@ export class TemplateRemover {
 
   /** Deletes the whole template, whatever tag the reference names. */
   async remove(team: Team, reference: string): Promise<void> {
-    const { catalog, templates, sweep, cancelBuild } = this.#parts
+    const { catalog, templates, removeSnapshots, cancelBuild } = this.#parts
     const template = await catalog.findOfAny(team, reference)
     if (!template) throw new AppError('not_found', `template '${reference}' not found`)
     const { templateID } = template
@@ -36,9 +36,8 @@ export class TemplateRemover {
     const result = await templates.deleteUnused(templateID)
     if (!result) throw new AppError('not_found', `template '${reference}' not found`)
     if ('usedIn' in result) throw inUse(templateID, result.usedIn)
-    // A snapshot of its builds may belong to another build too: the sweep removes only what nothing owns.
     await Promise.all(result.deleted.map(({ buildID }) => cancelBuild(buildID)))
-    await sweep()
+    await removeSnapshots(result.deleted.flatMap(({ snapshot }) => (snapshot ? [snapshot.name] : [])))
   }
 }
 

@@ -6,12 +6,9 @@ import { createHash } from 'node:crypto'
 import type { CommandOutput } from '../../core/agent.ts'
 import type { Images } from '../../core/images.ts'
 import type { BuildSandboxes } from '../../core/sandbox/build-sandboxes.ts'
+import { startSnapshotName } from '../../core/sandbox/snapshot-names.ts'
 import type { SnapshotStore } from '../../core/sandbox/snapshot-store.ts'
-import {
-  type StartSnapshotParts,
-  startSnapshotName,
-  takeStartSnapshot,
-} from '../../core/sandbox/start-snapshot.ts'
+import { type StartSnapshotParts, takeStartSnapshot } from '../../core/sandbox/start-snapshot.ts'
 import type { BuildCacheStore } from '../../core/stores.ts'
 import {
   type Builder,

@@ -2,10 +2,10 @@
 
 import type { Images } from '../../core/images.ts'
 import type { BuildSandbox, BuildSandboxes } from '../../core/sandbox/build-sandboxes.ts'
+import { newStepSnapshotName } from '../../core/sandbox/snapshot-names.ts'
 import type { SnapshotStore } from '../../core/sandbox/snapshot-store.ts'
 import type { CachedStep } from '../../core/stores.ts'
 import type { TemplateBuild } from '../../core/template/template.ts'
-import { newUUID } from '../../lib/ids.ts'
 
 /** Everything that the next step begins with; the cache keeps just that. */
 export type Stage = CachedStep
@@ -69,7 +69,7 @@ export class BuildSite {
   /** What was written so far becomes part of the stage, under the key of the step that is done. */
   async keep(key: string): Promise<Stage> {
     if (this.#sandbox && this.#isUsed) {
-      const name = `step-${newUUID()}`
+      const name = newStepSnapshotName()
       this.hold(name)
       await this.#save(this.#sandbox, name)
       this.#isUsed = false

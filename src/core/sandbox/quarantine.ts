@@ -1,0 +1,114 @@
+/**
+ * Snapshots that nothing owns. Nobody deletes them on the ground that no row names them: they stay here for some days,
+ * and the operator can give a sandbox back to its team from one.
+ */
+import { AppError } from '../../lib/app-error.ts'
+import type { Clock } from '../../lib/clock.ts'
+import { newUUID } from '../../lib/ids.ts'
+import type { Log } from '../../lib/log.ts'
+import type { LogEntry } from '../logs.ts'
+import type { QuarantinedSnapshot, QuarantineStore, SandboxStore } from '../stores.ts'
+import { recoveredEntry } from './life-entries.ts'
+import type { Sandbox } from './sandbox.ts'
+import { pausedSandboxOf } from './snapshot-names.ts'
+import type { SnapshotStore } from './snapshot-store.ts'
+
+export type QuarantineParts = {
+  entries: QuarantineStore
+  sandboxes: SandboxStore
+  snapshots: SnapshotStore
+  clock: Clock
+  /** This Warren: it sees only what lies on its own disk. */
+  nodeID: string
+  keepMs: number
+  appendLog: (sandboxID: string, entry: LogEntry) => void
+  log: Log
+}
+
+export class Quarantine {
+  readonly #parts: QuarantineParts
+
+  constructor(parts: QuarantineParts) {
+    this.#parts = parts
+  }
+
+  /** The oldest first, each with the time at which it is deleted. */
+  async list(): Promise<(QuarantinedSnapshot & { deletedAt: number })[]> {
+    const { entries, nodeID, keepMs } = this.#parts
+    return (await entries.list(nodeID)).map((entry) => ({ ...entry, deletedAt: entry.since + keepMs }))
+  }
+
+  async names(): Promise<string[]> {
+    const { entries, nodeID } = this.#parts
+    return (await entries.list(nodeID)).map(({ snapshotName }) => snapshotName)
+  }
+
+  async add(snapshotName: string, reason: string): Promise<void> {
+    const { entries, clock, nodeID, log } = this.#parts
+    const sandboxID = pausedSandboxOf(snapshotName)
+    await entries.insert({ snapshotName, nodeID, sandboxID, reason, since: clock.now() })
+    log.warn({ snapshotName, sandboxID, reason }, 'A snapshot was put into quarantine; see `warren recover`.')
+  }
+
+  /** Gives the snapshot's sandbox back to its team, as paused. */
+  async recover(snapshotName: string): Promise<Sandbox> {
+    const { sandboxes, snapshots, clock, appendLog, log } = this.#parts
+    const { sandboxID } = await this.#find(snapshotName)
+    if (sandboxID === null) throw noSandbox(snapshotName, snapshots.folder(snapshotName))
+    return snapshots.holding(snapshotName, async () => {
+      const found = await snapshots.find(snapshotName)
+      if (!found) throw notWhole(snapshotName, snapshots.folder(snapshotName))
+      const rest = { frozen: false, agentUnresponsive: false }
+      const snapshot = { name: snapshotName, memory: found.memory, ...rest }
+      const changes = { snapshot, runID: newUUID(), endAt: clock.now() }
+      const row = await sandboxes.reopen(sandboxID, changes)
+      if (!row) throw noSandbox(snapshotName, snapshots.folder(snapshotName))
+      appendLog(sandboxID, recoveredEntry(changes.endAt, snapshot.memory))
+      log.info({ sandboxID, snapshotName }, 'sandbox recovered from quarantine')
+      return row
+    })
+  }
+
+  /** Deletes the snapshot now. */
+  async remove(snapshotName: string): Promise<void> {
+    const { entries, snapshots } = this.#parts
+    await this.#find(snapshotName)
+    await snapshots.remove(snapshotName)
+    await entries.remove(snapshotName)
+  }
+
+  /** Deletes what was here for longer than it is kept. */
+  async removeExpired(): Promise<void> {
+    const { clock, log } = this.#parts
+    for (const { snapshotName, deletedAt } of await this.list()) {
+      if (deletedAt > clock.now()) return
+      await this.remove(snapshotName)
+      log.warn({ snapshotName }, 'A snapshot that nobody wanted back was deleted from quarantine.')
+    }
+  }
+
+  async #find(snapshotName: string): Promise<QuarantinedSnapshot> {
+    const { entries, nodeID } = this.#parts
+    const entry = await entries.find(snapshotName)
+    if (entry?.nodeID === nodeID) return entry
+    throw new AppError(
+      'not_found',
+      `There is no snapshot '${snapshotName}' in the quarantine of this server. Run \`warren recover\` to see what is.`,
+    )
+  }
+}
+
+const noSandbox = (snapshotName: string, folder: string) =>
+  new AppError(
+    'conflict',
+    `The snapshot '${snapshotName}' cannot become a sandbox: the database has no ended sandbox that it belongs to. ` +
+      `Its files are in ${folder}.`,
+    { retry: { should: false } },
+  )
+
+const notWhole = (snapshotName: string, folder: string) =>
+  new AppError(
+    'conflict',
+    `The snapshot '${snapshotName}' is not whole, so no sandbox can start from it. Its files are in ${folder}.`,
+    { retry: { should: false } },
+  )

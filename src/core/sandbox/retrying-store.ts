@@ -1,0 +1,83 @@
+/**
+ * The rows of sandboxes over a store that may fail for a moment. A step that was rejected as `unavailable` is tried
+ * again a few times. It may have taken effect all the same, so before it is tried again as a whole, the row is read
+ * back where a second try would see its own first one.
+ */
+import { isAppError } from '../../lib/app-error.ts'
+import { type Clock, sleep } from '../../lib/clock.ts'
+import { newUUID } from '../../lib/ids.ts'
+import type { SandboxStore } from '../stores.ts'
+
+const retryAfterMs = [50, 200, 800, 2000]
+
+/** `attempt` counts from 0; after the first one it is unknown whether an earlier one took effect. */
+export async function retryPassing<T>(clock: Clock, step: (attempt: number) => Promise<T>): Promise<T> {
+  for (let attempt = 0; ; attempt++) {
+    try {
+      return await step(attempt)
+    } catch (error) {
+      const waitMs = retryAfterMs[attempt]
+      if (!isAppError(error, 'unavailable') || waitMs === undefined) throw error
+      await sleep(clock, waitMs)
+    }
+  }
+}
+
+export function retryingSandboxStore(store: SandboxStore, clock: Clock): SandboxStore {
+  const retry = <T>(step: (attempt: number) => Promise<T>) => retryPassing(clock, step)
+  return {
+    ...insertAndMove(store, retry),
+    find: (sandboxID) => retry(() => store.find(sandboxID)),
+    list: (filter, page) => retry(() => store.list(filter, page)),
+    count: (filter) => retry(() => store.count(filter)),
+    listUnended: (states) => retry(() => store.listUnended(states)),
+    setSnapshot: (sandboxID, runID, snapshot) => retry(() => store.setSnapshot(sandboxID, runID, snapshot)),
+    setOptions: (at, options) => retry(() => store.setOptions(at, options)),
+    saveHandle: (sandboxID, runID, handle) => retry(() => store.saveHandle(sandboxID, runID, handle)),
+    setEnd: (sandboxID, runID, endAt, onlyExtend) =>
+      retry(() => store.setEnd(sandboxID, runID, endAt, onlyExtend)),
+    listExpired: (now, limit) => retry(() => store.listExpired(now, limit)),
+    nextEnd: () => retry(() => store.nextEnd()),
+    listLocked: () => retry(() => store.listLocked()),
+    listSnapshotNames: () => retry(() => store.listSnapshotNames()),
+    releaseClaim: (teamID, sandboxID) => retry(() => store.releaseClaim(teamID, sandboxID)),
+    prune: (before) => retry(() => store.prune(before)),
+  }
+}
+
+type Retry = <T>(step: (attempt: number) => Promise<T>) => Promise<T>
+
+/** The steps of which a second try would not succeed after a first one that took effect. */
+function insertAndMove(
+  store: SandboxStore,
+  retry: Retry,
+): Pick<SandboxStore, 'insertWithinLimits' | 'move' | 'resumeWithinLimits' | 'reopen'> {
+  return {
+    insertWithinLimits: (sandbox, limits, claim) =>
+      retry(async (attempt) => {
+        if (attempt > 0 && (await store.find(sandbox.sandboxID))) return { inserted: true }
+        return store.insertWithinLimits(sandbox, limits, claim)
+      }),
+    move(at, to, changes) {
+      const named = { ...changes, moveID: newUUID() }
+      return retry(async (attempt) => {
+        const moved = await store.move(at, to, named)
+        if (moved || attempt === 0) return moved
+        const row = await store.find(at.sandboxID)
+        return row?.moveID === named.moveID ? row : undefined
+      })
+    },
+    resumeWithinLimits: (at, limits, changes) =>
+      retry(async (attempt) => {
+        const row = attempt > 0 ? await store.find(at.sandboxID) : undefined
+        if (row && row.state === 'resuming' && row.runID === changes.runID) return { moved: row }
+        return store.resumeWithinLimits(at, limits, changes)
+      }),
+    reopen: (sandboxID, changes) =>
+      retry(async (attempt) => {
+        const row = attempt > 0 ? await store.find(sandboxID) : undefined
+        if (row && row.state === 'paused' && row.runID === changes.runID) return row
+        return store.reopen(sandboxID, changes)
+      }),
+  }
+}
