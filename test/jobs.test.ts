@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { type Counts, type Job, mostFlaky, repeatFailed, runJobs } from './support/jobs.ts'
+import { type Counts, type Job, type JobResult, mostFlaky, repeatFailed, runJobs } from './support/jobs.ts'
 import { judge, summarize } from './support/summary.ts'
 
 const good: Counts = { passed: 2, failed: 0, skipped: 0, failures: [] }
@@ -11,18 +11,27 @@ const bad: Counts = {
   failures: [{ name: 'a › b', why: 'Error: told why' }],
 }
 
-/** Answers with one outcome after the other; asked more often, the test fails. */
-function jobWith(name: string, ...outcomes: Counts[]): Job {
-  const run = async () => outcomes.shift() ?? assert.fail(`${name} ran too often`)
-  return { name, repeatable: true, run }
+type Steps = (write: (text: string) => void) => Promise<Counts>
+
+function jobOf(name: string, steps: Steps, lock?: string): Job {
+  const job: Job = {
+    ...{ name, lock, repeatable: true },
+    run: async (write) => [{ ...(await steps(write)), job, ms: 0 }],
+  }
+  return job
 }
+
+/** Answers with one outcome after the other; asked more often, the test fails. */
+const jobWith = (name: string, ...outcomes: Counts[]): Job =>
+  jobOf(name, async () => outcomes.shift() ?? assert.fail(`${name} ran too often`))
 
 async function run(jobs: Job[], options: { required?: boolean; concurrency?: number } = {}) {
   let printed = ''
   const write = (text: string) => {
     printed += text
   }
-  const outcome = await repeatFailed(await runJobs(jobs, options.concurrency ?? 1, write), write)
+  const first = await runJobs(jobs, { concurrency: options.concurrency ?? 1, write })
+  const outcome = await repeatFailed(first, write)
   const summary = summarize([{ title: 'All', ms: 61_000 }], outcome)
   return { printed, summary, ...outcome, verdict: judge(outcome, options.required ?? false) }
 }
@@ -52,29 +61,64 @@ test('three flaky jobs are borne, four fail the run', async () => {
   assert.deepEqual(verdict.reasons, ['4 files are flaky: more than 3 fail the run.'])
 })
 
+test('of a job with several files only the one that failed runs again, alone', async () => {
+  const files = [jobWith('a'), jobWith('b', good), jobWith('c')]
+  const group: Job = {
+    ...{ name: 'group', repeatable: true },
+    run: async () => files.map((job, at): JobResult => ({ ...(at === 1 ? bad : good), job, ms: 0 })),
+  }
+  const { verdict, flaky } = await run([group])
+  assert.deepEqual(
+    flaky.map(({ job }) => job.name),
+    ['b'],
+  )
+  assert.equal(verdict.lastLine, '6 passed, 0 failed')
+})
+
 test('what failed runs again only after all others, and one at a time', async () => {
   const order: string[] = []
   let running = 0
-  const recorded = (name: string, ...outcomes: Counts[]): Job => ({
-    name,
-    repeatable: true,
-    async run() {
+  const recorded = (name: string, ...outcomes: Counts[]) =>
+    jobOf(name, async () => {
       order.push(name)
       running += 1
       await new Promise(setImmediate)
       assert.ok(running === 1 || order.length <= 3, 'two jobs ran again beside each other')
       running -= 1
       return outcomes.shift()!
-    },
-  })
+    })
   const jobs = [recorded('a', bad, good), recorded('b', bad, good), recorded('c', good)]
   await run(jobs, { concurrency: 2 })
   assert.deepEqual(order, ['a', 'b', 'c', 'a', 'b'])
 })
 
+test('jobs with the same lock do not run beside each other while others wait', async () => {
+  const order: string[] = []
+  const locked = new Set<string>()
+  const holding = (name: string, lock?: string) =>
+    jobOf(
+      name,
+      async () => {
+        order.push(name)
+        if (lock) assert.ok(!locked.has(lock), `${name} runs beside another with its lock`)
+        if (lock) locked.add(lock)
+        for (let turn = 0; turn < (lock ? 9 : 3); turn++) await new Promise(setImmediate)
+        if (lock) locked.delete(lock)
+        return good
+      },
+      lock,
+    )
+  const jobs = [holding('a', 'x'), holding('b', 'x'), holding('c'), holding('d'), holding('e')]
+  await run(jobs, { concurrency: 2 })
+  assert.deepEqual(order.slice(0, 2), ['a', 'c'])
+  assert.equal(order.length, 5)
+})
+
 test('a check is not run again, nor is anything when nearly all failed', async () => {
   const check = { ...jobWith('types', bad), repeatable: false }
-  assert.equal((await run([check])).verdict.good, false)
+  const found = await check.run(() => {})
+  const { results, flaky } = await repeatFailed([{ ...found[0]!, job: check }], () => {})
+  assert.deepEqual([results.length, results[0]!.failed, flaky], [1, 1, []])
   const all = Array.from({ length: 11 }, (_, at) => jobWith(`broken ${at}`, bad))
   assert.equal((await run(all)).verdict.lastLine, '11 passed, 11 failed')
 })
@@ -96,16 +140,13 @@ test('the summary says where the time went, by phase and by file', async () => {
 })
 
 test('what jobs beside each other print is kept together', async () => {
-  const talking = (name: string): Job => ({
-    name,
-    repeatable: true,
-    async run(write) {
+  const talking = (name: string) =>
+    jobOf(name, async (write) => {
       write(`${name} 1\n`)
       await new Promise(setImmediate)
       write(`${name} 2\n`)
       return good
-    },
-  })
+    })
   const { printed } = await run([talking('a'), talking('b')], { concurrency: 2 })
   assert.equal(printed, '\n## a\na 1\na 2\n\n## b\nb 1\nb 2\n')
 })

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { runJobs } from './support/jobs.ts'
-import { fileJob } from './support/run-files.ts'
+import { fileJob, groupJob } from './support/run-files.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'warren-run-files-'))
 after(() => rmSync(folder, { recursive: true }))
@@ -16,9 +16,9 @@ async function outcome(source: string, withinMs?: number) {
   const write = (text: string) => {
     printed += text
   }
-  const environment = { SAMPLE: 'told' }
+  const environment = async () => ({ SAMPLE: 'told' })
   const job = fileJob({ name: 'sample.test.mjs', path, environment, ...(withinMs && { withinMs }) })
-  const [result] = await runJobs([job], 2, write)
+  const [result] = await runJobs([job], { concurrency: 2, write })
   const { passed, failed, skipped, failures } = result!
   return { passed, failed, skipped, failures, printed }
 }
@@ -61,4 +61,44 @@ test('a file that hangs, breaks off or has no tests has failed', async () => {
   assert.match(hanging.failures[0]!.name, /^ended with SIGKILL after \d+ ms$/)
   assert.match((await outcome(`process.exit(3)`)).failures[0]!.name, /^ended with 3/)
   assert.equal((await outcome('')).failed, 1)
+})
+
+async function groupOutcome(...sources: string[]) {
+  const files = sources.map((source, at) => {
+    const path = join(folder, `part-${at}.test.mjs`)
+    writeFileSync(path, `import { test } from 'node:test'\n${source}`)
+    return { name: `part ${at}`, path }
+  })
+  const results = await runJobs([groupJob('all parts', files)], { concurrency: 2, write: () => {} })
+  return results.map(({ job, passed, failed, failures }) => [job.name, passed, failed, failures[0]?.name])
+}
+
+test('files that share a process have results of their own', async () => {
+  const found = await groupOutcome(
+    `test('good', () => {})`,
+    `test('bad', () => { throw new Error('why') })`,
+    `test('one', () => {})\ntest('two', () => {})`,
+  )
+  assert.deepEqual(found, [
+    ['part 0', 1, 0, undefined],
+    ['part 1', 0, 1, 'bad'],
+    ['part 2', 2, 0, undefined],
+  ])
+})
+
+test('a file that breaks the process of others, cannot be loaded or has no tests has failed', async () => {
+  const breaking = await groupOutcome(`test('good', () => {})`, `test('ends', () => process.exit(3))`)
+  assert.equal(breaking.length, 1)
+  assert.match(String(breaking[0]![3]), /^ended with 3 after \d+ ms$/)
+  const unloaded = await groupOutcome(`test('good', () => {})`, `import './nowhere.mjs'`)
+  assert.ok(
+    unloaded.some(([, , failed]) => failed === 1),
+    JSON.stringify(unloaded),
+  )
+  assert.deepEqual((await groupOutcome(`test('good', () => {})`, '')).at(-1), [
+    'part 1',
+    0,
+    1,
+    'has no tests',
+  ])
 })

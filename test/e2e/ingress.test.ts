@@ -6,7 +6,7 @@ import { after, before, describe, it } from 'node:test'
 import { Sandbox } from 'e2b'
 import { issueCertificate, makeAuthority } from '../../src/lib/certificates.ts'
 import { eventually } from '../support/eventually.ts'
-import { isolations, startWarren, type Warren } from '../support/warren.ts'
+import { isolations, joinWarren, type Warren } from '../support/warren.ts'
 
 /** On loopback, so that the way through the agent is tried too. */
 const server = (port: number, tls: boolean) => `
@@ -32,7 +32,7 @@ for (const isolation of isolations) {
     let warren: Warren
     let sandbox: Sandbox
     before(async () => {
-      warren = await startWarren(isolation)
+      warren = await joinWarren(isolation)
       sandbox = await Sandbox.create('base', {
         ...warren.client,
         timeoutMs: 300_000,

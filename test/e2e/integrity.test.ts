@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { Sandbox } from 'e2b'
 import { eventually } from '../support/eventually.ts'
-import { isolations, startWarren, type Warren } from '../support/warren.ts'
+import { isolations, joinWarren, type Warren } from '../support/warren.ts'
 
 const cycles = 20
 
@@ -36,7 +36,7 @@ for (const isolation of isolations) {
   describe(`integrity, ${isolation}`, () => {
     let warren: Warren
     before(async () => {
-      warren = await startWarren(isolation)
+      warren = await joinWarren(isolation)
     })
     after(() => warren?.stop())
 

@@ -7,7 +7,7 @@ import * as older from 'e2b-2.45'
 import { delay } from '../../src/lib/clock.ts'
 import { eventually } from '../support/eventually.ts'
 import { fetchByHost } from '../support/fetch-by-host.ts'
-import { isolations, startWarren, type Warren } from '../support/warren.ts'
+import { isolations, joinWarren, type Warren } from '../support/warren.ts'
 
 // The two releases share the surface used here; their type declarations are not assignable to each other.
 const clients = { '2.51': current, '2.45': older as unknown as typeof current }
@@ -16,7 +16,7 @@ for (const isolation of isolations) {
   describe(`JavaScript clients, ${isolation}`, () => {
     let warren: Warren
     before(async () => {
-      warren = await startWarren(isolation)
+      warren = await joinWarren(isolation)
     })
     after(() => warren?.stop())
 

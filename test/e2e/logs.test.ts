@@ -1,47 +1,21 @@
-/** What happened in a sandbox and what it used, read by the unmodified clients and command line, on both runtimes. */
+/** What happened in a sandbox, read by the unmodified clients and command line, on both runtimes. */
 import assert from 'node:assert/strict'
-import { execFile } from 'node:child_process'
-import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
-import { promisify, stripVTControlCharacters } from 'node:util'
-import * as current from 'e2b'
-import * as older from 'e2b-2.45'
+import { Sandbox } from 'e2b'
 import { delay } from '../../src/lib/clock.ts'
+import { e2b } from '../support/e2b-cli.ts'
 import { eventually } from '../support/eventually.ts'
-import { printedBy } from '../support/python.ts'
-import { isolations, repoFolder, startWarren, type Warren } from '../support/warren.ts'
+import { messages, readLog } from '../support/read-log.ts'
+import { isolations, joinWarren, type Warren } from '../support/warren.ts'
 
-const { Sandbox } = current
 const mebibyte = 1024 * 1024
-
-type Entry = { timestamp: string; level: string; message: string; fields: Record<string, string> }
-
-async function readLog(warren: Warren, sandboxID: string, query = 'direction=forward'): Promise<Entry[]> {
-  const response = await warren.api(`/v2/sandboxes/${sandboxID}/logs?${query}`)
-  assert.equal(response.status, 200)
-  return ((await response.json()) as { logs: Entry[] }).logs
-}
-
-const messages = (entries: Entry[]) => entries.map(({ message }) => message)
-
-/** `e2b` as a user types it; rejects when it ends with a failure. */
-async function cli(warren: Warren, ...words: string[]): Promise<string> {
-  const running = promisify(execFile)(join(repoFolder, 'node_modules/.bin/e2b'), words, {
-    env: { ...process.env, ...warren.environment },
-    ...{ timeout: 60_000, killSignal: 'SIGKILL' },
-  })
-  // `exec` hands its input on, and would wait for the end of ours.
-  running.child.stdin?.end()
-  const { stdout } = await running
-  return stripVTControlCharacters(stdout)
-}
 
 for (const isolation of isolations) {
   describe(`logs, ${isolation}`, () => {
     let warren: Warren
-    let sandbox: current.Sandbox
+    let sandbox: Sandbox
     before(async () => {
-      warren = await startWarren(isolation)
+      warren = await joinWarren(isolation)
       const envs = { SECRET: 'value-of-the-secret' }
       sandbox = await Sandbox.create('base', { ...warren.client, timeoutMs: 600_000, envs })
       await sandbox.commands.run('echo töne; echo bad >&2; exit 3').catch(() => {})
@@ -147,10 +121,10 @@ except urllib.error.HTTPError as error: print(error.code)"`,
 
     it('are shown by the command line, whole and filtered', async () => {
       const id = sandbox.sandboxId
-      const whole = await cli(warren, 'sandbox', 'logs', id)
+      const whole = await e2b(warren, 'sandbox', 'logs', id)
       assert.match(whole, /INFO {2}\{.*message: 'töne'/)
       assert.match(whole, /ERROR \{.*message: 'bad'/)
-      const errors = await cli(warren, 'sandbox', 'logs', id, '--level', 'ERROR', '--format', 'json')
+      const errors = await e2b(warren, 'sandbox', 'logs', id, '--level', 'ERROR', '--format', 'json')
       const parsed = errors
         .trim()
         .split('\n')
@@ -159,14 +133,14 @@ except urllib.error.HTTPError as error: print(error.code)"`,
         parsed.map(({ message, logger, event_type }) => [message, logger, event_type]),
         [['bad', 'process', 'stderr']],
       )
-      const files = await cli(warren, 'sandbox', 'logs', id, '--loggers', 'files')
+      const files = await e2b(warren, 'sandbox', 'logs', id, '--loggers', 'files')
       assert.match(files, /File written/)
       assert.doesNotMatch(files, /Process started/)
     })
 
     it('are followed by the command line until the sandbox ends', async () => {
       const own = await Sandbox.create('base', { ...warren.client, timeoutMs: 60_000 })
-      const following = cli(warren, 'sandbox', 'logs', own.sandboxId, '--follow')
+      const following = e2b(warren, 'sandbox', 'logs', own.sandboxId, '--follow')
       for (const word of ['first', 'second', 'third']) {
         await own.commands.run(`echo ${word}`)
         await delay(500)
@@ -225,152 +199,5 @@ except urllib.error.HTTPError as error: print(error.code)"`,
         await own.kill()
       })
     }
-
-    it('lose and double nothing when Warren stops, and when it crashes', async () => {
-      const own = await Sandbox.create('base', { ...warren.client, timeoutMs: 300_000 })
-      const count = 'for i in $(seq 1 400); do echo "number $i"; sleep 0.03; done'
-      const counting = await own.commands.run(count, { background: true, timeoutMs: 0 })
-      await counting.disconnect()
-      await delay(1000)
-      await warren.stop()
-      await delay(500)
-      warren = await startWarren(isolation, { keep: true })
-      await delay(1000)
-      await warren.crash()
-      warren = await startWarren(isolation, { keep: true })
-      await eventually(async () => {
-        const last = messages(await readLog(warren, own.sandboxId)).at(-1)
-        assert.equal(last, 'Process ended: exit status 0')
-      }, 60_000)
-      const told = (await readLog(warren, own.sandboxId))
-        .filter(({ fields }) => fields.event_type === 'stdout')
-        .flatMap(({ message }) => message.split('\n'))
-      assert.deepEqual(
-        told,
-        Array.from({ length: 400 }, (_, i) => `number ${i + 1}`),
-      )
-      const again = await Sandbox.connect(own.sandboxId, warren.client)
-      await again.kill()
-    })
-  })
-
-  describe(`metrics, ${isolation}`, () => {
-    let warren: Warren
-    let sandbox: current.Sandbox
-    before(async () => {
-      warren = await startWarren(isolation)
-      sandbox = await Sandbox.create('base', { ...warren.client, timeoutMs: 600_000 })
-    })
-    after(() => warren?.stop())
-
-    /** What the agent itself tells. */
-    async function inside(): Promise<Record<string, number>> {
-      const { envdAccessToken } = sandbox as unknown as { envdAccessToken: string }
-      const headers = { 'E2b-Sandbox-Id': sandbox.sandboxId, 'E2b-Sandbox-Port': '49983' }
-      const response = await fetch(`${warren.url}/metrics`, {
-        headers: { ...headers, 'X-Access-Token': envdAccessToken },
-      })
-      assert.equal(response.status, 200)
-      return (await response.json()) as Record<string, number>
-    }
-
-    const near = (value: number, wanted: number, share: number, name: string) =>
-      assert.ok(Math.abs(value - wanted) <= wanted * share, `${name}: ${value}, not about ${wanted}`)
-
-    it('are the same through both releases of the client, with a start and an end', async () => {
-      await eventually(async () => assert.ok((await sandbox.getMetrics()).length >= 2), 30_000)
-      const { Sandbox: OlderSandbox } = older
-      const points = await sandbox.getMetrics()
-      const before = await OlderSandbox.getMetrics(sandbox.sandboxId, {
-        ...warren.client,
-        end: points.at(-1)!.timestamp,
-      })
-      assert.deepEqual(before.slice(0, 2), points.slice(0, 2))
-      const details = await sandbox.getInfo()
-      const [{ cpuCount, memTotal, memUsed, diskTotal, timestamp }] = points as [current.SandboxMetrics]
-      assert.deepEqual([cpuCount, memTotal], [details.cpuCount, details.memoryMB * mebibyte])
-      assert.ok(memUsed > mebibyte && memUsed < memTotal / 4, `${memUsed}`)
-      assert.ok(diskTotal > 1024 * mebibyte)
-      assert.ok(timestamp >= details.startedAt)
-      const early = new Date(details.startedAt.getTime() - 3_600_000)
-      const none = await sandbox.getMetrics({ start: early, end: new Date(early.getTime() + 1000) })
-      assert.deepEqual(none, [])
-    })
-
-    it('follow memory that is taken and given back', async () => {
-      const [idle] = (await sandbox.getMetrics()).slice(-1)
-      const hold = `python3 -c "
-import time
-held = bytearray(200 * 1024 * 1024)
-for at in range(0, len(held), 4096): held[at] = 1
-time.sleep(1000)"`
-      const holder = await sandbox.commands.run(hold, { background: true, timeoutMs: 0 })
-      await eventually(async () => {
-        const [held] = (await sandbox.getMetrics()).slice(-1)
-        near(held!.memUsed - idle!.memUsed, 200 * mebibyte, 0.15, 'held')
-        near((await inside()).mem_used!, held!.memUsed, 0.15, 'from inside')
-      }, 40_000)
-      await holder.kill()
-      await eventually(async () => {
-        const [freed] = (await sandbox.getMetrics()).slice(-1)
-        assert.ok(freed!.memUsed < idle!.memUsed + 20 * mebibyte, `${freed!.memUsed}`)
-      }, 30_000)
-    })
-
-    it('follow the disk', async () => {
-      const before = await inside()
-      await sandbox.commands.run('dd if=/dev/zero of=/tmp/large bs=1M count=100 conv=fsync')
-      near((await inside()).disk_used! - before.disk_used!, 100 * mebibyte, 0.02, 'from inside')
-      await eventually(async () => {
-        const [point] = (await sandbox.getMetrics()).slice(-1)
-        near(point!.diskUsed - before.disk_used!, 100 * mebibyte, 0.02, 'written')
-        assert.equal(point!.diskTotal, before.disk_total)
-      })
-      await sandbox.commands.run('rm /tmp/large')
-    })
-
-    it('follow CPU time, as much as the machine gave', async () => {
-      const spin = 'python3 -c "\nimport time\nwhile time.process_time() < 5: pass\nprint(time.time())"'
-      const started = Date.now()
-      await sandbox.commands.run(spin, { timeoutMs: 60_000 })
-      const ended = Date.now()
-      await eventually(async () => {
-        const points = await sandbox.getMetrics()
-        assert.ok(points.at(-1)!.timestamp.getTime() > ended, 'a point after the load')
-        let usedMs = 0
-        for (const [at, point] of points.entries()) {
-          const from = points[at - 1]?.timestamp.getTime()
-          const to = point.timestamp.getTime()
-          if (from === undefined || to < started || from > ended) continue
-          usedMs += (point.cpuUsedPct / 100) * (to - from) * point.cpuCount
-        }
-        // gVisor counts the time a process was to run for it, also where the machine gave it to another; both
-        // add the shell, Python's start, and gVisor's own work.
-        assert.ok(usedMs > (isolation === 'gvisor' ? 2500 : 4500) && usedMs < 8000, `${usedMs} ms`)
-      }, 30_000)
-    })
-
-    for (const version of ['2.63.0', '2.45.1']) {
-      it(`are read by Python ${version}, sync and async`, () => {
-        const { sync, later } = JSON.parse(printedBy(warren, version, 'metrics.py', sandbox.sandboxId))
-        assert.ok(sync.length > 0)
-        assert.deepEqual(later.slice(0, sync.length), sync)
-      })
-    }
-
-    it('are shown by the command line, beside the sandbox itself', async () => {
-      const id = sandbox.sandboxId
-      const shown = await cli(warren, 'sandbox', 'metrics', id)
-      assert.match(shown, /CPU: +[\d.]+% +\/ +2 Cores \| Memory: +\d+ \/ \d+ +MiB \| Disk: +\d+ \/ \d+ +MiB/)
-      assert.match(await cli(warren, 'sandbox', 'list'), new RegExp(id))
-      assert.match(await cli(warren, 'sandbox', 'info', id), new RegExp(id))
-      assert.equal(
-        await cli(warren, 'sandbox', 'exec', id, 'echo from-the-command-line'),
-        'from-the-command-line\n',
-      )
-      assert.match(await cli(warren, 'sandbox', 'kill', id), /has been killed/)
-      assert.equal(await sandbox.isRunning(), false)
-      assert.match(await cli(warren, 'sandbox', 'logs', id), /Sandbox ended: killed/)
-    })
   })
 }

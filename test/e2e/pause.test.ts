@@ -7,7 +7,7 @@ import * as older from 'e2b-2.45'
 import { instanceOf } from '../../src/drivers/oci/layout.ts'
 import { delay } from '../../src/lib/clock.ts'
 import { eventually } from '../support/eventually.ts'
-import { isolations, startWarren, type Warren } from '../support/warren.ts'
+import { isolations, joinWarren, type Warren } from '../support/warren.ts'
 
 // The two releases share the surface used here; their type declarations are not assignable to each other.
 const clients = { '2.51': current, '2.45': older as unknown as typeof current }
@@ -54,7 +54,7 @@ for (const isolation of isolations) {
   describe(`pausing, ${isolation}`, () => {
     let warren: Warren
     before(async () => {
-      warren = await startWarren(isolation)
+      warren = await joinWarren(isolation)
     })
     after(() => warren?.stop())
 

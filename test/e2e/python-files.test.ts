@@ -1,13 +1,13 @@
 /** Files through the unmodified Python client, sync and async, on both runtimes. */
 import { after, before, describe, it } from 'node:test'
 import { runPython } from '../support/python.ts'
-import { isolations, startWarren, type Warren } from '../support/warren.ts'
+import { isolations, joinWarren, type Warren } from '../support/warren.ts'
 
 for (const isolation of isolations) {
   describe(`files through the Python client, ${isolation}`, () => {
     let warren: Warren
     before(async () => {
-      warren = await startWarren(isolation)
+      warren = await joinWarren(isolation)
     })
     after(() => warren?.stop())
 

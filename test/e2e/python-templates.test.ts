@@ -1,12 +1,12 @@
 import { after, before, describe, it } from 'node:test'
 import { runPython } from '../support/python.ts'
-import { isolations, startWarren, type Warren } from '../support/warren.ts'
+import { isolations, joinWarren, type Warren } from '../support/warren.ts'
 
 for (const isolation of isolations) {
   describe(`templates with the Python clients, ${isolation}`, () => {
     let warren: Warren
     before(async () => {
-      warren = await startWarren(isolation)
+      warren = await joinWarren(isolation)
     })
     after(() => warren?.stop())
 

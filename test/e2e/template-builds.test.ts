@@ -5,7 +5,7 @@ import * as current from 'e2b'
 import * as older from 'e2b-2.45'
 import { buildsOf, listening, sayIn } from '../support/building.ts'
 import { eventually } from '../support/eventually.ts'
-import { isolations, startWarren, type Warren } from '../support/warren.ts'
+import { isolations, joinWarren, type Warren } from '../support/warren.ts'
 
 // The two releases share the surface used here; their type declarations are not assignable to each other.
 const clients = { '2.51': current, '2.45': older as unknown as typeof current }
@@ -17,7 +17,7 @@ for (const isolation of isolations) {
   describe(`template builds, ${isolation}`, () => {
     let warren: Warren
     before(async () => {
-      warren = await startWarren(isolation)
+      warren = await joinWarren(isolation)
     })
     after(() => warren?.stop())
 

@@ -5,13 +5,13 @@ import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { Template } from 'e2b'
 import { buildContext, listening, sayIn } from '../support/building.ts'
-import { isolations, startWarren, type Warren } from '../support/warren.ts'
+import { isolations, joinWarren, type Warren } from '../support/warren.ts'
 
 for (const isolation of isolations) {
   describe(`steps of templates, ${isolation}`, () => {
     let warren: Warren
     before(async () => {
-      warren = await startWarren(isolation)
+      warren = await joinWarren(isolation)
     })
     after(() => warren?.stop())
 

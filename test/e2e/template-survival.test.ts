@@ -1,25 +1,12 @@
 /** Builds that Warren's end cuts short, templates that change the runtime, and the command line that makes them. */
 import assert from 'node:assert/strict'
-import { execFile } from 'node:child_process'
-import { join } from 'node:path'
 import { afterEach, describe, it } from 'node:test'
-import { promisify, stripVTControlCharacters } from 'node:util'
 import { Sandbox, Template, waitForPort } from 'e2b'
 import { delay } from '../../src/lib/clock.ts'
 import { buildContext, buildsOf, sayIn } from '../support/building.ts'
+import { e2b } from '../support/e2b-cli.ts'
 import { settledTraces } from '../support/traces.ts'
-import { isolations, repoFolder, startWarren, type Warren } from '../support/warren.ts'
-
-/** `e2b` as a user types it; rejects when it ends with a failure. */
-async function cli(warren: Warren, ...words: string[]): Promise<string> {
-  const running = promisify(execFile)(join(repoFolder, 'node_modules/.bin/e2b'), words, {
-    env: { ...process.env, ...warren.environment },
-    ...{ timeout: 120_000, killSignal: 'SIGKILL' },
-  })
-  running.child.stdin?.end()
-  const { stdout } = await running
-  return stripVTControlCharacters(stdout)
-}
+import { isolations, startWarren, type Warren } from '../support/warren.ts'
 
 for (const isolation of isolations) {
   describe(`templates through it all, ${isolation}`, () => {
@@ -102,7 +89,7 @@ for (const isolation of isolations) {
         'e2b.Dockerfile': 'FROM e2bdev/base\nWORKDIR /srv\nCOPY app app\nRUN cat app/main.txt > copied\n',
         'app/main.txt': 'main\n',
       })
-      const told = await cli(
+      const told = await e2b(
         warren,
         ...[
           'template',
@@ -122,15 +109,15 @@ for (const isolation of isolations) {
       const answer = await sandbox.commands.run('cat copied; curl -s localhost:8000/copied')
       assert.equal(answer.stdout, 'main\nmain\n')
       await sandbox.kill()
-      const [listed, ...rest] = JSON.parse(await cli(warren, 'template', 'list', '--format', 'json'))
+      const [listed, ...rest] = JSON.parse(await e2b(warren, 'template', 'list', '--format', 'json'))
       assert.deepEqual([listed.aliases, listed.cpuCount, listed.memoryMB, rest], [['by-cli'], 1, 512, []])
-      assert.match(await cli(warren, 'template', 'list'), /by-cli/)
+      assert.match(await e2b(warren, 'template', 'list'), /by-cli/)
       await assert.rejects(
-        cli(warren, 'template', 'create', 'by-cli', '--path', context.folder, '--cpu-count', '3'),
+        e2b(warren, 'template', 'create', 'by-cli', '--path', context.folder, '--cpu-count', '3'),
         /CPU count/,
       )
-      await cli(warren, 'template', 'delete', '--yes', 'by-cli')
-      assert.deepEqual(JSON.parse(await cli(warren, 'template', 'list', '--format', 'json')), [])
+      await e2b(warren, 'template', 'delete', '--yes', 'by-cli')
+      assert.deepEqual(JSON.parse(await e2b(warren, 'template', 'list', '--format', 'json')), [])
     })
   })
 }

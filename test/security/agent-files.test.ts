@@ -5,11 +5,18 @@ import http from 'node:http'
 import { before, describe, it } from 'node:test'
 import { delay } from '../../src/lib/clock.ts'
 import { attackAgents, type Target } from '../support/agent-target.ts'
+import { isolations, joinWarren } from '../support/warren.ts'
 
-attackAgents('the agent, led astray', (mine) => {
-  pathTests(mine)
-  raceTests(mine)
-})
+for (const isolation of isolations) {
+  attackAgents(
+    `the agent, led astray, ${isolation}`,
+    () => joinWarren(isolation),
+    (mine) => {
+      pathTests(mine)
+      raceTests(mine)
+    },
+  )
+}
 
 const odd = [
   '../../../../etc/passwd',

@@ -3,12 +3,19 @@ import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { describe, it } from 'node:test'
 import { attackAgents, filesPath, type Target } from '../support/agent-target.ts'
+import { isolations, joinWarren } from '../support/warren.ts'
 
-attackAgents('the agent, attacked', (mine, theirs) => {
-  accessTests(mine, theirs)
-  boundTests(mine, theirs)
-  secretTests(mine)
-})
+for (const isolation of isolations) {
+  attackAgents(
+    `the agent, attacked, ${isolation}`,
+    () => joinWarren(isolation),
+    (mine, theirs) => {
+      accessTests(mine, theirs)
+      boundTests(mine, theirs)
+      secretTests(mine)
+    },
+  )
+}
 
 function signed(
   token: string,

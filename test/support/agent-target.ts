@@ -2,36 +2,35 @@
 import http from 'node:http'
 import { after, before, describe } from 'node:test'
 import { Sandbox } from 'e2b'
-import { isolations, startWarren, type Warren } from './warren.ts'
+import type { Warren } from './warren.ts'
 
 type Answer = { status: number; text: string }
 
-/** Chapters about two sandboxes of one Warren, on both runtimes. */
+/** Chapters about two sandboxes of one Warren. */
 export function attackAgents(
   title: string,
+  open: () => Promise<Warren>,
   chapters: (mine: () => Target, theirs: () => Target) => void,
 ): void {
-  for (const isolation of isolations) {
-    describe(`${title}, ${isolation}`, () => {
-      let warren: Warren
-      let mine: Target
-      let theirs: Target
-      before(async () => {
-        warren = await startWarren(isolation)
-        mine = await Target.create(warren)
-        theirs = await Target.create(warren)
-      })
-      after(async () => {
-        await mine?.sandbox.kill()
-        await theirs?.sandbox.kill()
-        await warren?.stop()
-      })
-      chapters(
-        () => mine,
-        () => theirs,
-      )
+  describe(title, () => {
+    let warren: Warren
+    let mine: Target
+    let theirs: Target
+    before(async () => {
+      warren = await open()
+      mine = await Target.create(warren)
+      theirs = await Target.create(warren)
     })
-  }
+    after(async () => {
+      await mine?.sandbox.kill()
+      await theirs?.sandbox.kill()
+      await warren?.stop()
+    })
+    chapters(
+      () => mine,
+      () => theirs,
+    )
+  })
 }
 
 /** A sandbox, and its agent as anybody who can reach the edge sees it. */

@@ -7,10 +7,11 @@ import type { Job } from './jobs.ts'
 const repoFolder = resolve(import.meta.dirname, '../..')
 
 export function checkJob(name: string, command: string, args: string[]): Job {
-  return {
+  const job: Job = {
     name,
     repeatable: false,
     async run(write) {
+      const started = Date.now()
       const child = spawn(join(repoFolder, 'node_modules/.bin', command), args, {
         cwd: repoFolder,
         stdio: ['ignore', 'pipe', 'pipe'],
@@ -18,9 +19,10 @@ export function checkJob(name: string, command: string, args: string[]): Job {
       child.stdout.setEncoding('utf8').on('data', write)
       child.stderr.setEncoding('utf8').on('data', write)
       const [code, signal] = await once(child, 'close')
-      if (code === 0) return { passed: 1, failed: 0, skipped: 0, failures: [] }
-      const failures = [{ name: `${command} ended with ${signal ?? code}`, why: '' }]
-      return { passed: 0, failed: 1, skipped: 0, failures }
+      const failures = code === 0 ? [] : [{ name: `${command} ended with ${signal ?? code}`, why: '' }]
+      const failed = failures.length
+      return [{ job, ms: Date.now() - started, passed: 1 - failed, failed, skipped: 0, failures }]
     },
   }
+  return job
 }

@@ -1,5 +1,5 @@
 /**
- * Runs jobs of a test run, some beside each other, and gives those that failed a second chance. A job is one
+ * Runs the jobs of a test run, some beside each other, and gives those that failed a second chance. A job is one
  * process that ends for certain and tells what it found: test files (run-files.ts) or a check.
  */
 
@@ -12,67 +12,79 @@ export type Job = {
   name: string
   /** Whether a failure may be a coincidence, so that a second run can say more. */
   repeatable: boolean
-  run(write: Write): Promise<Counts>
+  /** What of the machine is there only once: jobs with the same lock do not run beside each other. */
+  lock?: string | undefined
+  /** One result, of this job; or one per file of it, each of a job that would run that file alone. */
+  run(write: Write): Promise<JobResult[]>
 }
 
 export type JobResult = Counts & { job: Job; ms: number }
 
-/** Prints what a job says at once while it runs alone, and in one piece while others run beside it. */
-export async function runJobs(jobs: Job[], concurrency: number, write: Write): Promise<JobResult[]> {
+export type JobsOptions = {
+  /** So many at a time. Alone, a job prints as it goes; beside others, all in one piece. */
+  concurrency: number
+  write: Write
+  /** Shared by those that run beside each other. */
+  locks?: Set<string>
+  live?: boolean
+}
+
+export async function runJobs(jobs: Job[], options: JobsOptions): Promise<JobResult[]> {
+  const { concurrency, write, locks = new Set(), live = concurrency === 1 } = options
   const results: JobResult[] = []
   const waiting = [...jobs]
   const worker = async () => {
-    for (let job = waiting.shift(); job !== undefined; job = waiting.shift()) {
-      results.push(await (concurrency === 1 ? runJob(job, write) : runQuietly(job, write)))
+    for (let job = takeNext(waiting, locks); job !== undefined; job = takeNext(waiting, locks)) {
+      if (job.lock) locks.add(job.lock)
+      results.push(...(await (live ? runAloud(job, write) : runInOnePiece(job, write))))
+      if (job.lock) locks.delete(job.lock)
     }
   }
   await Promise.all(Array.from({ length: concurrency }, worker))
   return results
 }
 
-async function runJob(job: Job, write: Write): Promise<JobResult> {
-  const started = Date.now()
-  write(`\n## ${job.name}\n`)
-  const counts = await job.run(write)
-  return { ...counts, job, ms: Date.now() - started }
+/** The next whose lock is free. If there is none, the first: what it needs makes it wait by itself. */
+function takeNext(waiting: Job[], locks: Set<string>): Job | undefined {
+  const free = waiting.findIndex(({ lock }) => lock === undefined || !locks.has(lock))
+  return waiting.splice(Math.max(free, 0), 1)[0]
 }
 
-async function runQuietly(job: Job, write: Write): Promise<JobResult> {
+function runAloud(job: Job, write: Write): Promise<JobResult[]> {
+  write(`\n## ${job.name}\n`)
+  return job.run(write)
+}
+
+async function runInOnePiece(job: Job, write: Write): Promise<JobResult[]> {
   let kept = ''
-  const result = await runJob(job, (text) => {
+  const results = await runAloud(job, (text) => {
     kept += text
   })
   write(kept)
-  return result
+  return results
 }
 
-/** So many jobs may fail by coincidence in one run; more mean that something is wrong with the whole. */
+/** So many files may fail by coincidence in one run; more mean that something is wrong with the whole. */
 export const mostFlaky = 3
 /** With more failures than this the change is broken, and running all of them again would only take long. */
 const mostRepeated = 10
 
 export type Outcome = {
-  /** One result per job: where a job ran twice, that of its second run. */
+  /** Where a job ran twice, what its second run found. */
   results: JobResult[]
   /** The first results of jobs that failed and then passed. */
   flaky: JobResult[]
-  repeatedMs: number
 }
 
 /** Runs each failed job once more, alone, so that one coincidence does not spoil the whole run. */
 export async function repeatFailed(results: JobResult[], write: Write): Promise<Outcome> {
-  const started = Date.now()
   const failed = results.filter((result) => result.failed > 0 && result.job.repeatable)
-  if (failed.length === 0 || failed.length > mostRepeated) return { results, flaky: [], repeatedMs: 0 }
-  write('\n# Once more what failed\n')
-  const second = await runJobs(
-    failed.map(({ job }) => job),
-    1,
-    write,
-  )
-  return {
-    results: results.map((first) => second.find(({ job }) => job === first.job) ?? first),
-    flaky: failed.filter((first) => second.some(({ job, failed }) => job === first.job && failed === 0)),
-    repeatedMs: Date.now() - started,
+  if (failed.length === 0 || failed.length > mostRepeated) return { results, flaky: [] }
+  const outcome: Outcome = { results: results.filter((result) => !failed.includes(result)), flaky: [] }
+  for (const first of failed) {
+    const second = await runJobs([first.job], { concurrency: 1, write })
+    outcome.results.push(...second)
+    if (second.every((result) => result.failed === 0)) outcome.flaky.push(first)
   }
+  return outcome
 }

@@ -1,10 +1,11 @@
-/** A job that runs test files in one process, which ends for certain, and counts what they found. */
+/** Jobs that run test files in a process, which ends for certain, and count what they found. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { CountsOfFiles } from './counting-reporter.ts'
 import type { Counts, Job, Write } from './jobs.ts'
 
 /** A file that hangs must not hold up the rest. */
@@ -14,20 +15,59 @@ const reporter = join(import.meta.dirname, 'counting-reporter.ts')
 export type FileJobOptions = {
   name: string
   path: string
-  environment?: Record<string, string>
+  /** Asked for when the job runs. */
+  environment?: () => Promise<Record<string, string>>
+  lock?: string | undefined
   withinMs?: number
 }
 
 export function fileJob(options: FileJobOptions): Job {
-  return { name: options.name, repeatable: true, run: (write) => runFile(options, write) }
+  const { name, path, environment = async () => ({}), lock, withinMs = fileWithinMs } = options
+  const job: Job = {
+    ...{ name, repeatable: true, lock },
+    async run(write) {
+      const started = Date.now()
+      const { files, problem } = await runProcess([path], {
+        write,
+        environment: await environment(),
+        withinMs,
+      })
+      return [{ ...judgeFile(files, problem), job, ms: Date.now() - started }]
+    },
+  }
+  return job
 }
 
-async function runFile(options: FileJobOptions, write: Write): Promise<Counts> {
-  const { path, environment, withinMs = fileWithinMs } = options
+/** All in one process, since starting one takes longer than most of them. Each file has its own result. */
+export function groupJob(name: string, files: FileJobOptions[]): Job {
+  const job: Job = {
+    ...{ name, repeatable: true },
+    async run(write) {
+      const started = Date.now()
+      const paths = files.map(({ path }) => path)
+      const { files: found, problem } = await runProcess(paths, { write, withinMs: fileWithinMs })
+      const broken = problem !== undefined && !Object.values(found).some(({ failed }) => failed > 0)
+      if (broken) return [{ ...judgeFile(found, problem), job, ms: Date.now() - started }]
+      return files.map((file) => {
+        const own = found[file.path]
+        return { ...judgeFile(own ? { own } : {}, undefined), job: fileJob(file), ms: own?.ms ?? 0 }
+      })
+    },
+  }
+  return job
+}
+
+type ProcessOptions = { write: Write; environment?: Record<string, string>; withinMs: number }
+/** `problem` says how the process ended, if not well. */
+type Found = { files: CountsOfFiles; problem: string | undefined }
+
+async function runProcess(paths: string[], { write, environment, withinMs }: ProcessOptions): Promise<Found> {
   const folder = mkdtempSync(join(tmpdir(), 'warren-test-counts-'))
   const countsFile = join(folder, 'counts.json')
   const started = Date.now()
-  const child = spawn(process.execPath, [...reporters(countsFile), ...reporting(folder), path], {
+  const mode = paths.length > 1 ? ['--test', '--test-isolation=none'] : []
+  const options = [...mode, ...reporters(countsFile), ...reporting(folder)]
+  const child = spawn(process.execPath, [...options, ...paths], {
     detached: true,
     stdio: ['ignore', 'pipe', 'pipe'],
     // With the context of a run around this one, a file would report to that instead of to its reporters.
@@ -43,12 +83,10 @@ async function runFile(options: FileJobOptions, write: Write): Promise<Counts> {
   await Promise.race([closed, sleep(1000)])
   child.stdout.destroy()
   child.stderr.destroy()
-  const counts = readCounts(
-    countsFile,
-    code === 0 ? undefined : `ended with ${signal ?? code} after ${Date.now() - started} ms`,
-  )
+  const files = readCounts(countsFile)
   rmSync(folder, { recursive: true })
-  return counts
+  const ending = code === 0 ? undefined : `ended with ${signal ?? code} after ${Date.now() - started} ms`
+  return { files: files ?? {}, problem: ending ?? (files ? undefined : 'ended without a result') }
 }
 
 const reportName = 'report.json'
@@ -82,20 +120,22 @@ function reporters(countsFile: string): string[] {
   ]
 }
 
-/** A process that ended badly has failed, even if all tests that it told of had passed. */
-function readCounts(countsFile: string, problem: string | undefined): Counts {
-  let counts: Counts = { passed: 0, failed: 0, skipped: 0, failures: [] }
+function readCounts(countsFile: string): CountsOfFiles | undefined {
   try {
-    counts = JSON.parse(readFileSync(countsFile, 'utf8'))
+    return JSON.parse(readFileSync(countsFile, 'utf8'))
   } catch {
-    problem ??= 'ended without a result'
+    return undefined
   }
-  if (problem !== undefined && counts.failed === 0) {
-    counts.failed = 1
-    counts.failures.push({ name: problem, why: '' })
-  } else if (counts.passed + counts.failed + counts.skipped === 0) {
-    counts.failed = 1
-    counts.failures.push({ name: 'has no tests', why: '' })
-  }
-  return counts
+}
+
+/** A process that ended badly has failed, even if all tests that it told of had passed. */
+function judgeFile(files: CountsOfFiles, problem: string | undefined): Counts {
+  const all = Object.values(files)
+  const sum = (name: 'passed' | 'failed' | 'skipped') => all.reduce((total, each) => total + each[name], 0)
+  const [passed, failed, skipped] = [sum('passed'), sum('failed'), sum('skipped')]
+  const failures = all.flatMap((each) => each.failures)
+  const nothing = passed + failed + skipped === 0 ? 'has no tests' : undefined
+  const wrong = failed > 0 ? undefined : (problem ?? nothing)
+  if (wrong === undefined) return { passed, failed, skipped, failures }
+  return { passed, failed: 1, skipped, failures: [...failures, { name: wrong, why: '' }] }
 }

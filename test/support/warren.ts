@@ -24,7 +24,7 @@ export const isolations: readonly Isolation[] = process.env.WARREN_TEST_ISOLATIO
 
 export const repoFolder = resolve(import.meta.dirname, '../..')
 /** A developer may run tests beside others: each place has ports, networks and folders of its own. */
-const place = Number(process.env.WARREN_TEST_PLACE ?? 0)
+export const place = Number(process.env.WARREN_TEST_PLACE ?? 0)
 export const cacheFolder = realFolder(join(repoFolder, '.cache', place === 0 ? '' : `place-${place}`))
 
 function realFolder(path: string): string {
@@ -48,6 +48,7 @@ export type Warren = {
   apiKey: string
   dataFolder: string
   logFile: string
+  /** Of the server's process; 0 where it is shared. */
   pid: number
   adminToken: string
   /** Options for `Sandbox.create` and its like, of any client. */
@@ -75,6 +76,60 @@ export type StartOptions = {
   /** Distinguishes several data folders of one isolation. */
   name?: string
   portOffset?: number
+}
+
+/** Where the runner tells of the server that files of a lane share. */
+export const sharedServerVariable = 'WARREN_TEST_SERVER'
+export type SharedServer = Pick<Warren, 'isolation' | 'url' | 'adminToken' | 'dataFolder' | 'logFile'>
+
+/**
+ * A team of its own on the server that the runner shares among files, or, run by hand, a Warren of its own. It is for
+ * tests that need no settings, no restart, and nothing but what their team sees.
+ */
+export async function joinWarren(isolation: Isolation): Promise<Warren> {
+  const given = process.env[sharedServerVariable]
+  if (given === undefined) return startWarren(isolation)
+  const server = JSON.parse(given) as SharedServer
+  if (server.isolation !== isolation) throw new Error(`The shared server isolates by ${server.isolation}.`)
+  const asAdmin = async (path: string, body: object) => {
+    const headers = { 'X-Admin-Token': server.adminToken }
+    const answer = await callApi(server.url, '', path, { headers, key: null, body })
+    if (!answer.ok) throw new Error(`${path} answered ${answer.status}: ${await answer.text()}`)
+    return (await answer.json()) as Record<string, string>
+  }
+  const { teamID } = await asAdmin('/admin/teams', { name: `test ${process.pid} ${Date.now()}` })
+  const { key } = await asAdmin(`/admin/teams/${teamID}/api-keys`, { name: 'test' })
+  return {
+    ...server,
+    ...clientOf(server.url, key!),
+    pid: 0,
+    stop: async () => {
+      await killAll(server.url, key!)
+      return 0
+    },
+    crash: () => Promise.reject(new Error('Other tests use this server too: take one from startWarren.')),
+  }
+}
+
+function clientOf(url: string, apiKey: string): Pick<Warren, 'apiKey' | 'client' | 'environment' | 'api'> {
+  return {
+    apiKey,
+    client: { apiKey, apiUrl: url, sandboxUrl: url },
+    environment: { E2B_API_KEY: apiKey, E2B_API_URL: url, E2B_SANDBOX_URL: url },
+    api: (path, options = {}) => callApi(url, apiKey, path, options),
+  }
+}
+
+/** Everything that a team has running or paused. */
+async function killAll(url: string, apiKey: string): Promise<void> {
+  for (;;) {
+    const listed = await callApi(url, apiKey, '/v2/sandboxes?state=running,paused', {})
+    const sandboxes = (await listed.json()) as { sandboxID: string }[]
+    if (sandboxes.length === 0) return
+    for (const { sandboxID } of sandboxes) {
+      await callApi(url, apiKey, `/sandboxes/${sandboxID}`, { method: 'DELETE' })
+    }
+  }
 }
 
 export async function startWarren(isolation: Isolation, options: StartOptions = {}): Promise<Warren> {
@@ -112,18 +167,9 @@ export async function startWarren(isolation: Isolation, options: StartOptions = 
   const credentials = JSON.parse(readFileSync(join(dataFolder, 'credentials.json'), 'utf8'))
   const secrets = JSON.parse(readFileSync(join(dataFolder, 'secrets.json'), 'utf8'))
   const url = `http://127.0.0.1:${port}`
-  const apiKey: string = credentials.apiKey
   return {
-    isolation,
-    url,
-    apiKey,
-    dataFolder,
-    logFile,
-    pid: child.pid!,
-    adminToken: secrets.adminToken,
-    client: { apiKey, apiUrl: url, sandboxUrl: url },
-    environment: { E2B_API_KEY: apiKey, E2B_API_URL: url, E2B_SANDBOX_URL: url },
-    api: (path, apiOptions = {}) => callApi(url, apiKey, path, apiOptions),
+    ...{ isolation, url, dataFolder, logFile, pid: child.pid!, adminToken: secrets.adminToken },
+    ...clientOf(url, credentials.apiKey),
     stop: () => {
       child.kill('SIGINT')
       return exited

@@ -1,0 +1,15 @@
+/** The runtimes that tests of the driver run under, each with networks of its own, so that they can run beside each other. */
+import { type Isolation, place } from '../../../test/support/warren.ts'
+import type { OciDriverOptions } from './oci-driver.ts'
+import { type OciBench, openOciBench } from './suite-bench.ts'
+
+const runtimes = { container: 'runc', gvisor: 'runsc' } as const
+const subnets = { container: `10.241.${2 * place}.0/24`, gvisor: `10.241.${2 * place + 1}.0/24` }
+
+export type OpenOciBench = (changes?: Partial<OciDriverOptions>) => Promise<OciBench>
+export type OciSuite = (runtime: 'runc' | 'runsc', open: OpenOciBench) => void
+
+export function runOciSuites(isolation: Isolation, suites: OciSuite[]): void {
+  const open: OpenOciBench = (changes) => openOciBench(runtimes[isolation], subnets[isolation], changes)
+  for (const suite of suites) suite(runtimes[isolation], open)
+}

@@ -1,0 +1,83 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { type PlanOptions, planRun } from './support/plan.ts'
+
+const file = (path: string, source = '') => ({ path, source })
+const plan = (options: Partial<PlanOptions>) =>
+  planRun({ files: [], isolations: ['container', 'gvisor'], times: {}, unitGroups: 2, ...options })
+const names = (files: { name: string }[]) => files.map(({ name }) => name)
+
+test('a file with real sandboxes runs in the lane of each isolation it names, and else in the first', () => {
+  const both = 'for (const isolation of isolations) startWarren(isolation)'
+  const { lanes, units } = plan({
+    files: [
+      file('test/e2e/both.test.ts', both),
+      file('test/security/one.test.ts', `startWarren('container')`),
+      file('src/drivers/oci/oci-driver.test.ts', 'of isolations'),
+      file('src/drivers/oci/slots.test.ts'),
+    ],
+  })
+  assert.deepEqual(names(lanes.container!.starting), [
+    'test/e2e/both.test.ts (container)',
+    'test/security/one.test.ts (container)',
+    'src/drivers/oci/oci-driver.test.ts (container)',
+  ])
+  assert.deepEqual(names(lanes.gvisor!.starting), [
+    'test/e2e/both.test.ts (gvisor)',
+    'src/drivers/oci/oci-driver.test.ts (gvisor)',
+  ])
+  assert.deepEqual(units.map(names), [['src/drivers/oci/slots.test.ts']])
+})
+
+test('with one isolation chosen everything runs there', () => {
+  const { lanes } = plan({ files: [file('test/e2e/one.test.ts')], isolations: ['gvisor'] })
+  assert.deepEqual(names(lanes.gvisor!.starting), ['test/e2e/one.test.ts (gvisor)'])
+  assert.equal(lanes.container, undefined)
+})
+
+test('only what never starts a Warren itself joins the shared one', () => {
+  const files = [
+    file('test/e2e/joins.test.ts', 'joinWarren(isolation)'),
+    file('test/e2e/starts-too.test.ts', 'joinWarren(isolation); startWarren(isolation, { keep: true })'),
+  ]
+  const { joining, starting } = plan({ files }).lanes.container!
+  assert.deepEqual(names(joining), ['test/e2e/joins.test.ts (container)'])
+  assert.deepEqual(names(starting), ['test/e2e/starts-too.test.ts (container)'])
+})
+
+test('the longest come first, and before them what nobody measured', () => {
+  const files = ['a', 'b', 'c'].map((name) => file(`test/e2e/${name}.test.ts`))
+  const times = { 'test/e2e/a.test.ts (container)': 1, 'test/e2e/b.test.ts (container)': 20 }
+  assert.deepEqual(names(plan({ files, times }).lanes.container!.starting), [
+    'test/e2e/c.test.ts (container)',
+    'test/e2e/b.test.ts (container)',
+    'test/e2e/a.test.ts (container)',
+  ])
+})
+
+test('unit tests are shared out in groups of the same length', () => {
+  const files = ['a', 'b', 'c', 'd'].map((name) => file(`src/${name}.test.ts`))
+  const times = { 'src/a.test.ts': 1, 'src/b.test.ts': 9, 'src/c.test.ts': 4, 'src/d.test.ts': 5 }
+  assert.deepEqual(plan({ files, times }).units.map(names), [
+    ['src/b.test.ts', 'src/a.test.ts'],
+    ['src/d.test.ts', 'src/c.test.ts'],
+  ])
+})
+
+test('what uses the outside world has its lock, and what uses both lanes comes after them', () => {
+  const files = [file('test/e2e/net.test.ts', 'new NamedWorld([])'), file('test/e2e/one-machine.test.ts')]
+  const { lanes, alone } = plan({ files })
+  assert.equal(lanes.container!.starting[0]!.lock, 'outside')
+  assert.deepEqual(names(alone), ['test/e2e/one-machine.test.ts'])
+})
+
+test('a long run has only what counts', () => {
+  const files = [
+    file('test/chaos/leaks.test.ts', 'countOf({ short: 1, long: 2 })'),
+    file('test/e2e/x.test.ts'),
+    file('src/y.test.ts'),
+  ]
+  const { lanes, units } = plan({ files, long: true })
+  assert.deepEqual(names(lanes.container!.starting), ['test/chaos/leaks.test.ts (container)'])
+  assert.deepEqual(units, [])
+})

@@ -1,0 +1,85 @@
+/**
+ * Which test files run when, beside what and against what, told from where they lie and what they use:
+ *
+ * - Files of e2e, security and chaos, and the driver's with real sandboxes (src/drivers/oci/oci-*), run in two
+ *   lanes beside each other, one per isolation. Those that use `isolations` run in both, the others test what
+ *   does not depend on it and run in the lane of containers.
+ * - Those that take their Warren from `joinWarren` share the lane's server, two at a time. Those that call
+ *   `startWarren` come after it has ended, one at a time.
+ * - What uses the outside world of the network tests waits for its turn: its addresses exist once on a machine.
+ * - Everything else is a unit test, and many of those share a process.
+ */
+import type { Isolation } from './warren.ts'
+
+/** They use what both lanes use, so they run after the lanes. */
+const alone = ['test/e2e/one-machine.test.ts']
+
+const isWhole = (path: string) => /^test\/(e2e|security|chaos)\/|^src\/drivers\/oci\/oci-/.test(path)
+const isPerIsolation = (source: string) => /\bisolations\b/.test(source)
+const joinsServer = (source: string) => /\bjoinWarren\(/.test(source) && !/\bstartWarren\(/.test(source)
+const usesOutside = (source: string) =>
+  /\b(Outside|NamedWorld|networkSuite|egressSuite|gateSuite)\b/.test(source)
+const usesLongCounts = (source: string) => /\bcountOf\(/.test(source)
+
+export type SourceFile = { path: string; source: string }
+export type PlannedFile = { name: string; path: string; isolation?: Isolation; lock?: string }
+export type Lane = { joining: PlannedFile[]; starting: PlannedFile[] }
+export type Plan = { units: PlannedFile[][]; lanes: Partial<Record<Isolation, Lane>>; alone: PlannedFile[] }
+
+/** Seconds that each took once, by its name in the plan. */
+export type Times = Record<string, number>
+
+export type PlanOptions = {
+  files: SourceFile[]
+  isolations: readonly Isolation[]
+  times: Times
+  /** So many processes share the unit tests. */
+  unitGroups: number
+  /** Only what has a long form of its counts. */
+  long?: boolean
+}
+
+export function planRun({ files, isolations, times, unitGroups, long = false }: PlanOptions): Plan {
+  const chosen = files.filter(({ source }) => !long || usesLongCounts(source))
+  const units = chosen.filter(({ path }) => !isWhole(path)).map(({ path }) => ({ name: path, path }))
+  const whole = chosen.filter(({ path }) => isWhole(path) && !alone.includes(path))
+  const lanes: Plan['lanes'] = {}
+  for (const isolation of isolations) {
+    const own = whole.filter(({ source }) => isPerIsolation(source) || isolation === isolations[0])
+    const part = (joining: boolean) =>
+      longestFirst(
+        own.filter(({ source }) => joinsServer(source) === joining).map((file) => planned(file, isolation)),
+        times,
+      )
+    lanes[isolation] = { joining: part(true), starting: part(false) }
+  }
+  return {
+    units: inGroups(longestFirst(units, times), unitGroups, times),
+    lanes,
+    alone: chosen.filter(({ path }) => alone.includes(path)).map(({ path }) => ({ name: path, path })),
+  }
+}
+
+function planned({ path, source }: SourceFile, isolation: Isolation): PlannedFile {
+  const lock = usesOutside(source) ? { lock: 'outside' } : {}
+  return { name: `${path} (${isolation})`, path, isolation, ...lock }
+}
+
+/** A file that nobody measured may be the longest. */
+const secondsOf = (file: PlannedFile, times: Times) => times[file.name] ?? Number.POSITIVE_INFINITY
+
+function longestFirst(files: PlannedFile[], times: Times): PlannedFile[] {
+  const seconds = new Map(files.map((file) => [file, secondsOf(file, times)]))
+  return files.toSorted((a, b) => (seconds.get(a) === seconds.get(b) ? 0 : seconds.get(b)! - seconds.get(a)!))
+}
+
+/** Of nearly the same length: each file joins the group that has least so far. */
+function inGroups(files: PlannedFile[], count: number, times: Times): PlannedFile[][] {
+  const groups = Array.from({ length: count }, () => ({ files: [] as PlannedFile[], seconds: 0 }))
+  for (const file of files) {
+    const shortest = groups.reduce((least, group) => (group.seconds < least.seconds ? group : least))
+    shortest.files.push(file)
+    shortest.seconds += times[file.name] ?? 1
+  }
+  return groups.map((group) => group.files).filter((group) => group.length > 0)
+}
