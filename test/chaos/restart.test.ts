@@ -3,9 +3,13 @@ import assert from 'node:assert/strict'
 import { after, describe, it } from 'node:test'
 import { Sandbox } from 'e2b'
 import { delay } from '../../src/lib/clock.ts'
+import { momentsOf } from '../support/count-of.ts'
 import { eventually } from '../support/eventually.ts'
 import { countTraces, settledTraces } from '../support/traces.ts'
 import { isolations, startWarren, type Warren } from '../support/warren.ts'
+
+/** Until a create is over. */
+const longestMs = { container: 250, gvisor: 500 }
 
 for (const isolation of isolations) {
   describe(`restarts, ${isolation}`, () => {
@@ -44,7 +48,7 @@ for (const isolation of isolations) {
 
     it('a create cut short at any moment leaves no trace', async () => {
       const clean = await settledTraces(warren.dataFolder)
-      for (const afterMs of [5, 20, 40, 60, 80, 120, 160, 250]) {
+      for (const afterMs of momentsOf({ short: 4, long: 49 }, longestMs[isolation])) {
         const creating = Sandbox.create('base', { ...warren.client, requestTimeoutMs: 5000 }).catch(
           () => undefined,
         )

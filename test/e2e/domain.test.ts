@@ -10,6 +10,7 @@ import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { type NameServer, startNameServer } from '../support/name-server.ts'
 import { pythonCommand } from '../support/python.ts'
+import { javaScriptReleases, pythonReleases } from '../support/releases.ts'
 import { isolations, repoFolder, startWarren, type Warren } from '../support/warren.ts'
 
 const domain = 'warren.test'
@@ -58,15 +59,12 @@ for (const isolation of isolations) {
       assert.match(output, /^done$/m)
     }
 
-    for (const [version, name] of [
-      ['2.51', 'e2b'],
-      ['2.45', 'e2b-2.45'],
-    ] as const) {
+    for (const [version, , packageName] of javaScriptReleases(isolation, 'same')) {
       it(`JavaScript ${version}: commands, files, links, ports, WebSockets, terminals`, () =>
-        run(join(repoFolder, 'bin/node'), [join(programs, 'client.ts'), name]))
+        run(join(repoFolder, 'bin/node'), [join(programs, 'client.ts'), packageName]))
     }
 
-    for (const version of ['2.63.0', '2.45.1']) {
+    for (const [version] of pythonReleases(isolation, 'same')) {
       it(`Python ${version}: commands, files, links, ports, terminals`, () => {
         const commands = isolation === 'container' ? '120' : '20'
         return run(...pythonCommand(version, join(programs, 'client.py')), { COMMANDS: commands })

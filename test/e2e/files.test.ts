@@ -2,13 +2,12 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { after, before, describe, it } from 'node:test'
-import * as current from 'e2b'
-import * as older from 'e2b-2.45'
+import type * as current from 'e2b'
 import { eventually } from '../support/eventually.ts'
+import { javaScriptReleases } from '../support/releases.ts'
 import { isolations, joinWarren, type Warren } from '../support/warren.ts'
 
 // The two releases share the surface used here; their type declarations are not assignable to each other.
-const clients = { '2.51': current, '2.45': older as unknown as typeof current }
 
 for (const isolation of isolations) {
   describe(`files through the JavaScript clients, ${isolation}`, () => {
@@ -17,7 +16,7 @@ for (const isolation of isolations) {
       warren = await joinWarren(isolation)
     })
     after(() => warren?.stop())
-    for (const [version, client] of Object.entries(clients)) {
+    for (const [version, client] of javaScriptReleases(isolation, 'same')) {
       describe(`e2b ${version}`, () => filesTests(client, () => warren))
     }
   })

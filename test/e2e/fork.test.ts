@@ -2,11 +2,10 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import * as current from 'e2b'
-import * as older from 'e2b-2.45'
+import { javaScriptReleases } from '../support/releases.ts'
 import { isolations, joinWarren, type Warren } from '../support/warren.ts'
 
 // The two releases share the surface used here; their type declarations are not assignable to each other.
-const clients = { '2.51': current, '2.45': older as unknown as typeof current }
 const { Sandbox } = current
 
 /** What makes a sandbox one of its own, each on a line. */
@@ -30,7 +29,7 @@ for (const isolation of isolations) {
     })
     after(() => warren?.stop())
 
-    for (const [version, client] of Object.entries(clients)) {
+    for (const [version, client] of javaScriptReleases(isolation, 'same')) {
       it(`e2b ${version} forks ten, all different and all right`, async () => {
         const options = { ...warren.client, timeoutMs: 600_000, envs: { GIVEN: 'at create' } }
         const origin = await client.Sandbox.create('base', { ...options, metadata: { of: 'origin' } })
@@ -95,7 +94,7 @@ while True: write('/tmp/sum-now'); time.sleep(0.3)"`
       await Promise.all([origin.kill(), fork.kill()])
     })
 
-    for (const [version, client] of Object.entries(clients)) {
+    for (const [version, client] of javaScriptReleases(isolation, 'same')) {
       it(`e2b ${version} takes snapshots, starts from them, lists and deletes them`, async () => {
         const origin = await client.Sandbox.create('base', { ...warren.client, timeoutMs: 600_000 })
         await origin.files.write('/home/user/kept', 'first')

@@ -2,10 +2,11 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { Sandbox } from 'e2b'
+import { countOf } from '../support/count-of.ts'
 import { eventually } from '../support/eventually.ts'
 import { isolations, joinWarren, type Warren } from '../support/warren.ts'
 
-const cycles = 20
+const cycles = countOf({ short: 5, long: 20 })
 
 /** Changes patterns in memory and files all the time, and holds each against what it must be. */
 const worker = `cat > /tmp/worker.py <<'END'

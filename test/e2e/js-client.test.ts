@@ -3,14 +3,13 @@ import assert from 'node:assert/strict'
 import { createHash, randomBytes } from 'node:crypto'
 import { after, before, describe, it } from 'node:test'
 import * as current from 'e2b'
-import * as older from 'e2b-2.45'
 import { delay } from '../../src/lib/clock.ts'
 import { eventually } from '../support/eventually.ts'
 import { fetchByHost } from '../support/fetch-by-host.ts'
+import { javaScriptReleases } from '../support/releases.ts'
 import { isolations, joinWarren, type Warren } from '../support/warren.ts'
 
 // The two releases share the surface used here; their type declarations are not assignable to each other.
-const clients = { '2.51': current, '2.45': older as unknown as typeof current }
 
 for (const isolation of isolations) {
   describe(`JavaScript clients, ${isolation}`, () => {
@@ -20,7 +19,10 @@ for (const isolation of isolations) {
     })
     after(() => warren?.stop())
 
-    for (const [version, { Sandbox, CommandExitError, ...client }] of Object.entries(clients)) {
+    for (const [version, { Sandbox, CommandExitError, ...client }] of javaScriptReleases(
+      isolation,
+      'differs',
+    )) {
       describe(`e2b ${version}`, () => {
         let sandbox: current.Sandbox
         before(async () => {

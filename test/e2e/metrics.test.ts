@@ -6,6 +6,7 @@ import * as older from 'e2b-2.45'
 import { e2b } from '../support/e2b-cli.ts'
 import { eventually } from '../support/eventually.ts'
 import { printedBy } from '../support/python.ts'
+import { pythonReleases } from '../support/releases.ts'
 import { isolations, joinWarren, type Warren } from '../support/warren.ts'
 
 const { Sandbox } = current
@@ -108,7 +109,7 @@ time.sleep(1000)"`
       }, 30_000)
     })
 
-    for (const version of ['2.63.0', '2.45.1']) {
+    for (const [version] of pythonReleases(isolation, 'same')) {
       it(`are read by Python ${version}, sync and async`, () => {
         const { sync, later } = JSON.parse(printedBy(warren, version, 'metrics.py', sandbox.sandboxId))
         assert.ok(sync.length > 0)

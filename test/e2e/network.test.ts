@@ -5,6 +5,7 @@ import { ALL_TRAFFIC, Sandbox } from 'e2b'
 import { instanceOf } from '../../src/drivers/oci/layout.ts'
 import { elsewhere, internet, Outside, port, talkativePort } from '../../src/drivers/oci/suite-outside.ts'
 import { runPython } from '../support/python.ts'
+import { pythonReleases } from '../support/releases.ts'
 import { isolations, startWarren, type Warren } from '../support/warren.ts'
 
 /** The program's exit code tells: 0 there was an answer, else there was none, and at once. */
@@ -124,12 +125,9 @@ while peer.recv(100): pass"`,
       await sandbox.kill()
     })
 
-    for (const [version, name] of [
-      ['2.63.0', 'newest'],
-      ['2.45.1', 'older'],
-    ] as const) {
+    for (const [version, age] of pythonReleases(isolation, 'differs')) {
       it(`of Python's e2b ${version} is as it says, and changes as it says`, () => {
-        runPython(warren, version, 'network.py', name, internet, elsewhere, String(port))
+        runPython(warren, version, 'network.py', age, internet, elsewhere, String(port))
       })
     }
   })

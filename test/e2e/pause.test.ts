@@ -3,14 +3,13 @@ import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { after, before, describe, it } from 'node:test'
 import * as current from 'e2b'
-import * as older from 'e2b-2.45'
 import { instanceOf } from '../../src/drivers/oci/layout.ts'
 import { delay } from '../../src/lib/clock.ts'
 import { eventually } from '../support/eventually.ts'
+import { javaScriptReleases } from '../support/releases.ts'
 import { isolations, joinWarren, type Warren } from '../support/warren.ts'
 
 // The two releases share the surface used here; their type declarations are not assignable to each other.
-const clients = { '2.51': current, '2.45': older as unknown as typeof current }
 const { Sandbox } = current
 
 const detailOf = async (warren: Warren, sandboxID: string) =>
@@ -58,7 +57,7 @@ for (const isolation of isolations) {
     })
     after(() => warren?.stop())
 
-    for (const [version, client] of Object.entries(clients)) {
+    for (const [version, client] of javaScriptReleases(isolation, 'differs')) {
       it(`e2b ${version} pauses, is told so, and connects to what it left`, async () => {
         const options = { ...warren.client, timeoutMs: 600_000, envs: { GIVEN: 'at create' } }
         const sandbox = await client.Sandbox.create('base', options)

@@ -9,6 +9,7 @@ import { promisify } from 'node:util'
 import { Sandbox, Template } from 'e2b'
 import { delay } from '../../src/lib/clock.ts'
 import { buildContext, sayIn } from '../support/building.ts'
+import { momentsOf } from '../support/count-of.ts'
 import { eventually } from '../support/eventually.ts'
 import { writeLayout } from '../support/registry.ts'
 import { busyboxRoot } from '../support/roots.ts'
@@ -97,7 +98,7 @@ for (const isolation of isolations) {
       const build = (image: string, name: string) =>
         Template.build(Template().fromImage(image).runCmd('echo made > made'), name, warren.client)
       await build('one:1', 'kept')
-      for (const waitMs of [0, 15, 40]) {
+      for (const waitMs of momentsOf({ short: 1, long: 10 }, 40)) {
         await build('two:1', 'gone')
         assert.equal((await warren.api('/templates/gone', { method: 'DELETE' })).status, 204)
         // A layer that was asked for a moment ago is not pruned; after a start, nobody has asked.

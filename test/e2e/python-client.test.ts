@@ -1,6 +1,7 @@
 /** The unmodified Python clients, both releases, on both runtimes. */
 import { after, before, describe, it } from 'node:test'
 import { runPython } from '../support/python.ts'
+import { pythonReleases } from '../support/releases.ts'
 import { isolations, joinWarren, type Warren } from '../support/warren.ts'
 
 for (const isolation of isolations) {
@@ -11,7 +12,7 @@ for (const isolation of isolations) {
     })
     after(() => warren?.stop())
 
-    for (const version of ['2.63.0', '2.45.1']) {
+    for (const [version] of pythonReleases(isolation, 'differs')) {
       it(`e2b ${version} creates, runs, writes, lists, connects, expires`, () =>
         runPython(warren, version, 'client_test.py'))
     }

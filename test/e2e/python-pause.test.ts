@@ -1,5 +1,6 @@
 import { after, before, describe, it } from 'node:test'
 import { runPython } from '../support/python.ts'
+import { pythonReleases } from '../support/releases.ts'
 import { isolations, joinWarren, type Warren } from '../support/warren.ts'
 
 for (const isolation of isolations) {
@@ -10,12 +11,9 @@ for (const isolation of isolations) {
     })
     after(() => warren?.stop())
 
-    for (const [version, name] of [
-      ['2.63.0', 'newest'],
-      ['2.45.1', 'older'],
-    ] as const) {
+    for (const [version, age] of pythonReleases(isolation, 'differs')) {
       it(`e2b ${version} pauses, resumes, forks and takes snapshots`, () =>
-        runPython(warren, version, 'pause.py', name))
+        runPython(warren, version, 'pause.py', age))
     }
   })
 }

@@ -5,12 +5,13 @@ import { join } from 'node:path'
 import { afterEach, describe, it } from 'node:test'
 import { Sandbox } from 'e2b'
 import { delay } from '../../src/lib/clock.ts'
+import { countOf } from '../support/count-of.ts'
 import { createMarked, type Marked, markInFile, markInMemory } from '../support/marked-sandbox.ts'
 import { loseMachine, settledTraces } from '../support/traces.ts'
 import { isolations, startWarren, type Warren } from '../support/warren.ts'
 
 /** Each crash hits two sandboxes in every verb, at moments of their own. */
-const crashes = Number(process.env.WARREN_TEST_CRASHES ?? 15)
+const crashes = countOf({ short: 3, long: 25 })
 const longestMs = { container: 250, gvisor: 700 }
 
 const post = (warren: Warren, sandboxID: string, verb: string, body: object = {}) =>

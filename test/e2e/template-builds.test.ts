@@ -2,13 +2,12 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import * as current from 'e2b'
-import * as older from 'e2b-2.45'
 import { buildsOf, listening, sayIn } from '../support/building.ts'
 import { eventually } from '../support/eventually.ts'
+import { javaScriptReleases } from '../support/releases.ts'
 import { isolations, joinWarren, type Warren } from '../support/warren.ts'
 
 // The two releases share the surface used here; their type declarations are not assignable to each other.
-const clients = { '2.51': current, '2.45': older as unknown as typeof current }
 const { Template } = current
 
 type Reason = { message: string; step: string; logEntries: { step: string }[] }
@@ -21,7 +20,7 @@ for (const isolation of isolations) {
     })
     after(() => warren?.stop())
 
-    for (const [version, client] of Object.entries(clients)) {
+    for (const [version, client] of javaScriptReleases(isolation, 'same')) {
       const name = (text: string) => `${text}-${version.replace('.', '-')}`
 
       it(`e2b ${version} builds in the background, with tags, and finds what it built`, async () => {

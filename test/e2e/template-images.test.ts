@@ -5,16 +5,15 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { after, before, describe, it } from 'node:test'
-import * as current from 'e2b'
-import * as older from 'e2b-2.45'
+import type * as current from 'e2b'
 import { type BuildContext, buildContext, buildsOf, sayIn } from '../support/building.ts'
 import { type ImagePlaces, openImagePlaces } from '../support/image-places.ts'
 import { runPython } from '../support/python.ts'
 import { registryLogin, serviceAccount } from '../support/registry.ts'
+import { javaScriptReleases, pythonReleases } from '../support/releases.ts'
 import { isolations, startWarren, type Warren } from '../support/warren.ts'
 
 // The two releases share the surface used here; their type declarations are not assignable to each other.
-const clients = { '2.51': current, '2.45': older as unknown as typeof current }
 
 /** Repositories of git, Debian, Python and npm, and programs that write down how they were called. */
 const makeSources = `set -e
@@ -88,7 +87,7 @@ for (const isolation of isolations) {
       return reason
     }
 
-    for (const [version, client] of Object.entries(clients)) {
+    for (const [version, client] of javaScriptReleases(isolation, 'same')) {
       const { Template } = client
       const name = (text: string) => `${text}-${version.replace('.', '-')}`
 
@@ -204,7 +203,7 @@ for (const isolation of isolations) {
       })
     }
 
-    for (const version of ['2.63.0', '2.45.1']) {
+    for (const [version] of pythonReleases(isolation, 'same')) {
       it(`e2b ${version} for Python does all of it too`, () => {
         const environment = {
           ...{

@@ -19,7 +19,8 @@ const isPerIsolation = (source: string) => /\bisolations\b/.test(source)
 const joinsServer = (source: string) => /\bjoinWarren\(/.test(source) && !/\bstartWarren\(/.test(source)
 const usesOutside = (source: string) =>
   /\b(Outside|NamedWorld|networkSuite|egressSuite|gateSuite)\b/.test(source)
-const usesLongCounts = (source: string) => /\bcountOf\(/.test(source)
+const usesLongCounts = (source: string) =>
+  /\b(countOf|momentsOf)\(|\b(ociSnapshotSuite|survivalSuite)\b/.test(source)
 
 export type SourceFile = { path: string; source: string }
 export type PlannedFile = { name: string; path: string; isolation?: Isolation; lock?: string }

@@ -5,6 +5,7 @@ import { once } from 'node:events'
 import { appendFile, copyFile, mkdir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, afterEach, before, describe, it } from 'node:test'
+import { countOf, momentsOf } from '../../../test/support/count-of.ts'
 import type { DriverHandle, RestoreSpec, SandboxSpec, SnapshotOptions } from '../../core/driver.ts'
 import { isAppError } from '../../lib/app-error.ts'
 import { delay } from '../../lib/clock.ts'
@@ -161,7 +162,7 @@ export function ociSnapshotSuite(runtime: 'runc' | 'runsc', open: () => Promise<
         const first = await bench.sandbox()
         const sandboxID = String(first.data.sandboxID)
         await bench.remember(first, 'in memory', 'in a file')
-        for (const afterMs of [5, 30, 70, 120, 180, 250, 330, 450, 600, 900]) {
+        for (const afterMs of momentsOf({ short: 4, long: 20 }, 900)) {
           await bench.driver.close()
           await runChild(verb, sandboxID, afterMs)
           const handle = await makeGood(sandboxID)
@@ -235,10 +236,10 @@ export function ociSnapshotSuite(runtime: 'runc' | 'runsc', open: () => Promise<
       )
     })
 
-    it('keep memory and files whole over twenty pauses under load', async () => {
+    it('keep memory and files whole over many pauses under load', async () => {
       let handle = await bench.sandbox({ memoryMB: 512, diskMB: 256 })
       await bench.run(handle, worker)
-      for (let round = 0; round < 20; round++) {
+      for (let left = countOf({ short: 5, long: 20 }); left > 0; left--) {
         await save(handle)
         handle = await startFrom({ keep: false }, { sandboxID: String(handle.data.sandboxID) })
         await bench.driver.removeSnapshot(folder)

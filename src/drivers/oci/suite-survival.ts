@@ -5,6 +5,7 @@ import { once } from 'node:events'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { after, afterEach, before, describe, it } from 'node:test'
+import { momentsOf } from '../../../test/support/count-of.ts'
 import type { DriverHandle } from '../../core/driver.ts'
 import { isAppError } from '../../lib/app-error.ts'
 import { delay } from '../../lib/clock.ts'
@@ -59,7 +60,7 @@ export function survivalSuite(runtime: 'runc' | 'runsc', open: () => Promise<Oci
     })
 
     it('leave nothing behind once stopped, at whatever moment of a start the maker died', async () => {
-      for (const afterMs of [0, 10, 20, 30, 45, 60, 90, 130, 180]) {
+      for (const afterMs of momentsOf({ short: 5, long: 30 }, 180)) {
         await startChild()
         await delay(afterMs)
         await killChild()
