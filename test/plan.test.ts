@@ -64,6 +64,14 @@ test('unit tests are shared out in groups of the same length', () => {
   ])
 })
 
+test('a unit test that disturbs others has a process of its own', () => {
+  const files = ['src/a.test.ts', 'test/images.test.ts', 'src/b.test.ts'].map((path) => file(path))
+  assert.deepEqual(plan({ files, unitGroups: 1 }).units.map(names), [
+    ['test/images.test.ts'],
+    ['src/a.test.ts', 'src/b.test.ts'],
+  ])
+})
+
 test('what uses the outside world has its lock, and what uses both lanes comes after them', () => {
   const files = [file('test/e2e/net.test.ts', 'new NamedWorld([])'), file('test/e2e/one-machine.test.ts')]
   const { lanes, alone } = plan({ files })

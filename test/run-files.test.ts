@@ -44,6 +44,13 @@ test('a file sees the variables that its job gives it', async () => {
   assert.equal(passed, 1)
 })
 
+test('a file whose surroundings cannot be had has failed, with the reason', async () => {
+  const environment = () => Promise.reject(new Error('no server'))
+  const job = fileJob({ name: 'sample', path: 'nowhere', environment })
+  const [result] = await runJobs([job], { concurrency: 1, write: () => {} })
+  assert.deepEqual([result!.failed, result!.failures], [1, [{ name: 'could not be run', why: 'no server' }]])
+})
+
 test('what a test left open does not keep its file from ending', async () => {
   const source = `import { spawn } from 'node:child_process'
     test('untidy', () => {

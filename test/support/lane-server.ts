@@ -21,7 +21,10 @@ export class LaneServer {
     const own = { WARREN_TEST_ISOLATION: this.#isolation }
     if (this.#closed) return own
     this.#warren ??= startWarren(this.#isolation)
-    const warren = await this.#warren
+    const warren = await this.#warren.catch((error) => {
+      this.#warren = undefined
+      throw error
+    })
     const alive = await warren.api('/health').then(
       ({ ok }) => ok,
       () => false,

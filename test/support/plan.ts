@@ -7,12 +7,18 @@
  * - Those that take their Warren from `joinWarren` share the lane's server, two at a time. Those that call
  *   `startWarren` come after it has ended, one at a time.
  * - What uses the outside world of the network tests waits for its turn: its addresses exist once on a machine.
- * - Everything else is a unit test, and many of those share a process.
+ * - Everything else is a unit test. Most of those share a process; some have one of their own.
  */
 import type { Isolation } from './warren.ts'
 
 /** They use what both lanes use, so they run after the lanes. */
 const alone = ['test/e2e/one-machine.test.ts']
+
+/** Unit tests that change what others in their process would see, or hold so much that these would run short of it. */
+const ownProcess: Record<string, string> = {
+  'test/images.test.ts': 'reads images of hundreds of megabytes',
+  'test/simulation/simulation.test.ts': 'takes time and randomness into its own hands',
+}
 
 const isWhole = (path: string) => /^test\/(e2e|security|chaos)\/|^src\/drivers\/oci\/oci-/.test(path)
 const isPerIsolation = (source: string) => /\bisolations\b/.test(source)
@@ -55,7 +61,17 @@ export function planRun({ files, isolations, times, unitGroups, long = false }: 
     lanes[isolation] = { joining: part(true), starting: part(false) }
   }
   return {
-    units: inGroups(longestFirst(units, times), unitGroups, times),
+    units: [
+      ...units.filter(({ path }) => path in ownProcess).map((file) => [file]),
+      ...inGroups(
+        longestFirst(
+          units.filter(({ path }) => !(path in ownProcess)),
+          times,
+        ),
+        unitGroups,
+        times,
+      ),
+    ],
     lanes,
     alone: chosen.filter(({ path }) => alone.includes(path)).map(({ path }) => ({ name: path, path })),
   }

@@ -27,15 +27,22 @@ export function fileJob(options: FileJobOptions): Job {
     ...{ name, repeatable: true, lock },
     async run(write) {
       const started = Date.now()
-      const { files, problem } = await runProcess([path], {
-        write,
-        environment: await environment(),
-        withinMs,
-      })
-      return [{ ...judgeFile(files, problem), job, ms: Date.now() - started }]
+      const counts = await environment().then(
+        async (given) => {
+          const { files, problem } = await runProcess([path], { write, environment: given, withinMs })
+          return judgeFile(files, problem)
+        },
+        (error: Error) => notRun(error),
+      )
+      return [{ ...counts, job, ms: Date.now() - started }]
     },
   }
   return job
+}
+
+function notRun({ message }: Error): Counts {
+  const failures = [{ name: 'could not be run', why: message }]
+  return { passed: 0, failed: 1, skipped: 0, failures }
 }
 
 /** All in one process, since starting one takes longer than most of them. Each file has its own result. */
