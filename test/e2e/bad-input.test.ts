@@ -263,7 +263,11 @@ describe('bad input', () => {
   it('parallel creates cannot pass the limit of the team together', async () => {
     const operator = { headers: { 'X-Admin-Token': warren.adminToken }, key: null }
     const limit = (maxSandboxes: number) =>
-      warren.api('/admin/teams/default/limits', { ...operator, method: 'PATCH', body: { maxSandboxes } })
+      warren.api(`/admin/teams/${warren.team}/limits`, {
+        ...operator,
+        method: 'PATCH',
+        body: { maxSandboxes },
+      })
     assert.equal((await limit(3)).status, 200)
     try {
       const answers = await Promise.all(

@@ -46,6 +46,8 @@ export type Warren = {
   isolation: Isolation
   url: string
   apiKey: string
+  /** The team that the key belongs to, as the routes of the operator name it. */
+  team: string
   dataFolder: string
   logFile: string
   /** Of the server's process; 0 where it is shared. */
@@ -102,7 +104,7 @@ export async function joinWarren(isolation: Isolation): Promise<Warren> {
   return {
     ...server,
     ...clientOf(server.url, key!),
-    pid: 0,
+    ...{ team: teamID!, pid: 0 },
     stop: async () => {
       await killAll(server.url, key!)
       return 0
@@ -169,6 +171,7 @@ export async function startWarren(isolation: Isolation, options: StartOptions = 
   const url = `http://127.0.0.1:${port}`
   return {
     ...{ isolation, url, dataFolder, logFile, pid: child.pid!, adminToken: secrets.adminToken },
+    team: 'default',
     ...clientOf(url, credentials.apiKey),
     stop: () => {
       child.kill('SIGINT')
