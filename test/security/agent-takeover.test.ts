@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { attackAgents, type Target } from '../support/agent-target.ts'
+import { isolations, joinWarren } from '../support/warren.ts'
 
 /** Prints what each line of it came to, as JSON. */
 const prelude = `
@@ -24,7 +25,7 @@ async function python(target: Target, lines: string, user: 'user' | 'root'): Pro
   return JSON.parse(await target.shell('python3 /tmp/attack.py', user))
 }
 
-attackAgents('the agent, to be replaced', (mine) => {
+function takeoverTests(mine: () => Target): void {
   describe('root inside', () => {
     it('opens no debugger by a signal, and the agent goes on', async () => {
       const pid = await python(mine(), 'print(json.dumps(agent))', 'root')
@@ -76,4 +77,8 @@ print(json.dumps(found))`
       })
     }
   })
-})
+}
+
+for (const isolation of isolations) {
+  attackAgents(`the agent, to be replaced, ${isolation}`, () => joinWarren(isolation), takeoverTests)
+}
