@@ -14,7 +14,7 @@ export type ChosenIsolation = { driver: Driver; isolation: 'gvisor' | 'container
 /** The uid on the host that root has inside a sandbox; image layers are unpacked for it. */
 export const sandboxOwner = 100_000
 
-type CommonOptions = Omit<OciDriverOptions, 'runtime' | 'runtimeBinary' | 'uidBase'>
+type CommonOptions = Omit<OciDriverOptions, 'isolation' | 'runtimeBinary' | 'uidBase'>
 
 export async function chooseIsolation(
   wanted: Config['isolation'],
@@ -24,7 +24,7 @@ export async function chooseIsolation(
   const options = { ...common, uidBase: sandboxOwner }
   let whyNotGvisor = 'its runtime, runsc, is not installed'
   if (wanted !== 'container' && runtimes.runsc !== undefined) {
-    const driver = createOciDriver({ ...options, runtime: 'runsc', runtimeBinary: runtimes.runsc })
+    const driver = createOciDriver({ ...options, isolation: 'gvisor', runtimeBinary: runtimes.runsc })
     const probe = await driver.probe()
     if (probe.usable) return { driver, isolation: 'gvisor', note: probe.detail }
     await driver.close()
@@ -37,7 +37,7 @@ export async function chooseIsolation(
         '`warren doctor` says more; WARREN_ISOLATION=container uses plain containers.',
     )
   }
-  const driver = createOciDriver({ ...options, runtime: 'runc', runtimeBinary: runtimes.runc })
+  const driver = createOciDriver({ ...options, isolation: 'container', runtimeBinary: runtimes.runc })
   const probe = await driver.probe()
   if (!probe.usable)
     throw new AppError('unavailable', `Sandboxes cannot run here: ${probe.reason} ${probe.remedy}`)

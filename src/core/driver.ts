@@ -75,9 +75,9 @@ export type SandboxStats = {
 /** Whether the driver can work here; where it cannot, why, and what to do about it. */
 export type ProbeResult = { usable: true; detail: string } | { usable: false; reason: string; remedy: string }
 
-export type FoundSandbox = ListedSandbox | UnreadableSandbox
+export type FoundSandbox = ReadableSandbox | UnreadableSandbox
 
-export type ListedSandbox = {
+export type ReadableSandbox = {
   sandboxID: string
   /** Empty where the sandbox was cut off before anything was made of it; `stop` removes what is there. */
   runID: string

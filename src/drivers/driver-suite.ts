@@ -1,7 +1,7 @@
 /** What every driver promises, as tests. Each implementation runs them; none may need to know which it is. */
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
-import type { Driver, DriverHandle, ListedSandbox, SandboxSpec } from '../core/driver.ts'
+import type { Driver, DriverHandle, ReadableSandbox, SandboxSpec } from '../core/driver.ts'
 import { type AddressRules, openRules } from '../core/egress.ts'
 import { isAppError } from '../lib/app-error.ts'
 import { delay } from '../lib/clock.ts'
@@ -29,7 +29,7 @@ export function newSpec(rootFolder: string, changes: Partial<SandboxSpec> = {}):
 }
 
 /** The sandboxes that could be read; a suite has no others but those it made unreadable itself. */
-export async function listed(driver: Driver): Promise<ListedSandbox[]> {
+export async function listed(driver: Driver): Promise<ReadableSandbox[]> {
   return (await driver.list()).filter((found) => !found.unreadable)
 }
 

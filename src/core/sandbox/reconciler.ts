@@ -10,7 +10,7 @@ import {
   canSnapshot,
   type Driver,
   type FoundSandbox,
-  type ListedSandbox,
+  type ReadableSandbox,
   type SandboxExit,
 } from '../driver.ts'
 import type { BuildCacheStore, SandboxStore, TemplateStore } from '../stores.ts'
@@ -148,7 +148,7 @@ export class Reconciler {
   }
 
   /** A start that was cut short before its handle was saved: what it started is known to the driver alone. */
-  async #withHandle(row: Sandbox, found: ListedSandbox | undefined): Promise<Sandbox> {
+  async #withHandle(row: Sandbox, found: ReadableSandbox | undefined): Promise<Sandbox> {
     const { driver, sandboxes } = this.#parts
     if (!found) return row
     if (row.state === 'paused' && !row.snapshot?.frozen) {
@@ -178,7 +178,7 @@ export class Reconciler {
   }
 
   /** Whoever it belongs to may want it back: what lives is kept as a snapshot. */
-  async #endUnowned({ sandboxID, runID, handle }: ListedSandbox): Promise<void> {
+  async #endUnowned({ sandboxID, runID, handle }: ReadableSandbox): Promise<void> {
     const { driver, launcher, snapshots, quarantine, log } = this.#parts
     const name = pauseSnapshotName({ sandboxID, runID })
     const there = await driver.recover(handle)

@@ -4,6 +4,7 @@
  */
 import { stat } from 'node:fs/promises'
 import { AppError } from '../../lib/app-error.ts'
+import { ifPresent } from '../../lib/if-present.ts'
 import { JoinedWork } from '../../lib/keyed-lock.ts'
 import { runCommand } from '../../lib/run-command.ts'
 
@@ -24,7 +25,7 @@ export async function describeBuild(path: string): Promise<RuntimeBuild> {
 /** Gives the path of that build: where it was, or else the one in use now, should it be the same. */
 export async function findBuild(build: RuntimeBuild, current: string): Promise<string> {
   for (const path of [build.path, current]) {
-    const now = await stat(path).catch(() => undefined)
+    const now = await ifPresent(stat(path))
     if (!now || now.size !== build.size) continue
     if (path === build.path && now.mtimeMs === build.mtimeMs) return path
     if ((await describeBuild(path)).sha256 === build.sha256) return path

@@ -4,166 +4,192 @@ import { mkdir, readFile, rmdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { AppError } from '../../lib/app-error.ts'
 import { delay } from '../../lib/clock.ts'
+import { ifPresent } from '../../lib/if-present.ts'
+import { type CgroupMounts, findCgroupMounts } from './cgroup-mounts.ts'
 
 export type CgroupUse = {
   cpuTimeMs: number
   memoryUsedBytes: number
-  /** The part of the used that is shared memory. */
+  /** The part of the used memory that is shared memory. */
   memorySharedBytes: number
   memoryCacheBytes: number
 }
 
 const freezeLimitMs = 10_000
-
-export type Cgroups = {
-  /** True where the controller can limit a sandbox here. */
-  has(controller: string): boolean
-  pids(path: string): Promise<number[]>
-  /** Kills everything in the group, waits until it is empty, and removes it. Not there is success. */
-  end(path: string, signal?: AbortSignal): Promise<void>
-  use(path: string): Promise<CgroupUse>
-  /** Resolves when every process in the group stands still. */
-  freeze(path: string): Promise<void>
-  thaw(path: string): Promise<void>
-  /** Lifts the memory limit of a running group. */
-  raiseMemory(path: string, bytes: number): Promise<void>
-  /** Swap is counted here, so a limit on it can be set. */
-  countsSwap: boolean
-  /** Makes the group above the sandboxes' own. */
-  makeParent(path: string): Promise<void>
-  /** Removes a group that must be empty; otherwise it stays. */
-  removeIfEmpty(path: string): Promise<void>
-}
+/** A process that hangs in the kernel cannot be killed; waiting longer for it does not help. */
+const killLimitMs = 10_000
 
 export function openCgroups(mountinfo = readFileSync('/proc/self/mountinfo', 'utf8')): Cgroups {
-  const v1 = new Map<string, string>()
-  let v2: string | undefined
-  for (const line of mountinfo.split('\n')) {
-    const [before, after] = line.split(' - ')
-    const point = before?.split(' ')[4]
-    const [type, , options] = after?.split(' ') ?? []
-    if (!point) continue
-    if (type === 'cgroup2') v2 ??= point
-    if (type === 'cgroup')
-      for (const option of options?.split(',') ?? []) v1.set(option, v1.get(option) ?? point)
+  return new Cgroups(findCgroupMounts(mountinfo))
+}
+
+/** Groups are named by their path below the mount of a hierarchy. */
+export class Cgroups {
+  readonly #mounts: CgroupMounts
+  readonly #swapFile: string
+  /** Swap is counted here, so a limit on it can be set. */
+  readonly countsSwap: boolean
+
+  constructor(mounts: CgroupMounts) {
+    this.#mounts = mounts
+    this.#swapFile = mounts.file('memory', '/', 'memory.memsw.limit_in_bytes')
+    this.countsSwap = mounts.unified || existsSync(this.#swapFile)
   }
-  const pure = !v1.has('memory') && !v1.has('cpu') ? v2 : undefined
-  const mounts = pure ? [pure] : [...new Set([...v1.values(), ...(v2 ? [v2] : [])])].filter(isCgroupMount)
-  const offered = pure
-    ? readFileSync(join(pure, 'cgroup.controllers'), 'utf8').trim().split(' ')
-    : [...v1.keys()]
 
-  const file = (controller: string, path: string, name: string) =>
-    join(pure ?? v1.get(controller) ?? v2 ?? '/sys/fs/cgroup', path, name)
+  /** True where the controller can limit a sandbox here. */
+  has(controller: string): boolean {
+    return this.#mounts.controllers.includes(controller)
+  }
 
-  async function pids(path: string): Promise<number[]> {
+  /** Empty only when no hierarchy has a process in the group; rejects when that cannot be told. */
+  async pids(group: string): Promise<number[]> {
     const lists = await Promise.all(
-      mounts.map((mount) => readFile(join(mount, path, 'cgroup.procs'), 'utf8').catch(() => '')),
+      this.#mounts.all.map((mount) => readGroupFile(join(mount, group, 'cgroup.procs'))),
     )
-    return [...new Set(lists.join('\n').split('\n').filter(Boolean).map(Number))]
+    return [
+      ...new Set(
+        lists
+          .flatMap((list) => (list ?? '').split('\n'))
+          .filter(Boolean)
+          .map(Number),
+      ),
+    ]
   }
 
-  async function end(path: string, signal?: AbortSignal): Promise<void> {
-    for (let waitedMs = 0; ; ) {
-      const left = await pids(path)
-      if (left.length === 0) break
-      for (const pid of left) killNow(pid)
-      // Version 1 delivers no signal to what is frozen.
-      await thaw(path).catch(() => {})
-      if (waitedMs > 10_000) {
-        throw new AppError(
-          'unavailable',
-          `Processes ${left.join(', ')} of ${path} do not die; try again later.`,
-        )
-      }
-      const pauseMs = waitedMs < 20 ? 1 : 10
-      await delay(pauseMs, signal)
-      waitedMs += pauseMs
-    }
-    await Promise.all(mounts.map((mount) => removeGroup(join(mount, path))))
+  /** Kills everything in the group, waits until it is empty, and removes it. Not there is success. */
+  async end(group: string, signal?: AbortSignal): Promise<void> {
+    await untilKilled(
+      `Processes of ${group}`,
+      () => this.pids(group),
+      signal,
+      async () => {
+        // Version 1 delivers no signal to what is frozen; a group that cannot be thawed is told by its processes.
+        await this.thaw(group).catch(() => {})
+      },
+    )
+    await Promise.all(this.#mounts.all.map((mount) => removeGroup(join(mount, group))))
   }
 
-  async function use(path: string): Promise<CgroupUse> {
+  async use(group: string): Promise<CgroupUse> {
+    const { unified, file } = this.#mounts
     const [cpu, used, stat] = await Promise.all([
-      readFile(pure ? file('cpu', path, 'cpu.stat') : file('cpuacct', path, 'cpuacct.usage'), 'utf8'),
-      readFile(file('memory', path, pure ? 'memory.current' : 'memory.usage_in_bytes'), 'utf8'),
-      readFile(file('memory', path, 'memory.stat'), 'utf8'),
+      readFile(unified ? file('cpu', group, 'cpu.stat') : file('cpuacct', group, 'cpuacct.usage'), 'utf8'),
+      readFile(file('memory', group, unified ? 'memory.current' : 'memory.usage_in_bytes'), 'utf8'),
+      readFile(file('memory', group, 'memory.stat'), 'utf8'),
     ])
-    const field = (text: string, name: string) =>
-      Number(new RegExp(`^${name} (\\d+)$`, 'm').exec(text)?.[1] ?? 0)
     // Shared memory counts as cache in the kernel's books, yet nothing can drop it.
-    const memorySharedBytes = field(stat, pure ? 'shmem' : 'total_shmem')
-    const cached = field(stat, pure ? 'file' : 'total_cache')
+    const memorySharedBytes = field(stat, unified ? 'shmem' : 'total_shmem')
+    const cached = field(stat, unified ? 'file' : 'total_cache')
     const memoryCacheBytes = Math.max(0, cached - memorySharedBytes)
     return {
-      cpuTimeMs: Math.round(pure ? field(cpu, 'usage_usec') / 1e3 : Number(cpu) / 1e6),
+      cpuTimeMs: Math.round(unified ? field(cpu, 'usage_usec') / 1e3 : Number(cpu) / 1e6),
       memoryUsedBytes: Math.max(0, Number(used) - memoryCacheBytes),
       memorySharedBytes,
       memoryCacheBytes,
     }
   }
 
-  const setFrozen = (path: string, frozen: boolean) =>
-    pure
-      ? writeFile(join(pure, path, 'cgroup.freeze'), frozen ? '1' : '0')
-      : writeFile(file('freezer', path, 'freezer.state'), frozen ? 'FROZEN' : 'THAWED')
-
-  async function isFrozen(path: string): Promise<boolean> {
-    if (pure) return /^frozen 1$/m.test(await readFile(join(pure, path, 'cgroup.events'), 'utf8'))
-    return (await readFile(file('freezer', path, 'freezer.state'), 'utf8')).trim() === 'FROZEN'
+  /** How many processes of the group the kernel has killed for want of memory; 0 where the group is gone. */
+  async memoryKills(group: string): Promise<number> {
+    const { unified, file } = this.#mounts
+    const text = await readGroupFile(file('memory', group, unified ? 'memory.events' : 'memory.oom_control'))
+    return field(text ?? '', 'oom_kill')
   }
 
-  async function freeze(path: string): Promise<void> {
-    await setFrozen(path, true)
-    for (let waitedMs = 0; !(await isFrozen(path)); waitedMs++) {
+  /** Resolves when every process in the group stands still. */
+  async freeze(group: string): Promise<void> {
+    await this.#setFrozen(group, true)
+    for (let waitedMs = 0; !(await this.#isFrozen(group)); waitedMs++) {
       if (waitedMs > freezeLimitMs) {
-        await setFrozen(path, false)
-        throw new AppError('unavailable', `Processes of ${path} do not stand still; try again later.`)
+        await this.#setFrozen(group, false)
+        throw new AppError('unavailable', `Processes of ${group} do not stand still; try again later.`)
       }
       await delay(1)
     }
   }
 
-  const thaw = (path: string) => setFrozen(path, false)
+  thaw(group: string): Promise<void> {
+    return this.#setFrozen(group, false)
+  }
 
-  const swapFile = file('memory', '/', 'memory.memsw.limit_in_bytes')
+  #setFrozen(group: string, frozen: boolean): Promise<void> {
+    const { unified, file } = this.#mounts
+    return unified
+      ? writeFile(file('freezer', group, 'cgroup.freeze'), frozen ? '1' : '0')
+      : writeFile(file('freezer', group, 'freezer.state'), frozen ? 'FROZEN' : 'THAWED')
+  }
 
-  async function raiseMemory(path: string, bytes: number): Promise<void> {
+  async #isFrozen(group: string): Promise<boolean> {
+    const { unified, file } = this.#mounts
+    if (unified) return field(await readFile(file('freezer', group, 'cgroup.events'), 'utf8'), 'frozen') === 1
+    return (await readFile(file('freezer', group, 'freezer.state'), 'utf8')).trim() === 'FROZEN'
+  }
+
+  /** Lifts the memory limit of a running group. */
+  async raiseMemory(group: string, bytes: number): Promise<void> {
+    const { unified, file } = this.#mounts
     // Version 1 wants the limit with swap first: it may never be the smaller one.
-    if (!pure && existsSync(swapFile)) {
-      await writeFile(file('memory', path, 'memory.memsw.limit_in_bytes'), String(bytes))
+    if (!unified && this.countsSwap) {
+      await writeFile(file('memory', group, 'memory.memsw.limit_in_bytes'), String(bytes))
     }
-    await writeFile(file('memory', path, pure ? 'memory.max' : 'memory.limit_in_bytes'), String(bytes))
+    await writeFile(file('memory', group, unified ? 'memory.max' : 'memory.limit_in_bytes'), String(bytes))
   }
 
-  /** Version 1 gives a new cpuset no CPUs, and runsc does not fill in the parent's. */
-  async function makeParent(path: string): Promise<void> {
-    const cpuset = v1.get('cpuset')
-    if (pure || !cpuset) return
-    await mkdir(join(cpuset, path), { recursive: true })
+  /**
+   * Makes the group above the sandboxes' own where that is needed: version 1 gives a new cpuset no CPUs, and runsc
+   * does not fill in the parent's.
+   */
+  async makeParent(group: string): Promise<void> {
+    const { unified, file } = this.#mounts
+    if (unified || !this.has('cpuset')) return
+    await mkdir(file('cpuset', group, ''), { recursive: true })
     for (const name of ['cpuset.cpus', 'cpuset.mems']) {
-      await writeFile(join(cpuset, path, name), await readFile(join(cpuset, name), 'utf8'))
+      await writeFile(file('cpuset', group, name), await readFile(file('cpuset', '/', name), 'utf8'))
     }
   }
 
-  return {
-    makeParent,
-    raiseMemory,
-    countsSwap: pure !== undefined || existsSync(swapFile),
-    has: (controller) => offered.includes(controller),
-    pids,
-    end,
-    use,
-    freeze,
-    thaw,
-    removeIfEmpty: async (path) => {
-      await Promise.all(mounts.map((mount) => rmdir(join(mount, path)).catch(() => {})))
-    },
+  /** Removes a group that must be empty; otherwise it stays. */
+  async removeIfEmpty(group: string): Promise<void> {
+    await Promise.all(this.#mounts.all.map((mount) => rmdir(join(mount, group)).catch(() => {})))
   }
 }
 
-function isCgroupMount(point: string): boolean {
-  return point.startsWith('/sys/fs/cgroup')
+const field = (text: string, name: string): number =>
+  Number(new RegExp(`^${name} (\\d+)$`, 'm').exec(text)?.[1] ?? 0)
+
+/** Undefined: the group is not there. Version 1 says ENODEV of one that is removed while it is being read. */
+async function readGroupFile(path: string): Promise<string | undefined> {
+  try {
+    return await ifPresent(readFile(path, 'utf8'))
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENODEV') return undefined
+    throw error
+  }
+}
+
+/** Kills what `find` finds until it finds nothing. Rejects, naming what is left, when that takes too long. */
+export async function untilKilled(
+  what: string,
+  find: () => Promise<number[]>,
+  signal?: AbortSignal,
+  afterKill: () => Promise<void> = async () => {},
+): Promise<void> {
+  for (let waitedMs = 0; ; ) {
+    const left = await find()
+    if (left.length === 0) return
+    for (const pid of left) killNow(pid)
+    await afterKill()
+    if (waitedMs > killLimitMs) {
+      throw new AppError(
+        'unavailable',
+        `${what} do not die though they were killed (pids ${left.join(', ')}); the kernel may be waiting for a ` +
+          'device. Try again later.',
+      )
+    }
+    const pauseMs = waitedMs < 20 ? 1 : 10
+    await delay(pauseMs, signal)
+    waitedMs += pauseMs
+  }
 }
 
 export function killNow(pid: number): void {

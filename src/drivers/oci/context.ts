@@ -2,19 +2,28 @@
 import type { JoinedWork } from '../../lib/keyed-lock.ts'
 import type { Subnet } from './addresses.ts'
 import type { Cgroups } from './cgroups.ts'
-import type { AgentCommand } from './container-spec.ts'
+import type { AgentProgram } from './container-spec.ts'
 import type { CpuShares } from './cpu-shares.ts'
+import type { ExitWatch } from './exit-watch.ts'
 import type { Firewall } from './firewall.ts'
 import type { Layout } from './layout.ts'
 import type { Records } from './records.ts'
-import type { Runtime } from './runtime.ts'
+import type { RuntimeFlavour } from './runtime-flavour.ts'
 import type { SlotPool } from './slots.ts'
+
+/** The runtime of new sandboxes; those that are there already may have another one. */
+export type ChosenRuntime = {
+  flavour: RuntimeFlavour
+  binary: string
+  /** The way to catch system calls, for a runtime that has several; set once it is chosen. */
+  platform?: string | undefined
+}
 
 export type OciContext = {
   layout: Layout
   subnet: Subnet
-  runtime: Runtime
-  agent: AgentCommand
+  runtime: ChosenRuntime
+  agent: AgentProgram
   uidBase: number
   dnsServers: readonly string[]
   openFilesLimit: number
@@ -24,6 +33,7 @@ export type OciContext = {
   firewall: Firewall
   slots: SlotPool
   cpuShares: CpuShares
+  exits: ExitWatch
   /** One /sys per number of CPUs, made on first use. */
   sysSkeletons: JoinedWork<string>
 }

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 
 export class CpuShares {
   readonly #cpus: number[]
+  /** By run: a second sandbox of the same id must not take the place of the first. */
   readonly #held = new Map<string, number[]>()
 
   constructor(cpus: number[]) {
@@ -10,20 +11,20 @@ export class CpuShares {
   }
 
   /** Null where the sandbox may have all there are. */
-  take(sandboxID: string, count: number): string | null {
+  take(runID: string, count: number): string | null {
     if (count >= this.#cpus.length) return null
     const load = this.#load()
     const chosen = [...this.#cpus].sort((a, b) => load.get(a)! - load.get(b)! || a - b).slice(0, count)
-    this.#held.set(sandboxID, chosen)
+    this.#held.set(runID, chosen)
     return chosen.sort((a, b) => a - b).join(',')
   }
 
-  adopt(sandboxID: string, cpus: string | null): void {
-    if (cpus) this.#held.set(sandboxID, parseCpuList(cpus))
+  adopt(runID: string, cpus: string | null): void {
+    if (cpus) this.#held.set(runID, parseCpuList(cpus))
   }
 
-  release(sandboxID: string): void {
-    this.#held.delete(sandboxID)
+  release(runID: string): void {
+    this.#held.delete(runID)
   }
 
   #load(): Map<number, number> {

@@ -1,24 +1,31 @@
 /** Takes a sandbox apart from any state it can be in, a start cut off in the middle included. Safe to repeat. */
 import { rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { allDone } from '../../lib/all-done.ts'
 import type { OciContext } from './context.ts'
-import { killProcessesNaming } from './processes.ts'
-import { isRestoring, startedPid } from './runtime.ts'
+import { copyMark } from './disk-files.ts'
+import { killMarked } from './processes.ts'
+import { diskName } from './root-layers.ts'
+import { isRestoring, startedPid, startMark } from './runtime-files.ts'
 
 /** An abort ends the wait for processes to die; the sandbox is then still there to be dismantled again. */
 export async function dismantle(context: OciContext, sandboxID: string, signal?: AbortSignal): Promise<void> {
-  const { layout, cgroups, records, slots, firewall, cpuShares } = context
+  const { layout, cgroups, records, slots, firewall, cpuShares, exits } = context
   const record = await records.read(sandboxID)
   const folder = layout.sandbox(sandboxID)
+  exits.unwatch(sandboxID)
   if (record) {
-    // A runtime that is still busy starting outlives its parent.
-    if (!(await startedPid(folder)) || (await isRestoring(folder))) await killProcessesNaming(folder)
+    // What a start was doing when its Warren died goes on without it.
+    if (!(await startedPid(folder)) || (await isRestoring(folder))) {
+      await killMarked([startMark(folder), copyMark(folder), ['-y', join(folder, diskName)]], signal)
+    }
     await cgroups.end(layout.cgroup(sandboxID), signal)
-    await Promise.all([
+    await allDone([
       rm(layout.runtimeState(record.slot), { recursive: true, force: true }),
       slots.remove(record.slot),
       firewall.forget(record),
     ])
-    cpuShares.release(sandboxID)
+    cpuShares.release(record.runID)
   }
   await records.remove(sandboxID)
 }

@@ -57,7 +57,7 @@ export class Firewall {
     await this.#lock.run('table', () => this.#nft(text).catch(() => this.#load()))
   }
 
-  /** Of a sandbox that goes. A failure waits for the next look at the table. */
+  /** Removes the rules of a sandbox that has ended. A failure waits for the next look at the table. */
   async forget({ address, egress }: Limited): Promise<void> {
     const text = changes(this.#table, { address, egress }, { address, egress: openRules })
     if (text === '') return

@@ -1,9 +1,8 @@
 /**
- * Sandboxes as OCI containers, under runc or gVisor's runsc. It knows folders, namespaces and cgroups; it must
- * not know teams, timeouts or what the agent does. All state is on disk and in the kernel: any process with the
- * same options can recover, list and stop what another one started.
+ * Sandboxes as OCI containers, isolated by gVisor or as plain containers. The driver knows folders, namespaces and
+ * cgroups; it must not know teams, timeouts or what the agent does. All state is on disk and in the kernel: any
+ * process with the same options can recover, list and stop what another one started.
  */
-import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import type {
@@ -21,42 +20,40 @@ import type {
   SnapshotOptions,
 } from '../../core/driver.ts'
 import type { AddressRules, GatePorts } from '../../core/egress.ts'
-import { AppError } from '../../lib/app-error.ts'
-import { systemClock } from '../../lib/clock.ts'
-import { JoinedWork, KeyedLock } from '../../lib/keyed-lock.ts'
-import { parseSubnet } from './addresses.ts'
+import { AppError, errorText } from '../../lib/app-error.ts'
+import { KeyedLock } from '../../lib/keyed-lock.ts'
 import { describeBuild } from './builds.ts'
-import { openCgroups } from './cgroups.ts'
-import type { AgentCommand } from './container-spec.ts'
+import type { AgentProgram } from './container-spec.ts'
 import type { OciContext } from './context.ts'
-import { CpuShares, usableCpus } from './cpu-shares.ts'
-import { Disks } from './disks.ts'
+import { createContext } from './create-context.ts'
 import { dismantle } from './dismantle.ts'
-import { Firewall } from './firewall.ts'
-import { endedBySnapshot, freeze, frozenNote, thaw } from './freeze.ts'
-import { clearGround, layGround, leaveGround } from './ground.ts'
+import { freeze, readFrozenNote, thaw, wasEndedBySnapshot } from './freeze.ts'
+import { driverName, handleOf, readHandle, unfinishedHandle } from './handles.ts'
 import { startSandbox } from './launch.ts'
-import { assertPlainPath, createLayout } from './layout.ts'
+import { assertPlainPath } from './layout.ts'
+import { releaseOwnership, setUpMachine, tearDownMachine } from './machine-setup.ts'
 import { choosePlatform } from './platform.ts'
 import { prepareRoot } from './prepare-root.ts'
 import { probeMachine } from './probe.ts'
-import { assertSandboxID, Records, type RuntimeName, type SandboxRecord } from './records.ts'
+import { assertSandboxID, type SandboxRecord } from './records.ts'
 import { rootsOf } from './root-layers.ts'
 import { assertRules } from './ruleset.ts'
-import { startedPid, untilRestored } from './runtime.ts'
-import { takeSnapshot } from './save.ts'
-import { SlotPool } from './slots.ts'
+import { startedPid, untilRestored } from './runtime-files.ts'
+import type { Isolation } from './runtime-flavour.ts'
 import { assertOurs, describeSnapshot, removeSnapshot } from './snapshot-store.ts'
 import { measure } from './stats.ts'
+import { takeSnapshot } from './take-snapshot.ts'
+import { startUpkeep } from './upkeep.ts'
 
 export type OciDriverOptions = {
-  runtime: RuntimeName
+  isolation: Isolation
+  /** The program of the runtime that belongs to the isolation: runsc or runc. */
   runtimeBinary: string
   dataFolder: string
   /** Six of a-z and 0-9 that tell Warrens on one machine apart; `instanceOf(dataFolder)` gives them. */
   instance: string
   subnet: string
-  agent: AgentCommand
+  agent: AgentProgram
   /** IPv4 addresses, written to /etc/resolv.conf and let through although they may be private. */
   dnsServers: readonly string[]
   /** Closed ranges that sandboxes may reach all the same, as far as their own rules allow it. */
@@ -72,9 +69,6 @@ export type OciDriverOptions = {
   log?: (message: string, cause?: unknown) => void
 }
 
-const handleVersion = 1
-const firewallCheckMs = 10_000
-
 export function createOciDriver(options: OciDriverOptions): OciDriver {
   return new OciDriver(options)
 }
@@ -85,53 +79,26 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
   readonly #context: OciContext
   readonly #log: (message: string, cause?: unknown) => void
   readonly #locks = new KeyedLock()
-  /** By the folder they were saved to: sandboxes that have ended and are being taken apart. */
-  readonly #leaving = new Map<string, Promise<void>>()
+  /** By the folder of their snapshot: sandboxes that ended with it and are being dismantled. */
+  readonly #dismantling = new Map<string, Promise<void>>()
   #opened: Promise<void> | undefined
-  #stopWatching: (() => void) | undefined
+  #stopUpkeep: (() => void) | undefined
 
   constructor(options: OciDriverOptions) {
-    this.name = `oci-${options.runtime}`
-    const gvisor = options.runtime === 'runsc'
-    this.capabilities = { freeze: true, snapshotFiles: true, snapshotMemory: gvisor, limitEgress: true }
+    this.#context = createContext(options)
     this.#log = options.log ?? (() => {})
-    const layout = createLayout(options.dataFolder, options.instance)
-    const subnet = parseSubnet(options.subnet)
-    const uidBase = options.uidBase ?? 100_000
-    const cgroups = openCgroups()
-    const records = new Records(layout)
-    const { dnsServers, openedRanges = [] } = options
-    this.#context = {
-      layout,
-      subnet,
-      uidBase,
-      cgroups,
-      runtime: { name: options.runtime, binary: options.runtimeBinary, platform: options.platform },
-      agent: options.agent,
-      dnsServers,
-      pidsLimit: options.pidsLimit ?? 4096,
-      openFilesLimit: hardOpenFilesLimit(),
-      records,
-      firewall: new Firewall({ layout, subnet, dnsServers, openedRanges }, () => records.all()),
-      cpuShares: new CpuShares(cgroups.has('cpuset') ? usableCpus() : []),
-      sysSkeletons: new JoinedWork(),
-      slots: new SlotPool({
-        layout,
-        subnet,
-        disks: new Disks(layout, uidBase),
-        size: options.poolSize ?? 4,
-        diskMB: options.poolDiskMB ?? 10_240,
-        log: this.#log,
-      }),
-    }
+    const { flavour } = this.#context.runtime
+    this.name = driverName(flavour)
+    const snapshotMemory = flavour.keepsMemory
+    this.capabilities = { freeze: true, snapshotFiles: true, snapshotMemory, limitEgress: true }
   }
 
   probe() {
     return probeMachine(this.#context)
   }
 
-  prepare(rootFolder: string): Promise<void> {
-    return prepareRoot(rootFolder, this.#context.uidBase)
+  prepare(folder: string): Promise<void> {
+    return prepareRoot(folder, this.#context.uidBase)
   }
 
   /** Makes this process the one that starts sandboxes here; `start` does it if nobody did before. */
@@ -146,31 +113,13 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
   async #open(): Promise<void> {
     const { layout, firewall, subnet, cgroups, records, slots, cpuShares, runtime } = this.#context
     const present = await records.all()
-    await layGround(layout, firewall, subnet, cgroups)
-    for (const { sandboxID, cpus } of present) cpuShares.adopt(sandboxID, cpus)
+    await setUpMachine(layout, firewall, subnet, cgroups)
+    for (const { runID, cpus } of present) cpuShares.adopt(runID, cpus)
     await slots.open(present.map((record) => record.slot))
-    if (runtime.name === 'runsc') {
-      runtime.platform ??= await choosePlatform(this.#context)
-      // Takes a while; the first save need not wait for it.
-      void describeBuild(runtime.binary).catch(() => {})
-    }
-    this.#watchFirewall()
-  }
-
-  /** Whoever flushes the machine's ruleset takes ours with it; it must not stay away. */
-  #watchFirewall(): void {
-    const { firewall } = this.#context
-    this.#stopWatching = systemClock.after(firewallCheckMs, async () => {
-      try {
-        if (!(await firewall.isWhole())) {
-          this.#log('The firewall table of the sandboxes was not whole and is loaded again')
-          await firewall.load()
-        }
-      } catch (error) {
-        this.#log('The firewall of the sandboxes could not be checked', error)
-      }
-      if (this.#stopWatching) this.#watchFirewall()
-    })
+    if (runtime.flavour.hasPlatforms) runtime.platform ??= await choosePlatform(this.#context)
+    // Takes a while; the first snapshot with memory need not wait for it, and tells a failure.
+    if (runtime.flavour.keepsMemory) void describeBuild(runtime.binary).catch(() => {})
+    this.#stopUpkeep = startUpkeep(this.#context, this.#log)
   }
 
   async start(spec: SandboxSpec, signal?: AbortSignal): Promise<DriverHandle> {
@@ -179,7 +128,7 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
     for (const folder of [spec.rootFolder, ...(spec.lowerFolders ?? [])]) assertPlainPath(resolve(folder))
     signal?.throwIfAborted()
     await this.open()
-    if (spec.fromSnapshot) await this.#leaving.get(resolve(spec.fromSnapshot.folder))
+    if (spec.fromSnapshot) await this.#dismantling.get(resolve(spec.fromSnapshot.folder))
     const record = await this.#locks.run(spec.sandboxID, () => startSandbox(this.#context, spec, signal))
     return handleOf(record)
   }
@@ -187,17 +136,26 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
   async recover(handle: DriverHandle, signal?: AbortSignal): Promise<'running' | 'paused' | 'gone'> {
     signal?.throwIfAborted()
     const record = await this.#find(handle)
-    if (record) await untilRestored(this.#context.layout.sandbox(record.sandboxID), signal)
-    // Before the look at its processes: the note goes after them.
-    const note = record && (await frozenNote(this.#context, record.sandboxID))
-    if (!record || !(await this.#isAlive(record))) return 'gone'
-    if (!note) return 'running'
-    return (await endedBySnapshot(record, note)) ? 'gone' : 'paused'
+    if (!record) return 'gone'
+    await untilRestored(this.#context.layout.sandbox(record.sandboxID), signal)
+    // Before the look at its processes, because the note is removed after they have ended. Whether it can be read
+    // matters only if they live.
+    const [note] = await Promise.allSettled([readFrozenNote(this.#context, record.sandboxID)])
+    const pid = await this.#livePid(record)
+    if (pid === undefined) return 'gone'
+    if (note.status === 'rejected') throw note.reason
+    if (note.value && (await wasEndedBySnapshot(record, note.value))) return 'gone'
+    await this.#context.exits.watch(record, pid)
+    return note.value ? 'paused' : 'running'
+  }
+
+  onExit(listener: (exit: SandboxExit) => void): () => void {
+    return this.#context.exits.onExit(listener)
   }
 
   async freeze(handle: DriverHandle): Promise<void> {
     await this.#withAlive(handle, async (record) => {
-      if (await frozenNote(this.#context, record.sandboxID)) return
+      if (await readFrozenNote(this.#context, record.sandboxID)) return
       await freeze(this.#context, record, { byRuntime: false, save: null })
     })
   }
@@ -232,7 +190,10 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
   ): Promise<Snapshot> {
     const path = assertOurs(this.#context.layout, folder)
     if (options.memory && !this.capabilities.snapshotMemory) {
-      throw new AppError('invalid_argument', `${this.name} keeps no memory; save the files only.`)
+      throw new AppError(
+        'invalid_argument',
+        `${this.name} keeps no memory; take a snapshot of the files only.`,
+      )
     }
     if (options.afterwards !== 'end') {
       return this.#withAlive(handle, (record) => takeSnapshot(this.#context, record, path, options, signal))
@@ -240,24 +201,24 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
     return this.#snapshotAndEnd(handle, path, options, signal)
   }
 
-  /** Until the sandbox is taken apart waits only the next verb on it or on what was saved, `list` and `close`. */
+  /** Only the next verb on the sandbox or on the snapshot, `list` and `close` wait until the sandbox is dismantled. */
   #snapshotAndEnd(
     handle: DriverHandle,
     folder: string,
     options: SnapshotOptions,
     signal?: AbortSignal,
   ): Promise<Snapshot> {
-    const saved = Promise.withResolvers<Snapshot>()
-    const left = this.#withAlive(handle, async (record) => {
-      const state = await takeSnapshot(this.#context, record, folder, options, signal)
-      this.#leaving.set(folder, left)
-      saved.resolve(state)
+    const taken = Promise.withResolvers<Snapshot>()
+    const dismantled = this.#withAlive(handle, async (record) => {
+      const snapshot = await takeSnapshot(this.#context, record, folder, options, signal)
+      this.#dismantling.set(folder, dismantled)
+      taken.resolve(snapshot)
       await dismantle(this.#context, record.sandboxID)
-        .catch((error) => this.#log(`Sandbox ${record.sandboxID} was saved but is not all gone`, error))
-        .finally(() => this.#leaving.delete(folder))
+        .catch((error) => this.#log(`Sandbox ${record.sandboxID} ended but is not all gone`, error))
+        .finally(() => this.#dismantling.delete(folder))
     })
-    left.catch(saved.reject)
-    return saved.promise
+    dismantled.catch(taken.reject)
+    return taken.promise
   }
 
   findSnapshot(folder: string): Promise<Snapshot | undefined> {
@@ -269,68 +230,67 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
   }
 
   async stop(handle: DriverHandle, signal?: AbortSignal): Promise<void> {
-    const { sandboxID } = handleData(handle)
+    const { sandboxID, runID } = readHandle(handle)
     await this.#locked(sandboxID, signal, async () => {
       const record = await this.#context.records.read(sandboxID)
       // A later run of the same sandbox is not ours to end.
-      if (record && record.runID !== handleData(handle).runID) return
+      if (record && record.runID !== runID) return
       await dismantle(this.#context, sandboxID, signal)
     })
   }
 
-  onExit(_listener: (exit: SandboxExit) => void): () => void {
-    return () => {}
-  }
-
   endpoint(handle: DriverHandle, port: number) {
-    return { host: handleData(handle).address, port }
+    return { host: readHandle(handle).address, port }
   }
 
   async stats(handle: DriverHandle, signal?: AbortSignal): Promise<SandboxStats> {
     signal?.throwIfAborted()
     const record = await this.#find(handle)
-    if (!record)
-      throw new AppError('not_found', `Sandbox ${handleData(handle).sandboxID} is not there any more.`)
+    if (!record) throw notThere(handle)
+    await this.#context.exits.noteMemoryKills(record.sandboxID)
     return measure(this.#context, record)
   }
 
   async list(): Promise<FoundSandbox[]> {
-    const { records } = this.#context
-    await Promise.all(this.#leaving.values())
-    const names = await records.names()
-    return Promise.all(
-      names.map(async (sandboxID) => {
-        const record = await records.read(sandboxID)
-        if (record)
-          return { sandboxID, runID: record.runID, handle: handleOf(record), roots: rootsOf(record) }
-        const data = { sandboxID, runID: '', address: '' }
-        return {
-          sandboxID,
-          runID: '',
-          handle: { driver: this.name, version: handleVersion, data },
-          roots: [],
-        }
-      }),
-    )
+    await Promise.all(this.#dismantling.values())
+    const names = await this.#context.records.names()
+    return Promise.all(names.map((sandboxID) => this.#describe(sandboxID)))
+  }
+
+  async #describe(sandboxID: string): Promise<FoundSandbox> {
+    try {
+      const record = await this.#context.records.read(sandboxID)
+      if (!record) return { sandboxID, runID: '', handle: unfinishedHandle(this.name, sandboxID), roots: [] }
+      return { sandboxID, runID: record.runID, handle: handleOf(record), roots: rootsOf(record) }
+    } catch (error) {
+      return { sandboxID, unreadable: error instanceof Error ? error : new Error(errorText(error)) }
+    }
   }
 
   async close(): Promise<void> {
-    const { layout, firewall, subnet, cgroups, records, slots } = this.#context
+    const { layout, firewall, subnet, cgroups, records, slots, exits } = this.#context
+    exits.close()
     if (!this.#opened) return
     await this.#opened.catch(() => {})
-    this.#stopWatching?.()
-    this.#stopWatching = undefined
-    await Promise.all(this.#leaving.values())
-    await slots.close((await records.all()).map((record) => record.slot))
-    if ((await records.names()).length === 0) await clearGround(layout, firewall, subnet, cgroups)
-    else await leaveGround(layout)
+    this.#stopUpkeep?.()
+    this.#stopUpkeep = undefined
+    await Promise.all(this.#dismantling.values())
+    const present = await records.all().catch((error) => {
+      this.#log('Free slots are left behind, because it is not known which slots sandboxes hold', error)
+    })
+    await slots.close(present?.map((record) => record.slot))
+    if (present && (await records.names()).length === 0) {
+      await tearDownMachine(layout, firewall, subnet, cgroups)
+    } else await releaseOwnership(layout)
     this.#opened = undefined
   }
 
-  async #isAlive({ sandboxID }: SandboxRecord): Promise<boolean> {
+  /** The sandbox's first process. Undefined: it is certain that this process has ended, or never was. */
+  async #livePid({ sandboxID }: SandboxRecord): Promise<number | undefined> {
     const { layout, cgroups } = this.#context
     const pid = await startedPid(layout.sandbox(sandboxID))
-    return pid !== undefined && (await cgroups.pids(layout.cgroup(sandboxID))).includes(pid)
+    if (pid === undefined) return undefined
+    return (await cgroups.pids(layout.cgroup(sandboxID))).includes(pid) ? pid : undefined
   }
 
   /** One verb at a time for each sandbox. Whoever waits for another verb stops waiting when the signal aborts. */
@@ -339,13 +299,13 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
       const abort = () => reject(signal?.reason)
       if (signal?.aborted) return abort()
       signal?.addEventListener('abort', abort, { once: true })
-      const start = () => {
+      const start = async () => {
         // From here on the work itself looks at the signal.
         signal?.removeEventListener('abort', abort)
         signal?.throwIfAborted()
         return work()
       }
-      this.#locks.run(sandboxID, async () => start()).then(resolve, reject)
+      this.#locks.run(sandboxID, start).then(resolve, reject)
     })
   }
 
@@ -354,38 +314,19 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
     work: (record: SandboxRecord) => Promise<T>,
     signal?: AbortSignal,
   ): Promise<T> {
-    const { sandboxID } = handleData(handle)
-    return this.#locked(sandboxID, signal, async () => {
+    return this.#locked(readHandle(handle).sandboxID, signal, async () => {
       const record = await this.#find(handle)
-      if (record && (await this.#isAlive(record))) return work(record)
-      throw new AppError('not_found', `Sandbox ${sandboxID} is not there any more.`)
+      if (record && (await this.#livePid(record)) !== undefined) return work(record)
+      throw notThere(handle)
     })
   }
 
   async #find(handle: DriverHandle): Promise<SandboxRecord | undefined> {
-    const { sandboxID, runID } = handleData(handle)
+    const { sandboxID, runID } = readHandle(handle)
     const record = await this.#context.records.read(sandboxID)
     return record?.runID === runID ? record : undefined
   }
 }
 
-function handleOf({ runtime, sandboxID, runID, address }: SandboxRecord): DriverHandle {
-  return { driver: `oci-${runtime}`, version: handleVersion, data: { sandboxID, runID, address } }
-}
-
-function handleData(handle: DriverHandle): { sandboxID: string; runID: string; address: string } {
-  const { sandboxID, runID, address } = handle.data
-  if (!handle.driver.startsWith('oci-') || handle.version !== handleVersion) {
-    throw new AppError(
-      'internal',
-      `A handle of ${handle.driver} version ${handle.version} cannot be read here.`,
-    )
-  }
-  assertSandboxID(String(sandboxID))
-  return { sandboxID: String(sandboxID), runID: String(runID), address: String(address) }
-}
-
-function hardOpenFilesLimit(): number {
-  const hard = /^Max open files\s+\S+\s+(\S+)/m.exec(readFileSync('/proc/self/limits', 'utf8'))?.[1]
-  return Math.min(Number(hard) || 1_048_576, 1_048_576)
-}
+const notThere = (handle: DriverHandle): AppError =>
+  new AppError('not_found', `Sandbox ${readHandle(handle).sandboxID} is not there any more.`)

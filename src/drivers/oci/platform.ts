@@ -15,11 +15,11 @@ import { startSandbox } from './launch.ts'
 import { prepareRoot } from './prepare-root.ts'
 
 const platforms = ['systrap', 'ptrace'] as const
-type Platform = (typeof platforms)[number]
+type SyscallPlatform = (typeof platforms)[number]
 
 /** CPU time of starting the agent, and of one idle second after that. */
 type Trial = { startCpuMs: number; idleCpuMs: number } | { failure: string }
-type Choice = { machine: string; platform: Platform }
+type Choice = { machine: string; platform: SyscallPlatform }
 
 const settleMs = 1000
 const watchMs = 1000
@@ -28,7 +28,7 @@ const idleSeconds = 20
 
 const silent = { ...openRules, deny: [closedToAll] }
 
-export async function choosePlatform(context: OciContext): Promise<Platform> {
+export async function choosePlatform(context: OciContext): Promise<SyscallPlatform> {
   const machine = await describeMachine(context.runtime.binary)
   const known = await readChoice(context.layout.platformChoice)
   if (known?.machine === machine) return known.platform
@@ -43,7 +43,7 @@ export async function choosePlatform(context: OciContext): Promise<Platform> {
   return platform
 }
 
-export function better(systrap: Trial, ptrace: Trial): Platform {
+export function better(systrap: Trial, ptrace: Trial): SyscallPlatform {
   if ('failure' in systrap && 'failure' in ptrace) {
     throw new AppError('unavailable', `gVisor cannot start a sandbox on this machine: ${systrap.failure}`)
   }
@@ -56,7 +56,11 @@ function cost({ startCpuMs, idleCpuMs }: { startCpuMs: number; idleCpuMs: number
   return startCpuMs + idleSeconds * idleCpuMs
 }
 
-async function tryPlatform(context: OciContext, platform: Platform, rootFolder: string): Promise<Trial> {
+async function tryPlatform(
+  context: OciContext,
+  platform: SyscallPlatform,
+  rootFolder: string,
+): Promise<Trial> {
   const sandboxID = `trial-${platform}`
   const trial = { ...context, runtime: { ...context.runtime, platform } }
   try {
@@ -93,6 +97,7 @@ async function readChoice(file: string): Promise<Choice | undefined> {
   try {
     return JSON.parse(await readFile(file, 'utf8')) as Choice
   } catch {
+    // It is only remembered to save time: the choice is made again.
     return undefined
   }
 }

@@ -7,6 +7,7 @@ import { chmod, lchown, lstat, readdir, readFile, rename, rm, writeFile } from '
 import { resolve } from 'node:path'
 import { AppError } from '../../lib/app-error.ts'
 import { randomHex } from '../../lib/ids.ts'
+import { ifPresent } from '../../lib/if-present.ts'
 import { mappedIDs } from './container-spec.ts'
 import { assertPlainPath } from './layout.ts'
 
@@ -23,7 +24,7 @@ export async function prepareRoot(rootFolder: string, uidBase: number): Promise<
   assertPlainPath(root)
   const done = `${root}.prepared-${uidBase}`
   if (existsSync(done)) return
-  const found = await lstat(root).catch(() => undefined)
+  const found = await ifPresent(lstat(root))
   if (!found?.isDirectory()) {
     throw new AppError('not_found', `${root} is no folder; a root filesystem has to be unpacked there first.`)
   }
@@ -37,7 +38,7 @@ export async function prepareRoot(rootFolder: string, uidBase: number): Promise<
 
 /** The setuid files are noted before the first owner changes: afterwards nobody could tell them any more. */
 async function noteSpecial(root: string, pending: string, uidBase: number): Promise<Special> {
-  const noted = await readFile(pending, 'utf8').catch(() => undefined)
+  const noted = await ifPresent(readFile(pending, 'utf8'))
   if (noted !== undefined) return JSON.parse(noted) as Special
   const special: Special = []
   await eachEntry(Buffer.from(root), async (path, { mode, uid }) => {

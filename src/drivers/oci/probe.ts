@@ -5,12 +5,12 @@ import { errorText } from '../../lib/app-error.ts'
 import { runCommand } from '../../lib/run-command.ts'
 import type { OciContext } from './context.ts'
 
-type Check = { reason: string; remedy: string; run(): Promise<unknown> }
+type ProbeCheck = { reason: string; remedy: string; run(): Promise<unknown> }
 
 const capSysAdmin = 21n
 const capNetAdmin = 12n
 const tools = ['ip', 'nft', 'nsenter', 'unshare', 'mount', 'mkfs.ext4']
-const packages = 'apt-get install runc nftables iproute2 util-linux e2fsprogs'
+export const systemPackages = 'apt-get install runc nftables iproute2 util-linux e2fsprogs'
 
 const tryOverlay = `mount -t tmpfs none /mnt && mkdir /mnt/a /mnt/b /mnt/c /mnt/d &&
 mount -t overlay -o lowerdir=/mnt/a,upperdir=/mnt/b,workdir=/mnt/c,volatile none /mnt/d`
@@ -42,7 +42,7 @@ export async function probeMachine(context: OciContext): Promise<ProbeResult> {
   return { usable: true, detail: notes.join('; ') }
 }
 
-function checks({ runtime, cgroups }: OciContext): Check[] {
+function checks({ runtime, cgroups }: OciContext): ProbeCheck[] {
   return [
     {
       reason: 'Warren does not run as root with full powers',
@@ -50,14 +50,13 @@ function checks({ runtime, cgroups }: OciContext): Check[] {
       run: async () => needPowers(),
     },
     {
-      reason: `${runtime.name} cannot be run`,
-      remedy:
-        runtime.name === 'runc' ? `Install it: ${packages}` : `Put gVisor's runsc at ${runtime.binary}.`,
+      reason: `${runtime.flavour.runtime} cannot be run`,
+      remedy: runtime.flavour.remedy(runtime.binary),
       run: () => runCommand(runtime.binary, ['--version'], { timeoutMs: 10_000 }),
     },
     {
       reason: 'A system tool is missing',
-      remedy: `Install it: ${packages}`,
+      remedy: `Install it: ${systemPackages}`,
       run: () =>
         runCommand('sh', [
           '-ec',

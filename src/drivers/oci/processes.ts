@@ -1,24 +1,41 @@
-/** Processes that outlived whoever started them, found by what their command line names. */
-import { readdir, readFile } from 'node:fs/promises'
-import { delay } from '../../lib/clock.ts'
-import { killNow } from './cgroups.ts'
+/**
+ * Programs of ours that outlived the Warren that started them. They are told from everything else on the machine
+ * for certain: they belong to the host's root, which no process of a sandbox does, and have arguments that only our
+ * own command lines have, word for word.
+ */
+import { readdir, readFile, stat } from 'node:fs/promises'
+import { isMissing } from '../../lib/if-present.ts'
+import { untilKilled } from './cgroups.ts'
 
-export async function processesNaming(path: string): Promise<{ pid: number; args: string[] }[]> {
+/** Arguments that stand one behind the other in a command line of ours and in no other. */
+export type ArgumentMark = readonly [option: string, value: string]
+
+export async function findMarked(marks: readonly ArgumentMark[]): Promise<{ pid: number; args: string[] }[]> {
   const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name)).map(Number)
-  const commands = await Promise.all(
-    pids.map(async (pid) => ({ pid, line: await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '') })),
-  )
-  return commands
-    .filter(({ pid, line }) => pid !== process.pid && line.includes(path))
-    .map(({ pid, line }) => ({ pid, args: line.split('\0') }))
+  const found = await Promise.all(pids.map((pid) => describe(pid)))
+  return found
+    .filter((each) => each !== undefined)
+    .filter(({ args }) => marks.some((mark) => has(args, mark)))
 }
 
-/** Kills until none is left; the path must be one that only our own short-lived programs name. */
-export async function killProcessesNaming(path: string): Promise<void> {
-  for (;;) {
-    const found = await processesNaming(path)
-    if (found.length === 0) return
-    for (const { pid } of found) killNow(pid)
-    await delay(5)
+/** Kills until none is left; rejects when one does not die. */
+export function killMarked(marks: readonly ArgumentMark[], signal?: AbortSignal): Promise<void> {
+  const find = async () => (await findMarked(marks)).map(({ pid }) => pid)
+  return untilKilled(`Programs that work on ${marks[0]![1]}`, find, signal)
+}
+
+const has = (args: string[], [option, value]: ArgumentMark): boolean =>
+  args.some((arg, at) => arg === option && args[at + 1] === value)
+
+/** Undefined: this process, one of another user, or one that has ended. */
+async function describe(pid: number): Promise<{ pid: number; args: string[] } | undefined> {
+  if (pid === process.pid) return undefined
+  try {
+    if ((await stat(`/proc/${pid}`)).uid !== 0) return undefined
+    return { pid, args: (await readFile(`/proc/${pid}/cmdline`, 'utf8')).split('\0') }
+  } catch (error) {
+    // ESRCH: it ended while its command line was being read.
+    if (isMissing(error) || (error as NodeJS.ErrnoException).code === 'ESRCH') return undefined
+    throw error
   }
 }

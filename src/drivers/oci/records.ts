@@ -2,13 +2,14 @@
  * What the driver knows of a sandbox, on disk: a folder with its record, written before anything else of the
  * sandbox is made and removed after everything else is gone. So a sandbox that is there, even half, is found.
  */
-import { mkdir, readdir, readFile, rename, rm, rmdir, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, rename, rm, rmdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type AddressRules, closedToAll, openRules } from '../../core/egress.ts'
 import { AppError } from '../../lib/app-error.ts'
+import { ifPresent } from '../../lib/if-present.ts'
 import type { Layout } from './layout.ts'
-
-export type RuntimeName = 'runc' | 'runsc'
+import type { RuntimeName } from './runtime-flavour.ts'
+import { readVersioned } from './versioned-file.ts'
 
 export type SandboxRecord = {
   version: 1
@@ -17,7 +18,7 @@ export type SandboxRecord = {
   /** The boot that its memory comes from: another one for a fork, the same one after a pause. */
   bootID: string
   runtime: RuntimeName
-  /** The build that runs it, and how: only the same one can speak to it and save it. */
+  /** The build that runs the sandbox, and how: only the same one can speak to it and write its memory to disk. */
   runtimeBinary: string
   platform: string | null
   agentFolder: string
@@ -36,6 +37,7 @@ export type SandboxRecord = {
   cpus: string | null
 }
 
+export const recordVersion = 1
 const recordName = 'record.json'
 
 export function assertSandboxID(sandboxID: string): void {
@@ -61,32 +63,32 @@ export class Records {
       if (error.code !== 'EEXIST') throw error
       throw new AppError('already_exists', `Sandbox ${record.sandboxID} is already there; stop it first.`)
     })
-    await this.replace(record)
+    await this.replace(record).catch(async (error) => {
+      await rm(folder, { recursive: true, force: true })
+      throw error
+    })
   }
 
   async replace(record: SandboxRecord): Promise<void> {
-    const path = join(this.#layout.sandbox(record.sandboxID), recordName)
+    const path = this.#path(record.sandboxID)
     await writeFile(`${path}.new`, JSON.stringify(record))
     await rename(`${path}.new`, path)
   }
 
-  /** Undefined: nothing there, or a folder whose record was never finished and that therefore holds nothing. */
+  /**
+   * Undefined: nothing is there, or a folder whose record was never finished and that therefore holds nothing.
+   * A record that is there and cannot be read rejects.
+   */
   async read(sandboxID: string): Promise<SandboxRecord | undefined> {
-    const text = await readFile(join(this.#layout.sandbox(sandboxID), recordName), 'utf8').catch(
-      () => undefined,
-    )
-    if (text === undefined) return undefined
-    try {
-      return withEgress(JSON.parse(text) as StoredRecord)
-    } catch {
-      return undefined
-    }
+    const stored = await readVersioned<StoredRecord>(this.#path(sandboxID), recordVersion)
+    return stored && withEgress(stored)
   }
 
   async names(): Promise<string[]> {
-    return readdir(this.#layout.sandboxes).catch(() => [])
+    return (await ifPresent(readdir(this.#layout.sandboxes))) ?? []
   }
 
+  /** Rejects when one of them cannot be read: who asks for all must not act on a part. */
   async all(): Promise<SandboxRecord[]> {
     const found = await Promise.all((await this.names()).map((sandboxID) => this.read(sandboxID)))
     return found.filter((record) => record !== undefined)
@@ -95,18 +97,20 @@ export class Records {
   /** The record goes last: until then the sandbox can be found. */
   async remove(sandboxID: string): Promise<void> {
     const folder = this.#layout.sandbox(sandboxID)
-    const names = await readdir(folder).catch(() => undefined)
+    const names = await ifPresent(readdir(folder))
     if (!names) return
     const others = names.filter((name) => name !== recordName)
     await Promise.all(others.map((name) => rm(join(folder, name), { recursive: true, force: true })))
     await rm(join(folder, recordName), { force: true })
-    await rmdir(folder).catch((error: NodeJS.ErrnoException) => {
-      if (error.code !== 'ENOENT') throw error
-    })
+    await ifPresent(rmdir(folder))
+  }
+
+  #path(sandboxID: string): string {
+    return join(this.#layout.sandbox(sandboxID), recordName)
   }
 }
 
-/** Sandboxes from before there were rules know only whether they may send at all. */
+/** Records of earlier versions say only whether the sandbox may send at all. */
 type StoredRecord = Omit<SandboxRecord, 'egress'> & { egress?: AddressRules; internet?: boolean }
 
 function withEgress({ internet, egress, ...record }: StoredRecord): SandboxRecord {

@@ -6,7 +6,9 @@ import { createHash } from 'node:crypto'
 import type { Stats } from 'node:fs'
 import { chmod, chown, lstat, mkdir, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { ifPresent } from '../../lib/if-present.ts'
 import { agentMount } from './container-spec.ts'
+import { flavourOf } from './flavours.ts'
 import type { Layout } from './layout.ts'
 import type { SandboxRecord } from './records.ts'
 
@@ -17,7 +19,7 @@ export const diskName = 'disk.ext4'
 /** Disks of earlier sandboxes below its own, the nearest first. Hard links: the last folder that goes frees them. */
 export const layerName = (number: number): string => `layer-${number}.ext4`
 /** Each costs a mount at every start and a look-up for every path that is not found above it. */
-export const mostLayers = 8
+export const mostDiskLayers = 8
 
 /** A layer of its own, not the disk: so it is written without entering the slot, and the sandbox can still edit it. */
 export async function writeSeed(
@@ -30,7 +32,7 @@ export async function writeSeed(
   await mkdir(join(seed, agentMount), { recursive: true })
   await own(seed, 0o755, uidBase)
   await own(join(seed, agentMount), 0o755, uidBase)
-  if (record.runtime === 'runsc') await occupyTmp(seed, uidBase)
+  if (flavourOf(record).coversEmptyTmp) await occupyTmp(seed, uidBase)
   const etc = await findEtc(record)
   // A root whose /etc is a link or missing keeps it as it is.
   if (!etc?.isDirectory()) return
@@ -49,7 +51,7 @@ export async function writeSeed(
 /** As the sandbox will see it: the uppermost layer that says something about it. */
 async function findEtc(record: SandboxRecord): Promise<Stats | undefined> {
   for (const root of rootsOf(record)) {
-    const found = await lstat(join(root, 'etc')).catch(() => undefined)
+    const found = await ifPresent(lstat(join(root, 'etc')))
     if (found) return found
   }
   return undefined
@@ -73,7 +75,7 @@ export async function linkRoots(layout: Layout, folder: string, record: SandboxR
   await Promise.all(targets.map(([name, target]) => symlink(target, join(links, String(name)))))
 }
 
-/** gVisor lays a memory file system over an empty /tmp, outside the disk limit and lost to a copy of the disk. */
+/** A folder that is not empty is left on the disk. */
 async function occupyTmp(seed: string, uidBase: number): Promise<void> {
   await mkdir(join(seed, 'tmp'))
   await own(join(seed, 'tmp'), 0o1777, uidBase)

@@ -4,7 +4,9 @@
  * with it its address, comes round again only after all others.
  */
 import { readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { allDone } from '../../lib/all-done.ts'
 import { AppError, errorText } from '../../lib/app-error.ts'
+import { ifPresent } from '../../lib/if-present.ts'
 import { runCommand } from '../../lib/run-command.ts'
 import type { Subnet } from './addresses.ts'
 import type { Disks } from './disks.ts'
@@ -70,7 +72,7 @@ export class SlotPool {
     const { layout } = this.#options
     this.#closed = false
     for (const number of held) this.#used.add(number)
-    this.#next = Number(await readFile(layout.nextSlot, 'utf8').catch(() => '0')) || 0
+    this.#next = Number((await ifPresent(readFile(layout.nextSlot, 'utf8'))) ?? '0') || 0
     await this.#removeAllBut(this.#used)
     this.refill()
   }
@@ -126,13 +128,13 @@ export class SlotPool {
     this.#used.delete(number)
   }
 
-  /** Takes away every slot but those that sandboxes hold. */
-  async close(held: Iterable<number>): Promise<void> {
+  /** Takes away every slot but those that sandboxes hold; where that is not known, none at all. */
+  async close(held: Iterable<number> | undefined): Promise<void> {
     this.#closed = true
     for (const waiting of this.#waiting.splice(0)) waiting.reject(closedError())
     await this.#filling
     this.#free = []
-    await this.#removeAllBut(new Set(held))
+    if (held) await this.#removeAllBut(new Set(held))
   }
 
   /**
@@ -172,7 +174,7 @@ export class SlotPool {
     const number = await this.#nextNumber()
     const diskMB = this.#diskMB
     try {
-      await Promise.all([this.#makeNetwork(number), disks.copyForSlot(number, diskMB)])
+      await allDone([this.#makeNetwork(number), disks.copyForSlot(number, diskMB)])
       await disks.mountForSlot(number)
       return { number, diskMB }
     } catch (error) {
@@ -221,7 +223,7 @@ const closedError = () =>
 
 async function foundSlots(layout: Layout): Promise<number[]> {
   const names = async (folder: string, pattern: RegExp) =>
-    (await readdir(folder).catch(() => [])).flatMap((name) => pattern.exec(name)?.[1] ?? [])
+    ((await ifPresent(readdir(folder))) ?? []).flatMap((name) => pattern.exec(name)?.[1] ?? [])
   const all = await Promise.all([
     names('/run/netns', new RegExp(`^${layout.netnsPrefix}(\\d+)$`)),
     names(layout.mountNamespaces, /^(\d+)$/),

@@ -10,9 +10,10 @@ import { runCommand } from '../../lib/run-command.ts'
 import type { DriverBench } from '../driver-suite.ts'
 import { listed, newSpec } from '../driver-suite.ts'
 import type { SnapshotBench } from '../snapshot-suite.ts'
+import { flavourOf } from './flavours.ts'
 import { createLayout, instanceOf } from './layout.ts'
 import { createOciDriver, type OciDriver, type OciDriverOptions } from './oci-driver.ts'
-import type { RuntimeName } from './records.ts'
+import type { RuntimeName } from './runtime-flavour.ts'
 
 export type OciBench = Omit<DriverBench, 'driver' | 'another'> & {
   driver: OciDriver
@@ -72,7 +73,14 @@ export async function openOciBench(
   await writeFile(join(agentFolder, 'agent.pl'), standInAgent)
   const dataFolder = join(folder, 'data')
   const options: OciDriverOptions = {
-    ...{ runtime, runtimeBinary, dataFolder, instance: instanceOf(dataFolder), subnet, poolSize },
+    ...{
+      isolation: flavourOf({ runtime }).isolation,
+      runtimeBinary,
+      dataFolder,
+      instance: instanceOf(dataFolder),
+      subnet,
+      poolSize,
+    },
     agent: {
       folder: agentFolder,
       command: ['/usr/bin/perl', '/.warren/agent.pl'],

@@ -11,7 +11,7 @@ import { isAppError } from '../../lib/app-error.ts'
 import { delay } from '../../lib/clock.ts'
 import { listed, newSpec } from '../driver-suite.ts'
 import { createLayout } from './layout.ts'
-import { startedPid } from './runtime.ts'
+import { startedPid } from './runtime-files.ts'
 import type { OciBench } from './suite-bench.ts'
 
 export function survivalSuite(runtime: 'runc' | 'runsc', open: () => Promise<OciBench>): void {

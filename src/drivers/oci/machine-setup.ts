@@ -1,16 +1,17 @@
 /**
- * What the machine must have before the first sandbox: folders, forwarding, the firewall, and that nobody else
- * tends the same data folder. All of it stays when this process dies and is taken over by the next one.
+ * What the machine must have before the first sandbox: folders, forwarding, the firewall, and no other process that
+ * starts sandboxes in the same data folder. All of it stays when this process dies and is taken over by the next one.
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { chmod, mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { AppError } from '../../lib/app-error.ts'
+import { ifPresent } from '../../lib/if-present.ts'
 import { runCommand } from '../../lib/run-command.ts'
 import type { Subnet } from './addresses.ts'
 import type { Cgroups } from './cgroups.ts'
 import type { Firewall } from './firewall.ts'
 import type { Layout } from './layout.ts'
-import { mostLayers } from './root-layers.ts'
+import { mostDiskLayers } from './root-layers.ts'
 
 const forwarding = '/proc/sys/net/ipv4/ip_forward'
 const leastLimits = {
@@ -20,7 +21,7 @@ const leastLimits = {
 /** Worse than any real route, so that it only catches addresses nobody has. */
 const blackholeMetric = '4278198272'
 
-export async function layGround(
+export async function setUpMachine(
   layout: Layout,
   firewall: Firewall,
   subnet: Subnet,
@@ -35,7 +36,7 @@ export async function layGround(
   for (const folder of [layout.mountNamespaces, layout.diskMount, layout.rootMount, layout.runtimeStates]) {
     await mkdir(folder, { recursive: true })
   }
-  for (let number = 1; number <= mostLayers; number++) {
+  for (let number = 1; number <= mostDiskLayers; number++) {
     await mkdir(layout.layerMount(number), { recursive: true })
   }
   await makePrivateMount(layout.mountNamespaces)
@@ -69,8 +70,8 @@ async function raiseLimits(): Promise<void> {
   }
 }
 
-/** Takes back what `layGround` did; only when no sandbox is left. */
-export async function clearGround(
+/** Takes back what `setUpMachine` did; only when no sandbox is left. */
+export async function tearDownMachine(
   layout: Layout,
   firewall: Firewall,
   subnet: Subnet,
@@ -86,7 +87,8 @@ export async function clearGround(
   await rm(layout.run, { recursive: true, force: true })
 }
 
-export async function leaveGround(layout: Layout): Promise<void> {
+/** Sandboxes are left, so everything stays but the mark that this process starts more of them. */
+export async function releaseOwnership(layout: Layout): Promise<void> {
   await rm(layout.owner, { force: true })
 }
 
@@ -98,7 +100,7 @@ async function makePrivateMount(folder: string): Promise<void> {
 
 async function takeOwnership(layout: Layout): Promise<void> {
   const mine = `${process.pid} ${processStart(process.pid)}`
-  const owner = await readFile(layout.owner, 'utf8').catch(() => '')
+  const owner = (await ifPresent(readFile(layout.owner, 'utf8'))) ?? ''
   const [pid, start] = owner.split(' ')
   if (owner !== mine && pid && start && processStart(Number(pid)) === start) {
     throw new AppError(
@@ -109,9 +111,9 @@ async function takeOwnership(layout: Layout): Promise<void> {
   await writeFile(layout.owner, mine)
 }
 
-/** Tells a process from a later one with the same pid. */
-export function processStart(pid: number): string | undefined {
-  if (!existsSync(`/proc/${pid}/stat`)) return undefined
+/** Tells a process from a later one with the same pid. Undefined: there is no such process. */
+function processStart(pid: number): string | undefined {
+  if (!existsSync(`/proc/${pid}`)) return undefined
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
   return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19]
 }

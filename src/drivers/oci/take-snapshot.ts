@@ -1,29 +1,30 @@
 /**
- * One save, step by step: the sandbox stands still, memory and files are taken, and only then does it go on. One
- * that is to end stands still until the caller takes it apart. Whatever fails before the folder has its name leaves
+ * Taking a snapshot, step by step: the sandbox is frozen, memory and files are kept, and only then does it go on. One
+ * that is to end stays frozen until the caller dismantles it. Whatever fails before the folder has its name leaves
  * the sandbox running and nothing else.
  */
-import { constants, copyFile as copySmall, mkdir, rm } from 'node:fs/promises'
+import { constants, copyFile, mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Snapshot, SnapshotOptions } from '../../core/driver.ts'
+import { allDone } from '../../lib/all-done.ts'
 import { AppError, errorText } from '../../lib/app-error.ts'
 import { runCommand } from '../../lib/run-command.ts'
 import { describeBuild } from './builds.ts'
 import type { OciContext } from './context.ts'
-import { freeze, frozenNote, thaw } from './freeze.ts'
+import { copyInto, linkFile, linkLayers, opensDirectly } from './disk-files.ts'
+import { flavourOf } from './flavours.ts'
+import { freeze, readFrozenNote, thaw } from './freeze.ts'
 import type { SandboxRecord } from './records.ts'
 import { diskName } from './root-layers.ts'
-import { checkpointArguments, runtimeComplaint } from './runtime.ts'
+import { checkpointArguments } from './runtime-commands.ts'
+import { runtimeComplaint } from './runtime-files.ts'
 import {
   beginSnapshot,
   configName,
-  copyFile,
   describeSnapshot,
   finishSnapshot,
-  linkFile,
-  linkLayers,
   memoryName,
-  opensDirectly,
+  partialOf,
   removeSnapshot,
 } from './snapshot-store.ts'
 
@@ -34,8 +35,11 @@ export async function takeSnapshot(
   options: SnapshotOptions,
   signal?: AbortSignal,
 ): Promise<Snapshot> {
-  if (await frozenNote(context, record.sandboxID)) {
-    throw new AppError('conflict', `Sandbox ${record.sandboxID} stands still; thaw it before it is saved.`)
+  if (await readFrozenNote(context, record.sandboxID)) {
+    throw new AppError(
+      'conflict',
+      `Sandbox ${record.sandboxID} is frozen; thaw it before a snapshot is taken of it.`,
+    )
   }
   signal?.throwIfAborted()
   const goesOn = options.afterwards === 'go-on'
@@ -43,23 +47,23 @@ export async function takeSnapshot(
   try {
     await beginSnapshot(folder)
     const save = { folder, afterwards: options.afterwards }
-    await freeze(context, record, { byRuntime: record.runtime === 'runsc', save })
-    await keepAll(context, record, folder, options, signal)
+    await freeze(context, record, { byRuntime: flavourOf(record).keepsMemory, save })
+    await writeFiles(context, record, folder, options, signal)
     if (goesOn) await thaw(context, record)
     await finishSnapshot(folder, { version: 1, origin: record, shared: !goesOn, build }, options.lasting)
   } catch (error) {
-    const goes = await thaw(context, record).then(
+    const outcome = await thaw(context, record).then(
       () => 'it goes on running',
       (cause) => `and it could not be thawed (${errorText(cause)}): stop it`,
     )
     await removeSnapshot(folder)
     signal?.throwIfAborted()
-    throw await saveError(context, record, error, goes)
+    throw await snapshotError(context, record, error, outcome)
   }
   return (await describeSnapshot(folder))!
 }
 
-async function keepAll(
+async function writeFiles(
   context: OciContext,
   record: SandboxRecord,
   folder: string,
@@ -67,18 +71,9 @@ async function keepAll(
   signal?: AbortSignal,
 ): Promise<void> {
   const { layout } = context
-  const partial = `${folder}.partial`
+  const partial = partialOf(folder)
   const own = layout.sandbox(record.sandboxID)
-  if (options.memory) {
-    const memory = join(partial, memoryName)
-    await mkdir(memory)
-    const direct = options.lasting && (await takesDirectWrites(memory))
-    const [program, ...args] = checkpointArguments(layout, record, memory, direct)
-    await Promise.all([
-      runCommand(program!, args, { ...(signal && { signal }) }),
-      copySmall(join(own, configName), join(partial, configName)),
-    ])
-  }
+  if (options.memory) await writeMemory(layout, record, partial, options.lasting, signal)
   signal?.throwIfAborted()
   // After the checkpoint, which writes what gVisor still held. Only in the slot's namespace can the mount be seen.
   await runCommand('nsenter', [
@@ -87,10 +82,26 @@ async function keepAll(
     '-f',
     layout.diskMount,
   ])
-  const disk = [join(own, diskName), join(partial, diskName)] as const
-  if (options.afterwards === 'go-on') await copyFile(...disk, signal)
-  else await linkFile(...disk)
+  if (options.afterwards === 'go-on') await copyInto(join(own, diskName), partial, signal)
+  else await linkFile(join(own, diskName), join(partial, diskName))
   await linkLayers(own, partial, record.layers)
+}
+
+async function writeMemory(
+  layout: OciContext['layout'],
+  record: SandboxRecord,
+  partial: string,
+  lasting: boolean,
+  signal?: AbortSignal,
+): Promise<void> {
+  const memory = join(partial, memoryName)
+  await mkdir(memory)
+  const direct = lasting && (await takesDirectWrites(memory))
+  const [program, ...args] = checkpointArguments(layout, record, memory, direct)
+  await allDone([
+    runCommand(program!, args, { ...(signal && { signal }) }),
+    copyFile(join(layout.sandbox(record.sandboxID), configName), join(partial, configName)),
+  ])
 }
 
 /** Past the page cache, memory is safe as soon as it is written, and does not push anything else out of it. */
@@ -99,11 +110,11 @@ async function takesDirectWrites(folder: string): Promise<boolean> {
   return opensDirectly(path, constants.O_CREAT | constants.O_WRONLY).finally(() => rm(path, { force: true }))
 }
 
-async function saveError(
+async function snapshotError(
   context: OciContext,
   record: SandboxRecord,
   error: unknown,
-  goes: string,
+  outcome: string,
 ): Promise<unknown> {
   if (error instanceof AppError && error.code !== 'internal') return error
   const complaint = await runtimeComplaint(context.layout.sandbox(record.sandboxID))
@@ -112,8 +123,8 @@ async function saveError(
   return new AppError(
     full ? 'no_space' : 'unavailable',
     full
-      ? `There is no room on the disk to save sandbox ${record.sandboxID}; ${goes}.`
-      : `Sandbox ${record.sandboxID} could not be saved; ${goes}: ${complaint ?? errorText(error)}`,
+      ? `There is no disk space for a snapshot of sandbox ${record.sandboxID}; ${outcome}.`
+      : `No snapshot could be taken of sandbox ${record.sandboxID}; ${outcome}: ${complaint ?? errorText(error)}`,
     { cause: error },
   )
 }

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, suite, test } from 'node:test'
 import { isAppError } from '../../lib/app-error.ts'
-import { claimSnapshot, releaseSnapshot, takerOf } from './snapshot-store.ts'
+import { claimSnapshot, readClaim, releaseClaim } from './snapshot-claim.ts'
 
 suite('the claim on a snapshot', () => {
   let folder: string
@@ -20,15 +20,15 @@ suite('the claim on a snapshot', () => {
     for (const [at, one] of asked.entries()) {
       if (at !== won) assert.ok(one.status === 'rejected' && isAppError(one.reason, 'conflict'))
     }
-    assert.deepEqual(await takerOf(folder), takers[won])
+    assert.deepEqual(await readClaim(folder), takers[won])
     assert.equal((await readdir(folder)).length, 1)
   })
 
   test('is free again once it is given back', async () => {
     await claimSnapshot(folder, { sandboxID: 'one', runID: 'first' })
-    await releaseSnapshot(folder)
-    assert.equal(await takerOf(folder), undefined)
+    await releaseClaim(folder)
+    assert.equal(await readClaim(folder), undefined)
     await claimSnapshot(folder, { sandboxID: 'two', runID: 'second' })
-    assert.deepEqual(await takerOf(folder), { sandboxID: 'two', runID: 'second' })
+    assert.deepEqual(await readClaim(folder), { sandboxID: 'two', runID: 'second' })
   })
 })

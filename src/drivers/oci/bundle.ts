@@ -1,0 +1,47 @@
+/** The files that the runtime finds when it starts a sandbox: its configuration and what is mounted from its folder. */
+import { mkdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { allDone } from '../../lib/all-done.ts'
+import { containerSpec, restoredSpec } from './container-spec.ts'
+import type { OciContext } from './context.ts'
+import { flavourOf } from './flavours.ts'
+import type { SandboxRecord } from './records.ts'
+import type { RestorePlan } from './restore.ts'
+import { linkRoots, writeSeed } from './root-layers.ts'
+import { bootIDName, makeSysSkeleton, writeProcFiles } from './shown-machine.ts'
+import { configName } from './snapshot-store.ts'
+
+export async function writeBundle(
+  context: OciContext,
+  folder: string,
+  record: SandboxRecord,
+  plan: RestorePlan | undefined,
+): Promise<void> {
+  const { layout, agent, uidBase, dnsServers, cgroups, openFilesLimit, pidsLimit } = context
+  const sysFolder = await context.sysSkeletons.run(String(record.cpuCount), () =>
+    makeSysSkeleton(layout.sysSkeletons, record.cpuCount),
+  )
+  const [flavour, limitSwap] = [flavourOf(record), cgroups.countsSwap]
+  const input = { flavour, layout, record, agent, uidBase, sysFolder, limitSwap, openFilesLimit, pidsLimit }
+  const spec = plan?.memory ? restoredSpec(await plan.readConfig(), layout, record) : containerSpec(input)
+  await allDone([
+    writeFile(join(folder, configName), JSON.stringify(spec)),
+    writeSeed(folder, record, uidBase, dnsServers),
+    writeShownProc(folder, record),
+    linkRoots(layout, folder, record),
+  ])
+}
+
+async function writeShownProc(folder: string, record: SandboxRecord): Promise<void> {
+  const proc = join(folder, 'proc')
+  await mkdir(proc)
+  await writeFile(join(proc, bootIDName), `${record.bootID}\n`, { mode: 0o444 })
+  if (flavourOf(record).showsOwnMachine) return
+  await writeProcFiles(proc, {
+    cpuCount: record.cpuCount,
+    memoryBytes: record.memoryMB * 1024 * 1024,
+    memoryUsedBytes: 0,
+    memoryCacheBytes: 0,
+    cpuTimeMs: 0,
+  })
+}

@@ -1,0 +1,48 @@
+/** Joins the parts of the driver. */
+import { readFileSync } from 'node:fs'
+import { JoinedWork } from '../../lib/keyed-lock.ts'
+import { parseSubnet } from './addresses.ts'
+import { openCgroups } from './cgroups.ts'
+import type { OciContext } from './context.ts'
+import { CpuShares, usableCpus } from './cpu-shares.ts'
+import { Disks } from './disks.ts'
+import { ExitWatch } from './exit-watch.ts'
+import { Firewall } from './firewall.ts'
+import { flavourFor } from './flavours.ts'
+import { createLayout } from './layout.ts'
+import type { OciDriverOptions } from './oci-driver.ts'
+import { Records } from './records.ts'
+import { SlotPool } from './slots.ts'
+
+const mostOpenFiles = 1_048_576
+
+export function createContext(options: OciDriverOptions): OciContext {
+  const { dnsServers, openedRanges = [], log = () => {} } = options
+  const layout = createLayout(options.dataFolder, options.instance)
+  const subnet = parseSubnet(options.subnet)
+  const uidBase = options.uidBase ?? 100_000
+  const cgroups = openCgroups()
+  const records = new Records(layout)
+  const flavour = flavourFor(options.isolation)
+  return {
+    ...{ layout, subnet, uidBase, cgroups, records, dnsServers },
+    runtime: { flavour, binary: options.runtimeBinary, platform: options.platform },
+    agent: options.agent,
+    pidsLimit: options.pidsLimit ?? 4096,
+    openFilesLimit: hardOpenFilesLimit(),
+    firewall: new Firewall({ layout, subnet, dnsServers, openedRanges }, () => records.all()),
+    cpuShares: new CpuShares(cgroups.has('cpuset') ? usableCpus() : []),
+    exits: new ExitWatch({ cgroups, layout, log }),
+    sysSkeletons: new JoinedWork(),
+    slots: new SlotPool({
+      ...{ layout, subnet, log, disks: new Disks(layout, uidBase) },
+      size: options.poolSize ?? 4,
+      diskMB: options.poolDiskMB ?? 10_240,
+    }),
+  }
+}
+
+function hardOpenFilesLimit(): number {
+  const hard = /^Max open files\s+\S+\s+(\S+)/m.exec(readFileSync('/proc/self/limits', 'utf8'))?.[1]
+  return Math.min(Number(hard) || mostOpenFiles, mostOpenFiles)
+}

@@ -1,0 +1,40 @@
+/** What the domain stores to find a sandbox of this driver again. */
+import type { DriverHandle } from '../../core/driver.ts'
+import { AppError } from '../../lib/app-error.ts'
+import { flavourOf } from './flavours.ts'
+import { assertSandboxID, type SandboxRecord } from './records.ts'
+import type { RuntimeFlavour } from './runtime-flavour.ts'
+
+export type HandleData = { sandboxID: string; runID: string; address: string }
+
+const handleVersion = 1
+
+/** Handles are in databases under these names, so they stay. */
+export const driverName = ({ runtime }: RuntimeFlavour): string => `oci-${runtime}`
+
+export function handleOf(record: SandboxRecord): DriverHandle {
+  const { sandboxID, runID, address } = record
+  return handleWith(driverName(flavourOf(record)), { sandboxID, runID, address })
+}
+
+/** For a sandbox that was cut off before there was more of it than its folder. */
+export function unfinishedHandle(driver: string, sandboxID: string): DriverHandle {
+  return handleWith(driver, { sandboxID, runID: '', address: '' })
+}
+
+function handleWith(driver: string, data: HandleData): DriverHandle {
+  return { driver, version: handleVersion, data }
+}
+
+export function readHandle(handle: DriverHandle): HandleData {
+  const { sandboxID, runID, address } = handle.data
+  if (!handle.driver.startsWith('oci-') || handle.version !== handleVersion) {
+    throw new AppError(
+      'internal',
+      `A handle of the driver ${handle.driver} with the format ${handle.version} cannot be read by this version of ` +
+        'Warren. Run the version that wrote it.',
+    )
+  }
+  assertSandboxID(String(sandboxID))
+  return { sandboxID: String(sandboxID), runID: String(runID), address: String(address) }
+}

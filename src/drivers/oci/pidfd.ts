@@ -1,0 +1,56 @@
+/** File descriptors of processes: they say for certain when that very process has ended, and newer kernels say how. */
+import { closeSync } from 'node:fs'
+import { type NativeLibc, openNativeLibc } from '../../lib/native.ts'
+
+export type Pidfds = {
+  /** Undefined: there is no process with this pid. */
+  open(pid: number): number | undefined
+  close(fd: number): void
+  /** Those of the given descriptors whose process has ended. Does not wait. */
+  ended(fds: readonly number[]): number[]
+  /** The status as `wait` gives it. Undefined: not known yet, because nobody has reaped it, or the kernel is older than 6.15. */
+  exitStatus(fd: number): number | undefined
+}
+
+const sysPidfdOpen = 434
+const pollReadable = 1
+const pollBytes = 8
+/** `PIDFD_GET_INFO` with the first version of `struct pidfd_info`. */
+const getInfo = 0xc040ff0b
+const infoBytes = 64
+const infoExitMask = 8n
+const exitCodeOffset = 60
+
+export function openPidfds(): Pidfds {
+  const libc = openNativeLibc('The end of sandboxes cannot be noticed at once')
+  const syscall = libc.func('long syscall(long number, long first, long second)')
+  const poll = libc.func('int poll(void *fds, unsigned long count, int timeout)')
+  const ioctl = libc.func('int ioctl(int fd, unsigned long request, void *value)')
+  return {
+    open: (pid) => openPidfd(libc, syscall, pid),
+    close: closeSync,
+    ended(fds) {
+      const list = Buffer.alloc(fds.length * pollBytes)
+      for (const [at, fd] of fds.entries()) {
+        list.writeInt32LE(fd, at * pollBytes)
+        list.writeInt16LE(pollReadable, at * pollBytes + 4)
+      }
+      if (poll(list, fds.length, 0) <= 0) return []
+      return fds.filter((_fd, at) => list.readInt16LE(at * pollBytes + 6) !== 0)
+    },
+    exitStatus(fd) {
+      const info = Buffer.alloc(infoBytes)
+      info.writeBigUInt64LE(infoExitMask)
+      if (ioctl(fd, getInfo, info) !== 0) return undefined
+      return info.readBigUInt64LE() & infoExitMask ? info.readInt32LE(exitCodeOffset) : undefined
+    },
+  }
+}
+
+function openPidfd(libc: NativeLibc, syscall: (...values: unknown[]) => number, pid: number) {
+  const fd = Number(syscall(sysPidfdOpen, pid, 0))
+  if (fd >= 0) return fd
+  const failure = libc.failure(`open process ${pid}`)
+  if (failure.code === 'ESRCH') return undefined
+  throw failure
+}

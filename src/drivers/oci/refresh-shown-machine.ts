@@ -1,0 +1,16 @@
+/** Writes what a sandbox uses now into the files that it has over the host's in /proc. */
+
+import { procFolder } from './container-spec.ts'
+import type { OciContext } from './context.ts'
+import { flavourOf } from './flavours.ts'
+import type { SandboxRecord } from './records.ts'
+import { writeProcFiles } from './shown-machine.ts'
+import { readUse } from './stats.ts'
+
+export async function refreshShownMachine(context: OciContext, record: SandboxRecord): Promise<void> {
+  if (flavourOf(record).showsOwnMachine) return
+  const { cpuCount, memoryMB } = record
+  const use = await readUse(context, record)
+  const files = procFolder({ layout: context.layout, record })
+  await writeProcFiles(files, { ...use, cpuCount, memoryBytes: memoryMB * 1024 * 1024 })
+}

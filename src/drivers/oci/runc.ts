@@ -1,0 +1,71 @@
+/** Plain containers: sandboxes share the host's kernel, behind namespaces, a system call filter and covered files. */
+import { join } from 'node:path'
+import { bindMount, bootIDFile, bootIDPath, type ContainerInput, procFolder } from './container-spec.ts'
+import { systemPackages } from './probe.ts'
+import type { Hook, RuntimeFlavour } from './runtime-flavour.ts'
+import { seccompProfile } from './seccomp.ts'
+import { shownProcFiles } from './shown-machine.ts'
+
+const maskedPaths = [
+  '/proc/acpi',
+  '/proc/asound',
+  '/proc/cmdline',
+  '/proc/config.gz',
+  '/proc/diskstats',
+  '/proc/interrupts',
+  '/proc/kallsyms',
+  '/proc/kcore',
+  '/proc/key-users',
+  '/proc/keys',
+  '/proc/kmsg',
+  '/proc/latency_stats',
+  '/proc/modules',
+  '/proc/partitions',
+  '/proc/sched_debug',
+  '/proc/scsi',
+  '/proc/timer_list',
+  '/proc/timer_stats',
+  '/proc/vmallocinfo',
+]
+
+const readonlyPaths = ['/proc/bus', '/proc/fs', '/proc/irq', '/proc/sys', '/proc/sysrq-trigger']
+
+export const runc: RuntimeFlavour = {
+  runtime: 'runc',
+  isolation: 'container',
+  keepsMemory: false,
+  hasPlatforms: false,
+  coversEmptyTmp: false,
+  showsOwnMachine: false,
+  startsUnreadable: true,
+  // A session keyring per sandbox would run into the per-user quota; the keyring calls are closed anyway.
+  runFlags: ['--no-new-keyring'],
+  remedy: () => `Install it: ${systemPackages}`,
+  globalFlags: () => [],
+  ownMemoryMB: () => 0,
+  memoryUsedBytes: ({ memoryUsedBytes }) => memoryUsedBytes,
+  specParts: (input) => ({
+    rlimits: [],
+    mounts: [
+      bindMount(input.sysFolder, '/sys'),
+      bindMount(bootIDFile(input), passedBootID),
+      ...shownProcFiles.map((name) => bindMount(join(procFolder(input), name), `/proc/${name}`)),
+    ],
+    hooks: { createContainer: [coverBootID(input)] },
+    hostPidsLimit: input.pidsLimit,
+    linux: { maskedPaths, readonlyPaths, seccomp: seccompProfile },
+  }),
+}
+
+/** Where runc puts the file for the hook, which moves it to its place. */
+const passedBootID = '/dev/.boot_id'
+
+/**
+ * runc itself does not mount over this path, so a hook does. It runs inside the sandbox's namespaces with no more
+ * rights than the sandbox's root, before the root is the sandbox's.
+ */
+function coverBootID({ layout }: ContainerInput): Hook {
+  const script = 'mount --bind "$1" "$2" && umount "$1" && rm "$1"'
+  const paths = [passedBootID, bootIDPath].map((path) => join(layout.rootMount, path))
+  return { path: '/bin/sh', args: ['sh', '-c', script, 'sh', ...paths], env: ['PATH=/usr/bin:/bin'] }
+}

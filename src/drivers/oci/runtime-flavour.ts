@@ -1,0 +1,47 @@
+/** What the two OCI runtimes do differently. Everything else in this folder asks here, and never for a runtime's name. */
+import type { CgroupUse } from './cgroups.ts'
+import type { ContainerInput, Mount, ResourceLimit } from './container-spec.ts'
+
+export type RuntimeName = 'runc' | 'runsc'
+
+/** What operators and users call the two kinds of walls. */
+export type Isolation = 'gvisor' | 'container'
+
+export type RuntimeFlavour = {
+  readonly runtime: RuntimeName
+  readonly isolation: Isolation
+  /** The runtime writes a sandbox's memory to disk and reads it back, and for that it can pause the sandbox itself. */
+  readonly keepsMemory: boolean
+  /** There are several ways to catch system calls, of which the best one is found by trying. */
+  readonly hasPlatforms: boolean
+  /** The runtime lays a memory file system over an empty /tmp, outside the disk limit and lost to a copy of the disk. */
+  readonly coversEmptyTmp: boolean
+  /** The sandbox sees its own CPUs and memory in /proc; otherwise files of ours have to lie over the host's. */
+  readonly showsOwnMachine: boolean
+  /** The runtime can start a program whose file nobody inside may read. */
+  readonly startsUnreadable: boolean
+  readonly runFlags: readonly string[]
+  /** What an operator does when the binary does not run. */
+  remedy(binary: string): string
+  /** Flags of every command, before the verb. */
+  globalFlags(platform: string | null): string[]
+  /**
+   * Memory in MiB for the runtime itself, beside what the sandbox has. It is added after the start, because the
+   * runtime shows the sandbox the limit that it was started under.
+   */
+  ownMemoryMB(memoryMB: number): number
+  memoryUsedBytes(use: CgroupUse): number
+  specParts(input: ContainerInput): SpecParts
+}
+
+/** The parts of the OCI configuration that differ. */
+export type SpecParts = {
+  rlimits: ResourceLimit[]
+  mounts: Mount[]
+  hooks?: { createContainer: Hook[] }
+  /** Threads and processes that the host allows the sandbox as a whole. */
+  hostPidsLimit: number
+  linux: Record<string, unknown>
+}
+
+export type Hook = { path: string; args: string[]; env: string[] }

@@ -1,0 +1,20 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { allDone } from './all-done.ts'
+
+test('a failure is told only when the rest has come to its end', async () => {
+  const slow = Promise.withResolvers<void>()
+  let told = false
+  const all = allDone([undefined, Promise.reject(new Error('first')), slow.promise]).catch((error: Error) => {
+    told = true
+    return error.message
+  })
+  await new Promise(setImmediate)
+  assert.equal(told, false)
+  slow.resolve()
+  assert.equal(await all, 'first')
+})
+
+test('where nothing fails it resolves', async () => {
+  await allDone([Promise.resolve(1), undefined])
+})
