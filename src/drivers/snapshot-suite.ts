@@ -27,7 +27,7 @@ export type SnapshotBench = Omit<DriverBench, 'driver' | 'another'> & {
   recall(handle: DriverHandle): Promise<{ memory: string | undefined; file: string | undefined }>
 }
 
-export function snapshotSuite(name: string, open: () => Promise<SnapshotBench>): void {
+export function snapshotDriverSuite(name: string, open: () => Promise<SnapshotBench>): void {
   describe(`${name} as a driver that takes snapshots`, () => {
     let bench: SnapshotBench
     let folder: string

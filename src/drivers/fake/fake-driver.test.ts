@@ -4,7 +4,7 @@ import type { DriverHandle } from '../../core/driver.ts'
 import { isAppError } from '../../lib/app-error.ts'
 import { driverSuite, listed, newSpec } from '../driver-suite.ts'
 import { failureSuite } from '../failure-suite.ts'
-import { snapshotSuite } from '../snapshot-suite.ts'
+import { snapshotDriverSuite } from '../snapshot-suite.ts'
 import { FakeDriver } from './fake-driver.ts'
 
 for (const suite of [driverSuite, failureSuite]) {
@@ -28,7 +28,7 @@ for (const suite of [driverSuite, failureSuite]) {
 }
 
 for (const snapshotMemory of [true, false]) {
-  snapshotSuite(`the fake ${snapshotMemory ? 'with' : 'without'} memory`, async () => {
+  snapshotDriverSuite(`the fake ${snapshotMemory ? 'with' : 'without'} memory`, async () => {
     const driver = new FakeDriver({ snapshotMemory })
     const content = (handle: DriverHandle) => driver.world.sandboxes.get(String(handle.data.sandboxID))!
     return {

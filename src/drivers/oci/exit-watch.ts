@@ -12,6 +12,7 @@ import type { SandboxRecord } from './records.ts'
 
 type Watched = {
   record: SandboxRecord
+  pid: number
   fd: number | undefined
   /** Kills for want of memory that were seen before: what comes on top of them is the reason of the end. */
   memoryKills: number
@@ -20,7 +21,7 @@ type Watched = {
 }
 
 const lookEveryMs = 200
-/** The status is there as soon as somebody has reaped the process. */
+/** There is a moment in which a process is reaped and its status is not told. */
 const statusTries = 10
 const statusTryEveryMs = 20
 
@@ -64,7 +65,7 @@ export class ExitWatch {
     this.unwatch(sandboxID)
     try {
       this.#pidfds ??= openPidfds()
-      const watched: Watched = { record, fd: this.#pidfds.open(pid), memoryKills: 0, hasEnded: false }
+      const watched: Watched = { record, pid, fd: this.#pidfds.open(pid), memoryKills: 0, hasEnded: false }
       this.#watched.set(sandboxID, watched)
       this.#lookLater()
       watched.memoryKills = await this.#cgroups.memoryKills(this.#layout.cgroup(sandboxID))
@@ -113,7 +114,7 @@ export class ExitWatch {
     const { sandboxID, runID } = watched.record
     const { fd } = watched
     watched.hasEnded = true
-    const status = fd === undefined ? undefined : await this.#status(fd)
+    const status = fd === undefined ? undefined : await this.#status(fd, watched.pid)
     const kills = await this.#cgroups.memoryKills(this.#layout.cgroup(sandboxID)).catch((error) => {
       this.#log(`Whether sandbox ${sandboxID} ended for want of memory could not be read`, error)
       return watched.memoryKills
@@ -126,9 +127,9 @@ export class ExitWatch {
     for (const listener of this.#listeners) listener(exit)
   }
 
-  async #status(fd: number): Promise<number | undefined> {
+  async #status(fd: number, pid: number): Promise<number | undefined> {
     for (let attempt = 0; attempt < statusTries; attempt++) {
-      const status = this.#pidfds!.exitStatus(fd)
+      const status = this.#pidfds!.exitStatus(fd, pid)
       if (status !== undefined) return status
       await delay(statusTryEveryMs)
     }

@@ -1,5 +1,5 @@
 /** File descriptors of processes: they say for certain when that very process has ended, and newer kernels say how. */
-import { closeSync } from 'node:fs'
+import { closeSync, readFileSync } from 'node:fs'
 import { type NativeLibc, openNativeLibc } from '../../lib/native.ts'
 
 export type Pidfds = {
@@ -8,8 +8,11 @@ export type Pidfds = {
   close(fd: number): void
   /** Those of the given descriptors whose process has ended. Does not wait. */
   ended(fds: readonly number[]): number[]
-  /** The status as `wait` gives it. Undefined: not known yet, because nobody has reaped it, or the kernel is older than 6.15. */
-  exitStatus(fd: number): number | undefined
+  /**
+   * The status of an ended process, as `wait` gives it. Undefined: the process was reaped, and the kernel is older
+   * than 6.15 and does not tell afterwards; or it is being reaped right now.
+   */
+  exitStatus(fd: number, pid: number): number | undefined
 }
 
 const sysPidfdOpen = 434
@@ -38,11 +41,13 @@ export function openPidfds(): Pidfds {
       if (poll(list, fds.length, 0) <= 0) return []
       return fds.filter((_fd, at) => list.readInt16LE(at * pollBytes + 6) !== 0)
     },
-    exitStatus(fd) {
+    exitStatus(fd, pid) {
       const info = Buffer.alloc(infoBytes)
       info.writeBigUInt64LE(infoExitMask)
-      if (ioctl(fd, getInfo, info) !== 0) return undefined
-      return info.readBigUInt64LE() & infoExitMask ? info.readInt32LE(exitCodeOffset) : undefined
+      if (ioctl(fd, getInfo, info) === 0 && info.readBigUInt64LE() & infoExitMask) {
+        return info.readInt32LE(exitCodeOffset)
+      }
+      return zombieStatus(pid)
     },
   }
 }
@@ -53,4 +58,18 @@ function openPidfd(libc: NativeLibc, syscall: (...values: unknown[]) => number, 
   const failure = libc.failure(`open process ${pid}`)
   if (failure.code === 'ESRCH') return undefined
   throw failure
+}
+
+/** Until its parent reaps it, the kernel shows the status of an ended process, and nobody else can have its pid. */
+function zombieStatus(pid: number): number | undefined {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    const fields = stat
+      .slice(stat.lastIndexOf(')') + 2)
+      .trim()
+      .split(' ')
+    return fields[0] === 'Z' ? Number(fields.at(-1)) : undefined
+  } catch {
+    return undefined
+  }
 }

@@ -1,5 +1,5 @@
 /** A real OCI driver on this machine for tests: its own data folder, names and subnet, and a stand-in agent. */
-import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, readFile, rename, rm, rmdir, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -7,15 +7,17 @@ import { testMachine } from '../../../test/support/test-machine.ts'
 import type { DriverHandle, SandboxSpec } from '../../core/driver.ts'
 import { delay } from '../../lib/clock.ts'
 import { runCommand } from '../../lib/run-command.ts'
-import type { DriverBench } from '../driver-suite.ts'
 import { listed, newSpec } from '../driver-suite.ts'
+import type { FailureBench } from '../failure-suite.ts'
 import type { SnapshotBench } from '../snapshot-suite.ts'
+import { killNow } from './cgroups.ts'
 import { flavourOf } from './flavours.ts'
 import { createLayout, instanceOf } from './layout.ts'
 import { createOciDriver, type OciDriver, type OciDriverOptions } from './oci-driver.ts'
+import { startedPid } from './runtime-files.ts'
 import type { RuntimeName } from './runtime-flavour.ts'
 
-export type OciBench = Omit<DriverBench, 'driver' | 'another'> & {
+export type OciBench = Omit<FailureBench, 'driver' | 'another'> & {
   driver: OciDriver
   another(): OciDriver
   snapshotFolder(name: string): string
@@ -107,6 +109,8 @@ export async function openOciBench(
       const [memory, file] = (await runInside(driver, handle, recall)).split('\n')
       return { memory: memory || undefined, file: file || undefined }
     },
+    killProcesses: (handle) => killProcesses(options, handle),
+    makeUnreadable: (sandboxID) => makeUnreadable(join(dataFolder, 'sandboxes', sandboxID, 'record.json')),
     traces: () => tracesOf(options),
     settled: () => settled(driver, options),
     run: (handle, script) => runInside(driver, handle, script),
@@ -124,6 +128,21 @@ export async function openOciBench(
     },
   }
   return bench
+}
+
+async function killProcesses(options: OciDriverOptions, { data }: DriverHandle): Promise<void> {
+  const layout = createLayout(options.dataFolder, options.instance)
+  killNow((await startedPid(layout.sandbox(String(data.sandboxID))))!)
+}
+
+/** Root may read every file, so a folder takes the file's place. */
+export async function makeUnreadable(path: string): Promise<() => Promise<void>> {
+  await rename(path, `${path}.aside`)
+  await mkdir(path)
+  return async () => {
+    await rmdir(path)
+    await rename(`${path}.aside`, path)
+  }
 }
 
 async function runInside(driver: OciDriver, handle: DriverHandle, script: string): Promise<string> {
