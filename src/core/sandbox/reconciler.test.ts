@@ -1,0 +1,135 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { type Fixture, failsWith, openFixture, request, until } from '../../../test/support/domain.ts'
+import { openRules } from '../egress.ts'
+
+const day = 24 * 3_600_000
+const pause = { memory: true, requireHealthyAgent: false }
+const connect = { timeoutMs: 60_000, memory: true }
+
+async function paused({ service, team, driver }: Fixture): Promise<string> {
+  const { sandboxID } = await service.create(team, request())
+  driver.world.sandboxes.get(sandboxID)!.memory.set('m', 'memory')
+  await service.pause(team, sandboxID, pause)
+  return sandboxID
+}
+
+/** The row is ended on a wrong ground: with the knob of a snapshot that is gone for a moment. */
+async function loseWrongly({ driver, reconciler, stores }: Fixture, sandboxID: string): Promise<string> {
+  const [[name, snapshot]] = [...driver.world.snapshots] as [[string, never]]
+  driver.findSnapshot = async () => undefined
+  await reconciler.run()
+  assert.equal((await stores.sandboxes.find(sandboxID))?.endReason, 'lost')
+  driver.world.snapshots.set(name, snapshot)
+  delete (driver as Partial<typeof driver>).findSnapshot
+  return name
+}
+
+describe('the quarantine', () => {
+  it('keeps the snapshot of a sandbox that ended as lost, and gives the sandbox back', async () => {
+    await using fixture = await openFixture()
+    const { service, team, driver, quarantine, told } = fixture
+    const sandboxID = await paused(fixture)
+    const name = await loseWrongly(fixture, sandboxID)
+    const entries = await quarantine.list()
+    assert.deepEqual(
+      entries.map((entry) => [entry.snapshotName, entry.sandboxID, entry.deletedAt - entry.since]),
+      [[name, sandboxID, 7 * day]],
+    )
+    await fixture.reconciler.run()
+    const row = await quarantine.recover(name)
+    assert.deepEqual([row.state, row.endReason], ['paused', null])
+    assert.ok(told.some((line) => line.includes('recovered by the operator')))
+    assert.deepEqual(await quarantine.list(), [])
+    await fixture.reconciler.run()
+    await service.connect(team, sandboxID, connect)
+    assert.equal(driver.world.sandboxes.get(sandboxID)?.memory.get('m'), 'memory')
+  })
+
+  it('keeps a snapshot that nothing owns for its days, then deletes it', async () => {
+    await using fixture = await openFixture()
+    const { service, team, driver, quarantine, reconciler, clock } = fixture
+    const { sandboxID } = await service.create(team, request({ timeoutMs: 3_600_000 }))
+    const { handle } = driver.world.sandboxes.get(sandboxID)!
+    const options = { memory: false, afterwards: 'go-on', lasting: true } as const
+    await driver.takeSnapshot(handle, 'unknown', options)
+    await driver.takeSnapshot(handle, 'fork-over', options)
+    await reconciler.run()
+    assert.deepEqual(await quarantine.names(), ['unknown'])
+    assert.deepEqual([...driver.world.snapshots.keys()], ['unknown'], 'what a fork needed goes at once')
+    await assert.rejects(quarantine.recover('unknown'), /no ended sandbox that it belongs to/)
+    await assert.rejects(quarantine.recover('other'), failsWith('not_found'))
+    clock.advance(7 * day - 1)
+    await reconciler.run()
+    assert.equal(driver.world.snapshots.size, 1)
+    clock.advance(1)
+    await reconciler.run()
+    assert.deepEqual(await quarantine.list(), [])
+    assert.equal(driver.world.snapshots.size, 0)
+  })
+
+  it('takes a sandbox that no row owns after five minutes, with its memory', async () => {
+    await using fixture = await openFixture()
+    const { driver, quarantine, reconciler, clock } = fixture
+    const sizes = { cpuCount: 1, memoryMB: 128, diskMB: 64, egress: openRules }
+    const sandboxID = `i${'a'.repeat(20)}`
+    await driver.start({ sandboxID, runID: 'r', rootFolder: '/root', ...sizes })
+    await reconciler.run()
+    clock.advance(5 * 60_000 - 1)
+    await reconciler.run()
+    assert.ok(driver.world.sandboxes.has(sandboxID))
+    clock.advance(1)
+    await reconciler.run()
+    assert.equal(driver.world.sandboxes.has(sandboxID), false)
+    assert.deepEqual(await quarantine.names(), [`${sandboxID}-r`])
+    assert.equal(driver.world.snapshots.get(`${sandboxID}-r`)?.memory, true)
+  })
+
+  it('does not hold what its owner deleted', async () => {
+    await using fixture = await openFixture()
+    const { service, team, driver, quarantine, reconciler } = fixture
+    const sandboxID = await paused(fixture)
+    await service.kill(team, sandboxID)
+    await reconciler.run()
+    assert.deepEqual([await quarantine.list(), driver.world.snapshots.size], [[], 0])
+  })
+})
+
+describe('a sandbox that dies', () => {
+  for (const [how, reason, words] of [
+    ['out_of_memory', 'out_of_memory', /used more memory than it has\. The kernel ended it/],
+    ['killed', 'killed_from_outside', /killed from outside/],
+    ['crashed', 'crashed', /crashed/],
+  ] as const) {
+    it(`by ${how} ends at once with that reason, without its route, and its log says so`, async () => {
+      await using fixture = await openFixture()
+      const { service, team, driver, stores, routes, told } = fixture
+      const { sandboxID } = await service.create(team, request())
+      driver.crash(sandboxID, { reason: how, detail: 'The kernel ended it.' })
+      await until(async () => (await stores.sandboxes.find(sandboxID))?.state === 'ended')
+      assert.equal((await stores.sandboxes.find(sandboxID))?.endReason, reason)
+      assert.equal(routes.get(sandboxID), undefined)
+      assert.match(told.at(-1)!, words)
+      assert.deepEqual(await driver.list(), [])
+    })
+  }
+
+  it('while it stands still in memory stays paused with its files', async () => {
+    await using fixture = await openFixture({ snapshotMemory: false })
+    const { driver, stores } = fixture
+    const sandboxID = await paused(fixture)
+    driver.crash(sandboxID)
+    await until(async () => (await stores.sandboxes.find(sandboxID))?.snapshot?.memory === false)
+    assert.equal((await stores.sandboxes.find(sandboxID))?.state, 'paused')
+  })
+
+  it('in the middle of a pause ends with its reason, and the pause fails', async () => {
+    await using fixture = await openFixture()
+    const { service, team, driver, stores } = fixture
+    const { sandboxID } = await service.create(team, request())
+    driver.beforeSnapshot = async () => driver.crash(sandboxID, { reason: 'out_of_memory' })
+    await assert.rejects(service.pause(team, sandboxID, pause))
+    await until(async () => (await stores.sandboxes.find(sandboxID))?.state === 'ended')
+    assert.equal((await stores.sandboxes.find(sandboxID))?.endReason, 'out_of_memory')
+  })
+})
