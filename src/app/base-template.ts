@@ -1,8 +1,9 @@
 /** Keeps the public template `base` in line with this machine's layers for it and with the configured sizes. */
 import { envdVersion } from '../contract/constants.ts'
-import type { TemplateStore } from '../core/stores.ts'
+import type { FreshTemplate, TemplateStore } from '../core/stores.ts'
 import { defaultTag } from '../core/template/reference.ts'
 import type { TemplateBuild } from '../core/template/template.ts'
+import { isAppError } from '../lib/app-error.ts'
 import type { Clock } from '../lib/clock.ts'
 import { newTemplateID, newUUID } from '../lib/ids.ts'
 
@@ -15,35 +16,35 @@ export async function registerBaseTemplate(
   base: Base,
   clock: Clock,
 ): Promise<TemplateBuild> {
-  const now = clock.now()
-  const templateID = (await templates.findByAlias(null, baseName))?.templateID ?? newTemplateID()
-  if (!(await templates.findByID(templateID))) {
-    const times = { createdAt: now, updatedAt: now, lastSpawnedAt: null }
-    const template = { templateID, teamID: null, public: true, isSnapshot: false, spawnCount: 0, ...times }
-    await templates.insertTemplate(template, [{ alias: baseName, namespace: null }])
-  }
-  const current = await templates.findReadyBuild(templateID, defaultTag)
+  const known = await templates.findByAlias(null, baseName)
+  const current = known && (await templates.findReadyBuild(known.templateID, defaultTag))
   if (current && isSame(current, base)) return current
-  const build: TemplateBuild = {
-    buildID: newUUID(),
-    templateID,
-    status: 'ready',
-    ...base,
-    envdVersion,
-    envVars: {},
-    defaultUser: 'user',
-    defaultWorkdir: '/home/user',
-    startCmd: null,
-    readyCmd: null,
-    snapshot: null,
-    rootFolder: null,
-    reason: null,
-    createdAt: now,
-    updatedAt: now,
-    finishedAt: now,
+  const now = clock.now()
+  const templateID = known?.templateID ?? newTemplateID()
+  const build = { ...newBuild(templateID, now), ...base }
+  try {
+    await templates.insertBuild(build, [defaultTag], known ? undefined : freshTemplate(templateID, now))
+    return build
+  } catch (error) {
+    // Another Warren on the same database made the template in the meantime.
+    if (!known && isAppError(error, 'already_exists')) return registerBaseTemplate(templates, base, clock)
+    throw error
   }
-  await templates.insertBuild(build, [defaultTag])
-  return build
+}
+
+function freshTemplate(templateID: string, now: number): FreshTemplate {
+  const times = { createdAt: now, updatedAt: now, lastSpawnedAt: null }
+  const template = { templateID, teamID: null, public: true, isSnapshot: false, spawnCount: 0, ...times }
+  return { template, names: [{ alias: baseName, namespace: null }] }
+}
+
+function newBuild(templateID: string, now: number): Omit<TemplateBuild, keyof Base> {
+  return {
+    ...{ buildID: newUUID(), templateID, status: 'ready', envdVersion, envVars: {} },
+    ...{ defaultUser: 'user', defaultWorkdir: '/home/user', startCmd: null, readyCmd: null },
+    ...{ snapshot: null, rootFolder: null, reason: null },
+    ...{ createdAt: now, updatedAt: now, finishedAt: now },
+  }
 }
 
 function isSame(build: TemplateBuild, { layers, ...sizes }: Base): boolean {

@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import {
   chmodSync,
+  lstatSync,
   mkdtempSync,
   readFileSync,
   realpathSync,
@@ -15,6 +16,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import test, { type TestContext } from 'node:test'
 import {
+  loadNode,
   loadSecretKey,
   loadSecrets,
   openDataFolder,
@@ -55,6 +57,25 @@ test('secrets are made once, and a file that others could read is closed again',
   chmodSync(paths.secrets, 0o644)
   assert.deepEqual(await loadSecrets(paths), first)
   assert.equal(modeOf(paths.secrets), 0o600)
+})
+
+test('the node id is made once, and only a folder that served before adopts rows without an owner', async (t) => {
+  const fresh = await openDataFolder(folderFor(t))
+  const node = await loadNode(fresh)
+  assert.match(node.nodeID, /^[0-9a-f]{32}$/)
+  await loadSecrets(fresh)
+  assert.deepEqual(await loadNode(fresh), { ...node, adopts: false })
+  const old = await openDataFolder(folderFor(t))
+  await loadSecrets(old)
+  assert.equal((await loadNode(old)).adopts, true)
+  assert.notEqual((await loadNode(old)).nodeID, node.nodeID)
+})
+
+test('a secrets file that cannot be read is not taken for absent', async (t) => {
+  const paths = await openDataFolder(folderFor(t))
+  symlinkSync(paths.secrets, paths.secrets)
+  await assert.rejects(loadSecrets(paths), /secrets\.json cannot be read: ELOOP/)
+  assert.ok(lstatSync(paths.secrets).isSymbolicLink())
 })
 
 test('a damaged secrets file is not overwritten but named', async (t) => {

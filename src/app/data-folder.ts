@@ -1,5 +1,4 @@
 /** The data folder: what lies where, who may read it, and the small files that the commands share. */
-import { existsSync } from 'node:fs'
 import { chmod, mkdir, readFile, realpath, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { AppError, errorText } from '../lib/app-error.ts'
@@ -9,6 +8,7 @@ export type DataPaths = Readonly<{
   root: string
   secrets: string
   secretKey: string
+  node: string
   credentials: string
   server: string
   lock: string
@@ -21,6 +21,12 @@ export type DataPaths = Readonly<{
 
 /** Made once at the first start. Whoever reads these controls every sandbox. */
 export type Secrets = { seed: string; adminToken: string }
+/** Which Warren this data folder belongs to, among those that share a database. */
+export type Node = {
+  nodeID: string
+  /** True where this folder served before rows had owners: the rows without one are its own. */
+  adopts: boolean
+}
 /** The first team's first key in plain text, so that `warren env` can print it. */
 export type Credentials = { teamID: string; apiKey: string }
 /** Where the running server listens. */
@@ -40,6 +46,7 @@ export function dataPaths(root: string): DataPaths {
     root,
     secrets: join(root, 'secrets.json'),
     secretKey: join(root, 'secret-key.json'),
+    node: join(root, 'node.json'),
     credentials: join(root, 'credentials.json'),
     server: join(root, 'server.json'),
     lock: join(root, 'lock'),
@@ -82,10 +89,11 @@ export async function writePrivateFile(path: string, value: unknown): Promise<vo
 }
 
 async function readPrivateFile<T>(path: string): Promise<T | undefined> {
-  if (!existsSync(path)) return undefined
   try {
     return JSON.parse(await readFile(path, 'utf8')) as T
   } catch (error) {
+    // Only this is absence. A file that cannot be read now must not be replaced by a new one.
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
     // The parser quotes what it stumbled over: nothing of a secret may reach the log.
     if (error instanceof SyntaxError) {
       throw new AppError('internal', `${path} is damaged: it holds no JSON; restore it from a backup`)
@@ -109,6 +117,16 @@ export async function loadSecrets(paths: DataPaths): Promise<Secrets> {
   }
   const fresh = { seed: randomHex(32), adminToken: randomHex(32) }
   await writePrivateFile(paths.secrets, fresh)
+  return fresh
+}
+
+/** To be called before `loadSecrets`, which a folder that never served has not got yet. */
+export async function loadNode(paths: DataPaths): Promise<Node> {
+  const kept = await readPrivateFile<Node>(paths.node)
+  if (kept?.nodeID) return kept
+  const servedBefore = (await readPrivateFile<Secrets>(paths.secrets)) !== undefined
+  const fresh = { nodeID: randomHex(16), adopts: servedBefore }
+  await writePrivateFile(paths.node, fresh)
   return fresh
 }
 

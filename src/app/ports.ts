@@ -17,7 +17,7 @@ import { LogFiles } from '../logs/log-files.ts'
 import { openStores } from '../store/open-stores.ts'
 import { registerBaseTemplate } from './base-template.ts'
 import type { Config } from './config.ts'
-import { type DataPaths, loadSecretKey } from './data-folder.ts'
+import { type DataPaths, loadSecretKey, type Node } from './data-folder.ts'
 import type { DomainPorts } from './domain.ts'
 import { createIsClosed, createLookup, openGate } from './egress-gate.ts'
 import { openImages, warnOfMissingLayers } from './open-images.ts'
@@ -34,17 +34,19 @@ export type PortParts = {
   driver: Driver
   /** The prepared root of the base template. */
   baseRootFolder: string
+  node: Node
   log: Log
 }
 
 export type OpenedPorts = Awaited<ReturnType<typeof openPorts>>
 
 export async function openPorts(parts: PortParts, closers: Closers) {
-  const { config, paths, driver, baseRootFolder, log } = parts
+  const { config, paths, driver, baseRootFolder, node, log } = parts
   closers.add('the driver', () => driver.close())
   await driver.open()
   const vault = new SecretVault(await loadSecretKey(paths))
-  const stores = await openStores({ url: config.databaseUrl ?? undefined, dataFolder: paths.root, vault })
+  const url = config.databaseUrl ?? undefined
+  const stores = await openStores({ url, dataFolder: paths.root, vault, ...node })
   closers.add('the store', () => stores.close())
   const secrets = await openSecrets({ stores, vault, paths, clock, log })
   const agent = createAgentClient()

@@ -4,12 +4,15 @@ import type { Config } from './config.ts'
 import {
   type Credentials,
   type DataPaths,
+  loadNode,
   loadSecrets,
+  type Node,
   removeServerFile,
+  type Secrets,
   type ServerFile,
   saveServerFile,
 } from './data-folder.ts'
-import { type Domain, joinDomain } from './domain.ts'
+import { type Domain, type DomainSettings, joinDomain } from './domain.ts'
 import { ensureFirstTeam } from './first-team.ts'
 import type { ChosenIsolation } from './isolation.ts'
 import { startJobs } from './jobs.ts'
@@ -34,9 +37,10 @@ export async function serve(parts: ServeParts): Promise<RunningServer> {
   const { config, paths, isolation, log } = parts
   const closers = new Closers(log)
   try {
+    const node = await loadNode(paths)
     const secrets = await loadSecrets(paths)
-    const ports = await openPorts({ ...parts, driver: isolation.driver }, closers)
-    const domain = joinDomain(ports, domainSettings(config, secrets.seed))
+    const ports = await openPorts({ ...parts, node, driver: isolation.driver }, closers)
+    const domain = joinDomain(ports, domainSettings(config, node, secrets))
     closers.add('the warm pool', () => domain.warm.close())
     closers.add('the sandbox service', () => domain.service.close())
     closers.add('builds', () => domain.builds.close())
@@ -56,10 +60,10 @@ export async function serve(parts: ServeParts): Promise<RunningServer> {
   }
 }
 
-function domainSettings(config: Config, seed: string) {
+function domainSettings(config: Config, { nodeID }: Node, { seed }: Secrets): DomainSettings {
   return {
+    nodeID,
     seed,
-    nodeID: 'this',
     quarantineMs: config.quarantineDays * 24 * 3_600_000,
     warmSandboxes: config.warmSandboxes,
     minFreeBytes: config.minFreeDiskMB * mebibyte,

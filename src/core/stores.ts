@@ -50,9 +50,13 @@ export type SnapshotFilter = {
 /** How many builds of the team's templates may be in one of these states. */
 export type BuildLimit = { teamID: string; statuses: readonly BuildStatus[]; most: number }
 
+/** A template that is inserted together with its first build. */
+export type FreshTemplate = { template: Template; names: readonly TemplateName[] }
+
 export interface TemplateStore {
   insertTemplate(template: Template, names: TemplateName[]): Promise<void>
-  insertBuild(build: TemplateBuild, tags: string[]): Promise<void>
+  /** Inserts the build, and its template where that is `fresh`, in one step: no name is left without a build. */
+  insertBuild(build: TemplateBuild, tags: readonly string[], fresh?: FreshTemplate): Promise<void>
   /**
    * Inserts the build, and its template where that is `fresh`, all in one step that parallel requests cannot pass
    * together. False: the team has as many builds already, and nothing was inserted.
@@ -61,7 +65,7 @@ export interface TemplateStore {
     limit: BuildLimit,
     build: TemplateBuild,
     tags: readonly string[],
-    fresh?: { template: Template; names: readonly TemplateName[] },
+    fresh?: FreshTemplate,
   ): Promise<boolean>
   updateBuild(buildID: string, changes: Partial<TemplateBuild>): Promise<void>
   /** By alias in a namespace (null: the namespace-less, public names). */

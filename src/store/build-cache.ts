@@ -4,9 +4,12 @@ import type { BuildCacheRow, Tables } from './tables.ts'
 
 export class SqlBuildCacheStore implements BuildCacheStore {
   readonly #db: Kysely<Tables>
+  readonly #nodeID: string
 
-  constructor(db: Kysely<Tables>) {
+  /** The cache of this node alone: its snapshots and layers lie on no other machine. */
+  constructor(db: Kysely<Tables>, nodeID: string) {
     this.#db = db
+    this.#nodeID = nodeID
   }
 
   async find(teamID: string, key: string, at: number): Promise<CachedStep | undefined> {
@@ -15,17 +18,19 @@ export class SqlBuildCacheStore implements BuildCacheStore {
       .set({ last_used_at: at })
       .where('team_id', '=', teamID)
       .where('key', '=', key)
+      .where('node_id', '=', this.#nodeID)
       .returningAll()
       .executeTakeFirst()
     return row && stepOf(row)
   }
 
   async put(teamID: string, step: CachedStep, at: number): Promise<void> {
-    const { team_id, key, ...rest } = rowOf(teamID, step, at)
+    const row = { node_id: this.#nodeID, ...rowOf(teamID, step, at) }
+    const { node_id: _node, team_id: _team, key: _key, ...rest } = row
     await this.#db
       .insertInto('build_cache')
-      .values({ team_id, key, ...rest })
-      .onConflict((conflict) => conflict.columns(['team_id', 'key']).doUpdateSet(rest))
+      .values(row)
+      .onConflict((conflict) => conflict.columns(['node_id', 'team_id', 'key']).doUpdateSet(rest))
       .execute()
   }
 
@@ -35,6 +40,7 @@ export class SqlBuildCacheStore implements BuildCacheStore {
       .select('saved_name')
       .distinct()
       .where('saved_name', 'is not', null)
+      .where('node_id', '=', this.#nodeID)
       .$narrowType<{ saved_name: string }>()
       .execute()
     return rows.map(({ saved_name }) => saved_name)
@@ -44,6 +50,7 @@ export class SqlBuildCacheStore implements BuildCacheStore {
     const rows = await this.#db
       .selectFrom('build_cache')
       .select(['team_id', 'key', 'saved_name', 'layers', 'last_used_at'])
+      .where('node_id', '=', this.#nodeID)
       .orderBy('last_used_at')
       .orderBy('team_id')
       .orderBy('key')
@@ -64,6 +71,7 @@ export class SqlBuildCacheStore implements BuildCacheStore {
         .deleteFrom('build_cache')
         .where('team_id', '=', step.teamID)
         .where('key', '=', step.key)
+        .where('node_id', '=', this.#nodeID)
         .where('last_used_at', '=', step.usedAt)
         .executeTakeFirstOrThrow()
       if (numDeletedRows > 0n) removed.push(step)
@@ -72,7 +80,7 @@ export class SqlBuildCacheStore implements BuildCacheStore {
   }
 }
 
-function rowOf(teamID: string, step: CachedStep, at: number): BuildCacheRow {
+function rowOf(teamID: string, step: CachedStep, at: number): Omit<BuildCacheRow, 'node_id'> {
   return {
     team_id: teamID,
     key: step.key,

@@ -1,5 +1,5 @@
 import type { Kysely, Transaction } from 'kysely'
-import type { BuildLimit } from '../core/stores.ts'
+import type { BuildLimit, FreshTemplate } from '../core/stores.ts'
 import type { Template, TemplateBuild, TemplateName } from '../core/template/template.ts'
 import { isAppError } from '../lib/app-error.ts'
 import { lockTeam } from './limits.ts'
@@ -29,18 +29,27 @@ export async function insertBuild(
   transaction: Transaction<Tables>,
   build: TemplateBuild,
   tags: readonly string[],
+  nodeID: string,
 ): Promise<void> {
   await holdTemplate(transaction, build.templateID, build.createdAt)
-  await transaction.insertInto('template_builds').values(buildRow(build)).execute()
+  await transaction
+    .insertInto('template_builds')
+    .values({ ...buildRow(build), node_id: nodeID })
+    .execute()
   await insertAssignments(transaction, build.templateID, build.buildID, tags, build.createdAt)
+}
+
+export type LimitedBuild = {
+  limit: BuildLimit
+  build: TemplateBuild
+  tags: readonly string[]
+  fresh: FreshTemplate | undefined
+  nodeID: string
 }
 
 export function insertBuildWithin(
   db: Kysely<Tables>,
-  limit: BuildLimit,
-  build: TemplateBuild,
-  tags: readonly string[],
-  fresh?: { template: Template; names: readonly TemplateName[] },
+  { limit, build, tags, fresh, nodeID }: LimitedBuild,
 ): Promise<boolean> {
   // Each statement must see what others committed while this one waited for the team's row.
   const transaction = db.transaction().setIsolationLevel('read committed')
@@ -48,7 +57,7 @@ export function insertBuildWithin(
     await lockTeam(locked, limit.teamID)
     if ((await countBuilds(locked, limit)) >= limit.most) return false
     if (fresh) await insertTemplate(locked, fresh.template, fresh.names)
-    await insertBuild(locked, build, tags)
+    await insertBuild(locked, build, tags, nodeID)
     return true
   })
 }

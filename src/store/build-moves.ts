@@ -3,19 +3,26 @@ import type { BuildReason, BuildStatus, TemplateBuild } from '../core/template/t
 import type { Tables } from './tables.ts'
 import { buildColumns, buildOf } from './template-row.ts'
 
+export type BuildMove = {
+  buildID: string
+  from: readonly BuildStatus[]
+  to: BuildStatus
+  changes: Partial<TemplateBuild>
+}
+
 export async function moveBuild(
   db: Kysely<Tables>,
-  buildID: string,
-  from: readonly BuildStatus[],
-  to: BuildStatus,
-  changes: Partial<TemplateBuild>,
+  nodeID: string,
+  { buildID, from, to, changes }: BuildMove,
 ): Promise<TemplateBuild | undefined> {
   if (from.length === 0) return undefined
   const row = await db
     .updateTable('template_builds')
-    .set({ ...buildColumns(changes), status: to })
+    .set({ ...buildColumns(changes), status: to, node_id: nodeID })
     .where('id', '=', buildID)
     .where('status', 'in', from)
+    // A build that waits has nothing on any machine yet: the node that starts it becomes its owner.
+    .where((where) => where.or([where('node_id', '=', nodeID), where('status', '=', 'waiting')]))
     .returningAll()
     .executeTakeFirst()
   return row && buildOf(row)
@@ -61,6 +68,7 @@ export async function supersede(
 
 export async function listBuildsIn(
   db: Kysely<Tables>,
+  nodeID: string,
   statuses: readonly BuildStatus[],
   before: number,
 ): Promise<TemplateBuild[]> {
@@ -69,6 +77,7 @@ export async function listBuildsIn(
     .selectFrom('template_builds')
     .selectAll()
     .where('status', 'in', statuses)
+    .where('node_id', '=', nodeID)
     .where('updated_at', '<', before)
     .orderBy('updated_at')
     .orderBy('id')

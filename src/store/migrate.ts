@@ -7,6 +7,7 @@ import * as savedStates from './migrations/0003-saved-states.ts'
 import * as builds from './migrations/0004-builds.ts'
 import * as secrets from './migrations/0005-secrets.ts'
 import { sealedNetworks } from './migrations/0006-sealed-networks.ts'
+import * as owners from './migrations/0007-owners.ts'
 import * as quarantine from './migrations/0008-quarantine.ts'
 import type { Tables } from './tables.ts'
 
@@ -18,6 +19,7 @@ export const migrationsWith = (vault: SecretVault): Record<string, Migration> =>
   '0004-builds': builds,
   '0005-secrets': secrets,
   '0006-sealed-networks': sealedNetworks(vault),
+  '0007-owners': owners,
   '0008-quarantine': quarantine,
 })
 

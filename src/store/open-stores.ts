@@ -11,6 +11,7 @@ import { SqlBuildCacheStore } from './build-cache.ts'
 import { SqlKeyStore } from './keys.ts'
 import { SqlMetricStore } from './metrics.ts'
 import { migrate, migrationsWith } from './migrate.ts'
+import { adoptRows, soleNode } from './owners.ts'
 import { SqlQuarantineStore } from './quarantine.ts'
 import { SqlSandboxStore } from './sandboxes.ts'
 import { SqlSecretStore } from './secrets.ts'
@@ -25,10 +26,17 @@ export type StoreOptions = {
   dataFolder: string
   /** Seals what rows hold of credentials. */
   vault: SecretVault
+  /** Which of the Warrens on this database it is. */
+  nodeID?: string
+  /** Takes over rows without an owner: they were written from this data folder before rows had owners. */
+  adopts?: boolean
 }
 
 export async function openStores(options: StoreOptions): Promise<Stores> {
-  return storesOver(await openDatabase(options), options.vault)
+  const { vault, nodeID = soleNode, adopts = false } = options
+  const db = await openDatabase(options)
+  if (adopts) await adoptRows(db, nodeID)
+  return storesOver(db, vault, nodeID)
 }
 
 /** The database with its tables up to date. */
@@ -43,15 +51,15 @@ export async function openDatabase(options: StoreOptions): Promise<Kysely<Tables
   }
 }
 
-export function storesOver(db: Kysely<Tables>, vault: SecretVault): Stores {
+export function storesOver(db: Kysely<Tables>, vault: SecretVault, nodeID = soleNode): Stores {
   return {
     teams: new SqlTeamStore(db),
     keys: new SqlKeyStore(db),
-    templates: new SqlTemplateStore(db),
-    sandboxes: new SqlSandboxStore(db, vault),
+    templates: new SqlTemplateStore(db, nodeID),
+    sandboxes: new SqlSandboxStore(db, vault, nodeID),
     quarantine: new SqlQuarantineStore(db),
     metrics: new SqlMetricStore(db),
-    buildCache: new SqlBuildCacheStore(db),
+    buildCache: new SqlBuildCacheStore(db, nodeID),
     secrets: new SqlSecretStore(db),
     close: () => db.destroy(),
   }

@@ -14,6 +14,7 @@ import { migrate, migrationsWith } from './migrate.ts'
 import { openDatabase, openStores } from './open-stores.ts'
 import { postgresDialect } from './postgres.ts'
 import { storeSuite } from './store-suite.ts'
+import { ownerSuite } from './suite-owners.ts'
 import { aSandbox, haveTemplate, insertTeam, vault } from './suite-rows.ts'
 import { networksAreSealed } from './suite-sealing.ts'
 import { upgradeWithoutSnapshots } from './suite-upgrade.ts'
@@ -32,6 +33,14 @@ after(() => server?.stop())
 const openEmpty = async () => openStores({ url: await server.createDatabase(), dataFolder, vault })
 
 storeSuite('PostgreSQL', openEmpty, options)
+ownerSuite(
+  'PostgreSQL',
+  async () => {
+    const shared = { url: await server.createDatabase(), dataFolder, vault }
+    return [await openStores({ ...shared, nodeID: 'one' }), await openStores({ ...shared, nodeID: 'other' })]
+  },
+  options,
+)
 
 test('two servers over one database do not pass a limit together', options, async () => {
   const url = await server.createDatabase()

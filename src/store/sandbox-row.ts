@@ -6,8 +6,9 @@ import type { SandboxChanges } from '../core/stores.ts'
 import { optionColumns, optionsOf } from './sandbox-options.ts'
 import type { SandboxRow } from './tables.ts'
 
-export function newSandboxRow(sandbox: NewSandbox, vault: SecretVault): SandboxRow {
+export function newSandboxRow(sandbox: NewSandbox, nodeID: string, vault: SecretVault): SandboxRow {
   return {
+    node_id: nodeID,
     id: sandbox.sandboxID,
     team_id: sandbox.teamID,
     template_id: sandbox.templateID,

@@ -32,10 +32,13 @@ import { holdTemplate } from './template-tags.ts'
 export class SqlSandboxStore implements SandboxStore {
   readonly #db: Kysely<Tables>
   readonly #vault: SecretVault
+  readonly #nodeID: string
 
-  constructor(db: Kysely<Tables>, vault: SecretVault) {
+  /** It sees and changes the sandboxes of this node alone. */
+  constructor(db: Kysely<Tables>, vault: SecretVault, nodeID: string) {
     this.#db = db
     this.#vault = vault
+    this.#nodeID = nodeID
   }
 
   #read = (row: SandboxRow): Sandbox => sandboxOf(row, this.#vault)
@@ -58,7 +61,7 @@ export class SqlSandboxStore implements SandboxStore {
       if (exceeded) return { inserted: false, exceeded }
       // From here on its template cannot be deleted.
       await holdTemplate(locked, sandbox.templateID)
-      await insertSandbox(locked, newSandboxRow(sandbox, this.#vault), sandbox.metadata)
+      await insertSandbox(locked, newSandboxRow(sandbox, this.#nodeID, this.#vault), sandbox.metadata)
       if (claimed) {
         const rest = {
           request_hash: claim.requestHash,
@@ -79,6 +82,7 @@ export class SqlSandboxStore implements SandboxStore {
       .selectFrom('sandboxes')
       .selectAll()
       .where('id', '=', sandboxID)
+      .where('node_id', '=', this.#nodeID)
       .executeTakeFirst()
     return row && this.#read(row)
   }
@@ -90,6 +94,7 @@ export class SqlSandboxStore implements SandboxStore {
       .selectFrom('sandboxes')
       .selectAll()
       .where((where) => matches(where, filter))
+      .where('node_id', '=', this.#nodeID)
       .orderBy('started_at', ascending ? 'asc' : 'desc')
       .orderBy('id', ascending ? 'desc' : 'asc')
       .limit(page.limit)
@@ -112,6 +117,7 @@ export class SqlSandboxStore implements SandboxStore {
       .selectFrom('sandboxes')
       .select((select) => select.fn.countAll<number>().as('total'))
       .where((where) => matches(where, filter))
+      .where('node_id', '=', this.#nodeID)
       .executeTakeFirstOrThrow()
     return total
   }
@@ -121,6 +127,7 @@ export class SqlSandboxStore implements SandboxStore {
       .selectFrom('sandboxes')
       .selectAll()
       .where('state', 'in', states)
+      .where('node_id', '=', this.#nodeID)
       .orderBy('created_at')
       .orderBy('id')
       .execute()
@@ -144,6 +151,7 @@ export class SqlSandboxStore implements SandboxStore {
       .where('id', '=', at.sandboxID)
       .where('run_id', '=', at.runID)
       .where('state', 'in', at.from)
+      .where('node_id', '=', this.#nodeID)
     if (at.endAt !== undefined) update = update.where('end_at', '=', at.endAt)
     const row = await update.returningAll().executeTakeFirst()
     return row && this.#read(row)
@@ -160,6 +168,7 @@ export class SqlSandboxStore implements SandboxStore {
         .selectFrom('sandboxes')
         .select('team_id')
         .where('id', '=', at.sandboxID)
+        .where('node_id', '=', this.#nodeID)
         .executeTakeFirst()
       if (!known) return { moved: undefined }
       await lockTeam(locked, known.team_id)
@@ -192,6 +201,7 @@ export class SqlSandboxStore implements SandboxStore {
       .where('id', '=', sandboxID)
       .where('run_id', '=', runID)
       .where('state', '<>', 'ended')
+      .where('node_id', '=', this.#nodeID)
       .executeTakeFirstOrThrow()
     return updated.numUpdatedRows > 0n
   }
@@ -212,6 +222,7 @@ export class SqlSandboxStore implements SandboxStore {
       .where('id', '=', sandboxID)
       .where('run_id', '=', runID)
       .where('state', '=', 'running')
+      .where('node_id', '=', this.#nodeID)
       .returningAll()
       .executeTakeFirst()
     return row && this.#read(row)
@@ -228,6 +239,7 @@ export class SqlSandboxStore implements SandboxStore {
       .where('id', '=', sandboxID)
       .where('run_id', '=', runID)
       .where('state', '=', state)
+      .where('node_id', '=', this.#nodeID)
       .returningAll()
       .executeTakeFirst()
     return row && this.#read(row)
@@ -238,6 +250,7 @@ export class SqlSandboxStore implements SandboxStore {
       .selectFrom('sandboxes')
       .selectAll()
       .where('state', '=', 'running')
+      .where('node_id', '=', this.#nodeID)
       .where('end_at', '<=', now)
       .orderBy('end_at')
       .orderBy('id')
@@ -251,6 +264,7 @@ export class SqlSandboxStore implements SandboxStore {
       .selectFrom('sandboxes')
       .select('end_at')
       .where('state', '=', 'running')
+      .where('node_id', '=', this.#nodeID)
       .orderBy('end_at')
       .limit(1)
       .executeTakeFirst()
@@ -262,6 +276,7 @@ export class SqlSandboxStore implements SandboxStore {
       .selectFrom('sandboxes')
       .select(['id', 'team_id', 'network_key_id', 'network_sealed'])
       .where('state', '<>', 'ended')
+      .where('node_id', '=', this.#nodeID)
       .where('network_sealed', 'is not', null)
       .orderBy('id')
       .execute()
@@ -295,6 +310,7 @@ export class SqlSandboxStore implements SandboxStore {
         .set({ ...changedColumns({ snapshot, runID, endAt }), ...cleared })
         .where('id', '=', sandboxID)
         .where('state', '=', 'ended')
+        .where('node_id', '=', this.#nodeID)
         .returningAll()
         .executeTakeFirst()
       if (!row) return undefined

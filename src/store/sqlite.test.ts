@@ -9,6 +9,7 @@ import { sql } from 'kysely'
 import { type AppError, isAppError } from '../lib/app-error.ts'
 import { openDatabase, openStores, storesOver } from './open-stores.ts'
 import { storeSuite } from './store-suite.ts'
+import { ownerSuite } from './suite-owners.ts'
 import { insertTeam, insertTemplate, vault } from './suite-rows.ts'
 import { networksAreSealed } from './suite-sealing.ts'
 
@@ -19,6 +20,10 @@ function emptyFolder(context: TestContext): string {
 }
 
 storeSuite('SQLite', (context) => openStores({ url: undefined, dataFolder: emptyFolder(context), vault }))
+ownerSuite('SQLite', async (context) => {
+  const shared = { url: undefined, dataFolder: emptyFolder(context), vault }
+  return [await openStores({ ...shared, nodeID: 'one' }), await openStores({ ...shared, nodeID: 'other' })]
+})
 
 test('every commit is synced to a write-ahead log, and foreign keys and the busy timeout are on', async (context) => {
   const db = await openDatabase({ url: undefined, dataFolder: emptyFolder(context), vault })

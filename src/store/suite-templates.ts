@@ -6,6 +6,20 @@ import { aBuild, aTemplate, insertTeam, insertTemplate, time } from './suite-row
 import type { StoreTest } from './suite-test.ts'
 
 export function templateSuite(storeTest: StoreTest): void {
+  storeTest('a template whose first build cannot be inserted is not inserted either', async (stores) => {
+    const team = await insertTeam(stores)
+    const known = aBuild((await insertTemplate(stores)).templateID)
+    await stores.templates.insertBuild(known, ['default'])
+    const template = aTemplate({ teamID: team.teamID })
+    const names = [{ namespace: team.slug, alias: 'mine' }]
+    const sameID = aBuild(template.templateID, { buildID: known.buildID })
+    await assert.rejects(stores.templates.insertBuild(sameID, ['default'], { template, names }), (error) =>
+      isAppError(error, 'already_exists'),
+    )
+    assert.equal(await stores.templates.findByAlias(team.slug, 'mine'), undefined)
+    assert.equal(await stores.templates.findByID(template.templateID), undefined)
+  })
+
   storeTest('a template is found by its id and by each of its names', async (stores) => {
     const { templates } = stores
     const team = await insertTeam(stores)

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { type Kysely, sql } from 'kysely'
 import { migrate, migrationsWith } from './migrate.ts'
 import { storesOver } from './open-stores.ts'
+import { adoptRows, soleNode } from './owners.ts'
 import { aBuild, aSandbox, aTeam, aTemplate, vault } from './suite-rows.ts'
 import { hidden, liesSealed, networkWithSecrets } from './suite-sealing.ts'
 import type { Tables } from './tables.ts'
@@ -22,6 +23,7 @@ export async function upgradeWithoutSnapshots(db: Kysely<Tables>): Promise<void>
   await migrate(db, Object.fromEntries(known))
   await insertOldRows(db)
   await migrate(db, migrationsWith(vault))
+  await adoptRows(db, soleNode)
 
   const stores = storesOver(db, vault)
   assert.deepEqual(await stores.templates.findByID(template.templateID), template)

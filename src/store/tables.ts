@@ -49,6 +49,8 @@ export type TemplateAliasRow = {
 }
 
 export type TemplateBuildRow = {
+  /** The Warren that carries it out and has its result; null in rows that wait to be adopted. */
+  node_id: string | null
   id: string
   template_id: string
   status: BuildStatus
@@ -83,6 +85,8 @@ export type TemplateTagRow = {
 }
 
 export type SandboxRow = {
+  /** The Warren on whose machine it is; null in rows that wait to be adopted. */
+  node_id: string | null
   id: string
   team_id: string
   template_id: string
@@ -145,6 +149,8 @@ export type SandboxMetricRow = {
 }
 
 export type BuildCacheRow = {
+  /** The Warren on whose disk the snapshot lies; empty in rows that wait to be adopted. */
+  node_id: string
   team_id: string
   key: string
   saved_name: string | null

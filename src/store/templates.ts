@@ -1,5 +1,5 @@
 import type { Kysely } from 'kysely'
-import type { BuildLimit, SnapshotFilter, TemplateStore } from '../core/stores.ts'
+import type { BuildLimit, FreshTemplate, SnapshotFilter, TemplateStore } from '../core/stores.ts'
 import type {
   BuildReason,
   BuildStatus,
@@ -23,26 +23,32 @@ const uuidForm = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 
 export class SqlTemplateStore implements TemplateStore {
   readonly #db: Kysely<Tables>
+  readonly #nodeID: string
 
-  constructor(db: Kysely<Tables>) {
+  /** Templates are everybody's; of builds it changes those of this node alone. */
+  constructor(db: Kysely<Tables>, nodeID: string) {
     this.#db = db
+    this.#nodeID = nodeID
   }
 
   async insertTemplate(template: Template, names: TemplateName[]): Promise<void> {
     await this.#db.transaction().execute((transaction) => insertTemplate(transaction, template, names))
   }
 
-  async insertBuild(build: TemplateBuild, tags: string[]): Promise<void> {
-    await this.#db.transaction().execute((transaction) => insertBuild(transaction, build, tags))
+  async insertBuild(build: TemplateBuild, tags: readonly string[], fresh?: FreshTemplate): Promise<void> {
+    await this.#db.transaction().execute(async (transaction) => {
+      if (fresh) await insertTemplate(transaction, fresh.template, fresh.names)
+      await insertBuild(transaction, build, tags, this.#nodeID)
+    })
   }
 
   insertBuildWithin(
     limit: BuildLimit,
     build: TemplateBuild,
     tags: readonly string[],
-    fresh?: { template: Template; names: readonly TemplateName[] },
+    fresh?: FreshTemplate,
   ): Promise<boolean> {
-    return insertBuildWithin(this.#db, limit, build, tags, fresh)
+    return insertBuildWithin(this.#db, { limit, build, tags, fresh, nodeID: this.#nodeID })
   }
 
   async updateBuild(buildID: string, changes: Partial<TemplateBuild>): Promise<void> {
@@ -98,6 +104,7 @@ export class SqlTemplateStore implements TemplateStore {
       .selectAll('template_builds')
       .where('template_builds.template_id', '=', templateID)
       .where('status', '=', 'ready')
+      .where('node_id', '=', this.#nodeID)
     const row = uuidForm.test(tagOrBuildID)
       ? await ready.where('id', '=', tagOrBuildID).executeTakeFirst()
       : await ready
@@ -165,7 +172,7 @@ export class SqlTemplateStore implements TemplateStore {
     to: BuildStatus,
     changes: Partial<TemplateBuild>,
   ): Promise<TemplateBuild | undefined> {
-    return moveBuild(this.#db, buildID, from, to, changes)
+    return moveBuild(this.#db, this.#nodeID, { buildID, from, to, changes })
   }
 
   supersede(
@@ -178,7 +185,7 @@ export class SqlTemplateStore implements TemplateStore {
   }
 
   listBuildsIn(statuses: readonly BuildStatus[], before: number): Promise<TemplateBuild[]> {
-    return listBuildsIn(this.#db, statuses, before)
+    return listBuildsIn(this.#db, this.#nodeID, statuses, before)
   }
 
   async listLayers(): Promise<string[]> {
@@ -187,6 +194,7 @@ export class SqlTemplateStore implements TemplateStore {
       .select('layers')
       .distinct()
       .where('layers', 'is not', null)
+      .where('node_id', '=', this.#nodeID)
       .$narrowType<{ layers: string }>()
       .execute()
     return digestsIn(rows)
@@ -198,6 +206,7 @@ export class SqlTemplateStore implements TemplateStore {
       .select('saved_name')
       .distinct()
       .where('saved_name', 'is not', null)
+      .where('node_id', '=', this.#nodeID)
       .$narrowType<{ saved_name: string }>()
       .execute()
     return rows.map(({ saved_name }) => saved_name)

@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { describe, it } from 'node:test'
-import { Sandbox } from 'e2b'
+import { Sandbox, Template } from 'e2b'
 import { eventually } from '../support/eventually.ts'
 import { everythingRequired, postgresMissing, startPostgres } from '../support/postgres.ts'
-import { startWarren } from '../support/warren.ts'
+import { type Isolation, startWarren } from '../support/warren.ts'
 
 const missing = postgresMissing()
 
@@ -89,6 +89,60 @@ describe('one machine', () => {
         await warren.stop()
       }
     } finally {
+      await postgres.stop()
+    }
+  })
+
+  it('two Warrens over one PostgreSQL leave what the other owns alone', {
+    skip: !everythingRequired && missing,
+  }, async () => {
+    const postgres = await startPostgres()
+    const settings = { WARREN_DATABASE_URL: await postgres.createDatabase() }
+    const start = (isolation: Isolation, keep = false) =>
+      startWarren(isolation, { settings, name: 'shared', keep })
+    let [one, two] = await Promise.all([start('container'), start('gvisor')])
+    try {
+      const build = () =>
+        Template.build(Template().fromTemplate('base').runCmd('echo built > ~/built'), 'shared', one.client)
+      await build()
+      const options = { ...one.client, timeoutMs: 600_000 }
+      const [running, paused] = [
+        await Sandbox.create('shared', options),
+        await Sandbox.create('base', options),
+      ]
+      await paused.files.write('/home/user/note', 'kept')
+      await paused.pause()
+      const theirs = await Sandbox.create('base', { ...two.client, timeoutMs: 600_000 })
+
+      // Both keys are of the same team: what the other Warren owns is not known here.
+      assert.deepEqual(
+        (await Sandbox.list(two.client).nextItems()).map((item) => item.sandboxId),
+        [theirs.sandboxId],
+      )
+      assert.equal(await Sandbox.kill(running.sandboxId, two.client), false)
+      const asOperator = { headers: { 'X-Admin-Token': two.adminToken }, key: null, body: {} }
+      assert.equal((await two.api('/admin/prune', asOperator)).status, 200)
+      // A start reconciles everything.
+      await two.crash()
+      two = await start('gvisor', true)
+      await one.crash()
+      one = await start('container', true)
+
+      assert.equal((await running.commands.run('cat ~/built')).stdout, 'built\n')
+      assert.equal((await theirs.commands.run('echo alive')).stdout, 'alive\n')
+      await paused.connect()
+      assert.equal(await paused.files.read('/home/user/note'), 'kept')
+      const lines: string[] = []
+      const onBuildLogs = ({ message }: { message: string }) => void lines.push(message)
+      const again = Template().fromTemplate('base').runCmd('echo built > ~/built')
+      await Template.build(again, 'shared', { ...one.client, onBuildLogs })
+      assert.ok(
+        lines.some((line) => /CACHED/i.test(line)),
+        lines.join('\n'),
+      )
+      await Promise.all([running, paused, theirs].map((sandbox) => sandbox.kill()))
+    } finally {
+      await Promise.all([one.stop(), two.stop()])
       await postgres.stop()
     }
   })

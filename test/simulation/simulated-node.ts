@@ -1,4 +1,5 @@
 /** One machine with its Warren: the world of its driver outlives the process, and the process may die at any await. */
+
 import { type DomainPorts, joinDomain } from '../../src/app/domain.ts'
 import type { AgentPort } from '../../src/core/agent.ts'
 import { RouteTable } from '../../src/core/sandbox/routes.ts'

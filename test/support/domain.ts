@@ -17,6 +17,7 @@ import { ManualClock } from '../../src/lib/clock.ts'
 import type { Log } from '../../src/lib/log.ts'
 import { LogFiles } from '../../src/logs/log-files.ts'
 import { openStores } from '../../src/store/open-stores.ts'
+import { soleNode } from '../../src/store/owners.ts'
 import { vault } from '../../src/store/suite-rows.ts'
 import { createFakeAgent } from './fake-agent.ts'
 import { FakeGate } from './fake-gate.ts'
@@ -98,7 +99,7 @@ export async function openFixture(options: FixtureOptions = {}) {
       ...options.ports,
     },
     {
-      ...{ seed: 'seed', nodeID: 'this', quarantineMs: 7 * 24 * 3_600_000 },
+      ...{ seed: 'seed', nodeID: soleNode, quarantineMs: 7 * 24 * 3_600_000 },
       warmSandboxes: options.warm ?? 0,
       minFreeBytes: 1e9,
       maxBuildLogBytes: 5e5,

@@ -168,9 +168,10 @@ export class SandboxCopier {
     try {
       const before = await templates.findBuild(parent.buildID)
       if (!before) throw errors.buildIsGone(parent.buildID)
-      const templateID = await this.#templateFor(team, name, now)
       const tag = name?.tag ?? defaultTag
-      await templates.insertBuild(snapshotBuild(buildID, templateID, before, parent, snapshot, now), [tag])
+      const templateID = await this.#insertInto(team, name, now, (templateID) =>
+        snapshotBuild(buildID, templateID, before, parent, snapshot, now),
+      )
       const full = name && `${team.slug}/${name.alias}`
       return { snapshotID: `${full ?? templateID}:${tag}`, names: full ? [full] : [] }
     } catch (error) {
@@ -191,24 +192,31 @@ export class SandboxCopier {
     })
   }
 
-  /** The team's template of that name, or a new one. */
-  async #templateFor(team: Team, name: TemplateReference | undefined, now: number): Promise<string> {
+  /** Inserts the build into the team's template of that name, or together with a new one. */
+  async #insertInto(
+    team: Team,
+    name: TemplateReference | undefined,
+    now: number,
+    buildOf: (templateID: string) => TemplateBuild,
+  ): Promise<string> {
     const { templates } = this.#parts
+    const tags = [name?.tag ?? defaultTag]
     const known = name && (await templates.findByAlias(team.slug, name.alias))
-    if (known) return known.templateID
+    if (known) {
+      await templates.insertBuild(buildOf(known.templateID), tags)
+      return known.templateID
+    }
     const templateID = newTemplateID()
     const template = { templateID, teamID: team.teamID, public: false, isSnapshot: true }
     const rest = { createdAt: now, updatedAt: now, lastSpawnedAt: null, spawnCount: 0 }
     const names = name ? [{ namespace: team.slug, alias: name.alias }] : []
     try {
-      await templates.insertTemplate({ ...template, ...rest }, names)
+      await templates.insertBuild(buildOf(templateID), tags, { template: { ...template, ...rest }, names })
       return templateID
     } catch (error) {
-      // Another snapshot took the name in the meantime.
-      const taken = isAppError(error, 'already_exists') && name
-      const other = taken ? await templates.findByAlias(team.slug, name.alias) : undefined
-      if (!other) throw error
-      return other.templateID
+      // Another snapshot took the name in the meantime: the build goes into the template which that one made.
+      if (name && isAppError(error, 'already_exists')) return this.#insertInto(team, name, now, buildOf)
+      throw error
     }
   }
 }

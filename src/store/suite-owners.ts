@@ -1,0 +1,91 @@
+/** Two Warrens over one database: each sees and changes only what it owns. */
+import assert from 'node:assert/strict'
+import { type SuiteContext, suite, type TestContext, test } from 'node:test'
+import type { CachedStep, Stores } from '../core/stores.ts'
+import { aBuild, insertSandboxIn, insertTeam, insertTemplate, time } from './suite-rows.ts'
+
+type Pair = [one: Stores, other: Stores]
+
+export function ownerSuite(
+  engine: string,
+  openPair: (context: TestContext) => Promise<Pair>,
+  options: { skip?: string } = {},
+): void {
+  const pairTest = (behaviour: string, body: (...pair: Pair) => Promise<void>) =>
+    test(behaviour, async (context) => {
+      const pair = await openPair(context)
+      try {
+        await body(...pair)
+      } finally {
+        for (const stores of pair) await stores.close()
+      }
+    })
+  suite(`two Warrens over ${engine}`, options, (_: SuiteContext) => {
+    pairTest('a sandbox is seen, moved and ended by its own Warren alone', sandboxesAreOwned)
+    pairTest('a build is reconciled, used and swept by its own Warren alone', buildsAreOwned)
+    pairTest('a build that waits belongs to the Warren that starts it', waitingBuildsMove)
+    pairTest('each has cached steps of its own under the same key', cachesAreApart)
+  })
+}
+
+async function sandboxesAreOwned(one: Stores, other: Stores): Promise<void> {
+  const { teamID } = await insertTeam(one)
+  const mine = await insertSandboxIn(one, teamID, 'running')
+  const { sandboxID, runID } = mine
+  const theirs = other.sandboxes
+  assert.deepEqual(
+    [await theirs.find(sandboxID), await theirs.listUnended(), await theirs.nextEnd()],
+    [undefined, [], undefined],
+  )
+  const filter = { teamID, states: ['running'] } as const
+  assert.deepEqual(await theirs.list(filter, { order: 'asc', limit: 10 }), [])
+  assert.equal(await theirs.count(filter), 0)
+  assert.deepEqual(await theirs.listExpired(mine.endAt + 1, 10), [])
+  assert.equal(await theirs.move({ sandboxID, runID, from: ['running'] }, 'killing'), undefined)
+  assert.equal(await theirs.setEnd(sandboxID, runID, time, false), undefined)
+  assert.equal(await theirs.saveHandle(sandboxID, runID, { driver: 'd', version: 1, data: {} }), false)
+  assert.deepEqual(await one.sandboxes.find(sandboxID), mine)
+}
+
+async function buildsAreOwned(one: Stores, other: Stores): Promise<void> {
+  const { templateID } = await insertTemplate(one)
+  const snapshot = { name: 'kept', memory: false, sandboxID: 'i1' }
+  const ready = aBuild(templateID, { layers: ['sha256:a'], snapshot })
+  const running = aBuild(templateID, { status: 'building' })
+  await one.templates.insertBuild(ready, ['default'])
+  await one.templates.insertBuild(running, ['next'])
+  assert.deepEqual(await other.templates.listBuildsIn(['building'], time + 1), [])
+  assert.equal(await other.templates.moveBuild(running.buildID, ['building'], 'error', {}), undefined)
+  assert.equal(await other.templates.findReadyBuild(templateID, 'default'), undefined)
+  assert.deepEqual([await other.templates.listLayers(), await other.templates.listSnapshotNames()], [[], []])
+  assert.deepEqual(await one.templates.listBuildsIn(['building'], time + 1), [running])
+  assert.deepEqual(await one.templates.findReadyBuild(templateID, 'default'), ready)
+  const own = aBuild(templateID)
+  await other.templates.insertBuild(own, ['default'])
+  assert.equal((await one.templates.findReadyBuild(templateID, 'default'))?.buildID, ready.buildID)
+  assert.equal((await other.templates.findReadyBuild(templateID, 'default'))?.buildID, own.buildID)
+}
+
+async function waitingBuildsMove(one: Stores, other: Stores): Promise<void> {
+  const { templateID } = await insertTemplate(one)
+  const { buildID } = aBuild(templateID)
+  await one.templates.insertBuild(aBuild(templateID, { buildID, status: 'waiting' }), ['default'])
+  assert.ok(await other.templates.moveBuild(buildID, ['waiting'], 'building', {}))
+  assert.equal(await one.templates.moveBuild(buildID, ['building'], 'error', {}), undefined)
+  assert.ok(await other.templates.moveBuild(buildID, ['building'], 'ready', {}))
+}
+
+async function cachesAreApart(one: Stores, other: Stores): Promise<void> {
+  const { teamID } = await insertTeam(one)
+  const step = (snapshotName: string): CachedStep => ({
+    ...{ key: 'k', snapshotName, layers: null, rootFolder: null, envVars: {}, user: 'user', workdir: '/' },
+  })
+  await one.buildCache.put(teamID, step('mine'), time)
+  assert.equal(await other.buildCache.find(teamID, 'k', time), undefined)
+  await other.buildCache.put(teamID, step('theirs'), time)
+  assert.equal((await one.buildCache.find(teamID, 'k', time))?.snapshotName, 'mine')
+  assert.deepEqual(await other.buildCache.listSnapshotNames(), ['theirs'])
+  const [use] = await other.buildCache.list()
+  assert.deepEqual(await other.buildCache.remove([use!]), [use])
+  assert.deepEqual(await one.buildCache.listSnapshotNames(), ['mine'])
+}
