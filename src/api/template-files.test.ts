@@ -1,11 +1,14 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { gzipSync } from 'node:zlib'
 import { openApi } from '../../test/support/api.ts'
 import { another, built, requested, type Warren } from '../../test/support/template-calls.ts'
 
 const hash = 'ab'.repeat(32)
 
-const put = ({ api }: Warren, url: string, payload: string, headers: Record<string, string> = {}) =>
+const emptyArchive = Buffer.alloc(1024)
+
+const put = ({ api }: Warren, url: string, payload: string | Buffer, headers: Record<string, string> = {}) =>
   api.inject({ method: 'PUT', url: url.replace(/^https?:\/\/[^/]+/, ''), payload, headers })
 
 async function linkOf(warren: Warren, templateID: string, headers: Record<string, string> = {}) {
@@ -25,7 +28,7 @@ describe('files for a build', () => {
       'content-type': kind,
     }))
     for (const headers of [{}, ...kinds]) {
-      const answer = await put(warren, url, 'not { json', headers)
+      const answer = await put(warren, url, emptyArchive, headers)
       assert.deepEqual([answer.statusCode, answer.body], [200, ''])
     }
     assert.equal((await linkOf(warren, templateID)).present, true)
@@ -65,18 +68,22 @@ describe('files for a build', () => {
     }
     assert.equal((await put(warren, url.replace(/\?.*/, ''), 'x')).statusCode, 400)
     clock.advance(30 * 60_000)
-    assert.equal((await put(warren, url, 'x')).statusCode, 200)
+    assert.equal((await put(warren, url, emptyArchive)).statusCode, 200)
     clock.advance(1)
     assert.equal((await put(warren, url, 'y')).statusCode, 403)
   })
 
-  it('are refused above the limit, and nothing is there', async () => {
+  it('are rejected above the limit, packed or unpacked, and nothing is there', async () => {
     await using warren = await openApi()
     const { templateID } = await requested(warren, 'mine')
     const { url } = await linkOf(warren, templateID)
-    assert.equal((await put(warren, url, 'x'.repeat(1e6 + 1))).statusCode, 413)
-    assert.equal((await linkOf(warren, templateID)).present, false)
-    assert.equal((await put(warren, url, 'x'.repeat(1e6))).statusCode, 200)
+    for (const large of [Buffer.alloc(1e6 + 1), gzipSync(Buffer.alloc(1e6 + 1))]) {
+      const answer = await put(warren, url, large)
+      assert.equal(answer.statusCode, 413)
+      assert.match(answer.json().message, /packed and unpacked.*WARREN_MAX_UPLOAD_MB/)
+      assert.equal((await linkOf(warren, templateID)).present, false)
+    }
+    assert.equal((await put(warren, url, Buffer.alloc(1e6))).statusCode, 200)
   })
 
   it("are not asked for with a bad hash, nor for another team's template", async () => {

@@ -109,7 +109,7 @@ const schema = {
   maxUploadMB: setting(
     'WARREN_MAX_UPLOAD_MB',
     '2048',
-    'The most that the files of one COPY may take.',
+    'The most that the files of one COPY may take, packed and unpacked.',
     kind.wholeNumber(1, 1_048_576, 'MiB'),
   ),
   minFreeDiskMB: setting(

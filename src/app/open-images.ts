@@ -8,7 +8,7 @@ import type { Config } from './config.ts'
 import type { DataPaths } from './data-folder.ts'
 import { sandboxOwner } from './isolation.ts'
 
-export async function openImages(config: Config, paths: DataPaths): Promise<ClosableImages> {
+export async function openImages(config: Config, paths: DataPaths, log: Log): Promise<ClosableImages> {
   const ca = config.registryCA === null ? [] : [await readFile(config.registryCA, 'utf8')]
   return createImages({
     folder: join(paths.root, 'images'),
@@ -17,6 +17,7 @@ export async function openImages(config: Config, paths: DataPaths): Promise<Clos
     allowPrivateRegistries: config.privateRegistries,
     insecureRegistries: config.insecureRegistries,
     certificateAuthorities: ca,
+    log,
   })
 }
 

@@ -54,7 +54,7 @@ export async function openPorts(parts: PortParts, closers: Closers) {
   const logs = openLogs(config, paths)
   const collector = new LogCollector({ agent, logs, routes, log })
   closers.add('collecting logs', () => collector.close())
-  const images = await openImages(config, paths)
+  const images = await openImages(config, paths, log)
   closers.add('the images', () => images.close())
   const buildFiles = new StoredBuildFiles(join(paths.root, 'build-files'))
   await buildFiles.sweep()

@@ -100,11 +100,14 @@ async function build(
 
 async function readDockerfile(folder: string): Promise<string> {
   const path = join(folder, 'Dockerfile')
-  const found = await stat(path).catch(() => undefined)
+  const refuse = (why: string) => new AppError('invalid_argument', `${path} ${why}.`)
+  const found = await stat(path).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT' || error.code === 'ENOTDIR') return undefined
+    throw refuse(`cannot be read: ${errorText(error)}`)
+  })
   if (!found?.isFile()) {
     throw new AppError('not_found', `There is no Dockerfile in ${folder}: give the folder that has one.`)
   }
-  const refuse = (why: string) => new AppError('invalid_argument', `${path} ${why}.`)
   if (found.size > largestDockerfile) throw refuse('is larger than 1 MiB, which no Dockerfile is')
   const bytes = await readFile(path).catch((error) => {
     throw refuse(`cannot be read: ${errorText(error)}`)

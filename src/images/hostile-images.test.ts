@@ -206,9 +206,25 @@ test('an archive that leads outside is refused wherever it stands among good one
   assert.match(await refusal(t, { layers: [evil] }), /leads out of it/)
 })
 
-test('more entries than a layer may have are refused', async (t) => {
+test('more entries than a layer may have are rejected', async (t) => {
   const many = layerOf(tarOf(Array.from({ length: 50 }, (_, i) => ({ name: `f${i}` }))))
-  assert.match(await refusal(t, { layers: [many] }, { maxLayerEntries: 40 }), /more than 40 entries/)
+  assert.match(await refusal(t, { layers: [many] }, { maxImageEntries: 40 }), /more than 40 entries/)
+})
+
+test('the limit of entries is for the image, and nothing of a rejected image stays on the disk', async (t) => {
+  const registry = await testRegistry(t)
+  const layers = ['a', 'b', 'c', 'd'].map((name) =>
+    layerOf(tarOf(Array.from({ length: 15 }, (_, i) => ({ name: `${name}${i}` })))),
+  )
+  addImage(registry, 'latest', { layers })
+  const { pull, folder, images } = await testImages(t, { maxImageEntries: 40, parallelLayers: 1 })
+  await assert.rejects(pull(`${registry.host}/x`), {
+    code: 'payload_too_large',
+    message: /more than 40 entries/,
+  })
+  await images.close()
+  const left = readdirSync(join(folder, 'layers'))
+  assert.ok(left.every((name) => !name.startsWith('.')) && left.length < layers.length, left.join(' '))
 })
 
 test('damaged compressed data is refused in words', async (t) => {

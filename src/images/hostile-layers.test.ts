@@ -115,3 +115,9 @@ test('more entries than allowed are refused', () => {
   const many = Array.from({ length: 11 }, (_, i) => ({ name: `f${i}` }))
   assert.throws(() => write(many, { maxEntries: 10 }), /more than 10 entries/)
 })
+
+test('folders that are named only as parts of paths count as entries', () => {
+  const deep = [{ name: 'x', pax: { path: `${'d/'.repeat(1000)}file` } }]
+  assert.throws(() => write(deep, { maxEntries: 1000 }), { code: 'payload_too_large' })
+  write(deep, { maxEntries: 1001 })
+})

@@ -7,6 +7,7 @@ import type { SecureContext } from 'node:tls'
 import type { Freed, Images, PulledImage, PullOptions, UsedLayers } from '../core/images.ts'
 import type { Clock } from '../lib/clock.ts'
 import { systemClock } from '../lib/clock.ts'
+import { type Log, silentLog } from '../lib/log.ts'
 import { runCommand } from '../lib/run-command.ts'
 import { Addresses, type Lookup } from './address-policy.ts'
 import { awsEndpoint, loginOf } from './credentials.ts'
@@ -38,7 +39,8 @@ export type ImagesOptions = {
   certificateAuthorities?: readonly string[]
   /** The most that one image may take when it is unpacked. */
   maxImageBytes?: number
-  maxLayerEntries?: number
+  /** The most files, folders and links that all layers of one image may hold. */
+  maxImageEntries?: number
   /** Layers that are fetched and unpacked at once. */
   parallelLayers?: number
   /** A layer that was asked for within this time is never pruned: the caller may not hold it yet. */
@@ -47,6 +49,7 @@ export type ImagesOptions = {
   silenceMs?: number
   platform?: ImagePlatform
   clock?: Clock
+  log?: Log
   lookup?: Lookup
   ecrEndpoint?: (region: string) => string
 }
@@ -64,6 +67,7 @@ export async function createImages(options: ImagesOptions): Promise<ClosableImag
     ownerShift: options.ownerShift,
     keepUnusedMs: options.keepUnusedMs ?? 15_000,
     clock: options.clock ?? systemClock,
+    log: options.log ?? silentLog,
     sync: async (folder) => void (await runCommand('sync', ['--file-system', folder])),
   })
   return new StoredImages(options, mirrors, store)
@@ -93,7 +97,7 @@ class StoredImages implements ClosableImages {
     const {
       ownerShift,
       maxImageBytes = 32 * 2 ** 30,
-      maxLayerEntries = 1_000_000,
+      maxImageEntries = 2_000_000,
       platform = thisPlatform(),
     } = this.#options
     try {
@@ -105,15 +109,20 @@ class StoredImages implements ClosableImages {
         {
           store: this.#store,
           pool: this.#pool,
-          bounds: { ownerShift, maxImageBytes, maxLayerEntries },
+          bounds: { ownerShift, maxImageBytes, maxImageEntries },
           platform,
           // What is fetched without a team's credentials is the same for every team.
           readers: usesCredentials(location, options) ? options.owner : anybody,
         },
       )
     } finally {
-      this.#syncing = this.#syncing.then(() => this.#store.sync()).catch(() => {})
+      this.#syncing = this.#syncing.then(() => this.#store.sync()).catch(this.#notSynced)
     }
+  }
+
+  readonly #notSynced = (err: unknown): void => {
+    const { log = silentLog } = this.#options
+    log.warn({ err }, 'new layers may not have reached the disk; the next pull tries again')
   }
 
   async adopt(name: string, rootFolder: string): Promise<string> {

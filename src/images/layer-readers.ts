@@ -3,7 +3,7 @@
  * who have fetched it, every byte, and for anybody once it was fetched without a password. One empty file each.
  */
 import { createHash } from 'node:crypto'
-import { existsSync } from 'node:fs'
+import { statSync } from 'node:fs'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 
@@ -16,7 +16,8 @@ export async function allowReader(layerFolder: string, reader: string): Promise<
 }
 
 export function isReader(layerFolder: string, reader: string): boolean {
-  return [anybody, reader].some((one) => existsSync(join(layerFolder, 'for', nameOf(one))))
+  const isThere = (file: string) => statSync(file, { throwIfNoEntry: false }) !== undefined
+  return [anybody, reader].some((one) => isThere(join(layerFolder, 'for', nameOf(one))))
 }
 
 const nameOf = (reader: string): string =>

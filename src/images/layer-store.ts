@@ -1,23 +1,22 @@
 /**
  * Unpacked layers on disk, named by the digest of their archive: `layers/<hex>/root` and what is known of it in
- * `layer.json` beside. A layer appears by one rename, whole. What a crash left behind is removed at the start.
+ * `layer.json` beside. A layer appears by one rename, whole. What a crash left behind is removed at the start; what
+ * cannot be read is left alone.
  */
-import { lstatSync, mkdirSync, readdirSync, readFileSync, renameSync, statSync } from 'node:fs'
-import { mkdir, readlink, rename, rm, symlink, utimes, writeFile } from 'node:fs/promises'
+import { lstatSync, mkdirSync, readdirSync, readFileSync, renameSync } from 'node:fs'
+import { mkdir, readlink, rename, rm, symlink, utimes } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import type { Freed, UsedLayers } from '../core/images.ts'
 import { AppError } from '../lib/app-error.ts'
 import type { Clock } from '../lib/clock.ts'
 import { randomHex } from '../lib/ids.ts'
+import { ifPresent } from '../lib/if-present.ts'
+import type { Log } from '../lib/log.ts'
 import { isDigest, shortDigest } from './digest.ts'
 import { allowReader, isReader } from './layer-readers.ts'
+import { type LayerRecord, readRecord, recordFile, type StoredLayer, writeRecord } from './layer-record.ts'
 import type { LayerFacts } from './layer-writer.ts'
 import { SharedFetch } from './shared-fetch.ts'
-
-export type StoredLayer = { bytes: number; opaqueRoot: boolean; ownerShift: number }
-
-/** `unsyncedSince`: the boot of the machine in which it was written and perhaps never reached the disk. */
-type MarkedLayer = StoredLayer & { unsyncedSince?: string }
 
 export type LayerStoreOptions = {
   folder: string
@@ -27,6 +26,7 @@ export type LayerStoreOptions = {
   clock: Clock
   /** Brings everything written to disk. */
   sync: (folder: string) => Promise<void>
+  log: Log
 }
 
 const partialPrefix = '.partial-'
@@ -51,23 +51,20 @@ export class LayerStore {
   static async open(options: LayerStoreOptions): Promise<LayerStore> {
     const store = new LayerStore(options)
     mkdirSync(store.#layers, { recursive: true, mode: 0o711 })
-    const names = readdirSync(store.#layers)
-    await Promise.all(
-      names
-        .filter((name) => store.#isRubbish(name))
-        .map((name) => rm(join(store.#layers, name), { recursive: true, force: true })),
-    )
-    await store.#resume()
+    await Promise.all(readdirSync(store.#layers).map((name) => store.#takeOver(name)))
+    await store.sync()
     return store
   }
 
-  /** Warren was stopped before these reached the disk, but the machine went on. */
-  async #resume(): Promise<void> {
-    for (const name of readdirSync(this.#layers)) {
-      const { unsyncedSince, ...layer } = this.#read(name) as MarkedLayer
-      if (unsyncedSince !== undefined) this.#unsynced.set(`sha256:${name}`, layer)
-    }
-    await this.sync()
+  /** Removes what a crash cut off, and goes on with layers that had not reached the disk when Warren stopped. */
+  async #takeOver(name: string): Promise<void> {
+    const folder = join(this.#layers, name)
+    const record = isLayerName(name) ? this.#readable(name) : undefined
+    if (record === 'unreadable') return
+    const isLost = record?.unsyncedSince !== undefined && record.unsyncedSince !== bootID()
+    if (!record || isLost) return rm(folder, { recursive: true, force: true })
+    const { unsyncedSince, ...layer } = record
+    if (unsyncedSince !== undefined) this.#unsynced.set(`sha256:${name}`, layer)
   }
 
   /** While one is held it is not pruned. The returned function lets go. */
@@ -91,7 +88,7 @@ export class LayerStore {
     const isTheirs = isReader(join(this.#layers, nameOf(diffID)), reader)
     const found = isTheirs ? this.#read(nameOf(diffID)) : undefined
     const now = this.#options.clock.now() / 1000
-    if (found) await utimes(join(this.#layers, nameOf(diffID), 'layer.json'), now, now)
+    if (found) await utimes(recordFile(join(this.#layers, nameOf(diffID))), now, now)
     return found
   }
 
@@ -112,13 +109,13 @@ export class LayerStore {
    */
   async adopt(diffID: string, rootFolder: string): Promise<void> {
     const folder = join(this.#layers, nameOf(diffID))
-    const linked = await readlink(join(folder, 'root')).catch(() => undefined)
+    const linked = await ifPresent(readlink(join(folder, 'root')).catch(notALink))
     if (linked === rootFolder && this.#read(nameOf(diffID))) return
     const partial = join(this.#layers, `${partialPrefix}${randomHex(8)}`)
     await mkdir(partial, { mode: 0o711 })
     await symlink(rootFolder, join(partial, 'root'))
     const layer: StoredLayer = { bytes: 0, opaqueRoot: false, ownerShift: this.#options.ownerShift }
-    await writeFile(join(partial, 'layer.json'), JSON.stringify(layer))
+    await writeRecord(partial, layer)
     // The data folder was moved, or somebody's archive has the same name: neither is the root that is meant.
     await rm(folder, { recursive: true, force: true })
     await rename(partial, folder)
@@ -143,8 +140,10 @@ export class LayerStore {
     const freed = { count: 0, bytes: 0 }
     for (const name of readdirSync(this.#layers)) {
       if (!isLayerName(name) || usedNames.has(name) || this.#isWanted(name)) continue
+      const record = this.#readable(name)
+      if (record === 'unreadable') continue
       freed.count++
-      freed.bytes += this.#read(name)?.bytes ?? 0
+      freed.bytes += record?.bytes ?? 0
       if (dryRun) continue
       this.#askedAt.delete(name)
       const removing = join(this.#layers, `${removingPrefix}${name}-${randomHex(4)}`)
@@ -160,13 +159,15 @@ export class LayerStore {
     const layers = [...this.#unsynced]
     this.#unsynced.clear()
     if (layers.length === 0) return
-    await this.#options.sync(this.#layers)
-    for (const [diffID, layer] of layers) {
-      const facts = join(this.#layers, nameOf(diffID), 'layer.json')
-      // Missing: it was pruned meanwhile.
-      await writeFile(`${facts}.new`, JSON.stringify(layer))
-        .then(() => rename(`${facts}.new`, facts))
-        .catch(() => {})
+    try {
+      await this.#options.sync(this.#layers)
+      for (const [diffID, layer] of layers) {
+        // A layer that is missing was pruned meanwhile.
+        await ifPresent(writeRecord(join(this.#layers, nameOf(diffID)), layer))
+      }
+    } catch (error) {
+      for (const [diffID, layer] of layers) this.#unsynced.set(diffID, layer)
+      throw error
     }
   }
 
@@ -189,7 +190,7 @@ export class LayerStore {
     try {
       const { bytes, opaqueRoot } = await unpack(root, signal)
       const layer: StoredLayer = { bytes, opaqueRoot, ownerShift: this.#options.ownerShift }
-      await writeFile(join(partial, 'layer.json'), JSON.stringify({ ...layer, unsyncedSince: bootID() }))
+      await writeRecord(partial, { ...layer, unsyncedSince: bootID() })
       await allowReader(partial, reader)
       signal.throwIfAborted()
       return await this.#publish(diffID, reader, partial, layer)
@@ -221,27 +222,23 @@ export class LayerStore {
   #isWanted(name: string): boolean {
     const diffIDs = [...this.#held.keys()].map(nameOf)
     if (diffIDs.includes(name)) return true
-    const facts = lstatSync(join(this.#layers, name, 'layer.json'), { throwIfNoEntry: false })
-    const askedAt = Math.max(facts?.mtimeMs ?? 0, this.#askedAt.get(name) ?? 0)
+    const record = lstatSync(recordFile(join(this.#layers, name)), { throwIfNoEntry: false })
+    const askedAt = Math.max(record?.mtimeMs ?? 0, this.#askedAt.get(name) ?? 0)
     return askedAt > this.#options.clock.now() - this.#options.keepUnusedMs
   }
 
-  #isRubbish(name: string): boolean {
-    // Also one that was whole when its making or its removal was cut off.
-    if (!isLayerName(name)) return true
-    const layer = this.#read(name) as MarkedLayer | undefined
-    if (!layer) return true
-    return layer.unsyncedSince !== undefined && layer.unsyncedSince !== bootID()
+  /** Undefined also for a layer that was made for other owners: it is made again. */
+  #read(name: string): LayerRecord | undefined {
+    const record = readRecord(join(this.#layers, name))
+    return record?.ownerShift === this.#options.ownerShift ? record : undefined
   }
 
-  /** Undefined also for one that was made for other owners: it is made again. */
-  #read(name: string): StoredLayer | undefined {
+  #readable(name: string): LayerRecord | undefined | 'unreadable' {
     try {
-      const layer = JSON.parse(readFileSync(join(this.#layers, name, 'layer.json'), 'utf8')) as StoredLayer
-      const isWhole = statSync(join(this.#layers, name, 'root')).isDirectory()
-      return isWhole && layer.ownerShift === this.#options.ownerShift ? layer : undefined
-    } catch {
-      return undefined
+      return this.#read(name)
+    } catch (err) {
+      this.#options.log.warn({ err, layer: name }, 'a layer cannot be read and is left as it is')
+      return 'unreadable'
     }
   }
 }
@@ -251,4 +248,9 @@ const nameOf = (diffID: string): string => diffID.slice(diffID.indexOf(':') + 1)
 
 function bootID(): string {
   return readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
+}
+
+/** A layer that was unpacked has a folder there, and no link. */
+function notALink(error: NodeJS.ErrnoException): undefined {
+  if (error.code !== 'EINVAL') throw error
 }

@@ -4,6 +4,7 @@
  * links in the way are followed here, within the layer, as container tools do.
  */
 import { lstatSync, mkdirSync, readlinkSync, rmSync, type Stats } from 'node:fs'
+import { AppError } from '../lib/app-error.ts'
 import { badArchive, shown } from './tar-header.ts'
 
 export type FolderNode = {
@@ -16,12 +17,15 @@ export type FolderNode = {
 }
 
 const mostLinks = 40
-const longestPath = 4096
+/** Every folder of the layer is held in memory, at some 500 bytes and its name. */
+const mostFolders = 500_000
+export const longestPath = 4096
 const longestPart = 255
 
 export class LayerTree {
   readonly root: FolderNode = { path: '', parent: undefined, folders: new Map(), mtime: undefined }
   readonly #prefix: string
+  #folderCount = 0
   readonly #onImplied: (node: FolderNode, replacesWhiteout: boolean) => void
 
   /** `onImplied` gives an owner and a mode to a folder that the archive names only as part of a path. */
@@ -81,6 +85,9 @@ export class LayerTree {
 
   /** Nothing may be there yet. */
   makeFolder(parent: FolderNode, name: string): FolderNode {
+    if (++this.#folderCount > mostFolders) {
+      throw new AppError('payload_too_large', `A layer makes more than ${mostFolders} folders.`)
+    }
     const node: FolderNode = { path: joined(parent, name), parent, folders: new Map(), mtime: undefined }
     mkdirSync(this.absolute(node.path), 0o700)
     parent.folders.set(name, node)

@@ -18,6 +18,7 @@ import {
   utimesSync,
   writeSync,
 } from 'node:fs'
+import { AppError } from '../lib/app-error.ts'
 import type { FileSystemCalls } from './file-system-calls.ts'
 import { type FolderNode, isWhiteoutNode, joined, LayerTree, namesIn } from './layer-tree.ts'
 import { badArchive, shown, type TarEntry } from './tar-header.ts'
@@ -52,21 +53,27 @@ export class LayerWriter implements TarHandler {
 
   constructor(options: WriterOptions) {
     this.#options = options
-    this.#tree = new LayerTree(options.folder, (node, hidesBelow) =>
-      this.#setImpliedAttributes(node, hidesBelow),
-    )
+    this.#tree = new LayerTree(options.folder, (node, hidesBelow) => {
+      this.#countEntry()
+      this.#setImpliedAttributes(node, hidesBelow)
+    })
     this.#setImpliedAttributes(this.#tree.root, false)
   }
 
   entry(entry: TarEntry): void {
-    if (++this.facts.entries > this.#options.maxEntries) {
-      throw badArchive(`it holds more than ${this.#options.maxEntries} entries`)
-    }
+    this.#countEntry()
     const names = namesIn(entry.path)
     const name = names.pop()
     if (name === undefined) this.#setRootAttributes(entry)
     else if (entry.kind === 'device') this.facts.devicesLeftOut++
     else this.#put(this.#tree.folderAt(names), name, entry)
+  }
+
+  /** Also for a folder that the archive names only as part of a path: one long path can make two thousand. */
+  #countEntry(): void {
+    if (++this.facts.entries <= this.#options.maxEntries) return
+    const message = `A layer holds more than ${this.#options.maxEntries} entries, which is the limit here.`
+    throw new AppError('payload_too_large', message)
   }
 
   #put(parent: FolderNode, name: string, entry: TarEntry): void {

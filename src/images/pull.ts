@@ -4,7 +4,8 @@ import { AppError } from '../lib/app-error.ts'
 import { digestOf } from './digest.ts'
 import { parseImageConfig } from './image-config.ts'
 import { blobBytes, fetchConfig, fetchDocument, type ImageSource } from './image-source.ts'
-import type { LayerStore, StoredLayer } from './layer-store.ts'
+import type { StoredLayer } from './layer-record.ts'
+import type { LayerStore } from './layer-store.ts'
 import {
   chooseEntry,
   type Descriptor,
@@ -16,7 +17,7 @@ import {
 import { megabytes, PullProgress } from './pull-progress.ts'
 import type { UnpackPool, UnpackProgress } from './unpack-pool.ts'
 
-export type PullBounds = { maxImageBytes: number; maxLayerEntries: number; ownerShift: number }
+export type PullBounds = { maxImageBytes: number; maxImageEntries: number; ownerShift: number }
 export type PullParts = {
   store: LayerStore
   pool: UnpackPool
@@ -102,6 +103,13 @@ function tooLarge(what: string, maxImageBytes: number): AppError {
   )
 }
 
+function tooMany(what: string, maxImageEntries: number): AppError {
+  return new AppError(
+    'payload_too_large',
+    `${what} holds more than ${maxImageEntries} entries, which is the limit here.`,
+  )
+}
+
 /** Overlayfs takes a folder once: the highest of equal layers covers the others wholly. */
 function stackOf(diffIDs: readonly string[], layers: readonly StoredLayer[]): string[] {
   const fromTop: string[] = []
@@ -118,7 +126,7 @@ class LayerPull {
   readonly #what: string
   readonly #options: PullOptions
   readonly #parts: PullParts
-  readonly #unpacked = new Map<number, number>()
+  readonly #unpacked = new Map<number, { bytes: number; entries: number }>()
   readonly #failed = new AbortController()
   readonly #fetches = new Set<Promise<unknown>>()
 
@@ -164,23 +172,25 @@ class LayerPull {
     }
     if (store.isBeingFetched(diffID, readers)) lines.waiting()
     const unpack = async (folder: string, shared: AbortSignal) => {
-      const { ownerShift, maxImageBytes: maxBytes, maxLayerEntries: maxEntries } = bounds
+      const { ownerShift, maxImageBytes: maxBytes, maxImageEntries: maxEntries } = bounds
       const job = { folder, digest: layer.digest, diffID, ownerShift, maxEntries, maxBytes }
       const open = () => {
         lines.started()
         return blobBytes(this.#source, layer, shared)
       }
-      const onProgress = ({ sentBytes, unpackedBytes }: UnpackProgress) => {
+      const onProgress = ({ sentBytes, unpackedBytes, entries }: UnpackProgress) => {
         lines.advanced(sentBytes)
-        this.#count(index, unpackedBytes)
+        this.#count(index, unpackedBytes, entries)
       }
       const facts = await pool.unpack(job, open, onProgress, shared)
+      this.#count(index, facts.bytes, facts.entries)
       lines.done(facts.devicesLeftOut)
       return facts
     }
     const noted = (folder: string, shared: AbortSignal) => this.#noted(unpack(folder, shared))
     const stored = await store.fetch(diffID, readers, signal, noted)
     this.#count(index, stored.bytes)
+    this.#failed.signal.throwIfAborted()
     return stored
   }
 
@@ -193,11 +203,13 @@ class LayerPull {
     return running
   }
 
-  /** The bound is for the image: many layers must not each take all of it. */
-  #count(index: number, bytes: number): void {
-    this.#unpacked.set(index, bytes)
-    const all = [...this.#unpacked.values()].reduce((sum, each) => sum + each, 0)
-    const { maxImageBytes } = this.#parts.bounds
-    if (all > maxImageBytes) this.#failed.abort(tooLarge(this.#what, maxImageBytes))
+  /** The bounds are for the image: many layers must not each take all of it. Layers that are here cost no entries. */
+  #count(index: number, bytes: number, entries = this.#unpacked.get(index)?.entries ?? 0): void {
+    this.#unpacked.set(index, { bytes, entries })
+    const all = [...this.#unpacked.values()]
+    const { maxImageBytes, maxImageEntries } = this.#parts.bounds
+    const sum = (of: 'bytes' | 'entries') => all.reduce((total, layer) => total + layer[of], 0)
+    if (sum('bytes') > maxImageBytes) this.#failed.abort(tooLarge(this.#what, maxImageBytes))
+    if (sum('entries') > maxImageEntries) this.#failed.abort(tooMany(this.#what, maxImageEntries))
   }
 }

@@ -8,7 +8,7 @@ import type { FromWorker, ToWorker, UnpackJob } from './unpack-protocol.ts'
 const windowBytes = 4 << 20
 const idleForMs = 20_000
 
-export type UnpackProgress = { sentBytes: number; unpackedBytes: number }
+export type UnpackProgress = { sentBytes: number; unpackedBytes: number; entries: number }
 
 export class UnpackPool {
   readonly #size: number
@@ -105,9 +105,9 @@ export class UnpackPool {
 }
 
 function startWorker(): Worker {
-  // A hostile archive can make the reader hold far less than this.
+  // More than the largest tree of folders takes: a worker that runs out of memory may take the process with it.
   const worker = new Worker(new URL('./unpack-worker.ts', import.meta.url), {
-    resourceLimits: { maxOldGenerationSizeMb: 512 },
+    resourceLimits: { maxOldGenerationSizeMb: 768 },
   })
   worker.on('error', () => {})
   return worker
@@ -138,7 +138,8 @@ class Conversation {
         if (message.type === 'consumed') {
           this.#consumedBytes += message.bytes
           this.#wake?.()
-          onProgress({ sentBytes: this.#consumedBytes, unpackedBytes: message.unpackedBytes })
+          const { unpackedBytes, entries } = message
+          onProgress({ sentBytes: this.#consumedBytes, unpackedBytes, entries })
         } else if (message.type === 'done') end(() => resolve(message.facts))
         else end(() => reject(new AppError(message.code, message.message, { cause: message.cause })))
       }

@@ -21,7 +21,7 @@ export type ToWorker =
   | { type: 'end' }
 
 export type FromWorker =
-  /** Bytes that were sent and are used up; and how large the archive is so far. */
-  | { type: 'consumed'; bytes: number; unpackedBytes: number }
+  /** Bytes that were sent and are used up; and what the archive holds so far. */
+  | { type: 'consumed'; bytes: number; unpackedBytes: number; entries: number }
   | { type: 'done'; facts: LayerFacts }
   | { type: 'failed'; code: ErrorCode; message: string; cause: string }

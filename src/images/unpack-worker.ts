@@ -1,19 +1,16 @@
 /** A worker thread that verifies, unpacks and writes a layer. It reports every failure in a message and throws none. */
 import { Readable } from 'node:stream'
-import { pipeline } from 'node:stream/promises'
 import { parentPort } from 'node:worker_threads'
-import { constants, createGunzip, createZstdDecompress } from 'node:zlib'
 import { AppError, errorText } from '../lib/app-error.ts'
+import { decompress, isDamagedData } from './decompress.ts'
 import { hasherFor, wrongDigest } from './digest.ts'
 import { openFileSystemCalls } from './file-system-calls.ts'
 import { type LayerFacts, LayerWriter } from './layer-writer.ts'
 import { TarReader } from './tar-reader.ts'
 import type { FromWorker, ToWorker, UnpackJob } from './unpack-protocol.ts'
-import { ZstdFrames } from './zstd-frames.ts'
 
 const port = parentPort!
 const tell = (message: FromWorker): void => port.postMessage(message)
-const outputChunk = 256 * 1024
 
 let input: Readable | undefined
 
@@ -46,8 +43,8 @@ async function unpack(job: UnpackJob, source: Readable): Promise<LayerFacts> {
         reader.push(chunk)
       }
     }
-    await decompressed(
-      verified(source, job.digest, () => unpackedBytes),
+    await decompress(
+      verified(source, job.digest, () => ({ unpackedBytes, entries: writer.facts.entries })),
       use,
     )
     reader.finish()
@@ -64,60 +61,15 @@ async function unpack(job: UnpackJob, source: Readable): Promise<LayerFacts> {
 async function* verified(
   source: Readable,
   digest: string,
-  unpackedBytes: () => number,
+  progress: () => { unpackedBytes: number; entries: number },
 ): AsyncGenerator<Buffer> {
   const hasher = hasherFor(digest)
   for await (const chunk of source as AsyncIterable<Buffer>) {
     hasher.update(chunk)
     yield chunk
-    tell({ type: 'consumed', bytes: chunk.length, unpackedBytes: unpackedBytes() })
+    tell({ type: 'consumed', bytes: chunk.length, ...progress() })
   }
   if (`${digest.split(':')[0]}:${hasher.digest('hex')}` !== digest) throw wrongDigest('A layer', digest)
-}
-
-/** The first bytes of a layer say how it is compressed: media types are wrong too often. */
-async function decompressed(
-  chunks: AsyncGenerator<Buffer>,
-  use: (chunks: AsyncIterable<Buffer>) => Promise<void>,
-): Promise<void> {
-  const head = await firstBytes(chunks)
-  const whole = restored(head, chunks)
-  if (head[0] === 0x1f && head[1] === 0x8b) {
-    return pipeline(whole, createGunzip({ chunkSize: outputChunk }), use)
-  }
-  if (isZstd(head)) {
-    const params = { [constants.ZSTD_d_windowLogMax]: 27 }
-    return pipeline(cutAtFrames(whole), createZstdDecompress({ chunkSize: outputChunk, params }), use)
-  }
-  return use(whole)
-}
-
-async function firstBytes(chunks: AsyncGenerator<Buffer>): Promise<Buffer> {
-  const parts: Buffer[] = []
-  for (let size = 0; size < 4; ) {
-    const { value, done } = await chunks.next()
-    if (done) break
-    parts.push(Buffer.from(value))
-    size += value.length
-  }
-  return Buffer.concat(parts)
-}
-
-async function* restored(head: Buffer, rest: AsyncGenerator<Buffer>): AsyncGenerator<Buffer> {
-  if (head.length > 0) yield head
-  yield* rest
-}
-
-async function* cutAtFrames(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
-  const frames = new ZstdFrames()
-  for await (const chunk of chunks) yield* frames.split(chunk)
-  frames.finish()
-}
-
-function isZstd(head: Buffer): boolean {
-  if (head.length < 4) return false
-  const found = head.readUInt32LE()
-  return found === 0xfd2fb528 || (found & 0xfffffff0) >>> 0 === 0x184d2a50
 }
 
 function tooLarge(maxBytes: number): AppError {
@@ -134,7 +86,7 @@ function describe(error: unknown): { code: AppError['code']; message: string } {
   if (code === 'ENOSPC' || code === 'EDQUOT') {
     return { code: 'no_space', message: 'The disk is full: the image cannot be unpacked.' }
   }
-  if (/^(?:Z_|ERR_|ZSTD_)/.test(code)) {
+  if (isDamagedData(error)) {
     return { code: 'unprocessable', message: 'A layer cannot be unpacked: its compressed data is damaged.' }
   }
   return { code: 'unprocessable', message: `A layer cannot be unpacked: ${errorText(error).slice(0, 300)}` }

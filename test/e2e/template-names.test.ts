@@ -280,7 +280,8 @@ for (const isolation of isolations) {
         `/templates/${templateID}/files/${hash}`,
       )
       assert.equal(present, false)
-      const put = (to: string, body: string | Uint8Array = 'x') => fetch(to, { method: 'PUT', body })
+      const empty = new Uint8Array(1024)
+      const put = (to: string, body: string | Uint8Array = empty) => fetch(to, { method: 'PUT', body })
       const changed = (change: (link: URL) => void) => {
         const link = new URL(url)
         change(link)
@@ -317,6 +318,9 @@ for (const isolation of isolations) {
       assert.match(await large.text(), /1 MiB/)
       const tooLate = await read<{ present: boolean }>(`/templates/${templateID}/files/${hash}`)
       assert.equal(tooLate.present, false)
+      const unreadable = await put(url, 'this is no archive')
+      assert.equal(unreadable.status, 400)
+      assert.match(await unreadable.text(), /must come as a tar archive/)
       assert.equal((await put(url)).status, 200)
       const later = await read<{ present: boolean }>(`/templates/${templateID}/files/${hash}`)
       assert.equal(later.present, true)

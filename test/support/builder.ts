@@ -3,12 +3,13 @@ import { Readable } from 'node:stream'
 import type { Images, PulledImage, PullOptions } from '../../src/core/images.ts'
 import type { BuildJob, BuildLine, BuildResult, BuildStep } from '../../src/core/template/builder.ts'
 import type { TemplateBuild } from '../../src/core/template/template.ts'
+import { tarOf } from '../../src/images/archive-fixture.ts'
 import { StepBuilder } from '../../src/images/phases/builder.ts'
 import { newUUID } from '../../src/lib/ids.ts'
 import { openFixture } from './domain.ts'
 
 export const baseBuildID = '11111111-1111-4111-8111-111111111111'
-/** Of uploaded files. */
+/** The hash of uploaded files. */
 export const someHash = 'ab'.repeat(32)
 
 export function step(type: BuildStep['type'], args: string[], more: Partial<BuildStep> = {}): BuildStep {
@@ -85,7 +86,12 @@ export async function openBuilder(options: { snapshotMemory?: boolean } = {}) {
       const result = await settled.promise
       return { result, told: lines.slice(from).map(({ message }) => message) }
     },
-    upload: (text: string, hash = someHash) => files.write(team.teamID, hash, Readable.from([text]), 1000),
+    /** Stores an archive with one file, and gives its bytes as text. */
+    upload: async (content: string, hash = someHash): Promise<string> => {
+      const archive = tarOf([{ name: 'file', content }])
+      await files.write(team.teamID, hash, Readable.from([archive]), 10_000)
+      return archive.toString()
+    },
     /** What came of a build as a row, so that other builds can begin with it. */
     asTemplate: async (result: BuildResult): Promise<TemplateBuild> => ({
       ...(await baseBuild()),

@@ -68,6 +68,13 @@ test('where there is a shell but no bash, /bin/bash leads to the shell', async (
   assert.equal(statSync(join(root, 'usr/bin/bash')).mode & 0o777, 0o755)
 })
 
+test('a file that cannot be read is not taken for missing, and is not replaced', async (t) => {
+  const root = rootWith(t, { 'etc/passwd/in-the-way': '', 'bin/sh': '' })
+  await assert.rejects(completeRoot(root), { code: 'EISDIR' })
+  assert.equal(existsSync(join(root, 'etc/passwd/in-the-way')), true)
+  assert.equal(existsSync(join(root, 'etc/group')), false)
+})
+
 test('links of a root never lead out of it', async (t) => {
   const root = rootWith(t, { 'a/file': '' })
   symlinkSync('/a', join(root, 'absolute'))

@@ -5,6 +5,7 @@
 import { chmod, chown, lstat, mkdir, readFile, readlink, writeFile } from 'node:fs/promises'
 import { basename, dirname, join, normalize } from 'node:path'
 import { AppError } from '../../lib/app-error.ts'
+import { ifPresent } from '../../lib/if-present.ts'
 
 const name = 'user'
 const home = '/home/user'
@@ -52,7 +53,7 @@ function freeID(rows: string[][], wanted = firstID): number {
 }
 
 async function readRows(root: string, path: string): Promise<string[][]> {
-  const text = await readFile(await insideRoot(root, path), 'utf8').catch(() => '')
+  const text = (await ifPresent(readFile(await insideRoot(root, path), 'utf8'))) ?? ''
   return text.split('\n').map((line) => line.split(':'))
 }
 
@@ -60,7 +61,7 @@ async function readRows(root: string, path: string): Promise<string[][]> {
 async function addRow(root: string, path: string, row: string): Promise<void> {
   const [wanted] = row.split(':')
   if ((await readRows(root, path)).some(([known]) => known === wanted)) return
-  const before = await readFile(await insideRoot(root, path), 'utf8').catch(() => '')
+  const before = (await ifPresent(readFile(await insideRoot(root, path), 'utf8'))) ?? ''
   const text = before === '' || before.endsWith('\n') ? before : `${before}\n`
   await writeInside(root, path, `${text}${row}\n`)
 }
@@ -74,7 +75,7 @@ async function writeInside(root: string, path: string, text: string, mode?: numb
 }
 
 async function exists(root: string, path: string): Promise<boolean> {
-  return (await lstat(await insideRoot(root, path)).catch(() => undefined)) !== undefined
+  return (await ifPresent(lstat(await insideRoot(root, path)))) !== undefined
 }
 
 /** Where a path of the root really lies: links are followed as if the root were `/`. */
@@ -84,7 +85,7 @@ export async function insideRoot(root: string, path: string): Promise<string> {
   for (let links = 0; rest.length > 0; ) {
     const [part, ...after] = rest as [string, ...string[]]
     const next = normalize(join(found, part))
-    const target = await readlink(join(root, next)).catch(() => undefined)
+    const target = await ifPresent(readlink(join(root, next)).catch(notALink))
     if (target === undefined) {
       found = next
       rest = after
@@ -97,4 +98,8 @@ export async function insideRoot(root: string, path: string): Promise<string> {
     rest = [...target.split('/').filter(Boolean), ...after]
   }
   return join(root, found)
+}
+
+function notALink(error: NodeJS.ErrnoException): undefined {
+  if (error.code !== 'EINVAL') throw error
 }

@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto'
 import { lstat } from 'node:fs/promises'
 import { AppError } from '../../lib/app-error.ts'
+import { ifPresent } from '../../lib/if-present.ts'
 import { runCommand } from '../../lib/run-command.ts'
 
 /** To be raised when a root is completed in another way than before. */
@@ -9,7 +10,7 @@ const version = 1
 
 /** Changes with every file's name, owner, mode, size and time, so that a changed folder makes a new root. */
 export async function folderHash(folder: string): Promise<string> {
-  const found = await lstat(folder).catch(() => undefined)
+  const found = await ifPresent(lstat(folder))
   if (!found?.isDirectory()) {
     throw new AppError(
       'invalid_argument',

@@ -5,10 +5,17 @@ import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { describe, it } from 'node:test'
 import { failsWith } from '../../../test/support/domain.ts'
+import { tarOf } from '../archive-fixture.ts'
 import { StoredBuildFiles } from './build-files.ts'
 
 const hash = 'ab'.repeat(32)
-const body = (...pieces: string[]) => Readable.from(pieces.map((piece) => Buffer.from(piece)))
+const packed = (content: string) => tarOf([{ name: 'file', content }])
+/** An archive in two pieces. */
+const body = (content: string) => {
+  const archive = packed(content)
+  return Readable.from([archive.subarray(0, 700), archive.subarray(700)])
+}
+const textOf = (content: string) => packed(content).toString()
 
 function openFiles() {
   const folder = mkdtempSync(join(tmpdir(), 'warren-files-'))
@@ -26,9 +33,9 @@ describe('uploaded files', () => {
     const { files } = stored
     assert.equal(await files.has('a', hash), false)
     assert.equal(await files.open('a', hash), undefined)
-    await files.write('a', hash, body('one ', 'two'), 7)
+    await files.write('a', hash, body('one two'), 4096)
     assert.equal(await files.has('a', hash), true)
-    assert.equal(await stored.read('a'), 'one two')
+    assert.equal(await stored.read('a'), textOf('one two'))
     assert.equal(await files.has('b', hash), false)
     assert.equal(await stored.read('b'), undefined)
     assert.equal(statSync(join(stored.folder, 'a', hash)).mode & 0o777, 0o600)
@@ -36,17 +43,17 @@ describe('uploaded files', () => {
 
   it('are replaced as a whole, and readers of the old ones keep them', async () => {
     using stored = openFiles()
-    await stored.files.write('a', hash, body('old'), 100)
+    await stored.files.write('a', hash, body('old'), 4096)
     const old = await stored.files.open('a', hash)
-    await stored.files.write('a', hash, body('new'), 100)
-    assert.equal((await old!.toArray()).join(''), 'old')
-    assert.equal(await stored.read('a'), 'new')
+    await stored.files.write('a', hash, body('new'), 4096)
+    assert.equal((await old!.toArray()).join(''), textOf('old'))
+    assert.equal(await stored.read('a'), textOf('new'))
   })
 
   it('are refused above the limit, and nothing is left', async () => {
     using stored = openFiles()
     const { files, folder } = stored
-    await assert.rejects(files.write('a', hash, body('1234', '5'), 4), failsWith('payload_too_large'))
+    await assert.rejects(files.write('a', hash, body('12345'), 1500), failsWith('payload_too_large'))
     assert.equal(await files.has('a', hash), false)
     assert.deepEqual(readdirSync(join(folder, 'a')), [])
   })
@@ -55,14 +62,14 @@ describe('uploaded files', () => {
     using stored = openFiles()
     const { files, folder } = stored
     const broken = async function* () {
-      yield Buffer.from('half')
+      yield packed('half').subarray(0, 700)
       throw new Error('the client went away')
     }
-    await assert.rejects(files.write('a', hash, broken(), 100), /went away/)
+    await assert.rejects(files.write('a', hash, broken(), 4096), /went away/)
     assert.equal(await files.has('a', hash), false)
-    await files.write('a', hash, body('whole'), 100)
-    await assert.rejects(files.write('a', hash, broken(), 100), /went away/)
-    assert.equal(await stored.read('a'), 'whole')
+    await files.write('a', hash, body('whole'), 4096)
+    await assert.rejects(files.write('a', hash, broken(), 4096), /went away/)
+    assert.equal(await stored.read('a'), textOf('whole'))
     assert.deepEqual(readdirSync(join(folder, 'a')), [hash])
   })
 
@@ -79,8 +86,8 @@ describe('uploaded files', () => {
     using stored = openFiles()
     const { files, folder } = stored
     const [kept, forgotten] = ['11'.repeat(32), '22'.repeat(32)]
-    await files.write('a', kept, body('kept'), 100)
-    await files.write('a', forgotten, body('forgotten'), 100)
+    await files.write('a', kept, body('kept'), 4096)
+    await files.write('a', forgotten, body('forgotten'), 4096)
     const longAgo = new Date('2020-01-01')
     for (const name of readdirSync(join(folder, 'a'))) utimesSync(join(folder, 'a', name), longAgo, longAgo)
     const listed = (await files.list()).sort((one, other) => (one.hash < other.hash ? -1 : 1))
@@ -103,20 +110,30 @@ describe('uploaded files', () => {
   it('that the disk has no room for are refused in words, and leave nothing', async () => {
     using stored = openFiles()
     const full = async function* () {
-      yield Buffer.from('a part')
+      yield packed('part').subarray(0, 700)
       throw Object.assign(new Error('write ENOSPC'), { code: 'ENOSPC' })
     }
-    await assert.rejects(stored.files.write('a', hash, full(), 100), failsWith('no_space'))
+    await assert.rejects(stored.files.write('a', hash, full(), 4096), failsWith('no_space'))
     assert.deepEqual(readdirSync(join(stored.folder, 'a')), [])
   })
 
   it('that a crash cut off go at the start', async () => {
     using stored = openFiles()
     const { files, folder } = stored
-    await files.write('a', hash, body('whole'), 100)
+    await files.write('a', hash, body('whole'), 4096)
     writeFileSync(join(folder, 'a', `${hash}.12.partial`), 'half')
     await files.sweep()
     assert.deepEqual(readdirSync(join(folder, 'a')), [hash])
+  })
+
+  it('that cannot be looked for are not taken for missing', async () => {
+    using stored = openFiles()
+    const { files, folder } = stored
+    // A file in place of the team's folder: asking for what is below it fails with ENOTDIR.
+    writeFileSync(join(folder, 'a'), '')
+    await assert.rejects(files.has('a', hash), { code: 'ENOTDIR' })
+    await assert.rejects(files.open('a', hash), { code: 'ENOTDIR' })
+    await assert.rejects(files.list(), { code: 'ENOTDIR' })
   })
 
   it('need no folder to be asked for', async () => {

@@ -8,8 +8,12 @@ import type { BuildFiles, UploadedFiles } from '../../core/template/builder.ts'
 import { AppError } from '../../lib/app-error.ts'
 import { systemClock } from '../../lib/clock.ts'
 import { randomHex } from '../../lib/ids.ts'
+import { ifPresent, isMissing } from '../../lib/if-present.ts'
+import { tooLarge, UploadCheck } from './upload-check.ts'
 
 const hashForm = /^[0-9a-f]{64}$/
+/** Files, folders and links in the archive of one COPY. */
+const mostEntries = 1_000_000
 
 /** In whole milliseconds, never earlier than the time that `has` or `write` set: the file system keeps fractions. */
 const usedAtOf = ({ mtimeMs }: Stats): number => Math.ceil(mtimeMs)
@@ -31,13 +35,13 @@ export class StoredBuildFiles implements BuildFiles {
   async has(teamID: string, hash: string): Promise<boolean> {
     const seconds = systemClock.now() / 1000
     try {
-      // A client that is told of it will not send it again: it must outlast the build. Not to be overtaken by
-      // `remove`, so in one go.
+      // A client that is told of the files will not send them again, so they must outlast its build. One synchronous
+      // call, so that `remove` cannot come in between.
       utimesSync(this.#path(teamID, hash), seconds, seconds)
       return true
     } catch (error) {
-      if (error instanceof AppError) throw error
-      return false
+      if (isMissing(error)) return false
+      throw error
     }
   }
 
@@ -50,20 +54,20 @@ export class StoredBuildFiles implements BuildFiles {
     const path = this.#path(teamID, hash)
     const beside = `${path}.${randomHex(8)}.partial`
     await mkdir(join(this.#folder, teamID), { recursive: true, mode: 0o700 })
-    let size = 0
-    const counted = async function* () {
+    const check = new UploadCheck({ maxBytes, maxEntries: mostEntries })
+    const checked = async function* () {
+      let size = 0
       for await (const chunk of body) {
         size += chunk.length
-        if (size > maxBytes) {
-          const most = Math.floor(maxBytes / (1024 * 1024))
-          throw new AppError('payload_too_large', `The files of a COPY may take ${most} MiB at most`)
-        }
+        if (size > maxBytes) throw tooLarge(maxBytes)
+        await check.add(chunk)
         yield chunk
       }
+      await check.finish()
     }
     try {
       await pipeline(
-        Readable.from(counted(), { objectMode: false }),
+        Readable.from(checked(), { objectMode: false }),
         createWriteStream(beside, { mode: 0o600 }),
       )
       // The kernel's own time lags behind the clock that builds are dated by.
@@ -74,25 +78,26 @@ export class StoredBuildFiles implements BuildFiles {
       if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error
       throw new AppError(
         'no_space',
-        'There is no room on the disk for these files; ask the operator for more',
+        'The disk of the server has no space for these files. Ask its operator for more.',
         {
           cause: error,
         },
       )
     } finally {
+      check.close()
       await rm(beside, { force: true })
     }
   }
 
   async open(teamID: string, hash: string): Promise<Readable | undefined> {
-    const file = await open(this.#path(teamID, hash)).catch(() => undefined)
+    const file = await ifPresent(open(this.#path(teamID, hash)))
     return file?.createReadStream()
   }
 
   async list(): Promise<UploadedFiles[]> {
     const found: UploadedFiles[] = []
     for (const { teamID, name: hash, path } of await this.#entries()) {
-      const file = hashForm.test(hash) ? await stat(path).catch(() => undefined) : undefined
+      const file = hashForm.test(hash) ? await ifPresent(stat(path)) : undefined
       if (file) found.push({ teamID, hash, bytes: file.blocks * 512, usedAt: usedAtOf(file) })
     }
     return found
@@ -107,7 +112,7 @@ export class StoredBuildFiles implements BuildFiles {
   }
 
   async #entries(): Promise<{ teamID: string; name: string; path: string }[]> {
-    const teams = await readdir(this.#folder).catch(() => [])
+    const teams = (await ifPresent(readdir(this.#folder))) ?? []
     const names = teams.map(async (teamID) => {
       const found = await readdir(join(this.#folder, teamID))
       return found.map((name) => ({ teamID, name, path: join(this.#folder, teamID, name) }))

@@ -183,12 +183,12 @@ describe('COPY', () => {
 
   it('brings the upload inside and unpacks it there, for the current user', async () => {
     await using site = await openBuilder()
-    await site.upload('the archive')
+    const text = await site.upload('content')
     await site.build({
       steps: [step('ENV', ['D', 'to']), step('USER', ['me']), copying(['src/*', '$D/', '', ''])],
     })
     const { agent } = site.fixture
-    assert.deepEqual(agent.written, [{ path: '/tmp/.warren-files.tar', text: 'the archive' }])
+    assert.deepEqual(agent.written, [{ path: '/tmp/.warren-files.tar', text }])
     assert.deepEqual(agent.commands.at(-1), {
       ...{ command: copy, user: 'root', cwd: '/home/user' },
       envs: {

@@ -1,0 +1,102 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import { gzipSync, zstdCompressSync } from 'node:zlib'
+import { failsWith } from '../../../test/support/domain.ts'
+import { paxOf, tarOf } from '../archive-fixture.ts'
+import { StoredBuildFiles } from './build-files.ts'
+import { UploadCheck } from './upload-check.ts'
+
+const maxBytes = 2 ** 20
+const pieceBytes = 16 * 1024
+
+/** How many bytes of the upload were taken before it was rejected, or all of them. */
+async function check(upload: Buffer, maxEntries = 1000): Promise<number> {
+  const upTo = new UploadCheck({ maxBytes, maxEntries })
+  let taken = 0
+  for (let at = 0; at < upload.length; at += pieceBytes) {
+    await upTo.add(upload.subarray(at, at + pieceBytes))
+    taken += pieceBytes
+  }
+  await upTo.finish()
+  return Math.min(taken, upload.length)
+}
+
+const folders = (count: number) =>
+  tarOf(Array.from({ length: count }, (_, index) => ({ name: `${index}/`, type: '5' })))
+
+describe('an upload', () => {
+  it('within its bounds is taken, plain, with gzip and with zstd', async () => {
+    const archive = tarOf([
+      { name: 'a/', type: '5' },
+      { name: 'a/b', content: 'c'.repeat(900_000) },
+    ])
+    for (const upload of [archive, gzipSync(archive), zstdCompressSync(archive)]) {
+      assert.equal(await check(upload), upload.length)
+    }
+  })
+
+  it('that is small and unpacks to a lot is rejected', async () => {
+    const archive = tarOf([{ name: 'zeros', content: Buffer.alloc(64 * 2 ** 20) }])
+    for (const upload of [gzipSync(archive), zstdCompressSync(archive)]) {
+      assert.ok(upload.length < 100_000)
+      await assert.rejects(check(upload), failsWith('payload_too_large'))
+    }
+  })
+
+  it('of many gzip members is counted as a whole', async () => {
+    const archive = tarOf([{ name: 'zeros', content: Buffer.alloc(2 * maxBytes) }])
+    const half = Math.floor(archive.length / 2)
+    const members = [gzipSync(archive.subarray(0, half)), gzipSync(archive.subarray(half))]
+    await assert.rejects(check(Buffer.concat(members)), failsWith('payload_too_large'))
+  })
+
+  it('with more entries than allowed is rejected', async () => {
+    assert.ok((await check(gzipSync(folders(1000)))) > 0)
+    await assert.rejects(check(gzipSync(folders(1001))), /may be 1000 at most/)
+  })
+
+  it('with a path that no file system takes is rejected', async () => {
+    const path = 'deep/'.repeat(1000)
+    const archive = tarOf([
+      { name: 'x', type: 'x', content: paxOf({ path }) },
+      { name: 'short', type: '5' },
+    ])
+    await assert.rejects(check(archive), /longer than 4096 bytes/)
+  })
+
+  it('that is no archive, or half of one, is rejected with what is wanted', async () => {
+    const archive = tarOf([{ name: 'a', content: 'b'.repeat(10_000) }])
+    const wrong = [
+      Buffer.from('PK\x03\x04 a zip file'.padEnd(2000)),
+      archive.subarray(0, 3000),
+      gzipSync(archive).subarray(0, 60),
+      Buffer.concat([Buffer.from([0x1f, 0x8b]), Buffer.alloc(2000, 7)]),
+    ]
+    for (const upload of wrong) {
+      await assert.rejects(check(upload), /must come as a tar archive/)
+    }
+  })
+
+  it('that is rejected leaves nothing on the disk, and its sender is not read to the end', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'warren-upload-'))
+    try {
+      const files = new StoredBuildFiles(folder)
+      let sent = 0
+      const endless = async function* () {
+        for (;;) {
+          sent += pieceBytes
+          yield gzipSync(Buffer.alloc(2 ** 18))
+        }
+      }
+      const written = files.write('a', 'ab'.repeat(32), endless(), maxBytes)
+      await assert.rejects(written, failsWith('payload_too_large'))
+      assert.ok(sent > 0)
+      assert.deepEqual(readdirSync(join(folder, 'a')), [])
+    } finally {
+      rmSync(folder, { recursive: true, force: true })
+    }
+  })
+})

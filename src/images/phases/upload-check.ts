@@ -1,0 +1,107 @@
+/**
+ * Reads an uploaded archive while it is stored, and counts what it unpacks to. It is unpacked only later, in the sandbox
+ * of a build; a few megabytes that become gigabytes, or millions of names, are stopped here.
+ */
+import { once } from 'node:events'
+import { PassThrough } from 'node:stream'
+import { AppError } from '../../lib/app-error.ts'
+import { decompress } from '../decompress.ts'
+import { longestPath } from '../layer-tree.ts'
+import type { TarEntry } from '../tar-header.ts'
+import { type TarHandler, TarReader } from '../tar-reader.ts'
+
+export type UploadBounds = { maxBytes: number; maxEntries: number }
+
+export class UploadCheck {
+  readonly #input = new PassThrough()
+  readonly #bounds: UploadBounds
+  readonly #done: Promise<void>
+  #failure: unknown
+
+  constructor(bounds: UploadBounds) {
+    this.#bounds = bounds
+    // A reader that stops early destroys its input with an error of its own; the reason is in `#failure`.
+    this.#input.on('error', () => {})
+    this.#done = this.#read().catch((error) => {
+      this.#failure = rejectionOf(error)
+      this.#input.destroy()
+    })
+  }
+
+  /** Rejects as soon as a bound is passed. */
+  async add(chunk: Uint8Array): Promise<void> {
+    if (this.#failure) throw this.#failure
+    if (!this.#input.write(chunk)) await this.#drained()
+    if (this.#failure) throw this.#failure
+  }
+
+  async finish(): Promise<void> {
+    this.#input.end()
+    await this.#done
+    if (this.#failure) throw this.#failure
+  }
+
+  /** Gives up an upload that broke off. */
+  close(): void {
+    this.#input.destroy()
+  }
+
+  /** Resolves when more can be written, or when nobody reads any more. */
+  async #drained(): Promise<void> {
+    await Promise.race([once(this.#input, 'drain'), this.#done]).catch(() => this.#done)
+  }
+
+  async #read(): Promise<void> {
+    const { maxBytes } = this.#bounds
+    const reader = new TarReader(new EntryCount(this.#bounds.maxEntries))
+    let bytes = 0
+    const use = async (chunks: AsyncIterable<Buffer>) => {
+      for await (const chunk of chunks) {
+        bytes += chunk.length
+        if (bytes > maxBytes) throw tooLarge(maxBytes)
+        reader.push(chunk)
+      }
+    }
+    await decompress(this.#input[Symbol.asyncIterator]() as AsyncGenerator<Buffer>, use)
+    reader.finish()
+  }
+}
+
+class EntryCount implements TarHandler {
+  readonly #most: number
+  #entries = 0
+
+  constructor(most: number) {
+    this.#most = most
+  }
+
+  entry({ path }: TarEntry): void {
+    if (++this.#entries > this.#most) {
+      throw new AppError('payload_too_large', `The files of a COPY may be ${this.#most} at most.`)
+    }
+    if (path.length > longestPath) {
+      throw new AppError(
+        'payload_too_large',
+        `A path in the files of a COPY is longer than ${longestPath} bytes.`,
+      )
+    }
+  }
+
+  data(): void {}
+  fileEnd(): void {}
+}
+
+export function tooLarge(maxBytes: number): AppError {
+  const most = Math.floor(maxBytes / 2 ** 20)
+  return new AppError(
+    'payload_too_large',
+    `The files of a COPY may take ${most} MiB at most, packed and unpacked. An operator can raise WARREN_MAX_UPLOAD_MB.`,
+  )
+}
+
+function rejectionOf(error: unknown): AppError {
+  if (error instanceof AppError && error.code === 'payload_too_large') return error
+  const message =
+    'The files of a COPY must come as a tar archive, plain or packed with gzip, and this is none.'
+  return new AppError('invalid_argument', message, { cause: error })
+}
