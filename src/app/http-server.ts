@@ -1,8 +1,9 @@
 /** The one listener, in plain HTTP or TLS; what it carries is attached to it. */
+import { readFileSync } from 'node:fs'
 import http, { type Server, type ServerOptions } from 'node:http'
 import https from 'node:https'
 import { AppError } from '../lib/app-error.ts'
-import { alpnProtocols, type Http2Door, openHttp2 } from './http2.ts'
+import { alpnProtocols, type Http2Connections, openHttp2 } from './http2.ts'
 import { portProblem } from './port.ts'
 import type { TlsPair } from './tls-files.ts'
 
@@ -13,19 +14,38 @@ export type Listener = {
   /** Connections made from now on see it. */
   useCertificate(pair: TlsPair): void
   listen(host: string, port: number): Promise<void>
-  /** New connections are refused, open ones may end by themselves for a moment, then they are cut. */
+  /** New connections are rejected, open ones may end by themselves for a moment, then they are cut. */
   close(graceMs: number): Promise<void>
 }
 
-/** With a certificate, clients choose between HTTP/2 and HTTP/1.1. */
-export function createListener(options: ServerOptions, pair: TlsPair | undefined): Listener {
-  if (!pair) return listenerOf(http.createServer(options))
+/**
+ * With a certificate, clients choose between HTTP/2 and HTTP/1.1. Of the files this process may open, clients get half:
+ * the rest is for sandboxes, the store and the disk, which must go on working whoever connects.
+ */
+export function createListener(
+  options: ServerOptions,
+  pair: TlsPair | undefined,
+  mostConnections = Math.floor(mostOpenFiles() / 2),
+): Listener {
+  if (!pair) return listenerOf(http.createServer(options), mostConnections)
   const tls = { ...pair, ALPNProtocols: alpnProtocols, handshakeTimeout: handshakeTimeoutMs }
   const server = https.createServer({ ...options, ...tls })
-  return { ...listenerOf(server, openHttp2(server)), useCertificate: (next) => server.setSecureContext(next) }
+  const listener = listenerOf(server, mostConnections, openHttp2(server))
+  return { ...listener, useCertificate: (next) => server.setSecureContext(next) }
 }
 
-function listenerOf(server: Server, http2?: Http2Door): Listener {
+function mostOpenFiles(): number {
+  const found = /^Max open files\s+(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8'))
+  return Number(found?.[1] ?? 1024)
+}
+
+function listenerOf(server: Server, mostConnections: number, http2?: Http2Connections): Listener {
+  server.maxConnections = mostConnections
+  // One that came too late is turned away; those that only wait make place for the next.
+  server.on('drop', () => {
+    server.closeIdleConnections()
+    http2?.closeIdle()
+  })
   return {
     server,
     useCertificate() {},
@@ -44,7 +64,7 @@ function listen(server: Server, host: string, port: number): Promise<void> {
   })
 }
 
-function close(server: Server, http2: Http2Door | undefined, graceMs: number): Promise<void> {
+function close(server: Server, http2: Http2Connections | undefined, graceMs: number): Promise<void> {
   return new Promise((resolve) => {
     const cut = setTimeout(() => {
       server.closeAllConnections()

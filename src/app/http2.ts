@@ -1,5 +1,5 @@
 /**
- * HTTP/2 at the door only: each of its streams becomes an HTTP/1.1 request on a connection that never leaves
+ * HTTP/2 at the listener only: each of its streams becomes an HTTP/1.1 request on a connection that never leaves
  * the process, so that API and edge know one protocol. What leaves HTTP (WebSockets) is not offered here, so
  * clients take HTTP/1.1 for it.
  */
@@ -17,41 +17,43 @@ const idleSessionMs = 310_000
 const lingerMs = 10_000
 const maxHeaderBytes = 64 * 1024
 
-export type Http2Door = {
+export type Http2Connections = {
   /** No new streams; those that are open may end. */
   close(): void
+  /** Ends connections without a stream. */
+  closeIdle(): void
   /** Cuts all there is. */
   destroy(): void
 }
 
 /** Takes the connections that chose HTTP/2 off a server that offered it. */
-export function openHttp2(server: HttpsServer): Http2Door {
+export function openHttp2(server: HttpsServer): Http2Connections {
   const [http1] = server.listeners('secureConnection') as [(socket: Duplex) => void]
   const accept = (socket: Duplex) => http1.call(server, socket)
   const http2 = createServer({
     maxHeaderListPairs: 600,
     settings: { maxConcurrentStreams: 250, initialWindowSize: 512 * 1024, maxHeaderListSize: maxHeaderBytes },
   })
-  /** With how many streams each has open. */
-  const sessions = new Map<Http2Session, number>()
+  const sessions = new Map<Http2Session, SessionStreams>()
   http2.on('session', (session) => {
-    sessions.set(session, 0)
+    const streams: SessionStreams = { open: 0, waiting: [] }
+    sessions.set(session, streams)
     session.once('close', () => sessions.delete(session))
     session.on('error', () => {})
     session.setLocalWindowSize(4 * 1024 * 1024)
-    session.setTimeout(idleSessionMs, () => sessions.get(session) === 0 && session.close())
+    session.setTimeout(idleSessionMs, () => streams.open === 0 && session.close())
   })
   http2.on('stream', (stream, _headers, _flags, rawHeaders) => {
-    const session = stream.session!
-    const count = (by: number) => {
-      const open = sessions.get(session)
-      if (open !== undefined) sessions.set(session, open + by)
-    }
-    count(1)
-    stream.once('close', () => count(-1))
+    const streams = sessions.get(stream.session!)
+    if (!streams) return stream.destroy()
+    streams.open += 1
+    stream.once('close', () => {
+      streams.open -= 1
+    })
     stream.on('error', () => {})
     // Declared as an object by mistake: names and values take turns.
-    carry(stream, rawHeaders as unknown as string[], accept)
+    const begin = () => stream.destroyed || carry(stream, rawHeaders as unknown as string[], accept)
+    if (streams.waiting.push(begin) === 1) setImmediate(beginNext, streams.waiting)
   })
   server.off('secureConnection', http1)
   server.on('secureConnection', (socket: TLSSocket) => {
@@ -60,8 +62,21 @@ export function openHttp2(server: HttpsServer): Http2Door {
   })
   return {
     close: () => sessions.forEach((_, session) => void session.close()),
+    closeIdle: () => sessions.forEach(({ open }, session) => void (open === 0 && session.close())),
     destroy: () => sessions.forEach((_, session) => void session.destroy(new Error('Warren is closing'))),
   }
+}
+
+type SessionStreams = {
+  open: number
+  /** Streams that were opened and have not begun. */
+  waiting: (() => void)[]
+}
+
+/** One in each turn of the event loop, so that a session that opens hundreds at once holds nobody else up. */
+function beginNext(waiting: (() => void)[]): void {
+  waiting.shift()?.()
+  if (waiting.length > 0) setImmediate(beginNext, waiting)
 }
 
 function carry(stream: ServerHttp2Stream, rawHeaders: string[], accept: (socket: Duplex) => void): void {

@@ -11,6 +11,7 @@ import type { FindResumable } from '../core/sandbox/resumable-route.ts'
 import type { Route, RouteTable } from '../core/sandbox/routes.ts'
 import type { HttpExchange } from '../lib/http-relay/http-relay.ts'
 import type { Log } from '../lib/log.ts'
+import { RequestTurns } from '../lib/request-turns.ts'
 import { refusalOf, wakesNobody } from './access.ts'
 import {
   type EdgeAnswer,
@@ -59,6 +60,8 @@ export function createEdge(options: EdgeOptions): Edge {
     serverOptions: {
       requestTimeout: 0,
       headersTimeout: 30_000,
+      // How often connections are looked at for heads that are late.
+      connectionsCheckingInterval: 5_000,
       // Longer than clients keep an idle connection (300 s), so that they close it and never race us.
       keepAliveTimeout: 310_000,
       maxHeaderSize: 64 * 1024,
@@ -69,16 +72,25 @@ export function createEdge(options: EdgeOptions): Edge {
       shouldUpgradeCallback: (request) => claims(request) && !/^h2c?$/i.test(request.headers.upgrade ?? ''),
     },
     attach(server, api) {
+      const turns = new RequestTurns()
       server.on('request', (request, response) => {
-        if (claims(request)) edge.handle(request, response, false)
-        else api(request, response)
+        turns.take(request, response, () => {
+          if (claims(request)) edge.handle(request, response, false)
+          else api(request, response)
+        })
       })
       server.on('checkContinue', (request, response) => {
-        if (claims(request)) return edge.handle(request, response, true)
-        response.writeContinue()
-        api(request, response)
+        turns.take(request, response, () => {
+          if (claims(request)) return edge.handle(request, response, true)
+          response.writeContinue()
+          api(request, response)
+        })
       })
-      server.on('upgrade', (request, socket, head) => edge.upgrade(request, socket as Socket, head))
+      server.on('upgrade', (request, socket, head) => {
+        // Its answer would overtake those that are due before it.
+        if (turns.isBusy(request)) socket.destroy()
+        else edge.upgrade(request, socket as Socket, head)
+      })
     },
     claims,
     handle: (request, response, awaitsContinue = false) => edge.handle(request, response, awaitsContinue),

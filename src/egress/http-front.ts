@@ -14,6 +14,7 @@ import type { SecretReader } from '../core/egress.ts'
 import { answerHeaders } from '../lib/http-relay/headers.ts'
 import { type HttpExchange, HttpRelay } from '../lib/http-relay/http-relay.ts'
 import type { Log } from '../lib/log.ts'
+import { RequestTurns } from '../lib/request-turns.ts'
 import type { GateConnection } from './admitted-sandboxes.ts'
 import { decide, type EgressRoute, type IsClosed, ruleFor } from './decide.ts'
 import { headForHost } from './headers.ts'
@@ -32,8 +33,6 @@ export type HttpFrontOptions = UpstreamOptions & {
 }
 
 export const maxHeaderBytes = 64 * 1024
-/** Requests sent ahead on one connection. */
-const mostUnderWay = 64
 
 /** One connection of a sandbox that speaks HTTP. */
 class HttpSession {
@@ -69,15 +68,13 @@ class HttpSession {
     return this.#underWay === 0
   }
 
-  /** False: too many requests are under way for one more. */
-  enter({ response, upgrade }: HttpExchange): boolean {
+  enter({ response, upgrade }: HttpExchange): void {
     this.#stopWaiting()
     this.#underWay += 1
     response.once('close', () => {
       this.#underWay -= 1
       if (this.isIdle && !upgrade) this.#waitForHead()
     })
-    return this.#underWay <= (upgrade ? 1 : mostUnderWay)
   }
 
   #waitForHead(): void {
@@ -89,6 +86,7 @@ class HttpSession {
 export class HttpFront {
   readonly #options: HttpFrontOptions
   readonly #sessions = new WeakMap<object, HttpSession>()
+  readonly #turns = new RequestTurns()
   readonly #server = createServer({
     maxHeaderSize: maxHeaderBytes,
     requireHostHeader: false,
@@ -103,7 +101,9 @@ export class HttpFront {
     server.keepAliveTimeout = 0
     // A client that has said all may still listen.
     Object.assign(server, { httpAllowHalfOpen: true })
-    server.on('request', (request, response) => void this.#handle(exchangeOf(request, response, null)))
+    server.on('request', (request, response) => {
+      this.#turns.take(request, response, () => void this.#handle(exchangeOf(request, response, null)))
+    })
     server.on('upgrade', (request, socket, first) => this.#upgrade(request, socket as Socket, first))
     server.on('connect', (_, socket) => {
       answerUnreadable(socket, new Rejection(403, 'CONNECT is not taken here: connect to the host itself.'))
@@ -125,6 +125,8 @@ export class HttpFront {
   }
 
   #upgrade(request: IncomingMessage, socket: Socket, first: Buffer): void {
+    // Its answer would overtake those that are due before it.
+    if (this.#turns.isBusy(request)) return void socket.destroy()
     const response = new ServerResponse(request)
     response.assignSocket(socket)
     response.shouldKeepAlive = false
@@ -138,7 +140,7 @@ export class HttpFront {
     const { request, response, upgrade } = exchange
     const session = this.#sessions.get(request.socket)!
     const { connection, secureName } = session
-    if (!session.enter(exchange)) return connection.cut()
+    session.enter(exchange)
     try {
       const target = targetOf(request, secureName)
       const route = this.#routeOf(connection, target)

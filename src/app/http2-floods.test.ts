@@ -1,0 +1,77 @@
+/** Floods of HTTP/2 frames: they end the connection that sends them, and others are served meanwhile. */
+import assert from 'node:assert/strict'
+import { after, afterEach, before, beforeEach, it } from 'node:test'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { Listener } from './http-server.ts'
+import { endStream, frameTypes, get, RawClient, startListener } from './http2-fixture.ts'
+
+const within = { timeout: 60_000 }
+const cancel = Buffer.from([0, 0, 0, 8])
+
+let listener: Listener
+let hostile: RawClient
+let handled: string[] = []
+before(async () => {
+  listener = await startListener(({ url = '' }, response) => {
+    handled.push(url)
+    if (url !== '/held') response.end('answered')
+  })
+})
+after(() => listener.close(100))
+beforeEach(async () => {
+  handled = []
+  hostile = await RawClient.open(listener)
+})
+afterEach(() => hostile.close())
+
+async function assertOthersAreServed(): Promise<void> {
+  const other = await RawClient.open(listener)
+  const stream = other.request(get('/other'))
+  await other.settled(stream)
+  const data = other.frames().find(({ type }) => type === frameTypes.data)
+  assert.equal(`${data?.payload}`, 'answered')
+  other.close()
+}
+
+/** Repeats what is hostile until the server ends the connection. */
+async function flood(send: (round: number) => void): Promise<void> {
+  for (let round = 0; round < 200_000 && !hostile.isOver; round++) {
+    send(round)
+    if (round % 200 !== 199) continue
+    await hostile.sent()
+    await nextTurn()
+    if (round % 5000 === 4999) await assertOthersAreServed()
+  }
+  await assertOthersAreServed()
+  assert.ok(hostile.isOver, 'the connection was not ended')
+}
+
+it('streams that are opened and reset at once', within, async () => {
+  await flood(() => hostile.send(frameTypes.reset, 0, hostile.request(get('/held')), cancel))
+  const begun = handled.filter((url) => url === '/held').length
+  assert.ok(begun < 1000, `${begun} of the streams were begun`)
+})
+
+it('a head that is continued without end', within, async () => {
+  hostile.send(frameTypes.headers, endStream, 1, RawClient.encode(get('/held')))
+  await flood((round) => {
+    hostile.send(frameTypes.continuation, 0, 1, RawClient.encode([[`x-${round}`, 'y']]))
+  })
+  assert.deepEqual(
+    handled.filter((url) => url !== '/other'),
+    [],
+  )
+})
+
+it('settings whose answers are not read', within, async () => {
+  hostile.stopReading()
+  await flood(() => hostile.send(frameTypes.settings, 0, 0, Buffer.alloc(0)))
+})
+
+it('hundreds of requests at once are begun in turns with those of others', within, async () => {
+  const other = await RawClient.open(listener)
+  for (let i = 0; i < 200; i++) hostile.request(get('/many'))
+  await other.settled(other.request(get('/other')))
+  assert.ok(handled.indexOf('/other') < 200, 'it was begun last')
+  other.close()
+})
