@@ -43,7 +43,7 @@ const schema = {
   isolation: setting(
     'WARREN_ISOLATION',
     'auto',
-    'What walls a sandbox in; auto takes gVisor where it works, else containers.',
+    'How sandboxes are isolated; auto takes gVisor where it works, else containers.',
     kind.oneOf('auto', 'gvisor', 'container'),
   ),
   subnet: setting(
@@ -73,7 +73,7 @@ const schema = {
   warmSandboxes: setting(
     'WARREN_WARM_SANDBOXES',
     '2',
-    'Sandboxes started ahead, for each of the three templates used last, so that a create is immediate.',
+    'Size of the warm pool for each of the three templates used last, so that a create is immediate.',
     kind.wholeNumber(0, 100, 'sandboxes'),
   ),
   baseImage: setting(
