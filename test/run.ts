@@ -36,8 +36,10 @@ const phases: Phase[] = []
 async function phase(title: string, work: () => Promise<JobResult[]>): Promise<void> {
   write(`\n# ${title}\n`)
   const started = Date.now()
+  const entry = { title, ms: 0 }
+  phases.push(entry)
   results.push(...(await work()))
-  phases.push({ title, ms: Date.now() - started })
+  entry.ms = Date.now() - started
 }
 
 const optionsOf = ({ name, path, lock }: PlannedFile) => ({
@@ -49,12 +51,19 @@ const optionsOf = ({ name, path, lock }: PlannedFile) => ({
 
 /** Two files at a time on the lane's server, since each waits a lot; then one at a time with Warrens of their own. */
 async function runLane(isolation: Isolation, lane: Lane, locks: Set<string>): Promise<JobResult[]> {
+  const started = Date.now()
   const server = new LaneServer(isolation)
   const environment = () => server.environment()
   const jobs = (files: PlannedFile[]) => files.map((file) => fileJob({ ...optionsOf(file), environment }))
   const joining = await runJobs(jobs(lane.joining), { concurrency: 2, write, locks })
   await server.close()
+  const sharedMs = Date.now() - started
   const starting = await runJobs(jobs(lane.starting), { concurrency: 1, write, locks, live: false })
+  phases.push({ title: `  of these, on the shared server of ${isolation}`, ms: sharedMs })
+  phases.push({
+    title: `  of these, on servers of their own, ${isolation}`,
+    ms: Date.now() - started - sharedMs,
+  })
   return [...joining, ...starting]
 }
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import net from 'node:net'
 import { after, before, describe, it } from 'node:test'
-import { type ApiOptions, joinWarren, type Warren } from '../support/warren.ts'
+import { type ApiOptions, anyIsolation, joinWarren, type Warren } from '../support/warren.ts'
 
 type Case = { title: string; path: string; status: number; says: RegExp } & ApiOptions
 
@@ -189,7 +189,7 @@ const cases: Case[] = [
 describe('bad input', () => {
   let warren: Warren
   before(async () => {
-    warren = await joinWarren('container')
+    warren = await joinWarren(anyIsolation)
   })
   after(() => warren?.stop())
 

@@ -5,7 +5,7 @@ import { after, before, describe, it } from 'node:test'
 import { Sandbox } from 'e2b'
 import { secondTeam } from '../support/building.ts'
 import { eventually } from '../support/eventually.ts'
-import { joinWarren, type Warren } from '../support/warren.ts'
+import { anyIsolation, joinWarren, type Warren } from '../support/warren.ts'
 
 const port = 8000
 const service = (mark: string) => `
@@ -43,7 +43,7 @@ describe('the edge, attacked', () => {
   const statusOf = (answer: string) => Number(answer.split(' ')[1])
 
   before(async () => {
-    warren = await joinWarren('container')
+    warren = await joinWarren(anyIsolation)
     const others = await secondTeam(warren)
     const network = { allowPublicTraffic: false }
     const make = async (client: Warren['client'], mark: string) => {

@@ -4,14 +4,14 @@ import { once } from 'node:events'
 import net from 'node:net'
 import { after, before, describe, it } from 'node:test'
 import { Sandbox } from 'e2b'
-import { type ApiOptions, joinWarren, type Warren } from '../support/warren.ts'
+import { type ApiOptions, anyIsolation, joinWarren, type Warren } from '../support/warren.ts'
 
 describe('tenancy', () => {
   let warren: Warren
   let mine: Sandbox
   let theirKey: string
   before(async () => {
-    warren = await joinWarren('container')
+    warren = await joinWarren(anyIsolation)
     mine = await Sandbox.create('base', warren.client)
     const operator = { headers: { 'X-Admin-Token': warren.adminToken }, key: null }
     await warren.api('/admin/teams', { ...operator, body: { name: 'stranger' } })

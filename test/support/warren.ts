@@ -22,6 +22,9 @@ export const isolations: readonly Isolation[] = process.env.WARREN_TEST_ISOLATIO
   ? [process.env.WARREN_TEST_ISOLATION as Isolation]
   : ['container', 'gvisor']
 
+/** For tests of what does not depend on it. */
+export const anyIsolation = isolations[0]!
+
 export const repoFolder = resolve(import.meta.dirname, '../..')
 /** A developer may run tests beside others: each place has ports, networks and folders of its own. */
 export const place = Number(process.env.WARREN_TEST_PLACE ?? 0)
