@@ -65,10 +65,16 @@ test('unit tests are shared out in groups of the same length', () => {
 })
 
 test('a unit test that disturbs others has a process of its own', () => {
-  const files = ['src/a.test.ts', 'test/images.test.ts', 'src/b.test.ts'].map((path) => file(path))
+  const files = [
+    file('src/a.test.ts', 'suite(() => {\n  beforeEach(() => {})'),
+    file('test/images.test.ts'),
+    file('src/b.test.ts', 'afterEach(() => {})'),
+    file('src/c.test.ts'),
+  ]
   assert.deepEqual(plan({ files, unitGroups: 1 }).units.map(names), [
     ['test/images.test.ts'],
-    ['src/a.test.ts', 'src/b.test.ts'],
+    ['src/b.test.ts'],
+    ['src/a.test.ts', 'src/c.test.ts'],
   ])
 })
 

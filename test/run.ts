@@ -78,7 +78,10 @@ async function runPlan(): Promise<void> {
   const checks: Job[] = options.long
     ? []
     : [checkJob('Types', 'tsc', ['--noEmit']), checkJob('Format and lint', 'biome', ['check', '.'])]
-  const units = plan.units.map((group, at) => groupJob(`Unit tests, part ${at + 1}`, group.map(optionsOf)))
+  const units = plan.units.map((group, at) => {
+    const [first, ...more] = group.map(optionsOf)
+    return more.length === 0 ? fileJob(first!) : groupJob(`Unit tests, part ${at + 1}`, [first!, ...more])
+  })
   await phase('Checks and unit tests', () => runJobs([...units, ...checks], { concurrency: cores, write }))
   await phase('Lanes', async () => {
     const locks = new Set<string>()

@@ -48,7 +48,7 @@ const files = {
   '.dockerignore': '*.key\nsrc\n!src/*.txt\n!src/deep\nDockerfile\n.dockerignore\n',
 }
 
-describe(`warren template build`, () => {
+describe('warren template build', () => {
   let warren: Warren
   before(async () => {
     warren = await startWarren(anyIsolation)

@@ -19,6 +19,8 @@ const ownProcess: Record<string, string> = {
   'test/images.test.ts': 'reads images of hundreds of megabytes',
   'test/simulation/simulation.test.ts': 'takes time and randomness into its own hands',
 }
+/** Outside of a suite, such a hook would run around every test of the process. */
+const hooksEveryTest = (source: string) => /^(beforeEach|afterEach)\(/m.test(source)
 
 const isWhole = (path: string) => /^test\/(e2e|security|chaos)\/|^src\/drivers\/oci\/oci-/.test(path)
 const isPerIsolation = (source: string) => /\bisolations\b/.test(source)
@@ -48,7 +50,9 @@ export type PlanOptions = {
 
 export function planRun({ files, isolations, times, unitGroups, long = false }: PlanOptions): Plan {
   const chosen = files.filter(({ source }) => !long || usesLongCounts(source))
-  const units = chosen.filter(({ path }) => !isWhole(path)).map(({ path }) => ({ name: path, path }))
+  const units = chosen.filter(({ path }) => !isWhole(path))
+  const apart = units.filter(({ path, source }) => path in ownProcess || hooksEveryTest(source))
+  const together = units.filter((file) => !apart.includes(file))
   const whole = chosen.filter(({ path }) => isWhole(path) && !alone.includes(path))
   const lanes: Plan['lanes'] = {}
   for (const isolation of isolations) {
@@ -62,20 +66,15 @@ export function planRun({ files, isolations, times, unitGroups, long = false }: 
   }
   return {
     units: [
-      ...units.filter(({ path }) => path in ownProcess).map((file) => [file]),
-      ...inGroups(
-        longestFirst(
-          units.filter(({ path }) => !(path in ownProcess)),
-          times,
-        ),
-        unitGroups,
-        times,
-      ),
+      ...longestFirst(apart.map(named), times).map((file) => [file]),
+      ...inGroups(longestFirst(together.map(named), times), unitGroups, times),
     ],
     lanes,
-    alone: chosen.filter(({ path }) => alone.includes(path)).map(({ path }) => ({ name: path, path })),
+    alone: chosen.filter(({ path }) => alone.includes(path)).map(named),
   }
 }
+
+const named = ({ path }: SourceFile): PlannedFile => ({ name: path, path })
 
 function planned({ path, source }: SourceFile, isolation: Isolation): PlannedFile {
   const lock = usesOutside(source) ? { lock: 'outside' } : {}
