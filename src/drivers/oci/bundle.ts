@@ -5,24 +5,31 @@ import { allDone } from '../../lib/all-done.ts'
 import { containerSpec, restoredSpec } from './container-spec.ts'
 import type { OciContext } from './context.ts'
 import { flavourOf } from './flavours.ts'
+import type { SlotUsers } from './own-users.ts'
 import type { SandboxRecord } from './records.ts'
 import type { RestorePlan } from './restore.ts'
 import { linkRoots, writeSeed } from './root-layers.ts'
 import { bootIDName, makeSysSkeleton, writeProcFiles } from './shown-machine.ts'
 import { configName } from './snapshot-store.ts'
 
+/** What a start uses besides its record. */
+export type StartParts = { plan: RestorePlan | undefined; users: SlotUsers | undefined }
+
 export async function writeBundle(
   context: OciContext,
   folder: string,
   record: SandboxRecord,
-  plan: RestorePlan | undefined,
+  { plan, users }: StartParts,
 ): Promise<void> {
   const { layout, agent, uidBase, dnsServers, cgroups, openFilesLimit, pidsLimit } = context
   const sysFolder = await context.sysSkeletons.run(String(record.cpuCount), () =>
     makeSysSkeleton(layout.sysSkeletons, record.cpuCount),
   )
-  const [flavour, limitSwap] = [flavourOf(record), cgroups.countsSwap]
-  const input = { flavour, layout, record, agent, uidBase, sysFolder, limitSwap, openFilesLimit, pidsLimit }
+  const input = {
+    ...{ layout, record, agent, sysFolder, openFilesLimit, pidsLimit },
+    ...{ flavour: flavourOf(record), limitSwap: cgroups.countsSwap },
+    ...{ firstID: users?.firstID ?? uidBase, userNamespace: users?.namespace },
+  }
   const spec = plan?.memory ? restoredSpec(await plan.readConfig(), layout, record) : containerSpec(input)
   await allDone([
     writeFile(join(folder, configName), JSON.stringify(spec)),

@@ -47,7 +47,10 @@ export type ContainerInput = {
   layout: Layout
   record: SandboxRecord
   agent: AgentProgram
-  uidBase: number
+  /** The host's id of the sandbox's root. */
+  firstID: number
+  /** The user namespace to run in; undefined: the runtime makes one. */
+  userNamespace: string | undefined
   /** A read-only /sys, for a runtime that does not show one of its own. */
   sysFolder: string
   /** Swap can be accounted here, so it can be forbidden. */
@@ -86,21 +89,21 @@ export function restoredSpec(saved: ContainerSpec, layout: Layout, record: Sandb
 }
 
 export function containerSpec(input: ContainerInput) {
-  const { layout, record, uidBase } = input
-  const mapping = [{ containerID: 0, hostID: uidBase, size: mappedIDs }]
+  const { layout, record, firstID, userNamespace } = input
+  const mapping = [{ containerID: 0, hostID: firstID, size: mappedIDs }]
   const parts = input.flavour.specParts(input)
   return {
     ociVersion: '1.0.2',
     hostname: record.sandboxID,
     root: { path: layout.rootMount, readonly: false },
     process: agentProcess(input, parts.rlimits),
-    mounts: [...commonMounts(record), ...parts.mounts],
+    mounts: [...commonMounts(record, parts.devptsOptions), ...parts.mounts],
     ...(parts.hooks && { hooks: parts.hooks }),
     linux: {
       uidMappings: mapping,
       gidMappings: mapping,
       namespaces: [
-        { type: 'user' },
+        { type: 'user', ...(userNamespace && { path: userNamespace }) },
         { type: 'pid' },
         { type: 'mount' },
         { type: 'ipc' },
@@ -126,14 +129,17 @@ function agentProcess({ agent, flavour, openFilesLimit }: ContainerInput, rlimit
     // Setuid programs must work: sudo is part of the promise, and sandbox root is nobody outside.
     noNewPrivileges: false,
     capabilities: { bounding: capabilities, effective: capabilities, permitted: capabilities },
-    rlimits: [
-      { type: 'RLIMIT_NOFILE', soft: Math.min(65_536, openFilesLimit), hard: openFilesLimit },
-      // One byte, not zero: only this keeps a host's piped core handler from being run for a sandbox.
-      { type: 'RLIMIT_CORE', soft: 1, hard: 1 },
-      ...rlimits,
-    ],
+    rlimits: flavour.inheritsLimits ? [] : [...processLimits(openFilesLimit), ...rlimits],
   }
 }
+
+const usualOpenFiles = 65_536
+
+export const processLimits = (openFilesLimit: number): ResourceLimit[] => [
+  { type: 'RLIMIT_NOFILE', soft: Math.min(usualOpenFiles, openFilesLimit), hard: openFilesLimit },
+  // One byte, not zero: only this keeps a host's piped core handler from being run for a sandbox.
+  { type: 'RLIMIT_CORE', soft: 1, hard: 1 },
+]
 
 /** No device is allowed here: the runtimes add the usual few by themselves. */
 function resources({ record, limitSwap }: ContainerInput, hostPidsLimit: number) {
@@ -170,7 +176,7 @@ export const procFolder = ({ layout, record }: SandboxFiles): string =>
 
 export const bootIDFile = (files: SandboxFiles): string => join(procFolder(files), bootIDName)
 
-function commonMounts(record: SandboxRecord): Mount[] {
+function commonMounts(record: SandboxRecord, devptsOptions: readonly string[]): Mount[] {
   const shm = `size=${Math.max(64, Math.floor(record.memoryMB / 2))}m`
   return [
     { destination: '/proc', type: 'proc', source: 'proc', options: quietMount },
@@ -184,7 +190,7 @@ function commonMounts(record: SandboxRecord): Mount[] {
       destination: '/dev/pts',
       type: 'devpts',
       source: 'devpts',
-      options: ['nosuid', 'noexec', 'newinstance', 'ptmxmode=0666', 'mode=0620', 'gid=5'],
+      options: ['nosuid', 'noexec', 'newinstance', 'ptmxmode=0666', 'mode=0620', 'gid=5', ...devptsOptions],
     },
     { destination: '/dev/shm', type: 'tmpfs', source: 'shm', options: [...quietMount, 'mode=1777', shm] },
     { destination: '/dev/mqueue', type: 'mqueue', source: 'mqueue', options: quietMount },

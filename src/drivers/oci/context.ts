@@ -7,6 +7,7 @@ import type { CpuShares } from './cpu-shares.ts'
 import type { ExitWatch } from './exit-watch.ts'
 import type { Firewall } from './firewall.ts'
 import type { Layout } from './layout.ts'
+import type { OwnUsers } from './own-users.ts'
 import type { Records } from './records.ts'
 import type { RuntimeFlavour } from './runtime-flavour.ts'
 import type { SlotPool } from './slots.ts'
@@ -24,7 +25,10 @@ export type OciContext = {
   subnet: Subnet
   runtime: ChosenRuntime
   agent: AgentProgram
+  /** The owner of a root's files on disk, as root; those of its other users follow. */
   uidBase: number
+  /** Undefined: all sandboxes share the users that own the files. */
+  users: OwnUsers | undefined
   dnsServers: readonly string[]
   openFilesLimit: number
   pidsLimit: number

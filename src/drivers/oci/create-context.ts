@@ -11,6 +11,7 @@ import { Firewall } from './firewall.ts'
 import { flavourFor } from './flavours.ts'
 import { createLayout } from './layout.ts'
 import type { OciDriverOptions } from './oci-driver.ts'
+import { OwnUsers } from './own-users.ts'
 import { Records } from './records.ts'
 import { SlotPool } from './slots.ts'
 
@@ -24,8 +25,9 @@ export function createContext(options: OciDriverOptions): OciContext {
   const cgroups = openCgroups()
   const records = new Records(layout)
   const flavour = flavourFor(options.isolation)
+  const users = flavour.hasOwnUsers ? new OwnUsers(layout, uidBase) : undefined
   return {
-    ...{ layout, subnet, uidBase, cgroups, records, dnsServers },
+    ...{ layout, subnet, uidBase, users, cgroups, records, dnsServers },
     runtime: { flavour, binary: options.runtimeBinary, platform: options.platform },
     agent: options.agent,
     pidsLimit: options.pidsLimit ?? 4096,
@@ -35,7 +37,7 @@ export function createContext(options: OciDriverOptions): OciContext {
     exits: new ExitWatch({ cgroups, layout, log }),
     sysSkeletons: new JoinedWork(),
     slots: new SlotPool({
-      ...{ layout, subnet, log, disks: new Disks(layout, uidBase) },
+      ...{ layout, subnet, users, log, disks: new Disks(layout, uidBase) },
       size: options.poolSize ?? 4,
       diskMB: options.poolDiskMB ?? 10_240,
     }),

@@ -11,6 +11,9 @@ export const gvisor: RuntimeFlavour = {
   coversEmptyTmp: true,
   showsOwnMachine: true,
   startsUnreadable: false,
+  // Its processes are gVisor's, which counts for them; and memory is read back only under the mapping it was saved with.
+  hasOwnUsers: false,
+  inheritsLimits: false,
   runFlags: [],
   remedy: (binary) => `Put gVisor's runsc at ${binary}.`,
   globalFlags: (platform) => [
@@ -26,6 +29,7 @@ export const gvisor: RuntimeFlavour = {
   memoryUsedBytes: ({ memorySharedBytes }) => memorySharedBytes,
   specParts: (input) => ({
     rlimits: [guestPidsLimit(input.pidsLimit)],
+    devptsOptions: [],
     mounts: [
       { destination: '/sys', type: 'sysfs', source: 'sysfs', options: [...quietMount, 'ro'] },
       bindMount(bootIDFile(input), bootIDPath),

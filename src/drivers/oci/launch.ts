@@ -7,15 +7,15 @@ import { allDone } from '../../lib/all-done.ts'
 import { AppError, errorText } from '../../lib/app-error.ts'
 import { delay } from '../../lib/clock.ts'
 import { runCommand } from '../../lib/run-command.ts'
-import { writeBundle } from './bundle.ts'
+import { type StartParts, writeBundle } from './bundle.ts'
+import { processLimits } from './container-spec.ts'
 import type { OciContext } from './context.ts'
 import { diskMountOptions } from './disks.ts'
 import { dismantle } from './dismantle.ts'
 import { flavourOf } from './flavours.ts'
-import type { Layout } from './layout.ts'
 import { recordVersion, type SandboxRecord } from './records.ts'
 import { planRestore, type RestorePlan } from './restore.ts'
-import { diskName, layerName, layerNumbers, overlayOptions, rootsName } from './root-layers.ts'
+import { diskName, layerName, layerNumbers, overlayOptions, rootFolders, rootsName } from './root-layers.ts'
 import { renameArguments, startArguments } from './runtime-commands.ts'
 import { runtimeComplaint, startedPid } from './runtime-files.ts'
 
@@ -23,25 +23,31 @@ const startLimitMs = 60_000
 const toolPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 
 /**
- * Runs in the slot's mount namespace. Its arguments: where the disk is mounted, an image to mount there instead of
- * the slot's own (or nothing), its mount options, where the root is mounted, the folder that the overlay's options
- * are relative to, these options, a file to make before the sandbox runs on the files of a snapshot (or nothing), an
- * image and a mount point for each layer, `--`, and the runtime's command line. An overlay will not take a disk
- * again as long as `work` tells of the last time. The runtime gets no pipe of ours: the sandbox would hold it open.
+ * Both run in the slot's mount namespace. The first one's arguments: where the disk is mounted, an image to mount
+ * there instead of the slot's own (or nothing), its mount options, then an image and a mount point for each layer.
+ * An overlay will not take a disk again as long as `work` tells of the last time.
  */
-const mountAndRun = `set -e
-disk=$1 own=$2 options=$3 root=$4 roots=$5 overlay=$6 ran=$7
-shift 7
+const mountImages = `set -e
+disk=$1 own=$2 options=$3
+shift 3
 if [ "$own" ]; then
   umount "$disk"
   mount -o "$options" "$own" "$disk"
   rm -rf "$disk/work/work"
 fi
-while [ "$1" != -- ]; do
+while [ $# -gt 0 ]; do
   mount -o loop,ro,noatime,nodev "$1" "$2"
   shift 2
-done
-shift
+done`
+
+/**
+ * Its arguments: where the root is mounted, the folder that the overlay's options are relative to, these options, a
+ * file to make before the sandbox runs on the files of a snapshot (or nothing), and the runtime's command line. The
+ * runtime gets no pipe of ours: the sandbox would hold it open.
+ */
+const mountRootAndRun = `set -e
+root=$1 roots=$2 overlay=$3 ran=$4
+shift 4
 cd "$roots"
 mount -t overlay -o "$overlay" overlay "$root"
 cd /
@@ -63,7 +69,7 @@ export async function startSandbox(
   try {
     const record = await createRecord(context, spec, slot.number, plan)
     try {
-      await launch(context, record, plan, signal)
+      await launch(context, record, { plan, users: slot.users }, signal)
     } catch (error) {
       await cleanUpAfter(error, async () => {
         await dismantle(context, record.sandboxID)
@@ -72,6 +78,7 @@ export async function startSandbox(
     }
     return record
   } finally {
+    await slot.users?.close()
     slots.startIsOver()
   }
 }
@@ -134,22 +141,24 @@ function newRecord(
 async function launch(
   context: OciContext,
   record: SandboxRecord,
-  plan: RestorePlan | undefined,
+  parts: StartParts,
   signal?: AbortSignal,
 ): Promise<void> {
   const { layout, firewall, exits } = context
+  const { plan } = parts
   const folder = layout.sandbox(record.sandboxID)
   signal?.throwIfAborted()
   await allDone([
     plan?.bringDisks(context, record) ?? rename(layout.slotDisk(record.slot), join(folder, diskName)),
-    writeBundle(context, folder, record, plan),
+    writeBundle(context, folder, record, parts),
     firewall.replace(record.address, openRules, record.egress),
   ])
   signal?.throwIfAborted()
   // Once the files of a snapshot are consumed there is no way back: it runs, or the runtime says why not.
   const abort = plan?.consumedMark ? undefined : signal
+  await mountDisks(context, record, parts)
   await allDone([
-    enterAndRun(record, folder, launchCommand(layout, record, plan), abort),
+    enterAndRun(record, folder, runCommandLine(context, record, plan), abort),
     plan?.memory ? raiseMemoryOnceStarted(context, record) : undefined,
   ])
   await plan?.finish(context, record)
@@ -159,18 +168,46 @@ async function launch(
   await exits.watch(record, (await startedPid(folder))!)
 }
 
-/** The arguments of `nsenter` that mount the root in the slot's namespace and run the runtime there. */
-function launchCommand(layout: Layout, record: SandboxRecord, plan: RestorePlan | undefined): string[] {
+/** Mounts what the root is made of in the slot's namespace, as far as the slot does not have it mounted already. */
+async function mountDisks(
+  { layout, users: ownUsers }: OciContext,
+  record: SandboxRecord,
+  { plan, users }: StartParts,
+): Promise<void> {
   const folder = layout.sandbox(record.sandboxID)
+  const namespace = layout.mountNamespace(record.slot)
   const layers = layerNumbers(record).flatMap((number) => [
     join(folder, layerName(number)),
     layout.layerMount(number),
   ])
+  const image = plan?.bringsDisk ? join(folder, diskName) : ''
+  if (image || layers.length > 0) {
+    const script = ['sh', '-c', mountImages, 'sh', layout.diskMount, image, diskMountOptions, ...layers]
+    await runCommand('nsenter', [`--mount=${namespace}`, ...script], { timeoutMs: startLimitMs })
+  }
+  if (users) await ownUsers?.cover(users, namespace, rootFolders(layout, folder, record))
+}
+
+/** Runs the command line that follows under the limits of a sandbox. */
+function limitCommand(openFilesLimit: number): string[] {
+  const options = processLimits(openFilesLimit).map(
+    ({ type, soft, hard }) => `--${type.replace('RLIMIT_', '').toLowerCase()}=${soft}:${hard}`,
+  )
+  return ['prlimit', ...options]
+}
+
+/** The arguments of `nsenter` that mount the root in the slot's namespace and run the runtime there. */
+function runCommandLine(
+  { layout, openFilesLimit }: OciContext,
+  record: SandboxRecord,
+  plan: RestorePlan | undefined,
+): string[] {
+  const folder = layout.sandbox(record.sandboxID)
   return [
-    ...[`--mount=${layout.mountNamespace(record.slot)}`, 'sh', '-c', mountAndRun, 'sh'],
-    ...[layout.diskMount, plan?.bringsDisk ? join(folder, diskName) : '', diskMountOptions, layout.rootMount],
-    ...[join(folder, rootsName), overlayOptions(record)],
-    ...[plan?.consumedMark ?? '', ...layers, '--', ...startArguments(layout, record, plan?.memory)],
+    ...[`--mount=${layout.mountNamespace(record.slot)}`, 'sh', '-c', mountRootAndRun, 'sh'],
+    ...[layout.rootMount, join(folder, rootsName), overlayOptions(record), plan?.consumedMark ?? ''],
+    ...(flavourOf(record).inheritsLimits ? limitCommand(openFilesLimit) : []),
+    ...startArguments(layout, record, plan?.memory),
   ]
 }
 

@@ -17,6 +17,7 @@ const forwarding = '/proc/sys/net/ipv4/ip_forward'
 const leastLimits = {
   '/proc/sys/fs/inotify/max_user_instances': 8192,
   '/proc/sys/fs/inotify/max_user_watches': 1_048_576,
+  '/proc/sys/kernel/pty/max': 65_536,
 }
 /** Worse than any real route, so that it only catches addresses nobody has. */
 const blackholeMetric = '4278198272'

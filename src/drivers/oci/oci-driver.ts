@@ -111,10 +111,13 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
   }
 
   async #open(): Promise<void> {
-    const { layout, firewall, subnet, cgroups, records, slots, cpuShares, runtime } = this.#context
+    const { layout, firewall, subnet, cgroups, records, slots, cpuShares, runtime, users } = this.#context
     const present = await records.all()
     await setUpMachine(layout, firewall, subnet, cgroups)
     for (const { runID, cpus } of present) cpuShares.adopt(runID, cpus)
+    const problem = await users?.probe()
+    if (problem)
+      this.#log(`Sandboxes share one range of users, because this machine cannot map owners: ${problem}`)
     await slots.open(present.map((record) => record.slot))
     if (runtime.flavour.hasPlatforms) runtime.platform ??= await choosePlatform(this.#context)
     // Takes a while; the first snapshot with memory need not wait for it, and tells a failure.
@@ -268,7 +271,7 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
   }
 
   async close(): Promise<void> {
-    const { layout, firewall, subnet, cgroups, records, slots, exits } = this.#context
+    const { layout, firewall, subnet, cgroups, records, slots, exits, users } = this.#context
     exits.close()
     if (!this.#opened) return
     await this.#opened.catch(() => {})
@@ -279,6 +282,7 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
       this.#log('Free slots are left behind, because it is not known which slots sandboxes hold', error)
     })
     await slots.close(present?.map((record) => record.slot))
+    await users?.close()
     if (present && (await records.names()).length === 0) {
       await tearDownMachine(layout, firewall, subnet, cgroups)
     } else await releaseOwnership(layout)

@@ -66,13 +66,21 @@ export const rootsOf = ({ rootFolder, lowerFolders = [] }: SandboxRecord) => [ro
 export async function linkRoots(layout: Layout, folder: string, record: SandboxRecord): Promise<void> {
   const links = join(folder, rootsName)
   await mkdir(links)
-  const targets: [name: string | number, target: string][] = [
+  const named = namedFolders(layout, folder, record)
+  await Promise.all(named.map(([name, target]) => symlink(target, join(links, name))))
+}
+
+/** All that the root is made of, as it is found in the slot's mount namespace. */
+export const rootFolders = (layout: Layout, folder: string, record: SandboxRecord): string[] =>
+  namedFolders(layout, folder, record).map(([, target]) => target)
+
+function namedFolders(layout: Layout, folder: string, record: SandboxRecord): [name: string, path: string][] {
+  return [
     ['disk', layout.diskMount],
     ['seed', join(folder, seedName)],
     ...layerNumbers(record).map((number): [string, string] => [`layer${number}`, layout.layerMount(number)]),
-    ...rootsOf(record).entries(),
+    ...rootsOf(record).map((root, number): [string, string] => [String(number), root]),
   ]
-  await Promise.all(targets.map(([name, target]) => symlink(target, join(links, String(name)))))
 }
 
 /** A folder that is not empty is left on the disk. */

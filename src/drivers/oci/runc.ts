@@ -21,6 +21,7 @@ const maskedPaths = [
   '/proc/latency_stats',
   '/proc/modules',
   '/proc/partitions',
+  '/proc/pressure',
   '/proc/sched_debug',
   '/proc/scsi',
   '/proc/timer_list',
@@ -30,6 +31,9 @@ const maskedPaths = [
 
 const readonlyPaths = ['/proc/bus', '/proc/fs', '/proc/irq', '/proc/sys', '/proc/sysrq-trigger']
 
+/** Terminals come out of one pool of the machine, of which the kernel keeps a part for the host. */
+const mostTerminals = 512
+
 export const runc: RuntimeFlavour = {
   runtime: 'runc',
   isolation: 'container',
@@ -38,6 +42,9 @@ export const runc: RuntimeFlavour = {
   coversEmptyTmp: false,
   showsOwnMachine: false,
   startsUnreadable: true,
+  hasOwnUsers: true,
+  // To set limits in another user's namespace takes CAP_SYS_RESOURCE, which not every machine gives to root.
+  inheritsLimits: true,
   // A session keyring per sandbox would run into the per-user quota; the keyring calls are closed anyway.
   runFlags: ['--no-new-keyring'],
   remedy: () => `Install it: ${systemPackages}`,
@@ -46,6 +53,7 @@ export const runc: RuntimeFlavour = {
   memoryUsedBytes: ({ memoryUsedBytes }) => memoryUsedBytes,
   specParts: (input) => ({
     rlimits: [],
+    devptsOptions: [`max=${mostTerminals}`],
     mounts: [
       bindMount(input.sysFolder, '/sys'),
       bindMount(bootIDFile(input), passedBootID),

@@ -20,6 +20,10 @@ export type RuntimeFlavour = {
   readonly showsOwnMachine: boolean
   /** The runtime can start a program whose file nobody inside may read. */
   readonly startsUnreadable: boolean
+  /** The sandbox's processes are the host's own, so they run as users that no other sandbox has. */
+  readonly hasOwnUsers: boolean
+  /** The sandbox gets the limits that the runtime was started under. */
+  readonly inheritsLimits: boolean
   readonly runFlags: readonly string[]
   /** What an operator does when the binary does not run. */
   remedy(binary: string): string
@@ -38,6 +42,8 @@ export type RuntimeFlavour = {
 export type SpecParts = {
   rlimits: ResourceLimit[]
   mounts: Mount[]
+  /** Added to those of /dev/pts. */
+  devptsOptions: readonly string[]
   hooks?: { createContainer: Hook[] }
   /** Threads and processes that the host allows the sandbox as a whole. */
   hostPidsLimit: number

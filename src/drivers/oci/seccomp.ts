@@ -28,7 +28,10 @@ const files = words(`
 const waiting = words(`
   poll ppoll select pselect6 epoll_create epoll_create1 epoll_ctl epoll_ctl_old epoll_wait epoll_wait_old
   epoll_pwait epoll_pwait2 eventfd eventfd2 signalfd signalfd4 timerfd_create timerfd_settime timerfd_gettime
-  io_setup io_destroy io_submit io_cancel io_getevents io_pgetevents pause restart_syscall`)
+  pause restart_syscall`)
+
+/** Their contexts come out of one pool of the machine that no limit of a sandbox divides. */
+const asynchronousIO = words('io_setup io_destroy io_submit io_cancel io_getevents io_pgetevents')
 
 const memory = words(`
   brk mmap mprotect munmap mremap madvise process_madvise msync mincore mlock mlock2 mlockall munlock
@@ -101,8 +104,9 @@ export const seccompProfile = {
       ...randomness,
     ]),
     allow(['clone', 'unshare'], noNewNamespace),
-    // Its flags are behind a pointer that no filter can follow: libraries fall back to clone.
-    { names: ['clone3'], action: 'SCMP_ACT_ERRNO', errnoRet: errno.ENOSYS },
+    // The flags of clone3 are behind a pointer that no filter can follow: libraries fall back to clone, as they do
+    // to ordinary reads and writes without asynchronous ones.
+    { names: ['clone3', ...asynchronousIO], action: 'SCMP_ACT_ERRNO', errnoRet: errno.ENOSYS },
     ...socketFamilies.map((family) => allow(['socket'], [{ index: 0, value: family, op: 'SCMP_CMP_EQ' }])),
     ...personalities.map((value) => allow(['personality'], [{ index: 0, value, op: 'SCMP_CMP_EQ' }])),
   ] satisfies Rule[],

@@ -11,13 +11,15 @@ import { runCommand } from '../../lib/run-command.ts'
 import type { Subnet } from './addresses.ts'
 import type { Disks } from './disks.ts'
 import type { Layout } from './layout.ts'
+import type { OwnUsers, SlotUsers } from './own-users.ts'
 
-export type Slot = { number: number; diskMB: number }
+export type Slot = { number: number; diskMB: number; users: SlotUsers | undefined }
 
 export type SlotPoolOptions = {
   layout: Layout
   subnet: Subnet
   disks: Disks
+  users: OwnUsers | undefined
   /** How many free slots to keep. */
   size: number
   /** The disk size to expect until the first sandbox asks for another. */
@@ -25,11 +27,14 @@ export type SlotPoolOptions = {
   log: (message: string, cause?: unknown) => void
 }
 
-/** Host end first, then inside: addresses, route, and what sandbox root may do without power over the namespace. */
+/**
+ * The first argument says how the namespace comes to be: `add NAME`, or `attach NAME` and a process that is in it.
+ * Host end first, then inside: addresses, route, and what sandbox root may do without power over the namespace.
+ */
 const makeNetwork = `set -e
-netns=$1 link=$2 gateway=$3 address=$4
+make=$1 netns=$2 link=$3 gateway=$4 address=$5
 ip -batch - <<END
-netns add $netns
+netns $make
 link add $link type veth peer name eth0 netns $netns
 END
 [ ! -e /proc/sys/net/ipv6/conf/$link ] || echo 1 > /proc/sys/net/ipv6/conf/$link/disable_ipv6
@@ -117,6 +122,7 @@ export class SlotPool {
       await this.#options.disks.remakeForSlot(slot.number, diskMB)
       return { ...slot, diskMB }
     } catch (error) {
+      await slot.users?.close()
       await this.remove(slot.number)
       throw error
     }
@@ -133,7 +139,7 @@ export class SlotPool {
     this.#closed = true
     for (const waiting of this.#waiting.splice(0)) waiting.reject(closedError())
     await this.#filling
-    this.#free = []
+    for (const { users } of this.#free.splice(0)) await users?.close()
     if (held) await this.#removeAllBut(new Set(held))
   }
 
@@ -170,14 +176,20 @@ export class SlotPool {
   }
 
   async #make(): Promise<Slot> {
-    const { disks } = this.#options
+    const { disks, users } = this.#options
     const number = await this.#nextNumber()
     const diskMB = this.#diskMB
+    let owned: SlotUsers | undefined
     try {
-      await allDone([this.#makeNetwork(number), disks.copyForSlot(number, diskMB)])
+      const makeNetwork = async () => {
+        if (!users?.isUsable) return this.#makeNetwork(number)
+        owned = await users.make(number, (pid) => this.#makeNetwork(number, pid))
+      }
+      await allDone([makeNetwork(), disks.copyForSlot(number, diskMB)])
       await disks.mountForSlot(number)
-      return { number, diskMB }
+      return { number, diskMB, users: owned }
     } catch (error) {
+      await owned?.close()
       await this.remove(number)
       throw new AppError(
         'unavailable',
@@ -189,10 +201,13 @@ export class SlotPool {
     }
   }
 
-  async #makeNetwork(number: number): Promise<void> {
+  /** `holder` is a process in the network namespace to use; without one it is made. */
+  async #makeNetwork(number: number, holder?: number): Promise<void> {
     const { layout, subnet } = this.#options
+    const name = layout.netnsName(number)
     const names = [
-      layout.netnsName(number),
+      holder === undefined ? `add ${name}` : `attach ${name} ${holder}`,
+      name,
       layout.link(number),
       subnet.gateway(number),
       subnet.sandbox(number),

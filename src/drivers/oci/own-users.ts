@@ -1,0 +1,145 @@
+/**
+ * Users of a sandbox's own. The kernel counts terminals' owners, watchers, pending signals and descriptors in
+ * flight per user, and what a user namespace uses against the user who made it. So each slot gets a range of user
+ * ids that no other slot has, and a user namespace that was made by the first of them: nobody can use up what
+ * belongs to a neighbour or to the host's root. Files keep owners from one range that all sandboxes share; they
+ * are mapped when they are mounted.
+ */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { type FileHandle, open, writeFile } from 'node:fs/promises'
+import { errorText } from '../../lib/app-error.ts'
+import { mappedIDs } from './container-spec.ts'
+import { IdmappedMounts } from './idmapped-mounts.ts'
+import type { Layout } from './layout.ts'
+
+/** The users of one slot, until its sandbox runs or is given up. */
+export type SlotUsers = {
+  /** The host's id of the sandbox's root. */
+  firstID: number
+  /** Paths of namespaces that are there as long as this process holds them. */
+  namespace: string
+  fileNamespace: string
+  close(): Promise<void>
+}
+
+/** Far above what /etc/subuid gives to people, and below 2^31: the kernel lets no higher group send pings. */
+const firstRange = 2048
+const ranges = 30_000
+
+export class OwnUsers {
+  readonly #layout: Layout
+  readonly #fileOwnerBase: number
+  readonly #mounts = new IdmappedMounts()
+  #isUsable = false
+
+  constructor(layout: Layout, fileOwnerBase: number) {
+    this.#layout = layout
+    this.#fileOwnerBase = fileOwnerBase
+  }
+
+  /** Tries it on the data folder, in a mount namespace that vanishes. Gives back why it does not work here. */
+  async probe(): Promise<string | undefined> {
+    try {
+      await using trial = await holdNamespaces(['--mount'])
+      const users = await this.#make(0, async () => {})
+      try {
+        await this.cover(users, `/proc/${trial.pid}/ns/mnt`, [this.#layout.data])
+      } finally {
+        await users.close()
+      }
+      this.#isUsable = true
+      return undefined
+    } catch (error) {
+      return errorText(error)
+    }
+  }
+
+  /** False: the kernel or the file system cannot map owners, so sandboxes share one range of users. */
+  get isUsable(): boolean {
+    return this.#isUsable
+  }
+
+  /**
+   * A sandbox may enter only a network that belongs to its users: `useNetwork` is called with the id of a process in
+   * one, which lives until the call is over.
+   */
+  make(slot: number, useNetwork: (pid: number) => Promise<void>): Promise<SlotUsers> {
+    return this.#make(slot, useNetwork)
+  }
+
+  /** Shows these folders with the sandbox's own users as owners, in that mount namespace only. */
+  cover(users: SlotUsers, mountNamespace: string, folders: readonly string[]): Promise<void> {
+    return this.#mounts.cover({ mountNamespace, userNamespace: users.fileNamespace, folders })
+  }
+
+  close(): Promise<void> {
+    return this.#mounts.close()
+  }
+
+  async #make(slot: number, useNetwork: (pid: number) => Promise<void>): Promise<SlotUsers> {
+    const firstID = this.#firstID(slot)
+    const inside = await openUserNamespace(firstID, `0 ${firstID} ${mappedIDs}\n`, useNetwork)
+    try {
+      // The host's root stays itself: overlayfs makes its working files as the one who mounted it.
+      const files = await openUserNamespace(0, `0 0 1\n${this.#fileOwnerBase} ${firstID} ${mappedIDs}\n`)
+      const close = async () => {
+        await Promise.all([inside.close(), files.close()])
+      }
+      return { firstID, namespace: pathOf(inside), fileNamespace: pathOf(files), close }
+    } catch (error) {
+      await inside.close()
+      throw error
+    }
+  }
+
+  /** Warrens beside each other begin at different places, as their names say. */
+  #firstID(slot: number): number {
+    const offset = Number.parseInt(this.#layout.instance, 36) % ranges
+    return (firstRange + ((offset + slot) % ranges)) * mappedIDs
+  }
+}
+
+const pathOf = ({ fd }: FileHandle): string => `/proc/${process.pid}/fd/${fd}`
+
+async function openUserNamespace(
+  owner: number,
+  map: string,
+  useNetwork?: (pid: number) => Promise<void>,
+): Promise<FileHandle> {
+  await using held = await holdNamespaces(useNetwork ? ['--user', '--net'] : ['--user'], owner)
+  await writeFile(`/proc/${held.pid}/uid_map`, map)
+  await writeFile(`/proc/${held.pid}/gid_map`, map)
+  await useNetwork?.(held.pid)
+  return await open(`/proc/${held.pid}/ns/user`, 'r')
+}
+
+type HeldNamespaces = AsyncDisposable & { pid: number }
+
+/** A process in namespaces of its own, which holds them until it is disposed of or this process dies. */
+async function holdNamespaces(
+  kinds: readonly ('--user' | '--net' | '--mount')[],
+  owner = 0,
+): Promise<HeldNamespaces> {
+  const become = ['setpriv', `--reuid=${owner}`, `--regid=${owner}`, '--clear-groups']
+  const hold = ['unshare', ...kinds, 'sh', '-c', 'echo; exec cat']
+  const [program, ...args] = owner === 0 ? hold : [...become, ...hold]
+  const child = spawn(program!, args, { stdio: ['pipe', 'pipe', 'pipe'] })
+  const exited = once(child, 'exit')
+  let complaint = ''
+  child.stderr.setEncoding('utf8').on('data', (text) => {
+    complaint += text
+  })
+  const ended = exited.then(() => {
+    throw new Error(`unshare ${kinds.join(' ')}: ${complaint.trim()}`)
+  })
+  await Promise.race([once(child.stdout, 'data'), ended])
+  ended.catch(() => {})
+  return {
+    pid: child.pid!,
+    async [Symbol.asyncDispose]() {
+      child.kill('SIGKILL')
+      await exited
+    },
+  }
+}
