@@ -8,6 +8,7 @@ import type {
   RawServerDefault,
 } from 'fastify'
 import type { LogStore } from '../core/logs.ts'
+import type { Quarantine } from '../core/sandbox/quarantine.ts'
 import type { SandboxService } from '../core/sandbox/service.ts'
 import type { SandboxTokens } from '../core/sandbox/tokens.ts'
 import type { SecretService } from '../core/secret/service.ts'
@@ -32,6 +33,7 @@ export type ApiParts = {
   templates: TemplateService
   builds: BuildService
   pruner: Pruner
+  quarantine: Quarantine
   buildFiles: BuildFiles
   /** How links for uploaded build files are signed, and how much one upload may hold. */
   uploads: { secret: string; maxBytes: number }

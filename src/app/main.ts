@@ -4,6 +4,7 @@ import { asksForHelp, UsageError, unknownArgument } from '../cli/arguments.ts'
 import { envCommand } from '../cli/env.ts'
 import { keyCommand } from '../cli/key.ts'
 import { pruneCommand } from '../cli/prune.ts'
+import { recoverCommand } from '../cli/recover.ts'
 import { teamCommand } from '../cli/team.ts'
 import { templateCommand } from '../cli/template.ts'
 import { TemplateClient } from '../cli/template-client.ts'
@@ -24,6 +25,7 @@ const help = `Warren ${version}: a sandbox cloud on your own machine.
   warren team create|list|limits   teams
   warren key create|list|revoke    API keys of a team
   warren prune [--dry-run]         remove cached build steps, layers and uploads that nothing needs
+  warren recover [SNAPSHOT]        list snapshots that nothing owns; give a lost sandbox back
   warren template build DIR        a template out of a Dockerfile and its folder
   warren version
 
@@ -56,6 +58,7 @@ const commands: Record<string, Command> = {
   team: (args) => teamCommand(args, connect),
   key: (args) => keyCommand(args, connect),
   prune: (args) => pruneCommand(args, connect),
+  recover: (args) => recoverCommand(args, connect),
   template: (args) =>
     templateCommand(
       args,

@@ -1,6 +1,7 @@
 /** Calls the operator's API of a running server. */
 import { header } from '../contract/constants.ts'
 import type { PruneReport } from '../contract/rest/prune.ts'
+import type { QuarantineEntry, RecoveredSandbox } from '../contract/rest/quarantine.ts'
 import type { ApiKey, Team } from '../contract/rest/team.ts'
 import { AppError } from '../lib/app-error.ts'
 import { callServer, type ServerAddress } from './http-call.ts'
@@ -47,6 +48,18 @@ export class AdminClient {
   /** Removing takes as long as the disk does, so the limit is generous. */
   prune(dryRun: boolean): Promise<PruneReport> {
     return this.#call('POST', '/admin/prune', { dryRun }, pruneWithinMs)
+  }
+
+  listQuarantine(): Promise<QuarantineEntry[]> {
+    return this.#call('GET', '/admin/quarantine')
+  }
+
+  recover(snapshotName: string): Promise<RecoveredSandbox> {
+    return this.#call('POST', `/admin/quarantine/${encodeURIComponent(snapshotName)}/recover`)
+  }
+
+  removeQuarantined(snapshotName: string): Promise<void> {
+    return this.#call('DELETE', `/admin/quarantine/${encodeURIComponent(snapshotName)}`)
   }
 
   /** Finds a team by slug, id or name, since a person may know any of them. */

@@ -8,6 +8,7 @@ import { banner, clientEnvironment, envCommand, shellExports } from './env.ts'
 import { keyCommand } from './key.ts'
 import { table } from './output.ts'
 import { pruneCommand } from './prune.ts'
+import { recoverCommand } from './recover.ts'
 import { teamCommand } from './team.ts'
 
 const limits = { maxSandboxes: 100, maxCPU: 400, maxMemoryMB: 409600, maxLifetimeHours: 24 }
@@ -27,6 +28,11 @@ const report = {
   files: { count: 0, bytes: 0 },
 }
 
+const quarantined = {
+  ...{ snapshotName: 'ione-run', sandboxID: 'ione', reason: 'No row names it.' },
+  ...{ since: '2026-01-02T03:04:05.000Z', deletedAt: '2026-01-09T03:04:05.000Z' },
+}
+
 /** Answers like the server and remembers what it was asked. */
 let asked: { method: string; path: string; token: unknown; body: unknown }[] = []
 const answers: Record<string, [number, unknown?]> = {
@@ -37,6 +43,9 @@ const answers: Record<string, [number, unknown?]> = {
   'POST /admin/teams/id-1/api-keys': [201, { ...key, key: `e2b_${'a'.repeat(40)}` }],
   'DELETE /admin/teams/id-1/api-keys/key-1': [204],
   'POST /admin/prune': [200, report],
+  'GET /admin/quarantine': [200, [quarantined]],
+  'POST /admin/quarantine/ione-run/recover': [200, { sandboxID: 'ione', teamID: 'id-1' }],
+  'DELETE /admin/quarantine/ione-run': [204],
   'DELETE /admin/teams/id-1/api-keys/key-2': [404, { code: 404, message: 'There is no key key-2.' }],
 }
 const server = http.createServer(async (request, response) => {
@@ -154,6 +163,7 @@ test('every command answers --help with its usage, whatever else is given', asyn
     ['team', (args: string[]) => teamCommand(args, neverConnect)],
     ['key', (args: string[]) => keyCommand(args, neverConnect)],
     ['prune', (args: string[]) => pruneCommand(args, neverConnect)],
+    ['recover', (args: string[]) => recoverCommand(args, neverConnect)],
     ['env', (args: string[]) => envCommand(args, find)],
   ] as const) {
     for (const args of [['--help'], ['-h'], ['list', 'x', '--help']]) {
@@ -201,6 +211,18 @@ test('the banner has the lines to paste', () => {
 
 test('a name with control characters cannot break the table', () => {
   assert.equal(table(['A', 'B'], [['x\n\x1b[31m', 'y']]), 'A        B\nx??[31m  y')
+})
+
+test('recover lists what is in quarantine, gives a sandbox back, or deletes its snapshot', async () => {
+  assert.match(
+    await recoverCommand([], connect),
+    /ione-run +ione +2026-01-02 03:04 +2026-01-09 03:04 +No row/,
+  )
+  assert.match(await recoverCommand(['ione-run'], connect), /^The sandbox ione of team id-1 is paused/)
+  assert.equal(await recoverCommand(['ione-run', '--remove'], connect), 'The snapshot ione-run is deleted.')
+  for (const bad of [['--remove'], ['a', 'b'], ['--force']]) {
+    await assert.rejects(recoverCommand(bad, neverConnect), UsageError)
+  }
 })
 
 test('prune says what it freed, or would free', async () => {

@@ -322,6 +322,21 @@ export const ours: readonly Operation[] = [
     ...{ body: 'dryRun', answers: { 200: shape.pruneReport } },
   },
   {
+    ...{ call: 'GET /admin/quarantine', does: 'list snapshots that nothing owns' },
+    answers: { 200: shape.each(shape.quarantineEntry) },
+  },
+  {
+    ...{
+      call: 'POST /admin/quarantine/{snapshotName}/recover',
+      does: 'give a lost sandbox back to its team',
+    },
+    answers: { 200: 'sandboxID* teamID*' },
+  },
+  {
+    ...{ call: 'DELETE /admin/quarantine/{snapshotName}', does: 'delete a snapshot that nothing owns' },
+    answers: { 204: '' },
+  },
+  {
     ...{ call: 'PUT /build-files/{teamID}/{hash}', does: 'upload files by the link of a build' },
     ...{ query: 'expires* signature*', answers: { 200: '' } },
   },

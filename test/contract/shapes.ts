@@ -87,3 +87,4 @@ export const pruneReport = [
   'dryRun* bytes*',
   ...freed.map((name) => `${name}* ${name}.count* ${name}.bytes*`),
 ].join(' ')
+export const quarantineEntry = 'snapshotName* sandboxID* reason* since* deletedAt*'

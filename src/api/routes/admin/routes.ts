@@ -3,8 +3,11 @@ import { changeTeamLimitsRoute } from './change-team-limits.ts'
 import { createKeyRoute } from './create-key.ts'
 import { createTeamRoute } from './create-team.ts'
 import { listKeysRoute } from './list-keys.ts'
+import { listQuarantineRoute } from './list-quarantine.ts'
 import { listTeamsRoute } from './list-teams.ts'
 import { pruneRoute } from './prune.ts'
+import { recoverSandboxRoute } from './recover-sandbox.ts'
+import { removeQuarantinedRoute } from './remove-quarantined.ts'
 import { revokeKeyRoute } from './revoke-key.ts'
 
 /** The operator's surface: what the command line speaks. */
@@ -16,4 +19,7 @@ export function adminRoutes(app: Api, context: RouteContext): void {
   listKeysRoute(app, context)
   revokeKeyRoute(app, context)
   pruneRoute(app, context)
+  listQuarantineRoute(app, context)
+  recoverSandboxRoute(app, context)
+  removeQuarantinedRoute(app, context)
 }

@@ -1,0 +1,23 @@
+import { QuarantinePath, RecoveredSandbox } from '../../../contract/rest/quarantine.ts'
+import { failures } from '../../../contract/rest/shared.ts'
+import type { Api, RouteContext } from '../../context.ts'
+import { adminSchema } from './admin-schema.ts'
+
+export function recoverSandboxRoute(app: Api, { auth, quarantine }: RouteContext): void {
+  app.post(
+    '/admin/quarantine/:snapshotName/recover',
+    {
+      onRequest: auth.requireAdmin,
+      schema: {
+        ...adminSchema,
+        summary: "Give a snapshot's sandbox back to its team, as paused",
+        params: QuarantinePath,
+        response: { 200: RecoveredSandbox, ...failures },
+      },
+    },
+    async (request) => {
+      const { sandboxID, teamID } = await quarantine.recover(request.params.snapshotName)
+      return { sandboxID, teamID }
+    },
+  )
+}
