@@ -146,7 +146,7 @@ for (const isolation of isolations) {
       assert.equal(await sayIn(warren, 'robbed', 'cat /many/3/7'), 'one')
     })
 
-    it('comes by itself when the disk is short of room; builds are refused where it does not help', async () => {
+    it('comes by itself when the disk is nearly full; builds are rejected where it does not help', async () => {
       warren = await startWarren(isolation, { settings })
       const template = Template().fromImage('one:1').runCmd('echo a > a').runCmd('echo b > b')
       await Template.build(template, 'kept', warren.client)
@@ -155,11 +155,11 @@ for (const isolation of isolations) {
       const short = { ...settings, WARREN_MIN_FREE_DISK_MB: '1073741824' }
       warren = await startWarren(isolation, { keep: true, settings: short })
       const refused = Template.build(template, 'more', warren.client)
-      await assert.rejects(refused, /too little room on the disk for a new build.*WARREN_MIN_FREE_DISK_MB/s)
+      await assert.rejects(refused, /too little disk space for a new build.*WARREN_MIN_FREE_DISK_MB/s)
       assert.equal(before - savedOf(warren).length, 2)
       const log = readFileSync(warren.logFile, 'utf8')
-      assert.match(log, /the disk is short of room: removed 2 cached steps/)
-      assert.match(log, /pruning does not help: new builds are refused/)
+      assert.match(log, /the disk is nearly full: removed 2 cached steps/)
+      assert.match(log, /pruning does not help: new builds are rejected/)
       assert.equal(await sayIn(warren, 'kept', 'cat a b'), 'a\nb\n')
       await warren.stop()
       warren = await startWarren(isolation, { keep: true, settings })
