@@ -97,6 +97,7 @@ suite('what no agent sends ends the stream', () => {
     ['a message that is no text', line({ ...entry(1), message: { length: 1 } })],
     ['fields that are no text', line({ ...entry(1), fields: { pid: '1', nested: {} } })],
     ['fields that are a list', line({ ...entry(1), fields: ['a'] })],
+    ['more fields than an entry has', line({ ...entry(1), fields: { ...Array(33).fill('x') } })],
     ['a line without end', 'x'.repeat(1024 * 1024)],
   ]
   for (const [what, text] of lines) {
@@ -134,15 +135,15 @@ suite('of what comes without end little is read', () => {
   }
 })
 
-test('entries without end are taken at the pace of an honest agent', async () => {
-  const kibibyte = 1024
-  using agent = await flood('HTTP/1.1 200 OK\r\n\r\n', line({ ...entry(1), message: 'x'.repeat(kibibyte) }))
+/** What is taken of a flood of entries within two seconds, in bytes of messages. */
+async function takenIn2s(head: string, bytes: string, messageBytes: number): Promise<number> {
+  using agent = await flood(head, bytes)
   const clock = new ManualClock()
   const abort = new AbortController()
   let takenBytes = 0
   const reading = (async () => {
     const batches = createLogFollower(clock)(agent.endpoint, 't', 0, abort.signal)
-    for await (const batch of batches) takenBytes += batch.length * kibibyte
+    for await (const batch of batches) takenBytes += batch.length * messageBytes
   })()
   for (let ms = 0; ms < 2000; ms += 10) {
     clock.advance(10)
@@ -150,6 +151,22 @@ test('entries without end are taken at the pace of an honest agent', async () =>
   }
   abort.abort()
   await assert.rejects(reading, /abort/i)
-  // A burst of 1 MiB, then 256 KiB a second, and what was read before it had to wait.
-  assert.ok(takenBytes > 0 && takenBytes < 1700 * kibibyte, `${takenBytes} bytes were taken`)
+  return takenBytes
+}
+
+suite('entries without end are taken at the pace of an honest agent', () => {
+  const kibibyte = 1024
+  const text = line({ ...entry(1), message: 'x'.repeat(kibibyte) })
+
+  test('a burst of 512 KiB, then 256 KiB a second', async () => {
+    const taken = await takenIn2s('HTTP/1.1 200 OK\r\n\r\n', text, kibibyte)
+    assert.ok(taken > 0 && taken < 1200 * kibibyte, `${taken} bytes were taken`)
+  })
+
+  test('far fewer in chunks of one byte, each of which costs as much as a line', async () => {
+    const chunks = [...text].map((letter) => `1\r\n${letter}\r\n`).join('')
+    const head = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n'
+    const taken = await takenIn2s(head, chunks, kibibyte)
+    assert.ok(taken < 20 * kibibyte, `${taken} bytes were taken`)
+  })
 })

@@ -11,47 +11,40 @@ import { type LogLevel, logLevels, type NumberedLogEntry } from '../core/logs.ts
 import { AppError } from '../lib/app-error.ts'
 import { sleep, systemClock } from '../lib/clock.ts'
 import { Pace } from '../lib/pace.ts'
-import { requestAgent, responseTo } from './request.ts'
+import { type AgentRequestOptions, requestAgent, responseTo } from './request.ts'
 
 const headWithinMs = 30_000
-const longestLine = 256 * 1024
+/** Texts of an entry are cut at 4096 characters by the agent. JSON makes six of a character at worst. */
+const longestLine = 192 * 1024
+const mostFields = 32
 const latestTime = 8_640_000_000_000_000
 /** Entries that come one by one are taken together: each batch costs a write to the disk. */
 const batchPauseMs = 10
 /** What an entry costs beside its bytes. */
 const entryCost = 128
-const ownPace = { bytesPerSecond: 256 * 1024, burstBytes: 1024 * 1024 }
+/** The burst is what an honest agent keeps for us until we come. */
+const ownPace = { bytesPerSecond: 256 * 1024, burstBytes: 512 * 1024 }
 /** All sandboxes together: many that send all they can must not keep the server busy. */
 const totalPace = { bytesPerSecond: 8 * 1024 * 1024, burstBytes: 16 * 1024 * 1024 }
 
 export function createLogFollower(clock = systemClock): AgentPort['followLogs'] {
   const total = new Pace({ ...totalPace, clock })
   return async function* followLogs(agent, accessToken, after, signal) {
-    const response = await open(agent, accessToken, after, signal)
     const paces = [new Pace({ ...ownPace, clock }), total]
-    yield* readEntries(response, (cost) => {
-      const pauseMs = Math.max(batchPauseMs, ...paces.map((pace) => pace.spend(cost)))
-      return sleep(clock, pauseMs, signal)
-    })
+    const response = await open(agent, accessToken, after, { signal, paces, clock })
+    for await (const entries of readEntries(response)) {
+      if (entries.length > 0) yield entries
+      const waitsMs = paces.map((pace) => pace.spend(entries.length * entryCost))
+      await sleep(clock, Math.max(batchPauseMs, ...waitsMs), signal)
+    }
   }
 }
 
-/** Waits between two batches for as long as the last one cost. */
-async function* readEntries(
-  response: IncomingMessage,
-  wait: (cost: number) => Promise<void>,
-): AsyncGenerator<NumberedLogEntry[]> {
+async function* readEntries(response: IncomingMessage): AsyncGenerator<NumberedLogEntry[]> {
+  const lines = new Lines()
   try {
-    // Bytes as they came, with all that HTTP puts around them: many small chunks cost more than their content.
-    const { socket } = response
-    let spentBytes = 0
-    const lines = new Lines()
     for await (const chunk of response.setEncoding('utf8') as AsyncIterable<string>) {
-      const entries = lines.add(chunk).map(parseEntry)
-      if (entries.length > 0) yield entries
-      const cost = socket.bytesRead - spentBytes + entries.length * entryCost
-      spentBytes = socket.bytesRead
-      await wait(cost)
+      yield Array.from(lines.add(chunk), parseEntry)
     }
   } finally {
     response.destroy()
@@ -62,10 +55,10 @@ async function open(
   agent: Endpoint,
   accessToken: string,
   after: number,
-  signal: AbortSignal,
+  options: Pick<AgentRequestOptions, 'signal' | 'paces' | 'clock'>,
 ): Promise<IncomingMessage> {
   const headers = { [header.accessToken]: accessToken }
-  const outgoing = requestAgent(agent, { method: 'GET', path: `/logs?after=${after}`, headers, signal })
+  const outgoing = requestAgent(agent, { method: 'GET', path: `/logs?after=${after}`, headers, ...options })
   outgoing.end()
   const response = await responseTo(outgoing, headWithinMs)
   if (response.statusCode === 200) return response
@@ -78,17 +71,23 @@ class Lines {
   #pieces: string[] = []
   #length = 0
 
-  add(piece: string): string[] {
-    const [first = '', ...others] = piece.split('\n')
-    this.#pieces.push(first)
-    this.#length += first.length
+  #hold(piece: string): void {
+    this.#pieces.push(piece)
+    this.#length += piece.length
     if (this.#length > longestLine) throw new AppError('internal', 'the agent sent a log line without end')
-    if (others.length === 0) return []
-    const lines = [this.#pieces.join(''), ...others]
-    const rest = lines.pop()!
-    this.#pieces = [rest]
-    this.#length = rest.length
-    return lines
+  }
+
+  /** The lines that end in this piece, one by one: the first that is no entry spares the rest. */
+  *add(piece: string): Generator<string> {
+    let start = 0
+    for (let end = piece.indexOf('\n'); end >= 0; end = piece.indexOf('\n', start)) {
+      this.#hold(piece.slice(start, end))
+      yield this.#pieces.join('')
+      this.#pieces = []
+      this.#length = 0
+      start = end + 1
+    }
+    this.#hold(piece.slice(start))
   }
 }
 
@@ -126,5 +125,6 @@ function isLevel(value: unknown): value is LogLevel {
 
 function isTextMap(value: unknown): value is Record<string, string> {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return false
-  return Object.values(value).every((text) => typeof text === 'string')
+  const texts = Object.values(value)
+  return texts.length <= mostFields && texts.every((text) => typeof text === 'string')
 }

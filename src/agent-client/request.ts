@@ -6,9 +6,15 @@
 import { type ClientRequest, type IncomingMessage, type RequestOptions, request } from 'node:http'
 import type { Endpoint } from '../core/driver.ts'
 import { AppError } from '../lib/app-error.ts'
+import type { Clock } from '../lib/clock.ts'
+import type { Pace } from '../lib/pace.ts'
+import { PacedConnection } from './paced-connection.ts'
 
 export type AgentRequestOptions = Pick<RequestOptions, 'method' | 'path' | 'headers'> & {
   signal: AbortSignal
+  /** What a long answer may cost over time; a short one needs no pace, since little of it is read. */
+  paces?: readonly Pace[]
+  clock?: Clock
 }
 
 export type AgentAnswer = { status: number; text: string }
@@ -16,8 +22,16 @@ export type AgentAnswer = { status: number; text: string }
 const largestHead = 16 * 1024
 const longestQuote = 1000
 
-export function requestAgent({ host, port }: Endpoint, options: AgentRequestOptions): ClientRequest {
-  const outgoing = request({ ...options, host, port, agent: false, maxHeaderSize: largestHead })
+export function requestAgent(
+  agent: Endpoint,
+  { paces, clock, ...options }: AgentRequestOptions,
+): ClientRequest {
+  // Node's own agents, which keep connections, are left out either way.
+  const connection = paces
+    ? { createConnection: () => new PacedConnection(agent, paces, clock) }
+    : { agent: false }
+  const { host, port } = agent
+  const outgoing = request({ ...options, host, port, ...connection, maxHeaderSize: largestHead })
   // No agent sends interim answers. They may come without end, and none of them counts towards any other limit.
   outgoing.once('information', () =>
     outgoing.destroy(new AppError('internal', 'the agent sent a 1xx answer')),

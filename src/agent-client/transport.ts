@@ -7,7 +7,6 @@ import type { UniversalClientFn } from '@connectrpc/connect/protocol'
 import { createTransport } from '@connectrpc/connect/protocol-connect'
 import type { Endpoint } from '../core/driver.ts'
 import { AppError, isAppError } from '../lib/app-error.ts'
-import { delay } from '../lib/clock.ts'
 import type { Pace } from '../lib/pace.ts'
 import { requestAgent, responseTo } from './request.ts'
 
@@ -34,7 +33,8 @@ export function createAgentTransport(agent: Endpoint, pace: Pace): Transport {
 function httpClientOf(agent: Endpoint, pace: Pace): UniversalClientFn {
   return async ({ url, method, header, body, signal = new AbortController().signal }) => {
     const headers = Object.fromEntries(header)
-    const outgoing = requestAgent(agent, { method, path: new URL(url).pathname, headers, signal })
+    const path = new URL(url).pathname
+    const outgoing = requestAgent(agent, { method, path, headers, signal, paces: [pace] })
     const answered = responseTo(outgoing)
     // A failure to send is a failure of the answer too, and told there.
     pipeline(Readable.from(body ?? []), outgoing).catch(() => {})
@@ -49,7 +49,7 @@ function httpClientOf(agent: Endpoint, pace: Pace): UniversalClientFn {
     return {
       status,
       header: headersOf(response),
-      body: bytesOf(response, pace, signal),
+      body: bytesOf(response),
       trailer: new Headers(),
     }
   }
@@ -61,21 +61,9 @@ function headersOf({ headersDistinct }: IncomingMessage): Headers {
   return headers
 }
 
-async function* bytesOf(
-  response: IncomingMessage,
-  pace: Pace,
-  signal: AbortSignal,
-): AsyncGenerator<Uint8Array> {
-  // With all that HTTP puts around them: many small chunks cost more than their content.
-  const { socket } = response
-  let spentBytes = 0
+async function* bytesOf(response: IncomingMessage): AsyncGenerator<Uint8Array> {
   try {
-    for await (const chunk of response as AsyncIterable<Buffer>) {
-      yield chunk
-      const waitMs = pace.spend(socket.bytesRead - spentBytes)
-      spentBytes = socket.bytesRead
-      if (waitMs > 0) await delay(waitMs, signal)
-    }
+    yield* response as AsyncIterable<Buffer>
   } catch (error) {
     throw brokenOff(error)
   }
