@@ -244,6 +244,10 @@ suite('writing', () => {
         const answer = await agent.fetch('POST', url(at(`full/${name}`)), octets, large)
         assert.deepEqual(answer.json, { code: 507, message: 'not enough disk space available' })
       }
+      const packed = gzipSync(Buffer.alloc(64 * 1024 * 1024))
+      assert.ok(packed.length < 100 * 1024, 'it would fit as it is sent')
+      const unpacked = { ...octets, 'content-encoding': 'gzip' }
+      assert.equal((await agent.fetch('POST', url(at('full/packed')), unpacked, packed)).status, 507)
       assert.deepEqual(readdirSync(at('full')), ['old'])
       assert.equal(readFileSync(at('full/old'), 'utf8'), 'old')
     })

@@ -1,10 +1,11 @@
 /** Starts a program with the credentials, environment, directory and streams a request asks for. */
 import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process'
-import { statSync, writeFileSync } from 'node:fs'
+import { readFileSync, statSync, writeFileSync } from 'node:fs'
 import { AppError, errorText } from '../../lib/app-error.ts'
 import type { Account } from '../accounts.ts'
 import { systemErrorCode } from '../errors.ts'
 import type { Identity } from '../identity.ts'
+import { isGvisor } from '../listen.ts'
 import { resolvePath } from '../paths.ts'
 import { commandFor, type Tools } from './credentials.ts'
 import type { Native, TerminalSize } from './native.ts'
@@ -30,7 +31,9 @@ export type LaunchContext = { identity: Identity; tools: Tools; native(): Native
 export type Launched = { child: ChildProcess; pid: number; streams: Streams; workdir: string }
 
 const searchPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
-const oomScoreAdj = '100'
+const oomScoreFile = '/proc/self/oom_score_adj'
+const oomScoreAboveAgent = 100
+const largestOomScore = 1000
 
 export async function launch(request: LaunchRequest, context: LaunchContext): Promise<Launched> {
   const { config, account, terminal } = request
@@ -90,11 +93,9 @@ function start(
   return new Promise((resolve, reject) => {
     const fail = (error: unknown) => reject(notStartable(shownName, error))
     try {
-      const child = spawn(words[0]!, words.slice(1), options)
+      const child = asOomVictim(() => spawn(words[0]!, words.slice(1), options))
       child.on('error', fail)
-      if (child.pid === undefined) return
-      preferAsOomVictim(child.pid)
-      resolve({ child, pid: child.pid })
+      if (child.pid !== undefined) resolve({ child, pid: child.pid })
     } catch (error) {
       fail(error)
     }
@@ -118,9 +119,38 @@ function notStartable(program: string, error: unknown): AppError {
   return new AppError('invalid_argument', `'${program}' could not be started: ${why}`, { cause: error })
 }
 
-/** When memory runs out the kernel should take a command, not the agent. */
-function preferAsOomVictim(pid: number): void {
+/**
+ * When memory runs out the kernel should take a command, not the agent. A child inherits the score at its birth, and so
+ * does all that it starts at once: so the agent takes the score on for that moment. Raising and taking back what one
+ * raised needs no rights. gVisor has no use for it.
+ */
+function asOomVictim(start: () => ChildProcess): ChildProcess {
+  ownOomScore ??= isGvisor() ? Number.NaN : readOomScore()
+  const score = Math.min(ownOomScore + oomScoreAboveAgent, largestOomScore)
+  if (Number.isNaN(score) || !writeOomScore(score)) return start()
   try {
-    writeFileSync(`/proc/${pid}/oom_score_adj`, oomScoreAdj)
-  } catch {}
+    return start()
+  } finally {
+    writeOomScore(ownOomScore)
+  }
+}
+
+/** Not a number where there is none. */
+let ownOomScore: number | undefined
+
+function readOomScore(): number {
+  try {
+    return Number(readFileSync(oomScoreFile, 'latin1'))
+  } catch {
+    return Number.NaN
+  }
+}
+
+function writeOomScore(score: number): boolean {
+  try {
+    writeFileSync(oomScoreFile, String(score))
+    return true
+  } catch {
+    return false
+  }
 }

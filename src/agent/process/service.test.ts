@@ -114,6 +114,16 @@ suite('Start', () => {
     assert.equal((await agent.run('pwd', { request: { process: { cwd: '~' } } })).stdout, '/root\n')
   })
 
+  test('the kernel is to take a command before the agent, from its first moment on', async () => {
+    const own = () => Number(readFileSync('/proc/self/oom_score_adj', 'latin1'))
+    const before = own()
+    for (let round = 0; round < 10; round++) {
+      const { stdout } = await agent.run('cat /proc/self/oom_score_adj')
+      assert.equal(Number(stdout), Math.min(before + 100, 1000))
+    }
+    assert.equal(own(), before)
+  })
+
   test('a missing cwd is rejected', async () => {
     const { error } = await agent.run('pwd', { request: { process: { cwd: '/no/such' } } })
     assert.deepEqual(error, { code: 'invalid_argument', message: "cwd '/no/such' does not exist" })
