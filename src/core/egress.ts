@@ -19,7 +19,12 @@ export type EgressPolicy = {
   proxy: EgressProxy | null
 }
 
-export type HeaderRule = { name: string; headers: Readonly<Record<string, string>> }
+export type HeaderRule = {
+  name: string
+  headers: Readonly<Record<string, string>>
+  /** The headers are set on requests in the clear too, where everybody on the way can read them. */
+  onPlainHttp?: boolean
+}
 
 /** A SOCKS5 server that all TCP connections go through; when it is down, nothing leaves. */
 export type EgressProxy = {

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import { describe, it } from 'node:test'
+
 import type { Log } from '../lib/log.ts'
 import { fetchOver, readAll, startWorld, type World } from './gate-fixture.ts'
 
@@ -11,7 +13,7 @@ async function intercepted(world: World, to: string, name: string, options: obje
   return await world.tls(to, name, { ca: [await world.authority.certificate()], ...options })
 }
 
-const rule = (name: string, headers: Record<string, string>) => ({ name, headers })
+const rule = (name: string, headers: Record<string, string>) => ({ name, headers, onPlainHttp: true })
 
 describe('header rules', within, () => {
   it('put headers with secrets on requests inside TLS, and the sandbox never sees them', async () => {
@@ -52,7 +54,53 @@ describe('header rules', within, () => {
     }
   })
 
-  it('apply to plain HTTP too, and by the most exact rule', async () => {
+  it('hold on TLS alone unless a rule says otherwise, and are no reason to reject plain HTTP', async () => {
+    await using world = await startWorld()
+    world.secrets.set('team/key', 's3same')
+    const show = (request: IncomingMessage, response: ServerResponse) => {
+      response.end(`${request.headers['x-key']}`)
+    }
+    const secure = await world.https(1, 'api.example', show)
+    const plain = await world.http(1, show)
+    const headers = { 'X-Key': secret('key') }
+    const ask = async () => [
+      (await world.get(plain, { Host: 'api.example', 'X-Key': 'mine' })).body,
+      (await fetchOver(await intercepted(world, secure, 'api.example'), { Host: 'api.example' })).body,
+    ]
+    world.admit({ allowNames: ['*'], headerRules: [{ name: 'api.example', headers }] })
+    assert.deepEqual(await ask(), ['mine', 's3same'])
+    world.admit({ allowNames: ['*'], headerRules: [{ name: 'api.example', headers, onPlainHttp: true }] })
+    assert.deepEqual(await ask(), ['s3same', 's3same'])
+  })
+
+  it('reject methods whose answer would show the headers to the sandbox', async () => {
+    await using world = await startWorld()
+    let reached = 0
+    const reflect = (request: IncomingMessage, response: ServerResponse) => {
+      reached++
+      response.end(request.rawHeaders.join())
+    }
+    const to = await world.https(1, 'api.example', reflect)
+    const plain = await world.http(1, reflect)
+    world.admit({ allowNames: ['*'], headerRules: [rule('api.example', { 'X-Key': 'value' })] })
+    for (const open of [
+      () => intercepted(world, to, 'api.example'),
+      () => world.connect({ address: plain, port: 80 }),
+    ]) {
+      const answer = await fetchOver(await open(), { Host: 'api.example' }, '/', { method: 'TRACE' })
+      assert.equal(answer.status, 405)
+      assert.match(answer.body, /TRACE is not allowed to a host with a header rule/)
+      const socket = await open()
+      socket.write('TRACK / HTTP/1.1\r\nHost: api.example\r\n\r\n')
+      assert.match(await readAll(socket), /^HTTP\/1\.1 40[05] /)
+    }
+    assert.equal(reached, 0)
+    world.dns.zone.set('other.example', [plain])
+    const other = await world.connect({ address: plain, port: 80 })
+    assert.equal((await fetchOver(other, { Host: 'other.example' }, '/', { method: 'TRACE' })).status, 200)
+  })
+
+  it('apply to plain HTTP where they say so, and by the most exact rule', async () => {
     await using world = await startWorld()
     const to = await world.http(
       1,

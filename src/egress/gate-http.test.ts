@@ -104,7 +104,11 @@ describe('plain HTTP through the gate', within, () => {
     }
     for (const [title, text] of Object.entries(cases)) {
       const answer = await sendRaw(world, to, text)
-      assert.match(answer, /^HTTP\/1\.1 400 [\s\S]*\r\n\r\n(?:The request|This sandbox)[\s\S]+$/, title)
+      assert.match(
+        answer,
+        /^HTTP\/1\.1 400 [\s\S]*\r\n\r\n(?:The request|The gate|The egress policy)[\s\S]+$/,
+        title,
+      )
     }
     assert.equal(reached, 0)
   })

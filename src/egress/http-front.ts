@@ -20,7 +20,7 @@ import { decide, type EgressRoute, type IsClosed, ruleFor } from './decide.ts'
 import { headForHost } from './headers.ts'
 import { answerRejection, answerUnreadable } from './http-answers.ts'
 import { fillHeaders } from './placeholders.ts'
-import { badRequest, noNameSent, notAllowed, Rejection } from './rejection.ts'
+import { badRequest, noNameSent, notAllowed, Rejection, reflectsHeaders } from './rejection.ts'
 import { type RequestTarget, requestTarget } from './request-target.ts'
 import { createUpstreams, dropIdle, type UpstreamOptions } from './upstreams.ts'
 
@@ -33,6 +33,8 @@ export type HttpFrontOptions = UpstreamOptions & {
 }
 
 export const maxHeaderBytes = 64 * 1024
+/** The answer to them is the request as it arrived, with the headers of the rule. */
+const reflectingMethods = new Set(['TRACE', 'TRACK'])
 
 /** One connection of a sandbox that speaks HTTP. */
 class HttpSession {
@@ -148,7 +150,7 @@ export class HttpFront {
       const leave = connection.use(target.name, route)
       if (upgrade) upgrade.once('close', leave)
       else response.once('close', leave)
-      const set = await this.#headersOf(connection, target)
+      const set = await this.#headersOf(session, target, request.method)
       if (response.destroyed || request.socket.destroyed) return
       this.#relay(exchange, session, target, route, set)
     } catch (error) {
@@ -165,10 +167,16 @@ export class HttpFront {
     throw notAllowed(name)
   }
 
-  /** The headers that the policy sets on requests to the name. */
-  async #headersOf({ sandbox }: GateConnection, { name }: RequestTarget): Promise<Record<string, string>> {
+  /** The headers that the policy sets on requests to the name; none in the clear, unless the rule says so. */
+  async #headersOf(
+    { connection: { sandbox }, secureName }: HttpSession,
+    { name }: RequestTarget,
+    method: string | undefined,
+  ): Promise<Record<string, string>> {
     const rule = name === null ? undefined : ruleFor(sandbox.policy, name)
-    return rule ? await fillHeaders(rule, sandbox.identity.teamID, this.#options.secrets) : {}
+    if (!rule || (secureName === null && !rule.onPlainHttp)) return {}
+    if (reflectingMethods.has(method ?? '')) throw reflectsHeaders(method!)
+    return await fillHeaders(rule, sandbox.identity.teamID, this.#options.secrets)
   }
 
   #relay(
@@ -229,5 +237,8 @@ function targetOf(request: IncomingMessage, secureName: string | null): RequestT
 
 function rejectionOf(error: NodeJS.ErrnoException): Rejection {
   if (error.code !== 'HPE_HEADER_OVERFLOW') return badRequest('it is not well-formed HTTP/1.1')
-  return new Rejection(431, `The request was refused: its headers are larger than ${maxHeaderBytes} bytes.`)
+  return new Rejection(
+    431,
+    `The gate rejects the request: its headers are larger than ${maxHeaderBytes} bytes.`,
+  )
 }

@@ -82,12 +82,20 @@ for (const isolation of isolations) {
     it('put a secret into requests that the sandbox never sees, and are trusted inside', async () => {
       const value = `hidden-${isolation}`
       await Secret.create('gate-key', value, warren.client)
-      const rules = { 'allowed.test': [{ transform: { headers: { 'X-Key': Secret.fill('gate-key') } } }] }
+      const rule = { transform: { headers: { 'X-Key': Secret.fill('gate-key') } } }
+      const rules = { 'allowed.test': [rule] }
       const sandbox = await create({ allowOut: ['allowed.test'], denyOut: [ALL_TRAFFIC], rules })
-      for (const url of ['http://allowed.test/', 'https://allowed.test/']) {
-        const seen = await visit(sandbox, '-H', 'X-Key: mine', url)
-        assert.deepEqual([seen?.at, seen?.headers['x-key']], [internet, value], url)
+      const keyOver = async (scheme: string) => {
+        const seen = await visit(sandbox, '-H', 'X-Key: mine', `${scheme}://allowed.test/`)
+        assert.equal(seen?.at, internet)
+        return seen?.headers['x-key']
       }
+      assert.deepEqual([await keyOver('http'), await keyOver('https')], ['mine', value])
+      const traced = await sandbox.commands.run('curl -sk -X TRACE https://allowed.test/')
+      assert.match(traced.stdout, /TRACE is not allowed to a host with a header rule/)
+      const everywhere = { 'allowed.test': [{ ...rule, allowPlainHttp: true }] }
+      await sandbox.updateNetwork({ allowOut: ['allowed.test'], denyOut: [ALL_TRAFFIC], rules: everywhere })
+      assert.deepEqual([await keyOver('http'), await keyOver('https')], [value, value])
       const python = "import urllib.request as r; print(r.urlopen('https://allowed.test/').status)"
       assert.equal((await sandbox.commands.run(`python3 -c "${python}"`)).stdout, '200\n')
       const looked = await sandbox.commands.run(
@@ -117,10 +125,10 @@ for (const isolation of isolations) {
 
     it('show the password of a proxy and the values of headers to nobody but those they are for', async () => {
       const [password, value] = [`password-${newUUID()}`, `header-${newUUID()}`]
-      const headers = { 'X-Key': value }
+      const rule = { transform: { headers: { 'X-Key': value } }, allowPlainHttp: true }
       const sandbox = await create({
         egressProxy: { address: `proxy.test:${socksPort}`, username: 'me', password },
-        rules: { 'allowed.test': [{ transform: { headers } }] },
+        rules: { 'allowed.test': [rule] },
       })
       const told = () => [outside.count(`login me ${password}`), outside.count(`key ${value}`)]
       assert.ok(await visit(sandbox, 'http://allowed.test/quiet'))
@@ -135,7 +143,7 @@ for (const isolation of isolations) {
       const { network } = (await (await warren.api(paths[0]!)).json()) as { network: object }
       assert.deepEqual(network, {
         egressProxy: { address: `proxy.test:${socksPort}`, username: 'me' },
-        rules: { 'allowed.test': [{ transform: { headers } }] },
+        rules: { 'allowed.test': [rule] },
       })
       assert.equal(await sandbox.pause(), true)
       await nowhere()

@@ -24,6 +24,9 @@ const ShownEgressProxy = Type.Object({ ...proxyAddress, tls: optionalOrNull(Type
 
 const HeaderRule = Type.Object({
   transform: optionalOrNull(Type.Object({ headers: optionalOrNull(Type.Record(Type.String(), PlainText)) })),
+  allowPlainHttp: optionalOrNull(
+    Type.Boolean({ description: 'Also set the headers on requests without TLS; an addition of Warren' }),
+  ),
 })
 
 const egress = {

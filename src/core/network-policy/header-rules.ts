@@ -27,7 +27,9 @@ export function parseHeaderRules(
     if (name === undefined) throw refuse(`network.rules: "${domain}" is no domain`)
     if (list.length > 1) throw refuse(`network.rules: "${domain}" may have only one rule`)
     const headers = Object.entries(list[0]?.transform?.headers ?? {})
-    return headers.length > 0 ? [{ name, headers: parseHeaders(domain, headers) }] : []
+    if (headers.length === 0) return []
+    const onPlainHttp = list[0]?.allowPlainHttp === true
+    return [{ name, headers: parseHeaders(domain, headers), ...(onPlainHttp && { onPlainHttp }) }]
   })
   const names = parsed.map(({ name }) => name)
   const twice = names.find((name, index) => names.indexOf(name) !== index)

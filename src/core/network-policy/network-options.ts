@@ -16,7 +16,11 @@ export type EgressProxyOptions = {
   tls?: { enabled: boolean; serverName?: string | null; caCert?: string | null } | null
 }
 
-export type HeaderRuleOptions = { transform?: { headers?: Record<string, string> | null } | null }
+export type HeaderRuleOptions = {
+  transform?: { headers?: Record<string, string> | null } | null
+  /** Warren's own: without it a rule holds on TLS alone. */
+  allowPlainHttp?: boolean | null
+}
 
 /** How it is reached, said once when it is created. */
 export type IngressOptions = {
