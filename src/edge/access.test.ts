@@ -117,3 +117,38 @@ describe('a sleeping sandbox', () => {
     assert.match(elsewhere.body, /port is not open/, 'on another port it is a path like any other')
   })
 })
+
+describe('a sandbox that nobody may know of', () => {
+  it('is answered for as one that never was, in every word, unless it runs or may be woken', async () => {
+    await using edge = await sleepyEdge()
+    const gone = edge.sandbox()
+    gone.remove()
+    const running = edge.sandbox()
+    const sleeping = edge.sleeper()
+    const ask = async (sandboxID: string, port: number, path: string) => {
+      const answers = []
+      for (const headers of [
+        to({ sandboxID }, port),
+        { Host: 'localhost', 'E2b-Sandbox-Id': sandboxID, 'E2b-Sandbox-Port': `${port}` },
+        { ...to({ sandboxID }, port), Connection: 'Upgrade', Upgrade: 'websocket' },
+      ]) {
+        const { status, rawHeaders, body } = await fetchOnce(edge.port, { path, headers })
+        const head = rawHeaders.filter((_, at) => rawHeaders[at - (at % 2)] !== 'Date')
+        answers.push([status, head.join(), body].join('\n').replaceAll(sandboxID, 'ID'))
+      }
+      return answers
+    }
+    for (const port of [80, envd]) {
+      const unknown = await ask('i0000unknown', port, '/')
+      assert.match(unknown[0]!, /^502[^]*The sandbox was not found/)
+      assert.deepEqual(await ask(gone.sandboxID.padEnd(12, '0'), port, '/'), unknown)
+    }
+    // Nobody learns from an internal route of the agent whether there is a sandbox.
+    const internal = await ask('i0000unknown', envd, '/init?x')
+    assert.match(internal[0]!, /^404/)
+    for (const { sandboxID } of [gone, running, sleeping]) {
+      assert.deepEqual(await ask(sandboxID, envd, '/init?x'), internal)
+    }
+    assert.equal(sleeping.wakes, 0)
+  })
+})

@@ -6,9 +6,8 @@ import type { Route } from '../core/sandbox/routes.ts'
 import { isInternalAgentPath } from './agent-paths.ts'
 import {
   type EdgeAnswer,
-  internalRoute,
   isPreflight,
-  resumeRefused,
+  resumeRejected,
   trafficTokenMissing,
   trafficTokenWrong,
 } from './answers.ts'
@@ -18,45 +17,48 @@ import { isSignedFor } from './signed-file.ts'
 type Asked = Pick<IncomingMessage, 'method' | 'headers'>
 type Tokens = Pick<Route, 'agentToken' | 'trafficToken'>
 
+/** Routes of the agent that nobody outside reaches, with whatever credentials. */
+export function leadsToInternalRoute({ port, path }: SandboxDestination): boolean {
+  return port === envdPort && isInternalAgentPath(path)
+}
+
 /** Null: it may. The agent itself asks for its token. */
-export function refusalOf(
+export function rejectionOf(
   { headers }: Asked,
-  { sandboxID, port, path }: SandboxDestination,
+  { sandboxID, port }: SandboxDestination,
   { trafficToken }: Tokens,
 ): EdgeAnswer | null {
-  if (port === envdPort) {
-    return isInternalAgentPath(path) ? internalRoute(withoutQuery(path)) : null
-  }
-  if (trafficToken === null) return null
+  if (port === envdPort || trafficToken === null) return null
   const given = headers[header.trafficToken]
   if (given === undefined || given === '') return trafficTokenMissing(sandboxID)
   return isSame(String(given), trafficToken) ? null : trafficTokenWrong(sandboxID)
 }
 
 /** Null: it may. On the agent's port it must show what the agent would ask for once awake. */
-export function wakeRefusalOf(
+export function wakeRejectionOf(
   request: Asked,
   destination: SandboxDestination,
   tokens: Tokens,
   nowMs: number,
 ): EdgeAnswer | null {
-  const refusal = refusalOf(request, destination, tokens)
-  if (refusal || destination.port !== envdPort) return refusal
+  const rejection = rejectionOf(request, destination, tokens)
+  if (rejection || destination.port !== envdPort) return rejection
   const { sandboxID, path } = destination
   const token = request.headers[header.accessToken]
   const welcome =
     token !== undefined
       ? isSame(String(token), tokens.agentToken)
       : withoutQuery(path) === '/files' && isSignedFor(tokens, request.method, path, nowMs)
-  return welcome ? null : resumeRefused(sandboxID)
+  return welcome ? null : resumeRejected(sandboxID)
 }
 
 /**
- * Questions about a sandbox are no use of it: clients ask the agent's health to learn whether the sandbox runs,
+ * Questions about a sandbox are no use of it, nor is what never reaches it: clients ask the agent's health to learn whether the sandbox runs,
  * and a browser's question comes without the credentials of the request that follows.
  */
-export function wakesNobody(request: Asked, { port, path }: SandboxDestination): boolean {
-  if (isPreflight(request)) return true
+export function wakesNobody(request: Asked, destination: SandboxDestination): boolean {
+  if (isPreflight(request) || leadsToInternalRoute(destination)) return true
+  const { port, path } = destination
   return port === envdPort && request.method === 'GET' && withoutQuery(path) === '/health'
 }
 

@@ -41,12 +41,12 @@ export const upstreamFailed = (sandboxId: string, port: number): EdgeAnswer => (
 })
 
 export const trafficTokenMissing = (sandboxId: string): EdgeAnswer =>
-  trafficRefused(sandboxId, `Token header '${header.trafficToken}' is missing`)
+  trafficRejected(sandboxId, `Token header '${header.trafficToken}' is missing`)
 
 export const trafficTokenWrong = (sandboxId: string): EdgeAnswer =>
-  trafficRefused(sandboxId, `Provided token in header '${header.trafficToken}' is invalid`)
+  trafficRejected(sandboxId, `Provided token in header '${header.trafficToken}' is invalid`)
 
-function trafficRefused(sandboxId: string, reason: string): EdgeAnswer {
+function trafficRejected(sandboxId: string, reason: string): EdgeAnswer {
   const message = `Sandbox is secured with traffic access token. ${reason}`
   return {
     status: 403,
@@ -66,7 +66,7 @@ export const tooManyConnections = (sandboxId: string, connectionLimit: number): 
   },
 })
 
-export const resumeRefused = (sandboxId: string): EdgeAnswer => ({
+export const resumeRejected = (sandboxId: string): EdgeAnswer => ({
   status: 403,
   title: 'This sandbox is asleep',
   json: {
@@ -102,7 +102,7 @@ export const internalRoute = (path: string): EdgeAnswer => ({
   json: {
     message:
       'This endpoint is reserved for the E2B control plane and is not reachable through the sandbox URL',
-    path,
+    path: path.split('?', 1)[0]!,
     code: 404,
   },
 })

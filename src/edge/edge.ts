@@ -12,9 +12,10 @@ import type { Route, RouteTable } from '../core/sandbox/routes.ts'
 import type { HttpExchange } from '../lib/http-relay/http-relay.ts'
 import type { Log } from '../lib/log.ts'
 import { RequestTurns } from '../lib/request-turns.ts'
-import { refusalOf, wakesNobody } from './access.ts'
+import { leadsToInternalRoute, rejectionOf, wakesNobody } from './access.ts'
 import {
   type EdgeAnswer,
+  internalRoute,
   invalidRequest,
   sandboxNotFound,
   sendAnswer,
@@ -178,9 +179,9 @@ class SandboxEdge {
 
   async #wakeAndCarry(exchange: HttpExchange, destination: SandboxDestination): Promise<void> {
     const { request, response } = exchange
-    const refusal = await this.#waker?.wake(exchange, destination)
+    const rejection = await this.#waker?.wake(exchange, destination)
     if (request.socket.destroyed) return
-    const target = refusal ?? this.#target(request, destination)
+    const target = rejection ?? this.#target(request, destination)
     if ('status' in target) sendAnswer(request, response, target)
     else this.#carry(exchange, target)
   }
@@ -206,9 +207,11 @@ class SandboxEdge {
   ): Target | EdgeAnswer {
     switch (destination.kind) {
       case 'sandbox': {
+        // First of all, so that the answer does not tell whether there is such a sandbox.
+        if (leadsToInternalRoute(destination)) return internalRoute(destination.path)
         const route = this.#routes.get(destination.sandboxID)
         if (!route) return sandboxNotFound(destination.sandboxID)
-        return refusalOf(request, destination, route) ?? { ...destination, route }
+        return rejectionOf(request, destination, route) ?? { ...destination, route }
       }
       case 'signed-file': {
         const { path } = destination
@@ -216,7 +219,7 @@ class SandboxEdge {
         if (!route) return unknownSignature
         return { kind: 'sandbox', sandboxID: route.sandboxID, port: envdPort, path, ownHost: null, route }
       }
-      case 'refused':
+      case 'rejected':
         return invalidRequest(destination.reason)
       case 'api':
         return invalidRequest('Invalid host')

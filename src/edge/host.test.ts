@@ -21,7 +21,7 @@ function ask({ host = [], url = '/', method = 'GET', headers = [], domain: d = d
 const short = (destination: Destination): string =>
   destination.kind === 'sandbox'
     ? `${destination.sandboxID}:${destination.port}`
-    : destination.kind === 'refused'
+    : destination.kind === 'rejected'
       ? destination.reason
       : destination.kind
 

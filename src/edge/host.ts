@@ -24,19 +24,19 @@ export type Destination =
   | { kind: 'signed-file'; path: string }
   /** A browser asks whether it may send the routing headers, without sending them. */
   | { kind: 'preflight' }
-  | { kind: 'refused'; reason: string }
+  | { kind: 'rejected'; reason: string }
 
 const api: Destination = { kind: 'api' }
 
 /**
- * The one rule. Two Host headers are refused. A Host whose first label starts with a number and a dash is a
+ * The one rule. Two Host headers are rejected. A Host whose first label starts with a number and a dash is a
  * sandbox host: it must then be exactly `{port}-{sandboxID}[-{clientID}].{anything}`, and routing headers do
  * not count. On shared hosts the routing headers count. Forwarding headers (X-Forwarded-Host and such) and
- * the authority of an absolute request target never choose: a target that disagrees with Host is refused.
+ * the authority of an absolute request target never choose: a target that disagrees with Host is rejected.
  */
 export function destinationOf(head: RequestHead, domain: string | null): Destination {
   const found = scan(head.rawHeaders)
-  if (found.hosts > 1) return refused('Invalid host')
+  if (found.hosts > 1) return rejected('Invalid host')
   const name = hostName(found.host)
   if (isSandboxHost(name, domain)) return fromHost(head, found.host, name)
   if (isSharedHost(name, domain)) {
@@ -44,7 +44,7 @@ export function destinationOf(head: RequestHead, domain: string | null): Destina
     if (head.method === 'OPTIONS' && found.preflight) return { kind: 'preflight' }
   }
   if (isSignedFile(head)) return { kind: 'signed-file', path: head.url ?? '' }
-  if (domain !== null && name === `sandbox.${domain}`) return refused('Invalid host')
+  if (domain !== null && name === `sandbox.${domain}`) return rejected('Invalid host')
   return api
 }
 
@@ -106,18 +106,18 @@ function isSharedHost(name: string, domain: string | null): boolean {
 }
 
 function fromHost(head: RequestHead, host: string, name: string): Destination {
-  if (!/^[a-z0-9_-]+(\.[a-z0-9_-]+)+$/.test(name)) return refused('Invalid host')
+  if (!/^[a-z0-9_-]+(\.[a-z0-9_-]+)+$/.test(name)) return rejected('Invalid host')
   const [port = '', sandboxID = '', client = 'none', ...more] = name.slice(0, name.indexOf('.')).split('-')
-  if (more.length > 0 || !isID(client)) return refused('Invalid sandbox ID')
+  if (more.length > 0 || !isID(client)) return rejected('Invalid sandbox ID')
   return toSandbox(head, host, sandboxID, port, name)
 }
 
 function fromHeaders(head: RequestHead, found: Found): Destination {
-  if (found.ids === 0 || found.ports === 0) return refused('missing header')
-  if (found.ids > 1) return refused('Invalid sandbox ID')
-  if (found.ports > 1) return refused('Invalid sandbox port')
+  if (found.ids === 0 || found.ports === 0) return rejected('missing header')
+  if (found.ids > 1) return rejected('Invalid sandbox ID')
+  if (found.ports > 1) return rejected('Invalid sandbox port')
   const [sandboxID = '', client = 'none', ...more] = found.sandboxID.split('-')
-  if (more.length > 0 || !isID(client)) return refused('Invalid sandbox ID')
+  if (more.length > 0 || !isID(client)) return rejected('Invalid sandbox ID')
   return toSandbox(head, found.host, sandboxID, found.port, null)
 }
 
@@ -128,11 +128,11 @@ function toSandbox(
   port: string,
   ownHost: string | null,
 ): Destination {
-  if (!isID(sandboxID)) return refused('Invalid sandbox ID')
+  if (!isID(sandboxID)) return rejected('Invalid sandbox ID')
   // One spelling per port: no sign, no leading zero.
-  if (!/^[1-9]\d{0,4}$/.test(port) || Number(port) > 65535) return refused('Invalid sandbox port')
+  if (!/^[1-9]\d{0,4}$/.test(port) || Number(port) > 65535) return rejected('Invalid sandbox port')
   const path = originForm(head, host)
-  if (path === null) return refused('Invalid request target')
+  if (path === null) return rejected('Invalid request target')
   return { kind: 'sandbox', sandboxID, port: Number(port), path, ownHost }
 }
 
@@ -161,6 +161,6 @@ function isID(text: string): boolean {
   return /^[a-z0-9]+$/.test(text)
 }
 
-function refused(reason: string): Destination {
-  return { kind: 'refused', reason }
+function rejected(reason: string): Destination {
+  return { kind: 'rejected', reason }
 }

@@ -19,12 +19,12 @@ function model({ method, url, host }: Asked): string {
   if (url[0] === '/') return `iabc ${url}`
   if (url === '*' && method === 'OPTIONS') return 'iabc *'
   const scheme = ['http://', 'https://'].find((each) => url.toLowerCase().startsWith(each))
-  if (scheme === undefined) return 'refused'
+  if (scheme === undefined) return 'rejected'
   let end = scheme.length
   while (end < url.length && url[end] !== '/' && url[end] !== '?' && url[end] !== '#') end++
   const [authority, rest] = [url.slice(scheme.length, end), url.slice(end)]
   const broken = [...rest].some((char) => '\n\r\u2028\u2029'.includes(char))
-  if (broken || authority.toLowerCase() !== host.toLowerCase()) return 'refused'
+  if (broken || authority.toLowerCase() !== host.toLowerCase()) return 'rejected'
   return `iabc ${rest[0] === '/' ? '' : '/'}${rest}`
 }
 
@@ -72,7 +72,7 @@ describe('the rule for request targets', () => {
       const absolute = kind === 'iabc' && /^http/i.test(url) ? 'absolute' : kind
       seen[absolute] = (seen[absolute] ?? 0) + 1
     }
-    for (const kind of ['iabc', 'absolute', 'signed', 'api', 'refused']) {
+    for (const kind of ['iabc', 'absolute', 'signed', 'api', 'rejected']) {
       assert.ok((seen[kind] ?? 0) > round / 2000, `${kind} was reached ${seen[kind]} times in ${round}`)
     }
   })

@@ -8,7 +8,7 @@ import { systemClock } from '../lib/clock.ts'
 import type { HttpExchange } from '../lib/http-relay/http-relay.ts'
 import { resetSocket } from '../lib/join-sockets.ts'
 import type { Log } from '../lib/log.ts'
-import { wakeRefusalOf } from './access.ts'
+import { wakeRejectionOf } from './access.ts'
 import {
   type EdgeAnswer,
   resumeImpossible,
@@ -50,9 +50,9 @@ export class Waker {
     try {
       const sleeping = await this.#findResumable(sandboxID)
       if (!sleeping) return null
-      const refusal = wakeRefusalOf(request, destination, sleeping, systemClock.now())
+      const rejection = wakeRejectionOf(request, destination, sleeping, systemClock.now())
       // What waits for the sandbox alone must not hold the request: it would outlive a client that went.
-      return refusal ?? (await Promise.race([gone, this.#outcome(sleeping)]))
+      return rejection ?? (await Promise.race([gone, this.#outcome(sleeping)]))
     } catch (error) {
       this.#log.debug({ error, sandboxID }, 'could not look for a sleeping sandbox')
       return routingFailed('could not look the sandbox up. Try again in a moment')

@@ -10,7 +10,7 @@ export const under = (prefix: string, fields: string): string =>
 export const each = (fields: string): string => under('[].', fields)
 
 export const egress = [
-  'allowOut denyOut dnsServers rules rules{}[].transform rules{}[].transform.headers rules{}[].allowPlainHttp',
+  'allowOut denyOut dnsServers rules rules{}[].transform rules{}[].transform.headers rules{}[].transform.allowPlainHttp',
   'egressProxy egressProxy.address* egressProxy.username egressProxy.password',
   'egressProxy.tls egressProxy.tls.enabled* egressProxy.tls.serverName egressProxy.tls.caCert',
 ].join(' ')

@@ -82,8 +82,8 @@ for (const isolation of isolations) {
     it('put a secret into requests that the sandbox never sees, and are trusted inside', async () => {
       const value = `hidden-${isolation}`
       await Secret.create('gate-key', value, warren.client)
-      const rule = { transform: { headers: { 'X-Key': Secret.fill('gate-key') } } }
-      const rules = { 'allowed.test': [rule] }
+      const headers = { 'X-Key': Secret.fill('gate-key') }
+      const rules = { 'allowed.test': [{ transform: { headers } }] }
       const sandbox = await create({ allowOut: ['allowed.test'], denyOut: [ALL_TRAFFIC], rules })
       const keyOver = async (scheme: string) => {
         const seen = await visit(sandbox, '-H', 'X-Key: mine', `${scheme}://allowed.test/`)
@@ -93,7 +93,7 @@ for (const isolation of isolations) {
       assert.deepEqual([await keyOver('http'), await keyOver('https')], ['mine', value])
       const traced = await sandbox.commands.run('curl -sk -X TRACE https://allowed.test/')
       assert.match(traced.stdout, /TRACE is not allowed to a host with a header rule/)
-      const everywhere = { 'allowed.test': [{ ...rule, allowPlainHttp: true }] }
+      const everywhere = { 'allowed.test': [{ transform: { headers, allowPlainHttp: true } }] }
       await sandbox.updateNetwork({ allowOut: ['allowed.test'], denyOut: [ALL_TRAFFIC], rules: everywhere })
       assert.deepEqual([await keyOver('http'), await keyOver('https')], [value, value])
       const python = "import urllib.request as r; print(r.urlopen('https://allowed.test/').status)"
@@ -125,7 +125,7 @@ for (const isolation of isolations) {
 
     it('show the password of a proxy and the values of headers to nobody but those they are for', async () => {
       const [password, value] = [`password-${newUUID()}`, `header-${newUUID()}`]
-      const rule = { transform: { headers: { 'X-Key': value } }, allowPlainHttp: true }
+      const rule = { transform: { headers: { 'X-Key': value }, allowPlainHttp: true } }
       const sandbox = await create({
         egressProxy: { address: `proxy.test:${socksPort}`, username: 'me', password },
         rules: { 'allowed.test': [rule] },

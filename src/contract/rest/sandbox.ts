@@ -23,9 +23,13 @@ const EgressProxy = Type.Object({
 const ShownEgressProxy = Type.Object({ ...proxyAddress, tls: optionalOrNull(Type.Object(proxyTLS)) })
 
 const HeaderRule = Type.Object({
-  transform: optionalOrNull(Type.Object({ headers: optionalOrNull(Type.Record(Type.String(), PlainText)) })),
-  allowPlainHttp: optionalOrNull(
-    Type.Boolean({ description: 'Also set the headers on requests without TLS; an addition of Warren' }),
+  transform: optionalOrNull(
+    Type.Object({
+      headers: optionalOrNull(Type.Record(Type.String(), PlainText)),
+      allowPlainHttp: optionalOrNull(
+        Type.Boolean({ description: 'Also set the headers on requests without TLS; an addition of Warren' }),
+      ),
+    }),
   ),
 })
 

@@ -28,7 +28,7 @@ export function parseHeaderRules(
     if (list.length > 1) throw refuse(`network.rules: "${domain}" may have only one rule`)
     const headers = Object.entries(list[0]?.transform?.headers ?? {})
     if (headers.length === 0) return []
-    const onPlainHttp = list[0]?.allowPlainHttp === true
+    const onPlainHttp = list[0]?.transform?.allowPlainHttp === true
     return [{ name, headers: parseHeaders(domain, headers), ...(onPlainHttp && { onPlainHttp }) }]
   })
   const names = parsed.map(({ name }) => name)

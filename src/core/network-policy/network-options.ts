@@ -17,9 +17,11 @@ export type EgressProxyOptions = {
 }
 
 export type HeaderRuleOptions = {
-  transform?: { headers?: Record<string, string> | null } | null
-  /** Warren's own: without it a rule holds on TLS alone. */
-  allowPlainHttp?: boolean | null
+  transform?: {
+    headers?: Record<string, string> | null
+    /** Warren's own: without it a rule holds on TLS alone. */
+    allowPlainHttp?: boolean | null
+  } | null
 }
 
 /** How it is reached, said once when it is created. */
