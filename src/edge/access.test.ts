@@ -139,12 +139,12 @@ describe('a sandbox that nobody may know of', () => {
       return answers
     }
     for (const port of [80, envd]) {
-      const unknown = await ask('i0000unknown', port, '/')
-      assert.match(unknown[0]!, /^502[^]*The sandbox was not found/)
-      assert.deepEqual(await ask(gone.sandboxID.padEnd(12, '0'), port, '/'), unknown)
+      const unknown = await ask('isandbox0', port, '/')
+      assert.match(unknown[0]!, /^502[\s\S]*The sandbox was not found/)
+      assert.deepEqual(await ask(gone.sandboxID, port, '/'), unknown)
     }
     // Nobody learns from an internal route of the agent whether there is a sandbox.
-    const internal = await ask('i0000unknown', envd, '/init?x')
+    const internal = await ask('isandbox0', envd, '/init?x')
     assert.match(internal[0]!, /^404/)
     for (const { sandboxID } of [gone, running, sleeping]) {
       assert.deepEqual(await ask(sandboxID, envd, '/init?x'), internal)
