@@ -27,15 +27,22 @@ export function rememberNames(accounts: Accounts): EntrySources['accounts'] {
   }
 }
 
-/** Describes what lies at `path` itself; throws the system's error when nothing does. */
-export function describeEntry(path: string, { accounts, metadata }: EntrySources): EntryInit {
+/** The bytes of a path that is no UTF-8: no string could be turned back into them. */
+export type EntryPath = string | Buffer
+
+/**
+ * Describes what lies at `path` itself; throws the system's error when nothing does. The wire has UTF-8 only: what is
+ * none in a path is shown as U+FFFD.
+ */
+export function describeEntry(path: EntryPath, { accounts, metadata }: EntrySources): EntryInit {
+  const shownPath = path.toString()
   const own = lstatSync(path, { bigint: true })
   const isLink = own.isSymbolicLink()
   const target = isLink ? statTarget(path) : own
   const shown = target ?? own
   return {
-    name: basename(path) || '/',
-    path,
+    name: basename(shownPath) || '/',
+    path: shownPath,
     type: fileType(shown),
     size: shown.size,
     mode: Number(shown.mode & 0o777n),
@@ -45,7 +52,7 @@ export function describeEntry(path: string, { accounts, metadata }: EntrySources
     modifiedTime: { seconds: floorDivide(own.mtimeNs), nanos: Number(modulo(own.mtimeNs)) },
     ...(isLink && { symlinkTarget: linkTarget(path) }),
     ...(isLink && metadata && { isSymlink: true }),
-    ...(metadata && target && noted(path, metadata)),
+    ...(metadata && target && typeof path === 'string' && noted(path, metadata)),
   }
 }
 
@@ -60,7 +67,7 @@ function noted(path: string, metadata: Metadata): Pick<EntryInit, 'metadata'> {
 }
 
 /** Undefined for a link that leads nowhere, or in a circle. */
-function statTarget(path: string): BigIntStats | undefined {
+function statTarget(path: EntryPath): BigIntStats | undefined {
   try {
     return statSync(path, { bigint: true })
   } catch {
@@ -76,11 +83,11 @@ function fileType(stats: BigIntStats): FileType {
 }
 
 /** Where the link leads in the end; for a broken one, where it points. */
-function linkTarget(path: string): string {
+function linkTarget(path: EntryPath): string {
   try {
     return realpathSync(path)
   } catch {
-    return resolve(dirname(path), readlinkSync(path))
+    return resolve(dirname(path.toString()), readlinkSync(path))
   }
 }
 

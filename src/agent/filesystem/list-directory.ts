@@ -1,8 +1,9 @@
+import { isUtf8 } from 'node:buffer'
 import { readdirSync, realpathSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { AppError } from '../../lib/app-error.ts'
 import { fromSystemError, systemErrorCode } from '../errors.ts'
-import type { EntryInit } from './entry.ts'
+import type { EntryInit, EntryPath } from './entry.ts'
 
 const mostEntries = 200_000
 const longestTurnMs = 10
@@ -14,7 +15,7 @@ const longestTurnMs = 10
 export async function listDirectory(
   root: string,
   depth: number,
-  describe: (path: string) => EntryInit,
+  describe: (path: EntryPath) => EntryInit,
   signal: AbortSignal,
 ): Promise<EntryInit[]> {
   if (!statPath(root).isDirectory()) {
@@ -22,7 +23,7 @@ export async function listDirectory(
   }
   const entries: EntryInit[] = []
   // Folders wait on a stack of unread names rather than in recursion: a tree may be deeper than our stack.
-  const open: { folder: string; names: string[] }[] = [
+  const open: { folder: EntryPath; names: EntryPath[] }[] = [
     { folder: root, names: sortedNames(realpathSync(root)) },
   ]
   let turnEnds = performance.now() + longestTurnMs
@@ -33,7 +34,7 @@ export async function listDirectory(
       open.pop()
       continue
     }
-    const path = join(current.folder, name)
+    const path = joinPath(current.folder, name)
     const entry = skipClosed(() => describe(path))
     if (!entry) continue
     if (entries.push(entry) > mostEntries) {
@@ -61,10 +62,22 @@ function statPath(path: string) {
 }
 
 /** Last name first, so that the next one is taken off the end. */
-function sortedNames(folder: string): string[] {
+function sortedNames(folder: EntryPath): EntryPath[] {
   const names = readdirSync(folder)
+  if (names.some((name) => name.includes('\ufffd'))) return sortedBytes(folder)
   if (names.every((name) => /^[\0-\x7f]*$/.test(name))) return names.sort().reverse()
   return names.sort((a, b) => Buffer.compare(Buffer.from(b), Buffer.from(a)))
+}
+
+/** Names that are no UTF-8 stay the bytes that they are. */
+function sortedBytes(folder: EntryPath): EntryPath[] {
+  const names = readdirSync(folder, { encoding: 'buffer' }).sort((a, b) => Buffer.compare(b, a))
+  return names.map((name) => (isUtf8(name) ? name.toString() : name))
+}
+
+function joinPath(folder: EntryPath, name: EntryPath): EntryPath {
+  if (typeof folder === 'string' && typeof name === 'string') return join(folder, name)
+  return Buffer.concat([Buffer.from(folder), Buffer.from('/'), Buffer.from(name)])
 }
 
 /** Gone meanwhile, or of the kernel's and closed even to us. */

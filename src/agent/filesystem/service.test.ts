@@ -134,6 +134,20 @@ suite('ListDir', () => {
     )
   })
 
+  test('names that are no UTF-8 are listed with what can be shown of them, and so is what lies below', async () => {
+    const root = at('bytes')
+    const folder = Buffer.concat([Buffer.from(`${root}/b`), Buffer.from([0xff])])
+    mkdirSync(root)
+    mkdirSync(folder)
+    writeFileSync(Buffer.concat([folder, Buffer.from('/inside')]), '')
+    writeFileSync(join(root, 'a'), '')
+    writeFileSync(join(root, 'ü\ufffd'), '')
+    assert.deepEqual(
+      await list(root, 2),
+      ['a', 'b\ufffd', 'b\ufffd/inside', 'ü\ufffd'].map((name) => join(root, name)),
+    )
+  })
+
   test('an empty folder is an empty list', async () => {
     mkdirSync(at('hollow'))
     assert.deepEqual(await list(at('hollow')), [])

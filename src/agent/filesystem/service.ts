@@ -8,7 +8,7 @@ import type { Account } from '../accounts.ts'
 import { fromSystemError } from '../errors.ts'
 import type { Identity } from '../identity.ts'
 import { resolvePath } from '../paths.ts'
-import { describeEntry, type EntryInit, rememberNames } from './entry.ts'
+import { describeEntry, type EntryInit, type EntryPath, rememberNames } from './entry.ts'
 import { listDirectory } from './list-directory.ts'
 import { makeFolders } from './make-folders.ts'
 import type { Metadata } from './metadata.ts'
@@ -106,7 +106,7 @@ export class FilesystemService {
     return inWords(path, () => this.#describer(context)(path))
   }
 
-  #describer(context: HandlerContext): (path: string) => EntryInit {
+  #describer(context: HandlerContext): (path: EntryPath) => EntryInit {
     const accounts = rememberNames(this.#identity.accounts)
     // An old client with a strict parser must not see fields it does not know.
     const legacyClient = (context.requestHeader.get('user-agent') ?? '').includes('connect-python')
