@@ -131,7 +131,9 @@ describe('names of templates', () => {
     assert.deepEqual([newest?.buildID, older.length], [again.buildId, 1])
     assert.equal(await sayIn(warren, `listed-b:${older[0]!.buildID}`, 'ls'), 'x\n')
     assert.equal(await sayIn(warren, 'listed-b', 'ls'), 'y\n')
-    assert.equal((await read<Shown>(`/templates/${again.templateId}`)).spawnCount, 2)
+    await eventually(async () =>
+      assert.equal((await read<Shown>(`/templates/${again.templateId}`)).spawnCount, 2),
+    )
   })
 
   it('keep their tag on the last good build', async () => {
