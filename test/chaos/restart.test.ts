@@ -48,7 +48,7 @@ for (const isolation of isolations) {
 
     it('a create cut short at any moment leaves no trace', async () => {
       const clean = await settledTraces(warren.dataFolder)
-      for (const afterMs of momentsOf({ short: 4, long: 49 }, longestMs[isolation])) {
+      for (const afterMs of momentsOf({ short: 3, long: 49 }, longestMs[isolation])) {
         const creating = Sandbox.create('base', { ...warren.client, requestTimeoutMs: 5000 }).catch(
           () => undefined,
         )
