@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { type Fixture, failsWith, openFixture, request, until } from '../../../test/support/domain.ts'
+import { type Fixture, failsWith, gate, openFixture, request, until } from '../../../test/support/domain.ts'
 import { openRules } from '../egress.ts'
 
 const day = 24 * 3_600_000
@@ -83,6 +83,23 @@ describe('the quarantine', () => {
     assert.equal(driver.world.sandboxes.has(sandboxID), false)
     assert.deepEqual(await quarantine.names(), [`${sandboxID}-r`])
     assert.equal(driver.world.snapshots.get(`${sandboxID}-r`)?.memory, true)
+  })
+
+  it('does not take what is being removed', async () => {
+    await using fixture = await openFixture()
+    const { service, team, driver, quarantine, reconciler } = fixture
+    const sandboxID = await paused(fixture)
+    const removal = gate()
+    const remove = driver.removeSnapshot.bind(driver)
+    driver.removeSnapshot = async (folder) => {
+      await removal.opened
+      await remove(folder)
+    }
+    await service.connect(team, sandboxID, connect)
+    await reconciler.run()
+    assert.deepEqual(await quarantine.list(), [])
+    removal.open()
+    await until(async () => driver.world.snapshots.size === 0)
   })
 
   it('does not hold what its owner deleted', async () => {

@@ -84,8 +84,10 @@ export class SnapshotStore {
     return canSnapshot(this.#driver) ? this.#driver.findSnapshot(this.folder(name)) : undefined
   }
 
+  /** Held meanwhile, so that a removal that takes its time is not taken for a snapshot without an owner. */
   async remove(name: string): Promise<void> {
-    if (canSnapshot(this.#driver)) await this.#driver.removeSnapshot(this.folder(name))
+    const driver = this.#driver
+    if (canSnapshot(driver)) await this.holding(name, () => driver.removeSnapshot(this.folder(name)))
   }
 
   names(): Promise<string[]> {
