@@ -55,6 +55,8 @@ export type FixtureOptions = {
   warm?: number
   snapshotMemory?: boolean
   vault?: SecretVault
+  /** Of several Warrens on one database. */
+  nodeID?: string
   /** In place of the fixture's own. */
   ports?: Partial<DomainPorts>
 }
@@ -63,7 +65,13 @@ export type FixtureOptions = {
 export async function openFixture(options: FixtureOptions = {}) {
   const folder = options.folder ?? mkdtempSync(join(tmpdir(), 'warren-core-'))
   const clock = options.clock ?? new ManualClock()
-  const stores = await openStores({ url: undefined, dataFolder: folder, vault: options.vault ?? vault })
+  const nodeID = options.nodeID ?? soleNode
+  const stores = await openStores({
+    url: undefined,
+    dataFolder: folder,
+    vault: options.vault ?? vault,
+    nodeID,
+  })
   const driver = new FakeDriver({
     ...(options.world && { world: options.world }),
     snapshotMemory: options.snapshotMemory ?? true,
@@ -99,7 +107,7 @@ export async function openFixture(options: FixtureOptions = {}) {
       ...options.ports,
     },
     {
-      ...{ seed: 'seed', nodeID: soleNode, quarantineMs: 7 * 24 * 3_600_000 },
+      ...{ seed: 'seed', nodeID, quarantineMs: 7 * 24 * 3_600_000 },
       warmSandboxes: options.warm ?? 0,
       minFreeBytes: 1e9,
       maxBuildLogBytes: 5e5,
@@ -113,14 +121,14 @@ export async function openFixture(options: FixtureOptions = {}) {
     ...{ folder, clock, stores, driver, agent, team, routes, told, gate, roots, logs, buildFiles },
     ...{ faults, logged },
     prepare: (build: TemplateBuild) =>
-      takeStartSnapshot({ buildSandboxes, agent, snapshots }, build, {
+      takeStartSnapshot({ buildSandboxes, agent, snapshots, clock }, build, {
         signal: new AbortController().signal,
       }),
     again: async (withVault = vault) => {
       crashed = true
       await stores.close()
       return openFixture({
-        ...{ folder, world: driver.world, clock, vault: withVault },
+        ...{ folder, world: driver.world, clock, vault: withVault, nodeID },
         ...(options.ports && { ports: options.ports }),
         snapshotMemory: driver.capabilities.snapshotMemory,
       })

@@ -275,3 +275,21 @@ describe('a kill', () => {
     assert.equal((await find(fixture, sandboxID))?.endReason, 'timeout')
   })
 })
+
+describe('two Warrens on one database', () => {
+  it("leave each other's sandboxes alone", async () => {
+    await using one = await openFixture({ nodeID: 'one' })
+    await using other = await openFixture({ nodeID: 'other', folder: one.folder, clock: one.clock })
+    const [runningOne, pausedOne] = [await running(one), await paused(one)]
+    await other.service.armExpiry()
+    await other.reconciler.run()
+    assert.equal(await stateOf(one, runningOne), 'running')
+    assert.equal(await stateOf(one, pausedOne), 'paused')
+    assert.deepEqual(await other.quarantine.list(), [])
+    await assert.rejects(other.service.kill(other.team, runningOne), /doesn't exist/)
+    await one.service.close()
+    one.clock.advance(3_600_000)
+    for (let round = 0; round < 100; round++) await new Promise((resolve) => setImmediate(resolve))
+    assert.equal(await stateOf(one, runningOne), 'running', 'its end is for its own Warren to bring')
+  })
+})

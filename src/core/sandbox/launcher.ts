@@ -1,5 +1,6 @@
 /** Makes a row real: a started sandbox whose agent knows who it is. Knows no states and no limits. */
 import { AppError, errorText, isAppError } from '../../lib/app-error.ts'
+import type { Clock } from '../../lib/clock.ts'
 import { type AgentPort, agentPort } from '../agent.ts'
 import { canFreeze, type Driver, type DriverHandle, type RestoreSpec } from '../driver.ts'
 import { openRules } from '../egress.ts'
@@ -25,6 +26,7 @@ export type LauncherParts = {
   warm: WarmPool
   snapshots: SnapshotStore
   egress: SandboxEgress
+  clock: Clock
   /** Where the root filesystem of a build lies on this machine, and the layers below it, the nearest first. */
   rootsOf: (build: TemplateBuild) => [root: string, ...lower: string[]]
 }
@@ -153,9 +155,9 @@ export class SandboxLauncher {
     handle: DriverHandle,
     signal: AbortSignal,
   ): Promise<void> {
-    const { driver, agent, tokens } = this.#parts
+    const { driver, agent, tokens, clock } = this.#parts
     const endpoint = driver.endpoint(handle, agentPort)
-    await runStartCommand(agent, endpoint, tokens.agent(sandboxID), build, { signal })
+    await runStartCommand(agent, endpoint, tokens.agent(sandboxID), build, { clock, signal })
   }
 
   /** False: the agent did not answer in time, or the signal aborted before it did. */

@@ -1,6 +1,6 @@
 /** The service of a template: its start command, and the wait until it is ready. */
 import { AppError, errorText } from '../../lib/app-error.ts'
-import { delay } from '../../lib/clock.ts'
+import { type Clock, sleep } from '../../lib/clock.ts'
 import { withDeadline } from '../../lib/deadline.ts'
 import type { AgentCommand, AgentPort, CommandOutput } from '../agent.ts'
 import type { Endpoint } from '../driver.ts'
@@ -13,6 +13,7 @@ const defaultReadyCmd = 'sleep 20'
 export const startTag = 'start_cmd'
 
 export type StartCommandOptions = {
+  clock: Clock
   signal: AbortSignal
   onOutput?: (output: CommandOutput) => void
 }
@@ -26,7 +27,7 @@ export async function runStartCommand(
   endpoint: Endpoint,
   accessToken: string,
   build: Pick<TemplateBuild, 'startCmd' | 'readyCmd' | 'defaultUser' | 'defaultWorkdir'>,
-  { signal, onOutput }: StartCommandOptions,
+  { clock, signal, onOutput }: StartCommandOptions,
 ): Promise<void> {
   const context = { user: build.defaultUser, cwd: build.defaultWorkdir, envs: {} }
   const listening = new AbortController()
@@ -36,7 +37,7 @@ export async function runStartCommand(
   const listen = { ...(onOutput && { onOutput }), signal: stop }
   // Before the first question whether it is ready.
   const started = start ? agent.run(endpoint, accessToken, start, listen) : undefined
-  const ready = untilReady(agent, endpoint, accessToken, command, stop)
+  const ready = untilReady(agent, endpoint, accessToken, command, { clock, signal: stop })
   const ended = started?.then(
     ({ exitCode, status }) => {
       if (exitCode === 0) return ready
@@ -60,13 +61,14 @@ async function untilReady(
   endpoint: Endpoint,
   accessToken: string,
   command: AgentCommand,
-  signal: AbortSignal,
+  { clock, signal }: { clock: Clock; signal: AbortSignal },
 ): Promise<void> {
   const late = `the ready command '${command.command}' did not succeed within ${readyWithinMs / 60_000} minutes`
-  await withDeadline(readyWithinMs, late, async (deadline) => {
+  const ask = async (deadline: AbortSignal) => {
     const stop = AbortSignal.any([signal, deadline])
     while ((await agent.run(endpoint, accessToken, command, { signal: stop })).exitCode !== 0) {
-      await delay(askEveryMs, stop)
+      await sleep(clock, askEveryMs, stop)
     }
-  })
+  }
+  await withDeadline(readyWithinMs, late, ask, clock)
 }

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { type Fixture, gate, openFixture, request, until } from '../../../test/support/domain.ts'
+import { ManualClock } from '../../lib/clock.ts'
 import type { AgentPort } from '../agent.ts'
 import type { TemplateBuild } from '../template/template.ts'
 import { runStartCommand } from './start-command.ts'
@@ -54,15 +55,15 @@ describe('a template with a start command', () => {
     assert.ok(routes.get(fork.sandbox.sandboxID))
   })
 
-  it('whose ready command hangs is given up after ten minutes', async (t) => {
-    t.mock.timers.enable({ apis: ['setTimeout'] })
+  it('whose ready command hangs is given up after ten minutes', async () => {
+    const clock = new ManualClock()
     const hang: AgentPort['run'] = (_endpoint, _token, _command, { signal }) =>
       new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
     const context = { startCmd: 'serve', readyCmd: 'ask', defaultUser: 'user', defaultWorkdir: '/' }
     const agent = { run: hang } as unknown as AgentPort
     const { signal } = new AbortController()
-    const done = runStartCommand(agent, { host: 'x', port: 1 }, 'token', context, { signal })
-    t.mock.timers.tick(10 * 60_000)
+    const done = runStartCommand(agent, { host: 'x', port: 1 }, 'token', context, { clock, signal })
+    clock.advance(10 * 60_000)
     await assert.rejects(done, /^AppError: the ready command 'ask' did not succeed within 10 minutes$/)
   })
 

@@ -1,7 +1,7 @@
 /**
- * Sandboxes that were started before anybody asked: never used, known to nobody, without a row or an identity.
- * A create that fits one takes it with its id and saves the wait for its boot. A crash leaves them unowned,
- * and the reconciler removes them.
+ * The warm pool: sandboxes that were booted before anybody asked, never used, without a row or an owner. A create that
+ * fits one takes it with its id and saves the wait for its boot. A crash leaves them unowned, and the reconciler
+ * removes them.
  */
 import type { Clock } from '../../lib/clock.ts'
 import { newSandboxID, newUUID } from '../../lib/ids.ts'
@@ -36,7 +36,7 @@ export class WarmPool {
   async take(spec: WarmSpec): Promise<WarmSandbox | undefined> {
     const kind = this.#use(spec)
     for (let warm = kind?.ready.shift(); warm; warm = kind?.ready.shift()) {
-      if ((await this.#parts.driver.recover(warm.handle)) === 'running') return warm
+      if (await this.#isRunning(warm)) return warm
       await this.#discard(warm)
     }
     return undefined
@@ -87,6 +87,17 @@ export class WarmPool {
     return kind
   }
 
+  /** One of which this cannot be found out is of no use either: a create can boot its own. */
+  async #isRunning({ sandboxID, handle }: WarmSandbox): Promise<boolean> {
+    const { driver, log } = this.#parts
+    try {
+      return (await driver.recover(handle)) === 'running'
+    } catch (error) {
+      log.warn({ sandboxID, err: error }, 'A sandbox of the warm pool could not be read.')
+      return false
+    }
+  }
+
   async #makeMissing(): Promise<void> {
     await this.#dropOldKinds()
     for (let kind = this.#nextToFill(); kind; kind = this.#nextToFill()) {
@@ -111,7 +122,7 @@ export class WarmPool {
       // Nobody waits for it, and the next create of this kind tries again.
       kind.failed = true
       this.#held.delete(identity.sandboxID)
-      log.warn({ err: error }, 'a sandbox could not be started ahead of time')
+      log.warn({ err: error }, 'A sandbox of the warm pool could not be started.')
       return undefined
     }
   }
@@ -128,10 +139,7 @@ export class WarmPool {
     const { driver, log } = this.#parts
     await driver.stop(warm.handle).catch((error) => {
       // Once it is not held any more, the reconciler takes it for what it is: unowned.
-      log.warn(
-        { sandboxID: warm.sandboxID, err: error },
-        'a sandbox started ahead of time could not be stopped',
-      )
+      log.warn({ sandboxID: warm.sandboxID, err: error }, 'A sandbox of the warm pool could not be stopped.')
     })
     this.#held.delete(warm.sandboxID)
   }
