@@ -18,6 +18,8 @@ const flags = {
   cloneTree: 1,
   emptyPath: 0x1000,
   moveFromDescriptor: 4,
+  /** MOVE_MOUNT_T_SYMLINKS: the layer of the base template is a link to its root. */
+  followTarget: 0x10,
 } as const
 const currentFolder = -100
 /** MOUNT_ATTR_IDMAP. */
@@ -48,7 +50,8 @@ function cover(path: string, attributes: Uint8Array): void {
   const tree = check(openTree(currentFolder, path, flags.cloneTree | flags.closeOnExec), `open_tree ${path}`)
   try {
     check(setAttributes(tree, '', flags.emptyPath, attributes, attributes.length), `mount_setattr ${path}`)
-    check(moveMount(tree, '', currentFolder, path, flags.moveFromDescriptor), `move_mount ${path}`)
+    const how = flags.moveFromDescriptor | flags.followTarget
+    check(moveMount(tree, '', currentFolder, path, how), `move_mount ${path}`)
   } finally {
     closeSync(tree)
   }
