@@ -107,7 +107,7 @@ test('team limits without a number changes nothing and shows the present limits'
   )
 })
 
-test('an unknown team is refused with the teams that there are', async () => {
+test('an unknown team is rejected with the teams that there are', async () => {
   await assert.rejects(teamCommand(['limits', 'nobody'], connect), /no team 'nobody'.*research/)
 })
 
@@ -124,12 +124,12 @@ test('key list never shows a key, only enough to tell keys apart', async () => {
   )
 })
 
-test("key revoke says so, and an unknown key is refused in the server's words", async () => {
+test("key revoke says so, and an unknown key is rejected in the server's words", async () => {
   assert.match(await keyCommand(['revoke', 'research', 'key-1'], connect), /key-1 is revoked/)
   await assert.rejects(keyCommand(['revoke', 'research', 'key-2'], connect), /There is no key key-2/)
 })
 
-test('a command that is written wrongly is refused before anything is sent', async () => {
+test('a command that is written wrongly is rejected before anything is sent', async () => {
   for (const args of [
     [],
     ['nix'],

@@ -166,12 +166,12 @@ test('a build that fails is told with the line of the Dockerfile', async () => {
   assert.ok(said.includes('one'))
 })
 
-test("a refusal is told in the server's words", async () => {
+test("a rejection is told in the server's words", async () => {
   refusal = [401, 'Invalid API key']
   await assert.rejects(run(folderOf('refused', { Dockerfile: 'FROM a' })), /Invalid API key/)
 })
 
-test('bad input is refused before anything is sent', async () => {
+test('bad input is rejected before anything is sent', async () => {
   const good = folderOf('good', { Dockerfile: 'FROM a' })
   const usageErrors = [[], [good, 'x'], [good, '--cpu', '0'], [good, '--wrong'], [good, '--build-arg', 'X']]
   for (const args of usageErrors) await assert.rejects(run(...args), UsageError, args.join(' '))

@@ -27,7 +27,7 @@ async function refusal(
     () => undefined,
     (error) => error as Error,
   )
-  assert.ok(isAppError(error), `not refused in words: ${error}`)
+  assert.ok(isAppError(error), `not rejected with the reason: ${error}`)
   await images.close()
   assert.deepEqual(readdirSync(join(folder, 'layers')), [], 'something was left behind')
   return `${error.code}: ${error.message}`
@@ -38,7 +38,7 @@ const changed = (change: (manifest: Manifest) => void): MadeImage => ({
   change: (manifest) => change(manifest as Manifest),
 })
 
-test('a layer that is not what its digest says is refused', async (t) => {
+test('a layer that is not what its digest says is rejected', async (t) => {
   const other = gzipSync(tarOf([{ name: 'other' }]))
   const registry = await testRegistry(t)
   const layer = fileLayer('a', 'a')
@@ -51,7 +51,7 @@ test('a layer that is not what its digest says is refused', async (t) => {
   assert.deepEqual(readdirSync(join(folder, 'layers')), [])
 })
 
-test('a layer whose archive is another than the configuration says is refused', async (t) => {
+test('a layer whose archive is another than the configuration says is rejected', async (t) => {
   const layer: MadeLayer = { ...fileLayer('a', 'a'), diffID: sha256('another') }
   assert.match(
     await refusal(t, { layers: [layer] }),
@@ -59,7 +59,7 @@ test('a layer whose archive is another than the configuration says is refused', 
   )
 })
 
-test('a manifest that is not what was pinned or announced is refused', async (t) => {
+test('a manifest that is not what was pinned or announced is rejected', async (t) => {
   const registry = await testRegistry(t)
   const digest = addImage(registry, 'latest', { layers: [fileLayer('a', 'a')] })
   const other = registry.manifests.get(addImage(registry, 'other', { layers: [fileLayer('b', 'b')] }))!
@@ -72,7 +72,7 @@ test('a manifest that is not what was pinned or announced is refused', async (t)
   await assert.rejects(pull(`${registry.host}/x:other`), /manifest .* is not what its digest/)
 })
 
-test('a configuration that is not what its digest says is refused', async (t) => {
+test('a configuration that is not what its digest says is rejected', async (t) => {
   const registry = await testRegistry(t)
   addImage(registry, 'latest', { layers: [] })
   for (const [digest, blob] of registry.blobs)
@@ -128,7 +128,7 @@ const hostileManifests: Record<string, [(manifest: Manifest) => void, RegExp]> =
 }
 
 for (const [what, [change, reason]] of Object.entries(hostileManifests)) {
-  test(`an image with ${what} is refused in words`, async (t) => {
+  test(`an image with ${what} is rejected with the reason`, async (t) => {
     assert.match(await refusal(t, changed(change)), reason)
   })
 }
@@ -201,7 +201,7 @@ test('a file that is said to have a terabyte is no reason to make one', async (t
   assert.match(await refusal(t, { layers: [layerOf(sparse)] }), /sparse/)
 })
 
-test('an archive that leads outside is refused wherever it stands among good ones', async (t) => {
+test('an archive that leads outside is rejected wherever it stands among good ones', async (t) => {
   const evil = layerOf(tarOf([{ name: 'good' }, { name: '../../../../../../tmp/warren-evil', content: 'x' }]))
   assert.match(await refusal(t, { layers: [evil] }), /leads out of it/)
 })
@@ -227,7 +227,7 @@ test('the limit of entries is for the image, and nothing of a rejected image sta
   assert.ok(left.every((name) => !name.startsWith('.')) && left.length < layers.length, left.join(' '))
 })
 
-test('damaged compressed data is refused in words', async (t) => {
+test('damaged compressed data is rejected with the reason', async (t) => {
   const whole = gzipSync(tarOf([{ name: 'a', content: 'x'.repeat(5000) }]))
   for (const blob of [whole.subarray(0, -20), Buffer.concat([whole.subarray(0, 30), Buffer.alloc(50)])]) {
     const layer = { blob, mediaType: 'application/vnd.oci.image.layer.v1.tar+gzip', diffID: sha256('x') }
@@ -235,7 +235,7 @@ test('damaged compressed data is refused in words', async (t) => {
   }
 })
 
-test('a manifest that is no JSON, or not an object, is refused in words', async (t) => {
+test('a manifest that is no JSON, or not an object, is rejected with the reason', async (t) => {
   const registry = await testRegistry(t)
   const { pull } = await testImages(t)
   for (const text of ['<html>', '[]', 'null', '5']) {

@@ -101,7 +101,7 @@ const refused: Record<string, MadeEntry[]> = {
 }
 
 for (const [what, entries] of Object.entries(refused)) {
-  test(`${what} is refused in words, and nothing outside is touched`, () => {
+  test(`${what} is rejected with the reason, and nothing outside is touched`, () => {
     assert.throws(
       () => write(entries),
       (error) => isAppError(error, 'unprocessable'),
@@ -111,7 +111,7 @@ for (const [what, entries] of Object.entries(refused)) {
   })
 }
 
-test('more entries than allowed are refused', () => {
+test('more entries than allowed are rejected', () => {
   const many = Array.from({ length: 11 }, (_, i) => ({ name: `f${i}` }))
   assert.throws(() => write(many, { maxEntries: 10 }), /more than 10 entries/)
 })

@@ -39,7 +39,7 @@ export function parseDocument(what: string, bytes: Uint8Array, contentType: stri
       'is in the format of 2015 (schema 1), which has no verifiable layers. Push it again with a present tool',
     )
   }
-  // One document that two readers take for different images is refused.
+  // One document that two readers take for different images is rejected.
   if ('manifests' in json && 'layers' in json)
     throw unusable(what, 'says that it is an image and a list of images at once')
   if (indexTypes.includes(mediaType) || ('manifests' in json && !manifestTypes.includes(mediaType))) {
@@ -118,7 +118,7 @@ export function chooseEntry(what: string, entries: readonly IndexEntry[], wanted
   )
 }
 
-/** Refused here, where the reason can be said; a program of another machine would only fail to start. */
+/** Rejected here, where the reason can be said; a program of another machine would only fail to start. */
 export function assertPlatform(what: string, config: Partial<ImagePlatform>, wanted: ImagePlatform): void {
   const { os = wanted.os, architecture = wanted.architecture } = config
   if (!fits({ os, architecture }, wanted)) {

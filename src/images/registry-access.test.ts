@@ -148,7 +148,7 @@ test('a token server at an internal address is not asked', async (t) => {
   assert.equal(inside.requests.length, 0)
 })
 
-test('a registry at an internal address is refused unless the operator allows it', async (t) => {
+test('a registry at an internal address is rejected unless the operator allows it', async (t) => {
   const registry = await testRegistry(t)
   addImage(registry, 'latest', { layers: [] })
   const lookup = async (host: string) => [

@@ -40,7 +40,7 @@ export function parseHeader(block: Buffer): RawHeader {
   }
 }
 
-/** A type that is not here is refused: what it means is unknown, and so is whether data follows. */
+/** A type that is not here is rejected: what it means is unknown, and so is whether data follows. */
 const kinds: Record<string, EntryKind> = {
   '0': 'file',
   '7': 'file',

@@ -113,7 +113,7 @@ const refused: Record<string, Buffer> = {
 }
 
 for (const [what, archive] of Object.entries(refused)) {
-  test(`${what} is refused in words`, () => {
+  test(`${what} is rejected with the reason`, () => {
     assert.throws(
       () => read(archive),
       (error) => isAppError(error, 'unprocessable') && /^A layer cannot/.test(error.message),

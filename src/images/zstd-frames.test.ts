@@ -37,10 +37,10 @@ test('pieces of one byte are put together', async () => {
   assert.equal(String(await unpack(stream, 1)), 'one end')
 })
 
-test('a stream that ends within a frame is refused', async () => {
+test('a stream that ends within a frame is rejected', async () => {
   await assert.rejects(unpack(Buffer.concat(frames).subarray(0, -2), 65_536), /ends too early/)
 })
 
-test('what is no frame is refused', async () => {
+test('what is no frame is rejected', async () => {
   await assert.rejects(unpack(Buffer.concat([frames[0]!, Buffer.from('rubbish')]), 65_536), /damaged/)
 })

@@ -1,4 +1,4 @@
-/** Room that comes back: `warren prune`, a prune that a kill cuts off, and a disk that is short of room. */
+/** Disk space that comes back: `warren prune`, a prune that a kill cuts off, and a disk that is nearly full. */
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'

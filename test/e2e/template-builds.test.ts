@@ -115,7 +115,7 @@ for (const isolation of isolations) {
       assert.equal(await sayIn(warren, 'ready-process', 'pgrep -u user -x sleep | wc -l'), '1\n')
     })
 
-    it('refuses a service that ends before it is ready', async () => {
+    it('rejects a service that ends before it is ready', async () => {
       const early = Template().fromBaseImage().setStartCmd('echo sorry; exit 3', current.waitForPort(8000))
       const { lines, options } = listening(warren)
       await assert.rejects(

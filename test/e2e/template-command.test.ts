@@ -117,7 +117,7 @@ describe('warren template build', () => {
     assert.equal((await buildsOf(warren, 'fails'))[0]!.status, 'error')
   })
 
-  it('refuses bad input without a trace on the server', async () => {
+  it('rejects bad input without a trace on the server', async () => {
     using context = await buildContext({ Dockerfile: 'FROM e2bdev/base\nCOPY --from=other /x /y\n' })
     using plain = await buildContext({ Dockerfile: 'FROM e2bdev/base\n' })
     const wrongKey = { ...warren.environment, E2B_API_KEY: `e2b_${'0'.repeat(40)}` }

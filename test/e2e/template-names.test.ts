@@ -1,4 +1,4 @@
-/** Whose templates are whose, how they are listed, tagged and deleted, and what is refused at each route. */
+/** Whose templates are whose, how they are listed, tagged and deleted, and what is rejected at each route. */
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { after, before, describe, it } from 'node:test'

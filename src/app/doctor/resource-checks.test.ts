@@ -41,7 +41,7 @@ test('a certificate that ends soon is a warning and one that has ended is a fail
   assert.equal(judgeTls({ ...good, domain: 'box.example' }, now + 40 * dayMs).status, 'fail')
 })
 
-test('a certificate without the wildcard, for another domain, or with another key is refused', () => {
+test('a certificate without the wildcard, for another domain, or with another key is rejected', () => {
   assert.match(judgeTls({ ...narrow, domain: 'box.example' }, now).text, /not for api\.box\.example/)
   assert.equal(judgeTls({ ...good, domain: 'other.example' }, now).status, 'fail')
   assert.match(judgeTls({ cert: good.cert, key: narrow.key, domain: 'box.example' }, now).text, /not the key/)

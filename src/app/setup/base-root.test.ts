@@ -19,7 +19,7 @@ function folderFor(t: TestContext): string {
   return folder
 }
 
-test('a container image is refused with what can be had', () => {
+test('a container image is rejected with what can be had', () => {
   assert.throws(
     () => parseBaseSource('ghcr.io/some/image:1'),
     /come with a later version.*debootstrap:bookworm/,

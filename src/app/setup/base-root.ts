@@ -42,7 +42,7 @@ export type BaseRoot = { folder: string; hash: string }
 
 export type BaseSource = { recipe: recipe.BaseRecipe } | { folder: string }
 
-/** What `source` names; refuses what cannot be had yet. */
+/** What `source` names; rejects what cannot be had yet. */
 export function parseBaseSource(source: string): BaseSource {
   const folder = /^folder:(\/.+)$/.exec(source)?.[1]
   if (folder) return { folder: normalize(folder) }

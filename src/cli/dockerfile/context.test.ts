@@ -133,7 +133,7 @@ describe('patterns', () => {
     })
   }
 
-  it('that are none are refused', () => assert.throws(() => patternOf('[z-a]'), /no pattern of paths/))
+  it('that are none are rejected', () => assert.throws(() => patternOf('[z-a]'), /no pattern of paths/))
 
   const ignored: [rules: string, path: string, isIgnored: boolean][] = [
     ['node_modules', 'node_modules/a', true],

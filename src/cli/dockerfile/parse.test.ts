@@ -236,7 +236,7 @@ describe('what cannot be honoured', () => {
     ['<html>', 2, /'<html>' is no instruction/],
   ]
   for (const [lines, line, says] of refused) {
-    it(`is refused: ${JSON.stringify(lines)}`, () => {
+    it(`is rejected: ${JSON.stringify(lines)}`, () => {
       const all = [lines].flat()
       const whole = all[0]!.startsWith('FROM') ? all : ['FROM debian', ...all]
       assert.throws(
@@ -251,7 +251,7 @@ describe('what cannot be honoured', () => {
     })
   }
 
-  it('is refused: no FROM, another instruction before it, or one that names nothing', () => {
+  it('is rejected: no FROM, another instruction before it, or one that names nothing', () => {
     assert.throws(() => parse(''), /no FROM/)
     assert.throws(() => parse('ARG A=1'), /no FROM/)
     assert.throws(() => parse('RUN x'), /line 1: FROM must come first/)
@@ -264,7 +264,7 @@ describe('what cannot be honoured', () => {
 })
 
 describe('a hostile Dockerfile', () => {
-  it('is read or refused by its line, whatever it holds, and soon', () => {
+  it('is read or rejected by its line, whatever it holds, and soon', () => {
     const pieces = [
       ...[
         'FROM',
@@ -365,7 +365,7 @@ describe('a hostile Dockerfile', () => {
     }
   })
 
-  it('of another kind altogether is refused', () => {
+  it('of another kind altogether is rejected', () => {
     const program = readFileSync(process.execPath).subarray(0, 100_000).toString()
     assert.throws(() => parseDockerfile(program), AppError)
   })

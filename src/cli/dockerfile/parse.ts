@@ -1,7 +1,7 @@
 /**
  * A Dockerfile as the steps of a template, in the way that the clients' own `fromDockerfile` reads one: it begins as
  * root in /, and ends as `user` in /home/user unless it says otherwise; ARG sets a variable like ENV. What cannot be
- * honoured is refused with its line; what does not matter in a sandbox is noted.
+ * honoured is rejected with its line; what does not matter in a sandbox is noted.
  */
 import { AppError } from '../../lib/app-error.ts'
 import { commandOf, type DockerCommand, inShell, scriptOf, startCommand } from './commands.ts'

@@ -50,7 +50,7 @@ describe('uploaded files', () => {
     assert.equal(await stored.read('a'), textOf('new'))
   })
 
-  it('are refused above the limit, and nothing is left', async () => {
+  it('are rejected above the limit, and nothing is left', async () => {
     using stored = openFiles()
     const { files, folder } = stored
     await assert.rejects(files.write('a', hash, body('12345'), 1500), failsWith('payload_too_large'))
@@ -107,7 +107,7 @@ describe('uploaded files', () => {
     assert.equal(files.remove(listed[1]!), false)
   })
 
-  it('that the disk has no room for are refused in words, and leave nothing', async () => {
+  it('that the disk has no space for are rejected with the reason, and leave nothing', async () => {
     using stored = openFiles()
     const full = async function* () {
       yield packed('part').subarray(0, 700)

@@ -167,7 +167,7 @@ describe('the base of a build', () => {
     }
   })
 
-  it('is refused when the files of the other template are gone, even if no step needs them', async () => {
+  it('is rejected when the files of the other template are gone, even if no step needs them', async () => {
     await using site = await openBuilder()
     const parent = await site.build({ steps: runs('one') })
     const source = { build: await site.asTemplate(parent.result) }

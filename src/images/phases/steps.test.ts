@@ -112,7 +112,7 @@ describe('ENV', () => {
     assert.deepEqual([asked?.user, asked?.envs], ['me', { A: '1' }])
   })
 
-  it('refuses names without a value and names that no process can have', async () => {
+  it('rejects names without a value and names that no process can have', async () => {
     for (const args of [['A'], ['', 'x'], ['A=B', 'x'], ['A', '1', 'B']]) {
       await assert.rejects(valuesOf(args), failsIn('1', /names and values come in pairs/))
     }
@@ -167,7 +167,7 @@ describe('USER', () => {
     }
   })
 
-  it('is refused where it is no name, and nothing is run for it', async () => {
+  it('is rejected where it is no name, and nothing is run for it', async () => {
     await using site = await openBuilder()
     for (const bad of ['', '-x', 'a b', 'a;id', 'a:b:c', '../a', '$X', 'a\nb']) {
       const steps = [step('ENV', ['X', '']), step('USER', [bad])]
@@ -216,7 +216,7 @@ describe('COPY', () => {
     ])
   })
 
-  it('refuses owners and modes that are none, and paths that are missing', async () => {
+  it('rejects owners and modes that are none, and paths that are missing', async () => {
     await using site = await openBuilder()
     await site.upload('x')
     const refused: [string[], RegExp][] = [
