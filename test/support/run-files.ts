@@ -10,6 +10,7 @@ import type { Counts, Job, Write } from './jobs.ts'
 
 /** A file that hangs must not hold up the rest. */
 const fileWithinMs = 10 * 60_000
+const groupWithinMs = 2 * fileWithinMs
 const reporter = join(import.meta.dirname, 'counting-reporter.ts')
 
 export type FileJobOptions = {
@@ -52,7 +53,7 @@ export function groupJob(name: string, files: FileJobOptions[]): Job {
     async run(write) {
       const started = Date.now()
       const paths = files.map(({ path }) => path)
-      const { files: found, problem } = await runProcess(paths, { write, withinMs: fileWithinMs })
+      const { files: found, problem } = await runProcess(paths, { write, withinMs: groupWithinMs })
       const broken = problem !== undefined && !Object.values(found).some(({ failed }) => failed > 0)
       if (broken) return [{ ...judgeFile(found, problem), job, ms: Date.now() - started }]
       return files.map((file) => {
