@@ -35,7 +35,8 @@ function realFolder(path: string): string {
   return realpathSync(path)
 }
 
-const firstPort = 34000 + 1000 * place
+/** Below 32768, where the kernel takes ports from for connections. */
+const firstPort = 22_000 + 1000 * place
 const ports: Record<Isolation, number> = { container: firstPort + 100, gvisor: firstPort + 200 }
 /** Places 0 to 9 get 10.214 and 10.215, 10.204 and 10.205, and so on. */
 const network = 214 - 10 * place
