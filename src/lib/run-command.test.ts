@@ -21,3 +21,11 @@ it('a failure quotes the program and carries its exit code', async () => {
 it('kills what takes too long', async () => {
   await assert.rejects(runCommand('sleep', ['60'], { timeoutMs: 50 }), CommandFailed)
 })
+
+it('kills the program when the signal aborts, and the reason of the signal is told', async () => {
+  const abort = new AbortController()
+  const reason = new Error('not wanted any more')
+  const ran = runCommand('sleep', ['60'], { signal: abort.signal })
+  abort.abort(reason)
+  await assert.rejects(ran, (error) => error === reason)
+})

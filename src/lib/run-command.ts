@@ -8,7 +8,7 @@ export type CommandOptions = {
   cwd?: string
   /** The program is killed after this long. */
   timeoutMs?: number
-  /** The program is killed when this aborts. */
+  /** When this aborts, the program is killed, and the command rejects with the signal's reason. */
   signal?: AbortSignal
   /** Sees standard output and error as they arrive; nothing is kept for the result then. */
   onOutput?: (chunk: Buffer) => void
@@ -53,7 +53,10 @@ export function runCommand(
     })
     child.stdin?.on('error', () => {})
     child.stdin?.end(options.input)
-    child.on('error', (error) => reject(new CommandFailed(program, args, null, error.message)))
+    child.on('error', (error) => {
+      const { signal } = options
+      reject(signal?.aborted ? signal.reason : new CommandFailed(program, args, null, error.message))
+    })
     child.on('close', (exitCode) => {
       const said = Buffer.concat(stderr).toString()
       if (exitCode === 0) resolve({ stdout: Buffer.concat(stdout).toString(), stderr: said })

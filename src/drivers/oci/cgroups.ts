@@ -58,15 +58,10 @@ export class Cgroups {
 
   /** Kills everything in the group, waits until it is empty, and removes it. Not there is success. */
   async end(group: string, signal?: AbortSignal): Promise<void> {
-    await untilKilled(
-      `Processes of ${group}`,
-      () => this.pids(group),
-      signal,
-      async () => {
-        // Version 1 delivers no signal to what is frozen; a group that cannot be thawed is told by its processes.
-        await this.thaw(group).catch(() => {})
-      },
-    )
+    const pids = () => this.pids(group)
+    // Version 1 delivers no signal to what is frozen; a group that cannot be thawed is told by its processes.
+    const afterKill = () => this.thaw(group).catch(() => {})
+    await untilKilled(`Processes of ${group}`, pids, { afterKill, ...(signal && { signal }) })
     await Promise.all(this.#mounts.all.map((mount) => removeGroup(join(mount, group))))
   }
 
@@ -171,15 +166,15 @@ async function readGroupFile(path: string): Promise<string | undefined> {
 export async function untilKilled(
   what: string,
   find: () => Promise<number[]>,
-  signal?: AbortSignal,
-  afterKill: () => Promise<void> = async () => {},
+  options: { signal?: AbortSignal; limitMs?: number; afterKill?: () => Promise<void> } = {},
 ): Promise<void> {
+  const { signal, limitMs = killLimitMs, afterKill } = options
   for (let waitedMs = 0; ; ) {
     const left = await find()
     if (left.length === 0) return
     for (const pid of left) killNow(pid)
-    await afterKill()
-    if (waitedMs > killLimitMs) {
+    await afterKill?.()
+    if (waitedMs > limitMs) {
       throw new AppError(
         'unavailable',
         `${what} do not die though they were killed (pids ${left.join(', ')}); the kernel may be waiting for a ` +

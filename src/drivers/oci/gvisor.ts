@@ -1,6 +1,6 @@
 /** gVisor: every sandbox has a kernel of its own, a process of the host that runsc starts. */
-import { readFileSync } from 'node:fs'
-import { bindMount, bootIDFile, bootIDPath, type ContainerInput, quietMount } from './container-spec.ts'
+import { bindMount, bootIDFile, bootIDPath, quietMount } from './container-spec.ts'
+import { gvisorMemoryMB, gvisorPidsLimits, machinePids } from './gvisor-limits.ts'
 import type { RuntimeFlavour } from './runtime-flavour.ts'
 
 export const gvisor: RuntimeFlavour = {
@@ -24,33 +24,21 @@ export const gvisor: RuntimeFlavour = {
     '--allow-suid',
     '--host-uds=none',
   ],
-  ownMemoryMB: (memoryMB) => Math.max(128, Math.ceil(memoryMB / 4)),
+  ownMemoryMB: gvisorMemoryMB,
   // The memory of the sandbox's processes is one shared file; the rest is gVisor's own.
   memoryUsedBytes: ({ memorySharedBytes }) => memorySharedBytes,
-  specParts: (input) => ({
-    rlimits: [guestPidsLimit(input.pidsLimit)],
-    devptsOptions: [],
-    mounts: [
-      { destination: '/sys', type: 'sysfs', source: 'sysfs', options: [...quietMount, 'ro'] },
-      bindMount(bootIDFile(input), bootIDPath),
-    ],
-    hostPidsLimit: hostPidsLimit(input),
-    // No masked paths rather than an empty list of them: gVisor's checkpoints forget empty lists and then miss them.
-    linux: {},
-  }),
-}
-
-/**
- * gVisor spends ten to twenty threads of the host on a process (ptrace; systrap two), and running into the host's
- * limit ends the whole sandbox: that one stands far off, as the last resort. This one gives an error inside;
- * gVisor counts it per user, and nobody there may raise it.
- */
-function guestPidsLimit(pidsLimit: number) {
-  const perUser = Math.ceil(pidsLimit / 4)
-  return { type: 'RLIMIT_NPROC', soft: perUser, hard: perUser }
-}
-
-function hostPidsLimit({ pidsLimit }: ContainerInput): number {
-  const machine = Number(readFileSync('/proc/sys/kernel/pid_max', 'utf8'))
-  return Math.min(pidsLimit * 8, Math.floor(machine / 4))
+  specParts: (input) => {
+    const { perUser, host } = gvisorPidsLimits({ ...input.record, pidsLimit: input.pidsLimit }, machinePids())
+    return {
+      rlimits: [{ type: 'RLIMIT_NPROC', soft: perUser, hard: perUser }],
+      devptsOptions: [],
+      mounts: [
+        { destination: '/sys', type: 'sysfs', source: 'sysfs', options: [...quietMount, 'ro'] },
+        bindMount(bootIDFile(input), bootIDPath),
+      ],
+      hostPidsLimit: host,
+      // No masked paths rather than an empty list of them: gVisor's checkpoints forget empty lists and then miss them.
+      linux: {},
+    }
+  },
 }

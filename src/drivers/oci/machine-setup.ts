@@ -19,6 +19,8 @@ const leastLimits = {
   '/proc/sys/fs/inotify/max_user_watches': 1_048_576,
   '/proc/sys/kernel/pty/max': 65_536,
 }
+/** What systemd sets on every 64-bit machine; the kernel's own choice is that of machines with one user. */
+const pidMax = { path: '/proc/sys/kernel/pid_max', least: 4_194_304 }
 /** Worse than any real route, so that it only catches addresses nobody has. */
 const blackholeMetric = '4278198272'
 
@@ -68,6 +70,10 @@ async function refuseTakenSubnet(layout: Layout, subnet: string): Promise<void> 
 async function raiseLimits(): Promise<void> {
   for (const [path, least] of Object.entries(leastLimits)) {
     if (Number(readFileSync(path, 'utf8')) < least) await writeFile(path, String(least))
+  }
+  if (Number(readFileSync(pidMax.path, 'utf8')) < pidMax.least) {
+    // Where it cannot be raised, sandboxes may have fewer processes.
+    await writeFile(pidMax.path, String(pidMax.least)).catch(() => {})
   }
 }
 

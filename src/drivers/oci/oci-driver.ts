@@ -62,7 +62,7 @@ export type OciDriverOptions = {
   /** The disk size that free slots are made with until a sandbox asks for another. */
   poolDiskMB?: number
   uidBase?: number
-  /** Processes and threads a sandbox may have; under gVisor a quarter of it per user. */
+  /** Processes and threads a sandbox may have; under gVisor at most a quarter of it per user. */
   pidsLimit?: number
   /** gVisor's platform; measured once where it is not given. */
   platform?: string

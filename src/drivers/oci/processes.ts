@@ -21,7 +21,7 @@ export async function findMarked(marks: readonly ArgumentMark[]): Promise<{ pid:
 /** Kills until none is left; rejects when one does not die. */
 export function killMarked(marks: readonly ArgumentMark[], signal?: AbortSignal): Promise<void> {
   const find = async () => (await findMarked(marks)).map(({ pid }) => pid)
-  return untilKilled(`Programs that work on ${marks[0]![1]}`, find, signal)
+  return untilKilled(`Programs that work on ${marks[0]![1]}`, find, { ...(signal && { signal }) })
 }
 
 const has = (args: string[], [option, value]: ArgumentMark): boolean =>

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import type { DriverHandle } from '../../core/driver.ts'
 import { delay } from '../../lib/clock.ts'
+import { collectExits } from '../failure-suite.ts'
 import { createLayout } from './layout.ts'
 import { type OciBench, testPidsLimit } from './suite-bench.ts'
 
@@ -120,6 +121,16 @@ echo alive`
         await until((available) => available > 150)
       })
     } else {
+      it('a sandbox that runs out of memory ends, and that is told as the reason', async () => {
+        const greedy = await bench.sandbox()
+        const exits = collectExits(bench.driver)
+        await bench.run(greedy, 'python3 -c "x = bytearray(1000 * 1024 * 1024)" &').catch(() => {})
+        const { runID, reason } = await exits.next()
+        assert.deepEqual([runID, reason], [greedy.data.runID, 'out_of_memory'])
+        exits.close()
+        await bench.driver.stop(greedy)
+      })
+
       it('gVisor itself has room beside the sandbox’s memory', async () => {
         const script = `python3 -c "x = bytearray(200 * 1024 * 1024); x[::4096] = b'x' * len(x[::4096]); print('fits')"`
         assert.equal((await run(script)).trim(), 'fits')

@@ -1,0 +1,50 @@
+/**
+ * How many processes a sandbox under gVisor may have. Every one of them costs threads and memory of the host, and a
+ * sandbox that runs out of either is ended by the host's kernel as a whole. So the limit inside, which only makes
+ * `fork` fail, has to be reached first. gVisor counts it per user, threads included, and nobody inside may raise it.
+ */
+import { readFileSync } from 'node:fs'
+
+type PlatformCost = {
+  /** Threads of the host for one process, with room to spare: 16 and 2 were measured. */
+  hostThreads: number
+  /** MiB that gVisor itself and the host's kernel need for one process: 0.65 and 0.35 were measured. */
+  ownMB: number
+}
+
+const costs: Record<string, PlatformCost> = {
+  ptrace: { hostThreads: 20, ownMB: 0.65 },
+  systrap: { hostThreads: 3, ownMB: 0.35 },
+}
+
+/** What gVisor needs before the first process, in MiB. */
+const idleMB = 40
+/** So many users may be at their limit at once: root and the one that commands run as. */
+const users = 2
+/** So many sandboxes may be at their limit at once before the machine has no threads left. */
+const sandboxes = 16
+
+/** Memory in MiB that gVisor itself may use beside the sandbox's own. */
+export function gvisorMemoryMB(memoryMB: number): number {
+  return Math.max(192, Math.ceil(memoryMB / 4))
+}
+
+/** `machine`: threads that the whole machine can have. */
+export function gvisorPidsLimits(
+  sandbox: { memoryMB: number; platform: string | null; pidsLimit: number },
+  machine: number,
+): { perUser: number; host: number } {
+  const { hostThreads, ownMB } = costs[sandbox.platform ?? ''] ?? costs.ptrace!
+  const share = Math.floor(machine / sandboxes)
+  const perUser = Math.min(
+    Math.ceil(sandbox.pidsLimit / 4),
+    Math.floor(share / hostThreads / users),
+    Math.floor((gvisorMemoryMB(sandbox.memoryMB) - idleMB) / ownMB),
+  )
+  return { perUser, host: Math.min(share, perUser * users * hostThreads + hostThreads * 10) }
+}
+
+export function machinePids(): number {
+  const read = (name: string) => Number(readFileSync(`/proc/sys/kernel/${name}`, 'utf8'))
+  return Math.min(read('pid_max'), read('threads-max'))
+}

@@ -1,0 +1,63 @@
+import assert from 'node:assert/strict'
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { afterEach, describe, it } from 'node:test'
+import { isAppError } from '../../lib/app-error.ts'
+import { untilKilled } from './cgroups.ts'
+import { findMarked, killMarked } from './processes.ts'
+
+const folder = '/nowhere/sandboxes/one'
+const mark = ['--bundle', folder] as const
+
+describe('programs that outlived whoever started them', () => {
+  let children: ChildProcess[] = []
+  afterEach(() => {
+    for (const child of children) child.kill('SIGKILL')
+    children = []
+  })
+
+  async function start(args: string[], options: { uid?: number } = {}): Promise<ChildProcess> {
+    const child = spawn('sh', ['-c', 'read line', 'sh', ...args], {
+      stdio: ['pipe', 'ignore', 'ignore'],
+      ...options,
+    })
+    children.push(child)
+    await once(child, 'spawn')
+    return child
+  }
+
+  it('are killed by their exact arguments; what merely names the folder is left alone', async () => {
+    const ours = await start(['restore', ...mark])
+    const others = [
+      await start([`tail -f ${folder}/runtime.log --bundle ${folder}`]),
+      await start(['--bundle', `${folder}-two`]),
+      await start([folder, '--bundle']),
+      await start(['--bundle', folder], { uid: 65_534 }),
+    ]
+    assert.deepEqual(
+      (await findMarked([mark])).map(({ pid }) => pid),
+      [ours.pid],
+    )
+    const ended = once(ours, 'exit')
+    await killMarked([mark])
+    assert.equal((await ended)[1], 'SIGKILL')
+    for (const other of others) assert.equal(other.exitCode ?? other.signalCode, null)
+  })
+
+  it('that do not die are told after a bounded time', async () => {
+    const immortal = 4_194_303
+    const killed = untilKilled('Processes of a test', async () => [immortal], { limitMs: 50 })
+    await assert.rejects(killed, (error) => {
+      assert.ok(isAppError(error, 'unavailable'))
+      assert.match(error.message, /Processes of a test do not die .* 4194303/)
+      return true
+    })
+  })
+
+  it('are not waited for once the signal aborts', async () => {
+    const abort = new AbortController()
+    const killed = untilKilled('Processes of a test', async () => [4_194_303], { signal: abort.signal })
+    abort.abort(new Error('not wanted any more'))
+    await assert.rejects(killed, /not wanted any more/)
+  })
+})
