@@ -118,6 +118,36 @@ const schema = {
     'Below this the build cache is pruned, oldest use first; where that does not help, new builds are refused.',
     kind.wholeNumber(0, 1_073_741_824, 'MiB'),
   ),
+  memoryOvercommit: setting(
+    'WARREN_MEMORY_OVERCOMMIT',
+    '16',
+    'All sandboxes together may be promised so many times the memory of the machine; most use little of theirs.',
+    kind.wholeNumber(1, 1000, 'times'),
+  ),
+  cpuOvercommit: setting(
+    'WARREN_CPU_OVERCOMMIT',
+    '200',
+    'All sandboxes together may be promised so many times the CPUs of the machine.',
+    kind.wholeNumber(1, 10_000, 'times'),
+  ),
+  minFreeMemoryMB: setting(
+    'WARREN_MIN_FREE_MEMORY_MB',
+    '512',
+    'No sandbox starts while less memory than this is available on the machine.',
+    kind.wholeNumber(0, 1_073_741_824, 'MiB'),
+  ),
+  startsPerCPU: setting(
+    'WARREN_STARTS_PER_CPU',
+    '4',
+    'So many sandboxes for each CPU of the machine start or resume at the same time; the others wait their turn.',
+    kind.wholeNumber(1, 1000, 'starts'),
+  ),
+  startWaitSeconds: setting(
+    'WARREN_START_WAIT_SECONDS',
+    '45',
+    'A start that waited so long for its turn, for memory, CPU or disk is rejected with 503 and Retry-After.',
+    kind.wholeNumber(1, 3600, 's'),
+  ),
   quarantineDays: setting(
     'WARREN_QUARANTINE_DAYS',
     '7',

@@ -7,6 +7,7 @@ import type { AgentPort } from '../core/agent.ts'
 import type { Driver } from '../core/driver.ts'
 import type { Images } from '../core/images.ts'
 import type { LogEntry, LogStore } from '../core/logs.ts'
+import { Admission, type AdmissionSettings, type Machine } from '../core/sandbox/admission.ts'
 import { createAutoResume } from '../core/sandbox/auto-resume.ts'
 import { BuildSandboxes } from '../core/sandbox/build-sandboxes.ts'
 import { SandboxEgress, type SandboxEgressParts } from '../core/sandbox/egress.ts'
@@ -49,6 +50,7 @@ export type DomainPorts = {
   appendLog: (sandboxID: string, entry: LogEntry) => void
   clock: Clock
   log: Log
+  machine: Machine
   /** Bytes that are free on the disk of the data folder. */
   freeBytes: () => Promise<number>
 } & Pick<SandboxEgressParts, 'gate' | 'authority' | 'lookup' | 'isClosed'> &
@@ -62,6 +64,7 @@ export type DomainSettings = {
   /** How long a snapshot that nothing owns stays in quarantine. */
   quarantineMs: number
   warmSandboxes: number
+  admission: AdmissionSettings
   /** Bytes of the disk that stay free. */
   minFreeBytes: number
   /** Bytes that are kept of the log of each build. */
@@ -97,11 +100,13 @@ function joinSandboxes(ports: DomainPorts, settings: DomainSettings) {
     ...{ ...ports, sandboxes, snapshots, entries: ports.stores.quarantine },
     ...{ nodeID: settings.nodeID, keepMs: settings.quarantineMs },
   })
+  const admission = new Admission({ ...ports, sandboxes, settings: settings.admission })
   const egress = new SandboxEgress({ ...ports, tokens })
   const launcher = new SandboxLauncher({ ...ports, tokens, warm, snapshots, egress })
   const buildSandboxes = new BuildSandboxes({ ...ports, tokens, launcher, snapshots, ongoing })
   const shared = {
     ...{ ...ports, sandboxes, templates, catalog, launcher, egress, warm, snapshots, quarantine, ongoing },
+    admission,
   }
   const service = new SandboxService(shared)
   const reconciler = new Reconciler({ ...shared, service, cache, routes })

@@ -20,6 +20,7 @@ import type { Config } from './config.ts'
 import { type DataPaths, loadSecretKey, type Node } from './data-folder.ts'
 import type { DomainPorts } from './domain.ts'
 import { createIsClosed, createLookup, openGate } from './egress-gate.ts'
+import { readMachine } from './machine.ts'
 import { openImages, warnOfMissingLayers } from './open-images.ts'
 import { openSecrets } from './open-secrets.ts'
 import type { Closers } from './shutdown.ts'
@@ -70,6 +71,7 @@ export async function openPorts(parts: PortParts, closers: Closers) {
     lookup: createLookup(config.dnsServers, clock),
     snapshotFolders: snapshotFolders(paths.snapshots),
     appendLog: (sandboxID, entry) => collector.tell(sandboxID, entry),
+    machine: readMachine(),
     freeBytes: () => freeBytes(paths.root),
     rootsOf: (build) => rootsOf(build, images, paths),
     createBuilder: (tools) =>

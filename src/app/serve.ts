@@ -1,4 +1,5 @@
 /** Joins all rooms into the one process, top to bottom, and takes it apart again in reverse. */
+import { availableParallelism } from 'node:os'
 import type { Log } from '../lib/log.ts'
 import type { Config } from './config.ts'
 import {
@@ -66,6 +67,13 @@ function domainSettings(config: Config, { nodeID }: Node, { seed }: Secrets): Do
     seed,
     quarantineMs: config.quarantineDays * 24 * 3_600_000,
     warmSandboxes: config.warmSandboxes,
+    admission: {
+      memoryOvercommit: config.memoryOvercommit,
+      cpuOvercommit: config.cpuOvercommit,
+      minFreeMemoryMB: config.minFreeMemoryMB,
+      startsAtOnce: config.startsPerCPU * availableParallelism(),
+      waitMs: config.startWaitSeconds * 1000,
+    },
     minFreeBytes: config.minFreeDiskMB * mebibyte,
     // The log files always keep half of what a sandbox may fill.
     maxBuildLogBytes: (config.logsPerSandboxMB * mebibyte) / 2,

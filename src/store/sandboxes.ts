@@ -122,6 +122,22 @@ export class SqlSandboxStore implements SandboxStore {
     return total
   }
 
+  async sumActive(): Promise<{ cpuCount: number; memoryMB: number }> {
+    const { cpu, memory } = await this.#db
+      .selectFrom('sandboxes')
+      .select(({ fn }) => fn.sum<number | null>('cpu_count').filterWhere('state', '<>', 'paused').as('cpu'))
+      .select(({ fn }) => fn.sum<number | null>('memory_mb').as('memory'))
+      .where('node_id', '=', this.#nodeID)
+      .where((where) =>
+        where.or([
+          where('state', 'in', ['running', 'pausing', 'snapshotting', 'killing']),
+          where.and([where('state', '=', 'paused'), where('is_frozen', '=', 1)]),
+        ]),
+      )
+      .executeTakeFirstOrThrow()
+    return { cpuCount: cpu ?? 0, memoryMB: memory ?? 0 }
+  }
+
   async listUnended(states: readonly SandboxState[] = [...activeStates, 'paused']): Promise<Sandbox[]> {
     const rows = await this.#db
       .selectFrom('sandboxes')

@@ -8,6 +8,7 @@ import { FakeDriver, type FakeWorld } from '../../src/drivers/fake/fake-driver.t
 import { AppError } from '../../src/lib/app-error.ts'
 import type { Clock } from '../../src/lib/clock.ts'
 import type { Log } from '../../src/lib/log.ts'
+import { generousAdmission } from '../support/domain.ts'
 import type { Note, ParkedCalls } from './parked-calls.ts'
 import { ProcessClock, type SimulatedTime, WallClock } from './simulated-time.ts'
 
@@ -142,10 +143,12 @@ export class SimulatedNode {
         isClosed: () => false,
         rootsOf: () => [rootFolder],
         freeBytes: async () => 1e12,
+        machine: { cpuCount: 64, memoryMB: 1e6, availableMemoryMB: async () => 1e6 },
       },
       {
         ...{ seed: 'seed', nodeID: this.name, quarantineMs: 7 * 24 * 3_600_000 },
         ...{ warmSandboxes: this.#options.warmSandboxes, minFreeBytes: 0, maxBuildLogBytes: 0 },
+        admission: generousAdmission,
       },
     )
     return { ...domain, routes }

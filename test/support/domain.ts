@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type DomainPorts, joinDomain } from '../../src/app/domain.ts'
+import type { AdmissionSettings } from '../../src/core/sandbox/admission.ts'
 import type { CreateRequest } from '../../src/core/sandbox/creator.ts'
 import { RouteTable } from '../../src/core/sandbox/routes.ts'
 import { takeStartSnapshot } from '../../src/core/sandbox/start-snapshot.ts'
@@ -38,6 +39,11 @@ export const request = (changes: Partial<CreateRequest> = {}): CreateRequest => 
   ...changes,
 })
 
+/** Everybody starts at once. */
+export const generousAdmission: AdmissionSettings = {
+  ...{ memoryOvercommit: 100, cpuOvercommit: 100, minFreeMemoryMB: 0, startsAtOnce: 1000, waitMs: 45_000 },
+}
+
 export type Fixture = Awaited<ReturnType<typeof openFixture>>
 
 export type Logged = { level: keyof Log; values: object; message: string }
@@ -57,6 +63,7 @@ export type FixtureOptions = {
   vault?: SecretVault
   /** Of several Warrens on one database. */
   nodeID?: string
+  admission?: Partial<AdmissionSettings>
   /** In place of the fixture's own. */
   ports?: Partial<DomainPorts>
 }
@@ -104,11 +111,13 @@ export async function openFixture(options: FixtureOptions = {}) {
       images: { prune: async () => ({ count: 0, bytes: 0 }) },
       createBuilder: () => ({ run: async () => assert.fail('this fixture builds nothing') }),
       freeBytes: async () => 1e12,
+      machine: { cpuCount: 64, memoryMB: 1e6, availableMemoryMB: async () => 1e6 },
       ...options.ports,
     },
     {
       ...{ seed: 'seed', nodeID, quarantineMs: 7 * 24 * 3_600_000 },
       warmSandboxes: options.warm ?? 0,
+      admission: { ...generousAdmission, ...options.admission },
       minFreeBytes: 1e9,
       maxBuildLogBytes: 5e5,
     },

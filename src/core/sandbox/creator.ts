@@ -7,6 +7,7 @@ import type { IdempotencyClaim, SandboxStore } from '../stores.ts'
 import type { Team } from '../team/team.ts'
 import type { TemplateCatalog } from '../template/catalog.ts'
 import type { ResolvedTemplate, TemplateBuild } from '../template/template.ts'
+import type { Admission } from './admission.ts'
 import type { SandboxEgress } from './egress.ts'
 import * as errors from './errors.ts'
 import { LaunchLeftover, type LaunchOptions, type SandboxLauncher } from './launcher.ts'
@@ -26,6 +27,7 @@ export type CreateRequest = {
 }
 
 export type CreatorParts = {
+  admission: Admission
   sandboxes: SandboxStore
   spawns: SpawnCounter
   catalog: TemplateCatalog
@@ -84,10 +86,26 @@ export class SandboxCreator {
       if (result.earlier.requestHash !== claim?.requestHash) throw errors.idempotencyMismatch()
       return this.#earlierOutcome(result.earlier.sandboxID)
     }
-    const outcome = ongoing.run(row.sandboxID, (signal) => this.#launch(row, build, options, signal))
+    const outcome = ongoing.run(row.sandboxID, (signal) => this.#launchInTurn(row, build, options, signal))
     this.#outcomes.set(row.sandboxID, outcome)
     if (options.warm) pool.release(options.warm)
     return outcome.finally(() => this.#outcomes.delete(row.sandboxID))
+  }
+
+  /** A warm sandbox runs already: it needs no turn. */
+  async #launchInTurn(
+    row: NewSandbox,
+    build: TemplateBuild,
+    options: LaunchOptions,
+    signal: AbortSignal,
+  ): Promise<Sandbox> {
+    if (options.warm) return this.#launch(row, build, options, signal)
+    const ended = await this.#parts.admission.enter(row, signal).catch(async (error) => {
+      if (signal.aborted) throw errors.killedWhile(row.sandboxID, 'created')
+      await this.#giveUp(row)
+      throw error
+    })
+    return this.#launch(row, build, options, signal).finally(ended)
   }
 
   async #launch(

@@ -10,6 +10,8 @@ import type { Sandbox } from './sandbox.ts'
 const longestSleepMs = 60_000
 const mostAtOnce = 50
 const retryAfterMs = 1000
+/** Snapshots of memory load disk and CPU; a sandbox that is due later is paused as soon as one of these is done. */
+const mostPausesAtOnce = 8
 /** Between two looks at what is due. */
 const shortestSleepMs = 50
 
@@ -27,6 +29,7 @@ export class Expiry {
   #cancel: (() => void) | undefined
   #armedFor = Number.POSITIVE_INFINITY
   #closed = false
+  #pausing = 0
 
   constructor(parts: ExpiryParts) {
     this.#parts = parts
@@ -86,10 +89,16 @@ export class Expiry {
   #pause(row: Sandbox): void {
     const { pauser, ongoing, log } = this.#parts
     const { sandboxID, options } = row
-    if (ongoing.has(sandboxID)) return
+    if (ongoing.has(sandboxID) || this.#pausing >= mostPausesAtOnce) return
+    this.#pausing++
     const pause = { memory: options.autoPauseMemory, requireHealthyAgent: false, isAutomatic: true }
-    pauser.pause(row, pause).catch((error) => {
-      log.error({ sandboxID, err: error }, 'A sandbox whose time is over could not be paused.')
-    })
+    pauser
+      .pause(row, pause)
+      .catch((error) => {
+        log.error({ sandboxID, err: error }, 'A sandbox whose time is over could not be paused.')
+      })
+      .finally(() => {
+        this.#pausing--
+      })
   }
 }

@@ -12,6 +12,7 @@ import type { LogEntry } from '../logs.ts'
 import type { SandboxStore, TemplateStore } from '../stores.ts'
 import type { TeamLimits } from '../team/team.ts'
 import type { TemplateBuild } from '../template/template.ts'
+import type { Admission } from './admission.ts'
 import * as errors from './errors.ts'
 import { LaunchLeftover, type SandboxLauncher, type SnapshotRef } from './launcher.ts'
 import { memoryLostEntry, resumedEntry } from './life-entries.ts'
@@ -20,6 +21,7 @@ import type { Sandbox, SandboxSnapshot } from './sandbox.ts'
 import type { SnapshotStore } from './snapshot-store.ts'
 
 export type ResumerParts = {
+  admission: Admission
   sandboxes: SandboxStore
   templates: TemplateStore
   driver: Driver
@@ -51,19 +53,33 @@ export class Resumer {
 
   /** Undefined when the sandbox is not paused in that run any more. */
   resume(seen: Sandbox, limits: TeamLimits, options: ResumeOptions): Promise<Sandbox | undefined> {
-    const { sandboxes, ongoing, clock } = this.#parts
-    const { sandboxID, runID } = seen
+    const { ongoing, admission } = this.#parts
+    const { sandboxID } = seen
     return ongoing.run(sandboxID, async (signal) => {
       const memory = options.memory && seen.snapshot?.memory === true
       if (memory && seen.snapshot?.agentUnresponsive) throw errors.pausedUnresponsive(sandboxID)
-      const startedAt = clock.now()
-      const changes = { runID: newUUID(), startedAt, endAt: startedAt + options.timeoutMs }
-      const result = await sandboxes.resumeWithinLimits({ sandboxID, runID }, limits, changes)
-      if ('exceeded' in result) throw errors.teamLimitReached(result.exceeded, limits)
-      if (!result.moved) return undefined
-      await this.#start(result.moved, seen, memory, signal)
-      return this.#markRunning(result.moved, memory)
+      const ended = await admission.enter(seen, signal).catch((error) => {
+        throw signal.aborted ? errors.killedWhile(sandboxID, 'resumed') : error
+      })
+      return this.#resume(seen, limits, { ...options, memory }, signal).finally(ended)
     })
+  }
+
+  async #resume(
+    seen: Sandbox,
+    limits: TeamLimits,
+    { timeoutMs, memory }: ResumeOptions,
+    signal: AbortSignal,
+  ): Promise<Sandbox | undefined> {
+    const { sandboxes, clock } = this.#parts
+    const { sandboxID, runID } = seen
+    const startedAt = clock.now()
+    const changes = { runID: newUUID(), startedAt, endAt: startedAt + timeoutMs }
+    const result = await sandboxes.resumeWithinLimits({ sandboxID, runID }, limits, changes)
+    if ('exceeded' in result) throw errors.teamLimitReached(result.exceeded, limits)
+    if (!result.moved) return undefined
+    await this.#start(result.moved, seen, memory, signal)
+    return this.#markRunning(result.moved, memory)
   }
 
   /** Finishes or undoes a resume by what is really there. False: neither the sandbox nor its snapshot is there. */

@@ -30,6 +30,7 @@ export function retryingSandboxStore(store: SandboxStore, clock: Clock): Sandbox
     find: (sandboxID) => retry(() => store.find(sandboxID)),
     list: (filter, page) => retry(() => store.list(filter, page)),
     count: (filter) => retry(() => store.count(filter)),
+    sumActive: () => retry(() => store.sumActive()),
     listUnended: (states) => retry(() => store.listUnended(states)),
     setSnapshot: (sandboxID, runID, snapshot) => retry(() => store.setSnapshot(sandboxID, runID, snapshot)),
     setOptions: (at, options) => retry(() => store.setOptions(at, options)),

@@ -9,6 +9,7 @@ import type { LogEntry } from '../logs.ts'
 import type { IdempotencyClaim, SandboxFilter, SandboxPage, SandboxStore, TemplateStore } from '../stores.ts'
 import type { Team } from '../team/team.ts'
 import type { TemplateCatalog } from '../template/catalog.ts'
+import type { Admission } from './admission.ts'
 import {
   type ForkOutcome,
   type ForkRequest,
@@ -37,6 +38,7 @@ import type { WarmPool } from './warm-pool.ts'
 const mostTransitions = 3
 
 export type SandboxServiceParts = {
+  admission: Admission
   sandboxes: SandboxStore
   templates: TemplateStore
   catalog: TemplateCatalog

@@ -1,0 +1,16 @@
+import { readFile } from 'node:fs/promises'
+import { availableParallelism, totalmem } from 'node:os'
+import type { Machine } from '../core/sandbox/admission.ts'
+
+const mebibyte = 1024 * 1024
+
+export function readMachine(): Machine {
+  return {
+    cpuCount: availableParallelism(),
+    memoryMB: Math.floor(totalmem() / mebibyte),
+    async availableMemoryMB() {
+      const [, kilobytes] = /^MemAvailable:\s+(\d+) kB$/m.exec(await readFile('/proc/meminfo', 'utf8')) ?? []
+      return kilobytes === undefined ? Number.POSITIVE_INFINITY : Math.floor(Number(kilobytes) / 1024)
+    },
+  }
+}

@@ -1,0 +1,184 @@
+/**
+ * Decides when a sandbox may start: when the machine has memory, CPU and disk for it, and not more start at once than
+ * it can carry. Whoever cannot start yet waits, team by team in turn, so that one team's many starts do not keep the
+ * others waiting; after a set time the start is rejected and can be tried again.
+ */
+import { AppError } from '../../lib/app-error.ts'
+import type { Clock } from '../../lib/clock.ts'
+import type { SandboxStore } from '../stores.ts'
+import type { Sandbox } from './sandbox.ts'
+
+/** The machine as it is. */
+export interface Machine {
+  readonly cpuCount: number
+  readonly memoryMB: number
+  /** What programs can still get without swapping. */
+  availableMemoryMB(): Promise<number>
+}
+
+export type AdmissionSettings = {
+  /** All sandboxes together may be promised so many times the machine's memory and CPUs. */
+  memoryOvercommit: number
+  cpuOvercommit: number
+  /** A start must leave so much memory available. */
+  minFreeMemoryMB: number
+  startsAtOnce: number
+  waitMs: number
+}
+
+export type AdmissionParts = {
+  machine: Machine
+  freeBytes: () => Promise<number>
+  sandboxes: Pick<SandboxStore, 'sumActive'>
+  settings: AdmissionSettings
+  clock: Clock
+}
+
+export type StartRequest = Pick<Sandbox, 'teamID' | 'cpuCount' | 'memoryMB'>
+
+type Waiter = { request: StartRequest; start: () => void; reason: string | undefined }
+
+/** While the machine is full, it is looked at again after this time even if no start of this process has ended. */
+const lookAgainMs = 500
+/** The files of a start and the first writes of a sandbox need so much disk. */
+const diskForStartBytes = 512 * 1024 ** 2
+const retryAfterSeconds = 5
+
+export class Admission {
+  readonly #parts: AdmissionParts
+  /** By team; the team whose turn is next comes first. */
+  readonly #waiting = new Map<string, Waiter[]>()
+  readonly #starting = new Set<StartRequest>()
+  #isAdmitting = false
+  #isStale = false
+  #cancelLook: (() => void) | undefined
+
+  constructor(parts: AdmissionParts) {
+    this.#parts = parts
+  }
+
+  get startsAtOnce(): number {
+    return this.#parts.settings.startsAtOnce
+  }
+
+  /** Resolves when the sandbox may start; the returned function says that the start has ended, well or not. */
+  async enter(request: StartRequest, signal: AbortSignal): Promise<() => void> {
+    signal.throwIfAborted()
+    await this.#wait(request, signal)
+    return () => {
+      this.#starting.delete(request)
+      this.#admit()
+    }
+  }
+
+  #wait(request: StartRequest, signal: AbortSignal): Promise<void> {
+    const { clock, settings } = this.#parts
+    return new Promise((resolve, reject) => {
+      const leave = () => {
+        cancelTimeout()
+        signal.removeEventListener('abort', abort)
+        this.#remove(waiter)
+      }
+      const waiter: Waiter = {
+        request,
+        reason: undefined,
+        start: () => {
+          leave()
+          resolve()
+        },
+      }
+      const abort = () => {
+        leave()
+        reject(signal.reason)
+      }
+      const cancelTimeout = clock.after(settings.waitMs, () => {
+        leave()
+        reject(cannotStartNow(waiter.reason ?? this.#busy(), settings.waitMs))
+      })
+      signal.addEventListener('abort', abort, { once: true })
+      this.#waiting.set(request.teamID, [...(this.#waiting.get(request.teamID) ?? []), waiter])
+      this.#admit()
+    })
+  }
+
+  /** One round at a time; what changes during a round makes another. */
+  #admit(): void {
+    this.#isStale = true
+    if (this.#isAdmitting) return
+    this.#isAdmitting = true
+    void this.#admitAll()
+  }
+
+  async #admitAll(): Promise<void> {
+    while (this.#isStale) {
+      this.#isStale = false
+      while (await this.#admitOne()) {}
+    }
+    this.#isAdmitting = false
+    this.#cancelLook?.()
+    this.#cancelLook =
+      this.#waiting.size === 0 ? undefined : this.#parts.clock.after(lookAgainMs, () => this.#admit())
+  }
+
+  /** Starts the first waiter that fits, in the order of the teams' turns. False: nobody can start now. */
+  async #admitOne(): Promise<boolean> {
+    for (const [teamID, [waiter]] of [...this.#waiting]) {
+      if (this.#starting.size >= this.startsAtOnce) return false
+      if (!waiter) continue
+      waiter.reason = await this.#shortage(waiter.request)
+      if (waiter.reason !== undefined || !this.#waiting.get(teamID)?.includes(waiter)) continue
+      this.#starting.add(waiter.request)
+      waiter.start()
+      this.#passTurn(teamID)
+      return true
+    }
+    return false
+  }
+
+  /** Why the machine cannot take it now, as a sentence. A machine that cannot be read stops nobody. */
+  async #shortage({ cpuCount, memoryMB }: StartRequest): Promise<string | undefined> {
+    const { machine, sandboxes, settings, freeBytes } = this.#parts
+    const [active, availableMB, diskBytes] = await Promise.all([
+      sandboxes.sumActive(),
+      machine.availableMemoryMB(),
+      freeBytes(),
+    ]).catch(
+      () => [{ cpuCount: 0, memoryMB: 0 }, Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY] as const,
+    )
+    const starting = [...this.#starting]
+    const sum = (key: 'cpuCount' | 'memoryMB') =>
+      active[key] + starting.reduce((total, one) => total + one[key], 0)
+    if (sum('memoryMB') + memoryMB > machine.memoryMB * settings.memoryOvercommit)
+      return 'All memory that this server may promise to sandboxes is taken.'
+    if (sum('cpuCount') + cpuCount > machine.cpuCount * settings.cpuOvercommit)
+      return 'All CPUs that this server may promise to sandboxes are taken.'
+    if (availableMB < settings.minFreeMemoryMB) return 'The memory of this server is used up.'
+    if (diskBytes < diskForStartBytes) return 'The disk of this server is full.'
+    return undefined
+  }
+
+  #remove(waiter: Waiter): void {
+    const { teamID } = waiter.request
+    const left = (this.#waiting.get(teamID) ?? []).filter((one) => one !== waiter)
+    if (left.length > 0) this.#waiting.set(teamID, left)
+    else this.#waiting.delete(teamID)
+  }
+
+  #passTurn(teamID: string): void {
+    const waiters = this.#waiting.get(teamID)
+    this.#waiting.delete(teamID)
+    if (waiters) this.#waiting.set(teamID, waiters)
+  }
+
+  #busy(): string {
+    return `This server is starting ${this.#starting.size} sandboxes, and others wait for their turn.`
+  }
+}
+
+const cannotStartNow = (reason: string, waitedMs: number) =>
+  new AppError(
+    'unavailable',
+    `${reason} The sandbox waited ${Math.round(waitedMs / 1000)} s for its turn and was not started; ` +
+      `try again in ${retryAfterSeconds} s.`,
+    { retry: { should: true, afterSeconds: retryAfterSeconds } },
+  )
