@@ -25,7 +25,7 @@ export type GateParts = {
   log: Log
 }
 
-/** Undefined: there can be none here, and whoever needs it is refused. */
+/** Undefined: there can be no gate here, and requests that need it are rejected. */
 export async function openGate({ config, paths, driver, log, ...rest }: GateParts) {
   if (!canLimitEgress(driver)) return undefined
   try {

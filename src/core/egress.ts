@@ -1,5 +1,5 @@
 /**
- * What may leave a sandbox. A policy is what its owner asked for; the domain splits it in two: address rules
+ * The egress policy of a sandbox is what its owner asked for; the domain splits it in two: address rules
  * that the driver holds in the kernel for every packet, and names that the gate reads from connections which
  * the driver hands to it. What the operator closed stays closed, whatever a policy says.
  */
@@ -44,7 +44,7 @@ export type AddressRules = {
   toGate: 'none' | 'web' | 'all'
 }
 
-/** Of a sandbox that may send anywhere but to what is closed. */
+/** The rules of a sandbox that may send anywhere but to what is closed. */
 export const openRules: AddressRules = { allow: [], deny: [], toGate: 'none' }
 
 export const closedToAll = '0.0.0.0/0'

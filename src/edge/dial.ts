@@ -79,15 +79,15 @@ function openRelay({
       headers: { Connection: 'Upgrade', Upgrade: 'warren-relay', [header.accessToken]: route.agentToken },
       createConnection: () => socket,
     })
-    const refused = () => {
+    const giveUp = () => {
       relayed.delete(port)
       socket.destroy()
       resolve(null)
     }
-    request.once('error', refused)
-    request.once('response', refused)
+    request.once('error', giveUp)
+    request.once('response', giveUp)
     // The agent's port may be in other hands: no interim answer is expected, and they may have no end.
-    request.once('information', refused)
+    request.once('information', giveUp)
     request.once('upgrade', (_answer, _socket, head) => {
       release()
       if (head.length > 0) socket.unshift(head)

@@ -15,7 +15,7 @@ export type EgressRoute =
 
 export type IsClosed = (address: string) => boolean
 
-/** Null: refused. */
+/** Null: the egress policy does not allow it. */
 export function decide(
   policy: EgressPolicy,
   name: string | null,

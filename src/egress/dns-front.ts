@@ -28,10 +28,10 @@ export type DnsFrontOptions = {
 }
 
 export type DnsLimits = {
-  /** Of one sandbox, in the long run and at once. */
+  /** How many one sandbox may ask, in the long run and at once. */
   questionsPerSecond: number
   questionBurst: number
-  /** Of all sandboxes together, waiting for an answer. */
+  /** How many of all sandboxes together may wait for an answer. */
   questionsUnderWay: number
   /** Silence on a TCP connection. */
   idleMs: number

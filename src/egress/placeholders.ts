@@ -1,4 +1,4 @@
-/** Fills `${e2b.secrets.…}` in the headers of a rule. What cannot be filled refuses the request; nothing goes out as it stands. */
+/** Fills `${e2b.secrets.…}` in the headers of a rule. Where one cannot be filled the request is rejected; nothing goes out as it stands. */
 import type { HeaderRule, SecretReader } from '../core/egress.ts'
 import { Rejection } from './rejection.ts'
 

@@ -55,7 +55,7 @@ export function issueCertificate(
   clock: Clock = systemClock,
 ): Certificate {
   const alternatives = [...names.map(dnsName), ...addresses.map(ipAddress)]
-  if (alternatives.length === 0) throw refuse('A certificate needs a name or an address.')
+  if (alternatives.length === 0) throw invalidName('A certificate needs a name or an address.')
   const issuer = new X509Certificate(authority.certificate)
   const pair = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   const subject = commonName(names[0] ?? addresses[0]!)
@@ -125,7 +125,7 @@ function dnsName(name: string): der.Der {
     !/^(\*\.)?([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?$/i.test(name) ||
     name.length > 253
   )
-    throw refuse(`A certificate cannot be made for '${name}': that is no host name.`)
+    throw invalidName(`A certificate cannot be made for '${name}': that is no host name.`)
   return der.implicit(2, Buffer.from(name.toLowerCase()))
 }
 
@@ -135,7 +135,7 @@ function ipAddress(text: string): der.Der {
 
 function ipv6Bytes(text: string): Buffer {
   if (isIP(text) !== 6 || text.includes('%'))
-    throw refuse(`A certificate cannot be made for '${text}': that is no IP address.`)
+    throw invalidName(`A certificate cannot be made for '${text}': that is no IP address.`)
   // The URL parser writes any spelling of an address as hexadecimal groups.
   const [head = '', tail] = new URL(`http://[${text}]`).hostname.slice(1, -1).split('::')
   const groups = (part: string | undefined) => (part ? part.split(':') : [])
@@ -144,6 +144,6 @@ function ipv6Bytes(text: string): Buffer {
   return Buffer.from(all.map((group) => group.padStart(4, '0')).join(''), 'hex')
 }
 
-function refuse(message: string): AppError {
+function invalidName(message: string): AppError {
   return new AppError('invalid_argument', message)
 }

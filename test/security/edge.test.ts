@@ -145,15 +145,26 @@ describe('the edge, attacked', () => {
     assert.doesNotMatch(answer.split('\r\n\r\n')[0]!, /domain=\.?localhost/i)
   })
 
-  it('tells nothing of a sandbox that was, against one that never was (B6)', async () => {
-    const gone = await Sandbox.create('base', warren.client)
+  it('tells nothing of a sandbox that was or is paused, against one that never was (B6, I8)', async () => {
+    const [gone, paused] = [
+      await Sandbox.create('base', warren.client),
+      await Sandbox.create('base', warren.client),
+    ]
     await gone.kill()
+    await paused.pause()
     const ask = async (id: string) => {
-      const answer = await get(`${port}-${id}.localhost`)
-      return [statusOf(answer), answer.split('\r\n\r\n')[1]!.replaceAll(id, 'ID')]
+      const answers = [
+        await get(`${port}-${id}.localhost`),
+        await get('localhost', `E2b-Sandbox-Id: ${id}`, `E2b-Sandbox-Port: ${port}`),
+        await get(`49983-${id}.localhost`),
+        await send('POST /init HTTP/1.1', `Host: 49983-${id}.localhost`, 'Content-Length: 0'),
+      ]
+      assert.deepEqual(answers.map(statusOf), [502, 502, 502, 404])
+      return answers.map((answer) => answer.replace(/\r\nDate: .*/, '').replaceAll(id, 'ID'))
     }
-    const [known, unknown] = [await ask(gone.sandboxId), await ask(`i${'z'.repeat(20)}`)]
-    assert.deepEqual(known, unknown)
-    assert.equal(known[0], 502)
+    const unknown = await ask('z'.repeat(gone.sandboxId.length))
+    assert.deepEqual(await ask(gone.sandboxId), unknown)
+    assert.deepEqual(await ask(paused.sandboxId), unknown)
+    await paused.kill()
   })
 })

@@ -1,11 +1,11 @@
-/** From what a client asked for to what may leave its sandbox, and from there to the part that is held by address. */
+/** Makes the egress policy of a sandbox of what its owner asked for, and address rules of the policy. */
 import { parseRange } from '../../lib/ipv4.ts'
 import { type AddressRules, closedToAll, type EgressPolicy } from '../egress.ts'
 import { parseHeaderRules } from './header-rules.ts'
+import { invalidNetwork } from './invalid-network.ts'
 import { parseNamePattern } from './name-patterns.ts'
 import type { NetworkOptions } from './network-options.ts'
 import { parseProxy } from './proxy-options.ts'
-import { refuse } from './refuse.ts'
 
 export const mostEntries = 256
 const mostDnsServers = 10
@@ -16,13 +16,13 @@ export type EgressWish = {
   network: NetworkOptions | null
 }
 
-/** Throws in words at whatever a policy cannot be made of. */
+/** Throws an `invalid_argument` where no policy can be made of the wish. */
 export function egressPolicy({ allowInternetAccess, network }: EgressWish): EgressPolicy {
   const allowed = parseAllowed(network?.allowOut ?? [])
   const denyAddresses = parseDenied(network?.denyOut ?? [])
   const internet = allowInternetAccess !== false && !denyAddresses.some(isEverything)
   if (allowed.names.length > 0 && internet) {
-    throw refuse(
+    throw invalidNetwork(
       "When specifying allowed domains in allow out, you must include 'ALL_TRAFFIC' in deny out to block all other traffic.",
     )
   }
@@ -54,7 +54,7 @@ function parseAllowed(entries: readonly string[]): { addresses: string[]; names:
     const name = parseRange(entry) ? undefined : parseNamePattern(entry)
     if (parseRange(entry)) addresses.add(entry)
     else if (name !== undefined) names.add(name)
-    else throw refuse(`invalid allowed address ${entry}`)
+    else throw invalidNetwork(`invalid allowed address ${entry}`)
   }
   return { addresses: [...addresses], names: [...names] }
 }
@@ -62,21 +62,22 @@ function parseAllowed(entries: readonly string[]): { addresses: string[]; names:
 function parseDenied(entries: readonly string[]): string[] {
   checkCount('denyOut', entries)
   const bad = entries.find((entry) => !parseRange(entry))
-  if (bad !== undefined) throw refuse(`invalid denied CIDR ${bad}`)
+  if (bad !== undefined) throw invalidNetwork(`invalid denied CIDR ${bad}`)
   return [...new Set(entries)]
 }
 
 function parseDnsServers(servers: readonly string[] | null | undefined): string[] | null {
   if (!servers) return null
-  if (servers.length > mostDnsServers) throw refuse(`dnsServers may name at most ${mostDnsServers} servers`)
+  if (servers.length > mostDnsServers)
+    throw invalidNetwork(`dnsServers may name at most ${mostDnsServers} servers`)
   const bad = servers.find((server) => server.includes('/') || !parseRange(server))
-  if (bad !== undefined) throw refuse(`invalid DNS server ${bad}: it must be an IPv4 address`)
+  if (bad !== undefined) throw invalidNetwork(`invalid DNS server ${bad}: it must be an IPv4 address`)
   return [...new Set(servers)]
 }
 
 function checkCount(field: string, entries: readonly string[]): void {
   if (entries.length <= mostEntries) return
-  throw refuse(`${field} may have at most ${mostEntries} entries; join addresses to CIDR ranges`)
+  throw invalidNetwork(`${field} may have at most ${mostEntries} entries; join addresses to CIDR ranges`)
 }
 
 function isEverything(network: string): boolean {

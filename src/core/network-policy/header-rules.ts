@@ -1,8 +1,8 @@
 /** Header rules: for requests to a name, headers that are set outside the sandbox. */
 import type { HeaderRule } from '../egress.ts'
+import { invalidNetwork } from './invalid-network.ts'
 import { parseNamePattern } from './name-patterns.ts'
 import type { HeaderRuleOptions } from './network-options.ts'
-import { refuse } from './refuse.ts'
 
 const mostDomains = 10
 const mostHeaders = 20
@@ -21,11 +21,12 @@ export function parseHeaderRules(
   rules: Readonly<Record<string, readonly HeaderRuleOptions[]>>,
 ): HeaderRule[] {
   const domains = Object.entries(rules)
-  if (domains.length > mostDomains) throw refuse(`network.rules may name at most ${mostDomains} domains`)
+  if (domains.length > mostDomains)
+    throw invalidNetwork(`network.rules may name at most ${mostDomains} domains`)
   const parsed = domains.flatMap(([domain, list]) => {
     const name = parseNamePattern(domain)
-    if (name === undefined) throw refuse(`network.rules: "${domain}" is no domain`)
-    if (list.length > 1) throw refuse(`network.rules: "${domain}" may have only one rule`)
+    if (name === undefined) throw invalidNetwork(`network.rules: "${domain}" is no domain`)
+    if (list.length > 1) throw invalidNetwork(`network.rules: "${domain}" may have only one rule`)
     const headers = Object.entries(list[0]?.transform?.headers ?? {})
     if (headers.length === 0) return []
     const onPlainHttp = list[0]?.transform?.allowPlainHttp === true
@@ -33,12 +34,12 @@ export function parseHeaderRules(
   })
   const names = parsed.map(({ name }) => name)
   const twice = names.find((name, index) => names.indexOf(name) !== index)
-  if (twice !== undefined) throw refuse(`network.rules: "${twice}" is named twice`)
+  if (twice !== undefined) throw invalidNetwork(`network.rules: "${twice}" is named twice`)
   return parsed
 }
 
 function parseHeaders(domain: string, headers: [string, string][]): Record<string, string> {
-  const say = (what: string) => refuse(`network.rules: "${domain}" ${what}`)
+  const say = (what: string) => invalidNetwork(`network.rules: "${domain}" ${what}`)
   if (headers.length > mostHeaders) throw say(`may set at most ${mostHeaders} headers`)
   const seen = new Set<string>()
   for (const [header, value] of headers) {

@@ -1,7 +1,7 @@
 /** What a client says about how its sandbox is reached. The edge does it; here is what it may say. */
 import { agentPort } from '../agent.ts'
+import { invalidNetwork } from './invalid-network.ts'
 import type { IngressOptions } from './network-options.ts'
-import { refuse } from './refuse.ts'
 
 const mostPorts = 128
 
@@ -16,13 +16,16 @@ function checkMask(mask: string): void {
   const match = /^([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)(?::(\d{1,5}))?$/.exec(host)
   const port = Number(match?.[2] ?? 1)
   if (match && match[1]!.length <= 253 && port >= 1 && port <= 65_535) return
-  throw refuse(`invalid maskRequestHost ${mask}: it must be an ASCII host[:port], with \${PORT} for the port`)
+  throw invalidNetwork(
+    `invalid maskRequestHost ${mask}: it must be an ASCII host[:port], with \${PORT} for the port`,
+  )
 }
 
 function checkPorts(ports: readonly number[]): void {
-  if (ports.length > mostPorts) throw refuse(`httpsPorts may name at most ${mostPorts} ports`)
-  if (new Set(ports).size < ports.length) throw refuse('httpsPorts names a port twice')
+  if (ports.length > mostPorts) throw invalidNetwork(`httpsPorts may name at most ${mostPorts} ports`)
+  if (new Set(ports).size < ports.length) throw invalidNetwork('httpsPorts names a port twice')
   const bad = ports.find((port) => !Number.isInteger(port) || port < 1 || port > 65_535)
-  if (bad !== undefined) throw refuse(`httpsPorts: ${bad} is no port; use 1 to 65535`)
-  if (ports.includes(agentPort)) throw refuse(`httpsPorts may not name ${agentPort}: it is the agent's own`)
+  if (bad !== undefined) throw invalidNetwork(`httpsPorts: ${bad} is no port; use 1 to 65535`)
+  if (ports.includes(agentPort))
+    throw invalidNetwork(`httpsPorts may not name ${agentPort}: it is the agent's own`)
 }

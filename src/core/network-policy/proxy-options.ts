@@ -2,9 +2,9 @@
 import { X509Certificate } from 'node:crypto'
 import { addressToNumber } from '../../lib/ipv4.ts'
 import type { EgressProxy } from '../egress.ts'
+import { invalidNetwork } from './invalid-network.ts'
 import { parseHostName } from './name-patterns.ts'
 import type { EgressProxyOptions } from './network-options.ts'
-import { refuse } from './refuse.ts'
 
 /** One byte says how long a name or password of SOCKS5 is. */
 const longestCredential = 255
@@ -14,10 +14,10 @@ export function parseProxy({ address, username, password, tls }: EgressProxyOpti
   const { host, port } = parseEndpoint(address)
   for (const [field, value] of Object.entries({ username, password })) {
     if (value && Buffer.byteLength(value) > longestCredential) {
-      throw refuse(`egressProxy.${field} may be at most ${longestCredential} bytes long`)
+      throw invalidNetwork(`egressProxy.${field} may be at most ${longestCredential} bytes long`)
     }
   }
-  if (password && !username) throw refuse('egressProxy.password needs egressProxy.username')
+  if (password && !username) throw invalidNetwork('egressProxy.password needs egressProxy.username')
   const parsedTls = parseTls(tls)
   return {
     host,
@@ -34,7 +34,7 @@ function parseEndpoint(address: string): { host: string; port: number } {
   const host = addressToNumber(text) === undefined ? parseHostName(text) : text
   const port = Number(digits)
   if (host === undefined || port < 1 || port > 65_535) {
-    throw refuse(
+    throw invalidNetwork(
       `invalid egress proxy address ${address}: it must be host:port, with a name or an IPv4 address`,
     )
   }
@@ -46,10 +46,10 @@ function parseTls(tls: EgressProxyOptions['tls']): EgressProxy['tls'] {
   const { enabled, serverName, caCert } = tls
   if (!enabled) {
     if (!serverName && !caCert) return undefined
-    throw refuse('egressProxy.tls with enabled: false may have no other field')
+    throw invalidNetwork('egressProxy.tls with enabled: false may have no other field')
   }
   if (serverName && parseHostName(serverName) === undefined && addressToNumber(serverName) === undefined) {
-    throw refuse(`egressProxy.tls.serverName: "${serverName}" is no name of a server`)
+    throw invalidNetwork(`egressProxy.tls.serverName: "${serverName}" is no name of a server`)
   }
   if (caCert) checkCertificates(caCert)
   return { ...(serverName && { serverName }), ...(caCert && { caCert }) }
@@ -57,11 +57,11 @@ function parseTls(tls: EgressProxyOptions['tls']): EgressProxy['tls'] {
 
 function checkCertificates(pem: string): void {
   if (Buffer.byteLength(pem) > longestCertificates) {
-    throw refuse(`egressProxy.tls.caCert may be at most ${longestCertificates} bytes long`)
+    throw invalidNetwork(`egressProxy.tls.caCert may be at most ${longestCertificates} bytes long`)
   }
   try {
     new X509Certificate(pem)
   } catch {
-    throw refuse('egressProxy.tls.caCert must be a certificate in PEM form')
+    throw invalidNetwork('egressProxy.tls.caCert must be a certificate in PEM form')
   }
 }

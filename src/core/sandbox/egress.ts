@@ -8,7 +8,7 @@ import { canLimitEgress, type Driver, type DriverHandle } from '../driver.ts'
 import { type AddressRules, type EgressGate, openRules } from '../egress.ts'
 import { addressRules, type EgressWish, egressPolicy } from '../network-policy/egress-policy.ts'
 import { checkIngress } from '../network-policy/ingress-options.ts'
-import { refuse } from '../network-policy/refuse.ts'
+import { invalidNetwork } from '../network-policy/invalid-network.ts'
 import type { SandboxTokens } from './tokens.ts'
 
 const agentTrustsWithinMs = 30_000
@@ -42,7 +42,7 @@ export class SandboxEgress {
     const policy = egressPolicy(wish)
     if (wish.network) checkIngress(wish.network)
     if (this.#parts.gate === undefined && addressRules(policy).toGate !== 'none') {
-      throw refuse(
+      throw invalidNetwork(
         'Domains in network.allowOut, network.rules and network.egressProxy are not available on this server; use addresses and CIDR ranges',
       )
     }
@@ -59,7 +59,7 @@ export class SandboxEgress {
     const rules = this.rulesOf(wish)
     if (canLimitEgress(driver)) await driver.limitEgress(handle, rules)
     else if (!isDeepStrictEqual(rules, openRules))
-      throw refuse(`${driver.name} cannot limit what leaves a sandbox`)
+      throw invalidNetwork(`${driver.name} cannot limit what leaves a sandbox`)
   }
 
   /** From now on the gate knows whose connections these are. */
@@ -95,7 +95,8 @@ export class SandboxEgress {
   async #checkProxy(host: string): Promise<void> {
     const { lookup, isClosed } = this.#parts
     const found = await lookup(host).catch(() => [])
-    if (found.length === 0) throw refuse(`egressProxy: ${host} has no IPv4 address`)
-    if (found.some(isClosed)) throw refuse(`egressProxy: ${host} is at an address of an internal network`)
+    if (found.length === 0) throw invalidNetwork(`egressProxy: ${host} has no IPv4 address`)
+    if (found.some(isClosed))
+      throw invalidNetwork(`egressProxy: ${host} is at an address of an internal network`)
   }
 }
