@@ -85,6 +85,17 @@ describe('the quarantine', () => {
     assert.equal(driver.world.snapshots.get(`${sandboxID}-r`)?.memory, true)
   })
 
+  it('does not keep a snapshot that was cut off and that nothing owns', async () => {
+    await using fixture = await openFixture()
+    const { service, team, driver, quarantine, reconciler } = fixture
+    const { sandboxID } = await service.create(team, request())
+    const { handle } = driver.world.sandboxes.get(sandboxID)!
+    await driver.takeSnapshot(handle, 'cut', { memory: false, afterwards: 'go-on', lasting: true })
+    driver.findSnapshot = async () => undefined
+    await reconciler.run()
+    assert.deepEqual([await quarantine.list(), driver.world.snapshots.size], [[], 0])
+  })
+
   it('does not take what is being removed', async () => {
     await using fixture = await openFixture()
     const { service, team, driver, quarantine, reconciler } = fixture

@@ -200,7 +200,13 @@ export class Reconciler {
     const { snapshots, quarantine, log } = this.#parts
     const { names, others } = await snapshots.sweep(() => this.#namesInUse())
     if (names.length > 0) log.warn({ removed: names }, 'Snapshots that nothing owned were removed.')
-    for (const name of others) await quarantine.add(name, 'No sandbox, template or build owns it.')
+    for (const name of others) {
+      await this.#attempt(name, async () => {
+        // One that was cut off before it was whole was never anybody's only copy.
+        if (await snapshots.find(name)) await quarantine.add(name, 'No sandbox, template or build owns it.')
+        else await this.removeSnapshots([name])
+      })
+    }
   }
 
   async #namesInUse(): Promise<string[]> {
