@@ -56,6 +56,7 @@ class Scheduler {
     if (violations.length > 0) return
     this.#simulation.note(() => 'the history is over; everything comes to rest')
     this.#simulation.faultsAreOn = false
+    this.#simulation.calls.endHangs()
     await this.#rest()
     if (violations.length === 0) await checkAtRest(this.#simulation)
     if (violations.length === 0) await checkContent(this.#simulation, () => this.#rest(1000))

@@ -19,11 +19,18 @@ export function letHappen(simulation: Simulation, { kind, node: at, pick, jumpMs
     case 'unreadable':
       makeUnreadable(simulation, node, pick)
       break
+    case 'outage':
+      simulation.note(() => 'the store is away for a while')
+      simulation.storeIsAwayUntilMs = simulation.time.elapsedMs + outageMs
+      simulation.hadOutage = true
+      break
     case 'jump':
       simulation.note(() => `${node.name}: the clock jumps by ${jumpMs} ms`)
       node.wall.skewMs += jumpMs
   }
 }
+
+const outageMs = 30_000
 
 /** Starts that the process had begun go on without it, or come to nothing. */
 function crash(simulation: Simulation, node: SimulatedNode, pick: number): void {

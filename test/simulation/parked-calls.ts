@@ -61,6 +61,11 @@ export class ParkedCalls {
     return later.length > 0 ? Math.min(...later) : undefined
   }
 
+  /** What hangs may go on at once. */
+  endHangs(): void {
+    for (const call of this.#calls) call.readyAt = 0
+  }
+
   letGo(call: ParkedCall): void {
     this.#calls = this.#calls.filter((other) => other !== call)
     call.go()
@@ -80,6 +85,15 @@ export class ParkedCalls {
         call.readyAt = 0
       })
     })
+  }
+
+  /** The middle of a call, where it may fail half-way. */
+  async parkOrFail(process: number, part: string): Promise<void> {
+    const fault = this.policy.faultOf(part, 'middle')
+    await this.park(process, fault === 'hangs' ? this.policy.hangMs(part) : 0)
+    if (fault !== 'fails') return
+    this.policy.note(() => `the ${part} fails half-way`)
+    throw passingFailure(part)
   }
 
   /** The same object, whose asynchronous methods stand still before and after they take effect. */

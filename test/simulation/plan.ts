@@ -36,11 +36,14 @@ export type Request = {
   key: string
 }
 
-const mishaps = ['crash', 'reboot', 'death', 'jump', 'unreadable'] as const
+const mishaps = ['crash', 'reboot', 'death', 'jump', 'unreadable', 'outage'] as const
 
 /** What happens to a machine. */
 export type Mishap = {
-  /** `unreadable`: for a while nothing can be found out about a sandbox or a snapshot. */
+  /**
+   * `unreadable`: for a while nothing can be found out about a sandbox or a snapshot. `outage`: for longer than
+   * anybody tries again, no node reaches the store.
+   */
   kind: (typeof mishaps)[number]
   node: number
   pick: number
@@ -154,7 +157,7 @@ function planFaults(random: Random): Plan['faults'] {
   const some = (probability: number) => (random.chance(0.4) ? probability : 0)
   return {
     store: { fails: some(0.03), 'answer-lost': some(0.03), hangs: some(0.01) },
-    driver: { fails: some(0.05), hangs: some(0.03) },
-    agent: { fails: some(0.05), hangs: some(0.05) },
+    driver: { fails: some(0.05), 'answer-lost': some(0.1), hangs: some(0.03) },
+    agent: { fails: some(0.05), 'answer-lost': some(0.05), hangs: some(0.05) },
   }
 }

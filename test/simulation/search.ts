@@ -31,7 +31,7 @@ export async function explain(
   { seed, violation }: Found,
   { plan: planOptions, history }: SearchOptions = {},
 ): Promise<string> {
-  const plan = await shrink(database, planHistory(seed, planOptions), violation.rule, history)
+  const plan = await shrink(database, planHistory(seed, planOptions), violation, history)
   const { trace } = await runHistory(database, plan, { ...history, trace: true })
   return [
     `Seed ${seed} breaks a rule: ${violation.message}`,

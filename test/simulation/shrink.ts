@@ -1,9 +1,9 @@
-/** Makes a plan that breaks a rule smaller, as long as it still breaks the same rule, so that a person can read it. */
+/** Makes a plan that breaks a rule smaller, as long as it still breaks the same rule in the same way, so that a person can read it. */
 import type { SimulatedDatabase } from './database.ts'
 import { runHistory } from './history.ts'
 import type { Plan } from './plan.ts'
 import type { HistoryOptions } from './simulation.ts'
-import type { Rule } from './violation.ts'
+import type { Violation } from './violation.ts'
 
 /** Dropping a request changes the order of everything after it: so many orders are tried for each smaller plan. */
 const ordersToTry = 6
@@ -11,24 +11,24 @@ const ordersToTry = 6
 export async function shrink(
   database: SimulatedDatabase,
   plan: Plan,
-  rule: Rule,
+  { kind }: Violation,
   options: HistoryOptions = {},
 ): Promise<Plan> {
   let smallest = plan
   for (let before: Plan | undefined; before !== smallest; ) {
     before = smallest
     for (const make of smallerPlans(smallest)) {
-      smallest = (await stillBreaks(database, make(smallest), rule, options)) ?? smallest
+      smallest = (await stillBreaks(database, make(smallest), kind, options)) ?? smallest
     }
   }
   return smallest
 }
 
-async function stillBreaks(database: SimulatedDatabase, plan: Plan, rule: Rule, options: HistoryOptions) {
+async function stillBreaks(database: SimulatedDatabase, plan: Plan, kind: string, options: HistoryOptions) {
   for (let order = 0; order < ordersToTry; order++) {
     const tried = { ...plan, schedule: plan.schedule + order * 7919 }
     const { violations } = await runHistory(database, tried, options)
-    if (violations[0]?.rule === rule) return tried
+    if (violations[0]?.kind === kind) return tried
   }
   return undefined
 }

@@ -158,16 +158,16 @@ export class SimulatedNode {
   #newDriver(process: number): FakeDriver {
     const driver = new FakeDriver({ world: this.world, snapshotMemory: this.#options.snapshotMemory })
     const park = () => this.#calls.park(process)
+    const parkOrFail = () => this.#calls.parkOrFail(process, 'driver')
     driver.beforeStarted = async ({ sandboxID }) => {
       this.starting.add(sandboxID)
-      await park()
-      this.starting.delete(sandboxID)
+      await parkOrFail().finally(() => this.starting.delete(sandboxID))
     }
     driver.beforeStopped = park
     const onExit = driver.onExit.bind(driver)
     driver.onExit = (listener) => onExit((exit) => void park().then(() => listener(exit)))
     driver.beforeRemoved = park
-    driver.beforeSnapshot = park
+    driver.beforeSnapshot = parkOrFail
     return driver
   }
 

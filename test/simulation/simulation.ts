@@ -14,6 +14,8 @@ import { Violation } from './violation.ts'
 /** Errors of the store pass: no more than so many in a row. */
 const mostFailuresInARow = 2
 const hangs = [5000, 20_000, 90_000]
+/** Verbs of the driver that may have taken effect although they reject; the others promise that they have not. */
+const mayFailAfterwards = ['stop', 'thaw', 'removeSnapshot', 'limitEgress']
 /** As the agent's client gives up. */
 const agentDeadlineMs = 30_000
 
@@ -39,6 +41,9 @@ export class Simulation {
   step = 0
   /** False once the history is over: what is left is to come to rest without further faults. */
   faultsAreOn = true
+  /** In elapsed milliseconds: until then nobody reaches the store. */
+  storeIsAwayUntilMs = 0
+  hadOutage = false
   readonly #isTraced: boolean
   readonly #absentReads: Record<string, unknown>
   #processes = 0
@@ -142,7 +147,9 @@ export class Simulation {
     )
     // By its contract it answers with true or false, and in time.
     if (!this.faultsAreOn || method === 'isHealthy') return undefined
+    if (part === 'driver' && drawn === 'answer-lost' && !mayFailAfterwards.includes(method)) return undefined
     if (part !== 'store') return drawn
+    if (this.time.elapsedMs < this.storeIsAwayUntilMs) return 'fails'
     this.#failuresInARow = drawn && drawn !== 'hangs' ? this.#failuresInARow + 1 : 0
     return this.#failuresInARow > mostFailuresInARow ? undefined : drawn
   }

@@ -1,4 +1,4 @@
-/** What must hold did not. `rule` is the same for all that break it in the same way; it is what a shrink keeps. */
+/** What must hold did not. */
 export class Violation extends Error {
   readonly rule: Rule
 
@@ -6,6 +6,11 @@ export class Violation extends Error {
     super(`${rule}: ${text}`)
     this.name = 'Violation'
     this.rule = rule
+  }
+
+  /** The same for all that break the rule in the same way, whatever the ids and the times. */
+  get kind(): string {
+    return this.message.replaceAll(/\bi[a-z0-9]{4}\b|\b[0-9a-f]{4}\b|\d+/g, '…')
   }
 }
 

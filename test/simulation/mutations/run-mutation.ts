@@ -1,0 +1,36 @@
+/**
+ * `bin/node test/simulation/mutations/run-mutation.ts NAME HISTORIES`: puts a fault back into the code as it is
+ * loaded, and prints the first history that breaks a rule, or `nothing found`. A process of its own, because what
+ * is loaded stays.
+ */
+import { readFileSync } from 'node:fs'
+import { registerHooks } from 'node:module'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { mutations } from './mutations.ts'
+
+const [name = '', histories = '1000'] = process.argv.slice(2)
+const mutation = mutations.find((one) => one.name === name)
+if (!mutation)
+  throw new Error(
+    `There is no mutation '${name}'; there are: ${mutations.map((one) => one.name).join(', ')}.`,
+  )
+
+const root = join(import.meta.dirname, '../../..')
+const edits = new Map((mutation.edits ?? []).map((edit) => [pathToFileURL(join(root, edit.file)).href, edit]))
+for (const { file, from } of edits.values()) {
+  const found = readFileSync(join(root, file), 'utf8').split(from).length - 1
+  if (found !== 1)
+    throw new Error(`${file} holds ${found} times what '${name}' replaces; adapt mutations.ts: ${from}`)
+}
+registerHooks({
+  load(url, context, nextLoad) {
+    const loaded = nextLoad(url, context)
+    const edit = edits.get(url)
+    return edit ? { ...loaded, source: String(loaded.source).replace(edit.from, () => edit.to) } : loaded
+  },
+})
+
+const { openDatabase, search, seedsFrom } = await import('../search.ts')
+const found = await search(await openDatabase(), seedsFrom(1, Number(histories)), mutation.search ?? {})
+console.log(found ? `seed ${found.seed}: ${found.violation.message}` : 'nothing found')
