@@ -52,15 +52,22 @@ function checkEgress(name: string, closed: boolean, rules: unknown, say: Say): v
     say('egress policy', `${name} is ${isClosed ? 'closed' : 'open'}, and its client was told otherwise`)
 }
 
-function checkMachine({ watch }: Simulation, node: SimulatedNode, say: Say): void {
+/** Sandboxes on the machine that neither a row nor the warm pool owns. */
+function* unownedOn({ watch }: Simulation, node: SimulatedNode) {
   for (const { spec } of node.world.sandboxes.values()) {
     const row = watch.sandboxes.get(spec.sandboxID)
     const isOwned = row?.state === 'running' || (row?.state === 'paused' && row.snapshot?.frozen)
-    if (isOwned || node.core!.warm.holds(spec.sandboxID)) continue
-    say(
-      'no orphan',
-      `${shortID(spec.sandboxID)} is on ${node.name}, and its row is ${row?.state ?? 'not there'}`,
-    )
+    if (!isOwned && !node.core!.warm.holds(spec.sandboxID)) yield { sandboxID: spec.sandboxID, row }
+  }
+}
+
+export const hasUnowned = (simulation: Simulation): boolean =>
+  simulation.nodes.some((node) => [...unownedOn(simulation, node)].length > 0)
+
+function checkMachine(simulation: Simulation, node: SimulatedNode, say: Say): void {
+  const { watch } = simulation
+  for (const { sandboxID, row } of unownedOn(simulation, node)) {
+    say('no orphan', `${shortID(sandboxID)} is on ${node.name}, and its row is ${row?.state ?? 'not there'}`)
   }
   const needed = new Set(watch.neededSnapshots())
   for (const name of node.world.snapshots.keys()) {

@@ -47,6 +47,8 @@ export type Mishap = {
   kind: (typeof mishaps)[number]
   node: number
   pick: number
+  /** It happens once so many requests have been made. */
+  after: number
   /** Of the wall clock, for a jump. */
   jumpMs: number
 }
@@ -93,7 +95,11 @@ const verbs: Record<Verb, number> = {
   write: 8,
 }
 
-export type PlanOptions = { nodes?: number }
+export type PlanOptions = {
+  nodes?: number
+  /** Only these happen, and always some of them. */
+  mishaps?: readonly Mishap['kind'][]
+}
 
 /** Each history has only some of the verbs and faults, so that rare combinations are met as often as common ones. */
 export function planHistory(seed: number, options: PlanOptions = {}): Plan {
@@ -105,12 +111,13 @@ export function planHistory(seed: number, options: PlanOptions = {}): Plan {
   const requests = Array.from({ length: random.between(4, 26) }, () => ({
     request: planRequest(random, random.weighted(weights), random.below(clients)),
   }))
-  const kinds = mishaps.filter(() => random.chance(0.4))
+  const kinds = options.mishaps ?? mishaps.filter(() => random.chance(0.4))
   const happenings = Array.from({ length: kinds.length > 0 ? random.between(0, 5) : 0 }, () => ({
     mishap: {
       kind: random.pick(kinds),
       node: random.below(nodes),
       pick: random.next(),
+      after: random.between(1, requests.length),
       jumpMs: random.pick([-3_600_000, -30_000, -1000, 1000, 30_000]),
     },
   }))

@@ -186,7 +186,9 @@ export class RowWatch {
     } else if (reason === 'killed') {
       report(new Violation('reason told', `${from} and ended as killed, though no client asked for it`))
     } else {
-      const mayDie = ['running', 'snapshotting', 'pausing'].includes(began.from)
+      // A frozen sandbox that was thawed has no snapshot any more.
+      const isThawed = began.from === 'resuming' && ended.snapshot?.frozen === true
+      const mayDie = ['running', 'snapshotting', 'pausing'].includes(began.from) || isThawed
       if (!mayDie || !hasDied(began.runID)) {
         report(
           new Violation('reason told', `${from} and ended as ${reason}, though nothing had happened to it`),

@@ -17,8 +17,11 @@ if (!mutation)
   )
 
 const root = join(import.meta.dirname, '../../..')
-const edits = new Map((mutation.edits ?? []).map((edit) => [pathToFileURL(join(root, edit.file)).href, edit]))
-for (const { file, from } of edits.values()) {
+const edits = (mutation.edits ?? []).map((edit) => ({
+  ...edit,
+  url: pathToFileURL(join(root, edit.file)).href,
+}))
+for (const { file, from } of edits) {
   const found = readFileSync(join(root, file), 'utf8').split(from).length - 1
   if (found !== 1)
     throw new Error(`${file} holds ${found} times what '${name}' replaces; adapt mutations.ts: ${from}`)
@@ -26,7 +29,7 @@ for (const { file, from } of edits.values()) {
 registerHooks({
   load(url, context, nextLoad) {
     const loaded = nextLoad(url, context)
-    const edit = edits.get(url)
+    const edit = edits.find((one) => one.url === url)
     return edit ? { ...loaded, source: String(loaded.source).replace(edit.from, () => edit.to) } : loaded
   },
 })
