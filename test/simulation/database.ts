@@ -16,6 +16,9 @@ export type Row = Record<string, string | number | null>
 /** `before` is undefined for an insert, `after` for a delete. */
 export type RowChange = { table: string; before: Row | undefined; after: Row | undefined }
 
+/** What sandboxes are, and what owns snapshots. */
+const watchedTables = ['sandboxes', 'template_builds', 'build_cache', 'quarantine']
+
 export class SimulatedDatabase {
   readonly #database: DatabaseSync
   readonly stores: Stores
@@ -39,7 +42,7 @@ export class SimulatedDatabase {
       this.#watcher?.({ table: String(table), before: parse(before), after: parse(after) })
       return null
     })
-    for (const table of this.#tables) if (table !== 'sandbox_metrics') this.#watchTable(table)
+    for (const table of watchedTables) this.#watchTable(table)
   }
 
   /** Empty tables; from now on `watcher` is told every change. */

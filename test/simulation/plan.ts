@@ -99,6 +99,8 @@ export type PlanOptions = {
   nodes?: number
   /** Only these happen, and always some of them. */
   mishaps?: readonly Mishap['kind'][]
+  /** How likely each call of the store fails, whatever else goes wrong. */
+  storeFails?: number
 }
 
 /** Each history has only some of the verbs and faults, so that rare combinations are met as often as common ones. */
@@ -112,15 +114,18 @@ export function planHistory(seed: number, options: PlanOptions = {}): Plan {
     request: planRequest(random, random.weighted(weights), random.below(clients)),
   }))
   const kinds = options.mishaps ?? mishaps.filter(() => random.chance(0.4))
-  const happenings = Array.from({ length: kinds.length > 0 ? random.between(0, 5) : 0 }, () => ({
-    mishap: {
-      kind: random.pick(kinds),
-      node: random.below(nodes),
-      pick: random.next(),
-      after: random.between(1, requests.length),
-      jumpMs: random.pick([-3_600_000, -30_000, -1000, 1000, 30_000]),
-    },
-  }))
+  const happenings = Array.from(
+    { length: kinds.length > 0 ? random.between(options.mishaps ? 3 : 0, 5) : 0 },
+    () => ({
+      mishap: {
+        kind: random.pick(kinds),
+        node: random.below(nodes),
+        pick: random.next(),
+        after: random.between(1, requests.length),
+        jumpMs: random.pick([-3_600_000, -30_000, -1000, 1000, 30_000]),
+      },
+    }),
+  )
   const actions = [...requests, ...happenings].map((action, number) => ({ ...action, number }))
   return {
     ...{ seed, schedule: seed, nodes, clients, actions },
@@ -130,7 +135,7 @@ export function planHistory(seed: number, options: PlanOptions = {}): Plan {
     })),
     snapshotMemory: random.chance(0.75),
     warmSandboxes: random.chance(0.25) ? 1 : 0,
-    faults: planFaults(random),
+    faults: planFaults(random, options),
     inOrder: random.pick([0, 0.3, 0.9]),
     holdsAnswers: random.pick([0, 0.3, 1]),
     haste: random.pick([0.02, 0.1, 0.4]),
@@ -160,10 +165,10 @@ const planLimits = (random: Random): TeamLimits => ({
   maxLifetimeHours: 24,
 })
 
-function planFaults(random: Random): Plan['faults'] {
+function planFaults(random: Random, { storeFails }: PlanOptions): Plan['faults'] {
   const some = (probability: number) => (random.chance(0.4) ? probability : 0)
   return {
-    store: { fails: some(0.03), 'answer-lost': some(0.03), hangs: some(0.01) },
+    store: { fails: storeFails ?? some(0.03), 'answer-lost': some(0.03), hangs: some(0.01) },
     driver: { fails: some(0.05), 'answer-lost': some(0.1), hangs: some(0.03) },
     agent: { fails: some(0.05), 'answer-lost': some(0.05), hangs: some(0.05) },
   }

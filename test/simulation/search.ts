@@ -6,7 +6,12 @@ import { shrink } from './shrink.ts'
 import type { HistoryOptions } from './simulation.ts'
 import type { Violation } from './violation.ts'
 
-export type SearchOptions = { plan?: PlanOptions; history?: HistoryOptions }
+export type SearchOptions = {
+  plan?: PlanOptions
+  history?: HistoryOptions
+  /** Only violations whose message matches count. */
+  finds?: RegExp
+}
 
 export type Found = { seed: number; violation: Violation; histories: number }
 
@@ -14,13 +19,14 @@ export type Found = { seed: number; violation: Violation; histories: number }
 export async function search(
   database: SimulatedDatabase,
   seeds: Iterable<number>,
-  { plan, history }: SearchOptions = {},
+  { plan, history, finds = /./ }: SearchOptions = {},
 ): Promise<Found | undefined> {
   let histories = 0
   for (const seed of seeds) {
     histories++
     const { violations } = await runHistory(database, planHistory(seed, plan), history)
-    if (violations[0]) return { seed, violation: violations[0], histories }
+    const violation = violations.find(({ message }) => finds.test(message))
+    if (violation) return { seed, violation, histories }
   }
   return undefined
 }

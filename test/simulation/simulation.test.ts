@@ -1,8 +1,12 @@
+/** Thousands of histories of the core: the same ones in every run, and some that nobody has seen before. */
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import { runHistory } from './history.ts'
 import { planHistory } from './plan.ts'
-import { openDatabase } from './search.ts'
+import { explain, openDatabase, search, seedsFrom } from './search.ts'
+
+const knownHistories = 2000
+const newHistories = 500
 
 suite('the simulation of the core', () => {
   test('a seed takes the same course each time', async () => {
@@ -16,4 +20,19 @@ suite('the simulation of the core', () => {
       assert.deepEqual(first.trace, second.trace)
     }
   })
+
+  test('nothing is lost, cut short, exceeded or left over in the histories of every run', () =>
+    keepsEveryRule(1, knownHistories))
+
+  test('nor in histories that nobody has seen before', async (t) => {
+    const first = Math.floor(Math.random() * 2 ** 30)
+    t.diagnostic(`${newHistories} histories from seed ${first} on`)
+    await keepsEveryRule(first, newHistories)
+  })
 })
+
+async function keepsEveryRule(first: number, count: number): Promise<void> {
+  const database = await openDatabase()
+  const found = await search(database, seedsFrom(first, count))
+  if (found) assert.fail(await explain(database, found))
+}

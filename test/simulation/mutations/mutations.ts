@@ -10,14 +10,8 @@ export type Mutation = {
   fault: string
   edits?: { file: string; from: string; to: string }[]
   search?: SearchOptions
-  /** How many histories at most until it is found. */
-  within: number
-}
-
-const withoutRetries = {
-  file: 'src/app/domain.ts',
-  from: 'retryingSandboxStore(ports.stores.sandboxes, clock)',
-  to: 'ports.stores.sandboxes',
+  /** The violation that it leads to. */
+  finds: RegExp
 }
 
 export const mutations: Mutation[] = [
@@ -32,33 +26,39 @@ export const mutations: Mutation[] = [
         to: "end(row.sandboxID, 'timeout')",
       },
     ],
-    within: 400,
+    search: { plan: { mishaps: [] } },
+    finds: /^lifetime: /,
   },
   {
     name: 'pause forgotten',
     fault: 'One store error at the end of a pause is taken for a failed snapshot, and the only copy is lost.',
     edits: [
-      withoutRetries,
+      {
+        file: 'src/core/sandbox/retrying-store.ts',
+        from: 'const named = {',
+        to: "if (to === 'paused') return store.move(at, to, changes)\n      const named = {",
+      },
       {
         file: 'src/core/sandbox/pauser.ts',
         from: 'return this.#markPaused(row, snapshot)\n',
         to: 'return this.#markPaused(row, snapshot).catch(async (error) => { await this.#goOn(row, {}); throw error })\n',
       },
     ],
-    within: 400,
+    search: { plan: { mishaps: [], storeFails: 0.1 } },
+    finds: /was running and ended as lost/,
   },
   {
     name: 'unreadable snapshot',
     fault: 'A snapshot that cannot be read once counts as none, and its paused sandbox ends.',
-    search: { history: { absentReads: { findSnapshot: undefined } } },
-    within: 400,
+    search: { plan: { mishaps: ['unreadable'] }, history: { absentReads: { findSnapshot: undefined } } },
+    finds: /was paused and ended as lost/,
   },
   {
     name: 'unreadable records',
     fault:
       'With no file descriptors left, the records of sandboxes read as absent, and all that runs ends as lost.',
-    search: { history: { absentReads: { recover: 'gone', list: [] } } },
-    within: 400,
+    search: { plan: { mishaps: ['unreadable'] }, history: { absentReads: { recover: 'gone', list: [] } } },
+    finds: /was running and ended as lost/,
   },
   {
     name: 'counter awaited',
@@ -70,6 +70,6 @@ export const mutations: Mutation[] = [
         to: 'await this.#parts.templates.recordSpawns(row.templateID, 1, startedAt)',
       },
     ],
-    within: 400,
+    finds: /^failed create: /,
   },
 ]

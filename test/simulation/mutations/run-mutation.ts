@@ -35,5 +35,6 @@ registerHooks({
 })
 
 const { openDatabase, search, seedsFrom } = await import('../search.ts')
-const found = await search(await openDatabase(), seedsFrom(1, Number(histories)), mutation.search ?? {})
+const options = { ...mutation.search, finds: mutation.finds }
+const found = await search(await openDatabase(), seedsFrom(1, Number(histories)), options)
 console.log(found ? `seed ${found.seed}: ${found.violation.message}` : 'nothing found')

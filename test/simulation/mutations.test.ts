@@ -1,0 +1,20 @@
+/** The simulation finds each fault that is put back in by hand. */
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { join } from 'node:path'
+import { suite, test } from 'node:test'
+import { promisify } from 'node:util'
+import { mutations } from './mutations/mutations.ts'
+
+const script = join(import.meta.dirname, 'mutations/run-mutation.ts')
+const histories = 1500
+
+suite('a fault that is put back in is found', () => {
+  for (const { name, fault } of mutations) {
+    test(`${name}: ${fault}`, async (t) => {
+      const { stdout } = await promisify(execFile)(process.execPath, [script, name, String(histories)])
+      t.diagnostic(stdout.trim())
+      assert.match(stdout, /^seed \d+: /)
+    })
+  }
+})
