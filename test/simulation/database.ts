@@ -21,7 +21,7 @@ const watchedTables = ['sandboxes', 'template_builds', 'build_cache', 'quarantin
 
 export class SimulatedDatabase {
   readonly #database: DatabaseSync
-  readonly stores: Stores
+  readonly #db: Kysely<Tables>
   readonly #tables: string[]
   #watcher: ((change: RowChange) => void) | undefined
 
@@ -29,12 +29,12 @@ export class SimulatedDatabase {
     const database = new DatabaseSync(':memory:', { enableForeignKeyConstraints: true })
     const db = new Kysely<Tables>({ dialect: dialectOver(database, ':memory:') })
     await migrate(db, migrationsWith(vault))
-    return new SimulatedDatabase(database, storesOver(db, vault))
+    return new SimulatedDatabase(database, db)
   }
 
-  private constructor(database: DatabaseSync, stores: Stores) {
+  private constructor(database: DatabaseSync, db: Kysely<Tables>) {
     this.#database = database
-    this.stores = stores
+    this.#db = db
     const found = database.prepare(`select name from sqlite_master where type = 'table'`).all() as Row[]
     this.#tables = found.map(({ name }) => String(name)).filter((name) => !/^(sqlite|kysely)_/.test(name))
     database.function('row_changed', (table, before, after) => {
@@ -45,6 +45,11 @@ export class SimulatedDatabase {
     for (const table of watchedTables) this.#watchTable(table)
   }
 
+  /** What one Warren sees of it. */
+  storesOf(nodeID: string): Stores {
+    return storesOver(this.#db, vault, nodeID)
+  }
+
   /** Empty tables; from now on `watcher` is told every change. */
   reset(watcher: (change: RowChange) => void): void {
     this.#watcher = undefined
@@ -52,10 +57,6 @@ export class SimulatedDatabase {
     for (const table of this.#tables) this.#database.exec(`delete from ${table}`)
     this.#database.exec('pragma foreign_keys = on')
     this.#watcher = watcher
-  }
-
-  all(statement: string): Row[] {
-    return this.#database.prepare(statement).all() as Row[]
   }
 
   #watchTable(table: string): void {

@@ -109,7 +109,7 @@ export function planHistory(seed: number, options: PlanOptions = {}): Plan {
   const chosen = Object.entries(verbs).filter(([verb]) => verb.startsWith('create') || random.chance(0.7))
   const weights = Object.fromEntries(chosen) as Partial<Record<Verb, number>>
   const clients = random.between(1, 5)
-  const nodes = options.nodes ?? 1
+  const nodes = options.nodes ?? (random.chance(0.15) ? 2 : 1)
   const requests = Array.from({ length: random.between(4, 26) }, () => ({
     request: planRequest(random, random.weighted(weights), random.below(clients)),
   }))

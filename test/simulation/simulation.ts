@@ -23,6 +23,8 @@ export type HistoryOptions = {
   trace?: boolean
   /** A fault put back in by hand: what these methods of the driver answer when they cannot read. */
   absentReads?: Record<string, unknown>
+  /** A fault put back in by hand: all nodes take all rows for their own. */
+  oneOwner?: boolean
 }
 
 export class Simulation {
@@ -45,6 +47,7 @@ export class Simulation {
   storeIsAwayUntilMs = 0
   hadOutage = false
   readonly #isTraced: boolean
+  readonly #hasOneOwner: boolean
   readonly #absentReads: Record<string, unknown>
   #processes = 0
   #failuresInARow = 0
@@ -52,6 +55,7 @@ export class Simulation {
 
   constructor(database: SimulatedDatabase, plan: Plan, options: HistoryOptions) {
     this.#isTraced = options.trace === true
+    this.#hasOneOwner = options.oneOwner === true
     this.#absentReads = options.absentReads ?? {}
     this.plan = plan
     this.database = database
@@ -102,7 +106,7 @@ export class Simulation {
 
   /** Teams and the one template that every sandbox begins with. */
   async prepare(): Promise<void> {
-    const { stores } = this.database
+    const stores = this.database.storesOf(this.#ownerName(0))
     const now = this.nodes[0]!.wall.now()
     for (const team of this.teams) await stores.teams.insertTeam(team)
     const times = { createdAt: now, updatedAt: now }
@@ -157,11 +161,16 @@ export class Simulation {
   #newNode(at: number): SimulatedNode {
     const { plan, time, calls, note, database } = this
     return new SimulatedNode({
-      ...{ name: `node${at}`, time, calls, note, stores: database.stores },
+      ...{ name: `node${at}`, time, calls, note, stores: database.storesOf(this.#ownerName(at)) },
       world: this.#newWorld(),
       options: { snapshotMemory: plan.snapshotMemory, warmSandboxes: plan.warmSandboxes },
       newProcess: () => ++this.#processes,
     })
+  }
+
+  /** Under which a node owns rows. */
+  #ownerName(at: number): string {
+    return this.#hasOneOwner ? 'node' : `node${at}`
   }
 
   /** A machine whose snapshots are watched: none may go that somebody needs. */

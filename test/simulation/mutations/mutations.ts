@@ -61,6 +61,12 @@ export const mutations: Mutation[] = [
     finds: /was running and ended as lost/,
   },
   {
+    name: 'rows without an owner',
+    fault: "Two Warrens on one database end each other's sandboxes.",
+    search: { plan: { nodes: 2, mishaps: [] }, history: { oneOwner: true } },
+    finds: /ended as lost/,
+  },
+  {
     name: 'counter awaited',
     fault: 'A create fails because of a counter, after its sandbox runs.',
     edits: [
