@@ -39,6 +39,9 @@ function checkRow(simulation: Simulation, row: WatchedSandbox, say: Say): void {
       say('content kept', `${name} has ${there.files.get(writtenKey)} in its files, not ${entry.written}`)
     }
   }
+  if (row.state === 'paused' && row.snapshot?.frozen && there?.running && !there.frozen) {
+    say('row and reality', `${name} should stand still, and runs`)
+  }
   // When the store is away for long, a create cannot be taken back: its sandbox runs until its time is over.
   if (madeBy && !simulation.hadOutage && ledger.failedCreates.has(madeBy.number) && row.state !== 'ended') {
     say('failed create', `${name} is ${row.state}, and its client was told that it could not be made`)
@@ -122,7 +125,7 @@ export async function checkContent(simulation: Simulation, rest: () => Promise<v
     if (there?.files.get(writtenKey) !== entry.written && entry.written) {
       return fail(row, `came back with ${there?.files.get(writtenKey)} in its files, not ${entry.written}`)
     }
-    if (keepsMemory && !isUnresponsive && there?.memory.get(writtenKey) !== inMemory) {
+    if (keepsMemory && inMemory && !isUnresponsive && there?.memory.get(writtenKey) !== inMemory) {
       return fail(row, `came back with ${there?.memory.get(writtenKey)} in its memory, not ${inMemory}`)
     }
     await kill(row)

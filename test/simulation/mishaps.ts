@@ -26,7 +26,7 @@ export function letHappen(simulation: Simulation, { kind, node: at, pick, jumpMs
       break
     case 'jump':
       simulation.note(() => `${node.name}: the clock jumps by ${jumpMs} ms`)
-      node.wall.skewMs += jumpMs
+      node.wall.jump(jumpMs)
   }
 }
 

@@ -33,7 +33,7 @@ export type WatchedSandbox = {
 
 export type WatchParts = {
   limits: ReadonlyMap<string, TeamLimits>
-  /** The clock of the machine that the sandbox is on. */
+  /** The latest time that the clock of the sandbox's machine told. */
   now: (sandboxID: string) => number
   wasKillAsked: (sandboxID: string) => boolean
   /** A client's request for a pause of it is under way. */

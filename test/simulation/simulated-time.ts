@@ -20,9 +20,20 @@ export class SimulatedTime {
 export class WallClock {
   readonly time: SimulatedTime
   skewMs = 0
+  #latest = 0
 
   constructor(time: SimulatedTime) {
     this.time = time
+  }
+
+  jump(ms: number): void {
+    this.#latest = this.latest()
+    this.skewMs += ms
+  }
+
+  /** The latest time that it ever told: what was decided before a jump back may take effect after it. */
+  latest(): number {
+    return Math.max(this.#latest, this.now())
   }
 
   now(): number {

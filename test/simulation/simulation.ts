@@ -205,7 +205,7 @@ export class Simulation {
     const nodeOf = (sandboxID: string) => this.nodes[ledger.entries.get(sandboxID)?.node ?? 0]!
     return new RowWatch({
       limits: new Map(this.teams.map(({ teamID, limits }) => [teamID, limits])),
-      now: (sandboxID) => nodeOf(sandboxID).wall.now(),
+      now: (sandboxID) => nodeOf(sandboxID).wall.latest(),
       wasKillAsked: (sandboxID) => ledger.killAsked.has(sandboxID),
       isPauseAsked: (sandboxID) => ledger.isAsked(sandboxID, 'pause'),
       hasDied: (runID) => ledger.died.has(runID),

@@ -137,6 +137,24 @@ describe('a resume whose end could not be written', () => {
   })
 })
 
+describe('a resume of a frozen sandbox whose answer was lost', () => {
+  it('does not leave a sandbox that runs as paused', async () => {
+    await using fixture = await openFixture({ snapshotMemory: false })
+    const { service, team, driver, reconciler } = fixture
+    const sandboxID = await paused(fixture)
+    const thaw = driver.thaw.bind(driver)
+    driver.thaw = async (handle) => {
+      await thaw(handle)
+      driver.thaw = thaw
+      throw new AppError('unavailable', 'The answer of the runtime was lost.')
+    }
+    await assert.rejects(service.connect(team, sandboxID, connect), /answer of the runtime was lost/)
+    await reconciler.run()
+    assert.equal(await stateOf(fixture, sandboxID), 'running')
+    await resumesWithMemory(fixture, sandboxID)
+  })
+})
+
 describe('what cannot be read', () => {
   it('leaves a paused sandbox paused, and is logged once', async () => {
     await using fixture = await openFixture()

@@ -136,9 +136,13 @@ export class Resumer {
     }
   }
 
-  /** Nothing of the start is left. */
+  /** Nothing of the start is left. A frozen sandbox that was thawed after all stays `resuming`: the reconciler finishes it. */
   async #undo(row: Sandbox, before: Times, memory: boolean): Promise<void> {
-    if (row.snapshot!.frozen && memory) return this.#backToPaused(row, row.snapshot!, before)
+    if (row.snapshot!.frozen && memory) {
+      const found = await this.#parts.driver.recover(row.handle!)
+      if (found === 'paused') return this.#backToPaused(row, row.snapshot!, before)
+      if (found === 'running') return
+    }
     await this.#goBack(row, before, 'a resume failed after it had run on')
   }
 
