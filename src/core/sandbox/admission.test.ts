@@ -113,6 +113,17 @@ describe('admission', () => {
     await world.started(2)
   })
 
+  it('counts a start that ends while the machine is looked at', async () => {
+    const world = openAdmission({ startsAtOnce: 3 })
+    await world.enter('a', { memoryMB: 7950 })
+    void world.enter('b')
+    // The sum was read before the row of the first one ran.
+    world.releases[0]!()
+    world.machine.active = { cpuCount: 1, memoryMB: 7950 }
+    await world.still()
+    assert.deepEqual(world.order, ['a'])
+  })
+
   it('lets a small start of another team pass one that does not fit', async () => {
     const world = openAdmission()
     void world.enter('big', { memoryMB: 9000 }).catch(() => {})

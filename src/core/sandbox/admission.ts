@@ -138,6 +138,8 @@ export class Admission {
   /** Why the machine cannot take it now, as a sentence. A machine that cannot be read stops nobody. */
   async #shortage({ cpuCount, memoryMB }: StartRequest): Promise<string | undefined> {
     const { machine, sandboxes, settings, freeBytes } = this.#parts
+    // Read before the rows: a start that ends in between is counted twice for a moment, never not at all.
+    const starting = [...this.#starting]
     const [active, availableMB, diskBytes] = await Promise.all([
       sandboxes.sumActive(),
       machine.availableMemoryMB(),
@@ -145,7 +147,6 @@ export class Admission {
     ]).catch(
       () => [{ cpuCount: 0, memoryMB: 0 }, Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY] as const,
     )
-    const starting = [...this.#starting]
     const sum = (key: 'cpuCount' | 'memoryMB') =>
       active[key] + starting.reduce((total, one) => total + one[key], 0)
     if (sum('memoryMB') + memoryMB > machine.memoryMB * settings.memoryOvercommit)
