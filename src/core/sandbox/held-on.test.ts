@@ -155,6 +155,24 @@ describe('a resume of a frozen sandbox whose answer was lost', () => {
   })
 })
 
+describe('a sandbox that is frozen while the reconciler looks at the rows', () => {
+  it('stays frozen, and resumes with its memory', async () => {
+    await using fixture = await openFixture({ snapshotMemory: false })
+    const { service, team, driver, reconciler, faults } = fixture
+    const sandboxID = await running(fixture)
+    let isFirst = true
+    faults.after = async (method) => {
+      if (method !== 'listUnended' || !isFirst) return
+      isFirst = false
+      await service.pause(team, sandboxID, pause)
+    }
+    await reconciler.run()
+    assert.equal(driver.world.sandboxes.get(sandboxID)?.frozen, true)
+    assert.equal(driver.world.snapshots.size, 1)
+    await resumesWithMemory(fixture, sandboxID)
+  })
+})
+
 describe('what cannot be read', () => {
   it('leaves a paused sandbox paused, and is logged once', async () => {
     await using fixture = await openFixture()

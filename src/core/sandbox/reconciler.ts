@@ -131,8 +131,14 @@ export class Reconciler {
   }
 
   async #keepRunning(row: Sandbox, there: 'running' | 'paused'): Promise<void> {
-    const { launcher, routes, service } = this.#parts
-    if (there === 'paused') await launcher.thaw(row.handle!)
+    const { launcher, routes, service, sandboxes } = this.#parts
+    if (there === 'paused') {
+      // It may have been paused since the rows were listed, and then has to stand still.
+      const now = await sandboxes.find(row.sandboxID)
+      const isAsSeen = now?.state === row.state && now.runID === row.runID
+      if (!isAsSeen || service.isBusyWith(row.sandboxID)) return
+      await launcher.thaw(row.handle!)
+    }
     if (row.state === 'snapshotting') await service.repair(row)
     if (routes.get(row.sandboxID)) return
     await launcher.applyEgress(row)
