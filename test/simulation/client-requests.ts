@@ -73,7 +73,13 @@ function begin({ simulation: { ledger }, ask, askedAtStep }: Asked): void {
   if (!entry) return
   if (ask.verb === 'kill') ledger.killAsked.add(entry.sandboxID)
   if (ask.verb === 'set-timeout') entry.shortenedAtStep = askedAtStep
-  if (ask.verb === 'set-network') entry.closed = undefined
+  if (ask.verb !== 'set-network') return
+  entry.closed = undefined
+  for (const other of ledger.underway) {
+    if (other === ask || other.sandboxID !== ask.sandboxID || other.verb !== 'set-network') continue
+    other.overlaps = true
+    ask.overlaps = true
+  }
 }
 
 /** False: the process died meanwhile, so nobody hears. */
@@ -203,14 +209,10 @@ const answers: Record<Request['verb'], (asked: Asked) => Promise<string>> = {
 
   async 'set-network'(asked) {
     const { core, team, ask, simulation } = asked
-    const others =
-      simulation.ledger.isAsked(ask.sandboxID!, 'set-network') &&
-      [...simulation.ledger.underway].filter(
-        (other) => other.sandboxID === ask.sandboxID && other.verb === 'set-network',
-      ).length > 1
     await core.service.setNetwork(team, ask.sandboxID!, { allowInternetAccess: !ask.closed })
     const entry = simulation.ledger.entries.get(ask.sandboxID!)!
-    if (stillHeard(asked) && !others) entry.closed = ask.closed
+    // Of two that overlap, either may be the last.
+    if (stillHeard(asked) && !ask.overlaps) entry.closed = ask.closed
     return ask.closed ? 'closed' : 'open'
   },
 

@@ -8,6 +8,8 @@ export type Ask = Request & {
   process: number
   teamID: string
   sandboxID: string | undefined
+  /** Another request of the same kind for the same sandbox was under way meanwhile. */
+  overlaps?: boolean
 }
 
 /** An end that a client was told, and the request that told it. */
