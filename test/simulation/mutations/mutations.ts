@@ -44,7 +44,7 @@ export const mutations: Mutation[] = [
         to: 'return this.#markPaused(row, snapshot).catch(async (error) => { await this.#goOn(row, {}); throw error })\n',
       },
     ],
-    search: { plan: { mishaps: [], storeFails: 0.1 } },
+    search: { plan: { mishaps: [], storeFails: 0.2 } },
     finds: /was running and ended as lost/,
   },
   {
