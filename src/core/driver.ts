@@ -42,6 +42,8 @@ export type SandboxSpec = {
   egress: AddressRules
   /** A snapshot to start from; root and sizes are then those of the snapshot, whatever is said here. */
   fromSnapshot?: RestoreSpec
+  /** Nobody would miss it, until `adopt` says that it has an owner. */
+  disposable?: boolean
 }
 
 /** A restored sandbox gets an id, an address and an identity in /etc of its own. */
@@ -84,6 +86,8 @@ export type ReadableSandbox = {
   handle: DriverHandle
   /** The folders that its root stands on; empty where nothing was made yet. */
   roots: readonly string[]
+  /** It was started as such and never adopted, or nothing was made of it yet. */
+  disposable: boolean
   unreadable?: undefined
 }
 
@@ -125,6 +129,8 @@ export interface Driver {
   prepare(folder: string): Promise<void>
   /** Resolves once the agent process runs (it may not listen yet). Rejects with nothing left behind. */
   start(spec: SandboxSpec, signal?: AbortSignal): Promise<DriverHandle>
+  /** Says that a sandbox that was started as disposable has an owner. Said already is success. */
+  adopt(handle: DriverHandle): Promise<void>
   /**
    * `paused`: all its processes stand still, because of `freeze`, or because a snapshot was cut off; thaw it.
    * `gone`: it is certain that no process of it runs. It may still be listed: its processes died, or a snapshot

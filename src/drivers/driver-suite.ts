@@ -90,8 +90,22 @@ export function driverSuite(name: string, open: () => Promise<DriverBench>): voi
         runID: wanted.runID,
         handle,
         roots: [wanted.rootFolder],
+        disposable: false,
       })
       assert.equal(bench.driver.endpoint(handle, 8080).port, 8080)
+      await bench.driver.stop(handle)
+    })
+
+    it('lists a disposable sandbox as one until it is adopted, twice if need be', async () => {
+      const spec = newSpec(bench.rootFolder, { disposable: true })
+      const handle = await bench.driver.start(spec)
+      const isDisposable = async () =>
+        (await listed(bench.driver)).find(({ sandboxID }) => sandboxID === spec.sandboxID)?.disposable
+      assert.equal(await isDisposable(), true)
+      await bench.driver.adopt(handle)
+      await bench.driver.adopt(handle)
+      assert.equal(await isDisposable(), false)
+      assert.equal(await bench.driver.recover(handle), 'running')
       await bench.driver.stop(handle)
     })
 

@@ -47,7 +47,12 @@ export type LaunchRow = Pick<NewSandbox, 'sandboxID' | 'runID' | 'teamID' | 'tem
 }
 
 /** With neither, the sandbox boots from its build. */
-export type LaunchOptions = { warm?: WarmSandbox | undefined; snapshot?: SnapshotRef | undefined }
+export type LaunchOptions = {
+  warm?: WarmSandbox | undefined
+  snapshot?: SnapshotRef | undefined
+  /** Nobody would miss it if a crash left it behind. */
+  disposable?: boolean
+}
 
 /** A launch failed, and what it had started could not be stopped: it may still be there. */
 export class LaunchLeftover extends AppError {
@@ -98,7 +103,7 @@ export class SandboxLauncher {
   async launch(
     row: LaunchRow,
     build: TemplateBuild,
-    { warm, snapshot }: LaunchOptions,
+    { warm, snapshot, disposable = false }: LaunchOptions,
     signal: AbortSignal,
     onHandle: (handle: DriverHandle) => Promise<void>,
   ): Promise<DriverHandle> {
@@ -109,9 +114,13 @@ export class SandboxLauncher {
     try {
       const fromSnapshot = snapshot && { fromSnapshot: this.#restoreSpec(snapshot) }
       const rules = egress.rulesOf(row.options)
-      handle ??= await driver.start({ sandboxID, runID, ...spec, egress: rules, ...fromSnapshot }, signal)
+      const wanted = { sandboxID, runID, ...spec, egress: rules, disposable, ...fromSnapshot }
+      handle ??= await driver.start(wanted, signal)
       await onHandle(handle)
-      if (warm) await egress.limit(handle, row.options)
+      if (warm) {
+        await driver.adopt(handle)
+        await egress.limit(handle, row.options)
+      }
       egress.admit(row, handle)
       await this.handOver(row, build, handle, snapshot?.memory ? snapshot.sandboxID : undefined, signal)
       await egress.trust(row, handle, signal)

@@ -167,7 +167,7 @@ export class Reconciler {
   }
 
   async #reconcileUnowned(found: readonly FoundSandbox[]): Promise<void> {
-    const { service, warm, clock, log } = this.#parts
+    const { driver, service, warm, clock, log } = this.#parts
     const before = this.#unownedSince
     this.#unownedSince = new Map()
     for (const one of found) {
@@ -178,7 +178,8 @@ export class Reconciler {
       if (!before.has(sandboxID)) log.warn({ sandboxID }, 'A sandbox is there that no row owns.')
       await this.#attempt(sandboxID, async () => {
         if (one.unreadable) throw one.unreadable
-        if (clock.now() - since >= unownedGraceMs) await this.#endUnowned(one)
+        if (one.disposable) await driver.stop(one.handle)
+        else if (clock.now() - since >= unownedGraceMs) await this.#endUnowned(one)
       })
     }
   }

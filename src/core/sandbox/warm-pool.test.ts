@@ -84,12 +84,22 @@ describe('sandboxes started ahead', () => {
     assert.equal((await before.driver.list()).length, 2)
     await using fixture = await before.again()
     await fixture.reconciler.run()
-    fixture.clock.advance(5 * 60_000)
-    await fixture.reconciler.run()
     assert.deepEqual(
       (await fixture.driver.list()).map((found) => found.sandboxID),
       [sandboxID],
     )
+  })
+
+  it('are not taken for disposable once they have an owner', async () => {
+    await using fixture = await openFixture({ warm: 1 })
+    const { service, team, driver } = fixture
+    await service.create(team, request())
+    await poolHas(fixture, 2)
+    const isDisposable = () =>
+      [...driver.world.sandboxes.values()].map(({ spec }) => spec.disposable === true)
+    assert.deepEqual(isDisposable(), [false, true])
+    await service.create(team, request())
+    assert.deepEqual(isDisposable().slice(0, 2), [false, false])
   })
 
   it('are stopped when Warren closes, and sandboxes in use are not', async () => {

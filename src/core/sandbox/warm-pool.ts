@@ -117,7 +117,7 @@ export class WarmPool {
     const identity = { sandboxID: newSandboxID(), runID: newUUID() }
     this.#held.add(identity.sandboxID)
     try {
-      return { ...identity, handle: await driver.start({ ...kind.spec, ...identity }) }
+      return { ...identity, handle: await driver.start({ ...kind.spec, ...identity, disposable: true }) }
     } catch (error) {
       // Nobody waits for it, and the next create of this kind tries again.
       kind.failed = true

@@ -139,6 +139,11 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
     return sandbox.handle
   }
 
+  async adopt(handle: DriverHandle): Promise<void> {
+    const sandbox = this.#alive(handle)
+    sandbox.spec = { ...sandbox.spec, disposable: false }
+  }
+
   async recover(handle: DriverHandle, signal?: AbortSignal): Promise<'running' | 'paused' | 'gone'> {
     signal?.throwIfAborted()
     const sandbox = this.#find(handle)
@@ -250,7 +255,7 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
     return [...this.world.sandboxes.values()].map(({ spec, handle }) => {
       const { sandboxID, runID } = spec
       if (this.world.unreadable.has(sandboxID)) return { sandboxID, unreadable: cannotBeRead(sandboxID) }
-      return { sandboxID, runID, handle, roots: rootsOf(spec) }
+      return { sandboxID, runID, handle, roots: rootsOf(spec), disposable: spec.disposable === true }
     })
   }
 

@@ -118,7 +118,7 @@ async function createRecord(
 
 function newRecord(
   { subnet, runtime, agent, cpuShares }: OciContext,
-  { sandboxID, runID, egress, ...wanted }: SandboxSpec,
+  { sandboxID, runID, egress, disposable, ...wanted }: SandboxSpec,
   slot: number,
   plan: RestorePlan | undefined,
 ): SandboxRecord {
@@ -132,6 +132,7 @@ function newRecord(
     agentFolder: restored?.agentFolder ?? agent.folder,
     layers: plan?.layers ?? 0,
     ...{ slot, address: subnet.sandbox(slot), egress },
+    ...(disposable && { disposable: true as const }),
     rootFolder: resolve(rootFolder),
     ...(lowerFolders && { lowerFolders: lowerFolders.map((folder) => resolve(folder)) }),
     ...{ cpuCount, memoryMB, diskMB, cpus: cpuShares.take(runID, cpuCount) },

@@ -136,6 +136,12 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
     return handleOf(record)
   }
 
+  async adopt(handle: DriverHandle): Promise<void> {
+    await this.#withAlive(handle, async ({ disposable, ...record }) => {
+      if (disposable) await this.#context.records.replace(record)
+    })
+  }
+
   async recover(handle: DriverHandle, signal?: AbortSignal): Promise<'running' | 'paused' | 'gone'> {
     signal?.throwIfAborted()
     const record = await this.#find(handle)
@@ -263,8 +269,12 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
   async #describe(sandboxID: string): Promise<FoundSandbox> {
     try {
       const record = await this.#context.records.read(sandboxID)
-      if (!record) return { sandboxID, runID: '', handle: unfinishedHandle(this.name, sandboxID), roots: [] }
-      return { sandboxID, runID: record.runID, handle: handleOf(record), roots: rootsOf(record) }
+      if (!record) {
+        const handle = unfinishedHandle(this.name, sandboxID)
+        return { sandboxID, runID: '', handle, roots: [], disposable: true }
+      }
+      const { runID, disposable = false } = record
+      return { sandboxID, runID, handle: handleOf(record), roots: rootsOf(record), disposable }
     } catch (error) {
       return { sandboxID, unreadable: error instanceof Error ? error : new Error(errorText(error)) }
     }

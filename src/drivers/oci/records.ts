@@ -33,6 +33,8 @@ export type SandboxRecord = {
   memoryMB: number
   diskMB: number
   egress: AddressRules
+  /** Nobody would miss it, because it has no owner yet. */
+  disposable?: true
   /** The host's CPUs it may run on, as the kernel writes lists; null where it may use all. */
   cpus: string | null
 }
