@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, suite, test } from 'node:test'
 import type { PulledImage, RegistryCredentials } from '../src/core/images.ts'
+import { prepareRoot } from '../src/drivers/oci/prepare-root.ts'
 import { type ClosableImages, createImages, type ImagesOptions } from '../src/images/images.ts'
 import { selfSigned } from '../src/images/registry-fixture.ts'
 import { runCommand } from '../src/lib/run-command.ts'
@@ -27,6 +28,8 @@ suite('images of a real registry', () => {
 
   before(async () => {
     debian = (await testMachine()).baseRootFolder
+    // Layers come out with shifted owners, so what they are held against has them too.
+    await prepareRoot(debian, ownerShift)
     const above = join(home, 'above')
     mkdirSync(join(above, 'etc'), { recursive: true })
     writeFileSync(join(above, 'etc/hostname'), 'made\n')
