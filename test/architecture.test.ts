@@ -4,7 +4,13 @@ import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import { suite, test } from 'node:test'
-import { errorTableViolations, longestFile, mayImport, violationsOf } from './support/architecture.ts'
+import {
+  errorTableViolations,
+  longestFile,
+  mayImport,
+  sharedTypeNames,
+  violationsOf,
+} from './support/architecture.ts'
 import { maskTexts } from './support/source-text.ts'
 
 const root = join(import.meta.dirname, '..')
@@ -33,6 +39,15 @@ test('every file of src and bin keeps the house rules', () => {
     [...sources].flatMap(([path, source]) => violationsOf(path, source)),
     [],
   )
+})
+
+test('a type has a name of its own', () => {
+  assert.deepEqual(sharedTypeNames(sources), [])
+  const twice = new Map([
+    ['src/edge/a.ts', 'export type Route = string'],
+    ['src/egress/b.ts', 'export interface Route {}'],
+  ])
+  assert.deepEqual(sharedTypeNames(twice), ['Route: src/edge/a.ts, src/egress/b.ts'])
 })
 
 test('error codes are mapped in one table of the api and one of the agent', () => {

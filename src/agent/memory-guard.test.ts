@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
-import { everybody, type Machine, MemoryGuard } from './memory-guard.ts'
+import { everybody, MemoryGuard, type SandboxMachine } from './memory-guard.ts'
 
 const mebibyte = 1024 * 1024
 
 function machine(totalMB: number, usedMB: number, sizesMB: Record<number, number>) {
   const killed: number[] = []
-  const it: Machine = {
+  const it: SandboxMachine = {
     cpuCount: 1,
     memory: () => ({ totalBytes: totalMB * mebibyte, usedBytes: usedMB * mebibyte }),
     pids: () => Object.keys(sizesMB).map(Number),

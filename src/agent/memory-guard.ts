@@ -30,7 +30,7 @@ const lastShare = 1.25
 export type Memory = { totalBytes: number; usedBytes: number }
 
 /** What the guard sees and does; a test brings its own. */
-export type Machine = {
+export type SandboxMachine = {
   cpuCount: number
   memory(): Memory
   /** Every process but init and the agent. */
@@ -43,13 +43,13 @@ export type Machine = {
 }
 
 export type MemoryGuardOptions = {
-  machine?: Machine
+  machine?: SandboxMachine
   /** Told of each process that was ended, and of about how much memory it held. */
   onKill?: (pid: number, bytes: number) => void
 }
 
 export class MemoryGuard {
-  #machine: Machine
+  #machine: SandboxMachine
   #onKill: (pid: number, bytes: number) => void
   #timer: NodeJS.Timeout | undefined
   #leaving = { bytes: 0, looks: 0 }
@@ -131,7 +131,7 @@ function largestFirst(pids: number[], size: (pid: number) => number): { pid: num
 }
 
 /** The sandbox this process runs in. */
-function ownMachine(): Machine {
+function ownMachine(): SandboxMachine {
   return {
     cpuCount: availableParallelism(),
     // What gVisor calls available leaves out the mapped files of the host, which cost the sandbox nothing.

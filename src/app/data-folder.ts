@@ -28,7 +28,7 @@ export type Node = {
   adopts: boolean
 }
 /** The first team's first key in plain text, so that `warren env` can print it. */
-export type Credentials = { teamID: string; apiKey: string }
+export type FirstKey = { teamID: string; apiKey: string }
 /** Where the running server listens. */
 export type ServerFile = {
   /** Reaches the server from this machine. */
@@ -154,8 +154,8 @@ export async function loadSecretKey(paths: DataPaths): Promise<string> {
   )
 }
 
-export const readCredentials = (paths: DataPaths) => readPrivateFile<Credentials>(paths.credentials)
-export const saveCredentials = (paths: DataPaths, credentials: Credentials) =>
+export const readCredentials = (paths: DataPaths) => readPrivateFile<FirstKey>(paths.credentials)
+export const saveCredentials = (paths: DataPaths, credentials: FirstKey) =>
   writePrivateFile(paths.credentials, credentials)
 export const saveServerFile = (paths: DataPaths, server: ServerFile) => writePrivateFile(paths.server, server)
 export const removeServerFile = (paths: DataPaths) => rm(paths.server, { force: true })

@@ -7,7 +7,7 @@ import type { AgentPort } from '../core/agent.ts'
 import type { Driver } from '../core/driver.ts'
 import type { Images } from '../core/images.ts'
 import type { LogEntry, LogStore } from '../core/logs.ts'
-import { Admission, type AdmissionSettings, type Machine } from '../core/sandbox/admission.ts'
+import { Admission, type AdmissionSettings, type MachineCapacity } from '../core/sandbox/admission.ts'
 import { createAutoResume } from '../core/sandbox/auto-resume.ts'
 import { BuildSandboxes } from '../core/sandbox/build-sandboxes.ts'
 import { SandboxEgress, type SandboxEgressParts } from '../core/sandbox/egress.ts'
@@ -50,7 +50,7 @@ export type DomainPorts = {
   appendLog: (sandboxID: string, entry: LogEntry) => void
   clock: Clock
   log: Log
-  machine: Machine
+  machine: MachineCapacity
   /** Bytes that are free on the disk of the data folder. */
   freeBytes: () => Promise<number>
 } & Pick<SandboxEgressParts, 'gate' | 'authority' | 'lookup' | 'isClosed'> &

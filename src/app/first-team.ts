@@ -1,10 +1,10 @@
 /** The first start makes a team and a key for it, so that there is never a default secret to change. */
 import type { TeamService } from '../core/team/service.ts'
-import { type Credentials, type DataPaths, readCredentials, saveCredentials } from './data-folder.ts'
+import { type DataPaths, type FirstKey, readCredentials, saveCredentials } from './data-folder.ts'
 
 const firstTeam = 'default'
 
-export async function ensureFirstTeam(teams: TeamService, paths: DataPaths): Promise<Credentials> {
+export async function ensureFirstTeam(teams: TeamService, paths: DataPaths): Promise<FirstKey> {
   const known = await teams.listTeams()
   const kept = await readCredentials(paths)
   // A key that was revoked since is not replaced: only a database without the team needs a new key.

@@ -1,10 +1,10 @@
 import { readFile } from 'node:fs/promises'
 import { availableParallelism, totalmem } from 'node:os'
-import type { Machine } from '../core/sandbox/admission.ts'
+import type { MachineCapacity } from '../core/sandbox/admission.ts'
 
 const mebibyte = 1024 * 1024
 
-export function readMachine(): Machine {
+export function readMachine(): MachineCapacity {
   return {
     cpuCount: availableParallelism(),
     memoryMB: Math.floor(totalmem() / mebibyte),

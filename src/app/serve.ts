@@ -3,8 +3,8 @@ import { availableParallelism } from 'node:os'
 import type { Log } from '../lib/log.ts'
 import type { Config } from './config.ts'
 import {
-  type Credentials,
   type DataPaths,
+  type FirstKey,
   loadNode,
   loadSecrets,
   type Node,
@@ -32,7 +32,7 @@ export type ServeParts = {
   log: Log
 }
 
-export type RunningServer = { server: ServerFile; credentials: Credentials; close(): Promise<void> }
+export type RunningServer = { server: ServerFile; credentials: FirstKey; close(): Promise<void> }
 
 export async function serve(parts: ServeParts): Promise<RunningServer> {
   const { config, paths, isolation, log } = parts

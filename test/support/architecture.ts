@@ -166,3 +166,23 @@ function lengthViolations(path: string, source: string): string[] {
   if (lines <= longestFile) return []
   return [`${path} has ${lines} lines, more than ${longestFile}: split it, so that it fits a reader's head`]
 }
+
+/** Names that two types may share, and why. */
+const sharedOnPurpose = new Set([
+  // The agent cannot import core; both say what the log of a sandbox knows.
+  'LogLevel',
+])
+
+/** What the wire and the domain call by one name are two shapes of one thing. Fixtures and suites are left out. */
+export function sharedTypeNames(sources: ReadonlyMap<string, string>): string[] {
+  const places = new Map<string, string[]>()
+  for (const [path, source] of sources) {
+    if (/^src\/contract\/|(?:\.test|-fixture|-suite)\.ts$|\/suite-/.test(path)) continue
+    for (const [, name] of source.matchAll(/^export (?:abstract )?(?:type|interface|class) (\w+)/gm)) {
+      places.set(name!, [...(places.get(name!) ?? []), path])
+    }
+  }
+  return [...places]
+    .filter(([name, paths]) => paths.length > 1 && !sharedOnPurpose.has(name))
+    .map(([name, paths]) => `${name}: ${paths.join(', ')}`)
+}

@@ -34,7 +34,7 @@ const readAtOnce = 64 * 1024
 
 export type InotifyEvent = { watch: number; mask: number; cookie: number; name: string }
 
-export type Listener = {
+export type InotifyListener = {
   /** Events in the order in which they happened, those of other listeners' folders left out. */
   take(events: InotifyEvent[]): void
   /** Events were lost, or none will come any more. */
@@ -49,15 +49,15 @@ export class Inotify {
   #calls: Calls | undefined
   /** Open while anybody watches. */
   #fd: number | undefined
-  #members = new Set<Listener>()
-  #listeners = new Map<number, Set<Listener>>()
+  #members = new Set<InotifyListener>()
+  #listeners = new Map<number, Set<InotifyListener>>()
 
   constructor(addonPath: string) {
     this.#addonPath = addonPath
   }
 
   /** Watches one folder; gives the number of the watch, or a negative error number. */
-  add(path: string, listener: Listener, { throughLinks = false } = {}): number {
+  add(path: string, listener: InotifyListener, { throughLinks = false } = {}): number {
     const calls = this.#bind()
     this.#members.add(listener)
     if (this.#fd === undefined) {
@@ -74,7 +74,7 @@ export class Inotify {
     return watch
   }
 
-  remove(watches: Iterable<number>, listener: Listener): void {
+  remove(watches: Iterable<number>, listener: InotifyListener): void {
     for (const watch of watches) {
       const listeners = this.#listeners.get(watch)
       if (!listeners?.delete(listener) || listeners.size > 0) continue
@@ -83,7 +83,7 @@ export class Inotify {
     }
   }
 
-  leave(listener: Listener): void {
+  leave(listener: InotifyListener): void {
     if (!this.#members.delete(listener)) return
     this.remove([...this.#listeners.keys()], listener)
     if (this.#members.size === 0) this.#wakeReader()
@@ -114,7 +114,7 @@ export class Inotify {
   }
 
   #spread(raw: Buffer): void {
-    const shares = new Map<Listener, InotifyEvent[]>()
+    const shares = new Map<InotifyListener, InotifyEvent[]>()
     for (const event of parseEvents(raw)) {
       if (event.mask & flag.overflow) for (const listener of [...this.#members]) listener.lost()
       for (const listener of this.#listeners.get(event.watch) ?? []) {

@@ -8,7 +8,7 @@ import { EventType } from '../../contract/rpc/filesystem_pb.ts'
 import { AppError } from '../../lib/app-error.ts'
 import { fromSystemError } from '../errors.ts'
 import { ChangeQueue } from './change-queue.ts'
-import { flag, type Inotify, type InotifyEvent, type Listener } from './inotify.ts'
+import { flag, type Inotify, type InotifyEvent, type InotifyListener } from './inotify.ts'
 import { type TemporaryKind, temporaryKind } from './temporary-name.ts'
 
 const mostFolders = 50_000
@@ -27,7 +27,7 @@ const arrivals: Record<TemporaryKind, EventType[]> = {
   moving: [EventType.CREATE],
 }
 
-export class TreeWatcher implements Listener {
+export class TreeWatcher implements InotifyListener {
   readonly changes = new ChangeQueue()
   readonly root: string
   #inotify: Inotify

@@ -9,7 +9,7 @@ import type { SandboxStore } from '../stores.ts'
 import type { Sandbox } from './sandbox.ts'
 
 /** The machine as it is. */
-export interface Machine {
+export interface MachineCapacity {
   readonly cpuCount: number
   readonly memoryMB: number
   /** What programs can still get without swapping. */
@@ -27,16 +27,16 @@ export type AdmissionSettings = {
 }
 
 export type AdmissionParts = {
-  machine: Machine
+  machine: MachineCapacity
   freeBytes: () => Promise<number>
   sandboxes: Pick<SandboxStore, 'sumActive'>
   settings: AdmissionSettings
   clock: Clock
 }
 
-export type StartRequest = Pick<Sandbox, 'teamID' | 'cpuCount' | 'memoryMB'>
+export type StartDemand = Pick<Sandbox, 'teamID' | 'cpuCount' | 'memoryMB'>
 
-type Waiter = { request: StartRequest; start: () => void; reason: string | undefined }
+type Waiter = { request: StartDemand; start: () => void; reason: string | undefined }
 
 /** While the machine is full, it is looked at again after this time even if no start of this process has ended. */
 const lookAgainMs = 500
@@ -48,7 +48,7 @@ export class Admission {
   readonly #parts: AdmissionParts
   /** By team; the team whose turn is next comes first. */
   readonly #waiting = new Map<string, Waiter[]>()
-  readonly #starting = new Set<StartRequest>()
+  readonly #starting = new Set<StartDemand>()
   #isAdmitting = false
   #isStale = false
   #cancelLook: (() => void) | undefined
@@ -62,7 +62,7 @@ export class Admission {
   }
 
   /** Resolves when the sandbox may start; the returned function says that the start has ended, well or not. */
-  async enter(request: StartRequest, signal: AbortSignal): Promise<() => void> {
+  async enter(request: StartDemand, signal: AbortSignal): Promise<() => void> {
     signal.throwIfAborted()
     await this.#wait(request, signal)
     return () => {
@@ -71,7 +71,7 @@ export class Admission {
     }
   }
 
-  #wait(request: StartRequest, signal: AbortSignal): Promise<void> {
+  #wait(request: StartDemand, signal: AbortSignal): Promise<void> {
     const { clock, settings } = this.#parts
     return new Promise((resolve, reject) => {
       const leave = () => {
@@ -136,7 +136,7 @@ export class Admission {
   }
 
   /** Why the machine cannot take it now, as a sentence. A machine that cannot be read stops nobody. */
-  async #shortage({ cpuCount, memoryMB }: StartRequest): Promise<string | undefined> {
+  async #shortage({ cpuCount, memoryMB }: StartDemand): Promise<string | undefined> {
     const { machine, sandboxes, settings, freeBytes } = this.#parts
     // Read before the rows: a start that ends in between is counted twice for a moment, never not at all.
     const starting = [...this.#starting]
