@@ -9,7 +9,7 @@ import * as older from 'e2b-2.45'
 import { pythonClients } from './support/prepare-tests.ts'
 import { pythonWith } from './support/python.ts'
 
-/** Of the builder, but not for its users. */
+/** These belong to the builder, but not to what its users call. */
 const internal = ['constructor', 'collectStackTrace', 'build', 'instructionsWithHashes', 'serialize']
 /** They ask no server. */
 const local = ['toJSON', 'toDockerfile', 'to_json', 'to_dockerfile']

@@ -10,14 +10,14 @@ import { parseProxy } from './proxy-options.ts'
 export const mostEntries = 256
 const mostDnsServers = 10
 
-export type EgressWish = {
+export type RequestedEgress = {
   /** Null: the client did not say. */
   allowInternetAccess: boolean | null
   network: NetworkOptions | null
 }
 
 /** Throws an `invalid_argument` where no policy can be made of the wish. */
-export function egressPolicy({ allowInternetAccess, network }: EgressWish): EgressPolicy {
+export function egressPolicy({ allowInternetAccess, network }: RequestedEgress): EgressPolicy {
   const allowed = parseAllowed(network?.allowOut ?? [])
   const denyAddresses = parseDenied(network?.denyOut ?? [])
   const internet = allowInternetAccess !== false && !denyAddresses.some(isEverything)

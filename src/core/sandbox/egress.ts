@@ -6,7 +6,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { type AgentPort, agentPort } from '../agent.ts'
 import { canLimitEgress, type Driver, type DriverHandle } from '../driver.ts'
 import { type AddressRules, type EgressGate, openRules } from '../egress.ts'
-import { addressRules, type EgressWish, egressPolicy } from '../network-policy/egress-policy.ts'
+import { addressRules, egressPolicy, type RequestedEgress } from '../network-policy/egress-policy.ts'
 import { checkIngress } from '../network-policy/ingress-options.ts'
 import { invalidNetwork } from '../network-policy/invalid-network.ts'
 import type { SandboxTokens } from './tokens.ts'
@@ -28,7 +28,7 @@ export type SandboxEgressParts = {
 }
 
 /** Whose policy it is. */
-export type EgressOwner = { sandboxID: string; teamID: string; options: EgressWish }
+export type EgressOwner = { sandboxID: string; teamID: string; options: RequestedEgress }
 
 export class SandboxEgress {
   readonly #parts: SandboxEgressParts
@@ -38,9 +38,9 @@ export class SandboxEgress {
   }
 
   /** Throws in words at whatever cannot be honoured. */
-  async check(wish: EgressWish): Promise<void> {
-    const policy = egressPolicy(wish)
-    if (wish.network) checkIngress(wish.network)
+  async check(requested: RequestedEgress): Promise<void> {
+    const policy = egressPolicy(requested)
+    if (requested.network) checkIngress(requested.network)
     if (this.#parts.gate === undefined && addressRules(policy).toGate !== 'none') {
       throw invalidNetwork(
         'Domains in network.allowOut, network.rules and network.egressProxy are not available on this server; use addresses and CIDR ranges',
@@ -49,14 +49,14 @@ export class SandboxEgress {
     if (policy.proxy) await this.#checkProxy(policy.proxy.host)
   }
 
-  rulesOf(wish: EgressWish): AddressRules {
-    return addressRules(egressPolicy(wish))
+  rulesOf(requested: RequestedEgress): AddressRules {
+    return addressRules(egressPolicy(requested))
   }
 
   /** Changes what may leave a sandbox that runs; nothing to do where it holds already. */
-  async limit(handle: DriverHandle, wish: EgressWish): Promise<void> {
+  async limit(handle: DriverHandle, requested: RequestedEgress): Promise<void> {
     const { driver } = this.#parts
-    const rules = this.rulesOf(wish)
+    const rules = this.rulesOf(requested)
     if (canLimitEgress(driver)) await driver.limitEgress(handle, rules)
     else if (!isDeepStrictEqual(rules, openRules))
       throw invalidNetwork(`${driver.name} cannot limit what leaves a sandbox`)
@@ -72,12 +72,12 @@ export class SandboxEgress {
 
   /** Once the agent knows who it is. Takes time only where there are header rules. */
   async trust(
-    { sandboxID, options: wish }: EgressOwner,
+    { sandboxID, options: requested }: EgressOwner,
     handle: DriverHandle,
     signal: AbortSignal,
   ): Promise<void> {
     const { driver, agent, tokens, authority } = this.#parts
-    if (!authority || egressPolicy(wish).headerRules.length === 0) return
+    if (!authority || egressPolicy(requested).headerRules.length === 0) return
     const endpoint = driver.endpoint(handle, agentPort)
     const caBundle = await authority.certificate()
     const options = { deadlineMs: agentTrustsWithinMs, currentToken: tokens.agent(sandboxID), signal }

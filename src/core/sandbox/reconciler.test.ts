@@ -96,6 +96,24 @@ describe('the quarantine', () => {
     assert.deepEqual([await quarantine.list(), driver.world.snapshots.size], [[], 0])
   })
 
+  it('does not take the snapshot of a resume that is being written down', async () => {
+    await using fixture = await openFixture()
+    const { service, team, quarantine, reconciler, stores } = fixture
+    const sandboxID = await paused(fixture)
+    const move = stores.sandboxes.move.bind(stores.sandboxes)
+    let hasLooked = false
+    stores.sandboxes.move = async (at, to, changes) => {
+      const moved = await move(at, to, changes)
+      if (to === 'running') {
+        await reconciler.run()
+        hasLooked = true
+      }
+      return moved
+    }
+    await service.connect(team, sandboxID, connect)
+    assert.deepEqual([hasLooked, await quarantine.list()], [true, []])
+  })
+
   it('does not take what is being removed', async () => {
     await using fixture = await openFixture()
     const { service, team, driver, quarantine, reconciler } = fixture

@@ -161,18 +161,27 @@ export class Resumer {
     const startedAt = clock.now()
     const changes = { snapshot: null, startedAt, endAt: startedAt + (row.endAt - row.startedAt) }
     const at = { sandboxID, runID, from: ['resuming'] as const }
+    // From the move on no row names the snapshot any more, and it is still there.
+    const release = snapshots.hold(row.snapshot!.name)
     const running = await sandboxes.move(at, 'running', changes).catch((cause) => {
+      release()
       throw errors.resumeNotRecorded(sandboxID, cause)
     })
-    if (!running) throw errors.killedWhile(sandboxID, 'resumed')
+    if (!running) {
+      release()
+      throw errors.killedWhile(sandboxID, 'resumed')
+    }
     appendLog(sandboxID, resumedEntry(running, memory))
     launcher.openRoute(running)
     onRunning(running)
     log.info({ sandboxID, memory }, 'sandbox resumed')
     // The sandbox runs: nobody need wait for this.
-    void snapshots.remove(row.snapshot!.name).catch((error) => {
-      log.warn({ sandboxID, err: error }, 'The snapshot of a resumed sandbox could not be removed.')
-    })
+    void snapshots
+      .remove(row.snapshot!.name)
+      .catch((error) => {
+        log.warn({ sandboxID, err: error }, 'The snapshot of a resumed sandbox could not be removed.')
+      })
+      .finally(release)
     return running
   }
 
