@@ -14,7 +14,7 @@ import { LaunchLeftover, type LaunchOptions, type SandboxLauncher } from './laun
 import { createdEntry } from './life-entries.ts'
 import { checkCreateTimeout } from './lifetime.ts'
 import type { OngoingWork } from './ongoing-work.ts'
-import type { NewSandbox, Sandbox, SandboxOptions } from './sandbox.ts'
+import { isVisible, type NewSandbox, type Sandbox, type SandboxOptions } from './sandbox.ts'
 import type { SpawnCounter } from './spawn-counter.ts'
 import type { WarmPool, WarmSandbox } from './warm-pool.ts'
 
@@ -130,8 +130,13 @@ export class SandboxCreator {
     const startedAt = clock.now()
     const changes = { startedAt, endAt: startedAt + row.timeoutMs }
     const running = await sandboxes.move({ sandboxID, runID, from: ['creating'] }, 'running', changes)
-    // A kill came first: it waits for this outcome and then removes what was started.
-    if (!running) throw errors.killedWhile(sandboxID, 'created')
+    if (!running) {
+      // The answer of the move was lost, and others who saw it running did something with it since: it was made.
+      const later = await sandboxes.find(sandboxID)
+      if (later && isVisible(later.state)) return later
+      // A kill came first: it waits for this outcome and then removes what was started.
+      throw errors.killedWhile(sandboxID, 'created')
+    }
     appendLog(sandboxID, createdEntry(running))
     launcher.openRoute(running)
     onRunning(running)
