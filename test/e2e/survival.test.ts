@@ -76,6 +76,7 @@ for (const isolation of isolations) {
       }
       for (const { sandboxID } of fleet) await Sandbox.kill(sandboxID, warren.client)
       await dropSnapshots(warren)
+      await dropQuarantine(warren)
       assert.deepEqual(readdirSync(join(warren.dataFolder, 'saved')), [])
       assert.deepEqual(await settledTraces(warren.dataFolder), empty)
     })
@@ -114,6 +115,17 @@ async function dropForks(warren: Warren, fleet: Marked[]): Promise<void> {
     assert.equal(await markInFile(warren, fork), fork.mark)
     if (warren.isolation === 'gvisor') assert.equal(await markInMemory(warren, fork), fork.mark)
     await Sandbox.kill(sandboxId, warren.client)
+  }
+}
+
+/** Only a snapshot that was whole when its request was cut off, before any template named it, may be there. */
+async function dropQuarantine(warren: Warren): Promise<void> {
+  const asOperator = { headers: { 'X-Admin-Token': warren.adminToken }, key: null }
+  const entries = await (await warren.api('/admin/quarantine', asOperator)).json()
+  for (const { snapshotName } of entries as { snapshotName: string }[]) {
+    assert.match(snapshotName, /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/)
+    const removed = await warren.api(`/admin/quarantine/${snapshotName}`, { ...asOperator, method: 'DELETE' })
+    assert.equal(removed.status, 204)
   }
 }
 
