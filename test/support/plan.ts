@@ -16,6 +16,7 @@ const alone = ['test/e2e/one-machine.test.ts']
 
 /** Unit tests that change what others in their process would see, or hold so much that these would run short of it. */
 const ownProcess: Record<string, string> = {
+  'src/agent/process/flow.test.ts': 'measures the memory of its process',
   'test/images.test.ts': 'reads images of hundreds of megabytes',
   'test/simulation/simulation.test.ts': 'takes time and randomness into its own hands',
 }
