@@ -7,6 +7,8 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { existsSync, mkdirSync, openSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
 import { mkdir } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
+import { instanceOf } from '../../src/drivers/oci/layout.ts'
+import { createOciDriver } from '../../src/drivers/oci/oci-driver.ts'
 import { delay } from '../../src/lib/clock.ts'
 
 process.once('SIGTERM', () => process.exit(143))
@@ -145,6 +147,7 @@ export async function startWarren(isolation: Isolation, options: StartOptions = 
   if (!options.keep) {
     for (const suffix of ['', '-wal', '-shm']) rmSync(join(dataFolder, `warren.db${suffix}`), { force: true })
     rmSync(join(dataFolder, 'credentials.json'), { force: true })
+    await removeLeftovers(isolation, dataFolder)
   }
   rmSync(join(dataFolder, 'server.json'), { force: true })
   const logFile = join(dataFolder, 'server.log')
@@ -215,4 +218,14 @@ async function untilServing(child: ChildProcess, dataFolder: string, logFile: st
 function withoutWarren(env: NodeJS.ProcessEnv): Record<string, string> {
   const entries = Object.entries(env).filter(([name]) => !/^(WARREN|E2B)_/.test(name))
   return Object.fromEntries(entries) as Record<string, string>
+}
+
+/** Sandboxes and snapshots of an earlier file. A Warren without their rows would keep them: somebody might want them. */
+async function removeLeftovers(isolation: Isolation, dataFolder: string): Promise<void> {
+  const driver = createOciDriver({
+    ...{ isolation, dataFolder, instance: instanceOf(dataFolder), subnet: subnets[isolation] },
+    ...{ runtimeBinary: '', agent: { folder: '', command: [], env: {} }, dnsServers: [] },
+  })
+  for (const found of await driver.list()) if (!found.unreadable) await driver.stop(found.handle)
+  rmSync(join(dataFolder, 'saved'), { recursive: true, force: true })
 }
