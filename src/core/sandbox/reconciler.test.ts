@@ -179,3 +179,19 @@ describe('a sandbox that dies', () => {
     assert.equal((await stores.sandboxes.find(sandboxID))?.endReason, 'out_of_memory')
   })
 })
+
+it('a create is told as made when others paused its sandbox before the answer of its last step came', async () => {
+  await using fixture = await openFixture()
+  const { service, team, stores } = fixture
+  const move = stores.sandboxes.move.bind(stores.sandboxes)
+  let isFirst = true
+  stores.sandboxes.move = async (at, to, changes) => {
+    const moved = await move(at, to, changes)
+    if (to !== 'running' || !isFirst) return moved
+    isFirst = false
+    await service.pause(team, at.sandboxID, pause)
+    return undefined
+  }
+  const { sandboxID, state } = await service.create(team, request())
+  assert.deepEqual([state, (await service.get(team, sandboxID)).state], ['paused', 'paused'])
+})
