@@ -42,7 +42,7 @@ export class OwnUsers {
   async probe(): Promise<string | undefined> {
     try {
       await using trial = await holdNamespaces(['--mount'])
-      const users = await this.#make(0, async () => {})
+      const users = await this.make(0, async () => {})
       try {
         await this.cover(users, `/proc/${trial.pid}/ns/mnt`, [this.#layout.data])
       } finally {
@@ -64,20 +64,7 @@ export class OwnUsers {
    * A sandbox may enter only a network that belongs to its users: `useNetwork` is called with the id of a process in
    * one, which lives until the call is over.
    */
-  make(slot: number, useNetwork: (pid: number) => Promise<void>): Promise<SlotUsers> {
-    return this.#make(slot, useNetwork)
-  }
-
-  /** Shows these folders with the sandbox's own users as owners, in that mount namespace only. */
-  cover(users: SlotUsers, mountNamespace: string, folders: readonly string[]): Promise<void> {
-    return this.#mounts.cover({ mountNamespace, userNamespace: users.fileNamespace, folders })
-  }
-
-  close(): Promise<void> {
-    return this.#mounts.close()
-  }
-
-  async #make(slot: number, useNetwork: (pid: number) => Promise<void>): Promise<SlotUsers> {
+  async make(slot: number, useNetwork: (pid: number) => Promise<void>): Promise<SlotUsers> {
     const firstID = this.#firstID(slot)
     const inside = await openUserNamespace(firstID, `0 ${firstID} ${mappedIDs}\n`, useNetwork)
     try {
@@ -91,6 +78,15 @@ export class OwnUsers {
       await inside.close()
       throw error
     }
+  }
+
+  /** Shows these folders with the sandbox's own users as owners, in that mount namespace only. */
+  cover(users: SlotUsers, mountNamespace: string, folders: readonly string[]): Promise<void> {
+    return this.#mounts.cover({ mountNamespace, userNamespace: users.fileNamespace, folders })
+  }
+
+  close(): Promise<void> {
+    return this.#mounts.close()
   }
 
   /** Warrens beside each other begin at different places, as their names say. */
