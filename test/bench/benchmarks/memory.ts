@@ -1,14 +1,14 @@
 /** What an idle server and an idle sandbox hold in memory. */
 import { readFileSync } from 'node:fs'
 import { Sandbox } from 'e2b'
-import { dataPaths, type ServerFile } from '../../src/app/data-folder.ts'
-import { delay } from '../../src/lib/clock.ts'
-import type { Warren } from '../support/warren.ts'
-import type { BenchMachine } from './bench-machine.ts'
-import { warrenLife, warrenName } from './contenders/warren.ts'
-import { type Row, rowName, takeTurns } from './measure.ts'
-import { argumentsOf, chargedMB, privateMB, processesOf, residentMB } from './processes.ts'
-import { medianOf, type Report } from './report.ts'
+import { dataPaths, type ServerFile } from '../../../src/app/data-folder.ts'
+import { delay } from '../../../src/lib/clock.ts'
+import type { Warren } from '../../support/warren.ts'
+import type { BenchMachine } from '../bench-machine.ts'
+import { warrenLife, warrenName } from '../contenders/warren.ts'
+import { type Row, rowName, takeTurns } from '../measure.ts'
+import { argumentsOf, chargedMB, privateMB, processesOf, residentMB } from '../processes.ts'
+import { medianOf, type Report } from '../report.ts'
 
 const idleMs = 5000
 const sandboxesAtOnce = 3

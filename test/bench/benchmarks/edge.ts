@@ -5,12 +5,12 @@
 import { once } from 'node:events'
 import http from 'node:http'
 import { connect, type Socket } from 'node:net'
-import { delay } from '../../src/lib/clock.ts'
-import type { BenchMachine } from './bench-machine.ts'
-import { host, names, type ProxyProcess, startProxies } from './contenders/proxies.ts'
-import { type Contender, percentile, type Row, rowName, takeTurns, timed } from './measure.ts'
-import { privateMB, residentMB } from './processes.ts'
-import { medianOf, type Report } from './report.ts'
+import { delay } from '../../../src/lib/clock.ts'
+import type { BenchMachine } from '../bench-machine.ts'
+import { host, names, type ProxyProcess, startProxies } from '../contenders/proxies.ts'
+import { type Contender, percentile, type Row, rowName, takeTurns, timed } from '../measure.ts'
+import { privateMB, residentMB } from '../processes.ts'
+import { medianOf, type Report } from '../report.ts'
 
 const connections = 32
 const webSockets = 1000

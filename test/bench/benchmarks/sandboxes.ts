@@ -1,12 +1,12 @@
 /** How long a sandbox takes to be there, to answer and to go, beside what its parts take by themselves. */
 
-import type { Isolation } from '../support/warren.ts'
-import type { BenchMachine } from './bench-machine.ts'
-import { rawFor } from './contenders/raw-for.ts'
-import type { RawRuntime } from './contenders/raw-runtime.ts'
-import { type StartedAgent, startedAgent, warrenLife, warrenName } from './contenders/warren.ts'
-import { type Contender, rowName, takeTurns } from './measure.ts'
-import { medianOf, type Report, type Target } from './report.ts'
+import type { Isolation } from '../../support/warren.ts'
+import type { BenchMachine } from '../bench-machine.ts'
+import { rawFor } from '../contenders/raw-for.ts'
+import type { RawRuntime } from '../contenders/raw-runtime.ts'
+import { type StartedAgent, startedAgent, warrenLife, warrenName } from '../contenders/warren.ts'
+import { type Contender, rowName, takeTurns } from '../measure.ts'
+import { medianOf, type Report, type Target } from '../report.ts'
 
 const runTrue = 'run /bin/true'
 const agentBoot = 'run agent until /health'

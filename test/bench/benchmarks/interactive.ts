@@ -4,12 +4,12 @@
  * Five percent are cut off at each end.
  */
 import { Sandbox } from 'e2b'
-import { delay } from '../../src/lib/clock.ts'
-import type { Warren } from '../support/warren.ts'
-import type { BenchMachine } from './bench-machine.ts'
-import { warrenName } from './contenders/warren.ts'
-import { type Contender, type Row, takeTurns, timed, trimmed } from './measure.ts'
-import type { Report } from './report.ts'
+import { delay } from '../../../src/lib/clock.ts'
+import type { Warren } from '../../support/warren.ts'
+import type { BenchMachine } from '../bench-machine.ts'
+import { warrenName } from '../contenders/warren.ts'
+import { type Contender, type Row, takeTurns, timed, trimmed } from '../measure.ts'
+import type { Report } from '../report.ts'
 
 const staggerMs = 200
 const cutShare = 0.05

@@ -1,10 +1,10 @@
 /** Many terminals at once in one sandbox: each is there when its shell has answered a typed line. */
 import { Sandbox } from 'e2b'
-import { withDeadline } from '../../src/lib/deadline.ts'
-import type { BenchMachine } from './bench-machine.ts'
-import { warrenName } from './contenders/warren.ts'
-import { type Row, rowName, timed } from './measure.ts'
-import type { Report } from './report.ts'
+import { withDeadline } from '../../../src/lib/deadline.ts'
+import type { BenchMachine } from '../bench-machine.ts'
+import { warrenName } from '../contenders/warren.ts'
+import { type Row, rowName, timed } from '../measure.ts'
+import type { Report } from '../report.ts'
 
 const atOnce = 50
 const answerWithinMs = 60_000

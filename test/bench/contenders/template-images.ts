@@ -1,10 +1,10 @@
 /** The images that the benchmark of templates pulls: a large one, and the same small one in one layer and in many. */
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { runCommand } from '../../src/lib/run-command.ts'
-import { startDockerRegistry, type TestRegistry, writeLayout } from '../support/registry.ts'
-import { busyboxRoot } from '../support/roots.ts'
-import { cacheFolder } from '../support/warren.ts'
+import { runCommand } from '../../../src/lib/run-command.ts'
+import { startDockerRegistry, type TestRegistry, writeLayout } from '../../support/registry.ts'
+import { busyboxRoot } from '../../support/roots.ts'
+import { cacheFolder } from '../../support/warren.ts'
 
 export const manyLayers = 30
 /** The parts of a Debian root that become layers; together some 770 MB, or 300 MB compressed. */

@@ -1,11 +1,11 @@
 /** A short command in a living sandbox, beside the same command through the runtimes' own exec. */
 import { Sandbox } from 'e2b'
-import type { BenchMachine } from './bench-machine.ts'
-import { rawFor } from './contenders/raw-for.ts'
-import type { HeldContainer } from './contenders/raw-runtime.ts'
-import { echo, startedAgent, warrenName } from './contenders/warren.ts'
-import { type Contender, type Row, rowName, takeTurns, timed } from './measure.ts'
-import { medianOf, type Report } from './report.ts'
+import type { BenchMachine } from '../bench-machine.ts'
+import { rawFor } from '../contenders/raw-for.ts'
+import type { HeldContainer } from '../contenders/raw-runtime.ts'
+import { echo, startedAgent, warrenName } from '../contenders/warren.ts'
+import { type Contender, type Row, rowName, takeTurns, timed } from '../measure.ts'
+import { medianOf, type Report } from '../report.ts'
 
 const step = 'echo'
 /** What the client sends for `echo hello`. */

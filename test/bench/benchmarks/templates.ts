@@ -3,13 +3,13 @@
  * sandboxes of a template with many layers beside one with a single layer.
  */
 import { Sandbox, Template } from 'e2b'
-import type { Warren } from '../support/warren.ts'
-import type { BenchMachine } from './bench-machine.ts'
-import { pullContenders, toolsPull, warrenPull } from './contenders/image-pulls.ts'
-import { echo, warrenName } from './contenders/warren.ts'
-import { type Contender, type Row, rowName, takeTurns, timed } from './measure.ts'
-import { medianOf, type Report, type Target } from './report.ts'
-import { type BenchImages, manyLayers, openBenchImages } from './template-images.ts'
+import type { Warren } from '../../support/warren.ts'
+import type { BenchMachine } from '../bench-machine.ts'
+import { pullContenders, toolsPull, warrenPull } from '../contenders/image-pulls.ts'
+import { type BenchImages, manyLayers, openBenchImages } from '../contenders/template-images.ts'
+import { echo, warrenName } from '../contenders/warren.ts'
+import { type Contender, type Row, rowName, takeTurns, timed } from '../measure.ts'
+import { medianOf, type Report, type Target } from '../report.ts'
 
 const cachedSteps = 10
 const mostPulls = 5

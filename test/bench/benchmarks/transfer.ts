@@ -3,11 +3,11 @@
  * from and to a file, as in a sandbox, and from and to memory only.
  */
 import { Sandbox } from 'e2b'
-import type { BenchMachine } from './bench-machine.ts'
-import { type BareServer, startBareServer } from './contenders/bare-server.ts'
-import { warrenName } from './contenders/warren.ts'
-import { type Contender, rowName, takeTurns, timed } from './measure.ts'
-import { medianOf, type Report } from './report.ts'
+import type { BenchMachine } from '../bench-machine.ts'
+import { type BareServer, startBareServer } from '../contenders/bare-server.ts'
+import { warrenName } from '../contenders/warren.ts'
+import { type Contender, rowName, takeTurns, timed } from '../measure.ts'
+import { medianOf, type Report } from '../report.ts'
 
 const mebibytes = 1024
 const bytes = mebibytes * 1024 * 1024

@@ -1,9 +1,9 @@
 /** Listing a large folder through the client. */
 import { Sandbox } from 'e2b'
-import type { BenchMachine } from './bench-machine.ts'
-import { warrenName } from './contenders/warren.ts'
-import { type Contender, takeTurns, timed } from './measure.ts'
-import type { Report } from './report.ts'
+import type { BenchMachine } from '../bench-machine.ts'
+import { warrenName } from '../contenders/warren.ts'
+import { type Contender, takeTurns, timed } from '../measure.ts'
+import type { Report } from '../report.ts'
 
 const entryCount = 10_000
 
