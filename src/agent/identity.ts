@@ -7,7 +7,7 @@ export type InitRequest = {
   accessToken?: string
   defaultUser?: string
   defaultWorkdir?: string
-  /** The certificate of an authority that programs shall trust. */
+  /** The certificates of authorities that programs shall trust, in PEM form. */
   caBundle?: string
 }
 

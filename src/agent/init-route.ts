@@ -37,8 +37,8 @@ export async function initRoute(
   const { accessToken } = given
   if (given.caBundle) {
     // Loaded here because few sandboxes need it.
-    const { trustAuthority } = await import('./trust.ts')
-    identity.trustVars = trustAuthority(given.caBundle, systemRoot)
+    const { trustAuthorities } = await import('./trust.ts')
+    identity.trustVars = trustAuthorities(given.caBundle, systemRoot)
   }
   const isAnother = identity.hasToken && accessToken !== undefined && !identity.tokenMatches(accessToken)
   identity.apply(given)

@@ -99,7 +99,7 @@ suite('init', () => {
       const own = { NODE_EXTRA_CA_CERTS: 'mine' }
       const show = async () => (await fresh.run('echo $NODE_EXTRA_CA_CERTS')).stdout
       assert.equal((await fresh.open('POST', '/init', headers, JSON.stringify({ caBundle }))).statusCode, 204)
-      const file = '/usr/local/share/ca-certificates/warren-egress.crt'
+      const file = '/usr/local/share/ca-certificates/warren.pem'
       assert.equal(readFileSync(join(fresh.folder, file), 'utf8'), caBundle)
       assert.equal(await show(), `${file}\n`)
       await fresh.open('POST', '/init', headers, JSON.stringify({ envVars: own }))

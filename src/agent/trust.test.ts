@@ -5,8 +5,9 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, 
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, suite, test } from 'node:test'
+import { rootCertificates } from 'node:tls'
 import { issueCertificate, makeAuthority } from '../lib/certificates.ts'
-import { subjectHash, trustAuthority } from './trust.ts'
+import { subjectHash, trustAuthorities } from './trust.ts'
 
 const authority = makeAuthority('Warren  Egress Äuthority')
 const count = (text: string, part: string) => text.split(part).length - 1
@@ -24,18 +25,21 @@ suite('trust', () => {
   test('adds the authority to what the system trusts, once, and replaces an earlier one', () => {
     const others = makeAuthority('another').certificate
     writeFileSync(join(root, bundle), others.trimEnd())
-    const variables = trustAuthority(authority.certificate, root)
-    trustAuthority(authority.certificate, root)
+    const variables = trustAuthorities(authority.certificate, root)
+    trustAuthorities(authority.certificate, root)
     assert.equal(count(read(bundle), authority.certificate), 1)
     assert.ok(read(bundle).startsWith(others))
-    assert.equal(read('usr/local/share/ca-certificates/warren-egress.crt'), authority.certificate)
-    assert.deepEqual(variables, {
-      NODE_EXTRA_CA_CERTS: '/usr/local/share/ca-certificates/warren-egress.crt',
-      SSL_CERT_FILE: `/${bundle}`,
-      REQUESTS_CA_BUNDLE: `/${bundle}`,
-    })
+    assert.equal(read('usr/local/share/ca-certificates/warren-1.crt'), authority.certificate)
+    const { NODE_EXTRA_CA_CERTS, JAVA_TOOL_OPTIONS, ...rest } = variables
+    assert.equal(NODE_EXTRA_CA_CERTS, '/usr/local/share/ca-certificates/warren.pem')
+    assert.equal(read(NODE_EXTRA_CA_CERTS), authority.certificate)
+    assert.equal(JAVA_TOOL_OPTIONS, '-Djavax.net.ssl.trustStore=/usr/local/share/ca-certificates/warren.jks')
+    const names = ['SSL_CERT_FILE', 'REQUESTS_CA_BUNDLE', 'PIP_CERT', 'CURL_CA_BUNDLE']
+    for (const name of [...names, 'GIT_SSL_CAINFO', 'CARGO_HTTP_CAINFO']) {
+      assert.equal(rest[name], `/${bundle}`, name)
+    }
     const next = makeAuthority('next').certificate
-    trustAuthority(next, root)
+    trustAuthorities(next, root)
     assert.equal(count(read(bundle), authority.certificate), 0)
     assert.equal(count(read(bundle), next), 1)
     assert.equal(count(read(bundle), 'BEGIN CERTIFICATE'), 2)
@@ -45,27 +49,70 @@ suite('trust', () => {
     mkdirSync(join(root, 'etc/pki/tls/certs'), { recursive: true })
     writeFileSync(join(root, 'etc/pki/real.pem'), '')
     symlinkSync('../../real.pem', join(root, 'etc/pki/tls/certs/ca-bundle.crt'))
-    trustAuthority(authority.certificate, root)
+    trustAuthorities(authority.certificate, root)
     assert.equal(count(read('etc/pki/real.pem'), authority.certificate), 1)
+  })
+
+  test('makes a bundle with the usual roots where the image has none', () => {
     rmSync(join(root, 'etc'), { recursive: true })
-    assert.deepEqual(Object.keys(trustAuthority(authority.certificate, root)), ['NODE_EXTRA_CA_CERTS'])
-    assert.equal(existsSync(join(root, 'etc')), false)
+    for (let again = 0; again < 2; again++) {
+      const { SSL_CERT_FILE } = trustAuthorities(authority.certificate, root)
+      assert.equal(SSL_CERT_FILE, `/${bundle}`)
+      assert.equal(count(read(bundle), 'BEGIN CERTIFICATE'), rootCertificates.length + 1)
+      assert.equal(count(read(bundle), authority.certificate), 1)
+    }
+  })
+
+  test('takes several authorities, each of which the tools of the image find in a file of its own', () => {
+    const all = ['one', 'two', 'three'].map((name) => makeAuthority(name).certificate)
+    mkdirSync(join(root, 'etc/pki/ca-trust/source/anchors'), { recursive: true })
+    trustAuthorities(all.join(''), root)
+    const own = (name: string) => join('usr/local/share/ca-certificates', name)
+    for (const [index, one] of all.entries()) {
+      assert.equal(read(own(`warren-${index + 1}.crt`)), one)
+      assert.equal(count(read(bundle), one), 1)
+    }
+    assert.equal(read('etc/pki/ca-trust/source/anchors/warren.pem'), all.join(''))
+    trustAuthorities(all[2]!, root)
+    assert.equal(read(own('warren-1.crt')), all[2])
+    assert.equal(existsSync(join(root, own('warren-2.crt'))), false)
+  })
+
+  test('takes nothing from an authority of the image that has the same hash', () => {
+    const certificate = new X509Certificate(authority.certificate)
+    const hashed = join('etc/ssl/certs', subjectHash(certificate))
+    const other = makeAuthority('another').certificate
+    writeFileSync(join(root, `${hashed}.0`), other)
+    trustAuthorities(authority.certificate, root)
+    trustAuthorities(authority.certificate, root)
+    assert.equal(read(`${hashed}.0`), other)
+    assert.equal(read(`${hashed}.1`), authority.certificate)
+    assert.equal(existsSync(join(root, `${hashed}.2`)), false)
+  })
+
+  test('gives Java all that the system trusts', (t) => {
+    trustAuthorities(authority.certificate, root)
+    const store = join(root, 'usr/local/share/ca-certificates/warren.jks')
+    assert.equal(readFileSync(store).readUInt32BE(8), rootCertificates.length + 1)
+    const listed = spawnSync('keytool', ['-list', '-keystore', store, '-storepass', 'changeit'])
+    if (listed.error) return t.diagnostic('Java itself did not read it: there is no keytool here')
+    assert.match(String(listed.stdout), new RegExp(`contains ${rootCertificates.length + 1} entries`))
   })
 
   test('reads nothing that is no file', { timeout: 5000 }, () => {
     symlinkSync('/dev/zero', join(root, bundle))
-    assert.equal(trustAuthority(authority.certificate, root).SSL_CERT_FILE, undefined)
+    assert.equal(trustAuthorities(authority.certificate, root).SSL_CERT_FILE, undefined)
   })
 
   test('takes no other certificate, and nothing else', () => {
     const leaf = issueCertificate(authority, { names: ['x.example'], days: 1 })
     for (const text of ['', 'nonsense', leaf.certificate, authority.key]) {
-      assert.throws(() => trustAuthority(text, root), /caBundle must be the certificate of an authority/)
+      assert.throws(() => trustAuthorities(text, root), /caBundle must be the certificates of authorities/)
     }
   })
 
   test('is found by OpenSSL under its hash', (t) => {
-    trustAuthority(authority.certificate, root)
+    trustAuthorities(authority.certificate, root)
     const leaf = join(root, 'leaf.pem')
     writeFileSync(leaf, issueCertificate(authority, { names: ['x.example'], days: 1 }).certificate)
     const folder = join(root, 'etc/ssl/certs')

@@ -1,23 +1,33 @@
 /**
- * Makes the programs of a sandbox trust an authority of the machine it runs on. By hand: the tools that images bring
+ * Makes the programs of a sandbox trust authorities besides those of its image. By hand: the tools that images bring
  * for it differ, take long, or are missing.
  */
 import { createHash, X509Certificate } from 'node:crypto'
 import {
   chmodSync,
   existsSync,
+  lstatSync,
   mkdirSync,
   readFileSync,
   realpathSync,
   renameSync,
+  rmSync,
   statSync,
   writeFileSync,
 } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { rootCertificates } from 'node:tls'
 import { AppError } from '../lib/app-error.ts'
 import * as der from '../lib/der.ts'
+import { pemCertificates } from '../lib/pem.ts'
+import { javaTrustStore } from './java-trust-store.ts'
 
-const ownFile = '/usr/local/share/ca-certificates/warren-egress.crt'
+/** Debian's and Alpine's tools add every `.crt` of it to the bundle whenever they make it anew. */
+const ownFolder = '/usr/local/share/ca-certificates'
+const ownFile = `${ownFolder}/warren.pem`
+const javaFile = `${ownFolder}/warren.jks`
+/** Where the tools of Red Hat's family look for the same. */
+const anchorsFolder = '/etc/pki/ca-trust/source/anchors'
 const hashedFolder = '/etc/ssl/certs'
 /** Where Debian and its like, Fedora and its like, SUSE and Alpine keep all they trust. */
 const bundles = [
@@ -25,36 +35,79 @@ const bundles = [
   '/etc/pki/tls/certs/ca-bundle.crt',
   '/etc/ssl/ca-bundle.pem',
   '/etc/ssl/cert.pem',
-]
+] as const
 const largestBundle = 16 * 1024 * 1024
+/** OpenSSL numbers authorities whose subjects have the same hash. */
+const mostOfOneHash = 100
 const [begin, end] = ['# Warren: begin\n', '# Warren: end\n']
 
-/** Gives the variables that lead programs with roots of their own to the system's. */
-export function trustAuthority(pem: string, root = '/'): Record<string, string> {
-  const certificate = readCertificate(pem)
-  const text = certificate.toString()
+/**
+ * `pem` holds the certificates of one or more authorities, in place of those given before. Gives the variables that
+ * lead programs with roots of their own to the system's.
+ */
+export function trustAuthorities(pem: string, root = '/'): Record<string, string> {
+  const certificates = readCertificates(pem)
+  const texts = certificates.map((certificate) => certificate.toString())
   const place = (path: string) => join(root, path)
-  const present = bundles.filter((path) => isBundle(place(path)))
-  for (const path of present) addTo(realpathSync(place(path)), text)
-  mkdirSync(dirname(place(ownFile)), { recursive: true })
-  replaceFile(place(ownFile), text)
-  if (existsSync(place(hashedFolder))) {
-    replaceFile(join(place(hashedFolder), `${subjectHash(certificate)}.0`), text)
-  }
-  const [bundle] = present
+  const bundle = addToBundles(texts.join(''), place)
+  writeOwnFiles(texts, place)
+  if (existsSync(place(hashedFolder))) for (const one of certificates) addByHash(one, place(hashedFolder))
+  const variables = { NODE_EXTRA_CA_CERTS: ownFile }
+  if (bundle === undefined) return variables
+  const all = pemCertificates(readFileSync(place(bundle), 'latin1'))
+  replaceFile(place(javaFile), javaTrustStore(all).toString('latin1'))
   return {
-    NODE_EXTRA_CA_CERTS: ownFile,
-    // Without any roots of the system they had better stay with their own.
-    ...(bundle && { SSL_CERT_FILE: bundle, REQUESTS_CA_BUNDLE: bundle }),
+    ...{ ...variables, SSL_CERT_FILE: bundle, REQUESTS_CA_BUNDLE: bundle, PIP_CERT: bundle },
+    ...{ CURL_CA_BUNDLE: bundle, GIT_SSL_CAINFO: bundle, CARGO_HTTP_CAINFO: bundle },
+    JAVA_TOOL_OPTIONS: `-Djavax.net.ssl.trustStore=${javaFile}`,
   }
 }
 
-function readCertificate(pem: string): X509Certificate {
+function readCertificates(pem: string): X509Certificate[] {
   try {
-    const certificate = new X509Certificate(pem)
-    if (certificate.ca) return certificate
+    const certificates = pemCertificates(pem).map((text) => new X509Certificate(text))
+    if (certificates.length > 0 && certificates.every(({ ca }) => ca)) return certificates
   } catch {}
-  throw new AppError('invalid_argument', 'caBundle must be the certificate of an authority, in PEM form')
+  throw new AppError('invalid_argument', 'caBundle must be the certificates of authorities, in PEM form')
+}
+
+/** Gives the bundle to lead programs to. An image without any gets one that begins with Node's roots. */
+function addToBundles(texts: string, place: (path: string) => string): string | undefined {
+  const present = bundles.filter((path) => isBundle(place(path)))
+  for (const path of present) addTo(realpathSync(place(path)), texts)
+  const [usual] = bundles
+  if (present.length > 0 || lstatSync(place(usual), { throwIfNoEntry: false })) return present[0]
+  mkdirSync(dirname(place(usual)), { recursive: true })
+  replaceFile(place(usual), `${rootCertificates.join('\n')}\n`)
+  addTo(place(usual), texts)
+  return usual
+}
+
+/** One file for each authority, because the tools take one from each; and one with all of them. */
+function writeOwnFiles(texts: readonly string[], place: (path: string) => string): void {
+  mkdirSync(place(ownFolder), { recursive: true })
+  replaceFile(place(ownFile), texts.join(''))
+  if (existsSync(place(anchorsFolder))) replaceFile(join(place(anchorsFolder), 'warren.pem'), texts.join(''))
+  const numbered = (index: number) => join(place(ownFolder), `warren-${index + 1}.crt`)
+  for (const [index, text] of texts.entries()) replaceFile(numbered(index), text)
+  for (let index = texts.length; existsSync(numbered(index)); index++) rmSync(numbered(index))
+}
+
+function addByHash(certificate: X509Certificate, folder: string): void {
+  const hash = subjectHash(certificate)
+  const paths = Array.from({ length: mostOfOneHash }, (_, number) => join(folder, `${hash}.${number}`))
+  const free = paths.find((path) => !existsSync(path) || isOurs(path, certificate))
+  if (free !== undefined) replaceFile(free, certificate.toString())
+}
+
+/** An authority that was renewed has the subject of the one before and takes its place. */
+function isOurs(path: string, { subject }: X509Certificate): boolean {
+  if (!isBundle(path)) return false
+  try {
+    return new X509Certificate(readFileSync(path)).subject === subject
+  } catch {
+    return false
+  }
 }
 
 /** What is there was made by the image, or by who is root inside: it may be anything. */
@@ -69,11 +122,11 @@ function addTo(path: string, text: string): void {
   const [from, to] = [before.indexOf(begin), before.indexOf(end)]
   const rest = from >= 0 && to > from ? before.slice(0, from) + before.slice(to + end.length) : before
   const gap = rest === '' || rest.endsWith('\n') ? '' : '\n'
-  const after = `${rest}${gap}${begin}${text}${end}`
-  if (after !== before) replaceFile(path, after)
+  replaceFile(path, `${rest}${gap}${begin}${text}${end}`)
 }
 
 function replaceFile(path: string, text: string): void {
+  if (isBundle(path) && readFileSync(path, 'latin1') === text) return
   const fresh = `${path}.warren`
   writeFileSync(fresh, text, { encoding: 'latin1', mode: 0o644 })
   chmodSync(fresh, 0o644)

@@ -106,6 +106,12 @@ const schema = {
     'PEM file with further certificate authorities for registries.',
     kind.optional(kind.folder),
   ),
+  extraCA: setting(
+    'WARREN_EXTRA_CA',
+    '',
+    'PEM file with further certificate authorities that every build, every sandbox and Warren itself trust.',
+    kind.optional(kind.folder),
+  ),
   maxUploadMB: setting(
     'WARREN_MAX_UPLOAD_MB',
     '2048',

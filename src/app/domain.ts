@@ -53,7 +53,7 @@ export type DomainPorts = {
   machine: MachineCapacity
   /** Bytes that are free on the disk of the data folder. */
   freeBytes: () => Promise<number>
-} & Pick<SandboxEgressParts, 'gate' | 'authority' | 'lookup' | 'isClosed'> &
+} & Pick<SandboxEgressParts, 'gate' | 'authority' | 'extraCA' | 'lookup' | 'isClosed'> &
   Pick<LauncherParts, 'rootsOf'>
 
 export type DomainSettings = {

@@ -21,12 +21,13 @@ export type GateParts = {
   driver: Driver
   secrets: SecretReader
   isClosed: (address: string) => boolean
+  extraCA: string | undefined
   clock: Clock
   log: Log
 }
 
 /** Undefined: there can be no gate here, and requests that need it are rejected. */
-export async function openGate({ config, paths, driver, log, ...rest }: GateParts) {
+export async function openGate({ config, paths, driver, extraCA, log, ...rest }: GateParts) {
   if (!canLimitEgress(driver)) return undefined
   try {
     const authority = createEgressAuthority(join(paths.root, 'egress'), rest.clock)
@@ -34,6 +35,7 @@ export async function openGate({ config, paths, driver, log, ...rest }: GatePart
       ...{ ...rest, authority, log },
       host: driver.gateAddress,
       dnsServers: config.dnsServers,
+      ...(extraCA !== undefined && { furtherTrust: [extraCA] }),
       originalDestination: createOriginalDestination(),
     })
     await driver.openGate(gate.ports).catch(async (error) => {

@@ -8,8 +8,14 @@ import type { Config } from './config.ts'
 import type { DataPaths } from './data-folder.ts'
 import { sandboxOwner } from './isolation.ts'
 
-export async function openImages(config: Config, paths: DataPaths, log: Log): Promise<ClosableImages> {
+export async function openImages(
+  config: Config,
+  paths: DataPaths,
+  extraCA: string | undefined,
+  log: Log,
+): Promise<ClosableImages> {
   const ca = config.registryCA === null ? [] : [await readFile(config.registryCA, 'utf8')]
+  if (extraCA !== undefined) ca.push(extraCA)
   return createImages({
     folder: join(paths.root, 'images'),
     ownerShift: sandboxOwner,

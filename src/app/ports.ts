@@ -20,6 +20,7 @@ import type { Config } from './config.ts'
 import { type DataPaths, loadSecretKey, type Node } from './data-folder.ts'
 import type { DomainPorts } from './domain.ts'
 import { createIsClosed, createLookup, openGate } from './egress-gate.ts'
+import { readExtraCA } from './extra-ca.ts'
 import { readMachine } from './machine.ts'
 import { openImages, warnOfMissingLayers } from './open-images.ts'
 import { openSecrets } from './open-secrets.ts'
@@ -43,6 +44,7 @@ export type OpenedPorts = Awaited<ReturnType<typeof openPorts>>
 
 export async function openPorts(parts: PortParts, closers: Closers) {
   const { config, paths, driver, baseRootFolder, node, log } = parts
+  const extraCA = config.extraCA === null ? undefined : readExtraCA(config.extraCA)
   closers.add('the driver', () => driver.close())
   await driver.open()
   const vault = new SecretVault(await loadSecretKey(paths))
@@ -55,17 +57,17 @@ export async function openPorts(parts: PortParts, closers: Closers) {
   const logs = openLogs(config, paths)
   const collector = new LogCollector({ agent, logs, routes, log })
   closers.add('collecting logs', () => collector.close())
-  const images = await openImages(config, paths, log)
+  const images = await openImages(config, paths, extraCA, log)
   closers.add('the images', () => images.close())
   const buildFiles = new StoredBuildFiles(join(paths.root, 'build-files'))
   await buildFiles.sweep()
   const base = await ensureBaseTemplate(config, stores, images, baseRootFolder)
   await warnOfMissingLayers(stores.templates, images, log)
   const isClosed = createIsClosed(config.allowPrivateEgress, config.subnet, clock)
-  const opened = await openGate({ config, paths, driver, secrets, isClosed, clock, log })
+  const opened = await openGate({ config, paths, driver, secrets, isClosed, extraCA, clock, log })
   if (opened) closers.add('the egress gate', () => opened.gate.close())
   const ports: DomainPorts = {
-    ...{ stores, driver, agent, routes, logs, images, buildFiles, isClosed, clock, log },
+    ...{ stores, driver, agent, routes, logs, images, buildFiles, isClosed, extraCA, clock, log },
     gate: opened?.gate,
     authority: opened?.authority,
     lookup: createLookup(config.dnsServers, clock),

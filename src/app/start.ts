@@ -7,6 +7,7 @@ import { buildAgentKit } from './agent-kit.ts'
 import type { Config } from './config.ts'
 import { type DataPaths, openDataFolder } from './data-folder.ts'
 import { lockDataFolder } from './data-lock.ts'
+import { readExtraCA } from './extra-ca.ts'
 import { chooseIsolation } from './isolation.ts'
 import { refusePort } from './port.ts'
 import { type RunningServer, serve } from './serve.ts'
@@ -18,6 +19,8 @@ export async function start(config: Config): Promise<void> {
   const paths = await openDataFolder(config.dataDir)
   const lock = lockDataFolder(paths.lock)
   await refusePort(config.host, config.port)
+  // Before the set-up, which takes long.
+  if (config.extraCA !== null) readExtraCA(config.extraCA)
   const stopped = nextSignal()
   try {
     const running = await Promise.race([bringUp(config, paths), stopped])

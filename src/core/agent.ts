@@ -8,7 +8,7 @@ export type AgentIdentity = {
   envVars: Record<string, string>
   defaultUser: string
   defaultWorkdir: string
-  /** The certificate of an authority that programs inside shall trust, in PEM form. */
+  /** The certificates of authorities that programs inside shall trust, in PEM form, in place of those given before. */
   caBundle?: string
 }
 

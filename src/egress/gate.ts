@@ -39,6 +39,8 @@ export type GateOptions = {
   clock: Clock
   /** Roots for hosts whose requests get headers, in PEM form; the system's unless given. */
   trust?: readonly string[]
+  /** Roots besides those, in PEM form. */
+  furtherTrust?: readonly string[]
   limits?: Partial<GateLimits>
 }
 
@@ -79,17 +81,17 @@ function createFronts(options: GateOptions) {
   const limits = { ...defaultLimits, ...options.limits }
   const sandboxes = new AdmittedSandboxes(limits, isClosed)
   const dialer = new Dialer({ ...limits, resolve, dnsServers, isClosed, clock })
-  const http = new HttpFront({ ...limits, ...options, dialer, trust: createTrust(options.trust) })
+  const http = new HttpFront({ ...limits, ...options, dialer, trust: createTrust(options) })
   const dns = new DnsFront({ ...options, sandboxes, limits })
   const tcp = new TcpFront({ ...options, sandboxes, dialer, http, limits })
   return { sandboxes, tcp, dns }
 }
 
 /** Read at first need: the system has hundreds of roots. */
-function createTrust(roots: readonly string[] | undefined): () => SecureContext {
+function createTrust({ trust, furtherTrust = [] }: GateOptions): () => SecureContext {
   let trusted: SecureContext | undefined
   return () => {
-    trusted ??= createSecureContext({ ca: [...(roots ?? getCACertificates('system'))] })
+    trusted ??= createSecureContext({ ca: [...(trust ?? getCACertificates('system')), ...furtherTrust] })
     return trusted
   }
 }

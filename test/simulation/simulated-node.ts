@@ -133,7 +133,15 @@ export class SimulatedNode {
     const routes = new RouteTable()
     const domain = joinDomain(
       {
-        ...{ ...noBuilds, routes, clock, log: this.#log(), gate: undefined, authority: undefined },
+        ...{
+          ...noBuilds,
+          routes,
+          clock,
+          log: this.#log(),
+          gate: undefined,
+          authority: undefined,
+          extraCA: undefined,
+        },
         stores: Object.fromEntries(stores) as Stores,
         driver: wrap('driver', 'driver', this.#driver, ['endpoint', 'onExit']),
         agent: wrap('agent', 'agent', this.#newAgent(this.#driver)),

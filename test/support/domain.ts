@@ -101,6 +101,7 @@ export async function openFixture(options: FixtureOptions = {}) {
       appendLog: (sandboxID, { message }) => void told.push(`${sandboxID} ${message}`),
       lookup: async (name) => (name === 'inside.test' ? ['10.0.0.1'] : ['198.51.100.1']),
       isClosed: (address) => address.startsWith('10.'),
+      extraCA: undefined,
       authority: { certificate: async () => 'the authority' },
       snapshotFolders: {
         folder: (name) => name,

@@ -8,6 +8,8 @@ export type FakeAgent = AgentPort & {
   knownBy: (string | undefined)[]
   /** The tokens of the agents that were told of the gate's authority. */
   trusting: string[]
+  /** The authorities that each agent was told to trust, in the order of the calls. */
+  authorities: string[]
   fail: Error | undefined
   healthy: boolean
   /** Commands that were run, and how each ends. */
@@ -30,13 +32,15 @@ export function createFakeAgent(driver: FakeDriver): FakeAgent {
     initialized: [],
     knownBy: [],
     trusting: [],
+    authorities: [],
     fail: undefined,
     healthy: true,
     ran: [],
     runs: async () => ({ exitCode: 0, status: 'exit status 0' }),
     async initialize(_, identity, { currentToken }) {
       if (agent.fail) throw agent.fail
-      if (identity.caBundle) return void agent.trusting.push(currentToken ?? '')
+      if (identity.caBundle) agent.authorities.push(identity.caBundle)
+      if (identity.accessToken === undefined) return void agent.trusting.push(currentToken ?? '')
       agent.initialized.push(identity.envVars?.E2B_SANDBOX_ID ?? '')
       agent.knownBy.push(currentToken)
     },

@@ -19,6 +19,8 @@ export type SandboxEgressParts = {
   gate: EgressGate | undefined
   /** What the gate shows for hosts with header rules is signed by it. */
   authority: { certificate(): Promise<string> } | undefined
+  /** Authorities that every sandbox trusts, in PEM form. */
+  extraCA: string | undefined
   agent: AgentPort
   tokens: SandboxTokens
   /** The IPv4 addresses of a host. */
@@ -76,10 +78,10 @@ export class SandboxEgress {
     handle: DriverHandle,
     signal: AbortSignal,
   ): Promise<void> {
-    const { driver, agent, tokens, authority } = this.#parts
+    const { driver, agent, tokens, authority, extraCA = '' } = this.#parts
     if (!authority || egressPolicy(requested).headerRules.length === 0) return
     const endpoint = driver.endpoint(handle, agentPort)
-    const caBundle = await authority.certificate()
+    const caBundle = extraCA + (await authority.certificate())
     const options = { deadlineMs: agentTrustsWithinMs, currentToken: tokens.agent(sandboxID), signal }
     await agent.initialize(endpoint, { caBundle }, options)
   }

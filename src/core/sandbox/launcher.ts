@@ -26,6 +26,8 @@ export type LauncherParts = {
   warm: WarmPool
   snapshots: SnapshotStore
   egress: SandboxEgress
+  /** Authorities that every sandbox trusts, in PEM form. */
+  extraCA: string | undefined
   clock: Clock
   /** Where the root filesystem of a build lies on this machine, and the layers below it, the nearest first. */
   rootsOf: (build: TemplateBuild) => [root: string, ...lower: string[]]
@@ -182,6 +184,7 @@ export class SandboxLauncher {
   }
 
   #identityOf(row: LaunchRow, build: TemplateBuild) {
+    const { extraCA } = this.#parts
     return {
       accessToken: this.#parts.tokens.agent(row.sandboxID),
       envVars: {
@@ -193,6 +196,7 @@ export class SandboxLauncher {
       },
       defaultUser: build.defaultUser,
       defaultWorkdir: build.defaultWorkdir,
+      ...(extraCA !== undefined && { caBundle: extraCA }),
     }
   }
 

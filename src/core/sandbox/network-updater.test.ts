@@ -211,4 +211,16 @@ describe('the authority of the gate', () => {
     await service.connect(team, first.sandboxID, { timeoutMs: 60_000, memory: true })
     assert.equal(agent.trusting.length, 3)
   })
+
+  it('is known besides those that every sandbox trusts', async () => {
+    await using fixture = await openFixture({ ports: { extraCA: 'the company; ' } })
+    const { service, team, agent } = fixture
+    const { sandboxID } = await service.create(team, request())
+    assert.deepEqual(agent.authorities, ['the company; '])
+    await service.setNetwork(team, sandboxID, { allowInternetAccess: null, rules })
+    assert.deepEqual(agent.authorities.slice(1), ['the company; the authority'])
+    await service.pause(team, sandboxID, { memory: true, requireHealthyAgent: false })
+    await service.connect(team, sandboxID, { timeoutMs: 60_000, memory: true })
+    assert.equal(agent.authorities.at(-1), 'the company; the authority')
+  })
 })

@@ -1,0 +1,37 @@
+/** The operator's further authorities: checked at the start, so that no sandbox has to fail for them. */
+import { X509Certificate } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { AppError, errorText } from '../lib/app-error.ts'
+import { pemCertificates } from '../lib/pem.ts'
+
+/** Every sandbox is sent all of it. */
+const largestFile = 4 * 1024 * 1024
+
+/** Gives the certificates alone, without what the file says between them. */
+export function readExtraCA(path: string): string {
+  const refuse = (why: string, cause?: unknown) =>
+    new AppError(
+      'invalid_argument',
+      `WARREN_EXTRA_CA is '${path}', ${why}. It must be a PEM file with the certificates of authorities.`,
+      { cause },
+    )
+  let text: string
+  try {
+    text = readFileSync(path, 'utf8')
+  } catch (error) {
+    throw refuse(`which cannot be read: ${errorText(error)}`, error)
+  }
+  if (text.length > largestFile) throw refuse('which is larger than 4 MiB')
+  const certificates = pemCertificates(text).map((pem, index) => {
+    const which = `whose certificate number ${index + 1}`
+    try {
+      const certificate = new X509Certificate(pem)
+      if (certificate.ca) return certificate
+    } catch (error) {
+      throw refuse(`${which} cannot be read: ${errorText(error)}`, error)
+    }
+    throw refuse(`${which} is not that of an authority`)
+  })
+  if (certificates.length === 0) throw refuse('which holds no certificate')
+  return certificates.join('')
+}
