@@ -7,6 +7,7 @@ import { openRules } from '../egress.ts'
 import type { TemplateBuild } from '../template/template.ts'
 import type { SandboxEgress } from './egress.ts'
 import { createFailed } from './errors.ts'
+import { exitSignal } from './exit-signal.ts'
 import { ingressOf, type Route, type RouteTable } from './routes.ts'
 import type { NewSandbox, Sandbox, SandboxOptions } from './sandbox.ts'
 import type { SnapshotStore } from './snapshot-store.ts'
@@ -112,6 +113,8 @@ export class SandboxLauncher {
     const { driver, egress } = this.#parts
     const { sandboxID, runID } = row
     const spec = this.specOf(build)
+    // Watched from before the start: a sandbox that dies at once is not waited for.
+    const alive = exitSignal(driver, row, signal)
     let handle = warm?.handle
     try {
       const fromSnapshot = snapshot && { fromSnapshot: this.#restoreSpec(snapshot) }
@@ -124,13 +127,13 @@ export class SandboxLauncher {
         await egress.limit(handle, row.options)
       }
       egress.admit(row, handle)
-      await this.handOver(row, build, handle, snapshot?.memory ? snapshot.sandboxID : undefined, signal)
-      await egress.trust(row, handle, signal)
-      if (build.startCmd && !snapshot?.memory) await this.#startService(row, build, handle, signal)
+      await this.handOver(row, build, handle, snapshot?.memory ? snapshot.sandboxID : undefined, alive.signal)
+      await egress.trust(row, handle, alive.signal)
+      if (build.startCmd && !snapshot?.memory) await this.#startService(row, build, handle, alive.signal)
       if (!snapshot) this.#parts.warm.fill(spec)
       return handle
     } catch (error) {
-      const failure = asCreateError(error)
+      const failure = asCreateError(alive.signal.aborted ? alive.signal.reason : error)
       if (handle) {
         egress.forget(handle)
         await driver.stop(handle).catch((stopFailure) => {
@@ -138,6 +141,8 @@ export class SandboxLauncher {
         })
       }
       throw failure
+    } finally {
+      alive.close()
     }
   }
 

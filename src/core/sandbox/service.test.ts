@@ -36,6 +36,27 @@ describe('creating a sandbox', () => {
     assert.deepEqual(await stores.sandboxes.listUnended(), [])
   })
 
+  it('whose processes die before its agent answers fails at once, with how they died', async () => {
+    await using fixture = await openFixture()
+    const { service, team, driver, agent, stores } = fixture
+    const isAsked = gate()
+    agent.initialize = (_agent, _identity, { signal }) =>
+      new Promise((_, reject) => {
+        signal?.addEventListener('abort', () => reject(signal.reason), { once: true })
+        isAsked.open()
+      })
+    const created = service.create(team, request())
+    await isAsked.opened
+    const { sandboxID } = (await driver.list())[0]!
+    driver.crash(sandboxID, { detail: 'It ran out of memory.' })
+    await assert.rejects(
+      created,
+      /could not be started: its processes ended before it was ready\. It ran out of memory\./,
+    )
+    assert.deepEqual(await driver.list(), [])
+    assert.deepEqual(await stores.sandboxes.listUnended(), [])
+  })
+
   it('is refused past the limit of the team, also when asked for at the same moment', async () => {
     await using fixture = await openFixture()
     const { service, team, driver } = fixture
