@@ -18,6 +18,7 @@ export function startJobs(domain: Domain, ports: DomainPorts, closers: Closers):
     closers.add(`the job '${job}'`, repeatEvery(everyMs, job, log, work))
   const sampler = new MetricsSampler({ ...stores, driver, clock, log })
   repeat('reconcile', reconcileEveryMs, () => domain.reconciler.run())
+  repeat('reconcile builds', reconcileEveryMs, () => domain.builds.reconcile())
   repeat('free disk space', freeDiskEveryMs, () => domain.diskSpace.free())
   repeat('prune what is old', pruneEveryMs, () => pruneOld(domain, ports))
   repeat('sample metrics', sampleEveryMs, () => sampler.sample())
@@ -28,6 +29,5 @@ async function pruneOld(domain: Domain, { stores, logs, clock }: DomainPorts): P
   await stores.sandboxes.prune(endedBefore)
   await stores.metrics.prune(endedBefore)
   await logs.prune(endedBefore)
-  await domain.builds.reconcile({ isBoot: false })
   await domain.pruner.run({ before: clock.now() - keepCacheMs, dryRun: false })
 }

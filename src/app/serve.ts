@@ -82,7 +82,7 @@ function domainSettings(config: Config, { nodeID }: Node, { seed }: Secrets): Do
 
 /** What an earlier process left half-done is finished or undone before anybody can ask for it. */
 async function repair(domain: Domain, { base }: OpenedPorts): Promise<void> {
-  await domain.builds.reconcile({ isBoot: true })
+  await domain.builds.reconcile()
   await domain.reconciler.run()
   domain.warm.fill(domain.launcher.specOf(base))
 }

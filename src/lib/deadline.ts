@@ -31,3 +31,13 @@ export async function withDeadline<T>(
     cancel()
   }
 }
+
+/** Aborts with the given error after `ms` on this clock, unless it is cancelled before. */
+export function deadlineSignal(
+  clock: Pick<Clock, 'after'>,
+  ms: number,
+  error: () => Error,
+): { signal: AbortSignal; cancel: () => void } {
+  const abort = new AbortController()
+  return { signal: abort.signal, cancel: clock.after(ms, () => abort.abort(error())) }
+}

@@ -3,25 +3,10 @@
  * again a few times. It may have taken effect all the same, so before it is tried again as a whole, the row is read
  * back where a second try would see its own first one.
  */
-import { isAppError } from '../../lib/app-error.ts'
-import { type Clock, sleep } from '../../lib/clock.ts'
+import type { Clock } from '../../lib/clock.ts'
 import { newUUID } from '../../lib/ids.ts'
+import { retryPassing } from '../../lib/retry-passing.ts'
 import type { SandboxStore } from '../stores.ts'
-
-const retryAfterMs = [50, 200, 800, 2000]
-
-/** `attempt` counts from 0; after the first one it is unknown whether an earlier one took effect. */
-export async function retryPassing<T>(clock: Clock, step: (attempt: number) => Promise<T>): Promise<T> {
-  for (let attempt = 0; ; attempt++) {
-    try {
-      return await step(attempt)
-    } catch (error) {
-      const waitMs = retryAfterMs[attempt]
-      if (!isAppError(error, 'unavailable') || waitMs === undefined) throw error
-      await sleep(clock, waitMs)
-    }
-  }
-}
 
 export function retryingSandboxStore(store: SandboxStore, clock: Clock): SandboxStore {
   const retry = <T>(step: (attempt: number) => Promise<T>) => retryPassing(clock, step)

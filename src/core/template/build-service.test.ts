@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { built, forever, openBuilds, plain } from '../../../test/support/builds.ts'
-import { addTeam, failsWith, gate, until } from '../../../test/support/domain.ts'
+import { addTeam, failsWith, gate, turning, until } from '../../../test/support/domain.ts'
+import { connectionLost } from '../../../test/support/store-faults.ts'
 import type { AppError } from '../../lib/app-error.ts'
 import { tagsOf } from './build-service.ts'
 import { BuildFailure, type BuildJob, type BuildResult, type BuildStep } from './builder.ts'
@@ -213,6 +214,17 @@ describe('a build that fails', () => {
     assert.deepEqual((await templates.findBuild(one.buildID))?.reason, reason)
   })
 
+  it('is ended when it has taken an hour', async () => {
+    await using world = await openBuilds()
+    world.knobs.runs = forever
+    const { buildID } = await world.begin('mine')
+    await until(async () => world.jobs.length === 1)
+    world.fixture.clock.advance(3_600_000)
+    await world.ended(buildID)
+    const build = await world.fixture.stores.templates.findBuild(buildID)
+    assert.match(build!.reason!.message, /took longer than an hour/)
+  })
+
   it('does not bring its template back when that was deleted meanwhile', async () => {
     await using world = await openBuilds()
     const { remover, team, stores } = world.fixture
@@ -265,20 +277,65 @@ describe('what a build tells', () => {
   })
 })
 
+describe('a build whose database fails for a moment', () => {
+  for (const [when, isDone] of [
+    ['before a step took effect', false],
+    ['after a step took effect', true],
+  ] as const) {
+    it(`starts and becomes ready all the same: ${when}`, async () => {
+      await using world = await openBuilds()
+      const { clock, stores } = world.fixture
+      const { templates } = stores
+      const moveBuild = templates.moveBuild.bind(templates)
+      const failed = new Set<string>()
+      templates.moveBuild = async (buildID, from, to, changes) => {
+        const isFirst = !failed.has(to)
+        failed.add(to)
+        if (isFirst && !isDone) throw connectionLost()
+        const moved = await moveBuild(buildID, from, to, changes)
+        if (isFirst) throw connectionLost()
+        return moved
+      }
+      const { buildID } = await turning(clock, world.begin('mine'))
+      await turning(clock, world.ended(buildID))
+      assert.equal(await world.statusOf(buildID), 'ready')
+      assert.deepEqual(failed, new Set(['building', 'ready']))
+    })
+  }
+
+  it('is ended by the next reconcile if its end could not be written', async () => {
+    await using world = await openBuilds()
+    const { clock, stores, logged } = world.fixture
+    const { templates } = stores
+    const moveBuild = templates.moveBuild.bind(templates)
+    templates.moveBuild = async (buildID, from, to, changes) => {
+      if (to !== 'building') throw connectionLost()
+      return moveBuild(buildID, from, to, changes)
+    }
+    const { buildID } = await world.begin('mine')
+    const isTold = async () =>
+      logged.some(({ message }) => /end of a build could not be written/.test(message))
+    await turning(clock, until(isTold))
+    templates.moveBuild = moveBuild
+    await world.builds.reconcile()
+    assert.equal(await world.statusOf(buildID), 'error')
+  })
+})
+
 describe('reconciling builds', () => {
   it('ends at boot what an earlier process was building', async () => {
     await using world = await openBuilds()
     world.knobs.runs = forever
     const { templateID, buildID } = await world.begin('mine')
-    await world.builds.reconcile({ isBoot: false })
+    await world.builds.reconcile()
     assert.equal(await world.statusOf(buildID), 'building')
     const oldest = { direction: 'forward', limit: 1 } as const
     await until(async () => (await world.logs.read(buildID, oldest)).length === 1)
     await using next = await world.fixture.again()
-    await next.builds.reconcile({ isBoot: true })
+    await next.builds.reconcile()
     const { build, entries } = await next.builds.status(next.team, templateID, buildID)
     assert.equal(build.status, 'error')
-    assert.match(build.reason!.message, /^Warren was restarted while this build was under way/)
+    assert.match(build.reason!.message, /^Warren was restarted, .* while this build was under way/)
     assert.equal(entries[0]?.message, `Building template ${templateID}/${buildID}`)
   })
 
@@ -288,10 +345,10 @@ describe('reconciling builds', () => {
     const old = await world.request('old')
     clock.advance(20 * 60_000)
     const recent = await world.request('recent')
-    await world.builds.reconcile({ isBoot: true })
+    await world.builds.reconcile()
     assert.equal(await world.statusOf(old.build.buildID), 'waiting')
     clock.advance(20 * 60_000 + 1)
-    await world.builds.reconcile({ isBoot: false })
+    await world.builds.reconcile()
     const row = await stores.templates.findBuild(old.build.buildID)
     assert.deepEqual([row?.status, row?.finishedAt], ['error', clock.now()])
     assert.match(row!.reason!.message, /never started/)

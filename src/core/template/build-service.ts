@@ -1,11 +1,13 @@
 /**
- * The life of a build: waiting, building, and then ready or error. A build whose process died is ended at the next
- * start, so no build stays in between for ever.
+ * The life of a build: waiting, building, and then ready or error. A build that nobody carries out any more is ended
+ * by `reconcile`, so no build stays in between for ever.
  */
 import { AppError, errorText, isAppError } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
+import { deadlineSignal } from '../../lib/deadline.ts'
 import { newTemplateID, newUUID } from '../../lib/ids.ts'
 import type { Log } from '../../lib/log.ts'
+import { retryPassing } from '../../lib/retry-passing.ts'
 import type { RegistryCredentials } from '../images.ts'
 import type { LogEntry } from '../logs.ts'
 import type { TemplateStore } from '../stores.ts'
@@ -14,7 +16,7 @@ import type { BuildLog } from './build-log.ts'
 import { type Builder, BuildFailure, type BuildJob, type BuildStep } from './builder.ts'
 import type { TemplateCatalog } from './catalog.ts'
 import { defaultTag, type TemplateReference } from './reference.ts'
-import type { Template, TemplateBuild, TemplateName } from './template.ts'
+import type { BuildStatus, Template, TemplateBuild, TemplateName } from './template.ts'
 
 const mostBuildsAtOnce = 20
 const buildWithinMs = 3_600_000
@@ -93,18 +95,22 @@ export class BuildService {
 
   /** Resolves once the build runs. */
   async start(team: Team, templateID: string, buildID: string, request: StartRequest): Promise<void> {
-    const { templates, clock, log, requireDiskSpace } = this.#parts
+    const { clock, requireDiskSpace } = this.#parts
     const build = await this.#find(team, templateID, buildID)
     await requireDiskSpace()
     const job = await this.#jobOf(team, build, request)
-    const building = await templates.moveBuild(buildID, ['waiting'], 'building', { updatedAt: clock.now() })
-    if (!building) throw new AppError('invalid_argument', 'build is not in waiting state')
+    if (this.#running.has(buildID)) throw notWaiting()
+    const moved = this.#move(buildID, 'waiting', 'building', { updatedAt: clock.now() })
     const abort = new AbortController()
-    const done = this.#run({ ...job, build: building }, abort.signal)
-      // The store did not take the end of this build: the reconcile of the next start ends it.
-      .catch((error) => log.error({ buildID, err: error }, 'the end of a build could not be written'))
+    const done = moved
+      .then(
+        (building) => building && this.#run({ ...job, build: building }, abort.signal),
+        () => {},
+      )
       .finally(() => this.#running.delete(buildID))
+    // Known before the row says so: `reconcile` must not take it for one that nobody carries out.
     this.#running.set(buildID, { abort, done })
+    if (!(await moved)) throw notWaiting()
   }
 
   async status(team: Team, templateID: string, buildID: string): Promise<BuildProgress> {
@@ -115,21 +121,20 @@ export class BuildService {
     return { build, entries: all, lastEntries }
   }
 
-  /**
-   * Ends builds that were requested and never started, and at boot those that an earlier process was carrying out.
-   */
-  async reconcile({ isBoot }: { isBoot: boolean }): Promise<void> {
+  /** Ends builds that were requested and never started, and those of which this process does not know. */
+  async reconcile(): Promise<void> {
     const { templates, clock } = this.#parts
     const now = clock.now()
-    const lost = isBoot ? await templates.listBuildsIn(['building'], now + 1) : []
+    const building = await templates.listBuildsIn(['building'], Number.MAX_SAFE_INTEGER)
+    const lost = building.filter(({ buildID }) => !this.#running.has(buildID))
     const abandoned = await templates.listBuildsIn(['waiting'], now - waitAtMostMs)
     for (const { buildID, status } of [...lost, ...abandoned]) {
       const message =
         status === 'building'
-          ? 'Warren was restarted while this build was under way; start it again.'
+          ? 'Warren was restarted, or could not reach its database, while this build was under way; start it again.'
           : 'The build was requested but never started.'
       const changes = { reason: { message, step: null }, updatedAt: now, finishedAt: now }
-      await templates.moveBuild(buildID, [status], 'error', changes)
+      await this.#move(buildID, status, 'error', changes)
     }
   }
 
@@ -150,34 +155,62 @@ export class BuildService {
   }
 
   async #run(job: BuildJob, signal: AbortSignal): Promise<void> {
-    const { templates, builder, buildLog, clock, log } = this.#parts
+    const { builder, buildLog, clock } = this.#parts
     const { buildID, templateID } = job.build
     const startedAt = clock.now()
     const say = (message: string) => buildLog.add(buildID, { level: 'info', message, step: null })
-    const deadline = AbortSignal.timeout(buildWithinMs)
+    const deadline = deadlineSignal(clock, buildWithinMs, tookTooLong)
     say(`Building template ${templateID}/${buildID}`)
     try {
       await builder.run(
         job,
         (line) => buildLog.add(buildID, line),
-        AbortSignal.any([signal, deadline]),
+        AbortSignal.any([signal, deadline.signal]),
         async (result) => {
           const now = clock.now()
           say(`Build finished, took ${((now - startedAt) / 1000).toFixed(1)}s`)
           const changes = { ...result, updatedAt: now, finishedAt: now }
-          await templates.moveBuild(buildID, ['building'], 'ready', changes)
+          await this.#move(buildID, 'building', 'ready', changes)
         },
       )
     } catch (error) {
-      const cause = deadline.aborted ? tookTooLong() : error
-      const reason = reasonOf(signal.aborted ? signal.reason : cause)
-      if (!isAppError(cause)) log.error({ buildID, err: cause }, 'a build failed')
-      buildLog.add(buildID, { level: 'error', message: `Build failed: ${reason.message}`, step: reason.step })
-      const now = clock.now()
-      await templates.moveBuild(buildID, ['building'], 'error', { reason, updatedAt: now, finishedAt: now })
+      const aborted = [signal, deadline.signal].find((one) => one.aborted)
+      await this.#fail(buildID, aborted ? aborted.reason : error)
     } finally {
+      deadline.cancel()
       await buildLog.end(buildID)
     }
+  }
+
+  async #fail(buildID: string, cause: unknown): Promise<void> {
+    const { buildLog, clock, log } = this.#parts
+    const reason = reasonOf(cause)
+    if (!isAppError(cause)) log.error({ buildID, err: cause }, 'a build failed')
+    buildLog.add(buildID, { level: 'error', message: `Build failed: ${reason.message}`, step: reason.step })
+    const now = clock.now()
+    const changes = { reason, updatedAt: now, finishedAt: now }
+    await this.#move(buildID, 'building', 'error', changes).catch((error) => {
+      log.error(
+        { buildID, err: error },
+        'The end of a build could not be written; the next reconcile ends it.',
+      )
+    })
+  }
+
+  /** A move whose answer was lost is known by its status and time. Undefined when the build has moved on. */
+  #move(
+    buildID: string,
+    from: BuildStatus,
+    to: BuildStatus,
+    changes: Partial<TemplateBuild> & { updatedAt: number },
+  ): Promise<TemplateBuild | undefined> {
+    const { templates, clock } = this.#parts
+    return retryPassing(clock, async (attempt) => {
+      const moved = await templates.moveBuild(buildID, [from], to, changes)
+      if (moved || attempt === 0) return moved
+      const build = await templates.findBuild(buildID)
+      return build?.status === to && build.updatedAt === changes.updatedAt ? build : undefined
+    })
   }
 
   async #jobOf(team: Team, build: TemplateBuild, request: StartRequest): Promise<BuildJob> {
@@ -219,6 +252,8 @@ function reasonOf(error: unknown): { message: string; step: string | null } {
   if (isAppError(error)) return { message: error.message, step: null }
   return { message: `Warren failed at this build: ${errorText(error)}`, step: null }
 }
+
+const notWaiting = () => new AppError('invalid_argument', 'build is not in waiting state')
 
 const tookTooLong = () =>
   new AppError('deadline_exceeded', 'The build took longer than an hour; let it do less, or in smaller steps')
