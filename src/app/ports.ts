@@ -55,7 +55,7 @@ export async function openPorts(parts: PortParts, closers: Closers) {
   const agent = createAgentClient()
   const routes = new RouteTable()
   const logs = openLogs(config, paths)
-  const collector = new LogCollector({ agent, logs, routes, log })
+  const collector = new LogCollector({ agent, logs, routes, clock, log })
   closers.add('collecting logs', () => collector.close())
   const images = await openImages(config, paths, extraCA, log)
   closers.add('the images', () => images.close())

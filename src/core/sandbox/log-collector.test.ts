@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { AppError } from '../../lib/app-error.ts'
-import { type Clock, ManualClock } from '../../lib/clock.ts'
+import { type Clock, ManualClock, systemClock } from '../../lib/clock.ts'
 import { silentLog } from '../../lib/log.ts'
 import type { AgentPort } from '../agent.ts'
 import type { LogEntry, LogStore, NumberedLogEntry } from '../logs.ts'
@@ -89,11 +89,11 @@ const route = (runID: string): Route => ({
   endpoint: (port) => ({ host: 'sandbox', port }),
 })
 
-function open(clock?: Clock) {
+function open(clock: Clock = systemClock) {
   const [agent, logs, routes] = [new TalkingAgent(), new MemoryLogs(), new RouteTable()]
   const warnings: string[] = []
   const log = { ...silentLog, warn: (_: object, message: string) => void warnings.push(message) }
-  const collect = () => new LogCollector({ agent, logs, routes, log, ...(clock && { clock }) })
+  const collect = () => new LogCollector({ agent, logs, routes, clock, log })
   return { agent, logs, routes, warnings, collect, collector: collect() }
 }
 

@@ -3,7 +3,7 @@
  * to tell of a sandbox. Slow disks slow it, never a sandbox.
  */
 import { errorText, isAppError } from '../../lib/app-error.ts'
-import { type Clock, sleep, systemClock } from '../../lib/clock.ts'
+import { type Clock, sleep } from '../../lib/clock.ts'
 import type { Log } from '../../lib/log.ts'
 import { type AgentPort, agentPort } from '../agent.ts'
 import type { LogEntry, LogStore } from '../logs.ts'
@@ -26,17 +26,17 @@ export type LogCollectorParts = {
   logs: LogStore
   routes: RouteTable
   log: Log
-  clock?: Clock
+  clock: Clock
 }
 
 export class LogCollector {
-  readonly #parts: Required<LogCollectorParts>
+  readonly #parts: LogCollectorParts
   readonly #followers = new Map<string, Follower>()
   readonly #telling = new Set<Promise<void>>()
   readonly #unwatch: (() => void)[]
 
   constructor(parts: LogCollectorParts) {
-    this.#parts = { clock: systemClock, ...parts }
+    this.#parts = parts
     this.#unwatch = [
       parts.routes.onAdd((route) => this.#follow(route)),
       parts.routes.onRemove((route) => this.#drain(route)),
