@@ -6,6 +6,7 @@ import { type AddressRules, openRules } from '../core/egress.ts'
 import { isAppError } from '../lib/app-error.ts'
 import { delay } from '../lib/clock.ts'
 import { newSandboxID, newUUID } from '../lib/ids.ts'
+import { type FailureBench, failureTests } from './failure-suite.ts'
 
 export type DriverBench = {
   driver: Driver
@@ -20,6 +21,13 @@ export type DriverBench = {
   /** Waits until what is kept ready is complete. */
   settled(): Promise<void>
   close(): Promise<void>
+}
+
+/** What the tests of a driver work with; the bench is there once they run. */
+export type DriverTools<Bench extends DriverBench> = {
+  bench: () => Bench
+  spec: (changes?: Partial<SandboxSpec>) => SandboxSpec
+  find: (driver: Driver, sandboxID: string) => Promise<ReadableSandbox | undefined>
 }
 
 const small = { cpuCount: 1, memoryMB: 256, diskMB: 128, egress: openRules }
@@ -58,9 +66,9 @@ async function steadyCount(bench: Leaves): Promise<number> {
   return counted
 }
 
-export function driverSuite(name: string, open: () => Promise<DriverBench>): void {
+export function driverSuite(name: string, open: () => Promise<FailureBench>): void {
   describe(`${name} as a driver`, () => {
-    let bench: DriverBench
+    let bench: FailureBench
     before(async () => {
       bench = await open()
       await bench.driver.prepare(bench.rootFolder)
@@ -242,5 +250,7 @@ export function driverSuite(name: string, open: () => Promise<DriverBench>): voi
       assert.equal(await bench.driver.recover(handle), 'running')
       await bench.driver.stop(handle)
     })
+
+    failureTests({ bench: () => bench, spec, find })
   })
 }

@@ -1,9 +1,9 @@
 /** What every driver promises about sandboxes that die by themselves and about what it cannot read, as tests. */
 import assert from 'node:assert/strict'
-import { after, before, describe, it } from 'node:test'
-import type { Driver, DriverHandle, SandboxExit, SandboxSpec } from '../core/driver.ts'
+import { it } from 'node:test'
+import type { Driver, DriverHandle, SandboxExit } from '../core/driver.ts'
 import { isAppError } from '../lib/app-error.ts'
-import { type DriverBench, listed, newSpec } from './driver-suite.ts'
+import type { DriverBench, DriverTools } from './driver-suite.ts'
 
 export type FailureBench = DriverBench & {
   /** Ends all processes of the sandbox from outside, as a `kill -9` of its first one does. */
@@ -12,58 +12,46 @@ export type FailureBench = DriverBench & {
   makeUnreadable(sandboxID: string): Promise<() => Promise<void>>
 }
 
-export function failureSuite(name: string, open: () => Promise<FailureBench>): void {
-  describe(`${name} as a driver of sandboxes that fail`, () => {
-    let bench: FailureBench
-    before(async () => {
-      bench = await open()
-      await bench.driver.prepare(bench.rootFolder)
-    })
-    after(() => bench?.close())
+/** They run on the bench of the suite for all drivers. */
+export function failureTests({ bench, spec, find }: DriverTools<FailureBench>): void {
+  it('tells the exit of a sandbox once, with its run and its reason; it is gone then, and listed', async () => {
+    const exits = collectExits(bench().driver)
+    const [dies, stays] = await Promise.all([bench().driver.start(spec()), bench().driver.start(spec())])
+    await bench().killProcesses(dies)
+    const exit = await exits.next()
+    assert.deepEqual([exit.sandboxID, exit.runID, exit.reason], [...idsOf(dies), 'killed'])
+    assert.match(exit.detail, /^[A-Z].*\.$/)
+    assert.equal(await bench().driver.recover(dies), 'gone')
+    assert.ok(await find(bench().driver, exit.sandboxID))
+    assert.equal(await bench().driver.recover(stays), 'running')
+    await Promise.all([bench().driver.stop(dies), bench().driver.stop(stays)])
+    assert.deepEqual(exits.close(), [])
+  })
 
-    const spec = (changes: Partial<SandboxSpec> = {}) => newSpec(bench.rootFolder, changes)
-    const find = async (driver: Driver, sandboxID: string) =>
-      (await listed(driver)).find((found) => found.sandboxID === sandboxID)
+  it('tells the exit of a sandbox that another process started, once it is recovered', async () => {
+    const handle = await bench().driver.start(spec())
+    const other = bench().another()
+    const exits = collectExits(other)
+    assert.equal(await other.recover(handle), 'running')
+    await bench().killProcesses(handle)
+    assert.equal((await exits.next()).runID, handle.data.runID)
+    await other.stop(handle)
+    exits.close()
+    await other.close()
+  })
 
-    it('tells the exit of a sandbox once, with its run and its reason; it is gone then, and listed', async () => {
-      const exits = collectExits(bench.driver)
-      const [dies, stays] = await Promise.all([bench.driver.start(spec()), bench.driver.start(spec())])
-      await bench.killProcesses(dies)
-      const exit = await exits.next()
-      assert.deepEqual([exit.sandboxID, exit.runID, exit.reason], [...idsOf(dies), 'killed'])
-      assert.match(exit.detail, /^[A-Z].*\.$/)
-      assert.equal(await bench.driver.recover(dies), 'gone')
-      assert.ok(await find(bench.driver, exit.sandboxID))
-      assert.equal(await bench.driver.recover(stays), 'running')
-      await Promise.all([bench.driver.stop(dies), bench.driver.stop(stays)])
-      assert.deepEqual(exits.close(), [])
-    })
-
-    it('tells the exit of a sandbox that another process started, once it is recovered', async () => {
-      const handle = await bench.driver.start(spec())
-      const other = bench.another()
-      const exits = collectExits(other)
-      assert.equal(await other.recover(handle), 'running')
-      await bench.killProcesses(handle)
-      assert.equal((await exits.next()).runID, handle.data.runID)
-      await other.stop(handle)
-      exits.close()
-      await other.close()
-    })
-
-    it('takes what cannot be read for neither there nor gone, and leaves it alone', async () => {
-      const [known, unknown] = [spec(), spec()]
-      const handles = [await bench.driver.start(known), await bench.driver.start(unknown)]
-      const makeReadable = await bench.makeUnreadable(unknown.sandboxID)
-      const found = await bench.driver.list()
-      assert.ok(found.find(({ sandboxID }) => sandboxID === unknown.sandboxID)?.unreadable instanceof Error)
-      assert.ok(await find(bench.driver, known.sandboxID))
-      for (const verb of ['recover', 'stats', 'stop'] as const)
-        await assert.rejects(bench.driver[verb](handles[1]!), (error) => !isAppError(error, 'not_found'))
-      await makeReadable()
-      assert.equal(await bench.driver.recover(handles[1]!), 'running')
-      await Promise.all(handles.map((handle) => bench.driver.stop(handle)))
-    })
+  it('takes what cannot be read for neither there nor gone, and leaves it alone', async () => {
+    const [known, unknown] = [spec(), spec()]
+    const handles = [await bench().driver.start(known), await bench().driver.start(unknown)]
+    const makeReadable = await bench().makeUnreadable(unknown.sandboxID)
+    const found = await bench().driver.list()
+    assert.ok(found.find(({ sandboxID }) => sandboxID === unknown.sandboxID)?.unreadable instanceof Error)
+    assert.ok(await find(bench().driver, known.sandboxID))
+    for (const verb of ['recover', 'stats', 'stop'] as const)
+      await assert.rejects(bench().driver[verb](handles[1]!), (error) => !isAppError(error, 'not_found'))
+    await makeReadable()
+    assert.equal(await bench().driver.recover(handles[1]!), 'running')
+    await Promise.all(handles.map((handle) => bench().driver.stop(handle)))
   })
 }
 

@@ -1,10 +1,7 @@
 /** Snapshot and fork: what a running sandbox is at one moment, kept as a template or started again right away. */
 import { type AppError, isAppError } from '../../lib/app-error.ts'
-import type { Clock } from '../../lib/clock.ts'
 import { newSandboxID, newTemplateID, newUUID } from '../../lib/ids.ts'
-import type { Log } from '../../lib/log.ts'
-import type { LogEntry } from '../logs.ts'
-import type { SandboxStore, TemplateStore } from '../stores.ts'
+import type { TemplateStore } from '../stores.ts'
 import type { Team } from '../team/team.ts'
 import { defaultTag, type TemplateReference } from '../template/reference.ts'
 import type { BuildSnapshot, TemplateBuild } from '../template/template.ts'
@@ -12,23 +9,16 @@ import * as errors from './errors.ts'
 import type { SnapshotRef } from './launcher.ts'
 import { copiedEntry } from './life-entries.ts'
 import { checkCreateTimeout } from './lifetime.ts'
-import type { OngoingWork } from './ongoing-work.ts'
 import { isVisible, type NewSandbox, type Sandbox } from './sandbox.ts'
 import { newForkSnapshotName } from './snapshot-names.ts'
 import type { SnapshotStore } from './snapshot-store.ts'
+import type { VerbParts } from './verb-parts.ts'
 
-export type CopierParts = {
-  sandboxes: SandboxStore
+export type CopierParts = VerbParts & {
   templates: TemplateStore
   snapshots: SnapshotStore
-  ongoing: OngoingWork
-  clock: Clock
-  appendLog: (sandboxID: string, entry: LogEntry) => void
-  /** Called with each sandbox that runs again. */
-  onRunning: (sandbox: Sandbox) => void
   /** Creates a sandbox within the limits of its team. */
   start: (team: Team, row: NewSandbox, build: TemplateBuild, snapshot: SnapshotRef) => Promise<Sandbox>
-  log: Log
 }
 
 export type SnapshotRequest = {

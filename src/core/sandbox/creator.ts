@@ -1,9 +1,6 @@
 /** Create: from a request to a running sandbox, or to an ended row with nothing behind it. */
-import type { Clock } from '../../lib/clock.ts'
 import { newSandboxID, newUUID } from '../../lib/ids.ts'
-import type { Log } from '../../lib/log.ts'
-import type { LogEntry } from '../logs.ts'
-import type { IdempotencyClaim, SandboxStore } from '../stores.ts'
+import type { IdempotencyClaim } from '../stores.ts'
 import type { Team } from '../team/team.ts'
 import type { TemplateCatalog } from '../template/catalog.ts'
 import type { ResolvedTemplate, TemplateBuild } from '../template/template.ts'
@@ -13,9 +10,9 @@ import * as errors from './errors.ts'
 import { LaunchLeftover, type LaunchOptions, type SandboxLauncher } from './launcher.ts'
 import { createdEntry } from './life-entries.ts'
 import { checkCreateTimeout } from './lifetime.ts'
-import type { OngoingWork } from './ongoing-work.ts'
 import { isVisible, type NewSandbox, type Sandbox, type SandboxOptions } from './sandbox.ts'
 import type { SpawnCounter } from './spawn-counter.ts'
+import type { VerbParts } from './verb-parts.ts'
 import type { WarmPool, WarmSandbox } from './warm-pool.ts'
 
 export type CreateRequest = {
@@ -26,20 +23,13 @@ export type CreateRequest = {
   options: SandboxOptions
 }
 
-export type CreatorParts = {
+export type CreatorParts = VerbParts & {
   admission: Admission
-  sandboxes: SandboxStore
   spawns: SpawnCounter
   catalog: TemplateCatalog
   launcher: SandboxLauncher
   egress: SandboxEgress
   warm: WarmPool
-  ongoing: OngoingWork
-  clock: Clock
-  appendLog: (sandboxID: string, entry: LogEntry) => void
-  /** Called with each sandbox that runs. */
-  onRunning: (sandbox: Sandbox) => void
-  log: Log
 }
 
 export class SandboxCreator {

@@ -3,33 +3,22 @@
  * its snapshot, the row only ever becomes `paused`. A pause that failed or was cut off is finished or undone by what
  * is really there; while that cannot be found out, the row stays `pausing` and the reconciler tries again.
  */
-import type { Clock } from '../../lib/clock.ts'
-import type { Log } from '../../lib/log.ts'
 import type { Driver } from '../driver.ts'
-import type { LogEntry } from '../logs.ts'
-import type { SandboxStore } from '../stores.ts'
 import * as errors from './errors.ts'
 import type { SandboxLauncher } from './launcher.ts'
 import { pausedEntry } from './life-entries.ts'
-import type { OngoingWork } from './ongoing-work.ts'
 import type { Sandbox, SandboxSnapshot } from './sandbox.ts'
 import { pauseSnapshotName } from './snapshot-names.ts'
 import type { SnapshotStore } from './snapshot-store.ts'
+import type { VerbParts } from './verb-parts.ts'
 
 /** A sandbox whose time is over but that could not be paused goes on for so long before the next try. */
 const autoPauseRetryMs = 60_000
 
-export type PauserParts = {
-  sandboxes: SandboxStore
+export type PauserParts = VerbParts & {
   driver: Driver
   launcher: SandboxLauncher
   snapshots: SnapshotStore
-  ongoing: OngoingWork
-  clock: Clock
-  appendLog: (sandboxID: string, entry: LogEntry) => void
-  /** Called with each sandbox that runs again. */
-  onRunning: (sandbox: Sandbox) => void
-  log: Log
 }
 
 export type PauseOptions = {

@@ -4,36 +4,19 @@
  * found out the row stays `resuming` and the reconciler tries again.
  */
 import { errorText } from '../../lib/app-error.ts'
-import type { Clock } from '../../lib/clock.ts'
 import { newUUID } from '../../lib/ids.ts'
-import type { Log } from '../../lib/log.ts'
-import type { Driver, Snapshot } from '../driver.ts'
-import type { LogEntry } from '../logs.ts'
-import type { SandboxStore, TemplateStore } from '../stores.ts'
+import type { Snapshot } from '../driver.ts'
+import type { TemplateStore } from '../stores.ts'
 import type { TeamLimits } from '../team/team.ts'
 import type { TemplateBuild } from '../template/template.ts'
 import type { Admission } from './admission.ts'
 import * as errors from './errors.ts'
-import { LaunchLeftover, type SandboxLauncher, type SnapshotRef } from './launcher.ts'
+import { LaunchLeftover, type SnapshotRef } from './launcher.ts'
 import { memoryLostEntry, resumedEntry } from './life-entries.ts'
-import type { OngoingWork } from './ongoing-work.ts'
+import type { PauserParts } from './pauser.ts'
 import type { Sandbox, SandboxSnapshot } from './sandbox.ts'
-import type { SnapshotStore } from './snapshot-store.ts'
 
-export type ResumerParts = {
-  admission: Admission
-  sandboxes: SandboxStore
-  templates: TemplateStore
-  driver: Driver
-  launcher: SandboxLauncher
-  snapshots: SnapshotStore
-  ongoing: OngoingWork
-  clock: Clock
-  appendLog: (sandboxID: string, entry: LogEntry) => void
-  /** Called with each sandbox that runs again. */
-  onRunning: (sandbox: Sandbox) => void
-  log: Log
-}
+export type ResumerParts = PauserParts & { admission: Admission; templates: TemplateStore }
 
 export type ResumeOptions = {
   timeoutMs: number

@@ -3,29 +3,26 @@ import { describe, it } from 'node:test'
 import type { DriverHandle } from '../../core/driver.ts'
 import { isAppError } from '../../lib/app-error.ts'
 import { driverSuite, listed, newSpec } from '../driver-suite.ts'
-import { failureSuite } from '../failure-suite.ts'
 import { snapshotDriverSuite } from '../snapshot-suite.ts'
 import { FakeDriver } from './fake-driver.ts'
 
-for (const suite of [driverSuite, failureSuite]) {
-  suite('the fake', async () => {
-    const driver = new FakeDriver()
-    return {
-      driver,
-      another: () => new FakeDriver({ world: driver.world }),
-      rootFolder: '/a-root',
-      brokenRootFolder: '/never-prepared',
-      traces: async () => [...driver.world.sandboxes.keys()],
-      settled: async () => {},
-      killProcesses: async ({ data }) => driver.crash(String(data.sandboxID), { reason: 'killed' }),
-      makeUnreadable: async (sandboxID) => {
-        driver.world.unreadable.add(sandboxID)
-        return async () => void driver.world.unreadable.delete(sandboxID)
-      },
-      close: () => driver.close(),
-    }
-  })
-}
+driverSuite('the fake', async () => {
+  const driver = new FakeDriver()
+  return {
+    driver,
+    another: () => new FakeDriver({ world: driver.world }),
+    rootFolder: '/a-root',
+    brokenRootFolder: '/never-prepared',
+    traces: async () => [...driver.world.sandboxes.keys()],
+    settled: async () => {},
+    killProcesses: async ({ data }) => driver.crash(String(data.sandboxID), { reason: 'killed' }),
+    makeUnreadable: async (sandboxID) => {
+      driver.world.unreadable.add(sandboxID)
+      return async () => void driver.world.unreadable.delete(sandboxID)
+    },
+    close: () => driver.close(),
+  }
+})
 
 for (const snapshotMemory of [true, false]) {
   snapshotDriverSuite(`the fake ${snapshotMemory ? 'with' : 'without'} memory`, async () => {

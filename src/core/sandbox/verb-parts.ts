@@ -1,0 +1,18 @@
+import type { Clock } from '../../lib/clock.ts'
+import type { Log } from '../../lib/log.ts'
+import type { LogEntry } from '../logs.ts'
+import type { SandboxStore } from '../stores.ts'
+import type { OngoingWork } from './ongoing-work.ts'
+import type { Sandbox } from './sandbox.ts'
+
+/** What every verb that leaves a sandbox running or paused works with. */
+export type VerbParts = {
+  sandboxes: SandboxStore
+  ongoing: OngoingWork
+  clock: Clock
+  /** Adds to the log of a sandbox, without anybody waiting for it. */
+  appendLog: (sandboxID: string, entry: LogEntry) => void
+  /** Called with each sandbox that runs, or runs again. */
+  onRunning: (sandbox: Sandbox) => void
+  log: Log
+}
