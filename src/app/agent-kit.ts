@@ -44,6 +44,8 @@ export type AgentKit = {
   env: Record<string, string>
   /** Sets the host name given as its last argument: what is started from another's memory has that one's. */
   setHostname: string[]
+  /** Makes system calls and processes and ends. */
+  sampleWork: string[]
 }
 
 /** Programs of this machine the agent uses inside, each with what to install when it is missing. */
@@ -104,8 +106,15 @@ export async function buildAgentKit({
     unreadableCommand: [join(mountedAt, unreadableInit), ...agentWords],
     env: agentEnvironment,
     setHostname: run('hostname'),
+    sampleWork: [...run('node'), '-e', sampleWork(run('hostname'))],
   }
 }
+
+/** About what a short build or test does: many small system calls, a few processes. */
+const sampleWork = ([program, ...args]: string[]): string => `
+const { statSync } = require('node:fs'), { spawnSync } = require('node:child_process')
+for (let i = 0; i < 4000; i++) { process.ppid; statSync('/') }
+for (let i = 0; i < 5; i++) spawnSync(${JSON.stringify(program)}, ${JSON.stringify(args)})`
 
 /** Memory the allocator no longer needs goes back to the machine instead of waiting for a next time. */
 const agentEnvironment = {

@@ -46,6 +46,12 @@ const schema = {
     'How sandboxes are isolated; auto takes gVisor where it works, else containers.',
     kind.oneOf('auto', 'gvisor', 'container'),
   ),
+  gvisorPlatform: setting(
+    'WARREN_GVISOR_PLATFORM',
+    'auto',
+    'How gVisor catches system calls; auto measures what this machine has and takes the cheapest.',
+    kind.oneOf('auto', 'systrap', 'kvm', 'ptrace'),
+  ),
   subnet: setting(
     'WARREN_SUBNET',
     '10.213.0.0/16',

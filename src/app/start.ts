@@ -48,6 +48,7 @@ async function bringUp(config: Config, paths: DataPaths): Promise<RunningServer>
     openedRanges: config.allowPrivateEgress,
     poolSize: config.poolSize,
     poolDiskMB: config.defaultDiskMB,
+    ...(config.gvisorPlatform !== 'auto' && { platform: config.gvisorPlatform }),
     log: (message, cause) => log.warn({ err: cause }, message),
   })
   const { baseRootFolder } = machine

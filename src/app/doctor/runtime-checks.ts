@@ -2,6 +2,7 @@
 import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { candidatePlatforms, findPlatformChoice } from '../../drivers/oci/platform.ts'
 import { errorText } from '../../lib/app-error.ts'
 import { runCommand } from '../../lib/run-command.ts'
 import type { Config } from '../config.ts'
@@ -80,12 +81,14 @@ async function tryGvisor(config: Config): Promise<Finding> {
       '`npm start` downloads it, or builds it with Go; without it sandboxes are plain containers.',
     )
   }
-  const flags = (platform: string) => ['--network=none', `--platform=${platform}`]
+  const { platforms, why } = await platformsToTry(config, runsc)
   const refusals: string[] = []
-  for (const platform of ['systrap', 'ptrace']) {
+  for (const platform of platforms) {
     try {
-      await startSomething(runsc, flags(platform))
-      return ok(`${runsc.split('/').at(-2)} works (${platform}); a pause keeps memory, over a reboot too`)
+      await startSomething(runsc, ['--network=none', `--platform=${platform}`])
+      return ok(
+        `${runsc.split('/').at(-2)} works with the platform ${platform}, ${why}; a pause keeps memory, over a reboot too`,
+      )
     } catch (error) {
       refusals.push(`${platform}: ${lastWords(error)}`)
     }
@@ -94,6 +97,19 @@ async function tryGvisor(config: Config): Promise<Finding> {
     `does not work here: ${refusals.join('; ')}`,
     'WARREN_ISOLATION=container uses plain containers instead.',
   )
+}
+
+/** The platform that new sandboxes get, or those that the first start will measure. */
+async function platformsToTry(
+  { gvisorPlatform, dataDir }: Config,
+  runsc: string,
+): Promise<{ platforms: readonly string[]; why: string }> {
+  if (gvisorPlatform !== 'auto') {
+    return { platforms: [gvisorPlatform], why: 'as WARREN_GVISOR_PLATFORM says' }
+  }
+  const choice = await findPlatformChoice(dataDir, runsc)
+  if (choice) return { platforms: [choice.platform], why: `the cheapest here (${choice.why})` }
+  return { platforms: candidatePlatforms(), why: 'and the first start measures which one is best' }
 }
 
 export const runtimeChecks: readonly MachineCheck[] = [

@@ -15,16 +15,16 @@ import { type Advance, eachLine, type Progress } from './progress.ts'
 
 /** Where the two checksums come from: docs/decisions/0005-what-a-start-installs.md. */
 const release = {
-  version: '20260622',
+  version: '20260810.0',
   sha256: {
-    x64: { folder: 'x86_64', sum: 'f18a948bf9c8bbb54eb998549a3a8d719a1c7de2efbe8fdd2ff0ee5fecd06f19' },
-    arm64: { folder: 'aarch64', sum: '62eee121f8c188e347c428acc96f111568ede3be37b906046b6f28bbe2cc40c0' },
+    x64: { folder: 'x86_64', sum: '670bcd3cbc103f00d8bb5098edc370f32397ee4c134231436bafa659bb3c068e' },
+    arm64: { folder: 'aarch64', sum: 'ac5dbcbacc73f5999b24d322e7ef127db6bd5a41645de816afde228efbaaea70' },
   } as Record<string, { folder: string; sum: string }>,
 }
 const releaseUrl = (folder: string) =>
   `https://storage.googleapis.com/gvisor/releases/release/${release.version}/${folder}/runsc`
 
-const goVersion = 'v0.0.0-20260527191743-a81fd9dd382e'
+const goVersion = 'v0.0.0-20260905035102-160fafc42237'
 /** Packages that Go compiles for it, the standard library included; only the bar depends on it. */
 const goPackages = 620
 /** A server that sends nothing for this long counts as unreachable. */
@@ -122,7 +122,7 @@ async function download(partial: string, advance: Advance): Promise<void> {
   try {
     const response = await fetch(releaseUrl(wanted.folder), { signal: silence.signal })
     if (!response.ok || !response.body) throw new Error(`the server answered ${response.status}`)
-    const total = Number(response.headers.get('content-length')) || 70_000_000
+    const total = Number(response.headers.get('content-length')) || 105_000_000
     let read = 0
     const counted = async function* (chunks: AsyncIterable<Uint8Array>) {
       for await (const chunk of chunks) {

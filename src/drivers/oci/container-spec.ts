@@ -19,6 +19,8 @@ export type AgentProgram = {
   env: Record<string, string>
   /** A program inside that sets the host name given as its last argument; for memory that outlives its name. */
   setHostname?: readonly string[]
+  /** A program inside that makes system calls and processes and ends; platforms are compared by what it costs. */
+  sampleWork?: readonly string[]
 }
 
 export const agentMount = '/.warren'

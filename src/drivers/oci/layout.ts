@@ -20,6 +20,9 @@ export function assertPlainPath(path: string): void {
   }
 }
 
+/** Where it is remembered which platform of gVisor is best here. */
+export const platformChoiceFile = (dataFolder: string): string => join(dataFolder, 'gvisor-platform.json')
+
 export function createLayout(dataFolder: string, instance: string) {
   const data = resolve(dataFolder)
   assertPlainPath(data)
@@ -63,6 +66,5 @@ export function createLayout(dataFolder: string, instance: string) {
     blankDisk: (sizeMB: number) => join(data, 'disks', `blank-${sizeMB}.ext4`),
     slotDisk: (slot: number) => join(data, 'disks', `slot-${slot}.ext4`),
     sysSkeletons: join(data, 'sys'),
-    platformChoice: join(data, 'gvisor-platform.json'),
   }
 }

@@ -64,7 +64,7 @@ export type OciDriverOptions = {
   uidBase?: number
   /** Processes and threads a sandbox may have; under gVisor at most a quarter of it per user. */
   pidsLimit?: number
-  /** gVisor's platform; measured once where it is not given. */
+  /** gVisor's platform of new sandboxes; measured once where it is not given. */
   platform?: string
   log?: (message: string, cause?: unknown) => void
 }

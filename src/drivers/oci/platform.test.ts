@@ -1,25 +1,47 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { better } from './platform.ts'
+import { choose } from './platform.ts'
 
-const trial = (startCpuMs: number, idleCpuMs: number) => ({ startCpuMs, idleCpuMs })
+const trial = (startCpuMs: number, idleCpuMs: number, workCpuMs = 100) => ({
+  startCpuMs,
+  idleCpuMs,
+  workCpuMs,
+})
 
 describe('the platform of gVisor', () => {
-  it('is systrap where it costs no more', () => {
-    assert.equal(better(trial(200, 1), trial(300, 1)), 'systrap')
-    assert.equal(better(trial(200, 1), trial(200, 1)), 'systrap')
+  it('is systrap where another costs no less', () => {
+    assert.equal(choose({ systrap: trial(200, 1), ptrace: trial(300, 1) }).platform, 'systrap')
+    const same = trial(200, 1)
+    assert.equal(choose({ ptrace: same, kvm: same, systrap: same }).platform, 'systrap')
   })
 
   it('is ptrace where systrap burns time while nothing happens', () => {
-    assert.equal(better(trial(200, 30), trial(300, 1)), 'ptrace')
+    assert.equal(choose({ systrap: trial(200, 30), ptrace: trial(300, 1) }).platform, 'ptrace')
+  })
+
+  it('is not the one that starts sooner and idles as well but makes system calls slow', () => {
+    assert.equal(choose({ systrap: trial(220, 0, 60), ptrace: trial(200, 0, 400) }).platform, 'systrap')
+  })
+
+  it('is kvm where that costs least', () => {
+    const trials = { systrap: trial(200, 0), kvm: trial(150, 0, 20), ptrace: trial(300, 0) }
+    assert.equal(choose(trials).platform, 'kvm')
   })
 
   it('is the one that works', () => {
-    assert.equal(better({ failure: 'no seccomp' }, trial(900, 9)), 'ptrace')
-    assert.equal(better(trial(900, 90), { failure: 'no ptrace' }), 'systrap')
+    assert.equal(choose({ systrap: { failure: 'no seccomp' }, ptrace: trial(900, 9) }).platform, 'ptrace')
+    assert.equal(choose({ systrap: trial(900, 90), kvm: { failure: 'no' } }).platform, 'systrap')
+  })
+
+  it('comes with what was measured of every one', () => {
+    const { why } = choose({ systrap: trial(201, 1, 55), kvm: { failure: 'no guest' } })
+    assert.match(why, /systrap: 201 ms of CPU to start, 55 .*, 1 per idle second; kvm: .*no guest/)
   })
 
   it('cannot be chosen where none works, and the reason is told', () => {
-    assert.throws(() => better({ failure: 'no seccomp' }, { failure: 'no ptrace' }), /no seccomp/)
+    assert.throws(
+      () => choose({ systrap: { failure: 'no seccomp' }, ptrace: { failure: 'no' } }),
+      /no seccomp/,
+    )
   })
 })

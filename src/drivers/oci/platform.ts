@@ -1,59 +1,91 @@
 /**
- * Which way gVisor catches system calls here. `systrap` is meant to be the better one, but on some virtual
- * machines it is slower than `ptrace` and burns CPU while nothing happens. Measured once per machine and
- * runtime: what the agent costs to start and then to do nothing.
+ * Which way gVisor catches system calls here: `systrap`, `ptrace`, or `kvm` where the machine has it. Which one is best
+ * differs between machines (inside some virtual ones `kvm` does not start and `systrap` burns CPU while nothing happens),
+ * so each is tried once per machine and runtime: what the agent costs to start, to do nothing, and to do some work.
  */
+import { existsSync } from 'node:fs'
 import { mkdir, readFile, rename, stat, writeFile } from 'node:fs/promises'
 import { release } from 'node:os'
 import { join } from 'node:path'
 import { closedToAll, openRules } from '../../core/egress.ts'
 import { AppError, errorText } from '../../lib/app-error.ts'
 import { delay } from '../../lib/clock.ts'
+import { runCommand } from '../../lib/run-command.ts'
 import type { OciContext } from './context.ts'
 import { dismantle } from './dismantle.ts'
 import { startSandbox } from './launch.ts'
+import { platformChoiceFile } from './layout.ts'
 import { prepareRoot } from './prepare-root.ts'
+import { execArguments } from './runtime-commands.ts'
 
-const platforms = ['systrap', 'ptrace'] as const
-type SyscallPlatform = (typeof platforms)[number]
+/** The first wins where two cost the same. */
+export const platforms = ['systrap', 'kvm', 'ptrace'] as const
+export type SyscallPlatform = (typeof platforms)[number]
 
-/** CPU time of starting the agent, and of one idle second after that. */
-type Trial = { startCpuMs: number; idleCpuMs: number } | { failure: string }
-type Choice = { machine: string; platform: SyscallPlatform }
+/** CPU time of starting the agent, of one idle second after that, and of the agent's sample of work. */
+export type Trial = { startCpuMs: number; idleCpuMs: number; workCpuMs: number } | { failure: string }
+export type Trials = Partial<Record<SyscallPlatform, Trial>>
+export type PlatformChoice = { platform: SyscallPlatform; why: string }
+type StoredChoice = PlatformChoice & { machine: string }
 
 const settleMs = 1000
 const watchMs = 1000
-/** Sandboxes are mostly idle: each start is weighed against this many idle seconds. */
+/** A platform that takes longer does not work here. */
+const trialLimitMs = 20_000
+/** Sandboxes are mostly idle: each start, and the work after it, is weighed against this many idle seconds. */
 const idleSeconds = 20
+/** Counted up when what is measured or how it is weighed changes, so that every machine measures again. */
+const trialVersion = 2
+const kvmDevice = '/dev/kvm'
 
 const silent = { ...openRules, deny: [closedToAll] }
 
+/** The platforms that this machine may have. */
+export const candidatePlatforms = (): SyscallPlatform[] =>
+  platforms.filter((platform) => platform !== 'kvm' || existsSync(kvmDevice))
+
 export async function choosePlatform(context: OciContext): Promise<SyscallPlatform> {
-  const machine = await describeMachine(context.runtime.binary)
-  const known = await readChoice(context.layout.platformChoice)
-  if (known?.machine === machine) return known.platform
+  const { data } = context.layout
+  const known = await findPlatformChoice(data, context.runtime.binary)
+  if (known) return known.platform
   const root = await emptyRoot(context)
-  const [systrap, ptrace] = await Promise.all(
-    platforms.map((platform) => tryPlatform(context, platform, root)),
+  const tried = await Promise.all(
+    candidatePlatforms().map(async (platform) => [platform, await tryPlatform(context, platform, root)]),
   )
-  const platform = better(systrap!, ptrace!)
-  const file = context.layout.platformChoice
-  await writeFile(`${file}.new`, JSON.stringify({ machine, platform } satisfies Choice))
+  const choice = choose(Object.fromEntries(tried) as Trials)
+  const file = platformChoiceFile(data)
+  const machine = await describeMachine(context.runtime.binary)
+  await writeFile(`${file}.new`, JSON.stringify({ machine, ...choice } satisfies StoredChoice))
   await rename(`${file}.new`, file)
-  return platform
+  return choice.platform
 }
 
-export function better(systrap: Trial, ptrace: Trial): SyscallPlatform {
-  if ('failure' in systrap && 'failure' in ptrace) {
-    throw new AppError('unavailable', `gVisor cannot start a sandbox on this machine: ${systrap.failure}`)
-  }
-  if ('failure' in systrap) return 'ptrace'
-  if ('failure' in ptrace) return 'systrap'
-  return cost(systrap) <= cost(ptrace) ? 'systrap' : 'ptrace'
+/** What was measured for this runtime on this machine; undefined: nothing yet. */
+export async function findPlatformChoice(
+  dataFolder: string,
+  binary: string,
+): Promise<PlatformChoice | undefined> {
+  const known = await readChoice(platformChoiceFile(dataFolder))
+  return known?.machine === (await describeMachine(binary)) ? known : undefined
 }
 
-function cost({ startCpuMs, idleCpuMs }: { startCpuMs: number; idleCpuMs: number }): number {
-  return startCpuMs + idleSeconds * idleCpuMs
+export function choose(trials: Trials): PlatformChoice {
+  const tried = platforms.flatMap((platform) => (trials[platform] ? [{ platform, ...trials[platform] }] : []))
+  const usable = tried.filter((trial) => !('failure' in trial)).sort((a, b) => costOf(a) - costOf(b))
+  const why = tried.map((trial) => `${trial.platform}: ${describeTrial(trial)}`).join('; ')
+  if (!usable[0]) throw new AppError('unavailable', `gVisor cannot start a sandbox on this machine: ${why}`)
+  return { platform: usable[0].platform, why }
+}
+
+function costOf(trial: Trial): number {
+  if ('failure' in trial) return Number.POSITIVE_INFINITY
+  return trial.startCpuMs + trial.workCpuMs + idleSeconds * trial.idleCpuMs
+}
+
+function describeTrial(trial: Trial): string {
+  if ('failure' in trial) return `does not work (${trial.failure})`
+  const [start, work, idle] = [trial.startCpuMs, trial.workCpuMs, trial.idleCpuMs].map(Math.round)
+  return `${start} ms of CPU to start, ${work} for system calls and processes, ${idle} per idle second`
 }
 
 async function tryPlatform(
@@ -64,17 +96,20 @@ async function tryPlatform(
   const sandboxID = `trial-${platform}`
   const trial = { ...context, runtime: { ...context.runtime, platform } }
   try {
-    const sizes = { cpuCount: 1, memoryMB: 512, diskMB: 64 }
+    const spec = { sandboxID, runID: 'trial', rootFolder, cpuCount: 1, memoryMB: 512, diskMB: 64 }
     await dismantle(context, sandboxID)
-    await startSandbox(trial, { sandboxID, runID: 'trial', rootFolder, ...sizes, egress: silent })
-    const cgroup = context.layout.cgroup(sandboxID)
+    const record = await startSandbox(trial, { ...spec, egress: silent }, AbortSignal.timeout(trialLimitMs))
+    const cpuTimeMs = async () => (await context.cgroups.use(context.layout.cgroup(sandboxID))).cpuTimeMs
     await delay(settleMs)
-    const before = await context.cgroups.use(cgroup)
+    const started = await cpuTimeMs()
     await delay(watchMs)
-    const after = await context.cgroups.use(cgroup)
-    return { startCpuMs: before.cpuTimeMs, idleCpuMs: after.cpuTimeMs - before.cpuTimeMs }
+    const watched = await cpuTimeMs()
+    const [program, ...args] = execArguments(context.layout, record, context.agent.sampleWork ?? [])
+    if (context.agent.sampleWork) await runCommand(program!, args, { timeoutMs: trialLimitMs })
+    const workCpuMs = (await cpuTimeMs()) - watched
+    return { startCpuMs: started, idleCpuMs: watched - started, workCpuMs }
   } catch (error) {
-    return { failure: errorText(error) }
+    return { failure: errorText(error).trim().split('\n')[0]!.slice(0, 300) }
   } finally {
     await dismantle(context, sandboxID)
   }
@@ -90,12 +125,12 @@ async function emptyRoot(context: OciContext): Promise<string> {
 
 async function describeMachine(binary: string): Promise<string> {
   const { size, mtimeMs } = await stat(binary)
-  return `${release()} ${binary} ${size} ${Math.round(mtimeMs)}`
+  return `${trialVersion} ${release()} ${binary} ${size} ${Math.round(mtimeMs)} ${existsSync(kvmDevice)}`
 }
 
-async function readChoice(file: string): Promise<Choice | undefined> {
+async function readChoice(file: string): Promise<StoredChoice | undefined> {
   try {
-    return JSON.parse(await readFile(file, 'utf8')) as Choice
+    return JSON.parse(await readFile(file, 'utf8')) as StoredChoice
   } catch {
     // It is only remembered to save time: the choice is made again.
     return undefined

@@ -34,6 +34,14 @@ export const resumeArguments = (layout: Layout, record: SandboxRecord): string[]
   ...['resume', record.sandboxID],
 ]
 
+/** Runs a program inside and waits for its end. */
+export const execArguments = (layout: Layout, record: SandboxRecord, words: readonly string[]): string[] => [
+  ...command(layout, record),
+  'exec',
+  record.sandboxID,
+  ...words,
+]
+
 /** Nobody inside may set the host name, so the program gets that power from outside. */
 export const renameArguments = (
   layout: Layout,

@@ -92,7 +92,7 @@ export async function openOciBench(
     dnsServers: [],
     poolDiskMB: 128,
     pidsLimit: testPidsLimit,
-    platform: 'ptrace',
+    platform: 'systrap',
     ...changes,
   }
   const driver = createOciDriver(options)

@@ -13,6 +13,7 @@ import { runCommand } from '../../lib/run-command.ts'
 import { listed, newSpec } from '../driver-suite.ts'
 import { createLayout } from './layout.ts'
 import { createOciDriver } from './oci-driver.ts'
+import { readSnapshot } from './snapshot-store.ts'
 import type { OciBench } from './suite-bench.ts'
 import type { SnapshotChildInput } from './suite-snapshot-child.ts'
 
@@ -249,6 +250,24 @@ export function ociSnapshotSuite(runtime: 'runc' | 'runsc', open: () => Promise<
         'touch /root/stop; timeout 60 sh -c "while ! [ -s /root/verdict ]; do sleep 0.1; done"; cat /root/verdict',
       )
       assert.match(verdict, /^whole after \d+ rounds$/m)
+    })
+
+    it('of a sandbox that an older build started are taken and restored by that build', async () => {
+      const olderBuild = join(bench.options.dataFolder, 'older-runsc')
+      await copyFile(bench.options.runtimeBinary, olderBuild)
+      await appendFile(olderBuild, 'x')
+      await bench.driver.close()
+      const older = createOciDriver({ ...bench.options, runtimeBinary: olderBuild })
+      const handle = await older.start(newSpec(bench.rootFolder))
+      await bench.remember(handle, 'in memory', 'in a file')
+      await older.close()
+      assert.equal(await bench.driver.recover(handle), 'running')
+      await save(handle, 'go-on')
+      assert.equal((await readSnapshot(folder))?.build?.path, olderBuild)
+      assert.deepEqual(await bench.recall(handle), { memory: 'in memory', file: 'in a file' })
+      const fork = await startFrom()
+      assert.deepEqual(await bench.recall(fork), { memory: 'in memory', file: 'in a file' })
+      for (const each of [handle, fork]) await bench.driver.stop(each)
     })
 
     it('are refused by another build of gVisor, which says what to do, and start without memory', async () => {
