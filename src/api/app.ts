@@ -2,16 +2,20 @@
 import swagger from '@fastify/swagger'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import Fastify from 'fastify'
+import { auditChanges } from './audit.ts'
 import { Authenticator } from './auth.ts'
 import { maxBodyBytes, parseBodies } from './body-parser.ts'
 import type { Api, ApiParts, RouteContext } from './context.ts'
 import { allowAllOrigins } from './cors.ts'
 import { answerUnrouted, handleErrors } from './error-handler.ts'
+import { RateLimit } from './rate-limit.ts'
 import { adminRoutes } from './routes/admin/routes.ts'
 import { healthRoute } from './routes/health/get-health.ts'
 import { sandboxRoutes } from './routes/sandboxes/routes.ts'
 import { secretRoutes } from './routes/secrets/routes.ts'
+import { signInRoutes } from './routes/sign-in/routes.ts'
 import { listSnapshotsRoute } from './routes/snapshots/list-snapshots.ts'
+import { teamRoutes } from './routes/teams/routes.ts'
 import { templateRoutes } from './routes/templates/routes.ts'
 import { validateRequests } from './validation.ts'
 
@@ -21,12 +25,13 @@ export async function createApi(parts: ApiParts): Promise<Api> {
     routerOptions: { maxParamLength: 512 },
     frameworkErrors: answerUnrouted,
   }).withTypeProvider<TypeBoxTypeProvider>()
-  const context: RouteContext = { ...parts, auth: new Authenticator(parts.teams, parts.adminToken) }
+  const context: RouteContext = { ...parts, auth: authenticatorOf(parts) }
 
   parseBodies(app)
   validateRequests(app)
   handleErrors(app, parts.log)
   allowAllOrigins(app)
+  auditChanges(app, context.auth, parts.log)
   await app.register(swagger, {
     openapi: {
       openapi: '3.1.0',
@@ -34,6 +39,7 @@ export async function createApi(parts: ApiParts): Promise<Api> {
       components: {
         securitySchemes: {
           ApiKeyAuth: { type: 'apiKey', in: 'header', name: 'X-API-Key' },
+          AccessTokenAuth: { type: 'http', scheme: 'bearer' },
           AdminApiKeyAuth: { type: 'apiKey', in: 'header', name: 'X-Admin-Token' },
         },
       },
@@ -45,6 +51,13 @@ export async function createApi(parts: ApiParts): Promise<Api> {
   listSnapshotsRoute(app, context)
   templateRoutes(app, context)
   secretRoutes(app, context)
+  teamRoutes(app, context)
+  await signInRoutes(app, context)
   adminRoutes(app, context)
   return app
+}
+
+function authenticatorOf(parts: ApiParts): Authenticator {
+  const rateLimit = new RateLimit({ limit: parts.requestsPerMinute, clock: parts.clock })
+  return new Authenticator({ ...parts, rateLimit })
 }

@@ -1,52 +1,106 @@
-/** Who is asking: a team by its key, or the operator by the admin token (for a team when X-Team-ID names one). */
-import type { FastifyRequest, onRequestAsyncHookHandler } from 'fastify'
+/**
+ * Who is asking: a team by its key or by an access token, or the operator by the admin token (for a team when X-Team-ID
+ * names one).
+ */
+import type { FastifyReply, FastifyRequest, onRequestAsyncHookHandler } from 'fastify'
 import { header } from '../contract/constants.ts'
+import type { AccessTokens } from '../core/team/access-tokens.ts'
 import type { TeamService } from '../core/team/service.ts'
-import { sameSecret, type Team } from '../core/team/team.ts'
+import { type Caller, sameSecret, type Team } from '../core/team/team.ts'
 import { AppError } from '../lib/app-error.ts'
+import type { RateLimit } from './rate-limit.ts'
+
+export type AuthenticatorParts = {
+  teams: TeamService
+  accessTokens: AccessTokens
+  adminToken: string
+  rateLimit: RateLimit
+}
 
 export class Authenticator {
-  readonly #teams: TeamService
-  readonly #adminToken: string
-  readonly #teamOfRequest = new WeakMap<FastifyRequest, Team>()
+  readonly #parts: AuthenticatorParts
+  readonly #callerOfRequest = new WeakMap<FastifyRequest, Caller>()
+  readonly #adminRequests = new WeakSet<FastifyRequest>()
 
-  constructor(teams: TeamService, adminToken: string) {
-    this.#teams = teams
-    this.#adminToken = adminToken
+  constructor(parts: AuthenticatorParts) {
+    this.#parts = parts
   }
 
   /** An onRequest hook, so that it runs before the body is read or validated. */
-  readonly requireTeam: onRequestAsyncHookHandler = async (request) => {
-    this.#teamOfRequest.set(request, await this.#authenticate(request))
+  readonly requireTeam: onRequestAsyncHookHandler = async (request, reply) => {
+    const caller = await this.#authenticate(request)
+    this.#callerOfRequest.set(request, caller)
+    this.#count(caller, reply)
   }
 
   readonly requireAdmin: onRequestAsyncHookHandler = async (request) => {
     if (!this.#isAdmin(request)) {
       throw new AppError('unauthenticated', 'This needs the operator: send a valid X-Admin-Token')
     }
+    this.#adminRequests.add(request)
   }
 
   teamOf(request: FastifyRequest): Team {
-    const team = this.#teamOfRequest.get(request)
-    if (!team) throw new AppError('internal', 'This route asks for a team without requiring one')
-    return team
+    const caller = this.callerOf(request)
+    if (!caller) throw new AppError('internal', 'This route asks for a team without requiring one')
+    return caller.team
   }
 
-  async #authenticate(request: FastifyRequest): Promise<Team> {
+  /** Undefined where the request came without a valid credential of a team. */
+  callerOf(request: FastifyRequest): Caller | undefined {
+    return this.#callerOfRequest.get(request)
+  }
+
+  /** Whether the operator made the request, for no team in particular. */
+  isOfAdmin(request: FastifyRequest): boolean {
+    return this.#adminRequests.has(request)
+  }
+
+  async #authenticate(request: FastifyRequest): Promise<Caller> {
+    const { teams, accessTokens } = this.#parts
     const key = textHeader(request, header.apiKey)
-    if (key !== undefined) return this.#teams.authenticate(key)
-    const teamID = textHeader(request, 'x-team-id')
-    if (teamID !== undefined && this.#isAdmin(request)) return this.#teams.getTeam(teamID)
+    if (key !== undefined) return teams.authenticate(key)
+    const token = bearerToken(request)
+    if (token !== undefined) return ofTeam(await accessTokens.authenticate(token), request)
+    const teamID = textHeader(request, header.teamID)
+    if (teamID !== undefined && this.#isAdmin(request)) {
+      return { team: await teams.getTeam(teamID), credential: { kind: 'admin token', id: null } }
+    }
     throw new AppError(
       'unauthenticated',
       "The API key is missing: send it in the X-API-Key header, or set E2B_API_KEY ('warren env' prints it)",
     )
   }
 
+  /** Counts the request against the limit of its credential; the operator has none. */
+  #count({ credential }: Caller, reply: FastifyReply): void {
+    if (credential.id === null) return
+    const { headers, isOver, resetSeconds } = this.#parts.rateLimit.take(credential.id)
+    reply.headers(headers)
+    if (!isOver) return
+    throw new AppError(
+      'limit_reached',
+      `Too many requests with this ${credential.kind}: try again in ${resetSeconds} s, or send fewer at a time ` +
+        '(WARREN_REQUESTS_PER_MINUTE)',
+      { retry: { should: true, afterSeconds: resetSeconds } },
+    )
+  }
+
   #isAdmin(request: FastifyRequest): boolean {
     const token = textHeader(request, header.adminToken)
-    return token !== undefined && sameSecret(token, this.#adminToken)
+    return token !== undefined && sameSecret(token, this.#parts.adminToken)
   }
+}
+
+/** A client that names a team beside its token means that team and no other. */
+function ofTeam(caller: Caller, request: FastifyRequest): Caller {
+  const named = textHeader(request, header.teamID)
+  if (named === undefined || named === caller.team.teamID || named === caller.team.slug) return caller
+  throw new AppError('permission_denied', 'The access token belongs to another team than X-Team-ID names')
+}
+
+export function bearerToken(request: FastifyRequest): string | undefined {
+  return /^Bearer +(\S+)$/i.exec(textHeader(request, 'authorization') ?? '')?.[1]
 }
 
 export function textHeader(request: FastifyRequest, name: string): string | undefined {

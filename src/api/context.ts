@@ -13,7 +13,10 @@ import type { SandboxService } from '../core/sandbox/service.ts'
 import type { SandboxTokens } from '../core/sandbox/tokens.ts'
 import type { SecretService } from '../core/secret/service.ts'
 import type { MetricStore } from '../core/stores.ts'
+import type { AccessTokens } from '../core/team/access-tokens.ts'
+import type { TeamRemover } from '../core/team/remover.ts'
 import type { TeamService } from '../core/team/service.ts'
+import type { TeamUsage } from '../core/team/usage.ts'
 import type { BuildService } from '../core/template/build-service.ts'
 import type { BuildFiles } from '../core/template/builder.ts'
 import type { TemplateCatalog } from '../core/template/catalog.ts'
@@ -41,6 +44,11 @@ export type ApiParts = {
   secrets: SecretService
   clock: Clock
   teams: TeamService
+  accessTokens: AccessTokens
+  teamRemover: TeamRemover
+  usage: TeamUsage
+  /** How many requests a credential may make in a minute; 0: any number. */
+  requestsPerMinute: number
   tokens: SandboxTokens
   adminToken: string
   /** The domain under which sandboxes are reached, port included where it is not the usual one. */

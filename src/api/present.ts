@@ -83,15 +83,18 @@ export function presentKey(key: ApiKey): WireKey {
   return {
     id: key.keyID,
     name: key.name,
-    mask: {
-      prefix: 'e2b_',
-      valueLength: 40,
-      maskedValuePrefix: key.maskPrefix,
-      maskedValueSuffix: key.maskSuffix,
-    },
+    mask: presentMask('e2b_', key),
     createdAt: dateTime(key.createdAt),
     ...(key.lastUsedAt !== null && { lastUsed: dateTime(key.lastUsedAt) }),
   }
+}
+
+/** What may be shown of a secret once it was made. */
+export function presentMask(
+  prefix: string,
+  { maskPrefix, maskSuffix }: Pick<ApiKey, 'maskPrefix' | 'maskSuffix'>,
+): WireKey['mask'] {
+  return { prefix, valueLength: 40, maskedValuePrefix: maskPrefix, maskedValueSuffix: maskSuffix }
 }
 
 export const dateTime = (ms: number): string => new Date(ms).toISOString()

@@ -130,6 +130,12 @@ const schema = {
     'Below this the build cache is pruned, oldest use first; where that does not help, new builds are refused.',
     kind.wholeNumber(0, 1_073_741_824, 'MiB'),
   ),
+  requestsPerMinute: setting(
+    'WARREN_REQUESTS_PER_MINUTE',
+    '12000',
+    'So many requests to the API may be made with one key or access token; more get 429. 0: any number.',
+    kind.wholeNumber(0, 1_000_000_000, 'requests'),
+  ),
   memoryOvercommit: setting(
     'WARREN_MEMORY_OVERCOMMIT',
     '16',

@@ -22,7 +22,10 @@ import { type SnapshotFolders, SnapshotStore } from '../core/sandbox/snapshot-st
 import { SandboxTokens } from '../core/sandbox/tokens.ts'
 import { WarmPool } from '../core/sandbox/warm-pool.ts'
 import type { Stores } from '../core/stores.ts'
+import { AccessTokens } from '../core/team/access-tokens.ts'
+import { TeamRemover } from '../core/team/remover.ts'
 import { TeamService } from '../core/team/service.ts'
+import { TeamUsage } from '../core/team/usage.ts'
 import { BuildLog } from '../core/template/build-log.ts'
 import { BuildService } from '../core/template/build-service.ts'
 import type { Builder, BuildFiles } from '../core/template/builder.ts'
@@ -84,7 +87,14 @@ export function joinDomain(ports: DomainPorts, settings: DomainSettings) {
   const sandboxes = joinSandboxes(ports, settings)
   const templates = joinTemplates(ports, settings, sandboxes)
   const teams = new TeamService({ teams: stores.teams, keys: stores.keys, clock })
-  return { ...sandboxes, ...templates, teams }
+  const accessTokens = new AccessTokens({ ...stores, clock })
+  const usage = new TeamUsage({ ...stores, clock })
+  const teamRemover = new TeamRemover({
+    ...stores,
+    killSandbox: (team, sandboxID) => sandboxes.service.kill(team, sandboxID),
+    removeTemplate: (team, templateID) => templates.remover.remove(team, templateID),
+  })
+  return { ...sandboxes, ...templates, teams, accessTokens, usage, teamRemover }
 }
 
 function joinSandboxes(ports: DomainPorts, settings: DomainSettings) {

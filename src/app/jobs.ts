@@ -1,5 +1,6 @@
 /** What the server does again and again while it runs. */
 import { MetricsSampler, sampleEveryMs } from '../core/sandbox/metrics.ts'
+import { teamSampleEveryMs } from '../core/team/metric.ts'
 import type { Domain, DomainPorts } from './domain.ts'
 import { repeatEvery } from './repeat.ts'
 import type { Closers } from './shutdown.ts'
@@ -9,6 +10,8 @@ const freeDiskEveryMs = 60_000
 const pruneEveryMs = 3_600_000
 /** Ended rows and idempotency keys are kept this long. */
 const keepEndedMs = 7 * 24 * 3_600_000
+/** What teams used is kept this long. */
+const keepTeamMetricsMs = 30 * 24 * 3_600_000
 /** Cached steps of builds, and uploaded files, are kept this long after their last use. */
 const keepCacheMs = 30 * 24 * 3_600_000
 
@@ -21,6 +24,7 @@ export function startJobs(domain: Domain, ports: DomainPorts, closers: Closers):
   repeat('reconcile builds', reconcileEveryMs, () => domain.builds.reconcile())
   repeat('free disk space', freeDiskEveryMs, () => domain.diskSpace.free())
   repeat('prune what is old', pruneEveryMs, () => pruneOld(domain, ports))
+  repeat('sample the use of teams', teamSampleEveryMs, () => domain.usage.sample())
   repeat('sample metrics', sampleEveryMs, () => sampler.sample())
 }
 
@@ -28,6 +32,7 @@ async function pruneOld(domain: Domain, { stores, logs, clock }: DomainPorts): P
   const endedBefore = clock.now() - keepEndedMs
   await stores.sandboxes.prune(endedBefore)
   await stores.metrics.prune(endedBefore)
+  await stores.teamMetrics.prune(clock.now() - keepTeamMetricsMs)
   await logs.prune(endedBefore)
   await domain.pruner.run({ before: clock.now() - keepCacheMs, dryRun: false })
 }

@@ -74,6 +74,7 @@ async function openApi({ config, secrets, ports, domain }: ListenParts): Promise
       diskMB: { usual: config.defaultDiskMB, most: config.maxDiskMB },
     },
     adminToken: secrets.adminToken,
+    requestsPerMinute: config.requestsPerMinute,
     domain: config.domain ?? undefined,
     version,
   })

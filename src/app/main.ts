@@ -22,7 +22,7 @@ const help = `Warren ${version}: a sandbox cloud on your own machine.
   warren doctor [--json]           look at this machine: what works, and how to mend what does not
   warren config [--json]           every setting, its value and where it is from
   warren cert [--domain D]         a certificate to try TLS with, and the authority behind it
-  warren team create|list|limits   teams
+  warren team VERB                 create, list, delete teams; show and change their limits
   warren key create|list|revoke    API keys of a team
   warren prune [--dry-run]         remove cached build steps, layers and uploads that nothing needs
   warren recover [SNAPSHOT]        list snapshots that nothing owns; give a lost sandbox back

@@ -12,6 +12,7 @@ export type LimitChanges = Partial<Team['limits']>
 export type CreatedKey = ApiKey & { key: string }
 
 const pruneWithinMs = 1_800_000
+const deleteWithinMs = 600_000
 
 export class AdminClient {
   readonly #access: ServerAccess
@@ -26,6 +27,12 @@ export class AdminClient {
 
   createTeam(name: string): Promise<Team> {
     return this.#call('POST', '/admin/teams', { name })
+  }
+
+  /** With `force` its sandboxes are killed one by one, so the limit is generous. */
+  deleteTeam(teamID: string, force: boolean): Promise<void> {
+    const path = `/admin/teams/${encodeURIComponent(teamID)}?force=${force}`
+    return this.#call('DELETE', path, undefined, deleteWithinMs)
   }
 
   changeLimits(teamID: string, changes: LimitChanges): Promise<Team> {

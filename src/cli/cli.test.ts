@@ -38,6 +38,8 @@ let asked: { method: string; path: string; token: unknown; body: unknown }[] = [
 const answers: Record<string, [number, unknown?]> = {
   'GET /admin/teams': [200, [team]],
   'POST /admin/teams': [201, team],
+  'DELETE /admin/teams/id-1?force=false': [409, { code: 409, message: 'It has 2 sandboxes.' }],
+  'DELETE /admin/teams/id-1?force=true': [204],
   'PATCH /admin/teams/id-1/limits': [200, { ...team, limits: { ...limits, maxSandboxes: 5 } }],
   'GET /admin/teams/id-1/api-keys': [200, [key]],
   'POST /admin/teams/id-1/api-keys': [201, { ...key, key: `e2b_${'a'.repeat(40)}` }],
@@ -88,6 +90,12 @@ test('team create sends the name', async () => {
     token: 'secret',
     body: { name: 'Research' },
   })
+})
+
+test('team delete asks for force where the server does, and says when it is done', async () => {
+  await assert.rejects(teamCommand(['delete', 'research'], connect), /It has 2 sandboxes/)
+  assert.equal(await teamCommand(['delete', 'research', '--force'], connect), 'The team research is deleted.')
+  await assert.rejects(teamCommand(['delete'], neverConnect), /TEAM is missing/)
 })
 
 test('team limits changes only what is named and finds the team by any of its names', async () => {

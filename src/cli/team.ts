@@ -7,9 +7,11 @@ const command = 'warren team'
 const usage = `Usage:
   warren team create NAME [--json]
   warren team list [--json]
+  warren team delete TEAM [--force]
   warren team limits TEAM [--sandboxes N] [--cpu N] [--memory-mb N] [--lifetime-hours N] [--json]
 
-TEAM is a team's slug, id or name. Without a number, limits shows the present limits.`
+TEAM is a team's slug, id or name. Without a number, limits shows the present limits. A team that has sandboxes or
+templates is deleted only with --force, which ends and deletes all of them.`
 
 const limitOptions = {
   sandboxes: 'maxSandboxes',
@@ -36,8 +38,18 @@ export async function teamCommand(
     takeWords(words, [], command)
     return show(await (await connect()).listTeams(), json, false)
   }
+  if (verb === 'delete') return remove(rest, connect)
   if (verb === 'limits') return limits(rest, connect)
-  throw unknownVerb(verb, 'create, list or limits', command)
+  throw unknownVerb(verb, 'create, list, delete or limits', command)
+}
+
+async function remove(args: readonly string[], connect: () => Promise<AdminClient>): Promise<string> {
+  const { words, flags, json } = parseCommand(args, [], command, { flags: ['force'] })
+  const [word] = takeWords(words, ['TEAM'], command)
+  const client = await connect()
+  const { teamID, slug } = await client.findTeam(word!)
+  await client.deleteTeam(teamID, flags.has('force'))
+  return json ? asJson({ teamID, deleted: true }) : `The team ${slug} is deleted.`
 }
 
 async function limits(args: readonly string[], connect: () => Promise<AdminClient>): Promise<string> {

@@ -8,6 +8,7 @@ export const clientID = '6532622b'
 export const header = {
   apiKey: 'x-api-key',
   adminToken: 'x-admin-token',
+  teamID: 'x-team-id',
   accessToken: 'x-access-token',
   sandboxID: 'e2b-sandbox-id',
   sandboxPort: 'e2b-sandbox-port',

@@ -8,7 +8,8 @@ import type { SandboxMetric } from './sandbox/metric.ts'
 import type { NewSandbox, Sandbox, SandboxOptions, SandboxSnapshot, SandboxState } from './sandbox/sandbox.ts'
 import type { Secret, SecretReference } from './secret/secret.ts'
 import type { SealedValue } from './secret/vault.ts'
-import type { ApiKey, Team, TeamLimits } from './team/team.ts'
+import type { TeamMetric } from './team/metric.ts'
+import type { AccessToken, ApiKey, Team, TeamLimits } from './team/team.ts'
 import type {
   BuildReason,
   BuildStatus,
@@ -26,6 +27,13 @@ export interface TeamStore {
   findTeam(idOrSlug: string): Promise<Team | undefined>
   listTeams(): Promise<Team[]>
   setLimits(teamID: string, limits: TeamLimits): Promise<void>
+  /**
+   * Removes the team with its keys, tokens, secrets, cached build steps and what is remembered of ended sandboxes, unless it
+   * still has sandboxes or templates; none can be inserted at that moment. Undefined when there is no such team.
+   */
+  deleteUnused(
+    teamID: string,
+  ): Promise<{ deleted: true } | { sandboxes: number; templates: number } | undefined>
 }
 
 export interface KeyStore {
@@ -36,6 +44,26 @@ export interface KeyStore {
   /** False when the team has no such live key. */
   revokeKey(teamID: string, keyID: string, at: number): Promise<boolean>
   touchKey(keyID: string, at: number): Promise<void>
+  /** False when the team has no such live key. */
+  renameKey(teamID: string, keyID: string, name: string): Promise<boolean>
+}
+
+export interface AccessTokenStore {
+  /** Inserts the token together with the API key that it brings. */
+  insert(token: AccessToken & { hash: string }, key: ApiKey & { hash: string }): Promise<void>
+  /** Finds the live token with this hash, and its team. */
+  findByHash(hash: string): Promise<{ token: AccessToken; hash: string; team: Team } | undefined>
+  /** Revokes the token and the API key that it brings. False when the team has no such live token. */
+  revoke(teamID: string, tokenID: string, at: number): Promise<boolean>
+}
+
+export interface TeamMetricStore {
+  append(samples: readonly TeamMetric[]): Promise<void>
+  /** The sums over all nodes, oldest first; both bounds are inclusive milliseconds. */
+  range(teamID: string, from: number, to: number): Promise<TeamMetric[]>
+  /** How many of each team's sandboxes run on this node, and how many of them began at or after `startedSince`. */
+  count(startedSince: number): Promise<Omit<TeamMetric, 'at'>[]>
+  prune(before: number): Promise<void>
 }
 
 export type SnapshotFilter = {
@@ -330,6 +358,8 @@ export interface SecretStore {
 export type Stores = {
   teams: TeamStore
   keys: KeyStore
+  accessTokens: AccessTokenStore
+  teamMetrics: TeamMetricStore
   templates: TemplateStore
   sandboxes: SandboxStore
   quarantine: QuarantineStore

@@ -12,20 +12,7 @@ export class SqlKeyStore implements KeyStore {
   }
 
   async insertKey(key: ApiKey & { hash: string }): Promise<void> {
-    await this.#db
-      .insertInto('api_keys')
-      .values({
-        id: key.keyID,
-        team_id: key.teamID,
-        hash: key.hash,
-        name: key.name,
-        mask_prefix: key.maskPrefix,
-        mask_suffix: key.maskSuffix,
-        created_at: key.createdAt,
-        last_used_at: key.lastUsedAt,
-        revoked_at: key.revokedAt,
-      })
-      .execute()
+    await this.#db.insertInto('api_keys').values(keyRow(key)).execute()
   }
 
   async findByHash(hash: string): Promise<{ key: ApiKey; hash: string; team: Team } | undefined> {
@@ -70,6 +57,17 @@ export class SqlKeyStore implements KeyStore {
     return updated.numUpdatedRows > 0n
   }
 
+  async renameKey(teamID: string, keyID: string, name: string): Promise<boolean> {
+    const updated = await this.#db
+      .updateTable('api_keys')
+      .set({ name })
+      .where('team_id', '=', teamID)
+      .where('id', '=', keyID)
+      .where('revoked_at', 'is', null)
+      .executeTakeFirstOrThrow()
+    return updated.numUpdatedRows > 0n
+  }
+
   async touchKey(keyID: string, at: number): Promise<void> {
     await this.#db
       .updateTable('api_keys')
@@ -77,6 +75,20 @@ export class SqlKeyStore implements KeyStore {
       .where('id', '=', keyID)
       .where((where) => where.or([where('last_used_at', 'is', null), where('last_used_at', '<', at)]))
       .execute()
+  }
+}
+
+export function keyRow(key: ApiKey & { hash: string }): ApiKeyRow {
+  return {
+    id: key.keyID,
+    team_id: key.teamID,
+    hash: key.hash,
+    name: key.name,
+    mask_prefix: key.maskPrefix,
+    mask_suffix: key.maskSuffix,
+    created_at: key.createdAt,
+    last_used_at: key.lastUsedAt,
+    revoked_at: key.revokedAt,
   }
 }
 

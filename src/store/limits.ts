@@ -2,8 +2,12 @@ import type { Transaction } from 'kysely'
 import { activeStates, type Sandbox } from '../core/sandbox/sandbox.ts'
 import type { ExceededLimit } from '../core/stores.ts'
 import type { TeamLimits } from '../core/team/team.ts'
+import { AppError } from '../lib/app-error.ts'
 import type { Tables } from './tables.ts'
-import { unknownTeam } from './teams.ts'
+
+export function unknownTeam(teamID: string): AppError {
+  return new AppError('not_found', `There is no team '${teamID}'; \`warren team list\` shows those there are`)
+}
 
 /** A write that changes nothing holds the team's row until the commit, with the same SQL on both engines. */
 export async function lockTeam(transaction: Transaction<Tables>, teamID: string): Promise<void> {

@@ -9,6 +9,7 @@ import * as secrets from './migrations/0005-secrets.ts'
 import { sealedNetworks } from './migrations/0006-sealed-networks.ts'
 import * as owners from './migrations/0007-owners.ts'
 import * as quarantine from './migrations/0008-quarantine.ts'
+import * as accessTokens from './migrations/0009-access-tokens.ts'
 import type { Tables } from './tables.ts'
 
 /** In order of their names; one that was released is never changed, only followed by another. */
@@ -21,6 +22,7 @@ export const migrationsWith = (vault: SecretVault): Record<string, Migration> =>
   '0006-sealed-networks': sealedNetworks(vault),
   '0007-owners': owners,
   '0008-quarantine': quarantine,
+  '0009-access-tokens': accessTokens,
 })
 
 /** Brings the tables to what this build knows, all or nothing; a database of a newer build is left alone. */

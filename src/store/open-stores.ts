@@ -7,6 +7,7 @@ import { type Dialect, Kysely } from 'kysely'
 import type { SecretVault } from '../core/secret/vault.ts'
 import type { Stores } from '../core/stores.ts'
 import { AppError } from '../lib/app-error.ts'
+import { SqlAccessTokenStore } from './access-tokens.ts'
 import { SqlBuildCacheStore } from './build-cache.ts'
 import { SqlKeyStore } from './keys.ts'
 import { SqlMetricStore } from './metrics.ts'
@@ -17,6 +18,7 @@ import { SqlSandboxStore } from './sandboxes.ts'
 import { SqlSecretStore } from './secrets.ts'
 import { sqliteDialect } from './sqlite.ts'
 import type { Tables } from './tables.ts'
+import { SqlTeamMetricStore } from './team-metrics.ts'
 import { SqlTeamStore } from './teams.ts'
 import { SqlTemplateStore } from './templates.ts'
 
@@ -55,6 +57,8 @@ export function storesOver(db: Kysely<Tables>, vault: SecretVault, nodeID = sole
   return {
     teams: new SqlTeamStore(db),
     keys: new SqlKeyStore(db),
+    accessTokens: new SqlAccessTokenStore(db),
+    teamMetrics: new SqlTeamMetricStore(db, nodeID),
     templates: new SqlTemplateStore(db, nodeID),
     sandboxes: new SqlSandboxStore(db, vault, nodeID),
     quarantine: new SqlQuarantineStore(db),

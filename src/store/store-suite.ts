@@ -12,6 +12,7 @@ import { sandboxPauseSuite } from './suite-sandbox-pause.ts'
 import { secretSuite } from './suite-secrets.ts'
 import { snapshotSuite } from './suite-snapshots.ts'
 import { tagSuite } from './suite-tags.ts'
+import { teamAccessSuite } from './suite-team-access.ts'
 import { teamSuite } from './suite-teams.ts'
 import { templateListSuite } from './suite-template-list.ts'
 import { templateSuite } from './suite-templates.ts'
@@ -40,6 +41,7 @@ export function storeSuite(
   }
   suite(`the stores over ${engine}`, options, (_: SuiteContext) => {
     teamSuite(storeTest)
+    teamAccessSuite(storeTest)
     templateSuite(storeTest)
     templateListSuite(storeTest)
     tagSuite(storeTest)

@@ -28,6 +28,26 @@ export type ApiKeyRow = {
   revoked_at: number | null
 }
 
+export type AccessTokenRow = {
+  id: string
+  team_id: string
+  hash: string
+  name: string
+  mask_prefix: string
+  mask_suffix: string
+  key_id: string
+  created_at: number
+  revoked_at: number | null
+}
+
+export type TeamMetricRow = {
+  team_id: string
+  at: number
+  node_id: string
+  concurrent_sandboxes: number
+  started_sandboxes: number
+}
+
 export type TemplateRow = {
   id: string
   team_id: string | null
@@ -185,6 +205,8 @@ export type SecretVersionRow = {
 export type Tables = {
   teams: TeamRow
   api_keys: ApiKeyRow
+  access_tokens: AccessTokenRow
+  team_metrics: TeamMetricRow
   templates: TemplateRow
   template_aliases: TemplateAliasRow
   template_builds: TemplateBuildRow

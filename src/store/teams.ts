@@ -2,7 +2,9 @@ import type { Kysely } from 'kysely'
 import type { TeamStore } from '../core/stores.ts'
 import type { Team, TeamLimits } from '../core/team/team.ts'
 import { AppError, isAppError } from '../lib/app-error.ts'
+import { unknownTeam } from './limits.ts'
 import type { Tables, TeamRow } from './tables.ts'
+import { deleteUnusedTeam } from './team-deletion.ts'
 
 export class SqlTeamStore implements TeamStore {
   readonly #db: Kysely<Tables>
@@ -45,10 +47,10 @@ export class SqlTeamStore implements TeamStore {
       .executeTakeFirstOrThrow()
     if (updated.numUpdatedRows === 0n) throw unknownTeam(teamID)
   }
-}
 
-export function unknownTeam(teamID: string): AppError {
-  return new AppError('not_found', `There is no team '${teamID}'; \`warren team list\` shows those there are`)
+  deleteUnused(teamID: string) {
+    return deleteUnusedTeam(this.#db, teamID)
+  }
 }
 
 function limitColumns(limits: TeamLimits) {

@@ -262,15 +262,37 @@ const teams: Operation[] = [
     leftOut: { createdBy: noAccounts },
   },
   { call: 'DELETE /admin/teams/{teamID}/api-keys/{keyID}', does: 'revoke a key', answers: { 204: '' } },
-  { call: 'GET /teams', does: 'list the teams of a user', answers: {}, notServed: noAccounts },
-  { call: 'GET /api-keys', does: 'list keys', answers: {}, notServed: noAccounts },
-  { call: 'POST /api-keys', does: 'create a key', answers: {}, notServed: noAccounts },
-  { call: 'PATCH /api-keys/{keyID}', does: 'rename a key', answers: {}, notServed: noAccounts },
-  { call: 'DELETE /api-keys/{keyID}', does: 'revoke a key', answers: {}, notServed: noAccounts },
-  { call: 'POST /access-tokens', does: 'create an access token', answers: {}, notServed: noAccounts },
-  { call: 'DELETE /access-tokens/{tokenID}', does: 'revoke it', answers: {}, notServed: noAccounts },
-  { call: 'GET /teams/{teamID}/metrics', does: 'figures of a team', answers: {}, notServed: dashboard },
-  { call: 'GET /teams/{teamID}/metrics/max', does: 'their maximum', answers: {}, notServed: dashboard },
+  {
+    ...{ call: 'GET /teams', does: 'list the teams of the caller, with a key of each' },
+    answers: { 200: '[].teamID* [].name* [].apiKey* [].isDefault*' },
+  },
+  {
+    ...{ call: 'GET /api-keys', does: 'list keys' },
+    ...{ answers: { 200: shape.each(shape.apiKey) }, leftOut: { '[].createdBy': noAccounts } },
+  },
+  {
+    ...{ call: 'POST /api-keys', does: 'create a key' },
+    ...{ body: 'name*', answers: { 201: `key* ${shape.apiKey}` } },
+    leftOut: { createdBy: noAccounts },
+  },
+  { call: 'PATCH /api-keys/{keyID}', does: 'rename a key', body: 'name*', answers: { 200: '' } },
+  { call: 'DELETE /api-keys/{keyID}', does: 'revoke a key', answers: { 204: '' } },
+  {
+    ...{ call: 'POST /access-tokens', does: 'create an access token' },
+    ...{ body: 'name*', answers: { 201: shape.accessToken } },
+  },
+  { call: 'DELETE /access-tokens/{tokenID}', does: 'revoke it', answers: { 204: '' } },
+  {
+    ...{ call: 'GET /teams/{teamID}/metrics', does: 'figures of a team' },
+    query: 'start end',
+    answers: {
+      200: shape.each('timestamp* timestampUnix* concurrentSandboxes* sandboxStartRate*'),
+    },
+  },
+  {
+    ...{ call: 'GET /teams/{teamID}/metrics/max', does: 'their maximum' },
+    ...{ query: 'start end metric*', answers: { 200: 'timestamp* timestampUnix* value*' } },
+  },
 ]
 
 const operations: Operation[] = [
@@ -280,15 +302,15 @@ const operations: Operation[] = [
   { call: 'POST /nodes/{nodeID}', does: 'drain a machine', answers: {}, notServed: oneNode },
   {
     ...{ call: 'POST /admin/teams/{teamID}/sandboxes/kill', does: "kill a team's sandboxes" },
-    ...{ answers: {}, notServed: 'list and kill them with a key of the team' },
+    answers: { 200: 'killedCount* failedCount*' },
   },
   {
     ...{ call: 'POST /admin/teams/{teamID}/builds/cancel', does: "cancel a team's builds" },
-    ...{ answers: {}, notServed: 'a newer build with the same tags cancels an older one' },
+    answers: { 200: 'cancelledCount* failedCount*' },
   },
   {
     ...{ call: 'GET /admin/sandboxes/running-counts', does: 'count sandboxes by team' },
-    ...{ answers: {}, notServed: 'the header X-Total-Running of a list tells it for one team' },
+    answers: { 200: '' },
   },
 ]
 
@@ -308,6 +330,10 @@ export const ours: readonly Operation[] = [
   {
     ...{ call: 'POST /admin/teams', does: 'create a team' },
     ...{ body: 'name* slug', answers: { 201: shape.team } },
+  },
+  {
+    ...{ call: 'DELETE /admin/teams/{teamID}', does: 'delete a team' },
+    ...{ query: 'force', answers: { 204: '' } },
   },
   {
     ...{ call: 'PATCH /admin/teams/{teamID}/limits', does: "change a team's limits" },

@@ -80,6 +80,7 @@ const limits = 'maxSandboxes* maxCPU* maxMemoryMB* maxLifetimeHours*'
 export const team = `teamID* slug* name* createdAt* limits* ${under('limits.', limits)}`
 
 const mask = 'prefix* valueLength* maskedValuePrefix* maskedValueSuffix*'
+export const accessToken = `id* name* token* createdAt* mask* ${under('mask.', mask)}`
 export const apiKey = `id* name* createdAt* lastUsed createdBy mask* ${under('mask.', mask)}`
 
 const freed = ['steps', 'savedStates', 'layers', 'files']

@@ -8,7 +8,7 @@ import { openFixture } from './domain.ts'
 
 export const adminToken = 'admin-token'
 
-export async function openApi(options: { domain?: string } = {}) {
+export async function openApi(options: { domain?: string; requestsPerMinute?: number } = {}) {
   const jobs: BuildJob[] = []
   const fixture = await openFixture({
     ports: {
@@ -28,12 +28,14 @@ export async function openApi(options: { domain?: string } = {}) {
     },
     secrets: new SecretService({ secrets: stores.secrets, vault, clock }),
     adminToken,
+    requestsPerMinute: options.requestsPerMinute ?? 0,
     domain: options.domain,
     version: '0',
     log: silentLog,
   })
   const ask = async (method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE', url: string, more: Ask = {}) => {
-    const headers = { host: '127.0.0.1:3000', 'x-api-key': key, ...more.headers }
+    const given = { host: '127.0.0.1:3000', 'x-api-key': key, ...more.headers }
+    const headers = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined))
     const payload = more.body === undefined ? {} : { payload: JSON.stringify(more.body) }
     const answer = await api.inject({ method, url, headers, ...payload })
     return {
@@ -70,4 +72,5 @@ const builderAtOnce = (jobs: BuildJob[]): Builder => ({
   },
 })
 
-type Ask = { body?: unknown; headers?: Record<string, string> }
+/** A header that is undefined is not sent. */
+type Ask = { body?: unknown; headers?: Record<string, string | undefined> }

@@ -1,6 +1,6 @@
 /** Teams, keys and limits, as the operator's own surface shows them. */
 import { type Static, Type } from 'typebox'
-import { DateTime } from './shared.ts'
+import { DateTime, int64Max } from './shared.ts'
 
 const PositiveInteger = Type.Integer({ minimum: 1, maximum: 2 ** 31 - 1 })
 
@@ -51,3 +51,50 @@ export const NewApiKey = Type.Object({
 
 export const TeamPath = Type.Object({ teamID: Type.String() })
 export const KeyPath = Type.Object({ teamID: Type.String(), keyID: Type.String() })
+
+/** The team of an access token, with the API key that the command line keeps. */
+export const OwnTeam = Type.Object({
+  teamID: Type.String(),
+  name: Type.String(),
+  apiKey: Type.String(),
+  isDefault: Type.Boolean(),
+})
+
+export const OwnKeyPath = Type.Object({ keyID: Type.String() })
+export const TokenPath = Type.Object({ tokenID: Type.String() })
+
+export const CreatedAccessToken = Type.Object({
+  id: Type.String(),
+  name: Type.String(),
+  token: Type.String(),
+  mask: KeyMask,
+  createdAt: DateTime,
+})
+
+const UnixSeconds = Type.Integer({ minimum: 0, maximum: int64Max, description: 'Unix time in seconds' })
+export const UsageQuery = Type.Object({ start: Type.Optional(UnixSeconds), end: Type.Optional(UnixSeconds) })
+export const HighestUsageQuery = Type.Object({
+  ...UsageQuery.properties,
+  metric: Type.Union([Type.Literal('concurrent_sandboxes'), Type.Literal('sandbox_start_rate')]),
+})
+
+export const TeamMetric = Type.Object({
+  timestamp: DateTime,
+  timestampUnix: Type.Integer(),
+  concurrentSandboxes: Type.Integer(),
+  sandboxStartRate: Type.Number({ description: 'Sandboxes that began to run, per second' }),
+})
+export const HighestTeamMetric = Type.Object({
+  timestamp: DateTime,
+  timestampUnix: Type.Integer(),
+  value: Type.Number(),
+})
+
+export const TeamRemoval = Type.Object({
+  force: Type.Optional(
+    Type.Boolean({ description: 'Kill its sandboxes and delete its templates and snapshots first' }),
+  ),
+})
+export const KillReport = Type.Object({ killedCount: Type.Integer(), failedCount: Type.Integer() })
+export const CancelReport = Type.Object({ cancelledCount: Type.Integer(), failedCount: Type.Integer() })
+export const RunningCounts = Type.Record(Type.String(), Type.Integer())

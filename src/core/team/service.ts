@@ -5,8 +5,9 @@ import { newUUID } from '../../lib/ids.ts'
 import type { KeyStore, TeamStore } from '../stores.ts'
 import {
   type ApiKey,
+  type Caller,
   defaultTeamLimits,
-  hashApiKey,
+  hashSecret,
   isApiKeyShaped,
   maskOf,
   newApiKey,
@@ -30,16 +31,16 @@ export class TeamService {
   }
 
   /** The key is looked up for every request, so a revoked key stops working at once. */
-  async authenticate(key: string): Promise<Team> {
+  async authenticate(key: string): Promise<Caller> {
     const invalid = (detail: string) =>
       new AppError('unauthenticated', `Invalid API key: ${detail}. 'warren key create' makes a new one.`)
     if (!isApiKeyShaped(key)) throw invalid('a key is e2b_ and 40 hexadecimal digits')
-    const hash = hashApiKey(key)
+    const hash = hashSecret(key)
     const found = await this.#keys.findByHash(hash)
     if (!found || !sameSecret(found.hash, hash)) throw invalid('no team has this key')
     const now = this.#clock.now()
     if (now - (found.key.lastUsedAt ?? 0) > touchEveryMs) await this.#keys.touchKey(found.key.keyID, now)
-    return found.team
+    return { team: found.team, credential: { kind: 'api key', id: found.key.keyID } }
   }
 
   async createTeam(name: string, slug = slugOf(name)): Promise<Team> {
@@ -89,7 +90,7 @@ export class TeamService {
       lastUsedAt: null,
       revokedAt: null,
     }
-    await this.#keys.insertKey({ ...record, hash: hashApiKey(key) })
+    await this.#keys.insertKey({ ...record, hash: hashSecret(key) })
     return { key, record }
   }
 
@@ -98,12 +99,22 @@ export class TeamService {
     return this.#keys.listKeys(teamID)
   }
 
+  async listLiveKeys(idOrSlug: string): Promise<ApiKey[]> {
+    return (await this.listKeys(idOrSlug)).filter(({ revokedAt }) => revokedAt === null)
+  }
+
+  async renameKey(team: Team, keyID: string, name: string): Promise<void> {
+    if (!(await this.#keys.renameKey(team.teamID, keyID, name))) throw noSuchKey(keyID)
+  }
+
   async revokeKey(idOrSlug: string, keyID: string): Promise<void> {
     const { teamID } = await this.getTeam(idOrSlug)
     const revoked = await this.#keys.revokeKey(teamID, keyID, this.#clock.now())
-    if (!revoked) throw new AppError('not_found', `The team has no live key ${keyID}`)
+    if (!revoked) throw noSuchKey(keyID)
   }
 }
+
+const noSuchKey = (keyID: string) => new AppError('not_found', `The team has no live key ${keyID}`)
 
 function slugOf(name: string): string {
   return name

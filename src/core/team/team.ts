@@ -32,6 +32,28 @@ export type ApiKey = {
   revokedAt: number | null
 }
 
+/**
+ * What a person signs in with on the command line. It opens the API like a key of its team, and brings an API key of
+ * its own, which ends with it.
+ */
+export type AccessToken = {
+  tokenID: string
+  teamID: string
+  name: string
+  maskPrefix: string
+  maskSuffix: string
+  createdAt: number
+  revokedAt: number | null
+  /** The API key that it brings. */
+  keyID: string
+}
+
+/** Who makes a request: a team, and which of its credentials it was made with. */
+export type Caller = {
+  team: Team
+  credential: { kind: 'api key' | 'access token' | 'admin token'; id: string | null }
+}
+
 export const defaultTeamLimits: TeamLimits = {
   maxSandboxes: 100,
   maxCPU: 400,
@@ -40,14 +62,26 @@ export const defaultTeamLimits: TeamLimits = {
 }
 
 const keyPrefix = 'e2b_'
+const tokenPrefix = 'sk_e2b_'
 const keyForm = /^e2b_[0-9a-f]{40}$/
+const tokenForm = /^sk_e2b_[0-9a-f]{40}$/
 
 export const newApiKey = (): string => keyPrefix + randomHex(20)
+export const newAccessToken = (): string => tokenPrefix + randomHex(20)
 export const isApiKeyShaped = (key: string): boolean => keyForm.test(key)
-export const hashApiKey = (key: string): string => createHash('sha256').update(key).digest('hex')
+export const isAccessTokenShaped = (token: string): boolean => tokenForm.test(token)
+export const hashSecret = (secret: string): string => createHash('sha256').update(secret).digest('hex')
 
-export function maskOf(key: string): { maskPrefix: string; maskSuffix: string } {
-  const value = key.slice(keyPrefix.length)
+/**
+ * The API key that an access token brings. It follows from the token, so that whoever shows the token can be told the
+ * key though only hashes are stored; the token does not follow from the key.
+ */
+export function apiKeyOf(accessToken: string): string {
+  return keyPrefix + hashSecret(`api key of ${accessToken}`).slice(0, 40)
+}
+
+export function maskOf(secret: string): { maskPrefix: string; maskSuffix: string } {
+  const value = secret.slice(secret.lastIndexOf('_') + 1)
   return { maskPrefix: value.slice(0, 2), maskSuffix: value.slice(-4) }
 }
 

@@ -138,6 +138,25 @@ export class BuildService {
     }
   }
 
+  /** Cancels every build of the team that waits or that this process carries out. */
+  async cancelAllOf(team: Team): Promise<{ cancelledCount: number; failedCount: number }> {
+    const { templates, clock } = this.#parts
+    const message = 'The operator cancelled this build.'
+    let cancelledCount = 0
+    for (const { buildID, templateID, status } of await templates.listBuildsIn(
+      ['waiting', 'building'],
+      Number.MAX_SAFE_INTEGER,
+    )) {
+      if ((await templates.findByID(templateID))?.teamID !== team.teamID) continue
+      await this.cancel(buildID, message)
+      const now = clock.now()
+      const changes = { reason: { message, step: null }, updatedAt: now, finishedAt: now }
+      if (status === 'waiting') await templates.moveBuild(buildID, ['waiting'], 'error', changes)
+      cancelledCount++
+    }
+    return { cancelledCount, failedCount: 0 }
+  }
+
   async cancel(buildID: string, message: string): Promise<void> {
     const running = this.#running.get(buildID)
     running?.abort.abort(new AppError('conflict', message))

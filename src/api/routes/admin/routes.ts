@@ -1,7 +1,11 @@
 import type { Api, RouteContext } from '../../context.ts'
+import { cancelTeamBuildsRoute } from './cancel-team-builds.ts'
 import { changeTeamLimitsRoute } from './change-team-limits.ts'
+import { countRunningSandboxesRoute } from './count-running-sandboxes.ts'
 import { createKeyRoute } from './create-key.ts'
 import { createTeamRoute } from './create-team.ts'
+import { deleteTeamRoute } from './delete-team.ts'
+import { killTeamSandboxesRoute } from './kill-team-sandboxes.ts'
 import { listKeysRoute } from './list-keys.ts'
 import { listQuarantineRoute } from './list-quarantine.ts'
 import { listTeamsRoute } from './list-teams.ts'
@@ -15,6 +19,10 @@ export function adminRoutes(app: Api, context: RouteContext): void {
   createTeamRoute(app, context)
   listTeamsRoute(app, context)
   changeTeamLimitsRoute(app, context)
+  deleteTeamRoute(app, context)
+  killTeamSandboxesRoute(app, context)
+  cancelTeamBuildsRoute(app, context)
+  countRunningSandboxesRoute(app, context)
   createKeyRoute(app, context)
   listKeysRoute(app, context)
   revokeKeyRoute(app, context)

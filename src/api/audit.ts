@@ -1,0 +1,27 @@
+/** One line in the log for each request that changes something: who asked, for what, and how it ended. */
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { Log } from '../lib/log.ts'
+import type { Authenticator } from './auth.ts'
+
+const readsOnly = new Set(['GET', 'HEAD', 'OPTIONS'])
+
+export function auditChanges(app: FastifyInstance, auth: Authenticator, log: Log): void {
+  app.addHook('onResponse', async (request, reply) => {
+    const { method, routeOptions, params } = request
+    if (readsOnly.has(method) || routeOptions.url === undefined) return
+    const who = callerFields(request, auth)
+    if (!who) return
+    const what = { method, route: routeOptions.url, ...(params as object), status: reply.statusCode }
+    log.info({ audit: true, ...who, ...what }, 'a request to change something was answered')
+  })
+}
+
+/** Undefined where nobody was recognized: such a request changed nothing. */
+function callerFields(request: FastifyRequest, auth: Authenticator): object | undefined {
+  const caller = auth.callerOf(request)
+  if (caller) {
+    const { team, credential } = caller
+    return { teamID: team.teamID, credential: credential.kind, credentialID: credential.id }
+  }
+  return auth.isOfAdmin(request) ? { credential: 'admin token' } : undefined
+}

@@ -1,0 +1,63 @@
+/** The one page of signing in. It loads nothing, runs no script and cannot be framed. */
+import { createHash } from 'node:crypto'
+import type { FastifyReply } from 'fastify'
+
+const style = `
+:root { color-scheme: light dark }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 34rem; margin: 12vh auto; padding: 0 1.5rem }
+input, button { font: inherit; padding: .5rem .75rem; box-sizing: border-box }
+input { width: 100%; margin: .25rem 0 1rem }
+code { font-size: .9em }
+.problem { border-left: 3px solid #c33; padding-left: .75rem }`
+
+const styleHash = createHash('sha256').update(style).digest('base64')
+
+/** After the form is sent the browser follows to the command line's own address, which browsers hold against form-action. */
+const policy = [
+  "default-src 'none'",
+  `style-src 'sha256-${styleHash}'`,
+  "form-action 'self' http://localhost:* http://127.0.0.1:*",
+  "frame-ancestors 'none'",
+  "base-uri 'none'",
+].join('; ')
+
+export function sendPage(reply: FastifyReply, status: number, body: string): FastifyReply {
+  return reply
+    .code(status)
+    .type('text/html; charset=utf-8')
+    .headers({
+      'content-security-policy': policy,
+      'referrer-policy': 'no-referrer',
+      'cache-control': 'no-store',
+      'x-content-type-options': 'nosniff',
+    })
+    .send(
+      `<!doctype html><html lang="en"><meta charset="utf-8"><title>Sign in to Warren</title>` +
+        `<meta name="viewport" content="width=device-width"><style>${style}</style><body>${body}`,
+    )
+}
+
+export function formPage(next: string, problem?: string): string {
+  return `<h1>Sign in the command line</h1>
+${problem === undefined ? '' : `<p class="problem" role="alert">${escapeHtml(problem)}</p>`}
+<form method="post">
+<input type="hidden" name="next" value="${escapeHtml(next)}">
+<label>API key or access token of your team
+<input name="key" type="password" required autofocus autocomplete="off" placeholder="e2b_…"></label>
+<button>Sign in</button>
+</form>
+<p>The operator of this Warren makes keys with <code>warren key create TEAM</code>; <code>warren env</code> prints
+the first one.</p>`
+}
+
+export const messagePage = (title: string, text: string): string =>
+  `<h1>${escapeHtml(title)}</h1><p>${escapeHtml(text)}</p>`
+
+const entities: Record<string, string> = {
+  '&': '&amp;',
+  '<': '&lt;',
+  '>': '&gt;',
+  '"': '&quot;',
+  "'": '&#39;',
+}
+const escapeHtml = (text: string): string => text.replace(/[&<>"']/g, (char) => entities[char]!)

@@ -1,0 +1,23 @@
+/**
+ * How `e2b auth` of the command line signs in: it opens our page in a browser, a person pastes a key there, and the page
+ * sends an access token to the address on which the command line listens. The rest is what OAuth clients call.
+ */
+import type { Api, RouteContext } from '../../context.ts'
+import { refreshTokenRoute } from './refresh-token.ts'
+import { revokeTokenRoute } from './revoke-token.ts'
+import { showSignInRoute } from './show-sign-in.ts'
+import { signInRoute } from './sign-in.ts'
+
+export async function signInRoutes(app: Api, context: RouteContext): Promise<void> {
+  await app.register(async (forms: Api) => {
+    forms.addContentTypeParser(
+      'application/x-www-form-urlencoded',
+      { parseAs: 'string', bodyLimit: 16 * 1024 },
+      (_request, body, done) => done(null, Object.fromEntries(new URLSearchParams(String(body)))),
+    )
+    showSignInRoute(forms)
+    signInRoute(forms, context)
+    refreshTokenRoute(forms, context)
+    revokeTokenRoute(forms, context)
+  })
+}

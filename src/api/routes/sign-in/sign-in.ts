@@ -1,0 +1,54 @@
+import type { FastifyRequest } from 'fastify'
+import { Type } from 'typebox'
+import { isAccessTokenShaped, type Team } from '../../../core/team/team.ts'
+import { isAppError } from '../../../lib/app-error.ts'
+import type { Api, RouteContext } from '../../context.ts'
+import { formPage, messagePage, sendPage } from './page.ts'
+import { returnAddress } from './return-address.ts'
+
+const Form = Type.Object({ key: Type.String({ maxLength: 200 }), next: Type.String({ maxLength: 2000 }) })
+
+export function signInRoute(app: Api, context: RouteContext): void {
+  app.post('/api/cli', { schema: { hide: true, body: Form } }, async (request, reply) => {
+    const { key, next } = request.body
+    const address = returnAddress(next)
+    if (!address) {
+      const text = 'The address to return to is not on this machine. Run `e2b auth login` again.'
+      return sendPage(reply, 400, messagePage('Not signed in', text))
+    }
+    try {
+      const { team, token } = await tokenFor(key.trim(), context)
+      for (const [name, value] of Object.entries(loginOf(team, token, request))) {
+        address.searchParams.set(name, value)
+      }
+      return reply.redirect(address.href, 303)
+    } catch (error) {
+      if (!isAppError(error, 'unauthenticated')) throw error
+      return sendPage(reply, 401, formPage(address.href, error.message))
+    }
+  })
+}
+
+/** An access token is taken as it is; for an API key its team gets a new one. */
+async function tokenFor(
+  secret: string,
+  { teams, accessTokens }: RouteContext,
+): Promise<{ team: Team; token: string }> {
+  if (isAccessTokenShaped(secret))
+    return { team: (await accessTokens.authenticate(secret)).team, token: secret }
+  const { team } = await teams.authenticate(secret)
+  return { team, token: (await accessTokens.create(team, 'e2b auth login')).token }
+}
+
+/** What the command line asks for. Warren knows no persons, so the team stands for one. */
+function loginOf(team: Team, token: string, { protocol, host }: FastifyRequest): Record<string, string> {
+  return {
+    email: `${team.slug}@warren`,
+    accessToken: token,
+    // A token lasts until it is revoked, so it is refreshed by itself.
+    refreshToken: token,
+    tokenEndpoint: `${protocol}://${host}/oauth/token`,
+    revokeEndpoint: `${protocol}://${host}/oauth/revoke`,
+    clientId: 'warren',
+  }
+}

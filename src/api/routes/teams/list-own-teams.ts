@@ -1,0 +1,34 @@
+import { Type } from 'typebox'
+import { header } from '../../../contract/constants.ts'
+import { failures } from '../../../contract/rest/shared.ts'
+import { OwnTeam } from '../../../contract/rest/team.ts'
+import { apiKeyOf } from '../../../core/team/team.ts'
+import { AppError } from '../../../lib/app-error.ts'
+import { bearerToken, textHeader } from '../../auth.ts'
+import type { Api, RouteContext } from '../../context.ts'
+import { teamSchema } from './team-schema.ts'
+
+/** The command line signs in with an access token, and keeps the API key that this answers. */
+export function listOwnTeamsRoute(app: Api, { auth }: RouteContext): void {
+  app.get(
+    '/teams',
+    {
+      onRequest: auth.requireTeam,
+      schema: {
+        ...teamSchema,
+        summary: 'List the teams of the caller, with an API key of each',
+        response: { 200: Type.Array(OwnTeam), ...failures },
+      },
+    },
+    async (request) => {
+      const { teamID, name } = auth.teamOf(request)
+      const token = bearerToken(request)
+      const apiKey = textHeader(request, header.apiKey) ?? (token === undefined ? undefined : apiKeyOf(token))
+      if (apiKey !== undefined) return [{ teamID, name, apiKey, isDefault: true }]
+      throw new AppError(
+        'invalid_argument',
+        'No API key follows from the admin token: ask with an access token, or list all teams at /admin/teams',
+      )
+    },
+  )
+}

@@ -1,0 +1,23 @@
+import { Empty, failures } from '../../../contract/rest/shared.ts'
+import { OwnKeyPath } from '../../../contract/rest/team.ts'
+import type { Api, RouteContext } from '../../context.ts'
+import { teamSchema } from './team-schema.ts'
+
+export function revokeOwnKeyRoute(app: Api, { auth, teams }: RouteContext): void {
+  app.delete(
+    '/api-keys/:keyID',
+    {
+      onRequest: auth.requireTeam,
+      schema: {
+        ...teamSchema,
+        summary: 'Revoke an API key of the team, effective on the next request',
+        params: OwnKeyPath,
+        response: { 204: Empty, ...failures },
+      },
+    },
+    async (request, reply) => {
+      await teams.revokeKey(auth.teamOf(request).teamID, request.params.keyID)
+      return reply.code(204).send(null)
+    },
+  )
+}

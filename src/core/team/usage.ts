@@ -1,0 +1,59 @@
+/** How many sandboxes each team runs and starts, sampled at a steady pace. */
+import { AppError } from '../../lib/app-error.ts'
+import type { Clock } from '../../lib/clock.ts'
+import type { TeamMetricStore } from '../stores.ts'
+import { type TeamMetric, teamSampleEveryMs } from './metric.ts'
+import type { Team } from './team.ts'
+
+/** What a request for the highest value may name. */
+export type TeamMetricName = 'concurrent_sandboxes' | 'sandbox_start_rate'
+
+export type TeamUsageSample = { at: number; concurrentSandboxes: number; sandboxStartRate: number }
+
+export class TeamUsage {
+  readonly #metrics: TeamMetricStore
+  readonly #clock: Clock
+
+  constructor(parts: { teamMetrics: TeamMetricStore; clock: Clock }) {
+    this.#metrics = parts.teamMetrics
+    this.#clock = parts.clock
+  }
+
+  /** One sample of every team that runs sandboxes on this node. */
+  async sample(): Promise<void> {
+    const at = Math.floor(this.#clock.now() / teamSampleEveryMs) * teamSampleEveryMs
+    const counts = await this.#metrics.count(at - teamSampleEveryMs)
+    await this.#metrics.append(counts.map((count) => ({ ...count, at })))
+  }
+
+  /** Of the teams that have sandboxes running on this node, by their id. */
+  async runningCounts(): Promise<Record<string, number>> {
+    const counts = await this.#metrics.count(this.#clock.now())
+    return Object.fromEntries(counts.map(({ teamID, concurrentSandboxes }) => [teamID, concurrentSandboxes]))
+  }
+
+  /** Oldest first. A time without a sample had no sandboxes. */
+  async read(team: Team, from: number, to: number): Promise<TeamUsageSample[]> {
+    if (from > to) throw new AppError('invalid_argument', 'start is after end: give an earlier start')
+    return (await this.#metrics.range(team.teamID, from, to)).map(usageOf)
+  }
+
+  /** The sample with the highest value; zero at the end of the time where there is none. */
+  async highest(
+    team: Team,
+    name: TeamMetricName,
+    from: number,
+    to: number,
+  ): Promise<{ at: number; value: number }> {
+    const named = ({ concurrentSandboxes, sandboxStartRate }: TeamUsageSample) =>
+      name === 'concurrent_sandboxes' ? concurrentSandboxes : sandboxStartRate
+    const samples = await this.read(team, from, to)
+    return samples
+      .map((sample) => ({ at: sample.at, value: named(sample) }))
+      .reduce((best, each) => (each.value > best.value ? each : best), { at: to, value: 0 })
+  }
+}
+
+function usageOf({ at, concurrentSandboxes, startedSandboxes }: TeamMetric): TeamUsageSample {
+  return { at, concurrentSandboxes, sandboxStartRate: startedSandboxes / (teamSampleEveryMs / 1000) }
+}

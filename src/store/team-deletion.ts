@@ -1,0 +1,47 @@
+import type { Kysely, Transaction } from 'kysely'
+import { isAppError } from '../lib/app-error.ts'
+import { lockTeam } from './limits.ts'
+import type { Tables } from './tables.ts'
+
+type Deletion = { deleted: true } | { sandboxes: number; templates: number } | undefined
+
+/** See `TeamStore.deleteUnused`. */
+export async function deleteUnusedTeam(db: Kysely<Tables>, teamID: string): Promise<Deletion> {
+  try {
+    return await db.transaction().execute((transaction) => remove(transaction, teamID))
+  } catch (error) {
+    if (isAppError(error, 'not_found')) return undefined
+    throw error
+  }
+}
+
+async function remove(transaction: Transaction<Tables>, teamID: string): Promise<Deletion> {
+  await lockTeam(transaction, teamID)
+  const sandboxes = await transaction
+    .selectFrom('sandboxes')
+    .select(({ fn }) => fn.countAll<number>().as('count'))
+    .where('team_id', '=', teamID)
+    .where('state', '<>', 'ended')
+    .executeTakeFirstOrThrow()
+  const templates = await transaction
+    .selectFrom('templates')
+    .select(({ fn }) => fn.countAll<number>().as('count'))
+    .where('team_id', '=', teamID)
+    .executeTakeFirstOrThrow()
+  const left = { sandboxes: Number(sandboxes.count), templates: Number(templates.count) }
+  if (left.sandboxes + left.templates > 0) return left
+  const ended = transaction.selectFrom('sandboxes').select('id').where('team_id', '=', teamID)
+  await transaction.deleteFrom('sandbox_metrics').where('sandbox_id', 'in', ended).execute()
+  // Tokens before keys, which they refer to; the rest in any order, the team itself last.
+  const tables = [
+    'access_tokens',
+    'api_keys',
+    'secrets',
+    'build_cache',
+    'idempotency_claims',
+    'sandboxes',
+  ] as const
+  for (const table of tables) await transaction.deleteFrom(table).where('team_id', '=', teamID).execute()
+  await transaction.deleteFrom('teams').where('id', '=', teamID).execute()
+  return { deleted: true }
+}
