@@ -6,17 +6,6 @@ import { envdVersion } from '../contract/constants.ts'
 
 const nil = '00000000-0000-0000-0000-000000000000'
 
-describe('a build that takes an hour', () => {
-  it('is called off, and says so', async (t) => {
-    await using warren = await openApi()
-    const timeout = t.mock.method(AbortSignal, 'timeout', () => AbortSignal.abort())
-    const { path } = await built(warren, 'slow', { ...plainBuild, steps: [{ type: 'RUN', args: ['fail'] }] })
-    assert.deepEqual(timeout.mock.calls.at(-1)?.arguments, [3_600_000])
-    const { status, reason } = (await warren.ask('GET', `${path}/status`)).json()
-    assert.deepEqual([status, reason.message.slice(0, 34)], ['error', 'The build took longer than an hour'])
-  })
-})
-
 describe('requesting a template', () => {
   it('answers with its names and tags', async () => {
     await using warren = await openApi()
