@@ -1,12 +1,13 @@
-/** Thousands of histories of the core: the same ones in every run, and some that nobody has seen before. */
+/** Histories of the core: the same ones in every run, and in the long run many that nobody has seen before. */
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
+import { countOf } from '../support/count-of.ts'
 import { runHistory } from './history.ts'
 import { planHistory } from './plan.ts'
 import { explain, openDatabase, search, seedsFrom } from './search.ts'
 
-const knownHistories = 2000
-const newHistories = 500
+const knownHistories = countOf({ short: 800, long: 2000 })
+const newHistories = countOf({ short: 0, long: 20_000 })
 
 suite('the simulation of the core', () => {
   test('a seed takes the same course each time', async () => {
@@ -24,11 +25,14 @@ suite('the simulation of the core', () => {
   test('nothing is lost, cut short, exceeded or left over in the histories of every run', () =>
     keepsEveryRule(1, knownHistories))
 
-  test('nor in histories that nobody has seen before', async (t) => {
-    const first = Math.floor(Math.random() * 2 ** 30)
-    t.diagnostic(`${newHistories} histories from seed ${first} on`)
-    await keepsEveryRule(first, newHistories)
-  })
+  // Not in every run: a change must not fail because of a fault that somebody else has made.
+  if (newHistories > 0) {
+    test('nor in histories that nobody has seen before', async (t) => {
+      const first = Math.floor(Math.random() * 2 ** 30)
+      t.diagnostic(`${newHistories} histories from seed ${first} on`)
+      await keepsEveryRule(first, newHistories)
+    })
+  }
 })
 
 async function keepsEveryRule(first: number, count: number): Promise<void> {
