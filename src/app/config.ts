@@ -79,8 +79,14 @@ const schema = {
   warmSandboxes: setting(
     'WARREN_WARM_SANDBOXES',
     '2',
-    'Size of the warm pool for each of the three templates used last, so that a create is immediate.',
+    'At least so many sandboxes of each template in use wait in the warm pool, so that a create is immediate; 0: no pool.',
     kind.wholeNumber(0, 100, 'sandboxes'),
+  ),
+  warmMemoryPercent: setting(
+    'WARREN_WARM_MEMORY_PERCENT',
+    '50',
+    'All sandboxes of the warm pool together may be promised so much of the memory of the machine.',
+    kind.wholeNumber(1, 100, 'percent'),
   ),
   baseImage: setting(
     'WARREN_BASE_IMAGE',

@@ -20,7 +20,7 @@ import type { RouteTable } from '../core/sandbox/routes.ts'
 import { SandboxService } from '../core/sandbox/service.ts'
 import { type SnapshotFolders, SnapshotStore } from '../core/sandbox/snapshot-store.ts'
 import { SandboxTokens } from '../core/sandbox/tokens.ts'
-import { WarmPool } from '../core/sandbox/warm-pool.ts'
+import { WarmPool, type WarmPoolSettings } from '../core/sandbox/warm-pool.ts'
 import type { Stores } from '../core/stores.ts'
 import { AccessTokens } from '../core/team/access-tokens.ts'
 import { TeamRemover } from '../core/team/remover.ts'
@@ -66,7 +66,7 @@ export type DomainSettings = {
   nodeID: string
   /** How long a snapshot that nothing owns stays in quarantine. */
   quarantineMs: number
-  warmSandboxes: number
+  warmPool: WarmPoolSettings
   admission: AdmissionSettings
   /** Bytes of the disk that stay free. */
   minFreeBytes: number
@@ -99,20 +99,21 @@ export function joinDomain(ports: DomainPorts, settings: DomainSettings) {
 
 function joinSandboxes(ports: DomainPorts, settings: DomainSettings) {
   const { templates, teams, buildCache: cache } = ports.stores
-  const { driver, routes, clock, log } = ports
+  const { driver, routes, clock } = ports
   const sandboxes = retryingSandboxStore(ports.stores.sandboxes, clock)
   const tokens = new SandboxTokens(settings.seed)
   const catalog = new TemplateCatalog(templates)
-  const warm = new WarmPool({ driver, size: settings.warmSandboxes, clock, log })
   const snapshots = new SnapshotStore({ driver, places: ports.snapshotFolders })
   const ongoing = new OngoingWork()
   const quarantine = new Quarantine({
     ...{ ...ports, sandboxes, snapshots, entries: ports.stores.quarantine },
     ...{ nodeID: settings.nodeID, keepMs: settings.quarantineMs },
   })
-  const admission = new Admission({ ...ports, sandboxes, settings: settings.admission })
+  const spare = { sum: () => warm.sum(), giveUp: () => warm.giveUp() }
+  const admission = new Admission({ ...ports, sandboxes, spare, settings: settings.admission })
   const egress = new SandboxEgress({ ...ports, tokens })
-  const launcher = new SandboxLauncher({ ...ports, tokens, warm, snapshots, egress })
+  const launcher = new SandboxLauncher({ ...ports, tokens, snapshots, egress })
+  const warm = new WarmPool({ ...ports, launcher, admission, settings: settings.warmPool })
   const buildSandboxes = new BuildSandboxes({ ...ports, tokens, launcher, snapshots, ongoing })
   const shared = {
     ...{ ...ports, sandboxes, templates, catalog, launcher, egress, warm, snapshots, quarantine, ongoing },
@@ -130,7 +131,7 @@ function joinSandboxes(ports: DomainPorts, settings: DomainSettings) {
 function joinTemplates(
   ports: DomainPorts,
   settings: DomainSettings,
-  { catalog, snapshots, quarantine, buildSandboxes, reconciler }: ReturnType<typeof joinSandboxes>,
+  { catalog, snapshots, quarantine, buildSandboxes, reconciler, warm }: ReturnType<typeof joinSandboxes>,
 ) {
   const { templates, sandboxes, buildCache: cache } = ports.stores
   const { clock, log, logs, buildFiles: files, freeBytes } = ports
@@ -141,11 +142,13 @@ function joinTemplates(
   const builds = new BuildService({
     ...{ templates, catalog, builder, buildLog, clock, envdVersion, log },
     requireDiskSpace: () => diskSpace.require(),
+    onReady: (build) => warm.replace(build),
   })
   const remover = new TemplateRemover({
     ...{ catalog, templates },
     removeSnapshots: (names) => reconciler.removeSnapshots(names),
     cancelBuild: (buildID) => builds.cancel(buildID, 'The template was deleted.'),
+    dropWarm: (templateID) => warm.drop(templateID),
   })
   const service = new TemplateService({ templates, catalog, clock })
   return { pruner, diskSpace, builds, remover, templates: service }

@@ -66,7 +66,7 @@ function domainSettings(config: Config, { nodeID }: Node, { seed }: Secrets): Do
     nodeID,
     seed,
     quarantineMs: config.quarantineDays * 24 * 3_600_000,
-    warmSandboxes: config.warmSandboxes,
+    warmPool: { least: config.warmSandboxes, memoryPercent: config.warmMemoryPercent },
     admission: {
       memoryOvercommit: config.memoryOvercommit,
       cpuOvercommit: config.cpuOvercommit,
@@ -84,7 +84,7 @@ function domainSettings(config: Config, { nodeID }: Node, { seed }: Secrets): Do
 async function repair(domain: Domain, { base }: OpenedPorts): Promise<void> {
   await domain.builds.reconcile()
   await domain.reconciler.run()
-  domain.warm.fill(domain.launcher.specOf(base))
+  domain.warm.keep(base)
 }
 
 function serverFile(url: string, config: Config, startedAt: number): ServerFile {

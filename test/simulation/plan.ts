@@ -65,6 +65,8 @@ export type Plan = {
   /** False: the driver keeps files only, and a pause with memory freezes. */
   snapshotMemory: boolean
   warmSandboxes: number
+  /** The template has a start command. */
+  hasService: boolean
   actions: Action[]
   /** How likely each fault of a call is, by what is called. */
   faults: Partial<Record<string, Partial<Record<CallFault, number>>>>
@@ -134,7 +136,8 @@ export function planHistory(seed: number, options: PlanOptions = {}): Plan {
       limits: planLimits(random),
     })),
     snapshotMemory: random.chance(0.75),
-    warmSandboxes: random.chance(0.25) ? 1 : 0,
+    warmSandboxes: random.chance(0.4) ? random.between(1, 2) : 0,
+    hasService: random.chance(0.3),
     faults: planFaults(random, options),
     inOrder: random.pick([0, 0.3, 0.9]),
     holdsAnswers: random.pick([0, 0.3, 1]),

@@ -155,7 +155,8 @@ export class SimulatedNode {
       },
       {
         ...{ seed: 'seed', nodeID: this.name, quarantineMs: 7 * 24 * 3_600_000 },
-        ...{ warmSandboxes: this.#options.warmSandboxes, minFreeBytes: 0, maxBuildLogBytes: 0 },
+        ...{ minFreeBytes: 0, maxBuildLogBytes: 0 },
+        warmPool: { least: this.#options.warmSandboxes, memoryPercent: 50 },
         admission: generousAdmission,
       },
     )

@@ -117,7 +117,7 @@ export async function openFixture(options: FixtureOptions = {}) {
     },
     {
       ...{ seed: 'seed', nodeID, quarantineMs: 7 * 24 * 3_600_000 },
-      warmSandboxes: options.warm ?? 0,
+      warmPool: { least: options.warm ?? 0, memoryPercent: 50 },
       admission: { ...generousAdmission, ...options.admission },
       minFreeBytes: 1e9,
       maxBuildLogBytes: 5e5,

@@ -15,6 +15,7 @@ function openAdmission(changes: Partial<AdmissionSettings> = {}) {
     machine: { cpuCount: 2, memoryMB: 4000, availableMemoryMB: async () => machine.availableMB },
     freeBytes: async () => machine.diskBytes,
     sandboxes: { sumActive: async () => machine.active },
+    spare: { sum: () => ({ cpuCount: 0, memoryMB: 0 }), giveUp: async () => false },
     ...{ settings, clock },
   })
   const order: string[] = []

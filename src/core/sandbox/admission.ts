@@ -30,11 +30,22 @@ export type AdmissionParts = {
   machine: MachineCapacity
   freeBytes: () => Promise<number>
   sandboxes: Pick<SandboxStore, 'sumActive'>
+  spare: SpareSandboxes
   settings: AdmissionSettings
   clock: Clock
 }
 
+/** Sandboxes that nobody owns: they count like others, and are given up as soon as a start needs what they take. */
+export interface SpareSandboxes {
+  /** What they were promised. */
+  sum(): { cpuCount: number; memoryMB: number }
+  /** False: there is none left. */
+  giveUp(): Promise<boolean>
+}
+
 export type StartDemand = Pick<Sandbox, 'teamID' | 'cpuCount' | 'memoryMB'>
+
+type StartSizes = Omit<StartDemand, 'teamID'>
 
 type Waiter = { request: StartDemand; start: () => void; reason: string | undefined }
 
@@ -48,7 +59,7 @@ export class Admission {
   readonly #parts: AdmissionParts
   /** By team; the team whose turn is next comes first. */
   readonly #waiting = new Map<string, Waiter[]>()
-  readonly #starting = new Set<StartDemand>()
+  readonly #starting = new Set<StartSizes>()
   #isAdmitting = false
   #isStale = false
   #cancelLook: (() => void) | undefined
@@ -65,10 +76,32 @@ export class Admission {
   async enter(request: StartDemand, signal: AbortSignal): Promise<() => void> {
     signal.throwIfAborted()
     await this.#wait(request, signal)
-    return () => {
-      this.#starting.delete(request)
-      this.#admit()
-    }
+    return () => this.#end(request)
+  }
+
+  /**
+   * For a start that nobody waits for: it gets its turn only if it takes nothing from those who do, and leaves as much
+   * memory as it is promised. Undefined: not now.
+   */
+  async tryEnter({ cpuCount, memoryMB }: StartSizes): Promise<(() => void) | undefined> {
+    const request = { cpuCount, memoryMB }
+    if (this.#isBusy() || (await this.#shortage(request, memoryMB)) || this.#isBusy()) return undefined
+    this.#starting.add(request)
+    return () => this.#end(request)
+  }
+
+  /** Whether the machine is short of memory or disk, whatever was promised. */
+  async isShort(): Promise<boolean> {
+    return (await this.#shortage({ cpuCount: 0, memoryMB: 0 })) !== undefined
+  }
+
+  #isBusy(): boolean {
+    return this.#waiting.size > 0 || this.#starting.size >= this.#parts.machine.cpuCount
+  }
+
+  #end(request: StartSizes): void {
+    this.#starting.delete(request)
+    this.#admit()
   }
 
   #wait(request: StartDemand, signal: AbortSignal): Promise<void> {
@@ -125,7 +158,7 @@ export class Admission {
     for (const [teamID, [waiter]] of [...this.#waiting]) {
       if (this.#starting.size >= this.startsAtOnce) return false
       if (!waiter) continue
-      waiter.reason = await this.#shortage(waiter.request)
+      waiter.reason = await this.#shortageWithoutSpare(waiter.request)
       if (waiter.reason !== undefined || !this.#waiting.get(teamID)?.includes(waiter)) continue
       this.#starting.add(waiter.request)
       waiter.start()
@@ -135,9 +168,20 @@ export class Admission {
     return false
   }
 
-  /** Why the machine cannot take it now, as a sentence. A machine that cannot be read stops nobody. */
-  async #shortage({ cpuCount, memoryMB }: StartDemand): Promise<string | undefined> {
-    const { machine, sandboxes, settings, freeBytes } = this.#parts
+  /** Spare sandboxes are given up until the machine can take it. */
+  async #shortageWithoutSpare(request: StartSizes): Promise<string | undefined> {
+    for (;;) {
+      const reason = await this.#shortage(request)
+      if (reason === undefined || !(await this.#parts.spare.giveUp())) return reason
+    }
+  }
+
+  /**
+   * Why the machine cannot take it now and leave so much memory free beyond the minimum, as a sentence. A machine that
+   * cannot be read stops nobody.
+   */
+  async #shortage({ cpuCount, memoryMB }: StartSizes, leaveMB = 0): Promise<string | undefined> {
+    const { machine, sandboxes, spare, settings, freeBytes } = this.#parts
     // Read before the rows: a start that ends in between is counted twice for a moment, never not at all.
     const starting = [...this.#starting]
     const [active, availableMB, diskBytes] = await Promise.all([
@@ -148,12 +192,12 @@ export class Admission {
       () => [{ cpuCount: 0, memoryMB: 0 }, Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY] as const,
     )
     const sum = (key: 'cpuCount' | 'memoryMB') =>
-      active[key] + starting.reduce((total, one) => total + one[key], 0)
+      active[key] + spare.sum()[key] + starting.reduce((total, one) => total + one[key], 0)
     if (sum('memoryMB') + memoryMB > machine.memoryMB * settings.memoryOvercommit)
       return 'All memory that this server may promise to sandboxes is taken.'
     if (sum('cpuCount') + cpuCount > machine.cpuCount * settings.cpuOvercommit)
       return 'All CPUs that this server may promise to sandboxes are taken.'
-    if (availableMB < settings.minFreeMemoryMB) return 'The memory of this server is used up.'
+    if (availableMB < settings.minFreeMemoryMB + leaveMB) return 'The memory of this server is used up.'
     if (diskBytes < diskForStartBytes) return 'The disk of this server is full.'
     return undefined
   }

@@ -1,5 +1,6 @@
 /** Create: from a request to a running sandbox, or to an ended row with nothing behind it. */
 import { newSandboxID, newUUID } from '../../lib/ids.ts'
+import type { DriverHandle } from '../driver.ts'
 import type { IdempotencyClaim } from '../stores.ts'
 import type { Team } from '../team/team.ts'
 import type { TemplateCatalog } from '../template/catalog.ts'
@@ -45,19 +46,14 @@ export class SandboxCreator {
     checkCreateTimeout(request.timeoutMs, team.limits)
     await egress.check(request.options)
     const resolved = await catalog.resolve(team, request.template)
-    const { snapshot } = resolved.build
-    if (snapshot?.memory && launcher.keepsMemory) {
-      const row = newSandbox(team, resolved, request, clock.now(), undefined)
-      return this.start(team, row, resolved.build, { snapshot: { ...snapshot, keep: true } }, claim)
-    }
-    const spec = launcher.specOf(resolved.build)
-    const warm = await pool.take(spec)
+    const { build } = resolved
+    const warm = pool.take(build)
     const row = newSandbox(team, resolved, request, clock.now(), warm)
     try {
-      return await this.start(team, row, resolved.build, { warm }, claim)
+      return await this.start(team, row, build, { warm, snapshot: launcher.memoryOf(build) }, claim)
     } finally {
       // Still held: no row took the warm sandbox.
-      if (warm && pool.holds(warm.sandboxID)) pool.putBack(spec, warm)
+      if (warm && pool.holds(warm.sandboxID)) pool.putBack(warm)
     }
   }
 
@@ -76,26 +72,10 @@ export class SandboxCreator {
       if (result.earlier.requestHash !== claim?.requestHash) throw errors.idempotencyMismatch()
       return this.#earlierOutcome(result.earlier.sandboxID)
     }
-    const outcome = ongoing.run(row.sandboxID, (signal) => this.#launchInTurn(row, build, options, signal))
+    const outcome = ongoing.run(row.sandboxID, (signal) => this.#launch(row, build, options, signal))
     this.#outcomes.set(row.sandboxID, outcome)
     if (options.warm) pool.release(options.warm)
     return outcome.finally(() => this.#outcomes.delete(row.sandboxID))
-  }
-
-  /** A warm sandbox runs already: it needs no turn. */
-  async #launchInTurn(
-    row: NewSandbox,
-    build: TemplateBuild,
-    options: LaunchOptions,
-    signal: AbortSignal,
-  ): Promise<Sandbox> {
-    if (options.warm) return this.#launch(row, build, options, signal)
-    const ended = await this.#parts.admission.enter(row, signal).catch(async (error) => {
-      if (signal.aborted) throw errors.killedWhile(row.sandboxID, 'created')
-      await this.#giveUp(row)
-      throw error
-    })
-    return this.#launch(row, build, options, signal).finally(ended)
   }
 
   async #launch(
@@ -107,9 +87,9 @@ export class SandboxCreator {
     const { sandboxes, spawns, launcher, clock, appendLog, onRunning, log } = this.#parts
     const { sandboxID, runID } = row
     try {
-      await launcher.launch(row, build, options, signal, async (handle) => {
-        await sandboxes.saveHandle(sandboxID, runID, handle)
-      })
+      if (!(await this.#launchWarm(row, build, options, signal))) {
+        await this.#launchInTurn(row, build, options, signal)
+      }
     } catch (error) {
       log.error({ sandboxID, err: error }, 'create failed')
       // Whoever kills it has the row. What could not be stopped keeps its row, and the reconciler ends both.
@@ -133,6 +113,43 @@ export class SandboxCreator {
     spawns.count(row.templateID, startedAt)
     log.info({ sandboxID, teamID: row.teamID, templateID: row.templateID }, 'sandbox running')
     return running
+  }
+
+  /** A warm sandbox runs already: it needs no turn. False: there is none, or it was of no use and is gone. */
+  async #launchWarm(
+    row: NewSandbox,
+    build: TemplateBuild,
+    { warm }: LaunchOptions,
+    signal: AbortSignal,
+  ): Promise<boolean> {
+    if (!warm) return false
+    try {
+      await this.#parts.launcher.launch(row, build, { warm }, signal, (handle) =>
+        this.#saveHandle(row, handle),
+      )
+      return true
+    } catch (error) {
+      if (signal.aborted || error instanceof LaunchLeftover) throw error
+      const { sandboxID } = row
+      this.#parts.log.warn({ sandboxID, err: error }, 'A sandbox of the warm pool was of no use; one boots.')
+      return false
+    }
+  }
+
+  async #launchInTurn(
+    row: NewSandbox,
+    build: TemplateBuild,
+    { snapshot }: LaunchOptions,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const ended = await this.#parts.admission.enter(row, signal)
+    await this.#parts.launcher
+      .launch(row, build, { snapshot }, signal, (handle) => this.#saveHandle(row, handle))
+      .finally(ended)
+  }
+
+  async #saveHandle({ sandboxID, runID }: NewSandbox, handle: DriverHandle): Promise<void> {
+    await this.#parts.sandboxes.saveHandle(sandboxID, runID, handle)
   }
 
   /** The failed start left nothing behind; only the row is to be ended, unless a kill has it. */

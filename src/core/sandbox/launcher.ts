@@ -2,7 +2,7 @@
 import { AppError, errorText, isAppError } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { type AgentPort, agentPort } from '../agent.ts'
-import { canFreeze, type Driver, type DriverHandle, type RestoreSpec } from '../driver.ts'
+import { canFreeze, type Driver, type DriverHandle, type RestoreSpec, type SandboxSpec } from '../driver.ts'
 import { openRules } from '../egress.ts'
 import type { TemplateBuild } from '../template/template.ts'
 import type { SandboxEgress } from './egress.ts'
@@ -13,7 +13,7 @@ import type { NewSandbox, Sandbox, SandboxOptions } from './sandbox.ts'
 import type { SnapshotStore } from './snapshot-store.ts'
 import { runStartCommand } from './start-command.ts'
 import type { SandboxTokens } from './tokens.ts'
-import type { WarmPool, WarmSandbox, WarmSpec } from './warm-pool.ts'
+import type { WarmSandbox } from './warm-pool.ts'
 
 const agentReadyWithinMs = 30_000
 /** A busy agent may take its time; one that does not answer for so long is stuck. */
@@ -24,7 +24,6 @@ export type LauncherParts = {
   agent: AgentPort
   routes: RouteTable
   tokens: SandboxTokens
-  warm: WarmPool
   snapshots: SnapshotStore
   egress: SandboxEgress
   /** Authorities that every sandbox trusts, in PEM form. */
@@ -44,14 +43,19 @@ export type SnapshotRef = {
   sandboxID: string
 }
 
+export type RunIdentity = Pick<SandboxSpec, 'sandboxID' | 'runID'>
+
+type BootSpec = Omit<SandboxSpec, keyof RunIdentity | 'egress' | 'disposable'>
+
 /** What of a row is needed to start it. */
 export type LaunchRow = Pick<NewSandbox, 'sandboxID' | 'runID' | 'teamID' | 'templateID' | 'envVars'> & {
   options: Pick<SandboxOptions, 'allowInternetAccess' | 'network'>
 }
 
-/** With neither, the sandbox boots from its build. */
 export type LaunchOptions = {
+  /** Runs already, and only needs its owner. */
   warm?: WarmSandbox | undefined
+  /** Undefined: the sandbox boots on the files of its build. */
   snapshot?: SnapshotRef | undefined
   /** Nobody would miss it if a crash left it behind. */
   disposable?: boolean
@@ -79,29 +83,50 @@ export class SandboxLauncher {
     this.#parts = parts
   }
 
-  get keepsMemory(): boolean {
-    return this.#parts.snapshots.keepMemory
+  /**
+   * Makes a sandbox of the build that has no owner yet: its agent has the token that belongs to its id, and its
+   * service runs with the variables of the template and an open network. Rejects with nothing left behind.
+   */
+  async boot(build: TemplateBuild, identity: RunIdentity, signal: AbortSignal): Promise<DriverHandle> {
+    const { driver } = this.#parts
+    const memory = this.memoryOf(build)
+    const spec = { ...this.#specOf(build, memory), ...identity, egress: openRules, disposable: true }
+    const alive = exitSignal(driver, identity, signal)
+    let handle: DriverHandle | undefined
+    try {
+      handle = await driver.start(spec, signal)
+      await this.#bringUp(identity.sandboxID, build, handle, memory, alive.signal)
+      return handle
+    } catch (error) {
+      if (handle) await this.#stopAfter(error, handle)
+      throw error
+    } finally {
+      alive.close()
+    }
   }
 
-  /** How a sandbox of the build boots. Its egress policy is applied when the sandbox is handed over to its owner. */
-  specOf(build: TemplateBuild): WarmSpec {
+  /** The snapshot that sandboxes of the build are restored from with their service; undefined: they boot. */
+  memoryOf({ snapshot }: TemplateBuild): SnapshotRef | undefined {
+    if (!snapshot?.memory || !this.#parts.snapshots.keepMemory) return undefined
+    return { ...snapshot, keep: true }
+  }
+
+  #specOf(build: TemplateBuild, snapshot: SnapshotRef | undefined): BootSpec {
     const [rootFolder, ...lowerFolders] = this.#parts.rootsOf(build)
+    const from = snapshot ?? (build.snapshot && { ...build.snapshot, memory: false, keep: true })
     return {
       rootFolder,
       ...(lowerFolders.length > 0 && { lowerFolders }),
       cpuCount: build.cpuCount,
       memoryMB: build.memoryMB,
       diskMB: build.diskMB,
-      egress: openRules,
-      ...(build.snapshot && {
-        fromSnapshot: this.#restoreSpec({ ...build.snapshot, memory: false, keep: true }),
-      }),
+      ...(from && { fromSnapshot: this.#restoreSpec(from) }),
     }
   }
 
   /**
-   * Starts the sandbox, unless one that runs already is handed in. `onHandle` is called as soon as there is
-   * something to clean up. Rejects with nothing left behind, or with a `LaunchLeftover`.
+   * Starts the sandbox, unless one that runs already is handed in, and hands it over to its owner. `onHandle` is
+   * called as soon as there is something to clean up. Rejects with nothing left behind, or with a `LaunchLeftover`.
    */
   async launch(
     row: LaunchRow,
@@ -112,33 +137,31 @@ export class SandboxLauncher {
   ): Promise<DriverHandle> {
     const { driver, egress } = this.#parts
     const { sandboxID, runID } = row
-    const spec = this.specOf(build)
+    // The service of a template starts before the sandbox has an owner, as in the warm pool.
+    const isAhead = warm !== undefined || (snapshot === undefined && build.startCmd !== null)
     // Watched from before the start: a sandbox that dies at once is not waited for.
     const alive = exitSignal(driver, row, signal)
     let handle = warm?.handle
     try {
-      const fromSnapshot = snapshot && { fromSnapshot: this.#restoreSpec(snapshot) }
-      const rules = egress.rulesOf(row.options)
-      const wanted = { sandboxID, runID, ...spec, egress: rules, disposable, ...fromSnapshot }
-      handle ??= await driver.start(wanted, signal)
+      const rules = isAhead ? openRules : egress.rulesOf(row.options)
+      const spec = { ...this.#specOf(build, snapshot), sandboxID, runID, egress: rules, disposable }
+      handle ??= await driver.start(spec, signal)
       await onHandle(handle)
-      if (warm) {
-        await driver.adopt(handle)
-        await egress.limit(handle, row.options)
-      }
+      if (warm) await this.#adopt(handle, signal)
+      else if (isAhead) await this.#bringUp(sandboxID, build, handle, undefined, alive.signal)
+      if (isAhead) await egress.limit(handle, row.options)
       egress.admit(row, handle)
-      await this.handOver(row, build, handle, snapshot?.memory ? snapshot.sandboxID : undefined, alive.signal)
+      const knownAs = isAhead ? sandboxID : snapshot?.memory ? snapshot.sandboxID : undefined
+      await this.handOver(row, build, handle, knownAs, alive.signal)
       await egress.trust(row, handle, alive.signal)
-      if (build.startCmd && !snapshot?.memory) await this.#startService(row, build, handle, alive.signal)
-      if (!snapshot) this.#parts.warm.fill(spec)
+      const needsService = build.startCmd && !isAhead && !snapshot?.memory
+      if (needsService) await this.#startService(sandboxID, build, handle, alive.signal)
       return handle
     } catch (error) {
       const failure = asCreateError(alive.signal.aborted ? alive.signal.reason : error)
       if (handle) {
         egress.forget(handle)
-        await driver.stop(handle).catch((stopFailure) => {
-          throw new LaunchLeftover(failure, stopFailure)
-        })
+        await this.#stopAfter(failure, handle)
       }
       throw failure
     } finally {
@@ -146,9 +169,35 @@ export class SandboxLauncher {
     }
   }
 
+  /** A sandbox of the warm pool may stand still. */
+  async #adopt(handle: DriverHandle, signal: AbortSignal): Promise<void> {
+    const { driver } = this.#parts
+    if (canFreeze(driver)) await driver.thaw(handle, signal)
+    await driver.adopt(handle)
+  }
+
+  /** As far as that needs no owner: the agent gets its token, and the service of the template runs. */
+  async #bringUp(
+    sandboxID: string,
+    build: TemplateBuild,
+    handle: DriverHandle,
+    memory: SnapshotRef | undefined,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const nobody = { sandboxID, templateID: build.templateID, envVars: {} }
+    await this.handOver(nobody, build, handle, memory?.sandboxID, signal)
+    if (build.startCmd && !memory) await this.#startService(sandboxID, build, handle, signal)
+  }
+
+  async #stopAfter(failure: unknown, handle: DriverHandle): Promise<void> {
+    await this.#parts.driver.stop(handle).catch((stopFailure) => {
+      throw new LaunchLeftover(asCreateError(failure), stopFailure)
+    })
+  }
+
   /** Gives the agent its token, variables and defaults. `knownAs` is the sandbox whose token it has already, if any. */
   async handOver(
-    row: LaunchRow,
+    row: Pick<LaunchRow, 'sandboxID' | 'templateID' | 'envVars'>,
     build: TemplateBuild,
     handle: DriverHandle,
     knownAs: string | undefined,
@@ -166,7 +215,7 @@ export class SandboxLauncher {
 
   /** A sandbox that boots has no service from memory, so its start command runs. */
   async #startService(
-    { sandboxID }: LaunchRow,
+    sandboxID: string,
     build: TemplateBuild,
     handle: DriverHandle,
     signal: AbortSignal,
@@ -188,7 +237,7 @@ export class SandboxLauncher {
     await driver.thaw(handle, signal)
   }
 
-  #identityOf(row: LaunchRow, build: TemplateBuild) {
+  #identityOf(row: Pick<LaunchRow, 'sandboxID' | 'templateID' | 'envVars'>, build: TemplateBuild) {
     const { extraCA } = this.#parts
     return {
       accessToken: this.#parts.tokens.agent(row.sandboxID),

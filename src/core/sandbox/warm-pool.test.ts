@@ -1,85 +1,182 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { openFixture, request } from '../../../test/support/domain.ts'
+import {
+  type Fixture,
+  failsWith,
+  gate,
+  openFixture,
+  request,
+  turning,
+  until,
+} from '../../../test/support/domain.ts'
+import type { TemplateBuild } from '../template/template.ts'
 
-type Opened = Awaited<ReturnType<typeof openFixture>>
+const turn = () => new Promise((resolve) => setImmediate(resolve))
 
-/** The pool fills behind everybody's back; the fake driver needs only a few turns of the event loop for it. */
-async function poolHas({ driver, clock }: Opened, count: number): Promise<void> {
-  clock.advance(1000)
-  for (let round = 0; round < 1000 && (await driver.list()).length !== count; round++) {
-    await new Promise((resolve) => setImmediate(resolve))
-  }
-  assert.equal((await driver.list()).length, count)
+/** Lets the pool do what it has to do now, or within this time. */
+async function passTime({ clock }: Fixture, ms = 1000): Promise<void> {
+  clock.advance(ms)
+  for (let round = 0; round < 100; round++) await turn()
 }
 
-describe('sandboxes started ahead', () => {
-  it('are handed out with their id, and others are started in their place', async () => {
+async function waiting({ driver, warm }: Fixture): Promise<string[]> {
+  const found = await driver.list()
+  return found.map(({ sandboxID }) => sandboxID).filter((sandboxID) => warm.holds(sandboxID))
+}
+
+/** The pool fills behind everybody's back; the fake driver needs only a few turns of the event loop for it. */
+async function poolHas(fixture: Fixture, count: number): Promise<string[]> {
+  await passTime(fixture)
+  for (let round = 0; round < 1000 && (await waiting(fixture)).length !== count; round++) await turn()
+  const ids = await waiting(fixture)
+  assert.equal(ids.length, count)
+  return ids
+}
+
+/** A build of another template, on the root of the first. */
+async function addTemplate(
+  { stores, catalog, team, clock }: Fixture,
+  name: string,
+  changes: Partial<TemplateBuild> = {},
+): Promise<TemplateBuild> {
+  const { build } = await catalog.resolve(team, 'base')
+  const now = clock.now()
+  const templateID = `template-${name}`
+  const template = { templateID, teamID: team.teamID, public: false, isSnapshot: false, lastSpawnedAt: null }
+  const made = { ...build, buildID: `build-${name}`, templateID, ...changes }
+  await stores.templates.insertBuild(made, ['default'], {
+    template: { ...template, spawnCount: 0, createdAt: now, updatedAt: now },
+    names: [{ namespace: team.slug, alias: name }],
+  })
+  return made
+}
+
+const create = ({ service, team }: Fixture, template = 'base') => service.create(team, request({ template }))
+
+describe('the warm pool', () => {
+  it('hands its sandboxes out with their id, and boots others in their place', async () => {
     await using fixture = await openFixture({ warm: 2 })
-    const { service, team, driver } = fixture
-    await service.create(team, request())
-    await poolHas(fixture, 3)
-    const waiting = new Set((await driver.list()).map(({ sandboxID }) => sandboxID))
-    const second = await service.create(team, request())
-    assert.ok(waiting.has(second.sandboxID))
+    await create(fixture)
+    const ids = await poolHas(fixture, 1)
+    const second = await create(fixture)
+    assert.ok(ids.includes(second.sandboxID))
     assert.equal(second.state, 'running')
-    await poolHas(fixture, 4)
-  })
-
-  it('fit only a create of the same kind', async () => {
-    await using fixture = await openFixture({ warm: 1 })
-    const { service, team, driver, roots } = fixture
-    await service.create(team, request())
     await poolHas(fixture, 2)
-    const waiting = new Set((await driver.list()).map(({ sandboxID }) => sandboxID))
-    driver.world.prepared.add('/other')
-    roots.folder = '/other'
-    const other = await service.create(team, request())
-    assert.ok(!waiting.has(other.sandboxID))
   })
 
-  it('are held to what their owner said before the agent hears of it', async () => {
+  it('has sandboxes of the template that it was told to keep before the first create', async () => {
+    await using fixture = await openFixture({ warm: 2 })
+    const { catalog, team, warm } = fixture
+    warm.keep((await catalog.resolve(team, 'base')).build)
+    const ids = await poolHas(fixture, 2)
+    assert.ok(ids.includes((await create(fixture)).sandboxID))
+  })
+
+  it('holds as many as came at once lately, and lets them go when that is long ago', async () => {
+    await using fixture = await openFixture({ warm: 1 })
+    const team = { ...fixture.team, limits: { ...fixture.team.limits, maxSandboxes: 10 } }
+    await Promise.all(Array.from({ length: 5 }, () => fixture.service.create(team, request())))
+    await poolHas(fixture, 5)
+    await passTime(fixture, 6 * 60_000)
+    await poolHas(fixture, 1)
+  })
+
+  it('lets a template go that nobody used for an hour', async () => {
+    await using fixture = await openFixture({ warm: 1 })
+    await create(fixture)
+    await poolHas(fixture, 1)
+    await passTime(fixture, 61 * 60_000)
+    await poolHas(fixture, 0)
+  })
+
+  it('gives a create only a sandbox of its own template', async () => {
+    await using fixture = await openFixture({ warm: 1 })
+    await addTemplate(fixture, 'other')
+    await create(fixture)
+    const ids = await poolHas(fixture, 1)
+    assert.ok(!ids.includes((await create(fixture, 'other')).sandboxID))
+    await poolHas(fixture, 2)
+  })
+
+  it('takes no more memory than it may: the template that was used last comes first', async () => {
+    const machine = { cpuCount: 64, memoryMB: 2100, availableMemoryMB: async () => 1e6 }
+    await using fixture = await openFixture({ warm: 2, ports: { machine } })
+    const other = await addTemplate(fixture, 'other')
+    await create(fixture)
+    await create(fixture)
+    const base = await poolHas(fixture, 2)
+    await create(fixture, 'other')
+    const ids = await poolHas(fixture, 2)
+    assert.equal(ids.filter((sandboxID) => base.includes(sandboxID)).length, 1)
+    await fixture.warm.drop(other.templateID)
+    assert.equal((await waiting(fixture)).length, 1)
+  })
+
+  it('keeps its sandboxes to what their owner said before the agent hears of it', async () => {
     await using fixture = await openFixture({ warm: 1 })
     const { service, team, driver, agent } = fixture
-    await service.create(team, request())
-    await poolHas(fixture, 2)
-    const waiting = new Set((await driver.list()).map(({ sandboxID }) => sandboxID))
-    driver.beforeLimited = async () => assert.equal(agent.initialized.length, 1)
+    await create(fixture)
+    const ids = await poolHas(fixture, 1)
+    const before = agent.initialized.length
+    driver.beforeLimited = async () => assert.equal(agent.initialized.length, before)
     const options = { ...request().options, allowInternetAccess: false }
     const closed = await service.create(team, request({ options }))
-    assert.ok(waiting.has(closed.sandboxID))
+    assert.ok(ids.includes(closed.sandboxID))
+    assert.equal(agent.initialized.length, before + 1)
     const { egress } = driver.world.sandboxes.get(closed.sandboxID)!.spec
     assert.deepEqual(egress, { allow: [], deny: ['0.0.0.0/0'], toGate: 'none' })
   })
 
-  it('are put back when the create is refused', async () => {
+  it('gives each agent the token of its id, so that nobody else can have it meanwhile', async () => {
     await using fixture = await openFixture({ warm: 1 })
-    const { service, team, warm, driver } = fixture
-    await service.create(team, request())
-    await poolHas(fixture, 2)
+    const { agent, tokens } = fixture
+    await create(fixture)
+    const [id] = await poolHas(fixture, 1)
+    assert.equal(agent.initialized.at(-1), id)
+    assert.equal((await create(fixture)).sandboxID, id)
+    assert.equal(agent.knownBy.at(-1), tokens.agent(id!))
+  })
+
+  it('takes a sandbox back when the create is rejected', async () => {
+    await using fixture = await openFixture({ warm: 1 })
+    const { service, team } = fixture
+    await create(fixture)
+    const [id] = await poolHas(fixture, 1)
     const poor = { ...team, limits: { ...team.limits, maxSandboxes: 1 } }
     await assert.rejects(service.create(poor, request()), /maximum number/)
-    const next = await service.create(team, request())
-    assert.equal(warm.holds(next.sandboxID), false)
-    assert.ok((await driver.list()).some(({ sandboxID }) => sandboxID === next.sandboxID))
+    assert.equal((await create(fixture)).sandboxID, id)
   })
 
-  it('that died in waiting are passed over', async () => {
+  it('lets those go that die in it', async () => {
     await using fixture = await openFixture({ warm: 1 })
-    const { service, team, driver } = fixture
-    const first = await service.create(team, request())
-    await poolHas(fixture, 2)
-    const dead = (await driver.list()).find(({ sandboxID }) => sandboxID !== first.sandboxID)!
-    driver.crash(dead.sandboxID)
-    const second = await service.create(team, request())
-    assert.notEqual(second.sandboxID, dead.sandboxID)
-    assert.equal(second.state, 'running')
+    const { driver } = fixture
+    await create(fixture)
+    const [dead] = await poolHas(fixture, 1)
+    driver.crash(dead!)
+    const [id] = await poolHas(fixture, 1)
+    assert.notEqual(id, dead)
+    assert.equal((await create(fixture)).sandboxID, id)
+    assert.equal(driver.world.sandboxes.has(dead!), false)
   })
 
-  it('are left alone by the reconciler of their own process, and removed by that of the next', async () => {
+  it('fails no create with a sandbox that turns out to be of no use: another one boots', async () => {
+    await using fixture = await openFixture({ warm: 1 })
+    const { driver, routes, reconciler } = fixture
+    await create(fixture)
+    const [id] = await poolHas(fixture, 1)
+    // Too short a time ago for the driver to have told.
+    driver.world.sandboxes.get(id!)!.running = false
+    const sandbox = await create(fixture)
+    assert.equal(sandbox.state, 'running')
+    assert.equal(driver.world.sandboxes.get(sandbox.sandboxID)?.running, true)
+    await reconciler.run()
+    assert.ok(routes.get(sandbox.sandboxID))
+  })
+
+  it('is left alone by the reconciler of its own process, and removed by that of the next', async () => {
     await using before = await openFixture({ warm: 1 })
     const { sandboxID } = await before.service.create(before.team, request({ timeoutMs: 3_600_000 }))
-    await poolHas(before, 2)
+    await poolHas(before, 1)
     await before.reconciler.run()
     assert.equal((await before.driver.list()).length, 2)
     await using fixture = await before.again()
@@ -90,44 +187,196 @@ describe('sandboxes started ahead', () => {
     )
   })
 
-  it('are not taken for disposable once they have an owner', async () => {
+  it('has disposable sandboxes only, and those that have an owner are not', async () => {
     await using fixture = await openFixture({ warm: 1 })
-    const { service, team, driver } = fixture
-    await service.create(team, request())
-    await poolHas(fixture, 2)
-    const isDisposable = () =>
-      [...driver.world.sandboxes.values()].map(({ spec }) => spec.disposable === true)
-    assert.deepEqual(isDisposable(), [false, true])
-    await service.create(team, request())
-    assert.deepEqual(isDisposable().slice(0, 2), [false, false])
+    const { driver } = fixture
+    await create(fixture)
+    const [id] = await poolHas(fixture, 1)
+    assert.equal(driver.world.sandboxes.get(id!)?.spec.disposable, true)
+    await create(fixture)
+    assert.equal(driver.world.sandboxes.get(id!)?.spec.disposable, false)
   })
 
-  it('are stopped when Warren closes, and sandboxes in use are not', async () => {
+  it('is empty once Warren closes, boots under way included; sandboxes in use go on', async () => {
     await using fixture = await openFixture({ warm: 2 })
-    const { service, team, warm, driver } = fixture
-    const { sandboxID } = await service.create(team, request())
-    await poolHas(fixture, 3)
+    const { warm, driver } = fixture
+    const { sandboxID } = await create(fixture)
+    await poolHas(fixture, 1)
+    const { sandboxID: second } = await create(fixture)
+    const boots = gate()
+    driver.beforeStarted = () => boots.opened
+    await passTime(fixture)
+    assert.equal(driver.world.sandboxes.size, 4)
     await warm.close()
-    assert.deepEqual(
-      (await driver.list()).map((found) => found.sandboxID),
-      [sandboxID],
-    )
+    assert.deepEqual([...driver.world.sandboxes.keys()], [sandboxID, second])
   })
 
-  it('that cannot be started fail no create', async () => {
+  it('fails no create with a boot of its own that fails', async () => {
     await using fixture = await openFixture({ warm: 1 })
-    const { service, team, driver, clock } = fixture
-    await service.create(team, request())
-    const failed = new Promise<void>((resolve) => {
-      driver.beforeStarted = async () => {
-        driver.beforeStarted = async () => {}
-        resolve()
-        throw new Error('no more')
-      }
+    const { driver } = fixture
+    await create(fixture)
+    driver.beforeStarted = async () => {
+      driver.beforeStarted = async () => {}
+      throw new Error('no more')
+    }
+    await poolHas(fixture, 0)
+    await passTime(fixture)
+    assert.equal((await create(fixture)).state, 'running')
+    await poolHas(fixture, 1)
+  })
+})
+
+describe('the warm pool of a machine with little to spare', () => {
+  it('boots nothing while a create waits for its turn', async () => {
+    await using fixture = await openFixture({ warm: 1, admission: { startsAtOnce: 1 } })
+    const { driver } = fixture
+    const boots = gate()
+    driver.beforeStarted = () => boots.opened
+    const creates = [create(fixture), create(fixture)]
+    await until(async () => driver.world.sandboxes.size === 1)
+    await passTime(fixture, 5000)
+    assert.equal(driver.world.sandboxes.size, 1)
+    boots.open()
+    await Promise.all(creates)
+    await passTime(fixture)
+    await poolHas(fixture, 2)
+  })
+
+  it('boots no more at once than the machine has CPUs', async () => {
+    const machine = { cpuCount: 2, memoryMB: 1e6, availableMemoryMB: async () => 1e6 }
+    await using fixture = await openFixture({ warm: 5, ports: { machine } })
+    const { driver, warm, catalog, team } = fixture
+    const boots = gate()
+    driver.beforeStarted = () => boots.opened
+    warm.keep((await catalog.resolve(team, 'base')).build)
+    await passTime(fixture, 5000)
+    assert.equal(driver.world.sandboxes.size, 2)
+    boots.open()
+    for (let round = 0; round < 3; round++) await passTime(fixture)
+    await poolHas(fixture, 5)
+  })
+
+  it('gives its sandboxes up for a create that the machine could not take otherwise', async () => {
+    const machine = { cpuCount: 2, memoryMB: 1e6, availableMemoryMB: async () => 1e6 }
+    // Three sandboxes of two CPUs each.
+    const admission = { cpuOvercommit: 3 }
+    await using fixture = await openFixture({ warm: 2, ports: { machine }, admission })
+    await addTemplate(fixture, 'other')
+    await create(fixture)
+    await create(fixture)
+    await poolHas(fixture, 1)
+    const other = await create(fixture, 'other')
+    assert.equal(other.state, 'running')
+    assert.deepEqual(await waiting(fixture), [])
+    await passTime(fixture, 5000)
+    assert.deepEqual(await waiting(fixture), [])
+    const rich = { ...fixture.team, limits: { ...fixture.team.limits, maxSandboxes: 9 } }
+    const refused = turning(fixture.clock, fixture.service.create(rich, request()))
+    await assert.rejects(refused, failsWith('unavailable'))
+  })
+
+  it('lets all go when the memory of the machine runs out', async () => {
+    let availableMB = 1e6
+    const machine = { cpuCount: 64, memoryMB: 1e6, availableMemoryMB: async () => availableMB }
+    await using fixture = await openFixture({
+      warm: 2,
+      ports: { machine },
+      admission: { minFreeMemoryMB: 500 },
     })
-    clock.advance(1000)
-    await failed
-    const second = await service.create(team, request())
-    assert.equal(second.state, 'running')
+    await create(fixture)
+    await poolHas(fixture, 1)
+    availableMB = 400
+    await passTime(fixture, 61_000)
+    await poolHas(fixture, 0)
+    availableMB = 900
+    await passTime(fixture, 61_000)
+    // As much as one is promised must stay beyond that.
+    await poolHas(fixture, 0)
+    availableMB = 1100
+    await passTime(fixture, 61_000)
+    await poolHas(fixture, 1)
+  })
+})
+
+describe('the warm pool of a template with a service', () => {
+  const service = { startCmd: 'serve', readyCmd: 'ask' }
+
+  function serving({ agent }: Fixture): void {
+    agent.runs = async (command) =>
+      command === 'serve' ? new Promise(() => {}) : { exitCode: 0, status: 'exit status 0' }
+  }
+
+  it('restores sandboxes ahead, lets them stand still, and hands them out running', async () => {
+    await using fixture = await openFixture({ warm: 1 })
+    const { agent, driver, stores, tokens } = fixture
+    serving(fixture)
+    const build = await addTemplate(fixture, 'served', service)
+    const snapshot = (await fixture.prepare(build))!
+    await stores.templates.updateBuild(build.buildID, { snapshot })
+    agent.ran.length = 0
+    await create(fixture, 'served')
+    const [id] = await poolHas(fixture, 1)
+    assert.equal(agent.knownBy.at(-1), tokens.agent(snapshot.sandboxID))
+    assert.equal(driver.world.sandboxes.get(id!)?.spec.fromSnapshot?.memory, true)
+    await passTime(fixture, 3000)
+    assert.equal(driver.world.sandboxes.get(id!)?.frozen, true)
+    const taken = await create(fixture, 'served')
+    assert.equal(taken.sandboxID, id)
+    assert.equal(driver.world.sandboxes.get(id!)?.frozen, false)
+    assert.deepEqual(agent.ran, [])
+  })
+
+  it('starts the service ahead where no memory is kept, before anything of its owner is there', async () => {
+    await using fixture = await openFixture({ warm: 1, snapshotMemory: false })
+    const { agent, driver, service: sandboxes, team } = fixture
+    serving(fixture)
+    await addTemplate(fixture, 'served', { ...service, envVars: { FROM: 'template' } })
+    const seen: object[] = []
+    const { initialize } = agent
+    agent.initialize = async (endpoint, identity, options) => {
+      seen.push({ ran: agent.ran.length, owner: identity.envVars?.OWNER })
+      await initialize(endpoint, identity, options)
+    }
+    const owned = request({ template: 'served', envVars: { OWNER: 'me' } })
+    const cold = [
+      { ran: 0, owner: undefined },
+      { ran: 2, owner: 'me' },
+    ]
+    await sandboxes.create(team, owned)
+    assert.deepEqual(seen.splice(0), cold)
+    agent.ran.length = 0
+    const [id] = await poolHas(fixture, 1)
+    assert.deepEqual(agent.ran, ['serve', 'ask'])
+    await passTime(fixture, 3000)
+    assert.equal(driver.world.sandboxes.get(id!)?.frozen, true)
+    assert.equal((await sandboxes.create(team, owned)).sandboxID, id)
+    assert.deepEqual(seen, cold)
+  })
+
+  it('does not freeze one that was handed out meanwhile', async () => {
+    await using fixture = await openFixture({ warm: 1, snapshotMemory: false })
+    serving(fixture)
+    await addTemplate(fixture, 'served', service)
+    await create(fixture, 'served')
+    await poolHas(fixture, 1)
+    const { sandboxID } = await create(fixture, 'served')
+    await passTime(fixture, 10_000)
+    assert.equal(fixture.driver.world.sandboxes.get(sandboxID)?.frozen, false)
+  })
+
+  it('goes with its template, and changes to a new build of it', async () => {
+    await using fixture = await openFixture({ warm: 1 })
+    const { team, warm, remover, service: sandboxes } = fixture
+    const build = await addTemplate(fixture, 'served')
+    const { sandboxID } = await create(fixture, 'served')
+    const [old] = await poolHas(fixture, 1)
+    await warm.replace({ ...build, buildID: 'build-new' })
+    const [fresh] = await poolHas(fixture, 1)
+    assert.notEqual(fresh, old)
+    await sandboxes.kill(team, sandboxID)
+    await remover.remove(team, 'served')
+    assert.deepEqual(await waiting(fixture), [])
+    await warm.replace({ ...build, buildID: 'build-newest' })
+    await poolHas(fixture, 0)
   })
 })

@@ -34,6 +34,8 @@ export type BuildServiceParts = {
   buildLog: BuildLog
   /** Rejects with `no_space` while the disk has too little space for another build. */
   requireDiskSpace: () => Promise<void>
+  /** Called with each build that can be used from now on. */
+  onReady: (build: TemplateBuild) => Promise<void>
   clock: Clock
   envdVersion: string
   log: Log
@@ -174,7 +176,7 @@ export class BuildService {
   }
 
   async #run(job: BuildJob, signal: AbortSignal): Promise<void> {
-    const { builder, buildLog, clock } = this.#parts
+    const { builder, buildLog, onReady, clock } = this.#parts
     const { buildID, templateID } = job.build
     const startedAt = clock.now()
     const say = (message: string) => buildLog.add(buildID, { level: 'info', message, step: null })
@@ -189,7 +191,8 @@ export class BuildService {
           const now = clock.now()
           say(`Build finished, took ${((now - startedAt) / 1000).toFixed(1)}s`)
           const changes = { ...result, updatedAt: now, finishedAt: now }
-          await this.#move(buildID, 'building', 'ready', changes)
+          const ready = await this.#move(buildID, 'building', 'ready', changes)
+          if (ready) await onReady(ready)
         },
       )
     } catch (error) {

@@ -10,6 +10,8 @@ export type TemplateRemoverParts = {
   removeSnapshots: (names: readonly string[]) => Promise<void>
   /** Cancels a build that is being carried out. */
   cancelBuild: (buildID: string) => Promise<void>
+  /** Takes down what the warm pool has of the template. */
+  dropWarm: (templateID: string) => Promise<unknown>
   catalog: TemplateCatalog
   templates: TemplateStore
 }
@@ -23,7 +25,7 @@ export class TemplateRemover {
 
   /** Deletes the whole template, whatever tag the reference names. */
   async remove(team: Team, reference: string): Promise<void> {
-    const { catalog, templates, removeSnapshots, cancelBuild } = this.#parts
+    const { catalog, templates, removeSnapshots, cancelBuild, dropWarm } = this.#parts
     const template = await catalog.findOfAny(team, reference)
     if (!template) throw new AppError('not_found', `template '${reference}' not found`)
     const { templateID } = template
@@ -37,6 +39,7 @@ export class TemplateRemover {
     if (!result) throw new AppError('not_found', `template '${reference}' not found`)
     if ('usedIn' in result) throw inUse(templateID, result.usedIn)
     await Promise.all(result.deleted.map(({ buildID }) => cancelBuild(buildID)))
+    await dropWarm(templateID)
     await removeSnapshots(result.deleted.flatMap(({ snapshot }) => (snapshot ? [snapshot.name] : [])))
   }
 }
