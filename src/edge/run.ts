@@ -5,7 +5,7 @@ import { envdPort } from '../contract/constants.ts'
 import type { Route } from '../core/sandbox/routes.ts'
 import { systemClock } from '../lib/clock.ts'
 import { ChunkPacer } from '../lib/http-relay/chunk-pacer.ts'
-import { DialingAgent } from '../lib/http-relay/dialing-agent.ts'
+import { UpstreamPool } from '../lib/http-relay/upstream-pool.ts'
 import { Clients } from './clients.ts'
 import { dial } from './dial.ts'
 import { shakeHands } from './inner-tls.ts'
@@ -28,9 +28,8 @@ export class Run {
     this.clients = new Clients(limits.connectionLimit)
     this.#retryWaitsMs = limits.retryWaitsMs
     // The address comes from the route at the moment of dialling.
-    this.agent = new DialingAgent(({ port }) => this.dial(Number(port), false), {
-      maxFreeSockets: mostIdleUpstreams,
-    })
+    const dial = (port: number) => this.dial(port, false)
+    this.agent = new UpstreamPool({ dial, mostIdle: mostIdleUpstreams, clock: systemClock })
   }
 
   async dial(port: number, allowHalfOpen: boolean): Promise<Socket> {

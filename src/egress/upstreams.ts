@@ -4,10 +4,10 @@ import type { Socket } from 'node:net'
 import { connect as connectTls, type SecureContext } from 'node:tls'
 import { errorText } from '../lib/app-error.ts'
 import type { Clock } from '../lib/clock.ts'
-import { DialingAgent } from '../lib/http-relay/dialing-agent.ts'
 import type { GateConnection } from './admitted-sandboxes.ts'
 import type { EgressRoute } from './decide.ts'
 import type { Dialer } from './dial.ts'
+import { DialingAgent } from './dialing-agent.ts'
 import { unreachable } from './rejection.ts'
 
 export type UpstreamOptions = {

@@ -94,10 +94,7 @@ export class HttpRelay {
       this.#answer(upstream, incoming)
       incoming.once('end', () => stopSending(upstream))
     })
-    relayInterimAnswers(upstream, {
-      ...this.#options,
-      answerHeaders: (raw) => this.#options.answerHeaders(raw, false),
-    })
+    relayInterimAnswers(upstream, this.#options)
     upstream.on('upgrade', (incoming, socket, first) => this.#leaveHttp(incoming, socket as Socket, first))
     if (!head.hasBody) upstream.end()
     else {

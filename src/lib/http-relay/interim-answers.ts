@@ -19,7 +19,7 @@ export type InterimOptions = {
   response: ServerResponse
   /** The client waits for a 100 before it sends its body. */
   awaitsContinue: boolean
-  answerHeaders(raw: readonly string[]): string[]
+  answerHeaders(raw: readonly string[], keepsTrailers: boolean): string[]
 }
 
 type Information = { statusCode: number; statusMessage: string; rawHeaders: string[] }
@@ -47,7 +47,7 @@ function relayOne({ statusCode, statusMessage, rawHeaders }: Information, option
   const { socket } = options.response
   // A client that does not read goes without: nothing depends on these answers, and none is kept for it.
   if (!socket || !isNext(options) || socket.writableNeedDrain) return
-  socket.write(headText(statusCode, statusMessage, options.answerHeaders(rawHeaders)), 'latin1')
+  socket.write(headText(statusCode, statusMessage, options.answerHeaders(rawHeaders, false)), 'latin1')
 }
 
 /** It is this exchange's turn on the client's connection, and its final answer has not begun. */

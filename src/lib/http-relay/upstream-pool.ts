@@ -1,0 +1,140 @@
+/**
+ * Keeps connections to the ports of one peer for the next request: an agent for Node's HTTP client, without what Node's
+ * own does again for every request, which is to merge options, to build names and to set a timer of each connection.
+ */
+import { Agent, type ClientRequest, type IncomingMessage } from 'node:http'
+import type { Socket } from 'node:net'
+import type { Clock } from '../clock.ts'
+
+/** Shorter than the five seconds after which common servers drop an idle connection. */
+const idleMs = 4_000
+/** A server that says how long it keeps a connection counts from an earlier moment than we do. */
+const hintMarginMs = 1_000
+
+export type UpstreamPoolOptions = {
+  dial(port: number): Promise<Socket>
+  /** Of each port. */
+  mostIdle: number
+  clock: Clock
+}
+
+/** What Node's client leaves on a connection: the request that was last sent over it. */
+type ClientSocket = Socket & {
+  _httpMessage?: { shouldKeepAlive: boolean; res: IncomingMessage | null } | null
+}
+type Connection = { socket: ClientSocket; port: number; idleUntilMs: number | null }
+/** Node hands the outcome of a connection attempt over by this method, and its types do not tell of the failure. */
+type AwaitingSocket = { onSocket(socket: Socket | null, error?: Error): void }
+
+export class UpstreamPool extends Agent {
+  readonly #options: UpstreamPoolOptions
+  readonly #open = new Set<Connection>()
+  /** By port; the one that was used last is taken first. */
+  readonly #idle = new Map<number, Connection[]>()
+  #cancelSweep: (() => void) | null = null
+
+  constructor(options: UpstreamPoolOptions) {
+    super({ keepAlive: true })
+    this.#options = options
+  }
+
+  /** Node's client calls this once for each request. */
+  addRequest(request: ClientRequest, { port }: { port: number }): void {
+    const connection = this.#takeIdle(port)
+    if (connection) {
+      request.reusedSocket = true
+      connection.socket.ref()
+      request.onSocket(connection.socket)
+      return
+    }
+    const awaiting = request as AwaitingSocket
+    this.#options.dial(port).then(
+      (socket) => {
+        this.#adopt(socket, port)
+        awaiting.onSocket(socket)
+      },
+      (error) => awaiting.onSocket(null, error),
+    )
+  }
+
+  override destroy(): void {
+    this.#cancelSweep?.()
+    for (const { socket } of this.#open) socket.destroy()
+  }
+
+  #takeIdle(port: number): Connection | undefined {
+    const idle = this.#idle.get(port)
+    for (;;) {
+      const connection = idle?.pop()
+      if (connection?.socket.destroyed) continue
+      if (connection) connection.idleUntilMs = null
+      return connection
+    }
+  }
+
+  #adopt(socket: ClientSocket, port: number): void {
+    const connection: Connection = { socket, port, idleUntilMs: null }
+    this.#open.add(connection)
+    socket.on('free', () => this.#keep(connection))
+    socket.on('agentRemove', () => this.#forget(connection))
+    socket.on('close', () => this.#forget(connection))
+    // Whatever comes while nobody asked would be taken for the answer to the next request.
+    socket.on('data', () => {
+      if (connection.idleUntilMs !== null) socket.destroy()
+    })
+    socket.on('error', () => {})
+  }
+
+  #keep(connection: Connection): void {
+    const { socket, port } = connection
+    const request = socket._httpMessage
+    const idle = this.#idle.get(port) ?? []
+    const keepMs = request?.shouldKeepAlive ? keepMsAfter(request.res) : 0
+    const isSpent = !socket.writable || socket.readableLength > 0
+    if (isSpent || keepMs <= 0 || idle.length >= this.#options.mostIdle) {
+      socket.destroy()
+      return
+    }
+    socket._httpMessage = null
+    connection.idleUntilMs = this.#options.clock.now() + keepMs
+    // Otherwise nobody would see what comes, nor the end.
+    if (socket.isPaused()) socket.resume()
+    socket.unref()
+    if (idle.push(connection) === 1) this.#idle.set(port, idle)
+    if (!this.#cancelSweep) this.#sweepIn(keepMs)
+  }
+
+  #forget(connection: Connection): void {
+    this.#open.delete(connection)
+    const idle = this.#idle.get(connection.port)
+    const place = idle?.indexOf(connection) ?? -1
+    if (place >= 0) idle!.splice(place, 1)
+  }
+
+  #sweepIn(ms: number): void {
+    this.#cancelSweep = this.#options.clock.after(ms, () => this.#sweep())
+  }
+
+  /** One timer for all connections: it comes again while any of them is idle. */
+  #sweep(): void {
+    const now = this.#options.clock.now()
+    let next = Number.POSITIVE_INFINITY
+    this.#cancelSweep = null
+    for (const [port, connections] of this.#idle) {
+      for (const { socket, idleUntilMs } of [...connections]) {
+        if (idleUntilMs! <= now) socket.destroy()
+        else next = Math.min(next, idleUntilMs!)
+      }
+      const left = connections.filter(({ socket }) => !socket.destroyed)
+      if (left.length > 0) this.#idle.set(port, left)
+      else this.#idle.delete(port)
+    }
+    if (next < Number.POSITIVE_INFINITY) this.#sweepIn(next - now)
+  }
+}
+
+function keepMsAfter(answer: IncomingMessage | null): number {
+  const hint = answer?.headers['keep-alive']
+  const seconds = hint === undefined ? undefined : /^timeout=(\d+)/.exec(String(hint))?.[1]
+  return seconds ? Math.min(idleMs, Number(seconds) * 1000 - hintMarginMs) : idleMs
+}
