@@ -6,9 +6,11 @@ import { readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { errorText } from '../../src/lib/app-error.ts'
 import { withDeadline } from '../../src/lib/deadline.ts'
-import { type Isolation, startWarren, type Warren } from '../support/warren.ts'
-import { type Docker, startDocker } from './contenders/docker.ts'
+import { type Isolation, place, startWarren, type Warren } from '../support/warren.ts'
+import type { ContainerEngine } from './contenders/container-engine.ts'
+import { startDocker } from './contenders/docker.ts'
 import { type NetworkNamespace, openNetworkNamespace } from './contenders/network-namespace.ts'
+import { startPodman } from './contenders/podman.ts'
 
 export type BenchMachine = {
   isolations: readonly Isolation[]
@@ -18,7 +20,9 @@ export type BenchMachine = {
   /** The root folder of the base template. */
   rootFolder(): Promise<string>
   /** Undefined where Docker is not wanted or cannot start. */
-  docker(): Promise<Docker | undefined>
+  docker(): Promise<ContainerEngine | undefined>
+  /** Docker and podman, as far as they are wanted and can start. */
+  engines(): Promise<ContainerEngine[]>
   /** A network namespace of its own for each number. */
   network(number?: number): Promise<NetworkNamespace>
   say(text: string): void
@@ -27,9 +31,10 @@ export type BenchMachine = {
 
 export type BenchMachineOptions = { isolations: readonly Isolation[]; docker: boolean; signal: AbortSignal }
 
-/** Apart from those of the tests, so that both may run at once. */
-const subnets = { container: '10.218.0.0/16', gvisor: '10.219.0.0/16' }
-const coldSubnets = { container: '10.220.0.0/16', gvisor: '10.221.0.0/16' }
+/** Apart from those of the tests, and in each place others, so that all may run at once. */
+const subnet = (number: number): string => `10.${number - 10 * place}.0.0/16`
+const subnets = { container: subnet(218), gvisor: subnet(219) }
+const coldSubnets = { container: subnet(220), gvisor: subnet(221) }
 
 function startFor(isolation: Isolation, mode?: 'cold'): Promise<Warren> {
   // The benchmark of templates has its registry there.
@@ -73,11 +78,18 @@ export function openBenchMachine(options: BenchMachineOptions): BenchMachine {
         () => openNetworkNamespace(number),
         (network) => network.close(),
       ),
-    async docker() {
-      if (!options.docker) return undefined
+    docker: async () => (await machine.engines()).find(({ name }) => name === 'docker'),
+    async engines() {
+      if (!options.docker) return []
       const rootFolder = await machine.rootFolder()
-      const start = () => startDocker(rootFolder).catch(withoutDocker)
-      return once('Docker', start, async (docker) => docker?.close())
+      const start = (name: string, starting: typeof startDocker) =>
+        once(
+          name,
+          () => starting(rootFolder).catch((error) => leaveOut(name, error)),
+          async (engine) => engine?.close(),
+        )
+      const started = [await start('Docker', startDocker), await start('podman', startPodman)]
+      return started.filter((engine) => engine !== undefined)
     },
     async close() {
       for (const { name, close } of made.reverse()) {
@@ -88,8 +100,8 @@ export function openBenchMachine(options: BenchMachineOptions): BenchMachine {
   return machine
 }
 
-function withoutDocker(error: unknown): undefined {
-  say(`Docker is left out: ${errorText(error)}`)
+function leaveOut(name: string, error: unknown): undefined {
+  say(`${name} is left out: ${errorText(error)}`)
 }
 
 function say(text: string): void {

@@ -24,6 +24,7 @@ export type Rounds = {
 }
 
 export const rowName = (contender: string, step: string): string => `${contender} · ${step}`
+export const stepOf = (name: string): string => name.slice(name.indexOf(' · ') + 3)
 
 /** One try of each contender per round, each round options with another one. */
 export async function takeTurns(contenders: readonly Contender[], options: Rounds): Promise<Row[]> {

@@ -3,7 +3,7 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { cpus, loadavg, release } from 'node:os'
 import { join } from 'node:path'
 import { cacheFolder } from '../support/warren.ts'
-import { median, percentile, type Row } from './measure.ts'
+import { median, percentile, type Row, rowName, stepOf } from './measure.ts'
 
 /** A promise of ours. Printed as met or missed; never asserted, since machines differ. */
 export type Target = { promise: string; value: number; atMost: number; unit: string }
@@ -11,8 +11,8 @@ export type Target = { promise: string; value: number; atMost: number; unit: str
 export type Report = {
   title: string
   rows: Row[]
-  /** Rows that all others are divided by, each in a column of its own. */
-  references?: { label: string; row: string }[]
+  /** What all rows are divided by, each in a column of its own: one row, or a contender's row of the same step. */
+  references?: ({ label: string } & ({ row: string } | { contender: string }))[]
   targets?: Target[]
 }
 
@@ -70,7 +70,10 @@ export function reportText(report: Report, before?: { date: string; report: Repo
 
 function cells({ name, unit, samples, failures }: Row, report: Report): string[] {
   const middle = median(samples)
-  const ratios = (report.references ?? []).map(({ row }) => ratio(middle, medianOf(report, row)))
+  const ratios = (report.references ?? []).map((reference) => {
+    const row = 'row' in reference ? reference.row : rowName(reference.contender, stepOf(name))
+    return ratio(middle, medianOf(report, row))
+  })
   const [p95, p99, least] = [percentile(samples, 95), percentile(samples, 99), Math.min(...samples)]
   const count = failures.length ? `${samples.length}+${failures.length}!` : String(samples.length)
   return [

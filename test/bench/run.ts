@@ -10,6 +10,7 @@ import { commands } from './benchmarks/commands.ts'
 import { edge } from './benchmarks/edge.ts'
 import { folders } from './benchmarks/folders.ts'
 import { interactive } from './benchmarks/interactive.ts'
+import { jobs } from './benchmarks/jobs.ts'
 import { memory } from './benchmarks/memory.ts'
 import { pauses } from './benchmarks/pauses.ts'
 import { ptys } from './benchmarks/ptys.ts'
@@ -27,6 +28,7 @@ const benchmarks: Record<string, (machine: BenchMachine, sizes: Sizes) => Promis
   sandboxes,
   interactive,
   commands,
+  jobs,
   folders,
   ptys,
   transfer,

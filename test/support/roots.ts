@@ -61,13 +61,13 @@ async function madeOnce(name: string, make: (root: string) => Promise<void>): Pr
   return folder
 }
 
-/** A package of Debian, unpacked and not installed. */
-export function unpacked(name: string): Promise<string> {
+/** A package of Debian, and others that it needs, unpacked into one folder and not installed. */
+export function unpacked(name: string, others: readonly string[] = []): Promise<string> {
   return madeOnce(`package-${name}`, async (folder) => {
     const download = `${folder}.download`
     await mkdir(download, { recursive: true })
     try {
-      await runCommand('apt-get', ['download', name], { cwd: download })
+      await runCommand('apt-get', ['download', name, ...others], { cwd: download })
       for (const file of await readdir(download)) {
         await runCommand('dpkg', ['--extract', join(download, file), folder])
       }

@@ -5,28 +5,25 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdirSync, openSync, rmSync } from 'node:fs'
-import { mkdir, readdir, readFile, rename, rm, rmdir } from 'node:fs/promises'
+import { readdir, readFile, rmdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { delay } from '../../../src/lib/clock.ts'
 import { withDeadline } from '../../../src/lib/deadline.ts'
 import { runCommand } from '../../../src/lib/run-command.ts'
+import { unpacked } from '../../support/roots.ts'
 import { cacheFolder } from '../../support/warren.ts'
-import type { HeldContainer } from './raw-runtime.ts'
+import {
+  benchImage,
+  type ContainerEngine,
+  callEngine,
+  type EngineCall,
+  holdContainer,
+  importRoot,
+  runContainer,
+} from './container-engine.ts'
 
-export type Docker = {
-  version: string
-  /** `docker run --rm` on the bridge: milliseconds until the first output and until the end. */
-  run(command: readonly string[]): Promise<{ firstOutputMs: number; exitMs: number }>
-  /** A container that does nothing, to run commands in. */
-  hold(): Promise<HeldContainer>
-  close(): Promise<void>
-}
-
-const image = 'warren-bench'
-const packages = ['docker.io', 'containerd', 'docker-cli']
-
-export async function startDocker(rootFolder: string): Promise<Docker> {
-  const programs = await unpackDocker()
+export async function startDocker(rootFolder: string): Promise<ContainerEngine> {
+  const programs = await programFolders()
   const folder = join(cacheFolder, `bench-docker-${process.pid}`)
   const socket = `unix://${join(folder, 'docker.sock')}`
   const cgroup = `/warren-bench-${process.pid}`
@@ -36,23 +33,22 @@ export async function startDocker(rootFolder: string): Promise<Docker> {
   const places = ['--data-root', join(folder, 'data'), '--exec-root', join(folder, 'run')]
   const names = ['--pidfile', join(folder, 'dockerd.pid'), '--cgroup-parent', cgroup, '--host', socket]
   // A containerd of the machine's own, if there is one, must not meet these containers.
-  const containerd = ['--containerd-namespace', image, '--containerd-plugins-namespace', `plugins.${image}`]
+  const apart = ['--containerd-namespace', benchImage]
+  const containerd = [...apart, '--containerd-plugins-namespace', `plugins.${benchImage}`]
   const daemon = spawn('unshare', ['--net', '--mount', 'dockerd', ...places, ...names, ...containerd], {
     env,
     stdio: ['ignore', log, log],
     detached: true,
   })
   const close = () => stopDocker(daemon, folder, cgroup)
-  const docker = (...args: string[]) => runCommand('docker', ['--host', socket, ...args], { env })
+  const call: EngineCall = { program: 'docker', words: ['--host', socket], env, runOptions: [] }
   try {
-    const version = await untilServing(daemon, folder, docker)
-    const importRoot = 'tar -C "$1" -c . | docker --host "$2" import - "$3"'
-    await runCommand('sh', ['-c', importRoot, 'sh', rootFolder, socket, image], { env })
+    const version = await untilServing(daemon, folder, call)
+    await importRoot(call, rootFolder)
     return {
-      version,
-      run: (command) => runOnce(socket, env, command),
-      hold: () => hold(docker),
-      close,
+      ...{ name: 'docker', version, close },
+      run: (command) => runContainer(call, command),
+      hold: () => holdContainer(call),
     }
   } catch (error) {
     await close()
@@ -60,37 +56,10 @@ export async function startDocker(rootFolder: string): Promise<Docker> {
   }
 }
 
-type CallDocker = (...args: string[]) => Promise<{ stdout: string }>
-
-async function hold(docker: CallDocker): Promise<HeldContainer> {
-  const id = (await docker('run', '--detach', image, 'sleep', 'infinity')).stdout.trim()
-  return {
-    exec: async (words) => (await docker('exec', '--user', 'user', id, ...words)).stdout,
-    close: async () => void (await docker('rm', '--force', id)),
-  }
-}
-
-async function runOnce(socket: string, env: Record<string, string>, command: readonly string[]) {
-  const start = performance.now()
-  const child = spawn('docker', ['--host', socket, 'run', '--rm', image, ...command], { env })
-  let firstOutputMs = Number.NaN
-  const said: Buffer[] = []
-  child.stdout.once('data', () => {
-    firstOutputMs = performance.now() - start
-  })
-  child.stdout.resume()
-  child.stderr.on('data', (chunk: Buffer) => said.push(chunk))
-  child.stdin.end()
-  const [exitCode] = await once(child, 'close')
-  const exitMs = performance.now() - start
-  if (exitCode !== 0) throw new Error(`docker run ended with ${exitCode}: ${Buffer.concat(said)}`)
-  return { firstOutputMs, exitMs }
-}
-
-async function untilServing(daemon: ChildProcess, folder: string, docker: CallDocker): Promise<string> {
+async function untilServing(daemon: ChildProcess, folder: string, call: EngineCall): Promise<string> {
   for (let attempt = 0; ; attempt++) {
     try {
-      return (await docker('version', '--format', '{{.Server.Version}}')).stdout.trim()
+      return await callEngine(call, 'version', '--format', '{{.Server.Version}}')
     } catch (error) {
       if (daemon.exitCode !== null || attempt > 150) {
         const said = await readFile(join(folder, 'dockerd.log'), 'utf8').catch(() => '')
@@ -120,21 +89,11 @@ async function stopDocker(daemon: ChildProcess, folder: string, cgroup: string):
   await rmdir(join('/sys/fs/cgroup', cgroup)).catch(() => {})
 }
 
-/** The folders with Docker's programs. Unpacked once; nothing on the machine is changed or started by it. */
-async function unpackDocker(): Promise<string[]> {
-  const folder = join(cacheFolder, 'docker')
-  if (!existsSync(folder)) {
-    const partial = `${folder}.${process.pid}.partial`
-    await rm(partial, { recursive: true, force: true })
-    await mkdir(partial, { recursive: true })
-    const { stdout } = await runCommand('apt-cache', ['pkgnames', 'docker-cli'])
-    const wanted = packages.filter((name) => name !== 'docker-cli' || stdout.split('\n').includes(name))
-    await runCommand('apt-get', ['download', ...wanted], { cwd: partial })
-    for (const file of await readdir(partial)) {
-      await runCommand('dpkg', ['--extract', join(partial, file), join(partial, 'root')])
-    }
-    await rename(join(partial, 'root'), folder)
-    await rm(partial, { recursive: true, force: true })
-  }
+/** The folders with Docker's programs. Nothing on the machine is changed or started by it. */
+async function programFolders(): Promise<string[]> {
+  // Its client is a package of its own in newer releases.
+  const { stdout } = await runCommand('apt-cache', ['pkgnames', 'docker-cli'])
+  const client = stdout.split('\n').includes('docker-cli') ? ['docker-cli'] : []
+  const folder = await unpacked('docker.io', ['containerd', ...client])
   return [join(folder, 'usr/bin'), join(folder, 'usr/sbin')]
 }

@@ -1,0 +1,66 @@
+/** What Docker and podman have in common as peers: containers that are started by a command line. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { runCommand } from '../../../src/lib/run-command.ts'
+import type { HeldContainer } from './raw-runtime.ts'
+
+export type EngineRun = { firstOutputMs: number; exitMs: number }
+
+export type ContainerEngine = {
+  name: string
+  version: string
+  /** `run --rm` on the bridge: milliseconds until the first output and until the end. */
+  run(command: readonly string[]): Promise<EngineRun>
+  /** A container that does nothing, to run commands in. */
+  hold(): Promise<HeldContainer>
+  close(): Promise<void>
+}
+
+/** How an engine is called: the words before the verb, and those that every container gets. */
+export type EngineCall = {
+  program: string
+  words: readonly string[]
+  env: Record<string, string>
+  runOptions: readonly string[]
+}
+
+export const benchImage = 'warren-bench'
+
+export async function callEngine({ program, words, env }: EngineCall, ...more: string[]): Promise<string> {
+  return (await runCommand(program, [...words, ...more], { env })).stdout.trim()
+}
+
+export async function importRoot(call: EngineCall, rootFolder: string): Promise<void> {
+  const script = 'folder=$1; shift; tar -C "$folder" -c . | "$@"'
+  const { program, words, env } = call
+  const load = [program, ...words, 'import', '-', benchImage]
+  await runCommand('sh', ['-c', script, 'sh', rootFolder, ...load], { env })
+}
+
+export async function holdContainer(call: EngineCall): Promise<HeldContainer> {
+  const id = await callEngine(call, 'run', '--detach', ...call.runOptions, benchImage, 'sleep', 'infinity')
+  const { program, words, env } = call
+  return {
+    exec: async (command) =>
+      (await runCommand(program, [...words, 'exec', '--user', 'user', id, ...command], { env })).stdout,
+    close: async () => void (await callEngine(call, 'rm', '--force', id)),
+  }
+}
+
+export async function runContainer(call: EngineCall, command: readonly string[]): Promise<EngineRun> {
+  const start = performance.now()
+  const { program, words, env, runOptions } = call
+  const child = spawn(program, [...words, 'run', '--rm', ...runOptions, benchImage, ...command], { env })
+  let firstOutputMs = Number.NaN
+  const said: Buffer[] = []
+  child.stdout.once('data', () => {
+    firstOutputMs = performance.now() - start
+  })
+  child.stdout.resume()
+  child.stderr.on('data', (chunk: Buffer) => said.push(chunk))
+  child.stdin.end()
+  const [exitCode] = await once(child, 'close')
+  const exitMs = performance.now() - start
+  if (exitCode !== 0) throw new Error(`${program} run ended with ${exitCode}: ${Buffer.concat(said)}`)
+  return { firstOutputMs, exitMs }
+}
