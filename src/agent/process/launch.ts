@@ -9,7 +9,7 @@ import { isGvisor } from '../listen.ts'
 import { resolvePath } from '../paths.ts'
 import { commandFor, type Tools } from './credentials.ts'
 import type { Native, TerminalSize } from './native.ts'
-import { openStreams, type Streams } from './streams.ts'
+import { ifAvailable, openStreams, type Streams } from './streams.ts'
 
 export type ProcessConfig = {
   cmd: string
@@ -52,11 +52,10 @@ export async function launch(request: LaunchRequest, context: LaunchContext): Pr
   const command = commandFor(words, account, env, cwd, context.tools, terminal !== undefined)
   const opened = openStreams(request, context.native)
   try {
-    const { child, pid } = await start(
-      command.words,
-      { ...command.options, cwd, stdio: opened.stdio },
-      config.cmd,
-    )
+    const options = { ...command.options, cwd, stdio: opened.stdio }
+    const { child, pid } = await start(command.words, options, context).catch((error) => {
+      throw notStartable(config.cmd, error)
+    })
     return { child, pid, streams: opened.streamsOf(child), workdir: cwd }
   } catch (error) {
     opened.abandon()
@@ -85,20 +84,27 @@ function isDirectory(path: string): boolean {
   }
 }
 
-function start(
-  words: string[],
-  options: SpawnOptions,
-  shownName: string,
-): Promise<{ child: ChildProcess; pid: number }> {
+type Started = { child: ChildProcess; pid: number }
+
+/**
+ * A command that finds its user at the limit of processes gets the room that is kept back: somebody has to be able to
+ * see what is there, and to end it.
+ */
+async function start(words: string[], options: SpawnOptions, context: LaunchContext): Promise<Started> {
+  const native = ifAvailable(context.native)
+  const run = () => spawn(words[0]!, words.slice(1), options)
+  if (!native) return untilStarted(run)
+  return untilStarted(() => native.withinCommandLimit(run)).catch((error) => {
+    if (systemErrorCode(error) === 'EAGAIN') return untilStarted(run)
+    throw error
+  })
+}
+
+function untilStarted(run: () => ChildProcess): Promise<Started> {
   return new Promise((resolve, reject) => {
-    const fail = (error: unknown) => reject(notStartable(shownName, error))
-    try {
-      const child = asOomVictim(() => spawn(words[0]!, words.slice(1), options))
-      child.on('error', fail)
-      if (child.pid !== undefined) resolve({ child, pid: child.pid })
-    } catch (error) {
-      fail(error)
-    }
+    const child = asOomVictim(run)
+    child.on('error', reject)
+    if (child.pid !== undefined) resolve({ child, pid: child.pid })
   })
 }
 

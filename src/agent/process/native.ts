@@ -15,6 +15,8 @@ export type Native = {
   resizeTerminal(ours: number, size: TerminalSize): void
   /** Whether the kernel knows whom a terminal is for, and tells them when it is gone. gVisor does neither. */
   hangsUp(ours: number): boolean
+  /** Runs this under the limit of processes that commands have, which is below the agent's own. */
+  withinCommandLimit<T>(start: () => T): T
 }
 
 // The same on every kind of machine that Warren runs on.
@@ -25,11 +27,17 @@ const getForeground = 0x540f
 const setDumpable = 4
 const closeOnExec = 0o2000000
 const largestSize = 0xffff
+/** RLIMIT_NPROC. */
+const processCount = 6
 
 export function loadNative(addonPath: string): Native {
-  const { ioctl, pipe2, prctl, errno } = bind(addonPath)
+  const { ioctl, pipe2, prctl, getrlimit, setrlimit, errno } = bind(addonPath)
   // No process is started before this is loaded: none can trace the agent, or read its memory and its token.
   prctl(setDumpable, 0, 0, 0, 0)
+  const commandLimit = Buffer.alloc(16)
+  getrlimit(processCount, commandLimit)
+  const ownLimit = Buffer.concat([commandLimit.subarray(8), commandLimit.subarray(8)])
+  setrlimit(processCount, ownLimit)
   const control = (fd: number, request: number, value: Buffer) => {
     if (ioctl(fd, request, value) !== 0) throw failed('the terminal did not obey', errno())
   }
@@ -60,6 +68,14 @@ export function loadNative(addonPath: string): Native {
     },
     resizeTerminal,
     hangsUp: (ours) => ioctl(ours, getForeground, Buffer.alloc(4)) === 0,
+    withinCommandLimit(start) {
+      setrlimit(processCount, commandLimit)
+      try {
+        return start()
+      } finally {
+        setrlimit(processCount, ownLimit)
+      }
+    },
   }
 }
 
@@ -81,6 +97,8 @@ function bind(addonPath: string) {
     prctl: libc.func(
       'int prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d)',
     ),
+    getrlimit: libc.func('int getrlimit(int resource, void *limit)'),
+    setrlimit: libc.func('int setrlimit(int resource, const void *limit)'),
     errno: libc.errno,
   }
 }

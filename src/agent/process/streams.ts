@@ -29,12 +29,12 @@ export function openStreams(
   loadNative: () => Native,
 ): OpenedStreams {
   if (asked.terminal) return openTerminal(asked.terminal, asked.account, loadNative())
-  const native = whereAvailable(loadNative)
+  const native = ifAvailable(loadNative)
   return native ? openPipes(asked.wantsStdin, asked.account, native) : leaveToNode(asked.wantsStdin)
 }
 
 /** Without the addon, on a machine it is not made for, commands still run. */
-function whereAvailable(loadNative: () => Native): Native | undefined {
+export function ifAvailable(loadNative: () => Native): Native | undefined {
   try {
     return loadNative()
   } catch {

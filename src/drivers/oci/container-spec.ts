@@ -59,7 +59,7 @@ export type ContainerInput = {
   limitSwap: boolean
   /** Hard limit of open files of this process: no sandbox can have more. */
   openFilesLimit: number
-  /** Threads and processes; a fork bomb ends here. */
+  /** Threads and processes of the sandbox as a whole. */
   pidsLimit: number
 }
 
@@ -142,6 +142,14 @@ export const processLimits = (openFilesLimit: number): ResourceLimit[] => [
   // One byte, not zero: only this keeps a host's piped core handler from being run for a sandbox.
   { type: 'RLIMIT_CORE', soft: 1, hard: 1 },
 ]
+
+/**
+ * Threads and processes of each user inside. What a command may have is less than what the agent may ask for, so that
+ * after a fork bomb, root's too, there is room for commands that look at it and end it.
+ */
+export function processCountLimit(most: number): ResourceLimit {
+  return { type: 'RLIMIT_NPROC', soft: most - Math.ceil(most / 8), hard: most }
+}
 
 /** No device is allowed here: the runtimes add the usual few by themselves. */
 function resources({ record, limitSwap }: ContainerInput, hostPidsLimit: number) {

@@ -30,8 +30,8 @@ export function createContext(options: OciDriverOptions): OciContext {
     ...{ layout, subnet, uidBase, users, cgroups, records, dnsServers },
     runtime: { flavour, binary: options.runtimeBinary, platform: options.platform },
     agent: options.agent,
-    pidsLimit: options.pidsLimit ?? 4096,
-    openFilesLimit: hardOpenFilesLimit(),
+    pidsLimit: Math.min(options.pidsLimit ?? 4096, hardLimit('Max processes')),
+    openFilesLimit: Math.min(mostOpenFiles, hardLimit('Max open files')),
     firewall: new Firewall({ layout, subnet, dnsServers, openedRanges }, () => records.all()),
     cpuShares: new CpuShares(cgroups.has('cpuset') ? usableCpus() : []),
     exits: new ExitWatch({ cgroups, layout, log }),
@@ -44,7 +44,10 @@ export function createContext(options: OciDriverOptions): OciContext {
   }
 }
 
-function hardOpenFilesLimit(): number {
-  const hard = /^Max open files\s+\S+\s+(\S+)/m.exec(readFileSync('/proc/self/limits', 'utf8'))?.[1]
-  return Math.min(Number(hard) || mostOpenFiles, mostOpenFiles)
+/** Of this process: nothing that it starts can have more. */
+function hardLimit(name: string): number {
+  const hard = new RegExp(`^${name}\\s+\\S+\\s+(\\S+)`, 'm').exec(
+    readFileSync('/proc/self/limits', 'utf8'),
+  )?.[1]
+  return Number(hard) || Number.POSITIVE_INFINITY
 }

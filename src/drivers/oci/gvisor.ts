@@ -1,5 +1,5 @@
 /** gVisor: every sandbox has a kernel of its own, a process of the host that runsc starts. */
-import { bindMount, bootIDFile, bootIDPath, quietMount } from './container-spec.ts'
+import { bindMount, bootIDFile, bootIDPath, processCountLimit, quietMount } from './container-spec.ts'
 import { gvisorMemoryMB, gvisorPidsLimits, machinePids } from './gvisor-limits.ts'
 import type { RuntimeFlavour } from './runtime-flavour.ts'
 
@@ -30,7 +30,7 @@ export const gvisor: RuntimeFlavour = {
   specParts: (input) => {
     const { perUser, host } = gvisorPidsLimits({ ...input.record, pidsLimit: input.pidsLimit }, machinePids())
     return {
-      rlimits: [{ type: 'RLIMIT_NPROC', soft: perUser, hard: perUser }],
+      rlimits: [processCountLimit(perUser)],
       devptsOptions: [],
       mounts: [
         { destination: '/sys', type: 'sysfs', source: 'sysfs', options: [...quietMount, 'ro'] },

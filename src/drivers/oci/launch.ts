@@ -8,7 +8,7 @@ import { AppError, errorText } from '../../lib/app-error.ts'
 import { delay } from '../../lib/clock.ts'
 import { runCommand } from '../../lib/run-command.ts'
 import { type StartParts, writeBundle } from './bundle.ts'
-import { processLimits } from './container-spec.ts'
+import { processCountLimit, processLimits } from './container-spec.ts'
 import type { OciContext } from './context.ts'
 import { diskMountOptions } from './disks.ts'
 import { dismantle } from './dismantle.ts'
@@ -159,7 +159,7 @@ async function launch(
   const abort = plan?.consumedMark ? undefined : signal
   await mountDisks(context, record, parts)
   await allDone([
-    enterAndRun(record, folder, runCommandLine(context, record, plan), abort),
+    enterAndRun(record, folder, runCommandLine(context, record, parts), abort),
     plan?.memory ? raiseMemoryOnceStarted(context, record) : undefined,
   ])
   await plan?.finish(context, record)
@@ -189,25 +189,27 @@ async function mountDisks(
   if (users) await ownUsers?.cover(users, namespace, rootFolders(layout, folder, record))
 }
 
-/** Runs the command line that follows under the limits of a sandbox. */
-function limitCommand(openFilesLimit: number): string[] {
-  const options = processLimits(openFilesLimit).map(
+/**
+ * Runs the command line that follows under the limits of a sandbox. Where sandboxes share users the kernel would count
+ * the processes of all of them together, so there only their cgroup limits these.
+ */
+function limitCommand({ openFilesLimit, pidsLimit }: OciContext, hasOwnUsers: boolean): string[] {
+  const perUser = processCountLimit(pidsLimit - Math.ceil(pidsLimit / 8))
+  const limits = [...processLimits(openFilesLimit), ...(hasOwnUsers ? [perUser] : [])]
+  const options = limits.map(
     ({ type, soft, hard }) => `--${type.replace('RLIMIT_', '').toLowerCase()}=${soft}:${hard}`,
   )
   return ['prlimit', ...options]
 }
 
 /** The arguments of `nsenter` that mount the root in the slot's namespace and run the runtime there. */
-function runCommandLine(
-  { layout, openFilesLimit }: OciContext,
-  record: SandboxRecord,
-  plan: RestorePlan | undefined,
-): string[] {
+function runCommandLine(context: OciContext, record: SandboxRecord, { plan, users }: StartParts): string[] {
+  const { layout } = context
   const folder = layout.sandbox(record.sandboxID)
   return [
     ...[`--mount=${layout.mountNamespace(record.slot)}`, 'sh', '-c', mountRootAndRun, 'sh'],
     ...[layout.rootMount, join(folder, rootsName), overlayOptions(record), plan?.consumedMark ?? ''],
-    ...(flavourOf(record).inheritsLimits ? limitCommand(openFilesLimit) : []),
+    ...(flavourOf(record).inheritsLimits ? limitCommand(context, users !== undefined) : []),
     ...startArguments(layout, record, plan?.memory),
   ]
 }
