@@ -18,7 +18,7 @@ import { SlotPool } from './slots.ts'
 const mostOpenFiles = 1_048_576
 
 export function createContext(options: OciDriverOptions): OciContext {
-  const { dnsServers, openedRanges = [], log = () => {} } = options
+  const { dnsServers, openedRanges = [], mostFlows, log = () => {} } = options
   const layout = createLayout(options.dataFolder, options.instance)
   const subnet = parseSubnet(options.subnet)
   const uidBase = options.uidBase ?? 100_000
@@ -32,7 +32,7 @@ export function createContext(options: OciDriverOptions): OciContext {
     agent: options.agent,
     pidsLimit: Math.min(options.pidsLimit ?? 4096, hardLimit('Max processes')),
     openFilesLimit: Math.min(mostOpenFiles, hardLimit('Max open files')),
-    firewall: new Firewall({ layout, subnet, dnsServers, openedRanges }, () => records.all()),
+    firewall: new Firewall({ layout, subnet, dnsServers, openedRanges, mostFlows }, () => records.all()),
     cpuShares: new CpuShares(cgroups.has('cpuset') ? usableCpus() : []),
     exits: new ExitWatch({ cgroups, layout, log }),
     sysSkeletons: new JoinedWork(),

@@ -4,15 +4,22 @@
  * It is loaded in one transaction, so there is no moment without rules. What is closed answers at once
  * instead of keeping quiet, so that programs inside fail fast.
  */
+import { readFile } from 'node:fs/promises'
 import { isDeepStrictEqual } from 'node:util'
 import { type AddressRules, type GatePorts, openRules } from '../../core/egress.ts'
 import { hostNetworks } from '../../lib/host-networks.ts'
+import { ifPresent } from '../../lib/if-present.ts'
 import { KeyedLock } from '../../lib/keyed-lock.ts'
 import { runCommand } from '../../lib/run-command.ts'
 import { changes, type FirewallOptions, type Limited, ruleset } from './ruleset.ts'
 
+/** To count more of them on every new connection takes longer than the connection is worth. */
+const mostFlows = 4096
+/** So many sandboxes may be at their limit at once before the machine's table is full. */
+const sandboxesAtLimit = 32
+
 export class Firewall {
-  readonly #options: FirewallOptions
+  readonly #options: FirewallOptions & { mostFlows?: number | undefined }
   readonly #present: () => Promise<Limited[]>
   readonly #table: string
   readonly #lock = new KeyedLock()
@@ -21,7 +28,10 @@ export class Firewall {
   #isStale = false
 
   /** `present` gives the sandboxes that are there, from what is written down. */
-  constructor(options: FirewallOptions, present: () => Promise<Limited[]>) {
+  constructor(
+    options: FirewallOptions & { mostFlows?: number | undefined },
+    present: () => Promise<Limited[]>,
+  ) {
     this.#options = options
     this.#present = present
     this.#table = `inet ${options.layout.table}`
@@ -36,7 +46,7 @@ export class Firewall {
     const limited = await this.#present()
     const networks = [...new Set(hostNetworks().map(({ cidr }) => cidr))]
     const input = { ...this.#options, limited, hostNetworks: networks, gatePorts: this.#gatePorts }
-    await this.#nft(ruleset(input))
+    await this.#nft(ruleset({ ...input, mostFlows: input.mostFlows ?? (await flowsPerSandbox()) }))
     this.#isStale = false
   }
 
@@ -75,4 +85,10 @@ export class Firewall {
   async #nft(input: string): Promise<void> {
     await runCommand('nft', ['-f', '-'], { input })
   }
+}
+
+/** What the kernel can remember is known once it remembers any; until then its usual choice is large enough. */
+async function flowsPerSandbox(): Promise<number> {
+  const all = await ifPresent(readFile('/proc/sys/net/netfilter/nf_conntrack_max', 'utf8'))
+  return Math.min(mostFlows, Math.ceil((Number(all) || mostFlows * sandboxesAtLimit) / sandboxesAtLimit))
 }

@@ -64,6 +64,8 @@ export type OciDriverOptions = {
   uidBase?: number
   /** Processes and threads a sandbox may have; under gVisor at most a quarter of it per user. */
   pidsLimit?: number
+  /** Connections that a sandbox may have open at once; by default a share of what the machine can remember. */
+  mostFlows?: number
   /** gVisor's platform of new sandboxes; measured once where it is not given. */
   platform?: string
   log?: (message: string, cause?: unknown) => void

@@ -1,8 +1,10 @@
 /** What reaches a sandbox and what may leave it. */
 import { isolations } from '../../../test/support/warren.ts'
 import { egressSuite } from './suite-egress.ts'
+import { flowsSuite } from './suite-flows.ts'
 import { gateSuite } from './suite-gate.ts'
 import { networkSuite } from './suite-network.ts'
 import { runOciSuites } from './suite-runtimes.ts'
 
-for (const isolation of isolations) runOciSuites(isolation, [networkSuite, egressSuite, gateSuite])
+for (const isolation of isolations)
+  runOciSuites(isolation, [networkSuite, egressSuite, gateSuite, flowsSuite])

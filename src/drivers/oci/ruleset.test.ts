@@ -13,7 +13,7 @@ const table = `inet ${layout.table}`
 const all = (limited: { address: string; egress: AddressRules }[]) =>
   ruleset({
     ...{ layout, subnet, limited, dnsServers: ['172.31.0.1'], openedRanges: ['10.0.0.0/8'] },
-    ...{ hostNetworks: ['127.0.0.1/8', '192.0.2.9/24'], gatePorts: { proxy: 1, dns: 2 } },
+    ...{ hostNetworks: ['127.0.0.1/8', '192.0.2.9/24'], mostFlows: 4096, gatePorts: { proxy: 1, dns: 2 } },
   })
 
 /** In a network of its own, so that it is the kernel's own answer and nobody's traffic. */

@@ -22,6 +22,8 @@ export type FirewallOptions = {
 export type Limited = { address: string; egress: AddressRules }
 
 export type RulesetInput = FirewallOptions & {
+  /** Connections that a sandbox may have open at once, those that the kernel still remembers included. */
+  mostFlows: number
   limited: readonly Limited[]
   hostNetworks: readonly string[]
   gatePorts: GatePorts | undefined
@@ -89,11 +91,17 @@ table inet ${layout.table} {
   set tunnelled { type ipv4_addr; ${own('tunnelled')} }
   set dns { type ipv4_addr; ${filled(dns)} }
   set closed { type ipv4_addr; flags interval; auto-merge; ${filled(closed)} }
+  set flows { type ipv4_addr; flags dynamic; size ${subnet.capacity}; }
   set opened { type ipv4_addr; flags interval; auto-merge; ${filled(input.openedRanges)} }
   chain arriving {
     type filter hook prerouting priority raw; policy accept;
     iifname ${ours} meta nfproto != ipv4 drop
     iifname ${ours} fib saddr . iif oif missing drop
+  }
+  # The table of connections is the machine's: whoever opens more than its share opens none.
+  chain opening {
+    type filter hook prerouting priority mangle; policy accept;
+    iifname ${ours} ct state new add @flows { ip saddr ct count over ${input.mostFlows} } drop
   }
   ${handOver(input, ours, question)}
   chain to-host {
