@@ -5,6 +5,7 @@ import { allDone } from '../../lib/all-done.ts'
 import { containerSpec, restoredSpec } from './container-spec.ts'
 import type { OciContext } from './context.ts'
 import { flavourOf } from './flavours.ts'
+import type { Layout } from './layout.ts'
 import type { SlotUsers } from './own-users.ts'
 import type { SandboxRecord } from './records.ts'
 import type { RestorePlan } from './restore.ts'
@@ -34,13 +35,13 @@ export async function writeBundle(
   await allDone([
     writeFile(join(folder, configName), JSON.stringify(spec)),
     writeSeed(folder, record, uidBase, dnsServers),
-    writeShownProc(folder, record),
+    writeShownProc(layout, record),
     linkRoots(layout, folder, record),
   ])
 }
 
-async function writeShownProc(folder: string, record: SandboxRecord): Promise<void> {
-  const proc = join(folder, 'proc')
+async function writeShownProc(layout: Layout, record: SandboxRecord): Promise<void> {
+  const proc = layout.shownProc(record.sandboxID)
   await mkdir(proc)
   await writeFile(join(proc, bootIDName), `${record.bootID}\n`, { mode: 0o444 })
   if (flavourOf(record).showsOwnMachine) return

@@ -99,7 +99,7 @@ export function containerSpec(input: ContainerInput) {
     hostname: record.sandboxID,
     root: { path: layout.rootMount, readonly: false },
     process: agentProcess(input, parts.rlimits),
-    mounts: [...commonMounts(record, parts.devptsOptions), ...parts.mounts],
+    mounts: [...commonMounts(input, parts.devptsOptions), ...parts.mounts],
     ...(parts.hooks && { hooks: parts.hooks }),
     linux: {
       uidMappings: mapping,
@@ -180,13 +180,14 @@ export const bootIDPath = '/proc/sys/kernel/random/boot_id'
 
 type SandboxFiles = Pick<ContainerInput, 'layout' | 'record'>
 
-/** Where the files lie that cover those of the host's /proc. */
-export const procFolder = ({ layout, record }: SandboxFiles): string =>
-  join(layout.sandbox(record.sandboxID), 'proc')
+export const bootIDFile = ({ layout, record }: SandboxFiles): string =>
+  join(layout.shownProc(record.sandboxID), bootIDName)
 
-export const bootIDFile = (files: SandboxFiles): string => join(procFolder(files), bootIDName)
-
-function commonMounts(record: SandboxRecord, devptsOptions: readonly string[]): Mount[] {
+function commonMounts(
+  { flavour, layout, record }: ContainerInput,
+  devptsOptions: readonly string[],
+): Mount[] {
+  const agentSource = flavour.showsOwnMachine ? record.agentFolder : layout.agentMount(record.agentFolder)
   const shm = `size=${Math.max(64, Math.floor(record.memoryMB / 2))}m`
   return [
     { destination: '/proc', type: 'proc', source: 'proc', options: quietMount },
@@ -204,6 +205,6 @@ function commonMounts(record: SandboxRecord, devptsOptions: readonly string[]): 
     },
     { destination: '/dev/shm', type: 'tmpfs', source: 'shm', options: [...quietMount, 'mode=1777', shm] },
     { destination: '/dev/mqueue', type: 'mqueue', source: 'mqueue', options: quietMount },
-    bindMount(record.agentFolder, agentMount, ['rbind', 'ro', 'nosuid', 'nodev']),
+    bindMount(agentSource, agentMount, ['rbind', 'ro', 'nosuid', 'nodev']),
   ]
 }

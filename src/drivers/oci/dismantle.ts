@@ -22,6 +22,7 @@ export async function dismantle(context: OciContext, sandboxID: string, signal?:
     await cgroups.end(layout.cgroup(sandboxID), signal)
     await allDone([
       rm(layout.runtimeState(record.slot), { recursive: true, force: true }),
+      rm(layout.shownProc(sandboxID), { recursive: true, force: true }),
       slots.remove(record.slot),
       firewall.forget(record),
     ])

@@ -7,8 +7,10 @@ export type Layout = ReturnType<typeof createLayout>
 
 /** Tells Warrens on one machine apart: six characters out of the data folder's path. */
 export function instanceOf(dataFolder: string): string {
-  return createHash('sha256').update(resolve(dataFolder)).digest('hex').slice(0, 6)
+  return shortHash(resolve(dataFolder))
 }
+
+const shortHash = (text: string): string => createHash('sha256').update(text).digest('hex').slice(0, 6)
 
 /** Commas, colons and backslashes mean something in overlay mount options. */
 export function assertPlainPath(path: string): void {
@@ -51,6 +53,14 @@ export function createLayout(dataFolder: string, instance: string) {
     rootMount: join(run, 'root'),
     layerMounts: join(run, 'layer'),
     layerMount: (number: number) => join(run, 'layer', String(number)),
+    /** What lies over files of /proc and /sys in containers: a file system of its own. */
+    shown: join(run, 'shown'),
+    sysSkeletons: join(run, 'shown', 'sys'),
+    shownProcs: join(run, 'shown', 'proc'),
+    shownProc: (sandboxID: string) => join(run, 'shown', 'proc', sandboxID),
+    /** Agents as containers get them mounted. */
+    agentMounts: join(run, 'agent'),
+    agentMount: (agentFolder: string) => join(run, 'agent', shortHash(agentFolder), 'root'),
     netnsPrefix: `warren-${instance}-`,
     netnsName: (slot: number) => `warren-${instance}-${slot}`,
     netnsPath: (slot: number) => `/run/netns/warren-${instance}-${slot}`,
@@ -65,6 +75,5 @@ export function createLayout(dataFolder: string, instance: string) {
     disks: join(data, 'disks'),
     blankDisk: (sizeMB: number) => join(data, 'disks', `blank-${sizeMB}.ext4`),
     slotDisk: (slot: number) => join(data, 'disks', `slot-${slot}.ext4`),
-    sysSkeletons: join(data, 'sys'),
   }
 }

@@ -12,6 +12,7 @@ import type { Cgroups } from './cgroups.ts'
 import type { Firewall } from './firewall.ts'
 import type { Layout } from './layout.ts'
 import { mostDiskLayers } from './root-layers.ts'
+import { mountShown, unmountShown } from './shown-mounts.ts'
 
 const forwarding = '/proc/sys/net/ipv4/ip_forward'
 const leastLimits = {
@@ -34,14 +35,14 @@ export async function setUpMachine(
   await chmod(layout.run, 0o711)
   await takeOwnership(layout)
   await refuseTakenSubnet(layout, subnet.cidr)
-  for (const folder of [layout.sandboxes, layout.disks, layout.sysSkeletons])
-    await mkdir(folder, { recursive: true })
+  for (const folder of [layout.sandboxes, layout.disks]) await mkdir(folder, { recursive: true })
   for (const folder of [layout.mountNamespaces, layout.diskMount, layout.rootMount, layout.runtimeStates]) {
     await mkdir(folder, { recursive: true })
   }
   for (let number = 1; number <= mostDiskLayers; number++) {
     await mkdir(layout.layerMount(number), { recursive: true })
   }
+  await mountShown(layout)
   await makePrivateMount(layout.mountNamespaces)
   await cgroups.makeParent(layout.cgroupParent)
   await firewall.load()
@@ -90,6 +91,7 @@ export async function tearDownMachine(
     () => {},
   )
   await runCommand('umount', [layout.mountNamespaces]).catch(() => {})
+  await unmountShown(layout)
   await cgroups.removeIfEmpty(layout.cgroupParent)
   await rm(layout.run, { recursive: true, force: true })
 }

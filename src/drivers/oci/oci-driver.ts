@@ -40,6 +40,7 @@ import { rootsOf } from './root-layers.ts'
 import { assertRules } from './ruleset.ts'
 import { startedPid, untilRestored } from './runtime-files.ts'
 import type { Isolation } from './runtime-flavour.ts'
+import { mountAgent } from './shown-mounts.ts'
 import { assertOurs, describeSnapshot, removeSnapshot } from './snapshot-store.ts'
 import { measure } from './stats.ts'
 import { takeSnapshot } from './take-snapshot.ts'
@@ -113,9 +114,11 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
   }
 
   async #open(): Promise<void> {
-    const { layout, firewall, subnet, cgroups, records, slots, cpuShares, runtime, users } = this.#context
+    const { layout, firewall, subnet, cgroups, records, slots, cpuShares, runtime, users, agent } =
+      this.#context
     const present = await records.all()
     await setUpMachine(layout, firewall, subnet, cgroups)
+    if (!runtime.flavour.showsOwnMachine) await mountAgent(layout, agent.folder)
     for (const { runID, cpus } of present) cpuShares.adopt(runID, cpus)
     const problem = await users?.probe()
     if (problem)

@@ -1,35 +1,63 @@
 /** Plain containers: sandboxes share the host's kernel, behind namespaces, a system call filter and covered files. */
 import { join } from 'node:path'
-import { bindMount, bootIDFile, bootIDPath, type ContainerInput, procFolder } from './container-spec.ts'
+import { bindMount, bootIDFile, bootIDPath, type ContainerInput } from './container-spec.ts'
 import { systemPackages } from './probe.ts'
 import type { Hook, RuntimeFlavour } from './runtime-flavour.ts'
 import { seccompProfile } from './seccomp.ts'
 import { shownProcFiles } from './shown-machine.ts'
 
+/** Figures and devices of the whole machine. What programs cannot do without is shown: uptime, versions, settings. */
 const maskedPaths = [
   '/proc/acpi',
   '/proc/asound',
+  '/proc/buddyinfo',
+  '/proc/bus',
   '/proc/cmdline',
   '/proc/config.gz',
+  '/proc/consoles',
   '/proc/diskstats',
+  '/proc/dma',
+  '/proc/driver',
+  '/proc/fs',
   '/proc/interrupts',
+  '/proc/iomem',
+  '/proc/ioports',
+  '/proc/irq',
   '/proc/kallsyms',
   '/proc/kcore',
   '/proc/key-users',
   '/proc/keys',
   '/proc/kmsg',
+  '/proc/kpagecgroup',
+  '/proc/kpagecount',
+  '/proc/kpageflags',
   '/proc/latency_stats',
+  '/proc/locks',
+  '/proc/mdstat',
   '/proc/modules',
+  '/proc/mtrr',
+  '/proc/pagetypeinfo',
   '/proc/partitions',
   '/proc/pressure',
   '/proc/sched_debug',
+  '/proc/schedstat',
   '/proc/scsi',
+  '/proc/slabinfo',
+  '/proc/softirqs',
+  '/proc/sys/fs/aio-nr',
+  '/proc/sys/fs/dentry-state',
+  '/proc/sys/fs/file-nr',
+  '/proc/sys/fs/inode-nr',
+  '/proc/sys/fs/inode-state',
+  '/proc/sys/kernel/pty/nr',
   '/proc/timer_list',
   '/proc/timer_stats',
   '/proc/vmallocinfo',
+  '/proc/vmstat',
+  '/proc/zoneinfo',
 ]
 
-const readonlyPaths = ['/proc/bus', '/proc/fs', '/proc/irq', '/proc/sys', '/proc/sysrq-trigger']
+const readonlyPaths = ['/proc/sys', '/proc/sysrq-trigger']
 
 /** Terminals come out of one pool of the machine, of which the kernel keeps a part for the host. */
 const mostTerminals = 512
@@ -57,7 +85,9 @@ export const runc: RuntimeFlavour = {
     mounts: [
       bindMount(input.sysFolder, '/sys'),
       bindMount(bootIDFile(input), passedBootID),
-      ...shownProcFiles.map((name) => bindMount(join(procFolder(input), name), `/proc/${name}`)),
+      ...shownProcFiles.map((name) =>
+        bindMount(join(input.layout.shownProc(input.record.sandboxID), name), `/proc/${name}`),
+      ),
     ],
     hooks: { createContainer: [coverBootID(input)] },
     hostPidsLimit: input.pidsLimit,

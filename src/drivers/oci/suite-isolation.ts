@@ -1,6 +1,7 @@
 /** What a sandbox cannot see or do: facts that hold inside a running one. */
 import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
+import { dirname } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import type { DriverHandle } from '../../core/driver.ts'
 import { openCgroups } from './cgroups.ts'
@@ -94,6 +95,33 @@ export function isolationSuite(runtime: 'runc' | 'runsc', open: () => Promise<Oc
       const script = `ls -d ${here} /proc/1/root${here} /proc/1/cwd${here} /proc/self/root${here}; for fd in /proc/1/fd/*; do ls -d $fd${here}; done`
       assert.equal(await run(`exec 2>/dev/null\n${script}`), '')
     })
+
+    it('its mounts tell no path of the host', async () => {
+      const { dataFolder, agent, instance } = bench.options
+      const mounts = await run('cat /proc/self/mountinfo /proc/self/mounts')
+      assert.match(mounts, /\/\.warren/)
+      const folders = [dataFolder, agent.folder, bench.rootFolder].flatMap((path) => [path, dirname(path)])
+      for (const told of [...folders, instance, 'sandboxes']) {
+        assert.ok(!mounts.includes(told), `${told} is in:\n${mounts}`)
+      }
+    })
+
+    if (runtime === 'runc') {
+      it('figures of the whole machine are not shown', async () => {
+        const counted = ['vmstat', 'zoneinfo', 'buddyinfo', 'softirqs', 'pressure', 'locks', 'diskstats']
+        const files = [
+          ...counted,
+          'fs',
+          'bus',
+          'irq',
+          'sys/fs/file-nr',
+          'sys/fs/inode-nr',
+          'sys/kernel/pty/nr',
+        ]
+        const script = `cd /proc && for each in ${files.join(' ')}; do [ ! -d $each ] || ls $each; [ ! -f $each ] || cat $each; [ ! -c $each ] || cat $each; done`
+        assert.equal(await run(script), '')
+      })
+    }
 
     it('its first process holds no file of the host but the null device and its own socket', async () => {
       const targets = (await run('cd /proc/1/fd && for fd in *; do echo "$fd $(readlink $fd)"; done'))
