@@ -9,6 +9,7 @@ import { Disks } from './disks.ts'
 import { ExitWatch } from './exit-watch.ts'
 import { Firewall } from './firewall.ts'
 import { flavourFor } from './flavours.ts'
+import { type FlowTable, openFlowTable } from './flow-table.ts'
 import { createLayout } from './layout.ts'
 import type { OciDriverOptions } from './oci-driver.ts'
 import { OwnUsers } from './own-users.ts'
@@ -38,9 +39,26 @@ export function createContext(options: OciDriverOptions): OciContext {
     sysSkeletons: new JoinedWork(),
     slots: new SlotPool({
       ...{ layout, subnet, users, log, disks: new Disks(layout, uidBase) },
+      forgetFlows: flowForgetter(log),
       size: options.poolSize ?? 4,
       diskMB: options.poolDiskMB ?? 10_240,
     }),
+  }
+}
+
+/** Not every kernel can end connections by their address; there they end when they time out. */
+function flowForgetter(log: (message: string, cause?: unknown) => void): (address: string) => void {
+  let table: FlowTable | undefined
+  let isPossible = true
+  return (address) => {
+    if (!isPossible) return
+    try {
+      table ??= openFlowTable()
+      table.forget(address)
+    } catch (error) {
+      isPossible = false
+      log('Connections of an ended sandbox may reach the next one at its address until they time out', error)
+    }
   }
 }
 

@@ -5,6 +5,7 @@ import { flowsSuite } from './suite-flows.ts'
 import { gateSuite } from './suite-gate.ts'
 import { networkSuite } from './suite-network.ts'
 import { runOciSuites } from './suite-runtimes.ts'
+import { slotReuseSuite } from './suite-slot-reuse.ts'
 
 for (const isolation of isolations)
-  runOciSuites(isolation, [networkSuite, egressSuite, gateSuite, flowsSuite])
+  runOciSuites(isolation, [networkSuite, egressSuite, gateSuite, flowsSuite, slotReuseSuite])

@@ -15,6 +15,7 @@ test('a full subnet is told as a lack of room that may pass, and what an operato
   const logged: string[] = []
   const pool = new SlotPool({
     ...{ layout, subnet, disks: new Disks(layout, 0), users: undefined, size: 0, diskMB: 128 },
+    forgetFlows: () => {},
     log: (message) => void logged.push(message),
   })
   await pool.open(Array(subnet.capacity).keys())

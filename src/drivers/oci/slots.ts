@@ -24,6 +24,8 @@ export type SlotPoolOptions = {
   size: number
   /** The disk size to expect until the first sandbox asks for another. */
   diskMB: number
+  /** Ends what is left of the connections of the last sandbox at an address. */
+  forgetFlows: (address: string) => void
   log: (message: string, cause?: unknown) => void
 }
 
@@ -176,11 +178,12 @@ export class SlotPool {
   }
 
   async #make(): Promise<Slot> {
-    const { disks, users } = this.#options
+    const { disks, users, subnet, forgetFlows } = this.#options
     const number = await this.#nextNumber()
     const diskMB = this.#diskMB
     let owned: SlotUsers | undefined
     try {
+      forgetFlows(subnet.sandbox(number))
       const makeNetwork = async () => {
         if (!users?.isUsable) return this.#makeNetwork(number)
         owned = await users.make(number, (pid) => this.#makeNetwork(number, pid))

@@ -6,6 +6,10 @@ import { type OciBench, openOciBench } from './suite-bench.ts'
 const runtimes = { container: 'runc', gvisor: 'runsc' } as const
 const subnets = { container: `10.241.${2 * place}.0/24`, gvisor: `10.241.${2 * place + 1}.0/24` }
 
+/** Three slots, so that they come round soon. */
+export const smallestSubnet = (runtime: 'runc' | 'runsc'): string =>
+  subnets[runtime === 'runc' ? 'container' : 'gvisor'].replace('/24', '/28')
+
 export type OpenOciBench = (changes?: Partial<OciDriverOptions>) => Promise<OciBench>
 export type OciSuite = (runtime: 'runc' | 'runsc', open: OpenOciBench) => void
 
