@@ -10,7 +10,7 @@ import { type ClosableImages, createImages, type ImagesOptions } from '../src/im
 import { selfSigned } from '../src/images/registry-fixture.ts'
 import { runCommand } from '../src/lib/run-command.ts'
 import { registryLogin, startDockerRegistry, type TestRegistry, writeLayout } from './support/registry.ts'
-import { busyboxRoot } from './support/roots.ts'
+import { busyboxRoot, debianRoot } from './support/roots.ts'
 import { testMachine } from './support/test-machine.ts'
 
 const ownerShift = 100_000
@@ -27,7 +27,7 @@ suite('images of a real registry', () => {
   let closed: TestRegistry
 
   before(async () => {
-    debian = (await testMachine()).baseRootFolder
+    debian = await debianRoot((await testMachine()).baseRootFolder)
     // Layers come out with shifted owners, so what they are held against has them too.
     await prepareRoot(debian, ownerShift)
     const above = join(home, 'above')

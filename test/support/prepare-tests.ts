@@ -4,7 +4,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { createProgress, type Progress } from '../../src/app/setup/progress.ts'
 import { installSystemPackages, missingNeeds } from '../../src/app/setup/system-packages.ts'
 import { pythonWith } from './python.ts'
-import { unpacked } from './roots.ts'
+import { busyboxRoot, debianRoot, muslRoot, unpacked } from './roots.ts'
 import { testMachine } from './test-machine.ts'
 
 export const pythonClients = ['e2b==2.63.0', 'e2b==2.45.1'] as const
@@ -25,8 +25,10 @@ export async function prepareTests(): Promise<void> {
     return
   }
   const steps = [
-    () => testMachine(),
+    async () => void (await debianRoot((await testMachine()).baseRootFolder)),
     () => installPostgres(progress),
+    busyboxRoot,
+    muslRoot,
     () => unpacked('docker-registry'),
     () => unpacked('openssh-server'),
     () => installSystemPackages(testTools, progress),

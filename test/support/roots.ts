@@ -57,7 +57,11 @@ async function madeOnce(name: string, make: (root: string) => Promise<void>): Pr
   await rm(partial, { recursive: true, force: true })
   await mkdir(partial, { recursive: true })
   await make(partial)
-  await rename(partial, folder)
+  await rename(partial, folder).catch(async (error) => {
+    if (!existsSync(folder)) throw error
+    // Another process has made the same meanwhile.
+    await rm(partial, { recursive: true })
+  })
   return folder
 }
 
