@@ -114,9 +114,31 @@ test('jobs with the same lock do not run beside each other while others wait', a
   assert.equal(order.length, 5)
 })
 
+test('jobs beside each other have seats of their own', async () => {
+  const taken = new Set<number>()
+  const sitting = (name: string): Job => {
+    const job: Job = {
+      ...{ name, repeatable: true },
+      async run(_, seat) {
+        assert.ok(!taken.has(seat), `${name} has the seat of another`)
+        taken.add(seat)
+        await new Promise(setImmediate)
+        taken.delete(seat)
+        return [{ ...good, job, ms: seat }]
+      },
+    }
+    return job
+  }
+  const { results } = await run(['a', 'b', 'c', 'd', 'e'].map(sitting), { concurrency: 2 })
+  assert.deepEqual(
+    results.map(({ ms }) => ms),
+    [0, 1, 0, 1, 0],
+  )
+})
+
 test('a check is not run again, nor is anything when nearly all failed', async () => {
   const check = { ...jobWith('types', bad), repeatable: false }
-  const found = await check.run(() => {})
+  const found = await check.run(() => {}, 0)
   const { results, flaky } = await repeatFailed([{ ...found[0]!, job: check }], () => {})
   assert.deepEqual([results.length, results[0]!.failed, flaky], [1, 1, []])
   const all = Array.from({ length: 11 }, (_, at) => jobWith(`broken ${at}`, bad))

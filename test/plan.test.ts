@@ -7,9 +7,9 @@ const plan = (options: Partial<PlanOptions>) =>
   planRun({ files: [], isolations: ['container', 'gvisor'], times: {}, unitGroups: 2, ...options })
 const names = (files: { name: string }[]) => files.map(({ name }) => name)
 
-test('a file with real sandboxes runs in the lane of each isolation it names, and else in the first', () => {
+test('a file with real sandboxes runs under each isolation it names, and else under the first', () => {
   const both = 'for (const isolation of isolations) startWarren(isolation)'
-  const { lanes, units } = plan({
+  const { whole, units } = plan({
     files: [
       file('test/e2e/both.test.ts', both),
       file('test/security/one.test.ts', `startWarren('container')`),
@@ -17,38 +17,39 @@ test('a file with real sandboxes runs in the lane of each isolation it names, an
       file('src/drivers/oci/slots.test.ts'),
     ],
   })
-  assert.deepEqual(names(lanes.container!.starting), [
+  assert.deepEqual(names(whole), [
     'test/e2e/both.test.ts (container)',
+    'test/e2e/both.test.ts (gvisor)',
     'test/security/one.test.ts (container)',
     'src/drivers/oci/oci-driver.test.ts (container)',
-  ])
-  assert.deepEqual(names(lanes.gvisor!.starting), [
-    'test/e2e/both.test.ts (gvisor)',
     'src/drivers/oci/oci-driver.test.ts (gvisor)',
   ])
   assert.deepEqual(units.map(names), [['src/drivers/oci/slots.test.ts']])
 })
 
 test('with one isolation chosen everything runs there', () => {
-  const { lanes } = plan({ files: [file('test/e2e/one.test.ts')], isolations: ['gvisor'] })
-  assert.deepEqual(names(lanes.gvisor!.starting), ['test/e2e/one.test.ts (gvisor)'])
-  assert.equal(lanes.container, undefined)
+  const { whole } = plan({ files: [file('test/e2e/one.test.ts')], isolations: ['gvisor'] })
+  assert.deepEqual(names(whole), ['test/e2e/one.test.ts (gvisor)'])
 })
 
-test('only what never starts a Warren itself joins the shared one', () => {
+test('only what never starts a Warren itself joins the shared one, and comes first', () => {
   const files = [
-    file('test/e2e/joins.test.ts', 'joinWarren(isolation)'),
     file('test/e2e/starts-too.test.ts', 'joinWarren(isolation); startWarren(isolation, { keep: true })'),
+    file('test/e2e/joins.test.ts', 'joinWarren(isolation)'),
   ]
-  const { joining, starting } = plan({ files }).lanes.container!
-  assert.deepEqual(names(joining), ['test/e2e/joins.test.ts (container)'])
-  assert.deepEqual(names(starting), ['test/e2e/starts-too.test.ts (container)'])
+  assert.deepEqual(
+    plan({ files }).whole.map(({ path, joins }) => [path, joins]),
+    [
+      ['test/e2e/joins.test.ts', true],
+      ['test/e2e/starts-too.test.ts', false],
+    ],
+  )
 })
 
 test('the longest come first, and before them what nobody measured', () => {
   const files = ['a', 'b', 'c'].map((name) => file(`test/e2e/${name}.test.ts`))
   const times = { 'test/e2e/a.test.ts (container)': 1, 'test/e2e/b.test.ts (container)': 20 }
-  assert.deepEqual(names(plan({ files, times }).lanes.container!.starting), [
+  assert.deepEqual(names(plan({ files, times }).whole), [
     'test/e2e/c.test.ts (container)',
     'test/e2e/b.test.ts (container)',
     'test/e2e/a.test.ts (container)',
@@ -78,11 +79,18 @@ test('a unit test that disturbs others has a process of its own', () => {
   ])
 })
 
-test('what uses the outside world has its lock, and what uses both lanes comes after them', () => {
-  const files = [file('test/e2e/net.test.ts', 'new NamedWorld([])'), file('test/e2e/one-machine.test.ts')]
-  const { lanes, alone } = plan({ files })
-  assert.equal(lanes.container!.starting[0]!.lock, 'outside')
-  assert.deepEqual(names(alone), ['test/e2e/one-machine.test.ts'])
+test('what uses the outside world has its lock, and comes before what joins', () => {
+  const files = [
+    file('test/e2e/joins.test.ts', 'joinWarren(isolation)'),
+    file('test/e2e/net.test.ts', 'new NamedWorld([])'),
+  ]
+  assert.deepEqual(
+    plan({ files }).whole.map(({ path, lock }) => [path, lock]),
+    [
+      ['test/e2e/net.test.ts', 'outside'],
+      ['test/e2e/joins.test.ts', undefined],
+    ],
+  )
 })
 
 test('a long run has only what counts', () => {
@@ -91,7 +99,7 @@ test('a long run has only what counts', () => {
     file('test/e2e/x.test.ts'),
     file('src/y.test.ts'),
   ]
-  const { lanes, units } = plan({ files, long: true })
-  assert.deepEqual(names(lanes.container!.starting), ['test/chaos/leaks.test.ts (container)'])
+  const { whole, units } = plan({ files, long: true })
+  assert.deepEqual(names(whole), ['test/chaos/leaks.test.ts (container)'])
   assert.deepEqual(units, [])
 })

@@ -4,7 +4,7 @@
  *
  * --long          only the tests that count, with their long counts
  * --keep-times    writes how long each file took to test/times.json, for the order of the next runs
- * FILE …          only these, one after the other, without the checks
+ * FILE …          only these, without the checks
  */
 import { globSync, readFileSync, writeFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
@@ -12,12 +12,12 @@ import { join, relative, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { checkJob } from './support/check-job.ts'
 import { type Job, type JobResult, repeatFailed, runJobs, type Write } from './support/jobs.ts'
-import { LaneServer } from './support/lane-server.ts'
-import { type Lane, type PlannedFile, planRun, type Times } from './support/plan.ts'
+import { type PlannedFile, planRun, type Times, type WholeTest } from './support/plan.ts'
 import { prepareTests } from './support/prepare-tests.ts'
 import { fileJob, groupJob } from './support/run-files.ts'
+import { SharedWarren } from './support/shared-warren.ts'
 import { judge, type Phase, summarize } from './support/summary.ts'
-import { type Isolation, isolations } from './support/warren.ts'
+import { isolations, mostSeats } from './support/warren.ts'
 
 const repoFolder = resolve(import.meta.dirname, '..')
 const timesFile = join(import.meta.dirname, 'times.json')
@@ -29,6 +29,8 @@ const { values: options, positionals: chosen } = parseArgs({
 })
 const withinMs = options.long ? 6 * 3_600_000 : 10 * 60_000
 if (options.long) process.env.WARREN_TEST_LONG = '1'
+// Every test file and every Warren is a process that would compile the same modules again.
+process.env.NODE_COMPILE_CACHE ??= join(repoFolder, '.cache/compiled')
 
 const results: JobResult[] = []
 const phases: Phase[] = []
@@ -49,59 +51,47 @@ const optionsOf = ({ name, path, lock }: PlannedFile) => ({
   path: join(repoFolder, path),
 })
 
-/** Two files at a time on the lane's server, since each waits a lot; then one at a time with Warrens of their own. */
-async function runLane(isolation: Isolation, lane: Lane, locks: Set<string>): Promise<JobResult[]> {
-  const started = Date.now()
-  const server = new LaneServer(isolation)
-  const environment = () => server.environment()
-  const jobs = (files: PlannedFile[]) => files.map((file) => fileJob({ ...optionsOf(file), environment }))
-  const joining = await runJobs(jobs(lane.joining), { concurrency: 2, write, locks })
-  await server.close()
-  const sharedMs = Date.now() - started
-  const starting = await runJobs(jobs(lane.starting), { concurrency: 1, write, locks, live: false })
-  phases.push({ title: `  of these, on the shared server of ${isolation}`, ms: sharedMs })
-  phases.push({
-    title: `  of these, on servers of their own, ${isolation}`,
-    ms: Date.now() - started - sharedMs,
+/** More at a time than there are cores, since each waits a lot. The shared servers have the seat after the last. */
+async function runWhole(files: WholeTest[]): Promise<JobResult[]> {
+  const concurrency = Math.min(2 * availableParallelism(), mostSeats - 1)
+  const shared = new Map(isolations.map((isolation) => [isolation, new SharedWarren(isolation, concurrency)]))
+  const jobs = files.map((file) => {
+    const environment = async (seat: number) => ({
+      ...{ WARREN_TEST_ISOLATION: file.isolation, WARREN_TEST_SEAT: String(seat) },
+      ...(file.joins && (await shared.get(file.isolation)!.environment())),
+    })
+    return fileJob({ ...optionsOf(file), environment })
   })
-  return [...joining, ...starting]
+  const results = await runJobs(jobs, { concurrency, write })
+  await Promise.all([...shared.values()].map((server) => server.close()))
+  return results
 }
 
 async function runPlan(): Promise<void> {
   const paths = globSync('{src,test}/**/*.test.ts', { cwd: repoFolder }).sort()
-  const files = paths
-    .filter((path) => !path.startsWith('test/bench/'))
-    .map((path) => ({ path, source: readFileSync(join(repoFolder, path), 'utf8') }))
+  const all = paths.filter((path) => !path.startsWith('test/bench/'))
+  const wanted = chosen.map((path) => relative(repoFolder, resolve(path)))
+  const files = (chosen.length > 0 ? wanted : all).map((path) => ({
+    path,
+    source: readFileSync(join(repoFolder, path), 'utf8'),
+  }))
   const cores = availableParallelism()
   const times = JSON.parse(readFileSync(timesFile, 'utf8')) as Times
   const plan = planRun({ files, isolations, times, unitGroups: cores, long: options.long })
-  const checks: Job[] = options.long
-    ? []
-    : [checkJob('Types', 'tsc', ['--noEmit']), checkJob('Format and lint', 'biome', ['check', '.'])]
   const units = plan.units.map((group, at) => {
     const [first, ...more] = group.map(optionsOf)
     return more.length === 0 ? fileJob(first!) : groupJob(`Unit tests, part ${at + 1}`, [first!, ...more])
   })
-  await phase('Checks and unit tests', () => runJobs([...units, ...checks], { concurrency: cores, write }))
-  await phase('Lanes', async () => {
-    const locks = new Set<string>()
-    const lanes = Object.entries(plan.lanes) as [Isolation, Lane][]
-    return (await Promise.all(lanes.map(([isolation, lane]) => runLane(isolation, lane, locks)))).flat()
-  })
-  await phase('Alone', () =>
-    runJobs(
-      plan.alone.map((file) => fileJob(optionsOf(file))),
-      { concurrency: 1, write },
-    ),
-  )
+  const jobs = [...units, ...(options.long || chosen.length > 0 ? [] : checks())]
+  if (jobs.length > 0)
+    await phase('Checks and unit tests', () => runJobs(jobs, { concurrency: cores, write }))
+  if (plan.whole.length > 0) await phase('Real sandboxes', () => runWhole(plan.whole))
 }
 
-async function runChosen(): Promise<void> {
-  const jobs = chosen.map((file) =>
-    fileJob(optionsOf({ name: file, path: relative(repoFolder, resolve(file)) })),
-  )
-  await phase('Chosen tests', () => runJobs(jobs, { concurrency: 1, write }))
-}
+const checks = (): Job[] => [
+  checkJob('Types', 'tsc', ['--noEmit']),
+  checkJob('Format and lint', 'biome', ['check', '.']),
+]
 
 function keepTimes(found: JobResult[]): void {
   const entries = found.map(({ job, ms }) => [job.name, Math.ceil(ms / 100) / 10] as const)
@@ -113,7 +103,7 @@ await phase('Set-up', async () => {
   await prepareTests()
   return []
 })
-await (chosen.length > 0 ? runChosen() : runPlan())
+await runPlan()
 const started = Date.now()
 if (results.some(({ failed }) => failed > 0)) write('\n# Once more what failed\n')
 const outcome = await repeatFailed(results, write)

@@ -11,7 +11,7 @@ import { after, before, describe, it } from 'node:test'
 import { type NameServer, startNameServer } from '../support/name-server.ts'
 import { pythonCommand } from '../support/python.ts'
 import { javaScriptReleases, pythonReleases } from '../support/releases.ts'
-import { isolations, repoFolder, startWarren, type Warren } from '../support/warren.ts'
+import { isolations, noWarmPool, repoFolder, startWarren, type Warren } from '../support/warren.ts'
 
 const domain = 'warren.test'
 const programs = join(import.meta.dirname, 'domain')
@@ -31,7 +31,7 @@ for (const isolation of isolations) {
       )
       const { settings, trust } = JSON.parse(made)
       names = await startNameServer(domain)
-      warren = await startWarren(isolation, { settings })
+      warren = await startWarren(isolation, { settings: { ...noWarmPool, ...settings } })
       const printed = execFileSync(join(repoFolder, 'bin/warren'), ['env', '--json'], {
         encoding: 'utf8',
         env: { PATH: process.env.PATH, WARREN_DATA_DIR: warren.dataFolder },

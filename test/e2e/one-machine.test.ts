@@ -68,10 +68,7 @@ describe('one machine', () => {
   it('PostgreSQL serves as well as SQLite', { skip: !everythingRequired && missing }, async () => {
     const postgres = await startPostgres()
     try {
-      const settings = {
-        WARREN_DATABASE_URL: await postgres.createDatabase(),
-        WARREN_SUBNET: '10.216.0.0/16',
-      }
+      const settings = { WARREN_DATABASE_URL: await postgres.createDatabase() }
       let warren = await startWarren('container', { settings, name: 'postgres', portOffset: 10 })
       try {
         const sandbox = await Sandbox.create('base', { ...warren.client, metadata: { on: 'postgres' } })

@@ -13,7 +13,7 @@ import { momentsOf } from '../support/count-of.ts'
 import { eventually } from '../support/eventually.ts'
 import { writeLayout } from '../support/registry.ts'
 import { busyboxRoot } from '../support/roots.ts'
-import { isolations, repoFolder, startWarren, type Warren } from '../support/warren.ts'
+import { isolations, noWarmPool, repoFolder, startWarren, type Warren } from '../support/warren.ts'
 
 type Report = Record<'steps' | 'savedStates' | 'layers' | 'files', { count: number; bytes: number }> & {
   bytes: number
@@ -21,7 +21,7 @@ type Report = Record<'steps' | 'savedStates' | 'layers' | 'files', { count: numb
 
 const home = mkdtempSync(join(tmpdir(), 'warren-prune-'))
 const layout = join(home, 'layout')
-const settings = { WARREN_REGISTRY_MIRRORS: `*=folder:${layout}`, WARREN_WARM_SANDBOXES: '0' }
+const settings = { WARREN_REGISTRY_MIRRORS: `*=folder:${layout}`, ...noWarmPool }
 
 before(async () => {
   const busybox = await busyboxRoot()

@@ -8,7 +8,7 @@ import { delay } from '../../src/lib/clock.ts'
 import { countOf } from '../support/count-of.ts'
 import { createMarked, type Marked, markInFile, markInMemory } from '../support/marked-sandbox.ts'
 import { loseMachine, settledTraces } from '../support/traces.ts'
-import { isolations, startWarren, type Warren } from '../support/warren.ts'
+import { isolations, noWarmPool, startWarren, type Warren } from '../support/warren.ts'
 
 /** Each crash hits two sandboxes in every verb, at moments of their own. */
 const crashes = countOf({ short: 3, long: 25 })
@@ -28,7 +28,7 @@ for (const isolation of isolations) {
     afterEach(() => warren?.stop())
 
     it(`of ${crashes * 2} crashes in the middle of each verb`, async () => {
-      const settings = { WARREN_WARM_SANDBOXES: '0' }
+      const settings = noWarmPool
       warren = await startWarren(isolation, { settings })
       // The first sandbox makes what stays for the next.
       await Sandbox.kill((await createMarked(warren, 'first')).sandboxID, warren.client)

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { after, before, describe, it } from 'node:test'
 import { buildContext, buildsOf, sayIn } from '../support/building.ts'
-import { anyIsolation, repoFolder, startWarren, type Warren } from '../support/warren.ts'
+import { anyIsolation, noWarmPool, repoFolder, startWarren, type Warren } from '../support/warren.ts'
 
 const dockerfile = `# syntax=docker/dockerfile:1
 ARG BASE=e2bdev/base
@@ -51,7 +51,7 @@ const files = {
 describe('warren template build', () => {
   let warren: Warren
   before(async () => {
-    warren = await startWarren(anyIsolation)
+    warren = await startWarren(anyIsolation, { settings: noWarmPool })
   })
   after(() => warren?.stop())
 

@@ -11,7 +11,7 @@ import { type ImagePlaces, openImagePlaces } from '../support/image-places.ts'
 import { runPython } from '../support/python.ts'
 import { registryLogin, serviceAccount } from '../support/registry.ts'
 import { javaScriptReleases, pythonReleases } from '../support/releases.ts'
-import { isolations, startWarren, type Warren } from '../support/warren.ts'
+import { isolations, noWarmPool, startWarren, type Warren } from '../support/warren.ts'
 
 // The two releases share the surface used here; their type declarations are not assignable to each other.
 
@@ -65,7 +65,7 @@ for (const isolation of isolations) {
     let context: BuildContext
     before(async () => {
       places = await openImagePlaces()
-      warren = await startWarren(isolation, { settings: places.settings })
+      warren = await startWarren(isolation, { settings: { ...noWarmPool, ...places.settings } })
       context = await buildContext({
         'srv/make.sh': makeSources,
         'srv/wheel.py': makeWheels,

@@ -5,7 +5,7 @@ import { after, before, describe, it } from 'node:test'
 import { Sandbox, Template } from 'e2b'
 import { type Build, buildsOf, type SecondTeam, sayIn, secondTeam } from '../support/building.ts'
 import { eventually } from '../support/eventually.ts'
-import { type ApiOptions, anyIsolation, startWarren, type Warren } from '../support/warren.ts'
+import { type ApiOptions, anyIsolation, noWarmPool, startWarren, type Warren } from '../support/warren.ts'
 
 type Shown = Build & {
   names: string[]
@@ -25,7 +25,7 @@ describe('names of templates', () => {
   let warren: Warren
   let others: SecondTeam
   before(async () => {
-    warren = await startWarren(anyIsolation, { settings: { WARREN_MAX_UPLOAD_MB: '1' } })
+    warren = await startWarren(anyIsolation, { settings: { ...noWarmPool, WARREN_MAX_UPLOAD_MB: '1' } })
     others = await secondTeam(warren)
   })
   after(() => warren?.stop())

@@ -7,7 +7,9 @@ import { buildContext, buildsOf, sayIn } from '../support/building.ts'
 import { momentsOf } from '../support/count-of.ts'
 import { e2b } from '../support/e2b-cli.ts'
 import { settledTraces } from '../support/traces.ts'
-import { isolations, startWarren, type Warren } from '../support/warren.ts'
+import { isolations, noWarmPool, startWarren, type Warren } from '../support/warren.ts'
+
+const settings = noWarmPool
 
 for (const isolation of isolations) {
   describe(`templates through it all, ${isolation}`, () => {
@@ -15,7 +17,6 @@ for (const isolation of isolations) {
     afterEach(() => warren?.stop())
 
     it('a build that was cut short is an error, leaves nothing, and can be made again', async () => {
-      const settings = { WARREN_WARM_SANDBOXES: '0' }
       warren = await startWarren(isolation, { settings })
       // The first sandbox makes what stays for the next.
       await sayIn(warren, 'base', 'true')
@@ -47,12 +48,12 @@ for (const isolation of isolations) {
     })
 
     it('a build that a shutdown finds under way says so', async () => {
-      warren = await startWarren(isolation)
+      warren = await startWarren(isolation, { settings })
       const sleeping = Template().fromBaseImage().runCmd('sleep 600')
       const begun = await Template.buildInBackground(sleeping, 'shut-down', warren.client)
       await delay(1000)
       assert.equal(await warren.stop(), 0)
-      warren = await startWarren(isolation, { keep: true })
+      warren = await startWarren(isolation, { keep: true, settings })
       const { status, reason } = await Template.getBuildStatus(begun, warren.client)
       assert.equal(status, 'error')
       assert.match(reason?.message ?? '', /Warren was (stopped|restarted) while this build was under way/)
@@ -68,25 +69,28 @@ for (const isolation of isolations) {
           .setStartCmd('python3 -m http.server 8000', waitForPort(8000))
       const ask = 'cat made; echo $MADE; curl -s localhost:8000/made'
       const plain = Template().fromBaseImage().runCmd('echo plain > made')
-      warren = await startWarren(isolation)
+      warren = await startWarren(isolation, { settings })
       await Template.build(serving('here'), 'made-here', warren.client)
       await Template.build(plain, 'plain-here', warren.client)
       await warren.stop()
-      warren = await startWarren(isolation, { keep: true, settings: { WARREN_ISOLATION: other } })
+      warren = await startWarren(isolation, {
+        keep: true,
+        settings: { ...settings, WARREN_ISOLATION: other },
+      })
       assert.equal(await sayIn(warren, 'made-here', ask), 'here\nhere\nhere\n')
       assert.equal(await sayIn(warren, 'plain-here', 'cat made'), 'plain\n')
       await Template.build(serving('there'), 'made-there', warren.client)
       const child = Template().fromTemplate('made-here').runCmd('cat made > child')
       await Template.build(child, 'child-there', warren.client)
       await warren.stop()
-      warren = await startWarren(isolation, { keep: true })
+      warren = await startWarren(isolation, { keep: true, settings })
       assert.equal(await sayIn(warren, 'made-there', ask), 'there\nthere\nthere\n')
       assert.equal(await sayIn(warren, 'child-there', 'cat child'), 'here\n')
       assert.equal(await sayIn(warren, 'made-here', ask), 'here\nhere\nhere\n')
     })
 
     it('the command line builds a Dockerfile, lists templates and deletes them', async () => {
-      warren = await startWarren(isolation)
+      warren = await startWarren(isolation, { settings })
       using context = await buildContext({
         'e2b.Dockerfile': 'FROM e2bdev/base\nWORKDIR /srv\nCOPY app app\nRUN cat app/main.txt > copied\n',
         'app/main.txt': 'main\n',

@@ -10,7 +10,7 @@ import { addImage, type FakeRegistry, fileLayer, startRegistry } from '../../src
 import { buildsOf, listening, type SecondTeam, sayIn, secondTeam } from '../support/building.ts'
 import { filesWith } from '../support/leaked-texts.ts'
 import { busyboxRoot } from '../support/roots.ts'
-import { isolations, startWarren, type Warren } from '../support/warren.ts'
+import { isolations, noWarmPool, startWarren, type Warren } from '../support/warren.ts'
 
 const canary = `/tmp/warren-canary-${process.pid}`
 const name = canary.slice('/tmp/'.length)
@@ -68,6 +68,7 @@ for (const isolation of isolations) {
       storage = await startRegistry()
       inside = await startRegistry()
       const settings = {
+        ...noWarmPool,
         WARREN_PRIVATE_REGISTRIES: `${registry.host},${storage.host}`,
         WARREN_DEFAULT_DISK_MB: '64',
       }

@@ -14,8 +14,11 @@ export type Job = {
   repeatable: boolean
   /** What of the machine is there only once: jobs with the same lock do not run beside each other. */
   lock?: string | undefined
-  /** One result, of this job; or one per file of it, each of a job that would run that file alone. */
-  run(write: Write): Promise<JobResult[]>
+  /**
+   * One result, of this job; or one per file of it, each of a job that would run that file alone. No two jobs have the
+   * same seat, counted from 0, at the same time.
+   */
+  run(write: Write, seat: number): Promise<JobResult[]>
 }
 
 export type JobResult = Counts & { job: Job; ms: number }
@@ -33,14 +36,14 @@ export async function runJobs(jobs: Job[], options: JobsOptions): Promise<JobRes
   const { concurrency, write, locks = new Set(), live = concurrency === 1 } = options
   const results: JobResult[] = []
   const waiting = [...jobs]
-  const worker = async () => {
+  const work = async (_: unknown, seat: number) => {
     for (let job = takeNext(waiting, locks); job !== undefined; job = takeNext(waiting, locks)) {
       if (job.lock) locks.add(job.lock)
-      results.push(...(await (live ? runAloud(job, write) : runInOnePiece(job, write))))
+      results.push(...(await (live ? runAloud(job, write, seat) : runInOnePiece(job, write, seat))))
       if (job.lock) locks.delete(job.lock)
     }
   }
-  await Promise.all(Array.from({ length: concurrency }, worker))
+  await Promise.all(Array.from({ length: concurrency }, work))
   return results
 }
 
@@ -50,16 +53,17 @@ function takeNext(waiting: Job[], locks: Set<string>): Job | undefined {
   return waiting.splice(Math.max(free, 0), 1)[0]
 }
 
-function runAloud(job: Job, write: Write): Promise<JobResult[]> {
+function runAloud(job: Job, write: Write, seat: number): Promise<JobResult[]> {
   write(`\n## ${job.name}\n`)
-  return job.run(write)
+  return job.run(write, seat)
 }
 
-async function runInOnePiece(job: Job, write: Write): Promise<JobResult[]> {
+async function runInOnePiece(job: Job, write: Write, seat: number): Promise<JobResult[]> {
   let kept = ''
-  const results = await runAloud(job, (text) => {
+  const keep = (text: string) => {
     kept += text
-  })
+  }
+  const results = await runAloud(job, keep, seat)
   write(kept)
   return results
 }

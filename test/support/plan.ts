@@ -1,18 +1,15 @@
 /**
  * Which test files run when, beside what and against what, told from where they lie and what they use:
  *
- * - Files of e2e, security and chaos, and the driver's with real sandboxes (src/drivers/oci/oci-*), run in two
- *   lanes beside each other, one per isolation. Those that use `isolations` run in both, the others test what
- *   does not depend on it and run in the lane of containers.
- * - Those that take their Warren from `joinWarren` share the lane's server, two at a time. Those that call
- *   `startWarren` come after it has ended, one at a time.
- * - What uses the outside world of the network tests waits for its turn: its addresses exist once on a machine.
+ * - Files of e2e, security and chaos, and the driver's with real sandboxes (src/drivers/oci/oci-*), are whole tests.
+ *   Those that use `isolations` run once under each, the others test what does not depend on it and run once.
+ * - Whole tests run beside each other. Those that take their Warren from `joinWarren` share one server of their
+ *   isolation. Those that call `startWarren` come after them.
+ * - What uses the outside world of the network tests waits for its turn, since its addresses exist once on a machine;
+ *   such files come first, so that the last of them does not keep the run waiting.
  * - Everything else is a unit test. Most of those share a process; some have one of their own.
  */
 import type { Isolation } from './warren.ts'
-
-/** They use what both lanes use, so they run after the lanes. */
-const alone = ['test/e2e/one-machine.test.ts']
 
 /** Unit tests that change what others in their process would see, or hold so much that these would run short of it. */
 const ownProcess: Record<string, string> = {
@@ -32,9 +29,9 @@ const usesLongCounts = (source: string) =>
   /\b(countOf|momentsOf)\(|\b(ociSnapshotSuite|survivalSuite)\b/.test(source)
 
 export type SourceFile = { path: string; source: string }
-export type PlannedFile = { name: string; path: string; isolation?: Isolation; lock?: string }
-export type Lane = { joining: PlannedFile[]; starting: PlannedFile[] }
-export type Plan = { units: PlannedFile[][]; lanes: Partial<Record<Isolation, Lane>>; alone: PlannedFile[] }
+export type PlannedFile = { name: string; path: string; lock?: string }
+export type WholeTest = PlannedFile & { isolation: Isolation; joins: boolean }
+export type Plan = { units: PlannedFile[][]; whole: WholeTest[] }
 
 /** Seconds that each took once, by its name in the plan. */
 export type Times = Record<string, number>
@@ -54,38 +51,34 @@ export function planRun({ files, isolations, times, unitGroups, long = false }: 
   const units = chosen.filter(({ path }) => !isWhole(path))
   const apart = units.filter(({ path, source }) => path in ownProcess || hooksEveryTest(source))
   const together = units.filter((file) => !apart.includes(file))
-  const whole = chosen.filter(({ path }) => isWhole(path) && !alone.includes(path))
-  const lanes: Plan['lanes'] = {}
-  for (const isolation of isolations) {
-    const own = whole.filter(({ source }) => isPerIsolation(source) || isolation === isolations[0])
-    const part = (joining: boolean) =>
-      longestFirst(
-        own.filter(({ source }) => joinsServer(source) === joining).map((file) => planned(file, isolation)),
-        times,
-      )
-    lanes[isolation] = { joining: part(true), starting: part(false) }
-  }
+  const whole = chosen
+    .filter(({ path }) => isWhole(path))
+    .flatMap((file) => {
+      const under = isPerIsolation(file.source) ? isolations : isolations.slice(0, 1)
+      return under.map((isolation) => wholeTest(file, isolation))
+    })
   return {
     units: [
       ...longestFirst(apart.map(named), times).map((file) => [file]),
       ...inGroups(longestFirst(together.map(named), times), unitGroups, times),
     ],
-    lanes,
-    alone: chosen.filter(({ path }) => alone.includes(path)).map(named),
+    whole: longestFirst(whole, times).toSorted((a, b) => rank(a) - rank(b)),
   }
 }
 
 const named = ({ path }: SourceFile): PlannedFile => ({ name: path, path })
 
-function planned({ path, source }: SourceFile, isolation: Isolation): PlannedFile {
+function wholeTest({ path, source }: SourceFile, isolation: Isolation): WholeTest {
   const lock = usesOutside(source) ? { lock: 'outside' } : {}
-  return { name: `${path} (${isolation})`, path, isolation, ...lock }
+  return { name: `${path} (${isolation})`, path, isolation, joins: joinsServer(source), ...lock }
 }
+
+const rank = ({ lock, joins }: WholeTest) => (lock ? 0 : joins ? 1 : 2)
 
 /** A file that nobody measured may be the longest. */
 const secondsOf = (file: PlannedFile, times: Times) => times[file.name] ?? Number.POSITIVE_INFINITY
 
-function longestFirst(files: PlannedFile[], times: Times): PlannedFile[] {
+function longestFirst<File extends PlannedFile>(files: File[], times: Times): File[] {
   const seconds = new Map(files.map((file) => [file, secondsOf(file, times)]))
   return files.toSorted((a, b) => (seconds.get(a) === seconds.get(b) ? 0 : seconds.get(b)! - seconds.get(a)!))
 }

@@ -16,8 +16,8 @@ const reporter = join(import.meta.dirname, 'counting-reporter.ts')
 export type FileJobOptions = {
   name: string
   path: string
-  /** Asked for when the job runs. */
-  environment?: () => Promise<Record<string, string>>
+  /** Asked for when the job runs, for the seat that it has then. */
+  environment?: (seat: number) => Promise<Record<string, string>>
   lock?: string | undefined
   withinMs?: number
 }
@@ -26,9 +26,9 @@ export function fileJob(options: FileJobOptions): Job {
   const { name, path, environment = async () => ({}), lock, withinMs = fileWithinMs } = options
   const job: Job = {
     ...{ name, repeatable: true, lock },
-    async run(write) {
+    async run(write, seat) {
       const started = Date.now()
-      const counts = await environment().then(
+      const counts = await environment(seat).then(
         async (given) => {
           const { files, problem } = await runProcess([path], { write, environment: given, withinMs })
           return judgeFile(files, problem)

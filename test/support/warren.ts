@@ -1,10 +1,19 @@
 /**
  * A real Warren for tests: the launcher a user runs, as a process of its own, on a data folder of its own.
- * The data folder of each isolation is kept between test files, so that only the first start makes the base
- * template; rows and sandboxes of an earlier file are removed first.
+ * The data folder of each seat and isolation is kept between test files; rows and sandboxes of an earlier file
+ * are removed first. The runtimes and the root of the base template exist once for all data folders.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
-import { existsSync, mkdirSync, openSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { mkdir } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { instanceOf } from '../../src/drivers/oci/layout.ts'
@@ -30,7 +39,14 @@ export const anyIsolation = isolations[0]!
 export const repoFolder = resolve(import.meta.dirname, '../..')
 /** A developer may run tests beside others: each place has ports, networks and folders of its own. */
 export const place = Number(process.env.WARREN_TEST_PLACE ?? 0)
+/** The runner runs files beside each other: within its place each seat has ports, networks and data folders of its own. */
+export const seat = Number(process.env.WARREN_TEST_SEAT ?? 0)
+/** A place has networks for so many. */
+export const mostSeats = 5
+
 export const cacheFolder = realFolder(join(repoFolder, '.cache', place === 0 ? '' : `place-${place}`))
+/** The runtimes and the root of the base template, for tests of every place. */
+export const machineFolder = join(repoFolder, '.cache', 'machine')
 
 function realFolder(path: string): string {
   mkdirSync(path, { recursive: true })
@@ -38,14 +54,13 @@ function realFolder(path: string): string {
 }
 
 /** Below 32768, where the kernel takes ports from for connections. */
-const firstPort = 22_000 + 1000 * place
-const ports: Record<Isolation, number> = { container: firstPort + 100, gvisor: firstPort + 200 }
-/** Places 0 to 9 get 10.214 and 10.215, 10.204 and 10.205, and so on. */
-const network = 214 - 10 * place
-const subnets: Record<Isolation, string> = {
-  container: `10.${network}.0.0/16`,
-  gvisor: `10.${network + 1}.0.0/16`,
-}
+const portOf = (isolation: Isolation, ownSeat: number) =>
+  22_000 + 1000 * place + 100 * ownSeat + (isolation === 'gvisor' ? 20 : 0)
+
+/** Place 0 has 10.214 to 10.218, place 1 has 10.204 to 10.208, and so on: a half for each isolation. */
+const subnetOf = (isolation: Isolation, ownSeat: number) =>
+  `10.${214 - 10 * place + ownSeat}.${isolation === 'gvisor' ? 128 : 0}.0/17`
+
 const startWithinMs = 20 * 60_000
 
 export type Warren = {
@@ -84,7 +99,12 @@ export type StartOptions = {
   /** Distinguishes several data folders of one isolation. */
   name?: string
   portOffset?: number
+  /** Another than that of this process. */
+  seat?: number
 }
+
+/** Settings for tests that have nothing to do with warm sandboxes: each start and each template would boot some. */
+export const noWarmPool = { WARREN_WARM_SANDBOXES: '0' }
 
 /** Where the runner tells of the server that files of a lane share. */
 export const sharedServerVariable = 'WARREN_TEST_SERVER'
@@ -141,13 +161,19 @@ async function killAll(url: string, apiKey: string): Promise<void> {
 }
 
 export async function startWarren(isolation: Isolation, options: StartOptions = {}): Promise<Warren> {
-  const dataFolder = join(cacheFolder, `data-${isolation}${options.name ? `-${options.name}` : ''}`)
-  const port = ports[isolation] + (options.portOffset ?? 0)
+  const ownSeat = options.seat ?? seat
+  const folderName = ['data', isolation, ...(ownSeat > 0 ? [ownSeat] : []), options.name ?? []]
+    .flat()
+    .join('-')
+  const dataFolder = join(cacheFolder, folderName)
+  const port = portOf(isolation, ownSeat) + (options.portOffset ?? 0)
+  const subnet = subnetOf(isolation, ownSeat)
   await mkdir(dataFolder, { recursive: true })
+  linkMachine(dataFolder)
   if (!options.keep) {
     for (const suffix of ['', '-wal', '-shm']) rmSync(join(dataFolder, `warren.db${suffix}`), { force: true })
     rmSync(join(dataFolder, 'credentials.json'), { force: true })
-    await removeLeftovers(isolation, dataFolder)
+    await removeLeftovers(isolation, dataFolder, subnet)
   }
   rmSync(join(dataFolder, 'server.json'), { force: true })
   const logFile = join(dataFolder, 'server.log')
@@ -156,7 +182,7 @@ export async function startWarren(isolation: Isolation, options: StartOptions = 
   const settings: Record<string, string> = {
     WARREN_DATA_DIR: dataFolder,
     WARREN_PORT: String(port),
-    WARREN_SUBNET: subnets[isolation],
+    WARREN_SUBNET: subnet,
     WARREN_ISOLATION: isolation,
     ...options.settings,
   }
@@ -191,6 +217,14 @@ export async function startWarren(isolation: Isolation, options: StartOptions = 
   }
 }
 
+/** The first start on a data folder finds here what it would make otherwise. */
+function linkMachine(dataFolder: string): void {
+  for (const name of ['runtimes', 'templates']) {
+    mkdirSync(join(machineFolder, name), { recursive: true, mode: 0o711 })
+    if (!existsSync(join(dataFolder, name))) symlinkSync(join(machineFolder, name), join(dataFolder, name))
+  }
+}
+
 function callApi(url: string, apiKey: string, path: string, options: ApiOptions): Promise<Response> {
   const key = options.key === undefined ? apiKey : options.key
   const body = options.rawBody ?? (options.body === undefined ? undefined : JSON.stringify(options.body))
@@ -221,9 +255,9 @@ function withoutWarren(env: NodeJS.ProcessEnv): Record<string, string> {
 }
 
 /** Sandboxes and snapshots of an earlier file. A Warren without their rows would keep them: somebody might want them. */
-async function removeLeftovers(isolation: Isolation, dataFolder: string): Promise<void> {
+async function removeLeftovers(isolation: Isolation, dataFolder: string, subnet: string): Promise<void> {
   const driver = createOciDriver({
-    ...{ isolation, dataFolder, instance: instanceOf(dataFolder), subnet: subnets[isolation] },
+    ...{ isolation, dataFolder, instance: instanceOf(dataFolder), subnet },
     ...{ runtimeBinary: '', agent: { folder: '', command: [], env: {} }, dnsServers: [] },
   })
   for (const found of await driver.list()) if (!found.unreadable) await driver.stop(found.handle)

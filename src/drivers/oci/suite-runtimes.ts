@@ -1,10 +1,11 @@
 /** The runtimes that tests of the driver run under, each with networks of its own, so that they can run beside each other. */
-import { type Isolation, place } from '../../../test/support/warren.ts'
+import { type Isolation, place, seat } from '../../../test/support/warren.ts'
 import type { OciDriverOptions } from './oci-driver.ts'
 import { type OciBench, openOciBench } from './suite-bench.ts'
 
 const runtimes = { container: 'runc', gvisor: 'runsc' } as const
-const subnets = { container: `10.241.${2 * place}.0/24`, gvisor: `10.241.${2 * place + 1}.0/24` }
+const number = 10 * place + seat
+const subnets = { container: `10.241.${2 * number}.0/24`, gvisor: `10.241.${2 * number + 1}.0/24` }
 
 /** Three slots, so that they come round soon. */
 export const smallestSubnet = (runtime: 'runc' | 'runsc'): string =>

@@ -1,4 +1,4 @@
-/** The Warren that the files of one lane share: it starts with the first that joins, and again if it has died. */
+/** The Warren that files of one isolation share: it starts with the first that joins, and again if it has died. */
 import {
   type Isolation,
   type SharedServer,
@@ -7,20 +7,21 @@ import {
   type Warren,
 } from './warren.ts'
 
-export class LaneServer {
+export class SharedWarren {
   readonly #isolation: Isolation
+  readonly #seat: number
   #warren: Promise<Warren> | undefined
   #closed = false
 
-  constructor(isolation: Isolation) {
+  constructor(isolation: Isolation, seat: number) {
     this.#isolation = isolation
+    this.#seat = seat
   }
 
-  /** For a file of this lane. Once the server is closed, the file starts one of its own. */
+  /** What a file needs to join. Once the server is closed that is nothing, and the file starts one of its own. */
   async environment(): Promise<Record<string, string>> {
-    const own = { WARREN_TEST_ISOLATION: this.#isolation }
-    if (this.#closed) return own
-    this.#warren ??= startWarren(this.#isolation)
+    if (this.#closed) return {}
+    this.#warren ??= startWarren(this.#isolation, { seat: this.#seat })
     const warren = await this.#warren.catch((error) => {
       this.#warren = undefined
       throw error
@@ -36,7 +37,7 @@ export class LaneServer {
     }
     const { isolation, url, adminToken, dataFolder, logFile } = warren
     const server: SharedServer = { isolation, url, adminToken, dataFolder, logFile }
-    return { ...own, [sharedServerVariable]: JSON.stringify(server) }
+    return { [sharedServerVariable]: JSON.stringify(server) }
   }
 
   async close(): Promise<void> {
