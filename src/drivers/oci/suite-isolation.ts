@@ -185,7 +185,7 @@ export function isolationSuite(runtime: 'runc' | 'runsc', open: () => Promise<Oc
         'urandom',
         'zero',
       ]
-      const gvisorsOwn = ['fuse', 'net', 'core']
+      const gvisorsOwn = ['char', 'core', 'fuse', 'net']
       assert.deepEqual(
         devices.filter((name) => ![...usual, ...(runtime === 'runsc' ? gvisorsOwn : [])].includes(name)),
         [],
