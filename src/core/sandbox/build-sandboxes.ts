@@ -46,7 +46,7 @@ export class BuildSandboxes {
     const row = { sandboxID, runID: newUUID(), teamID: nobody, templateID, envVars: {}, options }
     try {
       const bare = { ...build, startCmd: null, readyCmd: null }
-      const handle = await launcher.launch(row, bare, { disposable: true }, signal, async () => {})
+      const handle = await launcher.launch(row, bare, { disposable: true }, signal)
       return new BuildSandbox(this.#parts, sandboxID, handle, done.resolve)
     } catch (error) {
       done.resolve()

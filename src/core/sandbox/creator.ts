@@ -86,25 +86,23 @@ export class SandboxCreator {
   ): Promise<Sandbox> {
     const { sandboxes, spawns, launcher, clock, appendLog, onRunning, log } = this.#parts
     const { sandboxID, runID } = row
-    try {
-      if (!(await this.#launchWarm(row, build, options, signal))) {
-        await this.#launchInTurn(row, build, options, signal)
-      }
-    } catch (error) {
+    const handle = await this.#launchAny(row, build, options, signal).catch(async (error) => {
       log.error({ sandboxID, err: error }, 'create failed')
       // Whoever kills it has the row. What could not be stopped keeps its row, and the reconciler ends both.
+      if (error instanceof LaunchLeftover) await this.#leave(row, error.handle)
       if (signal.aborted) throw errors.killedWhile(sandboxID, 'created')
       if (!(error instanceof LaunchLeftover)) await this.#giveUp(row)
       throw error
-    }
+    })
     const startedAt = clock.now()
-    const changes = { startedAt, endAt: startedAt + row.timeoutMs }
+    const changes = { handle, startedAt, endAt: startedAt + row.timeoutMs }
     const running = await sandboxes.move({ sandboxID, runID, from: ['creating'] }, 'running', changes)
     if (!running) {
       // The answer of the move was lost, and others who saw it running did something with it since: it was made.
       const later = await sandboxes.find(sandboxID)
       if (later && isVisible(later.state)) return later
       // A kill came first: it waits for this outcome and then removes what was started.
+      await this.#leave(row, handle)
       throw errors.killedWhile(sandboxID, 'created')
     }
     appendLog(sandboxID, createdEntry(running))
@@ -115,41 +113,35 @@ export class SandboxCreator {
     return running
   }
 
-  /** A warm sandbox runs already: it needs no turn. False: there is none, or it was of no use and is gone. */
-  async #launchWarm(
+  /** A warm sandbox runs already, and needs no turn. One that is of no use is gone, and another one starts. */
+  async #launchAny(
     row: NewSandbox,
     build: TemplateBuild,
-    { warm }: LaunchOptions,
+    { warm, snapshot }: LaunchOptions,
     signal: AbortSignal,
-  ): Promise<boolean> {
-    if (!warm) return false
-    try {
-      await this.#parts.launcher.launch(row, build, { warm }, signal, (handle) =>
-        this.#saveHandle(row, handle),
-      )
-      return true
-    } catch (error) {
-      if (signal.aborted || error instanceof LaunchLeftover) throw error
-      const { sandboxID } = row
-      this.#parts.log.warn({ sandboxID, err: error }, 'A sandbox of the warm pool was of no use; one boots.')
-      return false
+  ): Promise<DriverHandle> {
+    const { launcher, admission, log } = this.#parts
+    if (warm) {
+      try {
+        return await launcher.launch(row, build, { warm }, signal)
+      } catch (error) {
+        if (signal.aborted || error instanceof LaunchLeftover) throw error
+        const { sandboxID } = row
+        log.warn({ sandboxID, err: error }, 'A sandbox of the warm pool was of no use; one boots.')
+      }
     }
+    const ended = await admission.enter(row, signal)
+    return launcher.launch(row, build, { snapshot }, signal).finally(ended)
   }
 
-  async #launchInTurn(
-    row: NewSandbox,
-    build: TemplateBuild,
-    { snapshot }: LaunchOptions,
-    signal: AbortSignal,
-  ): Promise<void> {
-    const ended = await this.#parts.admission.enter(row, signal)
-    await this.#parts.launcher
-      .launch(row, build, { snapshot }, signal, (handle) => this.#saveHandle(row, handle))
-      .finally(ended)
-  }
-
-  async #saveHandle({ sandboxID, runID }: NewSandbox, handle: DriverHandle): Promise<void> {
-    await this.#parts.sandboxes.saveHandle(sandboxID, runID, handle)
+  /** Whoever ends the row finds in it what was started; where it cannot be told, that goes now. */
+  async #leave({ sandboxID, runID }: NewSandbox, handle: DriverHandle): Promise<void> {
+    const { sandboxes, launcher, log } = this.#parts
+    const isSaved = await sandboxes.saveHandle(sandboxID, runID, handle).catch(() => false)
+    if (isSaved) return
+    await launcher.stop(handle).catch((error) => {
+      log.error({ sandboxID, err: error }, 'A sandbox that nobody owns could not be stopped.')
+    })
   }
 
   /** The failed start left nothing behind; only the row is to be ended, unless a kill has it. */

@@ -63,7 +63,9 @@ export type LaunchOptions = {
 
 /** A launch failed, and what it had started could not be stopped: it may still be there. */
 export class LaunchLeftover extends AppError {
-  constructor(failure: AppError, stopFailure: unknown) {
+  readonly handle: DriverHandle
+
+  constructor(handle: DriverHandle, failure: AppError, stopFailure: unknown) {
     const { code, message, cause, slug, retry } = failure
     super(code, message, {
       cause: new AggregateError(
@@ -73,6 +75,7 @@ export class LaunchLeftover extends AppError {
       ...(slug !== undefined && { slug }),
       ...(retry !== undefined && { retry }),
     })
+    this.handle = handle
   }
 }
 
@@ -125,15 +128,15 @@ export class SandboxLauncher {
   }
 
   /**
-   * Starts the sandbox, unless one that runs already is handed in, and hands it over to its owner. `onHandle` is
-   * called as soon as there is something to clean up. Rejects with nothing left behind, or with a `LaunchLeftover`.
+   * Starts the sandbox, unless one that runs already is handed in, and hands it over to its owner. `onStart` is
+   * called with what was started, before that. Rejects with nothing left behind, or with a `LaunchLeftover`.
    */
   async launch(
     row: LaunchRow,
     build: TemplateBuild,
     { warm, snapshot, disposable = false }: LaunchOptions,
     signal: AbortSignal,
-    onHandle: (handle: DriverHandle) => Promise<void>,
+    onStart?: (handle: DriverHandle) => Promise<void>,
   ): Promise<DriverHandle> {
     const { driver, egress } = this.#parts
     const { sandboxID, runID } = row
@@ -146,7 +149,7 @@ export class SandboxLauncher {
       const rules = isAhead ? openRules : egress.rulesOf(row.options)
       const spec = { ...this.#specOf(build, snapshot), sandboxID, runID, egress: rules, disposable }
       handle ??= await driver.start(spec, signal)
-      await onHandle(handle)
+      await onStart?.(handle)
       if (warm) await this.#adopt(handle, signal)
       else if (isAhead) await this.#bringUp(sandboxID, build, handle, undefined, alive.signal)
       if (isAhead) await egress.limit(handle, row.options)
@@ -191,7 +194,7 @@ export class SandboxLauncher {
 
   async #stopAfter(failure: unknown, handle: DriverHandle): Promise<void> {
     await this.#parts.driver.stop(handle).catch((stopFailure) => {
-      throw new LaunchLeftover(asCreateError(failure), stopFailure)
+      throw new LaunchLeftover(handle, asCreateError(failure), stopFailure)
     })
   }
 
