@@ -57,6 +57,22 @@ describe('creating a sandbox', () => {
     assert.deepEqual(await stores.sandboxes.listUnended(), [])
   })
 
+  it('that is killed just before its row says that it runs is stopped', async () => {
+    await using fixture = await openFixture()
+    const { service, team, driver, stores, faults } = fixture
+    let killed: Promise<void> | undefined
+    faults.before = async (method, [at, to]) => {
+      if (method !== 'move' || to !== 'running' || killed) return
+      const { sandboxID } = at as { sandboxID: string }
+      killed = service.kill(team, sandboxID)
+      await until(async () => (await stores.sandboxes.find(sandboxID))?.state === 'killing')
+    }
+    await assert.rejects(service.create(team, request()), failsWith('conflict'))
+    await killed
+    assert.deepEqual(await driver.list(), [])
+    assert.deepEqual(await stores.sandboxes.listUnended(), [])
+  })
+
   it('is refused past the limit of the team, also when asked for at the same moment', async () => {
     await using fixture = await openFixture()
     const { service, team, driver } = fixture
