@@ -44,6 +44,8 @@ export type SandboxSpec = {
   fromSnapshot?: RestoreSpec
   /** Nobody would miss it, until `adopt` says that it has an owner. */
   disposable?: boolean
+  /** Nobody waits for it: until `adopt`, others get the CPU before its processes. */
+  background?: boolean
 }
 
 /** A restored sandbox gets an id, an address and an identity in /etc of its own. */

@@ -64,6 +64,11 @@ export class SandboxEgress {
       throw invalidNetwork(`${driver.name} cannot limit what leaves a sandbox`)
   }
 
+  /** The same for a sandbox that is open to everything: nothing to do where it may stay so. */
+  async limitOpen(handle: DriverHandle, requested: RequestedEgress): Promise<void> {
+    if (!isDeepStrictEqual(this.rulesOf(requested), openRules)) await this.limit(handle, requested)
+  }
+
   /** From now on the gate knows whose connections these are. */
   admit({ sandboxID, teamID, options }: EgressOwner, handle: DriverHandle): void {
     const policy = egressPolicy(options)

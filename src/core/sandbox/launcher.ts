@@ -1,4 +1,5 @@
 /** Makes a row real: a started sandbox whose agent knows who it is. Knows no states and no limits. */
+import { allDone } from '../../lib/all-done.ts'
 import { AppError, errorText, isAppError } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { type AgentPort, agentPort } from '../agent.ts'
@@ -45,7 +46,7 @@ export type SnapshotRef = {
 
 export type RunIdentity = Pick<SandboxSpec, 'sandboxID' | 'runID'>
 
-type BootSpec = Omit<SandboxSpec, keyof RunIdentity | 'egress' | 'disposable'>
+type BootSpec = Omit<SandboxSpec, keyof RunIdentity | 'egress' | 'disposable' | 'background'>
 
 /** What of a row is needed to start it. */
 export type LaunchRow = Pick<NewSandbox, 'sandboxID' | 'runID' | 'teamID' | 'templateID' | 'envVars'> & {
@@ -93,7 +94,13 @@ export class SandboxLauncher {
   async boot(build: TemplateBuild, identity: RunIdentity, signal: AbortSignal): Promise<DriverHandle> {
     const { driver } = this.#parts
     const memory = this.memoryOf(build)
-    const spec = { ...this.#specOf(build, memory), ...identity, egress: openRules, disposable: true }
+    const spec = {
+      ...this.#specOf(build, memory),
+      ...identity,
+      egress: openRules,
+      disposable: true,
+      background: true,
+    }
     const alive = exitSignal(driver, identity, signal)
     let handle: DriverHandle | undefined
     try {
@@ -149,10 +156,9 @@ export class SandboxLauncher {
       const rules = isAhead ? openRules : egress.rulesOf(row.options)
       const spec = { ...this.#specOf(build, snapshot), sandboxID, runID, egress: rules, disposable }
       handle ??= await driver.start(spec, signal)
-      await onStart?.(handle)
-      if (warm) await this.#adopt(handle, signal)
-      else if (isAhead) await this.#bringUp(sandboxID, build, handle, undefined, alive.signal)
-      if (isAhead) await egress.limit(handle, row.options)
+      await allDone([onStart?.(handle), warm && this.#adopt(warm, signal)])
+      if (!warm && isAhead) await this.#bringUp(sandboxID, build, handle, undefined, alive.signal)
+      if (isAhead) await egress.limitOpen(handle, row.options)
       egress.admit(row, handle)
       const knownAs = isAhead ? sandboxID : snapshot?.memory ? snapshot.sandboxID : undefined
       await this.handOver(row, build, handle, knownAs, alive.signal)
@@ -172,11 +178,11 @@ export class SandboxLauncher {
     }
   }
 
-  /** A sandbox of the warm pool may stand still. */
-  async #adopt(handle: DriverHandle, signal: AbortSignal): Promise<void> {
-    const { driver } = this.#parts
-    if (canFreeze(driver)) await driver.thaw(handle, signal)
-    await driver.adopt(handle)
+  async #adopt({ handle, freeze }: WarmSandbox, signal: AbortSignal): Promise<void> {
+    await this.#parts.driver.adopt(handle)
+    if (!freeze) return
+    await freeze
+    await this.thaw(handle, signal)
   }
 
   /** As far as that needs no owner: the agent gets its token, and the service of the template runs. */

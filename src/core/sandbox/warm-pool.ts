@@ -35,7 +35,9 @@ export type WarmSandbox = {
   runID: string
   handle: DriverHandle
   buildID: string
-  /** Keeps it from being frozen, unless it is frozen already. */
+  /** Once its processes are made to stand still; resolves when they do, or when that failed. */
+  freeze?: Promise<void>
+  /** Keeps it from being frozen, unless it is already. */
   cancelFreeze: () => void
 }
 
@@ -255,7 +257,13 @@ export class WarmPool {
     const startedAt = clock.now()
     try {
       const handle = await launcher.boot(kind.build, identity, kind.abort.signal)
-      const warm = { ...identity, handle, buildID: kind.build.buildID, cancelFreeze: () => {} }
+      const warm = {
+        ...identity,
+        handle,
+        buildID: kind.build.buildID,
+        isFrozen: false,
+        cancelFreeze: () => {},
+      }
       // The kind may have been dropped meanwhile.
       if (kind.abort.signal.aborted) return await this.#discard(warm)
       kind.bootMs = Math.max(assumedBootMs, clock.now() - startedAt)
@@ -278,7 +286,7 @@ export class WarmPool {
     const { driver, clock, log } = this.#parts
     if (!canFreeze(driver)) return
     warm.cancelFreeze = clock.after(freezeAfterMs, () => {
-      driver.freeze(warm.handle).catch((error) => {
+      warm.freeze = driver.freeze(warm.handle).catch((error) => {
         log.warn({ sandboxID: warm.sandboxID, err: error }, 'A sandbox of the warm pool could not be frozen.')
       })
     })

@@ -49,6 +49,12 @@ describe('cgroups of version 2', () => {
     assert.equal(await readFile(join(group, 'memory.max'), 'utf8'), '4096')
   })
 
+  it('get the usual share of the CPUs back by one file', async () => {
+    await writeFile(join(group, 'cpu.weight'), '4')
+    await open().restoreShares('/warren-x/one')
+    assert.equal(await readFile(join(group, 'cpu.weight'), 'utf8'), '100')
+  })
+
   it('list the processes that are in them', async () => {
     child = spawn('sleep', ['60'])
     await once(child, 'spawn')

@@ -120,6 +120,13 @@ export class Cgroups {
     return (await readFile(file('freezer', group, 'freezer.state'), 'utf8')).trim() === 'FROZEN'
   }
 
+  /** Gives a group the same share of the CPUs as one for which nothing was set. */
+  async restoreShares(group: string): Promise<void> {
+    const { unified, file } = this.#mounts
+    if (!this.has('cpu')) return
+    await writeFile(file('cpu', group, unified ? 'cpu.weight' : 'cpu.shares'), unified ? '100' : '1024')
+  }
+
   /** Lifts the memory limit of a running group. */
   async raiseMemory(group: string, bytes: number): Promise<void> {
     const { unified, file } = this.#mounts

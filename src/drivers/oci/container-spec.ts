@@ -136,6 +136,8 @@ function agentProcess({ agent, flavour, openFilesLimit }: ContainerInput, rlimit
 }
 
 const usualOpenFiles = 65_536
+/** Of 1024: little beside a sandbox that somebody uses, and enough for a boot to come to an end. */
+const backgroundShares = 102
 
 export const processLimits = (openFilesLimit: number): ResourceLimit[] => [
   { type: 'RLIMIT_NOFILE', soft: Math.min(usualOpenFiles, openFilesLimit), hard: openFilesLimit },
@@ -162,8 +164,9 @@ function resources({ record, limitSwap }: ContainerInput, hostPidsLimit: number)
   }
 }
 
-function cpuLimits({ cpuCount, cpus }: SandboxRecord) {
-  return { period: 100_000, quota: cpuCount * 100_000, ...(cpus && { cpus }) }
+function cpuLimits({ cpuCount, cpus, background }: SandboxRecord) {
+  const shares = background && { shares: backgroundShares }
+  return { period: 100_000, quota: cpuCount * 100_000, ...(cpus && { cpus }), ...shares }
 }
 
 export const quietMount = ['nosuid', 'noexec', 'nodev']

@@ -118,7 +118,7 @@ async function createRecord(
 
 function newRecord(
   { subnet, runtime, agent, cpuShares }: OciContext,
-  { sandboxID, runID, egress, disposable, ...wanted }: SandboxSpec,
+  { sandboxID, runID, egress, disposable, background, ...wanted }: SandboxSpec,
   slot: number,
   plan: RestorePlan | undefined,
 ): SandboxRecord {
@@ -133,6 +133,7 @@ function newRecord(
     layers: plan?.layers ?? 0,
     ...{ slot, address: subnet.sandbox(slot), egress },
     ...(disposable && { disposable: true as const }),
+    ...(background && { background: true as const }),
     rootFolder: resolve(rootFolder),
     ...(lowerFolders && { lowerFolders: lowerFolders.map((folder) => resolve(folder)) }),
     ...{ cpuCount, memoryMB, diskMB, cpus: cpuShares.take(runID, cpuCount) },

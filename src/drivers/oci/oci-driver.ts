@@ -142,8 +142,10 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
   }
 
   async adopt(handle: DriverHandle): Promise<void> {
-    await this.#withAlive(handle, async ({ disposable, ...record }) => {
-      if (disposable) await this.#context.records.replace(record)
+    const { records, cgroups, layout } = this.#context
+    await this.#withAlive(handle, async ({ disposable, background, ...record }) => {
+      if (background) await cgroups.restoreShares(layout.cgroup(record.sandboxID))
+      if (disposable || background) await records.replace(record)
     })
   }
 

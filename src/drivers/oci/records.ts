@@ -35,6 +35,8 @@ export type SandboxRecord = {
   egress: AddressRules
   /** Nobody would miss it, because it has no owner yet. */
   disposable?: true
+  /** Nobody waits for it, because it has no owner yet. */
+  background?: true
   /** The host's CPUs it may run on, as the kernel writes lists; null where it may use all. */
   cpus: string | null
 }

@@ -1,11 +1,13 @@
 /** What a sandbox cannot take more of than it was given, and that it lives on when it tries. */
 import assert from 'node:assert/strict'
-import { stat } from 'node:fs/promises'
+import { readFileSync } from 'node:fs'
+import { readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import type { DriverHandle } from '../../core/driver.ts'
 import { delay } from '../../lib/clock.ts'
 import { collectExits } from '../failure-suite.ts'
+import { findCgroupMounts } from './cgroup-mounts.ts'
 import { createLayout } from './layout.ts'
 import { type OciBench, testPidsLimit } from './suite-bench.ts'
 
@@ -97,6 +99,21 @@ echo alive`
       const two = await bench.sandbox({ cpuCount: 2 })
       assert.equal((await bench.run(two, 'nproc')).trim(), '2')
       await bench.driver.stop(two)
+    })
+
+    it('one that nobody waits for leaves the CPUs to others until it has an owner', async () => {
+      const { unified, file } = findCgroupMounts(readFileSync('/proc/self/mountinfo', 'utf8'))
+      const layout = createLayout(bench.options.dataFolder, bench.options.instance)
+      const sharesOf = async ({ data }: DriverHandle) => {
+        const group = layout.cgroup(String(data.sandboxID))
+        return Number(await readFile(file('cpu', group, unified ? 'cpu.weight' : 'cpu.shares'), 'utf8'))
+      }
+      const usual = await sharesOf(handle)
+      const waiting = await bench.sandbox({ background: true, disposable: true })
+      assert.ok((await sharesOf(waiting)) <= usual / 10)
+      await bench.driver.adopt(waiting)
+      assert.equal(await sharesOf(waiting), usual)
+      await bench.driver.stop(waiting)
     })
 
     // Under gVisor the kernel cannot tell the greedy process from the rest: there the agent watches.
