@@ -10,8 +10,8 @@ import type { Log } from '../../lib/log.ts'
 import { canFreeze, type Driver, type DriverHandle } from '../driver.ts'
 import type { TemplateBuild } from '../template/template.ts'
 import type { Admission, MachineCapacity } from './admission.ts'
-import { Demand } from './demand.ts'
 import type { SandboxLauncher } from './launcher.ts'
+import { type PooledBuild, PooledBuilds, shortestBootMs } from './pooled-builds.ts'
 
 export type WarmPoolSettings = {
   /** So many sandboxes of a template in use are kept at least; 0: there is no pool. */
@@ -41,38 +41,16 @@ export type WarmSandbox = {
   cancelFreeze: () => void
 }
 
-/** The sandboxes of one build. */
-type Kind = {
-  build: TemplateBuild
-  demand: Demand
-  uses: number
-  /** When the last create came. Infinite: it is kept whether it is used or not. */
-  usedAt: number
-  ready: WarmSandbox[]
-  boots: Set<Promise<void>>
-  bootMs: number
-  /** The last boot failed; the next create tries again. */
-  failed: boolean
-  abort: AbortController
-}
-
 /** A sandbox that was just handed out has the CPUs for so long. */
 const fillAfterMs = 250
 /** After so long the pool looks again whether the machine can carry another boot. */
 const lookAgainMs = 500
 const tidyEveryMs = 60_000
-/** A template that nobody used for so long is let go. */
-const inUseMs = 60 * 60_000
 /** What an agent or a service does after its start is done by then. */
 const freezeAfterMs = 2000
-/** As long as nothing was measured. */
-const assumedBootMs = 500
-
 export class WarmPool {
   readonly #parts: WarmPoolParts
-  readonly #budgetMB: number
-  /** By build, in the order of their last use. */
-  readonly #kinds = new Map<string, Kind>()
+  readonly #builds: PooledBuilds
   /** Everything that must not be taken for unowned: ready, being made, or handed out and not yet in a row. */
   readonly #held = new Set<string>()
   #isRefilling = false
@@ -82,20 +60,17 @@ export class WarmPool {
 
   constructor(parts: WarmPoolParts) {
     this.#parts = parts
-    this.#budgetMB = parts.machine.memoryMB * (parts.settings.memoryPercent / 100)
+    const { settings, machine, clock } = parts
+    const budgetMB = machine.memoryMB * (settings.memoryPercent / 100)
+    this.#builds = new PooledBuilds({ least: settings.least, budgetMB, clock })
   }
 
   /** A sandbox of this build, still held; call `release` once it has a row. It may have died, and may stand still. */
   take(build: TemplateBuild): WarmSandbox | undefined {
-    const kind = this.#use(build)
-    if (!kind) return undefined
-    const now = this.#parts.clock.now()
-    kind.uses++
-    kind.usedAt = Math.max(kind.usedAt, now)
-    kind.demand.record(now)
-    kind.failed = false
+    const pooled = this.#closed ? undefined : this.#builds.recordCreate(build)
+    if (!pooled) return undefined
     this.#refillIn(fillAfterMs)
-    const warm = kind.ready.shift()
+    const warm = pooled.ready.shift()
     warm?.cancelFreeze()
     return warm
   }
@@ -107,8 +82,8 @@ export class WarmPool {
 
   /** It was not needed after all, and nothing was done to it. */
   putBack(warm: WarmSandbox): void {
-    const kind = this.#kinds.get(warm.buildID)
-    if (kind && !this.#closed) kind.ready.push(warm)
+    const pooled = this.#builds.find(warm.buildID)
+    if (pooled && !this.#closed) pooled.ready.push(warm)
     else void this.#discard(warm)
   }
 
@@ -129,50 +104,33 @@ export class WarmPool {
   /** What those that are ready were promised. */
   sum(): { cpuCount: number; memoryMB: number } {
     const total = (key: 'cpuCount' | 'memoryMB') =>
-      this.#all().reduce((sum, { build, ready }) => sum + build[key] * ready.length, 0)
+      this.#builds.all().reduce((sum, { build, ready }) => sum + build[key] * ready.length, 0)
     return { cpuCount: total('cpuCount'), memoryMB: total('memoryMB') }
   }
 
   /** Takes one down in favour of somebody who needs what it takes. False: there is none. */
   async giveUp(): Promise<boolean> {
-    const victim = this.#all().find(({ ready }) => ready.length > 0)
+    const victim = this.#builds.all().find(({ ready }) => ready.length > 0)
     if (victim) await this.#discard(victim.ready.pop()!)
     return victim !== undefined
   }
 
   /** Takes down everything of a template. True: it was in use. */
   async drop(templateID: string): Promise<boolean> {
-    const kinds = this.#all().filter(({ build }) => build.templateID === templateID)
-    await Promise.all(kinds.map((kind) => this.#remove(kind)))
-    return kinds.length > 0
+    const found = this.#builds.all().filter(({ build }) => build.templateID === templateID)
+    await Promise.all(found.map((pooled) => this.#remove(pooled)))
+    return found.length > 0
   }
 
   async close(): Promise<void> {
     this.#closed = true
     this.#next?.cancel()
     this.#stopWatching?.()
-    await Promise.all(this.#all().map((kind) => this.#remove(kind)))
-  }
-
-  /** The one that was used least lately comes first. */
-  #all(): Kind[] {
-    return [...this.#kinds.values()]
-  }
-
-  #use(build: TemplateBuild): Kind | undefined {
-    if (this.#closed || this.#parts.settings.least === 0 || build.memoryMB > this.#budgetMB) return undefined
-    const kind = this.#kinds.get(build.buildID) ?? newKind(build)
-    this.#kinds.delete(build.buildID)
-    this.#kinds.set(build.buildID, kind)
-    return kind
+    await Promise.all(this.#builds.all().map((pooled) => this.#remove(pooled)))
   }
 
   #expect(build: TemplateBuild, usedAt: number): void {
-    const kind = this.#use(build)
-    if (!kind) return
-    kind.uses = this.#parts.settings.least
-    kind.usedAt = usedAt
-    this.#refillIn(fillAfterMs)
+    if (!this.#closed && this.#builds.expect(build, usedAt)) this.#refillIn(fillAfterMs)
   }
 
   /** Of several calls the soonest counts. */
@@ -189,7 +147,8 @@ export class WarmPool {
   }
 
   async #refill(): Promise<void> {
-    if (this.#isRefilling || this.#closed) return
+    if (this.#closed) return
+    if (this.#isRefilling) return this.#refillIn(lookAgainMs)
     this.#isRefilling = true
     try {
       await this.#tidy()
@@ -198,84 +157,55 @@ export class WarmPool {
       this.#parts.log.error({ err: error }, 'The warm pool could not be refilled; it tries again later.')
     } finally {
       this.#isRefilling = false
-      if (this.#kinds.size > 0) this.#refillIn(tidyEveryMs)
+      if (this.#builds.all().length > 0) this.#refillIn(tidyEveryMs)
     }
   }
 
   async #bootMissing(): Promise<void> {
-    for (let kind = this.#nextToFill(); kind; kind = this.#nextToFill()) {
-      const leave = await this.#parts.admission.tryEnter(kind.build)
+    const next = () => (this.#closed ? undefined : this.#builds.nextToFill())
+    for (let pooled = next(); pooled; pooled = next()) {
+      const leave = await this.#parts.admission.tryEnter(pooled.build)
       if (!leave) return this.#refillIn(lookAgainMs)
-      const boot = this.#boot(kind).finally(() => {
+      const { boots } = pooled
+      const boot = this.#boot(pooled).finally(() => {
         leave()
-        kind.boots.delete(boot)
+        boots.delete(boot)
         this.#refillIn(0)
       })
-      kind.boots.add(boot)
+      boots.add(boot)
     }
-  }
-
-  /** First what each template has at least, then what its busiest moment took; the one used last before the others. */
-  #nextToFill(): Kind | undefined {
-    if (this.#closed) return undefined
-    const short = this.#all()
-      .reverse()
-      .filter((kind) => !kind.failed && countOf(kind) < this.#wanted(kind) && this.#fits(kind))
-    return short.find((kind) => countOf(kind) < this.#parts.settings.least) ?? short[0]
-  }
-
-  #wanted({ demand, uses, usedAt, bootMs }: Kind): number {
-    const { settings, clock } = this.#parts
-    const now = clock.now()
-    const least = now - usedAt < inUseMs ? Math.min(settings.least, uses) : 0
-    // What is missing is there again after about twice the time of a boot.
-    return Math.max(least, demand.peak(now, 2 * bootMs))
-  }
-
-  #fits({ build }: Kind): boolean {
-    const used = this.#all().reduce((sum, kind) => sum + countOf(kind) * kind.build.memoryMB, 0)
-    return used + build.memoryMB <= this.#budgetMB
   }
 
   /** Takes down what is too much, and everything when the machine is short. */
   async #tidy(): Promise<void> {
     if (await this.#parts.admission.isShort()) while (await this.giveUp()) {}
-    for (const kind of this.#all()) {
-      while (kind.ready.length > this.#wanted(kind)) await this.#discard(kind.ready.pop()!)
-      if (this.#wanted(kind) === 0 && countOf(kind) === 0) this.#kinds.delete(kind.build.buildID)
-    }
-    // The template that was used last gets a first one, whatever the others have.
-    const last = this.#all().at(-1)
-    while (last && countOf(last) === 0 && !this.#fits(last) && (await this.giveUp())) {}
+    for (let warm = this.#builds.takeSurplus(); warm; warm = this.#builds.takeSurplus())
+      await this.#discard(warm)
+    while (this.#builds.lacksFirst() && (await this.giveUp())) {}
   }
 
-  async #boot(kind: Kind): Promise<void> {
+  async #boot(pooled: PooledBuild): Promise<void> {
     const { driver, launcher, clock, log } = this.#parts
     const identity = { sandboxID: newSandboxID(), runID: newUUID() }
     this.#held.add(identity.sandboxID)
     this.#stopWatching ??= driver.onExit(({ sandboxID }) => this.#dropDead(sandboxID))
     const startedAt = clock.now()
     try {
-      const handle = await launcher.boot(kind.build, identity, kind.abort.signal)
-      const warm = {
-        ...identity,
-        handle,
-        buildID: kind.build.buildID,
-        isFrozen: false,
-        cancelFreeze: () => {},
-      }
-      // The kind may have been dropped meanwhile.
-      if (kind.abort.signal.aborted) return await this.#discard(warm)
-      kind.bootMs = Math.max(assumedBootMs, clock.now() - startedAt)
-      if (kind.build.startCmd || kind.build.snapshot?.memory) this.#freezeLater(warm)
-      kind.ready.push(warm)
+      const handle = await launcher.boot(pooled.build, identity, pooled.abort.signal)
+      const { buildID } = pooled.build
+      const warm: WarmSandbox = { ...identity, handle, buildID, cancelFreeze: () => {} }
+      // The template may have been dropped meanwhile.
+      if (pooled.abort.signal.aborted) return await this.#discard(warm)
+      pooled.bootMs = Math.max(shortestBootMs, clock.now() - startedAt)
+      if (pooled.build.startCmd || pooled.build.snapshot?.memory) this.#freezeLater(warm)
+      pooled.ready.push(warm)
     } catch (error) {
-      kind.failed = true
+      pooled.failed = true
       this.#held.delete(identity.sandboxID)
-      if (kind.abort.signal.aborted) return
+      if (pooled.abort.signal.aborted) return
       // Nobody waits for it, and the next create of this build tries again.
       log.warn(
-        { buildID: kind.build.buildID, err: error },
+        { buildID: pooled.build.buildID, err: error },
         'A sandbox of the warm pool could not be started.',
       )
     }
@@ -293,7 +223,7 @@ export class WarmPool {
   }
 
   #dropDead(sandboxID: string): void {
-    for (const { ready } of this.#kinds.values()) {
+    for (const { ready } of this.#builds.all()) {
       const at = ready.findIndex((warm) => warm.sandboxID === sandboxID)
       if (at < 0) continue
       const [warm] = ready.splice(at, 1)
@@ -302,10 +232,10 @@ export class WarmPool {
     }
   }
 
-  async #remove(kind: Kind): Promise<void> {
-    this.#kinds.delete(kind.build.buildID)
-    kind.abort.abort(new Error('The warm pool does not need this sandbox any more.'))
-    await Promise.all([...kind.boots, ...kind.ready.splice(0).map((warm) => this.#discard(warm))])
+  async #remove(pooled: PooledBuild): Promise<void> {
+    this.#builds.remove(pooled)
+    pooled.abort.abort(new Error('The warm pool does not need this sandbox any more.'))
+    await Promise.all([...pooled.boots, ...pooled.ready.splice(0).map((warm) => this.#discard(warm))])
   }
 
   async #discard(warm: WarmSandbox): Promise<void> {
@@ -316,14 +246,5 @@ export class WarmPool {
       log.warn({ sandboxID: warm.sandboxID, err: error }, 'A sandbox of the warm pool could not be stopped.')
     })
     this.#held.delete(warm.sandboxID)
-  }
-}
-
-const countOf = ({ ready, boots }: Kind): number => ready.length + boots.size
-
-function newKind(build: TemplateBuild): Kind {
-  return {
-    ...{ build, demand: new Demand(), uses: 0, usedAt: 0, bootMs: assumedBootMs, failed: false },
-    ...{ ready: [], boots: new Set(), abort: new AbortController() },
   }
 }
