@@ -82,11 +82,11 @@ const schema = {
     'At least so many sandboxes of each template in use wait in the warm pool, so that a create is immediate; 0: no pool.',
     kind.wholeNumber(0, 100, 'sandboxes'),
   ),
-  warmMemoryPercent: setting(
-    'WARREN_WARM_MEMORY_PERCENT',
-    '50',
-    'All sandboxes of the warm pool together may be promised so much of the memory of the machine.',
-    kind.wholeNumber(1, 100, 'percent'),
+  warmMemoryMB: setting(
+    'WARREN_WARM_MEMORY_MB',
+    '',
+    'All sandboxes of the warm pool together may be promised so much memory; unset: half of the machine’s.',
+    kind.optional(kind.wholeNumber(0, 1_073_741_824, 'MiB')),
   ),
   baseImage: setting(
     'WARREN_BASE_IMAGE',

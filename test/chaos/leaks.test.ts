@@ -9,12 +9,14 @@ import { isolations, startWarren, type Warren } from '../support/warren.ts'
 
 const cycles = countOf({ short: 20, long: 1000 })
 const atOnce = 4
+/** The warm pool is always of the same size: two sandboxes of the base template. */
+const settings = { WARREN_WARM_MEMORY_MB: '2048' }
 
 for (const isolation of isolations) {
   describe(`leaks, ${isolation}`, () => {
     let warren: Warren
     before(async () => {
-      warren = await startWarren(isolation)
+      warren = await startWarren(isolation, { settings })
     })
     after(() => warren?.stop())
 

@@ -17,12 +17,14 @@ const atOnce = 6
 const mostIdle = 4 * atOnce
 /** What garbage collection leaves for later; a leak of 30 kB per life is more in the long run. */
 const mostGrowthMB = 64
+/** The warm pool is always of the same size: two sandboxes of the base template. */
+const settings = { WARREN_WARM_MEMORY_MB: '2048' }
 
 for (const isolation of isolations) {
   describe(`a soak, ${isolation}`, () => {
     let warren: Warren
     before(async () => {
-      warren = await startWarren(isolation)
+      warren = await startWarren(isolation, { settings })
     })
     after(() => warren?.stop())
 

@@ -156,7 +156,7 @@ export class SimulatedNode {
       {
         ...{ seed: 'seed', nodeID: this.name, quarantineMs: 7 * 24 * 3_600_000 },
         ...{ minFreeBytes: 0, maxBuildLogBytes: 0 },
-        warmPool: { least: this.#options.warmSandboxes, memoryPercent: 50 },
+        warmPool: { least: this.#options.warmSandboxes, memoryMB: undefined },
         admission: generousAdmission,
       },
     )

@@ -117,7 +117,7 @@ export async function openFixture(options: FixtureOptions = {}) {
     },
     {
       ...{ seed: 'seed', nodeID, quarantineMs: 7 * 24 * 3_600_000 },
-      warmPool: { least: options.warm ?? 0, memoryPercent: 50 },
+      warmPool: { least: options.warm ?? 0, memoryMB: undefined },
       admission: { ...generousAdmission, ...options.admission },
       minFreeBytes: 1e9,
       maxBuildLogBytes: 5e5,

@@ -16,8 +16,8 @@ import { type PooledBuild, PooledBuilds, shortestBootMs } from './pooled-builds.
 export type WarmPoolSettings = {
   /** So many sandboxes of a template in use are kept at least; 0: there is no pool. */
   least: number
-  /** All sandboxes of the pool together may be promised so much of the memory of the machine. */
-  memoryPercent: number
+  /** All sandboxes of the pool together may be promised so much memory; undefined: half of the machine's. */
+  memoryMB: number | undefined
 }
 
 export type WarmPoolParts = {
@@ -61,7 +61,7 @@ export class WarmPool {
   constructor(parts: WarmPoolParts) {
     this.#parts = parts
     const { settings, machine, clock } = parts
-    const budgetMB = machine.memoryMB * (settings.memoryPercent / 100)
+    const budgetMB = settings.memoryMB ?? machine.memoryMB / 2
     this.#builds = new PooledBuilds({ least: settings.least, budgetMB, clock })
   }
 
