@@ -145,6 +145,8 @@ export interface TemplateStore {
     reason: BuildReason,
     at: number,
   ): Promise<string[]>
+  /** The builds under way that share a tag with this one and got it earlier. */
+  listSuperseded(buildID: string): Promise<string[]>
   /** Builds of all teams in one of these states that were last touched before this time. */
   listBuildsIn(statuses: readonly BuildStatus[], before: number): Promise<TemplateBuild[]>
   /** Digests of the layers that builds stand on. */

@@ -66,6 +66,25 @@ export async function supersede(
   return rows.map(({ id }) => id)
 }
 
+export async function listSuperseded(db: Kysely<Tables>, buildID: string): Promise<string[]> {
+  const rows = await db
+    .selectFrom('template_tags as own')
+    .innerJoin('template_tags as older', (join) =>
+      join
+        .onRef('older.template_id', '=', 'own.template_id')
+        .onRef('older.tag', '=', 'own.tag')
+        .onRef('older.sequence', '<', 'own.sequence')
+        .onRef('older.build_id', '<>', 'own.build_id'),
+    )
+    .innerJoin('template_builds', 'template_builds.id', 'older.build_id')
+    .select('older.build_id')
+    .distinct()
+    .where('own.build_id', '=', buildID)
+    .where('template_builds.status', '=', 'building')
+    .execute()
+  return rows.map(({ build_id }) => build_id)
+}
+
 export async function listBuildsIn(
   db: Kysely<Tables>,
   nodeID: string,

@@ -12,7 +12,7 @@ import type {
 } from '../core/template/template.ts'
 import { AppError } from '../lib/app-error.ts'
 import { insertBuild, insertBuildWithin, insertTemplate } from './build-insert.ts'
-import { listBuildsIn, moveBuild, supersede } from './build-moves.ts'
+import { listBuildsIn, listSuperseded, moveBuild, supersede } from './build-moves.ts'
 import { listSnapshots, type SnapshotPage } from './snapshots.ts'
 import type { Tables } from './tables.ts'
 import { type BuildPage, listBuilds, listTemplates, summaryOf, type TemplatePage } from './template-list.ts'
@@ -182,6 +182,10 @@ export class SqlTemplateStore implements TemplateStore {
     at: number,
   ): Promise<string[]> {
     return supersede(this.#db, build, tags, reason, at)
+  }
+
+  listSuperseded(buildID: string): Promise<string[]> {
+    return listSuperseded(this.#db, buildID)
   }
 
   listBuildsIn(statuses: readonly BuildStatus[], before: number): Promise<TemplateBuild[]> {

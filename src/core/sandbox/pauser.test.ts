@@ -53,6 +53,23 @@ for (const snapshotMemory of [true, false]) {
       assert.equal(driver.world.snapshots.size, 0)
     })
 
+    it('is paused once by pauses at the same time, and resumed once by resumes, and all succeed', async () => {
+      await using fixture = await openFixture({ snapshotMemory })
+      const { service, team } = fixture
+      const sandboxID = await running(fixture)
+      await Promise.all([1, 2, 3].map(() => service.pause(team, sandboxID, wish)))
+      assert.equal(await stateOf(fixture, sandboxID), 'paused')
+      await assert.rejects(service.pause(team, sandboxID, wish), failsWith('conflict'))
+      const resumed = await Promise.all([1, 2, 3].map(() => service.resume(team, sandboxID, timed)))
+      assert.deepEqual(new Set(resumed.map(({ state }) => state)), new Set(['running']))
+      assert.equal(new Set(resumed.map(({ runID }) => runID)).size, 1)
+      await assert.rejects(service.resume(team, sandboxID, timed), failsWith('conflict'))
+      assert.deepEqual(holds(fixture, sandboxID), ['memory', 'file'])
+      const wishes = [wish, { ...wish, memory: false }]
+      const both = await Promise.allSettled(wishes.map((one) => service.pause(team, sandboxID, one)))
+      assert.deepEqual(both.map(({ status }) => status).sort(), ['fulfilled', 'rejected'])
+    })
+
     it('pauses without memory, and boots anew', async () => {
       await using fixture = await openFixture({ snapshotMemory })
       const { service, team, driver } = fixture
@@ -169,7 +186,7 @@ for (const snapshotMemory of [true, false]) {
 }
 
 describe('pausing', () => {
-  it('is refused in every state but running, in words', async () => {
+  it('keeps other verbs waiting or refuses them, in words', async () => {
     await using fixture = await openFixture()
     const { service, team, driver } = fixture
     const sandboxID = await running(fixture)
@@ -177,11 +194,11 @@ describe('pausing', () => {
     driver.beforeSnapshot = () => saving.opened
     const pause = service.pause(team, sandboxID, wish)
     await until(async () => (await stateOf(fixture, sandboxID)) === 'pausing')
-    await assert.rejects(service.pause(team, sandboxID, wish), /cannot be paused while in 'pausing' state/)
+    const second = service.pause(team, sandboxID, wish)
     await assert.rejects(service.setTimeout(team, sandboxID, 1000), failsWith('conflict'))
     await assert.rejects(service.fork(team, sandboxID, { timeoutMs: 1000, count: 1 }), failsWith('conflict'))
     saving.open()
-    await pause
+    await Promise.all([pause, second])
     await assert.rejects(service.pause(team, sandboxID, wish), /is already paused/)
     await assert.rejects(service.setTimeout(team, sandboxID, 1000), failsWith('not_found'))
     await assert.rejects(service.refresh(team, sandboxID, 1000), failsWith('not_found'))
@@ -190,15 +207,6 @@ describe('pausing', () => {
     await assert.rejects(service.pause(team, 'inothere', wish), failsWith('not_found'))
     await service.resume(team, sandboxID, timed)
     await assert.rejects(service.resume(team, sandboxID, timed), /is already running/)
-  })
-
-  it('by two at once pauses once', async () => {
-    await using fixture = await openFixture()
-    const { service, team } = fixture
-    const sandboxID = await running(fixture)
-    const both = await Promise.allSettled([1, 2].map(() => service.pause(team, sandboxID, wish)))
-    assert.deepEqual(both.map(({ status }) => status).sort(), ['fulfilled', 'rejected'])
-    assert.equal(await stateOf(fixture, sandboxID), 'paused')
   })
 
   it('is waited for by connect, which then resumes', async () => {

@@ -143,28 +143,38 @@ export class SandboxService {
     throw errors.sandboxIsBusy(sandboxID, (await this.#known(team, sandboxID)).state)
   }
 
-  /** Only what is paused, or being paused. */
+  /** Only what is paused or being paused. One that is being resumed is waited for: that resume is this one's too. */
   async resume(team: Team, sandboxID: string, request: ConnectRequest): Promise<Sandbox> {
     checkTimeout(request.timeoutMs, team.limits)
+    let isShared = false
     for (let transition = 0; transition <= mostTransitions; transition++) {
-      const row = await this.#known(team, sandboxID)
-      if (row.state === 'running') throw errors.alreadyRunning(sandboxID)
+      const row = await this.get(team, sandboxID)
+      if (row.state === 'running') {
+        if (isShared) return row
+        throw errors.alreadyRunning(sandboxID)
+      }
+      isShared = row.state === 'resuming' || row.state === 'paused'
       const resumed =
         row.state === 'paused' ? await this.#resumer.resume(row, team.limits, request) : undefined
       if (resumed) return resumed
-      if (row.state === 'pausing') await this.#ongoing.finished(sandboxID)
-      else if (row.state !== 'paused') throw errors.sandboxIsBusy(sandboxID, row.state)
+      if (row.state === 'snapshotting') throw errors.sandboxIsBusy(sandboxID, row.state)
+      await this.#ongoing.finished(sandboxID)
     }
     throw errors.sandboxIsBusy(sandboxID, 'pausing')
   }
 
+  /** One that is being paused is waited for: that pause is this one's too. */
   async pause(team: Team, sandboxID: string, options: Omit<PauseOptions, 'isAutomatic'>): Promise<void> {
     const row = await this.get(team, sandboxID)
+    if (row.state === 'paused') throw errors.alreadyPaused(sandboxID)
     const paused =
       row.state === 'running' ? await this.#pauser.pause(row, { ...options, isAutomatic: false }) : undefined
     if (paused) return
-    const { state } = await this.get(team, sandboxID)
-    throw state === 'paused' ? errors.alreadyPaused(sandboxID) : errors.cannotPause(sandboxID, state)
+    if (row.state === 'running' || row.state === 'pausing') await this.#ongoing.finished(sandboxID)
+    const { state, snapshot } = await this.get(team, sandboxID)
+    if (state !== 'paused') throw errors.cannotPause(sandboxID, state)
+    // A pause that kept something else than was asked for is not this one.
+    if (snapshot?.memory !== options.memory) throw errors.alreadyPaused(sandboxID)
   }
 
   fork(team: Team, sandboxID: string, request: ForkRequest): Promise<ForkOutcome[]> {

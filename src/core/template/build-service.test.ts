@@ -69,6 +69,26 @@ describe('requesting a build', () => {
 })
 
 describe('starting a build', () => {
+  it('cancels an older one of the same tag that is under way, and no other', async () => {
+    await using world = await openBuilds()
+    world.knobs.runs = forever
+    const begin = async (...tags: string[]) => {
+      const { build } = await world.request('mine', tags)
+      await world.builds.start(world.fixture.team, build.templateID, build.buildID, plain)
+      return build
+    }
+    const [older, apart] = [await begin('a', 'b'), await begin('c')]
+    const newer = await begin('b')
+    await until(async () => (await world.statusOf(older.buildID)) === 'error')
+    const { reason } = (await world.fixture.stores.templates.findBuild(older.buildID))!
+    assert.match(reason!.message, /superseded by a newer one/)
+    assert.deepEqual(
+      [await world.statusOf(apart.buildID), await world.statusOf(newer.buildID)],
+      ['building', 'building'],
+    )
+    await world.builds.close()
+  })
+
   it('moves it to building before it resolves, and then to ready with all that it came to', async () => {
     await using world = await openBuilds()
     const { team, clock, stores } = world.fixture

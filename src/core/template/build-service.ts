@@ -22,6 +22,7 @@ const mostBuildsAtOnce = 20
 const buildWithinMs = 3_600_000
 /** A build that its client requested and never started is ended after this time. */
 const waitAtMostMs = 40 * 60_000
+const superseded = 'The build was canceled because it was superseded by a newer one.'
 /** So many of the last log lines of a failed step are shown with the reason. */
 const linesWithReason = 20
 
@@ -87,11 +88,7 @@ export class BuildService {
     })
     if (isWithin === undefined) return this.request(team, name, tags, sizes)
     if (!isWithin) throw tooManyBuilds()
-    const reason = {
-      message: 'The build was canceled because it was superseded by a newer one.',
-      step: null,
-    }
-    await templates.supersede(build, tags, reason, now)
+    await templates.supersede(build, tags, { message: superseded, step: null }, now)
     return { template, build, names: await templates.namesOf(template.templateID), tags }
   }
 
@@ -113,6 +110,10 @@ export class BuildService {
     // Known before the row says so: `reconcile` must not take it for one that nobody carries out.
     this.#running.set(buildID, { abort, done })
     if (!(await moved)) throw notWaiting()
+    for (const older of await this.#parts.templates.listSuperseded(buildID)) {
+      // Nobody waits for its end: the newer build has no use for what the older one is doing.
+      this.#running.get(older)?.abort.abort(new AppError('conflict', superseded))
+    }
   }
 
   async status(team: Team, templateID: string, buildID: string): Promise<BuildProgress> {
