@@ -58,6 +58,14 @@ export class ExitWatch {
     return this.#watched.get(sandboxID)?.record.runID === runID
   }
 
+  /** The first process of a sandbox that is watched and alive; undefined says nothing. */
+  livePid(record: SandboxRecord): number | undefined {
+    const watched = this.#watched.get(record.sandboxID)
+    if (!watched || watched.record.runID !== record.runID) return undefined
+    if (watched.fd === undefined || watched.hasEnded) return undefined
+    return this.#pidfds!.ended([watched.fd]).length === 0 ? watched.pid : undefined
+  }
+
   /** A failure to watch does not fail the sandbox: its end is then found by whoever looks for it. */
   async watch(record: SandboxRecord, pid: number): Promise<void> {
     const { sandboxID } = record

@@ -117,10 +117,11 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
     const { layout, firewall, subnet, cgroups, records, slots, cpuShares, runtime, users, agent } =
       this.#context
     const present = await records.all()
+    const probed = users?.probe()
     await setUpMachine(layout, firewall, subnet, cgroups)
     if (!runtime.flavour.showsOwnMachine) await mountAgent(layout, agent.folder)
     for (const { runID, cpus } of present) cpuShares.adopt(runID, cpus)
-    const problem = await users?.probe()
+    const problem = await probed
     if (problem)
       this.#log(`Sandboxes share one range of users, because this machine cannot map owners: ${problem}`)
     await slots.open(present.map((record) => record.slot))
@@ -307,8 +308,11 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
   }
 
   /** The sandbox's first process. Undefined: it is certain that this process has ended, or never was. */
-  async #livePid({ sandboxID }: SandboxRecord): Promise<number | undefined> {
-    const { layout, cgroups } = this.#context
+  async #livePid(record: SandboxRecord): Promise<number | undefined> {
+    const { layout, cgroups, exits } = this.#context
+    const watched = exits.livePid(record)
+    if (watched !== undefined) return watched
+    const { sandboxID } = record
     const pid = await startedPid(layout.sandbox(sandboxID))
     if (pid === undefined) return undefined
     return (await cgroups.pids(layout.cgroup(sandboxID))).includes(pid) ? pid : undefined

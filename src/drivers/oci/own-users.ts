@@ -7,7 +7,7 @@
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { type FileHandle, open, writeFile } from 'node:fs/promises'
+import { type FileHandle, mkdir, open, writeFile } from 'node:fs/promises'
 import { errorText } from '../../lib/app-error.ts'
 import { mappedIDs } from './container-spec.ts'
 import { IdmappedMounts } from './idmapped-mounts.ts'
@@ -41,6 +41,7 @@ export class OwnUsers {
   /** Tries it on the data folder, in a mount namespace that vanishes. Gives back why it does not work here. */
   async probe(): Promise<string | undefined> {
     try {
+      await mkdir(this.#layout.data, { recursive: true })
       await using trial = await holdNamespaces(['--mount'])
       const users = await this.make(0, async () => {})
       try {
@@ -66,16 +67,21 @@ export class OwnUsers {
    */
   async make(slot: number, useNetwork: (pid: number) => Promise<void>): Promise<SlotUsers> {
     const firstID = this.#firstID(slot)
-    const inside = await openUserNamespace(firstID, `0 ${firstID} ${mappedIDs}\n`, useNetwork)
-    try {
+    const opened = [
+      openUserNamespace(firstID, `0 ${firstID} ${mappedIDs}\n`, useNetwork),
       // The host's root stays itself: overlayfs makes its working files as the one who mounted it.
-      const files = await openUserNamespace(0, `0 0 1\n${this.#fileOwnerBase} ${firstID} ${mappedIDs}\n`)
-      const close = async () => {
-        await Promise.all([inside.close(), files.close()])
+      openUserNamespace(0, `0 0 1\n${this.#fileOwnerBase} ${firstID} ${mappedIDs}\n`),
+    ]
+    const close = async () => {
+      for (const each of await Promise.allSettled(opened)) {
+        if (each.status === 'fulfilled') await each.value.close()
       }
-      return { firstID, namespace: pathOf(inside), fileNamespace: pathOf(files), close }
+    }
+    try {
+      const [inside, files] = await Promise.all(opened)
+      return { firstID, namespace: pathOf(inside!), fileNamespace: pathOf(files!), close }
     } catch (error) {
-      await inside.close()
+      await close()
       throw error
     }
   }
