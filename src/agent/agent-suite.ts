@@ -12,12 +12,6 @@ import { Identity } from './identity.ts'
 import { createAgent } from './server.ts'
 
 export const token = 'the-token'
-const tools = {
-  setpriv: ['setpriv'],
-  setsid: ['setsid'],
-  env: ['env'],
-  addon: addonFile()!,
-}
 
 export type Json = Record<string, unknown>
 export type Frame = { flags: number; message: Json }
@@ -37,7 +31,7 @@ export class TestAgent {
       envVars: { GLOBAL: 'yes' },
     })
     this.agent = createAgent({
-      tools,
+      addon: addonFile()!,
       identity,
       runFolder: join(this.folder, 'run'),
       systemRoot: this.folder,

@@ -3,7 +3,7 @@
  * name on the wire: the Connect library itself is loaded only with the services.
  */
 import type { ServerResponse } from 'node:http'
-import { AppError, type ErrorCode } from '../lib/app-error.ts'
+import { AppError, type ErrorCode, errorText } from '../lib/app-error.ts'
 
 const answers: Record<ErrorCode, { status: number; code: string }> = {
   invalid_argument: { status: 400, code: 'invalid_argument' },
@@ -72,6 +72,11 @@ const systemErrors: Record<string, { code: ErrorCode; text: string }> = {
 export function systemErrorCode(error: unknown): string | undefined {
   const code = error instanceof Error ? (error as NodeJS.ErrnoException).code : undefined
   return typeof code === 'string' ? code : undefined
+}
+
+/** What a failed system call says, in the words of the wire where they are known. */
+export function systemErrorText(error: unknown): string {
+  return systemErrors[systemErrorCode(error) ?? '']?.text ?? errorText(error)
 }
 
 /** Gives a failed system call the words of the wire; an AppError stays as it is. */

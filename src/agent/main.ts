@@ -10,11 +10,10 @@ import { isGvisor, listenAlone } from './listen.ts'
 import { logFault, logMemoryKill } from './log/agent-events.ts'
 import { AgentLog } from './log/agent-log.ts'
 import { MemoryGuard } from './memory-guard.ts'
-import type { Tools } from './process/credentials.ts'
 import { createAgent } from './server.ts'
 
-/** Put in by who builds the bundle, and who alone knows where the programs will lie. */
-declare const agentTools: Tools
+/** Put in by who builds the bundle, and who alone knows where the addon will lie. */
+declare const agentAddon: string
 
 const startedAheadAfterMs = 200
 
@@ -26,9 +25,9 @@ export function startAgent(): void {
   process.on('SIGUSR1', () => {})
   const onKill = (pid: number, bytes: number) => logMemoryKill(log, pid, bytes)
   const guard = isGvisor() ? new MemoryGuard({ onKill }) : undefined
-  const agent = createAgent({ tools: agentTools, log, processes: { onStart: () => guard?.watch() } })
-  releaseMemoryWhenIdle(agent.server, () => agent.identity.hasToken, agentTools.addon)
-  listenAlone(agent.server, envdPort, agentTools.addon)
+  const agent = createAgent({ addon: agentAddon, log, processes: { onStart: () => guard?.watch() } })
+  releaseMemoryWhenIdle(agent.server, () => agent.identity.hasToken, agentAddon)
+  listenAlone(agent.server, envdPort, agentAddon)
   // Nobody has come at once: the sandbox was started ahead, and has time to get ready for a first command.
   setTimeout(() => void agent.services().then(({ processes }) => processes.warmUp()), startedAheadAfterMs)
 }
@@ -39,8 +38,8 @@ export function startAgent(): void {
  */
 export async function rehearse(folder: string): Promise<void> {
   // The kit is not yet where a sandbox will see it.
-  const addon = join(dirname(process.argv[1]!), basename(agentTools.addon))
-  const { server } = createAgent({ tools: { ...agentTools, addon }, runFolder: folder })
+  const addon = join(dirname(process.argv[1]!), basename(agentAddon))
+  const { server } = createAgent({ addon, runFolder: folder })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   const { port } = server.address() as AddressInfo

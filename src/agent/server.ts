@@ -23,13 +23,13 @@ import { type InitFolders, initRoute } from './init-route.ts'
 import { logFailure } from './log/agent-events.ts'
 import { AgentLog } from './log/agent-log.ts'
 import { streamLog } from './log/log-route.ts'
-import type { Tools } from './process/credentials.ts'
 import type { ProcessOptions } from './process/service.ts'
 import { openRelay, relayProtocol } from './relay.ts'
 import type { Services } from './services.ts'
 
 export type AgentOptions = Partial<InitFolders> & {
-  tools: Tools
+  /** The path of the addon for calls of the C library. */
+  addon: string
   identity?: Identity
   clock?: Clock
   log?: AgentLog
@@ -47,12 +47,12 @@ type RouteHandler = (
 export function createAgent(options: AgentOptions): Agent {
   const identity = options.identity ?? new Identity()
   const clock = options.clock ?? systemClock
-  const metadata = new Metadata(options.tools.addon)
+  const metadata = new Metadata(options.addon)
   const log = options.log ?? new AgentLog(clock)
   let loading: Promise<Services> | undefined
   const services = () => {
     loading ??= import('./services.ts').then(({ createServices }) =>
-      createServices(identity, options.tools, options.processes ?? {}, metadata, log),
+      createServices(identity, options.addon, options.processes ?? {}, metadata, log),
     )
     return loading
   }

@@ -8,7 +8,6 @@ import { Watchers } from './filesystem/watchers.ts'
 import type { Identity } from './identity.ts'
 import type { AgentLog } from './log/agent-log.ts'
 import { withFileLog } from './log/file-log.ts'
-import type { Tools } from './process/credentials.ts'
 import { type ProcessOptions, ProcessService } from './process/service.ts'
 import { createRpcHandler, type RpcHandler } from './rpc.ts'
 
@@ -16,13 +15,13 @@ export type Services = { processes: ProcessService; watchers: Watchers; rpc: Rpc
 
 export function createServices(
   identity: Identity,
-  tools: Tools,
+  addon: string,
   options: ProcessOptions,
   metadata: Metadata,
   log: AgentLog,
 ): Services {
-  const processes = new ProcessService(identity, tools, { ...options, log })
-  const watchers = new Watchers(tools.addon)
+  const processes = new ProcessService(identity, addon, { ...options, log })
+  const watchers = new Watchers(addon)
   const filesystem = new FilesystemService(identity, metadata, watchers)
   const rpc = createRpcHandler((add) => {
     add(Process, processes.routes())

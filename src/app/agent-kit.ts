@@ -1,6 +1,6 @@
 /**
- * Builds the folder that every sandbox gets to see read-only: the agent, the Node that runs it, and the few
- * programs it needs, with a loader and libraries of their own, so that it runs in any image. A kit is named
+ * Builds the folder that every sandbox gets to see read-only: the agent, the Node that runs it, and what else they
+ * need, with a loader and libraries of their own, so that it runs in any image. A kit is named
  * after its contents and never changed: a running sandbox keeps the one it started with.
  */
 import { createHash } from 'node:crypto'
@@ -23,7 +23,7 @@ import { build, stop } from 'esbuild'
 import { nodeFlags } from '../agent/node-flags.ts'
 import { AppError } from '../lib/app-error.ts'
 import { randomHex } from '../lib/ids.ts'
-import { addonFile } from '../lib/native.ts'
+import { requireAddonFile } from '../lib/native.ts'
 import { runCommand } from '../lib/run-command.ts'
 import { findSystemProgram } from './setup/programs.ts'
 
@@ -48,14 +48,8 @@ export type AgentKit = {
   sampleWork: string[]
 }
 
-/** Programs of this machine the agent uses inside, each with what to install when it is missing. */
-const programs = {
-  setpriv: 'util-linux',
-  setsid: 'util-linux',
-  env: 'coreutils',
-} as const
 const agentSources = join(import.meta.dirname, '../agent')
-const layoutVersion = 4
+const layoutVersion = 5
 /**
  * Whoever could trace init could hold it still, end the agent and take its place, where otherwise the sandbox ends with
  * its agent. Linux lets nobody trace a program whose file they may not read.
@@ -74,13 +68,8 @@ export async function buildAgentKit({
     ['init', init],
     [unreadableInit, init],
   ])
-  for (const [name, debianPackage] of Object.entries(programs)) {
-    files.set(name, requireProgram([name], debianPackage))
-  }
   files.set('hostname', requireProgram(['hostname'], 'hostname'))
-  // Without it commands run, but no terminals.
-  const addon = addonFile()
-  if (addon !== undefined) files.set('koffi.node', addon)
+  files.set('koffi.node', requireAddonFile('Sandboxes cannot start commands'))
   const libraries = await librariesOf([...files.values()])
   for (const library of libraries) files.set(`lib/${basename(library)}`, library)
   const loader = basename(libraries.find((library) => /\/ld-linux[^/]*\.so\.\d+$/.test(library)) ?? '')
@@ -93,10 +82,7 @@ export async function buildAgentKit({
     join(mountedAt, 'lib'),
     join(mountedAt, program),
   ]
-  const bundle = await bundleAgent({
-    ...Object.fromEntries(Object.keys(programs).map((name) => [name, run(name)])),
-    addon: join(mountedAt, 'koffi.node'),
-  })
+  const bundle = await bundleAgent(join(mountedAt, 'koffi.node'))
   const kitFolder = join(folder, await nameOf(bundle, files))
   if (!(await exists(kitFolder))) await writeKit(kitFolder, bundle, files, loader)
   const agentWords = ['--', ...run('node'), ...nodeFlags, join(mountedAt, 'boot.cjs')]
@@ -125,7 +111,7 @@ const agentEnvironment = {
 }
 
 /** Names and texts of the files made from our own sources. */
-async function bundleAgent(agentTools: Record<string, string[] | string>): Promise<Map<string, string>> {
+async function bundleAgent(agentAddon: string): Promise<Map<string, string>> {
   const result = await build({
     entryPoints: { agent: join(agentSources, 'main.ts'), boot: join(agentSources, 'boot.ts') },
     outdir: '/',
@@ -138,7 +124,7 @@ async function bundleAgent(agentTools: Record<string, string[] | string>): Promi
     minify: true,
     legalComments: 'none',
     inject: [join(agentSources, 'light-headers.ts')],
-    define: { agentTools: JSON.stringify(agentTools) },
+    define: { agentAddon: JSON.stringify(agentAddon) },
     write: false,
     logLevel: 'silent',
   })

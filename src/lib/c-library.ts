@@ -2,17 +2,21 @@
 import { AppError } from './app-error.ts'
 
 type Addon = {
-  load(library: string): { func(prototype: string): CFunction }
+  load(library: string): Pick<CLibrary, 'func'>
   errno(): number
+  view(address: bigint, bytes: number): ArrayBuffer
   config(): Record<string, number>
   config(given: Record<string, number>): unknown
 }
 
-export type CFunction = (...values: unknown[]) => number
+export type CFunction<Result = number> = (...values: unknown[]) => Result
 export type CLibrary = {
-  func(prototype: string): CFunction
+  /** A function that returns an address gives a bigint. */
+  func<Result = number>(prototype: string): CFunction<Result>
   /** The error number of the last call. */
   errno(): number
+  /** Memory that the C library gave us; nobody may touch it here once it is given back. */
+  view(address: bigint, bytes: number): Buffer
 }
 
 /** No call has large arguments, and none is made from another thread: the memory kept ready for that is wasted. */
@@ -41,7 +45,11 @@ export function openCLibrary(
   const addon = module.exports
   addon.config({ ...addon.config(), ...smallPools })
   const library = addon.load('libc.so.6')
-  const functions = { func: (prototype: string) => library.func(prototype), errno: () => addon.errno() }
+  const functions: CLibrary = {
+    func: (prototype) => library.func(prototype),
+    errno: () => addon.errno(),
+    view: (address, bytes) => Buffer.from(addon.view(address, bytes)),
+  }
   opened.set(addonPath, functions)
   return functions
 }

@@ -2,6 +2,7 @@
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { getSystemErrorName } from 'node:util'
+import { AppError } from './app-error.ts'
 import { type CFunction, openCLibrary } from './c-library.ts'
 
 export type NativeLibc = {
@@ -23,9 +24,20 @@ export function addonFile(): string | undefined {
 }
 
 /** `without` says what is not possible if it is missing. */
-export function openNativeLibc(without: string): NativeLibc {
+export function requireAddonFile(without: string): string {
+  const file = addonFile()
+  if (file !== undefined) return file
+  throw new AppError('unavailable', missingAddon(without))
+}
+
+function missingAddon(without: string): string {
   const advice = `the package @koromix/koffi-${machine} is missing. Install Warren again with its optional packages.`
-  const library = openCLibrary(addonFile() ?? '', `${without}: ${advice}`)
+  return `${without}: ${advice}`
+}
+
+/** `without` says what is not possible if it is missing. */
+export function openNativeLibc(without: string): NativeLibc {
+  const library = openCLibrary(addonFile() ?? '', missingAddon(without))
   return {
     func: library.func,
     failure: (call) => {

@@ -1,15 +1,15 @@
 /** Starts a program with the credentials, environment, directory and streams a request asks for. */
-import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process'
-import { readFileSync, statSync, writeFileSync } from 'node:fs'
-import { AppError, errorText } from '../../lib/app-error.ts'
+import { readFileSync, statSync } from 'node:fs'
+import { AppError } from '../../lib/app-error.ts'
 import type { Account } from '../accounts.ts'
-import { systemErrorCode } from '../errors.ts'
+import { systemErrorCode, systemErrorText } from '../errors.ts'
 import type { Identity } from '../identity.ts'
 import { isGvisor } from '../listen.ts'
 import { resolvePath } from '../paths.ts'
-import { commandFor, type Tools } from './credentials.ts'
 import type { Native, TerminalSize } from './native.ts'
-import { ifAvailable, openStreams, type Streams } from './streams.ts'
+import { searchExecutable } from './search-path.ts'
+import type { SpawnRequest } from './spawn.ts'
+import { openStreams, type Streams } from './streams.ts'
 
 export type ProcessConfig = {
   cmd: string
@@ -26,43 +26,73 @@ export type LaunchRequest = {
   terminal: TerminalSize | undefined
 }
 
-export type LaunchContext = { identity: Identity; tools: Tools; native(): Native }
-
-export type Launched = { child: ChildProcess; pid: number; streams: Streams; workdir: string }
+export type Launched = { pid: number; streams: Streams; workdir: string }
 
 const searchPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
+const shell = '/bin/sh'
 const oomScoreFile = '/proc/self/oom_score_adj'
 const oomScoreAboveAgent = 100
 const largestOomScore = 1000
 
-export async function launch(request: LaunchRequest, context: LaunchContext): Promise<Launched> {
+export function launch(request: LaunchRequest, identity: Identity, native: Native): Launched {
   const { config, account, terminal } = request
   if (config.cmd === '') throw new AppError('invalid_argument', 'no command given')
-  const cwd = workingDirectory(config.cwd ?? '', account, context.identity.defaultWorkdir)
-  const env = {
+  const cwd = workingDirectory(config.cwd ?? '', account, identity.defaultWorkdir)
+  const env: Record<string, string> & { PATH: string } = {
     PATH: searchPath,
     HOME: account.home,
     USER: account.name,
     LOGNAME: account.name,
-    ...context.identity.trustVars,
-    ...context.identity.envVars,
+    ...identity.trustVars,
+    ...identity.envVars,
     ...config.envs,
   }
-  const words = [config.cmd, ...config.args]
-  const command = commandFor(words, account, env, cwd, context.tools, terminal !== undefined)
-  const opened = openStreams(request, context.native)
+  rejectZeroBytes([config.cmd, ...config.args, cwd, ...Object.entries(env).flat()])
+  const program = searchExecutable(config.cmd, env.PATH, cwd)
+  const opened = openStreams(request, native)
   try {
-    const options = { ...command.options, cwd, stdio: opened.stdio }
-    const { child, pid } = await start(command.words, options, context).catch((error) => {
-      throw notStartable(config.cmd, error)
+    const pid = start(native, {
+      ...{ program, words: [config.cmd, ...config.args], env, cwd, stdio: opened.stdio },
+      user: account.uid === 0 && account.gid === 0 ? undefined : account,
+      controlsTerminal: terminal !== undefined,
+      oomScore: commandOomScore(),
     })
-    return { child, pid, streams: opened.streamsOf(child), workdir: cwd }
+    return { pid, streams: opened.streams, workdir: cwd }
   } catch (error) {
     opened.abandon()
     throw error
   } finally {
     opened.closeTheirs()
   }
+}
+
+function start(native: Native, request: SpawnRequest): number {
+  const { program, words } = request
+  try {
+    return spawnWithinLimit(native, request)
+  } catch (error) {
+    if (systemErrorCode(error) !== 'ENOEXEC' || program === shell) throw notStartable(words[0]!, error)
+    // A script that does not say what runs it is one for the shell.
+    return start(native, { ...request, program: shell, words: [shell, program, ...words.slice(1)] })
+  }
+}
+
+/**
+ * A command that finds its user at the limit of processes gets the room that is kept back: somebody has to be able to
+ * see what is there, and to end it.
+ */
+function spawnWithinLimit({ withinCommandLimit, spawn }: Native, request: SpawnRequest): number {
+  try {
+    return withinCommandLimit(() => spawn(request))
+  } catch (error) {
+    if (systemErrorCode(error) !== 'EAGAIN') throw error
+    return spawn(request)
+  }
+}
+
+function rejectZeroBytes(texts: string[]): void {
+  if (texts.some((text) => text.includes('\0')))
+    throw new AppError('invalid_argument', 'a command, its variables and its cwd must not hold zero bytes')
 }
 
 /** An asked-for directory must exist; of the defaults the first that exists is taken. */
@@ -84,30 +114,6 @@ function isDirectory(path: string): boolean {
   }
 }
 
-type Started = { child: ChildProcess; pid: number }
-
-/**
- * A command that finds its user at the limit of processes gets the room that is kept back: somebody has to be able to
- * see what is there, and to end it.
- */
-async function start(words: string[], options: SpawnOptions, context: LaunchContext): Promise<Started> {
-  const native = ifAvailable(context.native)
-  const run = () => spawn(words[0]!, words.slice(1), options)
-  if (!native) return untilStarted(run)
-  return untilStarted(() => native.withinCommandLimit(run)).catch((error) => {
-    if (systemErrorCode(error) === 'EAGAIN') return untilStarted(run)
-    throw error
-  })
-}
-
-function untilStarted(run: () => ChildProcess): Promise<Started> {
-  return new Promise((resolve, reject) => {
-    const child = asOomVictim(run)
-    child.on('error', reject)
-    if (child.pid !== undefined) resolve({ child, pid: child.pid })
-  })
-}
-
 function notStartable(program: string, error: unknown): AppError {
   const code = systemErrorCode(error)
   if (code === 'EAGAIN' || code === 'ENOMEM' || code === 'EMFILE') {
@@ -121,24 +127,17 @@ function notStartable(program: string, error: unknown): AppError {
   }
   // The second is what gVisor says.
   const tooLong = code === 'E2BIG' || code === 'ENAMETOOLONG'
-  const why = tooLong ? 'an argument or variable is too long, put it into a file' : errorText(error)
+  const why = tooLong ? 'an argument or variable is too long, put it into a file' : systemErrorText(error)
   return new AppError('invalid_argument', `'${program}' could not be started: ${why}`, { cause: error })
 }
 
 /**
- * When memory runs out the kernel should take a command, not the agent. A child inherits the score at its birth, and so
- * does all that it starts at once: so the agent takes the score on for that moment. Raising and taking back what one
- * raised needs no rights. gVisor has no use for it.
+ * When memory runs out the kernel should take a command, not the agent. A process inherits the score at its birth, and
+ * so does all that it starts. Raising it needs no rights. gVisor has no use for it.
  */
-function asOomVictim(start: () => ChildProcess): ChildProcess {
+function commandOomScore(): number | undefined {
   ownOomScore ??= isGvisor() ? Number.NaN : readOomScore()
-  const score = Math.min(ownOomScore + oomScoreAboveAgent, largestOomScore)
-  if (Number.isNaN(score) || !writeOomScore(score)) return start()
-  try {
-    return start()
-  } finally {
-    writeOomScore(ownOomScore)
-  }
+  return Number.isNaN(ownOomScore) ? undefined : Math.min(ownOomScore + oomScoreAboveAgent, largestOomScore)
 }
 
 /** Not a number where there is none. */
@@ -149,14 +148,5 @@ function readOomScore(): number {
     return Number(readFileSync(oomScoreFile, 'latin1'))
   } catch {
     return Number.NaN
-  }
-}
-
-function writeOomScore(score: number): boolean {
-  try {
-    writeFileSync(oomScoreFile, String(score))
-    return true
-  } catch {
-    return false
   }
 }

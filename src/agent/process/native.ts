@@ -5,13 +5,19 @@
 import { closeSync, constants, openSync } from 'node:fs'
 import { AppError, errorText } from '../../lib/app-error.ts'
 import { openCLibrary } from '../../lib/c-library.ts'
+import { type AwaitExit, openAwaitExit } from './children.ts'
+import { openSpawn, type Spawn } from './spawn.ts'
 
 export type TerminalSize = { cols: number; rows: number }
 export type Native = {
+  spawn: Spawn
+  awaitExit: AwaitExit
   /** A pipe's two ends, to read and to write. */
   pipe(): { read: number; write: number }
   /** A new terminal: the end that we hold, and the path of the one for a process. */
   openTerminal(size: TerminalSize): { ours: number; path: string }
+  /** The same open file by another number. */
+  duplicate(fd: number): number
   resizeTerminal(ours: number, size: TerminalSize): void
   /** Whether the kernel knows whom a terminal is for, and tells them when it is gone. gVisor does neither. */
   hangsUp(ours: number): boolean
@@ -25,13 +31,14 @@ const getNumber = 0x80045430
 const setSize = 0x5414
 const getForeground = 0x540f
 const setDumpable = 4
+const duplicateClosedOnExec = 1030
 const closeOnExec = 0o2000000
 const largestSize = 0xffff
 /** RLIMIT_NPROC. */
 const processCount = 6
 
 export function loadNative(addonPath: string): Native {
-  const { ioctl, pipe2, prctl, getrlimit, setrlimit, errno } = bind(addonPath)
+  const { libc, ioctl, fcntl, pipe2, prctl, getrlimit, setrlimit, errno } = bind(addonPath)
   // No process is started before this is loaded: none can trace the agent, or read its memory and its token.
   prctl(setDumpable, 0, 0, 0, 0)
   const commandLimit = Buffer.alloc(16)
@@ -48,6 +55,8 @@ export function loadNative(addonPath: string): Native {
     control(fd, setSize, value)
   }
   return {
+    spawn: openSpawn(libc),
+    awaitExit: openAwaitExit(libc),
     pipe() {
       const ends = Buffer.alloc(8)
       if (pipe2(ends, closeOnExec) !== 0) throw failed('no pipe could be made', errno())
@@ -65,6 +74,11 @@ export function loadNative(addonPath: string): Native {
         closeSync(ours)
         throw error
       }
+    },
+    duplicate(fd) {
+      const copy = fcntl(fd, duplicateClosedOnExec, 0)
+      if (copy < 0) throw failed('no terminal could be opened', errno())
+      return copy
     },
     resizeTerminal,
     hangsUp: (ours) => ioctl(ours, getForeground, Buffer.alloc(4)) === 0,
@@ -92,6 +106,8 @@ export function openTerminalEnd(path: '/dev/ptmx' | (string & {})): number {
 function bind(addonPath: string) {
   const libc = openCLibrary(addonPath)
   return {
+    libc,
+    fcntl: libc.func('int fcntl(int fd, int command, int value)'),
     ioctl: libc.func('int ioctl(int fd, unsigned long request, void *value)'),
     pipe2: libc.func('int pipe2(void *ends, int flags)'),
     prctl: libc.func(

@@ -89,8 +89,7 @@ export class RunningProcess {
   signal(signal: 'SIGKILL' | 'SIGTERM'): void {
     if (this.#result) return
     this.#wasKilled ||= signal === 'SIGKILL'
-    // For a moment after its start a process with a terminal does not lead a group of its own yet.
-    if (!send(-this.pid, signal)) send(this.pid, signal)
+    send(-this.pid, signal)
   }
 
   /** It is killed when it runs longer than this. */
@@ -222,12 +221,11 @@ export function* dataEvents(name: OutputName, bytes: Uint8Array): Generator<Proc
   }
 }
 
-/** Whether there was anybody to send it to. */
-function send(pid: number, signal: 'SIGKILL' | 'SIGTERM'): boolean {
+/** That nobody is left to send it to is no failure. */
+function send(pid: number, signal: 'SIGKILL' | 'SIGTERM'): void {
   try {
-    return process.kill(pid, signal)
+    process.kill(pid, signal)
   } catch (error) {
-    if (systemErrorCode(error) === 'ESRCH') return false
-    throw error
+    if (systemErrorCode(error) !== 'ESRCH') throw error
   }
 }

@@ -6,8 +6,7 @@ import type { Identity } from '../identity.ts'
 import type { AgentLog } from '../log/agent-log.ts'
 import { logFailedStart, ProcessLog } from '../log/process-log.ts'
 import { deadlineExceeded, isDeadline, keepaliveMs } from '../stream-context.ts'
-import type { Tools } from './credentials.ts'
-import { launch } from './launch.ts'
+import { type Launched, type LaunchRequest, launch } from './launch.ts'
 import { loadNative, type Native, type TerminalSize } from './native.ts'
 import { type EndedProcess, ProcessTable } from './process-table.ts'
 import { dataEvents, RunningProcess } from './running-process.ts'
@@ -26,15 +25,15 @@ export type ProcessOptions = {
 export class ProcessService {
   readonly table = new ProcessTable()
   #identity: Identity
-  #tools: Tools
+  #addon: string
   #native: Native | undefined
   #onStart: () => void
   #log: AgentLog | undefined
 
-  constructor(identity: Identity, tools: Tools, { onStart = () => {}, log }: ProcessOptions = {}) {
+  constructor(identity: Identity, addon: string, { onStart = () => {}, log }: ProcessOptions = {}) {
     this.#log = log
     this.#identity = identity
-    this.#tools = tools
+    this.#addon = addon
     this.#onStart = onStart
   }
 
@@ -46,7 +45,7 @@ export class ProcessService {
   }
 
   #loadNative(): Native {
-    this.#native ??= loadNative(this.#tools.addon)
+    this.#native ??= loadNative(this.#addon)
     return this.#native
   }
 
@@ -105,18 +104,15 @@ export class ProcessService {
     const { cmd, args, envs, cwd } = request.process
     const config = { cmd, args, envs, ...(cwd !== undefined && { cwd }) }
     const terminal = request.pty && sizeOf(request.pty)
-    const command = { cmd, args, user: account.name }
-    const { child, pid, streams, workdir } = await launch(
+    const native = this.#loadNative()
+    const { pid, streams, workdir } = this.#launch(
       { config, account, wantsStdin: request.stdin ?? true, terminal },
-      { identity: this.#identity, tools: this.#tools, native: () => this.#loadNative() },
-    ).catch((error) => {
-      if (this.#log) logFailedStart(this.#log, command, error)
-      throw error
-    })
-    const started = { ...command, pid, cwd: workdir, tag: request.tag }
+      native,
+    )
+    const started = { cmd, args, user: account.name, pid, cwd: workdir, tag: request.tag }
     const log = this.#log && new ProcessLog(this.#log, started)
     const process = new RunningProcess(pid, config, request.tag, streams, this.table, log)
-    child.on('exit', (exitCode, signal) => process.exited(exitCode, signal))
+    native.awaitExit(pid, (exitCode, signal) => process.exited(exitCode, signal))
     this.table.add(process)
     this.#onStart()
     // Holds also when the client has gone before: it may have lost patience a moment earlier than we.
@@ -126,6 +122,16 @@ export class ProcessService {
       // The process may be dead of the limit a moment before the call itself runs out of time.
       if (process.outOfTime && item.event.event?.case === 'end') throw deadlineExceeded()
       yield item
+    }
+  }
+
+  #launch(request: LaunchRequest, native: Native): Launched {
+    try {
+      return launch(request, this.#identity, native)
+    } catch (error) {
+      const { config, account } = request
+      if (this.#log) logFailedStart(this.#log, { ...config, user: account.name }, error)
+      throw error
     }
   }
 }

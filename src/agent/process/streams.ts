@@ -2,12 +2,12 @@
  * The streams of a process and our ends of them: real pipes, or a terminal. What Node makes for `stdio:
  * 'pipe'` are sockets, and a program that opens /dev/stdout or /dev/stderr again fails on a socket.
  */
-import type { ChildProcess } from 'node:child_process'
 import { closeSync, fchownSync, fstatSync } from 'node:fs'
 import { Socket } from 'node:net'
 import type { Readable, Writable } from 'node:stream'
 import type { Account } from '../accounts.ts'
 import { type Native, openTerminalEnd, type TerminalSize } from './native.ts'
+import type { SpawnRequest } from './spawn.ts'
 import { Terminal } from './terminal.ts'
 
 export type OutputName = 'stdout' | 'stderr' | 'pty'
@@ -15,9 +15,9 @@ export type Output = { name: OutputName; stream: Readable }
 export type Streams = { stdin?: Writable; terminal?: Terminal; outputs: Output[] }
 
 export type OpenedStreams = {
-  /** For spawn. */
-  stdio: ('pipe' | 'ignore' | number)[]
-  streamsOf(child: ChildProcess): Streams
+  /** The ends for the process. */
+  stdio: SpawnRequest['stdio']
+  streams: Streams
   /** The child has its own copies of its ends, or never will. */
   closeTheirs(): void
   /** There is no child: our ends are of no use. */
@@ -26,20 +26,10 @@ export type OpenedStreams = {
 
 export function openStreams(
   asked: { account: Account; wantsStdin: boolean; terminal: TerminalSize | undefined },
-  loadNative: () => Native,
+  native: Native,
 ): OpenedStreams {
-  if (asked.terminal) return openTerminal(asked.terminal, asked.account, loadNative())
-  const native = ifAvailable(loadNative)
-  return native ? openPipes(asked.wantsStdin, asked.account, native) : leaveToNode(asked.wantsStdin)
-}
-
-/** Without the addon, on a machine it is not made for, commands still run. */
-export function ifAvailable(loadNative: () => Native): Native | undefined {
-  try {
-    return loadNative()
-  } catch {
-    return undefined
-  }
+  if (asked.terminal) return openTerminal(asked.terminal, asked.account, native)
+  return openPipes(asked.wantsStdin, asked.account, native)
 }
 
 function openTerminal(size: TerminalSize, account: Account, native: Native): OpenedStreams {
@@ -49,7 +39,7 @@ function openTerminal(size: TerminalSize, account: Account, native: Native): Ope
   giveTo(account, theirs)
   return {
     stdio: [theirs, theirs, theirs],
-    streamsOf: () => ({ terminal, outputs: [{ name: 'pty', stream: terminal.output }] }),
+    streams: { terminal, outputs: [{ name: 'pty', stream: terminal.output }] },
     closeTheirs: () => closeSync(theirs),
     abandon: () => terminal.close(),
   }
@@ -87,14 +77,14 @@ function openPipes(wantsStdin: boolean, account: Account, native: Native): Opene
     const stderr = open(false)
     const stdin = wantsStdin ? open(true) : undefined
     return {
-      stdio: [stdin?.theirs ?? 'ignore', stdout.theirs, stderr.theirs],
-      streamsOf: () => ({
+      stdio: [stdin?.theirs, stdout.theirs, stderr.theirs],
+      streams: {
         ...(stdin && { stdin: stdin.ours }),
         outputs: [
           { name: 'stdout', stream: stdout.ours },
           { name: 'stderr', stream: stderr.ours },
         ],
-      }),
+      },
       closeTheirs,
       abandon,
     }
@@ -102,21 +92,6 @@ function openPipes(wantsStdin: boolean, account: Account, native: Native): Opene
     abandon()
     closeTheirs()
     throw error
-  }
-}
-
-function leaveToNode(wantsStdin: boolean): OpenedStreams {
-  return {
-    stdio: [wantsStdin ? 'pipe' : 'ignore', 'pipe', 'pipe'],
-    streamsOf: ({ stdin, stdout, stderr }) => ({
-      ...(stdin && { stdin }),
-      outputs: [
-        { name: 'stdout', stream: stdout! },
-        { name: 'stderr', stream: stderr! },
-      ],
-    }),
-    closeTheirs() {},
-    abandon() {},
   }
 }
 

@@ -103,6 +103,11 @@ suite('a terminal', () => {
     assert.equal((await allOf(reader.stream)).end?.status, 'exit status 0')
   })
 
+  test('does not hang up on a process that closed its streams and goes on', async () => {
+    const { stream } = await begin(agent, shell('exec <&- >&- 2>&-; sleep 0.2; exit 4', { pty }))
+    assert.equal((await allOf(stream)).end?.status, 'exit status 4')
+  })
+
   test('belongs to the user, with all its groups, environment and directory', async () => {
     const script = 'id -un; id -Gn; echo $HOME $OWN; pwd; echo again > /dev/stdout; echo $LD_MADE_UP'
     const config = { cmd: 'sh', args: ['-c', script], cwd: '/usr', envs: { OWN: 'x', LD_MADE_UP: 'set' } }

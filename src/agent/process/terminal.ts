@@ -1,5 +1,5 @@
 /** Our side of a process's terminal. */
-import { writeSync } from 'node:fs'
+import { closeSync, writeSync } from 'node:fs'
 import type { Readable } from 'node:stream'
 import { AppError, errorText } from '../../lib/app-error.ts'
 import { delay } from '../../lib/clock.ts'
@@ -15,14 +15,22 @@ export class Terminal {
   /** Whether the kernel tells those who use it when its process is killed. */
   readonly hangsUp: boolean
   #native: Native
-  #fd: number
+  #fd: number | undefined
 
-  /** Takes the descriptor over: it closes with the output. */
+  /**
+   * Takes the descriptor over. The output ends, and is closed by Node, as soon as nobody has the other side open. Were
+   * ours closed then, a process that has closed its streams and is about to exit would be killed by the hang-up.
+   */
   constructor(native: Native, fd: number) {
     this.#native = native
     this.#fd = fd
     this.hangsUp = native.hangsUp(fd)
-    this.output = new (process.getBuiltinModule('node:tty').ReadStream)(fd)
+    try {
+      this.output = new (process.getBuiltinModule('node:tty').ReadStream)(native.duplicate(fd))
+    } catch (error) {
+      closeSync(fd)
+      throw error
+    }
   }
 
   /** Node's own stream would make the whole agent wait for a terminal that is full. */
@@ -38,18 +46,20 @@ export class Terminal {
   }
 
   resize(size: TerminalSize): void {
-    this.#mustBeOpen()
-    this.#native.resizeTerminal(this.#fd, size)
+    this.#native.resizeTerminal(this.#openDescriptor(), size)
   }
 
   close(): void {
+    if (this.#fd === undefined) return
     this.output.destroy()
+    closeSync(this.#fd)
+    this.#fd = undefined
   }
 
   #writeSome(bytes: Uint8Array): number {
-    this.#mustBeOpen()
+    const fd = this.#openDescriptor()
     try {
-      return writeSync(this.#fd, bytes)
+      return writeSync(fd, bytes)
     } catch (error) {
       if (systemErrorCode(error) === 'EAGAIN') return 0
       throw terminalError(errorText(error))
@@ -57,8 +67,9 @@ export class Terminal {
   }
 
   // The number of a closed descriptor may name another one already.
-  #mustBeOpen(): void {
-    if (this.output.destroyed) throw terminalError('the terminal is closed')
+  #openDescriptor(): number {
+    if (this.#fd === undefined) throw terminalError('the terminal is closed')
+    return this.#fd
   }
 }
 

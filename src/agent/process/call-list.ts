@@ -1,0 +1,205 @@
+/**
+ * System calls for a new process to make before it becomes a program, written out beforehand. The process shares the
+ * agent's memory until then, so that nothing has to be copied for it, and none of the agent's own code may run in it:
+ * it runs a few instructions that make one call of the list after another and end the process at the first that fails.
+ */
+import { AppError } from '../../lib/app-error.ts'
+import type { CLibrary } from '../../lib/c-library.ts'
+
+/** The words of a call: its number, four arguments, and the result; before the call whether it may fail. */
+const wordsPerCall = 6
+const mostValues = 4
+const resultWord = 5
+const wordBytes = 8
+const mostCalls = 64
+/** The instructions use no stack; the C library puts two words there. */
+const stackEnd = mostCalls * wordsPerCall * wordBytes + 1024
+/** Enough for most commands; longer ones get memory for themselves. */
+const usualBytes = 64 * 1024
+
+const readable = 1
+const writable = 2
+const executable = 4
+/** MAP_PRIVATE and MAP_ANONYMOUS. */
+const ownMemory = 0x22
+
+export type CallName =
+  | 'chdir'
+  | 'close'
+  | 'dup3'
+  | 'execve'
+  | 'ioctl'
+  | 'openat'
+  | 'rt_sigaction'
+  | 'rt_sigprocmask'
+  | 'setgroups'
+  | 'setresgid'
+  | 'setresuid'
+  | 'setsid'
+  | 'write'
+
+type Machine = { numbers: Record<CallName, number>; instructions: string }
+
+/** `docs/decisions/0029-how-a-command-is-started.md` has the instructions as text. */
+const machines: Record<string, Machine> = {
+  x64: {
+    numbers: {
+      ...{ chdir: 80, close: 3, dup3: 292, execve: 59, ioctl: 16, openat: 257, rt_sigaction: 13 },
+      ...{ rt_sigprocmask: 14, setgroups: 116, setresgid: 119, setresuid: 117, setsid: 112, write: 1 },
+    },
+    instructions:
+      '4889fb488b03488b7b08488b7310488b53184c8b53200f05488b4b28488943284883c330483d01f0ffff72d74885c975d2bf7f000000' +
+      'b83c0000000f05',
+  },
+  arm64: {
+    numbers: {
+      ...{ chdir: 49, close: 57, dup3: 24, execve: 221, ioctl: 29, openat: 56, rt_sigaction: 134 },
+      ...{ rt_sigprocmask: 135, setgroups: 159, setresgid: 149, setresuid: 147, setsid: 157, write: 64 },
+    },
+    instructions:
+      'f30300aa680240f9608640a9628e41a9010000d4691640f9601600f973c200911ffc3fb103ffff54e9feffb5e00f80d2a80b80d2' +
+      '010000d4',
+  },
+}
+
+/** An address in the agent's memory. It fits a number: no machine uses more than 52 bits of them. */
+export type Address = number
+
+export type CallMemory = {
+  /** Where the instructions lie. */
+  instructions: Address
+  /**
+   * The list that each process begins with, to which more can be added, and space for so many bytes that its calls point
+   * at. It is released once the process runs, and there is one at a time.
+   */
+  beginList(dataBytes: number): CallList
+}
+
+/** `addFirst` adds what every process begins with: it is written only once. */
+export function openCallMemory(libc: CLibrary, addFirst: (list: CallList) => void): CallMemory {
+  const machine = machines[process.arch]
+  if (!machine)
+    throw new AppError('unavailable', `processes cannot be started on a machine of the kind ${process.arch}`)
+  const map = mapMemory(libc)
+  const munmap = libc.func('int munmap(void *address, size_t bytes)')
+  const mprotect = libc.func('int mprotect(void *address, size_t bytes, int access)')
+  const code = Buffer.from(machine.instructions, 'hex')
+  const instructions = map(code.length)
+  code.copy(instructions.bytes)
+  mprotect(instructions.address, code.length, readable | executable)
+  const open = (bytes: number, release: (address: Address) => void) => {
+    const memory = map(bytes)
+    const list = new CallList(machine.numbers, memory.address, memory.bytes, () => release(memory.address))
+    addFirst(list)
+    list.keep()
+    return list
+  }
+  const usual = open(usualBytes, () => usual.reset())
+  return {
+    instructions: instructions.address,
+    beginList(dataBytes) {
+      const bytes = usual.usedBytes + dataBytes
+      return bytes <= usualBytes ? usual : open(bytes, (address) => munmap(address, bytes))
+    },
+  }
+}
+
+function mapMemory(libc: CLibrary): (bytes: number) => { address: Address; bytes: Buffer } {
+  const mmap = libc.func<bigint>(
+    'void *mmap(void *where, size_t bytes, int access, int flags, int file, long offset)',
+  )
+  return (bytes) => {
+    const address = mmap(null, bytes, readable | writable, ownMemory, -1, 0)
+    if (BigInt.asIntN(64, address) === -1n)
+      throw new AppError('limit_reached', 'there is no memory left to start a process')
+    return { address: Number(address), bytes: libc.view(address, bytes) }
+  }
+}
+
+export class CallList {
+  /** Where the first call lies, and where the stack ends. */
+  readonly address: Address
+  readonly stack: Address
+  readonly release: () => void
+  #numbers: Record<CallName, number>
+  #bytes: Buffer
+  /** Halves of words, the lower one first. */
+  #halves: Int32Array
+  #mayFail: boolean[] = []
+  #dataEnd = stackEnd
+  #kept = { calls: 0, dataEnd: stackEnd }
+
+  constructor(numbers: Record<CallName, number>, address: Address, bytes: Buffer, release: () => void) {
+    this.#numbers = numbers
+    this.address = address
+    this.stack = address + stackEnd
+    this.release = release
+    this.#bytes = bytes
+    this.#halves = new Int32Array(bytes.buffer, bytes.byteOffset, (mostCalls * wordsPerCall * wordBytes) / 4)
+  }
+
+  get usedBytes(): number {
+    return this.#dataEnd
+  }
+
+  /** What was added so far stays when the rest is taken back. */
+  keep(): void {
+    this.#kept = { calls: this.#mayFail.length, dataEnd: this.#dataEnd }
+  }
+
+  reset(): void {
+    this.#mayFail.length = this.#kept.calls
+    this.#dataEnd = this.#kept.dataEnd
+  }
+
+  add(call: CallName, ...values: (number | Address)[]): void {
+    this.#add(call, values, false)
+  }
+
+  /** The process goes on when this call fails. */
+  addOptional(call: CallName, ...values: (number | Address)[]): void {
+    this.#add(call, values, true)
+  }
+
+  #add(call: CallName, values: number[], mayFail: boolean): void {
+    const at = this.#mayFail.length * wordsPerCall
+    this.#mayFail.push(mayFail)
+    this.#setWord(at, this.#numbers[call])
+    for (let index = 0; index < mostValues; index++) this.#setWord(at + 1 + index, values[index] ?? 0)
+    this.#setWord(at + resultWord, mayFail ? 1 : 0)
+  }
+
+  #setWord(at: number, value: number): void {
+    this.#halves[2 * at] = value
+    this.#halves[2 * at + 1] = Math.floor(value / 2 ** 32)
+  }
+
+  /** The address of a text that ends with a zero byte. */
+  text(text: string): Address {
+    const address = this.address + this.#dataEnd
+    this.#dataEnd += this.#bytes.write(text, this.#dataEnd)
+    this.#bytes[this.#dataEnd++] = 0
+    return address
+  }
+
+  /** The address of a table of addresses that ends with none. */
+  addresses(addresses: readonly Address[]): Address {
+    return this.bytes(Buffer.from(new BigUint64Array([...addresses, 0].map(BigInt)).buffer))
+  }
+
+  bytes(bytes: Uint8Array): Address {
+    const at = Math.ceil(this.#dataEnd / wordBytes) * wordBytes
+    this.#bytes.set(bytes, at)
+    this.#dataEnd = at + bytes.length
+    return this.address + at
+  }
+
+  /** The error number of the call that ended the process; undefined when all were made. */
+  failure(): number | undefined {
+    for (let call = 0; call < this.#mayFail.length; call++) {
+      const result = this.#halves[2 * (call * wordsPerCall + resultWord)]!
+      if (!this.#mayFail[call] && result < 0) return -result
+    }
+    return undefined
+  }
+}
