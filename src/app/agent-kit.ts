@@ -123,7 +123,7 @@ async function bundleAgent(agentAddon: string): Promise<Map<string, string>> {
     charset: 'ascii',
     minify: true,
     legalComments: 'none',
-    inject: [join(agentSources, 'light-headers.ts')],
+    inject: ['light-headers.ts', 'light-abort.ts'].map((name) => join(agentSources, name)),
     define: { agentAddon: JSON.stringify(agentAddon) },
     write: false,
     logLevel: 'silent',
