@@ -2,7 +2,7 @@
  * The streams of a process and our ends of them: real pipes, or a terminal. What Node makes for `stdio:
  * 'pipe'` are sockets, and a program that opens /dev/stdout or /dev/stderr again fails on a socket.
  */
-import { closeSync, fchownSync, fstatSync } from 'node:fs'
+import { closeSync, fchownSync } from 'node:fs'
 import { Socket } from 'node:net'
 import type { Readable, Writable } from 'node:stream'
 import type { Account } from '../accounts.ts'
@@ -95,10 +95,13 @@ function openPipes(wantsStdin: boolean, account: Account, native: Native): Opene
   }
 }
 
+/** As the group of a file. */
+const unchanged = -1
+
 /** A process may open its own streams again through /proc/self/fd: it must own them. */
 function giveTo(account: Account, fd: number): void {
   if (account.uid === 0) return
   try {
-    fchownSync(fd, account.uid, fstatSync(fd).gid)
+    fchownSync(fd, account.uid, unchanged)
   } catch {}
 }
