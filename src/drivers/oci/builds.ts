@@ -12,6 +12,9 @@ export type RuntimeBuild = { path: string; size: number; mtimeMs: number; sha256
 
 const known = new Map<string, RuntimeBuild>()
 const hashing = new JoinedWork<RuntimeBuild>()
+const naming = new Map<string, Promise<boolean>>()
+/** The function of gVisor that gives restored memory the host name of the new specification. */
+const namingFunction = 'UTSNamespace).RestoreSpecValues'
 
 export async function describeBuild(path: string): Promise<RuntimeBuild> {
   const { size, mtimeMs } = await stat(path)
@@ -35,6 +38,23 @@ export async function findBuild(build: RuntimeBuild, current: string): Promise<s
     `The memory was saved by another build of the runtime, which is no longer at ${build.path} ` +
       `(SHA-256 ${build.sha256.slice(0, 12)}…). Put it back, or start without memory: the files are whole.`,
   )
+}
+
+/**
+ * Whether this build gives a restored sandbox its new host name by itself. No command of gVisor tells, but a program
+ * made by Go carries the names of its functions. False where it cannot be found out: the name is then set once more.
+ */
+export async function restoresHostname(path: string): Promise<boolean> {
+  const { size, mtimeMs } = await stat(path)
+  const key = `${path} ${size} ${mtimeMs}`
+  const known = naming.get(key)
+  if (known) return known
+  const asked = runCommand('grep', ['--quiet', '--text', '--fixed-strings', namingFunction, path]).then(
+    () => true,
+    () => false,
+  )
+  naming.set(key, asked)
+  return asked
 }
 
 /** By a program: the file is large, and this process would hold on to what reading it takes. */

@@ -7,6 +7,7 @@ import { allDone } from '../../lib/all-done.ts'
 import { AppError, errorText } from '../../lib/app-error.ts'
 import { delay } from '../../lib/clock.ts'
 import { runCommand } from '../../lib/run-command.ts'
+import { restoresHostname } from './builds.ts'
 import { type StartParts, writeBundle } from './bundle.ts'
 import { processCountLimit, processLimits } from './container-spec.ts'
 import type { OciContext } from './context.ts'
@@ -215,13 +216,14 @@ function runCommandLine(context: OciContext, record: SandboxRecord, { plan, user
   ]
 }
 
-/** Memory brings the host name of the sandbox it was saved from. */
+/** Memory brings the host name of the sandbox it was saved from, unless the runtime replaces it. */
 async function setHostname(
   { layout, agent }: OciContext,
   record: SandboxRecord,
   plan: RestorePlan | undefined,
 ): Promise<void> {
   if (!plan?.memory || !agent.setHostname || plan.snapshot.origin.sandboxID === record.sandboxID) return
+  if (await restoresHostname(record.runtimeBinary)) return
   const [program, ...args] = renameArguments(layout, record, agent.setHostname)
   await runCommand(program!, args, { timeoutMs: startLimitMs })
 }

@@ -22,7 +22,7 @@ import type {
 import type { AddressRules, GatePorts } from '../../core/egress.ts'
 import { AppError, errorText } from '../../lib/app-error.ts'
 import { KeyedLock } from '../../lib/keyed-lock.ts'
-import { describeBuild } from './builds.ts'
+import { describeBuild, restoresHostname } from './builds.ts'
 import type { AgentProgram } from './container-spec.ts'
 import type { OciContext } from './context.ts'
 import { createContext } from './create-context.ts'
@@ -127,7 +127,9 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
     await slots.open(present.map((record) => record.slot))
     if (runtime.flavour.hasPlatforms) runtime.platform ??= await choosePlatform(this.#context)
     // Takes a while; the first snapshot with memory need not wait for it, and tells a failure.
-    if (runtime.flavour.keepsMemory) void describeBuild(runtime.binary).catch(() => {})
+    if (runtime.flavour.keepsMemory) {
+      for (const ask of [describeBuild, restoresHostname]) void ask(runtime.binary).catch(() => {})
+    }
     this.#stopUpkeep = startUpkeep(this.#context, this.#log)
   }
 

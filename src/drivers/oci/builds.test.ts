@@ -1,0 +1,29 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import { restoresHostname } from './builds.ts'
+
+describe('a build of gVisor', () => {
+  it('is known to name restored sandboxes by the function that does so, and by nothing else', async (t) => {
+    const folder = mkdtempSync(join(tmpdir(), 'warren-builds-'))
+    t.after(() => rmSync(folder, { recursive: true, force: true }))
+    const build = (name: string, content: string) => {
+      writeFileSync(join(folder, name), `\0\x7fELF\n\0${content}\0`)
+      return join(folder, name)
+    }
+    assert.equal(await restoresHostname(build('new', 'kernel.(*UTSNamespace).RestoreSpecValues')), true)
+    assert.equal(await restoresHostname(build('old', 'kernel.(*UTSNamespace).SetHostName')), false)
+  })
+
+  it('that has been replaced is looked at again', async (t) => {
+    const folder = mkdtempSync(join(tmpdir(), 'warren-builds-'))
+    t.after(() => rmSync(folder, { recursive: true, force: true }))
+    const path = join(folder, 'runsc')
+    writeFileSync(path, 'nothing')
+    assert.equal(await restoresHostname(path), false)
+    writeFileSync(path, 'kernel.(*UTSNamespace).RestoreSpecValues')
+    assert.equal(await restoresHostname(path), true)
+  })
+})
