@@ -14,6 +14,7 @@ export const gvisor: RuntimeFlavour = {
   // Its processes are gVisor's, which counts for them; and memory is read back only under the mapping it was saved with.
   hasOwnUsers: false,
   inheritsLimits: false,
+  emptyNetworkName: 'null-netns',
   runFlags: [],
   remedy: (binary) => `Put gVisor's runsc at ${binary}.`,
   globalFlags: (platform) => [
@@ -23,6 +24,8 @@ export const gvisor: RuntimeFlavour = {
     '--overlay2=none',
     '--allow-suid',
     '--host-uds=none',
+    // Advice for operators on settings of the machine, looked up anew at every start.
+    '--host-settings=ignore',
   ],
   ownMemoryMB: gvisorMemoryMB,
   // The memory of the sandbox's processes is one shared file; the rest is gVisor's own.

@@ -13,6 +13,7 @@ import { processCountLimit, processLimits } from './container-spec.ts'
 import type { OciContext } from './context.ts'
 import { diskMountOptions } from './disks.ts'
 import { dismantle } from './dismantle.ts'
+import { offerEmptyNetwork } from './empty-network.ts'
 import { flavourOf } from './flavours.ts'
 import { recordVersion, type SandboxRecord } from './records.ts'
 import { planRestore, type RestorePlan } from './restore.ts'
@@ -154,6 +155,7 @@ async function launch(
   await allDone([
     plan?.bringDisks(context, record) ?? rename(layout.slotDisk(record.slot), join(folder, diskName)),
     writeBundle(context, folder, record, parts),
+    offerEmptyNetwork(layout, record),
     firewall.replace(record.address, openRules, record.egress),
   ])
   signal?.throwIfAborted()

@@ -64,6 +64,8 @@ export function createLayout(dataFolder: string, instance: string) {
     netnsPrefix: `warren-${instance}-`,
     netnsName: (slot: number) => `warren-${instance}-${slot}`,
     netnsPath: (slot: number) => `/run/netns/warren-${instance}-${slot}`,
+    emptyNetworkName: `warren-empty-${instance}`,
+    emptyNetworkPath: `/run/netns/warren-empty-${instance}`,
     linkPrefix: `w${instance}`,
     link: (slot: number) => `w${instance}${slot}`,
     table: `warren_${instance}`,

@@ -27,6 +27,7 @@ import type { AgentProgram } from './container-spec.ts'
 import type { OciContext } from './context.ts'
 import { createContext } from './create-context.ts'
 import { dismantle } from './dismantle.ts'
+import { makeEmptyNetwork, removeEmptyNetwork } from './empty-network.ts'
 import { freeze, readFrozenNote, thaw, wasEndedBySnapshot } from './freeze.ts'
 import { driverName, handleOf, readHandle, unfinishedHandle } from './handles.ts'
 import { startSandbox } from './launch.ts'
@@ -121,6 +122,7 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
     await setUpMachine(layout, firewall, subnet, cgroups)
     if (!runtime.flavour.showsOwnMachine) await mountAgent(layout, agent.folder)
     for (const { runID, cpus } of present) cpuShares.adopt(runID, cpus)
+    if (runtime.flavour.emptyNetworkName) await makeEmptyNetwork(layout)
     const problem = await probed
     if (problem)
       this.#log(`Sandboxes share one range of users, because this machine cannot map owners: ${problem}`)
@@ -305,6 +307,7 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
     await users?.close()
     if (present && (await records.names()).length === 0) {
       await tearDownMachine(layout, firewall, subnet, cgroups)
+      await removeEmptyNetwork(layout)
     } else await releaseOwnership(layout)
     this.#opened = undefined
   }

@@ -24,6 +24,8 @@ export type RuntimeFlavour = {
   readonly hasOwnUsers: boolean
   /** The sandbox gets the limits that the runtime was started under. */
   readonly inheritsLimits: boolean
+  /** Where the runtime looks for a network namespace without a network in its state folder; undefined: it needs none. */
+  readonly emptyNetworkName: string | undefined
   readonly runFlags: readonly string[]
   /** What an operator does when the binary does not run. */
   remedy(binary: string): string

@@ -1,6 +1,6 @@
 /** What a sandbox cannot see or do: facts that hold inside a running one. */
 import assert from 'node:assert/strict'
-import { readFile } from 'node:fs/promises'
+import { readFile, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import type { DriverHandle } from '../../core/driver.ts'
@@ -245,6 +245,18 @@ export function isolationSuite(runtime: 'runc' | 'runsc', open: () => Promise<Oc
       )
       assert.match(await run('stat -c %a:%U /etc /tmp /'), /^755:root\n1777:root\n755:root\n$/)
     })
+
+    if (runtime === 'runsc') {
+      it('the part of gVisor that serves files has a network with nothing in it', async () => {
+        const layout = createLayout(bench.options.dataFolder, bench.options.instance)
+        const empty = await stat(layout.emptyNetworkPath)
+        const pids = await openCgroups().pids(layout.cgroup(String(handle.data.sandboxID)))
+        const words = await Promise.all(pids.map((pid) => readFile(`/proc/${pid}/cmdline`, 'utf8')))
+        const servers = pids.filter((_, index) => words[index]!.startsWith('runsc-gofer'))
+        assert.equal(servers.length, 1, words.join('\n'))
+        assert.equal((await stat(`/proc/${servers[0]}/ns/net`)).ino, empty.ino)
+      })
+    }
 
     it('the null device is a device and /tmp is on the disk', async () => {
       assert.equal((await run('head -c 1 /dev/null | wc -c; test -c /dev/null && echo yes')).trim(), '0\nyes')
