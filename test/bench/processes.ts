@@ -22,6 +22,17 @@ export function privateMB(pid: number): number {
   return Number(kB ?? 0) / 1024
 }
 
+/**
+ * The largest process but for the runtime's own: where a sandbox is idle, that is the agent. Under gVisor it is the
+ * host's process that carries the agent's memory.
+ */
+export function agentOf(sandboxID: string): number {
+  const guests = processesOf(sandboxID).filter((pid) => !argumentsOf(pid)[0]?.startsWith('runsc-'))
+  const [agent] = guests.sort((a, b) => privateMB(b) - privateMB(a))
+  if (agent === undefined) throw new Error(`sandbox ${sandboxID} has no process`)
+  return agent
+}
+
 /** Memory charged to the sandbox's cgroup, file cache left out, in MB. */
 export async function chargedMB(sandboxID: string): Promise<number> {
   const groups = processesOf(sandboxID).flatMap((pid) => readProc(pid, 'cgroup').split('\n'))
@@ -29,6 +40,11 @@ export async function chargedMB(sandboxID: string): Promise<number> {
   if (!group) throw new Error(`sandbox ${sandboxID} has no cgroup`)
   const { memoryUsedBytes } = await openCgroups().use(group.split(':').slice(2).join(':'))
   return memoryUsedBytes / 1024 / 1024
+}
+
+/** What the machine could still give to programs, in MB. */
+export function availableMB(): number {
+  return Number(/^MemAvailable:\s+(\d+) kB$/m.exec(readFileSync('/proc/meminfo', 'utf8'))?.[1]) / 1024
 }
 
 /** Resident memory, shared pages included, in MB. */

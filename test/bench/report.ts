@@ -18,6 +18,7 @@ export type Report = {
 
 export type Run = {
   date: string
+  /** `load`: the average of the minute before. */
   machine: { cpus: number; kernel: string; load: number }
   reports: Record<string, Report>
 }
@@ -30,21 +31,27 @@ export const newRun = (date: Date): Run => ({
   reports: {},
 })
 
+/** Where the run's JSON is kept, without the ending: what is made of it lies beside it. */
 export function saveRun(run: Run): string {
   mkdirSync(folder, { recursive: true })
-  const path = join(folder, `${run.date.replaceAll(':', '-').slice(0, 19)}.json`)
-  writeFileSync(path, `${JSON.stringify(run, null, 1)}\n`)
+  const path = join(folder, run.date.replaceAll(':', '-').slice(0, 19))
+  writeFileSync(`${path}.json`, `${JSON.stringify(run, null, 1)}\n`)
   return path
 }
 
-/** The newest earlier run that has this benchmark. */
-export function previousReport(name: string): { date: string; report: Report } | undefined {
+export const machineText = ({ cpus: count, kernel }: Run['machine']): string =>
+  `${count} cores, Linux ${kernel.split('.').slice(0, 2).join('.')}`
+
+export type KeptReport = Pick<Run, 'date' | 'machine'> & { report: Report }
+
+/** That of the newest run which has this benchmark. */
+export function previousReport(name: string): KeptReport | undefined {
   mkdirSync(folder, { recursive: true })
   const files = readdirSync(folder).filter((file) => file.endsWith('.json'))
   for (const file of files.sort().reverse()) {
     const run = JSON.parse(readFileSync(join(folder, file), 'utf8')) as Run
     const report = run.reports[name]
-    if (report) return { date: run.date, report }
+    if (report) return { date: run.date, machine: run.machine, report }
   }
   return undefined
 }
@@ -94,6 +101,12 @@ function earlier(row: Row, before: Report): string[] {
 
 export function medianOf(report: Pick<Report, 'rows'>, name: string): number {
   return median(report.rows.find((row) => row.name === name)?.samples ?? [])
+}
+
+/** The targets of all reports, once more in one place. */
+export function targetsText(reports: readonly Report[]): string {
+  const targets = reports.flatMap((report) => report.targets ?? [])
+  return targets.length === 0 ? '' : ['\nTargets', ...targets.map(targetText)].join('\n')
 }
 
 function targetText({ promise, value, atMost, unit }: Target): string {

@@ -1,12 +1,15 @@
 /**
- * `npm run bench [-- name …] [--rounds 15] [--count 20] [--isolation container] [--no-docker]`
- * Runs the named benchmarks, all of them when none is named, and prints and keeps what they found. Root only.
+ * `npm run bench [-- name …] [--long] [--rounds 5] [--count 20] [--isolation container] [--no-docker]`
+ * Runs the named benchmarks; where none is named, those that take some ten minutes together, or with --long all of them,
+ * with more rounds. Prints what they found, and keeps it as JSON and as a chart. Root only.
  */
+import { writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { errorText } from '../../src/lib/app-error.ts'
 import { type Isolation, isolations } from '../support/warren.ts'
 import { type BenchMachine, openBenchMachine } from './bench-machine.ts'
 import { commands } from './benchmarks/commands.ts'
+import { cpu } from './benchmarks/cpu.ts'
 import { edge } from './benchmarks/edge.ts'
 import { folders } from './benchmarks/folders.ts'
 import { interactive } from './benchmarks/interactive.ts'
@@ -15,34 +18,37 @@ import { memory } from './benchmarks/memory.ts'
 import { pauses } from './benchmarks/pauses.ts'
 import { ptys } from './benchmarks/ptys.ts'
 import { sandboxes } from './benchmarks/sandboxes.ts'
+import { services } from './benchmarks/services.ts'
 import { templates } from './benchmarks/templates.ts'
 import { transfer } from './benchmarks/transfer.ts'
+import { chartSvg } from './chart.ts'
 import { beOnlyRun } from './only-run.ts'
-import { newRun, previousReport, type Report, reportText, saveRun } from './report.ts'
+import { newRun, previousReport, type Report, reportText, saveRun, targetsText } from './report.ts'
 
-type Sizes = { rounds: number; count: number }
+type Sizes = { rounds: number; count: number; long: boolean }
+type Benchmark = (machine: BenchMachine, sizes: Sizes) => Promise<Report>
 
 /** In this order: memory wants a server that has done nothing yet. */
-const benchmarks: Record<string, (machine: BenchMachine, sizes: Sizes) => Promise<Report>> = {
+const short: Record<string, Benchmark> = {
   memory,
   sandboxes,
   interactive,
   commands,
+  cpu,
   jobs,
-  folders,
-  ptys,
-  transfer,
+  services,
   edge,
   pauses,
-  templates,
 }
+const benchmarks: Record<string, Benchmark> = { ...short, folders, ptys, transfer, templates }
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   allowNegative: true,
   options: {
-    rounds: { type: 'string', default: '15' },
-    count: { type: 'string', default: '20' },
+    long: { type: 'boolean', default: false },
+    rounds: { type: 'string' },
+    count: { type: 'string' },
     isolation: { type: 'string', multiple: true, default: [...isolations] },
     docker: { type: 'boolean', default: true },
   },
@@ -54,11 +60,16 @@ process.exitCode = await main().catch((error) => {
 })
 
 async function main(): Promise<number> {
-  const names = positionals.length > 0 ? positionals : Object.keys(benchmarks)
+  const names = positionals.length > 0 ? positionals : Object.keys(values.long ? benchmarks : short)
   const unknown = names.find((name) => !(name in benchmarks))
   if (unknown)
     throw new Error(`There is no benchmark ${unknown}; choose from ${Object.keys(benchmarks).join(', ')}.`)
-  const sizes = { rounds: positive('rounds', values.rounds), count: positive('count', values.count) }
+  const { long } = values
+  const sizes = {
+    rounds: positive('rounds', values.rounds ?? (long ? '15' : '5')),
+    count: positive('count', values.count ?? (long ? '100' : '20')),
+    long,
+  }
   const letNextBegin = beOnlyRun()
   const interrupt = new AbortController()
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
@@ -82,7 +93,10 @@ async function main(): Promise<number> {
       run.reports[name] = report
       process.stdout.write(`${reportText(report, before)}\n`)
     }
-    process.stdout.write(`\nKept in ${saveRun(run)}\n`)
+    process.stdout.write(`${targetsText(Object.values(run.reports))}\n`)
+    const kept = saveRun(run)
+    writeFileSync(`${kept}.svg`, chartSvg(previousReport))
+    process.stdout.write(`\nKept in ${kept}.json and, as a chart, ${kept}.svg\n`)
     return 0
   } finally {
     await machine.close()

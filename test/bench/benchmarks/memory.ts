@@ -7,16 +7,24 @@ import type { Warren } from '../../support/warren.ts'
 import type { BenchMachine } from '../bench-machine.ts'
 import { warrenLife, warrenName } from '../contenders/warren.ts'
 import { type Row, rowName, takeTurns } from '../measure.ts'
-import { argumentsOf, chargedMB, privateMB, processesOf, residentMB } from '../processes.ts'
+import { agentOf, availableMB, chargedMB, privateMB, processesOf, residentMB } from '../processes.ts'
 import { medianOf, type Report } from '../report.ts'
 
 const idleMs = 5000
 const sandboxesAtOnce = 3
+/** How many are alive when the memory of one more is asked for. */
+const alive = { short: 20, long: 100 }
 
-export async function memory(machine: BenchMachine, { rounds }: { rounds: number }): Promise<Report> {
+export async function memory(
+  machine: BenchMachine,
+  { rounds, long }: { rounds: number; long: boolean },
+): Promise<Report> {
   const rows: Row[] = []
   for (const isolation of machine.isolations) {
     rows.push(...(await memoryOf(await machine.warren(isolation), rounds, machine.signal)))
+    // Without a warm pool, whose sandboxes would come and go meanwhile.
+    const cold = await machine.warren(isolation, 'cold')
+    rows.push(...(await memoryOfMany(cold, long ? alive.long : alive.short, machine)))
   }
   const worst = (step: string) =>
     Math.max(
@@ -62,18 +70,38 @@ async function memoryOfSandboxes(warren: Warren, signal: AbortSignal): Promise<[
     }
     await delay(idleMs, signal)
     const whole = await Promise.all(boxes.map((box) => chargedMB(box.sandboxId)))
-    const agents = boxes.map(agentMB)
+    const agents = boxes.map(({ sandboxId }) => privateMB(agentOf(sandboxId)))
     return [agents, whole]
   } finally {
     await Promise.all(boxes.map((box) => box.kill()))
   }
 }
 
-/**
- * The largest process but for the runtime's own: the sandbox is idle, so it is the agent. Under gVisor it is
- * the host's process that carries the agent's memory.
- */
-function agentMB(box: Sandbox): number {
-  const guests = processesOf(box.sandboxId).filter((pid) => !argumentsOf(pid)[0]?.startsWith('runsc-'))
-  return Math.max(...guests.map(privateMB))
+/** What each takes for itself, by its processes, and by what the machine has less: kernel memory is in that too. */
+async function memoryOfMany(warren: Warren, count: number, { signal, say }: BenchMachine): Promise<Row[]> {
+  const boxes: Sandbox[] = []
+  try {
+    boxes.push(await Sandbox.create('base', warren.client))
+    await delay(idleMs, signal)
+    const before = availableMB()
+    while (boxes.length <= count) {
+      signal.throwIfAborted()
+      boxes.push(await Sandbox.create('base', { ...warren.client, timeoutMs: 600_000 }))
+      if (boxes.length % 20 === 1) say(`  ${boxes.length - 1} sandboxes alive, ${warrenName(warren)}`)
+    }
+    await delay(idleMs, signal)
+    const taken = (before - availableMB()) / count
+    const own = boxes.map(({ sandboxId }) => sum(processesOf(sandboxId).map(privateMB)))
+    const row = (step: string, samples: number[]): Row => ({
+      name: rowName(warrenName(warren), `${count} alive, ${step}`),
+      unit: 'MB',
+      samples,
+      failures: [],
+    })
+    return [row('private, all processes of one', own), row('machine, for each', [taken])]
+  } finally {
+    for (const box of boxes) await box.kill()
+  }
 }
+
+const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0)

@@ -1,7 +1,7 @@
 /** How long a sandbox takes to be there, to answer and to go, beside what its parts take by themselves. */
-
 import type { Isolation } from '../../support/warren.ts'
 import type { BenchMachine } from '../bench-machine.ts'
+import type { ContainerEngine } from '../contenders/container-engine.ts'
 import { rawFor } from '../contenders/raw-for.ts'
 import type { RawRuntime } from '../contenders/raw-runtime.ts'
 import { type StartedAgent, startedAgent, warrenLife, warrenName } from '../contenders/warren.ts'
@@ -17,7 +17,7 @@ const dockerRun = rowName('docker', 'run --rm /bin/true')
 export async function sandboxes(machine: BenchMachine, { rounds }: { rounds: number }): Promise<Report> {
   const contenders: Contender[] = []
   for (const isolation of machine.isolations) contenders.push(...(await contendersFor(machine, isolation)))
-  contenders.push(...(await dockerContenders(machine)))
+  for (const engine of await machine.engines()) contenders.push(...engineContenders(engine))
   const onRound = (done: number) => machine.say(done === 0 ? '  warmed up' : `  round ${done} of ${rounds}`)
   const rows = await takeTurns(contenders, { rounds, signal: machine.signal, pauseMs, onRound })
   return {
@@ -33,22 +33,17 @@ export async function sandboxes(machine: BenchMachine, { rounds }: { rounds: num
 }
 
 function targets(report: Pick<Report, 'rows'>): Target[] {
-  const life = (isolation: Isolation) =>
-    medianOf(report, rowName(`warren ${isolation}`, 'create + first command'))
+  const life = (contender: string) => medianOf(report, rowName(contender, 'create + first command'))
+  const docker = medianOf(report, dockerRun)
   const booted = medianOf(report, rowName('raw runsc', agentBoot))
+  const made = (what: string, value: number, atMost: number): Target => ({
+    ...{ promise: `${what}, create + first command`, value, atMost, unit: ' ×' },
+  })
   return [
-    {
-      promise: 'container, create + first command against docker run',
-      value: life('container') / medianOf(report, dockerRun),
-      atMost: 0.5,
-      unit: ' ×',
-    },
-    {
-      promise: 'gVisor, create + first command against raw runsc run + agent boot',
-      value: life('gvisor') / booted,
-      atMost: 1.5,
-      unit: ' ×',
-    },
+    made('container against docker run', life('warren container') / docker, 1 / 12),
+    made('gVisor against docker run', life('warren gvisor') / docker, 1 / 6),
+    made('container, cold, against docker run', life('warren container, cold') / docker, 0.35),
+    made('gVisor, cold, against raw runsc with the agent', life('warren gvisor, cold') / booted, 1.1),
   ]
 }
 
@@ -67,16 +62,14 @@ function rawContenders(runtime: RawRuntime, agent: StartedAgent): Contender[] {
   ]
 }
 
-async function dockerContenders(machine: BenchMachine): Promise<Contender[]> {
-  const docker = await machine.docker()
-  if (!docker) return []
-  const name = 'docker'
+function engineContenders(engine: ContainerEngine): Contender[] {
+  const { name } = engine
   const runNode = async () => {
-    const { firstOutputMs, exitMs } = await docker.run(['node', '-v'])
+    const { firstOutputMs, exitMs } = await engine.run(['node', '-v'])
     return { 'run --rm node -v, first output': firstOutputMs, 'run --rm node -v': exitMs }
   }
   return [
-    { name, sample: async () => ({ 'run --rm /bin/true': (await docker.run(['/bin/true'])).exitMs }) },
+    { name, sample: async () => ({ 'run --rm /bin/true': (await engine.run(['/bin/true'])).exitMs }) },
     { name, sample: runNode },
   ]
 }
