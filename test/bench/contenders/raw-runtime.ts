@@ -124,7 +124,10 @@ export async function openBundle(
     },
     async close() {
       await callRuntime([...call, 'delete', '--force', id], logFile).catch(() => {})
-      await runCommand('umount', ['--lazy', root!]).catch(() => {})
+      // The second is a mount of gVisor's own, beside the state of its sandboxes.
+      for (const mount of [root!, join(folder, 'state/null-netns')]) {
+        await runCommand('umount', ['--lazy', mount]).catch(() => {})
+      }
       await rm(folder, { recursive: true, force: true })
     },
   }

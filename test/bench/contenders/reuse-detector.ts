@@ -5,12 +5,13 @@
 import type { Sandbox } from 'e2b'
 import type { Isolation } from '../../support/warren.ts'
 
+/** Written so that neither the script nor grep itself shows the number that the process is known by. */
 const script = `
 for file in /tmp/.seen /var/tmp/.seen /dev/shm/.seen ~/.seen; do
   [ -e "$file" ] && echo "found $file"; touch "$file"
 done
-grep -qs 86399 /proc/[0-9]*/cmdline && echo "found the process of an earlier use"
-nohup sleep 86399 >/dev/null 2>&1 &
+grep -qs '[8]6399' /proc/[0-9]*/cmdline && echo "found the process of an earlier use"
+nohup sleep $((86398 + 1)) >/dev/null 2>&1 &
 echo "urandom $(od -An -N16 -tx1 /dev/urandom | tr -d ' \\n')"
 echo "bash $RANDOM$RANDOM$RANDOM$RANDOM"
 echo "python $(python3 -c 'import random, uuid; print(random.random(), uuid.uuid4())')"
