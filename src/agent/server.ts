@@ -119,7 +119,7 @@ function createRoutes(parts: RouteParts): Record<'open' | 'guarded', Record<stri
         const { readMetrics } = await import('./metrics.ts')
         sendJSON(response, 200, await readMetrics(clock))
       },
-      'GET /envs': (_, response) => sendJSON(response, 200, identity.envVars),
+      'GET /envs': (_, response) => sendJSON(response, 200, { ...identity.trustVars, ...identity.envVars }),
     },
   }
 }

@@ -13,6 +13,7 @@ export const mayImport: Record<string, readonly string[]> = {
   drivers: ['core', 'lib'],
   images: ['core', 'lib'],
   agent: ['contract', 'lib'],
+  interpreter: ['contract', 'lib'],
   'agent-client': ['core', 'contract', 'lib'],
   api: ['core', 'contract', 'lib'],
   edge: ['core', 'contract', 'lib'],
@@ -50,7 +51,8 @@ const bans: Ban[] = [
   {
     what: 'process.env',
     code: /\bprocess\s*\??\.\s*env\b/,
-    onlyIn: ['src/app/config.ts'],
+    // In the other one they are the variables of a cell.
+    onlyIn: ['src/app/config.ts', 'src/interpreter/kernels/javascript.ts'],
     reason: 'settings are read once and checked in one schema, so that `warren config` shows all there are',
   },
   {

@@ -1,0 +1,13 @@
+/** Variables as commands of a shell; values may hold anything. Names that a shell cannot have are left out. */
+import type { VariableChanges } from './kernel.ts'
+
+const nameForm = /^[A-Za-z_]\w*$/
+
+export function bashVariables(changes: VariableChanges): string {
+  return Object.entries(changes)
+    .filter(([name]) => nameForm.test(name))
+    .map(([name, value]) => (value === null ? `unset ${name}\n` : `export ${name}=${quoted(value)}\n`))
+    .join('')
+}
+
+const quoted = (value: string) => `'${value.replaceAll("'", `'\\''`)}'`

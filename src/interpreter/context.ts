@@ -1,0 +1,145 @@
+/** A context: a language, a folder, and the kernel that keeps what its cells know. Cells run one after another. */
+import { AppError, errorText } from '../lib/app-error.ts'
+import { newUUID } from '../lib/ids.ts'
+import { KeyedLock } from '../lib/keyed-lock.ts'
+import type { KernelEvent } from './event-lines.ts'
+import { type CellListener, Kernel, type VariableChanges } from './kernel.ts'
+import { defaultFolder, kernelKind, knownLanguages } from './languages.ts'
+
+export type ContextRequest = { language: string; cwd: string }
+
+export type Execution = {
+  code: string
+  variables: Record<string, string>
+  /** Shown by the client; the agent tells the sandbox's variables to who has it. */
+  accessToken: string | undefined
+  /** Aborts when nobody waits for the cell any more. */
+  signal: AbortSignal
+}
+
+export type ReadVariables = (accessToken: string | undefined) => Promise<Record<string, string> | undefined>
+
+export class Context {
+  readonly id = newUUID()
+  readonly language: string
+  readonly cwd: string
+  readonly #kernelsFolder: string
+  readonly #readVariables: ReadVariables
+  readonly #turn = new KeyedLock()
+  #kernel: Kernel
+  #started: Promise<void>
+  #isClosed = false
+  /** The sandbox's variables as the kernel has them, and the token by which they were read. */
+  #known: { variables: Record<string, string>; accessToken: string | undefined } | undefined
+
+  constructor({ language, cwd }: ContextRequest, kernelsFolder: string, readVariables: ReadVariables) {
+    this.language = language
+    this.cwd = cwd
+    this.#kernelsFolder = kernelsFolder
+    this.#readVariables = readVariables
+    this.#kernel = this.#newKernel()
+    this.#started = this.#begin(this.#kernel)
+  }
+
+  /** Rejects when there is no kernel for the language, or it cannot enter the folder. */
+  get started(): Promise<void> {
+    return this.#started
+  }
+
+  /** Ends what runs, and forgets all that was known. */
+  async restart(): Promise<void> {
+    this.#kernel.kill()
+    await this.#replaceKernel()
+  }
+
+  close(): void {
+    this.#isClosed = true
+    this.#kernel.kill()
+  }
+
+  pauseOutput(): void {
+    this.#kernel.pauseOutput()
+  }
+
+  resumeOutput(): void {
+    this.#kernel.resumeOutput()
+  }
+
+  /** Resolves when the cell has ended, whichever way; `listener` hears how. */
+  execute(execution: Execution, listener: CellListener): Promise<void> {
+    return this.#turn.run('', async () => {
+      if (execution.signal.aborted) return
+      await this.#started.catch(() => this.#replaceKernel())
+      const kernel = this.#kernel
+      const changes = await this.#changesFor(execution)
+      const interrupt = () => kernel.interrupt()
+      if (execution.signal.aborted) return
+      execution.signal.addEventListener('abort', interrupt, { once: true })
+      const isDone = await kernel.run({ code: execution.code, ...changes }, listener)
+      execution.signal.removeEventListener('abort', interrupt)
+      if (!isDone) await this.#afterDeath(listener)
+    })
+  }
+
+  async #afterDeath({ onEvent }: CellListener): Promise<void> {
+    const value =
+      'The kernel ended while it ran the cell, and was started anew: what the context knew is gone.'
+    onEvent({ type: 'error', name: 'ContextRestarting', value, traceback: '' } satisfies KernelEvent)
+    // A restart that was asked for has replaced the kernel already.
+    await this.#started.catch(() => {})
+  }
+
+  #newKernel(): Kernel {
+    const kind = kernelKind(this.language)
+    if (!kind) {
+      const known = knownLanguages.join(', ')
+      throw new AppError('unavailable', `There is no kernel for '${this.language}'. There are: ${known}.`)
+    }
+    const kernel = new Kernel(kind, this.#kernelsFolder)
+    this.#known = undefined
+    void kernel.ended.then(() => {
+      // One that never became ready would only fail again.
+      if (this.#kernel === kernel && kernel.isReady) void this.#replaceKernel().catch(() => {})
+    })
+    return kernel
+  }
+
+  async #begin(kernel: Kernel): Promise<void> {
+    await kernel.ready()
+    await kernel.enterFolder(this.cwd)
+  }
+
+  async #replaceKernel(): Promise<void> {
+    if (this.#isClosed) return
+    const kernel = this.#newKernel()
+    this.#kernel = kernel
+    // The folder may have been removed by a cell.
+    this.#started = kernel
+      .ready()
+      .then(() => kernel.enterFolder(this.cwd).catch(() => kernel.enterFolder(defaultFolder).catch(() => {})))
+    this.#started.catch(() => {})
+    await this.#started.catch((error) => {
+      throw new AppError('unavailable', `The context could not be started again: ${errorText(error)}`)
+    })
+  }
+
+  /** A fork has the memory of its origin, but variables and a token of its own. */
+  async #changesFor({ variables, accessToken }: Execution): Promise<{
+    set: VariableChanges
+    restore: VariableChanges
+  }> {
+    const known = this.#known?.variables ?? {}
+    const isCurrent = this.#known !== undefined && this.#known.accessToken === accessToken
+    const fresh = isCurrent ? known : ((await this.#readVariables(accessToken)) ?? known)
+    this.#known = { variables: fresh, accessToken }
+    const gone = Object.keys(known).filter((name) => !Object.hasOwn(fresh, name))
+    return {
+      set: {
+        ...Object.fromEntries(gone.map((name) => [name, null])),
+        ...(isCurrent ? {} : fresh),
+        ...variables,
+      },
+      restore: Object.fromEntries(Object.keys(variables).map((name) => [name, fresh[name] ?? null])),
+    }
+  }
+}

@@ -1,0 +1,55 @@
+/** Splits what a kernel sends into its events. */
+import type { Readable } from 'node:stream'
+
+export type KernelEvent =
+  | { type: 'ready' | 'done' }
+  | { type: 'failed'; reason: string }
+  | { type: 'started'; count: number }
+  | { type: 'result'; main: boolean; data: Record<string, unknown> }
+  | { type: 'error'; name: string; value: string; traceback: string }
+
+/** One result with a picture or a table of many megabytes passes; a kernel that sends more has gone wrong. */
+const largestEvent = 128 * 1024 * 1024
+
+/** `onBroken` is called at most once, and no event after it. */
+export function readEvents(
+  source: Readable,
+  onEvent: (event: KernelEvent) => void,
+  onBroken: () => void,
+): void {
+  let parts: Buffer[] = []
+  let size = 0
+  let isBroken = false
+  const breakOff = () => {
+    if (isBroken) return
+    isBroken = true
+    parts = []
+    onBroken()
+  }
+  source.on('data', (chunk: Buffer) => {
+    for (let from = 0; from < chunk.length && !isBroken; ) {
+      const at = chunk.indexOf(10, from)
+      const part = chunk.subarray(from, at < 0 ? chunk.length : at)
+      parts.push(part)
+      size += part.length
+      if (size > largestEvent) return breakOff()
+      if (at < 0) return
+      const event = parse(Buffer.concat(parts, size).toString())
+      parts = []
+      size = 0
+      if (!event) return breakOff()
+      onEvent(event)
+      from = at + 1
+    }
+  })
+  source.on('error', () => {})
+}
+
+function parse(line: string): KernelEvent | undefined {
+  try {
+    const event = JSON.parse(line) as KernelEvent
+    return typeof event?.type === 'string' ? event : undefined
+  } catch {
+    return undefined
+  }
+}

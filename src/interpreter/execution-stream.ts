@@ -1,0 +1,73 @@
+/** The answer to an execution: one JSON object a line, as things happen. */
+import type { ServerResponse } from 'node:http'
+import type { Clock } from '../lib/clock.ts'
+import type { KernelEvent } from './event-lines.ts'
+import type { CellListener } from './kernel.ts'
+import { wireResult } from './wire-result.ts'
+
+const keepaliveAfterMs = 5000
+/** A client that reads slower than the cell prints lets the cell wait. */
+const mostUnsentBytes = 1024 * 1024
+
+export type OutputSource = { pauseOutput(): void; resumeOutput(): void }
+
+export class ExecutionStream implements CellListener {
+  readonly #response: ServerResponse
+  readonly #source: OutputSource
+  readonly #clock: Clock
+  #keepalive: NodeJS.Timeout | undefined
+
+  constructor(response: ServerResponse, source: OutputSource, clock: Clock) {
+    this.#response = response
+    this.#source = source
+    this.#clock = clock
+    response.writeHead(200, { 'content-type': 'application/x-ndjson', 'cache-control': 'no-store' })
+    response.flushHeaders()
+    response.on('drain', () => source.resumeOutput())
+    this.#expectSilence()
+  }
+
+  onOutput = (type: 'stdout' | 'stderr', text: string): void => {
+    const timestamp = new Date(this.#clock.now()).toISOString()
+    this.#write({ type, text, timestamp })
+  }
+
+  onEvent = (event: KernelEvent): void => {
+    if (event.type === 'started') {
+      this.#write({ type: 'number_of_executions', execution_count: event.count })
+    } else if (event.type === 'result') this.#write(wireResult(event.data, event.main))
+    else if (event.type === 'error') this.fail(event.name, event.value, event.traceback)
+  }
+
+  fail(name: string, value: string, traceback = ''): void {
+    this.#write({ type: 'error', name, value, traceback })
+  }
+
+  end(): void {
+    clearTimeout(this.#keepalive)
+    this.#write({ type: 'end_of_execution' })
+    clearTimeout(this.#keepalive)
+    this.#source.resumeOutput()
+    this.#response.end()
+  }
+
+  #write(line: object): void {
+    if (this.#response.destroyed || this.#response.writableEnded) return
+    this.#response.write(`${asciiJson(line)}\n`)
+    if (this.#response.writableLength > mostUnsentBytes) this.#source.pauseOutput()
+    this.#expectSilence()
+  }
+
+  #expectSilence(): void {
+    clearTimeout(this.#keepalive)
+    this.#keepalive = setTimeout(() => this.#write({ type: 'keepalive' }), keepaliveAfterMs)
+  }
+}
+
+/** Clients decode each piece of the stream by itself, so no character may be split. */
+export function asciiJson(value: unknown): string {
+  return JSON.stringify(value).replace(
+    /[\u007f-\uffff]/g,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  )
+}

@@ -1,0 +1,90 @@
+/** One output of a kernel: text as it comes, cut at the marker that ends the cell. */
+import type { Readable } from 'node:stream'
+import { StringDecoder } from 'node:string_decoder'
+
+/** A kernel whose output was closed by its cell writes no marker: after so much silence there is no more to come. */
+const silenceMs = 500
+
+export class OutputPipe {
+  readonly #source: Readable
+  readonly #decoder = new StringDecoder('utf8')
+  /** Undefined between cells: what comes then belongs to nobody, and is dropped. */
+  #cell: { marker: string; onText: (text: string) => void; onEnd: () => void } | undefined
+  #held = ''
+  #received = 0
+  #pauses = 0
+
+  constructor(source: Readable) {
+    this.#source = source
+    source.on('data', (chunk: Buffer) => this.#take(this.#decoder.write(chunk)))
+    source.on('error', () => {})
+    source.once('close', () => this.#end())
+  }
+
+  /** Resolves when everything that the cell wrote has been given to `onText`. */
+  read(marker: string, onText: (text: string) => void): { ended: Promise<void>; giveUp: () => void } {
+    const { promise: ended, resolve: onEnd } = Promise.withResolvers<void>()
+    this.#held = ''
+    this.#cell = { marker, onText, onEnd }
+    if (this.#source.destroyed) this.#end()
+    return { ended, giveUp: () => this.#endAfterSilence() }
+  }
+
+  /** While the reader of the output is slow, the kernel has to wait. */
+  pause(): void {
+    this.#pauses++
+    this.#source.pause()
+  }
+
+  resume(): void {
+    this.#source.resume()
+  }
+
+  #endAfterSilence(): void {
+    const cell = this.#cell
+    const [received, pauses, wasPaused] = [this.#received, this.#pauses, this.#source.isPaused()]
+    setTimeout(() => {
+      if (!cell || this.#cell !== cell) return
+      const isSilent = !wasPaused && this.#pauses === pauses && this.#received === received
+      if (isSilent) this.#end()
+      else this.#endAfterSilence()
+    }, silenceMs).unref()
+  }
+
+  #take(text: string): void {
+    this.#received += text.length
+    const cell = this.#cell
+    if (!cell) return
+    const all = this.#held + text
+    const at = all.indexOf(cell.marker)
+    if (at >= 0) {
+      this.#held = ''
+      this.#give(all.slice(0, at))
+      this.#end()
+      return
+    }
+    const kept = partialEnd(all, cell.marker)
+    this.#held = all.slice(all.length - kept)
+    this.#give(all.slice(0, all.length - kept))
+  }
+
+  #give(text: string): void {
+    if (text !== '') this.#cell?.onText(text)
+  }
+
+  #end(): void {
+    const cell = this.#cell
+    if (!cell) return
+    this.#give(this.#held)
+    this.#cell = undefined
+    cell.onEnd()
+  }
+}
+
+/** How many characters at the end of the text may be the beginning of the marker. */
+function partialEnd(text: string, marker: string): number {
+  for (let length = Math.min(marker.length - 1, text.length); length > 0; length--) {
+    if (text.endsWith(marker.slice(0, length))) return length
+  }
+  return 0
+}

@@ -1,0 +1,46 @@
+/** The variables that the sandbox was created with, from the agent beside us. */
+import { request } from 'node:http'
+import { envdPort, header } from '../contract/constants.ts'
+
+const answersWithinMs = 5000
+const largestAnswer = 8 * 1024 * 1024
+
+/** Undefined when the agent does not tell: a cell runs without them then. */
+export function readSandboxVariables(
+  accessToken: string | undefined,
+  port = envdPort,
+): Promise<Record<string, string> | undefined> {
+  const headers = accessToken === undefined ? {} : { [header.accessToken]: accessToken }
+  return new Promise((resolve) => {
+    const asked = request({ host: '127.0.0.1', port, path: '/envs', headers, timeout: answersWithinMs })
+    const giveUp = () => {
+      asked.destroy()
+      resolve(undefined)
+    }
+    asked.on('timeout', giveUp)
+    asked.on('error', giveUp)
+    asked.on('response', (response) => {
+      if (response.statusCode !== 200) return giveUp()
+      const parts: Buffer[] = []
+      let size = 0
+      response.on('data', (chunk: Buffer) => {
+        size += chunk.length
+        if (size > largestAnswer) giveUp()
+        else parts.push(chunk)
+      })
+      response.on('error', giveUp)
+      response.on('end', () => resolve(parse(Buffer.concat(parts).toString())))
+    })
+    asked.end()
+  })
+}
+
+function parse(text: string): Record<string, string> | undefined {
+  try {
+    const found: unknown = JSON.parse(text)
+    if (typeof found !== 'object' || found === null) return undefined
+    return Object.fromEntries(Object.entries(found).filter(([, value]) => typeof value === 'string'))
+  } catch {
+    return undefined
+  }
+}
