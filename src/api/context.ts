@@ -19,6 +19,7 @@ import type { TeamService } from '../core/team/service.ts'
 import type { TeamUsage } from '../core/team/usage.ts'
 import type { BuildService } from '../core/template/build-service.ts'
 import type { BuildFiles } from '../core/template/builder.ts'
+import type { BuiltInTemplates } from '../core/template/built-in-templates.ts'
 import type { TemplateCatalog } from '../core/template/catalog.ts'
 import type { Pruner } from '../core/template/pruner.ts'
 import type { TemplateRemover } from '../core/template/remover.ts'
@@ -35,6 +36,7 @@ export type ApiParts = {
   remover: TemplateRemover
   templates: TemplateService
   builds: BuildService
+  builtIns: BuiltInTemplates
   pruner: Pruner
   quarantine: Quarantine
   buildFiles: BuildFiles

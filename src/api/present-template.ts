@@ -1,6 +1,7 @@
 /** Templates and builds to wire. */
 import type * as wire from '../contract/rest/template.ts'
-import type { LogEntry } from '../core/logs.ts'
+import { atLeast, type LogEntry } from '../core/logs.ts'
+import type { BuildProgress } from '../core/template/build-service.ts'
 import { fullName } from '../core/template/catalog.ts'
 import type { TemplateBuild, TemplateSummary } from '../core/template/template.ts'
 import { dateTime } from './present.ts'
@@ -50,4 +51,27 @@ export function presentBuild(build: TemplateBuild): wire.TemplateBuild {
 
 export function presentLine({ at, message, level, fields }: LogEntry): wire.BuildLogEntry {
   return { timestamp: dateTime(at), message, level, ...(fields.step && { step: fields.step }) }
+}
+
+const usualLogLimit = 100
+
+/** How a build is doing, with the log lines that the query asks for. */
+export function presentProgress(
+  { build, entries, lastEntries }: BuildProgress,
+  { logsOffset = 0, limit = usualLogLimit, level }: wire.StatusQuery,
+): wire.BuildStatusAnswer {
+  const shown = atLeast(entries, level).slice(logsOffset, logsOffset + limit)
+  const { templateID, buildID, status, reason } = build
+  return {
+    ...{ templateID, buildID, status },
+    logs: shown.map(({ message }) => `${message}\n`),
+    logEntries: shown.map(presentLine),
+    ...(reason && {
+      reason: {
+        message: reason.message,
+        ...(reason.step !== null && { step: reason.step }),
+        logEntries: lastEntries.map(presentLine),
+      },
+    }),
+  }
 }

@@ -25,15 +25,18 @@ import type { Stores } from '../core/stores.ts'
 import { AccessTokens } from '../core/team/access-tokens.ts'
 import { TeamRemover } from '../core/team/remover.ts'
 import { TeamService } from '../core/team/service.ts'
+import type { Team } from '../core/team/team.ts'
 import { TeamUsage } from '../core/team/usage.ts'
 import { BuildLog } from '../core/template/build-log.ts'
 import { BuildService } from '../core/template/build-service.ts'
 import type { Builder, BuildFiles } from '../core/template/builder.ts'
+import { type BuiltInRecipe, BuiltInTemplates } from '../core/template/built-in-templates.ts'
 import { TemplateCatalog } from '../core/template/catalog.ts'
 import { DiskSpace } from '../core/template/disk-space.ts'
 import { Pruner } from '../core/template/pruner.ts'
 import { TemplateRemover } from '../core/template/remover.ts'
 import { TemplateService } from '../core/template/service.ts'
+import { AppError } from '../lib/app-error.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Log } from '../lib/log.ts'
 
@@ -46,6 +49,8 @@ export type DomainPorts = {
   buildFiles: BuildFiles
   /** Makes what carries builds out, over the parts of the domain that it works with. */
   createBuilder: (tools: BuilderTools) => Builder
+  /** Templates that Warren makes by itself. */
+  recipes: readonly BuiltInRecipe[]
   logs: LogStore
   /** Where the edge finds the sandboxes that run. */
   routes: RouteTable
@@ -151,5 +156,18 @@ function joinTemplates(
     dropWarm: (templateID) => warm.drop(templateID),
   })
   const service = new TemplateService({ templates, catalog, clock })
-  return { pruner, diskSpace, builds, remover, templates: service }
+  const builtIns = new BuiltInTemplates({
+    ...{ recipes: ports.recipes, catalog, templates: service, builds, files },
+    owner: () => ownerOfBuiltIns(ports.stores),
+  })
+  catalog.onMissing((alias) => builtIns.whenMissing(alias))
+  return { pruner, diskSpace, builds, builtIns, remover, templates: service }
+}
+
+/** The first team, which is there from the first start on. */
+async function ownerOfBuiltIns({ teams }: Stores): Promise<Team> {
+  const [first] = await teams.listTeams()
+  if (!first)
+    throw new AppError('unavailable', 'There is no team that could own the template: make one first')
+  return first
 }

@@ -27,6 +27,7 @@ const help = `Warren ${version}: a sandbox cloud on your own machine.
   warren prune [--dry-run]         remove cached build steps, layers and uploads that nothing needs
   warren recover [SNAPSHOT]        list snapshots that nothing owns; give a lost sandbox back
   warren template build DIR        a template out of a Dockerfile and its folder
+  warren template add NAME         a template that Warren knows by itself: code-interpreter
   warren version
 
 Settings are environment variables: WARREN_PORT=3001 warren start`
@@ -64,6 +65,7 @@ const commands: Record<string, Command> = {
       args,
       async () => new TemplateClient(await findTeamAccess(loadConfig(), clientVariables())),
       (line, aside) => (aside ? process.stderr : process.stdout).write(`${line}\n`),
+      connect,
     ),
 }
 

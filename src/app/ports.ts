@@ -16,6 +16,7 @@ import type { Log } from '../lib/log.ts'
 import { LogFiles } from '../logs/log-files.ts'
 import { openStores } from '../store/open-stores.ts'
 import { registerBaseTemplate } from './base-template.ts'
+import { codeInterpreterRecipe } from './code-interpreter-recipe.ts'
 import type { Config } from './config.ts'
 import { type DataPaths, loadSecretKey, type Node } from './data-folder.ts'
 import type { DomainPorts } from './domain.ts'
@@ -73,6 +74,7 @@ export async function openPorts(parts: PortParts, closers: Closers) {
     lookup: createLookup(config.dnsServers, clock),
     snapshotFolders: snapshotFolders(paths.snapshots),
     appendLog: (sandboxID, entry) => collector.tell(sandboxID, entry),
+    recipes: [codeInterpreterRecipe(config.defaultDiskMB)],
     machine: readMachine(),
     freeBytes: () => freeBytes(paths.root),
     rootsOf: (build) => rootsOf(build, images, paths),

@@ -1,8 +1,10 @@
 /** Calls the operator's API of a running server. */
 import { header } from '../contract/constants.ts'
+import type { BuiltInAnswer } from '../contract/rest/built-in.ts'
 import type { PruneReport } from '../contract/rest/prune.ts'
 import type { QuarantineEntry, RecoveredSandbox } from '../contract/rest/quarantine.ts'
 import type { ApiKey, Team } from '../contract/rest/team.ts'
+import type { BuildStatusAnswer } from '../contract/rest/template.ts'
 import { AppError } from '../lib/app-error.ts'
 import { callServer, type ServerAddress } from './http-call.ts'
 
@@ -55,6 +57,14 @@ export class AdminClient {
   /** Removing takes as long as the disk does, so the limit is generous. */
   prune(dryRun: boolean): Promise<PruneReport> {
     return this.#call('POST', '/admin/prune', { dryRun }, pruneWithinMs)
+  }
+
+  addBuiltIn(name: string, full: boolean): Promise<BuiltInAnswer> {
+    return this.#call('POST', `/admin/built-in-templates/${encodeURIComponent(name)}`, { full })
+  }
+
+  builtInStatus(name: string, logsOffset: number): Promise<BuildStatusAnswer> {
+    return this.#call('GET', `/admin/built-in-templates/${encodeURIComponent(name)}?logsOffset=${logsOffset}`)
   }
 
   listQuarantine(): Promise<QuarantineEntry[]> {

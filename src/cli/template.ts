@@ -3,6 +3,7 @@ import { basename, join, resolve } from 'node:path'
 import type { BuildStatusAnswer, StartBuild } from '../contract/rest/template.ts'
 import { AppError, errorText } from '../lib/app-error.ts'
 import { delay } from '../lib/clock.ts'
+import type { AdminClient } from './admin-client.ts'
 import {
   asksForHelp,
   type Parsed,
@@ -17,13 +18,15 @@ import { DockerfileError } from './dockerfile/instructions.ts'
 import { parseDockerfile } from './dockerfile/parse.ts'
 import type { DockerStep } from './dockerfile/step.ts'
 import { asJson, plainLines } from './output.ts'
-import type { BuildOf, TemplateClient } from './template-client.ts'
+import type { TemplateClient } from './template-client.ts'
 
 const command = 'warren template'
 const usage = `Usage:
   warren template build DIR [options]
+  warren template add NAME [--full]
 
-Makes a template of the Dockerfile in DIR. FROM e2bdev/base begins with the template base.
+"add" makes a template that Warren knows by itself: code-interpreter. --full puts in all that it can hold.
+"build" makes a template of the Dockerfile in DIR. FROM e2bdev/base begins with the template base.
 
   --name NAME             the template's name, or NAME:TAG; else the folder's
   --tag TAG               a tag for this build; may be given several times
@@ -51,10 +54,12 @@ export async function templateCommand(
   args: readonly string[],
   connect: () => Promise<TemplateClient>,
   print: Print,
+  connectAdmin: () => Promise<AdminClient>,
 ): Promise<string> {
   if (asksForHelp(args)) return usage
   const [verb, ...rest] = args
-  if (verb !== 'build') throw unknownVerb(verb, 'build', command)
+  if (verb === 'add') return addBuiltIn(rest, connectAdmin, print)
+  if (verb !== 'build') throw unknownVerb(verb, 'build or add', command)
   const parsed = parseCommand(rest, texts, command, { lists: ['tag', 'build-arg'], flags: ['no-cache'] })
   const [folder] = takeWords(parsed.words, ['DIR'], command)
   return build(resolve(folder!), parsed, connect, (line) => print(plainLines(line), parsed.json))
@@ -90,12 +95,28 @@ async function build(
     ...{ fromImage: image, startCmd, readyCmd, force: flags.has('no-cache') },
     steps: steps.map(({ type, args }, index) => ({ type, args, filesHash: files[index]?.hash ?? null })),
   } satisfies StartBuild)
-  const { status, reason } = await follow(client, requested, say)
+  const { status, reason } = await follow((offset) => client.status(requested, offset), say)
   if (status === 'error') throw new AppError('unprocessable', failure(reason, steps))
   const { templateID, buildID, names, tags } = requested
   if (json) return asJson({ templateID, buildID, names, tags })
   const reference = `${name.split(':', 1)[0]!.toLowerCase()}${tags.includes('default') ? '' : `:${tags[0]}`}`
   return `The template ${reference} is ready (${templateID}, build ${buildID}). Use it: Sandbox.create('${reference}')`
+}
+
+/** Made by the server; what is shown here is its log. */
+async function addBuiltIn(
+  args: readonly string[],
+  connect: () => Promise<AdminClient>,
+  print: Print,
+): Promise<string> {
+  const { words, flags, json } = parseCommand(args, [], command, { flags: ['full'] })
+  const [name] = takeWords(words, ['NAME'], command)
+  const client = await connect()
+  const made = await client.addBuiltIn(name!, flags.has('full'))
+  const say = (line: string) => print(plainLines(line), json)
+  const { status, reason } = await follow((offset) => client.builtInStatus(name!, offset), say)
+  if (status === 'error') throw new AppError('unprocessable', failure(reason, []))
+  return json ? asJson(made) : `The template ${name} is ready (${made.templateID}, build ${made.buildID}).`
 }
 
 async function readDockerfile(folder: string): Promise<string> {
@@ -161,13 +182,12 @@ async function send(
 
 /** Says every line of the log, until the build has ended and there are no more. */
 async function follow(
-  client: TemplateClient,
-  build: BuildOf,
+  read: (offset: number) => Promise<BuildStatusAnswer>,
   say: (line: string) => void,
 ): Promise<BuildStatusAnswer> {
   let offset = 0
   for (;;) {
-    const answer = await client.status(build, offset)
+    const answer = await read(offset)
     offset += answer.logEntries.length
     for (const { message } of answer.logEntries) say(message)
     const hasEnded = answer.status === 'ready' || answer.status === 'error'

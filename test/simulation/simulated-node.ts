@@ -141,6 +141,7 @@ export class SimulatedNode {
           gate: undefined,
           authority: undefined,
           extraCA: undefined,
+          recipes: [],
         },
         stores: Object.fromEntries(stores) as Stores,
         driver: wrap('driver', 'driver', this.#driver, ['endpoint', 'onExit']),

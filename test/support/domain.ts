@@ -102,6 +102,7 @@ export async function openFixture(options: FixtureOptions = {}) {
       lookup: async (name) => (name === 'inside.test' ? ['10.0.0.1'] : ['198.51.100.1']),
       isClosed: (address) => address.startsWith('10.'),
       extraCA: undefined,
+      recipes: [],
       authority: { certificate: async () => 'the authority' },
       snapshotFolders: {
         folder: (name) => name,

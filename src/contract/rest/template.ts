@@ -146,6 +146,7 @@ export const StatusQuery = Type.Object({
   limit: Type.Optional(Type.Integer({ minimum: 0, maximum: 100 })),
   level: Type.Optional(LogLevel),
 })
+export type StatusQuery = Static<typeof StatusQuery>
 export const BuildLogsQuery = Type.Object({
   cursor: Type.Optional(Milliseconds),
   limit: Type.Optional(Type.Integer({ minimum: 0, maximum: 100 })),

@@ -7,18 +7,28 @@ import type { ResolvedTemplate, SnapshotEntry, Template, TemplateName } from './
 
 export class TemplateCatalog {
   readonly #store: TemplateStore
+  #whenMissing: (alias: string) => Promise<AppError | undefined> = async () => undefined
 
   constructor(store: TemplateStore) {
     this.#store = store
   }
 
+  /** `explain` is asked about names without a template or a finished build; what it gives is thrown. */
+  onMissing(explain: (alias: string) => Promise<AppError | undefined>): void {
+    this.#whenMissing = explain
+  }
+
   async resolve(team: Team, text: string): Promise<ResolvedTemplate> {
     const { alias, tag } = parseTemplateReference(text)
     const template = await this.findOfAny(team, text)
-    if (!template) throw new AppError('not_found', `template '${text}' not found`)
+    if (!template) {
+      throw (await this.#whenMissing(alias)) ?? new AppError('not_found', `template '${text}' not found`)
+    }
     if (!isUsableBy(team, template)) throw notYours(text)
     const build = await this.#store.findReadyBuild(template.templateID, tag)
     if (!build) {
+      const known = tag === defaultTag ? await this.#whenMissing(alias) : undefined
+      if (known) throw known
       const missing =
         tag === defaultTag
           ? `template '${alias}' has no finished build`
@@ -55,6 +65,11 @@ export class TemplateCatalog {
   async find(team: Team, text: string): Promise<Template | undefined> {
     const found = await this.findOfAny(team, text)
     return found && isUsableBy(team, found) ? found : undefined
+  }
+
+  /** The template with that name outside of all namespaces. */
+  findPublic(alias: string): Promise<Template | undefined> {
+    return this.#store.findByAlias(null, alias)
   }
 
   /** The template of any team: by the team's own name first, then by a name without namespace, then by id. */

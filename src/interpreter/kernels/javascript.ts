@@ -27,7 +27,7 @@ type Evaluated = { result: Remote; exceptionDetails?: { exception?: Remote; text
 
 /** Under which the debugger hands a value over. */
 const slot = Symbol.for('warren.value')
-const session = new Session()
+let session = new Session()
 let executionCount = 0
 let interrupt: (() => void) | undefined
 
@@ -148,10 +148,20 @@ async function execute({ code, marker, set, restore }: ExecuteRequest): Promise<
   })
   await Promise.race([runCell(code), interrupted]).catch((error) => send(errorEvent(error)))
   interrupt = undefined
-  session.post('Runtime.releaseObjectGroup', { objectGroup: 'cell' })
+  renewSession()
   setVariables(restore)
   await Promise.all([process.stdout, process.stderr].map((stream) => writeWhole(stream, marker)))
   send({ type: 'done' })
+}
+
+/**
+ * Lets go of what the debugger holds of a cell. A cell that was interrupted while it waited leaves a promise there,
+ * and V8 ends the process when it collects one whose session still listens.
+ */
+function renewSession(): void {
+  session.disconnect()
+  session = new Session()
+  session.connect()
 }
 
 function writeWhole(stream: NodeJS.WriteStream, text: string): Promise<void> {

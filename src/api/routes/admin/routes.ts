@@ -1,10 +1,12 @@
 import type { Api, RouteContext } from '../../context.ts'
+import { addBuiltInTemplateRoute } from './add-built-in-template.ts'
 import { cancelTeamBuildsRoute } from './cancel-team-builds.ts'
 import { changeTeamLimitsRoute } from './change-team-limits.ts'
 import { countRunningSandboxesRoute } from './count-running-sandboxes.ts'
 import { createKeyRoute } from './create-key.ts'
 import { createTeamRoute } from './create-team.ts'
 import { deleteTeamRoute } from './delete-team.ts'
+import { getBuiltInTemplateRoute } from './get-built-in-template.ts'
 import { killTeamSandboxesRoute } from './kill-team-sandboxes.ts'
 import { listKeysRoute } from './list-keys.ts'
 import { listQuarantineRoute } from './list-quarantine.ts'
@@ -26,6 +28,8 @@ export function adminRoutes(app: Api, context: RouteContext): void {
   createKeyRoute(app, context)
   listKeysRoute(app, context)
   revokeKeyRoute(app, context)
+  addBuiltInTemplateRoute(app, context)
+  getBuiltInTemplateRoute(app, context)
   pruneRoute(app, context)
   listQuarantineRoute(app, context)
   recoverSandboxRoute(app, context)

@@ -1,0 +1,26 @@
+import { BuiltInAnswer, BuiltInPath, BuiltInRequest } from '../../../contract/rest/built-in.ts'
+import { failures } from '../../../contract/rest/shared.ts'
+import type { Api, RouteContext } from '../../context.ts'
+import { adminSchema } from './admin-schema.ts'
+
+export function addBuiltInTemplateRoute(app: Api, { auth, builtIns }: RouteContext): void {
+  app.post(
+    '/admin/built-in-templates/:name',
+    {
+      onRequest: auth.requireAdmin,
+      schema: {
+        ...adminSchema,
+        summary: 'Make a template that Warren knows by itself',
+        params: BuiltInPath,
+        body: BuiltInRequest,
+        response: { 202: BuiltInAnswer, ...failures },
+      },
+    },
+    async (request, reply) => {
+      const { templateID, buildID } = await builtIns.make(request.params.name, {
+        full: request.body.full ?? false,
+      })
+      return reply.code(202).send({ templateID, buildID })
+    },
+  )
+}

@@ -1,0 +1,23 @@
+import { BuiltInPath } from '../../../contract/rest/built-in.ts'
+import { failures } from '../../../contract/rest/shared.ts'
+import { BuildStatusAnswer, StatusQuery } from '../../../contract/rest/template.ts'
+import type { Api, RouteContext } from '../../context.ts'
+import { presentProgress } from '../../present-template.ts'
+import { adminSchema } from './admin-schema.ts'
+
+export function getBuiltInTemplateRoute(app: Api, { auth, builtIns }: RouteContext): void {
+  app.get(
+    '/admin/built-in-templates/:name',
+    {
+      onRequest: auth.requireAdmin,
+      schema: {
+        ...adminSchema,
+        summary: 'Read how the making of such a template is doing, and its log lines from an offset on',
+        params: BuiltInPath,
+        querystring: StatusQuery,
+        response: { 200: BuildStatusAnswer, ...failures },
+      },
+    },
+    async (request) => presentProgress(await builtIns.progress(request.params.name), request.query),
+  )
+}

@@ -1,0 +1,59 @@
+/** How the template of the code interpreter is made: what it holds, and what runs in it from the start. */
+import type { BuiltInRecipe } from '../core/template/built-in-templates.ts'
+import { packInterpreter } from './interpreter-files.ts'
+
+const folder = '/opt/code-interpreter'
+/** IPython runs the cells; the others are what people import without thinking. */
+const usualPackages = [
+  'ipython==9.6.0',
+  'numpy',
+  'pandas',
+  'matplotlib',
+  'pillow',
+  'scipy',
+  'scikit-learn',
+  'requests',
+  'beautifulsoup4',
+  'openpyxl',
+  'sympy',
+  'seaborn',
+]
+const furtherPackages = [
+  ...['scikit-image', 'plotly', 'kaleido', 'bokeh', 'xarray', 'numba', 'joblib', 'opencv-python-headless'],
+  ...['imageio', 'librosa', 'soundfile', 'nltk', 'spacy', 'gensim', 'textblob', 'aiohttp', 'urllib3'],
+  ...['tornado', 'xlrd', 'python-docx', 'pytz', 'pytest', 'orjson'],
+]
+/** Characters of China, Japan and Korea in figures. */
+const fonts =
+  'apt-get update -qq && apt-get install -y -qq --no-install-recommends fonts-noto-cjk && rm -rf /var/lib/apt/lists/*'
+const readyWithinSeconds = 60
+
+export function codeInterpreterRecipe(diskMB: number): BuiltInRecipe {
+  return {
+    alias: 'code-interpreter-v1',
+    name: 'code-interpreter',
+    sizes: { cpuCount: 2, memoryMB: 2048, diskMB },
+    seconds: 120,
+    async request({ full }) {
+      const files = await packInterpreter()
+      const packages = full ? [...usualPackages, ...furtherPackages] : usualPackages
+      const step = { filesHash: null, force: false }
+      const install = `pip install --no-cache-dir --progress-bar off --disable-pip-version-check ${packages.join(' ')}`
+      return {
+        from: { template: 'base' },
+        steps: [
+          ...(full ? [{ ...step, type: 'RUN' as const, args: [fonts, 'root'] }] : []),
+          { ...step, type: 'RUN', args: [install, 'root'] },
+          { ...step, type: 'COPY', args: ['interpreter', folder, 'root'], filesHash: files.hash },
+        ],
+        // The kernels run as root, as the clients' users expect; the variables say whom to trust.
+        startCmd: `sudo -E /bin/bash ${folder}/serve.sh`,
+        readyCmd: untilHealthy,
+        force: false,
+        files,
+      }
+    },
+  }
+}
+
+const untilHealthy = `for _ in $(seq ${readyWithinSeconds * 10}); do curl -sf -o /dev/null http://127.0.0.1:49999/health && exit 0; sleep 0.1; done; exit 1`

@@ -1,0 +1,113 @@
+/**
+ * Templates that Warren knows how to make by itself, because clients ask for them by name. Each is made when the
+ * operator says so or when it is first used, and is then as public as the base template.
+ */
+import { AppError } from '../../lib/app-error.ts'
+import { JoinedWork } from '../../lib/keyed-lock.ts'
+import type { Team } from '../team/team.ts'
+import type { BuildProgress, BuildService, BuildSizes, StartRequest } from './build-service.ts'
+import type { BuildFiles } from './builder.ts'
+import type { TemplateCatalog } from './catalog.ts'
+import { defaultTag } from './reference.ts'
+import type { TemplateService } from './service.ts'
+import type { TemplateBuild } from './template.ts'
+
+/** How a template is made; `full` asks for everything that it can hold. */
+export type BuiltInRecipe = {
+  /** The name that clients ask for. */
+  alias: string
+  /** The name that the operator uses. */
+  name: string
+  sizes: BuildSizes
+  /** About how long it takes to make. */
+  seconds: number
+  request(options: { full: boolean }): Promise<StartRequest & { files: { hash: string; archive: Buffer } }>
+}
+
+export type BuiltInTemplatesParts = {
+  recipes: readonly BuiltInRecipe[]
+  catalog: TemplateCatalog
+  templates: TemplateService
+  builds: BuildService
+  files: BuildFiles
+  /** The team that owns them. */
+  owner: () => Promise<Team>
+}
+
+export type BuiltInBuild = Pick<TemplateBuild, 'templateID' | 'buildID'>
+
+export class BuiltInTemplates {
+  readonly #parts: BuiltInTemplatesParts
+  readonly #starting = new JoinedWork<BuiltInBuild>()
+  readonly #last = new Map<string, BuiltInBuild>()
+
+  constructor(parts: BuiltInTemplatesParts) {
+    this.#parts = parts
+  }
+
+  /** Starts to make it; while one is being made already, that one is meant. */
+  async make(name: string, { full }: { full: boolean }): Promise<BuiltInBuild> {
+    const recipe = this.#recipe(name)
+    const status = await this.#status(recipe)
+    if (status === 'building' || status === 'waiting') return this.#last.get(recipe.alias)!
+    return this.#starting.run(recipe.alias, () => this.#start(recipe, full))
+  }
+
+  /** How the one that was started last is doing. */
+  async progress(name: string): Promise<BuildProgress> {
+    const { alias } = this.#recipe(name)
+    const last = this.#last.get(alias)
+    if (!last) throw new AppError('not_found', `The template '${alias}' is not being made`)
+    return this.#parts.builds.status(await this.#parts.owner(), last.templateID, last.buildID)
+  }
+
+  /** What to tell who asked for a template that is not there; undefined: Warren does not know it either. */
+  async whenMissing(alias: string): Promise<AppError | undefined> {
+    const recipe = this.#parts.recipes.find((one) => one.alias === alias)
+    if (!recipe) return undefined
+    const hadFailed = (await this.#status(recipe)) === 'error'
+    const reason = hadFailed ? (await this.progress(recipe.name)).build.reason?.message : undefined
+    await this.make(recipe.name, { full: false })
+    const minutes = Math.ceil(recipe.seconds / 60)
+    const before = reason === undefined ? '' : ` The attempt before failed: ${reason}`
+    return new AppError(
+      'unavailable',
+      `The template '${alias}' is being made, because this is its first use; that takes about ${minutes} minutes. ` +
+        `Try again then, or watch it with \`warren template add ${recipe.name}\`.${before}`,
+      { retry: { should: true, afterSeconds: recipe.seconds } },
+    )
+  }
+
+  async #start(recipe: BuiltInRecipe, full: boolean): Promise<BuiltInBuild> {
+    const { catalog, templates, builds, files } = this.#parts
+    const owner = await this.#parts.owner()
+    const { files: packed, ...request } = await recipe.request({ full })
+    if (!(await files.has(owner.teamID, packed.hash))) {
+      await files.write(owner.teamID, packed.hash, piecesOf(packed.archive), packed.archive.length)
+    }
+    const name = { namespace: null, alias: recipe.alias, tag: defaultTag }
+    const { template, build } = await builds.request(owner, name, [defaultTag], recipe.sizes)
+    const { templateID } = template
+    const found = { templateID, buildID: build.buildID }
+    const everybodys = await catalog.findPublic(recipe.alias)
+    await templates.setPublic(owner, templateID, true, everybodys === undefined)
+    await builds.start(owner, templateID, build.buildID, request)
+    this.#last.set(recipe.alias, found)
+    return found
+  }
+
+  async #status({ alias, name }: BuiltInRecipe): Promise<TemplateBuild['status'] | undefined> {
+    return this.#last.has(alias) ? (await this.progress(name)).build.status : undefined
+  }
+
+  #recipe(name: string): BuiltInRecipe {
+    const found = this.#parts.recipes.find((one) => one.name === name)
+    if (found) return found
+    const known = this.#parts.recipes.map((one) => one.name).join(', ')
+    throw new AppError('not_found', `Warren has no template '${name}' to add. It has: ${known}.`)
+  }
+}
+
+async function* piecesOf(archive: Buffer): AsyncGenerator<Uint8Array> {
+  yield archive
+}
