@@ -3,6 +3,7 @@ import { activeStates, type Sandbox } from '../core/sandbox/sandbox.ts'
 import type { ExceededLimit } from '../core/stores.ts'
 import type { TeamLimits } from '../core/team/team.ts'
 import { AppError } from '../lib/app-error.ts'
+import { isUnended } from './sandbox-queries.ts'
 import type { Tables } from './tables.ts'
 
 export function unknownTeam(teamID: string): AppError {
@@ -30,16 +31,16 @@ export async function exceededLimit(
     .select(({ fn }) => fn.countAll<number>().filterWhere('state', 'in', activeStates).as('count'))
     .select(({ fn }) => fn.sum<number | null>('cpu_count').filterWhere('state', 'in', activeStates).as('cpu'))
     .select(({ fn }) => fn.sum<number | null>('memory_mb').as('memory'))
+    .where('team_id', '=', sandbox.teamID)
     .where('id', '<>', sandbox.sandboxID)
-    .where((where) => {
-      // Named in both parts, so that SQLite finds each by its index.
-      const team = where('team_id', '=', sandbox.teamID)
-      return where.or([
-        where.and([team, where('state', 'in', activeStates)]),
-        // A frozen one holds its memory and nothing else. A literal, as the partial index has it.
-        where.and([team, where('state', '=', 'paused'), where('is_frozen', '=', where.lit(1))]),
-      ])
-    })
+    .where(isUnended)
+    .where((where) =>
+      where.or([
+        where('state', 'in', activeStates),
+        // A frozen one holds its memory and nothing else.
+        where.and([where('state', '=', 'paused'), where('is_frozen', '=', 1)]),
+      ]),
+    )
     .executeTakeFirstOrThrow()
   if (used.count + 1 > limits.maxSandboxes) return 'maxSandboxes'
   if ((used.cpu ?? 0) + sandbox.cpuCount > limits.maxCPU) return 'maxCPU'

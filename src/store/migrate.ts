@@ -10,6 +10,7 @@ import { sealedNetworks } from './migrations/0006-sealed-networks.ts'
 import * as owners from './migrations/0007-owners.ts'
 import * as quarantine from './migrations/0008-quarantine.ts'
 import * as accessTokens from './migrations/0009-access-tokens.ts'
+import * as indexesOfSandboxes from './migrations/0010-indexes-of-sandboxes.ts'
 import type { Tables } from './tables.ts'
 
 /** In order of their names; one that was released is never changed, only followed by another. */
@@ -23,6 +24,7 @@ export const migrationsWith = (vault: SecretVault): Record<string, Migration> =>
   '0007-owners': owners,
   '0008-quarantine': quarantine,
   '0009-access-tokens': accessTokens,
+  '0010-indexes-of-sandboxes': indexesOfSandboxes,
 })
 
 /** Brings the tables to what this build knows, all or nothing; a database of a newer build is left alone. */

@@ -1,5 +1,5 @@
 /** Parts of the statements about sandboxes, within the transactions of others. */
-import type { ExpressionBuilder, Transaction } from 'kysely'
+import { type ExpressionBuilder, sql, type Transaction } from 'kysely'
 import type { Sandbox } from '../core/sandbox/sandbox.ts'
 import type { SandboxFilter } from '../core/stores.ts'
 import { pairHashes } from './sandbox-row.ts'
@@ -7,6 +7,8 @@ import type { SandboxRow, Tables } from './tables.ts'
 
 /** Keeps a statement below the number of values that an engine takes at once (32,766 for SQLite). */
 const rowsPerInsert = 5000
+/** One term for each pair is what engines judge best; a statement takes only so many. */
+const mostTerms = 10
 
 /** A write that changes nothing: the row cannot move until the commit. */
 export async function holdPaused(
@@ -49,16 +51,30 @@ export async function insertSandbox(
   }
 }
 
+/** As a literal: only then does an engine know that the indexes of rows which have not ended will do. */
+export const isUnended = (where: ExpressionBuilder<Tables, 'sandboxes'>) =>
+  where('state', '<>', sql.lit('ended'))
+
+/** The same for those that have. */
+export const isEnded = (where: ExpressionBuilder<Tables, 'sandboxes'>) =>
+  where('state', '=', sql.lit('ended'))
+
+/** The same for those that run. */
+export const isRunning = (where: ExpressionBuilder<Tables, 'sandboxes'>) =>
+  where('state', '=', sql.lit('running'))
+
 export function matches(where: ExpressionBuilder<Tables, 'sandboxes'>, filter: SandboxFilter) {
   const conditions = [where('team_id', '=', filter.teamID), where('state', 'in', filter.states)]
   if (filter.templateID !== undefined) conditions.push(where('template_id', '=', filter.templateID))
   if (filter.startedAfter !== undefined) conditions.push(where('started_at', '>=', filter.startedAfter))
   const pairs = pairHashes(filter.metadata ?? {})
-  if (pairs.length > 0) {
-    const found = where
-      .selectFrom('sandbox_metadata')
+  const holding = where.selectFrom('sandbox_metadata').whereRef('sandbox_id', '=', 'sandboxes.id')
+  if (pairs.length <= mostTerms) {
+    for (const hash of pairs)
+      conditions.push(where.exists(holding.select('sandbox_id').where('pair_hash', '=', hash)))
+  } else {
+    const found = holding
       .select(({ fn }) => fn.countAll<number>().as('found'))
-      .whereRef('sandbox_id', '=', 'sandboxes.id')
       .where('pair_hash', 'in', pairs)
     conditions.push(where(found, '=', pairs.length))
   }

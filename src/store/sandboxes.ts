@@ -23,11 +23,22 @@ import type {
 import type { TeamLimits } from '../core/team/team.ts'
 import { AppError } from '../lib/app-error.ts'
 import { exceededLimit, lockTeam } from './limits.ts'
+import { listPage, unendedInParts } from './sandbox-list.ts'
 import { optionColumns, whyLocked } from './sandbox-options.ts'
-import { findClaim, holdPaused, insertSandbox, matches } from './sandbox-queries.ts'
+import {
+  findClaim,
+  holdPaused,
+  insertSandbox,
+  isEnded,
+  isRunning,
+  isUnended,
+  matches,
+} from './sandbox-queries.ts'
 import { changedColumns, hashOf, newSandboxRow, sandboxOf } from './sandbox-row.ts'
 import type { SandboxRow, Tables } from './tables.ts'
 import { holdTemplate } from './template-tags.ts'
+
+const byAge = (a: Sandbox, b: Sandbox) => a.createdAt - b.createdAt || (a.sandboxID < b.sandboxID ? -1 : 1)
 
 export class SqlSandboxStore implements SandboxStore {
   readonly #db: Kysely<Tables>
@@ -88,27 +99,7 @@ export class SqlSandboxStore implements SandboxStore {
   }
 
   async list(filter: SandboxFilter, page: SandboxPage): Promise<Sandbox[]> {
-    if (filter.states.length === 0) return []
-    const ascending = page.order === 'asc'
-    let query = this.#db
-      .selectFrom('sandboxes')
-      .selectAll()
-      .where((where) => matches(where, filter))
-      .where('node_id', '=', this.#nodeID)
-      .orderBy('started_at', ascending ? 'asc' : 'desc')
-      .orderBy('id', ascending ? 'desc' : 'asc')
-      .limit(page.limit)
-    const { after } = page
-    if (after) {
-      const [beyond, further] = ascending ? (['>', '<'] as const) : (['<', '>'] as const)
-      query = query.where((where) =>
-        where.or([
-          where('started_at', beyond, after.startedAt),
-          where.and([where('started_at', '=', after.startedAt), where('id', further, after.sandboxID)]),
-        ]),
-      )
-    }
-    return (await query.execute()).map(this.#read)
+    return (await listPage(this.#db, this.#nodeID, filter, page)).map(this.#read)
   }
 
   async count(filter: SandboxFilter): Promise<number> {
@@ -118,6 +109,7 @@ export class SqlSandboxStore implements SandboxStore {
       .select((select) => select.fn.countAll<number>().as('total'))
       .where((where) => matches(where, filter))
       .where('node_id', '=', this.#nodeID)
+      .$if(!filter.states.includes('ended'), (query) => query.where(isUnended))
       .executeTakeFirstOrThrow()
     return total
   }
@@ -128,6 +120,7 @@ export class SqlSandboxStore implements SandboxStore {
       .select(({ fn }) => fn.sum<number | null>('cpu_count').filterWhere('state', '<>', 'paused').as('cpu'))
       .select(({ fn }) => fn.sum<number | null>('memory_mb').as('memory'))
       .where('node_id', '=', this.#nodeID)
+      .where(isUnended)
       .where((where) =>
         where.or([
           where('state', 'in', ['running', 'pausing', 'snapshotting', 'killing']),
@@ -139,15 +132,10 @@ export class SqlSandboxStore implements SandboxStore {
   }
 
   async listUnended(states: readonly SandboxState[] = [...activeStates, 'paused']): Promise<Sandbox[]> {
-    const rows = await this.#db
-      .selectFrom('sandboxes')
-      .selectAll()
-      .where('state', 'in', states)
-      .where('node_id', '=', this.#nodeID)
-      .orderBy('created_at')
-      .orderBy('id')
-      .execute()
-    return rows.map(this.#read)
+    const found: Sandbox[] = []
+    for await (const rows of unendedInParts(this.#db, this.#nodeID, states))
+      found.push(...rows.map(this.#read))
+    return found.sort(byAge)
   }
 
   async move(at: SandboxFence, to: SandboxState, changes: SandboxChanges = {}): Promise<Sandbox | undefined> {
@@ -265,7 +253,7 @@ export class SqlSandboxStore implements SandboxStore {
     const rows = await this.#db
       .selectFrom('sandboxes')
       .selectAll()
-      .where('state', '=', 'running')
+      .where(isRunning)
       .where('node_id', '=', this.#nodeID)
       .where('end_at', '<=', now)
       .orderBy('end_at')
@@ -279,7 +267,7 @@ export class SqlSandboxStore implements SandboxStore {
     const row = await this.#db
       .selectFrom('sandboxes')
       .select('end_at')
-      .where('state', '=', 'running')
+      .where(isRunning)
       .where('node_id', '=', this.#nodeID)
       .orderBy('end_at')
       .limit(1)
@@ -291,7 +279,7 @@ export class SqlSandboxStore implements SandboxStore {
     const rows = await this.#db
       .selectFrom('sandboxes')
       .select(['id', 'team_id', 'network_key_id', 'network_sealed'])
-      .where('state', '<>', 'ended')
+      .where(isUnended)
       .where('node_id', '=', this.#nodeID)
       .where('network_sealed', 'is not', null)
       .orderBy('id')
@@ -306,7 +294,7 @@ export class SqlSandboxStore implements SandboxStore {
     const rows = await this.#db
       .selectFrom('sandboxes')
       .select(['id', 'run_id', 'saved'])
-      .where('state', '<>', 'ended')
+      .where(isUnended)
       .execute()
     return rows.flatMap(({ id, run_id, saved }) => {
       const snapshot: SandboxSnapshot | null = saved === null ? null : JSON.parse(saved)
@@ -349,7 +337,7 @@ export class SqlSandboxStore implements SandboxStore {
       await transaction.deleteFrom('idempotency_claims').where('created_at', '<', before).execute()
       const { numDeletedRows } = await transaction
         .deleteFrom('sandboxes')
-        .where('state', '=', 'ended')
+        .where(isEnded)
         .where('ended_at', '<', before)
         .where(({ not, exists, selectFrom }) =>
           not(

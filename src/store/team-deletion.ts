@@ -1,6 +1,7 @@
 import type { Kysely, Transaction } from 'kysely'
 import { isAppError } from '../lib/app-error.ts'
 import { lockTeam } from './limits.ts'
+import { isUnended } from './sandbox-queries.ts'
 import type { Tables } from './tables.ts'
 
 type Deletion = { deleted: true } | { sandboxes: number; templates: number } | undefined
@@ -21,7 +22,7 @@ async function remove(transaction: Transaction<Tables>, teamID: string): Promise
     .selectFrom('sandboxes')
     .select(({ fn }) => fn.countAll<number>().as('count'))
     .where('team_id', '=', teamID)
-    .where('state', '<>', 'ended')
+    .where(isUnended)
     .executeTakeFirstOrThrow()
   const templates = await transaction
     .selectFrom('templates')

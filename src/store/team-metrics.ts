@@ -2,6 +2,7 @@ import type { Kysely } from 'kysely'
 import { wireStates } from '../core/sandbox/sandbox.ts'
 import type { TeamMetricStore } from '../core/stores.ts'
 import type { TeamMetric } from '../core/team/metric.ts'
+import { isUnended } from './sandbox-queries.ts'
 import type { Tables } from './tables.ts'
 
 /** Keeps the number of bound values of one insert below what either engine takes. */
@@ -56,6 +57,7 @@ export class SqlTeamMetricStore implements TeamMetricStore {
         fn.countAll<number>().filterWhere('started_at', '>=', startedSince).as('started'),
       ])
       .where('node_id', '=', this.#nodeID)
+      .where(isUnended)
       .where('state', 'in', wireStates.running)
       .groupBy('team_id')
       .execute()

@@ -13,6 +13,7 @@ import type {
 import { AppError } from '../lib/app-error.ts'
 import { insertBuild, insertBuildWithin, insertTemplate } from './build-insert.ts'
 import { listBuildsIn, listSuperseded, moveBuild, supersede } from './build-moves.ts'
+import { isUnended } from './sandbox-queries.ts'
 import { listSnapshots, type SnapshotPage } from './snapshots.ts'
 import type { Tables } from './tables.ts'
 import { type BuildPage, listBuilds, listTemplates, summaryOf, type TemplatePage } from './template-list.ts'
@@ -232,7 +233,7 @@ export class SqlTemplateStore implements TemplateStore {
         .select('state')
         .distinct()
         .where('template_id', '=', templateID)
-        .where('state', '!=', 'ended')
+        .where(isUnended)
         .execute()
       if (users.length > 0) return { usedIn: users.map(({ state }) => state) }
       const builds = await locked

@@ -9,6 +9,7 @@ import { errorText } from '../../src/lib/app-error.ts'
 import { type Isolation, isolations } from '../support/warren.ts'
 import { type BenchMachine, openBenchMachine } from './bench-machine.ts'
 import { commands } from './benchmarks/commands.ts'
+import { controlPlane } from './benchmarks/control-plane.ts'
 import { cpu } from './benchmarks/cpu.ts'
 import { edge } from './benchmarks/edge.ts'
 import { folders } from './benchmarks/folders.ts'
@@ -40,7 +41,10 @@ const short: Record<string, Benchmark> = {
   edge,
   pauses,
 }
-const benchmarks: Record<string, Benchmark> = { ...short, folders, ptys, transfer, templates }
+const benchmarks: Record<string, Benchmark> = {
+  ...{ ...short, folders, ptys, transfer, templates },
+  'control-plane': controlPlane,
+}
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,

@@ -61,6 +61,8 @@ export type FixtureOptions = {
   warm?: number
   snapshotMemory?: boolean
   vault?: SecretVault
+  /** Of a PostgreSQL database in place of SQLite in the folder. */
+  url?: string
   /** Of several Warrens on one database. */
   nodeID?: string
   admission?: Partial<AdmissionSettings>
@@ -74,7 +76,7 @@ export async function openFixture(options: FixtureOptions = {}) {
   const clock = options.clock ?? new ManualClock()
   const nodeID = options.nodeID ?? soleNode
   const stores = await openStores({
-    url: undefined,
+    url: options.url,
     dataFolder: folder,
     vault: options.vault ?? vault,
     nodeID,
