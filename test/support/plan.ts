@@ -15,6 +15,7 @@ import type { Isolation } from './warren.ts'
 const ownProcess: Record<string, string> = {
   'src/agent/process/flow.test.ts': 'measures the memory of its process',
   'test/images.test.ts': 'reads images of hundreds of megabytes',
+  'test/statements.test.ts': 'counts the statements of its process',
   'test/simulation/simulation.test.ts': 'takes time and randomness into its own hands',
 }
 /** Outside of a suite, such a hook would run around every test of the process. */

@@ -15,7 +15,7 @@ export async function up({ schema }: Kysely<never>): Promise<void> {
       .on('sandboxes')
       .columns(columns as never[])
   await index('sandboxes_listed', ['team_id', 'started_at desc', 'id']).where(state, '<>', 'ended').execute()
-  await index('sandboxes_of_team', ['team_id', ...sums])
+  await index('sandboxes_of_team', ['team_id', ...sums, 'node_id', 'id'])
     .where(state, '<>', 'ended')
     .execute()
   await index('sandboxes_of_node', ['node_id', 'id', ...sums])
