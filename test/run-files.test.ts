@@ -51,6 +51,12 @@ test('a file whose surroundings cannot be had has failed, with the reason', asyn
   assert.deepEqual([result!.failed, result!.failures], [1, [{ name: 'could not be run', why: 'no server' }]])
 })
 
+test('a file whose process cannot be started has failed, and the others run', async () => {
+  const job = fileJob({ name: 'sample', path: 'nowhere', environment: async () => ({ BROKEN: 'a\0b' }) })
+  const [result] = await runJobs([job], { concurrency: 1, write: () => {} })
+  assert.deepEqual([result!.failed, result!.failures[0]!.name], [1, 'could not be run'])
+})
+
 test('what a test left open does not keep its file from ending', async () => {
   const source = `import { spawn } from 'node:child_process'
     test('untidy', () => {

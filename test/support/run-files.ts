@@ -28,13 +28,12 @@ export function fileJob(options: FileJobOptions): Job {
     ...{ name, repeatable: true, lock },
     async run(write, seat) {
       const started = Date.now()
-      const counts = await environment(seat).then(
-        async (given) => {
+      const counts = await environment(seat)
+        .then(async (given) => {
           const { files, problem } = await runProcess([path], { write, environment: given, withinMs })
           return judgeFile(files, problem)
-        },
-        (error: Error) => notRun(error),
-      )
+        })
+        .catch(notRun)
       return [{ ...counts, job, ms: Date.now() - started }]
     },
   }
