@@ -77,6 +77,8 @@ async function main(): Promise<number> {
   const letNextBegin = beOnlyRun()
   const interrupt = new AbortController()
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    // The support of the tests ends the process at once, and would leave Docker and sandboxes behind.
+    process.removeAllListeners(signal)
     process.once(signal, () => {
       process.stderr.write('\nStopping; what was started is taken down first …\n')
       interrupt.abort(new Error('Interrupted.'))
