@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
-import { Sandbox, Template, waitForPort } from 'e2b'
+import { Sandbox, type SandboxOpts, Template, waitForPort } from 'e2b'
 import { eventually } from '../support/eventually.ts'
 import { isolations, startWarren, type Warren } from '../support/warren.ts'
 
@@ -29,7 +29,7 @@ const traces = {
 const leftovers = 'ls -A /tmp /home/user /var/tmp'
 
 for (const isolation of isolations) {
-  describe(`the warm pool (${isolation})`, { timeout: 300_000 }, () => {
+  describe(`the warm pool (${isolation})`, { timeout: 600_000 }, () => {
     let warren: Warren
 
     before(async () => {
@@ -47,19 +47,31 @@ for (const isolation of isolations) {
     const create = (template: string, envs: Record<string, string> = {}) =>
       Sandbox.create(template, { ...warren.client, envs, timeoutMs: 120_000 })
 
-    /** Those that nobody owns and that stand still, or not. */
-    const waiting = (isFrozen: boolean): string[] => {
+    /** The ids of those that nobody owns; those of the template with a service stand still once they are ready. */
+    const waiting = (isServed: boolean): string[] => {
       const folder = join(warren.dataFolder, 'sandboxes')
       return readdirSync(folder).filter((sandboxID) => {
         const record = join(folder, sandboxID, 'record.json')
         if (!existsSync(record) || !JSON.parse(readFileSync(record, 'utf8')).disposable) return false
-        return existsSync(join(folder, sandboxID, 'frozen.json')) === isFrozen
+        return existsSync(join(folder, sandboxID, 'frozen.json')) === isServed
       })
     }
 
-    async function oneWaits(isFrozen: boolean): Promise<string> {
-      await eventually(() => assert.equal(waiting(isFrozen).length, 1), 60_000)
-      return waiting(isFrozen)[0]!
+    /** A sandbox that waited before it was asked for. */
+    async function takeWarm(
+      options: { template: string; isServed: boolean } & SandboxOpts,
+    ): Promise<Sandbox> {
+      const { template, isServed, ...rest } = options
+      let taken: Sandbox | undefined
+      await eventually(async () => {
+        const ids = waiting(isServed)
+        assert.ok(ids.length > 0, 'none waits')
+        const sandbox = await Sandbox.create(template, { ...warren.client, timeoutMs: 120_000, ...rest })
+        if (ids.includes(sandbox.sandboxId)) taken = sandbox
+        else await sandbox.kill()
+        assert.ok(taken, `${sandbox.sandboxId} did not wait`)
+      }, 60_000)
+      return taken!
     }
 
     const ask = async (sandbox: Sandbox) =>
@@ -67,9 +79,7 @@ for (const isolation of isolations) {
 
     it('a service runs before its sandbox has an owner, stands still meanwhile, and never sees the owner’s variables', async () => {
       const cold = await create('served', { OWNER: 'me' })
-      const waits = await oneWaits(true)
-      const warm = await create('served', { OWNER: 'me' })
-      assert.equal(warm.sandboxId, waits)
+      const warm = await takeWarm({ template: 'served', isServed: true, envs: { OWNER: 'me' } })
       for (const sandbox of [cold, warm]) {
         assert.deepEqual(await ask(sandbox), { asked: 1, owner: null, from: 'template' })
         assert.equal((await sandbox.commands.run('echo $OWNER $FROM')).stdout, 'me template\n')
@@ -78,11 +88,8 @@ for (const isolation of isolations) {
     })
 
     it('what is handed out is as closed as its owner wants it', async () => {
-      const waits = await oneWaits(true)
-      const options = { ...warren.client, allowInternetAccess: false, timeoutMs: 60_000 }
-      const closed = await Sandbox.create('served', options)
-      assert.equal(closed.sandboxId, waits)
-      const record = join(warren.dataFolder, 'sandboxes', waits, 'record.json')
+      const closed = await takeWarm({ template: 'served', isServed: true, allowInternetAccess: false })
+      const record = join(warren.dataFolder, 'sandboxes', closed.sandboxId, 'record.json')
       assert.deepEqual(JSON.parse(readFileSync(record, 'utf8')).egress.deny, ['0.0.0.0/0'])
       await closed.kill()
     })
@@ -92,9 +99,7 @@ for (const isolation of isolations) {
       const files = new Set<string>()
       const ids: string[] = []
       for (let round = 0; round < 3; round++) {
-        const waits = await oneWaits(false)
-        const sandbox = await create('base')
-        assert.equal(sandbox.sandboxId, waits)
+        const sandbox = await takeWarm({ template: 'base', isServed: false })
         for (const [name, command] of Object.entries(traces)) {
           seen[name] ??= new Set()
           seen[name].add((await sandbox.commands.run(command)).stdout)
@@ -112,7 +117,7 @@ for (const isolation of isolations) {
 
     it('the sandboxes of a template go with it', async () => {
       await create('served').then((sandbox) => sandbox.kill())
-      await oneWaits(true)
+      await eventually(() => assert.notDeepEqual(waiting(true), []), 60_000)
       await warren.api('/templates/served', { method: 'DELETE' })
       assert.deepEqual(waiting(true), [])
     })
