@@ -49,6 +49,8 @@ async function startSomething(runtime: string, flags: readonly string[]): Promis
     await runCommand(runtime, [...common, 'run', '--bundle', folder, id], { timeoutMs: startWithinMs })
   } finally {
     await runCommand(runtime, [...common, 'delete', '--force', id]).catch(() => {})
+    // gVisor keeps a network namespace mounted there for the next sandbox.
+    await runCommand('umount', ['--lazy', join(folder, 'state/null-netns')]).catch(() => {})
     rmSync(folder, { recursive: true, force: true })
   }
 }

@@ -1,0 +1,23 @@
+/** What `warren doctor` finds out by starting something with each runtime. */
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import test from 'node:test'
+import { loadConfig } from '../../src/app/config.ts'
+import { runtimeChecks } from '../../src/app/doctor/runtime-checks.ts'
+import { testMachine } from '../support/test-machine.ts'
+import { isolations } from '../support/warren.ts'
+
+const checkNames = { container: 'runc', gvisor: 'gVisor' } as const
+
+const trialMounts = () => readFileSync('/proc/self/mountinfo', 'utf8').match(/ \S+\/warren-doctor-\S+/g)
+
+for (const isolation of isolations) {
+  test(`${isolation}: a runtime that works is found to work, and nothing of the trial stays mounted`, async () => {
+    await testMachine()
+    const before = trialMounts()
+    const config = loadConfig({ WARREN_ISOLATION: isolation })
+    const finding = await runtimeChecks.find(({ name }) => name === checkNames[isolation])!.look(config)
+    assert.equal(finding.status, 'ok', finding.text)
+    assert.deepEqual(trialMounts(), before)
+  })
+}
