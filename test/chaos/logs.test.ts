@@ -5,41 +5,39 @@ import { Sandbox } from 'e2b'
 import { delay } from '../../src/lib/clock.ts'
 import { eventually } from '../support/eventually.ts'
 import { messages, readLog } from '../support/read-log.ts'
-import { isolations, startWarren, type Warren } from '../support/warren.ts'
+import { anyIsolation, startWarren, type Warren } from '../support/warren.ts'
 
-for (const isolation of isolations) {
-  describe(`logs through restarts, ${isolation}`, () => {
-    let warren: Warren
-    before(async () => {
-      warren = await startWarren(isolation)
-    })
-    after(() => warren?.stop())
-
-    it('lose and double nothing when Warren stops, and when it crashes', async () => {
-      const own = await Sandbox.create('base', { ...warren.client, timeoutMs: 300_000 })
-      const count = 'for i in $(seq 1 400); do echo "number $i"; sleep 0.03; done'
-      const counting = await own.commands.run(count, { background: true, timeoutMs: 0 })
-      await counting.disconnect()
-      await delay(1000)
-      await warren.stop()
-      await delay(500)
-      warren = await startWarren(isolation, { keep: true })
-      await delay(1000)
-      await warren.crash()
-      warren = await startWarren(isolation, { keep: true })
-      await eventually(async () => {
-        const last = messages(await readLog(warren, own.sandboxId)).at(-1)
-        assert.equal(last, 'Process ended: exit status 0')
-      }, 60_000)
-      const told = (await readLog(warren, own.sandboxId))
-        .filter(({ fields }) => fields.event_type === 'stdout')
-        .flatMap(({ message }) => message.split('\n'))
-      assert.deepEqual(
-        told,
-        Array.from({ length: 400 }, (_, i) => `number ${i + 1}`),
-      )
-      const again = await Sandbox.connect(own.sandboxId, warren.client)
-      await again.kill()
-    })
+describe('logs through restarts', () => {
+  let warren: Warren
+  before(async () => {
+    warren = await startWarren(anyIsolation)
   })
-}
+  after(() => warren?.stop())
+
+  it('lose and double nothing when Warren stops, and when it crashes', async () => {
+    const own = await Sandbox.create('base', { ...warren.client, timeoutMs: 300_000 })
+    const count = 'for i in $(seq 1 400); do echo "number $i"; sleep 0.03; done'
+    const counting = await own.commands.run(count, { background: true, timeoutMs: 0 })
+    await counting.disconnect()
+    await delay(1000)
+    await warren.stop()
+    await delay(500)
+    warren = await startWarren(anyIsolation, { keep: true })
+    await delay(1000)
+    await warren.crash()
+    warren = await startWarren(anyIsolation, { keep: true })
+    await eventually(async () => {
+      const last = messages(await readLog(warren, own.sandboxId)).at(-1)
+      assert.equal(last, 'Process ended: exit status 0')
+    }, 60_000)
+    const told = (await readLog(warren, own.sandboxId))
+      .filter(({ fields }) => fields.event_type === 'stdout')
+      .flatMap(({ message }) => message.split('\n'))
+    assert.deepEqual(
+      told,
+      Array.from({ length: 400 }, (_, i) => `number ${i + 1}`),
+    )
+    const again = await Sandbox.connect(own.sandboxId, warren.client)
+    await again.kill()
+  })
+})

@@ -6,7 +6,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { afterEach, describe, it } from 'node:test'
 import { Sandbox, Template } from 'e2b'
 import { sayIn } from '../support/building.ts'
-import { isolations, startWarren, type Warren } from '../support/warren.ts'
+import { anyIsolation, startWarren, type Warren } from '../support/warren.ts'
 
 type Row = { id: string; layers: string | null; root_folder: string | null }
 
@@ -22,57 +22,55 @@ function baseBuilds({ dataFolder }: Warren): Row[] {
   return rows as Row[]
 }
 
-for (const isolation of isolations) {
-  describe(`the base template, ${isolation}`, () => {
-    let warren: Warren
-    afterEach(() => warren?.stop())
+describe('the base template', () => {
+  let warren: Warren
+  afterEach(() => warren?.stop())
 
-    it('has its root as a layer, not copied, and what an older Warren made goes on', async () => {
-      warren = await startWarren(isolation)
-      const [first, ...more] = baseBuilds(warren)
-      assert.deepEqual([more, first?.root_folder], [[], null])
-      const [layer] = JSON.parse(first!.layers!) as string[]
-      const link = join(warren.dataFolder, 'images/layers', layer!.slice('sha256:'.length), 'root')
-      const root = readlinkSync(link)
-      assert.equal(realpathSync(link), realpathSync(root))
-      assert.match(root, /\/templates\/base-[0-9a-f]+$/)
-      assert.equal(await sayIn(warren, 'base', 'whoami'), 'user\n')
-      const template = Template().fromTemplate('base').runCmd('echo built > built')
-      await Template.build(template, 'on-base', warren.client)
+  it('has its root as a layer, not copied, and what an older Warren made goes on', async () => {
+    warren = await startWarren(anyIsolation)
+    const [first, ...more] = baseBuilds(warren)
+    assert.deepEqual([more, first?.root_folder], [[], null])
+    const [layer] = JSON.parse(first!.layers!) as string[]
+    const link = join(warren.dataFolder, 'images/layers', layer!.slice('sha256:'.length), 'root')
+    const root = readlinkSync(link)
+    assert.equal(realpathSync(link), realpathSync(root))
+    assert.match(root, /\/templates\/base-[0-9a-f]+$/)
+    assert.equal(await sayIn(warren, 'base', 'whoami'), 'user\n')
+    const template = Template().fromTemplate('base').runCmd('echo built > built')
+    await Template.build(template, 'on-base', warren.client)
 
-      // As an older version had written it: the root by its folder, and nothing in the store.
-      await warren.stop()
-      {
-        using database = new DatabaseSync(join(warren.dataFolder, 'warren.db'))
-        const change = 'update template_builds set layers = null, root_folder = ?'
-        database.prepare(change).run(`templates/${root.split('/').at(-1)}`)
-      }
-      warren = await startWarren(isolation, { keep: true })
-      const [old, upgraded, ...others] = baseBuilds(warren)
-      assert.deepEqual([others, old!.id, old!.layers], [[], first!.id, null])
-      assert.deepEqual(JSON.parse(upgraded!.layers!), [layer])
-      assert.equal(await sayIn(warren, 'on-base', 'cat built'), 'built\n')
-      const options = { ...warren.client, timeoutMs: 300_000 }
-      const sandbox = await Sandbox.create(`base:${old!.id}`, options)
-      await sandbox.files.write('/home/user/note', 'mine')
-      const fresh = await Sandbox.create('base', options)
-      await sandbox.pause()
+    // As an older version had written it: the root by its folder, and nothing in the store.
+    await warren.stop()
+    {
+      using database = new DatabaseSync(join(warren.dataFolder, 'warren.db'))
+      const change = 'update template_builds set layers = null, root_folder = ?'
+      database.prepare(change).run(`templates/${root.split('/').at(-1)}`)
+    }
+    warren = await startWarren(anyIsolation, { keep: true })
+    const [old, upgraded, ...others] = baseBuilds(warren)
+    assert.deepEqual([others, old!.id, old!.layers], [[], first!.id, null])
+    assert.deepEqual(JSON.parse(upgraded!.layers!), [layer])
+    assert.equal(await sayIn(warren, 'on-base', 'cat built'), 'built\n')
+    const options = { ...warren.client, timeoutMs: 300_000 }
+    const sandbox = await Sandbox.create(`base:${old!.id}`, options)
+    await sandbox.files.write('/home/user/note', 'mine')
+    const fresh = await Sandbox.create('base', options)
+    await sandbox.pause()
 
-      // Both live on over a restart that makes nothing anew.
-      await warren.stop()
-      const made = statSync(root)
-      warren = await startWarren(isolation, { keep: true })
-      const kept = statSync(root)
-      assert.deepEqual([kept.ino, kept.ctimeMs], [made.ino, made.ctimeMs])
-      assert.equal(baseBuilds(warren).length, 2)
-      const resumed = await Sandbox.connect(sandbox.sandboxId, warren.client)
-      assert.equal((await resumed.commands.run('cat note; whoami')).stdout, 'mineuser\n')
-      assert.equal((await fresh.commands.run('echo alive')).stdout, 'alive\n')
-      await Promise.all([resumed.kill(), fresh.kill()])
-      assert.deepEqual(
-        readdirSync(join(warren.dataFolder, 'images/layers')).filter((name) => name.startsWith('.')),
-        [],
-      )
-    })
+    // Both live on over a restart that makes nothing anew.
+    await warren.stop()
+    const made = statSync(root)
+    warren = await startWarren(anyIsolation, { keep: true })
+    const kept = statSync(root)
+    assert.deepEqual([kept.ino, kept.ctimeMs], [made.ino, made.ctimeMs])
+    assert.equal(baseBuilds(warren).length, 2)
+    const resumed = await Sandbox.connect(sandbox.sandboxId, warren.client)
+    assert.equal((await resumed.commands.run('cat note; whoami')).stdout, 'mineuser\n')
+    assert.equal((await fresh.commands.run('echo alive')).stdout, 'alive\n')
+    await Promise.all([resumed.kill(), fresh.kill()])
+    assert.deepEqual(
+      readdirSync(join(warren.dataFolder, 'images/layers')).filter((name) => name.startsWith('.')),
+      [],
+    )
   })
-}
+})

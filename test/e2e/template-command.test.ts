@@ -1,4 +1,4 @@
-/** `warren template build`, as a person types it: a folder with a Dockerfile becomes a template, on both runtimes. */
+/** `warren template build`, as a person types it: a folder with a Dockerfile becomes a template. */
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { join } from 'node:path'

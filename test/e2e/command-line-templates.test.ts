@@ -1,0 +1,41 @@
+/** `e2b template` of the unmodified command line. */
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import { Sandbox } from 'e2b'
+import { buildContext } from '../support/building.ts'
+import { e2b } from '../support/e2b-cli.ts'
+import { anyIsolation, joinWarren, type Warren } from '../support/warren.ts'
+
+describe('templates of the command line', () => {
+  let warren: Warren
+  before(async () => {
+    warren = await joinWarren(anyIsolation)
+  })
+  after(() => warren?.stop())
+
+  it('are built from a Dockerfile, listed and deleted', async () => {
+    using context = await buildContext({
+      'e2b.Dockerfile': 'FROM e2bdev/base\nWORKDIR /srv\nCOPY app app\nRUN cat app/main.txt > copied\n',
+      'app/main.txt': 'main\n',
+    })
+    const told = await e2b(
+      warren,
+      ...['template', 'create', 'by-cli', '--path', context.folder, '--cpu-count', '1', '--memory-mb', '512'],
+      ...['--cmd', 'python3 -m http.server 8000', '--ready-cmd', 'curl -sf localhost:8000'],
+    )
+    assert.match(told, /\[builder \d+\/\d+\] RUN cat app\/main\.txt > copied/)
+    const sandbox = await Sandbox.create('by-cli', { ...warren.client, timeoutMs: 60_000 })
+    const answer = await sandbox.commands.run('cat copied; curl -s localhost:8000/copied')
+    assert.equal(answer.stdout, 'main\nmain\n')
+    await sandbox.kill()
+    const [listed, ...rest] = JSON.parse(await e2b(warren, 'template', 'list', '--format', 'json'))
+    assert.deepEqual([listed.aliases, listed.cpuCount, listed.memoryMB, rest], [['by-cli'], 1, 512, []])
+    assert.match(await e2b(warren, 'template', 'list'), /by-cli/)
+    await assert.rejects(
+      e2b(warren, 'template', 'create', 'by-cli', '--path', context.folder, '--cpu-count', '3'),
+      /CPU count/,
+    )
+    await e2b(warren, 'template', 'delete', '--yes', 'by-cli')
+    assert.deepEqual(JSON.parse(await e2b(warren, 'template', 'list', '--format', 'json')), [])
+  })
+})
