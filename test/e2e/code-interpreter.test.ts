@@ -1,0 +1,116 @@
+/** The published clients of the code interpreter against its built-in template. */
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { after, before, describe, it } from 'node:test'
+import { Sandbox } from '@e2b/code-interpreter'
+import { trustSettings } from '../support/host-authorities.ts'
+import { pythonWith } from '../support/python.ts'
+import { isolations, repoFolder, startWarren, type Warren } from '../support/warren.ts'
+
+const pythonScript = `
+from e2b_code_interpreter import Sandbox
+sandbox = Sandbox.create(timeout=300)
+assert sandbox.run_code('1 + 1').text == '2'
+out = []
+sandbox.run_code('print("hi")', on_stdout=lambda one: out.append(one.line))
+assert out == ['hi\\n'], out
+error = sandbox.run_code('1 / 0').error
+assert error.name == 'ZeroDivisionError' and 'division by zero' in error.traceback
+context = sandbox.create_code_context(cwd='/root')
+assert sandbox.run_code('import os; os.getcwd()', context=context).text == '/root'
+assert sandbox.run_code('import os; os.environ["A"]', envs={'A': 'x"'}).text == 'x"'
+sandbox.kill()
+`
+
+for (const isolation of isolations) {
+  describe(`the code interpreter (${isolation})`, { timeout: 600_000 }, () => {
+    let warren: Warren
+    let sandbox: Sandbox
+    before(async () => {
+      warren = await startWarren(isolation, { name: 'interpreter', settings: trustSettings() })
+      const command = ['template', 'add', 'code-interpreter']
+      await assert.rejects(Sandbox.create(warren.client), /is being made.*Try again/)
+      const added = spawnSync(`${repoFolder}/bin/warren`, command, {
+        env: { ...process.env, WARREN_DATA_DIR: warren.dataFolder },
+        encoding: 'utf8',
+      })
+      assert.equal(added.status, 0, added.stdout + added.stderr)
+      sandbox = await Sandbox.create({ ...warren.client, timeoutMs: 300_000, envs: { OF_SANDBOX: 'yes' } })
+    })
+    after(() => warren?.stop())
+
+    it('runs every language, and keeps what each knows', async () => {
+      await sandbox.runCode('x = 20')
+      assert.equal((await sandbox.runCode('x + 1')).text, '21')
+      await sandbox.runCode('const y: number = 3', { language: 'ts' })
+      assert.equal((await sandbox.runCode('y * 2', { language: 'ts' })).text, '6')
+      assert.equal((await sandbox.runCode('await Promise.resolve("js")', { language: 'js' })).text, 'js')
+      const { logs } = await sandbox.runCode('echo $OF_SANDBOX', { language: 'bash' })
+      assert.deepEqual(logs.stdout, ['yes\n'])
+    })
+
+    it('gives tables and charts their data', async () => {
+      const table = await sandbox.runCode('import pandas as pd\npd.DataFrame({"a": [1, 2]})')
+      assert.deepEqual(table.results[0]?.data, { a: [1, 2] })
+      assert.match(table.results[0]?.html ?? '', /<table/)
+      const drawn = await sandbox.runCode(
+        'import matplotlib.pyplot as plt\nplt.bar(["a", "b"], [3, 4])\nplt.ylabel("Weight (kg)")\nplt.show()',
+      )
+      const { chart, png, isMainResult } = drawn.results[0]!
+      assert.equal(isMainResult, false)
+      assert.ok(png)
+      assert.equal(chart?.type, 'bar')
+      assert.deepEqual(
+        chart?.elements.map((one) => ({ ...one })),
+        [
+          { label: 'a', group: 'Group 0', value: 3 },
+          { label: 'b', group: 'Group 0', value: 4 },
+        ],
+      )
+    })
+
+    it('has contexts to make, list, restart and remove', async () => {
+      const context = await sandbox.createCodeContext({ cwd: '/root', language: 'python' })
+      await sandbox.runCode('z = 1', { context })
+      assert.equal((await sandbox.runCode('import os; os.getcwd()', { context })).text, '/root')
+      assert.equal((await sandbox.listCodeContexts()).at(-1)?.id, context.id)
+      await sandbox.restartCodeContext(context)
+      assert.equal((await sandbox.runCode('z', { context })).error?.name, 'NameError')
+      await sandbox.removeCodeContext(context)
+      await assert.rejects(sandbox.runCode('1', { context }), /Context ID not found/)
+    })
+
+    it('interrupts a cell whose client gave up, and goes on with what it knew', async () => {
+      await sandbox.runCode('kept = 7')
+      await assert.rejects(sandbox.runCode('import time\ntime.sleep(100)', { timeoutMs: 500 }))
+      assert.equal((await sandbox.runCode('kept')).text, '7')
+    })
+
+    it('comes back when its server is killed', async () => {
+      const other = await Sandbox.create({ ...warren.client, timeoutMs: 300_000 })
+      await other.commands.run('pkill -9 -f server.cjs', { user: 'root' })
+      const healthy =
+        'for _ in $(seq 300); do curl -sf localhost:49999/health && exit 0; sleep 0.1; done; exit 1'
+      await other.commands.run(healthy)
+      assert.equal((await other.runCode('1 + 1')).text, '2')
+      await other.kill()
+    })
+
+    it('serves the Python client', () => {
+      const run = spawnSync(pythonWith('e2b-code-interpreter==2.11.5'), ['-c', pythonScript], {
+        env: { ...process.env, ...warren.environment },
+        encoding: 'utf8',
+      })
+      assert.equal(run.status, 0, run.stderr)
+    })
+
+    it('keeps what it knows over pause and resume where memory is kept, and answers after it anyway', async () => {
+      await sandbox.runCode('over = 5')
+      await sandbox.pause()
+      const back = await Sandbox.connect(sandbox.sandboxId, warren.client)
+      const { text, error } = await back.runCode('over')
+      if (isolation === 'gvisor') assert.equal(text, '5')
+      else assert.ok(text === '5' || error?.name === 'NameError')
+    })
+  })
+}
