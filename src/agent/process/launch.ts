@@ -78,12 +78,12 @@ function start(native: Native, request: SpawnRequest): number {
 }
 
 /**
- * A command that finds its user at the limit of processes gets the room that is kept back: somebody has to be able to
- * see what is there, and to end it.
+ * A command that finds its user at the limit of processes, or so near that it could start none itself, gets the room
+ * that is kept back: somebody has to be able to see what is there, and to end it.
  */
-function spawnWithinLimit({ withinCommandLimit, spawn }: Native, request: SpawnRequest): number {
+function spawnWithinLimit({ room, withinCommandLimit, spawn }: Native, request: SpawnRequest): number {
   try {
-    return withinCommandLimit(() => spawn(request))
+    return room.isShort() ? spawn(request) : withinCommandLimit(() => spawn(request))
   } catch (error) {
     if (systemErrorCode(error) !== 'EAGAIN') throw error
     return spawn(request)

@@ -6,6 +6,7 @@ import { closeSync, constants, openSync } from 'node:fs'
 import { AppError, errorText } from '../../lib/app-error.ts'
 import { openCLibrary } from '../../lib/c-library.ts'
 import { type AwaitExit, openAwaitExit } from './children.ts'
+import { ProcessRoom } from './process-room.ts'
 import { openSpawn, type Spawn } from './spawn.ts'
 
 export type TerminalSize = { cols: number; rows: number }
@@ -21,6 +22,8 @@ export type Native = {
   resizeTerminal(ours: number, size: TerminalSize): void
   /** Whether the kernel knows whom a terminal is for, and tells them when it is gone. gVisor does neither. */
   hangsUp(ours: number): boolean
+  /** Tells when a command would meet its limit of processes at once, or soon. */
+  room: ProcessRoom
   /** Runs this under the limit of processes that commands have, which is below the agent's own. */
   withinCommandLimit<T>(start: () => T): T
 }
@@ -81,6 +84,7 @@ export function loadNative(addonPath: string): Native {
       return copy
     },
     resizeTerminal,
+    room: new ProcessRoom(Number(commandLimit.readBigUInt64LE(0))),
     hangsUp: (ours) => ioctl(ours, getForeground, Buffer.alloc(4)) === 0,
     withinCommandLimit(start) {
       setrlimit(processCount, commandLimit)
