@@ -35,7 +35,7 @@ suite('trust', () => {
     assert.equal(read(NODE_EXTRA_CA_CERTS), authority.certificate)
     assert.equal(JAVA_TOOL_OPTIONS, '-Djavax.net.ssl.trustStore=/usr/local/share/ca-certificates/warren.jks')
     const names = ['SSL_CERT_FILE', 'REQUESTS_CA_BUNDLE', 'PIP_CERT', 'CURL_CA_BUNDLE']
-    for (const name of [...names, 'GIT_SSL_CAINFO', 'CARGO_HTTP_CAINFO']) {
+    for (const name of [...names, 'CARGO_HTTP_CAINFO']) {
       assert.equal(rest[name], `/${bundle}`, name)
     }
     const next = makeAuthority('next').certificate

@@ -43,7 +43,8 @@ const [begin, end] = ['# Warren: begin\n', '# Warren: end\n']
 
 /**
  * `pem` holds the certificates of one or more authorities, in place of those given before. Gives the variables that
- * lead programs with roots of their own to the system's.
+ * lead programs with roots of their own to the system's. git has a variable too, but reads the system's anyway, and the
+ * variable would overrule what a user has configured.
  */
 export function trustAuthorities(pem: string, root = '/'): Record<string, string> {
   const certificates = readCertificates(pem)
@@ -58,7 +59,7 @@ export function trustAuthorities(pem: string, root = '/'): Record<string, string
   replaceFile(place(javaFile), javaTrustStore(all).toString('latin1'))
   return {
     ...{ ...variables, SSL_CERT_FILE: bundle, REQUESTS_CA_BUNDLE: bundle, PIP_CERT: bundle },
-    ...{ CURL_CA_BUNDLE: bundle, GIT_SSL_CAINFO: bundle, CARGO_HTTP_CAINFO: bundle },
+    ...{ CURL_CA_BUNDLE: bundle, CARGO_HTTP_CAINFO: bundle },
     JAVA_TOOL_OPTIONS: `-Djavax.net.ssl.trustStore=${javaFile}`,
   }
 }

@@ -348,6 +348,14 @@ export const ours: readonly Operation[] = [
     ...{ body: 'dryRun', answers: { 200: shape.pruneReport } },
   },
   {
+    ...{ call: 'POST /admin/built-in-templates/{name}', does: 'make a template that Warren knows' },
+    ...{ body: 'full', answers: { 202: 'templateID* buildID*' } },
+  },
+  {
+    ...{ call: 'GET /admin/built-in-templates/{name}', does: 'follow how it is made' },
+    ...{ query: 'logsOffset limit level', answers: { 200: shape.buildStatus } },
+  },
+  {
     ...{ call: 'GET /admin/quarantine', does: 'list snapshots that nothing owns' },
     answers: { 200: shape.each(shape.quarantineEntry) },
   },

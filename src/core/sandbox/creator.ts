@@ -33,6 +33,9 @@ export type CreatorParts = VerbParts & {
   warm: WarmPool
 }
 
+/** `takeTurn` waits until the machine has room for a boot. */
+type LaunchWork = { signal: AbortSignal; takeTurn: () => Promise<void> }
+
 export class SandboxCreator {
   readonly #parts: CreatorParts
   readonly #outcomes = new Map<string, Promise<Sandbox>>()
@@ -74,19 +77,36 @@ export class SandboxCreator {
     }
     const outcome = ongoing.run(row.sandboxID, (signal) => this.#launch(row, build, options, signal))
     this.#outcomes.set(row.sandboxID, outcome)
-    if (options.warm) pool.release(options.warm)
-    return outcome.finally(() => this.#outcomes.delete(row.sandboxID))
+    return outcome.finally(() => {
+      this.#outcomes.delete(row.sandboxID)
+      if (options.warm) pool.release(options.warm)
+    })
   }
 
+  /** What it takes of the machine is counted as that of a start until its row counts as running. */
   async #launch(
     row: NewSandbox,
     build: TemplateBuild,
     options: LaunchOptions,
     signal: AbortSignal,
   ): Promise<Sandbox> {
+    let endTurn = () => {}
+    const takeTurn = async () => {
+      endTurn = await this.#parts.admission.enter(row, signal)
+    }
+    return this.#launchInTurn(row, build, options, { signal, takeTurn }).finally(() => endTurn())
+  }
+
+  async #launchInTurn(
+    row: NewSandbox,
+    build: TemplateBuild,
+    options: LaunchOptions,
+    work: LaunchWork,
+  ): Promise<Sandbox> {
+    const { signal } = work
     const { sandboxes, spawns, launcher, clock, appendLog, onRunning, log } = this.#parts
     const { sandboxID, runID } = row
-    const handle = await this.#launchAny(row, build, options, signal).catch(async (error) => {
+    const handle = await this.#launchAny(row, build, options, work).catch(async (error) => {
       log.error({ sandboxID, err: error }, 'create failed')
       // Whoever kills it has the row. What could not be stopped keeps its row, and the reconciler ends both.
       if (error instanceof LaunchLeftover) await this.#leave(row, error.handle)
@@ -118,9 +138,9 @@ export class SandboxCreator {
     row: NewSandbox,
     build: TemplateBuild,
     { warm, snapshot }: LaunchOptions,
-    signal: AbortSignal,
+    { signal, takeTurn }: LaunchWork,
   ): Promise<DriverHandle> {
-    const { launcher, admission, log } = this.#parts
+    const { launcher, log } = this.#parts
     if (warm) {
       try {
         return await launcher.launch(row, build, { warm }, signal)
@@ -130,8 +150,8 @@ export class SandboxCreator {
         log.warn({ sandboxID, err: error }, 'A sandbox of the warm pool was of no use; one boots.')
       }
     }
-    const ended = await admission.enter(row, signal)
-    return launcher.launch(row, build, { snapshot }, signal).finally(ended)
+    await takeTurn()
+    return launcher.launch(row, build, { snapshot }, signal)
   }
 
   /** Whoever ends the row finds in it what was started; where it cannot be told, that goes now. */

@@ -16,6 +16,28 @@ describe('creating a sandbox', () => {
     await until(async () => (await stores.templates.findByID('basetemplate'))?.spawnCount === 1)
   })
 
+  it('counts for what it takes of the machine until its row does, however slow the database is', async () => {
+    const one = { cpuOvercommit: 1, startsAtOnce: 10 }
+    const ports = { machine: { cpuCount: 2, memoryMB: 100_000, availableMemoryMB: async () => 100_000 } }
+    await using fixture = await openFixture({ admission: one, ports })
+    const { service, team, faults, clock } = fixture
+    const told = gate()
+    faults.before = async (method, [, to]) => {
+      if (method === 'move' && to === 'running') await told.opened
+    }
+    const first = service.create(team, request())
+    await until(async () => (await fixture.driver.list()).length === 1)
+    const second = assert.rejects(service.create(team, request()), failsWith('unavailable'))
+    for (let round = 0; round < 100; round++) {
+      clock.advance(500)
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+    told.open()
+    await first
+    await second
+    assert.equal((await fixture.driver.list()).length, 1)
+  })
+
   it('that fails to start leaves nothing and says why', async () => {
     await using fixture = await openFixture()
     const { service, team, driver, stores } = fixture

@@ -53,6 +53,8 @@ export class WarmPool {
   readonly #builds: PooledBuilds
   /** Everything that must not be taken for unowned: ready, being made, or handed out and not yet in a row. */
   readonly #held = new Set<string>()
+  /** Those handed out and not yet in a row that counts. */
+  readonly #taken = new Map<string, TemplateBuild>()
   #isRefilling = false
   #next: { atMs: number; cancel: () => void } | undefined
   #stopWatching: (() => void) | undefined
@@ -72,16 +74,19 @@ export class WarmPool {
     this.#refillIn(fillAfterMs)
     const warm = pooled.ready.shift()
     warm?.cancelFreeze()
+    if (warm) this.#taken.set(warm.sandboxID, build)
     return warm
   }
 
-  /** It has a row now, which owns it. */
+  /** It has a row now, which owns it and counts for what it takes; or it is gone. */
   release(warm: WarmSandbox): void {
+    this.#taken.delete(warm.sandboxID)
     this.#held.delete(warm.sandboxID)
   }
 
   /** It was not needed after all, and nothing was done to it. */
   putBack(warm: WarmSandbox): void {
+    this.#taken.delete(warm.sandboxID)
     const pooled = this.#builds.find(warm.buildID)
     if (pooled && !this.#closed) pooled.ready.push(warm)
     else void this.#discard(warm)
@@ -101,10 +106,13 @@ export class WarmPool {
     if (await this.drop(build.templateID)) this.#expect(build, this.#parts.clock.now())
   }
 
-  /** What those that are ready were promised. */
+  /** What those were promised that are ready, or handed out and not yet in a row that counts. */
   sum(): { cpuCount: number; memoryMB: number } {
-    const total = (key: 'cpuCount' | 'memoryMB') =>
-      this.#builds.all().reduce((sum, { build, ready }) => sum + build[key] * ready.length, 0)
+    const builds = [
+      ...this.#taken.values(),
+      ...this.#builds.all().flatMap(({ build, ready }) => ready.map(() => build)),
+    ]
+    const total = (key: 'cpuCount' | 'memoryMB') => builds.reduce((sum, build) => sum + build[key], 0)
     return { cpuCount: total('cpuCount'), memoryMB: total('memoryMB') }
   }
 

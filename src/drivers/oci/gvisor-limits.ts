@@ -6,7 +6,7 @@
 import { readFileSync } from 'node:fs'
 
 type PlatformCost = {
-  /** Threads of the host for one process, with room to spare: 16 and 2 were measured. */
+  /** Threads of the host for one process that stays, with room to spare: 16 and 2 were measured. */
   hostThreads: number
   /** MiB that gVisor itself and the host's kernel need for one process: 0.65 and 0.35 were measured. */
   ownMB: number
@@ -16,6 +16,12 @@ const costs: Record<string, PlatformCost> = {
   ptrace: { hostThreads: 20, ownMB: 0.65 },
   systrap: { hostThreads: 3, ownMB: 0.35 },
 }
+
+/**
+ * Where processes end and others begin, as in the fork bomb of a shell, the host's threads of those that ended are still
+ * there for a while: so many times as many.
+ */
+const turnover = 3
 
 /** What gVisor needs before the first process, in MiB. */
 const idleMB = 40
@@ -41,7 +47,7 @@ export function gvisorPidsLimits(
     Math.floor(share / hostThreads / users),
     Math.floor((gvisorMemoryMB(sandbox.memoryMB) - idleMB) / ownMB),
   )
-  return { perUser, host: Math.min(share, perUser * users * hostThreads + hostThreads * 10) }
+  return { perUser, host: Math.min(share, turnover * perUser * users * hostThreads + hostThreads * 10) }
 }
 
 export function machinePids(): number {
