@@ -61,9 +61,17 @@ export async function loseMachine(dataFolder: string): Promise<void> {
   })
   for (const name of names('/run/netns').filter((one) => one.includes(instance)))
     run('ip', 'netns', 'del', name)
-  run('umount', '--recursive', '--lazy', `/run/warren-${instance}/mnt`)
+  for (const path of mountsBelow(`/run/warren-${instance}/`)) run('umount', '--lazy', path)
   rmSync(`/run/warren-${instance}`, { recursive: true, force: true })
   run('nft', 'delete', 'table', 'inet', `warren_${instance}`)
+}
+
+/** The innermost first. */
+function mountsBelow(folder: string): string[] {
+  const places = readFileSync('/proc/self/mountinfo', 'utf8')
+    .split('\n')
+    .map((line) => line.split(' ')[4] ?? '')
+  return places.filter((path) => path.startsWith(folder)).sort((a, b) => b.length - a.length)
 }
 
 /** The innermost first. */
