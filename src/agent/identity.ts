@@ -9,6 +9,8 @@ export type InitRequest = {
   defaultWorkdir?: string
   /** The certificates of authorities that programs shall trust, in PEM form. */
   caBundle?: string
+  /** False: the sandbox is made ready before anybody owns it. */
+  hasOwner?: boolean
 }
 
 export class Identity {

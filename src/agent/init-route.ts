@@ -18,15 +18,15 @@ export type InitFolders = {
 
 /**
  * Takes the identity the control plane gives. Once there is a token, only who knows it may change anything:
- * a process inside the sandbox can reach this route too. Resolves to true when the agent has become another's:
- * it was started from the memory of a sandbox that lives on.
+ * a process inside the sandbox can reach this route too. `isAnother` tells that the agent has become another's: it was
+ * started from the memory of a sandbox that lives on.
  */
 export async function initRoute(
   identity: Identity,
   { runFolder, systemRoot }: InitFolders,
   request: IncomingMessage,
   response: ServerResponse,
-): Promise<boolean> {
+): Promise<{ isAnother: boolean; hasOwner: boolean }> {
   if (identity.hasToken && !identity.tokenMatches(tokenOf(request))) {
     throw new AppError(
       'unauthenticated',
@@ -44,18 +44,22 @@ export async function initRoute(
   identity.apply(given)
   publish(identity.envVars, runFolder)
   response.writeHead(204, { 'cache-control': 'no-store' }).end()
-  return isAnother
+  return { isAnother, hasOwner: given.hasOwner ?? true }
 }
 
 function parse(body: unknown = {}): InitRequest {
   if (typeof body !== 'object' || body === null || Array.isArray(body)) throw wrong('the body', 'an object')
-  const { envVars, accessToken, defaultUser, defaultWorkdir, caBundle } = body as Record<string, unknown>
+  const { envVars, accessToken, defaultUser, defaultWorkdir, caBundle, hasOwner } = body as Record<
+    string,
+    unknown
+  >
   return {
     ...(envVars != null && { envVars: textMap(envVars) }),
     ...(accessToken != null && { accessToken: textOf(accessToken, 'accessToken') }),
     ...(defaultUser != null && { defaultUser: textOf(defaultUser, 'defaultUser') }),
     ...(defaultWorkdir != null && { defaultWorkdir: textOf(defaultWorkdir, 'defaultWorkdir') }),
     ...(caBundle != null && { caBundle: textOf(caBundle, 'caBundle') }),
+    ...(hasOwner === false && { hasOwner }),
   }
 }
 

@@ -99,9 +99,10 @@ function createRoutes(parts: RouteParts): Record<'open' | 'guarded', Record<stri
     open: {
       'GET /health': (_, response) => void response.writeHead(204, { 'cache-control': 'no-store' }).end(),
       'POST /init': async (request, response) => {
-        const isAnother = await initRoute(identity, folders, request, response)
+        const { isAnother, hasOwner } = await initRoute(identity, folders, request, response)
         if (isAnother) log.forget()
-        log.add('info', 'Agent ready', { logger: 'agent', event_type: 'agent_init' })
+        // The log of a sandbox begins with its owner.
+        if (hasOwner) log.add('info', 'Agent ready', { logger: 'agent', event_type: 'agent_init' })
         // A first command will follow: what it needs is made ready while the control plane tells its caller.
         response.once('close', () => void services().then(({ processes }) => processes.warmUp()))
       },

@@ -10,6 +10,8 @@ export type AgentIdentity = {
   defaultWorkdir: string
   /** The certificates of authorities that programs inside shall trust, in PEM form, in place of those given before. */
   caBundle?: string
+  /** False: the sandbox is made ready before anybody owns it. */
+  hasOwner?: boolean
 }
 
 /** For `bash -l -c`, or for `sh -c` where nothing is known of the image yet. */

@@ -2,7 +2,7 @@
 import { allDone } from '../../lib/all-done.ts'
 import { AppError, errorText, isAppError } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
-import { type AgentPort, agentPort } from '../agent.ts'
+import { type AgentIdentity, type AgentPort, agentPort } from '../agent.ts'
 import { canFreeze, type Driver, type DriverHandle, type RestoreSpec, type SandboxSpec } from '../driver.ts'
 import { openRules } from '../egress.ts'
 import type { TemplateBuild } from '../template/template.ts'
@@ -61,6 +61,9 @@ export type LaunchOptions = {
   /** Nobody would miss it if a crash left it behind. */
   disposable?: boolean
 }
+
+/** Whom the agent is told to work for; without an owner it works for nobody yet. */
+type AgentOwner = Pick<LaunchRow, 'sandboxID' | 'templateID' | 'envVars'> & { hasOwner?: boolean }
 
 /** A launch failed, and what it had started could not be stopped: it may still be there. */
 export class LaunchLeftover extends AppError {
@@ -193,7 +196,7 @@ export class SandboxLauncher {
     memory: SnapshotRef | undefined,
     signal: AbortSignal,
   ): Promise<void> {
-    const nobody = { sandboxID, templateID: build.templateID, envVars: {} }
+    const nobody = { sandboxID, templateID: build.templateID, envVars: {}, hasOwner: false }
     await this.handOver(nobody, build, handle, memory?.sandboxID, signal)
     if (build.startCmd && !memory) await this.#startService(sandboxID, build, handle, signal)
   }
@@ -206,7 +209,7 @@ export class SandboxLauncher {
 
   /** Gives the agent its token, variables and defaults. `knownAs` is the sandbox whose token it has already, if any. */
   async handOver(
-    row: Pick<LaunchRow, 'sandboxID' | 'templateID' | 'envVars'>,
+    row: AgentOwner,
     build: TemplateBuild,
     handle: DriverHandle,
     knownAs: string | undefined,
@@ -246,7 +249,7 @@ export class SandboxLauncher {
     await driver.thaw(handle, signal)
   }
 
-  #identityOf(row: Pick<LaunchRow, 'sandboxID' | 'templateID' | 'envVars'>, build: TemplateBuild) {
+  #identityOf(row: AgentOwner, build: TemplateBuild): AgentIdentity {
     const { extraCA } = this.#parts
     return {
       accessToken: this.#parts.tokens.agent(row.sandboxID),
@@ -260,6 +263,7 @@ export class SandboxLauncher {
       defaultUser: build.defaultUser,
       defaultWorkdir: build.defaultWorkdir,
       ...(extraCA !== undefined && { caBundle: extraCA }),
+      ...(row.hasOwner === false && { hasOwner: false }),
     }
   }
 
