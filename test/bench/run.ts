@@ -13,6 +13,7 @@ import { controlPlane } from './benchmarks/control-plane.ts'
 import { cpu } from './benchmarks/cpu.ts'
 import { edge } from './benchmarks/edge.ts'
 import { folders } from './benchmarks/folders.ts'
+import { hostile } from './benchmarks/hostile.ts'
 import { interactive } from './benchmarks/interactive.ts'
 import { jobs } from './benchmarks/jobs.ts'
 import { memory } from './benchmarks/memory.ts'
@@ -42,7 +43,7 @@ const short: Record<string, Benchmark> = {
   pauses,
 }
 const benchmarks: Record<string, Benchmark> = {
-  ...{ ...short, folders, ptys, transfer, templates },
+  ...{ ...short, folders, ptys, transfer, templates, hostile },
   'control-plane': controlPlane,
 }
 
