@@ -27,7 +27,7 @@ for (const isolation of isolations) {
     let warren: Warren
     let sandbox: Sandbox
     before(async () => {
-      warren = await startWarren(isolation, { name: 'interpreter', settings: trustSettings() })
+      warren = await startWarren(isolation, { settings: trustSettings() })
       const command = ['template', 'add', 'code-interpreter']
       await assert.rejects(Sandbox.create(warren.client), /is being made.*Try again/)
       const added = spawnSync(`${repoFolder}/bin/warren`, command, {

@@ -28,8 +28,8 @@ export function countTraces(dataFolder: string): Traces {
     text.split('\n').filter((line) => words.some((word) => line.includes(word))).length
   return {
     processes: countProcesses(instance, dataFolder),
-    mounts: naming(readFileSync('/proc/self/mounts', 'utf8'), `warren-${instance}`, dataFolder),
-    loopDevices: naming(run('losetup', '--list', '--noheadings', '--output', 'BACK-FILE'), dataFolder),
+    mounts: naming(readFileSync('/proc/self/mounts', 'utf8'), `warren-${instance}`, `${dataFolder}/`),
+    loopDevices: naming(run('losetup', '--list', '--noheadings', '--output', 'BACK-FILE'), `${dataFolder}/`),
     networkNamespaces: names('/run/netns').filter((name) => name.includes(instance)).length,
     mountNamespaces: names(`/run/warren-${instance}/mnt`).length,
     links: naming(run('ip', '-o', 'link'), `w${instance}`),
