@@ -111,7 +111,6 @@ function boundTests(mine: () => Target, theirs: () => Target): void {
       const flat = await mine().call('CreateWatcher', { path: '/tmp/huge' })
       assert.equal(flat.status, 200)
       await mine().call('RemoveWatcher', JSON.parse(flat.text))
-      await mine().call('Remove', { path: '/tmp/huge' })
     })
 
     it('a listing of any depth ends, with loops of links in it', async () => {
