@@ -4,6 +4,7 @@ import { spawnSync } from 'node:child_process'
 import { after, before, describe, it } from 'node:test'
 import { Sandbox } from '@e2b/code-interpreter'
 import { trustSettings } from '../support/host-authorities.ts'
+import { pythonInterpreter } from '../support/prepare-tests.ts'
 import { pythonWith } from '../support/python.ts'
 import { isolations, repoFolder, startWarren, type Warren } from '../support/warren.ts'
 
@@ -97,7 +98,7 @@ for (const isolation of isolations) {
     })
 
     it('serves the Python client', () => {
-      const run = spawnSync(pythonWith('e2b-code-interpreter==2.11.5'), ['-c', pythonScript], {
+      const run = spawnSync(pythonWith(pythonInterpreter), ['-c', pythonScript], {
         env: { ...process.env, ...warren.environment },
         encoding: 'utf8',
       })

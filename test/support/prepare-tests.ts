@@ -8,6 +8,7 @@ import { busyboxRoot, debianRoot, muslRoot, unpacked } from './roots.ts'
 import { testMachine } from './test-machine.ts'
 
 export const pythonClients = ['e2b==2.63.0', 'e2b==2.45.1'] as const
+export const pythonInterpreter = 'e2b-code-interpreter==2.11.5'
 
 const testTools = [
   { package: 'skopeo', file: 'skopeo', why: 'puts images into the registry of the tests' },
@@ -33,7 +34,7 @@ export async function prepareTests(): Promise<void> {
     () => unpacked('openssh-server'),
     () => installSystemPackages(testTools, progress),
     () => installPython(progress),
-    ...pythonClients.map((client) => () => makePython(client, progress)),
+    ...[...pythonClients, pythonInterpreter].map((client) => () => makePython(client, progress)),
   ]
   for (const step of steps) {
     await step().catch((error: Error) => progress.note(`Tests go on without it: ${error.message}`))
