@@ -19,12 +19,12 @@ import {
 } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
-import { build, stop } from 'esbuild'
 import { nodeFlags } from '../agent/node-flags.ts'
 import { AppError } from '../lib/app-error.ts'
 import { randomHex } from '../lib/ids.ts'
 import { requireAddonFile } from '../lib/native.ts'
 import { runCommand } from '../lib/run-command.ts'
+import { bundleSources } from './bundle-sources.ts'
 import { findSystemProgram } from './setup/programs.ts'
 
 export type AgentKitOptions = {
@@ -112,25 +112,13 @@ const agentEnvironment = {
 
 /** Names and texts of the files made from our own sources. */
 async function bundleAgent(agentAddon: string): Promise<Map<string, string>> {
-  const result = await build({
-    entryPoints: { agent: join(agentSources, 'main.ts'), boot: join(agentSources, 'boot.ts') },
-    outdir: '/',
-    outExtension: { '.js': '.cjs' },
-    bundle: true,
-    platform: 'node',
-    target: 'node24',
-    format: 'cjs',
-    charset: 'ascii',
-    minify: true,
-    legalComments: 'none',
-    inject: ['light-headers.ts', 'light-abort.ts'].map((name) => join(agentSources, name)),
-    define: { agentAddon: JSON.stringify(agentAddon) },
-    write: false,
-    logLevel: 'silent',
-  })
-  // esbuild's own process would otherwise stay for as long as ours.
-  await stop()
-  return new Map(result.outputFiles.map((file) => [basename(file.path), file.text]))
+  return bundleSources(
+    { agent: join(agentSources, 'main.ts'), boot: join(agentSources, 'boot.ts') },
+    {
+      inject: ['light-headers.ts', 'light-abort.ts'].map((name) => join(agentSources, name)),
+      define: { agentAddon: JSON.stringify(agentAddon) },
+    },
+  )
 }
 
 function requireProgram(names: readonly string[], debianPackage: string): string {

@@ -2,9 +2,9 @@
 import { createHash } from 'node:crypto'
 import { cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { basename, join } from 'node:path'
-import { build, stop } from 'esbuild'
+import { join } from 'node:path'
 import { runCommand } from '../lib/run-command.ts'
+import { bundleSources } from './bundle-sources.ts'
 
 const sources = join(import.meta.dirname, '../interpreter')
 const kernels = join(sources, 'kernels')
@@ -13,24 +13,10 @@ const copied = ['bash.sh', 'launch.sh', 'serve.sh', 'python'] as const
 
 /** Writes them into a folder that may not be there yet. */
 export async function writeInterpreter(folder: string): Promise<void> {
-  const result = await build({
-    entryPoints: { server: join(sources, 'main.ts'), javascript: join(kernels, 'javascript.ts') },
-    outdir: '/',
-    outExtension: { '.js': '.cjs' },
-    bundle: true,
-    platform: 'node',
-    target: 'node24',
-    format: 'cjs',
-    charset: 'ascii',
-    minify: true,
-    legalComments: 'none',
-    write: false,
-    logLevel: 'silent',
-  })
-  // esbuild's own process would otherwise stay for as long as ours.
-  await stop()
+  const entryPoints = { server: join(sources, 'main.ts'), javascript: join(kernels, 'javascript.ts') }
+  const bundled = await bundleSources(entryPoints)
   await mkdir(folder, { recursive: true })
-  for (const file of result.outputFiles) await writeFile(join(folder, basename(file.path)), file.text)
+  for (const [name, text] of bundled) await writeFile(join(folder, name), text)
   for (const name of copied) {
     await cp(join(kernels, name), join(folder, name), {
       recursive: true,

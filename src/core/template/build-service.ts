@@ -143,21 +143,27 @@ export class BuildService {
 
   /** Cancels every build of the team that waits or that this process carries out. */
   async cancelAllOf(team: Team): Promise<{ cancelledCount: number; failedCount: number }> {
-    const { templates, clock } = this.#parts
-    const message = 'The operator cancelled this build.'
-    let cancelledCount = 0
-    for (const { buildID, templateID, status } of await templates.listBuildsIn(
-      ['waiting', 'building'],
-      Number.MAX_SAFE_INTEGER,
-    )) {
-      if ((await templates.findByID(templateID))?.teamID !== team.teamID) continue
-      await this.cancel(buildID, message)
-      const now = clock.now()
-      const changes = { reason: { message, step: null }, updatedAt: now, finishedAt: now }
-      if (status === 'waiting') await templates.moveBuild(buildID, ['waiting'], 'error', changes)
-      cancelledCount++
+    const { templates, log } = this.#parts
+    const counts = { cancelledCount: 0, failedCount: 0 }
+    const unfinished = await templates.listBuildsIn(['waiting', 'building'], Number.MAX_SAFE_INTEGER)
+    for (const build of unfinished) {
+      if ((await templates.findByID(build.templateID))?.teamID !== team.teamID) continue
+      try {
+        await this.#cancelUnfinished(build, 'The operator cancelled this build.')
+        counts.cancelledCount++
+      } catch (error) {
+        log.error({ buildID: build.buildID, err: error }, 'a build could not be cancelled')
+        counts.failedCount++
+      }
     }
-    return { cancelledCount, failedCount: 0 }
+    return counts
+  }
+
+  async #cancelUnfinished({ buildID, status }: TemplateBuild, message: string): Promise<void> {
+    await this.cancel(buildID, message)
+    const now = this.#parts.clock.now()
+    const changes = { reason: { message, step: null }, updatedAt: now, finishedAt: now }
+    if (status === 'waiting') await this.#parts.templates.moveBuild(buildID, ['waiting'], 'error', changes)
   }
 
   async cancel(buildID: string, message: string): Promise<void> {
