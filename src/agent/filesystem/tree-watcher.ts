@@ -22,7 +22,8 @@ const errno = { noEntry: 2, noInstance: 24, noWatch: 28 }
 
 /** What a file that comes to its name from a temporary one did for those who watch. */
 const arrivals: Record<TemporaryKind, EventType[]> = {
-  new: [EventType.CREATE, EventType.WRITE],
+  // As if it were made at its name, given to its owner and then written.
+  new: [EventType.CREATE, EventType.CHMOD, EventType.WRITE],
   over: [EventType.WRITE],
   moving: [EventType.CREATE],
 }

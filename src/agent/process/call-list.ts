@@ -38,6 +38,8 @@ export type CallName =
   | 'setsid'
   | 'write'
 
+export type CallFailure = { call: CallName | 'clone'; errorNumber: number }
+
 type Machine = { numbers: Record<CallName, number>; instructions: string }
 
 /** `docs/decisions/0029-how-a-command-is-started.md` has the instructions as text. */
@@ -125,7 +127,7 @@ export class CallList {
   #bytes: Buffer
   /** Halves of words, the lower one first. */
   #halves: Int32Array
-  #mayFail: boolean[] = []
+  #calls: { call: CallName; mayFail: boolean }[] = []
   #dataEnd = stackEnd
   #kept = { calls: 0, dataEnd: stackEnd }
 
@@ -144,11 +146,11 @@ export class CallList {
 
   /** What was added so far stays when the rest is taken back. */
   keep(): void {
-    this.#kept = { calls: this.#mayFail.length, dataEnd: this.#dataEnd }
+    this.#kept = { calls: this.#calls.length, dataEnd: this.#dataEnd }
   }
 
   reset(): void {
-    this.#mayFail.length = this.#kept.calls
+    this.#calls.length = this.#kept.calls
     this.#dataEnd = this.#kept.dataEnd
   }
 
@@ -162,8 +164,8 @@ export class CallList {
   }
 
   #add(call: CallName, values: number[], mayFail: boolean): void {
-    const at = this.#mayFail.length * wordsPerCall
-    this.#mayFail.push(mayFail)
+    const at = this.#calls.length * wordsPerCall
+    this.#calls.push({ call, mayFail })
     this.#setWord(at, this.#numbers[call])
     for (let index = 0; index < mostValues; index++) this.#setWord(at + 1 + index, values[index] ?? 0)
     this.#setWord(at + resultWord, mayFail ? 1 : 0)
@@ -194,11 +196,11 @@ export class CallList {
     return this.address + at
   }
 
-  /** The error number of the call that ended the process; undefined when all were made. */
-  failure(): number | undefined {
-    for (let call = 0; call < this.#mayFail.length; call++) {
-      const result = this.#halves[2 * (call * wordsPerCall + resultWord)]!
-      if (!this.#mayFail[call] && result < 0) return -result
+  /** The call that ended the process, and its error number; undefined when all were made. */
+  failure(): CallFailure | undefined {
+    for (const [index, { call, mayFail }] of this.#calls.entries()) {
+      const result = this.#halves[2 * (index * wordsPerCall + resultWord)]!
+      if (!mayFail && result < 0) return { call, errorNumber: -result }
     }
     return undefined
   }

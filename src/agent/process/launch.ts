@@ -60,7 +60,9 @@ export function launch(request: LaunchRequest, identity: Identity, native: Nativ
     return { pid, streams: opened.streams, workdir: cwd }
   } catch (error) {
     opened.abandon()
-    throw error
+    throw systemCallOf(error) === 'chdir'
+      ? notEnterable(cwd, account, error)
+      : notStartable(config.cmd, error)
   } finally {
     opened.closeTheirs()
   }
@@ -71,7 +73,7 @@ function start(native: Native, request: SpawnRequest): number {
   try {
     return spawnWithinLimit(native, request)
   } catch (error) {
-    if (systemErrorCode(error) !== 'ENOEXEC' || program === shell) throw notStartable(words[0]!, error)
+    if (systemErrorCode(error) !== 'ENOEXEC' || program === shell) throw error
     // A script that does not say what runs it is one for the shell.
     return start(native, { ...request, program: shell, words: [shell, program, ...words.slice(1)] })
   }
@@ -112,6 +114,17 @@ function isDirectory(path: string): boolean {
   } catch {
     return false
   }
+}
+
+function notEnterable(cwd: string, account: Account, error: unknown): AppError {
+  const why = systemErrorText(error)
+  return new AppError('invalid_argument', `cwd '${cwd}' cannot be entered by '${account.name}': ${why}`, {
+    cause: error,
+  })
+}
+
+function systemCallOf(error: unknown): string | undefined {
+  return error instanceof Error ? (error as NodeJS.ErrnoException).syscall : undefined
 }
 
 function notStartable(program: string, error: unknown): AppError {

@@ -129,6 +129,18 @@ suite('Start', () => {
     assert.deepEqual(error, { code: 'invalid_argument', message: "cwd '/no/such' does not exist" })
   })
 
+  test('a cwd that the user may not enter is rejected', async () => {
+    const closed = join(agent.folder, 'closed')
+    mkdirSync(closed, { mode: 0o700 })
+    const request = { process: { cwd: closed } }
+    const { error } = await agent.run('pwd', { user: 'nobody', request })
+    assert.deepEqual(error, {
+      code: 'invalid_argument',
+      message: `cwd '${closed}' cannot be entered by 'nobody': permission denied`,
+    })
+    assert.equal((await agent.run('pwd', { request })).stdout, `${closed}\n`)
+  })
+
   test('an unknown user is rejected', async () => {
     const { error } = await agent.run('id', { user: 'nouser' })
     assert.deepEqual(error, { code: 'unauthenticated', message: "invalid username: 'nouser'" })

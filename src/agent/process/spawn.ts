@@ -1,7 +1,7 @@
 /** Starts a process without a copy of the agent: who it is and what it has open is set by the process itself. */
 import { getSystemErrorName } from 'node:util'
 import type { CLibrary } from '../../lib/c-library.ts'
-import { type CallList, openCallMemory } from './call-list.ts'
+import { type CallFailure, type CallList, openCallMemory } from './call-list.ts'
 
 export type SpawnRequest = {
   program: string
@@ -18,7 +18,7 @@ export type SpawnRequest = {
   oomScore: number | undefined
 }
 
-/** Rejects with the system's error code when there is no process, or it could not become the program. */
+/** Throws the failure of the system call, by its name, when there is no process, or it could not become the program. */
 export type Spawn = (request: SpawnRequest) => number
 
 /** CLONE_VM, CLONE_VFORK, and SIGCHLD at its end: it has our memory, and we wait until it has another. */
@@ -53,7 +53,7 @@ export function openSpawn(libc: CLibrary): Spawn {
       // Our handlers must not run in the new process, on our memory.
       setSignalMask(setMask, allSignals, before)
       const pid = clone(memory.instructions, list.stack, shareMemory, list.address)
-      const failure = pid < 0 ? libc.errno() : list.failure()
+      const failure = pid < 0 ? noProcess(libc) : list.failure()
       setSignalMask(setMask, before, null)
       if (failure === undefined) return pid
       if (pid > 0) waitpid(pid, null, 0)
@@ -85,13 +85,14 @@ function addCalls(list: CallList, { program, words, env, cwd, user, ...request }
   if (request.oomScore !== undefined) addOomScore(list, String(request.oomScore))
   addStreams(list, request.stdio)
   if (request.controlsTerminal) list.add('ioctl', 0, takeTerminal, 1)
-  list.add('chdir', list.text(cwd))
   if (user) {
     const groups = [user.gid, ...user.groups]
     list.add('setgroups', groups.length, list.bytes(Buffer.from(new Uint32Array(groups).buffer)))
     list.add('setresgid', user.gid, user.gid, user.gid)
     list.add('setresuid', user.uid, user.uid, user.uid)
   }
+  // With the rights of the user: it must not come to stand where it may not go.
+  list.add('chdir', list.text(cwd))
   list.add('rt_sigprocmask', setMask, list.bytes(Buffer.alloc(maskBytes)), 0, maskBytes)
   const variables = Object.entries(env).map(([name, value]) => list.text(`${name}=${value}`))
   const argv = list.addresses(words.map((word) => list.text(word)))
@@ -114,7 +115,11 @@ function addStreams(list: CallList, [stdin, stdout, stderr]: SpawnRequest['stdio
   list.add('dup3', stderr, 2)
 }
 
-function systemError(errorNumber: number): NodeJS.ErrnoException {
+function noProcess(libc: CLibrary): CallFailure {
+  return { call: 'clone', errorNumber: libc.errno() }
+}
+
+function systemError({ call, errorNumber }: CallFailure): NodeJS.ErrnoException {
   const code = getSystemErrorName(-errorNumber)
-  return Object.assign(new Error(code), { code, errno: -errorNumber })
+  return Object.assign(new Error(code), { code, errno: -errorNumber, syscall: call })
 }

@@ -61,7 +61,8 @@ suite('a terminal', () => {
   })
 
   test('the pid is that of the program itself', async () => {
-    const { pid, stream } = await begin(agent, shell('echo $$', { pty }), as('nobody'))
+    const config = { cmd: '/bin/sh', args: ['-c', 'echo $$'], cwd: '/' }
+    const { pid, stream } = await begin(agent, { process: config, pty }, as('nobody'))
     assert.equal((await allOf(stream)).text, `${pid}\r\n`)
   })
 
