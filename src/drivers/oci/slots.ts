@@ -31,7 +31,8 @@ export type SlotPoolOptions = {
 
 /**
  * The first argument says how the namespace comes to be: `add NAME`, or `attach NAME` and a process that is in it.
- * Host end first, then inside: addresses, route, and what sandbox root may do without power over the namespace.
+ * Host end first, then inside: addresses, route, and what sandbox root may do without power over the namespace. Of IPv6
+ * there is the loopback alone, where programs expect ::1.
  */
 const makeNetwork = `set -e
 make=$1 netns=$2 link=$3 gateway=$4 address=$5
@@ -46,7 +47,10 @@ address add $gateway/30 dev $link
 link set $link up
 END
 exec nsenter --net=/run/netns/$netns sh -e -c '
-[ ! -e /proc/sys/net/ipv6 ] || for each in all default; do echo 1 > /proc/sys/net/ipv6/conf/$each/disable_ipv6; done
+if [ -e /proc/sys/net/ipv6 ]; then
+  for each in all default; do echo 1 > /proc/sys/net/ipv6/conf/$each/disable_ipv6; done
+  echo 0 > /proc/sys/net/ipv6/conf/lo/disable_ipv6
+fi
 echo 0 > /proc/sys/net/ipv4/ip_unprivileged_port_start
 echo "0 2147483647" > /proc/sys/net/ipv4/ping_group_range
 exec ip -batch - <<END

@@ -232,6 +232,18 @@ export function isolationSuite(runtime: 'runc' | 'runsc', open: () => Promise<Oc
       assert.match(await run('free -m'), /Mem:\s+256 /)
     })
 
+    it('it can speak to itself at ::1, and has no other address of IPv6', async () => {
+      const python = [
+        'import socket',
+        "listening = socket.create_server(('::1', 0), family=socket.AF_INET6)",
+        'calling = socket.create_connection(listening.getsockname()[:2])',
+        "print(calling.getpeername()[0], socket.getaddrinfo('ip6-localhost', 1)[0][4][0])",
+        'out = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)',
+        "print(out.connect_ex(('2001:db8::1', 1)) != 0)",
+      ]
+      assert.equal(await run(`python3 -c "${python.join('\n')}"`), '::1 ::1\nTrue\n')
+    })
+
     it('its name, its addresses of others and its machine id are its own, and it may edit them', async () => {
       const { sandboxID } = handle.data
       assert.equal((await run('hostname; cat /etc/hostname')).trim(), `${sandboxID}\n${sandboxID}`)
