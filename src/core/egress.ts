@@ -21,6 +21,8 @@ export type EgressPolicy = {
 
 export type HeaderRule = {
   name: string
+  /** The rule is for connections to this port alone; unset: for all that the gate reads. */
+  port?: number
   headers: Readonly<Record<string, string>>
   /** The headers are set on requests in the clear too, where everybody on the way can read them. */
   onPlainHttp?: boolean
@@ -42,6 +44,8 @@ export type AddressRules = {
   deny: readonly string[]
   /** Connections that go to the gate instead of their destination: those to ports 80 and 443, or all TCP; DNS always with them. */
   toGate: 'none' | 'web' | 'all'
+  /** Further ports whose connections go to the gate. */
+  webPorts?: readonly number[]
 }
 
 /** The rules of a sandbox that may send anywhere but to what is closed. */

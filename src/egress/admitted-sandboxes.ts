@@ -44,7 +44,7 @@ export class GateConnection {
       ({ name, route }) =>
         // Which address it went to is not known here, so it has to be asked for again.
         route.to !== 'allowed-address-of' &&
-        isSameRoute(route, decide(policy, name, this.destination.address, isClosed)),
+        isSameRoute(route, decide(policy, name, this.destination, isClosed)),
     )
   }
 

@@ -19,11 +19,13 @@ export type IsClosed = (address: string) => boolean
 export function decide(
   policy: EgressPolicy,
   name: string | null,
-  address: string,
+  { address, port }: OriginalDestination,
   isClosed: IsClosed,
 ): EgressRoute | null {
   const nameAllowed = name !== null && matchesAny(policy.allowNames, name)
-  if (name !== null && ruleFor(policy, name)) return { to: nameAllowed ? 'name' : 'allowed-address-of', name }
+  if (name !== null && ruleFor(policy, name, port)) {
+    return { to: nameAllowed ? 'name' : 'allowed-address-of', name }
+  }
   if (isAddressAllowed(policy, address, isClosed)) return { to: 'address', address, name }
   return nameAllowed ? { to: 'name', name } : null
 }
@@ -39,10 +41,13 @@ export function isOpenByDefault(policy: EgressPolicy): boolean {
   return policy.internet && !policy.denyAddresses.some(isEverything)
 }
 
-/** The rule that says it most exactly. */
-export function ruleFor(policy: EgressPolicy, name: string): HeaderRule | undefined {
-  const fitting = policy.headerRules.filter((rule) => matchesName(rule.name, name))
-  const exactness = (rule: HeaderRule) => (rule.name === name ? Infinity : rule.name.length)
+/** The rule that says it most exactly: by the name first, then by the port. */
+export function ruleFor(policy: EgressPolicy, name: string, port: number): HeaderRule | undefined {
+  const fitting = policy.headerRules.filter(
+    (rule) => matchesName(rule.name, name) && (rule.port ?? port) === port,
+  )
+  const exactness = (rule: HeaderRule) =>
+    (rule.name === name ? 1000 : rule.name.length) + (rule.port === undefined ? 0 : 0.5)
   return fitting.sort((a, b) => exactness(b) - exactness(a))[0]
 }
 

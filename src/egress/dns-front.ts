@@ -1,10 +1,11 @@
 /**
- * DNS for sandboxes whose connections go through the gate: it answers only what their policy lets them ask, so
- * that no question carries anything out. Strangers get no answer at all.
+ * DNS for sandboxes whose connections go through the gate, or who asked a server that is denied to them: it answers
+ * only what their policy lets them ask, so that no question carries anything out. Strangers get no answer at all.
  */
 import type { RemoteInfo, Socket as UdpSocket } from 'node:dgram'
 import type { Socket } from 'node:net'
 import type { EgressPolicy } from '../core/egress.ts'
+import { addressRules } from '../core/network-policy/egress-policy.ts'
 import { matchesAny } from '../core/network-policy/name-patterns.ts'
 import type { Clock } from '../lib/clock.ts'
 import { type AdmittedSandbox, type AdmittedSandboxes, plainAddress } from './admitted-sandboxes.ts'
@@ -47,6 +48,8 @@ const answeredEmpty: readonly number[] = [recordTypes.AAAA, recordTypes.SVCB, re
  * a refusal. Where names are limited only addresses can be asked for: no other record leads anywhere.
  */
 export function judge(policy: EgressPolicy, question: Question, serverAllowed: boolean): Verdict {
+  // It was for a server that the address rules deny.
+  if (addressRules(policy).toGate === 'none') return 'no-such-name'
   if (!question.isInternet || question.type === recordTypes.ANY) return 'refuse'
   if (isOpenByDefault(policy) || serverAllowed) {
     return answeredEmpty.includes(question.type) ? 'empty' : 'forward'

@@ -57,6 +57,16 @@ async function askTcp(world: World, messages: Buffer[]): Promise<DnsAnswer[]> {
 }
 
 describe('DNS at the gate', within, () => {
+  it('knows no name for a sandbox that asked a server which is denied to it', async () => {
+    await using world = await startWorld()
+    world.dns.zone.set('good.example', ['192.0.2.1'])
+    for (const policy of [{}, { internet: true, denyAddresses: ['192.0.2.53'] }]) {
+      world.admit(policy)
+      assert.equal((await ask(world, 'good.example')).code, codes.noSuchName)
+    }
+    assert.equal(world.dns.asked.length, 0)
+  })
+
   it('answers for allowed names alone; others do not exist, and nobody is asked', async () => {
     await using world = await startWorld()
     world.dns.zone.set('good.example', ['192.0.2.1', '192.0.2.2']).set('bad.example', ['192.0.2.3'])
@@ -202,8 +212,8 @@ describe('DNS at the gate', within, () => {
   it('bounds how much one sandbox may ask', async () => {
     await using world = await startWorld({ limits: { questionsPerSecond: 0, questionBurst: 5 } })
     world.dns.zone.set('good.example', ['192.0.2.1'])
-    world.admit({ internet: true })
-    world.admit({ internet: true }, world.address(201))
+    world.admit({ allowNames: ['*'] })
+    world.admit({ allowNames: ['*'] }, world.address(201))
     const answers = await askTcp(
       world,
       Array.from({ length: 8 }, () => dnsQuery('good.example')),

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import type { IncomingMessage, ServerResponse } from 'node:http'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { describe, it } from 'node:test'
 
 import type { Log } from '../lib/log.ts'
@@ -71,6 +71,28 @@ describe('header rules', within, () => {
     assert.deepEqual(await ask(), ['mine', 's3same'])
     world.admit({ allowNames: ['*'], headerRules: [{ name: 'api.example', headers, onPlainHttp: true }] })
     assert.deepEqual(await ask(), ['s3same', 's3same'])
+  })
+
+  it('of a name with a port hold on connections to that port', async () => {
+    await using world = await startWorld()
+    const show = (request: IncomingMessage, response: ServerResponse) => {
+      response.end(`${request.headers['x-key']}`)
+    }
+    const to = await world.http(1, show, 'api.example')
+    const other = createServer(show)
+    await world.raw(1, 8443, (socket) => other.emit('connection', socket))
+    const rules = [
+      { ...rule('*', { 'X-Key': 'any' }), port: 8443 },
+      { ...rule('api.example', { 'X-Key': 'exact' }), port: 8443 },
+    ]
+    world.admit({ allowNames: ['*'], headerRules: rules })
+    const byPort = async (port: number) => {
+      const Host = port === 80 ? 'api.example' : `api.example:${port}`
+      return (await fetchOver(await world.connect({ address: to, port }), { Host })).body
+    }
+    assert.deepEqual([await byPort(8443), await byPort(80)], ['exact', 'undefined'])
+    world.admit({ allowNames: ['*'], headerRules: [rule('api.example', { 'X-Key': 'all' }), ...rules] })
+    assert.deepEqual([await byPort(8443), await byPort(80)], ['exact', 'all'])
   })
 
   it('reject methods whose answer would show the headers to the sandbox', async () => {

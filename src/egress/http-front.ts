@@ -160,7 +160,7 @@ export class HttpFront {
 
   /** Null: a denied address that is asked for as such, which fails as it does on every other port. */
   #routeOf({ sandbox, destination }: GateConnection, { name, host }: RequestTarget): EgressRoute | null {
-    const route = decide(sandbox.policy, name, destination.address, this.#options.isClosed)
+    const route = decide(sandbox.policy, name, destination, this.#options.isClosed)
     if (route) return route
     if (host === '') throw noNameSent(destination.address)
     if (name === null) return null
@@ -169,11 +169,11 @@ export class HttpFront {
 
   /** The headers that the policy sets on requests to the name; none in the clear, unless the rule says so. */
   async #headersOf(
-    { connection: { sandbox }, secureName }: HttpSession,
+    { connection: { sandbox, destination }, secureName }: HttpSession,
     { name }: RequestTarget,
     method: string | undefined,
   ): Promise<Record<string, string>> {
-    const rule = name === null ? undefined : ruleFor(sandbox.policy, name)
+    const rule = name === null ? undefined : ruleFor(sandbox.policy, name, destination.port)
     if (!rule || (secureName === null && !rule.onPlainHttp)) return {}
     if (reflectingMethods.has(method ?? '')) throw reflectsHeaders(method!)
     return await fillHeaders(rule, sandbox.identity.teamID, this.#options.secrets)

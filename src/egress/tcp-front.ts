@@ -80,13 +80,16 @@ export class TcpFront {
     { serverName, hidesName }: ClientHello,
   ): Promise<void> {
     const { isClosed, limits } = this.#options
-    const { policy } = connection.sandbox
+    const { sandbox, destination } = connection
+    const { policy } = sandbox
     // Unlike Host headers, TLS has one spelling for names that are not English.
     const host = serverName !== null && isAscii(serverName) ? readHostName(serverName) : null
     if (serverName !== null && host === null) return rejectTls(socket, alerts.unrecognizedName)
     const name = host && 'name' in host ? host.name : null
-    if (name !== null && ruleFor(policy, name)) return await this.#intercept(connection, socket, name)
-    const route = decide(policy, name, connection.destination.address, isClosed)
+    if (name !== null && ruleFor(policy, name, destination.port)) {
+      return await this.#intercept(connection, socket, name)
+    }
+    const route = decide(policy, name, destination, isClosed)
     // The name that is shown decides nothing where another may be hidden.
     if (!route || (route.to === 'name' && hidesName && !limits.allowHiddenNames)) {
       return rejectTls(socket, name === null ? alerts.unrecognizedName : alerts.accessDenied)
@@ -97,7 +100,7 @@ export class TcpFront {
   /** Bytes both ways, unread. */
   async #pass(connection: GateConnection, socket: Socket, name: string | null): Promise<void> {
     const { sandbox, destination } = connection
-    const route = decide(sandbox.policy, name, destination.address, this.#options.isClosed)
+    const route = decide(sandbox.policy, name, destination, this.#options.isClosed)
     if (!route) throw new Error('it is not allowed')
     connection.use(name, route)
     const { dialer } = this.#options
@@ -132,7 +135,7 @@ function openingWait(
   addressAllowed: boolean,
   limits: GateLimits,
 ): number {
-  const isWeb = webPorts.includes(port)
+  const isWeb = webPorts.includes(port) || policy.headerRules.some((rule) => rule.port === port)
   const asksName = policy.headerRules.length > 0 || (policy.proxy !== null && isWeb)
   if (addressAllowed && !asksName) return 0
   // Elsewhere the server may be the one to speak first.

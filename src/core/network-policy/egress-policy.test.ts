@@ -106,13 +106,20 @@ describe('an egress policy', () => {
     const read = policyOf({ rules: { 'API.test': rule({ 'X-Key': `Bearer ${secret}` }), 'b.test': [] } })
     assert.deepEqual(read.headerRules, [{ name: 'api.test', headers: { 'X-Key': `Bearer ${secret}` } }])
     assert.deepEqual(addressRules(read), { allow: [], deny: [], toGate: 'web' })
+    const own = policyOf({ rules: { '80-i1.W.test:8443': rule({ a: 'b' }), '*.w.test': rule({ a: 'c' }) } })
+    assert.deepEqual(own.headerRules, [
+      { name: '80-i1.w.test', port: 8443, headers: { a: 'b' } },
+      { name: '*.w.test', headers: { a: 'c' } },
+    ])
+    assert.deepEqual(addressRules(own).webPorts, [8443])
     const many = (count: number, value: unknown) =>
       Object.fromEntries(Array.from({ length: count }, (_, at) => [`x${at}.test`, value]))
     refuses({ rules: many(11, rule({ a: 'b' })) as NetworkOptions['rules'] & object }, /at most 10 domains/)
     refuses({ rules: { 'a.test': [...rule({ a: 'b' }), ...rule({ a: 'b' })] } }, /only one rule/)
     refuses({ rules: { 'a.test': rule(many(21, 'x') as Record<string, string>) } }, /at most 20 headers/)
     refuses({ rules: { 'a.test': rule({ a: 'b' }), 'A.test': rule({ a: 'b' }) } }, /named twice/)
-    for (const domain of ['1.2.3.4', '', 'a b', '10.0.0.0/8'])
+    refuses({ rules: { 'a.test:1': rule({ a: 'b' }), 'A.test:01': rule({ a: 'b' }) } }, /named twice/)
+    for (const domain of ['1.2.3.4', '', 'a b', '10.0.0.0/8', 'a.test:0', 'a.test:65536', 'a.test:', ':80'])
       refuses({ rules: { [domain]: [] } }, /is no domain/)
     for (const name of ['', 'a b', 'a:', 'ä', 'a'.repeat(129)])
       refuses({ rules: { 'a.test': rule({ [name]: 'x' }) } }, /cannot set a header/)

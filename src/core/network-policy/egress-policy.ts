@@ -39,10 +39,12 @@ export function egressPolicy({ allowInternetAccess, network }: RequestedEgress):
 
 export function addressRules(policy: EgressPolicy): AddressRules {
   const readsNames = policy.allowNames.length > 0 || policy.headerRules.length > 0
+  const ports = new Set(policy.headerRules.flatMap(({ port }) => port ?? []))
   return {
     allow: policy.allowAddresses,
     deny: policy.internet ? policy.denyAddresses : [closedToAll],
     toGate: policy.proxy ? 'all' : readsNames ? 'web' : 'none',
+    ...(ports.size > 0 && { webPorts: [...ports] }),
   }
 }
 

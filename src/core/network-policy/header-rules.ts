@@ -24,18 +24,27 @@ export function parseHeaderRules(
   if (domains.length > mostDomains)
     throw invalidNetwork(`network.rules may name at most ${mostDomains} domains`)
   const parsed = domains.flatMap(([domain, list]) => {
-    const name = parseNamePattern(domain)
-    if (name === undefined) throw invalidNetwork(`network.rules: "${domain}" is no domain`)
+    const host = parseHost(domain)
+    if (host === undefined) throw invalidNetwork(`network.rules: "${domain}" is no domain`)
     if (list.length > 1) throw invalidNetwork(`network.rules: "${domain}" may have only one rule`)
     const headers = Object.entries(list[0]?.transform?.headers ?? {})
     if (headers.length === 0) return []
     const onPlainHttp = list[0]?.transform?.allowPlainHttp === true
-    return [{ name, headers: parseHeaders(domain, headers), ...(onPlainHttp && { onPlainHttp }) }]
+    return [{ ...host, headers: parseHeaders(domain, headers), ...(onPlainHttp && { onPlainHttp }) }]
   })
-  const names = parsed.map(({ name }) => name)
+  const names = parsed.map(({ name, port }) => (port === undefined ? name : `${name}:${port}`))
   const twice = names.find((name, index) => names.indexOf(name) !== index)
   if (twice !== undefined) throw invalidNetwork(`network.rules: "${twice}" is named twice`)
   return parsed
+}
+
+/** `getHost()` of the clients gives a name with a port where the domain of the server has one. */
+function parseHost(text: string): Pick<HeaderRule, 'name' | 'port'> | undefined {
+  const [, host = '', digits] = /^(.*?)(?::(\d{1,5}))?$/s.exec(text) ?? []
+  const name = parseNamePattern(host)
+  if (name === undefined || digits === undefined) return name === undefined ? undefined : { name }
+  const port = Number(digits)
+  return port >= 1 && port <= 65_535 ? { name, port } : undefined
 }
 
 function parseHeaders(domain: string, headers: [string, string][]): Record<string, string> {

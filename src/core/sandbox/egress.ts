@@ -73,7 +73,7 @@ export class SandboxEgress {
   admit({ sandboxID, teamID, options }: EgressOwner, handle: DriverHandle): void {
     const policy = egressPolicy(options)
     const address = this.#addressOf(handle)
-    if (addressRules(policy).toGate === 'none') this.#parts.gate?.forget(address)
+    if (isDeepStrictEqual(addressRules(policy), openRules)) this.#parts.gate?.forget(address)
     else this.#parts.gate?.admit(address, { sandboxID, teamID, policy })
   }
 

@@ -39,6 +39,7 @@ const rules = (): AddressRules => ({
   allow: Array.from({ length: random(6) }, network),
   deny: Array.from({ length: random(6) }, network),
   toGate: (['none', 'web', 'all'] as const)[random(3)]!,
+  ...(random(2) === 0 && { webPorts: [8443, 3000].slice(random(2)) }),
 })
 
 /** Bit by bit. */

@@ -30,7 +30,7 @@ export type RulesetInput = FirewallOptions & {
 }
 
 /** The sets that hold what is one sandbox's own. */
-const ownSets = ['allowed', 'denied', 'gated', 'tunnelled'] as const
+const ownSets = ['allowed', 'denied', 'gated', 'tunnelled', 'web'] as const
 type OwnSet = (typeof ownSets)[number]
 
 export function elementsOf({ address, egress }: Limited): Record<OwnSet, string[]> {
@@ -39,6 +39,7 @@ export function elementsOf({ address, egress }: Limited): Record<OwnSet, string[
     denied: pairs(address, egress.deny),
     gated: egress.toGate === 'none' ? [] : [address],
     tunnelled: egress.toGate === 'all' ? [address] : [],
+    web: egress.toGate === 'web' ? (egress.webPorts ?? []).map((port) => `${address} . ${port}`) : [],
   }
 }
 
@@ -75,7 +76,7 @@ export function changes(table: string, before: Limited, after: Limited): string 
 }
 
 export function ruleset(input: RulesetInput): string {
-  const { layout, subnet } = input
+  const { layout, subnet, gatePorts } = input
   const ours = `"${layout.linkPrefix}*"`
   const closed = [...internalRanges, ...input.hostNetworks, subnet.cidr]
   const all = input.limited.map(elementsOf)
@@ -89,6 +90,7 @@ table inet ${layout.table} {
   set denied { type ipv4_addr . ipv4_addr; flags interval; ${own('denied')} }
   set gated { type ipv4_addr; ${own('gated')} }
   set tunnelled { type ipv4_addr; ${own('tunnelled')} }
+  set web { type ipv4_addr . inet_service; ${own('web')} }
   set dns { type ipv4_addr; ${filled(dns)} }
   set closed { type ipv4_addr; flags interval; auto-merge; ${filled(closed)} }
   set flows { type ipv4_addr; flags dynamic; size ${subnet.capacity}; }
@@ -110,6 +112,7 @@ table inet ${layout.table} {
     iifname != ${ours} accept
     ct direction reply ct state established,related accept
     ct status dnat ip daddr ${subnet.gate} ip saddr @gated accept
+    ${gatePorts ? `ct status dnat ip daddr ${subnet.gate} meta l4proto { tcp, udp } th dport ${gatePorts.dns} accept` : ''}
     jump refused
   }
   chain from-host {
@@ -129,6 +132,7 @@ table inet ${layout.table} {
     ip saddr @tunnelled jump refused
     ip saddr . ip daddr @allowed goto let-through
     ip saddr @gated meta l4proto { tcp, udp } th dport { 53, 80, 443 } jump refused
+    ip saddr . tcp dport @web jump refused
     ip saddr . ip daddr @denied jump refused
     goto let-through
   }
@@ -162,18 +166,24 @@ table inet ${layout.table} {
 `
 }
 
-/** Where there is no gate, what would be handed to it goes on to the chains above and is refused there. */
+/**
+ * Where there is no gate, what would be handed to it goes on to the chains above and is refused there. Questions for
+ * names that would be refused are handed over as well: not every sandbox hears of a refused datagram, and the gate can
+ * answer that there is no such name.
+ */
 function handOver({ gatePorts, subnet }: RulesetInput, ours: string, question: string): string {
   if (!gatePorts) return ''
   return `chain handing-over {
     type nat hook prerouting priority dstnat; policy accept;
     iifname != ${ours} accept
+    ip saddr . ip daddr @denied ip saddr . ip daddr != @allowed ${question} dnat ip to ${subnet.gate}:${gatePorts.dns}
     ip saddr != @gated accept
     ip saddr != @tunnelled ip saddr . ip daddr @allowed accept
     ${question} dnat ip to ${subnet.gate}:${gatePorts.dns}
     ip daddr @closed ip daddr != @opened accept
     ip saddr @tunnelled meta l4proto tcp dnat ip to ${subnet.gate}:${gatePorts.proxy}
     tcp dport { 80, 443 } dnat ip to ${subnet.gate}:${gatePorts.proxy}
+    ip saddr . tcp dport @web dnat ip to ${subnet.gate}:${gatePorts.proxy}
   }`
 }
 

@@ -88,8 +88,27 @@ except OSError as error: print('none')`
       const found = await reach(...targets, `${internet}:${port}`)
       assert.deepEqual(found, [...Array(2).fill(`proxy ${own()}`), ...Array(2).fill(`dns ${own()}`), ''])
       assert.equal(await inside(ask('who', nameServer, 53)), 'answer')
-      assert.deepEqual(asked, [`who ${own()}`])
+      assert.deepEqual(asked.splice(0), [`who ${own()}`])
       assert.equal(await inside(ask('quic', internet, 443)), 'none')
+    })
+
+    it('is taken by questions for names that would be refused, so that they are answered', async () => {
+      await limit({ deny: ['0.0.0.0/0'] })
+      assert.equal(await inside(ask('denied', nameServer, 53)), 'answer')
+      assert.deepEqual(asked.splice(0), [`denied ${own()}`])
+      assert.deepEqual(await reach(`${nameServer}:53`, `${internet}:80`), [`dns ${own()}`, ''])
+      await limit({ deny: ['0.0.0.0/0'], allow: [internet] })
+      assert.deepEqual(await reach(`${internet}:53`, `${internet}:80`), [direct, direct])
+      await limit({ deny: [elsewhere] })
+      assert.deepEqual(await reach(`${internet}:53`), [direct])
+      assert.deepEqual(asked, [])
+    })
+
+    it('is taken by connections to a port that a header rule names', async () => {
+      await limit({ toGate: 'web', webPorts: [port] })
+      assert.deepEqual(await reach(`${internet}:${port}`), [`proxy ${own()}`])
+      await limit({ toGate: 'web' })
+      assert.deepEqual(await reach(`${internet}:${port}`), [direct])
     })
 
     it('is not taken to what is allowed by address, which goes there directly', async () => {
