@@ -94,7 +94,9 @@ export function templateSuite(storeTest: StoreTest): void {
 
   storeTest('a ready build is found by its tag and comes back as it was', async (stores) => {
     const { templateID } = await insertTemplate(stores)
-    const build = aBuild(templateID, { startCmd: 'serve', envVars: { A: '1', 'B C': '"2"' } })
+    const serviceContext = { user: 'root', workdir: '/srv', envVars: { A: '0' } }
+    const service = { startCmd: 'serve', serviceContext }
+    const build = aBuild(templateID, { ...service, envVars: { A: '1', 'B C': '"2"' } })
     await stores.templates.insertBuild(build, ['default', 'v1'])
     assert.deepEqual(await stores.templates.findReadyBuild(templateID, 'default'), build)
     assert.deepEqual(await stores.templates.findReadyBuild(templateID, 'v1'), build)

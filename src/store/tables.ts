@@ -85,6 +85,7 @@ export type TemplateBuildRow = {
   default_workdir: string
   start_cmd: string | null
   ready_cmd: string | null
+  service_context: Json | null
   saved_name: string | null
   saved_memory: Flag | null
   source_sandbox_id: string | null

@@ -128,7 +128,7 @@ export class Simulation {
           layers: null,
         },
         ...{ envVars: {}, defaultUser: 'user', defaultWorkdir: '/home/user' },
-        ...{ startCmd: this.plan.hasService ? 'serve' : null, readyCmd: null },
+        ...{ startCmd: this.plan.hasService ? 'serve' : null, readyCmd: null, serviceContext: null },
         ...{ reason: null, snapshot: null, ...times, finishedAt: now },
       },
       ['default'],

@@ -12,6 +12,7 @@ export const plain: StartRequest = {
 export const built: BuildResult = {
   ...{ rootFolder: null, layers: ['sha256:a'], snapshot: { name: 's', memory: true, sandboxID: 'i1' } },
   ...{ envVars: { A: '1' }, defaultUser: 'me', defaultWorkdir: '/app', startCmd: 'serve', readyCmd: 'ready' },
+  serviceContext: null,
 }
 
 export async function openBuilds() {

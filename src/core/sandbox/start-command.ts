@@ -26,10 +26,10 @@ export async function runStartCommand(
   agent: AgentPort,
   endpoint: Endpoint,
   accessToken: string,
-  build: Pick<TemplateBuild, 'startCmd' | 'readyCmd' | 'defaultUser' | 'defaultWorkdir'>,
+  build: Pick<TemplateBuild, 'startCmd' | 'readyCmd' | 'serviceContext' | 'defaultUser' | 'defaultWorkdir'>,
   { clock, signal, onOutput }: StartCommandOptions,
 ): Promise<void> {
-  const context = { user: build.defaultUser, cwd: build.defaultWorkdir, envs: {} }
+  const context = contextOf(build)
   const listening = new AbortController()
   const stop = AbortSignal.any([signal, listening.signal])
   const command = { ...context, command: build.readyCmd ?? (build.startCmd ? defaultReadyCmd : 'sleep 0') }
@@ -53,6 +53,19 @@ export async function runStartCommand(
     listening.abort()
     await Promise.allSettled([ready, ended])
   }
+}
+
+/** The build's own variables are the agent's already. */
+function contextOf({
+  serviceContext,
+  defaultUser,
+  defaultWorkdir,
+}: Pick<TemplateBuild, 'serviceContext' | 'defaultUser' | 'defaultWorkdir'>): Pick<
+  AgentCommand,
+  'user' | 'cwd' | 'envs'
+> {
+  if (!serviceContext) return { user: defaultUser, cwd: defaultWorkdir, envs: {} }
+  return { user: serviceContext.user, cwd: serviceContext.workdir, envs: serviceContext.envVars }
 }
 
 /** One that hangs counts as one that says no. */

@@ -59,7 +59,8 @@ describe('a template with a start command', () => {
     const clock = new ManualClock()
     const hang: AgentPort['run'] = (_endpoint, _token, _command, { signal }) =>
       new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
-    const context = { startCmd: 'serve', readyCmd: 'ask', defaultUser: 'user', defaultWorkdir: '/' }
+    const service = { startCmd: 'serve', readyCmd: 'ask', serviceContext: null }
+    const context = { ...service, defaultUser: 'user', defaultWorkdir: '/' }
     const agent = { run: hang } as unknown as AgentPort
     const { signal } = new AbortController()
     const done = runStartCommand(agent, { host: 'x', port: 1 }, 'token', context, { clock, signal })

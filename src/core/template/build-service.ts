@@ -76,7 +76,7 @@ export class BuildService {
     const build: TemplateBuild = {
       ...{ buildID: newUUID(), templateID: template.templateID, status: 'waiting', ...sizes, envdVersion },
       ...{ rootFolder: null, layers: null, snapshot: null, envVars: {}, startCmd: null, readyCmd: null },
-      ...{ defaultUser: 'user', defaultWorkdir: '/home/user', reason: null },
+      ...{ defaultUser: 'user', defaultWorkdir: '/home/user', serviceContext: null, reason: null },
       ...{ createdAt: now, updatedAt: now, finishedAt: null },
     }
     const fresh = isNew ? { template, names: [{ namespace: team.slug, alias: name.alias }] } : undefined

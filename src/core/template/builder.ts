@@ -39,6 +39,7 @@ export type BuildResult = Pick<
   | 'defaultWorkdir'
   | 'startCmd'
   | 'readyCmd'
+  | 'serviceContext'
 >
 
 /** `step` is `base`, `finalize`, or the number of the step, from 1 on. */

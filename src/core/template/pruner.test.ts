@@ -44,7 +44,7 @@ describe('pruning', () => {
     await world.upload('files')
     world.clock.advance(2000)
     const planned = await world.prune(true)
-    assert.deepEqual(countsOf(planned), [3, 3, 2, 1])
+    assert.deepEqual(countsOf(planned), [4, 3, 2, 1])
     assert.deepEqual([world.states().length, world.images.here.size], [3, 2])
     assert.deepEqual(await world.prune(), planned)
     assert.deepEqual([world.states(), world.images.here.size], [[], 0])
@@ -59,9 +59,9 @@ describe('pruning', () => {
     world.clock.advance(1)
     assert.deepEqual(countsOf(await world.prune()), [2, 2, 0, 0])
     assert.deepEqual(world.states(), [result.snapshot!.name])
-    assert.equal((await world.stores.buildCache.list()).length, 1)
+    assert.equal((await world.stores.buildCache.list()).length, 2)
     await world.stores.templates.deleteUnused(templateID)
-    assert.deepEqual(countsOf(await world.prune()), [1, 1, 2, 0])
+    assert.deepEqual(countsOf(await world.prune()), [2, 1, 2, 0])
     assert.deepEqual(world.states(), [])
   })
 
@@ -71,8 +71,8 @@ describe('pruning', () => {
     world.clock.advance(10_000)
     const before = world.clock.now()
     await world.build({ ...image, steps: runs('new') })
-    assert.deepEqual(countsOf(await world.prune(false, before)), [1, 1, 0, 0])
-    assert.equal((await world.stores.buildCache.list()).length, 2)
+    assert.deepEqual(countsOf(await world.prune(false, before)), [2, 1, 0, 0])
+    assert.equal((await world.stores.buildCache.list()).length, 3)
   })
 
   it('leaves what a build that has not ended may have used, its files too', async () => {
@@ -83,10 +83,10 @@ describe('pruning', () => {
     world.clock.advance(10_000)
     await world.build({ ...image, steps: runs('since') })
     await world.upload('files', someHash)
-    assert.deepEqual(countsOf(await world.prune(true)), [1, 1, 0, 1])
+    assert.deepEqual(countsOf(await world.prune(true)), [2, 1, 0, 1])
     await world.stores.templates.deleteUnused(templateID)
     world.clock.advance(1)
-    assert.deepEqual(countsOf(await world.prune(true)), [3, 3, 2, 1])
+    assert.deepEqual(countsOf(await world.prune(true)), [5, 3, 2, 1])
   })
 
   it('leaves the snapshots of paused sandboxes', async () => {

@@ -33,6 +33,8 @@ export type TemplateBuild = {
   defaultWorkdir: string
   startCmd: string | null
   readyCmd: string | null
+  /** What the two run in, where they are another template's; null: what the build says itself. */
+  serviceContext: ServiceContext | null
   /** The snapshot that sandboxes start from; null: they boot from the root as it is. */
   snapshot: BuildSnapshot | null
   createdAt: number
@@ -41,6 +43,9 @@ export type TemplateBuild = {
   /** Why it failed, and in which step: `base`, `finalize`, or the number of the step, from 1 on. */
   reason: BuildReason | null
 }
+
+/** Who runs a command, where, and with which variables. */
+export type ServiceContext = { user: string; workdir: string; envVars: Record<string, string> }
 
 export type BuildReason = { message: string; step: string | null }
 

@@ -23,7 +23,7 @@ import type { TemplateBuild } from '../../core/template/template.ts'
 import { AppError, errorText } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { linesOf } from './output-lines.ts'
-import { provision, provisionVersion } from './scripts.ts'
+import { provision, provisionVersion, trustStoreChanged, updateTrustStore } from './scripts.ts'
 import { BuildSite, type Stage } from './stage.ts'
 import { runStep } from './steps.ts'
 
@@ -79,7 +79,8 @@ export class StepBuilder implements Builder {
         force ||= step.force
         await this.#step(job, site, step, number, force, sayIn(number), signal).catch(failIn(number))
       }
-      await saveResult(await this.#finalize(job, site, sayIn('finalize'), signal).catch(failIn('finalize')))
+      const finalized = this.#finalize({ ...job, force }, site, sayIn('finalize'), signal)
+      await saveResult(await finalized.catch(failIn('finalize')))
     } finally {
       await site.close()
     }
@@ -172,10 +173,34 @@ export class StepBuilder implements Builder {
     await cache.put(teamID, await site.keep(key), clock.now())
   }
 
+  /** So that an authority which a step has copied into the image counts for every sandbox. */
+  async #updateTrustStore(job: BuildJob, site: BuildSite, say: Say, signal: AbortSignal): Promise<void> {
+    const { cache, clock } = this.#parts
+    const key = keyOf([site.stage.key, 'trust'])
+    const cached = job.force ? undefined : await cache.find(job.teamID, key, clock.now())
+    if (cached && (await site.adopt(cached))) return
+    const sandbox = await site.sandbox({ writes: false })
+    const output = linesOf((_, line) => say(`[finalize] ${line}`, 'debug'))
+    const command = { command: updateTrustStore, shell: 'sh', user: 'root', cwd: '/', envs: {} } as const
+    const { exitCode, status } = await sandbox.run(command, { onOutput: output.add, signal })
+    output.end()
+    if (exitCode === trustStoreChanged) {
+      await site.sandbox()
+      say('[finalize] The authorities that steps added are trusted')
+    } else if (exitCode !== 0) {
+      say(`[finalize] The authorities that steps added could not be made trusted: ${status}`, 'warn')
+    }
+    await cache.put(job.teamID, await site.keep(key), clock.now())
+  }
+
   async #finalize(job: BuildJob, site: BuildSite, say: Say, signal: AbortSignal): Promise<BuildResult> {
     say('[finalize] Finalizing template build')
-    const { startCmd, readyCmd } = serviceOf(job)
-    const build = { ...(await site.finish()), startCmd, readyCmd }
+    if (job.steps.some(({ type }) => type === 'RUN' || type === 'COPY')) {
+      await this.#updateTrustStore(job, site, say, signal)
+    }
+    const service = serviceOf(job)
+    const { startCmd, readyCmd } = service
+    const build = { ...(await site.finish()), ...service }
     const { rootFolder, layers, envVars, defaultUser, defaultWorkdir } = build
     if (startCmd) say(`Running start command: ${startCmd}`)
     if (startCmd || readyCmd) say(`Waiting for template to be ready: ${readyCmd ?? 'sleep 20'}`)
@@ -187,14 +212,22 @@ export class StepBuilder implements Builder {
     )
     say('Template is ready')
     const snapshot = prepared ?? build.snapshot
-    return { rootFolder, layers, snapshot, envVars, defaultUser, defaultWorkdir, startCmd, readyCmd }
+    return { rootFolder, layers, snapshot, envVars, defaultUser, defaultWorkdir, ...service }
   }
 }
 
-/** A build on another template keeps that template's service, unless it has its own. */
-function serviceOf({ source, startCmd, readyCmd }: BuildJob): Pick<BuildJob, 'startCmd' | 'readyCmd'> {
-  if (startCmd || !('build' in source)) return { startCmd, readyCmd }
-  return { startCmd: source.build.startCmd, readyCmd: readyCmd || source.build.readyCmd }
+type Service = Pick<TemplateBuild, 'startCmd' | 'readyCmd' | 'serviceContext'>
+
+/** A build on another template keeps that template's service, in the context it was made for, unless it has its own. */
+function serviceOf({ source, startCmd, readyCmd }: BuildJob): Service {
+  if (startCmd || !('build' in source)) return { startCmd, readyCmd, serviceContext: null }
+  const { build } = source
+  const context = { user: build.defaultUser, workdir: build.defaultWorkdir, envVars: build.envVars }
+  return {
+    startCmd: build.startCmd,
+    readyCmd: readyCmd || build.readyCmd,
+    serviceContext: build.startCmd ? (build.serviceContext ?? context) : null,
+  }
 }
 
 /** The stage at which another template ended, for a build that begins with it. */

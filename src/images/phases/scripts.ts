@@ -89,6 +89,28 @@ ${keepSearchPath}
 fi
 exit 0`
 
+/** What `updateTrustStore` ends with when it has changed files. */
+export const trustStoreChanged = 3
+
+/**
+ * Makes the image's bundle of authorities anew if a step has put one where the image's own tool takes it from, and has
+ * not called the tool. Ends with 0 where there is nothing to do.
+ */
+export const updateTrustStore = `lacking() {
+  find "$1" -type f -name "$2" 2>/dev/null | while IFS= read -r file; do
+    line=$(sed -n '/-BEGIN/{n;p;q;}' "$file" | tr -d '\\r')
+    if [ -n "$line" ] && ! grep -qF -e "$line" "$3" 2>/dev/null; then echo "$file"; fi
+  done
+}
+update() {
+  command -v "$4" >/dev/null 2>&1 && [ -n "$(lacking "$1" "$2" "$3")" ] || return 0
+  "$4" </dev/null >&2 || exit 1
+  exit ${trustStoreChanged}
+}
+update /usr/local/share/ca-certificates '*.crt' /etc/ssl/certs/ca-certificates.crt update-ca-certificates
+update /etc/pki/ca-trust/source/anchors '*' /etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem update-ca-trust
+exit 0`
+
 /** Completes WARREN_OWNER: `user:` means that user with its own group. */
 const wholeOwner = `owner=\${WARREN_OWNER%:}
 case "$WARREN_OWNER" in

@@ -60,8 +60,8 @@ export class BuildSite {
    * Booted on the stage when a step first needs it; the steps that follow go on in it, with what runs there. None
    * may count on that: a step that comes from the cache leaves files only.
    */
-  async sandbox(): Promise<BuildSandbox> {
-    this.#isUsed = true
+  async sandbox({ writes = true } = {}): Promise<BuildSandbox> {
+    this.#isUsed ||= writes
     this.#sandbox ??= await this.#parts.buildSandboxes.open(this.asBuild(), this.#signal)
     return this.#sandbox
   }
@@ -96,7 +96,8 @@ export class BuildSite {
     const { layers, rootFolder, snapshotName, envVars, user, workdir } = this.#stage
     const snapshot = snapshotName === null ? null : { name: snapshotName, memory: false, sandboxID: '' }
     const context = { envVars, defaultUser: user, defaultWorkdir: workdir }
-    return { ...this.#build, layers, rootFolder, snapshot, ...context, startCmd: null, readyCmd: null }
+    const noService = { startCmd: null, readyCmd: null, serviceContext: null }
+    return { ...this.#build, layers, rootFolder, snapshot, ...context, ...noService }
   }
 
   /** Ends the sandbox and releases everything that only this site held. */
