@@ -7,7 +7,7 @@ import { type Identity, sameText } from './identity.ts'
 
 /** Every path but /health and /files, which have rules of their own. */
 export function requireToken(identity: Identity, request: IncomingMessage): void {
-  if (!identity.hasToken || identity.tokenMatches(tokenOf(request))) return
+  if (!identity.wantsToken || identity.tokenMatches(tokenOf(request))) return
   throw new AppError(
     'unauthenticated',
     'unauthorized access, please provide a valid access token or method signing if supported',
@@ -22,7 +22,7 @@ export function requireTokenOrSignature(
   query: URLSearchParams,
   operation: 'read' | 'write',
 ): void {
-  if (!identity.hasToken) return
+  if (!identity.wantsToken) return
   const token = tokenOf(request)
   if (token !== undefined) {
     if (identity.tokenMatches(token)) return

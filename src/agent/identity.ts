@@ -5,6 +5,8 @@ import { type Account, Accounts } from './accounts.ts'
 export type InitRequest = {
   envVars?: Record<string, string>
   accessToken?: string
+  /** False: only who changes the identity must show the token. */
+  secure?: boolean
   defaultUser?: string
   defaultWorkdir?: string
   /** The certificates of authorities that programs shall trust, in PEM form. */
@@ -18,6 +20,7 @@ export class Identity {
   envVars: Record<string, string> = {}
   /** Where programs find whom to trust; `envVars` win over them. */
   trustVars: Record<string, string> = {}
+  secure = true
   defaultUser = 'root'
   defaultWorkdir = ''
   // Kept in this process's memory only: never in an environment, an argument or a file.
@@ -25,6 +28,11 @@ export class Identity {
 
   constructor(accounts = new Accounts()) {
     this.accounts = accounts
+  }
+
+  /** Whether callers must show the token. */
+  get wantsToken(): boolean {
+    return this.secure && this.hasToken
   }
 
   get hasToken(): boolean {
@@ -47,6 +55,7 @@ export class Identity {
   apply(request: InitRequest): void {
     if (request.envVars) this.envVars = { ...request.envVars }
     if (request.accessToken !== undefined) this.#accessToken = request.accessToken
+    if (request.secure !== undefined) this.secure = request.secure
     if (request.defaultUser) this.defaultUser = request.defaultUser
     if (request.defaultWorkdir !== undefined) this.defaultWorkdir = request.defaultWorkdir
   }

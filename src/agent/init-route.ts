@@ -49,13 +49,12 @@ export async function initRoute(
 
 function parse(body: unknown = {}): InitRequest {
   if (typeof body !== 'object' || body === null || Array.isArray(body)) throw wrong('the body', 'an object')
-  const { envVars, accessToken, defaultUser, defaultWorkdir, caBundle, hasOwner } = body as Record<
-    string,
-    unknown
-  >
+  const given = body as Record<string, unknown>
+  const { envVars, accessToken, secure, defaultUser, defaultWorkdir, caBundle, hasOwner } = given
   return {
     ...(envVars != null && { envVars: textMap(envVars) }),
     ...(accessToken != null && { accessToken: textOf(accessToken, 'accessToken') }),
+    ...(typeof secure === 'boolean' && { secure }),
     ...(defaultUser != null && { defaultUser: textOf(defaultUser, 'defaultUser') }),
     ...(defaultWorkdir != null && { defaultWorkdir: textOf(defaultWorkdir, 'defaultWorkdir') }),
     ...(caBundle != null && { caBundle: textOf(caBundle, 'caBundle') }),

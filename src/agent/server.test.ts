@@ -90,6 +90,30 @@ suite('init', () => {
     }
   })
 
+  test('may leave the agent open to all, but not its identity', async () => {
+    const fresh = new TestAgent()
+    await fresh.start()
+    const init = (body: object, given = token) =>
+      fresh.open('POST', '/init', { 'x-access-token': given }, JSON.stringify(body))
+    const ask = async (given: string) => {
+      const headers = { 'x-access-token': given }
+      const { status } = await fresh.fetch('GET', '/envs', headers)
+      const file = await fresh.fetch('GET', '/files?path=/etc/hostname', headers)
+      return [status, file.status]
+    }
+    try {
+      assert.equal((await init({ secure: false })).statusCode, 204)
+      for (const given of ['', 'wrong', token]) assert.deepEqual(await ask(given), [200, 200])
+      assert.equal((await init({ secure: true }, 'wrong')).statusCode, 401)
+      assert.equal((await init({ envVars: {} })).statusCode, 204)
+      assert.deepEqual(await ask('wrong'), [200, 200])
+      assert.equal((await init({ secure: true })).statusCode, 204)
+      assert.deepEqual(await ask('wrong'), [401, 401])
+    } finally {
+      await fresh.stop()
+    }
+  })
+
   test('makes programs trust the authority it is given, and lets the caller say otherwise', async () => {
     const fresh = new TestAgent()
     await fresh.start()

@@ -56,6 +56,8 @@ describe('creating over the API', () => {
       [{ autoPause: true, autoPauseMemory: false, autoResume: { enabled: true } }, /cannot be combined/],
       [{ volumeMounts: [{ name: 'a', path: '/a' }] }, /Volume mounts are not enabled/],
       [{ iam: { tokens: { a: {} } } }, /iam is not available/],
+      [{ secure: false }, /not allowed on this server.*WARREN_ALLOW_INSECURE_SANDBOXES=yes/],
+      [{ secure: false, network: { allowPublicTraffic: false } }, /cannot be combined/],
     ]
     for (const [options, says] of refused) {
       const answer = await warren.ask('POST', '/v2/sandboxes', { body: { templateID: 'base', ...options } })
@@ -63,6 +65,25 @@ describe('creating over the API', () => {
       assert.match(answer.json().message, says)
     }
     assert.deepEqual(await warren.fixture.driver.list(), [])
+  })
+
+  it('gives no token for a sandbox that shall want none, where the operator allows it', async () => {
+    await using warren = await openApi({ allowInsecureSandboxes: true })
+    const make = async (options: object) => {
+      const answer = await warren.ask('POST', '/sandboxes', { body: { templateID: 'base', ...options } })
+      assert.equal(answer.status, 201)
+      const { sandboxID, envdAccessToken } = answer.json()
+      const detail = (await warren.ask('GET', `/sandboxes/${sandboxID}`)).json()
+      assert.equal(detail.envdAccessToken, envdAccessToken)
+      return envdAccessToken
+    }
+    assert.equal(await make({ secure: false }), undefined)
+    assert.equal(typeof (await make({})), 'string')
+    assert.deepEqual(warren.fixture.agent.secured, [false, true])
+    const body = { templateID: 'base', secure: false, network: { allowPublicTraffic: false } }
+    const answer = await warren.ask('POST', '/sandboxes', { body })
+    assert.equal(answer.status, 400)
+    assert.match(answer.json().message, /secure: false cannot be combined with allowPublicTraffic: false/)
   })
 
   it('refuses a network that makes no sense, in the words that clients know', async () => {

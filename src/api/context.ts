@@ -51,6 +51,8 @@ export type ApiParts = {
   usage: TeamUsage
   /** How many requests a credential may make in a minute; 0: any number. */
   requestsPerMinute: number
+  /** Clients may ask for sandboxes that whoever knows their id may use. */
+  allowInsecureSandboxes: boolean
   tokens: SandboxTokens
   adminToken: string
   /** The domain under which sandboxes are reached, port included where it is not the usual one. */

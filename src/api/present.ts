@@ -13,6 +13,7 @@ export type PresentParts = { tokens: SandboxTokens; domain: string | undefined }
 
 export function presentSandbox(sandbox: Sandbox, parts: PresentParts, request: FastifyRequest): wire.Sandbox {
   const { sandboxID } = sandbox
+  const envdAccessToken = parts.tokens.agentOf(sandbox)
   const trafficAccessToken = parts.tokens.trafficOf(sandbox)
   return {
     templateID: sandbox.templateID,
@@ -20,7 +21,7 @@ export function presentSandbox(sandbox: Sandbox, parts: PresentParts, request: F
     clientID,
     envdVersion: sandbox.envdVersion,
     ...(sandbox.alias && { alias: sandbox.alias }),
-    envdAccessToken: parts.tokens.agent(sandboxID),
+    ...(envdAccessToken !== null && { envdAccessToken }),
     ...(trafficAccessToken !== null && { trafficAccessToken }),
     domain: domainFor(parts.domain, request),
   }
@@ -50,9 +51,10 @@ export function presentDetail(
   request: FastifyRequest,
 ): wire.SandboxDetail {
   const { options } = sandbox
+  const envdAccessToken = parts.tokens.agentOf(sandbox)
   return {
     ...presentListed(sandbox),
-    envdAccessToken: parts.tokens.agent(sandbox.sandboxID),
+    ...(envdAccessToken !== null && { envdAccessToken }),
     allowInternetAccess: options.allowInternetAccess,
     domain: isPaused(sandbox) ? null : domainFor(parts.domain, request),
     ...(options.network && { network: shownNetwork(options.network) }),

@@ -142,6 +142,12 @@ const schema = {
     'So many requests to the API may be made with one key or access token; more get 429. 0: any number.',
     kind.wholeNumber(0, 1_000_000_000, 'requests'),
   ),
+  allowInsecureSandboxes: setting(
+    'WARREN_ALLOW_INSECURE_SANDBOXES',
+    'no',
+    'Whether a client may create a sandbox with `secure: false`, which whoever knows its id may use without a token.',
+    kind.oneOf('no', 'yes'),
+  ),
   memoryOvercommit: setting(
     'WARREN_MEMORY_OVERCOMMIT',
     '16',

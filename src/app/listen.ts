@@ -75,6 +75,7 @@ async function openApi({ config, secrets, ports, domain }: ListenParts): Promise
     },
     adminToken: secrets.adminToken,
     requestsPerMinute: config.requestsPerMinute,
+    allowInsecureSandboxes: config.allowInsecureSandboxes === 'yes',
     domain: config.domain ?? undefined,
     version,
   })

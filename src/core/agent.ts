@@ -5,6 +5,8 @@ import type { NumberedLogEntry } from './logs.ts'
 
 export type AgentIdentity = {
   accessToken: string
+  /** Whether callers other than the control plane must show the token. */
+  secure: boolean
   envVars: Record<string, string>
   defaultUser: string
   defaultWorkdir: string

@@ -51,6 +51,7 @@ describe('a sleeping sandbox', () => {
       { ...to(secret, envd), 'E2B-Traffic-Access-Token': 'traffic' },
     ]) {
       await refused({ ...start, headers }, 403, noResume)
+      await refused({ path: '/health', headers }, 403, noResume)
     }
     for (const path of [
       '/files?path=a',
@@ -81,6 +82,7 @@ describe('a sleeping sandbox', () => {
     const service = await echo(edge)
     const cases: [port: number, options: http.RequestOptions][] = [
       [envd, { method: 'POST', path: '/process.Process/Start', headers: withToken }],
+      [envd, { path: '/health', headers: withToken }],
       [envd, { path: signedPath('a', 'read') }],
       [envd, { path: signedPath('a', 'read', seconds() + hour) }],
       [envd, { method: 'POST', path: signedPath('b', 'write') }],
@@ -96,14 +98,19 @@ describe('a sleeping sandbox', () => {
     }
   })
 
-  it('is not woken, nor looked for, by a question about its health or by a browser that asks first', async () => {
+  it('is woken by everyone if its agent will want no token', async () => {
+    await using edge = await sleepyEdge()
+    const sleeper = edge.sleeper({ secure: false })
+    sleeper.map(envd, (await echo(edge)).port)
+    sleeper.rise.resolve()
+    const answer = await fetchOnce(edge.port, { path: '/health', headers: to(sleeper, envd) })
+    assert.deepEqual([answer.status, sleeper.wakes], [200, 1])
+  })
+
+  it('is not woken, nor looked for, by a browser that asks first', async () => {
     await using edge = await sleepyEdge()
     const sleeper = edge.sleeper()
     sleeper.rise.resolve()
-    const health = { path: '/health', headers: { ...to(sleeper, envd), ...withToken } }
-    const { status, body } = await fetchOnce(edge.port, health)
-    const message = 'The sandbox was not found'
-    assert.deepEqual([status, JSON.parse(body)], [502, { sandboxId: sleeper.sandboxID, message, code: 502 }])
     for (const port of [80, envd]) {
       const headers = {
         ...to(sleeper, port),
@@ -113,8 +120,6 @@ describe('a sleeping sandbox', () => {
       assert.equal((await fetchOnce(edge.port, { method: 'OPTIONS', headers })).status, 204)
     }
     assert.deepEqual([edge.searches, sleeper.wakes], [0, 0])
-    const elsewhere = await fetchOnce(edge.port, { path: '/health', headers: to(sleeper, 80) })
-    assert.match(elsewhere.body, /port is not open/, 'on another port it is a path like any other')
   })
 })
 

@@ -2,6 +2,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import { envdPort, header } from '../contract/constants.ts'
+import type { ResumableRoute } from '../core/sandbox/resumable-route.ts'
 import type { Route } from '../core/sandbox/routes.ts'
 import { isInternalAgentPath } from './agent-paths.ts'
 import {
@@ -15,7 +16,6 @@ import type { SandboxDestination } from './host.ts'
 import { isSignedFor } from './signed-file.ts'
 
 type Asked = Pick<IncomingMessage, 'method' | 'headers'>
-type Tokens = Pick<Route, 'agentToken' | 'trafficToken'>
 
 /** Routes of the agent that nobody outside reaches, with whatever credentials. */
 export function leadsToInternalRoute({ port, path }: SandboxDestination): boolean {
@@ -26,7 +26,7 @@ export function leadsToInternalRoute({ port, path }: SandboxDestination): boolea
 export function rejectionOf(
   { headers }: Asked,
   { sandboxID, port }: SandboxDestination,
-  { trafficToken }: Tokens,
+  { trafficToken }: Pick<Route, 'trafficToken'>,
 ): EdgeAnswer | null {
   if (port === envdPort || trafficToken === null) return null
   const given = headers[header.trafficToken]
@@ -38,28 +38,25 @@ export function rejectionOf(
 export function wakeRejectionOf(
   request: Asked,
   destination: SandboxDestination,
-  tokens: Tokens,
+  tokens: Pick<ResumableRoute, 'agentToken' | 'trafficToken'>,
   nowMs: number,
 ): EdgeAnswer | null {
   const rejection = rejectionOf(request, destination, tokens)
   if (rejection || destination.port !== envdPort) return rejection
+  const { agentToken } = tokens
+  if (agentToken === null) return null
   const { sandboxID, path } = destination
   const token = request.headers[header.accessToken]
   const welcome =
     token !== undefined
-      ? isSame(String(token), tokens.agentToken)
-      : withoutQuery(path) === '/files' && isSignedFor(tokens, request.method, path, nowMs)
+      ? isSame(String(token), agentToken)
+      : withoutQuery(path) === '/files' && isSignedFor({ agentToken }, request.method, path, nowMs)
   return welcome ? null : resumeRejected(sandboxID)
 }
 
-/**
- * Questions about a sandbox are no use of it, nor is what never reaches it: clients ask the agent's health to learn whether the sandbox runs,
- * and a browser's question comes without the credentials of the request that follows.
- */
-export function wakesNobody(request: Asked, destination: SandboxDestination): boolean {
-  if (isPreflight(request) || leadsToInternalRoute(destination)) return true
-  const { port, path } = destination
-  return port === envdPort && request.method === 'GET' && withoutQuery(path) === '/health'
+/** What the edge answers itself wakes nobody: a browser's question comes without the credentials of the request that follows. */
+export function neverReachesSandbox(request: Asked, destination: SandboxDestination): boolean {
+  return isPreflight(request) || leadsToInternalRoute(destination)
 }
 
 function withoutQuery(path: string): string {

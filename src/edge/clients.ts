@@ -1,5 +1,9 @@
 /** Counts the clients of one sandbox within a limit, so that all of them can be found when it ends. */
 import { envdPort } from '../contract/constants.ts'
+import type { EdgeAnswer } from './answers.ts'
+
+/** Stops what a client does: with this answer if it has seen none yet, else, or where there is none, by a reset. */
+export type Cut = (answer: EdgeAnswer | null) => void
 
 export class Clients {
   readonly limit: number
@@ -16,7 +20,7 @@ export class Clients {
   }
 
   /** `cut` is called by `cutAll` unless the client left. Returns how to leave, or null when too many are in. */
-  enter(port: number, cut: () => void): (() => void) | null {
+  enter(port: number, cut: Cut): (() => void) | null {
     const clients = port === envdPort ? this.#toAgent : this.#toPorts
     if (clients.length >= this.limit) return null
     const client = { cut, place: clients.length }
@@ -24,12 +28,12 @@ export class Clients {
     return () => remove(clients, client)
   }
 
-  cutAll(): void {
-    for (const { cut } of [...this.#toAgent, ...this.#toPorts]) cut()
+  cutAll(answer: EdgeAnswer | null): void {
+    for (const { cut } of [...this.#toAgent, ...this.#toPorts]) cut(answer)
   }
 }
 
-type Client = { cut: () => void; place: number }
+type Client = { cut: Cut; place: number }
 
 /**
  * The last takes the place of the one that leaves. A Set would do, but V8 lets the tables a busy Set outgrows

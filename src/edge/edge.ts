@@ -12,7 +12,7 @@ import type { Route, RouteTable } from '../core/sandbox/routes.ts'
 import type { HttpExchange } from '../lib/http-relay/http-relay.ts'
 import type { Log } from '../lib/log.ts'
 import { RequestTurns } from '../lib/request-turns.ts'
-import { leadsToInternalRoute, rejectionOf, wakesNobody } from './access.ts'
+import { leadsToInternalRoute, neverReachesSandbox, rejectionOf } from './access.ts'
 import {
   type EdgeAnswer,
   internalRoute,
@@ -23,6 +23,7 @@ import {
   tooManyConnections,
   unknownSignature,
 } from './answers.ts'
+import type { Cut } from './clients.ts'
 import { forward } from './forward.ts'
 import { type Destination, destinationOf, domainName, type SandboxDestination } from './host.ts'
 import { Run } from './run.ts'
@@ -157,7 +158,8 @@ class SandboxEdge {
   close(): void {
     this.#stopWatching()
     this.#waker?.close()
-    for (const run of this.#runs.values()) run.end()
+    // The sandboxes live on, so that no answer about them would be true.
+    for (const run of this.#runs.values()) run.end(null)
     this.#runs.clear()
   }
 
@@ -174,7 +176,7 @@ class SandboxEdge {
 
   #maySleep(request: IncomingMessage, destination: SandboxDestination): boolean {
     if (!this.#waker || this.#routes.get(destination.sandboxID)) return false
-    return !wakesNobody(request, destination)
+    return !neverReachesSandbox(request, destination)
   }
 
   async #wakeAndCarry(exchange: HttpExchange, destination: SandboxDestination): Promise<void> {
@@ -189,8 +191,8 @@ class SandboxEdge {
   #carry(exchange: HttpExchange, destination: Target): void {
     const { request, response, upgrade } = exchange
     const run = this.#runOf(destination.route)
-    let cut = () => {}
-    const leave = run.clients.enter(destination.port, () => cut())
+    let cut: Cut = () => {}
+    const leave = run.clients.enter(destination.port, (answer) => cut(answer))
     if (!leave) {
       sendAnswer(request, response, tooManyConnections(destination.sandboxID, run.clients.limit))
       return
@@ -232,7 +234,7 @@ class SandboxEdge {
       known.route = route
       return known
     }
-    known?.end()
+    known?.end(sandboxNotFound(route.sandboxID))
     const run = new Run(route, this.#limits)
     this.#runs.set(route.sandboxID, run)
     return run
@@ -242,6 +244,6 @@ class SandboxEdge {
     const run = this.#runs.get(sandboxID)
     if (run?.route.runID !== runID) return
     this.#runs.delete(sandboxID)
-    run.end()
+    run.end(sandboxNotFound(sandboxID))
   }
 }

@@ -6,14 +6,8 @@ import { type HttpExchange, HttpRelay } from '../lib/http-relay/http-relay.ts'
 import { TooManyInterimAnswers } from '../lib/http-relay/interim-answers.ts'
 import { resetSocket } from '../lib/join-sockets.ts'
 import type { Log } from '../lib/log.ts'
-import {
-  type EdgeAnswer,
-  portClosed,
-  routingFailed,
-  sandboxNotFound,
-  sendAnswer,
-  upstreamFailed,
-} from './answers.ts'
+import { type EdgeAnswer, portClosed, routingFailed, sendAnswer, upstreamFailed } from './answers.ts'
+import type { Cut } from './clients.ts'
 import { PortClosed } from './dial.ts'
 import { headersFromSandbox, headForSandbox, ownedByEdge } from './headers.ts'
 import type { SandboxDestination } from './host.ts'
@@ -21,13 +15,10 @@ import type { Run } from './run.ts'
 
 export type SandboxExchange = HttpExchange & { run: Run; destination: SandboxDestination; log: Log }
 
-/** Stops the exchange when the run ends under it. */
-export type Cut = () => void
-
 const nothingToCut: Cut = () => {}
 
 export function forward(exchange: SandboxExchange): Cut {
-  const { request, response, destination } = exchange
+  const { request, response } = exchange
   let relay: HttpRelay
   try {
     relay = startRelay(exchange, headOf(exchange))
@@ -35,10 +26,10 @@ export function forward(exchange: SandboxExchange): Cut {
     sendAnswer(request, response, answerToBadRequest(exchange, error))
     return nothingToCut
   }
-  return () => {
-    // While nothing has reached the sandbox a plain answer is kinder than a reset.
-    if (relay.hasConnected || response.headersSent) resetSocket(request.socket)
-    else sendAnswer(request, response, sandboxNotFound(destination.sandboxID))
+  return (answer) => {
+    // Clients take an answer that breaks off for the end of its sandbox, and a clean end for a whole answer.
+    if (!answer || relay.hasAnswered) resetSocket(request.socket)
+    else sendAnswer(request, response, answer)
     relay.leave()
   }
 }

@@ -6,6 +6,7 @@ import type { Route } from '../core/sandbox/routes.ts'
 import { systemClock } from '../lib/clock.ts'
 import { ChunkPacer } from '../lib/http-relay/chunk-pacer.ts'
 import { UpstreamPool } from '../lib/http-relay/upstream-pool.ts'
+import type { EdgeAnswer } from './answers.ts'
 import { Clients } from './clients.ts'
 import { dial } from './dial.ts'
 import { shakeHands } from './inner-tls.ts'
@@ -58,9 +59,10 @@ export class Run {
     return isFirst
   }
 
-  end(): void {
+  /** Whoever waits for an answer gets this one. */
+  end(answer: EdgeAnswer | null): void {
     // Clients first: what they then hear is this, not the failure of the connections behind them.
-    this.clients.cutAll()
+    this.clients.cutAll(answer)
     this.#ended.abort(new Error('the sandbox ended'))
     this.agent.destroy()
   }

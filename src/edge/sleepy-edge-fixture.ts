@@ -12,7 +12,7 @@ export type Sleeper = Sandbox & {
 export type SleepyEdge = EdgeFixture & {
   /** How often the edge looked for a sleeping sandbox. */
   searches: number
-  sleeper(options?: { trafficToken?: string }): Sleeper
+  sleeper(options?: { trafficToken?: string; secure?: boolean }): Sleeper
 }
 
 export async function sleepyEdge(options: Partial<EdgeOptions> = {}): Promise<SleepyEdge> {
@@ -26,7 +26,7 @@ export async function sleepyEdge(options: Partial<EdgeOptions> = {}): Promise<Sl
   })
   const edge: SleepyEdge = Object.assign(fixture, {
     searches: 0,
-    sleeper(of: { trafficToken?: string } = {}) {
+    sleeper({ secure = true, ...of } = {}) {
       const sandbox = fixture.sandbox(of)
       const route = fixture.routes.get(sandbox.sandboxID)!
       sandbox.remove()
@@ -38,7 +38,7 @@ export async function sleepyEdge(options: Partial<EdgeOptions> = {}): Promise<Sl
         fixture.routes.set(route)
         return route
       }
-      sleepers.set(sandbox.sandboxID, { ...route, wake })
+      sleepers.set(sandbox.sandboxID, { ...route, ...(!secure && { agentToken: null }), wake })
       return sleeper
     },
   })

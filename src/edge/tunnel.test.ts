@@ -5,6 +5,7 @@ import http, { type IncomingMessage } from 'node:http'
 import net, { type Socket } from 'node:net'
 import { describe, it } from 'node:test'
 import { type EdgeFixture, edgeFixture, fetchOnce, textOf, to } from './edge-fixture.ts'
+import { until } from './sleepy-edge-fixture.ts'
 
 const MiB = 1024 * 1024
 
@@ -217,6 +218,45 @@ describe('when a sandbox ends', () => {
     assert.deepEqual([kept.destroyed, open.socket.destroyed], [false, false])
     open.socket.on('error', () => {})
     kept.on('error', () => {})
+  })
+
+  it('requests that have no answer yet are told that it is gone, whatever has reached the service', async () => {
+    await using edge = await edgeFixture()
+    const dying = edge.sandbox()
+    const heard: string[] = []
+    const silent = await edge.service((request) => heard.push(`${request.method}`))
+    silent.on('upgrade', () => heard.push('upgrade'))
+    dying.map(80, silent.port)
+    const headers = to(dying, 80)
+    const upload = http.request({ port: edge.port, method: 'POST', headers, agent: false })
+    upload.write('half of it')
+    const uploadAnswer = once(upload, 'response') as Promise<[IncomingMessage]>
+    const offer = { Connection: 'Upgrade', Upgrade: 'websocket' }
+    const replies = [
+      fetchOnce(edge.port, { headers }),
+      fetchOnce(edge.port, { headers: { ...headers, ...offer } }),
+    ]
+    await until(() => heard.length === 3)
+    dying.remove()
+    const gone = { sandboxId: dying.sandboxID, message: 'The sandbox was not found', code: 502 }
+    for (const { status, body } of await Promise.all(replies)) {
+      assert.deepEqual([status, JSON.parse(body)], [502, gone])
+    }
+    const [answer] = await uploadAnswer
+    assert.deepEqual([answer.statusCode, JSON.parse(await textOf(answer))], [502, gone])
+    upload.destroy()
+  })
+
+  it('requests that have no answer yet are reset when the edge closes, since the sandbox lives on', async () => {
+    await using edge = await edgeFixture()
+    const sandbox = edge.sandbox()
+    const silent = await edge.service(() => {})
+    sandbox.map(80, silent.port)
+    const heard = once(silent, 'request')
+    const broken = assert.rejects(fetchOnce(edge.port, { headers: to(sandbox, 80) }), { code: 'ECONNRESET' })
+    await heard
+    edge.close()
+    await broken
   })
 
   it('a connection of a client that has finished with it stays good for others', async () => {

@@ -28,8 +28,8 @@ export function optionColumns(owner: Owner, options: SandboxOptions, vault: Secr
 
 /** Where it cannot be opened nothing may leave, whatever the rest says: that is safe, and a new network cures it. */
 export function optionsOf(row: OwnedRow<OptionColumns>, vault: SecretVault): SandboxOptions {
-  // Rows that older versions of Warren wrote lack the option.
-  const options: SandboxOptions = { autoPauseMemory: true, ...JSON.parse(row.options) }
+  // Rows that older versions of Warren wrote lack these options.
+  const options: SandboxOptions = { autoPauseMemory: true, secure: true, ...JSON.parse(row.options) }
   try {
     const opened = openNetwork(row, vault)
     return opened ? { ...options, network: { ...options.network, ...opened } } : options

@@ -48,6 +48,7 @@ function limits(storeTest: StoreTest): void {
         autoPause: true,
         autoPauseMemory: false,
         autoResume: false,
+        secure: true,
       },
     })
     assert.deepEqual(await stores.sandboxes.insertWithinLimits(sandbox, team.limits), { inserted: true })

@@ -163,7 +163,13 @@ for (const isolation of isolations) {
       const sandbox = await serving(warren, { lifecycle })
       const id = sandbox.sandboxId
       await sandbox.pause()
-      assert.equal(await sandbox.isRunning(), false)
+      const health = await fetch(`${warren.url}/health`, {
+        headers: { 'E2b-Sandbox-Id': id, 'E2b-Sandbox-Port': '49983' },
+      })
+      assert.equal(health.status, 403)
+      assert.equal((await detailOf(warren, id)).state, 'paused')
+      assert.equal(await sandbox.isRunning(), true, 'a question with the token wakes it')
+      await sandbox.pause()
       const body = 'x'.repeat(3_000_000)
       const answers = await Promise.all([
         ...Array.from({ length: 20 }, async () => (await visit(warren, id)).text()),

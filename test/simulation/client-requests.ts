@@ -278,7 +278,10 @@ async function create(
   const request: CreateRequest = {
     ...{ template, timeoutMs: timeoutMs || 1000, envVars: {} },
     metadata: { ask: String(ask.number), node: String(ask.node), ...(claim && { key: claim.key }) },
-    options: { allowInternetAccess: null, network: null, autoPause, autoPauseMemory: true, autoResume },
+    options: {
+      ...{ allowInternetAccess: null, network: null, secure: true },
+      ...{ autoPause, autoPauseMemory: true, autoResume },
+    },
   }
   return made(asked, await core.service.create(team, request, claim))
 }

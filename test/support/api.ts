@@ -8,7 +8,9 @@ import { openFixture } from './domain.ts'
 
 export const adminToken = 'admin-token'
 
-export async function openApi(options: { domain?: string; requestsPerMinute?: number } = {}) {
+type OpenApiOptions = { domain?: string; requestsPerMinute?: number; allowInsecureSandboxes?: boolean }
+
+export async function openApi(options: OpenApiOptions = {}) {
   const jobs: BuildJob[] = []
   const fixture = await openFixture({
     ports: {
@@ -29,6 +31,7 @@ export async function openApi(options: { domain?: string; requestsPerMinute?: nu
     secrets: new SecretService({ secrets: stores.secrets, vault, clock }),
     adminToken,
     requestsPerMinute: options.requestsPerMinute ?? 0,
+    allowInsecureSandboxes: options.allowInsecureSandboxes ?? false,
     domain: options.domain,
     version: '0',
     log: silentLog,
@@ -66,9 +69,9 @@ const builderAtOnce = (jobs: BuildJob[]): Builder => ({
       log({ level: 'info', message: `${type} ${args.join(' ')}`, step })
       if (args[0] === 'fail') throw new BuildFailure(step, "failed to run command 'fail': exit status 1")
     }
-    const { startCmd, readyCmd } = job
-    const context = { envVars: {}, defaultUser: 'user', defaultWorkdir: '/home/user' }
-    await onResult({ rootFolder: 'root', layers: null, snapshot: null, ...context, startCmd, readyCmd })
+    const service = { startCmd: job.startCmd, readyCmd: job.readyCmd, serviceContext: null }
+    const context = { envVars: {}, defaultUser: 'user', defaultWorkdir: '/home/user', ...service }
+    await onResult({ rootFolder: 'root', layers: null, snapshot: null, ...context })
   },
 })
 

@@ -35,6 +35,7 @@ export const request = (changes: Partial<CreateRequest> = {}): CreateRequest => 
     autoPause: false,
     autoPauseMemory: true,
     autoResume: false,
+    secure: true,
   },
   ...changes,
 })
@@ -188,6 +189,7 @@ async function ensureTeam(stores: Awaited<ReturnType<typeof openStores>>, clock:
         defaultWorkdir: '/home/user',
         startCmd: null,
         readyCmd: null,
+        serviceContext: null,
         layers: null,
         reason: null,
         snapshot: null,

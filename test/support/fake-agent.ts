@@ -1,11 +1,14 @@
 /** An agent that runs no process: what it was asked for can be read, and what it answers is a knob. */
 import type { AgentCommand, AgentPort, CommandEnd, CommandOutput } from '../../src/core/agent.ts'
 import type { FakeDriver, FakeSandbox } from '../../src/drivers/fake/fake-driver.ts'
+import { updateTrustStore } from '../../src/images/phases/scripts.ts'
 
 export type FakeAgent = AgentPort & {
   /** Ids that were handed over, and the token that each call showed. */
   initialized: string[]
   knownBy: (string | undefined)[]
+  /** Whether each was told to want its token. */
+  secured: boolean[]
   /** The tokens of the agents that were told of the gate's authority. */
   trusting: string[]
   /** The authorities that each agent was told to trust, in the order of the calls. */
@@ -16,6 +19,8 @@ export type FakeAgent = AgentPort & {
   ran: string[]
   commands: AgentCommand[]
   runs: (command: string, inside: Inside) => Promise<CommandEnd>
+  /** How a look at the authorities that a build added ends; it counts among no other commands. */
+  trustStoreEnds: CommandEnd
   /** Files that were written from outside. */
   written: { path: string; text: string }[]
 }
@@ -31,24 +36,28 @@ export function createFakeAgent(driver: FakeDriver): FakeAgent {
   const agent: FakeAgent = {
     initialized: [],
     knownBy: [],
+    secured: [],
     trusting: [],
     authorities: [],
     fail: undefined,
     healthy: true,
     ran: [],
     runs: async () => ({ exitCode: 0, status: 'exit status 0' }),
+    trustStoreEnds: { exitCode: 0, status: 'exit status 0' },
     async initialize(_, identity, { currentToken }) {
       if (agent.fail) throw agent.fail
       if (identity.caBundle) agent.authorities.push(identity.caBundle)
       if (identity.accessToken === undefined) return void agent.trusting.push(currentToken ?? '')
       agent.initialized.push(identity.envVars?.E2B_SANDBOX_ID ?? '')
       agent.knownBy.push(currentToken)
+      agent.secured.push(identity.secure ?? true)
     },
     isHealthy: async () => agent.healthy,
     commands: [],
     written: [],
     async run({ host }, _token, command, { signal, onOutput }) {
       signal.throwIfAborted()
+      if (command.command === updateTrustStore) return agent.trustStoreEnds
       agent.ran.push(command.command)
       agent.commands.push(command)
       const found = [...driver.world.sandboxes.values()].find(({ handle }) => handle.data.address === host)

@@ -66,7 +66,11 @@ export const NewSandbox = Type.Object({
   autoPause: Type.Optional(Type.Boolean()),
   autoPauseMemory: Type.Optional(Type.Boolean()),
   autoResume: Type.Optional(Type.Object({ enabled: Type.Boolean() })),
-  secure: Type.Optional(Type.Boolean({ description: 'Kept for old clients: every sandbox is secured' })),
+  secure: Type.Optional(
+    Type.Boolean({
+      description: 'False, where the operator allows it: whoever knows its id may use the sandbox',
+    }),
+  ),
   allow_internet_access: optionalOrNull(Type.Boolean()),
   network: optionalOrNull(NetworkConfig),
   metadata: optionalOrNull(TextMap),

@@ -27,7 +27,7 @@ export function createAutoResume(parts: AutoResumeParts): FindResumable {
     if (!row || !mayWake(row)) return undefined
     return {
       sandboxID,
-      agentToken: tokens.agent(sandboxID),
+      agentToken: tokens.agentOf(row),
       trafficToken: tokens.trafficOf(row),
       wake: () => waking.run(sandboxID, () => wake(parts, row)),
     }

@@ -50,7 +50,7 @@ type BootSpec = Omit<SandboxSpec, keyof RunIdentity | 'egress' | 'disposable' | 
 
 /** What of a row is needed to start it. */
 export type LaunchRow = Pick<NewSandbox, 'sandboxID' | 'runID' | 'teamID' | 'templateID' | 'envVars'> & {
-  options: Pick<SandboxOptions, 'allowInternetAccess' | 'network'>
+  options: Pick<SandboxOptions, 'allowInternetAccess' | 'network'> & { secure?: boolean }
 }
 
 export type LaunchOptions = {
@@ -63,7 +63,10 @@ export type LaunchOptions = {
 }
 
 /** Whom the agent is told to work for; without an owner it works for nobody yet. */
-type AgentOwner = Pick<LaunchRow, 'sandboxID' | 'templateID' | 'envVars'> & { hasOwner?: boolean }
+type AgentOwner = Pick<LaunchRow, 'sandboxID' | 'templateID' | 'envVars'> & {
+  options?: LaunchRow['options']
+  hasOwner?: boolean
+}
 
 /** A launch failed, and what it had started could not be stopped: it may still be there. */
 export class LaunchLeftover extends AppError {
@@ -253,6 +256,7 @@ export class SandboxLauncher {
     const { extraCA } = this.#parts
     return {
       accessToken: this.#parts.tokens.agent(row.sandboxID),
+      secure: row.options?.secure ?? true,
       envVars: {
         ...build.envVars,
         ...row.envVars,

@@ -1,7 +1,9 @@
 /** A paused sandbox that traffic may wake, as the edge sees it: what a caller must show, and the way to wake it. */
 import type { Route } from './routes.ts'
 
-export type ResumableRoute = Pick<Route, 'sandboxID' | 'agentToken' | 'trafficToken'> & {
+export type ResumableRoute = Pick<Route, 'sandboxID' | 'trafficToken'> & {
+  /** What its agent will want of callers; null: nothing. */
+  agentToken: string | null
   /**
    * Resolves once the sandbox runs; any number of callers share one resume. Rejects with `limit_reached`,
    * `conflict` when it keeps changing under us, `not_found` when it is gone, or what went wrong.

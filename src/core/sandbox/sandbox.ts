@@ -71,6 +71,8 @@ export type SandboxOptions = {
   autoPauseMemory: boolean
   /** Traffic wakes it. */
   autoResume: boolean
+  /** Its agent wants its token; without, whoever knows the id may use it. */
+  secure: boolean
 }
 
 /** What is kept of a paused sandbox. */

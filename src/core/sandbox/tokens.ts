@@ -13,6 +13,11 @@ export class SandboxTokens {
     return this.#hmac(sandboxID)
   }
 
+  /** What its agent wants of callers; null when it answers everyone. */
+  agentOf({ sandboxID, options }: Pick<Sandbox, 'sandboxID' | 'options'>): string | null {
+    return options.secure ? this.agent(sandboxID) : null
+  }
+
   traffic(sandboxID: string): string {
     return this.#hmac(`sandbox-traffic-${sandboxID}`)
   }

@@ -51,6 +51,7 @@ export class MalformedAnswer extends Error {}
 export class HttpRelay {
   readonly #options: RelayOptions
   #upstream: ClientRequest
+  #hasLeftHttp = false
 
   /** Throws where Node rejects a request line or a header that its own server lets in. */
   constructor(options: RelayOptions) {
@@ -65,9 +66,9 @@ export class HttpRelay {
     })
   }
 
-  /** Something may have reached the far side. */
-  get hasConnected(): boolean {
-    return Boolean(this.#upstream.socket)
+  /** The client was sent the beginning of an answer, or bytes that are no HTTP. */
+  get hasAnswered(): boolean {
+    return this.#hasLeftHttp || this.#options.response.headersSent
   }
 
   leave(): void {
@@ -147,6 +148,7 @@ export class HttpRelay {
       fail(new MalformedAnswer('it left HTTP without being asked'))
       return
     }
+    this.#hasLeftHttp = true
     response.detachSocket(near)
     const headers = answerHeaders(incoming.rawHeaders, false)
     headers.push('Connection', 'Upgrade', 'Upgrade', incoming.headers.upgrade ?? '')

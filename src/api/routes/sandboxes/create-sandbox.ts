@@ -32,7 +32,7 @@ export function createSandboxRoutes(app: Api, context: RouteContext): void {
       },
       async (request, reply) => {
         const { body } = request
-        refuseUnavailable(body)
+        refuseUnavailable(body, context)
         const created = await context.sandboxes.create(
           context.auth.teamOf(request),
           toCreateRequest(body, defaultTimeoutSeconds),
@@ -56,6 +56,7 @@ function toCreateRequest(body: NewSandbox, defaultTimeoutSeconds: number): Creat
       autoPause: body.autoPause ?? false,
       autoPauseMemory: body.autoPauseMemory ?? true,
       autoResume: body.autoResume?.enabled ?? false,
+      secure: body.secure ?? true,
     },
   }
 }

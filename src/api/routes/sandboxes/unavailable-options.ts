@@ -2,7 +2,10 @@
 import type { NewSandbox } from '../../../contract/rest/sandbox.ts'
 import { AppError } from '../../../lib/app-error.ts'
 
-type Refusal = { when: (body: NewSandbox) => boolean; message: string }
+/** What the operator allows. */
+export type AllowedOptions = { allowInsecureSandboxes: boolean }
+
+type Refusal = { when: (body: NewSandbox, allowed: AllowedOptions) => boolean; message: string }
 
 const given = (value: unknown): boolean =>
   value !== undefined &&
@@ -22,11 +25,21 @@ const refusals: Refusal[] = [
     when: (body) => body.autoPauseMemory === false && body.autoResume?.enabled === true,
     message: 'autoPauseMemory: false cannot be combined with autoResume: traffic wakes memory pauses only',
   },
+  {
+    when: (body) => body.secure === false && body.network?.allowPublicTraffic === false,
+    message:
+      'secure: false cannot be combined with allowPublicTraffic: false, which keeps out who has no token. Leave one of them out',
+  },
+  {
+    when: (body, allowed) => body.secure === false && !allowed.allowInsecureSandboxes,
+    message:
+      'secure: false is not allowed on this server: whoever knows the id of such a sandbox could use it. Leave it out, or have the operator set WARREN_ALLOW_INSECURE_SANDBOXES=yes',
+  },
   { when: (body) => given(body.volumeMounts), message: 'Volume mounts are not enabled.' },
   { when: (body) => given(body.iam?.tokens), message: notYet('iam', 'pass credentials in envVars') },
 ]
 
-export function refuseUnavailable(body: NewSandbox): void {
-  const refusal = refusals.find(({ when }) => when(body))
+export function refuseUnavailable(body: NewSandbox, allowed: AllowedOptions): void {
+  const refusal = refusals.find(({ when }) => when(body, allowed))
   if (refusal) throw new AppError('invalid_argument', refusal.message)
 }
