@@ -24,19 +24,16 @@ export class BodyFlow {
   /** Tiny pieces of one turn leave as one. */
   #gathered: Buffer[] = []
   #holds = 0
+  readonly #beginning: Beginning
 
   /** Begins at once. The head goes out with the first piece, or by itself if that takes long. */
   constructor(source: IncomingMessage, sink: Sink, options: BodyFlowOptions) {
     this.#source = source
     this.#sink = sink
     this.#options = options
-    let begun = false
-    source.once('data', () => {
-      begun = true
-    })
-    source.on('data', this.#take).once('end', this.#end)
-    sink.once('close', this.#releaseAll)
-    flushUnless(() => begun, sink)
+    this.#beginning = beginningOf(sink)
+    source.on('data', this.#take).on('end', this.#end)
+    sink.on('close', this.#releaseAll)
   }
 
   /** Null once the message is no longer bound to its connection. */
@@ -51,6 +48,7 @@ export class BodyFlow {
   }
 
   #take = (chunk: Buffer): void => {
+    this.#beginning.hasBegun = true
     noteSpent(chunk.length)
     if (chunk.length >= tinyBytes && this.#gathered.length === 0) this.#write(chunk)
     else if (this.#gathered.push(chunk) === 1) process.nextTick(this.#flush)
@@ -110,10 +108,25 @@ export class BodyFlow {
   }
 }
 
-export function flushUnless(hasBegun: () => boolean, sink: Sink): void {
-  setImmediate(() => {
-    if (!hasBegun() && !sink.writableEnded && !sink.destroyed) sink.flushHeaders()
-  })
+/** The moment between the head of a message and the first of its body. */
+export type Beginning = { readonly sink: Sink; hasBegun: boolean }
+
+let beginnings: Beginning[] = []
+
+/** The head goes out by itself unless the body has begun within this turn of the event loop. */
+export function beginningOf(sink: Sink): Beginning {
+  const beginning = { sink, hasBegun: false }
+  if (beginnings.push(beginning) === 1) setImmediate(flushHeads)
+  return beginning
+}
+
+/** One call for all messages of the turn. */
+function flushHeads(): void {
+  const all = beginnings
+  beginnings = []
+  for (const { sink, hasBegun } of all) {
+    if (!hasBegun && !sink.writableEnded && !sink.destroyed) sink.flushHeaders()
+  }
 }
 
 function addTrailers(sink: Sink, rawTrailers: readonly string[], own: ReadonlySet<string>): void {

@@ -12,16 +12,17 @@ import { takeOverOf } from './upstream-socket.ts'
 const bulkFrom = 1024 * 1024
 const readAtOnce = 256 * 1024
 
-/** For an answer that flows: `flow` is detached once the rest is taken here. */
+/** For an answer of so many bytes that flows: `flow` is detached once the rest is taken here. */
 export function takeBulk(
   upstream: ClientRequest,
   incoming: IncomingMessage,
+  length: number,
   response: ServerResponse,
   flow: BodyFlow,
 ): void {
   const { socket } = incoming
   const takeOver = takeOverOf(socket)
-  let left = Number(incoming.headers['content-length'])
+  let left = length
   // Only a real socket tells when bytes have left the buffer that the next ones come into.
   if (!takeOver || !(left >= bulkFrom) || !(response.socket instanceof Socket)) return
   const take = (bytes: Buffer): boolean => {

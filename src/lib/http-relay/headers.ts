@@ -106,6 +106,14 @@ export function headText(status: number, reason: string, headers: readonly strin
   return `${text}\r\n`
 }
 
+/** The first value of a header, whose name is in lower case. Node makes an object of all of them for the same answer. */
+export function headerValue(raw: readonly string[], name: string): string | undefined {
+  for (let i = 0; i < raw.length; i += 2) {
+    if (raw[i]!.length === name.length && raw[i]!.toLowerCase() === name) return raw[i + 1]
+  }
+  return undefined
+}
+
 /** Headers that Connection names as belonging to this hop; undefined in the usual case of none. */
 function connectionTokens(raw: readonly string[]): Set<string> | undefined {
   let tokens: Set<string> | undefined

@@ -15,7 +15,7 @@ import { BodyFlow } from './body-flow.ts'
 import { takeBulk } from './bulk.ts'
 import type { ChunkPacer } from './chunk-pacer.ts'
 import { discardBody } from './discard-body.ts'
-import { headText, type OutgoingHead } from './headers.ts'
+import { headerValue, headText, type OutgoingHead } from './headers.ts'
 import { relayInterimAnswers } from './interim-answers.ts'
 import { isSmallAnswer, sendSmallAnswer } from './small-answer.ts'
 
@@ -58,10 +58,11 @@ export class HttpRelay {
     const { request, response } = options
     this.#options = options
     this.#upstream = this.#send(true)
-    response.once('close', () => {
+    response.on('close', () => {
       if (!response.writableFinished) this.leave()
     })
-    request.once('close', () => {
+    if (!options.head.hasBody) return
+    request.on('close', () => {
       if (!request.complete) this.leave()
     })
   }
@@ -93,7 +94,7 @@ export class HttpRelay {
     })
     upstream.on('response', (incoming) => {
       this.#answer(upstream, incoming)
-      incoming.once('end', () => stopSending(upstream))
+      if (head.hasBody) incoming.on('end', () => stopSending(upstream))
     })
     relayInterimAnswers(upstream, this.#options)
     upstream.on('upgrade', (incoming, socket, first) => this.#leaveHttp(incoming, socket as Socket, first))
@@ -114,11 +115,13 @@ export class HttpRelay {
   }
 
   #answer(upstream: ClientRequest, incoming: IncomingMessage): void {
-    const { request, response, answerHeaders, ownTrailers, fail } = this.#options
+    const options = this.#options
+    const { request, response } = options
+    const { rawHeaders } = incoming
     const status = incoming.statusCode ?? 502
     const keepsTrailers =
-      ownTrailers !== null &&
-      incoming.headers['transfer-encoding'] !== undefined &&
+      options.ownTrailers !== null &&
+      headerValue(rawHeaders, 'transfer-encoding') !== undefined &&
       request.httpVersionMinor === 1 &&
       request.method !== 'HEAD' &&
       status !== 204 &&
@@ -126,17 +129,18 @@ export class HttpRelay {
     // Cut off on the far side: a clean end would pass for a whole answer.
     incoming.once('error', () => resetSocket(request.socket))
     try {
-      response.writeHead(status, incoming.statusMessage, answerHeaders(incoming.rawHeaders, keepsTrailers))
+      response.writeHead(status, incoming.statusMessage, options.answerHeaders(rawHeaders, keepsTrailers))
+      const length = Number(headerValue(rawHeaders, 'content-length'))
       const flow = () => {
-        takeBulk(upstream, incoming, response, new BodyFlow(incoming, response, this.#options))
+        takeBulk(upstream, incoming, length, response, new BodyFlow(incoming, response, options))
       }
-      if (isSmallAnswer(incoming, request.method)) sendSmallAnswer(incoming, response, flow)
+      if (isSmallAnswer(length, request.method)) sendSmallAnswer(incoming, length, response, flow)
       else flow()
     } catch (error) {
       incoming.removeAllListeners('error').on('error', () => {})
       incoming.destroy()
       response.statusMessage = ''
-      fail(new MalformedAnswer('its answer has a malformed head', { cause: error }))
+      options.fail(new MalformedAnswer('its answer has a malformed head', { cause: error }))
     }
   }
 

@@ -5,6 +5,7 @@
 import { Agent, type ClientRequest, type IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Clock } from '../clock.ts'
+import { headerValue } from './headers.ts'
 
 /** Shorter than the five seconds after which common servers drop an idle connection. */
 const idleMs = 4_000
@@ -134,7 +135,7 @@ export class UpstreamPool extends Agent {
 }
 
 function keepMsAfter(answer: IncomingMessage | null): number {
-  const hint = answer?.headers['keep-alive']
-  const seconds = hint === undefined ? undefined : /^timeout=(\d+)/.exec(String(hint))?.[1]
+  const hint = answer ? headerValue(answer.rawHeaders, 'keep-alive') : undefined
+  const seconds = hint === undefined ? undefined : /^timeout=(\d+)/.exec(hint)?.[1]
   return seconds ? Math.min(idleMs, Number(seconds) * 1000 - hintMarginMs) : idleMs
 }
