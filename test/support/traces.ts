@@ -5,7 +5,6 @@
 import { execFileSync } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync, rmdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { killNow } from '../../src/drivers/oci/cgroups.ts'
 import { instanceOf } from '../../src/drivers/oci/layout.ts'
 import { delay } from '../../src/lib/clock.ts'
 import { eventually } from './eventually.ts'
@@ -81,8 +80,9 @@ function groupsOf(instance: string): string[] {
 }
 
 function endAllIn(group: string): void {
-  for (const pid of run('cat', join(group, 'cgroup.procs')).split('\n')) {
-    if (pid !== '') killNow(Number(pid))
+  for (const pid of run('cat', join(group, 'cgroup.procs')).split('\n').map(Number)) {
+    // The kernel shows 0 for one that is just ending; to `kill` that means the caller and its process group.
+    if (pid > 0) killNow(pid)
   }
   // A frozen process dies once it may run again.
   for (const [file, word] of [
@@ -90,6 +90,14 @@ function endAllIn(group: string): void {
     ['cgroup.freeze', '0'],
   ] as const) {
     if (existsSync(join(group, file))) writeFileSync(join(group, file), word)
+  }
+}
+
+function killNow(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
   }
 }
 

@@ -8,6 +8,8 @@ export type CgroupMounts = {
   /** All hierarchies in which a sandbox has a group. */
   all: readonly string[]
   controllers: readonly string[]
+  /** Where version 2 is mounted, alone or beside version 1. */
+  v2: string | undefined
   /** A file of a group, in the hierarchy of the controller. */
   file(controller: string, group: string, name: string): string
 }
@@ -18,7 +20,7 @@ export function findCgroupMounts(mountinfo: string): CgroupMounts {
   if (pure) {
     const controllers = readFileSync(join(pure, 'cgroup.controllers'), 'utf8').trim().split(' ')
     return {
-      ...{ unified: true, all: [pure], controllers },
+      ...{ unified: true, all: [pure], controllers, v2: pure },
       file: (_controller, group, name) => join(pure, group, name),
     }
   }
@@ -27,6 +29,7 @@ export function findCgroupMounts(mountinfo: string): CgroupMounts {
     unified: false,
     all: [...mounts].filter((point) => point.startsWith('/sys/fs/cgroup')),
     controllers: [...v1.keys()],
+    v2,
     file: (controller, group, name) => join(v1.get(controller) ?? v2 ?? '/sys/fs/cgroup', group, name),
   }
 }

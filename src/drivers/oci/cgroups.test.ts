@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { existsSync, readFileSync } from 'node:fs'
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, it } from 'node:test'
+import { findCgroupMounts } from './cgroup-mounts.ts'
 import { openCgroups } from './cgroups.ts'
 
 /** The build machines have version 1: version 2 is read here from files laid out as the kernel does. */
@@ -61,5 +63,40 @@ describe('cgroups of version 2', () => {
     await writeFile(join(group, 'cgroup.procs'), `${child.pid}\n`)
     assert.deepEqual(await open().pids('/warren-x/one'), [child.pid])
     assert.deepEqual(await open().pids('/warren-x/none'), [])
+  })
+
+  it('list no process 0, which the kernel shows for one that is just ending and which kills the caller', async () => {
+    await writeFile(join(group, 'cgroup.procs'), '0\n4194303\n0\n')
+    assert.deepEqual(await open().pids('/warren-x/one'), [4_194_303])
+  })
+
+  it('are killed as a whole where the kernel can do that', async () => {
+    await writeFile(join(group, 'cgroup.kill'), '')
+    // The files of a real group go with its folder.
+    await assert.rejects(open().end('/warren-x/one'), /ENOTEMPTY/)
+    assert.equal(await readFile(join(group, 'cgroup.kill'), 'utf8'), '1')
+  })
+})
+
+describe('real cgroups', () => {
+  const group = `/warren-test-${process.pid}`
+  const folders = (group: string) => findCgroupMounts(mountinfo).all.map((mount) => join(mount, group))
+  const mountinfo = readFileSync('/proc/self/mountinfo', 'utf8')
+
+  it('are emptied of programs that start others, and removed', async () => {
+    for (const folder of folders(group)) await mkdir(folder)
+    await openCgroups().makeParent(group)
+    const join = folders(group).map((folder) => `echo $$ > ${folder}/cgroup.procs`)
+    const storm = spawn('sh', ['-e', '-c', `${join.join('\n')}\necho\nwhile :; do sleep 0.02 & done`], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    })
+    const ended = once(storm, 'exit')
+    await once(storm.stdout, 'data')
+    await openCgroups().end(group)
+    assert.deepEqual(await ended, [null, 'SIGKILL'])
+    assert.deepEqual(
+      folders(group).filter((folder) => existsSync(folder)),
+      [],
+    )
   })
 })

@@ -4,8 +4,9 @@ import { mkdir, readFile, rmdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { AppError } from '../../lib/app-error.ts'
 import { delay } from '../../lib/clock.ts'
-import { ifPresent } from '../../lib/if-present.ts'
+import { isMissing } from '../../lib/if-present.ts'
 import { type CgroupMounts, findCgroupMounts } from './cgroup-mounts.ts'
+import { untilKilled } from './kill-processes.ts'
 
 export type CgroupUse = {
   cpuTimeMs: number
@@ -16,8 +17,6 @@ export type CgroupUse = {
 }
 
 const freezeLimitMs = 10_000
-/** A process that hangs in the kernel cannot be killed; waiting longer for it does not help. */
-const killLimitMs = 10_000
 
 export function openCgroups(mountinfo = readFileSync('/proc/self/mountinfo', 'utf8')): Cgroups {
   return new Cgroups(findCgroupMounts(mountinfo))
@@ -46,23 +45,43 @@ export class Cgroups {
     const lists = await Promise.all(
       this.#mounts.all.map((mount) => readGroupFile(join(mount, group, 'cgroup.procs'))),
     )
-    return [
-      ...new Set(
-        lists
-          .flatMap((list) => (list ?? '').split('\n'))
-          .filter(Boolean)
-          .map(Number),
-      ),
-    ]
+    return pidsIn(lists)
+  }
+
+  #pidsNow(group: string): number[] {
+    return pidsIn(
+      this.#mounts.all.map((mount) => {
+        try {
+          return readFileSync(join(mount, group, 'cgroup.procs'), 'utf8')
+        } catch (error) {
+          if (isGone(error)) return undefined
+          throw error
+        }
+      }),
+    )
   }
 
   /** Kills everything in the group, waits until it is empty, and removes it. Not there is success. */
   async end(group: string, signal?: AbortSignal): Promise<void> {
-    const pids = () => this.pids(group)
+    await this.#killAtOnce(group)
+    const search = {
+      find: () => this.pids(group),
+      confirm: (pids: readonly number[]) => {
+        const there = new Set(this.#pidsNow(group))
+        return pids.filter((pid) => there.has(pid))
+      },
+    }
     // Version 1 delivers no signal to what is frozen; a group that cannot be thawed is told by its processes.
     const afterKill = () => this.thaw(group).catch(() => {})
-    await untilKilled(`Processes of ${group}`, pids, { afterKill, ...(signal && { signal }) })
+    await untilKilled(`Processes of ${group}`, search, { afterKill, ...(signal && { signal }) })
     await Promise.all(this.#mounts.all.map((mount) => removeGroup(join(mount, group))))
+  }
+
+  /** Linux 5.14 and newer kill a whole group of version 2, those included that are being forked. */
+  async #killAtOnce(group: string): Promise<void> {
+    if (this.#mounts.v2 === undefined) return
+    const file = join(this.#mounts.v2, group, 'cgroup.kill')
+    await ifThere(writeFile(file, '1', { flag: 'r+' }))
   }
 
   async use(group: string): Promise<CgroupUse> {
@@ -159,48 +178,34 @@ export class Cgroups {
 const field = (text: string, name: string): number =>
   Number(new RegExp(`^${name} (\\d+)$`, 'm').exec(text)?.[1] ?? 0)
 
-/** Undefined: the group is not there. Version 1 says ENODEV of one that is removed while it is being read. */
-async function readGroupFile(path: string): Promise<string | undefined> {
+/**
+ * Version 2 shows 0 in the place of a process that ends while the list is being written. It must not reach `kill`: there
+ * it means the caller and its whole process group.
+ */
+const pidsIn = (lists: readonly (string | undefined)[]): number[] => [
+  ...new Set(
+    lists
+      .flatMap((list) => (list ?? '').split('\n'))
+      .map(Number)
+      .filter((pid) => pid > 0),
+  ),
+]
+
+/** Version 1 says ENODEV of a group that is removed while it is being read. */
+const isGone = (error: unknown): boolean =>
+  isMissing(error) || (error as NodeJS.ErrnoException).code === 'ENODEV'
+
+/** Undefined: the group is not there. */
+async function ifThere<T>(work: Promise<T>): Promise<T | undefined> {
   try {
-    return await ifPresent(readFile(path, 'utf8'))
+    return await work
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENODEV') return undefined
+    if (isGone(error)) return undefined
     throw error
   }
 }
 
-/** Kills what `find` finds until it finds nothing. Rejects, naming what is left, when that takes too long. */
-export async function untilKilled(
-  what: string,
-  find: () => Promise<number[]>,
-  options: { signal?: AbortSignal; limitMs?: number; afterKill?: () => Promise<void> } = {},
-): Promise<void> {
-  const { signal, limitMs = killLimitMs, afterKill } = options
-  for (let waitedMs = 0; ; ) {
-    const left = await find()
-    if (left.length === 0) return
-    for (const pid of left) killNow(pid)
-    await afterKill?.()
-    if (waitedMs > limitMs) {
-      throw new AppError(
-        'unavailable',
-        `${what} do not die though they were killed (pids ${left.join(', ')}); the kernel may be waiting for a ` +
-          'device. Try again later.',
-      )
-    }
-    const pauseMs = waitedMs < 20 ? 1 : 10
-    await delay(pauseMs, signal)
-    waitedMs += pauseMs
-  }
-}
-
-export function killNow(pid: number): void {
-  try {
-    process.kill(pid, 'SIGKILL')
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
-  }
-}
+const readGroupFile = (path: string): Promise<string | undefined> => ifThere(readFile(path, 'utf8'))
 
 /** A group whose last process has just died can say EBUSY for an instant. */
 async function removeGroup(folder: string): Promise<void> {

@@ -72,7 +72,7 @@ export class ExitWatch {
     if (this.watches(record)) return
     this.unwatch(sandboxID)
     try {
-      this.#pidfds ??= openPidfds()
+      this.#pidfds ??= openPidfds('The end of sandboxes cannot be noticed at once')
       const watched: Watched = { record, pid, fd: this.#pidfds.open(pid), memoryKills: 0, hasEnded: false }
       this.#watched.set(sandboxID, watched)
       this.#lookLater()

@@ -1,11 +1,17 @@
-/** File descriptors of processes: they say for certain when that very process has ended, and newer kernels say how. */
+/**
+ * File descriptors of processes: they say for certain when that very process has ended (newer kernels
+ * say how), and signal no other one.
+ */
 import { closeSync, readFileSync } from 'node:fs'
+import { constants } from 'node:os'
 import { type NativeLibc, openNativeLibc } from '../../lib/native.ts'
 
 export type Pidfds = {
   /** Undefined: there is no process with this pid. */
   open(pid: number): number | undefined
   close(fd: number): void
+  /** SIGKILL to that very process; one that has ended is no failure. */
+  kill(fd: number): void
   /** Those of the given descriptors whose process has ended. Does not wait. */
   ended(fds: readonly number[]): number[]
   /**
@@ -16,6 +22,7 @@ export type Pidfds = {
 }
 
 const sysPidfdOpen = 434
+const sysPidfdSendSignal = 424
 const pollReadable = 1
 const pollBytes = 8
 /** `PIDFD_GET_INFO` with the first version of `struct pidfd_info`. */
@@ -24,14 +31,20 @@ const infoBytes = 64
 const infoExitMask = 8n
 const exitCodeOffset = 60
 
-export function openPidfds(): Pidfds {
-  const libc = openNativeLibc('The end of sandboxes cannot be noticed at once')
-  const syscall = libc.func('long syscall(long number, long first, long second)')
+/** `without` says what is not possible where the addon for system calls is missing. */
+export function openPidfds(without: string): Pidfds {
+  const libc = openNativeLibc(without)
+  const syscall = libc.func('long syscall(long number, long first, long second, long third, long fourth)')
   const poll = libc.func('int poll(void *fds, unsigned long count, int timeout)')
   const ioctl = libc.func('int ioctl(int fd, unsigned long request, void *value)')
   return {
     open: (pid) => openPidfd(libc, syscall, pid),
     close: closeSync,
+    kill(fd) {
+      if (syscall(sysPidfdSendSignal, fd, constants.signals.SIGKILL, 0, 0) === 0) return
+      const failure = libc.failure('kill a process')
+      if (failure.code !== 'ESRCH') throw failure
+    },
     ended(fds) {
       const list = Buffer.alloc(fds.length * pollBytes)
       for (const [at, fd] of fds.entries()) {
@@ -53,7 +66,7 @@ export function openPidfds(): Pidfds {
 }
 
 function openPidfd(libc: NativeLibc, syscall: (...values: unknown[]) => number, pid: number) {
-  const fd = Number(syscall(sysPidfdOpen, pid, 0))
+  const fd = Number(syscall(sysPidfdOpen, pid, 0, 0, 0))
   if (fd >= 0) return fd
   const failure = libc.failure(`open process ${pid}`)
   if (failure.code === 'ESRCH') return undefined

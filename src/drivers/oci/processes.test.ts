@@ -2,8 +2,6 @@ import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { afterEach, describe, it } from 'node:test'
-import { isAppError } from '../../lib/app-error.ts'
-import { untilKilled } from './cgroups.ts'
 import { findMarked, killMarked } from './processes.ts'
 
 const folder = '/nowhere/sandboxes/one'
@@ -42,22 +40,5 @@ describe('programs that outlived whoever started them', () => {
     await killMarked([mark])
     assert.equal((await ended)[1], 'SIGKILL')
     for (const other of others) assert.equal(other.exitCode ?? other.signalCode, null)
-  })
-
-  it('that do not die are told after a bounded time', async () => {
-    const immortal = 4_194_303
-    const killed = untilKilled('Processes of a test', async () => [immortal], { limitMs: 50 })
-    await assert.rejects(killed, (error) => {
-      assert.ok(isAppError(error, 'unavailable'))
-      assert.match(error.message, /Processes of a test do not die .* 4194303/)
-      return true
-    })
-  })
-
-  it('are not waited for once the signal aborts', async () => {
-    const abort = new AbortController()
-    const killed = untilKilled('Processes of a test', async () => [4_194_303], { signal: abort.signal })
-    abort.abort(new Error('not wanted any more'))
-    await assert.rejects(killed, /not wanted any more/)
   })
 })

@@ -10,7 +10,6 @@ import { runCommand } from '../../lib/run-command.ts'
 import { listed, newSpec } from '../driver-suite.ts'
 import type { FailureBench } from '../failure-suite.ts'
 import type { SnapshotBench } from '../snapshot-suite.ts'
-import { killNow } from './cgroups.ts'
 import { flavourOf } from './flavours.ts'
 import { createLayout, instanceOf } from './layout.ts'
 import { createOciDriver, type OciDriver, type OciDriverOptions } from './oci-driver.ts'
@@ -132,7 +131,7 @@ export async function openOciBench(
 
 async function killProcesses(options: OciDriverOptions, { data }: DriverHandle): Promise<void> {
   const layout = createLayout(options.dataFolder, options.instance)
-  killNow((await startedPid(layout.sandbox(String(data.sandboxID))))!)
+  process.kill((await startedPid(layout.sandbox(String(data.sandboxID))))!, 'SIGKILL')
 }
 
 /** Root may read every file, so a folder takes the file's place. */
