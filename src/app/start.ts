@@ -3,12 +3,15 @@ import pino from 'pino'
 import { banner } from '../cli/env.ts'
 import { instanceOf } from '../drivers/oci/layout.ts'
 import { AppError } from '../lib/app-error.ts'
+import { systemClock } from '../lib/clock.ts'
+import type { Log } from '../lib/log.ts'
 import { buildAgentKit } from './agent-kit.ts'
 import type { Config } from './config.ts'
 import { type DataPaths, openDataFolder } from './data-folder.ts'
 import { lockDataFolder } from './data-lock.ts'
 import { readExtraCA } from './extra-ca.ts'
 import { chooseIsolation } from './isolation.ts'
+import { tellLastEnd } from './last-end.ts'
 import { refusePort } from './port.ts'
 import { type RunningServer, serve } from './serve.ts'
 import { prepareMachine } from './setup/prepare-machine.ts'
@@ -22,11 +25,14 @@ export async function start(config: Config): Promise<void> {
   // Before the set-up, which takes long.
   if (config.extraCA !== null) readExtraCA(config.extraCA)
   const stopped = nextSignal()
+  const log = pino({ level: config.logLevel }, pino.destination({ dest: 2, sync: true }))
   try {
-    const running = await Promise.race([bringUp(config, paths), stopped])
+    await tellLastEnd(paths, systemClock, log)
+    const running = await Promise.race([bringUp(config, paths, log), stopped])
     if (typeof running === 'string') return interrupted(running)
-    await stopped
+    log.info({ signal: await stopped }, 'closing')
     await running.close()
+    log.info({}, 'closed')
   } finally {
     lock.release()
   }
@@ -34,9 +40,8 @@ export async function start(config: Config): Promise<void> {
   process.exit(0)
 }
 
-async function bringUp(config: Config, paths: DataPaths): Promise<RunningServer> {
+async function bringUp(config: Config, paths: DataPaths, log: Log): Promise<RunningServer> {
   const progress = createProgress(process.stderr)
-  const log = pino({ level: config.logLevel }, pino.destination({ dest: 2, sync: true }))
   const machine = await prepareMachine(config, paths, progress)
   const kit = await buildAgentKit({ folder: `${paths.runtimes}/agent`, nodeBinary: process.execPath })
   const isolation = await chooseIsolation(config.isolation, machine.runtimes, {
@@ -90,7 +95,7 @@ export function refuseMachine(platform: string, arch: string, uid: number | unde
   }
 }
 
-/** A second signal while Warren closes ends it at once. */
+/** A second signal while Warren closes ends it at once. A terminal that goes away (SIGHUP) closes it too. */
 function nextSignal(): Promise<NodeJS.Signals> {
   return new Promise((resolve) => {
     let first = true
@@ -99,8 +104,7 @@ function nextSignal(): Promise<NodeJS.Signals> {
       first = false
       resolve(signal)
     }
-    process.on('SIGINT', heard)
-    process.on('SIGTERM', heard)
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, heard)
   })
 }
 

@@ -1,5 +1,6 @@
 /** Warren dies at bad moments; sandboxes, rows and the kernel must agree again after the next start. */
 import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
 import { after, describe, it } from 'node:test'
 import { Sandbox } from 'e2b'
 import { delay } from '../../src/lib/clock.ts'
@@ -26,6 +27,10 @@ for (const isolation of isolations) {
       await warren.crash()
       await broken
       warren = await startWarren(isolation, { keep: true })
+      assert.match(
+        readFileSync(warren.logFile, 'utf8'),
+        /process \d+\) ended without closing\. The kernel says/,
+      )
       const again = await Sandbox.connect(sandbox.sandboxId, warren.client)
       const alive = await again.commands.run(`kill -0 ${background.pid} && echo alive`)
       assert.equal(alive.stdout, 'alive\n')
@@ -41,6 +46,7 @@ for (const isolation of isolations) {
       warren = warren ?? (await startWarren(isolation))
       const sandbox = await Sandbox.create('base', { ...warren.client, timeoutMs: 120_000 })
       assert.equal(await warren.stop(), 0)
+      assert.match(readFileSync(warren.logFile, 'utf8'), /"signal":"SIGINT","msg":"closing".*"msg":"closed"/s)
       warren = await startWarren(isolation, { keep: true })
       assert.equal((await sandbox.commands.run('echo still here')).stdout, 'still here\n')
       await sandbox.kill()

@@ -171,11 +171,11 @@ export async function startWarren(isolation: Isolation, options: StartOptions = 
   await mkdir(dataFolder, { recursive: true })
   linkMachine(dataFolder)
   if (!options.keep) {
+    rmSync(join(dataFolder, 'server.json'), { force: true })
     for (const suffix of ['', '-wal', '-shm']) rmSync(join(dataFolder, `warren.db${suffix}`), { force: true })
     rmSync(join(dataFolder, 'credentials.json'), { force: true })
     await removeLeftovers(isolation, dataFolder, subnet)
   }
-  rmSync(join(dataFolder, 'server.json'), { force: true })
   const logFile = join(dataFolder, 'server.log')
   if (!options.keep) writeFileSync(logFile, '')
   const log = openSync(logFile, 'a')
@@ -241,12 +241,18 @@ function callApi(url: string, apiKey: string, path: string, options: ApiOptions)
 
 async function untilServing(child: ChildProcess, dataFolder: string, logFile: string): Promise<void> {
   const deadline = Date.now() + startWithinMs
-  while (!existsSync(join(dataFolder, 'server.json'))) {
+  while (servingPid(dataFolder) !== child.pid) {
     if (child.exitCode !== null || child.signalCode !== null || Date.now() > deadline) {
       throw new Error(`Warren did not start:\n${readFileSync(logFile, 'utf8').slice(-4000)}`)
     }
     await delay(50)
   }
+}
+
+/** One that was killed leaves its file behind. */
+function servingPid(dataFolder: string): number | undefined {
+  const file = join(dataFolder, 'server.json')
+  return existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')).pid : undefined
 }
 
 function withoutWarren(env: NodeJS.ProcessEnv): Record<string, string> {

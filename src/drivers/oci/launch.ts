@@ -22,6 +22,8 @@ import { renameArguments, startArguments } from './runtime-commands.ts'
 import { runtimeComplaint, startedPid } from './runtime-files.ts'
 
 const startLimitMs = 60_000
+/** Of 1000: above the server and most other things, with room above it for what runs inside. */
+const sandboxOomScore = 500
 const toolPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 
 /**
@@ -45,7 +47,8 @@ done`
 /**
  * Its arguments: where the root is mounted, the folder that the overlay's options are relative to, these options, a
  * file to make before the sandbox runs on the files of a snapshot (or nothing), and the runtime's command line. The
- * runtime gets no pipe of ours: the sandbox would hold it open.
+ * runtime gets no pipe of ours: the sandbox would hold it open. Where the whole machine is short of memory, sandboxes
+ * die before the server that would start them again.
  */
 const mountRootAndRun = `set -e
 root=$1 roots=$2 overlay=$3 ran=$4
@@ -54,6 +57,7 @@ cd "$roots"
 mount -t overlay -o "$overlay" overlay "$root"
 cd /
 exec </dev/null >/dev/null 2>&1
+echo ${sandboxOomScore} > /proc/self/oom_score_adj || :
 [ "$ran" ] || exec "$@"
 : > "$ran"
 "$@" || { rm "$ran"; exit 1; }`
