@@ -2,17 +2,20 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import http, { type IncomingMessage, type ServerResponse } from 'node:http'
 import net, { type AddressInfo, type Socket } from 'node:net'
-import { afterEach, beforeEach, it } from 'node:test'
+import { afterEach, beforeEach, describe, it } from 'node:test'
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import { ManualClock } from './clock.ts'
 import { RequestTurns } from './request-turns.ts'
 
 let server: http.Server
 let received: number
 let handle: (request: IncomingMessage, response: ServerResponse) => void
+let clock: ManualClock
 
 beforeEach(async () => {
   received = 0
-  const turns = new RequestTurns()
+  clock = new ManualClock()
+  const turns = new RequestTurns(clock)
   server = http.createServer((request, response) => {
     received += 1
     turns.take(request, response, () => handle(request, response))
@@ -51,16 +54,62 @@ it('the requests of one connection are handled one after the other, in their ord
   socket.destroy()
 })
 
-it('a connection that sends too far ahead is closed, and Node parses no further (canary of parser.onIncoming)', async () => {
-  let handled = 0
-  handle = () => {
-    handled += 1
+describe('a connection that sends too far ahead', () => {
+  const flood = (): Socket => {
+    const socket = connect()
+    socket.write(get('/').repeat(5000))
+    return socket
   }
-  const socket = connect()
-  socket.write(get('/').repeat(5000))
-  await new Promise((done) => socket.once('close', done))
-  assert.equal(handled, 1)
-  assert.equal(received, 17, 'Node handed on more than the first request and those that may wait')
+  const closing = (socket: Socket) => new Promise((done) => socket.once('close', done))
+
+  it('is closed, and Node parses no further (canary of parser.onIncoming)', async () => {
+    let handled = 0
+    handle = () => {
+      handled += 1
+    }
+    const closed = closing(flood())
+    while (received < 17) await nextTurn()
+    clock.advance(2000)
+    await closed
+    assert.equal(handled, 1)
+    assert.equal(received, 17, 'Node handed on more than the first request and those that may wait')
+  })
+
+  it('is left open for a while, unread and unanswered, so that its client does not come back at once', async () => {
+    let handled = 0
+    handle = (_, response) => {
+      handled += 1
+      response.end('x')
+    }
+    const socket = flood()
+    let isClosed = false
+    const closed = closing(socket).then(() => {
+      isClosed = true
+    })
+    while (received < 17) await nextTurn()
+    // Whatever it still sends stays where it is: the kernel takes so much and no more.
+    while (socket.writableLength > 0 && socket.write(get('/').repeat(5000))) await nextTurn()
+    for (let turn = 0; turn < 50; turn++) await nextTurn()
+    clock.advance(1999)
+    for (let turn = 0; turn < 50; turn++) await nextTurn()
+    assert.deepEqual({ isClosed, received, handled }, { isClosed: false, received: 17, handled: 1 })
+    clock.advance(1)
+    await closed
+  })
+
+  it('is closed at once where many are left open already', async () => {
+    handle = () => {}
+    const left = Array.from({ length: 256 }, flood)
+    while (received < 256 * 17) await nextTurn()
+    await closing(flood())
+    assert.deepEqual(new Set(left.map(({ destroyed }) => destroyed)), new Set([false]))
+    clock.advance(2000)
+    await Promise.all(left.map(closing))
+    const next = flood()
+    while (received < 258 * 17) await nextTurn()
+    assert.equal(next.destroyed, false)
+    next.destroy()
+  })
 })
 
 it('connections take turns: one that sends ahead holds nobody else up', async () => {

@@ -4,16 +4,27 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
+import { type Clock, systemClock } from './clock.ts'
 import { resetSocket } from './join-sockets.ts'
 
 /** Clients that send ahead at all send about ten. */
 const mostAhead = 16
+/** How long one that sent more is left open, unread: a client that is cut off at once comes back at once. */
+const stallMs = 2000
+/** So many at a time; what comes on top of them is cut off at once, so that nobody fills the server with them. */
+const mostStalled = 256
 
 type Turn = { response: ServerResponse; handle: () => void }
 type Line = { isBusy: boolean; waiting: Turn[] }
 
 export class RequestTurns {
   readonly #lines = new WeakMap<Socket, Line>()
+  readonly #clock: Clock
+  #stalled = 0
+
+  constructor(clock: Clock = systemClock) {
+    this.#clock = clock
+  }
 
   /** Calls `handle` when the answers to all earlier requests of the connection are out. */
   take({ socket }: IncomingMessage, response: ServerResponse, handle: () => void): void {
@@ -30,8 +41,31 @@ export class RequestTurns {
   #open(socket: Socket): Line {
     const line: Line = { isBusy: false, waiting: [] }
     this.#lines.set(socket, line)
-    stopParsing(socket, () => line.waiting.length >= mostAhead)
+    stopParsing(
+      socket,
+      () => line.waiting.length >= mostAhead,
+      () => {
+        line.waiting = []
+        this.#cutOff(socket)
+      },
+    )
     return line
+  }
+
+  #cutOff(socket: Socket): void {
+    if (this.#stalled >= mostStalled) {
+      resetSocket(socket)
+      return
+    }
+    this.#stalled++
+    const cancel = this.#clock.after(stallMs, () => resetSocket(socket))
+    socket.once('close', () => {
+      this.#stalled--
+      cancel()
+    })
+    // Before the next read, and once more after Node has asked for the bytes behind a request.
+    process.nextTick(() => socket.pause())
+    setImmediate(() => socket.pause())
   }
 }
 
@@ -53,16 +87,17 @@ type Parser = { onIncoming?: ((request: IncomingMessage, keepAlive: boolean) => 
 const parseNoFurther = 2
 
 /**
- * Closes a connection as soon as one more request comes while `isFull`. This leans on a field of Node's own parser,
- * since nothing else stops it in the middle of what it has read; the test beside this file tells when that has changed.
+ * Calls `onTooMany` as soon as one more request comes while `isFull`; the connection takes no other one then. This leans
+ * on a field of Node's own parser, since nothing else stops it in the middle of what it has read; the test beside this
+ * file tells when that has changed.
  */
-function stopParsing(socket: Socket, isFull: () => boolean): void {
+function stopParsing(socket: Socket, isFull: () => boolean, onTooMany: () => void): void {
   const { parser } = socket as { parser?: Parser | null }
   const original = parser?.onIncoming
   if (!parser || !original) return
   parser.onIncoming = (request, keepAlive) => {
     if (!isFull()) return original(request, keepAlive)
-    resetSocket(socket)
+    onTooMany()
     return parseNoFurther
   }
 }
