@@ -1,9 +1,9 @@
 import type { Transaction } from 'kysely'
-import { activeStates, type Sandbox } from '../core/sandbox/sandbox.ts'
+import type { Sandbox } from '../core/sandbox/sandbox.ts'
 import type { ExceededLimit } from '../core/stores.ts'
 import type { TeamLimits } from '../core/team/team.ts'
 import { AppError } from '../lib/app-error.ts'
-import { isUnended } from './sandbox-queries.ts'
+import { usageOfTeam } from './sandbox-counts.ts'
 import type { Tables } from './tables.ts'
 
 export function unknownTeam(teamID: string): AppError {
@@ -23,27 +23,12 @@ export async function lockTeam(transaction: Transaction<Tables>, teamID: string)
 /** The limit that the team would pass with this sandbox active beside all its others. */
 export async function exceededLimit(
   transaction: Transaction<Tables>,
-  sandbox: Pick<Sandbox, 'sandboxID' | 'teamID' | 'cpuCount' | 'memoryMB'>,
+  { teamID, cpuCount, memoryMB }: Pick<Sandbox, 'teamID' | 'cpuCount' | 'memoryMB'>,
   limits: TeamLimits,
 ): Promise<ExceededLimit | undefined> {
-  const used = await transaction
-    .selectFrom('sandboxes')
-    .select(({ fn }) => fn.countAll<number>().filterWhere('state', 'in', activeStates).as('count'))
-    .select(({ fn }) => fn.sum<number | null>('cpu_count').filterWhere('state', 'in', activeStates).as('cpu'))
-    .select(({ fn }) => fn.sum<number | null>('memory_mb').as('memory'))
-    .where('team_id', '=', sandbox.teamID)
-    .where('id', '<>', sandbox.sandboxID)
-    .where(isUnended)
-    .where((where) =>
-      where.or([
-        where('state', 'in', activeStates),
-        // A frozen one holds its memory and nothing else.
-        where.and([where('state', '=', 'paused'), where('is_frozen', '=', 1)]),
-      ]),
-    )
-    .executeTakeFirstOrThrow()
-  if (used.count + 1 > limits.maxSandboxes) return 'maxSandboxes'
-  if ((used.cpu ?? 0) + sandbox.cpuCount > limits.maxCPU) return 'maxCPU'
-  if ((used.memory ?? 0) + sandbox.memoryMB > limits.maxMemoryMB) return 'maxMemoryMB'
+  const used = await usageOfTeam(transaction, teamID)
+  if (used.sandboxes + 1 > limits.maxSandboxes) return 'maxSandboxes'
+  if (used.cpuCount + cpuCount > limits.maxCPU) return 'maxCPU'
+  if (used.memoryMB + memoryMB > limits.maxMemoryMB) return 'maxMemoryMB'
   return undefined
 }

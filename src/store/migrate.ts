@@ -12,6 +12,7 @@ import * as quarantine from './migrations/0008-quarantine.ts'
 import * as accessTokens from './migrations/0009-access-tokens.ts'
 import * as indexesOfSandboxes from './migrations/0010-indexes-of-sandboxes.ts'
 import * as serviceContexts from './migrations/0014-service-contexts.ts'
+import * as sandboxCounts from './migrations/0016-sandbox-counts.ts'
 import type { Tables } from './tables.ts'
 
 /** In order of their names; one that was released is never changed, only followed by another. */
@@ -27,6 +28,7 @@ export const migrationsWith = (vault: SecretVault): Record<string, Migration> =>
   '0009-access-tokens': accessTokens,
   '0010-indexes-of-sandboxes': indexesOfSandboxes,
   '0014-service-contexts': serviceContexts,
+  '0016-sandbox-counts': sandboxCounts,
 })
 
 /** Brings the tables to what this build knows, all or nothing; a database of a newer build is left alone. */

@@ -10,19 +10,24 @@ const rowsPerInsert = 5000
 /** One term for each pair is what engines judge best; a statement takes only so many. */
 const mostTerms = 10
 
-/** A write that changes nothing: the row cannot move until the commit. */
+/**
+ * A write that changes nothing: the row cannot move until the commit. What the sandbox would take on top of what it
+ * holds: a frozen one has its memory already.
+ */
 export async function holdPaused(
   transaction: Transaction<Tables>,
   at: { sandboxID: string; runID: string },
-): Promise<Pick<Sandbox, 'sandboxID' | 'teamID' | 'cpuCount' | 'memoryMB'> | undefined> {
-  return transaction
+): Promise<Pick<Sandbox, 'teamID' | 'cpuCount' | 'memoryMB'> | undefined> {
+  const row = await transaction
     .updateTable('sandboxes')
     .set((set) => ({ state: set.ref('state') }))
     .where('id', '=', at.sandboxID)
     .where('run_id', '=', at.runID)
     .where('state', '=', 'paused')
-    .returning(['id as sandboxID', 'team_id as teamID', 'cpu_count as cpuCount', 'memory_mb as memoryMB'])
+    .returning(['team_id', 'cpu_count', 'memory_mb', 'is_frozen'])
     .executeTakeFirst()
+  if (!row) return undefined
+  return { teamID: row.team_id, cpuCount: row.cpu_count, memoryMB: row.is_frozen ? 0 : row.memory_mb }
 }
 
 export async function findClaim(

@@ -23,6 +23,7 @@ import type {
 import type { TeamLimits } from '../core/team/team.ts'
 import { AppError } from '../lib/app-error.ts'
 import { exceededLimit, lockTeam } from './limits.ts'
+import { countInStates, usageOfNode } from './sandbox-counts.ts'
 import { listPage, unendedInParts } from './sandbox-list.ts'
 import { optionColumns, whyLocked } from './sandbox-options.ts'
 import {
@@ -103,32 +104,22 @@ export class SqlSandboxStore implements SandboxStore {
   }
 
   async count(filter: SandboxFilter): Promise<number> {
-    if (filter.states.length === 0) return 0
+    const { teamID, states, ...rest } = filter
+    if (states.length === 0) return 0
+    const isPlain = !states.includes('ended') && Object.keys(rest).length === 0
+    if (isPlain) return countInStates(this.#db, { teamID, nodeID: this.#nodeID, states })
     const { total } = await this.#db
       .selectFrom('sandboxes')
       .select((select) => select.fn.countAll<number>().as('total'))
       .where((where) => matches(where, filter))
       .where('node_id', '=', this.#nodeID)
-      .$if(!filter.states.includes('ended'), (query) => query.where(isUnended))
+      .$if(!states.includes('ended'), (query) => query.where(isUnended))
       .executeTakeFirstOrThrow()
     return total
   }
 
-  async sumActive(): Promise<{ cpuCount: number; memoryMB: number }> {
-    const { cpu, memory } = await this.#db
-      .selectFrom('sandboxes')
-      .select(({ fn }) => fn.sum<number | null>('cpu_count').filterWhere('state', '<>', 'paused').as('cpu'))
-      .select(({ fn }) => fn.sum<number | null>('memory_mb').as('memory'))
-      .where('node_id', '=', this.#nodeID)
-      .where(isUnended)
-      .where((where) =>
-        where.or([
-          where('state', 'in', ['running', 'pausing', 'snapshotting', 'killing']),
-          where.and([where('state', '=', 'paused'), where('is_frozen', '=', 1)]),
-        ]),
-      )
-      .executeTakeFirstOrThrow()
-    return { cpuCount: cpu ?? 0, memoryMB: memory ?? 0 }
+  sumActive(): Promise<{ cpuCount: number; memoryMB: number }> {
+    return usageOfNode(this.#db, this.#nodeID)
   }
 
   async listUnended(states: readonly SandboxState[] = [...activeStates, 'paused']): Promise<Sandbox[]> {

@@ -6,6 +6,7 @@ import { buildSuite } from './suite-builds.ts'
 import { metricSuite } from './suite-metrics.ts'
 import { quarantineSuite } from './suite-quarantine.ts'
 import { haveTemplate } from './suite-rows.ts'
+import { sandboxCountSuite } from './suite-sandbox-counts.ts'
 import { sandboxLifeSuite } from './suite-sandbox-life.ts'
 import { sandboxListSuite } from './suite-sandbox-list.ts'
 import { sandboxPauseSuite } from './suite-sandbox-pause.ts'
@@ -49,6 +50,7 @@ export function storeSuite(
     buildCacheSuite(storeTest)
     snapshotSuite(storeTest)
     sandboxLifeSuite(sandboxTest)
+    sandboxCountSuite(sandboxTest)
     sandboxPauseSuite(sandboxTest)
     sandboxListSuite(storeTest)
     quarantineSuite(sandboxTest)

@@ -138,6 +138,18 @@ export type SandboxRow = {
   end_reason: EndReason | null
 }
 
+/** How many sandboxes a team has on a node in a state other than `ended`, and what they take; triggers keep it. */
+export type SandboxCountRow = {
+  team_id: string
+  /** Empty for rows that wait to be adopted. */
+  node_id: string
+  state: SandboxState
+  is_frozen: Flag
+  sandboxes: number
+  cpu_count: number
+  memory_mb: number
+}
+
 export type QuarantineRow = {
   snapshot_name: string
   node_id: string
@@ -214,6 +226,7 @@ export type Tables = {
   template_tags: TemplateTagRow
   sandboxes: SandboxRow
   sandbox_metadata: SandboxMetadataRow
+  sandbox_counts: SandboxCountRow
   quarantine: QuarantineRow
   idempotency_claims: IdempotencyClaimRow
   sandbox_metrics: SandboxMetricRow

@@ -1,0 +1,54 @@
+/** What teams and nodes have, read off the counts that every change of a row keeps up to date: see migration 0016. */
+import type { Kysely } from 'kysely'
+import { activeStates, type SandboxState } from '../core/sandbox/sandbox.ts'
+import type { Tables } from './tables.ts'
+
+export type Usage = { sandboxes: number; cpuCount: number; memoryMB: number }
+
+/** Of all nodes. A frozen sandbox holds its memory and nothing else. */
+export function usageOfTeam(db: Kysely<Tables>, teamID: string): Promise<Usage> {
+  return usage(db, { column: 'team_id', value: teamID }, activeStates)
+}
+
+/** Of all teams; what starts is not in it. */
+export function usageOfNode(db: Kysely<Tables>, nodeID: string): Promise<Usage> {
+  return usage(db, { column: 'node_id', value: nodeID }, ['running', 'pausing', 'snapshotting', 'killing'])
+}
+
+async function usage(
+  db: Kysely<Tables>,
+  of: { column: 'team_id' | 'node_id'; value: string },
+  active: readonly SandboxState[],
+): Promise<Usage> {
+  const sums = await db
+    .selectFrom('sandbox_counts')
+    .select(({ fn }) => [
+      fn.sum<number | null>('sandboxes').filterWhere('state', 'in', active).as('sandboxes'),
+      fn.sum<number | null>('cpu_count').filterWhere('state', 'in', active).as('cpu'),
+      fn.sum<number | null>('memory_mb').as('memory'),
+    ])
+    .where(of.column, '=', of.value)
+    .where((where) =>
+      where.or([
+        where('state', 'in', active),
+        where.and([where('state', '=', 'paused'), where('is_frozen', '=', 1)]),
+      ]),
+    )
+    .executeTakeFirstOrThrow()
+  return { sandboxes: sums.sandboxes ?? 0, cpuCount: sums.cpu ?? 0, memoryMB: sums.memory ?? 0 }
+}
+
+/** None of the states is `ended`. */
+export async function countInStates(
+  db: Kysely<Tables>,
+  { teamID, nodeID, states }: { teamID: string; nodeID: string; states: readonly SandboxState[] },
+): Promise<number> {
+  const { total } = await db
+    .selectFrom('sandbox_counts')
+    .select(({ fn }) => fn.sum<number | null>('sandboxes').as('total'))
+    .where('team_id', '=', teamID)
+    .where('node_id', '=', nodeID)
+    .where('state', 'in', states)
+    .executeTakeFirstOrThrow()
+  return total ?? 0
+}
