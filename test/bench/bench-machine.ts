@@ -6,17 +6,22 @@ import { readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { errorText } from '../../src/lib/app-error.ts'
 import { withDeadline } from '../../src/lib/deadline.ts'
-import { type Isolation, place, startWarren, type Warren } from '../support/warren.ts'
+import { trustSettings } from '../support/host-authorities.ts'
+import { type Isolation, noWarmPool, place, startWarren, type Warren } from '../support/warren.ts'
 import type { ContainerEngine } from './contenders/container-engine.ts'
 import { startDocker } from './contenders/docker.ts'
 import { type NetworkNamespace, openNetworkNamespace } from './contenders/network-namespace.ts'
 import { startPodman } from './contenders/podman.ts'
 
+/** Cold: without a warm pool. Trusting: its sandboxes trust what this machine does, so that they can install. */
+export type WarrenMode = 'cold' | 'trusting'
+
+type Settings = Record<string, string>
+
 export type BenchMachine = {
   isolations: readonly Isolation[]
   signal: AbortSignal
-  /** Cold: without a warm pool. */
-  warren(isolation: Isolation, mode?: 'cold'): Promise<Warren>
+  warren(isolation: Isolation, mode?: WarrenMode): Promise<Warren>
   /** The root folder of the base template. */
   rootFolder(): Promise<string>
   /** Undefined where Docker is not wanted or cannot start. */
@@ -31,20 +36,29 @@ export type BenchMachine = {
 
 export type BenchMachineOptions = { isolations: readonly Isolation[]; docker: boolean; signal: AbortSignal }
 
-/** Apart from those of the tests, and in each place others, so that all may run at once. */
-const subnet = (number: number): string => `10.${number - 10 * place}.0.0/16`
-const subnets = { container: subnet(218), gvisor: subnet(219) }
-const coldSubnets = { container: subnet(220), gvisor: subnet(221) }
+/** Apart from those of the tests, and in each place others, so that all may run at once: a half for each isolation. */
+const subnetOf = (isolation: Isolation, number: number): string =>
+  `10.${number - 10 * place}.${isolation === 'gvisor' ? 128 : 0}.0/17`
 
-function startFor(isolation: Isolation, mode?: 'cold'): Promise<Warren> {
-  // The benchmark of templates has its registry there.
-  const registries = { WARREN_PRIVATE_REGISTRIES: '127.0.0.1' }
-  if (!mode) {
-    const settings = { ...registries, WARREN_SUBNET: subnets[isolation] }
-    return startWarren(isolation, { name: 'bench', portOffset: 50, settings })
-  }
-  const settings = { ...registries, WARREN_SUBNET: coldSubnets[isolation], WARREN_WARM_SANDBOXES: '0' }
-  return startWarren(isolation, { name: 'bench-cold', portOffset: 51, settings })
+/** A server of its own for each mode, which starts with nothing in its database. */
+const modes: Record<'warm' | WarrenMode, { name: string; number: number; settings?: () => Settings }> = {
+  warm: { name: 'bench', number: 219 },
+  cold: { name: 'bench-cold', number: 220, settings: () => noWarmPool },
+  trusting: { name: 'bench-trusting', number: 221, settings: trustSettings },
+}
+
+function startFor(isolation: Isolation, mode: 'warm' | WarrenMode): Promise<Warren> {
+  const { name, number, settings } = modes[mode]
+  return startWarren(isolation, {
+    name,
+    portOffset: number - 169,
+    settings: {
+      // The benchmark of templates has its registry there.
+      WARREN_PRIVATE_REGISTRIES: '127.0.0.1',
+      WARREN_SUBNET: subnetOf(isolation, number),
+      ...settings?.(),
+    },
+  })
 }
 
 export function openBenchMachine(options: BenchMachineOptions): BenchMachine {
@@ -69,7 +83,7 @@ export function openBenchMachine(options: BenchMachineOptions): BenchMachine {
     say,
     warren: (isolation, mode) => {
       const name = `Warren (${[isolation, mode].filter(Boolean).join(', ')})`
-      return once(name, () => startFor(isolation, mode), stopWarren)
+      return once(name, () => startFor(isolation, mode ?? 'warm'), stopWarren)
     },
     rootFolder: async () => baseRoot(await machine.warren(options.isolations[0]!)),
     network: (number = 0) =>

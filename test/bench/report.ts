@@ -11,6 +11,8 @@ export type Target = { promise: string; value: number; atMost: number; unit: str
 export type Report = {
   title: string
   rows: Row[]
+  /** The programs that Warren is held against, with their versions. */
+  peers?: string[]
   /** What all rows are divided by, each in a column of its own: one row, or a contender's row of the same step. */
   references?: ({ label: string } & ({ row: string } | { contender: string }))[]
   targets?: Target[]

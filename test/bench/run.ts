@@ -15,6 +15,7 @@ import { edge } from './benchmarks/edge.ts'
 import { folders } from './benchmarks/folders.ts'
 import { hostile } from './benchmarks/hostile.ts'
 import { interactive } from './benchmarks/interactive.ts'
+import { interpreter } from './benchmarks/interpreter.ts'
 import { jobs } from './benchmarks/jobs.ts'
 import { memory } from './benchmarks/memory.ts'
 import { pauses } from './benchmarks/pauses.ts'
@@ -27,7 +28,7 @@ import { chartSvg } from './chart.ts'
 import { beOnlyRun } from './only-run.ts'
 import { newRun, previousReport, type Report, reportText, saveRun, targetsText } from './report.ts'
 
-type Sizes = { rounds: number; count: number; long: boolean }
+type Sizes = { rounds: number; count: number }
 type Benchmark = (machine: BenchMachine, sizes: Sizes) => Promise<Report>
 
 /** In this order: memory wants a server that has done nothing yet. */
@@ -41,10 +42,16 @@ const short: Record<string, Benchmark> = {
   services,
   edge,
   pauses,
+  'control-plane': controlPlane,
 }
 const benchmarks: Record<string, Benchmark> = {
-  ...{ ...short, folders, ptys, transfer, templates, hostile },
-  'control-plane': controlPlane,
+  ...short,
+  folders,
+  ptys,
+  transfer,
+  templates,
+  hostile,
+  interpreter,
 }
 
 const { values, positionals } = parseArgs({
@@ -73,7 +80,6 @@ async function main(): Promise<number> {
   const sizes = {
     rounds: positive('rounds', values.rounds ?? (long ? '15' : '5')),
     count: positive('count', values.count ?? (long ? '100' : '20')),
-    long,
   }
   const letNextBegin = beOnlyRun()
   const interrupt = new AbortController()

@@ -66,10 +66,16 @@ function targets(rows: Row[]): Target[] {
   const made = (promise: string, value: number, atMost: number): Target => ({
     ...{ promise, value, atMost, unit: ' ×' },
   })
+  const failed = (contender: string) =>
+    rows.find(({ name }) => name === rowName(contender, burst(manyAtOnce)))?.failures.length ?? Number.NaN
   return [
     made(`container, ${all}, against docker`, ratio('warren container', all), 1 / 2.5),
     made(`gVisor, ${all}, against docker`, ratio('warren gvisor', all), 1),
     made('gVisor, one each 200 ms, against docker', ratio('warren gvisor', staggered), 1),
+    ...['container', 'gvisor'].map((isolation) => ({
+      ...{ promise: `${isolation}, failures in a ${burst(manyAtOnce)}`, atMost: 0, unit: '' },
+      value: failed(`warren ${isolation}`),
+    })),
   ]
 }
 

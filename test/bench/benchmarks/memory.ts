@@ -13,18 +13,15 @@ import { medianOf, type Report } from '../report.ts'
 const idleMs = 5000
 const sandboxesAtOnce = 3
 /** How many are alive when the memory of one more is asked for. */
-const alive = { short: 20, long: 100 }
+const alive = 100
 
-export async function memory(
-  machine: BenchMachine,
-  { rounds, long }: { rounds: number; long: boolean },
-): Promise<Report> {
+export async function memory(machine: BenchMachine, { rounds }: { rounds: number }): Promise<Report> {
   const rows: Row[] = []
   for (const isolation of machine.isolations) {
     rows.push(...(await memoryOf(await machine.warren(isolation), rounds, machine.signal)))
     // Without a warm pool, whose sandboxes would come and go meanwhile.
     const cold = await machine.warren(isolation, 'cold')
-    rows.push(...(await memoryOfMany(cold, long ? alive.long : alive.short, machine)))
+    rows.push(...(await memoryOfMany(cold, alive, machine)))
   }
   const worst = (step: string) =>
     Math.max(

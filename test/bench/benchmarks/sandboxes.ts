@@ -17,11 +17,13 @@ const dockerRun = rowName('docker', 'run --rm /bin/true')
 export async function sandboxes(machine: BenchMachine, { rounds }: { rounds: number }): Promise<Report> {
   const contenders: Contender[] = []
   for (const isolation of machine.isolations) contenders.push(...(await contendersFor(machine, isolation)))
-  for (const engine of await machine.engines()) contenders.push(...engineContenders(engine))
+  const engines = await machine.engines()
+  for (const engine of engines) contenders.push(...engineContenders(engine))
   const onRound = (done: number) => machine.say(done === 0 ? '  warmed up' : `  round ${done} of ${rounds}`)
   const rows = await takeTurns(contenders, { rounds, signal: machine.signal, pauseMs, onRound })
   return {
     title: `Sandboxes: ${rounds} rounds, one try of each per round`,
+    peers: engines.map(({ name, version }) => `${name} ${version}`),
     rows,
     references: [
       { label: 'docker run', row: dockerRun },

@@ -1,6 +1,7 @@
 /** What Docker and podman have in common as peers: containers that are started by a command line. */
-import { spawn } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { withDeadline } from '../../../src/lib/deadline.ts'
 import { runCommand } from '../../../src/lib/run-command.ts'
 import type { HeldContainer } from './raw-runtime.ts'
 
@@ -24,20 +25,63 @@ export type EngineCall = {
   runOptions: readonly string[]
 }
 
+export type EngineParts = {
+  name: string
+  call: EngineCall
+  /** What makes `version --format` print the version and nothing else. */
+  versionFormat: string
+  /** Resolves as soon as the engine can be called. */
+  untilReady(): Promise<unknown>
+  close(): Promise<void>
+}
+
 export const benchImage = 'warren-bench'
+const endsWithinMs = 20_000
+
+/** The engine with the root as its only image. Rejects with nothing left behind. */
+export async function openEngine(parts: EngineParts, rootFolder: string): Promise<ContainerEngine> {
+  const { name, call, versionFormat, untilReady, close } = parts
+  try {
+    await untilReady()
+    const version = await callEngine(call, 'version', '--format', versionFormat)
+    await importRoot(call, rootFolder)
+    return {
+      ...{ name, version, close },
+      run: (command) => runContainer(call, command),
+      hold: () => holdContainer(call),
+    }
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
+
+/** A process that does not end by itself is killed. */
+export async function endProcess(child: ChildProcess): Promise<void> {
+  if (hasEnded(child)) return
+  const ended = once(child, 'exit')
+  child.kill('SIGTERM')
+  await withDeadline(endsWithinMs, 'the process does not end', () => ended).catch(async () => {
+    child.kill('SIGKILL')
+    await ended
+  })
+}
+
+export const hasEnded = ({ exitCode, signalCode }: ChildProcess): boolean =>
+  exitCode !== null || signalCode !== null
 
 export async function callEngine({ program, words, env }: EngineCall, ...more: string[]): Promise<string> {
   return (await runCommand(program, [...words, ...more], { env })).stdout.trim()
 }
 
-export async function importRoot(call: EngineCall, rootFolder: string): Promise<void> {
+async function importRoot(call: EngineCall, rootFolder: string): Promise<void> {
   const script = 'folder=$1; shift; tar -C "$folder" -c . | "$@"'
   const { program, words, env } = call
   const load = [program, ...words, 'import', '-', benchImage]
   await runCommand('sh', ['-c', script, 'sh', rootFolder, ...load], { env })
 }
 
-export async function holdContainer(call: EngineCall): Promise<HeldContainer> {
+async function holdContainer(call: EngineCall): Promise<HeldContainer> {
   const id = await callEngine(call, 'run', '--detach', ...call.runOptions, benchImage, 'sleep', 'infinity')
   const { program, words, env } = call
   return {
@@ -47,7 +91,7 @@ export async function holdContainer(call: EngineCall): Promise<HeldContainer> {
   }
 }
 
-export async function runContainer(call: EngineCall, command: readonly string[]): Promise<EngineRun> {
+async function runContainer(call: EngineCall, command: readonly string[]): Promise<EngineRun> {
   const start = performance.now()
   const { program, words, env, runOptions } = call
   const child = spawn(program, [...words, 'run', '--rm', ...runOptions, benchImage, ...command], { env })

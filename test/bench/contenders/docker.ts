@@ -3,12 +3,10 @@
  * firewall rules and mounts stay off the machine and end with it. Its packages are unpacked, not installed.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { existsSync, mkdirSync, openSync, rmSync } from 'node:fs'
 import { readdir, readFile, rmdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { delay } from '../../../src/lib/clock.ts'
-import { withDeadline } from '../../../src/lib/deadline.ts'
 import { runCommand } from '../../../src/lib/run-command.ts'
 import { unpacked } from '../../support/roots.ts'
 import { cacheFolder } from '../../support/warren.ts'
@@ -17,9 +15,9 @@ import {
   type ContainerEngine,
   callEngine,
   type EngineCall,
-  holdContainer,
-  importRoot,
-  runContainer,
+  endProcess,
+  hasEnded,
+  openEngine,
 } from './container-engine.ts'
 
 export async function startDocker(rootFolder: string): Promise<ContainerEngine> {
@@ -40,28 +38,24 @@ export async function startDocker(rootFolder: string): Promise<ContainerEngine> 
     stdio: ['ignore', log, log],
     detached: true,
   })
-  const close = () => stopDocker(daemon, folder, cgroup)
   const call: EngineCall = { program: 'docker', words: ['--host', socket], env, runOptions: [] }
-  try {
-    const version = await untilServing(daemon, folder, call)
-    await importRoot(call, rootFolder)
-    return {
-      ...{ name: 'docker', version, close },
-      run: (command) => runContainer(call, command),
-      hold: () => holdContainer(call),
-    }
-  } catch (error) {
-    await close()
-    throw error
-  }
+  return openEngine(
+    {
+      ...{ name: 'docker', call, versionFormat: '{{.Server.Version}}' },
+      untilReady: () => untilServing(daemon, folder, call),
+      close: () => stopDocker(daemon, folder, cgroup),
+    },
+    rootFolder,
+  )
 }
 
-async function untilServing(daemon: ChildProcess, folder: string, call: EngineCall): Promise<string> {
+async function untilServing(daemon: ChildProcess, folder: string, call: EngineCall): Promise<void> {
   for (let attempt = 0; ; attempt++) {
     try {
-      return await callEngine(call, 'version', '--format', '{{.Server.Version}}')
+      await callEngine(call, 'version')
+      return
     } catch (error) {
-      if (daemon.exitCode !== null || attempt > 150) {
+      if (hasEnded(daemon) || attempt > 150) {
         const said = await readFile(join(folder, 'dockerd.log'), 'utf8').catch(() => '')
         throw new Error(`dockerd does not serve: ${said.slice(-1000)}`, { cause: error })
       }
@@ -71,12 +65,7 @@ async function untilServing(daemon: ChildProcess, folder: string, call: EngineCa
 }
 
 async function stopDocker(daemon: ChildProcess, folder: string, cgroup: string): Promise<void> {
-  const gone = () => daemon.exitCode !== null || daemon.signalCode !== null
-  if (!gone()) {
-    const exited = once(daemon, 'exit')
-    daemon.kill('SIGTERM')
-    await withDeadline(20_000, 'dockerd does not end', () => exited).catch(() => daemon.kill('SIGKILL'))
-  }
+  await endProcess(daemon)
   // Only there when dockerd could not end it.
   const containerd = Number(
     await readFile(join(folder, 'run/containerd/containerd.pid'), 'utf8').catch(() => ''),

@@ -12,9 +12,8 @@ import {
   type ContainerEngine,
   callEngine,
   type EngineCall,
-  holdContainer,
-  importRoot,
-  runContainer,
+  endProcess,
+  openEngine,
 } from './container-engine.ts'
 
 const packages = ['conmon', 'netavark', 'aardvark-dns', 'libsubid4', 'libgpgme11', 'libassuan0']
@@ -35,22 +34,11 @@ export async function startPodman(rootFolder: string): Promise<ContainerEngine> 
   const call = callOf(holder.pid!, data)
   const close = async () => {
     await callEngine(call, 'rm', '--all', '--force').catch(() => {})
-    await stop(holder)
+    await endProcess(holder)
     await rm(data, { recursive: true, force: true, maxRetries: 5, retryDelay: 200 })
   }
-  try {
-    await untilReady(holder)
-    const version = await callEngine(call, 'version', '--format', '{{.Client.Version}}')
-    await importRoot(call, rootFolder)
-    return {
-      ...{ name: 'podman', version, close },
-      run: (command) => runContainer(call, command),
-      hold: () => holdContainer(call),
-    }
-  } catch (error) {
-    await close()
-    throw error
-  }
+  const parts = { name: 'podman', call, versionFormat: '{{.Client.Version}}' }
+  return openEngine({ ...parts, untilReady: () => untilReady(holder), close }, rootFolder)
 }
 
 function callOf(holder: number, data: string): EngineCall {
@@ -71,11 +59,4 @@ async function untilReady(holder: ChildProcess): Promise<void> {
   holder.stderr!.on('data', (chunk: Buffer) => said.push(chunk))
   const ended = once(holder, 'exit').then(() => Promise.reject(new Error(Buffer.concat(said).toString())))
   await Promise.race([once(holder.stdout!, 'data'), ended])
-}
-
-async function stop(holder: ChildProcess): Promise<void> {
-  if (holder.exitCode !== null || holder.signalCode !== null) return
-  const ended = once(holder, 'exit')
-  holder.kill('SIGKILL')
-  await ended
 }
