@@ -1,8 +1,7 @@
 /** The lists of sandboxes; each takes as long with ten thousand as with a hundred, page by page. */
-import { setImmediate } from 'node:timers/promises'
 import type { Kysely } from 'kysely'
-import type { SandboxState } from '../core/sandbox/sandbox.ts'
 import type { SandboxFilter, SandboxPage } from '../core/stores.ts'
+import { letOthersRun } from '../lib/let-others-run.ts'
 import { isUnended, matches } from './sandbox-queries.ts'
 import { pairHashes } from './sandbox-row.ts'
 import type { SandboxRow, Tables } from './tables.ts'
@@ -65,25 +64,18 @@ async function findByRarePair(
 }
 
 /** In parts by id, with a break in between, so that nobody has to wait until all rows are read. */
-export async function* unendedInParts(
+export async function* unendedInParts<Row extends { id: string }>(
   db: Kysely<Tables>,
-  nodeID: string,
-  states: readonly SandboxState[],
-): AsyncGenerator<SandboxRow[]> {
+  read: (part: ReturnType<typeof unendedAfter>) => Promise<Row[]>,
+): AsyncGenerator<Row[]> {
   for (let last = ''; ; ) {
-    const rows = await db
-      .selectFrom('sandboxes')
-      .selectAll()
-      .where('node_id', '=', nodeID)
-      .where('id', '>', last)
-      .where(isUnended)
-      .where('state', 'in', states)
-      .orderBy('id')
-      .limit(rowsPerPart)
-      .execute()
+    const rows = await read(unendedAfter(db, last))
     yield rows
     if (rows.length < rowsPerPart) return
     last = rows.at(-1)!.id
-    await setImmediate()
+    await letOthersRun()
   }
 }
+
+const unendedAfter = (db: Kysely<Tables>, id: string) =>
+  db.selectFrom('sandboxes').where('id', '>', id).where(isUnended).orderBy('id').limit(rowsPerPart)

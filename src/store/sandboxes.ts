@@ -124,8 +124,10 @@ export class SqlSandboxStore implements SandboxStore {
 
   async listUnended(states: readonly SandboxState[] = [...activeStates, 'paused']): Promise<Sandbox[]> {
     const found: Sandbox[] = []
-    for await (const rows of unendedInParts(this.#db, this.#nodeID, states))
-      found.push(...rows.map(this.#read))
+    const parts = unendedInParts(this.#db, (part) =>
+      part.selectAll().where('node_id', '=', this.#nodeID).where('state', 'in', states).execute(),
+    )
+    for await (const rows of parts) found.push(...rows.map(this.#read))
     return found.sort(byAge)
   }
 
@@ -282,16 +284,16 @@ export class SqlSandboxStore implements SandboxStore {
   }
 
   async listSnapshotNames(): Promise<string[]> {
-    const rows = await this.#db
-      .selectFrom('sandboxes')
-      .select(['id', 'run_id', 'saved'])
-      .where(isUnended)
-      .execute()
-    return rows.flatMap(({ id, run_id, saved }) => {
-      const snapshot: SandboxSnapshot | null = saved === null ? null : JSON.parse(saved)
-      // A pause that was cut off may have made its snapshot although the row does not name it yet.
-      return [pauseSnapshotName({ sandboxID: id, runID: run_id }), ...(snapshot ? [snapshot.name] : [])]
-    })
+    const names: string[] = []
+    const parts = unendedInParts(this.#db, (part) => part.select(['id', 'run_id', 'saved']).execute())
+    for await (const rows of parts) {
+      for (const { id, run_id, saved } of rows) {
+        // A pause that was cut off may have made its snapshot although the row does not name it yet.
+        names.push(pauseSnapshotName({ sandboxID: id, runID: run_id }))
+        if (saved !== null) names.push((JSON.parse(saved) as SandboxSnapshot).name)
+      }
+    }
+    return names
   }
 
   reopen(

@@ -29,7 +29,8 @@ export function postgresMissing(): string | undefined {
 /** Set where every part must be proved: a test that would be skipped fails there instead. */
 export const everythingRequired = Boolean(process.env.CI || process.env.WARREN_TEST_REQUIRE)
 
-export async function startPostgres(): Promise<TestPostgres> {
+/** Durable: a commit waits for the disk, as it does for users. */
+export async function startPostgres({ durable = false } = {}): Promise<TestPostgres> {
   const programs = programsFolder()
   if (programs === undefined) throw new Error(postgresMissing())
   const folder = mkdtempSync(join(tmpdir(), 'warren-postgres-'))
@@ -41,7 +42,7 @@ export async function startPostgres(): Promise<TestPostgres> {
     await finished(start(join(programs, 'initdb'), init, folder, user))
     const settings = [
       'listen_addresses=',
-      'fsync=off',
+      `fsync=${durable ? 'on' : 'off'}`,
       'max_connections=60',
       `unix_socket_directories=${folder}`,
     ]

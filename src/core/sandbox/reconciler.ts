@@ -5,6 +5,7 @@
  */
 import { errorText } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
+import { letOthersRun } from '../../lib/let-others-run.ts'
 import type { Log } from '../../lib/log.ts'
 import {
   canSnapshot,
@@ -26,6 +27,8 @@ import type { WarmPool } from './warm-pool.ts'
 
 /** A sandbox without a row is left alone for so long: a row that is only late would come by then. */
 const unownedGraceMs = 5 * 60_000
+/** So many rows are compared between two turns of the event loop. */
+const rowsPerTurn = 100
 
 export type ReconcilerParts = {
   service: SandboxService
@@ -77,7 +80,8 @@ export class Reconciler {
     const owned = new Set(rows.map((row) => row.sandboxID))
     await this.#reconcileUnowned(found.filter(({ sandboxID }) => !owned.has(sandboxID)))
     const foundByID = new Map(found.map((one) => [one.sandboxID, one]))
-    for (const row of rows) {
+    for (const [index, row] of rows.entries()) {
+      if (index % rowsPerTurn === 0) await letOthersRun()
       await this.#attempt(row.sandboxID, () => this.#reconcile(row, foundByID.get(row.sandboxID)))
     }
     await this.#attempt('snapshots', () => this.#reconcileSnapshots())

@@ -16,9 +16,9 @@ export async function up(db: Kysely<never>): Promise<void> {
   const { schema } = db
   for (const name of ['sandboxes_of_team', 'sandboxes_of_node']) await schema.dropIndex(name).execute()
   await schema
-    .createIndex('sandboxes_of_node')
+    .createIndex('sandboxes_unended')
     .on('sandboxes')
-    .columns(['node_id', 'id'] as never[])
+    .columns(['id', 'node_id'] as never[])
     .where(sql.ref('state'), '<>', 'ended')
     .execute()
 }

@@ -19,7 +19,7 @@ import { type Fixture, openFixture, request } from '../../support/domain.ts'
 import { postgresMissing, startPostgres } from '../../support/postgres.ts'
 import type { BenchMachine } from '../bench-machine.ts'
 import { percentile, type Row, rowName, timed } from '../measure.ts'
-import type { Report, Target } from '../report.ts'
+import { medianOf, type Report, type Target } from '../report.ts'
 
 const counts = [100, 1000, 10_000] as const
 const [fewest, most] = [counts[0], counts[2]]
@@ -28,12 +28,16 @@ const nodeID = 'bench'
 const rowsPerInsert = 500
 /** The sandboxes of one user among all that a program of the team made. */
 const perUser = 10
+const longestWait = 'reconcile, longest wait of others'
+/** What one page of a list takes on a busy machine. */
+const mostWaitMs = 20
+const triesPerRound = 60
 
 type Engine = { name: string; newUrl: () => Promise<string | undefined> }
 type Samples = Record<string, number[]>
 
 export async function controlPlane(machine: BenchMachine, { rounds }: { rounds: number }): Promise<Report> {
-  const postgres = postgresMissing() === undefined ? await startPostgres() : undefined
+  const postgres = postgresMissing() === undefined ? await startPostgres({ durable: true }) : undefined
   const engines: Engine[] = [{ name: 'SQLite', newUrl: async () => undefined }]
   if (postgres) engines.push({ name: 'PostgreSQL', newUrl: () => postgres.createDatabase() })
   const rows: Row[] = []
@@ -42,7 +46,7 @@ export async function controlPlane(machine: BenchMachine, { rounds }: { rounds: 
       for (const count of counts) {
         machine.signal.throwIfAborted()
         machine.say(`  ${name}, ${count} sandboxes`)
-        const samples = await measure(await newUrl(), count, 20 * rounds)
+        const samples = await measure(await newUrl(), count, triesPerRound * rounds)
         for (const [step, found] of Object.entries(samples))
           rows.push({ name: rowName(sized(name, count), step), unit: 'ms', samples: found, failures: [] })
       }
@@ -62,6 +66,9 @@ function targets(rows: Row[]): Target[] {
     const [place, step] = name.split(' · ') as [string, string]
     const engine = place.split(',')[0]!
     if (place !== sized(engine, most)) return []
+    // With a hundred nobody waits at all.
+    if (step === longestWait)
+      return [{ promise: name, value: medianOf({ rows }, name), atMost: mostWaitMs, unit: ' ms' }]
     const value = p99(name) / p99(rowName(sized(engine, fewest), step))
     return [{ promise: `${engine}, ${step}: p99 of 10,000 against 100`, value, atMost: 2, unit: ' ×' }]
   })
@@ -135,7 +142,7 @@ async function measureReconcile({ reconciler }: Fixture, count: number): Promise
     each.push(ms / count)
     blocked.push(delays.max / 1e6)
   }
-  return { 'reconcile, each sandbox': each, 'reconcile, longest wait of others': blocked }
+  return { 'reconcile, each sandbox': each, [longestWait]: blocked }
 }
 
 async function fillDatabase(
