@@ -162,13 +162,13 @@ function drawPanel({ title, versus }: Panel, bars: FoundBar[], x: number, top: n
   const lines = bars.flatMap(({ label, ms, p95, kind }, index) => {
     const y = top + titleHeight + index * (barHeight + barGap)
     const middle = y + barHeight / 2
-    const ratio = base === undefined || label === versus ? '' : ` (${ratioText(ms / base)})`
+    const ratio = base === undefined || label === versus ? '' : `(${ratioText(ms / base)})`
     const far = start + scale(p95)
     return [
       text(x, y + 11, label),
       `<rect class="${kind}" x="${start}" y="${y}" width="${Math.max(1.5, scale(ms)).toFixed(1)}" height="${barHeight}" rx="2"/>`,
       `<path class="spread" d="M${(start + scale(ms)).toFixed(1)} ${middle}H${far.toFixed(1)}"/>`,
-      `<text class="value" x="${(far + 7).toFixed(1)}" y="${y + 11}">${figure(ms)}<tspan class="quiet">${ratio}</tspan></text>`,
+      `<text class="value" x="${(far + 7).toFixed(1)}" y="${y + 11}">${figure(ms)}<tspan class="quiet" dx="5">${ratio}</tspan></text>`,
     ]
   })
   const bottom = top + titleHeight + bars.length * (barHeight + barGap) - barGap + 3
