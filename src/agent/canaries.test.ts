@@ -1,5 +1,5 @@
 /**
- * The agent leans on a few habits of Node, V8 and the Connect library that nobody promises. Each is tried here by
+ * The agent leans on a few habits of Node, V8 and the Protobuf library that nobody promises. Each is tried here by
  * itself, so that an upgrade which ends one says so in words, and not as a slow or large agent.
  */
 import assert from 'node:assert/strict'
@@ -8,8 +8,6 @@ import { join } from 'node:path'
 import { suite, test } from 'node:test'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
-import { collect, envelope, frames, TestAgent, token } from './agent-suite.ts'
-import { LightHeaders } from './light-headers.ts'
 import { nodeFlags } from './node-flags.ts'
 
 /** What a program prints that Node runs with the agent's own flags; imports are relative to this folder. */
@@ -18,66 +16,16 @@ function printedBy(source: string): string {
   return execFileSync(process.execPath, words, { cwd: import.meta.dirname, encoding: 'utf8' }).trim()
 }
 
-suite('what light-headers.ts relies on', () => {
-  test('the Connect library uses nothing of Headers that LightHeaders lacks', async () => {
-    const missing = new Set<string>()
-    const StrictHeaders = strict(LightHeaders, missing)
-    const real = globalThis.Headers
-    const agent = new TestAgent()
-    await agent.start()
-    globalThis.Headers = StrictHeaders as unknown as typeof Headers
-    const failure = await callEveryKind(agent).catch((error: unknown) => error)
-    globalThis.Headers = real
-    await agent.stop()
-    assert.deepEqual(
-      [...missing],
-      [],
-      'The Connect library uses methods of Headers that src/agent/light-headers.ts lacks: add them there, with the same behaviour.',
-    )
-    assert.ifError(failure)
-  })
-
+suite('what the agent relies on to stay small', () => {
   test('Node loads its HTTP client only for who touches the global Headers', () => {
     const isLoaded = "process.moduleLoadList.some((name) => name.includes('deps/undici/undici'))"
     assert.deepEqual(
       printedBy(`const before = ${isLoaded}; new Headers(); console.log(before, ${isLoaded})`),
       'false true',
-      'Node loads the client behind Headers at another time than it did: measure whether src/agent/light-headers.ts still saves the agent 3 MB, and remove it if not.',
+      'Node loads the client behind Headers at another time than it did: see what brings 3 MB more into every agent.',
     )
   })
 })
-
-/** A class whose instances note every property that is asked for and not there. */
-function strict(base: typeof LightHeaders, missing: Set<string>) {
-  return new Proxy(base, {
-    construct(target, given) {
-      return new Proxy(new target(...(given as [])), {
-        get(headers, name) {
-          const value = Reflect.get(headers, name)
-          if (value === undefined && typeof name === 'string') missing.add(name)
-          return typeof value === 'function' ? value.bind(headers) : value
-        },
-      })
-    },
-  })
-}
-
-async function callEveryKind(agent: TestAgent): Promise<void> {
-  const { end } = await agent.run('echo out; echo err >&2; exit 3')
-  assert.equal(end?.exitCode, 3)
-  assert.equal((await agent.unary('process.Process/List', {})).status, 200)
-  assert.equal((await agent.unary('filesystem.Filesystem/Stat', { path: '/none' })).status, 404)
-  assert.equal((await agent.run('true', { user: 'nobody-here' })).error?.code, 'unauthenticated')
-  assert.equal(await streamInput(agent), 'not_found')
-}
-
-async function streamInput(agent: TestAgent): Promise<unknown> {
-  const headers = { 'content-type': 'application/connect+json', 'x-access-token': token }
-  const body = envelope({ start: { process: { pid: 1 } } })
-  const response = await agent.open('POST', '/process.Process/StreamInput', headers, body)
-  const [frame] = await collect(frames(response))
-  return (frame!.message.error as { code: string }).code
-}
 
 suite('what fast-base64.ts relies on', () => {
   test('the Protobuf library takes base64 from the prototype of Uint8Array, if it is there before it', () => {

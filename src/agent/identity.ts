@@ -66,7 +66,7 @@ export class Identity {
   }
 
   /** The account an RPC asks for through `Authorization: Basic base64("<user>:")`. */
-  accountOf(authorization: string | null): Account {
+  accountOf(authorization: string | undefined): Account {
     const username = usernameIn(authorization)
     const account = this.account(username)
     if (!account) {
@@ -76,7 +76,7 @@ export class Identity {
   }
 }
 
-function usernameIn(authorization: string | null): string {
+function usernameIn(authorization: string | undefined): string {
   const encoded = /^basic\s+(\S+)\s*$/i.exec(authorization ?? '')?.[1]
   if (encoded === undefined) return ''
   const text = Buffer.from(encoded, 'base64').toString()

@@ -59,20 +59,22 @@ export function createAgent(options: AgentOptions): Agent {
   const folders = { runFolder: options.runFolder ?? '/run/e2b', systemRoot: options.systemRoot ?? '/' }
   const routes = createRoutes({ identity, clock, metadata, log, folders, services })
   const route = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
-    const { path, query } = target(request)
+    const [path, query] = splitOnce(request.url ?? '/', '?')
     const verb = `${request.method} ${path}`
-    if (request.method === 'OPTIONS') return answerPreflight(request, response)
-    const handler = Object.hasOwn(routes.open, verb) ? routes.open[verb] : undefined
-    if (handler) return handler(request, response, query)
-    requireToken(identity, request)
-    if (Object.hasOwn(routes.guarded, verb)) return routes.guarded[verb]!(request, response, query)
+    const open = request.method === 'OPTIONS' ? answerPreflight : find(routes.open, verb)
+    if (!open) requireToken(identity, request)
+    const handler = open ?? find(routes.guarded, verb)
+    if (handler) {
+      allowAllOrigins(response)
+      return handler(request, response, new URLSearchParams(query))
+    }
     const { rpc } = await services()
     if (!rpc(request, response, path)) throw new AppError('not_found', `there is no ${verb} here`)
   }
   const server = createServer(serverOptions, (request, response) => {
-    allowAllOrigins(response)
     route(request, response).catch((error) => {
       logFailure(log, request, error)
+      if (!response.headersSent) allowAllOrigins(response)
       sendError(response, error)
     })
   })
@@ -125,9 +127,8 @@ function createRoutes(parts: RouteParts): Record<'open' | 'guarded', Record<stri
   }
 }
 
-function target(request: IncomingMessage): { path: string; query: URLSearchParams } {
-  const [path, query] = splitOnce(request.url ?? '/', '?')
-  return { path, query: new URLSearchParams(query) }
+function find(handlers: Record<string, RouteHandler>, verb: string): RouteHandler | undefined {
+  return Object.hasOwn(handlers, verb) ? handlers[verb] : undefined
 }
 
 function splitOnce(text: string, separator: string): [string, string] {

@@ -9,7 +9,7 @@ import type { Identity } from './identity.ts'
 import type { AgentLog } from './log/agent-log.ts'
 import { withFileLog } from './log/file-log.ts'
 import { type ProcessOptions, ProcessService } from './process/service.ts'
-import { createRpcHandler, type RpcHandler } from './rpc.ts'
+import { createRpcHandler, type RpcHandler } from './rpc/rpc.ts'
 
 export type Services = { processes: ProcessService; watchers: Watchers; rpc: RpcHandler }
 
@@ -24,8 +24,8 @@ export function createServices(
   const watchers = new Watchers(addon)
   const filesystem = new FilesystemService(identity, metadata, watchers)
   const rpc = createRpcHandler((add) => {
-    add(Process, processes.routes())
-    add(Filesystem, withFileLog(filesystem.routes(), log))
+    add(Process, processes.methods())
+    add(Filesystem, withFileLog(filesystem.methods(), log))
   })
   return { processes, watchers, rpc }
 }

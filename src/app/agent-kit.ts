@@ -114,10 +114,7 @@ const agentEnvironment = {
 async function bundleAgent(agentAddon: string): Promise<Map<string, string>> {
   return bundleSources(
     { agent: join(agentSources, 'main.ts'), boot: join(agentSources, 'boot.ts') },
-    {
-      inject: ['light-headers.ts', 'light-abort.ts'].map((name) => join(agentSources, name)),
-      define: { agentAddon: JSON.stringify(agentAddon) },
-    },
+    { define: { agentAddon: JSON.stringify(agentAddon) } },
   )
 }
 

@@ -4,7 +4,7 @@ import { type BuildOptions, build, stop } from 'esbuild'
 /** Sources of ours as programs for the Node inside sandboxes: each entry point by its name, with all that it imports. */
 export async function bundleSources(
   entryPoints: Record<string, string>,
-  more: Pick<BuildOptions, 'inject' | 'define'> = {},
+  more: Pick<BuildOptions, 'define'> = {},
 ): Promise<Map<string, string>> {
   const result = await build({
     ...{ entryPoints, outdir: '/', outExtension: { '.js': '.cjs' }, bundle: true, write: false },

@@ -1,13 +1,15 @@
 /** filesystem.Filesystem of the wire. The agent acts as root; what it makes belongs to the asking user. */
 import { promises as files, lstatSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
-import type { HandlerContext, ServiceImpl } from '@connectrpc/connect'
 import type { Filesystem } from '../../contract/rpc/filesystem_pb.ts'
 import { AppError } from '../../lib/app-error.ts'
 import type { Account } from '../accounts.ts'
 import { fromSystemError } from '../errors.ts'
 import type { Identity } from '../identity.ts'
 import { resolvePath } from '../paths.ts'
+import { sendAll } from '../rpc/answer-stream.ts'
+import type { RpcMethods } from '../rpc/rpc.ts'
+import type { RpcCall } from '../rpc/rpc-call.ts'
 import { describeEntry, type EntryInit, type EntryPath, rememberNames } from './entry.ts'
 import { listDirectory } from './list-directory.ts'
 import { makeFolders } from './make-folders.ts'
@@ -15,7 +17,8 @@ import type { Metadata } from './metadata.ts'
 import { movePath } from './move.ts'
 import type { Watchers } from './watchers.ts'
 
-type Routes = Partial<ServiceImpl<typeof Filesystem>>
+type Methods = RpcMethods<typeof Filesystem>
+type WatchMethod = 'watchDir' | 'createWatcher' | 'getWatcherEvents' | 'removeWatcher'
 
 export class FilesystemService {
   #identity: Identity
@@ -28,36 +31,36 @@ export class FilesystemService {
     this.#watchers = watchers
   }
 
-  routes(): Routes {
-    return { ...this.#entryRoutes(), ...this.#watchRoutes() }
+  methods(): Methods {
+    return { ...this.#entryMethods(), ...this.#watchMethods() }
   }
 
-  #entryRoutes(): Routes {
+  #entryMethods(): Omit<Methods, WatchMethod> {
     return {
-      stat: (request, context) => {
-        const { path } = this.#resolve(request.path, context)
-        return { entry: this.#describe(path, context) }
+      stat: (request, call) => {
+        const { path } = this.#resolve(request.path, call)
+        return { entry: this.#describe(path, call) }
       },
-      listDir: async (request, context) => {
-        const { path } = this.#resolve(request.path, context)
-        const describe = this.#describer(context)
-        return { entries: await listDirectory(path, request.depth || 1, describe, context.signal) }
+      listDir: async (request, call) => {
+        const { path } = this.#resolve(request.path, call)
+        const describe = this.#describer(call)
+        return { entries: await listDirectory(path, request.depth || 1, describe, call.signal) }
       },
-      makeDir: (request, context) => {
-        const { path, account } = this.#resolve(request.path, context)
+      makeDir: (request, call) => {
+        const { path, account } = this.#resolve(request.path, call)
         this.#makeDir(path, account)
-        return { entry: this.#describe(path, context) }
+        return { entry: this.#describe(path, call) }
       },
-      move: async (request, context) => {
-        const { path: source, account } = this.#resolve(request.source, context)
-        const { path: destination } = this.#resolve(request.destination, context)
+      move: async (request, call) => {
+        const { path: source, account } = this.#resolve(request.source, call)
+        const { path: destination } = this.#resolve(request.destination, call)
         inWords(source, () => lstatSync(source))
         inWords(destination, () => makeFolders(dirname(destination), account))
         await movePath(source, destination, this.#metadata).catch(wordsFor(destination))
-        return { entry: this.#describe(destination, context) }
+        return { entry: this.#describe(destination, call) }
       },
-      remove: async (request, context) => {
-        const { path } = this.#resolve(request.path, context)
+      remove: async (request, call) => {
+        const { path } = this.#resolve(request.path, call)
         if (path === '/') throw new AppError('invalid_argument', 'the root directory cannot be removed')
         await files.rm(path, { recursive: true, force: true }).catch(wordsFor(path))
         return {}
@@ -65,19 +68,20 @@ export class FilesystemService {
     }
   }
 
-  #watchRoutes(): Routes {
+  #watchMethods(): Pick<Methods, WatchMethod> {
     return {
-      watchDir: (request, context) => {
-        const { path } = this.#resolve(request.path, context)
-        const describe = (entry: string) => this.#describer(context)(entry)
-        return this.#watchers.stream(path, request, context, describe)
+      watchDir: async (request, call, answer) => {
+        const { path } = this.#resolve(request.path, call)
+        const describe = (entry: string) => this.#describer(call)(entry)
+        await sendAll(this.#watchers.stream(path, request, call, describe), answer)
+        answer.end()
       },
-      createWatcher: async (request, context) => {
-        const { path } = this.#resolve(request.path, context)
+      createWatcher: async (request, call) => {
+        const { path } = this.#resolve(request.path, call)
         return { watcherId: await this.#watchers.create(path, request) }
       },
-      getWatcherEvents: (request, context) => ({
-        events: this.#watchers.drain(request.watcherId, this.#describer(context)),
+      getWatcherEvents: (request, call) => ({
+        events: this.#watchers.drain(request.watcherId, this.#describer(call)),
       }),
       removeWatcher: (request) => {
         this.#watchers.remove(request.watcherId)
@@ -97,19 +101,19 @@ export class FilesystemService {
     })
   }
 
-  #resolve(path: string, context: HandlerContext): { path: string; account: Account } {
-    const account = this.#identity.accountOf(context.requestHeader.get('authorization'))
+  #resolve(path: string, call: RpcCall): { path: string; account: Account } {
+    const account = this.#identity.accountOf(call.headers.authorization)
     return { path: resolvePath(path, account, this.#identity.defaultWorkdir), account }
   }
 
-  #describe(path: string, context: HandlerContext): EntryInit {
-    return inWords(path, () => this.#describer(context)(path))
+  #describe(path: string, call: RpcCall): EntryInit {
+    return inWords(path, () => this.#describer(call)(path))
   }
 
-  #describer(context: HandlerContext): (path: EntryPath) => EntryInit {
+  #describer(call: RpcCall): (path: EntryPath) => EntryInit {
     const accounts = rememberNames(this.#identity.accounts)
     // An old client with a strict parser must not see fields it does not know.
-    const legacyClient = (context.requestHeader.get('user-agent') ?? '').includes('connect-python')
+    const legacyClient = (call.headers['user-agent'] ?? '').includes('connect-python')
     return (path) => describeEntry(path, { accounts, ...(!legacyClient && { metadata: this.#metadata }) })
   }
 }

@@ -2,7 +2,6 @@
 import { statfsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { MessageInitShape } from '@bufbuild/protobuf'
-import type { HandlerContext } from '@connectrpc/connect'
 import type {
   CreateWatcherRequest,
   FilesystemEventSchema,
@@ -12,7 +11,7 @@ import type {
 import { AppError } from '../../lib/app-error.ts'
 import { randomHex } from '../../lib/ids.ts'
 import { fromSystemError } from '../errors.ts'
-import { deadlineExceeded, isDeadline, keepaliveMs } from '../stream-context.ts'
+import { deadlineExceeded, type RpcCall } from '../rpc/rpc-call.ts'
 import type { Change } from './change-queue.ts'
 import type { EntryInit } from './entry.ts'
 import { Inotify } from './inotify.ts'
@@ -46,15 +45,15 @@ export class Watchers {
   async *stream(
     path: string,
     request: Request,
-    context: HandlerContext,
+    call: RpcCall,
     describe: Describe,
   ): AsyncGenerator<ResponseInit> {
     const watcher = await this.#watch(path, request)
     // Not left to `finally`: when the caller has gone, a write that waits for it may never come back to us.
     const leave = () => this.#unwatch(watcher)
-    context.signal.addEventListener('abort', leave)
-    if (context.signal.aborted) leave()
-    const silenceMs = keepaliveMs(context)
+    call.signal.addEventListener('abort', leave)
+    if (call.signal.aborted) leave()
+    const silenceMs = call.keepaliveMs
     try {
       yield { event: { case: 'start', value: {} } }
       for (;;) {
@@ -69,10 +68,10 @@ export class Watchers {
         }
       }
     } finally {
-      context.signal.removeEventListener('abort', leave)
+      call.signal.removeEventListener('abort', leave)
       leave()
     }
-    if (isDeadline(context)) throw deadlineExceeded()
+    if (call.isOutOfTime) throw deadlineExceeded()
   }
 
   async create(path: string, request: Request): Promise<string> {

@@ -1,6 +1,6 @@
 /** What the log tells of files: which, and what became of them; never what is in them. */
-import type { ServiceImpl } from '@connectrpc/connect'
 import type { Filesystem } from '../../contract/rpc/filesystem_pb.ts'
+import type { RpcMethods } from '../rpc/rpc.ts'
 import type { AgentLog } from './agent-log.ts'
 
 const words = {
@@ -21,18 +21,16 @@ export function logFile(
   log.add('info', `${words[event]}: ${path}${to}`, { logger: 'files', event_type: event, path, ...more })
 }
 
-type Routes = Partial<ServiceImpl<typeof Filesystem>>
+type Methods = RpcMethods<typeof Filesystem>
 
 /** The same methods; those that change something are told of once they have. */
-export function withFileLog(routes: Routes, log: AgentLog): Routes {
-  const { makeDir, move, remove } = routes
+export function withFileLog(methods: Methods, log: AgentLog): Methods {
+  const { makeDir, move, remove } = methods
   return {
-    ...routes,
-    ...(makeDir && { makeDir: told(makeDir, ({ path }) => logFile(log, 'file_make_dir', path)) }),
-    ...(remove && { remove: told(remove, ({ path }) => logFile(log, 'file_remove', path)) }),
-    ...(move && {
-      move: told(move, ({ source, destination }) => logFile(log, 'file_move', source, { destination })),
-    }),
+    ...methods,
+    makeDir: told(makeDir, ({ path }) => logFile(log, 'file_make_dir', path)),
+    remove: told(remove, ({ path }) => logFile(log, 'file_remove', path)),
+    move: told(move, ({ source, destination }) => logFile(log, 'file_move', source, { destination })),
   }
 }
 

@@ -1,4 +1,4 @@
-import type { ProcessEventInit } from './subscription.ts'
+import type { ProcessEventInit } from './events.ts'
 
 const signalTexts: Record<string, string> = {
   SIGHUP: 'hangup',

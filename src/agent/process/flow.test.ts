@@ -4,8 +4,8 @@ import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
 import { suite, test } from 'node:test'
 import { begin, endOf, envelope, shell, start, token, useAgent } from '../agent-suite.ts'
+import type { EventReader, ProcessEventInit } from './events.ts'
 import { RunningProcess } from './running-process.ts'
-import type { ProcessEventInit, Subscription } from './subscription.ts'
 
 const agent = useAgent()
 const mebibyte = 1024 * 1024
@@ -71,48 +71,82 @@ suite('a process that has exited and whose output others hold open', () => {
   const owner = { budget: { take: () => false, give() {} }, ended() {} }
   const turn = () => new Promise((resolve) => setImmediate(resolve))
 
-  function readProcess() {
-    const stdout = new PassThrough()
-    const outputs = [{ name: 'stdout' as const, stream: stdout }]
-    const process = new RunningProcess(1, config, undefined, { outputs }, owner)
-    return { process, stdout, subscription: process.subscribe() }
-  }
+  /** Takes events until it holds this much, and more when some was taken from it. */
+  class SlowReader implements EventReader {
+    readonly events: ProcessEventInit[] = []
+    heldBytes = 0
+    readBytes = 0
 
-  /** What a reader gets until the end of the process is told. */
-  async function readAll(subscription: Subscription, onEvent = () => {}): Promise<number> {
-    for (let bytes = 0; ; onEvent()) {
-      const event = (await subscription.next(60_000)) as ProcessEventInit | undefined
-      if (event?.event?.case !== 'data') return bytes
-      bytes += event.event.value.output?.value?.length ?? 0
+    get isFull(): boolean {
+      return this.heldBytes >= 256 * 1024
+    }
+
+    push(event: ProcessEventInit): void {
+      this.events.push(event)
+      this.heldBytes += bytesIn(event)
+    }
+
+    flush(): void {}
+
+    /** Takes the oldest event out; false for the end of the process, or when there is none. */
+    take(process: RunningProcess): boolean {
+      const event = this.events.shift()
+      if (event?.event?.case !== 'data') return false
+      this.heldBytes -= bytesIn(event)
+      this.readBytes += bytesIn(event)
+      process.adjustFlow()
+      return true
     }
   }
 
+  function bytesIn({ event }: ProcessEventInit): number {
+    return event?.case === 'data' ? (event.value.output?.value?.length ?? 0) : 0
+  }
+
+  function readProcess() {
+    const stdout = new PassThrough()
+    const outputs = [{ name: 'stdout' as const, open: () => stdout }]
+    const process = new RunningProcess(1, config, undefined, { outputs }, owner)
+    const reader = new SlowReader()
+    process.subscribe(reader)
+    return { process, stdout, reader }
+  }
+
+  const hasEnd = ({ events }: SlowReader) => events.at(-1)?.event?.case === 'end'
+
   test('is not over while a slow reader lacks what it wrote, however the moments fall', async (t) => {
-    const { process, stdout, subscription } = readProcess()
+    const { process, stdout, reader } = readProcess()
     stdout.write(Buffer.alloc(280_000))
     await turn()
     stdout.write(Buffer.alloc(5000))
     t.mock.timers.enable({ apis: ['setTimeout'] })
     process.exited(0, null)
     t.mock.timers.tick(999)
-    // The reader has taken from its queue this very moment; nothing was read for it yet.
-    const first = (await subscription.next(60_000)) as ProcessEventInit
-    assert.equal(first.event?.case, 'data')
+    // The reader has taken some this very moment; nothing was read for it yet.
+    assert.ok(reader.take(process))
     t.mock.timers.tick(1)
     stdout.end()
-    assert.equal(await readAll(subscription), 285_000 - 32 * 1024)
+    while (!hasEnd(reader)) {
+      reader.take(process)
+      await turn()
+    }
+    while (reader.take(process)) {}
+    assert.equal(reader.readBytes, 285_000)
   })
 
   test('is over in time for a slow reader too when those others write without end', async (t) => {
-    const { process, stdout, subscription } = readProcess()
+    const { process, stdout, reader } = readProcess()
     t.mock.timers.enable({ apis: ['setTimeout'] })
     process.exited(0, null)
     stdout.write(Buffer.alloc(mebibyte))
-    let seen = 0
-    const bytes = await readAll(subscription, () => {
+    for (let seen = 1; !hasEnd(reader); seen++) {
+      reader.take(process)
       stdout.write(Buffer.alloc(64 * 1024))
-      t.mock.timers.tick(++seen % 10 === 0 ? 1000 : 0)
-    })
+      t.mock.timers.tick(seen % 10 === 0 ? 1000 : 0)
+      await turn()
+    }
+    while (reader.take(process)) {}
+    const bytes = reader.readBytes
     assert.ok(bytes > 2 * mebibyte && bytes < 20 * mebibyte, `${bytes} bytes`)
   })
 })

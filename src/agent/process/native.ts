@@ -15,6 +15,8 @@ export type Native = {
   awaitExit: AwaitExit
   /** A pipe's two ends, to read and to write. */
   pipe(): { read: number; write: number }
+  /** A read from this descriptor returns at once, whether there is something or not. */
+  neverWait(fd: number): void
   /** A new terminal: the end that we hold, and the path of the one for a process. */
   openTerminal(size: TerminalSize): { ours: number; path: string }
   /** The same open file by another number. */
@@ -36,6 +38,7 @@ const getForeground = 0x540f
 const setDumpable = 4
 const duplicateClosedOnExec = 1030
 const closeOnExec = 0o2000000
+const setStatusFlags = 4
 const largestSize = 0xffff
 /** RLIMIT_NPROC. */
 const processCount = 6
@@ -64,6 +67,10 @@ export function loadNative(addonPath: string): Native {
       const ends = Buffer.alloc(8)
       if (pipe2(ends, closeOnExec) !== 0) throw failed('no pipe could be made', errno())
       return { read: ends.readInt32LE(0), write: ends.readInt32LE(4) }
+    },
+    neverWait(fd) {
+      if (fcntl(fd, setStatusFlags, constants.O_NONBLOCK) !== 0)
+        throw failed('no pipe could be made', errno())
     },
     openTerminal(size) {
       const ours = openTerminalEnd('/dev/ptmx')

@@ -1,20 +1,24 @@
 /** One process started through the agent: its streams, its readers, and how it ended. */
 import { AppError } from '../../lib/app-error.ts'
-import { noteSpent } from '../../lib/spent-buffers.ts'
 import { systemErrorCode } from '../errors.ts'
 import type { ProcessLog } from '../log/process-log.ts'
 import { endEvent } from './end-event.ts'
+import { dataEvents, type EventReader, type ProcessEventInit } from './events.ts'
 import type { ProcessConfig } from './launch.ts'
 import type { TerminalSize } from './native.ts'
+import { type OutputName, Outputs } from './outputs.ts'
 import { hangUp } from './session.ts'
 import { Stdin, stdinError } from './stdin.ts'
-import type { Output, OutputName, Streams } from './streams.ts'
-import { type ProcessEventInit, Subscription } from './subscription.ts'
+import type { Streams } from './streams.ts'
 import { Tail, type TailBudget } from './tail.ts'
 import { type Terminal, terminalError } from './terminal.ts'
 import { Turns } from './until-aborted.ts'
 
-const largestChunk: Record<OutputName, number> = { stdout: 32 * 1024, stderr: 32 * 1024, pty: 16 * 1024 }
+/**
+ * A process that is over within this time is told of in one answer: its output is read at its end. Only what lives
+ * longer gets streams, which take more time than a short command itself.
+ */
+const shortMs = 5
 /** So much of the end of each output is kept for clients that ask after the process has ended. */
 const tailBytes = 64 * 1024
 /**
@@ -34,21 +38,19 @@ export class RunningProcess {
   readonly pid: number
   readonly config: ProcessConfig
   readonly tag: string | undefined
-  /** It was killed because it ran longer than its limit. */
-  outOfTime = false
   #stdin: Stdin | undefined
   #terminal: Terminal | undefined
-  #outputs: Output[]
+  #outputs: Outputs
   #tails = new Map<OutputName, Tail>()
-  #openOutputs: number
   #inputTurns = new Turns()
-  #subscriptions = new Set<Subscription>()
+  #readers = new Set<EventReader>()
   #result: { exitCode: number | null; signal: string | null } | undefined
   #hasEnded = false
   /** A reader was full, be it for a moment, while the end was waited for. */
   #wasHeldUp = false
   #readSinceExit = 0
   #wasKilled = false
+  #opening: NodeJS.Timeout | undefined
   #limit: NodeJS.Timeout | undefined
   #owner: ProcessOwner
   #log: ProcessLog | undefined
@@ -68,21 +70,32 @@ export class RunningProcess {
     this.#log = log
     this.#stdin = streams.stdin && new Stdin(streams.stdin)
     this.#terminal = streams.terminal
-    this.#outputs = streams.outputs
-    this.#openOutputs = this.#outputs.length
-    for (const output of this.#outputs) this.#read(output)
+    this.#outputs = new Outputs(
+      streams.outputs,
+      (name, bytes) => this.#take(name, bytes),
+      () => this.#finish(),
+    )
+    if (this.#outputs.canWait) this.#opening = setTimeout(() => this.#openOutputs(), shortMs)
+    else this.#outputs.open()
   }
 
-  subscribe(): Subscription {
-    const subscription = new Subscription(() => this.#adjustFlow())
-    this.#subscriptions.add(subscription)
-    return subscription
+  /** Its events are told as they happen, and no longer held back for its end. */
+  get isStreamed(): boolean {
+    return this.#outputs.areStreams
+  }
+
+  subscribe(reader: EventReader): void {
+    this.#readers.add(reader)
   }
 
   /** The reader has gone: the process goes on, and its output no longer waits for that reader. */
-  unsubscribe(subscription: Subscription): void {
-    subscription.close()
-    if (this.#subscriptions.delete(subscription)) this.#adjustFlow()
+  unsubscribe(reader: EventReader): void {
+    if (this.#readers.delete(reader)) this.adjustFlow()
+  }
+
+  #openOutputs(): void {
+    this.#outputs.open()
+    this.#flush()
   }
 
   /** To the whole process group: a shell that dies must not leave the program it runs behind. */
@@ -92,14 +105,17 @@ export class RunningProcess {
     send(-this.pid, signal)
   }
 
-  /** It is killed when it runs longer than this. */
-  limitTo(ms: number): void {
-    if (this.#result) return
-    const kill = () => {
-      this.outOfTime = true
+  /**
+   * It is killed when it runs longer than this, and `onPassed` called. What exited in time did not run out of it: where
+   * only others delay its end, that is told.
+   */
+  limitTo(ms: number, onPassed: () => void): void {
+    if (this.#hasEnded) return
+    this.#limit = setTimeout(() => {
+      if (this.#result && this.endNow()) return
       this.signal('SIGKILL')
-    }
-    this.#limit = setTimeout(kill, Math.max(ms, 0))
+      onPassed()
+    }, ms)
   }
 
   writeStdin(bytes: Uint8Array, signal: AbortSignal): Promise<void> {
@@ -137,10 +153,11 @@ export class RunningProcess {
       send(-this.pid, 'SIGKILL')
       if (this.#terminal && !this.#terminal.hangsUp) hangUp(this.pid)
     }
-    clearTimeout(this.#limit)
     this.#stdin?.destroy()
     this.#stdin = undefined
-    if (this.#openOutputs === 0) this.#finish()
+    clearTimeout(this.#opening)
+    this.#outputs.drain()
+    if (this.#outputs.areClosed) this.#finish()
     else this.#finishSoon()
   }
 
@@ -151,6 +168,7 @@ export class RunningProcess {
   }
 
   #finishSoon(): void {
+    this.#flush()
     this.#wasHeldUp = this.#someReaderIsFull()
     setTimeout(() => {
       if (this.#hasEnded) return
@@ -163,61 +181,54 @@ export class RunningProcess {
   #finish(): void {
     if (this.#hasEnded || !this.#result) return
     this.#hasEnded = true
+    clearTimeout(this.#limit)
     this.#log?.ended(this.#result.exitCode, this.#result.signal)
     const end = endEvent(this.#result.exitCode, this.#result.signal)
-    for (const subscription of this.#subscriptions) subscription.push(end)
-    this.#subscriptions.clear()
-    for (const { stream } of this.#outputs) stream.resume()
+    for (const reader of this.#readers) reader.push(end)
+    this.#readers.clear()
+    this.#outputs.resume()
     this.#terminal?.close()
     const tails = [...this.#tails].map(([name, tail]) => ({ name, bytes: tail.seal() }))
     this.#tails.clear()
     this.#owner.ended(this, { end, tails })
   }
 
-  #read({ name, stream }: Output): void {
-    const tail = new Tail(tailBytes, this.#owner.budget)
-    this.#tails.set(name, tail)
-    stream.on('data', (bytes: Buffer) => {
-      noteSpent(bytes.length)
-      if (this.#hasEnded) return
-      if (this.#result) this.#readSinceExit += bytes.length
-      tail.append(bytes)
-      this.#log?.output(name, bytes)
-      for (const event of dataEvents(name, bytes)) this.#deliver(event)
-    })
-    stream.on('error', () => {})
-    stream.on('close', () => {
-      this.#openOutputs--
-      if (this.#openOutputs === 0) this.#finish()
-    })
+  #take(name: OutputName, bytes: Buffer): void {
+    if (this.#hasEnded) return
+    if (this.#result) this.#readSinceExit += bytes.length
+    this.#tailOf(name).append(bytes)
+    this.#log?.output(name, bytes)
+    if (this.#readers.size === 0) return
+    for (const event of dataEvents(name, bytes)) {
+      for (const reader of this.#readers) reader.push(event)
+    }
+    if (!this.isStreamed) return
+    this.#flush()
+    this.adjustFlow()
   }
 
-  #deliver(event: ProcessEventInit): void {
-    if (this.#subscriptions.size === 0) return
-    for (const subscription of this.#subscriptions) subscription.push(event)
-    this.#adjustFlow()
+  #tailOf(name: OutputName): Tail {
+    const known = this.#tails.get(name) ?? new Tail(tailBytes, this.#owner.budget)
+    this.#tails.set(name, known)
+    return known
+  }
+
+  #flush(): void {
+    for (const reader of this.#readers) reader.flush()
   }
 
   #someReaderIsFull(): boolean {
-    return [...this.#subscriptions].some((subscription) => subscription.full)
+    for (const reader of this.#readers) if (reader.isFull) return true
+    return false
   }
 
-  #adjustFlow(): void {
-    const pause = this.#someReaderIsFull()
-    this.#wasHeldUp ||= pause
-    for (const { stream } of this.#outputs) {
-      if (pause) stream.pause()
-      else if (stream.isPaused()) stream.resume()
-    }
-  }
-}
-
-/** Output as events, none of them larger than clients expect. */
-export function* dataEvents(name: OutputName, bytes: Uint8Array): Generator<ProcessEventInit> {
-  const step = largestChunk[name]
-  for (let at = 0; at < bytes.length; at += step) {
-    const value = bytes.subarray(at, at + step)
-    yield { event: { case: 'data', value: { output: { case: name, value } } } }
+  /** To be called when a reader has space again. */
+  adjustFlow(): void {
+    if (this.#hasEnded) return
+    const isHeldUp = this.#someReaderIsFull()
+    this.#wasHeldUp ||= isHeldUp
+    if (isHeldUp) this.#outputs.pause()
+    else this.#outputs.resume()
   }
 }
 

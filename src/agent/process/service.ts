@@ -1,16 +1,25 @@
 /** process.Process of the wire: every method, over the table of processes. */
-import { Code, ConnectError, type HandlerContext, type ServiceImpl } from '@connectrpc/connect'
-import { type Process, type ProcessInput, type PTY, Signal } from '../../contract/rpc/process_pb.ts'
+import {
+  type Process,
+  type ProcessInput,
+  type PTY,
+  Signal,
+  type StartRequest,
+} from '../../contract/rpc/process_pb.ts'
 import { AppError } from '../../lib/app-error.ts'
 import type { Identity } from '../identity.ts'
 import type { AgentLog } from '../log/agent-log.ts'
 import { logFailedStart, ProcessLog } from '../log/process-log.ts'
-import { deadlineExceeded, isDeadline, keepaliveMs } from '../stream-context.ts'
+import type { AnswerStream } from '../rpc/answer-stream.ts'
+import type { RpcMethods } from '../rpc/rpc.ts'
+import { deadlineExceeded, type RpcCall } from '../rpc/rpc-call.ts'
+import { RpcError } from '../rpc/rpc-error.ts'
+import { dataEvents, type ProcessEventInit, startEvent } from './events.ts'
 import { type Launched, type LaunchRequest, launch } from './launch.ts'
 import { loadNative, type Native, type TerminalSize } from './native.ts'
+import { ProcessFollower } from './process-follower.ts'
 import { type EndedProcess, ProcessTable } from './process-table.ts'
-import { dataEvents, RunningProcess } from './running-process.ts'
-import type { ProcessEventInit, Subscription } from './subscription.ts'
+import { RunningProcess } from './running-process.ts'
 import { untilAborted } from './until-aborted.ts'
 
 const noStdinToClose =
@@ -21,6 +30,9 @@ export type ProcessOptions = {
   onStart?: () => void
   log?: AgentLog | undefined
 }
+
+/** Start and Connect give the same answers. */
+export type EventAnswer = AnswerStream<{ event: ProcessEventInit }>
 
 export class ProcessService {
   readonly table = new ProcessTable()
@@ -49,7 +61,7 @@ export class ProcessService {
     return this.#native
   }
 
-  routes(): Partial<ServiceImpl<typeof Process>> {
+  methods(): RpcMethods<typeof Process> {
     const table = this.table
     return {
       list: () => ({
@@ -57,20 +69,21 @@ export class ProcessService {
           .running()
           .map(({ config, pid, tag }) => ({ config, pid, ...(tag !== undefined && { tag }) })),
       }),
-      start: (request, context) => this.#start(request, context),
-      connect: (request, context) => {
+      start: (request, call, answer) => this.#start(request, call, answer),
+      connect: (request, call, answer) => {
         const process = table.findOrEnded(request.process)
-        return 'end' in process ? tellRemains(process) : follow(process, process.subscribe(), context)
+        if ('end' in process) tellRemains(process, answer)
+        else new ProcessFollower(process, answer, call.keepaliveMs).followWithin(call)
       },
-      sendInput: async (request, context) => {
-        await writeInput(table.find(request.process), request.input, context)
+      sendInput: async (request, call) => {
+        await writeInput(table.find(request.process), request.input, call)
         return {}
       },
-      streamInput: async (requests, context) => {
+      streamInput: async (requests, call) => {
         let process: RunningProcess | undefined
-        for await (const { event } of whileAllowed(requests, context.signal)) {
+        for await (const { event } of whileAllowed(requests, call.signal)) {
           if (event.case === 'start') process = table.find(event.value.process)
-          else if (event.case === 'data') await writeInput(process, event.value.input, context)
+          else if (event.case === 'data') await writeInput(process, event.value.input, call)
         }
         return {}
       },
@@ -78,12 +91,12 @@ export class ProcessService {
         const process = table.find(request.process)
         if (request.signal === Signal.SIGKILL) process.signal('SIGKILL')
         else if (request.signal === Signal.SIGTERM) process.signal('SIGTERM')
-        else throw new ConnectError(`signal ${request.signal} is not supported`, Code.Unimplemented)
+        else throw new RpcError('unimplemented', `signal ${request.signal} is not supported`)
         return {}
       },
       closeStdin: (request) => {
         const process = table.find(request.process)
-        if (process.hasTerminal) throw new ConnectError(noStdinToClose, Code.Unknown)
+        if (process.hasTerminal) throw new RpcError('unknown', noStdinToClose)
         process.closeStdin()
         return {}
       },
@@ -95,12 +108,9 @@ export class ProcessService {
     }
   }
 
-  async *#start(
-    request: Parameters<ServiceImpl<typeof Process>['start']>[0],
-    context: HandlerContext,
-  ): AsyncGenerator<{ event: ProcessEventInit }> {
+  #start(request: StartRequest, call: RpcCall, answer: EventAnswer): void {
     if (!request.process) throw new AppError('invalid_argument', 'no process given')
-    const account = this.#identity.accountOf(context.requestHeader.get('authorization'))
+    const account = this.#identity.accountOf(call.headers.authorization)
     const { cmd, args, envs, cwd } = request.process
     const config = { cmd, args, envs, ...(cwd !== undefined && { cwd }) }
     const terminal = request.pty && sizeOf(request.pty)
@@ -115,14 +125,11 @@ export class ProcessService {
     native.awaitExit(pid, (exitCode, signal) => process.exited(exitCode, signal))
     this.table.add(process)
     this.#onStart()
+    const follower = new ProcessFollower(process, answer, call.keepaliveMs)
     // Holds also when the client has gone before: it may have lost patience a moment earlier than we.
-    const limitMs = context.timeoutMs()
-    if (limitMs !== undefined) process.limitTo(limitMs)
-    for await (const item of follow(process, process.subscribe(), context)) {
-      // The process may be dead of the limit a moment before the call itself runs out of time.
-      if (process.outOfTime && item.event.event?.case === 'end') throw deadlineExceeded()
-      yield item
-    }
+    const limitMs = call.remainingMs()
+    if (limitMs !== undefined) process.limitTo(limitMs, () => follower.end(deadlineExceeded()))
+    call.onGone(() => follower.leave())
   }
 
   #launch(request: LaunchRequest, native: Native): Launched {
@@ -144,7 +151,7 @@ function sizeOf({ size }: PTY): TerminalSize {
 async function writeInput(
   process: RunningProcess | undefined,
   input: ProcessInput | undefined,
-  { signal }: HandlerContext,
+  { signal }: RpcCall,
 ): Promise<void> {
   if (!process) throw new AppError('invalid_argument', 'the first frame must select the process')
   const given = input?.input
@@ -163,44 +170,8 @@ async function* whileAllowed<T>(items: AsyncIterable<T>, signal: AbortSignal): A
   }
 }
 
-async function* tellRemains({ pid, end, tails }: EndedProcess): AsyncGenerator<{ event: ProcessEventInit }> {
-  yield { event: startEvent(pid) }
-  for (const { name, bytes } of tails) {
-    for (const event of dataEvents(name, bytes)) yield { event }
-  }
-  yield { event: end }
-}
-
-function startEvent(pid: number): ProcessEventInit {
-  return { event: { case: 'start', value: { pid } } }
-}
-
-/** The events of a process for one caller, from the start event to the end of the process or of the call. */
-async function* follow(
-  process: RunningProcess,
-  subscription: Subscription,
-  context: HandlerContext,
-): AsyncGenerator<{ event: ProcessEventInit }> {
-  // Not left to `finally`: when the caller has gone, a write that waits for it may never come back to us.
-  const leave = () => {
-    // What exited in time did not run out of it.
-    if (isDeadline(context) && process.endNow()) return
-    process.unsubscribe(subscription)
-  }
-  context.signal.addEventListener('abort', leave)
-  if (context.signal.aborted) leave()
-  const silenceMs = keepaliveMs(context)
-  try {
-    yield { event: startEvent(process.pid) }
-    for (;;) {
-      const event = await subscription.next(silenceMs)
-      if (event === undefined) break
-      yield { event: event === 'silence' ? { event: { case: 'keepalive', value: {} } } : event }
-      if (event !== 'silence' && event.event?.case === 'end') return
-    }
-  } finally {
-    context.signal.removeEventListener('abort', leave)
-    process.unsubscribe(subscription)
-  }
-  if (isDeadline(context)) throw deadlineExceeded()
+function tellRemains({ pid, end, tails }: EndedProcess, answer: EventAnswer): void {
+  const data = tails.flatMap(({ name, bytes }) => dataEvents(name, bytes))
+  for (const event of [startEvent(pid), ...data, end]) answer.send({ event })
+  answer.end()
 }

@@ -4,14 +4,13 @@
  */
 import { closeSync, fchownSync } from 'node:fs'
 import { Socket } from 'node:net'
-import type { Readable, Writable } from 'node:stream'
+import type { Writable } from 'node:stream'
 import type { Account } from '../accounts.ts'
 import { type Native, openTerminalEnd, type TerminalSize } from './native.ts'
+import { type Output, PipeOutput } from './outputs.ts'
 import type { SpawnRequest } from './spawn.ts'
 import { Terminal } from './terminal.ts'
 
-export type OutputName = 'stdout' | 'stderr' | 'pty'
-export type Output = { name: OutputName; stream: Readable }
 export type Streams = { stdin?: Writable; terminal?: Terminal; outputs: Output[] }
 
 export type OpenedStreams = {
@@ -39,7 +38,7 @@ function openTerminal(size: TerminalSize, account: Account, native: Native): Ope
   giveTo(account, theirs)
   return {
     stdio: [theirs, theirs, theirs],
-    streams: { terminal, outputs: [{ name: 'pty', stream: terminal.output }] },
+    streams: { terminal, outputs: [{ name: 'pty', open: () => terminal.output }] },
     closeTheirs: () => closeSync(theirs),
     abandon: () => terminal.close(),
   }
@@ -56,35 +55,40 @@ function openTheirs(path: string, terminal: Terminal): number {
 
 function openPipes(wantsStdin: boolean, account: Account, native: Native): OpenedStreams {
   const theirs: number[] = []
-  const ours: Socket[] = []
-  const open = (writing: boolean): { ours: Socket; theirs: number } => {
+  const closers: (() => void)[] = []
+  const open = (writing: boolean): { ours: number; theirs: number } => {
     const { read, write } = native.pipe()
     const end = writing ? { ours: write, theirs: read } : { ours: read, theirs: write }
     theirs.push(end.theirs)
-    const socket = new Socket({ fd: end.ours, readable: !writing, writable: writing })
-    ours.push(socket)
     giveTo(account, end.theirs)
-    return { ours: socket, theirs: end.theirs }
+    return end
+  }
+  const openOutput = (name: 'stdout' | 'stderr'): { output: PipeOutput; theirs: number } => {
+    const { ours, theirs } = open(false)
+    native.neverWait(ours)
+    const output = new PipeOutput(name, ours)
+    closers.push(() => output.close())
+    return { output, theirs }
+  }
+  const openInput = (): { socket: Socket; theirs: number } => {
+    const { ours, theirs } = open(true)
+    const socket = new Socket({ fd: ours, readable: false, writable: true })
+    closers.push(() => socket.destroy())
+    return { socket, theirs }
   }
   const abandon = () => {
-    for (const socket of ours) socket.destroy()
+    for (const close of closers) close()
   }
   const closeTheirs = () => {
     for (const fd of theirs) closeSync(fd)
   }
   try {
-    const stdout = open(false)
-    const stderr = open(false)
-    const stdin = wantsStdin ? open(true) : undefined
+    const stdout = openOutput('stdout')
+    const stderr = openOutput('stderr')
+    const stdin = wantsStdin ? openInput() : undefined
     return {
       stdio: [stdin?.theirs, stdout.theirs, stderr.theirs],
-      streams: {
-        ...(stdin && { stdin: stdin.ours }),
-        outputs: [
-          { name: 'stdout', stream: stdout.ours },
-          { name: 'stderr', stream: stderr.ours },
-        ],
-      },
+      streams: { ...(stdin && { stdin: stdin.socket }), outputs: [stdout.output, stderr.output] },
       closeTheirs,
       abandon,
     }

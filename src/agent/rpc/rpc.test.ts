@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { suite, test } from 'node:test'
-import { fuzz, type Random } from '../../test/support/fuzz.ts'
-import { envelope, token, useAgent } from './agent-suite.ts'
+import { fuzz, type Random } from '../../../test/support/fuzz.ts'
+import { envelope, token, useAgent } from '../agent-suite.ts'
 
 const agent = useAgent()
 const streams = ['filesystem.Filesystem/WatchDir', 'process.Process/Connect', 'process.Process/StreamInput']

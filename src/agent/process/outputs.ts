@@ -1,0 +1,131 @@
+/** What a process writes: read as streams, or at once at its end where it is over before streams are worth their price. */
+import { closeSync, readSync } from 'node:fs'
+import { Socket } from 'node:net'
+import type { Readable } from 'node:stream'
+import { noteSpent } from '../../lib/spent-buffers.ts'
+import { systemErrorCode } from '../errors.ts'
+
+export type OutputName = 'stdout' | 'stderr' | 'pty'
+
+export type Output = {
+  readonly name: OutputName
+  /** From now on it is read as this stream, which closes it. */
+  open(): Readable
+  /** Hands over what is there, without waiting. True when nobody can write any more; it is closed then. */
+  drain?(take: (bytes: Buffer) => void): boolean
+}
+
+/** As much as a pipe holds. */
+const readBytes = 64 * 1024
+/** Others may have the pipe and write without end. */
+const mostReads = 16
+const space = Buffer.allocUnsafeSlow(readBytes)
+
+/** Our end of a pipe. It must not make us wait. */
+export class PipeOutput implements Output {
+  readonly name: OutputName
+  readonly #fd: number
+
+  constructor(name: OutputName, fd: number) {
+    this.name = name
+    this.#fd = fd
+  }
+
+  open(): Socket {
+    return new Socket({ fd: this.#fd, readable: true, writable: false })
+  }
+
+  drain(take: (bytes: Buffer) => void): boolean {
+    for (let read = 0; read < mostReads; read++) {
+      const bytes = this.#read()
+      if (bytes === undefined) return false
+      if (bytes === 0) {
+        this.close()
+        return true
+      }
+      take(Buffer.from(space.subarray(0, bytes)))
+    }
+    return false
+  }
+
+  close(): void {
+    closeSync(this.#fd)
+  }
+
+  /** Undefined when there is nothing yet. */
+  #read(): number | undefined {
+    try {
+      return readSync(this.#fd, space, 0, readBytes, null)
+    } catch (error) {
+      if (systemErrorCode(error) === 'EAGAIN') return undefined
+      throw error
+    }
+  }
+}
+
+/** All outputs of one process. */
+export class Outputs {
+  readonly #outputs: Output[]
+  readonly #onBytes: (name: OutputName, bytes: Buffer) => void
+  readonly #onClose: () => void
+  #streams: Readable[] | undefined
+  #openCount: number
+
+  /** `onClose` is called when a stream was the last that was open. */
+  constructor(outputs: Output[], onBytes: (name: OutputName, bytes: Buffer) => void, onClose: () => void) {
+    this.#outputs = outputs
+    this.#onBytes = onBytes
+    this.#onClose = onClose
+    this.#openCount = outputs.length
+  }
+
+  /** Whether they can wait to be read until the process has ended. */
+  get canWait(): boolean {
+    return this.#outputs.every((output) => output.drain !== undefined)
+  }
+
+  get areStreams(): boolean {
+    return this.#streams !== undefined
+  }
+
+  get areClosed(): boolean {
+    return this.#openCount === 0
+  }
+
+  /** Reads them as streams from now on. */
+  open(): void {
+    this.#streams ??= this.#outputs.map((output) => this.#open(output))
+  }
+
+  /** Reads what is there of those that are not yet streams; those that others still hold open become some. */
+  drain(): void {
+    if (this.#streams) return
+    const held = this.#outputs.filter(
+      (output) => !output.drain?.((bytes) => this.#onBytes(output.name, bytes)),
+    )
+    this.#openCount = held.length
+    this.#streams = held.map((output) => this.#open(output))
+  }
+
+  pause(): void {
+    for (const stream of this.#streams ?? []) stream.pause()
+  }
+
+  resume(): void {
+    for (const stream of this.#streams ?? []) if (stream.isPaused()) stream.resume()
+  }
+
+  #open(output: Output): Readable {
+    const stream = output.open()
+    stream.on('data', (bytes: Buffer) => {
+      noteSpent(bytes.length)
+      this.#onBytes(output.name, bytes)
+    })
+    stream.on('error', () => {})
+    stream.on('close', () => {
+      this.#openCount--
+      if (this.#openCount === 0) this.#onClose()
+    })
+    return stream
+  }
+}

@@ -1,0 +1,60 @@
+/** Messages within a stream: a byte of flags, the length in four, then the message. */
+import { RpcError } from './rpc-error.ts'
+
+/** One message, of a stream or of a single call. */
+export const largestMessage = 32 * 1024 * 1024
+
+const headBytes = 5
+const compressed = 1
+export const endOfStream = 2
+
+/** A message in its envelope; in both texts each character is one byte, so that they can be put together as they are. */
+export function envelope(message: string, flags = 0): string {
+  const { length } = message
+  const head = [flags, length >>> 24, (length >> 16) & 255, (length >> 8) & 255, length & 255]
+  return String.fromCharCode(...head) + message
+}
+
+/** Cuts messages out of bytes as they come; never holds more than has come. */
+export class EnvelopeReader {
+  #chunks: Buffer[] = []
+  #heldBytes = 0
+  /** So many bytes must have come before there is something new to see in them. */
+  #wantedBytes = headBytes
+
+  /** The messages that are complete with these bytes. */
+  push(bytes: Buffer): Buffer[] {
+    this.#chunks.push(bytes)
+    this.#heldBytes += bytes.length
+    const messages: Buffer[] = []
+    while (this.#heldBytes >= this.#wantedBytes) {
+      const held = this.#chunks.length === 1 ? this.#chunks[0]! : Buffer.concat(this.#chunks)
+      const end = headBytes + lengthIn(held)
+      this.#keep(held, end)
+      if (held.length < end) break
+      if (held[0]! & compressed) {
+        throw new RpcError('internal', 'received compressed envelope, but do not know how to decompress')
+      }
+      if (!(held[0]! & endOfStream)) messages.push(held.subarray(headBytes, end))
+      this.#keep(held.subarray(end), headBytes)
+    }
+    return messages
+  }
+
+  #keep(bytes: Buffer, wantedBytes: number): void {
+    this.#chunks = bytes.length === 0 ? [] : [bytes]
+    this.#heldBytes = bytes.length
+    this.#wantedBytes = wantedBytes
+  }
+
+  /** No more bytes will come. */
+  end(): void {
+    if (this.#heldBytes > 0) throw new RpcError('invalid_argument', 'protocol error: incomplete envelope')
+  }
+}
+
+function lengthIn(head: Buffer): number {
+  const length = head.readUInt32BE(1)
+  if (length <= largestMessage) return length
+  throw new RpcError('resource_exhausted', `message size ${length} is larger than ${largestMessage}`)
+}

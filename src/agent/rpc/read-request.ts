@@ -1,0 +1,63 @@
+/** The messages of a request, within bounds. */
+import type { IncomingMessage } from 'node:http'
+import { EnvelopeReader, largestMessage } from './envelope.ts'
+import { RpcError } from './rpc-error.ts'
+
+/** The whole body, which is the message of a call that is no stream. */
+export async function readMessage(request: IncomingMessage): Promise<Buffer> {
+  const chunks: Buffer[] = []
+  let bytes = 0
+  await readChunks(request, (chunk) => {
+    bytes += chunk.length
+    if (bytes > largestMessage) {
+      throw new RpcError('resource_exhausted', `message size is larger than ${largestMessage}`)
+    }
+    chunks.push(chunk)
+  })
+  return chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)
+}
+
+/** The one message of a call whose answer is a stream. */
+export async function readSingleEnvelope(request: IncomingMessage): Promise<Buffer> {
+  const reader = new EnvelopeReader()
+  let message: Buffer | undefined
+  await readChunks(request, (chunk) => {
+    for (const next of reader.push(chunk)) {
+      if (message) throw new RpcError('unimplemented', 'protocol error: received extra input message')
+      message = next
+    }
+  })
+  reader.end()
+  if (!message) throw new RpcError('unimplemented', 'protocol error: missing input message')
+  return message
+}
+
+/** Messages as they come. Whoever stops reading leaves the rest to the end of the answer. */
+export async function* readEnvelopes(request: IncomingMessage): AsyncGenerator<Buffer> {
+  const reader = new EnvelopeReader()
+  for await (const chunk of request.iterator({ destroyOnReturn: false })) yield* reader.push(chunk as Buffer)
+  reader.end()
+}
+
+/** By events, which take a fraction of the time that iterating over a stream takes. Rejects with what `take` throws. */
+function readChunks(request: IncomingMessage, take: (chunk: Buffer) => void): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const onData = (chunk: Buffer) => {
+      try {
+        take(chunk)
+      } catch (error) {
+        request.off('data', onData)
+        reject(error)
+      }
+    }
+    const onClose = () => reject(new RpcError('canceled', 'the request was broken off'))
+    request.on('data', onData)
+    request.once('end', () => {
+      request.off('close', onClose)
+      resolve()
+    })
+    request.once('close', onClose)
+    // Its 'close' follows.
+    request.once('error', () => {})
+  })
+}

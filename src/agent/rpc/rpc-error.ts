@@ -1,0 +1,11 @@
+import type { ConnectCode } from '../errors.ts'
+
+/** A failure of a call that has no code of the domain: the protocol's own, or one that the contract names. */
+export class RpcError extends Error {
+  readonly code: ConnectCode
+
+  constructor(code: ConnectCode, message: string) {
+    super(message)
+    this.code = code
+  }
+}
