@@ -13,24 +13,24 @@ export function streamLog(log: AgentLog, response: ServerResponse, query: URLSea
   }
   let isFull = false
   let timer: NodeJS.Timeout | undefined
-  let immediate: NodeJS.Immediate | undefined
   const cancel = () => {
     clearTimeout(timer)
-    clearImmediate(immediate)
-    timer = immediate = undefined
+    timer = undefined
   }
   const send = () => {
     cancel()
     while (!isFull && !response.destroyed) {
       const batch = log.readAfter(last, batchBytes)
-      if (!batch) return
+      if (!batch) break
       last = batch.last
       isFull = !response.write(batch.text)
     }
+    // Before any answer: whoever reads how a command ended may end the sandbox next.
+    response.socket?.uncork()
   }
   const unfollow = log.follow((canWait) => {
     if (canWait) timer ??= setTimeout(send, longestWaitMs)
-    else immediate ??= setImmediate(send)
+    else send()
   })
   response.on('drain', () => {
     isFull = false
