@@ -6,7 +6,14 @@ import { AppError, errorText, isAppError } from '../lib/app-error.ts'
 import { delay } from '../lib/clock.ts'
 import { withDeadline } from '../lib/deadline.ts'
 import { createLogFollower } from './follow-logs.ts'
-import { type AgentAnswer, type AgentRequestOptions, answerTo, requestAgent } from './request.ts'
+import {
+  type AgentAnswer,
+  type AgentRequestOptions,
+  answerTo,
+  NoConnection,
+  openConnection,
+  requestAgent,
+} from './request.ts'
 import { runProcess } from './run-process.ts'
 import { writeFile } from './write-file.ts'
 
@@ -18,8 +25,6 @@ const laterRetryEveryMs = 50
 /** A lost first packet is sent again by us after this long, not by the kernel after a second. */
 const connectTimeoutMs = 200
 const healthTimeoutMs = 1000
-
-class NoConnection extends Error {}
 
 export function createAgentClient(): AgentPort {
   return { initialize, isHealthy, run: runProcess, writeFile, followLogs: createLogFollower() }
@@ -96,12 +101,10 @@ function accept({ status, text }: AgentAnswer, shown: string): void {
   throw new AppError('internal', `the agent at ${shown} rejected its identity with ${status}: ${text}`)
 }
 
-function call(agent: Endpoint, options: AgentRequestOptions, body: string): Promise<AgentAnswer> {
-  const outgoing = requestAgent(agent, options)
-  outgoing.on('socket', (socket) => {
-    socket.setTimeout(connectTimeoutMs, () => outgoing.destroy(new NoConnection('no connection')))
-    socket.once('connect', () => socket.setTimeout(0))
-  })
+/** The connection comes first: an agent that boots refuses many, and a request takes several times what one takes. */
+async function call(agent: Endpoint, options: AgentRequestOptions, body: string): Promise<AgentAnswer> {
+  const connection = await openConnection(agent, connectTimeoutMs, options.signal)
+  const outgoing = requestAgent(agent, { ...options, connection })
   const answer = answerTo(outgoing)
   outgoing.end(body)
   return answer

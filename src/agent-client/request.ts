@@ -4,6 +4,7 @@
  * its interim answers and what is read of its body are bounded here.
  */
 import { type ClientRequest, type IncomingMessage, type RequestOptions, request } from 'node:http'
+import { connect, type Socket } from 'node:net'
 import type { Endpoint } from '../core/driver.ts'
 import { AppError } from '../lib/app-error.ts'
 import type { Clock } from '../lib/clock.ts'
@@ -15,28 +16,50 @@ export type AgentRequestOptions = Pick<RequestOptions, 'method' | 'path' | 'head
   /** What a long answer may cost over time; a short one needs no pace, since little of it is read. */
   paces?: readonly Pace[]
   clock?: Clock
+  /** One that is open already; otherwise one is opened. */
+  connection?: Socket
 }
 
 export type AgentAnswer = { status: number; text: string }
+
+/** Nothing answered, not even to say that nobody listens. */
+export class NoConnection extends Error {}
 
 const largestHead = 16 * 1024
 const longestQuote = 1000
 
 export function requestAgent(
   agent: Endpoint,
-  { paces, clock, ...options }: AgentRequestOptions,
+  { paces, clock, connection, ...options }: AgentRequestOptions,
 ): ClientRequest {
-  // Node's own agents, which keep connections, are left out either way.
-  const connection = paces
-    ? { createConnection: () => new PacedConnection(agent, paces, clock) }
-    : { agent: false }
+  const open = () => (paces ? new PacedConnection(agent, paces, clock) : connect(agent.port, agent.host))
   const { host, port } = agent
-  const outgoing = request({ ...options, host, port, ...connection, maxHeaderSize: largestHead })
+  // Node's own agents, which keep connections, are left out.
+  const createConnection = () => connection ?? open()
+  const outgoing = request({ ...options, host, port, createConnection, maxHeaderSize: largestHead })
   // No agent sends interim answers. They may come without end, and none of them counts towards any other limit.
   outgoing.once('information', () =>
     outgoing.destroy(new AppError('internal', 'the agent sent a 1xx answer')),
   )
   return outgoing
+}
+
+/** Rejects with what kept the connection from being made, the wait for it included. */
+export function openConnection(
+  { host, port }: Endpoint,
+  withinMs: number,
+  signal: AbortSignal,
+): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    const socket = connect({ host, port, signal })
+    socket.setTimeout(withinMs, () => socket.destroy(new NoConnection('no connection')))
+    socket.once('error', reject)
+    socket.once('connect', () => {
+      socket.setTimeout(0)
+      socket.off('error', reject)
+      resolve(socket)
+    })
+  })
 }
 
 /** Resolves with the head of the answer. Without `withinMs`, only the signal of the request bounds the wait. */
