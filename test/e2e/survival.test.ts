@@ -6,8 +6,9 @@ import { afterEach, describe, it } from 'node:test'
 import { Sandbox } from 'e2b'
 import { delay } from '../../src/lib/clock.ts'
 import { countOf } from '../support/count-of.ts'
+import { loseMachine } from '../support/leftovers.ts'
 import { createMarked, type Marked, markInFile, markInMemory } from '../support/marked-sandbox.ts'
-import { loseMachine, settledTraces } from '../support/traces.ts'
+import { settledTraces } from '../support/traces.ts'
 import { isolations, noWarmPool, startWarren, type Warren } from '../support/warren.ts'
 
 /** Each crash hits two sandboxes in every verb, at moments of their own. */

@@ -1,10 +1,11 @@
 /** A real PostgreSQL server of the tests' own, in a temporary folder, reachable only through its socket there. */
-import { type ChildProcess, spawn } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { chownSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Client } from 'pg'
+import { spawnBound } from './spawn-bound.ts'
 
 export type TestPostgres = {
   /** The URL of a new, empty database. */
@@ -56,8 +57,6 @@ export async function startPostgres({ durable = false } = {}): Promise<TestPostg
 }
 
 async function serve(server: ChildProcess, output: () => string, folder: string): Promise<TestPostgres> {
-  const killAtExit = () => server.kill('SIGKILL')
-  process.once('exit', killAtExit)
   const urlOf = (database: string) => `postgres://${superuser}@${encodeURIComponent(folder)}/${database}`
   const execute = async (text: string) => {
     const client = new Client({ connectionString: urlOf('postgres') })
@@ -80,7 +79,6 @@ async function serve(server: ChildProcess, output: () => string, folder: string)
       return urlOf(name)
     },
     async stop() {
-      process.removeListener('exit', killAtExit)
       if (server.exitCode === null) {
         // Ends open sessions and then the server.
         server.kill('SIGINT')
@@ -108,9 +106,9 @@ function serverUser(): User | undefined {
 }
 
 function start(program: string, args: string[], cwd: string, user: User | undefined) {
-  const child = spawn(program, args, { cwd, stdio: ['ignore', 'pipe', 'pipe'], ...user })
+  const child = spawnBound(program, args, { cwd, stdio: ['ignore', 'pipe', 'pipe'], ...user })
   const said: Buffer[] = []
-  for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => said.push(chunk))
+  for (const stream of [child.stdout, child.stderr]) stream!.on('data', (chunk) => said.push(chunk))
   return { child, output: () => Buffer.concat(said).toString() }
 }
 

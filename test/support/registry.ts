@@ -1,5 +1,5 @@
 /** Debian's own registry, on loopback, and images for it that are made from folders. */
-import { type ChildProcess, spawn } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import {
@@ -18,6 +18,7 @@ import { join } from 'node:path'
 import { runCommand } from '../../src/lib/run-command.ts'
 import { eventually } from './eventually.ts'
 import { unpacked } from './roots.ts'
+import { spawnBound } from './spawn-bound.ts'
 
 export const registryLogin = { username: 'tester', password: 'secret-of-the-tests' }
 /** A service account, as Google's registries know it: all of the text is the password of `_json_key`. */
@@ -53,13 +54,9 @@ export async function startDockerRegistry({ password, tls }: RegistryOptions = {
     },
     ...(password && { auth: { htpasswd: { realm: 'tests', path: file('passwords', passwordFile) } } }),
   }
-  const child = spawn(program, ['serve', file('config.yml', JSON.stringify(config))], { stdio: 'ignore' })
-  const killAtExit = () => child.kill('SIGKILL')
-  process.once('exit', killAtExit)
-  const stop = async () => {
-    process.off('exit', killAtExit)
-    await stopped(child, folder)
-  }
+  const configFile = file('config.yml', JSON.stringify(config))
+  const child = spawnBound(program, ['serve', configFile], { stdio: 'ignore' })
+  const stop = () => stopped(child, folder)
   await eventually(() => listening(child, port)).catch(async (error) => {
     await stop()
     throw error

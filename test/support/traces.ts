@@ -3,11 +3,10 @@
  * unseen. Everything the driver makes carries the instance in its name or lies below the data folder.
  */
 import { execFileSync } from 'node:child_process'
-import { existsSync, readdirSync, readFileSync, rmdirSync, rmSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { instanceOf } from '../../src/drivers/oci/layout.ts'
 import { delay } from '../../src/lib/clock.ts'
-import { eventually } from './eventually.ts'
 
 export type Traces = {
   processes: number
@@ -50,57 +49,6 @@ export async function settledTraces(dataFolder: string): Promise<Traces> {
   return before
 }
 
-/** Takes everything of the sandboxes that a reboot of the machine takes, and nothing of the data folder. */
-export async function loseMachine(dataFolder: string): Promise<void> {
-  const instance = instanceOf(dataFolder)
-  // A runtime whose start was cut off by this may still make groups, or remove its own.
-  await eventually(() => {
-    for (const path of groupsOf(instance)) endAllIn(path)
-    for (const path of groupsOf(instance)) rmdirSync(path)
-  })
-  for (const name of names('/run/netns').filter((one) => one.includes(instance)))
-    run('ip', 'netns', 'del', name)
-  for (const path of mountsBelow(`/run/warren-${instance}/`)) run('umount', '--lazy', path)
-  rmSync(`/run/warren-${instance}`, { recursive: true, force: true })
-  run('nft', 'delete', 'table', 'inet', `warren_${instance}`)
-}
-
-/** The innermost first. */
-function mountsBelow(folder: string): string[] {
-  const places = readFileSync('/proc/self/mountinfo', 'utf8')
-    .split('\n')
-    .map((line) => line.split(' ')[4] ?? '')
-  return places.filter((path) => path.startsWith(folder)).sort((a, b) => b.length - a.length)
-}
-
-/** The innermost first. */
-function groupsOf(instance: string): string[] {
-  const found = run('find', '/sys/fs/cgroup', '-type', 'd', '-path', `*warren-${instance}*`).split('\n')
-  return found.filter((path) => path !== '').sort((a, b) => b.length - a.length)
-}
-
-function endAllIn(group: string): void {
-  for (const pid of run('cat', join(group, 'cgroup.procs')).split('\n').map(Number)) {
-    // The kernel shows 0 for one that is just ending; to `kill` that means the caller and its process group.
-    if (pid > 0) killNow(pid)
-  }
-  // A frozen process dies once it may run again.
-  for (const [file, word] of [
-    ['freezer.state', 'THAWED'],
-    ['cgroup.freeze', '0'],
-  ] as const) {
-    if (existsSync(join(group, file))) writeFileSync(join(group, file), word)
-  }
-}
-
-function killNow(pid: number): void {
-  try {
-    process.kill(pid, 'SIGKILL')
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
-  }
-}
-
 /** Those in a cgroup of ours, and those that name the data folder: runtimes, gofers, the server itself. */
 function countProcesses(instance: string, dataFolder: string): number {
   const about = (pid: string, file: string): string => {
@@ -117,7 +65,8 @@ function countProcesses(instance: string, dataFolder: string): number {
   return names('/proc').filter((name) => /^\d+$/.test(name) && isOurs(name) && !isReaped(name)).length
 }
 
-function names(folder: string): string[] {
+/** None where there is no such folder. */
+export function names(folder: string): string[] {
   try {
     return readdirSync(folder)
   } catch {
@@ -125,7 +74,8 @@ function names(folder: string): string[] {
   }
 }
 
-function run(program: string, ...args: string[]): string {
+/** What the program prints; nothing where it fails. */
+export function run(program: string, ...args: string[]): string {
   try {
     return execFileSync(program, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] })
   } catch {

@@ -3,7 +3,7 @@
  * The data folder of each seat and isolation is kept between test files; rows and sandboxes of an earlier file
  * are removed first. The runtimes and the root of the base template exist once for all data folders.
  */
-import { type ChildProcess, spawn } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
 import {
   existsSync,
   mkdirSync,
@@ -16,16 +16,9 @@ import {
 } from 'node:fs'
 import { mkdir } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
-import { instanceOf } from '../../src/drivers/oci/layout.ts'
-import { createOciDriver } from '../../src/drivers/oci/oci-driver.ts'
 import { delay } from '../../src/lib/clock.ts'
-
-process.once('SIGTERM', () => process.exit(143))
-/** A test that is ended from outside must not leave its server on the data folder. */
-const servers = new Set<ChildProcess>()
-process.once('exit', () => {
-  for (const server of servers) server.kill('SIGKILL')
-})
+import { freeNetwork } from './leftovers.ts'
+import { spawnBound } from './spawn-bound.ts'
 
 export type Isolation = 'container' | 'gvisor'
 /** Both runtimes, unless a developer narrows it down for one run. */
@@ -167,37 +160,33 @@ export async function startWarren(isolation: Isolation, options: StartOptions = 
     .join('-')
   const dataFolder = join(cacheFolder, folderName)
   const port = portOf(isolation, ownSeat) + (options.portOffset ?? 0)
-  const subnet = subnetOf(isolation, ownSeat)
+  const settings: Record<string, string> = {
+    WARREN_DATA_DIR: dataFolder,
+    WARREN_PORT: String(port),
+    WARREN_SUBNET: subnetOf(isolation, ownSeat),
+    WARREN_ISOLATION: isolation,
+    ...options.settings,
+  }
   await mkdir(dataFolder, { recursive: true })
   linkMachine(dataFolder)
   if (!options.keep) {
     rmSync(join(dataFolder, 'server.json'), { force: true })
     for (const suffix of ['', '-wal', '-shm']) rmSync(join(dataFolder, `warren.db${suffix}`), { force: true })
     rmSync(join(dataFolder, 'credentials.json'), { force: true })
-    await removeLeftovers(isolation, dataFolder, subnet)
+    await freeNetwork(settings.WARREN_SUBNET!)
+    // A Warren without their rows would keep them: somebody might want them.
+    for (const name of ['sandboxes', 'saved'])
+      rmSync(join(dataFolder, name), { recursive: true, force: true })
   }
   const logFile = join(dataFolder, 'server.log')
   if (!options.keep) writeFileSync(logFile, '')
   const log = openSync(logFile, 'a')
-  const settings: Record<string, string> = {
-    WARREN_DATA_DIR: dataFolder,
-    WARREN_PORT: String(port),
-    WARREN_SUBNET: subnet,
-    WARREN_ISOLATION: isolation,
-    ...options.settings,
-  }
-  const child = spawn(join(repoFolder, 'bin/warren'), ['start'], {
+  const child = spawnBound(join(repoFolder, 'bin/warren'), ['start'], {
     env: { ...withoutWarren(process.env), ...settings },
     stdio: ['ignore', log, log],
     detached: true,
   })
-  servers.add(child)
-  const exited = new Promise<number | null>((done) => {
-    child.once('exit', (code) => {
-      servers.delete(child)
-      done(code)
-    })
-  })
+  const exited = new Promise<number | null>((done) => child.once('exit', done))
   await untilServing(child, dataFolder, logFile)
   const credentials = JSON.parse(readFileSync(join(dataFolder, 'credentials.json'), 'utf8'))
   const secrets = JSON.parse(readFileSync(join(dataFolder, 'secrets.json'), 'utf8'))
@@ -258,14 +247,4 @@ function servingPid(dataFolder: string): number | undefined {
 function withoutWarren(env: NodeJS.ProcessEnv): Record<string, string> {
   const entries = Object.entries(env).filter(([name]) => !/^(WARREN|E2B)_/.test(name))
   return Object.fromEntries(entries) as Record<string, string>
-}
-
-/** Sandboxes and snapshots of an earlier file. A Warren without their rows would keep them: somebody might want them. */
-async function removeLeftovers(isolation: Isolation, dataFolder: string, subnet: string): Promise<void> {
-  const driver = createOciDriver({
-    ...{ isolation, dataFolder, instance: instanceOf(dataFolder), subnet },
-    ...{ runtimeBinary: '', agent: { folder: '', command: [], env: {} }, dnsServers: [] },
-  })
-  for (const found of await driver.list()) if (!found.unreadable) await driver.stop(found.handle)
-  rmSync(join(dataFolder, 'saved'), { recursive: true, force: true })
 }

@@ -3,6 +3,7 @@ import { mkdir, mkdtemp, readdir, readFile, rename, rm, rmdir, writeFile } from 
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { freeNetwork } from '../../../test/support/leftovers.ts'
 import { testMachine } from '../../../test/support/test-machine.ts'
 import type { DriverHandle, SandboxSpec } from '../../core/driver.ts'
 import { delay } from '../../lib/clock.ts'
@@ -47,14 +48,17 @@ while (1) {
 }
 `
 
-/** A process that holds the text and gives it to whoever connects, and is ready when the script ends. */
+/**
+ * A process that holds the text and gives it to whoever connects, and is ready when the script ends. The one before it
+ * is not ended: a number in a file may be that of another process, or of this script, once the sandbox was booted anew.
+ */
 const remember = (memory: string, file: string) => `echo '${file}' > /root/text
-[ ! -e /root/holder ] || kill "$(cat /root/holder)"
-setsid perl -e 'use IO::Socket::UNIX; unlink "/root/memory"; my $text = shift;
+rm -f /root/memory /root/ready
+setsid perl -e 'use IO::Socket::UNIX; my $text = shift;
   my $server = IO::Socket::UNIX->new(Local => "/root/memory", Listen => 5) or die $!;
-  open my $out, ">", "/root/holder"; print $out $$; close $out;
+  open my $out, ">", "/root/ready"; close $out;
   while (my $client = $server->accept) { print $client $text; close $client }' '${memory}' </dev/null >/dev/null 2>&1 &
-while [ "$(cat /root/holder 2>/dev/null)" != $! ]; do sleep 0.01; done`
+while ! [ -e /root/ready ]; do sleep 0.01; done`
 
 const recall = `perl -e 'use IO::Socket::UNIX; my $client = IO::Socket::UNIX->new(Peer => "/root/memory") or exit;
   print <$client>'; echo; cat /root/text`
@@ -67,6 +71,7 @@ export async function openOciBench(
   const machine = await testMachine()
   const runtimeBinary = machine.runtimes[runtime]
   if (!runtimeBinary) throw new Error(`${runtime} is not here: ${machine.runscMissing}`)
+  await freeNetwork(changes.subnet ?? subnet)
   const folder = await mkdtemp(join(tmpdir(), 'warren-driver-'))
   const agentFolder = join(folder, 'agent')
   const brokenRootFolder = join(folder, 'empty-root')

@@ -1,0 +1,46 @@
+import assert from 'node:assert/strict'
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { afterEach, describe, it } from 'node:test'
+import { freeNetwork } from './support/leftovers.ts'
+import { names, run } from './support/traces.ts'
+import { place } from './support/warren.ts'
+
+const instance = `feed0${place}`
+const folder = `/run/warren-${instance}`
+const namespace = `warren-${instance}-0`
+const subnet = `10.240.${place}.0/24`
+
+/** What a driver whose process was killed leaves of a free slot, and of itself. */
+function leaveSlot(owner: string): void {
+  const link = `w${instance}0`
+  run('ip', 'netns', 'add', namespace)
+  run('ip', 'link', 'add', link, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', namespace)
+  run('ip', 'address', 'add', subnet.replace('0/24', '1/30'), 'dev', link)
+  run('ip', 'link', 'set', link, 'up')
+  mkdirSync(folder, { recursive: true })
+  writeFileSync(`${folder}/owner`, owner)
+}
+
+const startOf = (pid: number) => readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]!.split(' ')[19]
+
+describe('a network in which a test that was cut off left something', () => {
+  afterEach(() => {
+    run('ip', 'netns', 'del', namespace)
+    rmSync(folder, { recursive: true, force: true })
+  })
+
+  it('is free for the next', async () => {
+    leaveSlot(`${process.pid} 1`)
+    assert.match(run('ip', 'route', 'show', 'root', subnet), new RegExp(`w${instance}0`))
+    await freeNetwork(subnet)
+    assert.equal(run('ip', 'route', 'show', 'root', subnet), '')
+    assert.ok(!names('/run/netns').includes(namespace))
+    assert.ok(!names('/run').includes(`warren-${instance}`))
+  })
+
+  it('stays as it is while the one who left it lives', async () => {
+    leaveSlot(`${process.pid} ${startOf(process.pid)}`)
+    await freeNetwork(subnet)
+    assert.ok(names('/run/netns').includes(namespace))
+  })
+})
