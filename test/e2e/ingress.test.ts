@@ -54,6 +54,23 @@ for (const isolation of isolations) {
       await warren?.stop()
     })
 
+    it('needs no token where a sandbox is not secure, though it is asleep', async () => {
+      const body = { templateID: 'base', secure: false, autoResume: { enabled: true } }
+      const made = await warren.api('/sandboxes', { body })
+      assert.equal(made.status, 201)
+      const { sandboxID, envdAccessToken } = (await made.json()) as Record<string, string>
+      assert.equal(envdAccessToken, undefined)
+      const read = async () => {
+        const headers = { 'E2b-Sandbox-Id': sandboxID!, 'E2b-Sandbox-Port': '49983' }
+        const answer = await fetch(`${warren.url}/files?path=/etc/hostname`, { headers })
+        return [answer.status, await answer.text()]
+      }
+      assert.deepEqual(await read(), [200, `${sandboxID}\n`])
+      assert.equal((await warren.api(`/sandboxes/${sandboxID}/pause`, { method: 'POST' })).status, 204)
+      assert.deepEqual(await read(), [200, `${sandboxID}\n`])
+      await warren.api(`/sandboxes/${sandboxID}`, { method: 'DELETE' })
+    })
+
     async function ask(port: number, token = sandbox.trafficAccessToken) {
       const headers = { host: sandbox.getHost(port), ...(token && { 'e2b-traffic-access-token': token }) }
       const request = http.get(warren.url, { headers, agent: false })

@@ -45,6 +45,9 @@ for (const isolation of isolations) {
       const closed = await create({ allowInternetAccess: false })
       assert.deepEqual(await reached(closed), [])
       assert.equal((await closed.commands.run('echo inside')).stdout, 'inside\n')
+      // A lookup that nobody answers would take two minutes.
+      const lookup = 'RES_OPTIONS="timeout:30 attempts:4" timeout 25 getent hosts name.test; echo $?'
+      assert.equal((await closed.commands.run(lookup)).stdout, '2\n')
       const some = await create({ network: { allowOut: [internet], denyOut: [ALL_TRAFFIC] } })
       assert.deepEqual(await reached(some), [internet])
       const rest = await create({ network: { denyOut: ['198.51.100.0/28'] } })

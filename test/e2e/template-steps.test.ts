@@ -4,6 +4,7 @@ import { chmod } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { Template } from 'e2b'
+import { makeAuthority } from '../../src/lib/certificates.ts'
 import { buildContext, listening, sayIn } from '../support/building.ts'
 import { isolations, joinWarren, type Warren } from '../support/warren.ts'
 
@@ -48,6 +49,31 @@ for (const isolation of isolations) {
       }
       const bad = Template().fromBaseImage().setUser('-x')
       await assert.rejects(Template.build(bad, 'user-bad', warren.client), /that is no user/)
+    })
+
+    it('an authority that a step put into the image is trusted, and an inherited service runs where its own template said', async () => {
+      const { certificate } = makeAuthority('of a template')
+      const folder = '/usr/local/share/ca-certificates'
+      const add = `cat > ${folder}/own.crt <<'END'\n${certificate}\nEND`
+      const parent = Template()
+        .fromBaseImage()
+        .setUser('root')
+        .setWorkdir('/srv')
+        .setEnvs({ WHO: 'parent' })
+        .runCmd(add)
+        .setStartCmd('echo "$(id -un) $PWD $WHO" > /tmp/started; sleep infinity', 'test -s /tmp/started')
+      await Template.build(parent, 'trusting', warren.client)
+      const verify = `openssl verify -CAfile /etc/ssl/certs/ca-certificates.crt ${folder}/own.crt`
+      assert.equal(await sayIn(warren, 'trusting', verify), `${folder}/own.crt: OK\n`)
+      const child = Template()
+        .fromTemplate('trusting')
+        .setUser('user')
+        .setWorkdir('/home/user/app')
+        .setEnvs({ WHO: 'child' })
+        .runCmd('sudo rm -f /tmp/started')
+      await Template.build(child, 'inheriting', warren.client)
+      const told = await sayIn(warren, 'inheriting', 'cat /tmp/started; echo $(id -un) $PWD $WHO')
+      assert.equal(told, 'root /srv parent\nuser /home/user/app child\n')
     })
 
     it('COPY changes no folder that is there, also deep within; WORKDIR belongs to the user and its group', async () => {

@@ -165,6 +165,7 @@ export async function startWarren(isolation: Isolation, options: StartOptions = 
     WARREN_PORT: String(port),
     WARREN_SUBNET: subnetOf(isolation, ownSeat),
     WARREN_ISOLATION: isolation,
+    WARREN_ALLOW_INSECURE_SANDBOXES: 'yes',
     ...options.settings,
   }
   await mkdir(dataFolder, { recursive: true })
