@@ -11,6 +11,7 @@ import { answerUnrouted, handleErrors } from './error-handler.ts'
 import { RateLimit } from './rate-limit.ts'
 import { adminRoutes } from './routes/admin/routes.ts'
 import { healthRoute } from './routes/health/get-health.ts'
+import { mcpRoutes } from './routes/mcp/routes.ts'
 import { sandboxRoutes } from './routes/sandboxes/routes.ts'
 import { secretRoutes } from './routes/secrets/routes.ts'
 import { signInRoutes } from './routes/sign-in/routes.ts'
@@ -54,6 +55,7 @@ export async function createApi(parts: ApiParts): Promise<Api> {
   teamRoutes(app, context)
   await signInRoutes(app, context)
   adminRoutes(app, context)
+  mcpRoutes(app, context)
   return app
 }
 

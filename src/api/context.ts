@@ -1,4 +1,5 @@
 /** What every route is made with: the app it adds itself to, and the parts it calls. */
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type {
   FastifyBaseLogger,
@@ -53,6 +54,8 @@ export type ApiParts = {
   requestsPerMinute: number
   /** Clients may ask for sandboxes that whoever knows their id may use. */
   allowInsecureSandboxes: boolean
+  /** Answers a request of the Model Context Protocol for who has the key. */
+  answerMcp(apiKey: string, request: IncomingMessage, response: ServerResponse, body: unknown): Promise<void>
   tokens: SandboxTokens
   adminToken: string
   /** The domain under which sandboxes are reached, port included where it is not the usual one. */

@@ -1,4 +1,5 @@
 /** Opens the port of the server: the API, and the edge in front of sandboxes, behind one listener. */
+import { readFileSync } from 'node:fs'
 import { createApi } from '../api/app.ts'
 import type { Api } from '../api/context.ts'
 import { createEdge } from '../edge/edge.ts'
@@ -28,7 +29,8 @@ export async function listen(parts: ListenParts, closers: Closers): Promise<stri
     findResumable: domain.findResumable,
     log: ports.log,
   })
-  const api = await openApi(parts)
+  const url = `${config.tlsCert ? 'https' : 'http'}://${reachableHost(config.host)}:${config.port}`
+  const api = await openApi(parts, url)
   closers.add('the API', () => api.close())
   const listener = openListener(edge.serverOptions, config, ports, closers)
   edge.attach(listener.server, api.routing)
@@ -39,7 +41,7 @@ export async function listen(parts: ListenParts, closers: Closers): Promise<stri
     edge.close()
     await closed
   })
-  return `${config.tlsCert ? 'https' : 'http'}://${reachableHost(config.host)}:${config.port}`
+  return url
 }
 
 function openListener(
@@ -62,7 +64,7 @@ function openListener(
   return listener
 }
 
-async function openApi({ config, secrets, ports, domain }: ListenParts): Promise<Api> {
+async function openApi({ config, secrets, ports, domain }: ListenParts, url: string): Promise<Api> {
   const { stores, logs, buildFiles, clock, log } = ports
   const api = await createApi({
     ...{ ...domain, sandboxes: domain.service, metrics: stores.metrics, logs, buildFiles, clock, log },
@@ -78,6 +80,12 @@ async function openApi({ config, secrets, ports, domain }: ListenParts): Promise
     allowInsecureSandboxes: config.allowInsecureSandboxes === 'yes',
     domain: config.domain ?? undefined,
     version,
+    async answerMcp(apiKey, request, response, body) {
+      // Loaded when it is first needed; the certificate may have changed since.
+      const { answerMcp } = await import('../mcp/mcp-http.ts')
+      const certificate = config.tlsCert ? { certificate: readFileSync(config.tlsCert, 'utf8') } : {}
+      await answerMcp({ url, apiKey, ...certificate }, version, request, response, body)
+    },
   })
   await api.ready()
   return api

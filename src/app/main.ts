@@ -28,6 +28,7 @@ const help = `Warren ${version}: a sandbox cloud on your own machine.
   warren recover [SNAPSHOT]        list snapshots that nothing owns; give a lost sandbox back
   warren template build DIR        a template out of a Dockerfile and its folder
   warren template add NAME         a template that Warren knows by itself: code-interpreter
+  warren mcp                       sandboxes as tools for Claude, Cursor and other clients of MCP, over stdio
   warren version
 
 Settings are environment variables: WARREN_PORT=3001 warren start`
@@ -60,6 +61,10 @@ const commands: Record<string, Command> = {
   key: (args) => keyCommand(args, connect),
   prune: (args) => pruneCommand(args, connect),
   recover: (args) => recoverCommand(args, connect),
+  async mcp(args) {
+    const { mcpCommand } = await import('./mcp-command.ts')
+    return mcpCommand(args, () => findTeamAccess(loadConfig(), clientVariables()))
+  },
   template: (args) =>
     templateCommand(
       args,

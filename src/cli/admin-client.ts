@@ -6,7 +6,8 @@ import type { QuarantineEntry, RecoveredSandbox } from '../contract/rest/quarant
 import type { ApiKey, Team } from '../contract/rest/team.ts'
 import type { BuildStatusAnswer } from '../contract/rest/template.ts'
 import { AppError } from '../lib/app-error.ts'
-import { callServer, type ServerAddress } from './http-call.ts'
+import type { ServerAddress } from '../lib/server-request.ts'
+import { callServer } from './http-call.ts'
 
 export type ServerAccess = ServerAddress & { adminToken: string }
 

@@ -1,15 +1,8 @@
 /** One request to a running server. An answer that rejects it becomes an error with the server's message. */
-import http from 'node:http'
-import https from 'node:https'
 import type { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { AppError, type ErrorCode, errorText } from '../lib/app-error.ts'
-
-export type ServerAddress = {
-  url: string
-  /** The one certificate to trust when the server uses TLS: the certificate need not name this machine. */
-  certificate?: string
-}
+import { requestServer, type ServerAddress } from '../lib/server-request.ts'
 
 export type Call = {
   method: string
@@ -33,7 +26,7 @@ export async function callServer<T>(address: ServerAddress, call: Call): Promise
 }
 
 function send(address: ServerAddress, call: Call): Promise<{ status: number; text: string }> {
-  const { url, certificate } = address
+  const { url } = address
   const { method, body, withinMs = 30_000 } = call
   const json = body && 'json' in body ? JSON.stringify(body.json) : undefined
   const headers = {
@@ -44,16 +37,10 @@ function send(address: ServerAddress, call: Call): Promise<{ status: number; tex
     }),
     ...(body && 'stream' in body && { 'content-length': String(body.size) }),
   }
-  const tls = certificate && {
-    ca: certificate,
-    allowPartialTrustChain: true,
-    checkServerIdentity: () => undefined,
-  }
-  const target = new URL(call.target, url)
   return new Promise((resolve, reject) => {
     const fail = (error: unknown) => reject(unreachable(url, error))
-    const module = target.protocol === 'https:' ? https : http
-    const request = module.request(target, { method, headers, timeout: withinMs, ...tls }, (response) => {
+    const request = requestServer(address, call.target, { method, headers, withinMs })
+    request.on('response', (response) => {
       const chunks: Buffer[] = []
       response.on('data', (chunk: Buffer) => chunks.push(chunk))
       response.on('end', () =>
@@ -61,7 +48,6 @@ function send(address: ServerAddress, call: Call): Promise<{ status: number; tex
       )
       response.on('error', fail)
     })
-    request.on('timeout', () => request.destroy(new Error(`no answer within ${withinMs / 1000} s`)))
     request.on('error', fail)
     if (body && 'stream' in body) pipeline(body.stream, request).catch(fail)
     else request.end(json)

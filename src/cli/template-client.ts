@@ -7,7 +7,8 @@ import type {
   RequestedTemplate,
   StartBuild,
 } from '../contract/rest/template.ts'
-import { type Call, callServer, type ServerAddress } from './http-call.ts'
+import type { ServerAddress } from '../lib/server-request.ts'
+import { type Call, callServer } from './http-call.ts'
 
 export type TeamAccess = ServerAddress & { apiKey: string }
 export type BuildOf = Pick<RequestedTemplate, 'templateID' | 'buildID'>

@@ -1,5 +1,7 @@
 /** The API over the domain's fixture, asked by inject: no socket, no real sandbox. */
+import assert from 'node:assert/strict'
 import { createApi } from '../../src/api/app.ts'
+import type { ApiParts } from '../../src/api/context.ts'
 import { SecretService } from '../../src/core/secret/service.ts'
 import { type Builder, BuildFailure, type BuildJob } from '../../src/core/template/builder.ts'
 import { silentLog } from '../../src/lib/log.ts'
@@ -8,7 +10,12 @@ import { openFixture } from './domain.ts'
 
 export const adminToken = 'admin-token'
 
-type OpenApiOptions = { domain?: string; requestsPerMinute?: number; allowInsecureSandboxes?: boolean }
+type OpenApiOptions = {
+  domain?: string
+  requestsPerMinute?: number
+  allowInsecureSandboxes?: boolean
+  answerMcp?: ApiParts['answerMcp']
+}
 
 export async function openApi(options: OpenApiOptions = {}) {
   const jobs: BuildJob[] = []
@@ -34,6 +41,7 @@ export async function openApi(options: OpenApiOptions = {}) {
     allowInsecureSandboxes: options.allowInsecureSandboxes ?? false,
     domain: options.domain,
     version: '0',
+    answerMcp: options.answerMcp ?? (async () => assert.fail('nobody answers MCP here')),
     log: silentLog,
   })
   const ask = async (method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE', url: string, more: Ask = {}) => {

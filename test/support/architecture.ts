@@ -18,11 +18,12 @@ export const mayImport: Record<string, readonly string[]> = {
   api: ['core', 'contract', 'lib'],
   edge: ['core', 'contract', 'lib'],
   egress: ['core', 'lib'],
+  mcp: ['contract', 'lib'],
   cli: ['contract', 'lib'],
   web: ['contract'],
   app: [
     ...['lib', 'contract', 'core', 'store', 'logs', 'drivers', 'images', 'agent', 'agent-client'],
-    ...['api', 'edge', 'egress', 'cli', 'web'],
+    ...['api', 'edge', 'egress', 'mcp', 'cli', 'web'],
   ],
 }
 

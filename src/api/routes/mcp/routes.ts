@@ -1,0 +1,34 @@
+/** `/mcp`: sandboxes as tools, for clients of the Model Context Protocol that have an API key. */
+import type { onRequestAsyncHookHandler } from 'fastify'
+import { header } from '../../../contract/constants.ts'
+import { AppError } from '../../../lib/app-error.ts'
+import { bearerToken, textHeader } from '../../auth.ts'
+import type { Api, RouteContext } from '../../context.ts'
+
+export function mcpRoutes(app: Api, { auth, answerMcp }: RouteContext): void {
+  app.post(
+    '/mcp',
+    { onRequest: [takeKeyAsBearer, auth.requireTeam], schema: { hide: true } },
+    async (request, reply) => {
+      const apiKey = textHeader(request, header.apiKey)
+      if (apiKey === undefined) {
+        throw new AppError('unauthenticated', 'Tools need an API key: send it as a bearer token')
+      }
+      reply.hijack()
+      await answerMcp(apiKey, request.raw, reply.raw, request.body)
+    },
+  )
+  // There are no sessions to listen to, or to end.
+  app.route({
+    ...{ method: ['GET', 'DELETE'], url: '/mcp', schema: { hide: true } },
+    handler: (_, reply) => reply.code(405).header('allow', 'POST').send(),
+  })
+}
+
+/** Clients of MCP send what they are given as a bearer token. */
+const takeKeyAsBearer: onRequestAsyncHookHandler = async (request) => {
+  const token = bearerToken(request)
+  if (token?.startsWith('e2b_') && request.headers[header.apiKey] === undefined) {
+    request.headers[header.apiKey] = token
+  }
+}

@@ -1,0 +1,27 @@
+/** Text from a sandbox, which may be endless: its beginning and its end are kept, and how much was between them. */
+
+export class BoundedText {
+  readonly #half: number
+  #head = ''
+  #tail = ''
+  #length = 0
+
+  /** `limit` is in characters. */
+  constructor(limit: number) {
+    this.#half = Math.floor(limit / 2)
+  }
+
+  add(text: string): void {
+    this.#length += text.length
+    const free = this.#half - this.#head.length
+    this.#head += text.slice(0, free)
+    this.#tail = (this.#tail + text.slice(free)).slice(-this.#half)
+  }
+
+  toString(): string {
+    const left = this.#length - this.#head.length - this.#tail.length
+    return left > 0
+      ? `${this.#head}\n[… ${left} characters are left out …]\n${this.#tail}`
+      : this.#head + this.#tail
+  }
+}

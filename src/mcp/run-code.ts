@@ -1,0 +1,95 @@
+/** Runs a cell in the code interpreter of a sandbox, and keeps what came of it within limits. */
+import type { IncomingMessage } from 'node:http'
+import { AppError } from '../lib/app-error.ts'
+import { BoundedText } from './bounded-text.ts'
+import type { SandboxPort, WarrenClient } from './warren-client.ts'
+
+export type CodeRequest = { code: string; language: string; timeoutSeconds: number }
+
+export type CodeOutcome = {
+  text: BoundedText
+  /** Base64. */
+  images: string[]
+  failed: boolean
+}
+
+const interpreterPort = 49_999
+const shownCharacters = 30_000
+const mostBytes = 32 * 1024 * 1024
+const mostImages = 4
+const largestImage = 4 * 1024 * 1024
+const keepaliveMs = 30_000
+
+type CellEvent = {
+  type?: string
+  text?: string
+  png?: string
+  name?: string
+  value?: string
+  traceback?: string
+}
+
+export async function runCode(
+  client: WarrenClient,
+  agent: SandboxPort,
+  { code, language, timeoutSeconds }: CodeRequest,
+  signal: AbortSignal,
+): Promise<CodeOutcome> {
+  // A cell is interrupted when its client goes.
+  const deadline = AbortSignal.timeout(timeoutSeconds * 1000)
+  const ask = {
+    ...{ method: 'POST', path: '/execute', body: JSON.stringify({ code, language }), withinMs: keepaliveMs },
+    ...{ headers: { 'content-type': 'application/json' }, signal: AbortSignal.any([signal, deadline]) },
+  }
+  try {
+    const response = await client.reach({ ...agent, port: interpreterPort }, ask)
+    return await outcomeIn(response)
+  } catch (error) {
+    if (deadline.aborted) {
+      const late = `The code was interrupted because it did not end within ${timeoutSeconds} seconds.`
+      throw new AppError('deadline_exceeded', late, { cause: error })
+    }
+    if (error instanceof AppError && error.message.includes('port is not open')) {
+      throw new AppError(
+        'unprocessable',
+        "This sandbox has no code interpreter. Create one from the template 'code-interpreter-v1', or use run_command.",
+        { cause: error },
+      )
+    }
+    throw error
+  }
+}
+
+async function outcomeIn(response: IncomingMessage): Promise<CodeOutcome> {
+  const outcome: CodeOutcome = { text: new BoundedText(shownCharacters), images: [], failed: false }
+  let rest = ''
+  let bytes = 0
+  response.setEncoding('utf8')
+  for await (const chunk of response as AsyncIterable<string>) {
+    bytes += chunk.length
+    if (bytes > mostBytes)
+      throw new AppError('payload_too_large', 'The code wrote too much and was interrupted.')
+    let from = 0
+    for (let end = chunk.indexOf('\n'); end >= 0; end = chunk.indexOf('\n', from)) {
+      const line = rest + chunk.slice(from, end)
+      if (line !== '') take(JSON.parse(line) as CellEvent, outcome)
+      rest = ''
+      from = end + 1
+    }
+    rest += chunk.slice(from)
+  }
+  return outcome
+}
+
+function take({ type, text = '', png, ...error }: CellEvent, outcome: CodeOutcome): void {
+  if (type === 'stdout' || type === 'stderr') outcome.text.add(text)
+  if (type === 'result') {
+    if (text !== '') outcome.text.add(`${text}\n`)
+    const fits = png !== undefined && png.length <= largestImage && outcome.images.length < mostImages
+    if (fits) outcome.images.push(png)
+  }
+  if (type === 'error') {
+    outcome.failed = true
+    outcome.text.add(`${error.name}: ${error.value}\n${error.traceback ?? ''}\n`)
+  }
+}
