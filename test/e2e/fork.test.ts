@@ -34,14 +34,16 @@ for (const isolation of isolations) {
         const options = { ...warren.client, timeoutMs: 600_000, envs: { GIVEN: 'at create' } }
         const origin = await client.Sandbox.create('base', { ...options, metadata: { of: 'origin' } })
         await origin.files.write('/home/user/kept', 'kept')
-        const holder = `python3 -c "import hashlib, os, time
+        const holder = `python3 -c "import hashlib, os, signal
 held = os.urandom(20_000_000)
 def write(name):
     open('/tmp/new', 'w').write(hashlib.md5(held).hexdigest()); os.rename('/tmp/new', name)
+signal.signal(signal.SIGUSR1, lambda *_: write('/tmp/sum-now'))
+open('/tmp/holder', 'w').write(str(os.getpid()))
 write('/tmp/sum')
-while True: write('/tmp/sum-now'); time.sleep(0.3)"`
+while True: signal.pause()"`
         const held = await origin.commands.run(holder, { background: true, timeoutMs: 0 })
-        await origin.commands.run('while ! [ -s /tmp/sum-now ]; do sleep 0.1; done; echo origin > /tmp/who')
+        await origin.commands.run('while ! [ -s /tmp/sum ]; do sleep 0.1; done; echo origin > /tmp/who')
         const results = await origin.fork({ count: version === '2.51' ? 10 : 2, timeoutMs: 120_000 })
         const forks = results.map((result) => (result instanceof Error ? assert.fail(result) : result))
         const seen = await Promise.all(
@@ -67,13 +69,14 @@ while True: write('/tmp/sum-now'); time.sleep(0.3)"`
           const isHeld = (await fork.commands.list()).some(({ pid }) => pid === held.pid)
           assert.equal(isHeld, memory)
           if (memory) {
-            await fork.commands.run('rm /tmp/sum-now; while ! [ -s /tmp/sum-now ]; do sleep 0.1; done')
+            const tell = 'kill -USR1 $(cat /tmp/holder); while ! [ -s /tmp/sum-now ]; do sleep 0.1; done'
+            await fork.commands.run(tell)
             assert.equal(await fork.files.read('/tmp/sum-now'), await fork.files.read('/tmp/sum'))
           }
           assert.deepEqual((await fork.getInfo()).metadata, { of: 'origin' })
         }
         const log = await (await warren.api(`/v2/sandboxes/${forks[0]!.sandboxId}/logs`)).text()
-        assert.doesNotMatch(log, /sum-now; do sleep 0.1; done; echo origin/)
+        assert.doesNotMatch(log, /sum \]; do sleep 0.1; done; echo origin/)
         await Promise.all([origin, ...forks].map((sandbox) => sandbox.kill()))
       })
     }
