@@ -54,7 +54,6 @@ describe('creating over the API', () => {
     const refused: [object, RegExp][] = [
       [{ autoPauseMemory: false }, /together with autoPause/],
       [{ autoPause: true, autoPauseMemory: false, autoResume: { enabled: true } }, /cannot be combined/],
-      [{ volumeMounts: [{ name: 'a', path: '/a' }] }, /Volume mounts are not enabled/],
       [{ iam: { tokens: { a: {} } } }, /iam is not available/],
       [{ secure: false }, /not allowed on this server.*WARREN_ALLOW_INSECURE_SANDBOXES=yes/],
       [{ secure: false, network: { allowPublicTraffic: false } }, /cannot be combined/],

@@ -18,6 +18,8 @@ import { signInRoutes } from './routes/sign-in/routes.ts'
 import { listSnapshotsRoute } from './routes/snapshots/list-snapshots.ts'
 import { teamRoutes } from './routes/teams/routes.ts'
 import { templateRoutes } from './routes/templates/routes.ts'
+import { volumeContentRoutes } from './routes/volume-content/routes.ts'
+import { volumeRoutes } from './routes/volumes/routes.ts'
 import { validateRequests } from './validation.ts'
 
 export async function createApi(parts: ApiParts): Promise<Api> {
@@ -41,6 +43,7 @@ export async function createApi(parts: ApiParts): Promise<Api> {
         securitySchemes: {
           ApiKeyAuth: { type: 'apiKey', in: 'header', name: 'X-API-Key' },
           AccessTokenAuth: { type: 'http', scheme: 'bearer' },
+          VolumeTokenAuth: { type: 'http', scheme: 'bearer' },
           AdminApiKeyAuth: { type: 'apiKey', in: 'header', name: 'X-Admin-Token' },
         },
       },
@@ -52,6 +55,8 @@ export async function createApi(parts: ApiParts): Promise<Api> {
   listSnapshotsRoute(app, context)
   templateRoutes(app, context)
   secretRoutes(app, context)
+  volumeRoutes(app, context)
+  volumeContentRoutes(app, context)
   teamRoutes(app, context)
   await signInRoutes(app, context)
   adminRoutes(app, context)

@@ -25,6 +25,7 @@ import type { TemplateCatalog } from '../core/template/catalog.ts'
 import type { Pruner } from '../core/template/pruner.ts'
 import type { TemplateRemover } from '../core/template/remover.ts'
 import type { TemplateService } from '../core/template/service.ts'
+import type { VolumeService } from '../core/volume/service.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Log } from '../lib/log.ts'
 import type { Authenticator } from './auth.ts'
@@ -45,6 +46,7 @@ export type ApiParts = {
   uploads: { secret: string; maxBytes: number }
   sizes: Record<'cpu' | 'memoryMB' | 'diskMB', { usual: number; most: number }>
   secrets: SecretService
+  volumes: VolumeService
   clock: Clock
   teams: TeamService
   accessTokens: AccessTokens

@@ -28,6 +28,7 @@ export function presentSandbox(sandbox: Sandbox, parts: PresentParts, request: F
 }
 
 export function presentListed(sandbox: Sandbox): wire.ListedSandbox {
+  const { volumeMounts } = sandbox.options
   return {
     templateID: sandbox.templateID,
     sandboxID: sandbox.sandboxID,
@@ -41,6 +42,7 @@ export function presentListed(sandbox: Sandbox): wire.ListedSandbox {
     envdVersion: sandbox.envdVersion,
     ...(sandbox.alias && { alias: sandbox.alias }),
     metadata: sandbox.metadata,
+    ...(volumeMounts && { volumeMounts: volumeMounts.map(({ name, path }) => ({ name, path })) }),
     ...(isPaused(sandbox) && sandbox.snapshot?.agentUnresponsive && { envdUnresponsiveAtPause: true }),
   }
 }
@@ -106,7 +108,7 @@ const isPaused = (sandbox: Sandbox): boolean => wireStates.paused.some((state) =
  * Clients build the host names of sandboxes from the domain. Without a configured domain, a client on this machine
  * gets one that browsers and curl resolve to loopback by themselves; other clients get none.
  */
-function domainFor(configured: string | undefined, request: FastifyRequest): string | null {
+export function domainFor(configured: string | undefined, request: FastifyRequest): string | null {
   if (configured !== undefined) return configured
   const match = /^(?:localhost|127\.0\.0\.1|\[::1\])(:\d+)?$/.exec(request.headers.host ?? '')
   return match ? `localhost${match[1] ?? ''}` : null

@@ -128,7 +128,7 @@ describe('the operator', () => {
     const path = `/admin/teams/${team.teamID}`
     const refused = await warren.ask('DELETE', path, warren.asAdmin)
     assert.equal(refused.status, 409)
-    assert.match(refused.json().message, /1 sandboxes and 1 templates .* --force/)
+    assert.match(refused.json().message, /1 sandboxes, 1 templates .* --force/)
     assert.equal((await warren.ask('GET', '/v2/sandboxes')).json().length, 1)
     assert.equal((await warren.ask('DELETE', `${path}?force=true`, warren.asAdmin)).status, 204)
     assert.equal((await warren.ask('GET', '/v2/sandboxes')).status, 401)

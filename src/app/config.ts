@@ -220,6 +220,18 @@ const schema = {
     'The most disk that one sandbox may ask for.',
     kind.wholeNumber(64, 16_777_216, 'MiB'),
   ),
+  volumesPerTeam: setting(
+    'WARREN_VOLUMES_PER_TEAM',
+    '100',
+    'How many volumes a team may have.',
+    kind.wholeNumber(0, 100_000, 'volumes'),
+  ),
+  volumeMB: setting(
+    'WARREN_VOLUME_MB',
+    '10240',
+    'How much a volume can hold; volumes that are there keep their size.',
+    kind.wholeNumber(16, 16_777_216, 'MiB'),
+  ),
   connectionsPerSandbox: setting(
     'WARREN_CONNECTIONS_PER_SANDBOX',
     '1000',

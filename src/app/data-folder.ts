@@ -17,6 +17,7 @@ export type DataPaths = Readonly<{
   templates: string
   sandboxes: string
   snapshots: string
+  volumes: string
 }>
 
 /** Made once at the first start. Whoever reads these controls every sandbox. */
@@ -55,6 +56,7 @@ export function dataPaths(root: string): DataPaths {
     templates: join(root, 'templates'),
     sandboxes: join(root, 'sandboxes'),
     snapshots: join(root, 'saved'),
+    volumes: join(root, 'volumes'),
   })
 }
 

@@ -36,6 +36,9 @@ import { DiskSpace } from '../core/template/disk-space.ts'
 import { Pruner } from '../core/template/pruner.ts'
 import { TemplateRemover } from '../core/template/remover.ts'
 import { TemplateService } from '../core/template/service.ts'
+import { VolumeService, type VolumeSettings } from '../core/volume/service.ts'
+import { VolumeTokens } from '../core/volume/tokens.ts'
+import type { VolumeDisks } from '../core/volume/volume-files.ts'
 import { AppError } from '../lib/app-error.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Log } from '../lib/log.ts'
@@ -45,6 +48,7 @@ export type DomainPorts = {
   driver: Driver
   agent: AgentPort
   snapshotFolders: SnapshotFolders
+  volumeDisks: VolumeDisks
   images: Pick<Images, 'prune'>
   buildFiles: BuildFiles
   /** Makes what carries builds out, over the parts of the domain that it works with. */
@@ -77,6 +81,7 @@ export type DomainSettings = {
   minFreeBytes: number
   /** Bytes that are kept of the log of each build. */
   maxBuildLogBytes: number
+  volumes: VolumeSettings
 }
 
 export type BuilderTools = {
@@ -89,7 +94,12 @@ export type Domain = ReturnType<typeof joinDomain>
 
 export function joinDomain(ports: DomainPorts, settings: DomainSettings) {
   const { stores, clock } = ports
-  const sandboxes = joinSandboxes(ports, settings)
+  const volumes = new VolumeService({
+    ...{ ...ports, volumes: stores.volumes, disks: ports.volumeDisks, settings: settings.volumes },
+    tokens: new VolumeTokens({ seed: settings.seed, clock }),
+    requireDiskSpace: () => templates.diskSpace.require(),
+  })
+  const sandboxes = joinSandboxes(ports, settings, volumes)
   const templates = joinTemplates(ports, settings, sandboxes)
   const teams = new TeamService({ teams: stores.teams, keys: stores.keys, clock })
   const accessTokens = new AccessTokens({ ...stores, clock })
@@ -98,11 +108,12 @@ export function joinDomain(ports: DomainPorts, settings: DomainSettings) {
     ...stores,
     killSandbox: (team, sandboxID) => sandboxes.service.kill(team, sandboxID),
     removeTemplate: (team, templateID) => templates.remover.remove(team, templateID),
+    removeVolumes: (team) => volumes.deleteAll(team),
   })
-  return { ...sandboxes, ...templates, teams, accessTokens, usage, teamRemover }
+  return { ...sandboxes, ...templates, volumes, teams, accessTokens, usage, teamRemover }
 }
 
-function joinSandboxes(ports: DomainPorts, settings: DomainSettings) {
+function joinSandboxes(ports: DomainPorts, settings: DomainSettings, volumes: VolumeService) {
   const { templates, teams, buildCache: cache } = ports.stores
   const { driver, routes, clock } = ports
   const sandboxes = retryingSandboxStore(ports.stores.sandboxes, clock)
@@ -117,12 +128,12 @@ function joinSandboxes(ports: DomainPorts, settings: DomainSettings) {
   const spare = { sum: () => warm.sum(), giveUp: () => warm.giveUp() }
   const admission = new Admission({ ...ports, sandboxes, spare, settings: settings.admission })
   const egress = new SandboxEgress({ ...ports, tokens })
-  const launcher = new SandboxLauncher({ ...ports, tokens, snapshots, egress })
+  const launcher = new SandboxLauncher({ ...ports, tokens, snapshots, egress, volumes })
   const warm = new WarmPool({ ...ports, launcher, admission, settings: settings.warmPool })
   const buildSandboxes = new BuildSandboxes({ ...ports, tokens, launcher, snapshots, ongoing })
   const shared = {
     ...{ ...ports, sandboxes, templates, catalog, launcher, egress, warm, snapshots, quarantine, ongoing },
-    admission,
+    ...{ admission, volumes },
   }
   const service = new SandboxService(shared)
   const reconciler = new Reconciler({ ...shared, service, cache, routes })

@@ -21,6 +21,7 @@ export function startJobs(domain: Domain, ports: DomainPorts, closers: Closers):
     closers.add(`the job '${job}'`, repeatEvery(everyMs, job, log, work))
   const sampler = new MetricsSampler({ ...stores, driver, clock, log })
   repeat('reconcile', reconcileEveryMs, () => domain.reconciler.run())
+  repeat('reconcile volumes', reconcileEveryMs, () => domain.volumes.reconcile())
   repeat('reconcile builds', reconcileEveryMs, () => domain.builds.reconcile())
   repeat('free disk space', freeDiskEveryMs, () => domain.diskSpace.free())
   repeat('prune what is old', pruneEveryMs, () => pruneOld(domain, ports))

@@ -15,6 +15,7 @@ import { systemClock } from '../lib/clock.ts'
 import type { Log } from '../lib/log.ts'
 import { LogFiles } from '../logs/log-files.ts'
 import { openStores } from '../store/open-stores.ts'
+import { StoredVolumes } from '../volumes/stored-volumes.ts'
 import { registerBaseTemplate } from './base-template.ts'
 import { codeInterpreterRecipe } from './code-interpreter-recipe.ts'
 import type { Config } from './config.ts'
@@ -22,6 +23,7 @@ import { type DataPaths, loadSecretKey, type Node } from './data-folder.ts'
 import type { DomainPorts } from './domain.ts'
 import { createIsClosed, createLookup, openGate } from './egress-gate.ts'
 import { readExtraCA } from './extra-ca.ts'
+import { sandboxOwner } from './isolation.ts'
 import { readMachine } from './machine.ts'
 import { openImages, warnOfMissingLayers } from './open-images.ts'
 import { openSecrets } from './open-secrets.ts'
@@ -64,6 +66,9 @@ export async function openPorts(parts: PortParts, closers: Closers) {
   await buildFiles.sweep()
   const base = await ensureBaseTemplate(config, stores, images, baseRootFolder)
   await warnOfMissingLayers(stores.templates, images, log)
+  const volumeDisks = new StoredVolumes({ folder: paths.volumes, firstOwner: sandboxOwner, clock, log })
+  await volumeDisks.open()
+  closers.add('the volumes', () => volumeDisks.close())
   const isClosed = createIsClosed(config.allowPrivateEgress, config.subnet, clock)
   const opened = await openGate({ config, paths, driver, secrets, isClosed, extraCA, clock, log })
   if (opened) closers.add('the egress gate', () => opened.gate.close())
@@ -73,6 +78,7 @@ export async function openPorts(parts: PortParts, closers: Closers) {
     authority: opened?.authority,
     lookup: createLookup(config.dnsServers, clock),
     snapshotFolders: snapshotFolders(paths.snapshots),
+    volumeDisks,
     appendLog: (sandboxID, entry) => collector.tell(sandboxID, entry),
     recipes: [codeInterpreterRecipe(config.defaultDiskMB)],
     machine: readMachine(),

@@ -77,6 +77,7 @@ function domainSettings(config: Config, { nodeID }: Node, { seed }: Secrets): Do
     minFreeBytes: config.minFreeDiskMB * mebibyte,
     // The log files always keep half of what a sandbox may fill.
     maxBuildLogBytes: (config.logsPerSandboxMB * mebibyte) / 2,
+    volumes: { perTeam: config.volumesPerTeam, sizeMB: config.volumeMB },
   }
 }
 
@@ -84,6 +85,7 @@ function domainSettings(config: Config, { nodeID }: Node, { seed }: Secrets): Do
 async function repair(domain: Domain, { base }: OpenedPorts): Promise<void> {
   await domain.builds.reconcile()
   await domain.reconciler.run()
+  await domain.volumes.reconcile()
   domain.warm.keep(base)
 }
 

@@ -187,7 +187,7 @@ test('a server that does not answer is told with how to start it', async () => {
 
 test('without a domain the client gets both URLs, with TLS the domain alone', () => {
   const apiKey = 'e2b_1'
-  const local = { E2B_API_KEY: apiKey, E2B_API_URL: url, E2B_SANDBOX_URL: url }
+  const local = { E2B_API_KEY: apiKey, E2B_API_URL: url, E2B_SANDBOX_URL: url, E2B_VOLUME_API_URL: url }
   assert.deepEqual(clientEnvironment({ url, domain: null, apiKey }), local)
   assert.deepEqual(clientEnvironment({ url, domain: 'box.example', apiKey }), {
     ...local,

@@ -26,7 +26,8 @@ export async function envCommand(
 export function clientEnvironment({ url, domain, apiKey }: ServerLocation): Record<string, string> {
   const byDomain: Record<string, string> = domain === null ? {} : { E2B_DOMAIN: domain }
   if (domain !== null && url.startsWith('https:')) return { E2B_API_KEY: apiKey, ...byDomain }
-  return { E2B_API_KEY: apiKey, E2B_API_URL: url, E2B_SANDBOX_URL: url, ...byDomain }
+  const urls = { E2B_API_URL: url, E2B_SANDBOX_URL: url, E2B_VOLUME_API_URL: url }
+  return { E2B_API_KEY: apiKey, ...urls, ...byDomain }
 }
 
 export function shellExports(variables: Record<string, string>): string {

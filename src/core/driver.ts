@@ -40,12 +40,29 @@ export type SandboxSpec = {
   diskMB: number
   /** What may leave it, from its first packet on. */
   egress: AddressRules
+  /**
+   * Disks that the sandbox shares with others, mounted again at every start: no snapshot has any of what they hold.
+   * Processes go on from a snapshot only where the same paths are mounted.
+   */
+  mounts?: readonly DiskMount[]
   /** A snapshot to start from; root and sizes are then those of the snapshot, whatever is said here. */
   fromSnapshot?: RestoreSpec
   /** Nobody would miss it, until `adopt` says that it has an owner. */
   disposable?: boolean
   /** Nobody waits for it: until `adopt`, others get the CPU before its processes. */
   background?: boolean
+}
+
+/** A disk whose files have owners as in a prepared root. */
+export type DiskMount = {
+  /** A block device of the host, which stays what it is at least until the start is over. */
+  device: string
+  /** For all mounts of the disk alike, in the form of `mount -o`. */
+  options: string
+  /** The folder of the disk that the sandbox sees; it sees nothing else of it. */
+  folder: string
+  /** Where the sandbox sees it: an absolute path, made if it is not there. */
+  path: string
 }
 
 /** A restored sandbox gets an id, an address and an identity in /etc of its own. */

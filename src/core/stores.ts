@@ -20,6 +20,7 @@ import type {
   TemplateName,
   TemplateSummary,
 } from './template/template.ts'
+import type { Volume } from './volume/volume.ts'
 
 export interface TeamStore {
   /** Rejects with `already_exists` when the slug is taken. */
@@ -29,11 +30,11 @@ export interface TeamStore {
   setLimits(teamID: string, limits: TeamLimits): Promise<void>
   /**
    * Removes the team with its keys, tokens, secrets, cached build steps and what is remembered of ended sandboxes, unless it
-   * still has sandboxes or templates; none can be inserted at that moment. Undefined when there is no such team.
+   * still has sandboxes, templates or volumes; none can be inserted at that moment. Undefined when there is no such team.
    */
   deleteUnused(
     teamID: string,
-  ): Promise<{ deleted: true } | { sandboxes: number; templates: number } | undefined>
+  ): Promise<{ deleted: true } | { sandboxes: number; templates: number; volumes: number } | undefined>
 }
 
 export interface KeyStore {
@@ -204,7 +205,7 @@ export type IdempotencyClaim = { key: string; requestHash: string }
 
 export interface SandboxStore {
   /**
-   * Inserts the row as `creating` if its template is still there and the team stays within its limits, all in one
+   * Inserts the row as `creating` if its template and its volumes are still there and the team stays within its limits, all in one
    * step that parallel creates cannot pass together. With a claim whose key is known already, nothing is inserted and the earlier
    * request is returned.
    */
@@ -357,6 +358,30 @@ export interface SecretStore {
   countSealedByOthers(keyID: string): Promise<number>
 }
 
+/** The volumes whose disks are on this node. */
+export interface VolumeStore {
+  /**
+   * Inserts the volume if the team has fewer than `most`, in one step that parallel creates cannot pass together; false
+   * when the team has as many. Rejects with `already_exists` when the team has the name.
+   */
+  insert(volume: Volume, most: number): Promise<boolean>
+  /** One that was being created is ready. Undefined when it is not there in that state. */
+  markReady(volumeID: string): Promise<Volume | undefined>
+  /** In any state. */
+  find(volumeID: string): Promise<Volume | undefined>
+  /** The team's volumes that are ready, the oldest first. */
+  list(teamID: string): Promise<Volume[]>
+  /** The volumes of all teams, in any state. */
+  listAll(): Promise<Volume[]>
+  /**
+   * A ready volume is being deleted from now on, unless sandboxes that have not ended use it; none can be inserted at
+   * that moment. Undefined when it is not ready.
+   */
+  beginDeletion(volumeID: string): Promise<{ begun: true } | { usedBy: string[] } | undefined>
+  /** Forgets a volume that is not ready. */
+  remove(volumeID: string): Promise<void>
+}
+
 export type Stores = {
   teams: TeamStore
   keys: KeyStore
@@ -368,5 +393,6 @@ export type Stores = {
   metrics: MetricStore
   buildCache: BuildCacheStore
   secrets: SecretStore
+  volumes: VolumeStore
   close(): Promise<void>
 }

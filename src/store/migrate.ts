@@ -11,6 +11,7 @@ import * as owners from './migrations/0007-owners.ts'
 import * as quarantine from './migrations/0008-quarantine.ts'
 import * as accessTokens from './migrations/0009-access-tokens.ts'
 import * as indexesOfSandboxes from './migrations/0010-indexes-of-sandboxes.ts'
+import * as volumes from './migrations/0011-volumes.ts'
 import * as serviceContexts from './migrations/0014-service-contexts.ts'
 import * as sandboxCounts from './migrations/0016-sandbox-counts.ts'
 import type { Tables } from './tables.ts'
@@ -27,6 +28,7 @@ export const migrationsWith = (vault: SecretVault): Record<string, Migration> =>
   '0008-quarantine': quarantine,
   '0009-access-tokens': accessTokens,
   '0010-indexes-of-sandboxes': indexesOfSandboxes,
+  '0011-volumes': volumes,
   '0014-service-contexts': serviceContexts,
   '0016-sandbox-counts': sandboxCounts,
 })

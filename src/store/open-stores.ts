@@ -21,6 +21,7 @@ import type { Tables } from './tables.ts'
 import { SqlTeamMetricStore } from './team-metrics.ts'
 import { SqlTeamStore } from './teams.ts'
 import { SqlTemplateStore } from './templates.ts'
+import { SqlVolumeStore } from './volumes.ts'
 
 export type StoreOptions = {
   /** Undefined: a SQLite file in the data folder. */
@@ -65,6 +66,7 @@ export function storesOver(db: Kysely<Tables>, vault: SecretVault, nodeID = sole
     metrics: new SqlMetricStore(db),
     buildCache: new SqlBuildCacheStore(db, nodeID),
     secrets: new SqlSecretStore(db),
+    volumes: new SqlVolumeStore(db, nodeID),
     close: () => db.destroy(),
   }
 }

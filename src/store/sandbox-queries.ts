@@ -2,6 +2,7 @@
 import { type ExpressionBuilder, sql, type Transaction } from 'kysely'
 import type { Sandbox } from '../core/sandbox/sandbox.ts'
 import type { SandboxFilter } from '../core/stores.ts'
+import { AppError } from '../lib/app-error.ts'
 import { pairHashes } from './sandbox-row.ts'
 import type { SandboxRow, Tables } from './tables.ts'
 
@@ -53,6 +54,32 @@ export async function insertSandbox(
   for (let start = 0; start < rows.length; start += rowsPerInsert) {
     const some = rows.slice(start, start + rowsPerInsert)
     await transaction.insertInto('sandbox_metadata').values(some).execute()
+  }
+}
+
+/** From here on the volumes cannot be deleted before the sandbox has ended. Its row must be there already. */
+export async function useVolumes(
+  transaction: Transaction<Tables>,
+  { sandboxID, teamID, options }: Pick<Sandbox, 'sandboxID' | 'teamID' | 'options'>,
+): Promise<void> {
+  // In one order for all, so that two creates cannot wait for each other.
+  const wanted = [...new Set(options.volumeMounts?.map(({ volumeID }) => volumeID))].sort()
+  for (const volumeID of wanted) {
+    const { numUpdatedRows } = await transaction
+      .updateTable('volumes')
+      .set((set) => ({ state: set.ref('state') }))
+      .where('id', '=', volumeID)
+      .where('team_id', '=', teamID)
+      .where('state', '=', 'ready')
+      .executeTakeFirstOrThrow()
+    if (numUpdatedRows === 0n) {
+      throw new AppError(
+        'not_found',
+        'A volume of the sandbox has been deleted: create it without that volume',
+      )
+    }
+    const used = { sandbox_id: sandboxID, volume_id: volumeID }
+    await transaction.insertInto('sandbox_volumes').values(used).execute()
   }
 }
 

@@ -34,6 +34,7 @@ import {
   isRunning,
   isUnended,
   matches,
+  useVolumes,
 } from './sandbox-queries.ts'
 import { changedColumns, hashOf, newSandboxRow, sandboxOf } from './sandbox-row.ts'
 import type { SandboxRow, Tables } from './tables.ts'
@@ -74,6 +75,7 @@ export class SqlSandboxStore implements SandboxStore {
       // From here on its template cannot be deleted.
       await holdTemplate(locked, sandbox.templateID)
       await insertSandbox(locked, newSandboxRow(sandbox, this.#nodeID, this.#vault), sandbox.metadata)
+      await useVolumes(locked, sandbox)
       if (claimed) {
         const rest = {
           request_hash: claim.requestHash,

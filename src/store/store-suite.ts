@@ -18,6 +18,7 @@ import { teamSuite } from './suite-teams.ts'
 import { templateListSuite } from './suite-template-list.ts'
 import { templateSuite } from './suite-templates.ts'
 import type { StoreTest } from './suite-test.ts'
+import { volumeSuite } from './suite-volumes.ts'
 
 export function storeSuite(
   engine: string,
@@ -56,5 +57,6 @@ export function storeSuite(
     quarantineSuite(sandboxTest)
     metricSuite(storeTest)
     secretSuite(storeTest)
+    volumeSuite(sandboxTest)
   })
 }

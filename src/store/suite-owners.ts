@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { type SuiteContext, suite, type TestContext, test } from 'node:test'
 import type { CachedStep, Stores } from '../core/stores.ts'
 import { aBuild, insertSandboxIn, insertTeam, insertTemplate, time } from './suite-rows.ts'
+import { aVolume } from './suite-volumes.ts'
 
 type Pair = [one: Stores, other: Stores]
 
@@ -24,6 +25,7 @@ export function ownerSuite(
     pairTest('a sandbox is seen, moved and ended by its own Warren alone', sandboxesAreOwned)
     pairTest('a build is reconciled, used and swept by its own Warren alone', buildsAreOwned)
     pairTest('a build that waits belongs to the Warren that starts it', waitingBuildsMove)
+    pairTest('a volume is seen and deleted by its own Warren alone, but its name is taken', volumesAreOwned)
     pairTest('each has cached steps of its own under the same key', cachesAreApart)
   })
 }
@@ -45,6 +47,21 @@ async function sandboxesAreOwned(one: Stores, other: Stores): Promise<void> {
   assert.equal(await theirs.setEnd(sandboxID, runID, time, false), undefined)
   assert.equal(await theirs.saveHandle(sandboxID, runID, { driver: 'd', version: 1, data: {} }), false)
   assert.deepEqual(await one.sandboxes.find(sandboxID), mine)
+}
+
+async function volumesAreOwned(one: Stores, other: Stores): Promise<void> {
+  const { teamID } = await insertTeam(one)
+  const volume = aVolume(teamID, { name: 'same' })
+  await one.volumes.insert(volume, 10)
+  await one.volumes.markReady(volume.volumeID)
+  const theirs = other.volumes
+  assert.deepEqual(
+    [await theirs.find(volume.volumeID), await theirs.list(teamID), await theirs.listAll()],
+    [undefined, [], []],
+  )
+  assert.equal(await theirs.beginDeletion(volume.volumeID), undefined)
+  await assert.rejects(theirs.insert(aVolume(teamID, { name: 'same' }), 10), /already/)
+  assert.equal(await theirs.insert(aVolume(teamID), 1), false)
 }
 
 async function buildsAreOwned(one: Stores, other: Stores): Promise<void> {

@@ -69,7 +69,7 @@ export function teamAccessSuite(storeTest: StoreTest): void {
       const template = aTemplate({ teamID })
       await stores.templates.insertTemplate(template, [])
       const paused = await insertSandboxIn(stores, teamID, 'paused')
-      assert.deepEqual(await stores.teams.deleteUnused(teamID), { sandboxes: 1, templates: 1 })
+      assert.deepEqual(await stores.teams.deleteUnused(teamID), { sandboxes: 1, templates: 1, volumes: 0 })
       const { sandboxID, runID } = paused
       await stores.sandboxes.move({ sandboxID, runID, from: ['paused'] }, 'killing')
       const ending = { endedAt: time, endReason: 'killed' } as const

@@ -1,6 +1,7 @@
 /** The rows as they lie in the database: times are integer milliseconds, flags 0 or 1, JSON is text. */
 import type { EndReason, SandboxState } from '../core/sandbox/sandbox.ts'
 import type { BuildStatus } from '../core/template/template.ts'
+import type { VolumeState } from '../core/volume/volume.ts'
 
 type Flag = 0 | 1
 type Json = string
@@ -215,6 +216,20 @@ export type SecretVersionRow = {
   created_at: number
 }
 
+export type VolumeRow = {
+  id: string
+  /** The Warren on whose disk it lies. */
+  node_id: string
+  team_id: string
+  name: string
+  state: VolumeState
+  size_mb: number
+  created_at: number
+}
+
+/** One row per volume that a sandbox was created with; its options say where it is mounted. */
+export type SandboxVolumeRow = { sandbox_id: string; volume_id: string }
+
 export type Tables = {
   teams: TeamRow
   api_keys: ApiKeyRow
@@ -233,4 +248,6 @@ export type Tables = {
   build_cache: BuildCacheRow
   secrets: SecretRow
   secret_versions: SecretVersionRow
+  volumes: VolumeRow
+  sandbox_volumes: SandboxVolumeRow
 }

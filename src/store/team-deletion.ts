@@ -4,7 +4,7 @@ import { lockTeam } from './limits.ts'
 import { isUnended } from './sandbox-queries.ts'
 import type { Tables } from './tables.ts'
 
-type Deletion = { deleted: true } | { sandboxes: number; templates: number } | undefined
+type Deletion = { deleted: true } | { sandboxes: number; templates: number; volumes: number } | undefined
 
 /** See `TeamStore.deleteUnused`. */
 export async function deleteUnusedTeam(db: Kysely<Tables>, teamID: string): Promise<Deletion> {
@@ -29,8 +29,17 @@ async function remove(transaction: Transaction<Tables>, teamID: string): Promise
     .select(({ fn }) => fn.countAll<number>().as('count'))
     .where('team_id', '=', teamID)
     .executeTakeFirstOrThrow()
-  const left = { sandboxes: Number(sandboxes.count), templates: Number(templates.count) }
-  if (left.sandboxes + left.templates > 0) return left
+  const volumes = await transaction
+    .selectFrom('volumes')
+    .select(({ fn }) => fn.countAll<number>().as('count'))
+    .where('team_id', '=', teamID)
+    .executeTakeFirstOrThrow()
+  const left = {
+    sandboxes: Number(sandboxes.count),
+    templates: Number(templates.count),
+    volumes: Number(volumes.count),
+  }
+  if (left.sandboxes + left.templates + left.volumes > 0) return left
   const ended = transaction.selectFrom('sandboxes').select('id').where('team_id', '=', teamID)
   await transaction.deleteFrom('sandbox_metrics').where('sandbox_id', 'in', ended).execute()
   // Tokens before keys, which they refer to; the rest in any order, the team itself last.

@@ -20,7 +20,6 @@ export type Operation = {
 }
 
 const page = 'limit nextToken'
-const noVolumes = 'Warren has no volumes'
 const noAccounts = 'Warren has teams and keys, but no user accounts'
 const oldBuilds = 'the first form of builds; clients in use build through v2 and v3'
 const dashboard = "for upstream's dashboard; no client library calls it"
@@ -38,18 +37,15 @@ const sandboxes: Operation[] = [
   {
     ...{ call: 'GET /sandboxes', does: 'list running sandboxes (older clients)' },
     ...{ query: 'metadata', answers: { 200: shape.each(shape.listedSandbox) } },
-    leftOut: { '[].volumeMounts': noVolumes },
   },
   {
     ...{ call: 'GET /v2/sandboxes', does: 'list running and paused sandboxes' },
     query: `metadata state order startedAfter template ${page}`,
     answers: { 200: shape.each(shape.listedSandbox) },
-    leftOut: { '[].volumeMounts': noVolumes },
   },
   {
     ...{ call: 'GET /sandboxes/{sandboxID}', does: 'read one sandbox' },
     answers: { 200: shape.sandboxDetail },
-    leftOut: { volumeMounts: noVolumes },
   },
   { call: 'DELETE /sandboxes/{sandboxID}', does: 'kill a sandbox', answers: { 204: '' } },
   {
@@ -231,19 +227,47 @@ const secrets: Operation[] = [
   { call: 'DELETE /secrets/{secretID}', does: 'delete a secret', answers: { 204: '' } },
 ]
 
+const owner = 'uid gid mode'
 const volumes: Operation[] = [
-  'GET /volumes',
-  'POST /volumes',
-  'GET /volumes/{volumeID}',
-  'DELETE /volumes/{volumeID}',
-  'GET /volumecontent/{volumeID}/path',
-  'PATCH /volumecontent/{volumeID}/path',
-  'DELETE /volumecontent/{volumeID}/path',
-  'GET /volumecontent/{volumeID}/dir',
-  'POST /volumecontent/{volumeID}/dir',
-  'GET /volumecontent/{volumeID}/file',
-  'PUT /volumecontent/{volumeID}/file',
-].map((call) => ({ call, does: 'volumes and their files', answers: {}, notServed: noVolumes }))
+  { call: 'GET /volumes', does: 'list volumes', answers: { 200: shape.each(shape.volume) } },
+  {
+    ...{ call: 'POST /volumes', does: 'make a volume' },
+    ...{ body: 'name*', answers: { 201: shape.volumeAndToken } },
+  },
+  {
+    ...{ call: 'GET /volumes/{volumeID}', does: 'read a volume, with a fresh token' },
+    answers: { 200: shape.volumeAndToken },
+  },
+  { call: 'DELETE /volumes/{volumeID}', does: 'delete a volume', answers: { 204: '' } },
+  {
+    ...{ call: 'GET /volumecontent/{volumeID}/path', does: 'describe an entry of a volume' },
+    ...{ query: 'path*', answers: { 200: shape.volumeEntry } },
+  },
+  {
+    ...{ call: 'PATCH /volumecontent/{volumeID}/path', does: 'change owner and permissions of an entry' },
+    ...{ query: 'path*', body: owner, answers: { 200: shape.volumeEntry } },
+  },
+  {
+    ...{ call: 'DELETE /volumecontent/{volumeID}/path', does: 'remove an entry' },
+    ...{ query: 'path*', answers: { 204: '' } },
+  },
+  {
+    ...{ call: 'GET /volumecontent/{volumeID}/dir', does: 'list a folder' },
+    ...{ query: 'path* depth', answers: { 200: shape.each(shape.volumeEntry) } },
+  },
+  {
+    ...{ call: 'POST /volumecontent/{volumeID}/dir', does: 'make a folder' },
+    ...{ query: `path* ${owner} force`, answers: { 201: shape.volumeEntry } },
+  },
+  {
+    ...{ call: 'GET /volumecontent/{volumeID}/file', does: 'read a file, or a range of it' },
+    ...{ query: 'path*', answers: { 200: '', 206: '' } },
+  },
+  {
+    ...{ call: 'PUT /volumecontent/{volumeID}/file', does: 'write a file' },
+    ...{ query: `path* ${owner} force`, answers: { 201: shape.volumeEntry } },
+  },
+]
 
 const events: Operation[] = [
   'GET /events/sandboxes',

@@ -33,7 +33,7 @@ export const sandbox =
 
 export const listedSandbox = [
   'templateID* sandboxID* clientID* startedAt* endAt* cpuCount* memoryMB* diskSizeMB* state* envdVersion*',
-  'alias metadata envdUnresponsiveAtPause volumeMounts',
+  'alias metadata envdUnresponsiveAtPause volumeMounts volumeMounts[].name* volumeMounts[].path*',
 ].join(' ')
 
 export const sandboxDetail = [
@@ -73,6 +73,10 @@ export const buildStatus = [
   `templateID* buildID* status* logs* logEntries* ${under('logEntries[].', buildLog)}`,
   `reason reason.message* reason.step reason.logEntries* ${under('reason.logEntries[].', buildLog)}`,
 ].join(' ')
+
+export const volume = 'volumeID* name*'
+export const volumeAndToken = `${volume} token* domain`
+export const volumeEntry = 'name* type* path* size* mode* uid* gid* atime* mtime* ctime* target'
 
 export const secret = 'secretID* name* currentVersion* metadata* createdAt* updatedAt*'
 

@@ -9,6 +9,7 @@ import { AppError } from '../../src/lib/app-error.ts'
 import type { Clock } from '../../src/lib/clock.ts'
 import type { Log } from '../../src/lib/log.ts'
 import { generousAdmission } from '../support/domain.ts'
+import { FakeVolumeDisks } from '../support/fake-volumes.ts'
 import type { Note, ParkedCalls } from './parked-calls.ts'
 import { ProcessClock, type SimulatedTime, WallClock } from './simulated-time.ts'
 
@@ -150,6 +151,7 @@ export class SimulatedNode {
         appendLog: () => {},
         lookup: async () => ['198.51.100.1'],
         isClosed: () => false,
+        volumeDisks: new FakeVolumeDisks(),
         rootsOf: () => [rootFolder],
         freeBytes: async () => 1e12,
         machine: { cpuCount: 64, memoryMB: 1e6, availableMemoryMB: async () => 1e6 },
@@ -159,6 +161,7 @@ export class SimulatedNode {
         ...{ minFreeBytes: 0, maxBuildLogBytes: 0 },
         warmPool: { least: this.#options.warmSandboxes, memoryMB: undefined },
         admission: generousAdmission,
+        volumes: { perTeam: 0, sizeMB: 64 },
       },
     )
     return { ...domain, routes }

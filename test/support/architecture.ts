@@ -10,6 +10,7 @@ export const mayImport: Record<string, readonly string[]> = {
   core: ['lib'],
   store: ['core', 'lib'],
   logs: ['core', 'lib'],
+  volumes: ['core', 'lib'],
   drivers: ['core', 'lib'],
   images: ['core', 'lib'],
   agent: ['contract', 'lib'],
@@ -22,7 +23,7 @@ export const mayImport: Record<string, readonly string[]> = {
   cli: ['contract', 'lib'],
   web: ['contract'],
   app: [
-    ...['lib', 'contract', 'core', 'store', 'logs', 'drivers', 'images', 'agent', 'agent-client'],
+    ...['lib', 'contract', 'core', 'store', 'logs', 'volumes', 'drivers', 'images', 'agent', 'agent-client'],
     ...['api', 'edge', 'egress', 'mcp', 'cli', 'web'],
   ],
 }

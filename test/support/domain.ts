@@ -22,6 +22,7 @@ import { soleNode } from '../../src/store/owners.ts'
 import { vault } from '../../src/store/suite-rows.ts'
 import { createFakeAgent } from './fake-agent.ts'
 import { FakeGate } from './fake-gate.ts'
+import { FakeVolumeDisks } from './fake-volumes.ts'
 import { StoreFaults } from './store-faults.ts'
 
 export const request = (changes: Partial<CreateRequest> = {}): CreateRequest => ({
@@ -67,6 +68,7 @@ export type FixtureOptions = {
   /** Of several Warrens on one database. */
   nodeID?: string
   admission?: Partial<AdmissionSettings>
+  volumeDisks?: FakeVolumeDisks
   /** In place of the fixture's own. */
   ports?: Partial<DomainPorts>
 }
@@ -90,6 +92,7 @@ export async function openFixture(options: FixtureOptions = {}) {
   const agent = createFakeAgent(driver)
   const team = await ensureTeam(stores, clock)
   const gate = new FakeGate()
+  const volumeDisks = options.volumeDisks ?? new FakeVolumeDisks()
   const faults = new StoreFaults()
   const logged: Logged[] = []
   const routes = new RouteTable()
@@ -112,6 +115,7 @@ export async function openFixture(options: FixtureOptions = {}) {
         names: async () => [...driver.world.snapshots.keys()],
         roomOf: async (names) => names.length,
       },
+      volumeDisks,
       rootsOf: () => [roots.folder],
       images: { prune: async () => ({ count: 0, bytes: 0 }) },
       createBuilder: () => ({ run: async () => assert.fail('this fixture builds nothing') }),
@@ -125,6 +129,7 @@ export async function openFixture(options: FixtureOptions = {}) {
       admission: { ...generousAdmission, ...options.admission },
       minFreeBytes: 1e9,
       maxBuildLogBytes: 5e5,
+      volumes: { perTeam: 3, sizeMB: 64 },
     },
   )
   const { service, warm, buildSandboxes, snapshots, reconciler } = domain
@@ -133,7 +138,7 @@ export async function openFixture(options: FixtureOptions = {}) {
   return {
     ...domain,
     ...{ folder, clock, stores, driver, agent, team, routes, told, gate, roots, logs, buildFiles },
-    ...{ faults, logged },
+    ...{ faults, logged, volumeDisks },
     prepare: (build: TemplateBuild) =>
       takeStartSnapshot({ buildSandboxes, agent, snapshots, clock }, build, {
         signal: new AbortController().signal,
@@ -142,7 +147,7 @@ export async function openFixture(options: FixtureOptions = {}) {
       crashed = true
       await stores.close()
       return openFixture({
-        ...{ folder, world: driver.world, clock, vault: withVault, nodeID },
+        ...{ folder, world: driver.world, clock, vault: withVault, nodeID, volumeDisks },
         ...(options.ports && { ports: options.ports }),
         snapshotMemory: driver.capabilities.snapshotMemory,
       })
@@ -152,6 +157,7 @@ export async function openFixture(options: FixtureOptions = {}) {
       await service.close()
       await warm.close()
       await stores.close()
+      await volumeDisks.close()
       rmSync(folder, { recursive: true, force: true })
     },
   }

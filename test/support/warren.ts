@@ -136,7 +136,7 @@ function clientOf(url: string, apiKey: string): Pick<Warren, 'apiKey' | 'client'
   return {
     apiKey,
     client: { apiKey, apiUrl: url, sandboxUrl: url },
-    environment: { E2B_API_KEY: apiKey, E2B_API_URL: url, E2B_SANDBOX_URL: url },
+    environment: { E2B_API_KEY: apiKey, E2B_API_URL: url, E2B_SANDBOX_URL: url, E2B_VOLUME_API_URL: url },
     api: (path, options = {}) => callApi(url, apiKey, path, options),
   }
 }
@@ -176,7 +176,7 @@ export async function startWarren(isolation: Isolation, options: StartOptions = 
     rmSync(join(dataFolder, 'credentials.json'), { force: true })
     await freeNetwork(settings.WARREN_SUBNET!)
     // A Warren without their rows would keep them: somebody might want them.
-    for (const name of ['sandboxes', 'saved'])
+    for (const name of ['sandboxes', 'saved', 'volumes'])
       rmSync(join(dataFolder, name), { recursive: true, force: true })
   }
   const logFile = join(dataFolder, 'server.log')

@@ -5,13 +5,13 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { basename } from 'node:path'
 import { promises as streams } from 'node:stream'
 import { AppError } from '../../lib/app-error.ts'
+import { parseByteRange } from '../../lib/byte-range.ts'
 import { requireTokenOrSignature } from '../access.ts'
 import { fromSystemError, sendJSON, systemErrorCode } from '../errors.ts'
 import { logFile } from '../log/file-log.ts'
 import { resolvePath } from '../paths.ts'
 import { contentType } from './content-type.ts'
 import { accountFor, type FilesContext } from './files-request.ts'
-import { parseRange } from './range.ts'
 
 const chunkSize = 256 * 1024
 
@@ -155,7 +155,7 @@ async function* chunks(file: FileHandle, position: number | null, length: number
 function wantedRange({ headers }: IncomingMessage, stats: Stats) {
   if (headers.range === undefined) return undefined
   const same = headers['if-range'] === undefined || headers['if-range'] === stats.mtime.toUTCString()
-  return same ? parseRange(headers.range, stats.size) : undefined
+  return same ? parseByteRange(headers.range, stats.size) : undefined
 }
 
 function isUnmodified(request: IncomingMessage, stats: Stats): boolean {

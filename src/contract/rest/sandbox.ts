@@ -60,6 +60,13 @@ export const NetworkUpdate = Type.Object({
   allow_internet_access: optionalOrNull(Type.Boolean()),
 })
 
+const VolumeMounts = Type.Array(
+  Type.Object({
+    name: Type.String({ description: 'The name of a volume' }),
+    path: PlainText,
+  }),
+)
+
 export const NewSandbox = Type.Object({
   templateID: Type.String({ minLength: 1, description: '[namespace/]name[:tag] or a template id' }),
   timeout: Type.Optional(Seconds),
@@ -76,7 +83,7 @@ export const NewSandbox = Type.Object({
   metadata: optionalOrNull(TextMap),
   envVars: optionalOrNull(VariableMap),
   mcp: optionalOrNull(Type.Record(Type.String(), Type.Unknown())),
-  volumeMounts: Type.Optional(Type.Array(Type.Object({ name: PlainText, path: PlainText }))),
+  volumeMounts: optionalOrNull(VolumeMounts),
   iam: optionalOrNull(Type.Object({ tokens: Type.Optional(Type.Record(Type.String(), Type.Unknown())) })),
 })
 export type NewSandbox = Static<typeof NewSandbox>
@@ -106,6 +113,7 @@ export const ListedSandbox = Type.Object({
   envdVersion: Type.String(),
   alias: Type.Optional(Type.String()),
   metadata: Type.Optional(TextMap),
+  volumeMounts: Type.Optional(VolumeMounts),
   envdUnresponsiveAtPause: Type.Optional(
     Type.Boolean({ description: 'True when the agent did not answer as its memory was kept' }),
   ),

@@ -95,7 +95,9 @@ export class SandboxCopier {
     return ongoing.run(sandboxID, async (signal) => {
       const parent = await this.#claim(team, sandboxID, whenPaused)
       try {
-        const options = { memory: memory && snapshots.keepMemory, afterwards: 'go-on', lasting } as const
+        // Sandboxes of a template have volumes of their own, or none: memory would miss those it knows.
+        const keepsMemory = memory && snapshots.keepMemory && !(lasting && parent.options.volumeMounts)
+        const options = { memory: keepsMemory, afterwards: 'go-on', lasting } as const
         const taken = await snapshots.take(parent.handle!, name, options, signal)
         return { parent, memory: taken.memory }
       } catch (error) {

@@ -5,6 +5,8 @@ import type { IdempotencyClaim } from '../stores.ts'
 import type { Team } from '../team/team.ts'
 import type { TemplateCatalog } from '../template/catalog.ts'
 import type { ResolvedTemplate, TemplateBuild } from '../template/template.ts'
+import type { VolumeService } from '../volume/service.ts'
+import type { WantedMount } from '../volume/volume.ts'
 import type { Admission } from './admission.ts'
 import type { SandboxEgress } from './egress.ts'
 import * as errors from './errors.ts'
@@ -21,7 +23,9 @@ export type CreateRequest = {
   timeoutMs: number
   metadata: Record<string, string>
   envVars: Record<string, string>
-  options: SandboxOptions
+  /** Those of the sandbox are found by these. */
+  volumeMounts?: readonly WantedMount[]
+  options: Omit<SandboxOptions, 'volumeMounts'>
 }
 
 export type CreatorParts = VerbParts & {
@@ -30,6 +34,7 @@ export type CreatorParts = VerbParts & {
   catalog: TemplateCatalog
   launcher: SandboxLauncher
   egress: SandboxEgress
+  volumes: Pick<VolumeService, 'resolve'>
   warm: WarmPool
 }
 
@@ -45,15 +50,20 @@ export class SandboxCreator {
   }
 
   async create(team: Team, request: CreateRequest, claim?: IdempotencyClaim): Promise<Sandbox> {
-    const { clock, catalog, launcher, egress, warm: pool } = this.#parts
+    const { clock, catalog, launcher, egress, volumes, warm: pool } = this.#parts
     checkCreateTimeout(request.timeoutMs, team.limits)
     await egress.check(request.options)
     const resolved = await catalog.resolve(team, request.template)
     const { build } = resolved
-    const warm = pool.take(build)
-    const row = newSandbox(team, resolved, request, clock.now(), warm)
+    const mounts = await volumes.resolve(team, request.volumeMounts ?? [])
+    // Nothing can be mounted in a sandbox that runs already, nor in memory that knows no such mount.
+    const isBare = mounts.length === 0
+    const warm = isBare ? pool.take(build) : undefined
+    const snapshot = isBare ? launcher.memoryOf(build) : undefined
+    const options = { ...request.options, ...(!isBare && { volumeMounts: mounts }) }
+    const row = newSandbox(team, resolved, { ...request, options }, clock.now(), warm)
     try {
-      return await this.start(team, row, build, { warm, snapshot: launcher.memoryOf(build) }, claim)
+      return await this.start(team, row, build, { warm, snapshot }, claim)
     } finally {
       // Still held: no row took the warm sandbox.
       if (warm && pool.holds(warm.sandboxID)) pool.putBack(warm)
@@ -194,7 +204,7 @@ export class SandboxCreator {
 function newSandbox(
   team: Team,
   resolved: ResolvedTemplate,
-  request: CreateRequest,
+  request: Omit<CreateRequest, 'options'> & { options: SandboxOptions },
   now: number,
   warm: WarmSandbox | undefined,
 ): NewSandbox {

@@ -6,6 +6,8 @@ import { type AgentIdentity, type AgentPort, agentPort } from '../agent.ts'
 import { canFreeze, type Driver, type DriverHandle, type RestoreSpec, type SandboxSpec } from '../driver.ts'
 import { openRules } from '../egress.ts'
 import type { TemplateBuild } from '../template/template.ts'
+import type { VolumeService } from '../volume/service.ts'
+import type { VolumeMount } from '../volume/volume.ts'
 import type { SandboxEgress } from './egress.ts'
 import { createFailed } from './errors.ts'
 import { exitSignal } from './exit-signal.ts'
@@ -27,6 +29,7 @@ export type LauncherParts = {
   tokens: SandboxTokens
   snapshots: SnapshotStore
   egress: SandboxEgress
+  volumes: Pick<VolumeService, 'hold'>
   /** Authorities that every sandbox trusts, in PEM form. */
   extraCA: string | undefined
   clock: Clock
@@ -50,7 +53,7 @@ type BootSpec = Omit<SandboxSpec, keyof RunIdentity | 'egress' | 'disposable' | 
 
 /** What of a row is needed to start it. */
 export type LaunchRow = Pick<NewSandbox, 'sandboxID' | 'runID' | 'teamID' | 'templateID' | 'envVars'> & {
-  options: Pick<SandboxOptions, 'allowInternetAccess' | 'network'> & { secure?: boolean }
+  options: Pick<SandboxOptions, 'allowInternetAccess' | 'network' | 'volumeMounts'> & { secure?: boolean }
 }
 
 export type LaunchOptions = {
@@ -161,7 +164,7 @@ export class SandboxLauncher {
     try {
       const rules = isAhead ? openRules : egress.rulesOf(row.options)
       const spec = { ...this.#specOf(build, snapshot), sandboxID, runID, egress: rules, disposable }
-      handle ??= await driver.start(spec, signal)
+      handle ??= await this.#start(spec, row.options.volumeMounts, signal)
       await allDone([onStart?.(handle), warm && this.#adopt(warm, signal)])
       if (!warm && isAhead) await this.#bringUp(sandboxID, build, handle, undefined, alive.signal)
       if (isAhead) await egress.limitOpen(handle, row.options)
@@ -182,6 +185,17 @@ export class SandboxLauncher {
     } finally {
       alive.close()
     }
+  }
+
+  async #start(
+    spec: SandboxSpec,
+    volumeMounts: readonly VolumeMount[] = [],
+    signal: AbortSignal,
+  ): Promise<DriverHandle> {
+    const { driver, volumes } = this.#parts
+    if (volumeMounts.length === 0) return driver.start(spec, signal)
+    const { mounts, release } = await volumes.hold(volumeMounts)
+    return driver.start({ ...spec, mounts }, signal).finally(release)
   }
 
   async #adopt({ handle, freeze }: WarmSandbox, signal: AbortSignal): Promise<void> {

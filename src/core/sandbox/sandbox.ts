@@ -1,5 +1,6 @@
 import type { DriverHandle } from '../driver.ts'
 import type { NetworkOptions } from '../network-policy/network-options.ts'
+import type { VolumeMount } from '../volume/volume.ts'
 
 export type SandboxState =
   | 'creating'
@@ -73,6 +74,8 @@ export type SandboxOptions = {
   autoResume: boolean
   /** Its agent wants its token; without, whoever knows the id may use it. */
   secure: boolean
+  /** Missing: none. */
+  volumeMounts?: readonly VolumeMount[]
 }
 
 /** What is kept of a paused sandbox. */

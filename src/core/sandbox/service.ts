@@ -9,6 +9,7 @@ import type { LogEntry } from '../logs.ts'
 import type { IdempotencyClaim, SandboxFilter, SandboxPage, SandboxStore, TemplateStore } from '../stores.ts'
 import type { Team } from '../team/team.ts'
 import type { TemplateCatalog } from '../template/catalog.ts'
+import type { VolumeService } from '../volume/service.ts'
 import type { Admission } from './admission.ts'
 import {
   type ForkOutcome,
@@ -45,6 +46,7 @@ export type SandboxServiceParts = {
   driver: Driver
   launcher: SandboxLauncher
   egress: SandboxEgress
+  volumes: Pick<VolumeService, 'resolve'>
   warm: WarmPool
   snapshots: SnapshotStore
   quarantine: Quarantine

@@ -11,6 +11,7 @@ export type TeamRemoverParts = {
   templates: TemplateStore
   killSandbox: (team: Team, sandboxID: string) => Promise<void>
   removeTemplate: (team: Team, templateID: string) => Promise<void>
+  removeVolumes: (team: Team) => Promise<void>
 }
 
 export type KillReport = { killedCount: number; failedCount: number }
@@ -31,21 +32,22 @@ export class TeamRemover {
     return { killedCount: own.length - failed.length, failedCount: failed.length }
   }
 
-  /** Rejects with `conflict` while the team has sandboxes or templates, unless `force` ends those first. */
+  /** Rejects with `conflict` while the team has sandboxes, templates or volumes, unless `force` ends those first. */
   async remove(team: Team, { force }: { force: boolean }): Promise<void> {
     if (force) {
       await this.killSandboxes(team)
       await this.#removeTemplates(team)
+      await this.#parts.removeVolumes(team)
     }
     const result = await this.#parts.teams.deleteUnused(team.teamID)
     if (!result)
       throw new AppError('not_found', `Team '${team.slug}' not found; 'warren team list' shows them`)
     if ('deleted' in result) return
-    const { sandboxes, templates } = result
+    const { sandboxes, templates, volumes } = result
     throw new AppError(
       'conflict',
-      `Team '${team.slug}' still has ${sandboxes} sandboxes and ${templates} templates and snapshots: end and ` +
-        'delete them first, or delete the team with all of it by --force',
+      `Team '${team.slug}' still has ${sandboxes} sandboxes, ${templates} templates and snapshots, and ${volumes} volumes: ` +
+        'end and delete them first, or delete the team with all of it by --force',
     )
   }
 

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import type { Layout } from './layout.ts'
 import type { SandboxRecord } from './records.ts'
 import type { RuntimeFlavour } from './runtime-flavour.ts'
+import { sharedFolders } from './shared-disks.ts'
 import { bootIDName } from './shown-machine.ts'
 
 /** The program that is started in every sandbox. */
@@ -99,7 +100,7 @@ export function containerSpec(input: ContainerInput) {
     hostname: record.sandboxID,
     root: { path: layout.rootMount, readonly: false },
     process: agentProcess(input, parts.rlimits),
-    mounts: [...commonMounts(input, parts.devptsOptions), ...parts.mounts],
+    mounts: [...commonMounts(input, parts.devptsOptions), ...parts.mounts, ...sharedMounts(input)],
     ...(parts.hooks && { hooks: parts.hooks }),
     linux: {
       uidMappings: mapping,
@@ -167,6 +168,14 @@ function resources({ record, limitSwap }: ContainerInput, hostPidsLimit: number)
 function cpuLimits({ cpuCount, cpus, background }: SandboxRecord) {
   const shares = background && { shares: backgroundShares }
   return { period: 100_000, quota: cpuCount * 100_000, ...(cpus && { cpus }), ...shares }
+}
+
+/** Their sources are the same in every slot, so memory finds them again. */
+function sharedMounts({ layout, record }: ContainerInput): Mount[] {
+  const folders = sharedFolders(layout, record)
+  return (record.mounts ?? []).map(({ path }, at) =>
+    bindMount(folders[at]!, path, ['bind', 'rw', 'nosuid', 'nodev']),
+  )
 }
 
 export const quietMount = ['nosuid', 'noexec', 'nodev']

@@ -20,6 +20,7 @@ import { planRestore, type RestorePlan } from './restore.ts'
 import { diskName, layerName, layerNumbers, overlayOptions, rootFolders, rootsName } from './root-layers.ts'
 import { renameArguments, startArguments } from './runtime-commands.ts'
 import { runtimeComplaint, startedPid } from './runtime-files.ts'
+import { mountShared, sharedFolders } from './shared-disks.ts'
 
 const startLimitMs = 60_000
 /** Of 1000: above the server and most other things, with room above it for what runs inside. */
@@ -70,7 +71,7 @@ export async function startSandbox(
 ): Promise<SandboxRecord> {
   const { slots } = context
   signal?.throwIfAborted()
-  const plan = spec.fromSnapshot && (await planRestore(context, spec.fromSnapshot))
+  const plan = spec.fromSnapshot && (await planRestore(context, spec.fromSnapshot, spec.mounts))
   const slot = await slots.take(plan?.snapshot.origin.diskMB ?? spec.diskMB)
   try {
     const record = await createRecord(context, spec, slot.number, plan)
@@ -124,7 +125,7 @@ async function createRecord(
 
 function newRecord(
   { subnet, runtime, agent, cpuShares }: OciContext,
-  { sandboxID, runID, egress, disposable, background, ...wanted }: SandboxSpec,
+  { sandboxID, runID, egress, disposable, background, mounts, ...wanted }: SandboxSpec,
   slot: number,
   plan: RestorePlan | undefined,
 ): SandboxRecord {
@@ -138,6 +139,7 @@ function newRecord(
     agentFolder: restored?.agentFolder ?? agent.folder,
     layers: plan?.layers ?? 0,
     ...{ slot, address: subnet.sandbox(slot), egress },
+    ...(mounts && mounts.length > 0 && { mounts }),
     ...(disposable && { disposable: true as const }),
     ...(background && { background: true as const }),
     rootFolder: resolve(rootFolder),
@@ -194,7 +196,9 @@ async function mountDisks(
     const script = ['sh', '-c', mountImages, 'sh', layout.diskMount, image, diskMountOptions, ...layers]
     await runCommand('nsenter', [`--mount=${namespace}`, ...script], { timeoutMs: startLimitMs })
   }
-  if (users) await ownUsers?.cover(users, namespace, rootFolders(layout, folder, record))
+  await mountShared(layout, record)
+  const owned = [...rootFolders(layout, folder, record), ...sharedFolders(layout, record)]
+  if (users) await ownUsers?.cover(users, namespace, owned)
 }
 
 /**

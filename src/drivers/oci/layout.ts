@@ -53,6 +53,8 @@ export function createLayout(dataFolder: string, instance: string) {
     rootMount: join(run, 'root'),
     layerMounts: join(run, 'layer'),
     layerMount: (number: number) => join(run, 'layer', String(number)),
+    /** Disks that sandboxes share. */
+    sharedMount: (number: number) => join(run, 'shared', String(number)),
     /** What lies over files of /proc and /sys in containers: a file system of its own. */
     shown: join(run, 'shown'),
     sysSkeletons: join(run, 'shown', 'sys'),

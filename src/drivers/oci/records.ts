@@ -4,6 +4,7 @@
  */
 import { mkdir, readdir, rename, rm, rmdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import type { DiskMount } from '../../core/driver.ts'
 import { type AddressRules, closedToAll, openRules } from '../../core/egress.ts'
 import { AppError } from '../../lib/app-error.ts'
 import { ifPresent } from '../../lib/if-present.ts'
@@ -33,6 +34,8 @@ export type SandboxRecord = {
   memoryMB: number
   diskMB: number
   egress: AddressRules
+  /** Disks that it shares with others. */
+  mounts?: readonly DiskMount[]
   /** Nobody would miss it, because it has no owner yet. */
   disposable?: true
   /** Nobody waits for it, because it has no owner yet. */

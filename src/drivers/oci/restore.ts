@@ -1,7 +1,7 @@
 /** How a sandbox is started from a snapshot: which of its disks the sandbox gets, and in which way. */
 import { access, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { RestoreSpec } from '../../core/driver.ts'
+import type { DiskMount, RestoreSpec } from '../../core/driver.ts'
 import { AppError } from '../../lib/app-error.ts'
 import { delay } from '../../lib/clock.ts'
 import { CommandFailed, runCommand } from '../../lib/run-command.ts'
@@ -14,6 +14,7 @@ import type { SandboxRecord } from './records.ts'
 import { diskName, layerName, mostDiskLayers } from './root-layers.ts'
 import type { MemorySource } from './runtime-commands.ts'
 import { restoringName } from './runtime-files.ts'
+import { assertSamePaths } from './shared-disks.ts'
 import { claimSnapshot, readClaim, releaseClaim } from './snapshot-claim.ts'
 import {
   assertOurs,
@@ -113,14 +114,21 @@ export class RestorePlan {
   }
 }
 
-export async function planRestore(context: OciContext, from: RestoreSpec): Promise<RestorePlan> {
+export async function planRestore(
+  context: OciContext,
+  from: RestoreSpec,
+  mounts?: readonly DiskMount[],
+): Promise<RestorePlan> {
   const folder = assertOurs(context.layout, from.folder)
   const snapshot = await readSnapshot(folder)
   if (!snapshot) throw new AppError('not_found', `There is no snapshot at ${folder}.`)
   await assertNotInUse(context, folder, snapshot)
   const consumed = await isConsumed(folder)
   const wantsMemory = from.memory && snapshot.build !== null
-  if (wantsMemory) assertMemoryFits(context, folder, snapshot, consumed)
+  if (wantsMemory) {
+    assertMemoryFits(context, folder, snapshot, consumed)
+    assertSamePaths(snapshot.origin.mounts, mounts)
+  }
   const diskUse = await chooseDiskUse(folder, snapshot, from)
   return new RestorePlan({
     ...{ snapshot, folder, diskUse, needsRepair: consumed },

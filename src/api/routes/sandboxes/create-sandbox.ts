@@ -50,6 +50,7 @@ function toCreateRequest(body: NewSandbox, defaultTimeoutSeconds: number): Creat
     timeoutMs: (body.timeout ?? defaultTimeoutSeconds) * 1000,
     metadata: body.metadata ?? {},
     envVars: body.envVars ?? {},
+    volumeMounts: body.volumeMounts ?? [],
     options: {
       allowInternetAccess: body.allow_internet_access ?? null,
       network: body.network ?? null,

@@ -35,7 +35,6 @@ const refusals: Refusal[] = [
     message:
       'secure: false is not allowed on this server: whoever knows the id of such a sandbox could use it. Leave it out, or have the operator set WARREN_ALLOW_INSECURE_SANDBOXES=yes',
   },
-  { when: (body) => given(body.volumeMounts), message: 'Volume mounts are not enabled.' },
   { when: (body) => given(body.iam?.tokens), message: notYet('iam', 'pass credentials in envVars') },
 ]
 

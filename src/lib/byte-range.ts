@@ -1,5 +1,5 @@
 /** One byte range, both ends included. Several ranges, or what is no range, mean the whole file. */
-export function parseRange(
+export function parseByteRange(
   header: string,
   size: number,
 ): { start: number; end: number } | 'unsatisfiable' | undefined {

@@ -1,0 +1,52 @@
+import type { Readable } from 'node:stream'
+import { contentFailures, VolumeEntryStat, WriteQuery } from '../../../contract/rest/volume.ts'
+import { AppError } from '../../../lib/app-error.ts'
+import type { Api, RouteContext } from '../../context.ts'
+import { contentSchema, presentEntry, withFiles } from './content-request.ts'
+
+/** A client that sends nothing for so long has gone. */
+const idleMs = 60_000
+
+export function writeFileRoute(app: Api, context: RouteContext): void {
+  void app.register(async (scope: Api) => {
+    // The body is written to the volume as it arrives, whatever its type; the volume's size is its limit.
+    scope.removeAllContentTypeParsers()
+    scope.addContentTypeParser('*', (_request, payload, done) => done(null, payload))
+    scope.put(
+      '/volumecontent/:volumeID/file',
+      {
+        bodyLimit: Number.MAX_SAFE_INTEGER,
+        config: { streamsBody: true },
+        schema: {
+          ...contentSchema,
+          summary: 'Write a file of a volume; it is there once it is whole',
+          querystring: WriteQuery,
+          response: { 201: VolumeEntryStat, ...contentFailures },
+        },
+      },
+      async (request, reply) => {
+        const { path, force = false, ...owner } = request.query
+        const body = (request.body ?? request.raw) as Readable
+        const written = await withFiles(context, request, async (files) => {
+          await context.volumes.requireDiskSpace()
+          return files.write(path, piecesOf(body), owner, force)
+          // A client reads the error only once everything that it still sends has been read.
+        }).finally(() => body.resume())
+        return reply.code(201).send(presentEntry(written))
+      },
+    )
+  })
+}
+
+async function* piecesOf(body: Readable): AsyncGenerator<Buffer> {
+  const giveUp = () => body.destroy(new AppError('deadline_exceeded', 'The rest of the file did not come'))
+  const timer = setTimeout(giveUp, idleMs).unref()
+  try {
+    for await (const piece of body.iterator({ destroyOnReturn: false })) {
+      timer.refresh()
+      yield piece
+    }
+  } finally {
+    clearTimeout(timer)
+  }
+}

@@ -1,0 +1,23 @@
+import { failures } from '../../../contract/rest/shared.ts'
+import { NewVolume, VolumeAndToken } from '../../../contract/rest/volume.ts'
+import type { Api, RouteContext } from '../../context.ts'
+import { presentVolume, volumeSchema } from './volume-schema.ts'
+
+export function createVolumeRoute(app: Api, context: RouteContext): void {
+  app.post(
+    '/volumes',
+    {
+      onRequest: context.auth.requireTeam,
+      schema: {
+        ...volumeSchema,
+        summary: 'Make an empty volume',
+        body: NewVolume,
+        response: { 201: VolumeAndToken, ...failures },
+      },
+    },
+    async (request, reply) => {
+      const volume = await context.volumes.create(context.auth.teamOf(request), request.body.name)
+      return reply.code(201).send(presentVolume(volume, context, request))
+    },
+  )
+}

@@ -1,0 +1,37 @@
+/** Disks that a sandbox shares with others, mounted in the mount namespace of its slot. */
+import { join } from 'node:path'
+import type { DiskMount } from '../../core/driver.ts'
+import { AppError } from '../../lib/app-error.ts'
+import { runCommand } from '../../lib/run-command.ts'
+import type { Layout } from './layout.ts'
+
+/** Its arguments: a device, its options and a mount point, for each disk. */
+const mountAll = `set -e
+while [ $# -gt 0 ]; do
+  mkdir -p "$3"
+  mount -o "$2" "$1" "$3"
+  shift 3
+done`
+
+type SharingRecord = { slot: number; mounts?: readonly DiskMount[] }
+
+/** What the sandbox sees of each disk, as it is found in the slot's mount namespace. */
+export const sharedFolders = (layout: Layout, { mounts = [] }: SharingRecord): string[] =>
+  mounts.map(({ folder }, at) => join(layout.sharedMount(at + 1), folder))
+
+export async function mountShared(layout: Layout, { slot, mounts = [] }: SharingRecord): Promise<void> {
+  if (mounts.length === 0) return
+  const args = mounts.flatMap(({ device, options }, at) => [device, options, layout.sharedMount(at + 1)])
+  const script = ['sh', '-c', mountAll, 'sh', ...args]
+  await runCommand('nsenter', [`--mount=${layout.mountNamespace(slot)}`, ...script])
+}
+
+/** Processes that go on expect the mounts they had. */
+export function assertSamePaths(before: readonly DiskMount[] = [], now: readonly DiskMount[] = []): void {
+  const isSame = before.length === now.length && before.every(({ path }, at) => path === now[at]!.path)
+  if (isSame) return
+  throw new AppError(
+    'unprocessable',
+    'The memory was saved with other disks mounted than the sandbox is to have now. Start without memory.',
+  )
+}

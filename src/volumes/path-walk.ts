@@ -1,0 +1,151 @@
+/**
+ * Finds paths inside a folder whose content is hostile. Each step opens one name relative to a folder that is held open,
+ * without following links; what a link says is looked up in the same way from the root of the walk. So whatever others
+ * rename or replace meanwhile, no step leads outside.
+ */
+import { constants, type FileHandle, open, readlink } from 'node:fs/promises'
+import { AppError } from '../lib/app-error.ts'
+import { isMissing } from '../lib/if-present.ts'
+
+/** O_PATH: the descriptor stands for the entry and opens nothing, so no fifo waits and no device acts. */
+const pathOnly = 0o10000000
+const mostLinks = 40
+const mostFolders = 128
+const longestPath = 4096
+
+/** An entry by the folder that it is in. An empty name is the folder itself. */
+export type EntryPlace = { folder: FileHandle; name: string }
+
+/** The path of an entry of a folder that is open; the name must be a single one. */
+export const entryPath = ({ folder, name }: EntryPlace): string => `/proc/self/fd/${folder.fd}/${name}`
+
+/** The path of what is open. */
+export const openedPath = ({ fd }: FileHandle): string => `/proc/self/fd/${fd}`
+
+/** Opens an entry as it is, a link included. */
+export const openEntry = (path: string | Buffer): Promise<FileHandle> =>
+  open(path as string, pathOnly | constants.O_NOFOLLOW)
+
+/** Rejects with ENOTDIR for what is no folder, a link included. */
+export const openFolder = (path: string | Buffer): Promise<FileHandle> =>
+  open(path as string, pathOnly | constants.O_NOFOLLOW | constants.O_DIRECTORY)
+
+/** The names of a path, without those that say nothing. */
+export function namesOf(path: string): string[] {
+  if (path.includes('\0') || Buffer.byteLength(path) > longestPath) {
+    throw new AppError('invalid_argument', `Invalid path: use at most ${longestPath} bytes, and no NUL`)
+  }
+  return path.split('/').filter((name) => name !== '' && name !== '.')
+}
+
+export type WalkOptions = {
+  /** Makes a folder that is missing on the way. */
+  makeFolder?: (at: EntryPlace) => Promise<void>
+}
+
+export class PathWalk {
+  /** The root and the folders below it on the way. */
+  readonly #folders: FileHandle[]
+  readonly #options: WalkOptions
+  #links = 0
+
+  constructor(root: FileHandle, options: WalkOptions = {}) {
+    this.#folders = [root]
+    this.#options = options
+  }
+
+  /** Calls the work with the place of the last name of the path; a link there is not followed. */
+  static async toPlace<T>(
+    root: FileHandle,
+    path: string,
+    work: (at: EntryPlace) => Promise<T>,
+    options?: WalkOptions,
+  ): Promise<T> {
+    const walk = new PathWalk(root, options)
+    try {
+      return await work(await walk.#findPlace(namesOf(path)))
+    } finally {
+      await walk.#close()
+    }
+  }
+
+  /** Calls the work with what the path leads to, links followed, opened as by `openEntry`. */
+  static async toEntry<T>(
+    root: FileHandle,
+    path: string,
+    work: (entry: FileHandle) => Promise<T>,
+  ): Promise<T> {
+    const walk = new PathWalk(root)
+    try {
+      await walk.#enter(namesOf(path))
+      return await work(walk.#top)
+    } finally {
+      await walk.#close()
+    }
+  }
+
+  get #top(): FileHandle {
+    return this.#folders.at(-1)!
+  }
+
+  async #findPlace(names: string[]): Promise<EntryPlace> {
+    const last = names.pop()
+    await this.#enter(names)
+    if (last === '..') await this.#leave()
+    return { folder: this.#top, name: last === undefined || last === '..' ? '' : last }
+  }
+
+  /** Afterwards the top of the folders is what the names lead to; only the last may be something else than a folder. */
+  async #enter(names: string[]): Promise<void> {
+    const pending = [...names]
+    for (let name = pending.shift(); name !== undefined; name = pending.shift()) {
+      if (name === '..') await this.#leave()
+      else pending.unshift(...(await this.#step(name)))
+    }
+  }
+
+  /** Goes to the name, or gives back the names that a link there says. */
+  async #step(name: string): Promise<string[]> {
+    if (this.#folders.length > mostFolders) {
+      throw new AppError('invalid_argument', `The path leads through more than ${mostFolders} folders`)
+    }
+    const at = { folder: this.#top, name }
+    const entry = await this.#open(at)
+    const isLink = await entry.stat().then(
+      (found) => found.isSymbolicLink(),
+      async (error) => {
+        await entry.close()
+        throw error
+      },
+    )
+    if (!isLink) {
+      this.#folders.push(entry)
+      return []
+    }
+    await entry.close()
+    if (++this.#links > mostLinks) {
+      throw new AppError('invalid_argument', 'The path leads through too many symbolic links')
+    }
+    const target = await readlink(entryPath(at))
+    if (target.startsWith('/')) while (this.#folders.length > 1) await this.#leave()
+    return namesOf(target)
+  }
+
+  async #open(at: EntryPlace): Promise<FileHandle> {
+    try {
+      return await openEntry(entryPath(at))
+    } catch (error) {
+      if (!isMissing(error) || !this.#options.makeFolder) throw error
+      await this.#options.makeFolder(at)
+      return await openEntry(entryPath(at))
+    }
+  }
+
+  async #leave(): Promise<void> {
+    if (this.#folders.length > 1) await this.#folders.pop()!.close()
+  }
+
+  async #close(): Promise<void> {
+    while (this.#folders.length > 1) await this.#leave()
+  }
+}

@@ -1,0 +1,73 @@
+/**
+ * Mounts that this process alone sees, in a mount namespace that a child holds: prepared networks and disks of sandboxes,
+ * which copy the host's mounts, do not keep them, and they vanish with this process however it ends.
+ */
+import { type ChildProcessByStdio, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import type { Readable, Writable } from 'node:stream'
+import { AppError } from '../lib/app-error.ts'
+import { runCommand } from '../lib/run-command.ts'
+
+type Holder = ChildProcessByStdio<Writable, Readable, null>
+
+const mountInside = 'mkdir -p "$3" && mount -t ext4 -o "$1" "$2" "$3"'
+const unmountInside = 'umount --lazy "$1" && rmdir "$1"'
+
+export class PrivateMounts {
+  readonly #folder: string
+  #holder: Promise<Holder> | undefined
+
+  /** `folder` is there; in the namespace it holds the mount points. */
+  constructor(folder: string) {
+    this.#folder = folder
+  }
+
+  /** Mounts the device and gives back a path to it, which is good as long as the holder lives. */
+  async mount(name: string, device: string, options: string): Promise<string> {
+    const { pid } = await this.#hold()
+    await this.#run(pid!, mountInside, options, device, this.#pathOf(name))
+    return `/proc/${pid}/root${this.#pathOf(name)}`
+  }
+
+  async unmount(name: string): Promise<void> {
+    const holder = await this.#holder
+    if (holder) await this.#run(holder.pid!, unmountInside, this.#pathOf(name))
+  }
+
+  async close(): Promise<void> {
+    const holder = await this.#holder?.catch(() => undefined)
+    if (!holder || holder.exitCode !== null || holder.signalCode !== null) return
+    holder.ref()
+    const exited = once(holder, 'exit')
+    holder.kill('SIGKILL')
+    await exited
+  }
+
+  #pathOf = (name: string): string => `${this.#folder}/${name}`
+
+  async #run(pid: number, script: string, ...args: string[]): Promise<void> {
+    await runCommand('nsenter', [`--mount=/proc/${pid}/ns/mnt`, 'sh', '-c', script, 'sh', ...args])
+  }
+
+  #hold(): Promise<Holder> {
+    this.#holder ??= this.#startHolder().catch((error) => {
+      this.#holder = undefined
+      throw error
+    })
+    return this.#holder
+  }
+
+  async #startHolder(): Promise<Holder> {
+    const script = 'mount -t tmpfs -o mode=0700 tmpfs "$1" && echo && exec cat'
+    const args = ['--mount', '--propagation', 'private', 'sh', '-c', script, 'sh', this.#folder]
+    const holder = spawn('unshare', args, { stdio: ['pipe', 'pipe', 'ignore'] })
+    const ended = once(holder, 'exit').then(() => {
+      this.#holder = undefined
+      throw new AppError('unavailable', 'Volumes cannot be mounted: the mount namespace for them ended.')
+    })
+    ended.catch(() => {})
+    await Promise.race([once(holder.stdout, 'data'), ended])
+    holder.unref()
+    return holder
+  }
+}

@@ -1,0 +1,124 @@
+/** Volumes on real disks: this needs root and loop devices, as sandboxes do. */
+import assert from 'node:assert/strict'
+import { existsSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Readable } from 'node:stream'
+import { text } from 'node:stream/consumers'
+import { describe, it } from 'node:test'
+import { eventually } from '../../test/support/eventually.ts'
+import { ManualClock } from '../lib/clock.ts'
+import { silentLog } from '../lib/log.ts'
+import { runCommand } from '../lib/run-command.ts'
+import { StoredVolumes } from './stored-volumes.ts'
+
+async function openVolumes() {
+  const folder = mkdtempSync(join(tmpdir(), 'warren-volumes-'))
+  const clock = new ManualClock()
+  const open = async () => {
+    const volumes = new StoredVolumes({ folder, firstOwner: 200_000, clock, log: silentLog })
+    await volumes.open()
+    return volumes
+  }
+  const volumes = await open()
+  return {
+    ...{ folder, clock, volumes, open },
+    devices: async () => {
+      const { stdout } = await runCommand('losetup', ['--list', '--noheadings', '--output', 'NAME,BACK-FILE'])
+      return stdout.split('\n').filter((line) => line.includes(`${folder}/`))
+    },
+    async [Symbol.asyncDispose]() {
+      await volumes.close()
+      rmSync(folder, { recursive: true, force: true })
+    },
+  }
+}
+
+const pieces = (data: string | Buffer) => Readable.from([Buffer.from(data)]) as AsyncIterable<Buffer>
+const whole = (size: number) => ({ start: 0, length: size })
+
+describe('stored volumes', () => {
+  it('keep what is in them over a new process, and take no device that nobody uses', async () => {
+    await using stored = await openVolumes()
+    const { volumes, devices, clock } = stored
+    await volumes.create('one', 16)
+    assert.deepEqual(await volumes.list(), ['one'])
+    await volumes.useFiles('one', (files) => files.write('/file', pieces('kept'), {}, false))
+    assert.equal((await devices()).length, 1)
+    clock.advance(5 * 60_000)
+    await volumes.closeIdle()
+    await eventually(async () => assert.deepEqual(await devices(), []))
+    const next = await stored.open()
+    try {
+      const read = await next.useFiles('one', async (files) =>
+        text((await files.read('/file', whole)).stream),
+      )
+      assert.equal(read, 'kept')
+    } finally {
+      await next.close()
+    }
+    await eventually(async () => assert.deepEqual(await devices(), []))
+  })
+
+  it('have one device for everybody who mounts them, however many ask at once', async () => {
+    await using stored = await openVolumes()
+    const { volumes, devices } = stored
+    await volumes.create('one', 16)
+    const held = await Promise.all([
+      ...Array.from({ length: 8 }, () => volumes.hold('one')),
+      volumes.useFiles('one', async () => ({ disk: undefined, release: async () => {} })),
+    ])
+    assert.equal((await devices()).length, 1)
+    const [device] = (await devices())[0]!.split(' ')
+    for (const { disk } of held) if (disk) assert.equal(disk.device, device)
+    for (const { release } of held) await release()
+  })
+
+  it('that are full reject with no_space, keep what they have, and leave no half file', async () => {
+    await using stored = await openVolumes()
+    const { volumes } = stored
+    await volumes.create('one', 16)
+    await volumes.useFiles('one', async (files) => {
+      await files.write('/kept', pieces('kept'), {}, false)
+      const large = Buffer.alloc(20 * 1024 * 1024, 'x')
+      await assert.rejects(files.write('/large', pieces(large), {}, false), { code: 'no_space' })
+      await assert.rejects(files.stat('/large'), { code: 'not_found' })
+      await files.write('/small', pieces(large.subarray(0, 1024 * 1024)), {}, false)
+      assert.equal(await text((await files.read('/kept', whole)).stream), 'kept')
+    })
+  })
+
+  it('take only the disk space that they use', async () => {
+    await using stored = await openVolumes()
+    await stored.volumes.create('one', 10_240)
+    const image = statSync(join(stored.folder, 'one.ext4'))
+    assert.equal(image.size, 10_240 * 1024 * 1024)
+    assert.ok(image.blocks * 512 < 8 * 1024 * 1024, `${image.blocks} blocks`)
+  })
+
+  it('are removed while somebody still reads; who comes later is told that the disk is missing', async () => {
+    await using stored = await openVolumes()
+    const { volumes, folder, devices } = stored
+    await volumes.create('one', 16)
+    await volumes.useFiles('one', async (files) => {
+      await files.write('/file', pieces('x'), {}, false)
+      await volumes.remove('one')
+      assert.equal((await files.stat('/file')).size, 1)
+    })
+    assert.ok(!existsSync(join(folder, 'one.ext4')))
+    await volumes.remove('one')
+    await assert.rejects(volumes.hold('one'), { code: 'unavailable' })
+    await assert.rejects(
+      volumes.useFiles('one', async () => {}),
+      { code: 'unavailable' },
+    )
+    await eventually(async () => assert.deepEqual(await devices(), []))
+  })
+
+  it('that a crash left half-made are removed at the next start', async () => {
+    await using stored = await openVolumes()
+    writeFileSync(join(stored.folder, 'making-x'), '')
+    await (await stored.open()).close()
+    assert.deepEqual(readdirSync(stored.folder), ['mounted'])
+  })
+})

@@ -1,0 +1,181 @@
+/**
+ * Volumes on the disk of this machine, an image file each. This knows images, loop devices and mounts; it must not
+ * know teams, names of volumes or sandboxes.
+ */
+import { access, mkdir, readdir, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { HeldDisk, VolumeDisks, VolumeFiles } from '../core/volume/volume-files.ts'
+import { AppError } from '../lib/app-error.ts'
+import type { Clock } from '../lib/clock.ts'
+import { ifPresent } from '../lib/if-present.ts'
+import { KeyedLock } from '../lib/keyed-lock.ts'
+import type { Log } from '../lib/log.ts'
+import { filesFolder, incomingFolder, makeImage, mountOptions } from './disk-image.ts'
+import { EntryOwners } from './entry.ts'
+import { attachLoop } from './loop-device.ts'
+import { openFolder } from './path-walk.ts'
+import { PrivateMounts } from './private-mounts.ts'
+import { listLeftovers, removeLeftovers } from './removal.ts'
+import { VolumeContent, type VolumeFolders } from './volume-content.ts'
+
+export type StoredVolumesOptions = {
+  folder: string
+  /** The host's id of the root of sandboxes, on disk. */
+  firstOwner: number
+  clock: Clock
+  log: Log
+}
+
+/** Its folders are open as long as it is mounted or somebody uses it. */
+type MountedVolume = {
+  content: VolumeContent
+  folders: VolumeFolders
+  users: number
+  usedAt: number
+  isMounted: boolean
+}
+
+const idleMs = 5 * 60_000
+/** Whom the root of a volume belongs to: the usual user of sandboxes. */
+const rootOwner = 1000
+const suffix = '.ext4'
+const mountPoints = 'mounted'
+
+export class StoredVolumes implements VolumeDisks {
+  readonly #options: StoredVolumesOptions
+  readonly #owners: EntryOwners
+  readonly #mounts: PrivateMounts
+  /** One change of what is attached or mounted at a time, for each volume. */
+  readonly #locks = new KeyedLock()
+  readonly #mounted = new Map<string, MountedVolume>()
+
+  constructor(options: StoredVolumesOptions) {
+    this.#options = options
+    this.#owners = new EntryOwners(options.firstOwner)
+    this.#mounts = new PrivateMounts(join(options.folder, mountPoints))
+  }
+
+  /** Makes the folder, and removes images that were never whole. */
+  async open(): Promise<void> {
+    const { folder } = this.#options
+    await mkdir(join(folder, mountPoints), { recursive: true, mode: 0o700 })
+    const unfinished = (await readdir(folder)).filter((name) => name.startsWith('making-'))
+    for (const name of unfinished) await rm(join(folder, name), { recursive: true, force: true })
+  }
+
+  create(volumeID: string, sizeMB: number): Promise<void> {
+    const owner = this.#owners.toHost(rootOwner)
+    return this.#locks.run(volumeID, () => makeImage(this.#image(volumeID), sizeMB, owner))
+  }
+
+  remove(volumeID: string): Promise<void> {
+    return this.#locks.run(volumeID, async () => {
+      await this.#unmount(volumeID)
+      await rm(this.#image(volumeID), { force: true })
+    })
+  }
+
+  async list(): Promise<string[]> {
+    const names = await readdir(this.#options.folder)
+    return names.flatMap((name) => (name.endsWith(suffix) ? [name.slice(0, -suffix.length)] : []))
+  }
+
+  hold(volumeID: string): Promise<HeldDisk> {
+    return this.#locks.run(volumeID, async () => {
+      const device = await attachLoop(await this.#findImage(volumeID))
+      const disk = { device: device.path, options: mountOptions, folder: filesFolder }
+      return { disk, release: () => device.close() }
+    })
+  }
+
+  async useFiles<T>(volumeID: string, work: (files: VolumeFiles) => Promise<T>): Promise<T> {
+    const volume = await this.#locks.run(volumeID, async () => {
+      const mounted = this.#mounted.get(volumeID) ?? (await this.#mount(volumeID))
+      mounted.users++
+      return mounted
+    })
+    return work(volume.content).finally(() => this.#leave(volume))
+  }
+
+  async closeIdle(): Promise<void> {
+    const before = this.#options.clock.now() - idleMs
+    for (const [volumeID, { usedAt }] of this.#mounted) {
+      if (usedAt > before) continue
+      await this.#locks.run(volumeID, async () => {
+        const { users, usedAt: lately } = this.#mounted.get(volumeID) ?? { users: 1, usedAt: 0 }
+        if (users === 0 && lately <= before) await this.#unmount(volumeID)
+      })
+    }
+  }
+
+  async close(): Promise<void> {
+    for (const volumeID of [...this.#mounted.keys()]) {
+      await this.#locks.run(volumeID, () => this.#unmount(volumeID))
+    }
+    await this.#mounts.close()
+  }
+
+  async #mount(volumeID: string): Promise<MountedVolume> {
+    const { clock } = this.#options
+    const device = await attachLoop(await this.#findImage(volumeID))
+    try {
+      const path = await this.#mounts.mount(volumeID, device.path, mountOptions)
+      const files = await openFolder(join(path, filesFolder))
+      const folders = { files, incoming: await openFolder(join(path, incomingFolder)) }
+      const content = new VolumeContent(folders, this.#owners)
+      const mounted = { content, folders, users: 0, usedAt: clock.now(), isMounted: true }
+      await this.#removeLeftovers(volumeID, mounted)
+      this.#mounted.set(volumeID, mounted)
+      return mounted
+    } finally {
+      await device.close()
+    }
+  }
+
+  /** What a process that died was still writing or removing; nobody waits for it. No request of this one has begun. */
+  async #removeLeftovers(volumeID: string, mounted: MountedVolume): Promise<void> {
+    const { incoming } = mounted.folders
+    const names = await listLeftovers(incoming)
+    mounted.users++
+    void removeLeftovers(incoming, names)
+      .catch((error) => {
+        this.#options.log.warn(
+          { volumeID, err: error },
+          'Unfinished uploads of a volume could not be removed.',
+        )
+      })
+      .finally(() => this.#leave(mounted))
+  }
+
+  async #unmount(volumeID: string): Promise<void> {
+    const mounted = this.#mounted.get(volumeID)
+    if (!mounted) return
+    this.#mounted.delete(volumeID)
+    mounted.isMounted = false
+    await closeUnused(mounted)
+    await this.#mounts.unmount(volumeID)
+  }
+
+  async #leave(mounted: MountedVolume): Promise<void> {
+    mounted.users--
+    mounted.usedAt = this.#options.clock.now()
+    await closeUnused(mounted)
+  }
+
+  async #findImage(volumeID: string): Promise<string> {
+    const image = this.#image(volumeID)
+    if (await ifPresent(access(image).then(() => true))) return image
+    throw new AppError('unavailable', 'its disk is missing on this machine; ask the operator to look for it')
+  }
+
+  #image(volumeID: string): string {
+    return join(this.#options.folder, `${volumeID}${suffix}`)
+  }
+}
+
+/** A descriptor that is closed while somebody uses its number would become another file under their hands. */
+async function closeUnused({ isMounted, users, folders }: MountedVolume): Promise<void> {
+  if (isMounted || users > 0) return
+  await folders.files.close()
+  await folders.incoming.close()
+}

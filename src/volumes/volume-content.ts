@@ -1,0 +1,270 @@
+/** The files of one mounted volume. Everything in it may have been put there by a sandbox, so it is never trusted. */
+import {
+  chmod,
+  chown,
+  constants,
+  type FileHandle,
+  link,
+  lstat,
+  mkdir,
+  open,
+  opendir,
+  readlink,
+  rename,
+  rm,
+  unlink,
+} from 'node:fs/promises'
+import type {
+  ChooseRange,
+  EntryOwner,
+  FileContent,
+  VolumeEntry,
+  VolumeFiles,
+} from '../core/volume/volume-files.ts'
+import { AppError } from '../lib/app-error.ts'
+import { newUUID } from '../lib/ids.ts'
+import { isMissing } from '../lib/if-present.ts'
+import { type EntryOwners, entryOf } from './entry.ts'
+import { asVolumeError } from './errors.ts'
+import { FileStream } from './file-stream.ts'
+import {
+  type EntryPlace,
+  entryPath,
+  namesOf,
+  openEntry,
+  openedPath,
+  openFolder,
+  PathWalk,
+} from './path-walk.ts'
+import { removeTree } from './removal.ts'
+
+export type VolumeFolders = {
+  /** What sandboxes see, opened as a path. */
+  files: FileHandle
+  /** On the same disk, where no sandbox sees it. */
+  incoming: FileHandle
+}
+
+const usual = { uid: 1000, gid: 1000, fileMode: 0o644, folderMode: 0o755 }
+const entriesPerPart = 256
+/** Folders below this are not listed: nobody works with them. */
+const deepestListed = 128
+
+export class VolumeContent implements VolumeFiles {
+  readonly #folders: VolumeFolders
+  readonly #owners: EntryOwners
+
+  constructor(folders: VolumeFolders, owners: EntryOwners) {
+    this.#folders = folders
+    this.#owners = owners
+  }
+
+  stat(path: string): Promise<VolumeEntry> {
+    return this.#atPlace(path, (at) => this.#describe(at, path))
+  }
+
+  change(path: string, owner: EntryOwner): Promise<VolumeEntry> {
+    return this.#failing(path, () =>
+      PathWalk.toEntry(this.#folders.files, path, async (entry) => {
+        await this.#setOwner(openedPath(entry), owner)
+        return entryOf(await entry.stat(), shownPath(path), this.#owners)
+      }),
+    )
+  }
+
+  async *list(path: string, depth: number): AsyncGenerator<VolumeEntry[]> {
+    const folder = await this.#openListed(path)
+    try {
+      yield* this.#listFolder(folder, shownPath(path), Math.min(depth, deepestListed))
+    } finally {
+      await folder.close()
+    }
+  }
+
+  makeFolder(path: string, owner: EntryOwner, parents: boolean): Promise<VolumeEntry> {
+    const make = async (at: EntryPlace) => {
+      await mkdir(entryPath(at), { mode: 0o700 })
+      const made = await openFolder(entryPath(at))
+      try {
+        await this.#setOwner(openedPath(made), { ...usual, mode: usual.folderMode, ...owner })
+      } finally {
+        await made.close()
+      }
+    }
+    const work = async (at: EntryPlace) => {
+      if (at.name === '' && !parents) throw exists(path)
+      const isThere = at.name === '' || (parents && (await this.#isFolder(at)))
+      if (!isThere) await make(at)
+      return this.#describe(at, path)
+    }
+    return this.#atPlace(path, work, parents ? make : undefined)
+  }
+
+  read(path: string, choose: ChooseRange): Promise<FileContent> {
+    return this.#failing(path, () =>
+      PathWalk.toEntry(this.#folders.files, path, async (entry) => {
+        const found = await entry.stat()
+        if (!found.isFile()) {
+          const what = found.isDirectory() ? 'a folder' : 'neither a file nor a folder'
+          throw new AppError('invalid_argument', `${JSON.stringify(path)} is ${what}, so it cannot be read`)
+        }
+        const file = await open(openedPath(entry), constants.O_RDONLY | constants.O_NONBLOCK)
+        try {
+          const { size } = await file.stat()
+          const { start, length } = choose(size)
+          return { size, start, length, stream: new FileStream(file, start, length) }
+        } catch (error) {
+          await file.close()
+          throw error
+        }
+      }),
+    )
+  }
+
+  write(
+    path: string,
+    content: AsyncIterable<Buffer>,
+    owner: EntryOwner,
+    replace: boolean,
+  ): Promise<VolumeEntry> {
+    return this.#atPlace(path, async (at) => {
+      // Told before all of the content has come; what happens until then, the last step sees.
+      await this.#assertWritable(at, path, replace)
+      const whole = { folder: this.#folders.incoming, name: newUUID() }
+      const file = await open(entryPath(whole), 'wx', 0o600)
+      try {
+        await file.writeFile(content)
+        await this.#setOwner(openedPath(file), { ...usual, mode: usual.fileMode, ...owner })
+        await file.datasync()
+        if (replace) await rename(entryPath(whole), entryPath(at))
+        else await link(entryPath(whole), entryPath(at))
+        return entryOf(await file.stat(), shownPath(path), this.#owners)
+      } finally {
+        await file.close()
+        await rm(entryPath(whole), { force: true })
+      }
+    })
+  }
+
+  remove(path: string): Promise<void> {
+    return this.#atPlace(path, async (at) => {
+      if (at.name === '') throw new AppError('invalid_argument', 'The root of a volume cannot be removed')
+      if (await this.#isFolder(at)) await removeTree(entryPath(at), this.#folders.incoming)
+      else await unlink(entryPath(at))
+    })
+  }
+
+  #atPlace<T>(
+    path: string,
+    work: (at: EntryPlace) => Promise<T>,
+    makeFolder?: (at: EntryPlace) => Promise<void>,
+  ): Promise<T> {
+    const options = makeFolder ? { makeFolder } : {}
+    return this.#failing(path, () => PathWalk.toPlace(this.#folders.files, path, work, options))
+  }
+
+  async #failing<T>(path: string, work: () => Promise<T>): Promise<T> {
+    try {
+      return await work()
+    } catch (error) {
+      throw asVolumeError(error, path)
+    }
+  }
+
+  async #describe(at: EntryPlace, path: string): Promise<VolumeEntry> {
+    const place = entryPath(at)
+    const found = at.name === '' ? await at.folder.stat() : await lstat(place)
+    const entry = entryOf(found, shownPath(path), this.#owners)
+    return found.isSymbolicLink() ? { ...entry, target: await readlink(place) } : entry
+  }
+
+  /** Not of a link that leads to one. */
+  async #isFolder(at: EntryPlace): Promise<boolean> {
+    try {
+      return (await lstat(entryPath(at))).isDirectory()
+    } catch (error) {
+      if (isMissing(error)) return false
+      throw error
+    }
+  }
+
+  async #assertWritable(at: EntryPlace, path: string, replace: boolean): Promise<void> {
+    if (at.name === '' || (await this.#isFolder(at))) {
+      throw new AppError('already_exists', `${JSON.stringify(path)} is a folder; choose another path`)
+    }
+    if (replace) return
+    const entry = await openEntry(entryPath(at)).catch((error) => {
+      if (!isMissing(error)) throw error
+    })
+    await entry?.close()
+    if (entry) throw exists(path)
+  }
+
+  /** The owner first: changing it takes bits of the mode away. */
+  async #setOwner(path: string, { uid, gid, mode }: EntryOwner): Promise<void> {
+    // -1 leaves it as it is.
+    if (uid !== undefined || gid !== undefined) {
+      await chown(path, this.#owners.toHost(uid), this.#owners.toHost(gid))
+    }
+    if (mode !== undefined) await chmod(path, mode)
+  }
+
+  async #openListed(path: string): Promise<FileHandle> {
+    return this.#failing(path, () =>
+      PathWalk.toEntry(this.#folders.files, path, async (entry) => {
+        if (!(await entry.stat()).isDirectory()) {
+          throw new AppError('invalid_argument', `${JSON.stringify(path)} is not a directory`)
+        }
+        return open(openedPath(entry), constants.O_RDONLY | constants.O_DIRECTORY)
+      }),
+    )
+  }
+
+  async *#listFolder(folder: FileHandle, path: string, depth: number): AsyncGenerator<VolumeEntry[]> {
+    // Names need not be UTF-8.
+    const dirents = await opendir(openedPath(folder), { encoding: 'buffer' as BufferEncoding })
+    const above = path === '/' ? '' : path
+    const part: VolumeEntry[] = []
+    for await (const dirent of dirents) {
+      const place = Buffer.concat([Buffer.from(`${openedPath(folder)}/`), dirent.name as unknown as Buffer])
+      const entry = await this.#describeListed(place, `${above}/${dirent.name}`)
+      if (!entry) continue
+      part.push(entry)
+      if (entry.type === 'directory' && depth > 1) {
+        yield part.splice(0)
+        yield* this.#listBelow(place, entry.path, depth - 1)
+      } else if (part.length >= entriesPerPart) yield part.splice(0)
+    }
+    if (part.length > 0) yield part
+  }
+
+  /** Undefined: it has gone since its name was read. */
+  async #describeListed(place: Buffer, path: string): Promise<VolumeEntry | undefined> {
+    try {
+      const found = await lstat(place)
+      const entry = entryOf(found, path, this.#owners)
+      return found.isSymbolicLink() ? { ...entry, target: await readlink(place) } : entry
+    } catch (error) {
+      if (isMissing(error) || (error as NodeJS.ErrnoException).code === 'EINVAL') return undefined
+      throw error
+    }
+  }
+
+  async *#listBelow(place: Buffer, path: string, depth: number): AsyncGenerator<VolumeEntry[]> {
+    const folder = await openFolder(place).catch((error: NodeJS.ErrnoException) => {
+      // It is another entry by now.
+      if (error.code !== 'ENOENT' && error.code !== 'ENOTDIR') throw error
+    })
+    if (!folder) return
+    try {
+      yield* this.#listFolder(folder, path, depth)
+    } finally {
+      await folder.close()
+    }
+  }
+}
+
+const exists = (path: string) =>
+  new AppError('already_exists', `${JSON.stringify(path)} exists already; force replaces a file`)
+
+const shownPath = (path: string): string => `/${namesOf(path).join('/')}`
