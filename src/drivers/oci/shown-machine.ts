@@ -2,10 +2,11 @@
  * What a sandbox under runc is shown of the machine: files that lie over the host's own in /proc, and a small
  * read-only /sys. gVisor shows its own and needs none of it.
  */
-import { constants, existsSync } from 'node:fs'
+import { constants, existsSync, readFileSync } from 'node:fs'
 import { mkdir, open, rename, rm, writeFile } from 'node:fs/promises'
-import { cpus } from 'node:os'
+import { uptime } from 'node:os'
 import { join } from 'node:path'
+import { systemClock } from '../../lib/clock.ts'
 
 /** The only names under /proc that runc lets a mount cover. */
 export const shownProcFiles = ['meminfo', 'cpuinfo', 'stat', 'loadavg', 'swaps'] as const
@@ -39,7 +40,41 @@ export async function writeProcFiles(folder: string, state: MachineState): Promi
   )
 }
 
-const cpuModel = cpus()[0]?.model ?? 'cpu'
+/** What programs ask of a CPU before they use it, and could ask the CPU itself; not its place among the host's. */
+const cpuTraits = new Set([
+  ...[
+    'vendor_id',
+    'cpu family',
+    'model',
+    'model name',
+    'stepping',
+    'cache size',
+    'fpu',
+    'cpuid level',
+    'flags',
+  ],
+  ...['bogomips', 'clflush size', 'cache_alignment', 'address sizes'],
+  ...[
+    'BogoMIPS',
+    'Features',
+    'CPU implementer',
+    'CPU architecture',
+    'CPU variant',
+    'CPU part',
+    'CPU revision',
+  ],
+])
+let cpuTraitRows: [string, string][] | undefined
+
+/** Of the first CPU, in the kernel's order. */
+function readCpuTraits(): [string, string][] {
+  const [first = ''] = readFileSync('/proc/cpuinfo', 'utf8').split('\n\n', 1)
+  const rows = first.split('\n').map((row): [string, string] => {
+    const [name = '', value = ''] = row.split(/\s*:\s?/, 2)
+    return [name, value]
+  })
+  return rows.filter(([name]) => cpuTraits.has(name))
+}
 
 const procFile: Record<ProcFile, (state: MachineState) => string> = {
   meminfo: ({ memoryBytes, memoryUsedBytes, memoryCacheBytes }) => {
@@ -70,10 +105,12 @@ const procFile: Record<ProcFile, (state: MachineState) => string> = {
     return rows.map(([name, value]) => `${`${name}:`.padEnd(16)}${String(value).padStart(8)} kB\n`).join('')
   },
   cpuinfo: ({ cpuCount }) => {
+    cpuTraitRows ??= readCpuTraits()
+    const traits = cpuTraitRows
     const one = (n: number) =>
       [
         ['processor', n],
-        ['model name', cpuModel],
+        ...traits,
         ['physical id', 0],
         ['siblings', cpuCount],
         ['core id', n],
@@ -87,7 +124,9 @@ const procFile: Record<ProcFile, (state: MachineState) => string> = {
     const ticks = Math.round(cpuTimeMs / 10)
     const row = (name: string, used: number) => `${name} ${used} 0 0 0 0 0 0 0 0 0\n`
     const each = Array.from({ length: cpuCount }, (_, n) => row(`cpu${n}`, Math.round(ticks / cpuCount)))
-    return `${row('cpu ', ticks)}${each.join('')}intr 0\nctxt 0\nbtime 0\nprocesses 1\nprocs_running 1\nprocs_blocked 0\n`
+    // Programs add the starts of processes to it, which the kernel counts from the boot of the machine.
+    const bootedAt = Math.round(systemClock.now() / 1000 - uptime())
+    return `${row('cpu ', ticks)}${each.join('')}intr 0\nctxt 0\nbtime ${bootedAt}\nprocesses 1\nprocs_running 1\nprocs_blocked 0\n`
   },
   loadavg: () => '0.00 0.00 0.00 1/1 1\n',
   swaps: () => 'Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n',

@@ -244,6 +244,12 @@ export function isolationSuite(runtime: 'runc' | 'runsc', open: () => Promise<Oc
       assert.equal(await run(`python3 -c "${python.join('\n')}"`), '::1 ::1\nTrue\n')
     })
 
+    it('programs find what the CPU can do, and when they were started', async () => {
+      assert.match(await run('grep -m 1 -E "^(flags|Features)" /proc/cpuinfo'), /: \w+( \w+){5}/)
+      const ageSeconds = Number(await run('echo $(($(date +%s) - $(date -d "$(ps -o lstart= -p $$)" +%s)))'))
+      assert.ok(ageSeconds >= -1 && ageSeconds < 60, `this shell began ${ageSeconds} seconds ago`)
+    })
+
     it('its name, its addresses of others and its machine id are its own, and it may edit them', async () => {
       const { sandboxID } = handle.data
       assert.equal((await run('hostname; cat /etc/hostname')).trim(), `${sandboxID}\n${sandboxID}`)
