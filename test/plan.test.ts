@@ -93,13 +93,17 @@ test('what uses the outside world has its lock, and comes before what joins', ()
   )
 })
 
-test('a long run has only what counts', () => {
+test('a long run has only what counts or takes minutes', () => {
   const files = [
+    file('test/long/desktop.test.ts'),
     file('test/chaos/leaks.test.ts', 'countOf({ short: 1, long: 2 })'),
     file('test/e2e/x.test.ts'),
     file('src/y.test.ts'),
   ]
   const { whole, units } = plan({ files, long: true })
-  assert.deepEqual(names(whole), ['test/chaos/leaks.test.ts (container)'])
+  assert.deepEqual(names(whole).sort(), [
+    'test/chaos/leaks.test.ts (container)',
+    'test/long/desktop.test.ts (container)',
+  ])
   assert.deepEqual(units, [])
 })

@@ -12,7 +12,7 @@ import { join, relative, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { checkJob } from './support/check-job.ts'
 import { type Job, type JobResult, repeatFailed, runJobs, type Write } from './support/jobs.ts'
-import { type PlannedFile, planRun, type Times, type WholeTest } from './support/plan.ts'
+import { isLong, type PlannedFile, planRun, type Times, type WholeTest } from './support/plan.ts'
 import { prepareTests } from './support/prepare-tests.ts'
 import { fileJob, groupJob } from './support/run-files.ts'
 import { SharedWarren } from './support/shared-warren.ts'
@@ -69,7 +69,7 @@ async function runWhole(files: WholeTest[]): Promise<JobResult[]> {
 
 async function runPlan(): Promise<void> {
   const paths = globSync('{src,test}/**/*.test.ts', { cwd: repoFolder }).sort()
-  const all = paths.filter((path) => !path.startsWith('test/bench/'))
+  const all = paths.filter((path) => !path.startsWith('test/bench/') && (options.long || !isLong(path)))
   const wanted = chosen.map((path) => relative(repoFolder, resolve(path)))
   const files = (chosen.length > 0 ? wanted : all).map((path) => ({
     path,

@@ -20,6 +20,7 @@ import { registerBaseTemplate } from './base-template.ts'
 import { codeInterpreterRecipe } from './code-interpreter-recipe.ts'
 import type { Config } from './config.ts'
 import { type DataPaths, loadSecretKey, type Node } from './data-folder.ts'
+import { desktopRecipe } from './desktop-recipe.ts'
 import type { DomainPorts } from './domain.ts'
 import { createIsClosed, createLookup, openGate } from './egress-gate.ts'
 import { readExtraCA } from './extra-ca.ts'
@@ -80,7 +81,7 @@ export async function openPorts(parts: PortParts, closers: Closers) {
     snapshotFolders: snapshotFolders(paths.snapshots),
     volumeDisks,
     appendLog: (sandboxID, entry) => collector.tell(sandboxID, entry),
-    recipes: [codeInterpreterRecipe(config.defaultDiskMB)],
+    recipes: [codeInterpreterRecipe, desktopRecipe].map((recipe) => recipe(config.defaultDiskMB)),
     machine: readMachine(),
     freeBytes: () => freeBytes(paths.root),
     rootsOf: (build) => rootsOf(build, images, paths),

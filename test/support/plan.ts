@@ -7,6 +7,7 @@
  *   isolation. Those that call `startWarren` come after them.
  * - What uses the outside world of the network tests waits for its turn, since its addresses exist once on a machine;
  *   such files come first, so that the last of them does not keep the run waiting.
+ * - Files of test/long are whole tests that take minutes by themselves; only `npm run test:long` runs them.
  * - Everything else is a unit test. Most of those share a process; some have one of their own.
  */
 import type { Isolation } from './warren.ts'
@@ -21,7 +22,8 @@ const ownProcess: Record<string, string> = {
 /** Outside of a suite, such a hook would run around every test of the process. */
 const hooksEveryTest = (source: string) => /^(beforeEach|afterEach)\(/m.test(source)
 
-const isWhole = (path: string) => /^test\/(e2e|security|chaos)\/|^src\/drivers\/oci\/oci-/.test(path)
+export const isLong = (path: string) => path.startsWith('test/long/')
+const isWhole = (path: string) => /^test\/(e2e|security|chaos|long)\/|^src\/drivers\/oci\/oci-/.test(path)
 const isPerIsolation = (source: string) => /\bisolations\b/.test(source)
 const joinsServer = (source: string) => /\bjoinWarren\(/.test(source) && !/\bstartWarren\(/.test(source)
 const usesOutside = (source: string) =>
@@ -43,12 +45,12 @@ export type PlanOptions = {
   times: Times
   /** So many processes share the unit tests. */
   unitGroups: number
-  /** Only what has a long form of its counts. */
+  /** Only what takes long, or has a long form of its counts. */
   long?: boolean
 }
 
 export function planRun({ files, isolations, times, unitGroups, long = false }: PlanOptions): Plan {
-  const chosen = files.filter(({ source }) => !long || usesLongCounts(source))
+  const chosen = files.filter(({ path, source }) => !long || isLong(path) || usesLongCounts(source))
   const units = chosen.filter(({ path }) => !isWhole(path))
   const apart = units.filter(({ path, source }) => path in ownProcess || hooksEveryTest(source))
   const together = units.filter((file) => !apart.includes(file))

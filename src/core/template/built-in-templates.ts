@@ -21,7 +21,7 @@ export type BuiltInRecipe = {
   sizes: BuildSizes
   /** About how long it takes to make. */
   seconds: number
-  request(options: { full: boolean }): Promise<StartRequest & { files: { hash: string; archive: Buffer } }>
+  request(options: { full: boolean }): Promise<StartRequest & { files?: { hash: string; archive: Buffer } }>
 }
 
 export type BuiltInTemplatesParts = {
@@ -82,7 +82,7 @@ export class BuiltInTemplates {
     const { catalog, templates, builds, files } = this.#parts
     const owner = await this.#parts.owner()
     const { files: packed, ...request } = await recipe.request({ full })
-    if (!(await files.has(owner.teamID, packed.hash))) {
+    if (packed && !(await files.has(owner.teamID, packed.hash))) {
       await files.write(owner.teamID, packed.hash, piecesOf(packed.archive), packed.archive.length)
     }
     const name = { namespace: null, alias: recipe.alias, tag: defaultTag }
