@@ -6,26 +6,52 @@ import { createListener } from './http-server.ts'
 
 const request = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n'
 
-it('connections that only wait make place for new ones once there are too many', async () => {
+/** Takes ten connections at a time. */
+async function fullListener() {
   const listener = createListener({ keepAliveTimeout: 300_000 }, undefined, 10)
   listener.server.on('request', (_, response) => response.end('served'))
   await listener.listen('127.0.0.1', 0)
   const { port } = listener.server.address() as AddressInfo
-  const connect = () => net.connect(port, '127.0.0.1').on('error', () => {})
-  /** Undefined: the connection was turned away. */
-  const ask = async (socket: Socket): Promise<string | undefined> => {
-    socket.write(request)
-    const closed = new Promise<[]>((done) => socket.once('close', () => done([])))
-    const [answer] = await Promise.race([once(socket, 'data').catch(() => []), closed])
-    return answer && String(answer).split('\r\n\r\n')[1]
+  return {
+    connect: () => net.connect(port, '127.0.0.1').on('error', () => {}),
+    close: () => listener.close(100),
   }
+}
+
+/** Undefined: the connection was turned away. */
+async function ask(socket: Socket): Promise<string | undefined> {
+  socket.write(request)
+  const closed = new Promise<[]>((done) => socket.once('close', () => done([])))
+  const [answer] = await Promise.race([once(socket, 'data').catch(() => []), closed])
+  return answer && String(answer).split('\r\n\r\n')[1]
+}
+
+const closing = (sockets: Socket[]) =>
+  Promise.all(sockets.map((socket) => new Promise((done) => socket.once('close', done))))
+
+it('connections that only wait make place for new ones once there are too many', async () => {
+  const { connect, close } = await fullListener()
   const idle = Array.from({ length: 10 }, connect)
   for (const socket of idle) assert.equal(await ask(socket), 'served')
-  const closed = Promise.all(idle.map((socket) => new Promise((done) => socket.once('close', done))))
+  const closed = closing(idle)
   assert.equal(await ask(connect()), undefined)
   await closed
   const next = connect()
   assert.equal(await ask(next), 'served')
   next.destroy()
-  await listener.close(100)
+  await close()
+})
+
+it('so do connections that never ask, or never finish asking', async () => {
+  const { connect, close } = await fullListener()
+  const silent = Array.from({ length: 10 }, connect)
+  await Promise.all(silent.map((socket) => once(socket, 'connect')))
+  for (const socket of silent.slice(5)) socket.write('GET / HTTP/1.1\r\nHost:')
+  const closed = closing(silent)
+  assert.equal(await ask(connect()), undefined)
+  await closed
+  const next = connect()
+  assert.equal(await ask(next), 'served')
+  next.destroy()
+  await close()
 })

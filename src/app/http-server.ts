@@ -1,7 +1,8 @@
 /** The one listener, in plain HTTP or TLS; what it carries is attached to it. */
 import { readFileSync } from 'node:fs'
-import http, { type Server, type ServerOptions } from 'node:http'
+import http, { type IncomingMessage, type Server, type ServerOptions } from 'node:http'
 import https from 'node:https'
+import type { Socket } from 'node:net'
 import { AppError } from '../lib/app-error.ts'
 import { alpnProtocols, type Http2Connections, openHttp2 } from './http2.ts'
 import { portProblem } from './port.ts'
@@ -41,16 +42,41 @@ function mostOpenFiles(): number {
 
 function listenerOf(server: Server, mostConnections: number, http2?: Http2Connections): Listener {
   server.maxConnections = mostConnections
+  const closeSilent = watchSilent(server)
   // One that came too late is turned away; those that only wait make place for the next.
   server.on('drop', () => {
     server.closeIdleConnections()
     http2?.closeIdle()
+    closeSilent()
   })
   return {
     server,
     useCertificate() {},
     listen: (host, port) => listen(server, host, port),
     close: (graceMs) => close(server, http2, graceMs),
+  }
+}
+
+/** Of the connections that have not asked for anything yet, so many make place at a time. */
+const mostSilentClosed = 64
+
+/**
+ * Watches connections until their first request. The function that comes back closes those that have been silent for
+ * longest: Node does not count them as idle before the time for a head is over.
+ */
+function watchSilent(server: Server): () => void {
+  const silent = new Set<Socket>()
+  const event = server instanceof https.Server ? 'secureConnection' : 'connection'
+  server.on(event, (socket: Socket & { alpnProtocol?: string | false }) => {
+    // Connections of HTTP/2 are closed by those who know their streams.
+    if (socket.alpnProtocol === 'h2') return
+    silent.add(socket)
+    socket.once('close', () => silent.delete(socket))
+  })
+  const asks = ({ socket }: IncomingMessage) => silent.delete(socket)
+  for (const name of ['request', 'checkContinue', 'upgrade']) server.prependListener(name, asks)
+  return () => {
+    for (const socket of [...silent].slice(0, mostSilentClosed)) socket.destroy()
   }
 }
 
