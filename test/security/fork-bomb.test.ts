@@ -10,14 +10,27 @@ const stayingBomb = `while (1) { next if defined fork; my $why = $!; open my $ou
 /** The classic: its processes end and are replaced. */
 const shellBomb = `bomb() { bomb | bomb & }; bomb 2>>/tmp/full; sleep 1000`
 
+/** One process with as many threads as it can get. */
+const threadBomb = `
+import threading, time
+def stay(): time.sleep(1000)
+while True:
+    try: threading.Thread(target=stay).start()
+    except RuntimeError as error:
+        with open('/tmp/full', 'a') as out: print(error, file=out)
+        time.sleep(1000)`
+
 const bombs = {
   'whose processes stay, as user': ['perl', '-e', stayingBomb, 'bomb-of-the-test'],
   'whose processes stay, as root': ['sudo', 'perl', '-e', stayingBomb, 'bomb-of-the-test'],
   'of a shell, as user': ['bash', '-c', shellBomb, 'bomb-of-the-test'],
+  'of threads, as user': ['python3', '-c', threadBomb, 'bomb-of-the-test'],
 } as const
 
 const quote = (word: string) => `'${word.replaceAll("'", `'\\''`)}'`
-const countBomb = 'pgrep -f [b]omb-of-the-test | wc -l'
+/** Threads too: of the first processes, so that the count itself ends soon. */
+const countBomb =
+  'for pid in $(pgrep -f [b]omb-of-the-test | head -n 100); do ls /proc/$pid/task 2>/dev/null; done | wc -l'
 /** Stopped first, so that none of them starts another while they are being killed. */
 const endBomb =
   'while pkill -STOP -f [b]omb-of-the-test; do pkill -KILL -f [b]omb-of-the-test; done; echo ended'
@@ -38,11 +51,11 @@ function forkBombTests(mine: () => Target, theirs: () => Target): void {
       await startBomb(mine(), words)
       await eventually(async () => {
         const full = await tryShell(mine(), 'head -c 1000 /tmp/full')
-        assert.match(full ?? '', /Resource temporarily unavailable/)
+        assert.match(full ?? '', /Resource temporarily unavailable|can't start new thread/)
       }, 60_000)
       assert.equal(await theirs().shell('echo alive'), 'alive')
       const seen = Number(await mine().shell(countBomb, 'root'))
-      assert.ok(seen > 50, `${seen} processes of the bomb were seen`)
+      assert.ok(seen > 50, `${seen} processes and threads of the bomb were seen`)
       assert.equal(await mine().shell(endBomb, 'root'), 'ended')
       assert.equal(await mine().shell('echo alive'), 'alive')
     })

@@ -33,6 +33,27 @@ def take():
         except BlockingIOError: pass
     pairs.append(socket.socketpair())
     pairs[-1][0].sendmsg([b'x'], rights, socket.MSG_DONTWAIT)`,
+  timers: `import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+def take():
+    # The numbers of timer_create.
+    number = 222 if os.uname().machine == 'x86_64' else 107
+    timer = ctypes.c_int()
+    if libc.syscall(number, 1, None, ctypes.byref(timer)) < 0: raise OSError(ctypes.get_errno(), 'timer_create')`,
+  'message queues and shared memory': `import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+def check(result, name):
+    if result < 0: raise OSError(ctypes.get_errno(), name)
+def take():
+    check(libc.msgget(0, 0o1600), 'msgget')
+    check(libc.semget(0, 1, 0o1600), 'semget')
+    check(libc.shmget(0, 4096, 0o1600), 'shmget')`,
+  'pages of pipes': `import fcntl, os
+held = []
+def take():
+    held.append(os.pipe())
+    # F_SETPIPE_SZ: beyond what a user may have, the kernel grants no more than it must.
+    fcntl.fcntl(held[-1][0], 1031, 1 << 20)`,
 } as const
 
 type Resource = keyof typeof resources
