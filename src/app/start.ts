@@ -5,6 +5,8 @@ import { instanceOf } from '../drivers/oci/layout.ts'
 import { AppError } from '../lib/app-error.ts'
 import { systemClock } from '../lib/clock.ts'
 import type { Log } from '../lib/log.ts'
+import { raisePriority } from '../lib/priority.ts'
+import { startProgramsInThread } from '../lib/run-command.ts'
 import { buildAgentKit } from './agent-kit.ts'
 import type { Config } from './config.ts'
 import { type DataPaths, openDataFolder } from './data-folder.ts'
@@ -57,6 +59,9 @@ async function bringUp(config: Config, paths: DataPaths, log: Log): Promise<Runn
     log: (message, cause) => log.warn({ err: cause }, message),
   })
   const { baseRootFolder } = machine
+  const problem = raisePriority()
+  if (problem) log.info({}, `This machine does not let the server come before what it starts: ${problem}`)
+  startProgramsInThread()
   await prepareBase(progress, () => isolation.driver.prepare(baseRootFolder))
   const running = await serve({ config, paths, isolation, baseRootFolder, log })
   const { url, domain } = running.server

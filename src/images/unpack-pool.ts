@@ -1,6 +1,7 @@
 /** The worker threads that unpack layers: a few, kept for a while. Writing many small files blocks a thread. */
 import { Worker } from 'node:worker_threads'
 import { AppError } from '../lib/app-error.ts'
+import { atUsualPriority } from '../lib/priority.ts'
 import type { LayerFacts } from './layer-writer.ts'
 import type { FromWorker, ToWorker, UnpackJob } from './unpack-protocol.ts'
 
@@ -106,9 +107,8 @@ export class UnpackPool {
 
 function startWorker(): Worker {
   // More than the largest tree of folders takes: a worker that runs out of memory may take the process with it.
-  const worker = new Worker(new URL('./unpack-worker.ts', import.meta.url), {
-    resourceLimits: { maxOldGenerationSizeMb: 768 },
-  })
+  const options = { resourceLimits: { maxOldGenerationSizeMb: 768 } }
+  const worker = atUsualPriority(() => new Worker(new URL('./unpack-worker.ts', import.meta.url), options))
   worker.on('error', () => {})
   return worker
 }

@@ -1,31 +1,82 @@
 import assert from 'node:assert/strict'
-import { it } from 'node:test'
-import { CommandFailed, runCommand } from './run-command.ts'
+import { after, before, describe, it } from 'node:test'
+import { threadId } from 'node:worker_threads'
+import { ProgramThread } from './program-thread.ts'
+import { CommandFailed, runCommand, startProgramsInThread } from './run-command.ts'
 
-it('gives what the program printed, and hands it its input', async () => {
-  assert.deepEqual(await runCommand('sh', ['-c', 'cat; echo err >&2'], { input: 'in' }), {
-    stdout: 'in',
-    stderr: 'err\n',
+const modes: Record<string, () => () => Promise<void>> = {
+  'by the thread that wants it': () => async () => {},
+  'by a thread of its own': startProgramsInThread,
+}
+
+for (const [mode, begin] of Object.entries(modes)) {
+  describe(`a program that is started ${mode}`, () => {
+    let end: () => Promise<void>
+    before(() => {
+      end = begin()
+    })
+    after(() => end())
+
+    it('gets its input, and what it printed comes back', async () => {
+      assert.deepEqual(await runCommand('sh', ['-c', 'cat; echo err >&2'], { input: 'in' }), {
+        stdout: 'in',
+        stderr: 'err\n',
+      })
+    })
+
+    it('is quoted when it fails, with its exit code', async () => {
+      await assert.rejects(runCommand('sh', ['-c', 'echo why >&2; exit 3']), (error) => {
+        assert.ok(error instanceof CommandFailed)
+        assert.deepEqual([error.exitCode, error.message.includes('why')], [3, true])
+        return true
+      })
+      await assert.rejects(runCommand('/nowhere/program', []), /ENOENT/)
+      await assert.rejects(runCommand('true', ['a\0b']), /null bytes/)
+    })
+
+    it('is killed when it takes too long', async () => {
+      await assert.rejects(runCommand('sleep', ['60'], { timeoutMs: 50 }), CommandFailed)
+    })
+
+    it('is killed when the signal aborts, and the reason of the signal is told', async () => {
+      const reason = new Error('not wanted any more')
+      const abort = new AbortController()
+      const ran = runCommand('sleep', ['60'], { signal: abort.signal })
+      abort.abort(reason)
+      await assert.rejects(ran, (error) => error === reason)
+      await assert.rejects(runCommand('sleep', ['60'], { signal: abort.signal }), (error) => error === reason)
+    })
+
+    it('is seen while it prints', async () => {
+      const seen: string[] = []
+      await runCommand('echo', ['now'], { onOutput: (chunk) => seen.push(String(chunk)) })
+      assert.deepEqual(seen, ['now\n'])
+    })
   })
-})
+}
 
-it('a failure quotes the program and carries its exit code', async () => {
-  await assert.rejects(runCommand('sh', ['-c', 'echo why >&2; exit 3']), (error) => {
-    assert.ok(error instanceof CommandFailed)
-    assert.deepEqual([error.exitCode, error.message.includes('why')], [3, true])
-    return true
+describe('the thread that starts programs', () => {
+  /** The thread of the kernel that a program was started by, where the kernel tells. */
+  const starter = 'cat /proc/$PPID/task/*/children | tr " " "\\n" | grep -cx $$'
+
+  it('is another one than that of the event loop', async () => {
+    const end = startProgramsInThread()
+    const ofEventLoop = `tr " " "\\n" < /proc/$PPID/task/$PPID/children | grep -cx $$ || true`
+    assert.equal((await runCommand('sh', ['-c', `${starter}; ${ofEventLoop}`])).stdout, '1\n0\n')
+    await end()
+    assert.equal((await runCommand('sh', ['-c', `${starter}; ${ofEventLoop}`])).stdout, '1\n1\n')
+    assert.equal(threadId, 0)
   })
-  await assert.rejects(runCommand('/nowhere/program', []), /ENOENT/)
-})
 
-it('kills what takes too long', async () => {
-  await assert.rejects(runCommand('sleep', ['60'], { timeoutMs: 50 }), CommandFailed)
-})
-
-it('kills the program when the signal aborts, and the reason of the signal is told', async () => {
-  const abort = new AbortController()
-  const reason = new Error('not wanted any more')
-  const ran = runCommand('sleep', ['60'], { signal: abort.signal })
-  abort.abort(reason)
-  await assert.rejects(ran, (error) => error === reason)
+  it('fails what it was asked for when it ends, and starts nothing more', async () => {
+    const thread = new ProgramThread()
+    const ran = thread.run({ program: 'sleep', args: ['60'] })
+    await thread.close()
+    assert.deepEqual(await ran, {
+      exitCode: null,
+      stdout: '',
+      stderr: 'The thread that starts programs failed: it ended',
+    })
+    assert.equal(thread.isUsable, false)
+  })
 })

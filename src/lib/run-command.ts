@@ -1,13 +1,10 @@
 /** Runs a program without a shell and gives back what it printed; a failure quotes the program's own words. */
-import { spawn } from 'node:child_process'
 import { AppError } from './app-error.ts'
+import { atUsualPriority } from './priority.ts'
+import { ProgramThread } from './program-thread.ts'
+import { type ProgramOptions, spawnProgram } from './spawn-program.ts'
 
-export type CommandOptions = {
-  input?: string
-  env?: Record<string, string>
-  cwd?: string
-  /** The program is killed after this long. */
-  timeoutMs?: number
+export type CommandOptions = ProgramOptions & {
   /** When this aborts, the program is killed, and the command rejects with the signal's reason. */
   signal?: AbortSignal
   /** Sees standard output and error as they arrive; nothing is kept for the result then. */
@@ -28,39 +25,28 @@ export class CommandFailed extends AppError {
   }
 }
 
-export function runCommand(
+let thread: ProgramThread | undefined
+
+/** From now on programs are started by a thread of their own, until the function that comes back is called. */
+export function startProgramsInThread(): () => Promise<void> {
+  const started = atUsualPriority(() => new ProgramThread())
+  thread = started
+  return async () => {
+    if (thread === started) thread = undefined
+    await started.close()
+  }
+}
+
+export async function runCommand(
   program: string,
   args: readonly string[],
-  options: CommandOptions = {},
+  { signal, onOutput, ...options }: CommandOptions = {},
 ): Promise<CommandResult> {
-  return new Promise((resolve, reject) => {
-    const child = spawn(program, args, {
-      stdio: [options.input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
-      ...(options.env && { env: options.env }),
-      ...(options.cwd && { cwd: options.cwd }),
-      ...(options.timeoutMs && { timeout: options.timeoutMs }),
-      ...(options.signal && { signal: options.signal }),
-      killSignal: 'SIGKILL',
-    })
-    const stdout: Buffer[] = []
-    const stderr: Buffer[] = []
-    child.stdout?.on('data', (chunk: Buffer) =>
-      options.onOutput ? options.onOutput(chunk) : stdout.push(chunk),
-    )
-    child.stderr?.on('data', (chunk: Buffer) => {
-      options.onOutput?.(chunk)
-      stderr.push(chunk)
-    })
-    child.stdin?.on('error', () => {})
-    child.stdin?.end(options.input)
-    child.on('error', (error) => {
-      const { signal } = options
-      reject(signal?.aborted ? signal.reason : new CommandFailed(program, args, null, error.message))
-    })
-    child.on('close', (exitCode) => {
-      const said = Buffer.concat(stderr).toString()
-      if (exitCode === 0) resolve({ stdout: Buffer.concat(stdout).toString(), stderr: said })
-      else reject(new CommandFailed(program, args, exitCode, said || Buffer.concat(stdout).toString()))
-    })
-  })
+  const request = { program, args, ...options }
+  const { exitCode, stdout, stderr } = await (thread?.isUsable && !onOutput
+    ? thread.run(request, signal)
+    : atUsualPriority(() => spawnProgram(request, signal, onOutput)))
+  if (exitCode === 0) return { stdout, stderr }
+  if (exitCode === null && signal?.aborted) throw signal.reason
+  throw new CommandFailed(program, args, exitCode, stderr || stdout)
 }

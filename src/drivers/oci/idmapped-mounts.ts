@@ -5,6 +5,7 @@
  */
 import { Worker } from 'node:worker_threads'
 import { AppError } from '../../lib/app-error.ts'
+import { atUsualPriority } from '../../lib/priority.ts'
 
 export type IdmapRequest = {
   number: number
@@ -41,7 +42,9 @@ export class IdmappedMounts {
 
   #open(): Worker {
     if (this.#worker) return this.#worker
-    const worker = new Worker(new URL('./idmap-worker.ts', import.meta.url), { trackUnmanagedFds: false })
+    const worker = atUsualPriority(
+      () => new Worker(new URL('./idmap-worker.ts', import.meta.url), { trackUnmanagedFds: false }),
+    )
     this.#worker = worker
     worker.unref()
     worker.on('message', ({ number, failure }: IdmapReply) => {

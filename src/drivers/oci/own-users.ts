@@ -9,6 +9,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { type FileHandle, mkdir, open, writeFile } from 'node:fs/promises'
 import { errorText } from '../../lib/app-error.ts'
+import { atUsualPriority } from '../../lib/priority.ts'
 import { mappedIDs } from './container-spec.ts'
 import { IdmappedMounts } from './idmapped-mounts.ts'
 import type { Layout } from './layout.ts'
@@ -126,7 +127,7 @@ async function holdNamespaces(
   const become = ['setpriv', `--reuid=${owner}`, `--regid=${owner}`, '--clear-groups']
   const hold = ['unshare', ...kinds, 'sh', '-c', 'echo; exec cat']
   const [program, ...args] = owner === 0 ? hold : [...become, ...hold]
-  const child = spawn(program!, args, { stdio: ['pipe', 'pipe', 'pipe'] })
+  const child = atUsualPriority(() => spawn(program!, args, { stdio: ['pipe', 'pipe', 'pipe'] }))
   const exited = once(child, 'exit')
   let complaint = ''
   child.stderr.setEncoding('utf8').on('data', (text) => {

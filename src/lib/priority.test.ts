@@ -1,0 +1,31 @@
+import assert from 'node:assert/strict'
+import { getPriority } from 'node:os'
+import { afterEach, beforeEach, describe, it } from 'node:test'
+import { Worker } from 'node:worker_threads'
+import { atUsualPriority, raisePriority, restorePriority } from './priority.ts'
+import { runCommand } from './run-command.ts'
+
+describe('the thread of the event loop', () => {
+  const usual = getPriority()
+  beforeEach(() => assert.equal(raisePriority(), undefined))
+  afterEach(restorePriority)
+
+  it('comes before the programs that it starts', async () => {
+    assert.ok(getPriority() < usual)
+    assert.equal((await runCommand('nice', [])).stdout, `${usual}\n`)
+    assert.ok(getPriority() < usual)
+  })
+
+  it('comes before the threads that it starts', async () => {
+    const ask = `require('node:worker_threads').parentPort.postMessage(require('node:os').getPriority())`
+    const worker = atUsualPriority(() => new Worker(ask, { eval: true }))
+    const told = await new Promise((resolve) => worker.once('message', resolve))
+    assert.equal(told, usual)
+    await worker.terminate()
+  })
+
+  it('goes on as before when nothing could be started', () => {
+    assert.throws(() => atUsualPriority(() => assert.fail('none')), /none/)
+    assert.ok(getPriority() < usual)
+  })
+})
