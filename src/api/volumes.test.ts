@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { openApi } from '../../test/support/api.ts'
 
-type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+type Method = 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 type More = { query?: Record<string, string | number>; body?: string; headers?: Record<string, string> }
 
 /** A Warren with a volume, and a way to ask for its content. */
@@ -169,6 +169,8 @@ describe('the content of volumes over the API', () => {
     const [status, , range] = await read('bytes=10-')
     assert.deepEqual([status, range], [416, 'bytes */10'])
     assert.deepEqual(await read('bytes=0-', '/empty'), [200, '', undefined])
+    const head = await content('HEAD', 'file', '/file')
+    assert.deepEqual([head.statusCode, head.body, head.headers['content-length']], [200, '', '10'])
   })
 
   it('stays within the volume whatever a sandbox left in it', async () => {

@@ -8,6 +8,7 @@ import { recoverCommand } from '../cli/recover.ts'
 import { teamCommand } from '../cli/team.ts'
 import { templateCommand } from '../cli/template.ts'
 import { TemplateClient } from '../cli/template-client.ts'
+import { volumeCommand } from '../cli/volume.ts'
 import { AppError } from '../lib/app-error.ts'
 import { systemClock } from '../lib/clock.ts'
 import { clientVariables, loadConfig, wantsStacks } from './config.ts'
@@ -24,6 +25,7 @@ const help = `Warren ${version}: a sandbox cloud on your own machine.
   warren cert [--domain D]         a certificate to try TLS with, and the authority behind it
   warren team VERB                 create, list, delete teams; show and change their limits
   warren key create|list|revoke    API keys of a team
+  warren volume list|delete        volumes of a team
   warren prune [--dry-run]         remove cached build steps, layers and uploads that nothing needs
   warren recover [SNAPSHOT]        list snapshots that nothing owns; give a lost sandbox back
   warren template build DIR        a template out of a Dockerfile and its folder
@@ -59,6 +61,7 @@ const commands: Record<string, Command> = {
   env: (args) => envCommand(args, async () => (await findServer(loadConfig())).location),
   team: (args) => teamCommand(args, connect),
   key: (args) => keyCommand(args, connect),
+  volume: (args) => volumeCommand(args, connect),
   prune: (args) => pruneCommand(args, connect),
   recover: (args) => recoverCommand(args, connect),
   async mcp(args) {

@@ -5,6 +5,7 @@ import type { PruneReport } from '../contract/rest/prune.ts'
 import type { QuarantineEntry, RecoveredSandbox } from '../contract/rest/quarantine.ts'
 import type { ApiKey, Team } from '../contract/rest/team.ts'
 import type { BuildStatusAnswer } from '../contract/rest/template.ts'
+import type { Volume } from '../contract/rest/volume.ts'
 import { AppError } from '../lib/app-error.ts'
 import type { ServerAddress } from '../lib/server-request.ts'
 import { callServer } from './http-call.ts'
@@ -16,6 +17,8 @@ export type CreatedKey = ApiKey & { key: string }
 
 const pruneWithinMs = 1_800_000
 const deleteWithinMs = 600_000
+
+type CallOptions = { body?: unknown; withinMs?: number; teamID?: string }
 
 export class AdminClient {
   readonly #access: ServerAccess
@@ -29,17 +32,17 @@ export class AdminClient {
   }
 
   createTeam(name: string): Promise<Team> {
-    return this.#call('POST', '/admin/teams', { name })
+    return this.#call('POST', '/admin/teams', { body: { name } })
   }
 
   /** With `force` its sandboxes are killed one by one, so the limit is generous. */
   deleteTeam(teamID: string, force: boolean): Promise<void> {
     const path = `/admin/teams/${encodeURIComponent(teamID)}?force=${force}`
-    return this.#call('DELETE', path, undefined, deleteWithinMs)
+    return this.#call('DELETE', path, { withinMs: deleteWithinMs })
   }
 
   changeLimits(teamID: string, changes: LimitChanges): Promise<Team> {
-    return this.#call('PATCH', `/admin/teams/${encodeURIComponent(teamID)}/limits`, changes)
+    return this.#call('PATCH', `/admin/teams/${encodeURIComponent(teamID)}/limits`, { body: changes })
   }
 
   listKeys(teamID: string): Promise<ApiKey[]> {
@@ -47,7 +50,7 @@ export class AdminClient {
   }
 
   createKey(teamID: string, name: string): Promise<CreatedKey> {
-    return this.#call('POST', `/admin/teams/${encodeURIComponent(teamID)}/api-keys`, { name })
+    return this.#call('POST', `/admin/teams/${encodeURIComponent(teamID)}/api-keys`, { body: { name } })
   }
 
   revokeKey(teamID: string, keyID: string): Promise<void> {
@@ -55,13 +58,21 @@ export class AdminClient {
     return this.#call('DELETE', path)
   }
 
+  listVolumes(teamID: string): Promise<Volume[]> {
+    return this.#call('GET', '/volumes', { teamID })
+  }
+
+  deleteVolume(teamID: string, volumeID: string): Promise<void> {
+    return this.#call('DELETE', `/volumes/${encodeURIComponent(volumeID)}`, { teamID })
+  }
+
   /** Removing takes as long as the disk does, so the limit is generous. */
   prune(dryRun: boolean): Promise<PruneReport> {
-    return this.#call('POST', '/admin/prune', { dryRun }, pruneWithinMs)
+    return this.#call('POST', '/admin/prune', { body: { dryRun }, withinMs: pruneWithinMs })
   }
 
   addBuiltIn(name: string, full: boolean): Promise<BuiltInAnswer> {
-    return this.#call('POST', `/admin/built-in-templates/${encodeURIComponent(name)}`, { full })
+    return this.#call('POST', `/admin/built-in-templates/${encodeURIComponent(name)}`, { body: { full } })
   }
 
   builtInStatus(name: string, logsOffset: number): Promise<BuildStatusAnswer> {
@@ -91,8 +102,13 @@ export class AdminClient {
     throw new AppError('not_found', `There is no team '${word}'. The teams are: ${known || '(none)'}.`)
   }
 
-  #call<T>(method: string, target: string, body?: unknown, withinMs?: number): Promise<T> {
-    const headers = { [header.adminToken]: this.#access.adminToken }
+  /** With a team, the operator asks for that team what its own keys may ask. */
+  #call<T>(method: string, target: string, more: CallOptions = {}): Promise<T> {
+    const { body, withinMs, teamID } = more
+    const headers = {
+      [header.adminToken]: this.#access.adminToken,
+      ...(teamID !== undefined && { [header.teamID]: teamID }),
+    }
     return callServer(this.#access, {
       ...{ method, target, headers },
       ...(body !== undefined && { body: { json: body } }),

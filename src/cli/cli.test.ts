@@ -10,6 +10,7 @@ import { table } from './output.ts'
 import { pruneCommand } from './prune.ts'
 import { recoverCommand } from './recover.ts'
 import { teamCommand } from './team.ts'
+import { volumeCommand } from './volume.ts'
 
 const limits = { maxSandboxes: 100, maxCPU: 400, maxMemoryMB: 409600, maxLifetimeHours: 24 }
 const team = {
@@ -48,6 +49,8 @@ const answers: Record<string, [number, unknown?]> = {
   'GET /admin/quarantine': [200, [quarantined]],
   'POST /admin/quarantine/ione-run/recover': [200, { sandboxID: 'ione', teamID: 'id-1' }],
   'DELETE /admin/quarantine/ione-run': [204],
+  'GET /volumes': [200, [{ volumeID: 'id-v', name: 'data' }]],
+  'DELETE /volumes/id-v': [204],
   'DELETE /admin/teams/id-1/api-keys/key-2': [404, { code: 404, message: 'There is no key key-2.' }],
 }
 const server = http.createServer(async (request, response) => {
@@ -172,6 +175,7 @@ test('every command answers --help with its usage, whatever else is given', asyn
     ['key', (args: string[]) => keyCommand(args, neverConnect)],
     ['prune', (args: string[]) => pruneCommand(args, neverConnect)],
     ['recover', (args: string[]) => recoverCommand(args, neverConnect)],
+    ['volume', (args: string[]) => volumeCommand(args, neverConnect)],
     ['env', (args: string[]) => envCommand(args, find)],
   ] as const) {
     for (const args of [['--help'], ['-h'], ['list', 'x', '--help']]) {
@@ -243,4 +247,16 @@ test('prune says what it freed, or would free', async () => {
     [{ dryRun: true }, { dryRun: false }],
   )
   for (const bad of [['now'], ['--force']]) await assert.rejects(pruneCommand(bad, neverConnect), UsageError)
+})
+
+test('volumes of a team are listed, and deleted by name or id', async () => {
+  assert.match(await volumeCommand(['list', team.slug], connect), /^VOLUME +ID\ndata +id-v$/)
+  for (const word of ['data', 'id-v']) {
+    assert.equal(await volumeCommand(['delete', team.slug, word], connect), 'The volume data is deleted.')
+    assert.equal(asked.at(-1)?.path, '/volumes/id-v')
+  }
+  await assert.rejects(volumeCommand(['delete', team.slug, 'x'], connect), /has no volume 'x'/)
+  for (const bad of [[], ['nix'], ['list'], ['delete', 'one']]) {
+    await assert.rejects(volumeCommand(bad, neverConnect), UsageError)
+  }
 })

@@ -20,7 +20,7 @@ import { planRestore, type RestorePlan } from './restore.ts'
 import { diskName, layerName, layerNumbers, overlayOptions, rootFolders, rootsName } from './root-layers.ts'
 import { renameArguments, startArguments } from './runtime-commands.ts'
 import { runtimeComplaint, startedPid } from './runtime-files.ts'
-import { mountShared, sharedFolders } from './shared-disks.ts'
+import { explainRestore, mountShared, sharedFolders } from './shared-disks.ts'
 
 const startLimitMs = 60_000
 /** Of 1000: above the server and most other things, with room above it for what runs inside. */
@@ -250,6 +250,8 @@ async function enterAndRun(
   } catch (error) {
     signal?.throwIfAborted()
     const complaint = (await runtimeComplaint(folder)) ?? errorText(error)
+    const explained = explainRestore(complaint, record)
+    if (explained) throw explained
     const { runtime } = flavourOf(record)
     throw new AppError(
       'unavailable',

@@ -26,6 +26,21 @@ export async function mountShared(layout: Layout, { slot, mounts = [] }: Sharing
   await runCommand('nsenter', [`--mount=${layout.mountNamespace(slot)}`, ...script])
 }
 
+/** What gVisor says when a file or folder that a process had open has gone from a disk that others changed meanwhile. */
+const openFileIsGone = /CompleteRestore\(\) failed.*failed to walk "(.*)" of type/
+
+/** Undefined: the complaint is about something else. */
+export function explainRestore(complaint: string, { mounts = [] }: SharingRecord): AppError | undefined {
+  const [, name] = (mounts.length > 0 && openFileIsGone.exec(complaint)) || []
+  if (name === undefined) return undefined
+  return new AppError(
+    'unprocessable',
+    `A process had ${JSON.stringify(name)} open on a volume, from which it was deleted meanwhile, so the memory cannot ` +
+      'be used. Start without memory.',
+    { retry: { should: false } },
+  )
+}
+
 /** Processes that go on expect the mounts they had. */
 export function assertSamePaths(before: readonly DiskMount[] = [], now: readonly DiskMount[] = []): void {
   const isSame = before.length === now.length && before.every(({ path }, at) => path === now[at]!.path)

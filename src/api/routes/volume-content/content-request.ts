@@ -1,5 +1,5 @@
 /** What all routes to the content of volumes share. */
-import { finished, type Readable } from 'node:stream'
+import { finished, Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type VolumeEntryStat, VolumePath } from '../../../contract/rest/volume.ts'
 import type { VolumeEntry, VolumeFiles } from '../../../core/volume/volume-files.ts'
@@ -28,8 +28,12 @@ export function presentEntry(entry: VolumeEntry): VolumeEntryStat {
   return { ...rest, atime: dateTime(atime), mtime: dateTime(mtime), ctime: dateTime(ctime) }
 }
 
-/** Resolves once all was sent or nobody reads any more. */
+/** Resolves once all was sent or nobody reads any more. Who asks for the head alone costs nothing more. */
 export async function sendStream(reply: FastifyReply, stream: Readable): Promise<FastifyReply> {
+  if (reply.request.method === 'HEAD') {
+    stream.destroy()
+    return reply.send(Readable.from([]))
+  }
   const sent = new Promise<void>((resolve) => finished(reply.raw, { readable: false }, () => resolve()))
   reply.send(stream)
   await sent

@@ -20,10 +20,14 @@ export function listFolderRoute(app: Api, context: RouteContext): void {
       withFiles(context, request, async (files) => {
         const { path, depth = 1 } = request.query
         const parts = files.list(path, depth)
-        // A path that is no folder fails here, before anything is sent.
-        const first = await parts.next()
-        reply.type('application/json; charset=utf-8')
-        return sendStream(reply, Readable.from(asJson(first, parts), { objectMode: false }))
+        try {
+          // A path that is no folder fails here, before anything is sent.
+          const first = await parts.next()
+          reply.type('application/json; charset=utf-8')
+          return await sendStream(reply, Readable.from(asJson(first, parts), { objectMode: false }))
+        } finally {
+          await parts.return(undefined)
+        }
       }),
   )
 }
@@ -33,16 +37,12 @@ async function* asJson(
   first: IteratorResult<VolumeEntry[]>,
   rest: AsyncGenerator<VolumeEntry[]>,
 ): AsyncGenerator<string> {
-  try {
-    yield '['
-    let separator = ''
-    for (let part = first; !part.done; part = await rest.next()) {
-      if (part.value.length === 0) continue
-      yield separator + part.value.map((entry) => JSON.stringify(presentEntry(entry))).join(',')
-      separator = ','
-    }
-    yield ']'
-  } finally {
-    await rest.return(undefined)
+  yield '['
+  let separator = ''
+  for (let part = first; !part.done; part = await rest.next()) {
+    if (part.value.length === 0) continue
+    yield separator + part.value.map((entry) => JSON.stringify(presentEntry(entry))).join(',')
+    separator = ','
   }
+  yield ']'
 }
