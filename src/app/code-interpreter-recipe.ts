@@ -1,6 +1,7 @@
 /** How the template of the code interpreter is made: what it holds, and what runs in it from the start. */
 import type { BuiltInRecipe } from '../core/template/built-in-templates.ts'
-import { packInterpreter } from './interpreter-files.ts'
+import { writeInterpreter } from './interpreter-files.ts'
+import { packFiles } from './packed-files.ts'
 
 const folder = '/opt/code-interpreter'
 /** IPython runs the cells; the others are what people import without thinking. */
@@ -35,7 +36,7 @@ export function codeInterpreterRecipe(diskMB: number): BuiltInRecipe {
     sizes: { cpuCount: 2, memoryMB: 2048, diskMB },
     seconds: 120,
     async request({ full }) {
-      const files = await packInterpreter()
+      const files = await packFiles('interpreter', writeInterpreter)
       const packages = full ? [...usualPackages, ...furtherPackages] : usualPackages
       const step = { filesHash: null, force: false }
       const install = `pip install --no-cache-dir --progress-bar off --disable-pip-version-check ${packages.join(' ')}`

@@ -29,7 +29,7 @@ const help = `Warren ${version}: a sandbox cloud on your own machine.
   warren prune [--dry-run]         remove cached build steps, layers and uploads that nothing needs
   warren recover [SNAPSHOT]        list snapshots that nothing owns; give a lost sandbox back
   warren template build DIR        a template out of a Dockerfile and its folder
-  warren template add NAME         a template that Warren knows by itself: code-interpreter
+  warren template add NAME         a built-in template: code-interpreter, desktop, mcp-gateway
   warren mcp                       sandboxes as tools for Claude, Cursor and other clients of MCP, over stdio
   warren version
 

@@ -26,6 +26,7 @@ import { createIsClosed, createLookup, openGate } from './egress-gate.ts'
 import { readExtraCA } from './extra-ca.ts'
 import { sandboxOwner } from './isolation.ts'
 import { readMachine } from './machine.ts'
+import { mcpGatewayRecipe } from './mcp-gateway-recipe.ts'
 import { openImages, warnOfMissingLayers } from './open-images.ts'
 import { openSecrets } from './open-secrets.ts'
 import type { Closers } from './shutdown.ts'
@@ -81,7 +82,9 @@ export async function openPorts(parts: PortParts, closers: Closers) {
     snapshotFolders: snapshotFolders(paths.snapshots),
     volumeDisks,
     appendLog: (sandboxID, entry) => collector.tell(sandboxID, entry),
-    recipes: [codeInterpreterRecipe, desktopRecipe].map((recipe) => recipe(config.defaultDiskMB)),
+    recipes: [codeInterpreterRecipe, desktopRecipe, mcpGatewayRecipe].map((recipe) =>
+      recipe(config.defaultDiskMB),
+    ),
     machine: readMachine(),
     freeBytes: () => freeBytes(paths.root),
     rootsOf: (build) => rootsOf(build, images, paths),

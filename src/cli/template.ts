@@ -25,7 +25,8 @@ const usage = `Usage:
   warren template build DIR [options]
   warren template add NAME [--full]
 
-"add" makes a template that Warren knows by itself: code-interpreter or desktop. --full puts in all that it can hold.
+"add" makes a template that Warren knows by itself: code-interpreter, desktop or mcp-gateway. --full puts in all that it
+can hold.
 "build" makes a template of the Dockerfile in DIR. FROM e2bdev/base begins with the template base.
 
   --name NAME             the template's name, or NAME:TAG; else the folder's

@@ -5,7 +5,7 @@ import { AppError } from '../lib/app-error.ts'
 import { runCode } from './run-code.ts'
 import { type ProcessOutcome, runProcess } from './run-process.ts'
 import { SandboxID, TimeoutSeconds, type Tool, type ToolAnswer, tool } from './tool.ts'
-import { readUpTo, type SandboxPort } from './warren-client.ts'
+import { readUpTo } from './warren-client.ts'
 
 const mostFileBytes = 100_000
 const mostEntries = 1000
@@ -105,7 +105,7 @@ const writeFile = tool({
   },
 })
 
-type Entry = { path?: string; type?: string; size?: string }
+type Listing = { entries?: { path?: string; type?: string; size?: string }[] }
 
 const listFiles = tool({
   name: 'list_files',
@@ -116,11 +116,9 @@ const listFiles = tool({
     depth: Type.Integer({ minimum: 1, maximum: 5, default: 1 }),
   }),
   async run(client, { sandboxID, path, depth }, signal) {
-    const agent: SandboxPort = await client.agentOf(sandboxID, signal)
-    const message = { path, depth }
-    const { entries = [] } = await client
-      .call<{ entries?: Entry[] }>(...([agent, 'filesystem.Filesystem/ListDir', message, signal] as const))
-      .catch(tooMany)
+    const agent = await client.agentOf(sandboxID, signal)
+    const listing = client.call<Listing>(agent, 'filesystem.Filesystem/ListDir', { path, depth }, signal)
+    const { entries = [] } = await listing.catch(tooMany)
     const lines = entries.slice(0, mostEntries).map(({ path: name = '', type, size = '0' }) => {
       if (type === 'FILE_TYPE_DIRECTORY') return `${name}/`
       return type === 'FILE_TYPE_SYMLINK' ? `${name} (link)` : `${name} (${size} bytes)`

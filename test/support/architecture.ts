@@ -20,6 +20,7 @@ export const mayImport: Record<string, readonly string[]> = {
   edge: ['core', 'contract', 'lib'],
   egress: ['core', 'lib'],
   mcp: ['contract', 'lib'],
+  'mcp-gateway': ['lib'],
   cli: ['contract', 'lib'],
   web: ['contract'],
   app: [
@@ -53,8 +54,8 @@ const bans: Ban[] = [
   {
     what: 'process.env',
     code: /\bprocess\s*\??\.\s*env\b/,
-    // In the other one they are the variables of a cell.
-    onlyIn: ['src/app/config.ts', 'src/interpreter/kernels/javascript.ts'],
+    // In the others they are variables of a sandbox: those of a cell, and those of its owner.
+    onlyIn: ['src/app/config.ts', 'src/interpreter/kernels/javascript.ts', 'src/mcp-gateway/main.ts'],
     reason: 'settings are read once and checked in one schema, so that `warren config` shows all there are',
   },
   {

@@ -5,7 +5,7 @@ import { AppError } from '../../../lib/app-error.ts'
 import { bearerToken, textHeader } from '../../auth.ts'
 import type { Api, RouteContext } from '../../context.ts'
 
-export function mcpRoutes(app: Api, { auth, answerMcp }: RouteContext): void {
+export function mcpRoutes(app: Api, { auth, answerMcp, log }: RouteContext): void {
   app.post(
     '/mcp',
     { onRequest: [takeKeyAsBearer, auth.requireTeam], schema: { hide: true } },
@@ -15,7 +15,11 @@ export function mcpRoutes(app: Api, { auth, answerMcp }: RouteContext): void {
         throw new AppError('unauthenticated', 'Tools need an API key: send it as a bearer token')
       }
       reply.hijack()
-      await answerMcp(apiKey, request.raw, reply.raw, request.body)
+      for (const [name, value] of Object.entries(reply.getHeaders())) reply.raw.setHeader(name, value!)
+      await answerMcp(apiKey, request.raw, reply.raw, request.body).catch((error) => {
+        log.error({ error }, 'A request of the Model Context Protocol could not be answered.')
+        reply.raw.destroy()
+      })
     },
   )
   // There are no sessions to listen to, or to end.

@@ -1,0 +1,2 @@
+#!/bin/sh
+exec node --disable-warning=ExperimentalWarning /opt/mcp-gateway/main.cjs "$@"
