@@ -10,6 +10,7 @@ import { allowAllOrigins } from './cors.ts'
 import { answerUnrouted, handleErrors } from './error-handler.ts'
 import { RateLimit } from './rate-limit.ts'
 import { adminRoutes } from './routes/admin/routes.ts'
+import { eventRoutes } from './routes/events/routes.ts'
 import { healthRoute } from './routes/health/get-health.ts'
 import { mcpRoutes } from './routes/mcp/routes.ts'
 import { sandboxRoutes } from './routes/sandboxes/routes.ts'
@@ -57,6 +58,7 @@ export async function createApi(parts: ApiParts): Promise<Api> {
   secretRoutes(app, context)
   volumeRoutes(app, context)
   volumeContentRoutes(app, context)
+  eventRoutes(app, context)
   teamRoutes(app, context)
   await signInRoutes(app, context)
   adminRoutes(app, context)

@@ -8,6 +8,7 @@ import type {
   RawRequestDefaultExpression,
   RawServerDefault,
 } from 'fastify'
+import type { EventStore } from '../core/event-stores.ts'
 import type { LogStore } from '../core/logs.ts'
 import type { Quarantine } from '../core/sandbox/quarantine.ts'
 import type { SandboxService } from '../core/sandbox/service.ts'
@@ -26,6 +27,7 @@ import type { Pruner } from '../core/template/pruner.ts'
 import type { TemplateRemover } from '../core/template/remover.ts'
 import type { TemplateService } from '../core/template/service.ts'
 import type { VolumeService } from '../core/volume/service.ts'
+import type { WebhookService } from '../core/webhook/service.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Log } from '../lib/log.ts'
 import type { Authenticator } from './auth.ts'
@@ -47,6 +49,8 @@ export type ApiParts = {
   sizes: Record<'cpu' | 'memoryMB' | 'diskMB', { usual: number; most: number }>
   secrets: SecretService
   volumes: VolumeService
+  events: EventStore
+  webhooks: WebhookService
   clock: Clock
   teams: TeamService
   accessTokens: AccessTokens

@@ -69,6 +69,8 @@ async function openApi({ config, secrets, ports, domain }: ListenParts, url: str
   const api = await createApi({
     ...{ ...domain, sandboxes: domain.service, metrics: stores.metrics, logs, buildFiles, clock, log },
     secrets: ports.secrets,
+    events: stores.events,
+    webhooks: ports.webhooks.service,
     uploads: { secret: secrets.seed, maxBytes: config.maxUploadMB * mebibyte },
     sizes: {
       cpu: { usual: config.defaultCPU, most: config.maxCPU },

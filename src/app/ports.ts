@@ -29,6 +29,7 @@ import { readMachine } from './machine.ts'
 import { mcpGatewayRecipe } from './mcp-gateway-recipe.ts'
 import { openImages, warnOfMissingLayers } from './open-images.ts'
 import { openSecrets } from './open-secrets.ts'
+import { openWebhooks } from './open-webhooks.ts'
 import type { Closers } from './shutdown.ts'
 import { snapshotFolders } from './snapshot-folders.ts'
 
@@ -74,11 +75,13 @@ export async function openPorts(parts: PortParts, closers: Closers) {
   const isClosed = createIsClosed(config.allowPrivateEgress, config.subnet, clock)
   const opened = await openGate({ config, paths, driver, secrets, isClosed, extraCA, clock, log })
   if (opened) closers.add('the egress gate', () => opened.gate.close())
+  const lookup = createLookup(config.dnsServers, clock)
+  const webhooks = openWebhooks({ stores, vault, lookup, isClosed, extraCA, clock, log })
   const ports: DomainPorts = {
     ...{ stores, driver, agent, routes, logs, images, buildFiles, isClosed, extraCA, clock, log },
     gate: opened?.gate,
     authority: opened?.authority,
-    lookup: createLookup(config.dnsServers, clock),
+    lookup,
     snapshotFolders: snapshotFolders(paths.snapshots),
     volumeDisks,
     appendLog: (sandboxID, entry) => collector.tell(sandboxID, entry),
@@ -94,7 +97,7 @@ export async function openPorts(parts: PortParts, closers: Closers) {
         baseBuild: async () => (await stores.templates.findBuild(base.buildID))!,
       }),
   }
-  return { ...ports, buildFiles, logs, secrets, base }
+  return { ...ports, buildFiles, logs, secrets, webhooks, base }
 }
 
 function openLogs(config: Config, paths: DataPaths): LogFiles {

@@ -4,10 +4,10 @@
  * the step took effect is unknown then.
  */
 import type { DriverHandle } from './driver.ts'
+import type { DeliveryStore, EventStore, LeaseStore, WebhookStore } from './event-stores.ts'
 import type { SandboxMetric } from './sandbox/metric.ts'
 import type { NewSandbox, Sandbox, SandboxOptions, SandboxSnapshot, SandboxState } from './sandbox/sandbox.ts'
-import type { Secret, SecretReference } from './secret/secret.ts'
-import type { SealedValue } from './secret/vault.ts'
+import type { SecretStore } from './secret/secret-store.ts'
 import type { TeamMetric } from './team/metric.ts'
 import type { AccessToken, ApiKey, Team, TeamLimits } from './team/team.ts'
 import type {
@@ -183,9 +183,15 @@ export type SandboxPage = {
 export type SandboxChanges = Partial<
   Pick<Sandbox, 'runID' | 'handle' | 'snapshot' | 'startedAt' | 'endAt' | 'endedAt' | 'endReason'>
 > & {
-  /** Names this move, so that who could not see its outcome finds it in the row afterwards. */
-  moveID?: string
+  /** A snapshot was taken of it meanwhile, which is an event. */
+  isCheckpointed?: true
 }
+
+/**
+ * Names a change, so that who could not see its outcome finds the name in the row afterwards, and says when it was made.
+ * Changes that are news for clients are told as an event by that name, in the same step. Without it nothing is told.
+ */
+export type NamedChange = { moveID: string; at: number }
 
 /** What must hold of a row for a move to take effect: compare and set. */
 export type SandboxFence = {
@@ -226,7 +232,12 @@ export interface SandboxStore {
   /** Every row that is not ended, or only those in some of the states. */
   listUnended(states?: readonly SandboxState[]): Promise<Sandbox[]>
   /** The one way a state changes. Undefined when the row is not as `at` says. */
-  move(at: SandboxFence, to: SandboxState, changes?: SandboxChanges): Promise<Sandbox | undefined>
+  move(
+    at: SandboxFence,
+    to: SandboxState,
+    changes?: SandboxChanges,
+    named?: NamedChange,
+  ): Promise<Sandbox | undefined>
   /**
    * Moves a paused sandbox to `resuming` if the team stays within its limits, in one step that parallel creates
    * and resumes cannot pass together. `moved` is undefined when the row has moved on.
@@ -239,14 +250,20 @@ export interface SandboxStore {
   /** Corrects what is kept of a paused sandbox. Undefined when it is not paused in that run any more. */
   setSnapshot(sandboxID: string, runID: string, snapshot: SandboxSnapshot): Promise<Sandbox | undefined>
   /** Changes what was asked for while it runs. Undefined when it is not in that run and state any more. */
-  setOptions(at: SandboxRun, options: SandboxOptions): Promise<Sandbox | undefined>
+  setOptions(at: SandboxRun, options: SandboxOptions, named?: NamedChange): Promise<Sandbox | undefined>
   /** Saves the handle of a run as soon as it is known. False when the run is over. */
   saveHandle(sandboxID: string, runID: string, handle: DriverHandle): Promise<boolean>
   /**
    * Sets the end of a running sandbox. `onlyExtend` never makes it earlier. Undefined when it is not in
    * that run and state any more.
    */
-  setEnd(sandboxID: string, runID: string, endAt: number, onlyExtend: boolean): Promise<Sandbox | undefined>
+  setEnd(
+    sandboxID: string,
+    runID: string,
+    endAt: number,
+    onlyExtend: boolean,
+    named?: NamedChange,
+  ): Promise<Sandbox | undefined>
   /** Running rows whose end has come, earliest first. */
   listExpired(now: number, limit: number): Promise<Sandbox[]>
   /** The earliest end of any running row. */
@@ -262,6 +279,7 @@ export interface SandboxStore {
   reopen(
     sandboxID: string,
     changes: Required<Pick<Sandbox, 'runID' | 'endAt'>> & { snapshot: SandboxSnapshot },
+    named?: NamedChange,
   ): Promise<Sandbox | undefined>
   /** Forgets the key, so that the request can be made again. */
   releaseClaim(teamID: string, sandboxID: string): Promise<void>
@@ -328,36 +346,6 @@ export type CacheUse = Pick<CachedStep, 'key' | 'snapshotName' | 'layers'> & {
   usedAt: number
 }
 
-export type SecretPage = { limit: number; after?: { createdAt: number; secretID: string } }
-
-export type SecretChange = {
-  /** Replaces all metadata; undefined leaves them as they are. */
-  metadata?: Record<string, string>
-  at: number
-  /** How many versions stay, the new one included. */
-  keep: number
-  /** Called once, with the secret as it will be: the value is sealed for its version. */
-  seal: (secret: Secret) => SealedValue
-}
-
-export interface SecretStore {
-  /**
-   * Inserts the secret with its first value if the team has fewer than `most`, in one step that parallel creates
-   * cannot pass together; false when the team has as many. Rejects with `already_exists` when the team has the name.
-   */
-  insert(secret: Secret, value: SealedValue, most: number): Promise<boolean>
-  find(teamID: string, reference: SecretReference): Promise<Secret | undefined>
-  /** Newest first, then by id. */
-  list(teamID: string, page: SecretPage): Promise<Secret[]>
-  /** Makes the next version the current one. Undefined when the team has no such secret. */
-  append(teamID: string, reference: SecretReference, change: SecretChange): Promise<Secret | undefined>
-  /** Deletes the secret with all its versions. False when the team has no such secret. */
-  delete(teamID: string, reference: SecretReference): Promise<boolean>
-  readCurrent(teamID: string, name: string): Promise<{ secret: Secret; value: SealedValue } | undefined>
-  /** How many secrets of all teams have a current value that was sealed with another key. */
-  countSealedByOthers(keyID: string): Promise<number>
-}
-
 /** The volumes whose disks are on this node. */
 export interface VolumeStore {
   /**
@@ -394,5 +382,9 @@ export type Stores = {
   buildCache: BuildCacheStore
   secrets: SecretStore
   volumes: VolumeStore
+  events: EventStore
+  webhooks: WebhookStore
+  deliveries: DeliveryStore
+  leases: LeaseStore
   close(): Promise<void>
 }

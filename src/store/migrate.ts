@@ -12,6 +12,7 @@ import * as quarantine from './migrations/0008-quarantine.ts'
 import * as accessTokens from './migrations/0009-access-tokens.ts'
 import * as indexesOfSandboxes from './migrations/0010-indexes-of-sandboxes.ts'
 import * as volumes from './migrations/0011-volumes.ts'
+import * as events from './migrations/0012-events.ts'
 import * as serviceContexts from './migrations/0014-service-contexts.ts'
 import * as sandboxCounts from './migrations/0016-sandbox-counts.ts'
 import type { Tables } from './tables.ts'
@@ -29,6 +30,7 @@ export const migrationsWith = (vault: SecretVault): Record<string, Migration> =>
   '0009-access-tokens': accessTokens,
   '0010-indexes-of-sandboxes': indexesOfSandboxes,
   '0011-volumes': volumes,
+  '0012-events': events,
   '0014-service-contexts': serviceContexts,
   '0016-sandbox-counts': sandboxCounts,
 })

@@ -9,7 +9,10 @@ import type { Stores } from '../core/stores.ts'
 import { AppError } from '../lib/app-error.ts'
 import { SqlAccessTokenStore } from './access-tokens.ts'
 import { SqlBuildCacheStore } from './build-cache.ts'
+import { SqlDeliveryStore } from './deliveries.ts'
+import { SqlEventStore } from './events.ts'
 import { SqlKeyStore } from './keys.ts'
+import { SqlLeaseStore } from './leases.ts'
 import { SqlMetricStore } from './metrics.ts'
 import { migrate, migrationsWith } from './migrate.ts'
 import { adoptRows, soleNode } from './owners.ts'
@@ -22,6 +25,7 @@ import { SqlTeamMetricStore } from './team-metrics.ts'
 import { SqlTeamStore } from './teams.ts'
 import { SqlTemplateStore } from './templates.ts'
 import { SqlVolumeStore } from './volumes.ts'
+import { SqlWebhookStore } from './webhooks.ts'
 
 export type StoreOptions = {
   /** Undefined: a SQLite file in the data folder. */
@@ -67,6 +71,10 @@ export function storesOver(db: Kysely<Tables>, vault: SecretVault, nodeID = sole
     buildCache: new SqlBuildCacheStore(db, nodeID),
     secrets: new SqlSecretStore(db),
     volumes: new SqlVolumeStore(db, nodeID),
+    events: new SqlEventStore(db),
+    webhooks: new SqlWebhookStore(db),
+    deliveries: new SqlDeliveryStore(db),
+    leases: new SqlLeaseStore(db, nodeID),
     close: () => db.destroy(),
   }
 }

@@ -17,6 +17,7 @@ export function newSandboxRow(sandbox: NewSandbox, nodeID: string, vault: Secret
     state: 'creating',
     run_id: sandbox.runID,
     move_id: null,
+    event_count: 0,
     handle: null,
     cpu_count: sandbox.cpuCount,
     memory_mb: sandbox.memoryMB,
@@ -69,7 +70,6 @@ export function changedColumns(changes: SandboxChanges): Updateable<SandboxRow> 
   const { snapshot } = changes
   const columns = {
     run_id: changes.runID,
-    move_id: changes.moveID,
     handle: changes.handle && JSON.stringify(changes.handle),
     saved: snapshot && JSON.stringify(snapshot),
     is_frozen: snapshot === undefined ? undefined : snapshot?.frozen ? 1 : 0,

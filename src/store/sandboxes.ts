@@ -1,4 +1,4 @@
-import type { Kysely, Updateable } from 'kysely'
+import type { Kysely } from 'kysely'
 import type { DriverHandle } from '../core/driver.ts'
 import {
   activeStates,
@@ -13,6 +13,7 @@ import { pauseSnapshotName } from '../core/sandbox/snapshot-names.ts'
 import type { SecretVault } from '../core/secret/vault.ts'
 import type {
   IdempotencyClaim,
+  NamedChange,
   SandboxChanges,
   SandboxFence,
   SandboxFilter,
@@ -37,6 +38,7 @@ import {
   useVolumes,
 } from './sandbox-queries.ts'
 import { changedColumns, hashOf, newSandboxRow, sandboxOf } from './sandbox-row.ts'
+import { newsOfMove, type RowUpdate, updateAndTell, updateSandbox } from './sandbox-update.ts'
 import type { SandboxRow, Tables } from './tables.ts'
 import { holdTemplate } from './template-tags.ts'
 
@@ -133,7 +135,12 @@ export class SqlSandboxStore implements SandboxStore {
     return found.sort(byAge)
   }
 
-  async move(at: SandboxFence, to: SandboxState, changes: SandboxChanges = {}): Promise<Sandbox | undefined> {
+  async move(
+    at: SandboxFence,
+    to: SandboxState,
+    changes: SandboxChanges = {},
+    named?: NamedChange,
+  ): Promise<Sandbox | undefined> {
     const illegal = at.from.filter((state) => !statesBefore(to).includes(state))
     if (illegal.length > 0 || at.from.length === 0) {
       throw new AppError(
@@ -144,16 +151,9 @@ export class SqlSandboxStore implements SandboxStore {
     if (to === 'ended' && (changes.endReason == null || changes.endedAt == null)) {
       throw new AppError('internal', 'A sandbox ends only with a reason and a time')
     }
-    let update = this.#db
-      .updateTable('sandboxes')
-      .set({ ...changedColumns(changes), state: to })
-      .where('id', '=', at.sandboxID)
-      .where('run_id', '=', at.runID)
-      .where('state', 'in', at.from)
-      .where('node_id', '=', this.#nodeID)
-    if (at.endAt !== undefined) update = update.where('end_at', '=', at.endAt)
-    const row = await update.returningAll().executeTakeFirst()
-    return row && this.#read(row)
+    const columns = { ...changedColumns(changes), state: to }
+    const news = named && newsOfMove(at.from, to, changes)
+    return this.#update({ fence: { ...at, nodeID: this.#nodeID }, columns, named, news })
   }
 
   resumeWithinLimits(
@@ -185,12 +185,29 @@ export class SqlSandboxStore implements SandboxStore {
     })
   }
 
-  setOptions(at: SandboxRun, options: SandboxOptions): Promise<Sandbox | undefined> {
-    return this.#change({ ...at, state: 'running' }, optionColumns(at, options, this.#vault))
+  setOptions(
+    { sandboxID, teamID, runID }: SandboxRun,
+    options: SandboxOptions,
+    named?: NamedChange,
+  ): Promise<Sandbox | undefined> {
+    return this.#update({
+      fence: { sandboxID, runID, from: ['running'], nodeID: this.#nodeID },
+      columns: optionColumns({ sandboxID, teamID }, options, this.#vault),
+      named,
+      news: { type: 'updated', changed: 'network' },
+    })
   }
 
   setSnapshot(sandboxID: string, runID: string, snapshot: SandboxSnapshot): Promise<Sandbox | undefined> {
-    return this.#change({ sandboxID, runID, state: 'paused' }, changedColumns({ snapshot }))
+    return this.#update({
+      fence: { sandboxID, runID, from: ['paused'], nodeID: this.#nodeID },
+      columns: changedColumns({ snapshot }),
+      ...{ named: undefined, news: undefined },
+    })
+  }
+
+  #update(update: RowUpdate): Promise<Sandbox | undefined> {
+    return updateSandbox(this.#db, update, this.#read)
   }
 
   async saveHandle(sandboxID: string, runID: string, handle: DriverHandle): Promise<boolean> {
@@ -210,38 +227,21 @@ export class SqlSandboxStore implements SandboxStore {
     runID: string,
     endAt: number,
     onlyExtend: boolean,
+    named?: NamedChange,
   ): Promise<Sandbox | undefined> {
-    const row = await this.#db
-      .updateTable('sandboxes')
-      .set((set) => ({
-        end_at: onlyExtend
-          ? set.case().when('end_at', '>', endAt).then(set.ref('end_at')).else(endAt).end()
-          : endAt,
-      }))
-      .where('id', '=', sandboxID)
-      .where('run_id', '=', runID)
-      .where('state', '=', 'running')
-      .where('node_id', '=', this.#nodeID)
-      .returningAll()
-      .executeTakeFirst()
-    return row && this.#read(row)
-  }
-
-  /** Undefined: the sandbox is in another life or state by now. */
-  async #change(
-    { sandboxID, runID, state }: { sandboxID: string; runID: string; state: SandboxState },
-    columns: Updateable<Tables['sandboxes']>,
-  ): Promise<Sandbox | undefined> {
-    const row = await this.#db
-      .updateTable('sandboxes')
-      .set(columns)
-      .where('id', '=', sandboxID)
-      .where('run_id', '=', runID)
-      .where('state', '=', state)
-      .where('node_id', '=', this.#nodeID)
-      .returningAll()
-      .executeTakeFirst()
-    return row && this.#read(row)
+    const changed = await this.#update({
+      fence: {
+        ...{ sandboxID, runID, from: ['running'], nodeID: this.#nodeID },
+        ...(onlyExtend && { endsBefore: endAt }),
+      },
+      columns: { end_at: endAt },
+      named,
+      news: { type: 'updated', changed: 'timeout' },
+    })
+    if (changed || !onlyExtend) return changed
+    // It ends no earlier already, if it still runs.
+    const row = await this.find(sandboxID)
+    return row?.runID === runID && row.state === 'running' ? row : undefined
   }
 
   async listExpired(now: number, limit: number): Promise<Sandbox[]> {
@@ -301,20 +301,20 @@ export class SqlSandboxStore implements SandboxStore {
   reopen(
     sandboxID: string,
     { snapshot, runID, endAt }: Parameters<SandboxStore['reopen']>[1],
+    named?: NamedChange,
   ): Promise<Sandbox | undefined> {
     return this.#db.transaction().execute(async (transaction) => {
       const cleared = { state: 'paused', handle: null, ended_at: null, end_reason: null } as const
-      const row = await transaction
-        .updateTable('sandboxes')
-        .set({ ...changedColumns({ snapshot, runID, endAt }), ...cleared })
-        .where('id', '=', sandboxID)
-        .where('state', '=', 'ended')
-        .where('node_id', '=', this.#nodeID)
-        .returningAll()
-        .executeTakeFirst()
-      if (!row) return undefined
+      const update: RowUpdate = {
+        fence: { sandboxID, from: ['ended'], nodeID: this.#nodeID },
+        columns: { ...changedColumns({ snapshot, runID, endAt }), ...cleared },
+        named,
+        news: { type: 'paused' },
+      }
+      const reopened = await updateAndTell(transaction, update, this.#read)
+      if (!reopened) return undefined
       await transaction.deleteFrom('quarantine').where('snapshot_name', '=', snapshot.name).execute()
-      return this.#read(row)
+      return reopened
     })
   }
 

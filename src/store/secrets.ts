@@ -1,7 +1,7 @@
 import { type ExpressionBuilder, type Kysely, sql } from 'kysely'
 import type { Secret, SecretReference } from '../core/secret/secret.ts'
+import type { SecretChange, SecretPage, SecretStore } from '../core/secret/secret-store.ts'
 import type { SealedValue } from '../core/secret/vault.ts'
-import type { SecretChange, SecretPage, SecretStore } from '../core/stores.ts'
 import { lockTeam } from './limits.ts'
 import type { SecretRow, SecretVersionRow, Tables } from './tables.ts'
 

@@ -3,6 +3,7 @@ import { type SuiteContext, suite, type TestContext, test } from 'node:test'
 import type { Stores } from '../core/stores.ts'
 import { buildCacheSuite } from './suite-build-cache.ts'
 import { buildSuite } from './suite-builds.ts'
+import { eventSuite } from './suite-events.ts'
 import { metricSuite } from './suite-metrics.ts'
 import { quarantineSuite } from './suite-quarantine.ts'
 import { haveTemplate } from './suite-rows.ts'
@@ -19,6 +20,7 @@ import { templateListSuite } from './suite-template-list.ts'
 import { templateSuite } from './suite-templates.ts'
 import type { StoreTest } from './suite-test.ts'
 import { volumeSuite } from './suite-volumes.ts'
+import { webhookSuite } from './suite-webhooks.ts'
 
 export function storeSuite(
   engine: string,
@@ -58,5 +60,7 @@ export function storeSuite(
     metricSuite(storeTest)
     secretSuite(storeTest)
     volumeSuite(sandboxTest)
+    eventSuite(storeTest)
+    webhookSuite(storeTest)
   })
 }

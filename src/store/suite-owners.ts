@@ -27,6 +27,7 @@ export function ownerSuite(
     pairTest('a build that waits belongs to the Warren that starts it', waitingBuildsMove)
     pairTest('a volume is seen and deleted by its own Warren alone, but its name is taken', volumesAreOwned)
     pairTest('each has cached steps of its own under the same key', cachesAreApart)
+    pairTest('a lease is held by one of them until it ends', leasesAreHeldByOne)
   })
 }
 
@@ -62,6 +63,17 @@ async function volumesAreOwned(one: Stores, other: Stores): Promise<void> {
   assert.equal(await theirs.beginDeletion(volume.volumeID), undefined)
   await assert.rejects(theirs.insert(aVolume(teamID, { name: 'same' }), 10), /already/)
   assert.equal(await theirs.insert(aVolume(teamID), 1), false)
+}
+
+async function leasesAreHeldByOne({ leases: one }: Stores, { leases: other }: Stores): Promise<void> {
+  assert.equal(await one.take('work', 60_000), true)
+  assert.equal(await other.take('work', 60_000), false)
+  assert.equal(await other.take('other work', 60_000), true)
+  await other.release('work')
+  assert.equal(await other.take('work', 60_000), false, "what is another's cannot be given back")
+  await one.release('work')
+  assert.equal(await other.take('work', -60_000), true)
+  assert.equal(await one.take('work', 60_000), true, 'it has ended')
 }
 
 async function buildsAreOwned(one: Stores, other: Stores): Promise<void> {

@@ -247,7 +247,8 @@ function moves(storeTest: StoreTest): void {
     await sandboxes.setEnd(sandboxID, runID, endAt + 1, false)
     const at = { sandboxID, runID, from: ['running'] as const }
     assert.equal(await sandboxes.move({ ...at, endAt }, 'killing'), undefined)
-    const moved = await sandboxes.move({ ...at, endAt: endAt + 1 }, 'killing', { moveID: 'the move' })
+    const named = { moveID: 'the move', at: time }
+    const moved = await sandboxes.move({ ...at, endAt: endAt + 1 }, 'killing', {}, named)
     assert.deepEqual([moved?.state, moved?.moveID], ['killing', 'the move'])
     assert.equal((await sandboxes.find(sandboxID))?.moveID, 'the move')
   })

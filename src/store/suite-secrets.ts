@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import type { Secret } from '../core/secret/secret.ts'
+import type { SecretChange } from '../core/secret/secret-store.ts'
 import type { SealedValue } from '../core/secret/vault.ts'
-import type { SecretChange } from '../core/stores.ts'
 import { isAppError } from '../lib/app-error.ts'
 import { newSecretID, newUUID } from '../lib/ids.ts'
 import { insertTeam, time } from './suite-rows.ts'

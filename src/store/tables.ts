@@ -1,7 +1,9 @@
 /** The rows as they lie in the database: times are integer milliseconds, flags 0 or 1, JSON is text. */
+import type { EventType } from '../core/event/event.ts'
 import type { EndReason, SandboxState } from '../core/sandbox/sandbox.ts'
 import type { BuildStatus } from '../core/template/template.ts'
 import type { VolumeState } from '../core/volume/volume.ts'
+import type { DeliveryStatus } from '../core/webhook/webhook.ts'
 
 type Flag = 0 | 1
 type Json = string
@@ -117,6 +119,8 @@ export type SandboxRow = {
   state: SandboxState
   run_id: string
   move_id: string | null
+  /** How many events were told of it. */
+  event_count: number
   handle: Json | null
   cpu_count: number
   memory_mb: number
@@ -229,6 +233,61 @@ export type VolumeRow = {
 
 /** One row per volume that a sandbox was created with; its options say where it is mounted. */
 export type SandboxVolumeRow = { sandbox_id: string; volume_id: string }
+export type SandboxEventRow = {
+  id: string
+  team_id: string
+  sandbox_id: string
+  number: number
+  type: EventType
+  template_id: string
+  build_id: string
+  run_id: string
+  data: Json
+  at: number
+}
+
+export type WebhookRow = {
+  id: string
+  team_id: string
+  name: string
+  url: string
+  is_enabled: Flag
+  /** The types of events it wants, as a list. */
+  events: Json
+  secret_key_id: string
+  /** The sealed secret, never the secret itself. */
+  secret_sealed: string
+  failing_since: number | null
+  last_error: string | null
+  created_at: number
+}
+
+export type WebhookDeliveryRow = {
+  id: string
+  webhook_id: string
+  team_id: string
+  sandbox_id: string
+  /** That of its event. */
+  number: number
+  event_id: string
+  type: EventType
+  /** What is sent, byte for byte, at every attempt. */
+  body: string
+  status: DeliveryStatus
+  attempts: number
+  created_at: number
+  next_at: number
+  ended_at: number | null
+  last_status: number | null
+  last_error: string | null
+}
+
+export type LeaseRow = {
+  name: string
+  holder: string
+  /** By the clock of the database. */
+  until: number
+}
 
 export type Tables = {
   teams: TeamRow
@@ -250,4 +309,8 @@ export type Tables = {
   secret_versions: SecretVersionRow
   volumes: VolumeRow
   sandbox_volumes: SandboxVolumeRow
+  sandbox_events: SandboxEventRow
+  webhooks: WebhookRow
+  webhook_deliveries: WebhookDeliveryRow
+  leases: LeaseRow
 }

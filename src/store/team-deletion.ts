@@ -49,6 +49,9 @@ async function remove(transaction: Transaction<Tables>, teamID: string): Promise
     'secrets',
     'build_cache',
     'idempotency_claims',
+    'webhook_deliveries',
+    'webhooks',
+    'sandbox_events',
     'sandboxes',
   ] as const
   for (const table of tables) await transaction.deleteFrom(table).where('team_id', '=', teamID).execute()

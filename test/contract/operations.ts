@@ -269,15 +269,34 @@ const volumes: Operation[] = [
   },
 ]
 
+const eventQuery = 'offset limit orderAsc types'
+
 const events: Operation[] = [
-  'GET /events/sandboxes',
-  'GET /events/sandboxes/{sandboxID}',
-  'GET /events/webhooks',
-  'POST /events/webhooks',
-  'GET /events/webhooks/{webhookID}',
-  'PATCH /events/webhooks/{webhookID}',
-  'DELETE /events/webhooks/{webhookID}',
-].map((call) => ({ call, does: 'events and webhooks', answers: {}, notServed: 'Warren sends no events' }))
+  {
+    ...{ call: 'GET /events/sandboxes', does: 'list the events of all sandboxes of a team' },
+    ...{ query: eventQuery, answers: { 200: shape.each(shape.event) } },
+  },
+  {
+    ...{ call: 'GET /events/sandboxes/{sandboxID}', does: 'list the events of a sandbox' },
+    ...{ query: eventQuery, answers: { 200: shape.each(shape.event) } },
+  },
+  { call: 'GET /events/webhooks', does: 'list webhooks', answers: { 200: shape.each(shape.webhook) } },
+  {
+    ...{ call: 'POST /events/webhooks', does: 'have events sent to a URL' },
+    body: 'name* url* enabled events* signatureSecret*',
+    answers: { 201: shape.webhook },
+  },
+  {
+    ...{ call: 'GET /events/webhooks/{webhookID}', does: 'read a webhook' },
+    answers: { 200: shape.webhook },
+  },
+  {
+    ...{ call: 'PATCH /events/webhooks/{webhookID}', does: 'change a webhook' },
+    body: 'name url enabled events signatureSecret',
+    answers: { 200: shape.webhook },
+  },
+  { call: 'DELETE /events/webhooks/{webhookID}', does: 'delete a webhook', answers: { 200: '' } },
+]
 
 const teams: Operation[] = [
   {
@@ -350,6 +369,10 @@ export const contract: Record<string, readonly Operation[]> = {
 
 /** What Warren serves beside the contract. */
 export const ours: readonly Operation[] = [
+  {
+    ...{ call: 'GET /events/webhooks/{webhookID}/deliveries', does: 'list what was sent to a webhook' },
+    ...{ query: 'offset limit', answers: { 200: shape.each(shape.delivery) } },
+  },
   { call: 'GET /admin/teams', does: 'list teams', answers: { 200: shape.each(shape.team) } },
   {
     ...{ call: 'POST /admin/teams', does: 'create a team' },

@@ -78,6 +78,11 @@ export const volume = 'volumeID* name*'
 export const volumeAndToken = `${volume} token* domain`
 export const volumeEntry = 'name* type* path* size* mode* uid* gid* atime* mtime* ctime* target'
 
+export const event =
+  'version* id* type* eventData* sandboxBuildId* sandboxExecutionId* sandboxId* sandboxTeamId* sandboxTemplateId* timestamp*'
+export const webhook = 'id* teamID* name* createdAt* enabled* url* events* failingSince* lastError*'
+export const delivery =
+  'id* eventID* type* sandboxID* status* attempts* createdAt* nextAttemptAt* endedAt* lastStatus* lastError*'
 export const secret = 'secretID* name* currentVersion* metadata* createdAt* updatedAt*'
 
 const limits = 'maxSandboxes* maxCPU* maxMemoryMB* maxLifetimeHours*'

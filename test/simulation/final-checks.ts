@@ -16,6 +16,7 @@ export async function checkAtRest(simulation: Simulation): Promise<void> {
   for (const row of watch.sandboxes.values()) checkRow(simulation, row, say)
   for (const node of nodes) checkMachine(simulation, node, say)
   checkKeys(simulation, say)
+  watch.events.checkAtRest()
 }
 
 type Say = (rule: Rule, text: string) => void

@@ -9,6 +9,7 @@ import {
 import { pauseSnapshotName } from '../../src/core/sandbox/snapshot-names.ts'
 import type { TeamLimits } from '../../src/core/team/team.ts'
 import type { Row, RowChange } from './database.ts'
+import { EventWatch } from './event-watch.ts'
 import { type Note, shortID } from './parked-calls.ts'
 import { Violation } from './violation.ts'
 
@@ -51,12 +52,17 @@ export class RowWatch {
   readonly #snapshotHolders = new Map<string, string>()
   readonly #parts: WatchParts
 
+  /** What was told of each sandbox. */
+  readonly events: EventWatch
+
   constructor(parts: WatchParts) {
     this.#parts = parts
+    this.events = new EventWatch(parts.report)
   }
 
   see({ table, before, after }: RowChange): void {
     if (table === 'sandboxes') this.#seeSandbox(before, after)
+    if (table === 'sandbox_events') this.#seeEvent(before, after)
     if (table === 'template_builds' || table === 'build_cache' || table === 'quarantine') {
       const nameOf = ({ saved_name, snapshot_name }: Row) => saved_name ?? snapshot_name
       const key = (row: Row) => `${table} ${row.id ?? row.snapshot_name ?? `${row.team_id} ${row.key}`}`
@@ -103,9 +109,19 @@ export class RowWatch {
     } else if (before && before.endAt !== after.endAt)
       note(() => `row ${shortID(after.sandboxID)}: ends at ${after.endAt}`)
     this.#checkMove(before, after)
+    this.events.seeSandbox(before, after)
     if (before && before.state !== after.state) this.#checkLifetime(before, after)
     this.#checkLimits(after)
     this.#parts.onChange(before, after)
+  }
+
+  #seeEvent(before: Row | undefined, after: Row | undefined): void {
+    if (before || !after) {
+      this.#parts.report(new Violation('events', 'an event was changed or deleted'))
+      return
+    }
+    this.#parts.note(() => `event ${shortID(String(after.sandbox_id))}: ${after.number} ${after.type}`)
+    this.events.seeEvent(after)
   }
 
   #checkMove(before: WatchedSandbox | undefined, after: WatchedSandbox): void {

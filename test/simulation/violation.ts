@@ -30,6 +30,7 @@ export const rules = [
   'overdue',
   'egress policy',
   'error in words',
+  'events',
 ] as const
 
 export type Rule = (typeof rules)[number]

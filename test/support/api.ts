@@ -4,6 +4,7 @@ import { createApi } from '../../src/api/app.ts'
 import type { ApiParts } from '../../src/api/context.ts'
 import { SecretService } from '../../src/core/secret/service.ts'
 import { type Builder, BuildFailure, type BuildJob } from '../../src/core/template/builder.ts'
+import { WebhookService } from '../../src/core/webhook/service.ts'
 import { silentLog } from '../../src/lib/log.ts'
 import { vault } from '../../src/store/suite-rows.ts'
 import { openFixture } from './domain.ts'
@@ -36,6 +37,13 @@ export async function openApi(options: OpenApiOptions = {}) {
       diskMB: { usual: 1024, most: 2048 },
     },
     secrets: new SecretService({ secrets: stores.secrets, vault, clock }),
+    events: stores.events,
+    webhooks: new WebhookService({
+      ...stores,
+      vault,
+      clock,
+      isClosed: (address) => address.startsWith('10.'),
+    }),
     adminToken,
     requestsPerMinute: options.requestsPerMinute ?? 0,
     allowInsecureSandboxes: options.allowInsecureSandboxes ?? false,

@@ -19,13 +19,14 @@ export const mayImport: Record<string, readonly string[]> = {
   api: ['core', 'contract', 'lib'],
   edge: ['core', 'contract', 'lib'],
   egress: ['core', 'lib'],
+  webhooks: ['core', 'lib'],
   mcp: ['contract', 'lib'],
   'mcp-gateway': ['lib'],
   cli: ['contract', 'lib'],
   web: ['contract'],
   app: [
     ...['lib', 'contract', 'core', 'store', 'logs', 'volumes', 'drivers', 'images', 'agent', 'agent-client'],
-    ...['api', 'edge', 'egress', 'mcp', 'cli', 'web'],
+    ...['api', 'edge', 'egress', 'webhooks', 'mcp', 'cli', 'web'],
   ],
 }
 

@@ -78,9 +78,13 @@ export class SandboxCopier {
   }
 
   /** For a copy that failed or was cut off: the sandbox itself goes on. */
-  async repair({ sandboxID, runID }: Sandbox): Promise<void> {
+  async repair(row: Sandbox): Promise<void> {
+    await this.#goOn(row, {})
+  }
+
+  async #goOn({ sandboxID, runID }: Sandbox, changes: { isCheckpointed?: true }): Promise<void> {
     const { sandboxes, onRunning } = this.#parts
-    const running = await sandboxes.move({ sandboxID, runID, from: ['snapshotting'] }, 'running')
+    const running = await sandboxes.move({ sandboxID, runID, from: ['snapshotting'] }, 'running', changes)
     if (running) onRunning(running)
   }
 
@@ -94,16 +98,18 @@ export class SandboxCopier {
     const { snapshots, ongoing, log } = this.#parts
     return ongoing.run(sandboxID, async (signal) => {
       const parent = await this.#claim(team, sandboxID, whenPaused)
+      const changes: { isCheckpointed?: true } = {}
       try {
         // Sandboxes of a template have volumes of their own, or none: memory would miss those it knows.
         const keepsMemory = memory && snapshots.keepMemory && !(lasting && parent.options.volumeMounts)
         const options = { memory: keepsMemory, afterwards: 'go-on', lasting } as const
         const taken = await snapshots.take(parent.handle!, name, options, signal)
+        changes.isCheckpointed = true
         return { parent, memory: taken.memory }
       } catch (error) {
         throw signal.aborted ? errors.killedWhile(sandboxID, 'copied') : error
       } finally {
-        await this.repair(parent).catch((error) => {
+        await this.#goOn(parent, changes).catch((error) => {
           log.error(
             { sandboxID, err: error },
             'The row of a copied sandbox could not be moved back; trying again later.',

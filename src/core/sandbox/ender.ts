@@ -9,7 +9,7 @@ import type { SandboxLauncher } from './launcher.ts'
 import { endedEntry } from './life-entries.ts'
 import type { OngoingWork } from './ongoing-work.ts'
 import type { Quarantine } from './quarantine.ts'
-import { type EndReason, type Sandbox, statesBefore } from './sandbox.ts'
+import type { EndReason, Sandbox } from './sandbox.ts'
 import { pauseSnapshotName } from './snapshot-names.ts'
 import type { SnapshotStore } from './snapshot-store.ts'
 
@@ -49,7 +49,8 @@ export class SandboxEnder {
       for (let row = await sandboxes.find(sandboxID); row; row = await sandboxes.find(sandboxID)) {
         if (row.state === 'ended') return
         if (row.state === 'killing') return this.#finish(row, row.endReason ?? reason, detail)
-        const at = { sandboxID, runID: row.runID, from: statesBefore('killing') }
+        // From the state that was seen: whether its team hears of the end depends on it.
+        const at = { sandboxID, runID: row.runID, from: [row.state] }
         const taken = await sandboxes.move(at, 'killing', { endReason: reason })
         if (taken) return this.#finish(taken, reason, detail)
       }

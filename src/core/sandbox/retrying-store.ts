@@ -6,22 +6,21 @@
 import type { Clock } from '../../lib/clock.ts'
 import { newUUID } from '../../lib/ids.ts'
 import { retryPassing } from '../../lib/retry-passing.ts'
-import type { SandboxStore } from '../stores.ts'
+import type { NamedChange, SandboxStore } from '../stores.ts'
+import type { Sandbox } from './sandbox.ts'
 
 export function retryingSandboxStore(store: SandboxStore, clock: Clock): SandboxStore {
   const retry = <T>(step: (attempt: number) => Promise<T>) => retryPassing(clock, step)
   return {
-    ...insertAndMove(store, retry),
+    ...insertAndMove(store, retry, clock),
+    ...changesWhileRunning(store, retry, clock),
     find: (sandboxID) => retry(() => store.find(sandboxID)),
     list: (filter, page) => retry(() => store.list(filter, page)),
     count: (filter) => retry(() => store.count(filter)),
     sumActive: () => retry(() => store.sumActive()),
     listUnended: (states) => retry(() => store.listUnended(states)),
     setSnapshot: (sandboxID, runID, snapshot) => retry(() => store.setSnapshot(sandboxID, runID, snapshot)),
-    setOptions: (at, options) => retry(() => store.setOptions(at, options)),
     saveHandle: (sandboxID, runID, handle) => retry(() => store.saveHandle(sandboxID, runID, handle)),
-    setEnd: (sandboxID, runID, endAt, onlyExtend) =>
-      retry(() => store.setEnd(sandboxID, runID, endAt, onlyExtend)),
     listExpired: (now, limit) => retry(() => store.listExpired(now, limit)),
     nextEnd: () => retry(() => store.nextEnd()),
     listLocked: () => retry(() => store.listLocked()),
@@ -37,6 +36,7 @@ type Retry = <T>(step: (attempt: number) => Promise<T>) => Promise<T>
 function insertAndMove(
   store: SandboxStore,
   retry: Retry,
+  clock: Clock,
 ): Pick<SandboxStore, 'insertWithinLimits' | 'move' | 'resumeWithinLimits' | 'reopen'> {
   return {
     insertWithinLimits: (sandbox, limits, claim) =>
@@ -45,12 +45,12 @@ function insertAndMove(
         return store.insertWithinLimits(sandbox, limits, claim)
       }),
     move(at, to, changes) {
-      const named = { ...changes, moveID: newUUID() }
+      const names = new ChangeNames(clock)
       return retry(async (attempt) => {
-        const moved = await store.move(at, to, named)
+        const moved = await store.move(at, to, changes, names.next())
         if (moved || attempt === 0) return moved
         const row = await store.find(at.sandboxID)
-        return row?.moveID === named.moveID ? row : undefined
+        return names.areOf(row) ? row : undefined
       })
     },
     resumeWithinLimits: (at, limits, changes) =>
@@ -59,11 +59,57 @@ function insertAndMove(
         if (row && row.state === 'resuming' && row.runID === changes.runID) return { moved: row }
         return store.resumeWithinLimits(at, limits, changes)
       }),
-    reopen: (sandboxID, changes) =>
-      retry(async (attempt) => {
+    reopen(sandboxID, changes) {
+      const names = new ChangeNames(clock)
+      return retry(async (attempt) => {
         const row = attempt > 0 ? await store.find(sandboxID) : undefined
         if (row && row.state === 'paused' && row.runID === changes.runID) return row
-        return store.reopen(sandboxID, changes)
-      }),
+        return store.reopen(sandboxID, changes, names.next())
+      })
+    },
+  }
+}
+
+/** The steps of which a second try would be told as a second event. */
+function changesWhileRunning(
+  store: SandboxStore,
+  retry: Retry,
+  clock: Clock,
+): Pick<SandboxStore, 'setEnd' | 'setOptions'> {
+  const once = async (
+    sandboxID: string,
+    step: (named: NamedChange) => Promise<Sandbox | undefined>,
+  ): Promise<Sandbox | undefined> => {
+    const names = new ChangeNames(clock)
+    return retry(async (attempt) => {
+      const row = attempt > 0 ? await store.find(sandboxID) : undefined
+      return names.areOf(row) ? row : step(names.next())
+    })
+  }
+  return {
+    setEnd: (sandboxID, runID, endAt, onlyExtend) =>
+      once(sandboxID, (named) => store.setEnd(sandboxID, runID, endAt, onlyExtend, named)),
+    setOptions: (at, options) => once(at.sandboxID, (named) => store.setOptions(at, options, named)),
+  }
+}
+
+/** A name for each try of one change: if others changed the row in between, a second one is a change of its own. */
+class ChangeNames {
+  readonly #clock: Clock
+  readonly #given = new Set<string>()
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  next(): NamedChange {
+    const moveID = newUUID()
+    this.#given.add(moveID)
+    return { moveID, at: this.#clock.now() }
+  }
+
+  /** Whether the last change of the row was one of these tries. */
+  areOf(row: Sandbox | undefined): boolean {
+    return row?.moveID != null && this.#given.has(row.moveID)
   }
 }

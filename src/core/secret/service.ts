@@ -3,7 +3,6 @@ import { AppError, isAppError } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { newSecretID } from '../../lib/ids.ts'
 import type { SecretReader } from '../egress.ts'
-import type { SecretPage, SecretStore } from '../stores.ts'
 import type { Team } from '../team/team.ts'
 import {
   checkMetadata,
@@ -14,6 +13,7 @@ import {
   secretName,
   secretReference,
 } from './secret.ts'
+import type { SecretPage, SecretStore } from './secret-store.ts'
 import type { SecretVault } from './vault.ts'
 
 type NewValue = { value: string; metadata?: Record<string, string> }

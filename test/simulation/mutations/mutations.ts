@@ -35,8 +35,8 @@ export const mutations: Mutation[] = [
     edits: [
       {
         file: 'src/core/sandbox/retrying-store.ts',
-        from: 'const named = {',
-        to: "if (to === 'paused') return store.move(at, to, changes)\n      const named = {",
+        from: 'move(at, to, changes) {\n',
+        to: "move(at, to, changes) {\n      if (to === 'paused') return store.move(at, to, changes, { moveID: newUUID(), at: clock.now() })\n",
       },
       {
         file: 'src/core/sandbox/pauser.ts',
@@ -46,6 +46,26 @@ export const mutations: Mutation[] = [
     ],
     search: { plan: { mishaps: [], storeFails: 0.2 } },
     finds: /was running and ended as lost/,
+  },
+  {
+    name: 'one name for two changes',
+    fault:
+      'A change that is made again because its answer was lost is told under the same id as the first one.',
+    edits: [
+      {
+        file: 'src/core/sandbox/retrying-store.ts',
+        from: 'const moveID = newUUID()',
+        to: 'const moveID = [...this.#given][0] ?? newUUID()',
+      },
+    ],
+    finds: /has the event .+ twice/,
+  },
+  {
+    name: 'an end that is not told',
+    fault: 'A sandbox that was paused ends without an event.',
+    edits: [{ file: 'src/core/event/event.ts', from: "  'paused killing': 'killed',\n", to: '' }],
+    search: { plan: { mishaps: [] } },
+    finds: /was never told as killed/,
   },
   {
     name: 'unreadable snapshot',

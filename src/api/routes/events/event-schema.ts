@@ -1,0 +1,1 @@
+export const eventSchema = { tags: ['events'], security: [{ ApiKeyAuth: [] }] }

@@ -1,0 +1,91 @@
+/** The one update of a sandbox's row: compare and set, with the event that tells the change in the same transaction. */
+import { type Kysely, sql, type Transaction, type Updateable } from 'kysely'
+import { type EventCause, type EventType, eventOfMove } from '../core/event/event.ts'
+import type { Sandbox, SandboxState } from '../core/sandbox/sandbox.ts'
+import type { NamedChange, SandboxChanges } from '../core/stores.ts'
+import { AppError } from '../lib/app-error.ts'
+import { tellEvent } from './event-insert.ts'
+import type { SandboxRow, Tables } from './tables.ts'
+
+/** What must hold of the row. */
+export type RowFence = {
+  sandboxID: string
+  nodeID: string
+  runID?: string
+  from: readonly SandboxState[]
+  endAt?: number
+  endsBefore?: number
+}
+
+export type RowUpdate = {
+  fence: RowFence
+  columns: Updateable<SandboxRow>
+  named: NamedChange | undefined
+  /** Undefined: the change is no news. */
+  news: Pick<EventCause, 'type' | 'changed'> | undefined
+}
+
+export async function updateSandbox(
+  db: Kysely<Tables>,
+  update: RowUpdate,
+  read: (row: SandboxRow) => Sandbox,
+): Promise<Sandbox | undefined> {
+  if (update.named && update.news) {
+    return db.transaction().execute((transaction) => updateAndTell(transaction, update, read))
+  }
+  const row = await updateRow(db, update)
+  return row && read(row)
+}
+
+/** The update comes first: it holds the row, so that the events of a sandbox get their numbers one after the other. */
+export async function updateAndTell(
+  transaction: Transaction<Tables>,
+  update: RowUpdate,
+  read: (row: SandboxRow) => Sandbox,
+): Promise<Sandbox | undefined> {
+  const { named, news, fence } = update
+  const row = await updateRow(transaction, update)
+  if (!row) return undefined
+  const sandbox = read(row)
+  if (named && news) {
+    const { moveID: eventID, at } = named
+    await tellEvent(transaction, sandbox, {
+      ...{ ...news, eventID, at },
+      ...{ number: row.event_count, from: fence.from[0]! },
+    })
+  }
+  return sandbox
+}
+
+function updateRow(
+  db: Kysely<Tables>,
+  { fence, columns, named, news }: RowUpdate,
+): Promise<SandboxRow | undefined> {
+  const { sandboxID, nodeID, runID, from, endAt, endsBefore } = fence
+  let update = db
+    .updateTable('sandboxes')
+    .set({ ...columns, ...(named && { move_id: named.moveID }) })
+    .where('id', '=', sandboxID)
+    .where('state', 'in', from)
+    .where('node_id', '=', nodeID)
+  if (named && news) update = update.set({ event_count: sql`event_count + 1` })
+  if (runID !== undefined) update = update.where('run_id', '=', runID)
+  if (endAt !== undefined) update = update.where('end_at', '=', endAt)
+  if (endsBefore !== undefined) update = update.where('end_at', '<', endsBefore)
+  return update.returningAll().executeTakeFirst()
+}
+
+/** The event that a move is, the same from whichever of these states it is made. */
+export function newsOfMove(
+  from: readonly SandboxState[],
+  to: SandboxState,
+  changes: SandboxChanges,
+): { type: EventType } | undefined {
+  if (changes.isCheckpointed) return { type: 'checkpointed' }
+  const types = new Set(from.map((state) => eventOfMove(state, to)))
+  if (types.size > 1) {
+    throw new AppError('internal', `A move to ${to} must say from which state: ${from.join(', ')}`)
+  }
+  const [type] = types
+  return type && { type }
+}

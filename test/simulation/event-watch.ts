@@ -1,0 +1,78 @@
+/** Holds the events against the changes of the rows: each that clients can see is told once, at once and in its order. */
+import type { Row } from './database.ts'
+import { shortID } from './parked-calls.ts'
+import type { WatchedSandbox } from './row-watch.ts'
+import { Violation } from './violation.ts'
+
+type Expectation = {
+  types: readonly string[]
+  /** A copy that failed is not told, one that succeeded is. */
+  isOptional: boolean
+}
+
+export class EventWatch {
+  readonly #report: (violation: Violation) => void
+  /** By sandbox: what its last change must be told as. */
+  readonly #expected = new Map<string, Expectation>()
+  readonly #numbers = new Map<string, number>()
+  readonly #ids = new Set<string>()
+
+  constructor(report: (violation: Violation) => void) {
+    this.#report = report
+  }
+
+  seeSandbox(before: WatchedSandbox | undefined, after: WatchedSandbox): void {
+    this.#checkTold(after.sandboxID)
+    const expectation = before && expectedOf(before, after)
+    if (expectation) this.#expected.set(after.sandboxID, expectation)
+  }
+
+  seeEvent({ id, sandbox_id, number, type }: Row): void {
+    const sandboxID = String(sandbox_id)
+    const expectation = this.#expected.get(sandboxID)
+    this.#expected.delete(sandboxID)
+    if (!expectation?.types.includes(String(type))) {
+      const wanted = expectation?.types.join(' or ') ?? 'nothing'
+      this.#say(sandboxID, `is told as ${type}, and what happened is ${wanted}`)
+    }
+    const last = this.#numbers.get(sandboxID) ?? 0
+    this.#numbers.set(sandboxID, Number(number))
+    if (number !== last + 1) this.#say(sandboxID, `has event ${number} after event ${last}`)
+    if (this.#ids.has(String(id))) this.#say(sandboxID, `has the event ${id} twice`)
+    this.#ids.add(String(id))
+  }
+
+  checkAtRest(): void {
+    for (const sandboxID of [...this.#expected.keys()]) this.#checkTold(sandboxID)
+  }
+
+  /** The event of a change is written before anything else happens to the row. */
+  #checkTold(sandboxID: string): void {
+    const expectation = this.#expected.get(sandboxID)
+    this.#expected.delete(sandboxID)
+    if (expectation && !expectation.isOptional) {
+      this.#say(sandboxID, `was never told as ${expectation.types.join(' or ')}`)
+    }
+  }
+
+  #say(sandboxID: string, text: string): void {
+    this.#report(new Violation('events', `${shortID(sandboxID)} ${text}`))
+  }
+}
+
+const visible = ['running', 'pausing', 'paused', 'snapshotting', 'resuming']
+
+function expectedOf(before: WatchedSandbox, after: WatchedSandbox): Expectation | undefined {
+  const must = (type: string) => ({ types: [type], isOptional: false })
+  const move = `${before.state} ${after.state}`
+  if (move === 'creating running') return must('created')
+  if (move === 'pausing paused') return must('paused')
+  if (move === 'resuming running') return must('resumed')
+  if (visible.includes(before.state) && after.state === 'killing') return must('killed')
+  if (move === 'snapshotting running') return { types: ['checkpointed'], isOptional: true }
+  if (move !== 'running running') return undefined
+  const isChanged =
+    before.endAt !== after.endAt || JSON.stringify(before.options) !== JSON.stringify(after.options)
+  // An end or a network that is set to what it was is a change as well; a saved handle is none.
+  return { types: ['updated'], isOptional: !isChanged }
+}
