@@ -3,21 +3,30 @@
  * on a machine whose CPUs are taken that is tens of milliseconds each time, and all requests would wait with it.
  */
 import { Worker } from 'node:worker_threads'
+import type { HeldProgram, HoldRequest } from './hold-program.ts'
 import type { ProgramEnd, ProgramRequest } from './spawn-program.ts'
 
-export type ToProgramThread = { number: number; request: ProgramRequest } | { number: number; abort: true }
-export type FromProgramThread = { number: number; end: ProgramEnd }
+/** What the thread can be asked for; `abort` and `end` name the earlier question that they are about. */
+export type ProgramQuestion =
+  | { run: ProgramRequest }
+  | { hold: HoldRequest }
+  | { abort: number }
+  | { end: number }
+export type ToProgramThread = { number: number; question: ProgramQuestion }
+export type FromProgramThread = { number: number; answer: unknown; failure?: string }
+
+type Waiting = { resolve: (answer: unknown) => void; reject: (error: Error) => void }
 
 export class ProgramThread {
   readonly #worker: Worker
-  readonly #waiting = new Map<number, (end: ProgramEnd) => void>()
+  readonly #waiting = new Map<number, Waiting>()
   #next = 0
   #hasEnded = false
 
   constructor() {
     this.#worker = new Worker(new URL('./program-worker.ts', import.meta.url), { trackUnmanagedFds: false })
     this.#worker.unref()
-    this.#worker.on('message', ({ number, end }: FromProgramThread) => this.#settle(number, end))
+    this.#worker.on('message', (message: FromProgramThread) => this.#settle(message))
     this.#worker.on('error', ({ message }: Error) => this.#fail(message))
     this.#worker.on('exit', () => this.#fail('it ended'))
   }
@@ -27,40 +36,50 @@ export class ProgramThread {
     return !this.#hasEnded
   }
 
-  run(request: ProgramRequest, signal?: AbortSignal): Promise<ProgramEnd> {
-    const number = this.#next++
-    return new Promise((resolve) => {
-      const abort = () => this.#post({ number, abort: true })
-      this.#waiting.set(number, (end) => {
-        signal?.removeEventListener('abort', abort)
-        resolve(end)
-      })
-      // A program keeps the process alive, and a thread that only waits does not.
-      this.#worker.ref()
-      this.#post({ number, request })
-      if (signal?.aborted) abort()
-      else signal?.addEventListener('abort', abort, { once: true })
-    })
+  async run(request: ProgramRequest, signal?: AbortSignal): Promise<ProgramEnd> {
+    const { number, answer } = this.#ask<ProgramEnd>({ run: request })
+    const abort = () => void this.#ask({ abort: number }).answer.catch(() => {})
+    if (signal?.aborted) abort()
+    signal?.addEventListener('abort', abort, { once: true })
+    try {
+      return await answer
+    } finally {
+      signal?.removeEventListener('abort', abort)
+    }
+  }
+
+  async hold(request: HoldRequest): Promise<HeldProgram> {
+    const { number, answer } = this.#ask<number>({ hold: request })
+    return { pid: await answer, end: () => this.#ask<void>({ end: number }).answer }
   }
 
   async close(): Promise<void> {
     await this.#worker.terminate()
   }
 
-  #post(message: ToProgramThread): void {
-    this.#worker.postMessage(message)
+  #ask<T>(question: ProgramQuestion): { number: number; answer: Promise<T> } {
+    const number = this.#next++
+    const answer = new Promise<T>((resolve, reject) => {
+      this.#waiting.set(number, { resolve: resolve as Waiting['resolve'], reject })
+    })
+    // Whoever waits for a program keeps the process alive, and a thread that only waits does not.
+    this.#worker.ref()
+    this.#worker.postMessage({ number, question } satisfies ToProgramThread)
+    if (this.#hasEnded) this.#fail('it ended')
+    return { number, answer }
   }
 
-  #settle(number: number, end: ProgramEnd): void {
-    this.#waiting.get(number)?.(end)
+  #settle({ number, answer, failure }: FromProgramThread): void {
+    const waiting = this.#waiting.get(number)
     this.#waiting.delete(number)
+    if (failure === undefined) waiting?.resolve(answer)
+    else waiting?.reject(new Error(failure))
     if (this.#waiting.size === 0) this.#worker.unref()
   }
 
   #fail(why: string): void {
     this.#hasEnded = true
-    const stderr = `The thread that starts programs failed: ${why}`
-    for (const number of [...this.#waiting.keys()])
-      this.#settle(number, { exitCode: null, stdout: '', stderr })
+    const failure = `The thread that starts programs failed: ${why}`
+    for (const number of [...this.#waiting.keys()]) this.#settle({ number, answer: undefined, failure })
   }
 }

@@ -1,21 +1,34 @@
 /** The thread behind `ProgramThread`. */
 import { parentPort } from 'node:worker_threads'
-import type { FromProgramThread, ToProgramThread } from './program-thread.ts'
+import { type HeldProgram, holdProgram } from './hold-program.ts'
+import type { FromProgramThread, ProgramQuestion, ToProgramThread } from './program-thread.ts'
 import { spawnProgram } from './spawn-program.ts'
 
-const aborts = new Map<number, AbortController>()
+/** By the number of the question that started them. */
+const running = new Map<number, AbortController>()
+const held = new Map<number, HeldProgram>()
 
-parentPort!.on('message', async (message: ToProgramThread) => {
-  const { number } = message
-  if ('abort' in message) {
-    aborts.get(number)?.abort()
-    return
+parentPort!.on('message', async ({ number, question }: ToProgramThread) => {
+  const reply = await answer(number, question).then(
+    (answer) => ({ number, answer }),
+    ({ message }: Error) => ({ number, answer: undefined, failure: message }),
+  )
+  parentPort!.postMessage(reply satisfies FromProgramThread)
+})
+
+async function answer(number: number, question: ProgramQuestion): Promise<unknown> {
+  if ('abort' in question) return running.get(question.abort)?.abort()
+  if ('hold' in question) {
+    const program = await holdProgram(question.hold)
+    held.set(number, program)
+    return program.pid
+  }
+  if ('end' in question) {
+    const program = held.get(question.end)
+    held.delete(question.end)
+    return program?.end()
   }
   const abort = new AbortController()
-  aborts.set(number, abort)
-  const end = await spawnProgram(message.request, abort.signal).catch(({ message: stderr }: Error) => ({
-    ...{ exitCode: null, stdout: '', stderr },
-  }))
-  aborts.delete(number)
-  parentPort!.postMessage({ number, end } satisfies FromProgramThread)
-})
+  running.set(number, abort)
+  return spawnProgram(question.run, abort.signal).finally(() => running.delete(number))
+}

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
+import { existsSync } from 'node:fs'
 import { after, before, describe, it } from 'node:test'
 import { threadId } from 'node:worker_threads'
 import { ProgramThread } from './program-thread.ts'
-import { CommandFailed, runCommand, startProgramsInThread } from './run-command.ts'
+import { CommandFailed, holdCommand, runCommand, startProgramsInThread } from './run-command.ts'
 
 const modes: Record<string, () => () => Promise<void>> = {
   'by the thread that wants it': () => async () => {},
@@ -47,6 +48,14 @@ for (const [mode, begin] of Object.entries(modes)) {
       await assert.rejects(runCommand('sleep', ['60'], { signal: abort.signal }), (error) => error === reason)
     })
 
+    it('is held until it is ended', async () => {
+      const held = await holdCommand('sh', ['-c', 'echo; exec cat'])
+      assert.equal(existsSync(`/proc/${held.pid}`), true)
+      await held.end()
+      assert.equal(existsSync(`/proc/${held.pid}`), false)
+      await assert.rejects(holdCommand('sh', ['-c', 'echo why >&2; exit 1']), /sh ended: why/)
+    })
+
     it('is seen while it prints', async () => {
       const seen: string[] = []
       await runCommand('echo', ['now'], { onOutput: (chunk) => seen.push(String(chunk)) })
@@ -70,13 +79,10 @@ describe('the thread that starts programs', () => {
 
   it('fails what it was asked for when it ends, and starts nothing more', async () => {
     const thread = new ProgramThread()
-    const ran = thread.run({ program: 'sleep', args: ['60'] })
+    const failed = assert.rejects(thread.run({ program: 'sleep', args: ['1'] }), /thread .* failed: it ended/)
     await thread.close()
-    assert.deepEqual(await ran, {
-      exitCode: null,
-      stdout: '',
-      stderr: 'The thread that starts programs failed: it ended',
-    })
+    await failed
     assert.equal(thread.isUsable, false)
+    await assert.rejects(thread.run({ program: 'true', args: [] }), /thread .* failed: it ended/)
   })
 })

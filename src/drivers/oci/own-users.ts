@@ -5,11 +5,9 @@
  * belongs to a neighbour or to the host's root. Files keep owners from one range that all sandboxes share; they
  * are mapped when they are mounted.
  */
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { type FileHandle, mkdir, open, writeFile } from 'node:fs/promises'
 import { errorText } from '../../lib/app-error.ts'
-import { atUsualPriority } from '../../lib/priority.ts'
+import { holdCommand } from '../../lib/run-command.ts'
 import { mappedIDs } from './container-spec.ts'
 import { IdmappedMounts } from './idmapped-mounts.ts'
 import type { Layout } from './layout.ts'
@@ -127,22 +125,6 @@ async function holdNamespaces(
   const become = ['setpriv', `--reuid=${owner}`, `--regid=${owner}`, '--clear-groups']
   const hold = ['unshare', ...kinds, 'sh', '-c', 'echo; exec cat']
   const [program, ...args] = owner === 0 ? hold : [...become, ...hold]
-  const child = atUsualPriority(() => spawn(program!, args, { stdio: ['pipe', 'pipe', 'pipe'] }))
-  const exited = once(child, 'exit')
-  let complaint = ''
-  child.stderr.setEncoding('utf8').on('data', (text) => {
-    complaint += text
-  })
-  const ended = exited.then(() => {
-    throw new Error(`unshare ${kinds.join(' ')}: ${complaint.trim()}`)
-  })
-  await Promise.race([once(child.stdout, 'data'), ended])
-  ended.catch(() => {})
-  return {
-    pid: child.pid!,
-    async [Symbol.asyncDispose]() {
-      child.kill('SIGKILL')
-      await exited
-    },
-  }
+  const held = await holdCommand(program!, args)
+  return { pid: held.pid, [Symbol.asyncDispose]: () => held.end() }
 }
