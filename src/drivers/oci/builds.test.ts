@@ -1,11 +1,21 @@
 import assert from 'node:assert/strict'
+import { createHash, randomBytes } from 'node:crypto'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
-import { restoresHostname } from './builds.ts'
+import { describeBuild, restoresHostname } from './builds.ts'
 
 describe('a build of gVisor', () => {
+  it('is told apart by the hash of all its bytes', async (t) => {
+    const folder = mkdtempSync(join(tmpdir(), 'warren-builds-'))
+    t.after(() => rmSync(folder, { recursive: true, force: true }))
+    const bytes = randomBytes(1_000_003)
+    writeFileSync(join(folder, 'runsc'), bytes)
+    const { sha256, size } = await describeBuild(join(folder, 'runsc'))
+    assert.deepEqual([sha256, size], [createHash('sha256').update(bytes).digest('hex'), bytes.length])
+  })
+
   it('is known to name restored sandboxes by the function that does so, and by nothing else', async (t) => {
     const folder = mkdtempSync(join(tmpdir(), 'warren-builds-'))
     t.after(() => rmSync(folder, { recursive: true, force: true }))

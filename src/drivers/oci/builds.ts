@@ -2,7 +2,8 @@
  * Which build of a runtime wrote a checkpoint. Memory can be read back only by the very same one, and gVisor does
  * not say so by itself: builds made by Go all carry the same version.
  */
-import { stat } from 'node:fs/promises'
+import { createHash } from 'node:crypto'
+import { open, stat } from 'node:fs/promises'
 import { AppError } from '../../lib/app-error.ts'
 import { ifPresent } from '../../lib/if-present.ts'
 import { JoinedWork } from '../../lib/keyed-lock.ts'
@@ -10,6 +11,7 @@ import { runCommand } from '../../lib/run-command.ts'
 
 export type RuntimeBuild = { path: string; size: number; mtimeMs: number; sha256: string }
 
+const pieceBytes = 256 * 1024
 const known = new Map<string, RuntimeBuild>()
 const hashing = new JoinedWork<RuntimeBuild>()
 const naming = new Map<string, Promise<boolean>>()
@@ -57,8 +59,14 @@ export async function restoresHostname(path: string): Promise<boolean> {
   return asked
 }
 
-/** By a program: the file is large, and this process would hold on to what reading it takes. */
+/** Piece by piece in the same memory: the file is large, and this process would hold on to what reading it takes. */
 async function hashOf(path: string): Promise<string> {
-  const { stdout } = await runCommand('sha256sum', [path])
-  return stdout.split(' ', 1)[0]!.replace(/^\\/, '')
+  const hash = createHash('sha256')
+  const piece = Buffer.allocUnsafe(pieceBytes)
+  await using file = await open(path)
+  for (;;) {
+    const { bytesRead } = await file.read(piece)
+    if (bytesRead === 0) return hash.digest('hex')
+    hash.update(piece.subarray(0, bytesRead))
+  }
 }

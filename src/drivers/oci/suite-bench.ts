@@ -1,5 +1,7 @@
 /** A real OCI driver on this machine for tests: its own data folder, names and subnet, and a stand-in agent. */
-import { mkdir, mkdtemp, readdir, readFile, rename, rm, rmdir, writeFile } from 'node:fs/promises'
+import { spawnSync } from 'node:child_process'
+import { readdirSync, readFileSync } from 'node:fs'
+import { mkdir, mkdtemp, rename, rm, rmdir, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -7,7 +9,6 @@ import { freeNetwork } from '../../../test/support/leftovers.ts'
 import { testMachine } from '../../../test/support/test-machine.ts'
 import type { DriverHandle, SandboxSpec } from '../../core/driver.ts'
 import { delay } from '../../lib/clock.ts'
-import { runCommand } from '../../lib/run-command.ts'
 import { listed, newSpec } from '../driver-suite.ts'
 import type { FailureBench } from '../failure-suite.ts'
 import type { SnapshotBench } from '../snapshot-suite.ts'
@@ -115,7 +116,7 @@ export async function openOciBench(
     },
     killProcesses: (handle) => killProcesses(options, handle),
     makeUnreadable: (sandboxID) => makeUnreadable(join(dataFolder, 'sandboxes', sandboxID, 'record.json')),
-    traces: () => tracesOf(options),
+    traces: async () => tracesOf(options),
     settled: () => settled(driver, options),
     run: (handle, script) => runInside(driver, handle, script),
     sandbox: async (changes) => {
@@ -181,55 +182,77 @@ async function settled(driver: OciDriver, options: OciDriverOptions): Promise<vo
   const { netnsPrefix } = createLayout(options.dataFolder, options.instance)
   for (let attempt = 0; attempt < 200; attempt++) {
     const running = (await driver.list()).length
-    const names = (await readdir('/run/netns').catch(() => [])).filter((name) => name.startsWith(netnsPrefix))
-    const disks = (await loopFiles()).filter((file) => file.startsWith(join(options.dataFolder, 'disks')))
+    const names = namesIn('/run/netns', netnsPrefix)
+    const disks = loopFiles().filter((file) => file.startsWith(join(options.dataFolder, 'disks')))
     if (names.length === poolSize + running && disks.length === poolSize) return
     await delay(50)
   }
 }
 
-async function loopFiles(): Promise<string[]> {
-  const loops = (await readdir('/sys/block')).filter((name) => name.startsWith('loop'))
-  return Promise.all(
-    loops.map((name) => readFile(`/sys/block/${name}/loop/backing_file`, 'utf8').catch(() => '')),
-  )
+function loopFiles(): string[] {
+  return namesIn('/sys/block', 'loop').map((name) => textOf(`/sys/block/${name}/loop/backing_file`))
 }
 
-async function tracesOf(options: OciDriverOptions): Promise<string[]> {
+/** Asked for again and again, so it costs little: one program, and else only files that are read at once. */
+function tracesOf(options: OciDriverOptions): string[] {
   const layout = createLayout(options.dataFolder, options.instance)
-  const names = async (folder: string, prefix = '') =>
-    (await readdir(folder).catch(() => []))
-      .filter((name) => name.startsWith(prefix))
-      .map((name) => join(folder, name))
-  const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid)
-  const read = (path: string) => readFile(path, 'utf8').catch(() => '')
-  const commands = await Promise.all(
-    pids.map(async (pid) => `process ${pid} ${await read(`/proc/${pid}/cmdline`)}`),
-  )
-  const loops = await loopFiles()
-  const cgroups = await runCommand('find', [
-    '/sys/fs/cgroup',
-    '-path',
-    `*${layout.cgroupParent}/*`,
-    '-type',
-    'd',
-  ]).catch(() => ({ stdout: '' }))
-  const sets = await Promise.all(
-    ['allowed', 'denied', 'gated', 'tunnelled'].map((set) =>
-      runCommand('nft', ['list', 'set', 'inet', layout.table, set]).catch(() => ({ stdout: '' })),
-    ),
+  const paths = (folder: string, prefix?: string) => namesIn(folder, prefix).map((name) => join(folder, name))
+  const pids = namesIn('/proc').filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid)
+  const cgroups = ['.', ...namesIn('/sys/fs/cgroup')].flatMap((mount) =>
+    foldersBelow(join('/sys/fs/cgroup', mount, layout.cgroupParent)),
   )
   return [
-    ...commands.filter((line) => line.includes(options.dataFolder)),
-    ...(await read('/proc/self/mountinfo')).split('\n').filter((line) => line.includes(layout.instance)),
-    ...loops.filter((file) => file.startsWith(options.dataFolder)),
-    ...(await names('/run/netns', layout.netnsPrefix)),
-    ...(await names('/sys/class/net', layout.linkPrefix)),
-    ...cgroups.stdout.split('\n').filter(Boolean),
-    ...sets.flatMap(({ stdout }) => stdout.match(/\d+\.\d+\.\d+\.\d+/g) ?? []),
-    ...(await names(layout.runtimeStates)),
-    ...(await names(layout.sandboxes)),
-    ...(await names(layout.disks, 'slot-')),
-    ...(await names(layout.mountNamespaces)),
+    ...pids
+      .map((pid) => `process ${pid} ${textOf(`/proc/${pid}/cmdline`)}`)
+      .filter((line) => line.includes(options.dataFolder)),
+    ...textOf('/proc/self/mountinfo')
+      .split('\n')
+      .filter((line) => line.includes(layout.instance)),
+    ...loopFiles().filter((file) => file.startsWith(options.dataFolder)),
+    ...paths('/run/netns', layout.netnsPrefix),
+    ...paths('/sys/class/net', layout.linkPrefix),
+    ...cgroups,
+    ...ruleElements(layout.table),
+    ...paths(layout.runtimeStates),
+    ...paths(layout.sandboxes),
+    ...paths(layout.disks, 'slot-'),
+    ...paths(layout.mountNamespaces),
   ]
+}
+
+/** The addresses in the sets that hold what is one sandbox's own. */
+function ruleElements(table: string): string[] {
+  const { stdout } = spawnSync('nft', ['list', 'table', 'inet', table], { encoding: 'utf8' })
+  const sets = [...stdout.matchAll(/^\tset (allowed|denied|gated|tunnelled) \{(.*?)^\t\}/gms)]
+  return sets.flatMap(([, , text]) => text!.match(/\d+\.\d+\.\d+\.\d+/g) ?? [])
+}
+
+/** None where there is no such folder. */
+function namesIn(folder: string, prefix = ''): string[] {
+  try {
+    return readdirSync(folder).filter((name) => name.startsWith(prefix))
+  } catch {
+    return []
+  }
+}
+
+function foldersBelow(folder: string): string[] {
+  try {
+    const entries = readdirSync(folder, { recursive: true, withFileTypes: true })
+    return entries
+      .filter((entry) => entry.isDirectory())
+      .map(({ parentPath, name }) => join(parentPath, name))
+  } catch {
+    // It is not there, or parts of it went meanwhile: whoever counts counts again.
+    return []
+  }
+}
+
+/** Empty where it cannot be read: a process may have ended. */
+function textOf(path: string): string {
+  try {
+    return readFileSync(path, 'utf8').trim()
+  } catch {
+    return ''
+  }
 }
