@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { describe, it } from 'node:test'
-import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
+import { create, fromJsonString, type MessageInitShape, toJsonString } from '@bufbuild/protobuf'
 import {
   type ProcessEventSchema,
   StartRequestSchema,
@@ -24,7 +24,7 @@ function frame(bytes: Uint8Array, flags = 0): Buffer {
 }
 
 const told = (event: EventInit) =>
-  frame(toBinary(StartResponseSchema, create(StartResponseSchema, { event: { event } })))
+  frame(Buffer.from(toJsonString(StartResponseSchema, create(StartResponseSchema, { event: { event } }))))
 const data = (output: 'stdout' | 'stderr', text: string) =>
   told({ case: 'data', value: { output: { case: output, value: Buffer.from(text) } } })
 const endOfStream = (value: unknown) => frame(Buffer.from(JSON.stringify(value)), 2)
@@ -38,7 +38,7 @@ async function withAgent(
     const chunks: Buffer[] = []
     for await (const chunk of request) chunks.push(chunk as Buffer)
     response.on('error', () => {})
-    response.setHeader('content-type', 'application/connect+proto')
+    response.setHeader('content-type', 'application/connect+json')
     answer(request, response, Buffer.concat(chunks))
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
@@ -67,7 +67,7 @@ describe('running a command', () => {
           assert.equal(request.headers.authorization, `Basic ${Buffer.from('user:').toString('base64')}`)
           assert.equal(request.headers['x-access-token'], 'token')
           assert.equal(request.headers['connect-accept-encoding'], undefined, 'nothing is to be unpacked')
-          const asked = fromBinary(StartRequestSchema, body.subarray(5))
+          const asked = fromJsonString(StartRequestSchema, body.subarray(5).toString())
           assert.deepEqual(asked.process?.args, ['-l', '-c', command.command])
           assert.equal(asked.stdin, false)
           for (let at = 0; at < stream.length; at += size) {

@@ -19,7 +19,8 @@ export function createAgentTransport(agent: Endpoint, pace: Pace): Transport {
   return createTransport({
     httpClient: httpClientOf(agent, pace),
     baseUrl: `http://${agent.host}:${agent.port}`,
-    useBinaryFormat: true,
+    // The agent would have to load a library for the binary form.
+    useBinaryFormat: false,
     interceptors: [],
     acceptCompression: [],
     sendCompression: null,

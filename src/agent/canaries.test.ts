@@ -1,5 +1,5 @@
 /**
- * The agent leans on a few habits of Node, V8 and the Protobuf library that nobody promises. Each is tried here by
+ * The agent leans on a few habits of Node and V8 that nobody promises. Each is tried here by
  * itself, so that an upgrade which ends one says so in words, and not as a slow or large agent.
  */
 import assert from 'node:assert/strict'
@@ -23,27 +23,6 @@ suite('what the agent relies on to stay small', () => {
       printedBy(`const before = ${isLoaded}; new Headers(); console.log(before, ${isLoaded})`),
       'false true',
       'Node loads the client behind Headers at another time than it did: see what brings 3 MB more into every agent.',
-    )
-  })
-})
-
-suite('what fast-base64.ts relies on', () => {
-  test('the Protobuf library takes base64 from the prototype of Uint8Array, if it is there before it', () => {
-    const source = `
-      let calls = 0
-      const count = (name, result) => Object.defineProperty(Uint8Array.prototype, name, {
-        configurable: true, value() { calls++; return result },
-      })
-      count('toBase64', 'AA==')
-      count('setFromBase64', { read: 4, written: 1 })
-      const { base64Decode, base64Encode } = await import('@bufbuild/protobuf/wire')
-      base64Encode(new Uint8Array(1))
-      base64Decode('AA==')
-      console.log(calls)`
-    assert.equal(
-      printedBy(source),
-      '2',
-      'The Protobuf library no longer finds what src/agent/fast-base64.ts puts on Uint8Array.prototype: all output of processes passes through slow code. See how it encodes base64, and change or remove that file.',
     )
   })
 })

@@ -1,7 +1,9 @@
 /** Everything behind RPC paths. Loaded when it is first needed, so that the agent listens sooner. */
-import './fast-base64.ts'
-import { Filesystem } from '../contract/rpc/filesystem_pb.ts'
-import { Process } from '../contract/rpc/process_pb.ts'
+
+import type { Filesystem } from '../contract/rpc/filesystem_pb.ts'
+import { filesystemMethods } from '../contract/rpc/filesystem-fields.ts'
+import type { Process } from '../contract/rpc/process_pb.ts'
+import { processMethods } from '../contract/rpc/process-fields.ts'
 import type { Metadata } from './filesystem/metadata.ts'
 import { FilesystemService } from './filesystem/service.ts'
 import { Watchers } from './filesystem/watchers.ts'
@@ -24,8 +26,8 @@ export function createServices(
   const watchers = new Watchers(addon)
   const filesystem = new FilesystemService(identity, metadata, watchers)
   const rpc = createRpcHandler((add) => {
-    add(Process, processes.methods())
-    add(Filesystem, withFileLog(filesystem.methods(), log))
+    add<typeof Process>('process.Process', processMethods, processes.methods())
+    add<typeof Filesystem>('filesystem.Filesystem', filesystemMethods, withFileLog(filesystem.methods(), log))
   })
   return { processes, watchers, rpc }
 }

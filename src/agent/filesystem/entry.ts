@@ -2,7 +2,8 @@
 import { type BigIntStats, lstatSync, readlinkSync, realpathSync, statSync } from 'node:fs'
 import { basename, dirname, resolve } from 'node:path'
 import type { MessageInitShape } from '@bufbuild/protobuf'
-import { type EntryInfoSchema, FileType } from '../../contract/rpc/filesystem_pb.ts'
+import type { EntryInfoSchema } from '../../contract/rpc/filesystem_pb.ts'
+import { FileType } from '../../contract/rpc/filesystem-fields.ts'
 import type { Accounts } from '../accounts.ts'
 import type { Metadata } from './metadata.ts'
 
@@ -75,7 +76,7 @@ function statTarget(path: EntryPath): BigIntStats | undefined {
   }
 }
 
-function fileType(stats: BigIntStats): FileType {
+function fileType(stats: BigIntStats): (typeof FileType)[keyof typeof FileType] {
   if (stats.isFile()) return FileType.FILE
   if (stats.isDirectory()) return FileType.DIRECTORY
   if (stats.isSymbolicLink()) return FileType.SYMLINK

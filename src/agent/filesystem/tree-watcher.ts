@@ -4,10 +4,10 @@
  */
 import { type Dirent, promises as files } from 'node:fs'
 import { join } from 'node:path'
-import { EventType } from '../../contract/rpc/filesystem_pb.ts'
+import { EventType } from '../../contract/rpc/filesystem-fields.ts'
 import { AppError } from '../../lib/app-error.ts'
 import { fromSystemError } from '../errors.ts'
-import { ChangeQueue } from './change-queue.ts'
+import { type Change, ChangeQueue } from './change-queue.ts'
 import { flag, type Inotify, type InotifyEvent, type InotifyListener } from './inotify.ts'
 import { type TemporaryKind, temporaryKind } from './temporary-name.ts'
 
@@ -21,7 +21,7 @@ const unwatchable = new Set(['/proc', '/sys'])
 const errno = { noEntry: 2, noInstance: 24, noWatch: 28 }
 
 /** What a file that comes to its name from a temporary one did for those who watch. */
-const arrivals: Record<TemporaryKind, EventType[]> = {
+const arrivals: Record<TemporaryKind, Change['type'][]> = {
   // As if it were made at its name, given to its owner and then written.
   new: [EventType.CREATE, EventType.CHMOD, EventType.WRITE],
   over: [EventType.WRITE],

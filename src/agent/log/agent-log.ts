@@ -97,7 +97,7 @@ export class AgentLog {
   #push(level: LogLevel, message: string, given: LogFields, canWait = false): void {
     this.#lastAt = Math.max(this.clock.now(), this.#lastAt + 1)
     const sequence = ++this.#lastSequence
-    const fields = Object.fromEntries(Object.entries(given).map(([name, value]) => [name, cut(value)]))
+    const fields = cutFields(given)
     const line = `${JSON.stringify({ sequence, at: this.#lastAt, level, message: cut(message), fields })}\n`
     this.#kept.push({ at: this.#lastAt, line })
     this.#keptBytes += line.length + entryOverhead
@@ -124,6 +124,12 @@ export class AgentLog {
     }
     return `${JSON.stringify(entry)}\n`
   }
+}
+
+function cutFields(fields: LogFields): LogFields {
+  const isShort = Object.values(fields).every((value) => value.length <= longestText)
+  if (isShort) return fields
+  return Object.fromEntries(Object.entries(fields).map(([name, value]) => [name, cut(value)])) as LogFields
 }
 
 function cut(text: string): string {

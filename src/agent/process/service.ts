@@ -1,11 +1,7 @@
 /** process.Process of the wire: every method, over the table of processes. */
-import {
-  type Process,
-  type ProcessInput,
-  type PTY,
-  Signal,
-  type StartRequest,
-} from '../../contract/rpc/process_pb.ts'
+
+import type { Process, ProcessInput, PTY, StartRequest } from '../../contract/rpc/process_pb.ts'
+import { Signal } from '../../contract/rpc/process-fields.ts'
 import { AppError } from '../../lib/app-error.ts'
 import type { Identity } from '../identity.ts'
 import type { AgentLog } from '../log/agent-log.ts'

@@ -51,6 +51,7 @@ function readChunks(request: IncomingMessage, take: (chunk: Buffer) => void): Pr
       }
     }
     const onClose = () => reject(new RpcError('canceled', 'the request was broken off'))
+    if (request.destroyed) onClose()
     request.on('data', onData)
     request.once('end', () => {
       request.off('close', onClose)

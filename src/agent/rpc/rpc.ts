@@ -3,11 +3,13 @@
  * wire has no other encodings, and the few rules that are left take a fifth of the time of a library for all of them.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { DescMessage, DescMethod, DescService, MessageInitShape, MessageShape } from '@bufbuild/protobuf'
+import type { DescMessage, DescService, MessageInitShape, MessageShape } from '@bufbuild/protobuf'
+import type { MethodFields } from '../../contract/rpc/message-fields.ts'
 import { openHeaders } from '../cors.ts'
 import { connectStatusOf, wireError } from '../errors.ts'
 import { AnswerStream } from './answer-stream.ts'
-import { byteText, type Codec, codecOf } from './codec.ts'
+import { byteText, type Codec, codecNameOf, loadCodec, type RpcMethod } from './codec.ts'
+import type { PlainMessage } from './json-codec.ts'
 import { readEnvelopes, readMessage, readSingleEnvelope } from './read-request.ts'
 import { RpcCall } from './rpc-call.ts'
 import { RpcError } from './rpc-error.ts'
@@ -37,43 +39,49 @@ export type RpcMethods<S extends DescService> = {
 export type RpcHandler = (request: IncomingMessage, response: ServerResponse, path: string) => boolean
 
 type AnyMethod = (message: unknown, call: RpcCall, answer?: AnswerStream<unknown>) => unknown
-type Route = { method: DescMethod; run: AnyMethod }
+type RpcRoute = { method: RpcMethod; run: AnyMethod }
 
 export function createRpcHandler(register: (add: AddService) => void): RpcHandler {
-  const routes = new Map<string, Route>()
-  register((service, methods) => {
-    for (const method of service.methods) {
-      const run = (methods as Record<string, AnyMethod>)[method.localName]!
-      routes.set(`/${service.typeName}/${method.name}`, { method, run })
+  const routes = new Map<string, RpcRoute>()
+  register((service, fields, methods) => {
+    for (const [name, method] of Object.entries<MethodFields>(fields)) {
+      const run = (methods as Record<string, AnyMethod>)[name]!
+      routes.set(`/${service}/${method.name}`, { method: { ...method, service }, run })
     }
   })
   return (request, response, path) => {
     const route = routes.get(path)
     if (!route) return false
-    const isStream = route.method.methodKind !== 'unary'
-    const codec = codecOf(request.headers['content-type'], isStream)
+    const isStream = route.method.kind !== 'unary'
+    const codecName = codecNameOf(request.headers['content-type'], isStream)
     if (request.method !== 'POST') sendNothing(response, 405)
-    else if (!codec) sendNothing(response, 415)
-    else if (isStream) void answerStream(route, codec, request, response)
-    else void answerUnary(route, codec, request, response)
+    else if (!codecName) sendNothing(response, 415)
+    else if (isStream) void answerStream(route, codecName, request, response)
+    else void answerUnary(route, codecName, request, response)
     return true
   }
 }
 
-export type AddService = <S extends DescService>(service: S, methods: RpcMethods<S>) => void
+/** `S` is the generated description of the service, of which only the types are needed. */
+export type AddService = <S extends DescService>(
+  service: S['typeName'],
+  fields: Record<keyof S['method'], MethodFields>,
+  methods: RpcMethods<S>,
+) => void
 
 async function answerUnary(
-  { method, run }: Route,
-  codec: Codec,
+  { method, run }: RpcRoute,
+  codecName: Codec['type'],
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
   let call: RpcCall | undefined
   try {
     call = openCall(request, response, 'content-encoding')
-    const message = codec.decode(method.input, await readMessage(request))
-    const answer = (await run(message, call)) as MessageInitShape<DescMessage>
-    send(response, 200, `application/${codec.type}`, codec.encode(method.output, answer))
+    const codec = await loadCodec(codecName)
+    const message = codec.decode(method, await readMessage(request))
+    const answer = (await run(message, call)) as PlainMessage
+    send(response, 200, `application/${codecName}`, codec.encode(method, answer))
   } catch (error) {
     const told = wireError(error)
     send(response, connectStatusOf(told.code), 'application/json', byteText(JSON.stringify(told)))
@@ -83,23 +91,22 @@ async function answerUnary(
 }
 
 async function answerStream(
-  { method, run }: Route,
-  codec: Codec,
+  { method, run }: RpcRoute,
+  codecName: Codec['type'],
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
-  const answer = new AnswerStream<MessageInitShape<DescMessage>>(
-    response,
-    `application/connect+${codec.type}`,
-    (message) => codec.encode(method.output, message),
+  const codec = await loadCodec(codecName)
+  const answer = new AnswerStream<PlainMessage>(response, `application/connect+${codecName}`, (values) =>
+    codec.encode(method, values),
   )
   try {
     const call = openCall(request, response, 'connect-content-encoding')
-    if (method.methodKind === 'client_streaming') {
-      answer.send((await run(decodeAll(request, codec, method.input), call)) as MessageInitShape<DescMessage>)
+    if (method.kind === 'client_streaming') {
+      answer.send((await run(decodeAll(request, codec, method), call)) as PlainMessage)
       answer.end()
     } else {
-      const message = codec.decode(method.input, await readSingleEnvelope(request))
+      const message = codec.decode(method, await readSingleEnvelope(request))
       await run(message, call, answer as AnswerStream<unknown>)
     }
   } catch (error) {
@@ -115,8 +122,8 @@ function openCall(request: IncomingMessage, response: ServerResponse, encodingHe
   return new RpcCall(request, response)
 }
 
-async function* decodeAll(request: IncomingMessage, codec: Codec, schema: DescMessage) {
-  for await (const bytes of readEnvelopes(request)) yield codec.decode(schema, bytes)
+async function* decodeAll(request: IncomingMessage, codec: Codec, method: RpcMethod) {
+  for await (const bytes of readEnvelopes(request)) yield codec.decode(method, bytes)
 }
 
 /** `body` has one character for each byte. */
