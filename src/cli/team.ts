@@ -10,8 +10,8 @@ const usage = `Usage:
   warren team delete TEAM [--force]
   warren team limits TEAM [--sandboxes N] [--cpu N] [--memory-mb N] [--lifetime-hours N] [--json]
 
-TEAM is a team's slug, id or name. Without a number, limits shows the present limits. A team that has sandboxes or
-templates is deleted only with --force, which ends and deletes all of them.`
+TEAM is a team's slug, id or name. Without a number, limits shows the present limits. A team that has sandboxes,
+templates or volumes is deleted only with --force, which ends and deletes all of them.`
 
 const limitOptions = {
   sandboxes: 'maxSandboxes',

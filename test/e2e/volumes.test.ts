@@ -146,7 +146,20 @@ for (const isolation of isolations) {
       warren = await startWarren(isolation, { settings, keep: true })
       const rebooted = await Sandbox.connect(sandbox.sandboxId, { ...warren.client, timeoutMs: 600_000 })
       assert.equal(await run(rebooted, 'cat /mnt/data/meanwhile'), 'more')
-      await rebooted.kill()
+
+      const doomed = 'exec 3>/mnt/data/doomed; touch /tmp/open; exec sleep 600'
+      await rebooted.commands.run(doomed, { background: true, timeoutMs: 0 })
+      await run(rebooted, 'while ! [ -e /tmp/open ]; do sleep 0.1; done')
+      await rebooted.pause()
+      await volume.remove('/doomed')
+      const connect = (onResume: 'restore' | 'reboot') =>
+        Sandbox.connect(sandbox.sandboxId, { ...warren.client, timeoutMs: 600_000, onResume })
+      // gVisor finds open files again by their path; processes in containers have them as they were.
+      if (isolation === 'gvisor')
+        await assert.rejects(connect('restore'), /422.*had "doomed" open on a volume/)
+      const last = await connect(isolation === 'gvisor' ? 'reboot' : 'restore')
+      assert.equal(await run(last, 'cat /mnt/data/meanwhile'), 'more')
+      await last.kill()
       assert.equal(await Volume.destroy(volume.volumeId, warren.client), true)
     })
   })

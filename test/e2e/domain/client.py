@@ -6,7 +6,7 @@ import os
 import ssl
 import urllib.request
 
-from e2b import AsyncSandbox, Sandbox
+from e2b import AsyncSandbox, Sandbox, Volume
 
 
 def fetch(url, data=None, headers={}):
@@ -62,6 +62,14 @@ async def with_async():
         await sandbox.kill()
 
 
+def with_volume():
+    volume = Volume.create(f"domain-{os.getpid()}")
+    volume.write_file("/large", b"x" * 3_000_000)
+    assert len(volume.read_file("/large")) == 3_000_000
+    assert Volume.destroy(volume.volume_id)
+
+
 same_thread()
+with_volume()
 asyncio.run(with_async())
 print("done")

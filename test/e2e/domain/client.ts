@@ -8,7 +8,7 @@ import { once } from 'node:events'
 import type * as Client from 'e2b'
 import { eventually } from '../../support/eventually.ts'
 
-const { Sandbox } = (await import(process.argv[2]!)) as typeof Client
+const { Sandbox, Volume } = (await import(process.argv[2]!)) as typeof Client
 const step = (name: string) => console.log(name)
 
 /** Tells what it was asked, or echoes small frames of a WebSocket. */
@@ -114,6 +114,11 @@ assert.deepEqual(await gone.json(), {
   message: 'The sandbox was not found',
   code: 502,
 })
+step('a volume')
+const volume = await Volume.create(`domain-${process.pid}`)
+await volume.writeFile('/large', new Blob([Buffer.alloc(3_000_000, 'x')]).stream())
+assert.equal((await volume.readFile('/large')).length, 3_000_000)
+assert.equal(await Volume.destroy(volume.volumeId), true)
 step('done')
 
 function formOf(text: string): FormData {
