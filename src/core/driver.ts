@@ -197,6 +197,8 @@ export type SnapshotOptions = {
   afterwards: 'go-on' | 'stay-frozen' | 'end'
   /** False: the snapshot is needed only now, so nobody waits until it is safe from a power cut. */
   lasting: boolean
+  /** So many sandboxes are going to be started from it right after: the driver may prepare for them meanwhile. */
+  startsAfter?: number
 }
 
 export type Snapshot = {

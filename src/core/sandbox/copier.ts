@@ -1,6 +1,7 @@
 /** Snapshot and fork: what a running sandbox is at one moment, kept as a template or started again right away. */
 import { type AppError, isAppError } from '../../lib/app-error.ts'
 import { newSandboxID, newTemplateID, newUUID } from '../../lib/ids.ts'
+import type { SnapshotOptions } from '../driver.ts'
 import type { TemplateStore } from '../stores.ts'
 import type { Team } from '../team/team.ts'
 import { defaultTag, type TemplateReference } from '../template/reference.ts'
@@ -45,7 +46,7 @@ export class SandboxCopier {
     const name = newForkSnapshotName()
     return snapshots.holding(name, async () => {
       const whenPaused = errors.pausedNotForked(sandboxID)
-      const options = { name, memory: true, lasting: false }
+      const options = { name, memory: true, lasting: false, startsAfter: count }
       const { parent, memory } = await this.#takeSnapshot(team, sandboxID, options, whenPaused)
       try {
         return await this.#startForks(
@@ -92,7 +93,7 @@ export class SandboxCopier {
   #takeSnapshot(
     team: Team,
     sandboxID: string,
-    { name, memory, lasting }: { name: string; memory: boolean; lasting: boolean },
+    { name, memory, ...kept }: { name: string } & Pick<SnapshotOptions, 'memory' | 'lasting' | 'startsAfter'>,
     whenPaused: AppError,
   ): Promise<{ parent: Sandbox; memory: boolean }> {
     const { snapshots, ongoing, log } = this.#parts
@@ -101,8 +102,8 @@ export class SandboxCopier {
       const changes: { isCheckpointed?: true } = {}
       try {
         // Sandboxes of a template have volumes of their own, or none: memory would miss those it knows.
-        const keepsMemory = memory && snapshots.keepMemory && !(lasting && parent.options.volumeMounts)
-        const options = { memory: keepsMemory, afterwards: 'go-on', lasting } as const
+        const keepsMemory = memory && snapshots.keepMemory && !(kept.lasting && parent.options.volumeMounts)
+        const options = { ...kept, memory: keepsMemory, afterwards: 'go-on' } as const
         const taken = await snapshots.take(parent.handle!, name, options, signal)
         changes.isCheckpointed = true
         return { parent, memory: taken.memory }

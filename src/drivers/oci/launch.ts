@@ -273,9 +273,10 @@ async function raiseMemory({ layout, cgroups }: OciContext, record: SandboxRecor
 /** Memory that is read back may fill all there is, so the runtime needs its own before that is done. */
 async function raiseMemoryOnceStarted(context: OciContext, record: SandboxRecord): Promise<void> {
   const folder = context.layout.sandbox(record.sandboxID)
-  for (let waitedMs = 0; waitedMs < 2_000; waitedMs += 5) {
+  // Longer and longer: where many are restored at once it takes seconds, and each look costs all of them.
+  for (let waitedMs = 5; waitedMs < 2_000; waitedMs *= 1.25) {
     // It is raised once more when the start is over, and a failure is told then.
     if (await startedPid(folder)) return raiseMemory(context, record).catch(() => {})
-    await delay(5)
+    await delay(waitedMs / 4)
   }
 }

@@ -68,6 +68,8 @@ export class SlotPool {
   #waiting: { resolve: (slot: Slot) => void; reject: (error: unknown) => void }[] = []
   /** Starts that took a slot, or wait for one, and are not over yet. */
   #starting = 0
+  /** Starts that were announced and have not come yet. */
+  #expected = 0
   #next = 0
   #diskMB: number
   #filling: Promise<void> | undefined
@@ -103,6 +105,16 @@ export class SlotPool {
     } catch (error) {
       this.startIsOver()
       throw error
+    }
+  }
+
+  /** So many starts are about to come, and their slots are made meanwhile; the returned function says that they have come. */
+  expect(count: number, diskMB: number): () => void {
+    this.#diskMB = diskMB
+    this.#expected += count
+    this.refill()
+    return () => {
+      this.#expected -= count
     }
   }
 
@@ -150,8 +162,8 @@ export class SlotPool {
   }
 
   /**
-   * Makes the missing slots in the background: those that somebody waits for at once, those for later when no
-   * start is under way, so that the two do not compete.
+   * Makes the missing slots in the background: those that somebody waits for or will ask for at once, those for later
+   * when no start is under way, so that the two do not compete.
    */
   refill(): void {
     if (this.#closed) return
@@ -163,7 +175,8 @@ export class SlotPool {
   }
 
   #wanted(): number {
-    return this.#waiting.length + (this.#starting === 0 ? this.#options.size : 0)
+    const later = this.#starting === 0 ? this.#options.size : 0
+    return this.#waiting.length + Math.max(this.#expected, later)
   }
 
   async #makeMissing(): Promise<void> {

@@ -43,6 +43,7 @@ export async function takeSnapshot(
   }
   signal?.throwIfAborted()
   const goesOn = options.afterwards === 'go-on'
+  const haveCome = context.slots.expect(options.startsAfter ?? 0, record.diskMB)
   const build = options.memory ? await describeBuild(record.runtimeBinary) : null
   try {
     await beginSnapshot(folder)
@@ -59,6 +60,8 @@ export async function takeSnapshot(
     await removeSnapshot(folder)
     signal?.throwIfAborted()
     throw await snapshotError(context, record, error, outcome)
+  } finally {
+    haveCome()
   }
   return (await describeSnapshot(folder))!
 }

@@ -29,7 +29,7 @@ export async function startProxies(largeBytes: number, say: (text: string) => vo
   const children: ChildProcess[] = []
   const start = async (role: Role, ...args: number[]): Promise<{ port: number; pid: number }> => {
     // As bin/warren starts the server.
-    const execArgv = ['--max-semi-space-size=4']
+    const execArgv = ['--max-semi-space-size=4', '--no-allocation-site-pretenuring']
     const child = fork(import.meta.filename, [role, ...args.map(String)], { execArgv })
     children.push(child)
     const [port] = (await once(child, 'message')) as [number]
