@@ -19,7 +19,7 @@ const longestLine = 192 * 1024
 const mostFields = 32
 const latestTime = 8_640_000_000_000_000
 /** Entries that come one by one are taken together: each batch costs a write to the disk. */
-const batchPauseMs = 10
+const batchPauseMs = 30
 /** What an entry costs beside its bytes. */
 const entryCost = 128
 /** The burst is what an honest agent keeps for us until we come. */

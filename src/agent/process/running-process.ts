@@ -18,7 +18,7 @@ import { Turns } from './until-aborted.ts'
  * A process that is over within this time is told of in one answer: its output is read at its end. Only what lives
  * longer gets streams, which take more time than a short command itself.
  */
-const shortMs = 5
+const shortMs = 10
 /** So much of the end of each output is kept for clients that ask after the process has ended. */
 const tailBytes = 64 * 1024
 /**
