@@ -3,6 +3,7 @@ import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from
 import { header } from '../contract/constants.ts'
 import type { ErrorBody } from '../contract/rest/shared.ts'
 import { AppError, type ErrorCode, isAppError } from '../lib/app-error.ts'
+import { randomHex } from '../lib/ids.ts'
 import type { Log } from '../lib/log.ts'
 import { openToAllOrigins } from './cors.ts'
 
@@ -25,10 +26,13 @@ const statusOf: Record<ErrorCode, number> = {
 export function handleErrors(app: FastifyInstance, log: Log): void {
   app.setErrorHandler((error: FastifyError, request: FastifyRequest, reply: FastifyReply) => {
     const known = toAppError(error)
-    if (statusOf[known.code] >= 500) {
-      log.error({ err: error, method: request.method, url: request.routeOptions.url }, 'request failed')
-    }
-    return sendError(reply, known)
+    if (statusOf[known.code] < 500) return sendError(reply, known)
+    const requestID = randomHex(6)
+    log.error(
+      { err: error, requestID, method: request.method, url: request.routeOptions.url },
+      'request failed',
+    )
+    return sendError(reply, known, requestID)
   })
   app.setNotFoundHandler((request, reply) => {
     const path = request.url.split('?')[0] ?? ''
@@ -55,9 +59,12 @@ export function errorBody(error: unknown): ErrorBody {
   return { code: statusOf[known.code], message: known.message }
 }
 
-function sendError(reply: FastifyReply, error: AppError): FastifyReply {
+/** With a `requestID` whoever gets the answer can tell the operator which line of the log has the cause. */
+function sendError(reply: FastifyReply, error: AppError, requestID?: string): FastifyReply {
   const status = statusOf[error.code]
-  const body: ErrorBody = { code: status, message: error.message }
+  const isTold = requestID !== undefined && error.cause !== undefined
+  const message = isTold ? `${error.message} (request ${requestID})` : error.message
+  const body: ErrorBody = { code: status, message }
   if (error.slug) body.error_code = error.slug
   if (error.retry) reply.header(header.shouldRetry, String(error.retry.should))
   if (error.retry?.afterSeconds !== undefined) {

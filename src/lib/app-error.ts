@@ -42,6 +42,11 @@ export function isAppError(error: unknown, code?: ErrorCode): error is AppError 
   return error instanceof AppError && (code === undefined || error.code === code)
 }
 
+/** What a client may see of anything thrown: the words of a tool or of the system are for the log alone. */
+export function shownText(error: unknown): string {
+  return isAppError(error) ? error.message : 'the log of the server has the cause.'
+}
+
 /** The text of anything thrown, for logs and for messages that quote a tool's own words. */
 export function errorText(error: unknown): string {
   return error instanceof Error ? error.message : String(error)

@@ -268,7 +268,7 @@ describe('a create', () => {
   it('that fails keeps its cause although what it had started cannot be stopped, and both are ended later', async () => {
     await using fixture = await openFixture()
     const { service, team, driver, agent, stores, reconciler } = fixture
-    agent.fail = new Error('no agent came up')
+    agent.fail = new AppError('deadline_exceeded', 'no agent came up')
     driver.beforeStopped = async () => {
       throw new Error('it does not die')
     }

@@ -1,6 +1,6 @@
 /** Makes a row real: a started sandbox whose agent knows who it is. Knows no states and no limits. */
 import { allDone } from '../../lib/all-done.ts'
-import { AppError, errorText, isAppError } from '../../lib/app-error.ts'
+import { AppError, isAppError, shownText } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { type AgentIdentity, type AgentPort, agentPort } from '../agent.ts'
 import { canFreeze, type Driver, type DriverHandle, type RestoreSpec, type SandboxSpec } from '../driver.ts'
@@ -319,5 +319,5 @@ export class SandboxLauncher {
 
 function asCreateError(error: unknown): AppError {
   if (isAppError(error) && error.code !== 'internal') return error
-  return createFailed(error, errorText(error))
+  return createFailed(error, shownText(error))
 }

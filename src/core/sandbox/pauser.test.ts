@@ -323,7 +323,7 @@ describe('resuming', () => {
     driver.beforeStarted = async () => {
       throw new Error('no memory left')
     }
-    await assert.rejects(service.connect(team, sandboxID, timed), /still paused: .*no memory left/)
+    await assert.rejects(service.connect(team, sandboxID, timed), /still paused: .*the log of the server/)
     const after = await service.get(team, sandboxID)
     assert.deepEqual({ ...after, runID: before.runID, moveID: before.moveID }, before)
     driver.beforeStarted = async () => {}

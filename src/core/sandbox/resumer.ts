@@ -3,7 +3,7 @@
  * nothing of the start is left; otherwise, and after a crash, what is really there decides, and while that cannot be
  * found out the row stays `resuming` and the reconciler tries again.
  */
-import { errorText } from '../../lib/app-error.ts'
+import { shownText } from '../../lib/app-error.ts'
 import { newUUID } from '../../lib/ids.ts'
 import type { Snapshot } from '../driver.ts'
 import type { TemplateStore } from '../stores.ts'
@@ -115,7 +115,7 @@ export class Resumer {
           )
         })
       }
-      throw errors.resumeFailed(sandboxID, error, errorText(error))
+      throw errors.resumeFailed(sandboxID, error, shownText(error))
     }
   }
 

@@ -38,13 +38,17 @@ describe('creating a sandbox', () => {
     assert.equal((await fixture.driver.list()).length, 1)
   })
 
-  it('that fails to start leaves nothing and says why', async () => {
+  it('that fails to start leaves nothing, and the words of the runtime are for the log alone', async () => {
     await using fixture = await openFixture()
     const { service, team, driver, stores } = fixture
     driver.beforeStarted = async () => {
       throw new Error('the runtime is out of sorts')
     }
-    await assert.rejects(service.create(team, request()), /could not be started: the runtime is out of sorts/)
+    await assert.rejects(service.create(team, request()), (error: Error) => {
+      assert.equal(error.message, 'The sandbox could not be started: the log of the server has the cause.')
+      assert.match(String(error.cause), /the runtime is out of sorts/)
+      return true
+    })
     assert.deepEqual(await driver.list(), [])
     assert.deepEqual(await stores.sandboxes.listUnended(), [])
   })

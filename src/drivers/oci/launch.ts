@@ -4,7 +4,7 @@ import { join, resolve } from 'node:path'
 import type { SandboxSpec } from '../../core/driver.ts'
 import { openRules } from '../../core/egress.ts'
 import { allDone } from '../../lib/all-done.ts'
-import { AppError, errorText } from '../../lib/app-error.ts'
+import { AppError, errorText, shownText } from '../../lib/app-error.ts'
 import { delay } from '../../lib/clock.ts'
 import { runCommand } from '../../lib/run-command.ts'
 import { restoresHostname } from './builds.ts'
@@ -97,7 +97,7 @@ async function cleanUpAfter(error: unknown, cleanUp: () => Promise<void>): Promi
   } catch (second) {
     throw new AppError(
       error instanceof AppError ? error.code : 'unavailable',
-      `${errorText(error)} What was made of the sandbox could not be removed: ${errorText(second)}`,
+      `The sandbox could not be started: ${shownText(error)} What was made of it could not be removed yet.`,
       { cause: new AggregateError([error, second]) },
     )
   }
@@ -253,11 +253,14 @@ async function enterAndRun(
     const explained = explainRestore(complaint, record)
     if (explained) throw explained
     const { runtime } = flavourOf(record)
+    // The words of the runtime name folders and processes of the host: they are for the log.
     throw new AppError(
       'unavailable',
-      `${runtime} could not start sandbox ${record.sandboxID}: ${complaint}`,
+      `${runtime} could not start the sandbox; the log of the server has the cause.`,
       {
-        cause: error,
+        cause: new Error(`${runtime} could not start sandbox ${record.sandboxID}: ${complaint}`, {
+          cause: error,
+        }),
       },
     )
   }

@@ -5,7 +5,7 @@
  */
 import { readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { allDone } from '../../lib/all-done.ts'
-import { AppError, errorText } from '../../lib/app-error.ts'
+import { AppError } from '../../lib/app-error.ts'
 import { ifPresent } from '../../lib/if-present.ts'
 import { runCommand } from '../../lib/run-command.ts'
 import type { Subnet } from './addresses.ts'
@@ -213,10 +213,8 @@ export class SlotPool {
       await this.remove(number)
       throw new AppError(
         'unavailable',
-        `A network and a disk for a sandbox could not be made: ${errorText(error)}`,
-        {
-          cause: error,
-        },
+        'A network and a disk for the sandbox could not be made; the log of the server has the cause.',
+        { cause: error },
       )
     }
   }
