@@ -51,9 +51,9 @@ const optionsOf = ({ name, path, lock }: PlannedFile) => ({
   path: join(repoFolder, path),
 })
 
-/** More at a time than there are cores, since each waits a lot. The shared servers have the seat after the last. */
+/** More at a time than there are cores, since each waits most of its time. The shared servers have the seat after the last. */
 async function runWhole(files: WholeTest[]): Promise<JobResult[]> {
-  const concurrency = Math.min(2 * availableParallelism(), mostSeats - 1)
+  const concurrency = Math.min(3 * availableParallelism(), mostSeats - 1)
   const shared = new Map(isolations.map((isolation) => [isolation, new SharedWarren(isolation, concurrency)]))
   const jobs = files.map((file) => {
     const environment = async (seat: number) => ({
@@ -75,16 +75,16 @@ async function runPlan(): Promise<void> {
     path,
     source: readFileSync(join(repoFolder, path), 'utf8'),
   }))
-  const cores = availableParallelism()
+  // More than there are cores: some wait for their timers.
+  const concurrency = 2 * availableParallelism()
   const times = JSON.parse(readFileSync(timesFile, 'utf8')) as Times
-  const plan = planRun({ files, isolations, times, unitGroups: cores, long: options.long })
+  const plan = planRun({ files, isolations, times, unitGroups: concurrency, long: options.long })
   const units = plan.units.map((group, at) => {
     const [first, ...more] = group.map(optionsOf)
     return more.length === 0 ? fileJob(first!) : groupJob(`Unit tests, part ${at + 1}`, [first!, ...more])
   })
   const jobs = [...units, ...(options.long || chosen.length > 0 ? [] : checks())]
-  if (jobs.length > 0)
-    await phase('Checks and unit tests', () => runJobs(jobs, { concurrency: cores, write }))
+  if (jobs.length > 0) await phase('Checks and unit tests', () => runJobs(jobs, { concurrency, write }))
   if (plan.whole.length > 0) await phase('Real sandboxes', () => runWhole(plan.whole))
 }
 

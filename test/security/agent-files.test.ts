@@ -5,7 +5,12 @@ import http from 'node:http'
 import { before, describe, it } from 'node:test'
 import { delay } from '../../src/lib/clock.ts'
 import { attackAgents, type Target } from '../support/agent-target.ts'
+import { countOf } from '../support/count-of.ts'
 import { isolations, joinWarren } from '../support/warren.ts'
+
+const swaps = countOf({ short: 20, long: 60 })
+/** More than an agent may hold at its peak. */
+const uploadMiB = countOf({ short: 256, long: 512 })
 
 for (const isolation of isolations) {
   attackAgents(
@@ -142,7 +147,7 @@ function raceTests(mine: () => Target): void {
         'while true; do mv real held; ln -s /tmp/race/bait real; rm real; mv held real; done'
       const swapping = await mine().sandbox.commands.run(script, { background: true, timeoutMs: 0 })
       try {
-        for (let i = 0; i < 60; i++) {
+        for (let i = 0; i < swaps; i++) {
           const written = await mine().write(`/tmp/race/real/file${i}`, 'x'.repeat(1000))
           assert.ok([200, 400, 404, 409].includes(written.status), written.text)
           const listed = await mine().call('ListDir', { path: '/tmp/race', depth: 5 })
@@ -178,8 +183,8 @@ function raceTests(mine: () => Target): void {
       while ((await mine().shell('ls -A /tmp/cut')) !== '') await delay(20)
     })
 
-    it('an upload of 512 MiB passes through without piling up in the agent', async () => {
-      const size = 512 * 1024 * 1024
+    it(`an upload of ${uploadMiB} MiB passes through without piling up in the agent`, async () => {
+      const size = uploadMiB * 1024 * 1024
       const chunk = Buffer.alloc(1024 * 1024)
       let sent = 0
       const body = new ReadableStream({

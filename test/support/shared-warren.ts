@@ -7,6 +7,9 @@ import {
   type Warren,
 } from './warren.ts'
 
+/** Files make templates that they use once or twice: of each only one more sandbox is booted for a next time. */
+const fewWarm = { WARREN_WARM_SANDBOXES: '1' }
+
 export class SharedWarren {
   readonly #isolation: Isolation
   readonly #seat: number
@@ -21,7 +24,7 @@ export class SharedWarren {
   /** What a file needs to join. Once the server is closed that is nothing, and the file starts one of its own. */
   async environment(): Promise<Record<string, string>> {
     if (this.#closed) return {}
-    this.#warren ??= startWarren(this.#isolation, { seat: this.#seat })
+    this.#warren ??= startWarren(this.#isolation, { seat: this.#seat, settings: fewWarm })
     const warren = await this.#warren.catch((error) => {
       this.#warren = undefined
       throw error

@@ -35,7 +35,7 @@ export const place = Number(process.env.WARREN_TEST_PLACE ?? 0)
 /** The runner runs files beside each other: within its place each seat has ports, networks and data folders of its own. */
 export const seat = Number(process.env.WARREN_TEST_SEAT ?? 0)
 /** A place has networks for so many. */
-export const mostSeats = 5
+export const mostSeats = 8
 
 export const cacheFolder = realFolder(join(repoFolder, '.cache', place === 0 ? '' : `place-${place}`))
 /** The runtimes and the root of the base template, for tests of every place. */
@@ -50,9 +50,11 @@ function realFolder(path: string): string {
 const portOf = (isolation: Isolation, ownSeat: number) =>
   22_000 + 1000 * place + 100 * ownSeat + (isolation === 'gvisor' ? 20 : 0)
 
-/** Place 0 has 10.214 to 10.218, place 1 has 10.204 to 10.208, and so on: a half for each isolation. */
-const subnetOf = (isolation: Isolation, ownSeat: number) =>
-  `10.${214 - 10 * place + ownSeat}.${isolation === 'gvisor' ? 128 : 0}.0/17`
+/** Place 0 has 10.214 to 10.217, place 1 has 10.204 to 10.207, and so on: a quarter of each for a seat and isolation. */
+const subnetOf = (isolation: Isolation, ownSeat: number) => {
+  const quarter = 2 * (ownSeat % 2) + (isolation === 'gvisor' ? 1 : 0)
+  return `10.${214 - 10 * place + Math.floor(ownSeat / 2)}.${64 * quarter}.0/18`
+}
 
 const startWithinMs = 20 * 60_000
 
