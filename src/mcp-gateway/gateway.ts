@@ -41,13 +41,15 @@ export class Gateway {
   /** Answers MCP at `/mcp` for who has the token; every request stands alone. */
   serve(token: string): HttpServer {
     return createServer((request, response) => {
-      const reject = (status: number) => response.writeHead(status, { 'content-length': 0 }).end()
-      if (request.url?.split('?', 1)[0] !== '/mcp') return reject(404)
-      if (!isAllowed(request, token)) {
-        response.setHeader('www-authenticate', 'Bearer')
-        return reject(401)
+      const reject = (status: number, message: string) => {
+        response.writeHead(status, { 'content-type': 'application/json' })
+        response.end(JSON.stringify({ jsonrpc: '2.0', error: { code: -32_000, message }, id: null }))
       }
-      if (request.method !== 'POST') return reject(405)
+      if (request.url?.split('?', 1)[0] !== '/mcp') return reject(404, 'MCP is at /mcp.')
+      if (!isAllowed(request, token)) {
+        return reject(401, 'Unauthorized: send the token of the gateway as a bearer token.')
+      }
+      if (request.method !== 'POST') return reject(405, 'There are no sessions here: only POST is taken.')
       const server = this.#server()
       const transport = new StreamableHTTPServerTransport({})
       response.once('close', () => void server.close())
