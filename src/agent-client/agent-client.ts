@@ -5,6 +5,7 @@ import type { Endpoint } from '../core/driver.ts'
 import { AppError, errorText, isAppError } from '../lib/app-error.ts'
 import { delay } from '../lib/clock.ts'
 import { withDeadline } from '../lib/deadline.ts'
+import { BootTimes } from './boot-times.ts'
 import { createLogFollower } from './follow-logs.ts'
 import {
   type AgentAnswer,
@@ -27,28 +28,41 @@ const connectTimeoutMs = 200
 const healthTimeoutMs = 1000
 
 export function createAgentClient(): AgentPort {
-  return { initialize, isHealthy, run: runProcess, writeFile, followLogs: createLogFollower() }
+  const bootTimes = new BootTimes()
+  return {
+    initialize: (...given) => initialize(bootTimes, ...given),
+    isHealthy,
+    run: runProcess,
+    writeFile,
+    followLogs: createLogFollower(),
+  }
 }
 
 async function initialize(
+  bootTimes: BootTimes,
   agent: Endpoint,
   identity: Partial<AgentIdentity>,
   { deadlineMs, currentToken, signal }: InitializeOptions,
 ): Promise<void> {
   const shown = `${agent.host}:${agent.port}`
+  const startedAt = performance.now()
   let lastFailure = 'no answer yet'
   const work = async (deadline: AbortSignal): Promise<void> => {
     const stop = signal ? AbortSignal.any([deadline, signal]) : deadline
     for (let tries = 1; ; tries++) {
       stop.throwIfAborted()
       try {
-        return accept(await postIdentity(agent, identity, currentToken, stop), shown)
+        const answer = await postIdentity(agent, identity, currentToken, stop)
+        if (tries > 1) bootTimes.add(performance.now() - startedAt)
+        return accept(answer, shown)
       } catch (error) {
         if (isAppError(error)) throw error
         stop.throwIfAborted()
         lastFailure = errorText(error)
       }
-      await delay(tries < eagerTries ? retryEveryMs : laterRetryEveryMs, stop)
+      // The first refusal says that the agent is not up yet.
+      const soonMs = Math.max(retryEveryMs, tries === 1 ? bootTimes.waitMs : 0)
+      await delay(tries < eagerTries ? soonMs : laterRetryEveryMs, stop)
     }
   }
   await withDeadline(deadlineMs, '', work).catch((error) => {

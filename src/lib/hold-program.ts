@@ -1,6 +1,6 @@
 /** A program that is there for what it holds, a namespace for example, and does nothing else. */
-import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { spawnChild } from './spawn-program.ts'
 
 export type HeldProgram = {
   pid: number
@@ -11,27 +11,27 @@ export type HeldProgram = {
 export type HoldRequest = { program: string; args: readonly string[] }
 
 /**
- * Resolves once the program has printed something; rejects with its complaint when it ends before that. Its input stays
- * open until it is ended or this process dies, so it must end by itself with its input.
+ * The program is given an empty line. Resolves once it has printed something; rejects with its complaint when it ends
+ * before that. Its input stays open until it is ended or this process dies, so it must end by itself with its input.
  */
 export async function holdProgram({ program, args }: HoldRequest): Promise<HeldProgram> {
-  const child = spawn(program, args, { stdio: ['pipe', 'pipe', 'pipe'] })
-  const exited = once(child, 'exit')
+  const child = spawnChild(program, args, { hasInput: true })
   let complaint = ''
   child.stderr.setEncoding('utf8').on('data', (text) => {
     complaint += text
   })
-  child.stdin.on('error', () => {})
-  const ended = exited.then(() => {
+  child.stdin!.on('error', () => {}).write('\n')
+  const ended = child.exited.then(() => {
     throw new Error(`${program} ended: ${complaint.trim()}`)
   })
   await Promise.race([once(child.stdout, 'data'), ended])
   ended.catch(() => {})
+  child.stdout.resume()
   return {
     pid: child.pid!,
     async end() {
-      child.kill('SIGKILL')
-      await exited
+      child.kill()
+      await child.exited
     },
   }
 }

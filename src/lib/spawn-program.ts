@@ -1,5 +1,7 @@
 /** Runs a program without a shell until it ends, in the thread that calls. */
 import { spawn } from 'node:child_process'
+import { errorText } from './app-error.ts'
+import { type SpawnedProgram, type SpawnOptions, spawnByCall } from './spawn-by-call.ts'
 
 /** What can be told to another thread of how to run a program. */
 export type ProgramOptions = {
@@ -16,36 +18,76 @@ export type ProgramRequest = ProgramOptions & { program: string; args: readonly 
 export type ProgramEnd = { exitCode: number | null; stdout: string; stderr: string }
 
 /** When `signal` aborts, the program is killed and not waited for. */
-export function spawnProgram(
-  { program, args, ...options }: ProgramRequest,
+export async function spawnProgram(
+  { program, args, input, timeoutMs, ...options }: ProgramRequest,
   signal?: AbortSignal,
   onOutput?: (chunk: Buffer) => void,
 ): Promise<ProgramEnd> {
+  const cannotStart = (error: unknown) => ({ exitCode: null, stdout: '', stderr: errorText(error) })
+  if (signal?.aborted) return cannotStart(signal.reason)
+  const asked = { ...options, hasInput: input !== undefined }
+  let child: Child
+  try {
+    child = spawnChild(program, args, asked)
+  } catch (error) {
+    return cannotStart(error)
+  }
+  const timer = timeoutMs && setTimeout(child.kill, timeoutMs)
+  const stdout: Buffer[] = []
+  const stderr: Buffer[] = []
+  child.stdout.on('data', (chunk: Buffer) => (onOutput ? onOutput(chunk) : stdout.push(chunk)))
+  child.stderr.on('data', (chunk: Buffer) => {
+    onOutput?.(chunk)
+    stderr.push(chunk)
+  })
+  child.stdin?.on('error', () => {})
+  child.stdin?.end(input)
+  const textOf = (chunks: Buffer[]) => Buffer.concat(chunks).toString()
+  const ended = child.exited.then(
+    (exitCode) => ({ exitCode, stdout: textOf(stdout), stderr: textOf(stderr) }),
+    cannotStart,
+  )
+  return killOnAbort(child, ended, signal).finally(() => clearTimeout(timer))
+}
+
+/** Where Node started it, it may have no pid, and its `exited` rejects: then it could not be started. */
+type Child = Omit<SpawnedProgram, 'pid'> & { pid: number | undefined }
+
+/** Throws, or gives a program whose `exited` rejects, when it cannot be started. */
+export function spawnChild(program: string, args: readonly string[], options: SpawnOptions): Child {
+  return spawnByCall(program, args, options) ?? spawnByNode(program, args, options)
+}
+
+function spawnByNode(
+  program: string,
+  args: readonly string[],
+  { hasInput, ...options }: SpawnOptions,
+): Child {
+  const child = spawn(program, args, {
+    stdio: [hasInput ? 'pipe' : 'ignore', 'pipe', 'pipe'],
+    ...options,
+  })
+  const exited = new Promise<number | null>((resolve, reject) => {
+    child.on('error', reject)
+    child.on('close', resolve)
+  })
+  const { pid, stdin, stdout, stderr } = child
+  const kill = () => void child.kill('SIGKILL')
+  return { pid, stdin: stdin ?? undefined, stdout: stdout!, stderr: stderr!, exited, kill }
+}
+
+function killOnAbort(
+  child: Child,
+  ended: Promise<ProgramEnd>,
+  signal: AbortSignal | undefined,
+): Promise<ProgramEnd> {
+  if (!signal) return ended
   return new Promise((resolve) => {
-    const child = spawn(program, args, {
-      stdio: [options.input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
-      ...(options.env && { env: options.env }),
-      ...(options.cwd && { cwd: options.cwd }),
-      ...(options.timeoutMs && { timeout: options.timeoutMs }),
-      ...(signal && { signal }),
-      killSignal: 'SIGKILL',
-    })
-    const stdout: Buffer[] = []
-    const stderr: Buffer[] = []
-    child.stdout?.on('data', (chunk: Buffer) => (onOutput ? onOutput(chunk) : stdout.push(chunk)))
-    child.stderr?.on('data', (chunk: Buffer) => {
-      onOutput?.(chunk)
-      stderr.push(chunk)
-    })
-    child.stdin?.on('error', () => {})
-    child.stdin?.end(options.input)
-    child.on('error', ({ message }) => resolve({ exitCode: null, stdout: '', stderr: message }))
-    child.on('close', (exitCode) =>
-      resolve({
-        exitCode,
-        stdout: Buffer.concat(stdout).toString(),
-        stderr: Buffer.concat(stderr).toString(),
-      }),
-    )
+    const abort = () => {
+      child.kill()
+      resolve({ exitCode: null, stdout: '', stderr: errorText(signal.reason) })
+    }
+    signal.addEventListener('abort', abort, { once: true })
+    void ended.then(resolve).finally(() => signal.removeEventListener('abort', abort))
   })
 }

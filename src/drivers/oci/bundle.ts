@@ -1,7 +1,9 @@
-/** The files that the runtime finds when it starts a sandbox: its configuration and what is mounted from its folder. */
-import { mkdir, writeFile } from 'node:fs/promises'
+/**
+ * The files that the runtime finds when it starts a sandbox: its configuration and what is mounted from its folder. They
+ * are small and many, and written at once: together they take a millisecond, and ten if each step waits for a thread.
+ */
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { allDone } from '../../lib/all-done.ts'
 import { containerSpec, restoredSpec } from './container-spec.ts'
 import type { OciContext } from './context.ts'
 import { flavourOf } from './flavours.ts'
@@ -32,20 +34,18 @@ export async function writeBundle(
     ...{ firstID: users?.firstID ?? uidBase, userNamespace: users?.namespace },
   }
   const spec = plan?.memory ? restoredSpec(await plan.readConfig(), layout, record) : containerSpec(input)
-  await allDone([
-    writeFile(join(folder, configName), JSON.stringify(spec)),
-    writeSeed(folder, record, uidBase, dnsServers),
-    writeShownProc(layout, record),
-    linkRoots(layout, folder, record),
-  ])
+  writeFileSync(join(folder, configName), JSON.stringify(spec))
+  writeSeed(folder, record, uidBase, dnsServers)
+  writeShownProc(layout, record)
+  linkRoots(layout, folder, record)
 }
 
-async function writeShownProc(layout: Layout, record: SandboxRecord): Promise<void> {
+function writeShownProc(layout: Layout, record: SandboxRecord): void {
   const proc = layout.shownProc(record.sandboxID)
-  await mkdir(proc)
-  await writeFile(join(proc, bootIDName), `${record.bootID}\n`, { mode: 0o444 })
+  mkdirSync(proc)
+  writeFileSync(join(proc, bootIDName), `${record.bootID}\n`, { mode: 0o444 })
   if (flavourOf(record).showsOwnMachine) return
-  await writeProcFiles(proc, {
+  writeProcFiles(proc, {
     cpuCount: record.cpuCount,
     memoryBytes: record.memoryMB * 1024 * 1024,
     memoryUsedBytes: 0,

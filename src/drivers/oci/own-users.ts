@@ -123,7 +123,7 @@ async function holdNamespaces(
   owner = 0,
 ): Promise<HeldNamespaces> {
   const become = ['setpriv', `--reuid=${owner}`, `--regid=${owner}`, '--clear-groups']
-  const hold = ['unshare', ...kinds, 'sh', '-c', 'echo; exec cat']
+  const hold = ['unshare', ...kinds, 'cat']
   const [program, ...args] = owner === 0 ? hold : [...become, ...hold]
   const held = await holdCommand(program!, args)
   return { pid: held.pid, [Symbol.asyncDispose]: () => held.end() }

@@ -13,5 +13,5 @@ export async function refreshShownMachine(context: OciContext, record: SandboxRe
   if (!existsSync(files)) return
   const { cpuCount, memoryMB } = record
   const use = await readUse(context, record)
-  await writeProcFiles(files, { ...use, cpuCount, memoryBytes: memoryMB * 1024 * 1024 })
+  writeProcFiles(files, { ...use, cpuCount, memoryBytes: memoryMB * 1024 * 1024 })
 }

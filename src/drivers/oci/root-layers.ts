@@ -3,10 +3,8 @@
  * /etc, and below them the template's root. So what a sandbox once edited in /etc outlives its identity.
  */
 import { createHash } from 'node:crypto'
-import type { Stats } from 'node:fs'
-import { chmod, chown, lstat, mkdir, symlink, writeFile } from 'node:fs/promises'
+import { chmodSync, chownSync, lstatSync, mkdirSync, type Stats, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { ifPresent } from '../../lib/if-present.ts'
 import { agentMount } from './container-spec.ts'
 import { flavourOf } from './flavours.ts'
 import type { Layout } from './layout.ts'
@@ -22,36 +20,34 @@ export const layerName = (number: number): string => `layer-${number}.ext4`
 export const mostDiskLayers = 8
 
 /** A layer of its own, not the disk: so it is written without entering the slot, and the sandbox can still edit it. */
-export async function writeSeed(
+export function writeSeed(
   folder: string,
   record: SandboxRecord,
   uidBase: number,
   dnsServers: readonly string[],
-) {
+): void {
   const seed = join(folder, seedName)
-  await mkdir(join(seed, agentMount), { recursive: true })
-  await own(seed, 0o755, uidBase)
-  await own(join(seed, agentMount), 0o755, uidBase)
-  if (flavourOf(record).coversEmptyTmp) await occupyTmp(seed, uidBase)
-  const etc = await findEtc(record)
+  mkdirSync(join(seed, agentMount), { recursive: true })
+  own(seed, 0o755, uidBase)
+  own(join(seed, agentMount), 0o755, uidBase)
+  if (flavourOf(record).coversEmptyTmp) occupyTmp(seed, uidBase)
+  const etc = findEtc(record)
   // A root whose /etc is a link or missing keeps it as it is.
   if (!etc?.isDirectory()) return
-  await mkdir(join(seed, 'etc'))
-  await chown(join(seed, 'etc'), etc.uid, etc.gid)
-  await chmod(join(seed, 'etc'), etc.mode & 0o7777)
-  await Promise.all(
-    Object.entries(etcFiles(record, dnsServers)).map(async ([name, text]) => {
-      const path = join(seed, 'etc', name)
-      await writeFile(path, text, { mode: 0o644 })
-      await chown(path, uidBase, uidBase)
-    }),
-  )
+  mkdirSync(join(seed, 'etc'))
+  chownSync(join(seed, 'etc'), etc.uid, etc.gid)
+  chmodSync(join(seed, 'etc'), etc.mode & 0o7777)
+  for (const [name, text] of Object.entries(etcFiles(record, dnsServers))) {
+    const path = join(seed, 'etc', name)
+    writeFileSync(path, text, { mode: 0o644 })
+    chownSync(path, uidBase, uidBase)
+  }
 }
 
 /** As the sandbox will see it: the uppermost layer that says something about it. */
-async function findEtc(record: SandboxRecord): Promise<Stats | undefined> {
+function findEtc(record: SandboxRecord): Stats | undefined {
   for (const root of rootsOf(record)) {
-    const found = await ifPresent(lstat(join(root, 'etc')))
+    const found = lstatSync(join(root, 'etc'), { throwIfNoEntry: false })
     if (found) return found
   }
   return undefined
@@ -63,11 +59,10 @@ export const rootsOf = ({ rootFolder, lowerFolders = [] }: SandboxRecord) => [ro
  * Short names for all that the root is made of: they must fit into one page of mount options, which the sandbox can
  * read, so they tell it nothing of this machine.
  */
-export async function linkRoots(layout: Layout, folder: string, record: SandboxRecord): Promise<void> {
+export function linkRoots(layout: Layout, folder: string, record: SandboxRecord): void {
   const links = join(folder, rootsName)
-  await mkdir(links)
-  const named = namedFolders(layout, folder, record)
-  await Promise.all(named.map(([name, target]) => symlink(target, join(links, name))))
+  mkdirSync(links)
+  for (const [name, target] of namedFolders(layout, folder, record)) symlinkSync(target, join(links, name))
 }
 
 /** All that the root is made of, as it is found in the slot's mount namespace. */
@@ -84,17 +79,17 @@ function namedFolders(layout: Layout, folder: string, record: SandboxRecord): [n
 }
 
 /** A folder that is not empty is left on the disk. */
-async function occupyTmp(seed: string, uidBase: number): Promise<void> {
-  await mkdir(join(seed, 'tmp'))
-  await own(join(seed, 'tmp'), 0o1777, uidBase)
+function occupyTmp(seed: string, uidBase: number): void {
+  mkdirSync(join(seed, 'tmp'))
+  own(join(seed, 'tmp'), 0o1777, uidBase)
   const occupant = join(seed, 'tmp', '.warren')
-  await writeFile(occupant, '')
-  await chown(occupant, uidBase, uidBase)
+  writeFileSync(occupant, '')
+  chownSync(occupant, uidBase, uidBase)
 }
 
-async function own(folder: string, mode: number, owner: number): Promise<void> {
-  await chmod(folder, mode)
-  await chown(folder, owner, owner)
+function own(folder: string, mode: number, owner: number): void {
+  chmodSync(folder, mode)
+  chownSync(folder, owner, owner)
 }
 
 function etcFiles({ sandboxID }: SandboxRecord, dnsServers: readonly string[]): Record<string, string> {

@@ -2,8 +2,8 @@
  * What a sandbox under runc is shown of the machine: files that lie over the host's own in /proc, and a small
  * read-only /sys. gVisor shows its own and needs none of it.
  */
-import { constants, existsSync, readFileSync } from 'node:fs'
-import { mkdir, open, rename, rm, writeFile } from 'node:fs/promises'
+import { closeSync, constants, existsSync, ftruncateSync, openSync, readFileSync, writeSync } from 'node:fs'
+import { mkdir, rename, rm, writeFile } from 'node:fs/promises'
 import { uptime } from 'node:os'
 import { join } from 'node:path'
 import { systemClock } from '../../lib/clock.ts'
@@ -24,20 +24,21 @@ export type MachineState = {
 
 type ProcFile = (typeof shownProcFiles)[number]
 
-/** Written in place, without emptying first: the sandbox has the files mounted, and a reader finds them whole. */
-export async function writeProcFiles(folder: string, state: MachineState): Promise<void> {
-  await Promise.all(
-    shownProcFiles.map(async (name) => {
-      const text = procFile[name](state)
-      const file = await open(join(folder, name), constants.O_WRONLY | constants.O_CREAT, 0o644)
-      try {
-        await file.write(text, 0)
-        await file.truncate(Buffer.byteLength(text))
-      } finally {
-        await file.close()
-      }
-    }),
-  )
+/**
+ * Written in place, without emptying first: the sandbox has the files mounted, and a reader finds them whole. At once:
+ * the files lie in memory, and to wait for another thread four times for each would take many times the CPU.
+ */
+export function writeProcFiles(folder: string, state: MachineState): void {
+  for (const name of shownProcFiles) {
+    const text = procFile[name](state)
+    const file = openSync(join(folder, name), constants.O_WRONLY | constants.O_CREAT, 0o644)
+    try {
+      writeSync(file, text, 0)
+      ftruncateSync(file, Buffer.byteLength(text))
+    } finally {
+      closeSync(file)
+    }
+  }
 }
 
 /** What programs ask of a CPU before they use it, and could ask the CPU itself; not its place among the host's. */

@@ -1,0 +1,20 @@
+import assert from 'node:assert/strict'
+import { it } from 'node:test'
+import { BootTimes } from './boot-times.ts'
+
+it('an agent is asked at once as long as no boot is known', () => {
+  assert.equal(new BootTimes().waitMs, 0)
+})
+
+it('an agent is left alone for a part of the shortest boot, however long others took', () => {
+  const times = new BootTimes()
+  for (const ms of [900, 200, 5000]) times.add(ms)
+  assert.equal(times.waitMs, 120)
+})
+
+it('boots of long ago do not count, and nobody waits long', () => {
+  const times = new BootTimes()
+  times.add(10)
+  for (let boot = 0; boot < 16; boot++) times.add(60_000)
+  assert.equal(times.waitMs, 500)
+})

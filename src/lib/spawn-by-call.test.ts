@@ -1,0 +1,55 @@
+import assert from 'node:assert/strict'
+import { text } from 'node:stream/consumers'
+import { describe, it } from 'node:test'
+import { type SpawnOptions, spawnByCall } from './spawn-by-call.ts'
+
+function spawn(program: string, args: readonly string[], options: SpawnOptions) {
+  const child = spawnByCall(program, args, options)
+  assert.ok(child, 'there is the call, and the addon for it')
+  return child
+}
+
+describe('a program that the C library starts', () => {
+  const run = async (script: string, options = {}) => {
+    const child = spawn('sh', ['-c', script, 'sh', 'with spaces', ''], { hasInput: false, ...options })
+    const [stdout, stderr, code] = await Promise.all([text(child.stdout), text(child.stderr), child.exited])
+    return { stdout, stderr, code }
+  }
+
+  it('gets its words, its variables and its folder', async () => {
+    const script = 'echo "$1|$2|$#|$NAME|$(pwd)"; echo wrong >&2; exit 3'
+    const { PATH } = process.env
+    assert.deepEqual(await run(script, { env: { NAME: 'a=b', PATH }, cwd: '/proc' }), {
+      ...{ stdout: 'with spaces||2|a=b|/proc\n', stderr: 'wrong\n', code: 3 },
+    })
+  })
+
+  it('has nothing of ours open, and every signal does what it does by default', async () => {
+    const script = 'echo /proc/self/fd/*; grep -E "SigIgn|SigBlk" /proc/self/status'
+    const other = spawn('cat', [], { hasInput: true })
+    const beside = await run(script)
+    other.kill()
+    for (const output of [other.stdout, other.stderr]) output.resume()
+    await other.exited
+    assert.deepEqual(beside, await run(script))
+    assert.equal(beside.stdout.match(/0{16}/g)?.length, 2)
+  })
+
+  it('reads what it is given, and has no exit code when it is killed', async () => {
+    const child = spawn('sh', ['-c', 'read line; echo $line; exec sleep 60'], { hasInput: true })
+    child.stdin!.write('hello\n')
+    const [first] = await child.stdout.take(1).toArray()
+    assert.equal(String(first), 'hello\n')
+    child.kill()
+    child.stdout.resume()
+    child.stderr.resume()
+    assert.equal(await child.exited, null)
+    // Its end is known, and its pid may be another's.
+    child.kill()
+  })
+
+  it('that is not there is an error with its name', async () => {
+    const started = async () => spawn('/nowhere/program', [], { hasInput: false }).exited
+    await assert.rejects(started, /\/nowhere\/program ENOENT/)
+  })
+})
