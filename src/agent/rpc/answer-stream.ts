@@ -14,6 +14,7 @@ export class AnswerStream<Message> {
   /** Each character is one byte. */
   #pending = ''
   #isEnded = false
+  #awaitsDrain = false
 
   constructor(response: ServerResponse, contentType: string, encode: (message: Message) => string) {
     this.#response = response
@@ -40,7 +41,17 @@ export class AnswerStream<Message> {
     this.#writeHead()
     const pending = this.#pending
     this.#pending = ''
-    if (!this.#response.write(pending, 'latin1')) this.#response.once('drain', () => this.onDrain?.())
+    if (!this.#response.write(pending, 'latin1')) this.#awaitDrain()
+  }
+
+  /** Once, however much more is written meanwhile. */
+  #awaitDrain(): void {
+    if (this.#awaitsDrain) return
+    this.#awaitsDrain = true
+    this.#response.once('drain', () => {
+      this.#awaitsDrain = false
+      this.onDrain?.()
+    })
   }
 
   end(error?: unknown): void {
@@ -61,7 +72,7 @@ export class AnswerStream<Message> {
   }
 }
 
-/** Sends each message as it comes, at the pace of who reads, and then the end. */
+/** Sends each message as it comes, at the pace of who reads. */
 export async function sendAll<Message>(
   messages: AsyncIterable<Message>,
   answer: AnswerStream<Message>,
