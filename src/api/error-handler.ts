@@ -36,12 +36,22 @@ export function handleErrors(app: FastifyInstance, log: Log): void {
   })
   app.setNotFoundHandler((request, reply) => {
     const path = request.url.split('?')[0] ?? ''
-    const gone = /^\/(instances|envs)(\/|$)/.test(path)
-    const message = gone
-      ? `The endpoints under ${path.split('/', 2).join('/')} are deprecated and gone; use a current client`
-      : `no matching operation was found: ${request.method} ${path}; /openapi.json lists what there is`
-    return sendError(reply, new AppError('not_found', message))
+    return sendError(reply, new AppError('not_found', whyNotFound(request.method, path)))
   })
+}
+
+function whyNotFound(method: string, path: string): string {
+  if (/^\/(instances|envs)(\/|$)/.test(path)) {
+    return `The endpoints under ${path.split('/', 2).join('/')} are deprecated and gone; use a current client`
+  }
+  if (method === 'POST' && /^\/templates(\/[^/]+(\/builds\/[^/]+)?)?$/.test(path)) {
+    return (
+      'Warren does not serve the first form of template builds, for which clients push an image to a registry of ' +
+      "E2B: build with 'warren template build', with version 2 of the e2b command line, or with Template.build() of " +
+      'a current client'
+    )
+  }
+  return `no matching operation was found: ${method} ${path}; /openapi.json lists what there is`
 }
 
 /** Answers a path that cannot be decoded: it reaches no route, and so none of the hooks either. */
