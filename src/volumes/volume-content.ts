@@ -8,7 +8,6 @@ import {
   lstat,
   mkdir,
   open,
-  opendir,
   readlink,
   rename,
   rm,
@@ -27,6 +26,7 @@ import { isMissing } from '../lib/if-present.ts'
 import { type EntryOwners, entryOf } from './entry.ts'
 import { asVolumeError } from './errors.ts'
 import { FileStream } from './file-stream.ts'
+import { listFolder } from './list-folder.ts'
 import {
   type EntryPlace,
   entryPath,
@@ -46,9 +46,6 @@ export type VolumeFolders = {
 }
 
 const usual = { uid: 1000, gid: 1000, fileMode: 0o644, folderMode: 0o755 }
-const entriesPerPart = 256
-/** Folders below this are not listed: nobody works with them. */
-const deepestListed = 128
 
 export class VolumeContent implements VolumeFiles {
   readonly #folders: VolumeFolders
@@ -75,7 +72,7 @@ export class VolumeContent implements VolumeFiles {
   async *list(path: string, depth: number): AsyncGenerator<VolumeEntry[]> {
     const folder = await this.#openListed(path)
     try {
-      yield* this.#listFolder(folder, shownPath(path), Math.min(depth, deepestListed))
+      yield* listFolder(folder, shownPath(path), depth, this.#owners)
     } finally {
       await folder.close()
     }
@@ -218,49 +215,6 @@ export class VolumeContent implements VolumeFiles {
         return open(openedPath(entry), constants.O_RDONLY | constants.O_DIRECTORY)
       }),
     )
-  }
-
-  async *#listFolder(folder: FileHandle, path: string, depth: number): AsyncGenerator<VolumeEntry[]> {
-    // Names need not be UTF-8.
-    const dirents = await opendir(openedPath(folder), { encoding: 'buffer' as BufferEncoding })
-    const above = path === '/' ? '' : path
-    const part: VolumeEntry[] = []
-    for await (const dirent of dirents) {
-      const place = Buffer.concat([Buffer.from(`${openedPath(folder)}/`), dirent.name as unknown as Buffer])
-      const entry = await this.#describeListed(place, `${above}/${dirent.name}`)
-      if (!entry) continue
-      part.push(entry)
-      if (entry.type === 'directory' && depth > 1) {
-        yield part.splice(0)
-        yield* this.#listBelow(place, entry.path, depth - 1)
-      } else if (part.length >= entriesPerPart) yield part.splice(0)
-    }
-    if (part.length > 0) yield part
-  }
-
-  /** Undefined: it has gone since its name was read. */
-  async #describeListed(place: Buffer, path: string): Promise<VolumeEntry | undefined> {
-    try {
-      const found = await lstat(place)
-      const entry = entryOf(found, path, this.#owners)
-      return found.isSymbolicLink() ? { ...entry, target: await readlink(place) } : entry
-    } catch (error) {
-      if (isMissing(error) || (error as NodeJS.ErrnoException).code === 'EINVAL') return undefined
-      throw error
-    }
-  }
-
-  async *#listBelow(place: Buffer, path: string, depth: number): AsyncGenerator<VolumeEntry[]> {
-    const folder = await openFolder(place).catch((error: NodeJS.ErrnoException) => {
-      // It is another entry by now.
-      if (error.code !== 'ENOENT' && error.code !== 'ENOTDIR') throw error
-    })
-    if (!folder) return
-    try {
-      yield* this.#listFolder(folder, path, depth)
-    } finally {
-      await folder.close()
-    }
   }
 }
 

@@ -11,6 +11,7 @@ import type { Log } from '../../lib/log.ts'
 import type { DiskMount } from '../driver.ts'
 import type { VolumeStore } from '../stores.ts'
 import type { Team } from '../team/team.ts'
+import { contentIsBusy, tooManyVolumes, volumeInUse, volumeNameTaken, volumeNotFound } from './errors.ts'
 import type { VolumeTokens } from './tokens.ts'
 import { checkMounts, checkVolumeName, type Volume, type VolumeMount, type WantedMount } from './volume.ts'
 import type { VolumeDisks, VolumeFiles } from './volume-files.ts'
@@ -62,8 +63,8 @@ export class VolumeService {
     const state = 'creating' as const
     const volume: Volume = { volumeID, teamID, name, state, sizeMB: settings.sizeMB, createdAt: clock.now() }
     return this.#changing(volumeID, async () => {
-      const inserted = await volumes.insert(volume, settings.perTeam).catch(nameTaken(name))
-      if (!inserted) throw tooMany(settings.perTeam)
+      const inserted = await volumes.insert(volume, settings.perTeam).catch(volumeNameTaken(name))
+      if (!inserted) throw tooManyVolumes(settings.perTeam)
       try {
         await this.#parts.disks.create(volumeID, volume.sizeMB)
         const ready = await volumes.markReady(volumeID)
@@ -87,7 +88,7 @@ export class VolumeService {
 
   async get({ teamID }: Team, volumeID: string): Promise<Volume> {
     const found = uuid.test(volumeID) ? await this.#parts.volumes.find(volumeID) : undefined
-    if (found?.teamID !== teamID || found.state !== 'ready') throw notFound(volumeID)
+    if (found?.teamID !== teamID || found.state !== 'ready') throw volumeNotFound(volumeID)
     return found
   }
 
@@ -101,8 +102,8 @@ export class VolumeService {
     const { name } = await this.get(team, volumeID)
     await this.#changing(volumeID, async () => {
       const result = await volumes.beginDeletion(volumeID)
-      if (!result) throw notFound(volumeID)
-      if ('usedBy' in result) throw stillMounted(name, result.usedBy)
+      if (!result) throw volumeNotFound(volumeID)
+      if ('usedBy' in result) throw volumeInUse(name, result.usedBy)
       await this.#discard(volumeID)
       log.info({ volumeID, teamID: team.teamID }, 'volume deleted')
     })
@@ -152,11 +153,11 @@ export class VolumeService {
     const { volumes, disks, tokens } = this.#parts
     tokens.check(volumeID, token)
     const under = this.#contentRequests.get(volumeID) ?? 0
-    if (under >= mostContentRequests) throw tooBusy()
+    if (under >= mostContentRequests) throw contentIsBusy(mostContentRequests)
     this.#contentRequests.set(volumeID, under + 1)
     try {
       const found = await volumes.find(volumeID)
-      if (found?.state !== 'ready') throw notFound(volumeID)
+      if (found?.state !== 'ready') throw volumeNotFound(volumeID)
       return await disks.useFiles(volumeID, work)
     } finally {
       const left = this.#contentRequests.get(volumeID)! - 1
@@ -219,36 +220,3 @@ export class VolumeService {
     tell()
   }
 }
-
-const notFound = (volumeID: string) =>
-  new AppError('not_found', `Volume ${JSON.stringify(volumeID)} not found: the team has none with this id`)
-
-const stillMounted = (name: string, usedBy: readonly string[]) =>
-  new AppError(
-    'conflict',
-    `Volume "${name}" is mounted in ${usedBy.length} sandboxes that run or are paused (${usedBy.slice(0, 5).join(', ')}` +
-      `${usedBy.length > 5 ? ', …' : ''}): kill them first`,
-    { slug: 'volume_in_use', retry: { should: false } },
-  )
-
-const tooMany = (most: number) =>
-  new AppError(
-    'limit_reached',
-    `The team has ${most} volumes, which is the most: delete those it does not need, or ask the operator to raise ` +
-      'WARREN_VOLUMES_PER_TEAM',
-    { slug: 'volume_limit_reached', retry: { should: false } },
-  )
-
-const tooBusy = () =>
-  new AppError(
-    'limit_reached',
-    `${mostContentRequests} requests for the content of this volume are under way: wait until some are done`,
-    { retry: { should: true, afterSeconds: 1 } },
-  )
-
-const nameTaken =
-  (name: string) =>
-  (cause: unknown): never => {
-    if (!isAppError(cause, 'already_exists')) throw cause
-    throw new AppError('invalid_argument', `Volume with name '${name}' already exists`, { cause })
-  }
