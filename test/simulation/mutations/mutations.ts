@@ -48,19 +48,6 @@ export const mutations: Mutation[] = [
     finds: /was running and ended as lost/,
   },
   {
-    name: 'one name for two changes',
-    fault:
-      'A change that is made again because its answer was lost is told under the same id as the first one.',
-    edits: [
-      {
-        file: 'src/core/sandbox/retrying-store.ts',
-        from: 'const moveID = newUUID()',
-        to: 'const moveID = [...this.#given][0] ?? newUUID()',
-      },
-    ],
-    finds: /has the event .+ twice/,
-  },
-  {
     name: 'an end that is not told',
     fault: 'A sandbox that was paused ends without an event.',
     edits: [{ file: 'src/core/event/event.ts', from: "  'paused killing': 'killed',\n", to: '' }],
