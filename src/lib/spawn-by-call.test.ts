@@ -48,6 +48,16 @@ describe('a program that the C library starts', () => {
     child.kill()
   })
 
+  it('gets thousands of words and long ones, and too many are an error', async () => {
+    const words = Array.from({ length: 10_000 }, (_, number) => `word ${number} of many`)
+    const count = async (given: string[]) => {
+      const child = spawn('sh', ['-c', 'echo $# $(expr length "$1")', 'sh', ...given], { hasInput: false })
+      return (await Promise.all([text(child.stdout), text(child.stderr)]))[0]
+    }
+    assert.equal(await count(['x'.repeat(100_000), ...words]), '10001 100000\n')
+    await assert.rejects(count(Array.from({ length: 100 }, () => 'x'.repeat(120_000))), /sh E2BIG/)
+  })
+
   it('that is not there is an error with its name', async () => {
     const started = async () => spawn('/nowhere/program', [], { hasInput: false }).exited
     await assert.rejects(started, /\/nowhere\/program ENOENT/)
