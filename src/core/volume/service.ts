@@ -3,7 +3,7 @@
  * The row comes first and goes last, so that a disk is never without one; rows that a crash left in the middle of
  * that are finished or undone by `reconcile`.
  */
-import { AppError, errorText, isAppError } from '../../lib/app-error.ts'
+import { AppError, isAppError, shownText } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { newUUID } from '../../lib/ids.ts'
 import { KeyedLock } from '../../lib/keyed-lock.ts'
@@ -139,7 +139,7 @@ export class VolumeService {
     await release()
     const { reason } = held[failed] as PromiseRejectedResult
     const why = isAppError(reason) ? reason.code : 'unavailable'
-    throw new AppError(why, `Volume "${mounts[failed]!.name}" cannot be mounted: ${errorText(reason)}`, {
+    throw new AppError(why, `Volume "${mounts[failed]!.name}" cannot be mounted: ${shownText(reason)}`, {
       cause: reason,
     })
   }
