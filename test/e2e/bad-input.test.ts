@@ -118,10 +118,10 @@ const cases: Case[] = [
     says: /invalid denied CIDR a.test/,
   },
   {
-    title: 'volumes',
+    title: 'a volume that is not there',
     ...create({ templateID: 'base', volumeMounts: [{ name: 'a', path: '/b' }] }),
-    status: 400,
-    says: /not enabled/,
+    status: 404,
+    says: /Volume "a" not found/,
   },
   {
     title: 'a bad idempotency key',
