@@ -7,7 +7,7 @@ import type { Simulation } from './simulation.ts'
 import { type Rule, Violation } from './violation.ts'
 
 /** How long an end may be overdue: the longest sleep of the expiry timer. */
-const overdueMs = 61_000
+export const overdueMs = 61_000
 
 export async function checkAtRest(simulation: Simulation): Promise<void> {
   const { watch, nodes, ledger } = simulation
@@ -33,7 +33,7 @@ function checkRow(simulation: Simulation, row: WatchedSandbox, say: Say): void {
     if (!there?.running || there.spec.runID !== row.startedRunID)
       say('row and reality', `${name} should run, and does not`)
     else if (there.frozen) say('row and reality', `${name} should run, and stands still`)
-    if (node.wall.now() > row.endAt + overdueMs) say('overdue', `${name} should have ended at ${row.endAt}`)
+    if (isOverdue(node, row)) say('overdue', `${name} should have ended at ${row.endAt}`)
     if (!node.core!.routes.get(row.sandboxID)) say('row and reality', `${name} runs and has no route`)
     if (there && entry.closed !== undefined) checkEgress(name, entry.closed, there.spec.egress, say)
     if (there && there.files.get(writtenKey) !== entry.written && entry.written) {
@@ -64,6 +64,13 @@ function* unownedOn({ watch }: Simulation, node: SimulatedNode) {
     if (!isOwned && !node.core!.warm.holds(spec.sandboxID)) yield { sandboxID: spec.sandboxID, row }
   }
 }
+
+const isOverdue = (node: SimulatedNode, { state, endAt }: WatchedSandbox): boolean =>
+  state === 'running' && node.wall.now() > endAt + overdueMs
+
+/** One that was reconciled at the last moment ends at the next look of the expiry timer. */
+export const hasOverdue = ({ watch, nodes, ledger }: Simulation): boolean =>
+  [...watch.sandboxes.values()].some((row) => isOverdue(nodes[ledger.entries.get(row.sandboxID)!.node]!, row))
 
 export const hasUnowned = (simulation: Simulation): boolean =>
   simulation.nodes.some((node) => [...unownedOn(simulation, node)].length > 0)

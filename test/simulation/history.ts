@@ -2,7 +2,7 @@
 import { replaceRandomSource } from '../../src/lib/ids.ts'
 import { makeRequest } from './client-requests.ts'
 import type { SimulatedDatabase } from './database.ts'
-import { checkAtRest, checkContent, hasUnowned } from './final-checks.ts'
+import { checkAtRest, checkContent, hasOverdue, hasUnowned, overdueMs } from './final-checks.ts'
 import { letHappen } from './mishaps.ts'
 import type { Action, Plan } from './plan.ts'
 import { Random } from './random.ts'
@@ -62,6 +62,7 @@ class Scheduler {
     this.#simulation.calls.endHangs()
     await this.#rest()
     if (hasUnowned(this.#simulation)) await this.#rest(unownedGraceMs)
+    if (hasOverdue(this.#simulation)) await this.#rest(overdueMs)
     if (violations.length === 0) await checkAtRest(this.#simulation)
     if (violations.length === 0) await checkContent(this.#simulation, () => this.#rest(1000))
     if (violations.length === 0) await checkAtRest(this.#simulation)
