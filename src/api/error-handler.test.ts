@@ -28,7 +28,8 @@ test('the id of a failure that a client is told stands in the log beside its cau
   })
   const { message } = (await app.inject('/')).json()
   const [, id] = /\(request ([0-9a-f]{12})\)$/.exec(message)!
-  assert.deepEqual([logged[0]?.requestID, (logged[0]?.err?.cause as Error).message], [id, 'inner words'])
+  const [{ requestID, err } = {}] = logged
+  assert.deepEqual([requestID, String(err?.cause)], [id, 'Error: inner words'])
   await app.close()
 })
 

@@ -8,7 +8,7 @@ import { Sandbox, Template } from 'e2b'
 import { buildContext, sayIn } from '../support/building.ts'
 import { eventually } from '../support/eventually.ts'
 import { type LayeredImages, layersOf, makeLayeredImages } from '../support/layered-images.ts'
-import { isolations, repoFolder, startWarren, type Warren } from '../support/warren.ts'
+import { anyIsolation, repoFolder, startWarren, type Warren } from '../support/warren.ts'
 
 type Report = Record<'steps' | 'savedStates' | 'layers' | 'files', { count: number; bytes: number }> & {
   bytes: number
@@ -19,52 +19,50 @@ async function prune(warren: Warren, ...words: string[]): Promise<string> {
   return (await promisify(execFile)(join(repoFolder, 'bin/warren'), ['prune', ...words], { env })).stdout
 }
 
-for (const isolation of isolations) {
-  describe(`pruning, ${isolation}`, () => {
-    let images: LayeredImages
-    let warren: Warren
-    before(async () => {
-      images = await makeLayeredImages()
-    })
-    after(async () => {
-      await warren?.stop()
-      images?.remove()
-    })
-
-    it('gives back what nothing needs, and leaves templates and sandboxes whole', async () => {
-      warren = await startWarren(isolation, { settings: images.settings })
-      using context = await buildContext({ 'file.txt': 'copied\n' })
-      const template = (image: string) =>
-        Template({ fileContextPath: context.folder })
-          .fromImage(image)
-          .copy('file.txt', '/srv/')
-          .runCmd('echo made > /srv/made', { user: 'root' })
-      await Template.build(template('one:1'), 'kept', warren.client)
-      await Template.build(template('two:1'), 'gone', warren.client)
-      // Its template goes; it must go on, and over a pause too.
-      const sandbox = await Sandbox.create('gone', { ...warren.client, timeoutMs: 120_000 })
-      await sandbox.pause()
-      await prune(warren)
-      const asOperator = { headers: { 'X-Admin-Token': warren.adminToken }, key: null }
-      const other = await warren.api('/admin/teams', { ...asOperator, body: { name: `o-${Date.now()}` } })
-      assert.equal(other.status, 201)
-      const running = await Sandbox.connect(sandbox.sandboxId, warren.client)
-      const said = await running.commands.run('cat /srv/made /srv/file.txt /many/3/7')
-      assert.equal(said.stdout, 'made\ncopied\ntwo')
-      await running.kill()
-      assert.equal((await warren.api('/templates/gone', { method: 'DELETE' })).status, 204)
-      await eventually(async () => {
-        const planned: Report = JSON.parse(await prune(warren, '--dry-run', '--json'))
-        assert.equal(planned.layers.count, 1)
-      }, 30_000)
-      const before = layersOf(warren)
-      assert.match(await prune(warren), /\nFreed \d+\.\d MiB\.\n$/)
-      assert.equal(before.length - layersOf(warren).length, 1)
-      const left: Report = JSON.parse(await prune(warren, '--json'))
-      assert.deepEqual([left.bytes, left.steps.count, left.layers.count, left.files.count], [0, 0, 0, 0])
-      assert.equal(await sayIn(warren, 'kept', 'cat /srv/made /many/3/7'), 'made\none')
-      await Template.build(template('two:1'), 'gone', warren.client)
-      assert.equal(await sayIn(warren, 'gone', 'cat /srv/made /many/3/7'), 'made\ntwo')
-    })
+describe('pruning', () => {
+  let images: LayeredImages
+  let warren: Warren
+  before(async () => {
+    images = await makeLayeredImages()
   })
-}
+  after(async () => {
+    await warren?.stop()
+    images?.remove()
+  })
+
+  it('gives back what nothing needs, and leaves templates and sandboxes whole', async () => {
+    warren = await startWarren(anyIsolation, { settings: images.settings })
+    using context = await buildContext({ 'file.txt': 'copied\n' })
+    const template = (image: string) =>
+      Template({ fileContextPath: context.folder })
+        .fromImage(image)
+        .copy('file.txt', '/srv/')
+        .runCmd('echo made > /srv/made', { user: 'root' })
+    await Template.build(template('one:1'), 'kept', warren.client)
+    await Template.build(template('two:1'), 'gone', warren.client)
+    // Its template goes; it must go on, and over a pause too.
+    const sandbox = await Sandbox.create('gone', { ...warren.client, timeoutMs: 120_000 })
+    await sandbox.pause()
+    await prune(warren)
+    const asOperator = { headers: { 'X-Admin-Token': warren.adminToken }, key: null }
+    const other = await warren.api('/admin/teams', { ...asOperator, body: { name: `o-${Date.now()}` } })
+    assert.equal(other.status, 201)
+    const running = await Sandbox.connect(sandbox.sandboxId, warren.client)
+    const said = await running.commands.run('cat /srv/made /srv/file.txt /many/3/7')
+    assert.equal(said.stdout, 'made\ncopied\ntwo')
+    await running.kill()
+    assert.equal((await warren.api('/templates/gone', { method: 'DELETE' })).status, 204)
+    await eventually(async () => {
+      const planned: Report = JSON.parse(await prune(warren, '--dry-run', '--json'))
+      assert.equal(planned.layers.count, 1)
+    }, 30_000)
+    const before = layersOf(warren)
+    assert.match(await prune(warren), /\nFreed \d+\.\d MiB\.\n$/)
+    assert.equal(before.length - layersOf(warren).length, 1)
+    const left: Report = JSON.parse(await prune(warren, '--json'))
+    assert.deepEqual([left.bytes, left.steps.count, left.layers.count, left.files.count], [0, 0, 0, 0])
+    assert.equal(await sayIn(warren, 'kept', 'cat /srv/made /many/3/7'), 'made\none')
+    await Template.build(template('two:1'), 'gone', warren.client)
+    assert.equal(await sayIn(warren, 'gone', 'cat /srv/made /many/3/7'), 'made\ntwo')
+  })
+})

@@ -131,6 +131,8 @@ for (const isolation of isolations) {
         assert.equal(await sayIn(warren, name('debian'), asRoot), 'root\ncurlPackage: bash\n')
       })
 
+      // How images are asked for and what steps install does not depend on the isolation.
+      if (isolation !== 'container') continue
       it(`e2b ${version} is told why it does not get an image`, async () => {
         const refused = async (builder: current.TemplateBuilder, text: RegExp) => {
           await assert.rejects(Template.build(builder, name('refused'), warren.client), (error: Error) => {
@@ -203,7 +205,7 @@ for (const isolation of isolations) {
       })
     }
 
-    for (const [version] of pythonReleases(isolation, 'same')) {
+    for (const [version] of isolation === 'container' ? pythonReleases(isolation, 'same') : []) {
       it(`e2b ${version} for Python does all of it too`, () => {
         const environment = {
           ...{

@@ -12,7 +12,7 @@ import { medianOf, type Report } from '../report.ts'
 
 const idleMs = 5000
 const sandboxesAtOnce = 3
-/** How many are alive when the memory of one more is asked for. */
+/** So many are alive at once: as many as a team may have. */
 const alive = 100
 
 export async function memory(machine: BenchMachine, { rounds }: { rounds: number }): Promise<Report> {
@@ -81,13 +81,13 @@ async function memoryOfMany(warren: Warren, count: number, { signal, say }: Benc
     boxes.push(await Sandbox.create('base', warren.client))
     await delay(idleMs, signal)
     const before = availableMB()
-    while (boxes.length <= count) {
+    while (boxes.length < count) {
       signal.throwIfAborted()
       boxes.push(await Sandbox.create('base', { ...warren.client, timeoutMs: 600_000 }))
-      if (boxes.length % 20 === 1) say(`  ${boxes.length - 1} sandboxes alive, ${warrenName(warren)}`)
+      if (boxes.length % 20 === 0) say(`  ${boxes.length} sandboxes alive, ${warrenName(warren)}`)
     }
     await delay(idleMs, signal)
-    const taken = (before - availableMB()) / count
+    const taken = (before - availableMB()) / (count - 1)
     const own = boxes.map(({ sandboxId }) => sum(processesOf(sandboxId).map(privateMB)))
     const row = (step: string, samples: number[]): Row => ({
       name: rowName(warrenName(warren), `${count} alive, ${step}`),
