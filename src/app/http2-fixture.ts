@@ -24,6 +24,9 @@ export async function startListener(handle: Handler): Promise<Listener> {
 
 export type Frame = { type: number; flags: number; stream: number; length: number; payload: Buffer }
 
+/** A busy machine may leave a server without the CPU for a while. */
+const stoppedReadingMs = 20_000
+
 export class RawClient {
   readonly #socket: TLSSocket
   #received = Buffer.alloc(0)
@@ -109,11 +112,19 @@ export class RawClient {
     this.#socket.pause()
   }
 
-  /** Until what was sent has left this process, or the connection is over. */
-  async sent(): Promise<void> {
+  /**
+   * Until what was sent has left this process, or the connection is over. False: the server has not read for so long
+   * that it will not go on.
+   */
+  async sent(): Promise<boolean> {
+    let [waiting, since] = [0, Date.now()]
     while (this.#socket.writableLength > 0 && !this.#socket.destroyed) {
+      if (this.#socket.writableLength !== waiting)
+        [waiting, since] = [this.#socket.writableLength, Date.now()]
+      if (Date.now() - since > stoppedReadingMs) return false
       await new Promise((resolve) => setTimeout(resolve, 5))
     }
+    return true
   }
 
   close(): void {

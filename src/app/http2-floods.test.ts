@@ -7,7 +7,7 @@ import { endStream, frameTypes, get, RawClient, startListener } from './http2-fi
 
 const within = { timeout: 300_000 }
 /** What the kernel keeps for a connection that does not read grows to many megabytes before the server notices. */
-const mostRounds = 1_000_000
+const mostRounds = 2_000_000
 const cancel = Buffer.from([0, 0, 0, 8])
 
 let listener: Listener
@@ -35,17 +35,18 @@ async function assertOthersAreServed(): Promise<void> {
   other.close()
 }
 
-/** Repeats what is hostile until the server ends the connection. */
-async function flood(send: (round: number) => void): Promise<void> {
-  for (let round = 0; round < mostRounds && !hostile.isOver; round++) {
+/** Repeats what is hostile until the server ends the connection or, where it `mayStop`, reads no more of it. */
+async function flood(send: (round: number) => void, { mayStop = false } = {}): Promise<void> {
+  let isRead = true
+  for (let round = 0; round < mostRounds && isRead && !hostile.isOver; round++) {
     send(round)
     if (round % 200 !== 199) continue
-    await hostile.sent()
+    isRead = await hostile.sent()
     await nextTurn()
     if (round % 5000 === 4999) await assertOthersAreServed()
   }
   await assertOthersAreServed()
-  assert.ok(hostile.isOver, 'the connection was not ended')
+  assert.ok(hostile.isOver || (mayStop && !isRead), 'the connection was not ended')
 }
 
 it('streams that are opened and reset at once', within, async () => {
@@ -67,7 +68,7 @@ it('a head that is continued without end', within, async () => {
 
 it('settings whose answers are not read', within, async () => {
   hostile.stopReading()
-  await flood(() => hostile.send(frameTypes.settings, 0, 0, Buffer.alloc(0)))
+  await flood(() => hostile.send(frameTypes.settings, 0, 0, Buffer.alloc(0)), { mayStop: true })
 })
 
 it('hundreds of requests at once are begun in turns with those of others', within, async () => {

@@ -194,9 +194,13 @@ for (const isolation of isolations) {
 
         it('can be killed once, and a stream then breaks with a clear error', async () => {
           const doomed = await Sandbox.create('base', warren.client)
-          const streaming = doomed.commands.run('while true; do echo tick; sleep 0.2; done', { timeoutMs: 0 })
+          const ticked = Promise.withResolvers<void>()
+          const streaming = doomed.commands.run('while true; do echo tick; sleep 0.2; done', {
+            timeoutMs: 0,
+            onStdout: () => ticked.resolve(),
+          })
           const outcome = assert.rejects(streaming, client.TimeoutError)
-          await delay(500)
+          await ticked.promise
           assert.equal(await doomed.kill(), true)
           await outcome
           assert.equal(await doomed.kill(), false)
