@@ -156,7 +156,9 @@ async function runInside(driver: OciDriver, handle: DriverHandle, script: string
     try {
       return await converse(host, port, script)
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'ECONNREFUSED' || attempt > 500) throw error
+      const { code } = error as NodeJS.ErrnoException
+      // A sandbox that has no CPU for seconds does not even answer who has its address.
+      if ((code !== 'ECONNREFUSED' && code !== 'EHOSTUNREACH') || attempt > 500) throw error
       await delay(20)
     }
   }
