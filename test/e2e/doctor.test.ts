@@ -10,7 +10,8 @@ import { isolations } from '../support/warren.ts'
 
 const checkNames = { container: 'runc', gvisor: 'gVisor' } as const
 
-const trialMounts = () => readFileSync('/proc/self/mountinfo', 'utf8').match(/ \S+\/warren-doctor-\S+/g) ?? []
+const trialMounts = (): string[] =>
+  readFileSync('/proc/self/mountinfo', 'utf8').match(/ \S+\/warren-doctor-\S+/g) ?? []
 
 for (const isolation of isolations) {
   test(`${isolation}: a runtime that works is found to work, and nothing of the trial stays mounted`, async () => {
