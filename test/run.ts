@@ -53,7 +53,7 @@ const optionsOf = ({ name, path, lock }: PlannedFile) => ({
 
 /** More at a time than there are cores, since each waits most of its time. The shared servers have the seat after the last. */
 async function runWhole(files: WholeTest[]): Promise<JobResult[]> {
-  const concurrency = Math.min(3 * availableParallelism(), mostSeats - 1)
+  const concurrency = Math.min(2 * availableParallelism(), mostSeats - 1)
   const shared = new Map(isolations.map((isolation) => [isolation, new SharedWarren(isolation, concurrency)]))
   const jobs = files.map((file) => {
     const environment = async (seat: number) => ({
