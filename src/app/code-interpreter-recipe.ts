@@ -1,5 +1,6 @@
 /** How the template of the code interpreter is made: what it holds, and what runs in it from the start. */
 import type { BuiltInRecipe } from '../core/template/built-in-templates.ts'
+import { aptInstall } from './apt-install.ts'
 import { writeInterpreter } from './interpreter-files.ts'
 import { packFiles } from './packed-files.ts'
 
@@ -25,8 +26,7 @@ const furtherPackages = [
   ...['tornado', 'xlrd', 'python-docx', 'pytz', 'pytest', 'orjson'],
 ]
 /** Characters of China, Japan and Korea in figures. */
-const fonts =
-  'apt-get update -qq && apt-get install -y -qq --no-install-recommends fonts-noto-cjk && rm -rf /var/lib/apt/lists/*'
+const fonts = ['fonts-noto-cjk']
 const readyWithinSeconds = 60
 
 export function codeInterpreterRecipe(diskMB: number): BuiltInRecipe {
@@ -43,7 +43,7 @@ export function codeInterpreterRecipe(diskMB: number): BuiltInRecipe {
       return {
         from: { template: 'base' },
         steps: [
-          ...(full ? [{ ...step, type: 'RUN' as const, args: [fonts, 'root'] }] : []),
+          ...(full ? [{ ...step, type: 'RUN' as const, args: [aptInstall(fonts), 'root'] }] : []),
           { ...step, type: 'RUN', args: [install, 'root'] },
           { ...step, type: 'COPY', args: ['interpreter', folder, 'root'], filesHash: files.hash },
         ],

@@ -1,5 +1,6 @@
 /** How the template of the desktop is made: what its client starts and what a person expects on a screen. */
 import type { BuiltInRecipe } from '../core/template/built-in-templates.ts'
+import { aptInstall } from './apt-install.ts'
 
 /** The client calls these by name. */
 const called = [
@@ -37,7 +38,7 @@ export function desktopRecipe(diskMB: number): BuiltInRecipe {
       return {
         from: { template: 'base' },
         steps: [
-          { ...step, args: [install(packages), 'root'] },
+          { ...step, args: [aptInstall(packages), 'root'] },
           { ...step, args: [arrange, 'root'] },
         ],
         // Its client starts the screen with the size it was asked for.
@@ -47,15 +48,6 @@ export function desktopRecipe(diskMB: number): BuiltInRecipe {
       }
     },
   }
-}
-
-function install(packages: readonly string[]): string {
-  const quietly = 'DEBIAN_FRONTEND=noninteractive'
-  return [
-    'apt-get update -qq',
-    `${quietly} apt-get install -y -qq --no-install-recommends ${packages.join(' ')}`,
-    'rm -rf /var/lib/apt/lists/* /var/cache/apt/archives/*',
-  ].join(' && ')
 }
 
 const arrange = [

@@ -10,6 +10,7 @@ import { rootCertificates } from 'node:tls'
 import type { WebhookRequestOptions, WebhookSender } from '../core/webhook/dispatcher.ts'
 import { closedAddress } from '../core/webhook/webhook.ts'
 import { AppError } from '../lib/app-error.ts'
+import { untilAborted } from '../lib/until-aborted.ts'
 
 const maxHeaderBytes = 16 * 1024
 
@@ -31,7 +32,7 @@ export class HttpWebhookSender implements WebhookSender {
 
   async send({ url, headers, body }: WebhookRequestOptions, signal: AbortSignal): Promise<number> {
     const target = new URL(url)
-    const address = await abortable(this.#resolve(target.hostname), signal)
+    const address = await untilAborted(this.#resolve(target.hostname), signal)
     const isSecure = target.protocol === 'https:'
     return new Promise((resolve, reject) => {
       const request = (isSecure ? requestHTTPS : requestHTTP)(target, {
@@ -77,13 +78,4 @@ const alwaysTo =
 function unreachable(cause: NodeJS.ErrnoException): AppError {
   const why = cause.code ?? 'the connection failed'
   return new AppError('unavailable', `The receiver could not be reached: ${why}.`, { cause })
-}
-
-function abortable<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  signal.throwIfAborted()
-  return new Promise((resolve, reject) => {
-    const abort = () => reject(signal.reason)
-    signal.addEventListener('abort', abort, { once: true })
-    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort))
-  })
 }

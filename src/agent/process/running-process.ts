@@ -12,7 +12,7 @@ import { Stdin, stdinError } from './stdin.ts'
 import type { Streams } from './streams.ts'
 import { Tail, type TailBudget } from './tail.ts'
 import { type Terminal, terminalError } from './terminal.ts'
-import { Turns } from './until-aborted.ts'
+import { Turns } from './turns.ts'
 
 /**
  * A process that is over within this time is told of in one answer: its output is read at its end. Only what lives

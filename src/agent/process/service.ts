@@ -3,6 +3,7 @@
 import type { Process, ProcessInput, PTY, StartRequest } from '../../contract/rpc/process_pb.ts'
 import { Signal } from '../../contract/rpc/process-fields.ts'
 import { AppError } from '../../lib/app-error.ts'
+import { untilAborted } from '../../lib/until-aborted.ts'
 import type { Identity } from '../identity.ts'
 import type { AgentLog } from '../log/agent-log.ts'
 import { logFailedStart, ProcessLog } from '../log/process-log.ts'
@@ -16,7 +17,6 @@ import { loadNative, type Native, type TerminalSize } from './native.ts'
 import { ProcessFollower } from './process-follower.ts'
 import { type EndedProcess, ProcessTable } from './process-table.ts'
 import { RunningProcess } from './running-process.ts'
-import { untilAborted } from './until-aborted.ts'
 
 const noStdinToClose =
   'error closing stdin: cannot close stdin for PTY process, send Ctrl+D (0x04) as pty input instead'

@@ -1,7 +1,7 @@
 /** The standard input of a process that has one. */
 import type { Writable } from 'node:stream'
 import { AppError, errorText } from '../../lib/app-error.ts'
-import { untilAborted } from './until-aborted.ts'
+import { untilAborted } from '../../lib/until-aborted.ts'
 
 export class Stdin {
   #stream: Writable

@@ -21,6 +21,7 @@ import type {
 } from '../../core/driver.ts'
 import type { AddressRules, GatePorts } from '../../core/egress.ts'
 import { AppError } from '../../lib/app-error.ts'
+import { untilAborted } from '../../lib/until-aborted.ts'
 
 export type FakeDriverOptions = {
   /** Where every sandbox's ports are said to be; a test may have a real server there. */
@@ -342,10 +343,5 @@ function contentFor(from: RestoreSpec | undefined, snapshot: FakeSnapshot | unde
 const cannotBeRead = (name: string): AppError =>
   new AppError('unavailable', `What is there of ${name} could not be read.`)
 
-function orAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
-  if (!signal) return work
-  return new Promise((resolve, reject) => {
-    signal.addEventListener('abort', () => reject(signal.reason), { once: true })
-    work.then(resolve, reject)
-  })
-}
+const orAborted = <T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> =>
+  signal ? untilAborted(work, signal) : work
