@@ -3,6 +3,7 @@
  * with `unavailable` when the failure may pass (the connection was lost, the database was busy, a deadlock); whether
  * the step took effect is unknown then.
  */
+import type { ArchiveStore } from './archive-store.ts'
 import type { DriverHandle } from './driver.ts'
 import type { DeliveryStore, EventStore, LeaseStore, WebhookStore } from './event-stores.ts'
 import type { SandboxMetric } from './sandbox/metric.ts'
@@ -152,7 +153,7 @@ export interface TemplateStore {
   listBuildsIn(statuses: readonly BuildStatus[], before: number): Promise<TemplateBuild[]>
   /** Digests of the layers that builds stand on. */
   listLayers(): Promise<string[]>
-  /** The names of the snapshots that builds hold. */
+  /** The names of the snapshots that builds of this node hold, and builds of any node that the object store has. */
   listSnapshotNames(): Promise<string[]>
   /**
    * Removes the template with its names, tags and builds, unless sandboxes of any team that have not ended use it;
@@ -386,5 +387,6 @@ export type Stores = {
   webhooks: WebhookStore
   deliveries: DeliveryStore
   leases: LeaseStore
+  archive: ArchiveStore
   close(): Promise<void>
 }

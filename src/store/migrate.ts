@@ -15,6 +15,7 @@ import * as volumes from './migrations/0011-volumes.ts'
 import * as events from './migrations/0012-events.ts'
 import * as serviceContexts from './migrations/0014-service-contexts.ts'
 import * as sandboxCounts from './migrations/0016-sandbox-counts.ts'
+import * as storedBytes from './migrations/0018-stored-bytes.ts'
 import type { Tables } from './tables.ts'
 
 /** In order of their names; one that was released is never changed, only followed by another. */
@@ -33,6 +34,7 @@ export const migrationsWith = (vault: SecretVault): Record<string, Migration> =>
   '0012-events': events,
   '0014-service-contexts': serviceContexts,
   '0016-sandbox-counts': sandboxCounts,
+  '0018-stored-bytes': storedBytes,
 })
 
 /** Brings the tables to what this build knows, all or nothing; a database of a newer build is left alone. */

@@ -8,6 +8,7 @@ import type { SecretVault } from '../core/secret/vault.ts'
 import type { Stores } from '../core/stores.ts'
 import { AppError } from '../lib/app-error.ts'
 import { SqlAccessTokenStore } from './access-tokens.ts'
+import { SqlArchiveStore } from './archive.ts'
 import { SqlBuildCacheStore } from './build-cache.ts'
 import { SqlDeliveryStore } from './deliveries.ts'
 import { SqlEventStore } from './events.ts'
@@ -74,6 +75,7 @@ export function storesOver(db: Kysely<Tables>, vault: SecretVault, nodeID = sole
     events: new SqlEventStore(db),
     webhooks: new SqlWebhookStore(db),
     deliveries: new SqlDeliveryStore(db),
+    archive: new SqlArchiveStore(db, nodeID),
     leases: new SqlLeaseStore(db, nodeID),
     close: () => db.destroy(),
   }

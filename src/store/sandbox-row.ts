@@ -28,6 +28,8 @@ export function newSandboxRow(sandbox: NewSandbox, nodeID: string, vault: Secret
     ...optionColumns(sandbox, sandbox.options, vault),
     saved: null,
     is_frozen: 0,
+    stored_at: null,
+    stored_needs: null,
     timeout_ms: sandbox.timeoutMs,
     created_at: sandbox.createdAt,
     started_at: sandbox.startedAt,

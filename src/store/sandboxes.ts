@@ -177,7 +177,8 @@ export class SqlSandboxStore implements SandboxStore {
       if (exceeded) return { exceeded }
       const row = await locked
         .updateTable('sandboxes')
-        .set({ ...changedColumns(changes), state: 'resuming' })
+        // What the object store has of it is what it was before this run.
+        .set({ ...changedColumns(changes), state: 'resuming', stored_at: null, stored_needs: null })
         .where('id', '=', at.sandboxID)
         .returningAll()
         .executeTakeFirstOrThrow()
@@ -304,10 +305,10 @@ export class SqlSandboxStore implements SandboxStore {
     named?: NamedChange,
   ): Promise<Sandbox | undefined> {
     return this.#db.transaction().execute(async (transaction) => {
-      const cleared = { state: 'paused', handle: null, ended_at: null, end_reason: null } as const
+      const cleared = { handle: null, ended_at: null, end_reason: null, stored_at: null, stored_needs: null }
       const update: RowUpdate = {
         fence: { sandboxID, from: ['ended'], nodeID: this.#nodeID },
-        columns: { ...changedColumns({ snapshot, runID, endAt }), ...cleared },
+        columns: { ...changedColumns({ snapshot, runID, endAt }), ...cleared, state: 'paused' },
         named,
         news: { type: 'paused' },
       }

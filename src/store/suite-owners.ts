@@ -2,7 +2,15 @@
 import assert from 'node:assert/strict'
 import { type SuiteContext, suite, type TestContext, test } from 'node:test'
 import type { CachedStep, Stores } from '../core/stores.ts'
-import { aBuild, insertSandboxIn, insertTeam, insertTemplate, time } from './suite-rows.ts'
+import {
+  aBuild,
+  aSnapshot,
+  insertPaused,
+  insertSandboxIn,
+  insertTeam,
+  insertTemplate,
+  time,
+} from './suite-rows.ts'
 import { aVolume } from './suite-volumes.ts'
 
 type Pair = [one: Stores, other: Stores]
@@ -27,6 +35,9 @@ export function ownerSuite(
     pairTest('a build that waits belongs to the Warren that starts it', waitingBuildsMove)
     pairTest('a volume is seen and deleted by its own Warren alone, but its name is taken', volumesAreOwned)
     pairTest('each has cached steps of its own under the same key', cachesAreApart)
+    pairTest('a paused sandbox is taken over by one of them, once the object store has it', pausedIsTaken)
+    pairTest('what the object store has of a sandbox is forgotten when it is resumed', resumeForgets)
+    pairTest('a build is used by all once the object store has it', archivedBuildsAreShared)
     pairTest('a lease is held by one of them until it ends', leasesAreHeldByOne)
   })
 }
@@ -117,4 +128,59 @@ async function cachesAreApart(one: Stores, other: Stores): Promise<void> {
   const [use] = await other.buildCache.list()
   assert.deepEqual(await other.buildCache.remove([use!]), [use])
   assert.deepEqual(await one.buildCache.listSnapshotNames(), ['mine'])
+}
+
+const archived = { at: time, needs: { cpu: 'x' } }
+
+async function pausedIsTaken(one: Stores, other: Stores): Promise<void> {
+  const { teamID } = await insertTeam(one)
+  const frozen = await insertPaused(one, teamID, aSnapshot({ frozen: true }))
+  const { sandboxID, runID, snapshot } = await insertPaused(one, teamID, aSnapshot())
+  const [known] = await one.archive.listUnarchived()
+  assert.deepEqual(known, { sandboxID, runID, snapshotName: snapshot!.name, nodeID: 'one', archived: null })
+  assert.deepEqual(await other.archive.listUnarchived(), [])
+  const at = { sandboxID, runID, nodeID: 'one' }
+  assert.equal(await other.archive.take(at), false, 'the object store does not have it')
+  assert.equal(await other.archive.markSandbox(at, archived), false, 'it is not theirs')
+  assert.equal(await one.archive.markSandbox({ sandboxID, runID: 'an earlier run' }, archived), false)
+  assert.equal(await one.archive.markSandbox(frozen, archived), false, 'its processes are in memory')
+  assert.equal(await one.archive.markSandbox(at, archived), true)
+  assert.deepEqual((await other.archive.findPaused(sandboxID))?.archived, archived)
+  assert.equal(await other.archive.take({ ...at, runID: 'an earlier run' }), false)
+  assert.equal(await other.archive.take(at), true)
+  assert.equal(await other.archive.take(at), false, 'its owner is another by now')
+  assert.equal((await other.sandboxes.find(sandboxID))?.state, 'paused')
+  assert.equal(await one.sandboxes.find(sandboxID), undefined)
+  assert.deepEqual(await one.archive.listElsewhere([sandboxID, frozen.sandboxID, 'unknown']), [sandboxID])
+}
+
+async function resumeForgets(one: Stores, other: Stores): Promise<void> {
+  const team = await insertTeam(one)
+  const { sandboxID, runID } = await insertPaused(one, team.teamID, aSnapshot())
+  await one.archive.markSandbox({ sandboxID, runID }, archived)
+  await one.sandboxes.resumeWithinLimits({ sandboxID, runID }, team.limits, { runID: 'next' })
+  assert.equal(await other.archive.findPaused(sandboxID), undefined, 'it is not paused')
+  await one.sandboxes.move({ sandboxID, runID: 'next', from: ['resuming'] }, 'paused')
+  assert.equal((await other.archive.findPaused(sandboxID))?.archived, null)
+  assert.equal(await other.archive.take({ sandboxID, runID: 'next', nodeID: 'one' }), false)
+}
+
+async function archivedBuildsAreShared(one: Stores, other: Stores): Promise<void> {
+  const { templateID } = await insertTemplate(one)
+  const snapshot = { name: 'kept', memory: false, sandboxID: 'i1' }
+  const build = aBuild(templateID, { layers: ['sha256:a'], snapshot })
+  const { buildID } = build
+  await one.templates.insertBuild(build, ['default'])
+  assert.deepEqual(await one.archive.listUnarchivedBuilds(), [
+    { buildID, layers: ['sha256:a'], snapshotName: 'kept' },
+  ])
+  assert.deepEqual(await other.archive.listUnarchivedBuilds(), [])
+  assert.equal(await one.archive.markBuild(buildID, archived), true)
+  assert.deepEqual(await other.archive.findArchivedBuild(buildID), archived)
+  assert.deepEqual(await other.templates.findReadyBuild(templateID, 'default'), build)
+  assert.deepEqual(await other.templates.listSnapshotNames(), ['kept'])
+  assert.deepEqual(await other.archive.listNeeded(), {
+    ...{ runs: [], layers: ['sha256:a'], snapshotNames: ['kept'] },
+  })
+  assert.deepEqual(await one.archive.listUnarchivedBuilds(), [])
 }

@@ -97,6 +97,9 @@ export type TemplateBuildRow = {
   finished_at: number | null
   reason_message: string | null
   reason_step: string | null
+  /** When the object store got its bytes; null: only the disk of its node has them. */
+  stored_at: number | null
+  stored_needs: Json | null
 }
 
 /** One assignment of a tag. The newest is the one with the highest sequence; older ones stay. */
@@ -135,6 +138,9 @@ export type SandboxRow = {
   saved: Json | null
   /** Repeats what the JSON in `saved` says, so that queries can use it. */
   is_frozen: Flag
+  /** When the object store got its snapshot; null: only the disk of its node has it. */
+  stored_at: number | null
+  stored_needs: Json | null
   timeout_ms: number
   created_at: number
   started_at: number

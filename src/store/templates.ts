@@ -1,4 +1,4 @@
-import type { Kysely } from 'kysely'
+import type { ExpressionBuilder, Kysely } from 'kysely'
 import type { BuildLimit, FreshTemplate, SnapshotFilter, TemplateStore } from '../core/stores.ts'
 import type {
   BuildReason,
@@ -31,6 +31,10 @@ export class SqlTemplateStore implements TemplateStore {
     this.#db = db
     this.#nodeID = nodeID
   }
+
+  /** Its bytes are on this node's disk, or the object store has them for every node. */
+  readonly #isHere = (where: ExpressionBuilder<Tables, 'template_builds'>) =>
+    where.or([where('node_id', '=', this.#nodeID), where('stored_at', 'is not', null)])
 
   async insertTemplate(template: Template, names: TemplateName[]): Promise<void> {
     await this.#db.transaction().execute((transaction) => insertTemplate(transaction, template, names))
@@ -105,7 +109,7 @@ export class SqlTemplateStore implements TemplateStore {
       .selectAll('template_builds')
       .where('template_builds.template_id', '=', templateID)
       .where('status', '=', 'ready')
-      .where('node_id', '=', this.#nodeID)
+      .where(this.#isHere)
     const row = uuidForm.test(tagOrBuildID)
       ? await ready.where('id', '=', tagOrBuildID).executeTakeFirst()
       : await ready
@@ -211,7 +215,7 @@ export class SqlTemplateStore implements TemplateStore {
       .select('saved_name')
       .distinct()
       .where('saved_name', 'is not', null)
-      .where('node_id', '=', this.#nodeID)
+      .where(this.#isHere)
       .$narrowType<{ saved_name: string }>()
       .execute()
     return rows.map(({ saved_name }) => saved_name)

@@ -1,0 +1,53 @@
+/** What the rows say of bytes that the object store has: of builds and of paused sandboxes, by which others find them. */
+
+/** What memory needs of the machine that reads it back: plain JSON, which only the driver reads. Null: there is none. */
+export type MemoryNeeds = Readonly<Record<string, string>>
+
+/** When the object store got the bytes, and what the memory in them needs. */
+export type ArchivedBytes = { at: number; needs: MemoryNeeds | null }
+
+/** A paused sandbox of any node, in the run whose bytes the object store may have. */
+export type PausedSandbox = {
+  sandboxID: string
+  runID: string
+  /** The name of its snapshot on the disk of its node. */
+  snapshotName: string
+  /** The node that owns it. */
+  nodeID: string
+  /** Null: only the disk of its node has the snapshot. */
+  archived: ArchivedBytes | null
+}
+
+export type ArchivableBuild = { buildID: string; layers: string[]; snapshotName: string | null }
+
+export interface ArchiveStore {
+  /** In any state of archiving, on any node. Undefined: there is no such sandbox, or it is not paused. */
+  findPaused(sandboxID: string): Promise<PausedSandbox | undefined>
+  /** Paused sandboxes of this node whose bytes are on its disk alone; those that stand still in memory do not count. */
+  listUnarchived(): Promise<PausedSandbox[]>
+  /** False: the sandbox is not paused on this node in that run any more, so the bytes are not its own. */
+  markSandbox(at: { sandboxID: string; runID: string }, archived: ArchivedBytes): Promise<boolean>
+  /**
+   * This node owns the sandbox from now on, if it is still paused in that run, owned by that node, and archived. False
+   * when it is not. What the earlier owner still has of it on its disk is a copy that nobody may use.
+   */
+  take(at: { sandboxID: string; runID: string; nodeID: string }): Promise<boolean>
+  /** Those of the sandboxes that another node owns. */
+  listElsewhere(sandboxIDs: readonly string[]): Promise<string[]>
+  /** Ready builds of this node whose bytes are on its disk alone. */
+  listUnarchivedBuilds(): Promise<ArchivableBuild[]>
+  /** From now on other nodes start sandboxes of the build. False: it is not there any more. */
+  markBuild(buildID: string, archived: ArchivedBytes): Promise<boolean>
+  /** What memory in the snapshot of an archived build needs. Undefined: the build is not archived. */
+  findArchivedBuild(buildID: string): Promise<ArchivedBytes | undefined>
+  /** What rows of all nodes still need of the object store, or may be about to need. */
+  listNeeded(): Promise<NeededBytes>
+}
+
+export type NeededBytes = {
+  /** Sandboxes that have not ended, each with its run. */
+  runs: { sandboxID: string; runID: string }[]
+  layers: string[]
+  /** Names of the snapshots of builds. */
+  snapshotNames: string[]
+}

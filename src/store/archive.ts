@@ -1,0 +1,171 @@
+import type { Kysely, Selectable } from 'kysely'
+import type {
+  ArchivableBuild,
+  ArchivedBytes,
+  ArchiveStore,
+  NeededBytes,
+  PausedSandbox,
+} from '../core/archive-store.ts'
+import type { SandboxSnapshot } from '../core/sandbox/sandbox.ts'
+import { unendedInParts } from './sandbox-list.ts'
+import type { SandboxRow, Tables, TemplateBuildRow } from './tables.ts'
+import { digestsIn } from './template-row.ts'
+
+type ArchiveColumns = Pick<SandboxRow, 'stored_at' | 'stored_needs'>
+type PausedRow = ArchiveColumns & Pick<SandboxRow, 'id' | 'run_id' | 'node_id' | 'saved'>
+
+const pausedColumns = ['id', 'run_id', 'node_id', 'saved', 'stored_at', 'stored_needs'] as const
+/** Keeps a statement below the number of values that an engine takes at once. */
+const idsPerQuery = 1000
+
+export class SqlArchiveStore implements ArchiveStore {
+  readonly #db: Kysely<Tables>
+  readonly #nodeID: string
+
+  constructor(db: Kysely<Tables>, nodeID: string) {
+    this.#db = db
+    this.#nodeID = nodeID
+  }
+
+  async findPaused(sandboxID: string): Promise<PausedSandbox | undefined> {
+    const row = await this.#db
+      .selectFrom('sandboxes')
+      .select(pausedColumns)
+      .where('id', '=', sandboxID)
+      .where('state', '=', 'paused')
+      .executeTakeFirst()
+    return row && pausedOf(row)[0]
+  }
+
+  async listUnarchived(): Promise<PausedSandbox[]> {
+    const found: PausedSandbox[] = []
+    const parts = unendedInParts(this.#db, (part) =>
+      part
+        .select(pausedColumns)
+        .where('node_id', '=', this.#nodeID)
+        .where('state', '=', 'paused')
+        .where('is_frozen', '=', 0)
+        .where('stored_at', 'is', null)
+        .execute(),
+    )
+    for await (const rows of parts) found.push(...rows.flatMap(pausedOf))
+    return found
+  }
+
+  async markSandbox(
+    { sandboxID, runID }: { sandboxID: string; runID: string },
+    archived: ArchivedBytes,
+  ): Promise<boolean> {
+    const { numUpdatedRows } = await this.#db
+      .updateTable('sandboxes')
+      .set(archiveColumns(archived))
+      .where('id', '=', sandboxID)
+      .where('run_id', '=', runID)
+      .where('state', '=', 'paused')
+      .where('is_frozen', '=', 0)
+      .where('node_id', '=', this.#nodeID)
+      .executeTakeFirstOrThrow()
+    return numUpdatedRows > 0n
+  }
+
+  async take(at: { sandboxID: string; runID: string; nodeID: string }): Promise<boolean> {
+    const { numUpdatedRows } = await this.#db
+      .updateTable('sandboxes')
+      .set({ node_id: this.#nodeID })
+      .where('id', '=', at.sandboxID)
+      .where('run_id', '=', at.runID)
+      .where('state', '=', 'paused')
+      .where('node_id', '=', at.nodeID)
+      .where('stored_at', 'is not', null)
+      .executeTakeFirstOrThrow()
+    return numUpdatedRows > 0n
+  }
+
+  async listElsewhere(sandboxIDs: readonly string[]): Promise<string[]> {
+    const found: string[] = []
+    for (let start = 0; start < sandboxIDs.length; start += idsPerQuery) {
+      const rows = await this.#db
+        .selectFrom('sandboxes')
+        .select('id')
+        .where('id', 'in', sandboxIDs.slice(start, start + idsPerQuery))
+        .where('node_id', '<>', this.#nodeID)
+        .execute()
+      found.push(...rows.map(({ id }) => id))
+    }
+    return found
+  }
+
+  async listUnarchivedBuilds(): Promise<ArchivableBuild[]> {
+    const rows = await this.#db
+      .selectFrom('template_builds')
+      .select(['id', 'layers', 'saved_name'])
+      .where('node_id', '=', this.#nodeID)
+      .where('status', '=', 'ready')
+      .where('stored_at', 'is', null)
+      // A build of an early version stands on a folder that only its own machine has.
+      .where('layers', 'is not', null)
+      .orderBy('created_at', 'desc')
+      .execute()
+    return rows.map(({ id, layers, saved_name }) => ({
+      ...{ buildID: id, layers: JSON.parse(layers!), snapshotName: saved_name },
+    }))
+  }
+
+  async markBuild(buildID: string, archived: ArchivedBytes): Promise<boolean> {
+    const { numUpdatedRows } = await this.#db
+      .updateTable('template_builds')
+      .set(archiveColumns(archived))
+      .where('id', '=', buildID)
+      .executeTakeFirstOrThrow()
+    return numUpdatedRows > 0n
+  }
+
+  async findArchivedBuild(buildID: string): Promise<ArchivedBytes | undefined> {
+    const row = await this.#db
+      .selectFrom('template_builds')
+      .select(['stored_at', 'stored_needs'])
+      .where('id', '=', buildID)
+      .executeTakeFirst()
+    return (row && archivedOf(row)) ?? undefined
+  }
+
+  async listNeeded(): Promise<NeededBytes> {
+    const runs: NeededBytes['runs'] = []
+    const parts = unendedInParts(this.#db, (part) => part.select(['id', 'run_id']).execute())
+    for await (const rows of parts) {
+      for (const { id, run_id } of rows) runs.push({ sandboxID: id, runID: run_id })
+    }
+    const builds = await this.#db
+      .selectFrom('template_builds')
+      .select(['layers', 'saved_name'])
+      .where('status', '<>', 'error')
+      .execute()
+    const layers = digestsIn(
+      builds.filter((row): row is typeof row & { layers: string } => row.layers !== null),
+    )
+    const snapshotNames = builds.flatMap(({ saved_name }) => (saved_name === null ? [] : [saved_name]))
+    return { runs, layers, snapshotNames }
+  }
+}
+
+const archiveColumns = ({ at, needs }: ArchivedBytes): ArchiveColumns => ({
+  stored_at: at,
+  stored_needs: needs && JSON.stringify(needs),
+})
+
+function archivedOf(row: Selectable<Pick<TemplateBuildRow, keyof ArchiveColumns>>): ArchivedBytes | null {
+  if (row.stored_at === null) return null
+  return { at: row.stored_at, needs: row.stored_needs === null ? null : JSON.parse(row.stored_needs) }
+}
+
+/** Nothing for a row that names no snapshot or no node. */
+function pausedOf(row: PausedRow): PausedSandbox[] {
+  if (row.saved === null || row.node_id === null) return []
+  const { name } = JSON.parse(row.saved) as SandboxSnapshot
+  return [
+    {
+      ...{ sandboxID: row.id, runID: row.run_id, snapshotName: name, nodeID: row.node_id },
+      archived: archivedOf(row),
+    },
+  ]
+}
