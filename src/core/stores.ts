@@ -4,6 +4,7 @@
  * the step took effect is unknown then.
  */
 import type { ArchiveStore } from './archive-store.ts'
+import type { NodeStore, OwnerStore } from './cluster/node.ts'
 import type { DriverHandle } from './driver.ts'
 import type { DeliveryStore, EventStore, LeaseStore, WebhookStore } from './event-stores.ts'
 import type { SandboxMetric } from './sandbox/metric.ts'
@@ -225,7 +226,9 @@ export interface SandboxStore {
     | { inserted: false; exceeded: ExceededLimit }
     | { inserted: false; earlier: { requestHash: string; sandboxID: string } }
   >
+  /** Only a sandbox of this node. */
   find(sandboxID: string): Promise<Sandbox | undefined>
+  /** Of all nodes, and so is `count`. */
   list(filter: SandboxFilter, page: SandboxPage): Promise<Sandbox[]>
   count(filter: SandboxFilter): Promise<number>
   /** What the sandboxes of this node that run, or are frozen, were promised; those that start are not counted. */
@@ -347,7 +350,7 @@ export type CacheUse = Pick<CachedStep, 'key' | 'snapshotName' | 'layers'> & {
   usedAt: number
 }
 
-/** The volumes whose disks are on this node. */
+/** The volumes whose disks are on this node, but for `list`. */
 export interface VolumeStore {
   /**
    * Inserts the volume if the team has fewer than `most`, in one step that parallel creates cannot pass together; false
@@ -358,8 +361,10 @@ export interface VolumeStore {
   markReady(volumeID: string): Promise<Volume | undefined>
   /** In any state. */
   find(volumeID: string): Promise<Volume | undefined>
-  /** The team's volumes that are ready, the oldest first. */
+  /** The team's volumes that are ready, on all nodes, the oldest first. */
   list(teamID: string): Promise<Volume[]>
+  /** The same of this node alone. */
+  listHere(teamID: string): Promise<Volume[]>
   /** The volumes of all teams, in any state. */
   listAll(): Promise<Volume[]>
   /**
@@ -388,5 +393,7 @@ export type Stores = {
   deliveries: DeliveryStore
   leases: LeaseStore
   archive: ArchiveStore
+  nodes: NodeStore
+  owners: OwnerStore
   close(): Promise<void>
 }

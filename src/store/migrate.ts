@@ -15,6 +15,7 @@ import * as volumes from './migrations/0011-volumes.ts'
 import * as events from './migrations/0012-events.ts'
 import * as serviceContexts from './migrations/0014-service-contexts.ts'
 import * as sandboxCounts from './migrations/0016-sandbox-counts.ts'
+import * as nodes from './migrations/0017-nodes.ts'
 import * as storedBytes from './migrations/0018-stored-bytes.ts'
 import type { Tables } from './tables.ts'
 
@@ -34,6 +35,7 @@ export const migrationsWith = (vault: SecretVault): Record<string, Migration> =>
   '0012-events': events,
   '0014-service-contexts': serviceContexts,
   '0016-sandbox-counts': sandboxCounts,
+  '0017-nodes': nodes,
   '0018-stored-bytes': storedBytes,
 })
 

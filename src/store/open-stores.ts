@@ -16,6 +16,8 @@ import { SqlKeyStore } from './keys.ts'
 import { SqlLeaseStore } from './leases.ts'
 import { SqlMetricStore } from './metrics.ts'
 import { migrate, migrationsWith } from './migrate.ts'
+import { SqlNodeStore } from './nodes.ts'
+import { SqlOwnerStore } from './owner-lookup.ts'
 import { adoptRows, soleNode } from './owners.ts'
 import { SqlQuarantineStore } from './quarantine.ts'
 import { SqlSandboxStore } from './sandboxes.ts'
@@ -77,6 +79,8 @@ export function storesOver(db: Kysely<Tables>, vault: SecretVault, nodeID = sole
     deliveries: new SqlDeliveryStore(db),
     archive: new SqlArchiveStore(db, nodeID),
     leases: new SqlLeaseStore(db, nodeID),
+    nodes: new SqlNodeStore(db, vault),
+    owners: new SqlOwnerStore(db, vault),
     close: () => db.destroy(),
   }
 }

@@ -38,16 +38,15 @@ async function usage(
   return { sandboxes: sums.sandboxes ?? 0, cpuCount: sums.cpu ?? 0, memoryMB: sums.memory ?? 0 }
 }
 
-/** None of the states is `ended`. */
+/** Of all nodes. None of the states is `ended`. */
 export async function countInStates(
   db: Kysely<Tables>,
-  { teamID, nodeID, states }: { teamID: string; nodeID: string; states: readonly SandboxState[] },
+  { teamID, states }: { teamID: string; states: readonly SandboxState[] },
 ): Promise<number> {
   const { total } = await db
     .selectFrom('sandbox_counts')
     .select(({ fn }) => fn.sum<number | null>('sandboxes').as('total'))
     .where('team_id', '=', teamID)
-    .where('node_id', '=', nodeID)
     .where('state', 'in', states)
     .executeTakeFirstOrThrow()
   return total ?? 0

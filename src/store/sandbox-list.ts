@@ -12,7 +12,6 @@ const rowsPerPart = 250
 
 export async function listPage(
   db: Kysely<Tables>,
-  nodeID: string,
   filter: SandboxFilter,
   page: SandboxPage,
 ): Promise<SandboxRow[]> {
@@ -24,7 +23,6 @@ export async function listPage(
     .selectFrom('sandboxes')
     .selectAll()
     .where((where) => matches(where, filter))
-    .where('node_id', '=', nodeID)
     .orderBy('started_at', ascending ? 'asc' : 'desc')
     .orderBy('id', ascending ? 'desc' : 'asc')
     .limit(page.limit)

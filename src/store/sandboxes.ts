@@ -49,7 +49,7 @@ export class SqlSandboxStore implements SandboxStore {
   readonly #vault: SecretVault
   readonly #nodeID: string
 
-  /** It sees and changes the sandboxes of this node alone. */
+  /** It changes the sandboxes of this node alone, and sees no others but in the lists of a team. */
   constructor(db: Kysely<Tables>, vault: SecretVault, nodeID: string) {
     this.#db = db
     this.#vault = vault
@@ -104,19 +104,18 @@ export class SqlSandboxStore implements SandboxStore {
   }
 
   async list(filter: SandboxFilter, page: SandboxPage): Promise<Sandbox[]> {
-    return (await listPage(this.#db, this.#nodeID, filter, page)).map(this.#read)
+    return (await listPage(this.#db, filter, page)).map(this.#read)
   }
 
   async count(filter: SandboxFilter): Promise<number> {
     const { teamID, states, ...rest } = filter
     if (states.length === 0) return 0
     const isPlain = !states.includes('ended') && Object.keys(rest).length === 0
-    if (isPlain) return countInStates(this.#db, { teamID, nodeID: this.#nodeID, states })
+    if (isPlain) return countInStates(this.#db, { teamID, states })
     const { total } = await this.#db
       .selectFrom('sandboxes')
       .select((select) => select.fn.countAll<number>().as('total'))
       .where((where) => matches(where, filter))
-      .where('node_id', '=', this.#nodeID)
       .$if(!states.includes('ended'), (query) => query.where(isUnended))
       .executeTakeFirstOrThrow()
     return total

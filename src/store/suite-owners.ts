@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { type SuiteContext, suite, type TestContext, test } from 'node:test'
 import type { CachedStep, Stores } from '../core/stores.ts'
+import { nodeSuite } from './suite-nodes.ts'
 import {
   aBuild,
   aSnapshot,
@@ -30,15 +31,19 @@ export function ownerSuite(
       }
     })
   suite(`two Warrens over ${engine}`, options, (_: SuiteContext) => {
-    pairTest('a sandbox is seen, moved and ended by its own Warren alone', sandboxesAreOwned)
+    pairTest('a sandbox is moved and ended by its own Warren alone, and listed by all', sandboxesAreOwned)
     pairTest('a build is reconciled, used and swept by its own Warren alone', buildsAreOwned)
     pairTest('a build that waits belongs to the Warren that starts it', waitingBuildsMove)
-    pairTest('a volume is seen and deleted by its own Warren alone, but its name is taken', volumesAreOwned)
+    pairTest(
+      'a volume is deleted by its own Warren alone, but all list it and its name is taken',
+      volumesAreOwned,
+    )
     pairTest('each has cached steps of its own under the same key', cachesAreApart)
     pairTest('a paused sandbox is taken over by one of them, once the object store has it', pausedIsTaken)
     pairTest('what the object store has of a sandbox is forgotten when it is resumed', resumeForgets)
     pairTest('a build is used by all once the object store has it', archivedBuildsAreShared)
     pairTest('a lease is held by one of them until it ends', leasesAreHeldByOne)
+    nodeSuite(pairTest)
   })
 }
 
@@ -52,8 +57,8 @@ async function sandboxesAreOwned(one: Stores, other: Stores): Promise<void> {
     [undefined, [], undefined],
   )
   const filter = { teamID, states: ['running'] } as const
-  assert.deepEqual(await theirs.list(filter, { order: 'asc', limit: 10 }), [])
-  assert.equal(await theirs.count(filter), 0)
+  assert.deepEqual(await theirs.list(filter, { order: 'asc', limit: 10 }), [mine])
+  assert.equal(await theirs.count(filter), 1)
   assert.deepEqual(await theirs.listExpired(mine.endAt + 1, 10), [])
   assert.equal(await theirs.move({ sandboxID, runID, from: ['running'] }, 'killing'), undefined)
   assert.equal(await theirs.setEnd(sandboxID, runID, time, false), undefined)
@@ -68,8 +73,12 @@ async function volumesAreOwned(one: Stores, other: Stores): Promise<void> {
   await one.volumes.markReady(volume.volumeID)
   const theirs = other.volumes
   assert.deepEqual(
-    [await theirs.find(volume.volumeID), await theirs.list(teamID), await theirs.listAll()],
+    [await theirs.find(volume.volumeID), await theirs.listHere(teamID), await theirs.listAll()],
     [undefined, [], []],
+  )
+  assert.deepEqual(
+    (await theirs.list(teamID)).map(({ volumeID }) => volumeID),
+    [volume.volumeID],
   )
   assert.equal(await theirs.beginDeletion(volume.volumeID), undefined)
   await assert.rejects(theirs.insert(aVolume(teamID, { name: 'same' }), 10), /already/)

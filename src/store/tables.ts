@@ -1,4 +1,5 @@
 /** The rows as they lie in the database: times are integer milliseconds, flags 0 or 1, JSON is text. */
+import type { NodeStatus } from '../core/cluster/node.ts'
 import type { EventType } from '../core/event/event.ts'
 import type { EndReason, SandboxState } from '../core/sandbox/sandbox.ts'
 import type { BuildStatus } from '../core/template/template.ts'
@@ -295,6 +296,22 @@ export type LeaseRow = {
   until: number
 }
 
+export type NodeRow = {
+  id: string
+  run_id: string
+  /** Where peers reach it: host:port. */
+  address: string
+  status: NodeStatus
+  status_changed_at: number
+  facts: Json
+  load: Json
+  /** By the clock of the database. */
+  seen_at: number
+}
+
+/** What the nodes of a cluster agreed on: the first one to join wrote it. */
+export type SharedValueRow = { name: string; value: string }
+
 export type Tables = {
   teams: TeamRow
   api_keys: ApiKeyRow
@@ -319,4 +336,6 @@ export type Tables = {
   webhooks: WebhookRow
   webhook_deliveries: WebhookDeliveryRow
   leases: LeaseRow
+  nodes: NodeRow
+  shared_values: SharedValueRow
 }

@@ -1,4 +1,4 @@
-import type { Kysely } from 'kysely'
+import type { Kysely, SelectQueryBuilder } from 'kysely'
 import type { VolumeStore } from '../core/stores.ts'
 import type { Volume } from '../core/volume/volume.ts'
 import { lockTeam } from './limits.ts'
@@ -9,7 +9,10 @@ export class SqlVolumeStore implements VolumeStore {
   readonly #db: Kysely<Tables>
   readonly #nodeID: string
 
-  /** It sees and changes the volumes of this node alone; names and limits hold for all nodes together. */
+  /**
+   * It changes the volumes of this node alone, and sees no others but in the list of a team; names and limits hold for
+   * all nodes together.
+   */
   constructor(db: Kysely<Tables>, nodeID: string) {
     this.#db = db
     this.#nodeID = nodeID
@@ -48,13 +51,12 @@ export class SqlVolumeStore implements VolumeStore {
   }
 
   async list(teamID: string): Promise<Volume[]> {
-    const rows = await this.#rows()
-      .where('team_id', '=', teamID)
-      .where('state', '=', 'ready')
-      .orderBy('created_at')
-      .orderBy('id')
-      .execute()
+    const rows = await readyOf(this.#db.selectFrom('volumes').selectAll(), teamID).execute()
     return rows.map(volumeOf)
+  }
+
+  async listHere(teamID: string): Promise<Volume[]> {
+    return (await readyOf(this.#rows(), teamID).execute()).map(volumeOf)
   }
 
   async listAll(): Promise<Volume[]> {
@@ -106,6 +108,9 @@ export class SqlVolumeStore implements VolumeStore {
     return this.#db.selectFrom('volumes').selectAll().where('node_id', '=', this.#nodeID)
   }
 }
+
+const readyOf = (query: SelectQueryBuilder<Tables, 'volumes', VolumeRow>, teamID: string) =>
+  query.where('team_id', '=', teamID).where('state', '=', 'ready').orderBy('created_at').orderBy('id')
 
 function rowOf(volume: Volume, nodeID: string): VolumeRow {
   return {

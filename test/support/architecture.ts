@@ -19,6 +19,7 @@ export const mayImport: Record<string, readonly string[]> = {
   api: ['core', 'contract', 'lib'],
   edge: ['core', 'contract', 'lib'],
   egress: ['core', 'lib'],
+  peers: ['core', 'contract', 'lib'],
   webhooks: ['core', 'lib'],
   mcp: ['contract', 'lib'],
   'mcp-gateway': ['lib'],
@@ -26,7 +27,7 @@ export const mayImport: Record<string, readonly string[]> = {
   web: ['contract'],
   app: [
     ...['lib', 'contract', 'core', 'store', 'logs', 'volumes', 'drivers', 'images', 'agent', 'agent-client'],
-    ...['api', 'edge', 'egress', 'webhooks', 'mcp', 'cli', 'web'],
+    ...['api', 'edge', 'egress', 'peers', 'webhooks', 'mcp', 'cli', 'web'],
   ],
 }
 

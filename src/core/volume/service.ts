@@ -117,7 +117,7 @@ export class VolumeService {
   async resolve({ teamID }: Team, wanted: readonly WantedMount[]): Promise<VolumeMount[]> {
     const mounts = checkMounts(wanted)
     if (mounts.length === 0) return []
-    const known = new Map((await this.#parts.volumes.list(teamID)).map((volume) => [volume.name, volume]))
+    const known = new Map((await this.#parts.volumes.listHere(teamID)).map((volume) => [volume.name, volume]))
     return mounts.map(({ name, path }) => {
       const volume = known.get(name)
       if (!volume) throw new AppError('not_found', `Volume ${JSON.stringify(name)} not found`)

@@ -1,0 +1,84 @@
+/** What goes with a node that does not come back: everything of which the only copy was on its disk. */
+import type { Kysely, Transaction } from 'kysely'
+import { awayAfterMs, type ForgottenNode } from '../core/cluster/node.ts'
+import { eventOfMove } from '../core/event/event.ts'
+import type { SecretVault } from '../core/secret/vault.ts'
+import { newUUID } from '../lib/ids.ts'
+import { databaseNow } from './database-clock.ts'
+import { isUnended } from './sandbox-queries.ts'
+import { sandboxOf } from './sandbox-row.ts'
+import { updateAndTell } from './sandbox-update.ts'
+import type { Tables } from './tables.ts'
+
+const withNode = 'The node that had it was forgotten; build it again.'
+
+export function forgetNode(
+  db: Kysely<Tables>,
+  vault: SecretVault,
+  nodeID: string,
+  at: number,
+): Promise<ForgottenNode | undefined> {
+  return db.transaction().execute(async (transaction) => {
+    const gone = await transaction
+      .deleteFrom('nodes')
+      .where('id', '=', nodeID)
+      .where((where) => where(where('seen_at', '+', awayAfterMs), '<', databaseNow(db)))
+      .returning('id')
+      .executeTakeFirst()
+    if (!gone) return undefined
+    return {
+      sandboxes: await loseSandboxes(transaction, vault, nodeID, at),
+      builds: await failBuilds(transaction, nodeID, at),
+      volumes: await removeVolumes(transaction, nodeID),
+    }
+  })
+}
+
+async function loseSandboxes(
+  transaction: Transaction<Tables>,
+  vault: SecretVault,
+  nodeID: string,
+  at: number,
+): Promise<number> {
+  const rows = await transaction
+    .selectFrom('sandboxes')
+    .select(['id', 'state'])
+    .where('node_id', '=', nodeID)
+    .where(isUnended)
+    // Any node can take what the object store has.
+    .where((where) => where.or([where('state', '<>', 'paused'), where('stored_at', 'is', null)]))
+    .orderBy('id')
+    .execute()
+  for (const { id: sandboxID, state } of rows) {
+    const type = eventOfMove(state, 'killing')
+    const update = {
+      fence: { sandboxID, nodeID, from: [state] },
+      columns: { state: 'ended', ended_at: at, end_reason: 'lost' } as const,
+      named: { moveID: newUUID(), at },
+      news: type && { type },
+    }
+    await updateAndTell(transaction, update, (row) => sandboxOf(row, vault))
+  }
+  return rows.length
+}
+
+async function failBuilds(transaction: Transaction<Tables>, nodeID: string, at: number): Promise<number> {
+  const { numUpdatedRows } = await transaction
+    .updateTable('template_builds')
+    .set({ status: 'error', reason_message: withNode, reason_step: null, updated_at: at, finished_at: at })
+    .where('node_id', '=', nodeID)
+    .where('status', '<>', 'error')
+    .where('stored_at', 'is', null)
+    .executeTakeFirstOrThrow()
+  await transaction.deleteFrom('build_cache').where('node_id', '=', nodeID).execute()
+  await transaction.deleteFrom('quarantine').where('node_id', '=', nodeID).execute()
+  return Number(numUpdatedRows)
+}
+
+async function removeVolumes(transaction: Transaction<Tables>, nodeID: string): Promise<number> {
+  const { numDeletedRows } = await transaction
+    .deleteFrom('volumes')
+    .where('node_id', '=', nodeID)
+    .executeTakeFirstOrThrow()
+  return Number(numDeletedRows)
+}

@@ -1,0 +1,94 @@
+import type { Kysely } from 'kysely'
+import type { LocatedBuild, Owned, Owner, OwnerStore } from '../core/cluster/node.ts'
+import type { Sandbox } from '../core/sandbox/sandbox.ts'
+import type { SecretVault } from '../core/secret/vault.ts'
+import { sandboxOf } from './sandbox-row.ts'
+import type { Tables } from './tables.ts'
+
+const uuidForm = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
+
+export class SqlOwnerStore implements OwnerStore {
+  readonly #db: Kysely<Tables>
+  readonly #vault: SecretVault
+
+  constructor(db: Kysely<Tables>, vault: SecretVault) {
+    this.#db = db
+    this.#vault = vault
+  }
+
+  async ownerOf({ kind, id }: Owned): Promise<Owner | undefined> {
+    if (kind === 'sandbox') return this.#ownerOfSandbox(id)
+    const nodeID = await this.#nodeOf(kind, id)
+    return nodeID == null ? undefined : { nodeID, isMovable: false }
+  }
+
+  async locateBuild(templateID: string, tagOrBuildID: string): Promise<LocatedBuild | undefined> {
+    const ready = this.#db
+      .selectFrom('template_builds')
+      .select(['template_builds.id', 'cpu_count', 'memory_mb', 'node_id', 'stored_at'])
+      .where('template_builds.template_id', '=', templateID)
+      .where('status', '=', 'ready')
+    const row = uuidForm.test(tagOrBuildID)
+      ? await ready.where('id', '=', tagOrBuildID).executeTakeFirst()
+      : await ready
+          .innerJoin('template_tags', 'template_tags.build_id', 'template_builds.id')
+          .where('tag', '=', tagOrBuildID)
+          .orderBy('sequence', 'desc')
+          .limit(1)
+          .executeTakeFirst()
+    if (!row || row.node_id === null) return undefined
+    const { id: buildID, cpu_count: cpuCount, memory_mb: memoryMB, node_id: nodeID } = row
+    return { buildID, cpuCount, memoryMB, nodeID, isStored: row.stored_at !== null }
+  }
+
+  async findSandbox(sandboxID: string): Promise<Sandbox | undefined> {
+    const row = await this.#db
+      .selectFrom('sandboxes')
+      .selectAll()
+      .where('id', '=', sandboxID)
+      .executeTakeFirst()
+    return row && sandboxOf(row, this.#vault)
+  }
+
+  async sandboxesOfTeam(teamID: string, sandboxIDs: readonly string[]): Promise<string[]> {
+    if (sandboxIDs.length === 0) return []
+    const rows = await this.#db
+      .selectFrom('sandboxes')
+      .select('id')
+      .where('id', 'in', sandboxIDs)
+      .where('team_id', '=', teamID)
+      .execute()
+    const own = new Set(rows.map(({ id }) => id))
+    return sandboxIDs.filter((id) => own.has(id))
+  }
+
+  async #ownerOfSandbox(sandboxID: string): Promise<Owner | undefined> {
+    const row = await this.#db
+      .selectFrom('sandboxes')
+      .select(['node_id', 'state', 'stored_at'])
+      .where('id', '=', sandboxID)
+      .executeTakeFirst()
+    if (row?.node_id == null) return undefined
+    return { nodeID: row.node_id, isMovable: row.state === 'paused' && row.stored_at !== null }
+  }
+
+  async #nodeOf(kind: Exclude<Owned['kind'], 'sandbox'>, id: string): Promise<string | null | undefined> {
+    if (kind === 'template') return this.#nodeOfNewestWaitingBuild(id)
+    const table = ({ build: 'template_builds', volume: 'volumes' } as const)[kind]
+    const row = await this.#db.selectFrom(table).select('node_id').where('id', '=', id).executeTakeFirst()
+    return row?.node_id
+  }
+
+  async #nodeOfNewestWaitingBuild(templateID: string): Promise<string | null | undefined> {
+    const row = await this.#db
+      .selectFrom('template_builds')
+      .select('node_id')
+      .where('template_id', '=', templateID)
+      .where('status', '=', 'waiting')
+      .orderBy('created_at', 'desc')
+      .orderBy('id')
+      .limit(1)
+      .executeTakeFirst()
+    return row?.node_id
+  }
+}
