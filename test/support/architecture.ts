@@ -10,6 +10,7 @@ export const mayImport: Record<string, readonly string[]> = {
   core: ['lib'],
   store: ['core', 'lib'],
   logs: ['core', 'lib'],
+  objects: ['core', 'lib'],
   volumes: ['core', 'lib'],
   drivers: ['core', 'lib'],
   images: ['core', 'lib'],
@@ -27,7 +28,7 @@ export const mayImport: Record<string, readonly string[]> = {
   web: ['contract'],
   app: [
     ...['lib', 'contract', 'core', 'store', 'logs', 'volumes', 'drivers', 'images', 'agent', 'agent-client'],
-    ...['api', 'edge', 'egress', 'peers', 'webhooks', 'mcp', 'cli', 'web'],
+    ...['api', 'edge', 'egress', 'peers', 'webhooks', 'mcp', 'cli', 'web', 'objects'],
   ],
 }
 
@@ -37,6 +38,11 @@ const withoutPackages: Record<string, string> = {
 }
 
 const onlyInRoom: { names: RegExp; room: string; reason: string }[] = [
+  {
+    names: /^@aws-sdk\//,
+    room: 'objects',
+    reason: 'the SDK is loaded only where there is an object store',
+  },
   {
     names: /^(?:kysely|pg|pg-.*|node:sqlite)$/,
     room: 'store',

@@ -1,0 +1,74 @@
+/**
+ * How several files lie in one object: their data in parts, each compressed by itself, then an index of the parts, then
+ * a trailer of fixed length that says where the index is. Who reads it begins at the end.
+ */
+import { createHash } from 'node:crypto'
+import { promisify } from 'node:util'
+import { constants, zstdCompress, zstdDecompress } from 'node:zlib'
+import type { PackNote } from '../core/object-store.ts'
+import { AppError } from '../lib/app-error.ts'
+
+/** Where so many bytes of a file lie in the object, and what their compressed form must hash to. */
+export type PackPart = { at: number; bytes: number; packedAt: number; packedBytes: number; sha256: string }
+export type PackEntry = { name: string; bytes: number; parts: PackPart[] }
+export type PackIndex = { version: 1; note: PackNote; files: PackEntry[] }
+
+/** Bytes of a file in one part. What lies in memory at a time is a few of these. */
+export const partBytes = 2 * 1024 * 1024
+const magic = Buffer.from('WARRENP1')
+export const trailerBytes = magic.length + 8 + 8 + 32
+/** Enough for the index of a terabyte. */
+const largestIndex = 256 * 1024 * 1024
+
+const compressed = promisify(zstdCompress)
+const decompressed = promisify(zstdDecompress)
+
+/** Speed counts more than size: what is saved is mostly memory, and the network is near. */
+export const compress = (bytes: Uint8Array): Promise<Buffer> =>
+  compressed(bytes, { params: { [constants.ZSTD_c_compressionLevel]: 1 } })
+
+export const hashOf = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex')
+
+/** Rejects unless it is, to the bit, what was packed. */
+export async function unpackPart(packed: Uint8Array, part: PackPart): Promise<Buffer> {
+  if (hashOf(packed) !== part.sha256) throw damaged('a part of it does not match its checksum')
+  const bytes = await decompressed(packed, { maxOutputLength: part.bytes })
+  if (bytes.length !== part.bytes) throw damaged('a part of it has another length than its index says')
+  return bytes
+}
+
+/** The index and the trailer: the end of the object that begins at this offset. */
+export async function packEnd(index: PackIndex, offset: number): Promise<Buffer> {
+  const packed = await compress(Buffer.from(JSON.stringify(index)))
+  const place = Buffer.alloc(16)
+  place.writeBigUInt64BE(BigInt(offset), 0)
+  place.writeBigUInt64BE(BigInt(packed.length), 8)
+  return Buffer.concat([packed, magic, place, Buffer.from(hashOf(packed), 'hex')])
+}
+
+export type IndexPlace = { at: number; bytes: number; sha256: string }
+
+export function readTrailer(end: Uint8Array, size: number): IndexPlace {
+  const trailer = Buffer.from(end.subarray(end.length - trailerBytes))
+  if (trailer.length !== trailerBytes || !trailer.subarray(0, magic.length).equals(magic)) {
+    throw damaged('it does not end as a pack of this version of Warren does')
+  }
+  const at = Number(trailer.readBigUInt64BE(magic.length))
+  const bytes = Number(trailer.readBigUInt64BE(magic.length + 8))
+  if (at + bytes !== size - trailerBytes || bytes > largestIndex)
+    throw damaged('its index is not where it should be')
+  return { at, bytes, sha256: trailer.subarray(magic.length + 16).toString('hex') }
+}
+
+export async function readIndex(packed: Uint8Array, { sha256 }: IndexPlace): Promise<PackIndex> {
+  if (hashOf(packed) !== sha256) throw damaged('its index does not match its checksum')
+  const text = await decompressed(packed, { maxOutputLength: largestIndex * 4 })
+  const index = JSON.parse(text.toString()) as PackIndex
+  if (index.version !== 1) throw damaged(`its format ${index.version} is of another version of Warren`)
+  return index
+}
+
+export const damaged = (why: string): AppError =>
+  new AppError('internal', 'What the object store has is damaged; the log of the server says how.', {
+    cause: new Error(`a pack in the object store is damaged: ${why}`),
+  })

@@ -1,0 +1,130 @@
+/** Fetches a pack: many ranges of the object at once, each part verified before anything is made of it. */
+import { constants, type FileHandle, open } from 'node:fs/promises'
+import type { ObjectKey, ObjectStore, PackNote, PackTarget } from '../core/object-store.ts'
+import {
+  damaged,
+  type PackEntry,
+  type PackIndex,
+  type PackPart,
+  readIndex,
+  readTrailer,
+  trailerBytes,
+  unpackPart,
+} from './pack-format.ts'
+
+/** What is fetched by one request; so many of them are under way at once. */
+const rangeBytes = 4 * 1024 * 1024
+const rangesAtOnce = 8
+/** The index of a pack of a gigabyte is shorter, so most are read by one request. */
+const endBytes = 128 * 1024
+
+type Range = { start: number; length: number; parts: PackPart[] }
+type Reader = { store: ObjectStore; key: ObjectKey; signal: AbortSignal }
+
+/** Undefined: it is certain that there is no such object. */
+export async function readPack(
+  store: ObjectStore,
+  key: ObjectKey,
+  target: PackTarget,
+  signal?: AbortSignal,
+): Promise<PackNote | undefined> {
+  const size = await store.size(key, signal)
+  if (size === undefined) return undefined
+  const failed = new AbortController()
+  const reader = { store, key, signal: AbortSignal.any([failed.signal, ...(signal ? [signal] : [])]) }
+  try {
+    const index = await fetchIndex(reader, size)
+    for (const entry of index.files) await fetchFile(reader, entry, target)
+    return index.note
+  } finally {
+    failed.abort()
+  }
+}
+
+async function fetchIndex({ store, key, signal }: Reader, size: number): Promise<PackIndex> {
+  if (size < trailerBytes) throw damaged('it is too short')
+  const length = Math.min(size, endBytes)
+  const end = await store.read(key, size - length, length, signal)
+  const place = readTrailer(end, size)
+  const missing = place.bytes + trailerBytes - length
+  const packed =
+    missing <= 0
+      ? end.subarray(-missing, -missing + place.bytes)
+      : await store.read(key, place.at, place.bytes, signal)
+  return readIndex(packed, place)
+}
+
+async function fetchFile(reader: Reader, entry: PackEntry, target: PackTarget): Promise<void> {
+  const place = target.open(entry.name)
+  if (typeof place === 'function') return place(inOrder(reader, rangesOf(entry.parts)))
+  const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL
+  await using file = await open(place, flags, 0o600)
+  await file.truncate(entry.bytes)
+  await fillFile(reader, entry, file)
+  await file.datasync()
+}
+
+async function fillFile(reader: Reader, { parts }: PackEntry, file: FileHandle): Promise<void> {
+  const ranges = rangesOf(parts).values()
+  const fetchNext = async () => {
+    for (const range of ranges) {
+      const packed = await fetchRange(reader, range)
+      for (const part of range.parts) {
+        const bytes = await unpackPart(cutOut(packed, range, part), part)
+        await file.write(bytes, 0, bytes.length, part.at)
+      }
+    }
+  }
+  const fetching = Array.from({ length: rangesAtOnce }, fetchNext)
+  try {
+    await Promise.all(fetching)
+  } catch (error) {
+    // The others must not write to a file that is closed.
+    for (const _ of ranges);
+    await Promise.allSettled(fetching)
+    throw error
+  }
+}
+
+async function* inOrder(reader: Reader, ranges: Range[]): AsyncGenerator<Uint8Array> {
+  const ahead: { range: Range; packed: Promise<Uint8Array> }[] = []
+  let next = 0
+  try {
+    for (;;) {
+      while (next < ranges.length && ahead.length < rangesAtOnce) {
+        const range = ranges[next++]!
+        const packed = fetchRange(reader, range)
+        // Whoever waits for it sees the failure.
+        packed.catch(() => {})
+        ahead.push({ range, packed })
+      }
+      const first = ahead.shift()
+      if (!first) return
+      const packed = await first.packed
+      for (const part of first.range.parts) yield await unpackPart(cutOut(packed, first.range, part), part)
+    }
+  } finally {
+    await Promise.allSettled(ahead.map(({ packed }) => packed))
+  }
+}
+
+const fetchRange = ({ store, key, signal }: Reader, { start, length }: Range): Promise<Uint8Array> => {
+  signal.throwIfAborted()
+  return store.read(key, start, length, signal)
+}
+
+const cutOut = (packed: Uint8Array, range: Range, { packedAt, packedBytes }: PackPart): Uint8Array =>
+  packed.subarray(packedAt - range.start, packedAt - range.start + packedBytes)
+
+/** Parts that lie side by side are fetched together. */
+function rangesOf(parts: readonly PackPart[]): Range[] {
+  const ranges: Range[] = []
+  for (const part of parts) {
+    const last = ranges.at(-1)
+    if (last && last.start + last.length === part.packedAt && last.length + part.packedBytes <= rangeBytes) {
+      last.length += part.packedBytes
+      last.parts.push(part)
+    } else ranges.push({ start: part.packedAt, length: part.packedBytes, parts: [part] })
+  }
+  return ranges
+}

@@ -1,0 +1,94 @@
+/** A pack as a stream of bytes, from files: holes are left out, and a few parts are compressed at once. */
+import { open } from 'node:fs/promises'
+import type { PackedFile, PackNote } from '../core/object-store.ts'
+import { compress, hashOf, type PackEntry, packEnd, partBytes } from './pack-format.ts'
+import { dataRanges } from './sparse-file.ts'
+
+/** What one part holds before it is compressed, and where in its file. */
+type RawPart = { at: number; bytes: Buffer }
+
+const partsAtOnce = 4
+const zeros = Buffer.alloc(partBytes)
+
+export async function* writePack(
+  files: readonly PackedFile[],
+  note: PackNote,
+  signal?: AbortSignal,
+): AsyncGenerator<Uint8Array> {
+  let offset = 0
+  const entries: PackEntry[] = []
+  for (const file of files) {
+    const entry: PackEntry = { name: file.name, bytes: 0, parts: [] }
+    entries.push(entry)
+    const source = 'path' in file ? readFileParts(file.path, entry) : cutParts(file.content, entry)
+    for await (const { at, bytes, packed } of compressAhead(source)) {
+      signal?.throwIfAborted()
+      const packedBytes = packed.length
+      entry.parts.push({ at, bytes, packedAt: offset, packedBytes, sha256: hashOf(packed) })
+      offset += packedBytes
+      yield packed
+    }
+  }
+  yield await packEnd({ version: 1, note, files: entries }, offset)
+}
+
+async function* readFileParts(path: string, entry: PackEntry): AsyncGenerator<RawPart> {
+  await using file = await open(path)
+  const { size } = await file.stat()
+  entry.bytes = size
+  for (const { start, end } of dataRanges(file.fd, size)) {
+    for (let at = start; at < end; ) {
+      // Parts end at multiples of their size, so that ranges that lie close share none.
+      const length = Math.min(end, (Math.floor(at / partBytes) + 1) * partBytes) - at
+      const bytes = Buffer.allocUnsafe(length)
+      const { bytesRead } = await file.read(bytes, 0, length, at)
+      if (bytesRead !== length) throw new Error(`${path} became shorter while it was packed`)
+      if (!isZero(bytes)) yield { at, bytes }
+      at += length
+    }
+  }
+}
+
+async function* cutParts(content: AsyncIterable<Uint8Array>, entry: PackEntry): AsyncGenerator<RawPart> {
+  let waiting: Uint8Array[] = []
+  let length = 0
+  const cut = (): RawPart => {
+    const bytes = Buffer.concat(waiting)
+    const part = { at: entry.bytes, bytes }
+    entry.bytes += bytes.length
+    waiting = []
+    length = 0
+    return part
+  }
+  for await (let chunk of content) {
+    while (length + chunk.length >= partBytes) {
+      const taken = partBytes - length
+      waiting.push(chunk.subarray(0, taken))
+      chunk = chunk.subarray(taken)
+      length = partBytes
+      yield cut()
+    }
+    // A copy: who yields it may use its memory again.
+    if (chunk.length > 0) waiting.push(Buffer.from(chunk))
+    length += chunk.length
+  }
+  if (length > 0) yield cut()
+}
+
+/** In the order of the source. */
+async function* compressAhead(
+  source: AsyncIterable<RawPart>,
+): AsyncGenerator<{ at: number; bytes: number; packed: Buffer }> {
+  const ahead: Promise<{ at: number; bytes: number; packed: Buffer }>[] = []
+  try {
+    for await (const { at, bytes } of source) {
+      ahead.push(compress(bytes).then((packed) => ({ at, bytes: bytes.length, packed })))
+      if (ahead.length >= partsAtOnce) yield await ahead.shift()!
+    }
+    while (ahead.length > 0) yield await ahead.shift()!
+  } finally {
+    await Promise.allSettled(ahead)
+  }
+}
+
+const isZero = (bytes: Buffer): boolean => zeros.compare(bytes, 0, bytes.length, 0, bytes.length) === 0

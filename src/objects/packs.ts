@@ -1,0 +1,47 @@
+/** Packs in an object store. */
+import type {
+  ObjectEntry,
+  ObjectKey,
+  ObjectStore,
+  PackedFile,
+  PackNote,
+  PackStore,
+  PackTarget,
+} from '../core/object-store.ts'
+import { readPack } from './pack-reader.ts'
+import { writePack } from './pack-writer.ts'
+
+export class ObjectPacks implements PackStore {
+  readonly #store: ObjectStore
+
+  constructor(store: ObjectStore) {
+    this.#store = store
+  }
+
+  async save(
+    key: ObjectKey,
+    files: readonly PackedFile[],
+    note: PackNote,
+    signal?: AbortSignal,
+  ): Promise<boolean> {
+    // Asked first: to read and compress all for nothing would cost more.
+    if (await this.has(key, signal)) return false
+    return this.#store.putIfAbsent(key, writePack(files, note, signal), signal)
+  }
+
+  load(key: ObjectKey, target: PackTarget, signal?: AbortSignal): Promise<PackNote | undefined> {
+    return readPack(this.#store, key, target, signal)
+  }
+
+  async has(key: ObjectKey, signal?: AbortSignal): Promise<boolean> {
+    return (await this.#store.size(key, signal)) !== undefined
+  }
+
+  remove(key: ObjectKey): Promise<void> {
+    return this.#store.remove(key)
+  }
+
+  list(prefix: string): AsyncIterable<ObjectEntry> {
+    return this.#store.list(prefix)
+  }
+}

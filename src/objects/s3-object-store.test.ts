@@ -1,0 +1,50 @@
+import assert from 'node:assert/strict'
+import test, { after, before } from 'node:test'
+import { startObjectStore, type TestObjectStore } from '../../test/support/object-store.ts'
+import { isAppError } from '../lib/app-error.ts'
+import { newUUID } from '../lib/ids.ts'
+import { listed, objectStoreSuite } from './object-store-suite.ts'
+import { openS3, parseS3Url } from './s3-object-store.ts'
+
+let server: TestObjectStore
+
+before(async () => {
+  server = await startObjectStore()
+})
+after(() => server.close())
+
+const open = (changes: Partial<Parameters<typeof openS3>[0]> = {}) => {
+  const { endpoint, bucket, credentials } = server
+  return openS3({ endpoint, bucket, credentials, prefix: `${newUUID()}/`, region: null, ...changes })
+}
+
+objectStoreSuite('a real S3 server', () => open())
+
+test('wrong credentials, a missing bucket and a server that is gone are unavailable, never absence', async () => {
+  const wrong = { accessKeyId: 'tester', secretAccessKey: 'of-somebody-else' }
+  for (const changes of [
+    { credentials: wrong },
+    { bucket: 'no-such-bucket' },
+    { endpoint: 'http://127.0.0.1:9' },
+  ]) {
+    const store = await open(changes)
+    const failures = [
+      () => store.size('x'),
+      () => store.read('x', 0, 1),
+      () => store.putIfAbsent('x', Buffer.from('x')),
+      () => listed(store, 'x'),
+    ]
+    for (const fail of failures) {
+      await assert.rejects(fail(), (error) => isAppError(error, 'unavailable'), JSON.stringify(changes))
+    }
+    await store.close()
+  }
+})
+
+test('the place is a bucket, with or without a prefix', () => {
+  assert.deepEqual(parseS3Url('s3://bucket'), { bucket: 'bucket', prefix: '' })
+  assert.deepEqual(parseS3Url('s3://my.bucket/a//b/'), { bucket: 'my.bucket', prefix: 'a/b/' })
+  for (const text of ['bucket', 's3://', 's3://UPPER', 'https://x/y', 's3://bucket/a b']) {
+    assert.throws(() => parseS3Url(text), { code: 'invalid_argument' }, text)
+  }
+})

@@ -1,0 +1,204 @@
+/**
+ * The object store over an S3 API, by the AWS SDK. Credentials come from where the SDK looks for them: the usual AWS
+ * variables, files, or the machine's own role. It knows keys and bytes, and nothing of what they are.
+ */
+import { Readable } from 'node:stream'
+import type { S3Client, S3ClientConfig } from '@aws-sdk/client-s3'
+import type { ObjectEntry, ObjectKey, ObjectStore } from '../core/object-store.ts'
+import { AppError, errorText } from '../lib/app-error.ts'
+
+export type S3Location = { bucket: string; prefix: string }
+
+export type S3Options = S3Location & {
+  /** Null: Amazon's own, or what the AWS variables say. */
+  endpoint: string | null
+  region: string | null
+  /** Undefined: those that the SDK finds. */
+  credentials?: { accessKeyId: string; secretAccessKey: string }
+}
+
+type Sdk = typeof import('@aws-sdk/client-s3') & Pick<typeof import('@aws-sdk/lib-storage'), 'Upload'>
+
+const partBytes = 8 * 1024 * 1024
+const partsAtOnce = 4
+const connectWithinMs = 5000
+/** A server that sends nothing for so long is asked again, or given up. */
+const silenceMs = 30_000
+
+/** `s3://bucket` or `s3://bucket/some/prefix`. */
+export function parseS3Url(text: string): S3Location {
+  const [, bucket, prefix = ''] = /^s3:\/\/([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:\/(.*))?$/.exec(text) ?? []
+  if (bucket === undefined || !/^[\w./-]*$/.test(prefix)) {
+    throw new AppError(
+      'invalid_argument',
+      `"${text}" names no bucket: write s3://bucket or s3://bucket/prefix.`,
+    )
+  }
+  const parts = prefix.split('/').filter((part) => part !== '')
+  return { bucket, prefix: parts.map((part) => `${part}/`).join('') }
+}
+
+/** The SDK takes a while to load and memory to hold: nobody pays for it who has no object store. */
+export async function openS3(options: S3Options): Promise<ObjectStore> {
+  const [client, { Upload }] = await Promise.all([
+    import('@aws-sdk/client-s3'),
+    import('@aws-sdk/lib-storage'),
+  ])
+  return new S3ObjectStore({ ...client, Upload }, options)
+}
+
+class S3ObjectStore implements ObjectStore {
+  readonly #sdk: Sdk
+  readonly #client: S3Client
+  readonly #bucket: string
+  readonly #prefix: string
+  #hasBucket = false
+
+  constructor(sdk: Sdk, options: S3Options) {
+    this.#sdk = sdk
+    this.#client = new sdk.S3Client(clientConfig(options))
+    this.#bucket = options.bucket
+    this.#prefix = options.prefix
+  }
+
+  async putIfAbsent(
+    key: ObjectKey,
+    content: AsyncIterable<Uint8Array> | Uint8Array,
+    signal?: AbortSignal,
+  ): Promise<boolean> {
+    signal?.throwIfAborted()
+    const body = content instanceof Uint8Array ? content : Readable.from(content, { objectMode: false })
+    const abort = new AbortController()
+    const stop = () => abort.abort(signal?.reason)
+    signal?.addEventListener('abort', stop, { once: true })
+    const upload = new this.#sdk.Upload({
+      client: this.#client,
+      params: { ...this.#at(key), Body: body, IfNoneMatch: '*' },
+      ...{ partSize: partBytes, queueSize: partsAtOnce, abortController: abort },
+    })
+    try {
+      await upload.done()
+      return true
+    } catch (error) {
+      signal?.throwIfAborted()
+      if (statusOf(error) === 412) return false
+      throw problem(error)
+    } finally {
+      signal?.removeEventListener('abort', stop)
+      if (body instanceof Readable) body.destroy()
+    }
+  }
+
+  async size(key: ObjectKey, signal?: AbortSignal): Promise<number | undefined> {
+    const command = new this.#sdk.HeadObjectCommand(this.#at(key))
+    try {
+      const { ContentLength } = await this.#client.send(command, { ...(signal && { abortSignal: signal }) })
+      return ContentLength ?? 0
+    } catch (error) {
+      signal?.throwIfAborted()
+      if (!isAbsent(error)) throw problem(error)
+      await this.#requireBucket()
+      return undefined
+    }
+  }
+
+  async read(key: ObjectKey, start: number, length: number, signal?: AbortSignal): Promise<Uint8Array> {
+    const range = { Range: `bytes=${start}-${start + length - 1}` }
+    const command = new this.#sdk.GetObjectCommand({ ...this.#at(key), ...range })
+    try {
+      const { Body } = await this.#client.send(command, { ...(signal && { abortSignal: signal }) })
+      const bytes = await Body!.transformToByteArray()
+      if (bytes.length === length) return bytes
+      throw new Error(`it sent ${bytes.length} of ${length} bytes`)
+    } catch (error) {
+      signal?.throwIfAborted()
+      if (isAbsent(error)) throw new AppError('not_found', `The object store has no ${key}.`)
+      throw problem(error)
+    }
+  }
+
+  async remove(key: ObjectKey): Promise<void> {
+    try {
+      await this.#client.send(new this.#sdk.DeleteObjectCommand(this.#at(key)))
+    } catch (error) {
+      if (!isAbsent(error)) throw problem(error)
+    }
+  }
+
+  async *list(prefix: string): AsyncGenerator<ObjectEntry> {
+    const input = { Bucket: this.#bucket, Prefix: this.#prefix + prefix }
+    try {
+      for await (const page of this.#sdk.paginateListObjectsV2({ client: this.#client }, input)) {
+        for (const { Key = '', Size = 0, LastModified } of page.Contents ?? []) {
+          const key = Key.slice(this.#prefix.length)
+          yield { key, bytes: Size, modifiedAt: LastModified?.getTime() ?? 0 }
+        }
+      }
+    } catch (error) {
+      throw problem(error)
+    }
+  }
+
+  async removeUnfinished(before: number): Promise<void> {
+    const input = { Bucket: this.#bucket, Prefix: this.#prefix }
+    try {
+      const { Uploads = [] } = await this.#client.send(new this.#sdk.ListMultipartUploadsCommand(input))
+      for (const { Key, UploadId, Initiated } of Uploads) {
+        if ((Initiated?.getTime() ?? before) >= before) continue
+        const upload = { Bucket: this.#bucket, Key, UploadId }
+        await this.#client.send(new this.#sdk.AbortMultipartUploadCommand(upload))
+      }
+    } catch (error) {
+      throw problem(error)
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#client.destroy()
+  }
+
+  /** The answer to a look at an object does not tell a missing bucket, a mistake of the operator, from a missing object. */
+  async #requireBucket(): Promise<void> {
+    if (this.#hasBucket) return
+    try {
+      await this.#client.send(new this.#sdk.HeadBucketCommand({ Bucket: this.#bucket }))
+      this.#hasBucket = true
+    } catch (error) {
+      throw problem(error)
+    }
+  }
+
+  #at(key: ObjectKey) {
+    return { Bucket: this.#bucket, Key: this.#prefix + key }
+  }
+}
+
+function clientConfig({ endpoint, region, credentials }: S3Options): S3ClientConfig {
+  return {
+    ...(credentials && { credentials }),
+    ...(endpoint !== null && { endpoint, forcePathStyle: true }),
+    // Servers other than Amazon's mostly do not care, and the SDK insists on one.
+    ...(region !== null ? { region } : endpoint !== null && { region: 'us-east-1' }),
+    maxAttempts: 3,
+    requestHandler: { connectionTimeout: connectWithinMs, socketTimeout: silenceMs },
+  }
+}
+
+const statusOf = (error: unknown): number | undefined =>
+  (error as { $metadata?: { httpStatusCode?: number } }).$metadata?.httpStatusCode
+
+const isAbsent = (error: unknown): boolean =>
+  statusOf(error) === 404 && (error as Error).name !== 'NoSuchBucket'
+
+function problem(error: unknown): AppError {
+  if (error instanceof AppError) return error
+  const status = statusOf(error)
+  const said = `${(error as Error).name}: ${errorText(error)}`
+  return new AppError(
+    'unavailable',
+    status === 401 || status === 403
+      ? 'The object store rejects the credentials of this Warren. Check the AWS variables and what they may do.'
+      : 'The object store does not answer as it should. Try again later; the log of the server has the cause.',
+    { cause: new Error(`the object store: ${said}${status ? ` (${status})` : ''}`, { cause: error }) },
+  )
+}
