@@ -4,14 +4,15 @@
  */
 import { createHash } from 'node:crypto'
 import { createWriteStream, existsSync } from 'node:fs'
-import { chmod, copyFile, mkdir, mkdtemp, rename, rm } from 'node:fs/promises'
+import { chmod, copyFile, mkdir, rename, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { AppError, errorText } from '../../lib/app-error.ts'
 import { runCommand } from '../../lib/run-command.ts'
+import { buildRunsc, builtVersion } from './gvisor-build.ts'
 import { findSystemProgram } from './programs.ts'
-import { type Advance, eachLine, type Progress } from './progress.ts'
+import type { Advance, Progress } from './progress.ts'
 
 /** Where the two checksums come from: docs/decisions/0005-what-a-start-installs.md. */
 const release = {
@@ -24,14 +25,11 @@ const release = {
 const releaseUrl = (folder: string) =>
   `https://storage.googleapis.com/gvisor/releases/release/${release.version}/${folder}/runsc`
 
-const goVersion = 'v0.0.0-20260905035102-160fafc42237'
-/** Packages that Go compiles for it, the standard library included; only the bar depends on it. */
-const goPackages = 620
 /** A server that sends nothing for this long counts as unreachable. */
 const silenceMs = 20_000
 
 /** The best version first. */
-export const runscVersions = [release.version, goVersion]
+export const runscVersions = [release.version, builtVersion]
 const placeOf = (parent: string, version: string): string => join(parent, `runsc-${version}`, 'runsc')
 
 export function findRunsc(parent: string): string | undefined {
@@ -84,10 +82,10 @@ async function fillCache(cacheDir: string, progress: Progress): Promise<string> 
   if (!go) {
     return [...refusals, 'Go, which could build it, is not on the PATH.'].join(' ')
   }
-  const built = placeOf(cacheDir, goVersion)
+  const built = placeOf(cacheDir, builtVersion)
   if (
-    await attempt(`Build gVisor ${goVersion} with Go`, built, (partial, advance) =>
-      build(go, partial, advance),
+    await attempt(`Build gVisor ${builtVersion} with Go`, built, (partial, advance) =>
+      buildRunsc(go, partial, advance),
     )
   ) {
     return ''
@@ -154,25 +152,4 @@ function reasonOf(error: unknown): string {
 
 function findGo(): string | undefined {
   return findSystemProgram('go') ?? (existsSync('/usr/local/go/bin/go') ? '/usr/local/go/bin/go' : undefined)
-}
-
-/** Static, since runsc runs itself again in an empty chroot. Go's own caches are left as the user has them. */
-async function build(go: string, partial: string, advance: Advance): Promise<void> {
-  const bin = await mkdtemp(`${partial}-bin-`)
-  let compiled = 0
-  const onLine = (line: string) => {
-    if (!line.includes(' ')) compiled += 1
-    advance(Math.min(0.99, compiled / goPackages), line.slice(0, 60))
-  }
-  const settings = ['CGO_ENABLED=0', `GOBIN=${bin}`, 'GOFLAGS=-mod=mod']
-  const install = ['install', '-v', '-ldflags', '-s -w', `gvisor.dev/gvisor/runsc@${goVersion}`]
-  try {
-    await runCommand('env', [...settings, go, ...install], { onOutput: eachLine(onLine) })
-    await rename(join(bin, 'runsc'), partial)
-  } catch (error) {
-    const said = errorText(error).trim().split('\n').slice(-2).join(' ')
-    throw new AppError('unavailable', `Go could not build gVisor: ${said}`, { cause: error })
-  } finally {
-    await rm(bin, { recursive: true, force: true })
-  }
 }
