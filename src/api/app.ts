@@ -21,6 +21,7 @@ import { teamRoutes } from './routes/teams/routes.ts'
 import { templateRoutes } from './routes/templates/routes.ts'
 import { volumeContentRoutes } from './routes/volume-content/routes.ts'
 import { volumeRoutes } from './routes/volumes/routes.ts'
+import { serializeAnswers } from './serialization.ts'
 import { validateRequests } from './validation.ts'
 
 export async function createApi(parts: ApiParts): Promise<Api> {
@@ -33,6 +34,7 @@ export async function createApi(parts: ApiParts): Promise<Api> {
 
   parseBodies(app)
   validateRequests(app)
+  serializeAnswers(app)
   handleErrors(app, parts.log)
   allowAllOrigins(app)
   auditChanges(app, context.auth, parts.log)

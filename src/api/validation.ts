@@ -1,6 +1,6 @@
 /** Bodies are checked with the types they have; the text of query strings and paths is converted to the schema's types. */
 
-import { Ajv, type Options } from 'ajv'
+import { Ajv, type Options, type ValidateFunction } from 'ajv'
 import addFormats from 'ajv-formats'
 import type { FastifyInstance, FastifySchemaCompiler } from 'fastify'
 
@@ -8,8 +8,14 @@ export function validateRequests(app: FastifyInstance): void {
   const common: Options = { useDefaults: true, strict: false, allErrors: false }
   const forBodies = withFormats(new Ajv(common))
   const forText = withFormats(new Ajv({ ...common, coerceTypes: 'array' }))
-  const compile: FastifySchemaCompiler<object> = ({ schema, httpPart }) =>
-    (httpPart === 'body' ? forBodies : forText).compile(schema)
+  // A schema is compiled for the first request that needs it: those of all routes would take half a second at each start.
+  const compile: FastifySchemaCompiler<object> = ({ schema, httpPart }) => {
+    let validate: ValidateFunction | undefined
+    return (value: unknown) => {
+      validate ??= (httpPart === 'body' ? forBodies : forText).compile(schema)
+      return validate(value) || { error: validate.errors! }
+    }
+  }
   app.setValidatorCompiler(compile)
   // For a value that may also be null, the complaint that it is not null says nothing.
   app.setSchemaErrorFormatter((errors, part) => {

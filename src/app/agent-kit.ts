@@ -25,6 +25,7 @@ import { randomHex } from '../lib/ids.ts'
 import { requireAddonFile } from '../lib/native.ts'
 import { runCommand } from '../lib/run-command.ts'
 import { bundleSources } from './bundle-sources.ts'
+import { sourcesFolder } from './project-folder.ts'
 import { findSystemProgram } from './setup/programs.ts'
 
 export type AgentKitOptions = {
@@ -48,7 +49,7 @@ export type AgentKit = {
   sampleWork: string[]
 }
 
-const agentSources = join(import.meta.dirname, '../agent')
+const agentSources = join(sourcesFolder, 'agent')
 const layoutVersion = 5
 /**
  * Whoever could trace init could hold it still, end the agent and take its place, where otherwise the sandbox ends with

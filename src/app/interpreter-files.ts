@@ -2,8 +2,9 @@
 import { cp, mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { bundleSources } from './bundle-sources.ts'
+import { sourcesFolder } from './project-folder.ts'
 
-const sources = join(import.meta.dirname, '../interpreter')
+const sources = join(sourcesFolder, 'interpreter')
 const kernels = join(sources, 'kernels')
 /** What is not bundled, but copied as it is. */
 const copied = ['bash.sh', 'launch.sh', 'serve.sh', 'python'] as const

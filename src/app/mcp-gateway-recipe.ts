@@ -4,8 +4,9 @@ import { join } from 'node:path'
 import type { BuiltInRecipe } from '../core/template/built-in-templates.ts'
 import { bundleSources } from './bundle-sources.ts'
 import { packFiles } from './packed-files.ts'
+import { sourcesFolder } from './project-folder.ts'
 
-const sources = join(import.meta.dirname, '../mcp-gateway')
+const sources = join(sourcesFolder, 'mcp-gateway')
 const folder = '/opt/mcp-gateway'
 /** They need no key, and are what people try first. */
 const usualServers = ['memory', 'time']

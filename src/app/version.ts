@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { projectFolder } from './project-folder.ts'
 
-const packageFile = join(import.meta.dirname, '../../package.json')
+const packageFile = join(projectFolder, 'package.json')
 
 export const version: string = JSON.parse(readFileSync(packageFile, 'utf8')).version

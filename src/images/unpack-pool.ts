@@ -2,6 +2,7 @@
 import { Worker } from 'node:worker_threads'
 import { AppError } from '../lib/app-error.ts'
 import { atUsualPriority } from '../lib/priority.ts'
+import { siblingModule } from '../lib/sibling-module.ts'
 import type { LayerFacts } from './layer-writer.ts'
 import type { FromWorker, ToWorker, UnpackJob } from './unpack-protocol.ts'
 
@@ -108,7 +109,7 @@ export class UnpackPool {
 function startWorker(): Worker {
   // More than the largest tree of folders takes: a worker that runs out of memory may take the process with it.
   const options = { resourceLimits: { maxOldGenerationSizeMb: 768 } }
-  const worker = atUsualPriority(() => new Worker(new URL('./unpack-worker.ts', import.meta.url), options))
+  const worker = atUsualPriority(() => new Worker(siblingModule('unpack-worker', import.meta.url), options))
   worker.on('error', () => {})
   return worker
 }

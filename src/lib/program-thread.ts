@@ -4,6 +4,7 @@
  */
 import { Worker } from 'node:worker_threads'
 import type { HeldProgram, HoldRequest } from './hold-program.ts'
+import { siblingModule } from './sibling-module.ts'
 import type { ProgramEnd, ProgramRequest } from './spawn-program.ts'
 
 /** What the thread can be asked for; `abort` and `end` name the earlier question that they are about. */
@@ -24,7 +25,7 @@ export class ProgramThread {
   #hasEnded = false
 
   constructor() {
-    this.#worker = new Worker(new URL('./program-worker.ts', import.meta.url), { trackUnmanagedFds: false })
+    this.#worker = new Worker(siblingModule('program-worker', import.meta.url), { trackUnmanagedFds: false })
     this.#worker.unref()
     this.#worker.on('message', (message: FromProgramThread) => this.#settle(message))
     this.#worker.on('error', ({ message }: Error) => this.#fail(message))

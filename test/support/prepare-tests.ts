@@ -1,11 +1,13 @@
 /** Gets what the tests need on a machine where Warren never ran: the same setup as a start, and more. */
-import { spawnSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { createProgress, type Progress } from '../../src/app/setup/progress.ts'
 import { installSystemPackages, missingNeeds } from '../../src/app/setup/system-packages.ts'
 import { pythonWith } from './python.ts'
 import { busyboxRoot, debianRoot, muslRoot, unpacked } from './roots.ts'
 import { testMachine } from './test-machine.ts'
+import { repoFolder } from './warren.ts'
 
 export const pythonClients = ['e2b==2.63.0', 'e2b==2.45.1'] as const
 export const pythonInterpreter = 'e2b-code-interpreter==2.11.5'
@@ -26,6 +28,8 @@ export async function prepareTests(): Promise<void> {
     return
   }
   const steps = [
+    // Else the first servers would each make one.
+    async () => void execFileSync(join(repoFolder, 'bin/bundle'), { stdio: ['ignore', 'ignore', 'inherit'] }),
     async () => void (await debianRoot((await testMachine()).baseRootFolder)),
     () => installPostgres(progress),
     busyboxRoot,

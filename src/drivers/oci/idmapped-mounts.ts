@@ -6,6 +6,7 @@
 import { Worker } from 'node:worker_threads'
 import { AppError } from '../../lib/app-error.ts'
 import { atUsualPriority } from '../../lib/priority.ts'
+import { siblingModule } from '../../lib/sibling-module.ts'
 
 export type IdmapRequest = {
   number: number
@@ -43,7 +44,7 @@ export class IdmappedMounts {
   #open(): Worker {
     if (this.#worker) return this.#worker
     const worker = atUsualPriority(
-      () => new Worker(new URL('./idmap-worker.ts', import.meta.url), { trackUnmanagedFds: false }),
+      () => new Worker(siblingModule('idmap-worker', import.meta.url), { trackUnmanagedFds: false }),
     )
     this.#worker = worker
     worker.unref()

@@ -1,0 +1,77 @@
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import {
+  cpSync,
+  globSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { after, suite, test } from 'node:test'
+import { projectFolder, sourcesFolder } from '../project-folder.ts'
+
+suite('the bundle', () => {
+  const project = mkdtempSync(join(tmpdir(), 'warren-bundle-'))
+  for (const name of ['bin', 'src', 'package.json', 'package-lock.json']) {
+    cpSync(join(projectFolder, name), join(project, name), { recursive: true })
+  }
+  symlinkSync(join(projectFolder, 'node_modules'), join(project, 'node_modules'))
+  after(() => rmSync(project, { recursive: true }))
+
+  const run = (file: string, words: string[] = [], env: Record<string, string> = {}) =>
+    spawnSync(file, words, { cwd: project, encoding: 'utf8', env: { PATH: process.env.PATH, ...env } })
+  const programToStart = () => {
+    const { stdout, stderr, status } = run(join(project, 'bin/bundle'))
+    assert.equal(status, 0, stderr)
+    return { file: stdout.trim(), words: stderr }
+  }
+
+  test('is made once for a state of the sources, and anew after a change, even one that is dated back', () => {
+    const first = programToStart()
+    assert.match(first.file, /\/\.cache\/bundle\/made-\w+\/warren\.mjs$/)
+    assert.deepEqual(programToStart(), first)
+    utimesSync(join(project, 'src/app/main.ts'), 1, 1)
+    const second = programToStart()
+    assert.notEqual(second.file, first.file)
+    assert.equal(run('bin/node', [first.file, 'version']).status, 0, 'what runs from the first one goes on')
+  })
+
+  test('says of a failure where in the sources it happened', () => {
+    const words = ['template', 'build', '/nowhere']
+    const env = { WARREN_LOG_LEVEL: 'debug' }
+    const bundled = run('bin/node', [programToStart().file, ...words], env)
+    const fromSources = run('bin/node', ['src/app/main.ts', ...words], env)
+    assert.match(
+      bundled.stderr,
+      /^AppError: There is no Dockerfile.*\n +at \w+ \(file:.*\/src\/cli\/template\.ts:\d+/,
+    )
+    const ownLines = (stack: string) => stack.split('\n').filter((line) => line.includes('/src/cli/'))
+    assert.deepEqual(ownLines(bundled.stderr), ownLines(fromSources.stderr))
+  })
+
+  test('has every thread that a source starts', () => {
+    const sources = globSync('**/*.ts', { cwd: sourcesFolder }).map((path) =>
+      readFileSync(join(sourcesFolder, path), 'utf8'),
+    )
+    const threads = sources.flatMap((source) =>
+      [...source.matchAll(/\bsiblingModule\('([\w-]+)'/g)].map(([, name]) => name!),
+    )
+    assert.ok(threads.length >= 3, String(threads))
+    const folder = dirname(programToStart().file)
+    for (const name of threads) readFileSync(join(folder, `${name}.mjs`))
+  })
+
+  test('is not needed: where it cannot be made, Warren starts from its sources and says so', () => {
+    rmSync(join(project, '.cache'), { recursive: true })
+    writeFileSync(join(project, '.cache'), 'a file where the folder should be')
+    const { file, words } = programToStart()
+    assert.equal(file, join(project, 'src/app/main.ts'))
+    assert.match(words, /could not make its bundle .* and starts from its sources/)
+    assert.match(run('bin/warren', ['version']).stdout, /^\d+\.\d+\.\d+\n$/)
+  })
+})

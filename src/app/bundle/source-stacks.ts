@@ -1,0 +1,35 @@
+/**
+ * Makes stack traces name lines of the sources instead of lines of the bundle. Node could do so by itself, but would read
+ * all source maps at every start; here the first error whose stack is looked at reads those that it needs.
+ */
+import { readFileSync } from 'node:fs'
+import { SourceMap } from 'node:module'
+
+const folder = new URL('./', import.meta.url).href
+const place = /file:\S+\/([\w-]+\.mjs):(\d+):(\d+)/g
+const maps = new Map<string, SourceMap | undefined>()
+
+Error.prepareStackTrace = (error, frames) => {
+  const stack = [String(error), ...frames.map((frame) => `    at ${frame}`)].join('\n')
+  return stack.replaceAll(place, (whole, file: string, line: string, column: string) => {
+    if (!whole.startsWith(folder)) return whole
+    const origin = mapOf(file)?.findOrigin(Number(line), Number(column))
+    if (!origin || !('fileName' in origin)) return whole
+    const source = new URL(origin.fileName, folder)
+    return `${source}:${origin.lineNumber}:${origin.columnNumber}`
+  })
+}
+
+function mapOf(file: string): SourceMap | undefined {
+  if (!maps.has(file)) maps.set(file, readMap(file))
+  return maps.get(file)
+}
+
+/** Undefined: the bundle was removed while this process ran from it. Its own lines are then all there is to name. */
+function readMap(file: string): SourceMap | undefined {
+  try {
+    return new SourceMap(JSON.parse(readFileSync(new URL(`${file}.map`, folder), 'utf8')))
+  } catch {
+    return undefined
+  }
+}
