@@ -2,6 +2,7 @@
 import swagger from '@fastify/swagger'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import Fastify from 'fastify'
+import { requestIDOf } from '../lib/request-id.ts'
 import { auditChanges } from './audit.ts'
 import { Authenticator } from './auth.ts'
 import { maxBodyBytes, parseBodies } from './body-parser.ts'
@@ -9,9 +10,11 @@ import type { Api, ApiParts, RouteContext } from './context.ts'
 import { allowAllOrigins } from './cors.ts'
 import { answerUnrouted, handleErrors } from './error-handler.ts'
 import { RateLimit } from './rate-limit.ts'
+import { identifyRequests, tellAnswers } from './request-id.ts'
 import { adminRoutes } from './routes/admin/routes.ts'
 import { eventRoutes } from './routes/events/routes.ts'
 import { healthRoute } from './routes/health/get-health.ts'
+import { readyRoute } from './routes/health/get-ready.ts'
 import { mcpRoutes } from './routes/mcp/routes.ts'
 import { sandboxRoutes } from './routes/sandboxes/routes.ts'
 import { secretRoutes } from './routes/secrets/routes.ts'
@@ -29,15 +32,18 @@ export async function createApi(parts: ApiParts): Promise<Api> {
     bodyLimit: maxBodyBytes,
     routerOptions: { maxParamLength: 512 },
     frameworkErrors: answerUnrouted,
+    genReqId: requestIDOf,
   }).withTypeProvider<TypeBoxTypeProvider>()
   const context: RouteContext = { ...parts, auth: authenticatorOf(parts) }
 
+  identifyRequests(app)
   parseBodies(app)
   validateRequests(app)
   serializeAnswers(app)
   handleErrors(app, parts.log)
   allowAllOrigins(app)
   auditChanges(app, context.auth, parts.log)
+  tellAnswers(app, context.auth, parts.onAnswered)
   await app.register(swagger, {
     openapi: {
       openapi: '3.1.0',
@@ -54,6 +60,7 @@ export async function createApi(parts: ApiParts): Promise<Api> {
   })
   app.get('/openapi.json', { schema: { hide: true } }, async () => app.swagger())
   healthRoute(app)
+  readyRoute(app, context)
   sandboxRoutes(app, context)
   listSnapshotsRoute(app, context)
   templateRoutes(app, context)

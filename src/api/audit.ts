@@ -11,7 +11,13 @@ export function auditChanges(app: FastifyInstance, auth: Authenticator, log: Log
     if (readsOnly.has(method) || routeOptions.url === undefined) return
     const who = callerFields(request, auth)
     if (!who) return
-    const what = { method, route: routeOptions.url, ...(params as object), status: reply.statusCode }
+    const what = {
+      requestID: request.id,
+      method,
+      route: routeOptions.url,
+      ...(params as object),
+      status: reply.statusCode,
+    }
     log.info({ audit: true, ...who, ...what }, 'a request to change something was answered')
   })
 }

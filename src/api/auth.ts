@@ -34,9 +34,18 @@ export class Authenticator {
   }
 
   readonly requireAdmin: onRequestAsyncHookHandler = async (request) => {
-    if (!this.#isAdmin(request)) {
-      throw new AppError('unauthenticated', 'This needs the operator: send a valid X-Admin-Token')
-    }
+    this.#admit(request, this.#isAdmin(request))
+  }
+
+  /** For programs that can send no header of their choice, only a bearer. */
+  readonly requireAdminOrBearer: onRequestAsyncHookHandler = async (request) => {
+    const bearer = bearerToken(request)
+    const isBearer = bearer !== undefined && sameSecret(bearer, this.#parts.adminToken)
+    this.#admit(request, isBearer || this.#isAdmin(request))
+  }
+
+  #admit(request: FastifyRequest, isAdmin: boolean): void {
+    if (!isAdmin) throw new AppError('unauthenticated', 'This needs the operator: send a valid X-Admin-Token')
     this.#adminRequests.add(request)
   }
 

@@ -31,6 +31,7 @@ import type { WebhookService } from '../core/webhook/service.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Log } from '../lib/log.ts'
 import type { Authenticator } from './auth.ts'
+import type { AnsweredRequest } from './request-id.ts'
 
 export type ApiParts = {
   sandboxes: SandboxService
@@ -62,6 +63,12 @@ export type ApiParts = {
   allowInsecureSandboxes: boolean
   /** Answers a request of the Model Context Protocol for who has the key. */
   answerMcp(apiKey: string, request: IncomingMessage, response: ServerResponse, body: unknown): Promise<void>
+  /** The figures of this process, in the text format of Prometheus. */
+  renderMetrics(): Promise<{ contentType: string; text: string }>
+  /** Undefined: requests can be served. Else why not, as a sentence that anybody may read. */
+  whyNotReady(): Promise<string | undefined>
+  /** Called after each answer. */
+  onAnswered(answered: AnsweredRequest): void
   tokens: SandboxTokens
   adminToken: string
   /** The domain under which sandboxes are reached, port included where it is not the usual one. */

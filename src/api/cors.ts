@@ -2,12 +2,12 @@
 import type { FastifyInstance } from 'fastify'
 
 const allowedHeaders = [
-  'Origin,Content-Length,Content-Type,User-Agent,Authorization,X-API-Key,X-Team-ID,Idempotency-Key',
+  'Origin,Content-Length,Content-Type,User-Agent,Authorization,X-API-Key,X-Team-ID,Idempotency-Key,X-Request-Id',
   'browser,lang,lang_version,machine,os,package_version,processor,publisher,release,sdk_runtime,system',
 ].join(',')
 
 const exposedHeaders =
-  'X-Next-Token,X-Total-Running,RateLimit-Limit,RateLimit-Remaining,RateLimit-Reset,Retry-After,Should-Retry'
+  'X-Next-Token,X-Total-Running,RateLimit-Limit,RateLimit-Remaining,RateLimit-Reset,Retry-After,Should-Retry,X-Request-Id'
 
 export const openToAllOrigins = {
   'access-control-allow-origin': '*',

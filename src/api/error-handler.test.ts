@@ -4,6 +4,7 @@ import Fastify from 'fastify'
 import { openApi } from '../../test/support/api.ts'
 import { AppError } from '../lib/app-error.ts'
 import { silentLog } from '../lib/log.ts'
+import { requestIDOf } from '../lib/request-id.ts'
 import { handleErrors } from './error-handler.ts'
 
 test('a start that fails shows no words of the runtime, but the id of the line in the log that has them', async () => {
@@ -13,13 +14,13 @@ test('a start that fails shows no words of the runtime, but the id of the line i
   }
   const answer = await warren.ask('POST', '/v2/sandboxes', { body: { templateID: 'base' } })
   assert.equal(answer.status, 500)
-  assert.match(answer.json().message, /^The sandbox could not be started: .+ \(request [0-9a-f]{12}\)$/)
+  assert.match(answer.json().message, /^The sandbox could not be started: .+ \(request [0-9a-f]{16}\)$/)
   assert.doesNotMatch(answer.body, /runsc|secret/)
 })
 
 test('the id of a failure that a client is told stands in the log beside its cause', async () => {
   const logged: { requestID?: string; err?: Error }[] = []
-  const app = Fastify()
+  const app = Fastify({ genReqId: requestIDOf })
   handleErrors(app, { ...silentLog, error: (values) => void logged.push(values) })
   app.get('/', async () => {
     throw new AppError('unavailable', 'The runtime could not start the sandbox.', {
@@ -27,7 +28,7 @@ test('the id of a failure that a client is told stands in the log beside its cau
     })
   })
   const { message } = (await app.inject('/')).json()
-  const [, id] = /\(request ([0-9a-f]{12})\)$/.exec(message)!
+  const [, id] = /\(request ([0-9a-f]{16})\)$/.exec(message)!
   const [{ requestID, err } = {}] = logged
   assert.deepEqual([requestID, String(err?.cause)], [id, 'Error: inner words'])
   await app.close()

@@ -3,8 +3,8 @@ import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from
 import { header } from '../contract/constants.ts'
 import type { ErrorBody } from '../contract/rest/shared.ts'
 import { AppError, type ErrorCode, isAppError } from '../lib/app-error.ts'
-import { randomHex } from '../lib/ids.ts'
 import type { Log } from '../lib/log.ts'
+import { requestIDHeader } from '../lib/request-id.ts'
 import { openToAllOrigins } from './cors.ts'
 
 const statusOf: Record<ErrorCode, number> = {
@@ -27,12 +27,11 @@ export function handleErrors(app: FastifyInstance, log: Log): void {
   app.setErrorHandler((error: FastifyError, request: FastifyRequest, reply: FastifyReply) => {
     const known = toAppError(error)
     if (statusOf[known.code] < 500) return sendError(reply, known)
-    const requestID = randomHex(6)
     log.error(
-      { err: error, requestID, method: request.method, url: request.routeOptions.url },
+      { err: error, requestID: request.id, method: request.method, url: request.routeOptions.url },
       'request failed',
     )
-    return sendError(reply, known, requestID)
+    return sendError(reply, known, request.id)
   })
   app.setNotFoundHandler((request, reply) => {
     const path = request.url.split('?')[0] ?? ''
@@ -55,12 +54,13 @@ function whyNotFound(method: string, path: string): string {
 }
 
 /** Answers a path that cannot be decoded: it reaches no route, and so none of the hooks either. */
-export function answerUnrouted(error: FastifyError, _: FastifyRequest, reply: FastifyReply): void {
+export function answerUnrouted(error: FastifyError, { id }: FastifyRequest, reply: FastifyReply): void {
   const why =
     error.code === 'FST_ERR_MAX_PARAM_LENGTH'
       ? 'a part of the path is too long'
       : 'the path is not percent-encoded as it should be'
-  sendError(reply.headers(openToAllOrigins), new AppError('invalid_argument', `Invalid request: ${why}`))
+  const headers = { ...openToAllOrigins, [requestIDHeader]: id }
+  sendError(reply.headers(headers), new AppError('invalid_argument', `Invalid request: ${why}`))
 }
 
 /** The body of a failure that is one part of a successful answer. */

@@ -250,6 +250,12 @@ const schema = {
     'How much is kept of all sandbox logs; the longest silent sandboxes go first.',
     kind.wholeNumber(16, 1_048_576, 'MiB'),
   ),
+  accessLog: setting(
+    'WARREN_ACCESS_LOG',
+    'off',
+    'For which requests to the API and to sandboxes the log has a line: none, those answered with 400 and above, or all.',
+    kind.oneOf('off', 'errors', 'all'),
+  ),
   logLevel: setting(
     'WARREN_LOG_LEVEL',
     'info',
@@ -282,6 +288,16 @@ export function wantsStacks(env: Record<string, string | undefined> = process.en
 export function clientVariables(env: Record<string, string | undefined> = process.env) {
   const { E2B_API_KEY: apiKey, E2B_API_URL: apiUrl, E2B_DOMAIN: domain } = env
   return { apiKey: apiKey || undefined, apiUrl: apiUrl || (domain ? `https://api.${domain}` : undefined) }
+}
+
+/** By the standard variables of OpenTelemetry, which are read by its library and are no settings of Warren's. */
+export function wantsTraces(env: Record<string, string | undefined> = process.env): boolean {
+  if (env.OTEL_SDK_DISABLED === 'true' || env.OTEL_TRACES_EXPORTER === 'none') return false
+  return Boolean(env.OTEL_EXPORTER_OTLP_ENDPOINT || env.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT)
+}
+
+export function traceProtocol(env: Record<string, string | undefined> = process.env): string {
+  return env.OTEL_EXPORTER_OTLP_TRACES_PROTOCOL || env.OTEL_EXPORTER_OTLP_PROTOCOL || 'http/protobuf'
 }
 
 function readSetting(one: Setting<unknown>, env: Record<string, string | undefined>): unknown {

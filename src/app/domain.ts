@@ -20,7 +20,7 @@ import type { RouteTable } from '../core/sandbox/routes.ts'
 import { SandboxService } from '../core/sandbox/service.ts'
 import { type SnapshotFolders, SnapshotStore } from '../core/sandbox/snapshot-store.ts'
 import { SandboxTokens } from '../core/sandbox/tokens.ts'
-import { WarmPool, type WarmPoolSettings } from '../core/sandbox/warm-pool.ts'
+import { WarmPool, type WarmPoolParts, type WarmPoolSettings } from '../core/sandbox/warm-pool.ts'
 import type { Stores } from '../core/stores.ts'
 import { AccessTokens } from '../core/team/access-tokens.ts'
 import { TeamRemover } from '../core/team/remover.ts'
@@ -42,6 +42,8 @@ import type { VolumeDisks } from '../core/volume/volume-files.ts'
 import { AppError } from '../lib/app-error.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Log } from '../lib/log.ts'
+import { noTracer, type Tracer } from '../lib/tracer.ts'
+import { tracedAdmission, tracedSandboxes } from './telemetry/trace-ports.ts'
 
 export type DomainPorts = {
   stores: Stores
@@ -65,8 +67,10 @@ export type DomainPorts = {
   machine: MachineCapacity
   /** Bytes that are free on the disk of the data folder. */
   freeBytes: () => Promise<number>
+  tracer?: Tracer
 } & Pick<SandboxEgressParts, 'gate' | 'authority' | 'extraCA' | 'lookup' | 'isClosed'> &
-  Pick<LauncherParts, 'rootsOf'>
+  Pick<LauncherParts, 'rootsOf'> &
+  Pick<WarmPoolParts, 'onTake'>
 
 export type DomainSettings = {
   /** The seed of every sandbox's tokens. */
@@ -126,7 +130,11 @@ function joinSandboxes(ports: DomainPorts, settings: DomainSettings, volumes: Vo
     ...{ nodeID: settings.nodeID, keepMs: settings.quarantineMs },
   })
   const spare = { sum: () => warm.sum(), giveUp: () => warm.giveUp() }
-  const admission = new Admission({ ...ports, sandboxes, spare, settings: settings.admission })
+  const { tracer = noTracer } = ports
+  const admission = tracedAdmission(
+    new Admission({ ...ports, sandboxes, spare, settings: settings.admission }),
+    tracer,
+  )
   const egress = new SandboxEgress({ ...ports, tokens })
   const launcher = new SandboxLauncher({ ...ports, tokens, snapshots, egress, volumes })
   const warm = new WarmPool({ ...ports, launcher, admission, settings: settings.warmPool })
@@ -135,7 +143,7 @@ function joinSandboxes(ports: DomainPorts, settings: DomainSettings, volumes: Vo
     ...{ ...ports, sandboxes, templates, catalog, launcher, egress, warm, snapshots, quarantine, ongoing },
     ...{ admission, volumes },
   }
-  const service = new SandboxService(shared)
+  const service = tracedSandboxes(new SandboxService(shared), tracer)
   const reconciler = new Reconciler({ ...shared, service, cache, routes })
   const findResumable = createAutoResume({ service, sandboxes, teams, routes, tokens })
   return {

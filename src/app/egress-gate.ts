@@ -2,6 +2,7 @@
 import { join } from 'node:path'
 import { canLimitEgress, type Driver } from '../core/driver.ts'
 import type { SecretReader } from '../core/egress.ts'
+import type { OnDecision } from '../egress/decide.ts'
 import { createEgressAuthority } from '../egress/egress-authority.ts'
 import { createGate } from '../egress/gate.ts'
 import { createResolve } from '../egress/resolve.ts'
@@ -24,6 +25,7 @@ export type GateParts = {
   extraCA: string | undefined
   clock: Clock
   log: Log
+  onDecision: OnDecision
 }
 
 /** Undefined: there can be no gate here, and requests that need it are rejected. */

@@ -1,7 +1,7 @@
 /** Opens the port of the server: the API, and the edge in front of sandboxes, behind one listener. */
 import { readFileSync } from 'node:fs'
 import { createApi } from '../api/app.ts'
-import type { Api } from '../api/context.ts'
+import type { Api, ApiParts } from '../api/context.ts'
 import { createEdge } from '../edge/edge.ts'
 import type { Config } from './config.ts'
 import type { Secrets } from './data-folder.ts'
@@ -10,6 +10,10 @@ import { createListener } from './http-server.ts'
 import type { OpenedPorts } from './ports.ts'
 import { repeatEvery } from './repeat.ts'
 import type { Closers } from './shutdown.ts'
+import { Readiness } from './telemetry/readiness.ts'
+import { countRequests } from './telemetry/requests.ts'
+import { addServerGauges } from './telemetry/server-gauges.ts'
+import { createRenderMetrics } from './telemetry/telemetry.ts'
 import { certificateProblem, readTlsFiles, TlsWatch } from './tls-files.ts'
 import { version } from './version.ts'
 
@@ -22,20 +26,26 @@ export type ListenParts = { config: Config; secrets: Secrets; ports: OpenedPorts
 /** Resolves with the URL that reaches the server from this machine. */
 export async function listen(parts: ListenParts, closers: Closers): Promise<string> {
   const { config, ports, domain } = parts
+  const { measures } = ports.telemetry
+  const requests = countRequests(measures, config.accessLog, ports.log)
+  addServerGauges(measures, { ...ports, warm: domain.warm, version })
   const edge = createEdge({
     routes: ports.routes,
     domain: config.domain,
     connectionLimit: config.connectionsPerSandbox,
     findResumable: domain.findResumable,
+    onFinished: requests.onFinished,
     log: ports.log,
   })
   const url = `${config.tlsCert ? 'https' : 'http'}://${reachableHost(config.host)}:${config.port}`
-  const api = await openApi(parts, url)
+  const readiness = new Readiness({ askStore: () => ports.stores.sandboxes.nextEnd(), ...ports })
+  const api = await openApi(parts, url, { ...requests, whyNotReady: () => readiness.whyNot() })
   closers.add('the API', () => api.close())
   const listener = openListener(edge.serverOptions, config, ports, closers)
   edge.attach(listener.server, api.routing)
   await listener.listen(config.host, config.port)
   closers.add('the listener', async () => {
+    readiness.close()
     const closed = listener.close(closeGraceMs)
     // Upgraded connections belong to the edge alone: the listener would wait for them.
     edge.close()
@@ -64,10 +74,16 @@ function openListener(
   return listener
 }
 
-async function openApi({ config, secrets, ports, domain }: ListenParts, url: string): Promise<Api> {
+async function openApi(
+  { config, secrets, ports, domain }: ListenParts,
+  url: string,
+  watched: Pick<ApiParts, 'onAnswered' | 'whyNotReady'>,
+): Promise<Api> {
   const { stores, logs, buildFiles, clock, log } = ports
   const api = await createApi({
     ...{ ...domain, sandboxes: domain.service, metrics: stores.metrics, logs, buildFiles, clock, log },
+    ...watched,
+    renderMetrics: createRenderMetrics(ports.telemetry.measures),
     secrets: ports.secrets,
     events: stores.events,
     webhooks: ports.webhooks.service,

@@ -32,6 +32,9 @@ import { openSecrets } from './open-secrets.ts'
 import { openWebhooks } from './open-webhooks.ts'
 import type { Closers } from './shutdown.ts'
 import { snapshotFolders } from './snapshot-folders.ts'
+import { countDecisions, countTakes } from './telemetry/counters.ts'
+import type { Telemetry } from './telemetry/telemetry.ts'
+import { tracedAgent, tracedBuilder, tracedStores } from './telemetry/trace-ports.ts'
 
 const clock = systemClock
 const mebibyte = 1024 * 1024
@@ -43,22 +46,25 @@ export type PortParts = {
   /** The prepared root of the base template. */
   baseRootFolder: string
   node: Node
+  telemetry: Telemetry
   log: Log
 }
 
 export type OpenedPorts = Awaited<ReturnType<typeof openPorts>>
 
 export async function openPorts(parts: PortParts, closers: Closers) {
-  const { config, paths, driver, baseRootFolder, node, log } = parts
+  const { config, paths, driver, baseRootFolder, node, telemetry, log } = parts
+  const { tracer } = telemetry
   const extraCA = config.extraCA === null ? undefined : readExtraCA(config.extraCA)
   closers.add('the driver', () => driver.close())
   await driver.open()
   const vault = new SecretVault(await loadSecretKey(paths))
   const url = config.databaseUrl ?? undefined
-  const stores = await openStores({ url, dataFolder: paths.root, vault, ...node })
+  const opening = openStores({ url, dataFolder: paths.root, vault, ...node })
+  const stores = tracedStores(await opening, tracer)
   closers.add('the store', () => stores.close())
   const secrets = await openSecrets({ stores, vault, paths, clock, log })
-  const agent = createAgentClient()
+  const agent = tracedAgent(createAgentClient(), tracer)
   const routes = new RouteTable()
   const logs = openLogs(config, paths)
   const collector = new LogCollector({ agent, logs, routes, clock, log })
@@ -73,7 +79,8 @@ export async function openPorts(parts: PortParts, closers: Closers) {
   await volumeDisks.open()
   closers.add('the volumes', () => volumeDisks.close())
   const isClosed = createIsClosed(config.allowPrivateEgress, config.subnet, clock)
-  const opened = await openGate({ config, paths, driver, secrets, isClosed, extraCA, clock, log })
+  const onDecision = countDecisions(telemetry.measures)
+  const opened = await openGate({ config, paths, driver, secrets, isClosed, extraCA, clock, log, onDecision })
   if (opened) closers.add('the egress gate', () => opened.gate.close())
   const lookup = createLookup(config.dnsServers, clock)
   const webhooks = openWebhooks({ stores, vault, lookup, isClosed, extraCA, clock, log })
@@ -89,15 +96,19 @@ export async function openPorts(parts: PortParts, closers: Closers) {
       recipe(config.defaultDiskMB),
     ),
     machine: readMachine(),
+    tracer,
+    onTake: countTakes(telemetry.measures),
     freeBytes: () => freeBytes(paths.root),
     rootsOf: (build) => rootsOf(build, images, paths),
-    createBuilder: (tools) =>
-      new StepBuilder({
+    createBuilder: (tools) => {
+      const builder = new StepBuilder({
         ...{ ...tools, images, files: buildFiles, cache: stores.buildCache, agent, clock },
         baseBuild: async () => (await stores.templates.findBuild(base.buildID))!,
-      }),
+      })
+      return tracedBuilder(builder, tracer)
+    },
   }
-  return { ...ports, buildFiles, logs, secrets, webhooks, base }
+  return { ...ports, buildFiles, logs, secrets, webhooks, base, telemetry }
 }
 
 function openLogs(config: Config, paths: DataPaths): LogFiles {

@@ -20,6 +20,8 @@ import { startJobs } from './jobs.ts'
 import { listen } from './listen.ts'
 import { type OpenedPorts, openPorts } from './ports.ts'
 import { Closers } from './shutdown.ts'
+import { openTelemetry } from './telemetry/telemetry.ts'
+import { tracedDriver } from './telemetry/trace-ports.ts'
 
 const mebibyte = 1024 * 1024
 
@@ -40,7 +42,9 @@ export async function serve(parts: ServeParts): Promise<RunningServer> {
   try {
     const node = await loadNode(paths)
     const secrets = await loadSecrets(paths)
-    const ports = await openPorts({ ...parts, node, driver: isolation.driver }, closers)
+    const telemetry = await openTelemetry(log, closers)
+    const driver = tracedDriver(isolation.driver, telemetry.tracer)
+    const ports = await openPorts({ ...parts, node, driver, telemetry }, closers)
     const domain = joinDomain(ports, domainSettings(config, node, secrets))
     closers.add('the warm pool', () => domain.warm.close())
     closers.add('the sandbox service', () => domain.service.close())

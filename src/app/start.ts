@@ -6,6 +6,7 @@ import { AppError } from '../lib/app-error.ts'
 import { systemClock } from '../lib/clock.ts'
 import type { Log } from '../lib/log.ts'
 import { raisePriority } from '../lib/priority.ts'
+import { currentRequestID } from '../lib/request-id.ts'
 import { startProgramsInThread } from '../lib/run-command.ts'
 import { buildAgentKit } from './agent-kit.ts'
 import type { Config } from './config.ts'
@@ -27,7 +28,10 @@ export async function start(config: Config): Promise<void> {
   // Before the set-up, which takes long.
   if (config.extraCA !== null) readExtraCA(config.extraCA)
   const stopped = nextSignal()
-  const log = pino({ level: config.logLevel }, pino.destination({ dest: 2, sync: true }))
+  const log = pino(
+    { level: config.logLevel, mixin: requestFields },
+    pino.destination({ dest: 2, sync: true }),
+  )
   try {
     await tellLastEnd(paths, systemClock, log)
     const running = await Promise.race([bringUp(config, paths, log), stopped])
@@ -40,6 +44,12 @@ export async function start(config: Config): Promise<void> {
   }
   // A part that did not close in time must not keep the process alive.
   process.exit(0)
+}
+
+/** Every line that is written on behalf of a request names it. */
+function requestFields(): object {
+  const requestID = currentRequestID()
+  return requestID === undefined ? {} : { requestID }
 }
 
 async function bringUp(config: Config, paths: DataPaths, log: Log): Promise<RunningServer> {

@@ -233,6 +233,7 @@ export interface SandboxStore {
   count(filter: SandboxFilter): Promise<number>
   /** What the sandboxes of this node that run, or are frozen, were promised; those that start are not counted. */
   sumActive(): Promise<{ cpuCount: number; memoryMB: number }>
+  countByState(): Promise<{ state: SandboxState; count: number }[]>
   /** Every row that is not ended, or only those in some of the states. */
   listUnended(states?: readonly SandboxState[]): Promise<Sandbox[]>
   /** The one way a state changes. Undefined when the row is not as `at` says. */

@@ -137,7 +137,8 @@ describe('a sandbox that nobody may know of', () => {
         { Host: 'localhost', 'E2b-Sandbox-Id': sandboxID, 'E2b-Sandbox-Port': `${port}` },
         { ...to({ sandboxID }, port), Connection: 'Upgrade', Upgrade: 'websocket' },
       ]) {
-        const { status, rawHeaders, body } = await fetchOnce(edge.port, { path, headers })
+        const named = { ...headers, 'X-Request-Id': 'mine' }
+        const { status, rawHeaders, body } = await fetchOnce(edge.port, { path, headers: named })
         const head = rawHeaders.filter((_, at) => rawHeaders[at - (at % 2)] !== 'Date')
         answers.push([status, head.join(), body].join('\n').replaceAll(sandboxID, 'ID'))
       }

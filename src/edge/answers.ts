@@ -2,6 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { header } from '../contract/constants.ts'
 import { discardBody } from '../lib/http-relay/discard-body.ts'
+import { requestIDOf } from '../lib/request-id.ts'
 
 export type EdgeAnswer = { status: number } & (
   | { text: string }
@@ -130,6 +131,7 @@ export function sendAnswer(request: IncomingMessage, response: ServerResponse, a
   const [type, body] = rendered(request, answer)
   response.writeHead(answer.status, {
     ...openToAllOrigins,
+    'X-Request-Id': requestIDOf(request),
     'Content-Type': `${type}; charset=utf-8`,
     'Content-Length': Buffer.byteLength(body),
     'Cache-Control': 'no-store',
@@ -151,6 +153,7 @@ export function sendPreflight(request: IncomingMessage, response: ServerResponse
     ...openToAllOrigins,
     // A star would not cover Authorization.
     'Access-Control-Allow-Headers': request.headers['access-control-request-headers'] ?? '*',
+    'X-Request-Id': requestIDOf(request),
     'Access-Control-Max-Age': '7200',
     Vary: 'Access-Control-Request-Headers',
   })

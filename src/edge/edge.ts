@@ -11,6 +11,7 @@ import type { FindResumable } from '../core/sandbox/resumable-route.ts'
 import type { Route, RouteTable } from '../core/sandbox/routes.ts'
 import type { HttpExchange } from '../lib/http-relay/http-relay.ts'
 import type { Log } from '../lib/log.ts'
+import { onBehalfOf, requestIDOf } from '../lib/request-id.ts'
 import { RequestTurns } from '../lib/request-turns.ts'
 import { leadsToInternalRoute, neverReachesSandbox, rejectionOf } from './access.ts'
 import {
@@ -26,6 +27,7 @@ import {
 import type { Cut } from './clients.ts'
 import { forward } from './forward.ts'
 import { type Destination, destinationOf, domainName, type SandboxDestination } from './host.ts'
+import { type EdgeExchange, type OnFinished, RequestWatch } from './request-watch.ts'
 import { Run } from './run.ts'
 import { routeOfSignedFile } from './signed-file.ts'
 import { Waker } from './wake.ts'
@@ -41,6 +43,8 @@ export type EdgeOptions = {
   connectionLimit?: number
   /** Waits between tries of a port that refuses. */
   retryWaitsMs?: readonly number[]
+  /** Called with each request for a sandbox when it is over, and with each tunnel. */
+  onFinished?: OnFinished
 }
 
 export type Edge = {
@@ -110,6 +114,7 @@ class SandboxEdge {
   #waker: Waker | null
   #domain: string | null
   #log: Log
+  #onFinished: OnFinished | undefined
   #limits: { connectionLimit: number; retryWaitsMs: readonly number[] }
   #runs = new Map<string, Run>()
   // A request is claimed and handled in one go, so the last answer is the one wanted again.
@@ -123,11 +128,13 @@ class SandboxEdge {
     log,
     connectionLimit = 1000,
     retryWaitsMs = defaultRetryWaitsMs,
+    onFinished,
   }: EdgeOptions) {
     this.#routes = routes
     this.#waker = findResumable ? new Waker(findResumable, connectionLimit, log) : null
     this.#domain = domainName(domain)
     this.#log = log
+    this.#onFinished = onFinished
     this.#limits = { connectionLimit, retryWaitsMs }
     this.#stopWatching = routes.onRemove((route) => this.#endRun(route))
   }
@@ -140,7 +147,7 @@ class SandboxEdge {
   }
 
   handle(request: IncomingMessage, response: ServerResponse, awaitsContinue: boolean): void {
-    this.#answerOrCarry({ request, response, awaitsContinue, upgrade: null })
+    this.#answerOrCarry(this.#watched({ request, response, awaitsContinue, upgrade: null }))
   }
 
   upgrade(request: IncomingMessage, socket: Socket, head: Buffer): void {
@@ -152,7 +159,7 @@ class SandboxEdge {
     response.assignSocket(socket)
     socket.on('drain', () => response.emit('drain'))
     response.once('finish', () => socket.destroySoon())
-    this.#answerOrCarry({ request, response, awaitsContinue: false, upgrade: socket })
+    this.#answerOrCarry(this.#watched({ request, response, awaitsContinue: false, upgrade: socket }))
   }
 
   close(): void {
@@ -163,7 +170,13 @@ class SandboxEdge {
     this.#runs.clear()
   }
 
-  #answerOrCarry(exchange: HttpExchange): void {
+  #watched(exchange: HttpExchange): EdgeExchange {
+    const destination = this.destination(exchange.request)
+    const watch = this.#onFinished ? new RequestWatch(exchange, destination, this.#onFinished) : null
+    return { ...exchange, watch }
+  }
+
+  #answerOrCarry(exchange: EdgeExchange): void {
     const { request, response } = exchange
     const destination = this.destination(request)
     const target = destination.kind === 'preflight' ? null : this.#target(request, destination)
@@ -179,16 +192,18 @@ class SandboxEdge {
     return !neverReachesSandbox(request, destination)
   }
 
-  async #wakeAndCarry(exchange: HttpExchange, destination: SandboxDestination): Promise<void> {
+  async #wakeAndCarry(exchange: EdgeExchange, destination: SandboxDestination): Promise<void> {
     const { request, response } = exchange
-    const rejection = await this.#waker?.wake(exchange, destination)
+    // What the resume writes to the log is told by the request that it is for.
+    const wake = () => this.#waker?.wake(exchange, destination)
+    const rejection = await onBehalfOf(requestIDOf(request), wake)
     if (request.socket.destroyed) return
     const target = rejection ?? this.#target(request, destination)
     if ('status' in target) sendAnswer(request, response, target)
     else this.#carry(exchange, target)
   }
 
-  #carry(exchange: HttpExchange, destination: Target): void {
+  #carry(exchange: EdgeExchange, destination: Target): void {
     const { request, response, upgrade } = exchange
     const run = this.#runOf(destination.route)
     let cut: Cut = () => {}

@@ -2,18 +2,20 @@
 import type { ClientRequestArgs } from 'node:http'
 import type { Socket } from 'node:net'
 import { MalformedHead, type OutgoingHead } from '../lib/http-relay/headers.ts'
-import { type HttpExchange, HttpRelay } from '../lib/http-relay/http-relay.ts'
+import { HttpRelay } from '../lib/http-relay/http-relay.ts'
 import { TooManyInterimAnswers } from '../lib/http-relay/interim-answers.ts'
 import { resetSocket } from '../lib/join-sockets.ts'
 import type { Log } from '../lib/log.ts'
+import { requestIDOf } from '../lib/request-id.ts'
 import { type EdgeAnswer, portClosed, routingFailed, sendAnswer, upstreamFailed } from './answers.ts'
 import type { Cut } from './clients.ts'
 import { PortClosed } from './dial.ts'
 import { headersFromSandbox, headForSandbox, ownedByEdge } from './headers.ts'
 import type { SandboxDestination } from './host.ts'
+import type { EdgeExchange } from './request-watch.ts'
 import type { Run } from './run.ts'
 
-export type SandboxExchange = HttpExchange & { run: Run; destination: SandboxDestination; log: Log }
+export type SandboxExchange = EdgeExchange & { run: Run; destination: SandboxDestination; log: Log }
 
 const nothingToCut: Cut = () => {}
 
@@ -50,7 +52,10 @@ function startRelay(exchange: SandboxExchange, head: OutgoingHead): HttpRelay {
       port,
       path,
     },
-    answerHeaders: (raw, keepsTrailers) => headersFromSandbox(raw, ownHost, keepsTrailers),
+    answerHeaders(raw, keepsTrailers) {
+      exchange.watch?.answered()
+      return headersFromSandbox(raw, { ownHost, keepsTrailers, requestID: requestIDOf(request) })
+    },
     ownTrailers: ownedByEdge,
     pacer: run.pacer,
     fail: (error) => sendAnswer(request, response, answerToFailure(exchange, error)),
@@ -66,18 +71,22 @@ function tunnelSocket(run: Run, port: number): ClientRequestArgs['createConnecti
   }
 }
 
-function answerToBadRequest({ destination, log }: SandboxExchange, error: unknown): EdgeAnswer {
+function answerToBadRequest({ request, destination, log }: SandboxExchange, error: unknown): EdgeAnswer {
   if (error instanceof MalformedHead) return { status: error.status, text: error.message }
-  log.debug({ error, sandboxID: destination.sandboxID }, 'A request could not be forwarded.')
+  log.debug(
+    { requestID: requestIDOf(request), error, sandboxID: destination.sandboxID },
+    'A request could not be forwarded.',
+  )
   return routingFailed('the request line or a header is malformed')
 }
 
-function answerToFailure({ run, destination, log }: SandboxExchange, error: Error): EdgeAnswer {
+function answerToFailure({ request, run, destination, log }: SandboxExchange, error: Error): EdgeAnswer {
   const { sandboxID, port } = destination
+  const requestID = requestIDOf(request)
   if (error instanceof PortClosed) return portClosed(sandboxID, port)
   if (error instanceof TooManyInterimAnswers && run.isFirstFlood()) {
-    log.warn({ sandboxID, port }, `The edge cut a connection to a sandbox: ${error.message}.`)
+    log.warn({ requestID, sandboxID, port }, `The edge cut a connection to a sandbox: ${error.message}.`)
   }
-  log.debug({ error, sandboxID, port }, 'A sandbox did not answer.')
+  log.debug({ requestID, error, sandboxID, port }, 'A sandbox did not answer.')
   return upstreamFailed(sandboxID, port)
 }

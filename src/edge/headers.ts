@@ -2,7 +2,8 @@
 import type { IncomingMessage } from 'node:http'
 import type { TLSSocket } from 'node:tls'
 import { header } from '../contract/constants.ts'
-import { answerHeaders, type OutgoingHead, outgoingHead } from '../lib/http-relay/headers.ts'
+import { answerHeaders, headerValue, type OutgoingHead, outgoingHead } from '../lib/http-relay/headers.ts'
+import { requestIDHeader } from '../lib/request-id.ts'
 
 /** Decided or written by the edge, so never copied from a client. */
 export const ownedByEdge: ReadonlySet<string> = new Set([
@@ -46,16 +47,19 @@ export function headForSandbox(request: IncomingMessage, options: ForwardOptions
   return head
 }
 
+export type AnswerOptions = { ownHost: string | null; keepsTrailers: boolean; requestID: string }
+
 export function headersFromSandbox(
   raw: readonly string[],
-  ownHost: string | null,
-  keepsTrailers: boolean,
+  { ownHost, keepsTrailers, requestID }: AnswerOptions,
 ): string[] {
   const drops =
     ownHost === null
       ? (name: string) => droppedOnSharedHost.has(name)
       : (name: string, value: string) => name === 'set-cookie' && isForeign(value, ownHost)
   const headers = answerHeaders(raw, { trailers: keepsTrailers, drops })
+  // A service that names its requests itself does so for clients of its own.
+  if (headerValue(raw, requestIDHeader) === undefined) headers.push('X-Request-Id', requestID)
   // A page from a sandbox gets an origin of its own even where it shares the API's host.
   if (ownHost === null) headers.push('Content-Security-Policy', 'sandbox')
   return headers

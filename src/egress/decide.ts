@@ -13,6 +13,9 @@ export type EgressRoute =
   /** To the address that the sandbox chose; the name is only for a proxy that wants to know. */
   | { to: 'address'; address: string; name: string | null }
 
+/** Called with each decision about a connection, a request or a question. */
+export type OnDecision = (protocol: 'http' | 'tls' | 'tcp' | 'dns', isAllowed: boolean) => void
+
 export type IsClosed = (address: string) => boolean
 
 /** Null: the egress policy does not allow it. */

@@ -9,7 +9,7 @@ import { addressRules } from '../core/network-policy/egress-policy.ts'
 import { matchesAny } from '../core/network-policy/name-patterns.ts'
 import type { Clock } from '../lib/clock.ts'
 import { type AdmittedSandbox, type AdmittedSandboxes, plainAddress } from './admitted-sandboxes.ts'
-import { type IsClosed, isAddressAllowed, isOpenByDefault } from './decide.ts'
+import { type IsClosed, isAddressAllowed, isOpenByDefault, type OnDecision } from './decide.ts'
 import {
   type Question,
   readdress,
@@ -26,6 +26,7 @@ export type DnsFrontOptions = {
   isClosed: IsClosed
   clock: Clock
   limits: DnsLimits
+  onDecision?: OnDecision
 }
 
 export type DnsLimits = {
@@ -119,6 +120,7 @@ export class DnsFront {
       isAddressAllowed({ ...sandbox.policy, internet: false }, server.split(':')[0]!, () => false),
     )
     const verdict = judge(sandbox.policy, question, serverAllowed)
+    this.#options.onDecision?.('dns', verdict === 'forward' || verdict === 'empty')
     if (verdict === 'empty') return writeAnswer(question, resultCodes.ok)
     if (verdict === 'no-such-name') return writeAnswer(question, resultCodes.noSuchName)
     if (verdict === 'refuse' || servers.length === 0) return writeAnswer(question, resultCodes.refused)

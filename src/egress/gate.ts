@@ -12,7 +12,7 @@ import { errorText } from '../lib/app-error.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Log } from '../lib/log.ts'
 import { AdmittedSandboxes } from './admitted-sandboxes.ts'
-import type { IsClosed, OriginalDestination } from './decide.ts'
+import type { IsClosed, OnDecision, OriginalDestination } from './decide.ts'
 import { Dialer } from './dial.ts'
 import { DnsFront } from './dns-front.ts'
 import type { EgressAuthority } from './egress-authority.ts'
@@ -42,6 +42,7 @@ export type GateOptions = {
   /** Roots besides those, in PEM form. */
   furtherTrust?: readonly string[]
   limits?: Partial<GateLimits>
+  onDecision?: OnDecision
 }
 
 export type Gate = EgressGate & { ports: GatePorts }

@@ -16,7 +16,7 @@ import { type HttpExchange, HttpRelay } from '../lib/http-relay/http-relay.ts'
 import type { Log } from '../lib/log.ts'
 import { RequestTurns } from '../lib/request-turns.ts'
 import type { GateConnection } from './admitted-sandboxes.ts'
-import { decide, type EgressRoute, type IsClosed, ruleFor } from './decide.ts'
+import { decide, type EgressRoute, type IsClosed, type OnDecision, ruleFor } from './decide.ts'
 import { headForHost } from './headers.ts'
 import { answerRejection, answerUnreadable } from './http-answers.ts'
 import { fillHeaders } from './placeholders.ts'
@@ -30,6 +30,7 @@ export type HttpFrontOptions = UpstreamOptions & {
   log: Log
   /** From a connection's start, or the end of an answer, to the end of the next request's head. */
   headMs: number
+  onDecision?: OnDecision
 }
 
 export const maxHeaderBytes = 64 * 1024
@@ -161,6 +162,7 @@ export class HttpFront {
   /** Null: a denied address that is asked for as such, which fails as it does on every other port. */
   #routeOf({ sandbox, destination }: GateConnection, { name, host }: RequestTarget): EgressRoute | null {
     const route = decide(sandbox.policy, name, destination, this.#options.isClosed)
+    this.#options.onDecision?.('http', route !== null)
     if (route) return route
     if (host === '') throw noNameSent(destination.address)
     if (name === null) return null

@@ -9,7 +9,14 @@ import { joinSockets, resetSocket } from '../lib/join-sockets.ts'
 import type { Log } from '../lib/log.ts'
 import { type AdmittedSandboxes, type GateConnection, plainAddress } from './admitted-sandboxes.ts'
 import type { ClientHello } from './client-hello.ts'
-import { decide, type IsClosed, isAddressAllowed, type OriginalDestination, ruleFor } from './decide.ts'
+import {
+  decide,
+  type IsClosed,
+  isAddressAllowed,
+  type OnDecision,
+  type OriginalDestination,
+  ruleFor,
+} from './decide.ts'
 import type { Dialer } from './dial.ts'
 import type { EgressAuthority } from './egress-authority.ts'
 import type { HttpFront } from './http-front.ts'
@@ -27,6 +34,7 @@ export type TcpFrontOptions = {
   limits: GateLimits
   clock: Clock
   log: Log
+  onDecision?: OnDecision
 }
 
 const webPorts: readonly number[] = [80, 443]
@@ -92,6 +100,7 @@ export class TcpFront {
     const route = decide(policy, name, destination, isClosed)
     // The name that is shown decides nothing where another may be hidden.
     if (!route || (route.to === 'name' && hidesName && !limits.allowHiddenNames)) {
+      this.#options.onDecision?.('tls', false)
       return rejectTls(socket, name === null ? alerts.unrecognizedName : alerts.accessDenied)
     }
     await this.#pass(connection, socket, name)
@@ -101,6 +110,7 @@ export class TcpFront {
   async #pass(connection: GateConnection, socket: Socket, name: string | null): Promise<void> {
     const { sandbox, destination } = connection
     const route = decide(sandbox.policy, name, destination, this.#options.isClosed)
+    this.#options.onDecision?.(name === null ? 'tcp' : 'tls', route !== null)
     if (!route) throw new Error('it is not allowed')
     connection.use(name, route)
     const { dialer } = this.#options

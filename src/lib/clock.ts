@@ -16,6 +16,9 @@ export const systemClock: Clock = {
   },
 }
 
+/** For measuring how long something took: milliseconds with fractions, since some moment, never set back. */
+export const monotonicMs = (): number => performance.now()
+
 /** A clock for tests: time moves only when `advance` is called, and due actions run in order. */
 export class ManualClock implements Clock {
   #now: number

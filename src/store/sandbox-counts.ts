@@ -51,3 +51,18 @@ export async function countInStates(
     .executeTakeFirstOrThrow()
   return total ?? 0
 }
+
+/** The sandboxes of a node, of all teams, that have not ended. */
+export async function countByState(
+  db: Kysely<Tables>,
+  nodeID: string,
+): Promise<{ state: SandboxState; count: number }[]> {
+  const rows = await db
+    .selectFrom('sandbox_counts')
+    .select(({ fn }) => ['state', fn.sum<number>('sandboxes').as('count')])
+    .where('node_id', '=', nodeID)
+    .where('state', '!=', 'ended')
+    .groupBy('state')
+    .execute()
+  return rows.map(({ state, count }) => ({ state: state as SandboxState, count: Number(count) }))
+}

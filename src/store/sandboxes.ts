@@ -24,7 +24,7 @@ import type {
 import type { TeamLimits } from '../core/team/team.ts'
 import { AppError } from '../lib/app-error.ts'
 import { exceededLimit, lockTeam } from './limits.ts'
-import { countInStates, usageOfNode } from './sandbox-counts.ts'
+import { countByState, countInStates, usageOfNode } from './sandbox-counts.ts'
 import { listPage, unendedInParts } from './sandbox-list.ts'
 import { optionColumns, whyLocked } from './sandbox-options.ts'
 import {
@@ -123,6 +123,10 @@ export class SqlSandboxStore implements SandboxStore {
 
   sumActive(): Promise<{ cpuCount: number; memoryMB: number }> {
     return usageOfNode(this.#db, this.#nodeID)
+  }
+
+  countByState(): Promise<{ state: SandboxState; count: number }[]> {
+    return countByState(this.#db, this.#nodeID)
   }
 
   async listUnended(states: readonly SandboxState[] = [...activeStates, 'paused']): Promise<Sandbox[]> {

@@ -69,6 +69,9 @@ async function agree({ sandboxes }: Stores, teamID: string): Promise<void> {
     const counted = await sandboxes.count({ teamID, states: [state] })
     assert.equal(counted, own.filter((sandbox) => sandbox.state === state).length, state)
   }
+  for (const { state, count } of await sandboxes.countByState()) {
+    assert.equal(count, all.filter((sandbox) => sandbox.state === state).length, `of all teams: ${state}`)
+  }
   const running = all.filter(({ state }) => notStarting.includes(state))
   const held = all.filter(({ state, snapshot }) => state === 'paused' && snapshot?.frozen)
   const { cpuCount, memoryMB } = await sandboxes.sumActive()

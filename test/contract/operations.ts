@@ -373,6 +373,8 @@ export const ours: readonly Operation[] = [
     ...{ call: 'GET /events/webhooks/{webhookID}/deliveries', does: 'list what was sent to a webhook' },
     ...{ query: 'offset limit', answers: { 200: shape.each(shape.delivery) } },
   },
+  { call: 'GET /health/ready', does: 'ask whether the server can serve', answers: { 200: 'ready*' } },
+  { call: 'GET /metrics', does: 'read the figures of the server', answers: { 200: '' } },
   { call: 'GET /admin/teams', does: 'list teams', answers: { 200: shape.each(shape.team) } },
   {
     ...{ call: 'POST /admin/teams', does: 'create a team' },

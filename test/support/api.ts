@@ -16,7 +16,7 @@ type OpenApiOptions = {
   requestsPerMinute?: number
   allowInsecureSandboxes?: boolean
   answerMcp?: ApiParts['answerMcp']
-}
+} & Partial<Pick<ApiParts, 'whyNotReady' | 'onAnswered' | 'log'>>
 
 export async function openApi(options: OpenApiOptions = {}) {
   const jobs: BuildJob[] = []
@@ -50,7 +50,10 @@ export async function openApi(options: OpenApiOptions = {}) {
     domain: options.domain,
     version: '0',
     answerMcp: options.answerMcp ?? (async () => assert.fail('nobody answers MCP here')),
-    log: silentLog,
+    renderMetrics: async () => ({ contentType: 'text/plain', text: 'warren_info 1\n' }),
+    whyNotReady: options.whyNotReady ?? (async () => undefined),
+    onAnswered: options.onAnswered ?? (() => {}),
+    log: options.log ?? silentLog,
   })
   const ask = async (method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE', url: string, more: Ask = {}) => {
     const given = { host: '127.0.0.1:3000', 'x-api-key': key, ...more.headers }

@@ -18,6 +18,7 @@ export function retryingSandboxStore(store: SandboxStore, clock: Clock): Sandbox
     list: (filter, page) => retry(() => store.list(filter, page)),
     count: (filter) => retry(() => store.count(filter)),
     sumActive: () => retry(() => store.sumActive()),
+    countByState: () => retry(() => store.countByState()),
     listUnended: (states) => retry(() => store.listUnended(states)),
     setSnapshot: (sandboxID, runID, snapshot) => retry(() => store.setSnapshot(sandboxID, runID, snapshot)),
     saveHandle: (sandboxID, runID, handle) => retry(() => store.saveHandle(sandboxID, runID, handle)),

@@ -26,6 +26,8 @@ export type WarmPoolParts = {
   admission: Pick<Admission, 'tryEnter' | 'isShort'>
   machine: Pick<MachineCapacity, 'memoryMB'>
   settings: WarmPoolSettings
+  /** Called with each create of a template that the pool keeps: whether there was a sandbox for it. */
+  onTake?: (isWarm: boolean) => void
   clock: Clock
   log: Log
 }
@@ -73,6 +75,7 @@ export class WarmPool {
     if (!pooled) return undefined
     this.#refillIn(fillAfterMs)
     const warm = pooled.ready.shift()
+    this.#parts.onTake?.(warm !== undefined)
     warm?.cancelFreeze()
     if (warm) this.#taken.set(warm.sandboxID, build)
     return warm
@@ -114,6 +117,12 @@ export class WarmPool {
     ]
     const total = (key: 'cpuCount' | 'memoryMB') => builds.reduce((sum, build) => sum + build[key], 0)
     return { cpuCount: total('cpuCount'), memoryMB: total('memoryMB') }
+  }
+
+  count(): { ready: number; booting: number } {
+    const total = (of: (pooled: PooledBuild) => number) =>
+      this.#builds.all().reduce((sum, pooled) => sum + of(pooled), 0)
+    return { ready: total(({ ready }) => ready.length), booting: total(({ boots }) => boots.size) }
   }
 
   /** Takes one down in favour of somebody who needs what it takes. False: there is none. */

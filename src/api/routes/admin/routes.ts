@@ -7,6 +7,7 @@ import { createKeyRoute } from './create-key.ts'
 import { createTeamRoute } from './create-team.ts'
 import { deleteTeamRoute } from './delete-team.ts'
 import { getBuiltInTemplateRoute } from './get-built-in-template.ts'
+import { getMetricsRoute } from './get-metrics.ts'
 import { killTeamSandboxesRoute } from './kill-team-sandboxes.ts'
 import { listKeysRoute } from './list-keys.ts'
 import { listQuarantineRoute } from './list-quarantine.ts'
@@ -18,6 +19,7 @@ import { revokeKeyRoute } from './revoke-key.ts'
 
 /** The operator's surface: what the command line speaks. */
 export function adminRoutes(app: Api, context: RouteContext): void {
+  getMetricsRoute(app, context)
   createTeamRoute(app, context)
   listTeamsRoute(app, context)
   changeTeamLimitsRoute(app, context)

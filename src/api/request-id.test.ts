@@ -1,0 +1,76 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { adminToken, openApi } from '../../test/support/api.ts'
+import { silentLog } from '../lib/log.ts'
+import { currentRequestID } from '../lib/request-id.ts'
+import type { AnsweredRequest } from './request-id.ts'
+
+test('every answer names its request: a success, a failure, a preflight, a path that leads nowhere', async () => {
+  await using api = await openApi()
+  const answers = [
+    await api.ask('GET', '/v2/sandboxes'),
+    await api.ask('GET', '/nowhere'),
+    await api.ask('GET', '/sandboxes/%zz'),
+    await api.ask('GET', '/v2/sandboxes', { headers: { 'x-api-key': undefined } }),
+    await api.ask('POST', '/v2/sandboxes', { body: { templateID: 7 } }),
+  ]
+  const ids = answers.map(({ headers }) => headers['x-request-id'])
+  for (const id of ids) assert.match(String(id), /^[0-9a-f]{16}$/)
+  assert.equal(new Set(ids).size, ids.length)
+  const preflight = await api.api.inject({ method: 'OPTIONS', url: '/v2/sandboxes' })
+  assert.match(String(preflight.headers['x-request-id']), /^[0-9a-f]{16}$/)
+  assert.match(String(preflight.headers['access-control-expose-headers']), /X-Request-Id/)
+})
+
+test("a client's own id is on its answer", async () => {
+  await using api = await openApi()
+  const answer = await api.ask('GET', '/v2/sandboxes', { headers: { 'x-request-id': 'mine-1' } })
+  assert.equal(answer.headers['x-request-id'], 'mine-1')
+})
+
+test('what is logged for a request, also after its body was read, is logged on its behalf', async () => {
+  const seen: (string | undefined)[] = []
+  const log = { ...silentLog, info: () => void seen.push(currentRequestID()) }
+  await using api = await openApi({ log })
+  const headers = { 'x-request-id': 'mine-2' }
+  const body = { templateID: 'base' }
+  assert.equal((await api.ask('POST', '/v2/sandboxes', { headers, body })).status, 201)
+  assert.ok(seen.length > 0)
+  assert.deepEqual([...new Set(seen)], ['mine-2'])
+})
+
+test('each answer is told with its route, never with what stood in its place', async () => {
+  const answered: AnsweredRequest[] = []
+  await using api = await openApi({ onAnswered: (one) => answered.push(one) })
+  await api.ask('GET', '/sandboxes/inone')
+  await api.ask('GET', '/nowhere')
+  const told = answered.map(({ method, route, status }) => ({ method, route, status }))
+  assert.deepEqual(told, [
+    { method: 'GET', route: '/sandboxes/:sandboxID', status: 404 },
+    { method: 'GET', route: undefined, status: 404 },
+  ])
+  assert.ok(answered[0]!.teamID)
+})
+
+test('the figures are for the operator, who may send the token as Prometheus does', async () => {
+  await using api = await openApi()
+  assert.equal((await api.ask('GET', '/metrics')).status, 401)
+  const wrong = { authorization: 'Bearer wrong' }
+  assert.equal((await api.ask('GET', '/metrics', { headers: wrong })).status, 401)
+  for (const headers of [{ authorization: `Bearer ${adminToken}` }, { 'x-admin-token': adminToken }]) {
+    const answer = await api.ask('GET', '/metrics', { headers })
+    assert.equal(answer.status, 200)
+    assert.match(answer.body, /^warren_info 1/)
+  }
+})
+
+test('a server can be alive and not ready', async () => {
+  let reason: string | undefined
+  await using api = await openApi({ whyNotReady: async () => reason })
+  assert.deepEqual((await api.ask('GET', '/health/ready')).json(), { ready: true })
+  reason = 'The database does not answer.'
+  const answer = await api.ask('GET', '/health/ready', { headers: { 'x-api-key': undefined } })
+  assert.equal(answer.status, 503)
+  assert.deepEqual(answer.json(), { code: 503, message: reason })
+  assert.equal((await api.ask('GET', '/health')).status, 200)
+})

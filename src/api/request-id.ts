@@ -1,0 +1,43 @@
+/** Gives every request an id, and tells whoever counts and logs requests how each of them was answered. */
+import type { FastifyInstance } from 'fastify'
+import { onBehalfOf, requestIDHeader } from '../lib/request-id.ts'
+import type { Authenticator } from './auth.ts'
+
+export type AnsweredRequest = {
+  requestID: string
+  method: string
+  /** The pattern of the route; undefined where there is none. */
+  route: string | undefined
+  params: object
+  /** Undefined where nobody was recognized, or the operator. */
+  teamID: string | undefined
+  status: number
+  durationMs: number
+}
+
+export function identifyRequests(app: FastifyInstance): void {
+  app.addHook('onRequest', (request, reply, done) => {
+    reply.header(requestIDHeader, request.id)
+    onBehalfOf(request.id, done)
+  })
+  // The body comes with the connection, which knows nothing of requests: what follows it is told anew.
+  app.addHook('preValidation', (request, _, done) => onBehalfOf(request.id, done))
+}
+
+export function tellAnswers(
+  app: FastifyInstance,
+  auth: Authenticator,
+  onAnswered: (answered: AnsweredRequest) => void,
+): void {
+  app.addHook('onResponse', async (request, reply) => {
+    onAnswered({
+      requestID: request.id,
+      method: request.method,
+      route: request.routeOptions.url,
+      params: request.params as object,
+      teamID: auth.callerOf(request)?.team.teamID,
+      status: reply.statusCode,
+      durationMs: reply.elapsedTime,
+    })
+  })
+}

@@ -1,0 +1,24 @@
+import { Type } from 'typebox'
+import { failures } from '../../../contract/rest/shared.ts'
+import type { Api, RouteContext } from '../../context.ts'
+
+/** For load balancers: alive is not enough to get requests. */
+export function readyRoute(app: Api, { whyNotReady }: RouteContext): void {
+  app.get(
+    '/health/ready',
+    {
+      schema: {
+        summary: 'Whether the server can serve requests now',
+        tags: ['health'],
+        response: { 200: Type.Object({ ready: Type.Boolean() }), ...failures },
+      },
+    },
+    async (_, reply) => {
+      const reason = await whyNotReady()
+      reply.header('cache-control', 'no-store')
+      if (reason === undefined) return { ready: true }
+      // Not thrown: whoever asks every second would fill the log with it.
+      return reply.code(503).send({ code: 503, message: reason })
+    },
+  )
+}

@@ -1,0 +1,53 @@
+/** The figures of this process in the text format of Prometheus, together with what prom-client knows of Node itself. */
+import { collectDefaultMetrics, type Metric, Registry } from 'prom-client'
+import type { Family, Gauge, Histogram, Measures } from '../../lib/measures.ts'
+
+export type RenderedMetrics = { contentType: string; text: string }
+
+type Value = { labels: Record<string, string | number>; value: number; metricName?: string }
+
+export function createPrometheus(measures: Measures): () => Promise<RenderedMetrics> {
+  const registry = new Registry()
+  // Delays of the event loop, memory, CPU, collected garbage, open handles.
+  collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: 20 })
+  const add = (name: string, help: string, type: string, read: () => Promise<Value[]> | Value[]) => {
+    const get = async () => ({ name, help, type, aggregator: 'sum', values: await read() })
+    // What a registry asks of a metric is its name and these values; they are ours, not prom-client's.
+    registry.registerMetric({ name, get } as unknown as Metric)
+  }
+  for (const family of measures.counters) {
+    add(family.name, family.help, 'counter', () =>
+      family.all().map(({ labels, figure }) => ({ labels: named(family, labels), value: figure.value })),
+    )
+  }
+  for (const family of measures.histograms) {
+    add(family.name, family.help, 'histogram', () => histogramValues(family))
+  }
+  for (const gauge of measures.gauges) {
+    add(gauge.name, gauge.help, 'gauge', async () =>
+      (await gauge.read()).map(({ labels, value }) => ({ labels: named(gauge, labels), value })),
+    )
+  }
+  return async () => ({ contentType: registry.contentType, text: await registry.metrics() })
+}
+
+function histogramValues(family: Family<Histogram>): Value[] {
+  return family.all().flatMap(({ labels, figure }) => {
+    const common = named(family, labels)
+    let count = 0
+    const buckets = [...figure.counts].map((inBucket, index) => {
+      count += inBucket
+      const le = figure.bounds[index] ?? '+Inf'
+      return { labels: { le, ...common }, value: count, metricName: `${family.name}_bucket` }
+    })
+    return [
+      ...buckets,
+      { labels: common, value: figure.sum, metricName: `${family.name}_sum` },
+      { labels: common, value: count, metricName: `${family.name}_count` },
+    ]
+  })
+}
+
+function named({ labelNames }: Pick<Gauge, 'labelNames'>, values: readonly string[]): Record<string, string> {
+  return Object.fromEntries(labelNames.map((name, index) => [name, values[index] ?? '']))
+}

@@ -1,0 +1,50 @@
+/** What is looked up when somebody asks for the figures: how much there is of everything right now. */
+import type { RouteTable } from '../../core/sandbox/routes.ts'
+import type { WarmPool } from '../../core/sandbox/warm-pool.ts'
+import type { Stores } from '../../core/stores.ts'
+import type { Measures } from '../../lib/measures.ts'
+
+export type GaugeParts = {
+  stores: Pick<Stores, 'sandboxes'>
+  warm: Pick<WarmPool, 'count'>
+  routes: Pick<RouteTable, 'values'>
+  /** Bytes that are free on the disk of the data folder. */
+  freeBytes: () => Promise<number>
+  version: string
+}
+
+export function addServerGauges(measures: Measures, parts: GaugeParts): void {
+  const { stores, warm, routes, freeBytes, version } = parts
+  const single = (value: number) => [{ labels: [], value }]
+  measures.gauge({
+    name: 'warren_info',
+    help: 'Always 1; the label names the version of the server.',
+    labelNames: ['version'],
+    read: () => [{ labels: [version], value: 1 }],
+  })
+  measures.gauge({
+    name: 'warren_sandboxes',
+    help: 'Sandboxes of this server by state; ended ones are not counted.',
+    labelNames: ['state'],
+    read: async () =>
+      (await stores.sandboxes.countByState()).map(({ state, count }) => ({ labels: [state], value: count })),
+  })
+  measures.gauge({
+    name: 'warren_warm_pool_sandboxes',
+    help: 'Sandboxes of the warm pool: ready for a create, or booting.',
+    labelNames: ['stage'],
+    read: () => Object.entries(warm.count()).map(([stage, value]) => ({ labels: [stage], value })),
+  })
+  measures.gauge({
+    name: 'warren_edge_routes',
+    help: 'Sandboxes that the edge can reach.',
+    labelNames: [],
+    read: () => single([...routes.values()].length),
+  })
+  measures.gauge({
+    name: 'warren_disk_free_bytes',
+    help: 'Free space on the disk of the data folder.',
+    labelNames: [],
+    read: async () => single(await freeBytes()),
+  })
+}

@@ -1,0 +1,148 @@
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { AppError } from '../../lib/app-error.ts'
+import { ManualClock } from '../../lib/clock.ts'
+import type { Log } from '../../lib/log.ts'
+import { silentLog } from '../../lib/log.ts'
+import { Measures } from '../../lib/measures.ts'
+import { countDecisions, countTakes } from './counters.ts'
+import { OperationTracer } from './operation-tracer.ts'
+import { createPrometheus } from './prometheus.ts'
+import { Readiness } from './readiness.ts'
+import { countRequests } from './requests.ts'
+import { addServerGauges } from './server-gauges.ts'
+
+const answered = {
+  ...{ requestID: 'r1', method: 'GET', route: '/v2/sandboxes', params: {}, teamID: 't1' },
+  ...{ status: 200, durationMs: 20 },
+}
+const finished = {
+  ...{ requestID: 'r2', method: 'GET', sandboxID: 'ione', port: 49983, target: 'agent' as const },
+  ...{ status: 200, answeredMs: 3, totalMs: 5000 },
+}
+
+function loggingTo(lines: object[]): Log {
+  return { ...silentLog, info: (values) => void lines.push(values) }
+}
+
+test('operations are timed by how they ended', async () => {
+  const measures = new Measures()
+  const tracer = new OperationTracer(measures, undefined)
+  await tracer.trace('driver.start', {}, async () => 1)
+  const full = async () => {
+    throw new AppError('no_space', 'The disk is full.')
+  }
+  await assert.rejects(tracer.trace('driver.start', { 'warren.sandbox': 'ione' }, full), /full/)
+  await assert.rejects(tracer.trace('driver.stop', {}, () => Promise.reject(new Error('x'))))
+  const { text, contentType } = await createPrometheus(measures)()
+  assert.match(contentType, /^text\/plain; version=0\.0\.4/)
+  assert.match(text, /# TYPE warren_operation_seconds histogram/)
+  for (const [operation, outcome] of [
+    ['driver.start', 'ok'],
+    ['driver.start', 'no_space'],
+    ['driver.stop', 'internal'],
+  ]) {
+    const labels = `operation="${operation}",outcome="${outcome}"`
+    assert.ok(text.includes(`warren_operation_seconds_count{${labels}} 1\n`), `${labels}\n${text}`)
+    assert.ok(text.includes(`warren_operation_seconds_bucket{le="+Inf",${labels}} 1\n`), labels)
+  }
+  assert.ok(!text.includes('ione'), 'what a client chose has become a label')
+})
+
+test('the figures of Node itself are there: the delay of the event loop and memory', async () => {
+  const { text } = await createPrometheus(new Measures())()
+  for (const name of ['nodejs_eventloop_lag_p99_seconds', 'process_resident_memory_bytes']) {
+    assert.match(text, new RegExp(`^${name} \\d`, 'm'))
+  }
+})
+
+test('requests are counted by route and by whom they were for', async () => {
+  const measures = new Measures()
+  const { onAnswered, onFinished } = countRequests(measures, 'off', silentLog)
+  onAnswered(answered)
+  onAnswered({ ...answered, route: undefined, method: 'BREW', status: 404 })
+  onFinished(finished)
+  onFinished({ ...finished, status: 502, sandboxID: 'itwo', target: 'none' })
+  onFinished({ ...finished, status: 101, target: 'service' })
+  countDecisions(measures)('dns', false)
+  countTakes(measures)(true)
+  const { text } = await createPrometheus(measures)()
+  const expected = [
+    'warren_api_request_seconds_count{method="GET",route="/v2/sandboxes",code="200"} 1',
+    'warren_api_request_seconds_count{method="other",route="none",code="404"} 1',
+    'warren_edge_request_seconds_count{target="agent",code="2xx"} 1',
+    'warren_edge_request_seconds_bucket{le="0.005",target="agent",code="2xx"} 1',
+    'warren_edge_request_seconds_count{target="none",code="5xx"} 1',
+    'warren_edge_tunnels_total{target="service"} 1',
+    'warren_egress_decisions_total{protocol="dns",decision="rejected"} 1',
+    'warren_warm_pool_takes_total{result="hit"} 1',
+  ]
+  for (const line of expected) assert.ok(text.includes(`${line}\n`), `${line}\n${text}`)
+  assert.ok(!/BREW|ione|itwo/.test(text), 'what a client chose has become a label')
+})
+
+test('the log has a line for no request, for those that failed, or for all', () => {
+  for (const [setting, count] of [
+    ['off', 0],
+    ['errors', 2],
+    ['all', 4],
+  ] as const) {
+    const lines: object[] = []
+    const { onAnswered, onFinished } = countRequests(new Measures(), setting, loggingTo(lines))
+    for (const status of [200, 404]) {
+      onAnswered({ ...answered, status })
+      onFinished({ ...finished, status })
+    }
+    assert.equal(lines.length, count, setting)
+  }
+})
+
+test('a server whose database does not answer is not ready, and is not asked too often', async () => {
+  const clock = new ManualClock()
+  let asked = 0
+  let isBroken = true
+  const readiness = new Readiness({
+    ...{ clock, log: silentLog },
+    async askStore() {
+      asked++
+      if (isBroken) throw new Error('no route to host')
+    },
+  })
+  const answers = await Promise.all([readiness.whyNot(), readiness.whyNot()])
+  assert.deepEqual(answers, ['The database does not answer.', 'The database does not answer.'])
+  assert.equal(asked, 1)
+  isBroken = false
+  clock.advance(1000)
+  assert.equal(await readiness.whyNot(), undefined)
+  readiness.close()
+  assert.equal(await readiness.whyNot(), 'The server is closing.')
+})
+
+test('the page of figures and the dashboard for Grafana name figures that there are', async () => {
+  const measures = new Measures()
+  new OperationTracer(measures, undefined)
+  countRequests(measures, 'off', silentLog)
+  countDecisions(measures)
+  countTakes(measures)
+  addServerGauges(measures, {
+    stores: { sandboxes: { countByState: async () => [{ state: 'running', count: 2 }] } as never },
+    warm: { count: () => ({ ready: 1, booting: 0 }) },
+    routes: { values: () => [].values() },
+    freeBytes: async () => 5,
+    version: '1',
+  })
+  const { text } = await createPrometheus(measures)()
+  assert.match(text, /^warren_sandboxes\{state="running"\} 2$/m)
+  const known = new Set([...text.matchAll(/^# TYPE (\S+)/gm)].map(([, name]) => name!))
+  const docs = join(import.meta.dirname, '../../../docs')
+  const page = readFileSync(join(docs, 'observe.md'), 'utf8')
+  const board = readFileSync(join(docs, 'grafana/warren.json'), 'utf8')
+  const used = [...`${page}${board}`.matchAll(/\b(?:warren|nodejs|process)_[a-z0-9_]+[a-z0-9]\b/g)]
+  const names = used.map(([name]) => name.replace(/_(?:bucket|count|sum)$/, ''))
+  assert.deepEqual([...new Set(names.filter((name) => !known.has(name) && !/_lag$/.test(name)))], [])
+  for (const name of known) {
+    if (name.startsWith('warren_')) assert.ok(page.includes(`\`${name}\``) || name === 'warren_info', name)
+  }
+})

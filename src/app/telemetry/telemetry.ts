@@ -1,0 +1,35 @@
+/** What the process knows of itself, and how it is told: figures always, traces where the operator wants them. */
+import type { Log } from '../../lib/log.ts'
+import { Measures } from '../../lib/measures.ts'
+import type { Tracer } from '../../lib/tracer.ts'
+import { wantsTraces } from '../config.ts'
+import type { Closers } from '../shutdown.ts'
+import { version } from '../version.ts'
+import { OperationTracer } from './operation-tracer.ts'
+
+export type Telemetry = { measures: Measures; tracer: Tracer }
+
+export async function openTelemetry(log: Log, closers: Closers): Promise<Telemetry> {
+  const measures = new Measures()
+  return { measures, tracer: new OperationTracer(measures, await openTraces(log, closers)) }
+}
+
+/** The library is loaded only where it is used. */
+async function openTraces(log: Log, closers: Closers): Promise<Tracer | undefined> {
+  if (!wantsTraces()) return undefined
+  const { openSpans } = await import('./opentelemetry.ts')
+  const spans = openSpans(version, log)
+  closers.add('the traces', () => spans.close())
+  return spans
+}
+
+/** prom-client is loaded when somebody asks for the first time; until then nothing watches the event loop. */
+export function createRenderMetrics(
+  measures: Measures,
+): () => Promise<{ contentType: string; text: string }> {
+  let render: Promise<() => Promise<{ contentType: string; text: string }>> | undefined
+  return async () => {
+    render ??= import('./prometheus.ts').then(({ createPrometheus }) => createPrometheus(measures))
+    return (await render)()
+  }
+}

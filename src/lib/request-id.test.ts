@@ -1,0 +1,30 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { delay } from './clock.ts'
+import { currentRequestID, onBehalfOf, requestIDOf } from './request-id.ts'
+
+const asking = (id?: string | string[]) => ({ headers: id === undefined ? {} : { 'x-request-id': id } })
+
+test('a request keeps the id that it was given first', () => {
+  const request = asking()
+  const requestID = requestIDOf(request)
+  assert.match(requestID, /^[0-9a-f]{16}$/)
+  assert.equal(requestIDOf(request), requestID)
+  assert.notEqual(requestIDOf(asking()), requestID)
+})
+
+test("a client's own id is taken over when it can stand in a log as it is", () => {
+  assert.equal(requestIDOf(asking('order-17.b')), 'order-17.b')
+  for (const bad of ['', 'a b', 'a\n{"level":30}', '<b>', 'x'.repeat(65), ['a', 'b']]) {
+    assert.match(requestIDOf(asking(bad as string)), /^[0-9a-f]{16}$/, JSON.stringify(bad))
+  }
+})
+
+test('what is done on behalf of a request knows it, also later, and nothing else does', async () => {
+  const seen = onBehalfOf('one', async () => {
+    await delay(1)
+    return currentRequestID()
+  })
+  assert.equal(currentRequestID(), undefined)
+  assert.equal(await seen, 'one')
+})

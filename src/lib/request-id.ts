@@ -1,0 +1,34 @@
+/**
+ * The id of a request to this server. It is on the answer, in every line of the log that is written on the request's
+ * behalf, and in the message of a failure, so that a client and the operator can speak about the same request.
+ */
+import { AsyncLocalStorage } from 'node:async_hooks'
+import type { IncomingMessage } from 'node:http'
+import { newRequestID } from './ids.ts'
+
+export const requestIDHeader = 'x-request-id'
+
+/** A client's own id is taken over if it is one that can stand in a log as it is. */
+const sane = /^[\w.-]{1,64}$/
+
+const ofRequest = Symbol('requestID')
+type Identified = Pick<IncomingMessage, 'headers'> & { [ofRequest]?: string }
+
+export function requestIDOf(request: Identified): string {
+  const known = request[ofRequest]
+  if (known !== undefined) return known
+  const given = request.headers[requestIDHeader]
+  const requestID = typeof given === 'string' && sane.test(given) ? given : newRequestID()
+  request[ofRequest] = requestID
+  return requestID
+}
+
+const current = new AsyncLocalStorage<string>()
+
+/** What `work` does, also after it has returned, is done on behalf of the request. */
+export function onBehalfOf<T>(requestID: string, work: () => T): T {
+  return current.run(requestID, work)
+}
+
+/** Undefined where nobody's request is behind it. */
+export const currentRequestID = (): string | undefined => current.getStore()
