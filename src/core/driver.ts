@@ -12,7 +12,9 @@
  * then, except where the verb promises otherwise; calling it again finishes it.
  */
 
+import type { MemoryNeeds } from './archive-store.ts'
 import type { AddressRules, GatePorts } from './egress.ts'
+import type { PackedFile, PackNote, PackTarget } from './object-store.ts'
 
 /** What the caller stores to find the sandbox again after a restart. Only the driver reads `data`. */
 export type DriverHandle = {
@@ -132,6 +134,8 @@ export type DriverCapabilities = {
   snapshotMemory: boolean
   /** Can change what may leave a sandbox that runs, and hand connections to a gate: `CanLimitEgress`. */
   limitEgress: boolean
+  /** Can make a snapshot on one machine usable on another: `CanExportSnapshots`. Never without `snapshotFiles`. */
+  exportSnapshots: boolean
 }
 
 export interface Driver {
@@ -209,6 +213,16 @@ export type Snapshot = {
   bytes: number
   /** The folders that the root of a sandbox started from it stands on. */
   roots: readonly string[]
+  /** It was imported: another machine made it. */
+  imported?: true
+}
+
+/** A snapshot as another machine can use it; the note belongs to the files. */
+export type PortableSnapshot = {
+  files: readonly PackedFile[]
+  note: PackNote
+  /** Null: there is no memory in it. */
+  needs: MemoryNeeds | null
 }
 
 export interface CanSnapshot {
@@ -231,6 +245,27 @@ export interface CanSnapshot {
   removeSnapshot(folder: string): Promise<void>
 }
 
+export interface CanExportSnapshots {
+  /**
+   * What other machines need of a whole snapshot. The files stay as they are as long as nobody starts from it with
+   * `keep: false` and nobody removes it. Undefined: there is none, for certain. Rejects with `unprocessable` when it
+   * can be used on this machine alone.
+   */
+  exportSnapshot(folder: string): Promise<PortableSnapshot | undefined>
+  /** Why memory with these needs cannot be used on this machine, as a sentence. Undefined: it can. */
+  whyUnfit(needs: MemoryNeeds): Promise<string | undefined>
+  /**
+   * Makes a snapshot of what was exported elsewhere, in a folder that is not there yet: whole or not at all. `fetch`
+   * asks where each file goes, once it knows the note, and resolves with false where there is nothing to fetch; then
+   * so does this, with undefined. Memory that is not wanted, or cannot be used here, is left out.
+   */
+  importSnapshot(
+    folder: string,
+    options: { memory: boolean },
+    fetch: (targetOf: (note: PackNote) => Promise<PackTarget>) => Promise<boolean>,
+  ): Promise<Snapshot | undefined>
+}
+
 export interface CanLimitEgress {
   /** Replaces the rules of a sandbox at once, for connections that are open too. */
   limitEgress(handle: DriverHandle, rules: AddressRules): Promise<void>
@@ -249,6 +284,10 @@ export function canFreeze(driver: Driver): driver is Driver & CanFreeze {
 
 export function canSnapshot(driver: Driver): driver is Driver & CanSnapshot {
   return driver.capabilities.snapshotFiles
+}
+
+export function canExportSnapshots(driver: Driver): driver is Driver & CanSnapshot & CanExportSnapshots {
+  return driver.capabilities.exportSnapshots
 }
 
 export function canLimitEgress(driver: Driver): driver is Driver & CanLimitEgress {

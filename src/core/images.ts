@@ -51,3 +51,11 @@ export interface Images {
   /** Removes the layers that nothing of `used` needs, nobody holds, and nobody asked for a moment ago. */
   prune(used: UsedLayers, options: { dryRun: boolean }): Promise<Freed>
 }
+
+/** Layers in the object store, for all machines. */
+export interface LayerArchive {
+  /** Puts those of them there that are not. Rejects with `unprocessable` for one that is good on this machine alone. */
+  archive(layers: readonly string[], signal: AbortSignal): Promise<void>
+  /** Fetches those that are not on this machine; callers that need the same one share it. */
+  bring(layers: readonly string[], signal: AbortSignal): Promise<void>
+}

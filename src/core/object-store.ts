@@ -36,8 +36,11 @@ export type PackedFile = { name: string; path: string } | { name: string; conten
 
 /** Where the files of a pack go: into files of these names, or to whoever reads them in order. */
 export type PackTarget = {
-  /** The path at which to write the file, which is not there yet; a function takes its content instead. */
-  open(name: string): string | ((content: AsyncIterable<Uint8Array>) => Promise<void>)
+  /**
+   * The path at which to write the file, which is not there yet; a function takes its content instead. Undefined: the
+   * file is not wanted.
+   */
+  open(name: string): string | ((content: AsyncIterable<Uint8Array>) => Promise<void>) | undefined
 }
 
 /** What is told of a pack beside its files: plain JSON, which only the maker reads. */
@@ -53,7 +56,11 @@ export interface PackStore {
    * Verifies every byte. Undefined: it is certain that there is no such pack. What was written when it rejects is for
    * the caller to remove.
    */
-  load(key: ObjectKey, target: PackTarget, signal?: AbortSignal): Promise<PackNote | undefined>
+  load(
+    key: ObjectKey,
+    targetOf: (note: PackNote) => PackTarget | Promise<PackTarget>,
+    signal?: AbortSignal,
+  ): Promise<PackNote | undefined>
   has(key: ObjectKey, signal?: AbortSignal): Promise<boolean>
   remove(key: ObjectKey): Promise<void>
   list(prefix: string): AsyncIterable<ObjectEntry>

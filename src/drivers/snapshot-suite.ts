@@ -2,10 +2,12 @@
 import assert from 'node:assert/strict'
 import { after, afterEach, before, describe, it } from 'node:test'
 import type {
+  CanExportSnapshots,
   CanFreeze,
   CanSnapshot,
   Driver,
   DriverHandle,
+  PortableSnapshot,
   RestoreSpec,
   SandboxSpec,
   SnapshotOptions,
@@ -13,9 +15,10 @@ import type {
 import { type ErrorCode, isAppError } from '../lib/app-error.ts'
 import { delay } from '../lib/clock.ts'
 import { newUUID } from '../lib/ids.ts'
+import { runCommand } from '../lib/run-command.ts'
 import { type DriverBench, leavingNothing, listed, newSpec } from './driver-suite.ts'
 
-export type SnapshotDriver = Driver & CanFreeze & CanSnapshot
+export type SnapshotDriver = Driver & CanFreeze & CanSnapshot & CanExportSnapshots
 
 export type SnapshotBench = Omit<DriverBench, 'driver' | 'another'> & {
   driver: SnapshotDriver
@@ -65,6 +68,46 @@ export function snapshotDriverSuite(name: string, open: () => Promise<SnapshotBe
       const fromSnapshot = { folder, memory: true, keep: true, ...changes }
       return bench.driver.start(newSpec(bench.rootFolder, { ...spec, fromSnapshot }), signal)
     }
+
+    it('imports what was exported, memory and files, and says that another machine made it', async () => {
+      const { driver } = bench
+      await save(await sandbox(), 'end')
+      const portable = await driver.exportSnapshot(folder)
+      const copy = `${folder}-copy`
+      const imported = await driver.importSnapshot(copy, { memory: true }, carry(portable))
+      assert.deepEqual([imported?.memory, imported?.imported], [keepsMemory(), true])
+      assert.equal((await driver.findSnapshot(folder))?.imported, undefined)
+      await driver.removeSnapshot(folder)
+      const handle = await startFrom({ folder: copy, memory: keepsMemory(), keep: false })
+      assert.deepEqual(await bench.recall(handle), kept())
+      await driver.stop(handle)
+      await driver.removeSnapshot(copy)
+    })
+
+    it('leaves out memory that is not wanted, and says why memory of another machine is of no use', async () => {
+      const { driver } = bench
+      await save(await sandbox(), 'end')
+      const portable = await driver.exportSnapshot(folder)
+      assert.equal(portable?.needs === null, !keepsMemory())
+      if (portable?.needs) {
+        assert.equal(await driver.whyUnfit(portable.needs), undefined)
+        assert.match((await driver.whyUnfit({ ...portable.needs, cpu: 'another' })) ?? '', /CPU/)
+      }
+      const copy = `${folder}-copy`
+      assert.equal((await driver.importSnapshot(copy, { memory: false }, carry(portable)))?.memory, false)
+      await driver.removeSnapshot(copy)
+    })
+
+    it('imports nothing where there is nothing, and leaves nothing of an import that failed', async () => {
+      const { driver } = bench
+      await save(await sandbox(), 'end')
+      const copy = `${folder}-copy`
+      assert.equal(await driver.exportSnapshot(copy), undefined)
+      assert.equal(await driver.importSnapshot(copy, { memory: true }, carry(undefined)), undefined)
+      const cut = { ...(await driver.exportSnapshot(folder))!, isCutOff: true as const }
+      await assert.rejects(driver.importSnapshot(copy, { memory: true }, carry(cut)), /cut off/)
+      assert.equal(await driver.findSnapshot(copy), undefined)
+    })
 
     it('lets a sandbox stand still and go on, and takes a second time as success', async () => {
       const handle = await sandbox()
@@ -267,4 +310,22 @@ export function snapshotDriverSuite(name: string, open: () => Promise<SnapshotBe
       await other.close()
     })
   })
+}
+
+type Fetch = Parameters<CanExportSnapshots['importSnapshot']>[2]
+
+/** Carries the files from one folder to another, as the object store would. */
+function carry(portable: (PortableSnapshot & { isCutOff?: true }) | undefined): Fetch {
+  return async (targetOf) => {
+    if (!portable) return false
+    const { open } = await targetOf(JSON.parse(JSON.stringify(portable.note)))
+    for (const file of portable.files) {
+      const target = open(file.name)
+      if (target === undefined) continue
+      if (portable.isCutOff) throw new Error('cut off')
+      if (typeof target === 'function') await target((file as { content: AsyncIterable<Uint8Array> }).content)
+      else await runCommand('cp', ['--sparse=always', (file as { path: string }).path, target])
+    }
+    return true
+  }
 }

@@ -4,7 +4,8 @@
  */
 import { lookup } from 'node:dns/promises'
 import type { SecureContext } from 'node:tls'
-import type { Freed, Images, PulledImage, PullOptions, UsedLayers } from '../core/images.ts'
+import type { Freed, Images, LayerArchive, PulledImage, PullOptions, UsedLayers } from '../core/images.ts'
+import type { PackStore } from '../core/object-store.ts'
 import type { Clock } from '../lib/clock.ts'
 import { systemClock } from '../lib/clock.ts'
 import { type Log, silentLog } from '../lib/log.ts'
@@ -14,6 +15,7 @@ import { awsEndpoint, loginOf } from './credentials.ts'
 import { digestOf } from './digest.ts'
 import { HttpClient, trustedCertificates } from './http-client.ts'
 import type { ImageSource } from './image-source.ts'
+import { nameByBytes, PackedLayers } from './layer-archive.ts'
 import { anybody } from './layer-readers.ts'
 import { LayerStore } from './layer-store.ts'
 import { type ImagePlatform, thisPlatform } from './manifest.ts'
@@ -52,10 +54,17 @@ export type ImagesOptions = {
   log?: Log
   lookup?: Lookup
   ecrEndpoint?: (region: string) => string
+  /** Where layers are shared with other machines. */
+  packs?: PackStore
 }
 
 export interface ClosableImages extends Images {
-  /** A root that is on this machine without any image, as a layer; the same name must mean the same files. */
+  /** Undefined: there is no object store. */
+  readonly archive: LayerArchive | undefined
+  /**
+   * A root that is on this machine without any image, as a layer. The name must mean the same files here; where there is
+   * an object store the layer is named after its bytes, since another machine may have made others by the same name.
+   */
   adopt(name: string, rootFolder: string): Promise<string>
   close(): Promise<void>
 }
@@ -78,6 +87,7 @@ class StoredImages implements ClosableImages {
   readonly #mirrors: Mirrors
   readonly #store: LayerStore
   readonly #pool: UnpackPool
+  readonly archive: LayerArchive | undefined
   readonly #closing = new AbortController()
   #trusted: SecureContext | undefined
   #syncing: Promise<void> = Promise.resolve()
@@ -87,6 +97,8 @@ class StoredImages implements ClosableImages {
     this.#mirrors = mirrors
     this.#store = store
     this.#pool = new UnpackPool(options.parallelLayers ?? 3)
+    const { packs, ownerShift } = options
+    this.archive = packs && new PackedLayers({ store, packs, ownerShift })
   }
 
   async pull(text: string, options: PullOptions): Promise<PulledImage> {
@@ -126,7 +138,9 @@ class StoredImages implements ClosableImages {
   }
 
   async adopt(name: string, rootFolder: string): Promise<string> {
-    const layer = digestOf(Buffer.from(`a root of this machine: ${name}`))
+    const layer = this.archive
+      ? await nameByBytes(rootFolder)
+      : digestOf(Buffer.from(`a root of this machine: ${name}`))
     await this.#store.adopt(layer, rootFolder)
     return layer
   }

@@ -103,6 +103,21 @@ export class LayerStore {
     return this.#fetches.run(key, signal, (joined) => this.#make(diffID, reader, joined, unpack))
   }
 
+  /** As `fetch`, from a place where nobody's right to the layer is looked at: it is for no reader yet. */
+  receive(
+    diffID: string,
+    signal: AbortSignal,
+    unpack: (rootFolder: string, signal: AbortSignal) => Promise<LayerFacts>,
+  ): Promise<StoredLayer> {
+    return this.#fetches.run(diffID, signal, (joined) => this.#make(diffID, undefined, joined, unpack))
+  }
+
+  /** Throws `not_found` where it is not here. */
+  recordOf(diffID: string): StoredLayer {
+    this.folderOf(diffID)
+    return this.#read(nameOf(diffID))!
+  }
+
   /**
    * A root that lies elsewhere on this machine, its owners already shifted, is a layer from now on: by a link, so that
    * it costs nothing, and stays where it is when the layer goes.
@@ -178,11 +193,11 @@ export class LayerStore {
 
   async #make(
     diffID: string,
-    reader: string,
+    reader: string | undefined,
     signal: AbortSignal,
     unpack: (rootFolder: string, signal: AbortSignal) => Promise<LayerFacts>,
   ): Promise<StoredLayer> {
-    const there = await this.find(diffID, reader)
+    const there = reader === undefined ? this.#read(nameOf(diffID)) : await this.find(diffID, reader)
     if (there) return there
     const partial = join(this.#layers, `${partialPrefix}${randomHex(8)}`)
     const root = join(partial, 'root')
@@ -191,7 +206,7 @@ export class LayerStore {
       const { bytes, opaqueRoot } = await unpack(root, signal)
       const layer: StoredLayer = { bytes, opaqueRoot, ownerShift: this.#options.ownerShift }
       await writeRecord(partial, { ...layer, unsyncedSince: bootID() })
-      await allowReader(partial, reader)
+      if (reader !== undefined) await allowReader(partial, reader)
       signal.throwIfAborted()
       return await this.#publish(diffID, reader, partial, layer)
     } catch (error) {
@@ -201,7 +216,12 @@ export class LayerStore {
   }
 
   /** Somebody else may have it here already: then what was fetched has only shown that the reader has it too. */
-  async #publish(diffID: string, reader: string, partial: string, layer: StoredLayer): Promise<StoredLayer> {
+  async #publish(
+    diffID: string,
+    reader: string | undefined,
+    partial: string,
+    layer: StoredLayer,
+  ): Promise<StoredLayer> {
     const folder = join(this.#layers, nameOf(diffID))
     const isNew = await rename(partial, folder).then(
       () => true,
@@ -214,9 +234,9 @@ export class LayerStore {
       this.#unsynced.set(diffID, layer)
       return layer
     }
-    await allowReader(folder, reader)
+    if (reader !== undefined) await allowReader(folder, reader)
     await rm(partial, { recursive: true, force: true })
-    return (await this.find(diffID, reader)) ?? layer
+    return this.#read(nameOf(diffID)) ?? layer
   }
 
   #isWanted(name: string): boolean {

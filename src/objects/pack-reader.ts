@@ -25,7 +25,7 @@ type Reader = { store: ObjectStore; key: ObjectKey; signal: AbortSignal }
 export async function readPack(
   store: ObjectStore,
   key: ObjectKey,
-  target: PackTarget,
+  targetOf: (note: PackNote) => PackTarget | Promise<PackTarget>,
   signal?: AbortSignal,
 ): Promise<PackNote | undefined> {
   const size = await store.size(key, signal)
@@ -34,6 +34,7 @@ export async function readPack(
   const reader = { store, key, signal: AbortSignal.any([failed.signal, ...(signal ? [signal] : [])]) }
   try {
     const index = await fetchIndex(reader, size)
+    const target = await targetOf(index.note)
     for (const entry of index.files) await fetchFile(reader, entry, target)
     return index.note
   } finally {
@@ -56,6 +57,7 @@ async function fetchIndex({ store, key, signal }: Reader, size: number): Promise
 
 async function fetchFile(reader: Reader, entry: PackEntry, target: PackTarget): Promise<void> {
   const place = target.open(entry.name)
+  if (place === undefined) return
   if (typeof place === 'function') return place(inOrder(reader, rangesOf(entry.parts)))
   const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL
   await using file = await open(place, flags, 0o600)

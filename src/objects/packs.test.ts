@@ -17,7 +17,7 @@ function world(t: TestContext) {
   const packs = new ObjectPacks(store)
   const at = (name: string) => join(folder, name)
   const load = (key: string, signal?: AbortSignal) =>
-    packs.load(key, { open: (name) => at(`loaded-${name}`) }, signal)
+    packs.load(key, () => ({ open: (name) => at(`loaded-${name}`) }), signal)
   return { store, packs, at, load }
 }
 
@@ -67,8 +67,19 @@ test('a stream of any length comes back in order', async (t) => {
   const take = async (parts: AsyncIterable<Uint8Array>) => {
     for await (const part of parts) got.push(part)
   }
-  await packs.load('layers/a', { open: () => take })
+  await packs.load('layers/a', () => ({ open: () => take }))
   assert.ok(Buffer.concat(got).equals(bytes))
+})
+
+test('who reads a pack is told of its note first, and leaves out what is not wanted', async (t) => {
+  const { packs, at } = world(t)
+  const files = ['one', 'other'].map((name) => ({ name, path: at(name) }))
+  for (const { name, path } of files) writeFileSync(path, name)
+  await packs.save('k', files, { wanted: 'other' })
+  await packs.load('k', ({ wanted }) => ({
+    open: (name) => (name === wanted ? at('loaded') : undefined),
+  }))
+  assert.equal(readFileSync(at('loaded'), 'utf8'), 'other')
 })
 
 test('a pack that is there is not made again, and one that is not there is told', async (t) => {

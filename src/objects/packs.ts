@@ -29,8 +29,12 @@ export class ObjectPacks implements PackStore {
     return this.#store.putIfAbsent(key, writePack(files, note, signal), signal)
   }
 
-  load(key: ObjectKey, target: PackTarget, signal?: AbortSignal): Promise<PackNote | undefined> {
-    return readPack(this.#store, key, target, signal)
+  load(
+    key: ObjectKey,
+    targetOf: (note: PackNote) => PackTarget | Promise<PackTarget>,
+    signal?: AbortSignal,
+  ): Promise<PackNote | undefined> {
+    return readPack(this.#store, key, targetOf, signal)
   }
 
   async has(key: ObjectKey, signal?: AbortSignal): Promise<boolean> {

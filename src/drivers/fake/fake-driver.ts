@@ -2,7 +2,10 @@
  * A driver without processes, for tests of the domain. It keeps the port's promises, and has knobs for what a
  * real machine does to a caller: slow starts, failed starts, sandboxes that crash, entries that cannot be read.
  */
+
+import type { MemoryNeeds } from '../../core/archive-store.ts'
 import type {
+  CanExportSnapshots,
   CanFreeze,
   CanLimitEgress,
   CanSnapshot,
@@ -11,6 +14,7 @@ import type {
   DriverHandle,
   Endpoint,
   FoundSandbox,
+  PortableSnapshot,
   ProbeResult,
   RestoreSpec,
   SandboxExit,
@@ -20,8 +24,10 @@ import type {
   SnapshotOptions,
 } from '../../core/driver.ts'
 import type { AddressRules, GatePorts } from '../../core/egress.ts'
+import type { PackNote, PackTarget } from '../../core/object-store.ts'
 import { AppError } from '../../lib/app-error.ts'
 import { untilAborted } from '../../lib/until-aborted.ts'
+import { type FakeContent, filesOf, readInto } from './fake-content.ts'
 
 export type FakeDriverOptions = {
   /** Where every sandbox's ports are said to be; a test may have a real server there. */
@@ -31,9 +37,6 @@ export type FakeDriverOptions = {
   /** False: like plain containers, it keeps files only. */
   snapshotMemory?: boolean
 }
-
-/** What a sandbox holds, for tests to put there and find again. */
-export type FakeContent = { memory: Map<string, string>; files: Map<string, string> }
 
 export type FakeSandbox = FakeContent & {
   spec: SandboxSpec
@@ -50,6 +53,7 @@ type FakeSnapshot = {
   content: FakeContent
   memory: boolean
   consumedBy: string | undefined
+  imported?: true
 }
 
 /** What outlives a driver: the machine with its sandboxes and snapshots. */
@@ -58,6 +62,8 @@ export type FakeWorld = {
   snapshots: Map<string, FakeSnapshot>
   prepared: Set<string>
   nextAddress: number
+  /** A knob: memory of a machine with another CPU is of no use here. */
+  cpu: string
   /** A knob: ids of sandboxes and folders of snapshots of which nothing can be found out for now. */
   unreadable: Set<string>
   /** The drivers that are open on this machine; each is told of every crash. */
@@ -69,11 +75,12 @@ export const newFakeWorld = (): FakeWorld => ({
   snapshots: new Map(),
   prepared: new Set(),
   nextAddress: 1,
+  cpu: 'usual',
   unreadable: new Set(),
   crashListeners: new Set(),
 })
 
-export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot {
+export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot, CanExportSnapshots {
   readonly name = 'fake'
   readonly capabilities: DriverCapabilities
   readonly world: FakeWorld
@@ -96,7 +103,13 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
   constructor(options: FakeDriverOptions = {}) {
     this.#endpoint = options.endpoint
     const snapshotMemory = options.snapshotMemory ?? true
-    this.capabilities = { freeze: true, snapshotFiles: true, snapshotMemory, limitEgress: true }
+    this.capabilities = {
+      freeze: true,
+      snapshotFiles: true,
+      snapshotMemory,
+      limitEgress: true,
+      exportSnapshots: true,
+    }
     this.world = options.world ?? newFakeWorld()
     this.world.crashListeners.add(this.#tellExit)
   }
@@ -225,11 +238,47 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
     if (!snapshot) return undefined
     // The sandbox that consumed it ran on its files, which match its memory no more.
     const memory = snapshot.memory && !snapshot.consumedBy
-    return { folder, memory, bytes: 1, roots: rootsOf(snapshot.spec) }
+    return {
+      ...{ folder, memory, bytes: 1, roots: rootsOf(snapshot.spec) },
+      ...(snapshot.imported && { imported: snapshot.imported }),
+    }
   }
 
   async removeSnapshot(folder: string): Promise<void> {
     this.world.snapshots.delete(folder)
+  }
+
+  async exportSnapshot(folder: string): Promise<PortableSnapshot | undefined> {
+    const found = await this.findSnapshot(folder)
+    if (!found) return undefined
+    const { spec, content } = this.world.snapshots.get(folder)!
+    const needs = found.memory ? { cpu: this.world.cpu } : null
+    return { files: filesOf(content), note: { spec, needs }, needs }
+  }
+
+  async whyUnfit({ cpu }: MemoryNeeds): Promise<string | undefined> {
+    return cpu === this.world.cpu ? undefined : `It needs the CPU ${cpu}.`
+  }
+
+  async importSnapshot(
+    folder: string,
+    { memory }: { memory: boolean },
+    fetch: (targetOf: (note: PackNote) => Promise<PackTarget>) => Promise<boolean>,
+  ): Promise<Snapshot | undefined> {
+    const content: FakeContent = { memory: new Map(), files: new Map() }
+    let snapshot: FakeSnapshot | undefined
+    const isThere = await fetch(async (note) => {
+      const needs = note.needs as MemoryNeeds | null
+      const fits = memory && needs !== null && (await this.whyUnfit(needs)) === undefined
+      snapshot = {
+        ...{ spec: note.spec as SandboxSpec, content, memory: fits, consumedBy: undefined },
+        imported: true,
+      }
+      return { open: (name) => (name === 'memory' && !fits ? undefined : readInto(content, name)) }
+    })
+    if (!isThere || !snapshot) return undefined
+    this.world.snapshots.set(folder, snapshot)
+    return this.findSnapshot(folder)
   }
 
   async stop(handle: DriverHandle, signal?: AbortSignal): Promise<void> {

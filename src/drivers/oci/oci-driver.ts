@@ -5,7 +5,9 @@
  */
 import { resolve } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
+import type { MemoryNeeds } from '../../core/archive-store.ts'
 import type {
+  CanExportSnapshots,
   CanFreeze,
   CanLimitEgress,
   CanSnapshot,
@@ -13,6 +15,7 @@ import type {
   DriverCapabilities,
   DriverHandle,
   FoundSandbox,
+  PortableSnapshot,
   SandboxExit,
   SandboxSpec,
   SandboxStats,
@@ -34,6 +37,7 @@ import { startSandbox } from './launch.ts'
 import { assertPlainPath } from './layout.ts'
 import { releaseOwnership, setUpMachine, tearDownMachine } from './machine-setup.ts'
 import { choosePlatform } from './platform.ts'
+import { exportSnapshot, type FetchFiles, importSnapshot, whyUnfit } from './portable-snapshot.ts'
 import { prepareRoot } from './prepare-root.ts'
 import { probeMachine } from './probe.ts'
 import { assertSandboxID, type SandboxRecord } from './records.ts'
@@ -77,7 +81,7 @@ export function createOciDriver(options: OciDriverOptions): OciDriver {
   return new OciDriver(options)
 }
 
-export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot {
+export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot, CanExportSnapshots {
   readonly name: string
   readonly capabilities: DriverCapabilities
   readonly #context: OciContext
@@ -94,7 +98,13 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
     const { flavour } = this.#context.runtime
     this.name = driverName(flavour)
     const snapshotMemory = flavour.keepsMemory
-    this.capabilities = { freeze: true, snapshotFiles: true, snapshotMemory, limitEgress: true }
+    this.capabilities = {
+      freeze: true,
+      snapshotFiles: true,
+      snapshotMemory,
+      limitEgress: true,
+      exportSnapshots: true,
+    }
   }
 
   probe() {
@@ -244,6 +254,24 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
 
   findSnapshot(folder: string): Promise<Snapshot | undefined> {
     return describeSnapshot(assertOurs(this.#context.layout, folder))
+  }
+
+  async exportSnapshot(folder: string): Promise<PortableSnapshot | undefined> {
+    const path = assertOurs(this.#context.layout, folder)
+    await this.#dismantling.get(path)
+    return exportSnapshot(this.#context, path)
+  }
+
+  whyUnfit(needs: MemoryNeeds): Promise<string | undefined> {
+    return whyUnfit(this.#context, needs)
+  }
+
+  importSnapshot(
+    folder: string,
+    options: { memory: boolean },
+    fetch: FetchFiles,
+  ): Promise<Snapshot | undefined> {
+    return importSnapshot(this.#context, assertOurs(this.#context.layout, folder), options, fetch)
   }
 
   removeSnapshot(folder: string): Promise<void> {

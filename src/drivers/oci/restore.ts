@@ -195,7 +195,7 @@ async function chooseDiskUse(
 }
 
 /** The kernel lets go of a mount a moment after the last process in it has died. Read-only ones do no harm. */
-async function untilUnmounted(image: string): Promise<void> {
+export async function untilUnmounted(image: string): Promise<void> {
   await access(image)
   for (let attempt = 0; attempt < 500; attempt++) {
     const { stdout } = await runCommand('losetup', ['--associated', image, '--noheadings', '--output', 'RO'])

@@ -23,6 +23,8 @@ export type SnapshotRecord = {
   shared: boolean
   /** The runtime that wrote the memory; null where none was kept. */
   build: RuntimeBuild | null
+  /** Another machine made it. */
+  imported?: true
 }
 
 const snapshotVersion = 1
@@ -63,7 +65,9 @@ export async function finishSnapshot(
   if (lasting) await sync([dirname(folder)])
 }
 
-const memoryFiles = ['checkpoint.img', pagesName, 'pages_meta.img'].map((name) => join(memoryName, name))
+export const memoryFiles = ['checkpoint.img', pagesName, 'pages_meta.img'].map((name) =>
+  join(memoryName, name),
+)
 
 const filesOf = ({ build }: SnapshotRecord): string[] => [
   ...[recordName, diskName],
@@ -90,7 +94,7 @@ export async function describeSnapshot(folder: string): Promise<Snapshot | undef
   const sizes = await Promise.all(filesOf(record).map((name) => ifPresent(stat(join(folder, name)))))
   const bytes = sizes.reduce((sum, size) => sum + (size?.blocks ?? 0) * 512, 0)
   const memory = record.build !== null && !(await isConsumed(folder))
-  return { folder, memory, bytes, roots: rootsOf(record.origin) }
+  return { folder, memory, bytes, roots: rootsOf(record.origin), ...(record.imported && { imported: true }) }
 }
 
 /** The record goes first, so that what a crash leaves is no snapshot any more. */

@@ -1,0 +1,20 @@
+import type { PackedFile } from '../../core/object-store.ts'
+
+/** What a sandbox holds, for tests to put there and find again. */
+export type FakeContent = { memory: Map<string, string>; files: Map<string, string> }
+
+export const filesOf = (content: FakeContent): PackedFile[] =>
+  (['memory', 'files'] as const).map((name) => ({ name, content: inOnePiece([...content[name]]) }))
+
+/** Reads back one of the files. */
+export const readInto =
+  (content: FakeContent, name: string) =>
+  async (parts: AsyncIterable<Uint8Array>): Promise<void> => {
+    const text: Uint8Array[] = []
+    for await (const part of parts) text.push(part)
+    content[name as keyof FakeContent] = new Map(JSON.parse(Buffer.concat(text).toString()))
+  }
+
+async function* inOnePiece(entries: [string, string][]): AsyncGenerator<Uint8Array> {
+  yield Buffer.from(JSON.stringify(entries))
+}

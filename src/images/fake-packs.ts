@@ -1,0 +1,60 @@
+/** Packs in memory, with knobs: for tests of what is kept in them. */
+import type { ObjectEntry, PackedFile, PackNote, PackStore, PackTarget } from '../core/object-store.ts'
+
+type Kept = { note: PackNote; files: Map<string, Buffer> }
+
+export class FakePacks implements PackStore {
+  readonly packs = new Map<string, Kept>()
+  /** The keys under which something was put, in order. */
+  readonly saved: string[] = []
+  loads = 0
+  /** What is read breaks off in the middle. */
+  isDamaged = false
+
+  async save(key: string, files: readonly PackedFile[], note: PackNote): Promise<boolean> {
+    const kept: Kept = { note, files: new Map() }
+    for (const file of files) {
+      if ('path' in file) throw new Error('this fake takes streams only')
+      const parts: Uint8Array[] = []
+      for await (const part of file.content) parts.push(part)
+      kept.files.set(file.name, Buffer.concat(parts))
+    }
+    if (this.packs.has(key)) return false
+    this.packs.set(key, kept)
+    this.saved.push(key)
+    return true
+  }
+
+  async load(
+    key: string,
+    targetOf: (note: PackNote) => PackTarget | Promise<PackTarget>,
+  ): Promise<PackNote | undefined> {
+    this.loads++
+    const kept = this.packs.get(key)
+    if (!kept) return undefined
+    const { open } = await targetOf(kept.note)
+    for (const [name, bytes] of kept.files) {
+      const place = open(name)
+      if (typeof place === 'function') await place(this.#content(bytes))
+    }
+    return kept.note
+  }
+
+  async *#content(bytes: Buffer): AsyncGenerator<Uint8Array> {
+    yield bytes.subarray(0, bytes.length >> 1)
+    if (this.isDamaged) throw new Error('damaged')
+    yield bytes.subarray(bytes.length >> 1)
+  }
+
+  async has(key: string): Promise<boolean> {
+    return this.packs.has(key)
+  }
+
+  async remove(key: string): Promise<void> {
+    this.packs.delete(key)
+  }
+
+  async *list(prefix: string): AsyncGenerator<ObjectEntry> {
+    for (const key of this.packs.keys()) if (key.startsWith(prefix)) yield { key, bytes: 1, modifiedAt: 0 }
+  }
+}
