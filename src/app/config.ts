@@ -366,6 +366,12 @@ function editDistance(a: string, b: string): number {
   return row[b.length]!
 }
 
+/** The settings that this environment has, as they were given: they may hold passwords. */
+export function givenSettings(env: Record<string, string | undefined> = process.env): Record<string, string> {
+  const given = settings.flatMap(({ name }) => (env[name]?.trim() ? [[name, env[name].trim()] as const] : []))
+  return Object.fromEntries(given)
+}
+
 export type ShownSetting = {
   name: string
   value: string

@@ -1,4 +1,5 @@
 /** One request to a running server. An answer that rejects it becomes an error with the server's message. */
+import type { IncomingHttpHeaders } from 'node:http'
 import type { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { AppError, type ErrorCode, errorText } from '../lib/app-error.ts'
@@ -12,12 +13,17 @@ export type Call = {
   body?: { json: unknown } | { stream: Readable; size: number }
   /** How long the server may be silent; 30 seconds unless given. */
   withinMs?: number
+  /** Called with the headers of a success. */
+  onHeaders?: (headers: IncomingHttpHeaders) => void
 }
 
 export async function callServer<T>(address: ServerAddress, call: Call): Promise<T> {
-  const { status, text } = await send(address, call)
+  const { status, text, headers } = await send(address, call)
   const answer = parseJson(text)
-  if (status >= 200 && status < 300) return answer as T
+  if (status >= 200 && status < 300) {
+    call.onHeaders?.(headers)
+    return answer as T
+  }
   const said = (answer as { message?: string } | undefined)?.message ?? text.trim()
   throw new AppError(
     codeOf(status),
@@ -25,7 +31,9 @@ export async function callServer<T>(address: ServerAddress, call: Call): Promise
   )
 }
 
-function send(address: ServerAddress, call: Call): Promise<{ status: number; text: string }> {
+type Answer = { status: number; text: string; headers: IncomingHttpHeaders }
+
+function send(address: ServerAddress, call: Call): Promise<Answer> {
   const { url } = address
   const { method, body, withinMs = 30_000 } = call
   const json = body && 'json' in body ? JSON.stringify(body.json) : undefined
@@ -44,7 +52,10 @@ function send(address: ServerAddress, call: Call): Promise<{ status: number; tex
       const chunks: Buffer[] = []
       response.on('data', (chunk: Buffer) => chunks.push(chunk))
       response.on('end', () =>
-        resolve({ status: response.statusCode ?? 0, text: Buffer.concat(chunks).toString() }),
+        resolve({
+          ...{ status: response.statusCode ?? 0, headers: response.headers },
+          text: Buffer.concat(chunks).toString(),
+        }),
       )
       response.on('error', fail)
     })

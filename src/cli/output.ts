@@ -8,6 +8,32 @@ export function table(headings: readonly string[], rows: readonly (readonly stri
     .join('\n')
 }
 
+/** Name and value in two columns, for one thing with many properties. */
+export function listing(properties: Readonly<Record<string, string>>): string {
+  const width = Math.max(...Object.keys(properties).map((name) => name.length))
+  return Object.entries(properties)
+    .map(([name, value]) => `${name.padEnd(width)}  ${plainLines(value)}`.trimEnd())
+    .join('\n')
+}
+
+const colours = { green: 32, yellow: 33, red: 31, dim: 2 } as const
+export type Paint = (text: string, colour: keyof typeof colours) => string
+
+/** Colours are for terminals; a file or another program gets the text alone. */
+export const painter =
+  (isTerminal: boolean): Paint =>
+  (text, colour) =>
+    isTerminal ? `\x1b[${colours[colour]}m${text}\x1b[0m` : text
+
+/** The largest unit that leaves a number: 45 s, 12 min, 3 h, 2 days. */
+export function duration(ms: number): string {
+  const seconds = Math.max(0, Math.round(ms / 1000))
+  if (seconds < 120) return `${seconds} s`
+  if (seconds < 7200) return `${Math.round(seconds / 60)} min`
+  if (seconds < 172_800) return `${Math.round(seconds / 3600)} h`
+  return `${Math.round(seconds / 86_400)} days`
+}
+
 export const asJson = (value: unknown): string => JSON.stringify(value, null, 2)
 
 /** The output of a program without what would move the cursor or change colours. */

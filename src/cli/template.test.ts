@@ -81,6 +81,7 @@ const run = (...args: string[]) =>
     async () => new TemplateClient({ url, apiKey: 'e2b_1' }),
     (line, aside) => void said.push(`${aside ? 'aside: ' : ''}${line}`),
     assert.fail,
+    assert.fail,
   )
 const bodyOf = (path: string) => JSON.parse(asked.find((one) => one.path === path)!.body.toString())
 
@@ -190,17 +191,20 @@ test('a server that does not answer is told with how to start it', async () => {
   const connect = async () => new TemplateClient({ url: 'http://127.0.0.1:1', apiKey: 'x' })
   const folder = folderOf('alone', { Dockerfile: 'FROM a' })
   await assert.rejects(
-    templateCommand(['build', folder], connect, () => {}, assert.fail),
+    templateCommand(['build', folder], connect, () => {}, assert.fail, assert.fail),
     /does not answer at .*npm start/,
   )
 })
 
 test('help shows how it is used', async () => {
   for (const args of [['--help'], ['build', '--help'], ['build', 'x', '-h']]) {
-    assert.match(await templateCommand(args, assert.fail, () => {}, assert.fail), /warren template build DIR/)
+    assert.match(
+      await templateCommand(args, assert.fail, () => {}, assert.fail, assert.fail),
+      /warren template build DIR/,
+    )
   }
   await assert.rejects(
-    templateCommand(['list'], assert.fail, () => {}, assert.fail),
+    templateCommand(['nix'], assert.fail, () => {}, assert.fail, assert.fail),
     UsageError,
   )
 })

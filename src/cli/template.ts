@@ -17,13 +17,18 @@ import { BuildContext } from './dockerfile/context.ts'
 import { DockerfileError } from './dockerfile/instructions.ts'
 import { parseDockerfile } from './dockerfile/parse.ts'
 import type { DockerStep } from './dockerfile/step.ts'
-import { asJson, plainLines } from './output.ts'
+import { asJson, plainLines, table } from './output.ts'
+import type { TeamClient } from './team-client.ts'
 import type { TemplateClient } from './template-client.ts'
 
 const command = 'warren template'
 const usage = `Usage:
   warren template build DIR [options]
   warren template add NAME [--full]
+  warren template list [--json]
+  warren template delete TEMPLATE
+
+"list" shows the templates of the team. "delete" takes a name or an id.
 
 "add" makes a template that Warren knows by itself: code-interpreter, desktop or mcp-gateway. --full puts in all that it
 can hold.
@@ -56,11 +61,14 @@ export async function templateCommand(
   connect: () => Promise<TemplateClient>,
   print: Print,
   connectAdmin: () => Promise<AdminClient>,
+  connectTeam: () => Promise<Pick<TeamClient, 'listTemplates' | 'deleteTemplate'>>,
 ): Promise<string> {
   if (asksForHelp(args)) return usage
   const [verb, ...rest] = args
   if (verb === 'add') return addBuiltIn(rest, connectAdmin, print)
-  if (verb !== 'build') throw unknownVerb(verb, 'build or add', command)
+  if (verb === 'list') return list(rest, connectTeam)
+  if (verb === 'delete') return remove(rest, connectTeam)
+  if (verb !== 'build') throw unknownVerb(verb, 'build, add, list or delete', command)
   const parsed = parseCommand(rest, texts, command, { lists: ['tag', 'build-arg'], flags: ['no-cache'] })
   const [folder] = takeWords(parsed.words, ['DIR'], command)
   return build(resolve(folder!), parsed, connect, (line) => print(plainLines(line), parsed.json))
@@ -118,6 +126,33 @@ async function addBuiltIn(
   const { status, reason } = await follow((offset) => client.builtInStatus(name!, offset), say)
   if (status === 'error') throw new AppError('unprocessable', failure(reason, []))
   return json ? asJson(made) : `The template ${name} is ready (${made.templateID}, build ${made.buildID}).`
+}
+
+async function list(
+  args: readonly string[],
+  connect: () => Promise<Pick<TeamClient, 'listTemplates'>>,
+): Promise<string> {
+  const { words, json } = parseCommand(args, [], command)
+  takeWords(words, [], command)
+  const found = await (await connect()).listTemplates()
+  if (json) return asJson(found)
+  return table(
+    ['TEMPLATE', 'ID', 'STATUS', 'CPU', 'MEMORY', 'BUILDS', 'USED', 'UPDATED'],
+    found.map((one) => [
+      ...[one.names[0] ?? '', one.templateID, one.buildStatus, String(one.cpuCount), `${one.memoryMB} MiB`],
+      ...[String(one.buildCount), `${one.spawnCount} times`, one.updatedAt.slice(0, 10)],
+    ]),
+  )
+}
+
+async function remove(
+  args: readonly string[],
+  connect: () => Promise<Pick<TeamClient, 'deleteTemplate'>>,
+): Promise<string> {
+  const { words, json } = parseCommand(args, [], command)
+  const [template] = takeWords(words, ['TEMPLATE'], command)
+  await (await connect()).deleteTemplate(template!)
+  return json ? asJson({ template, deleted: true }) : `The template ${template} is deleted.`
 }
 
 async function readDockerfile(folder: string): Promise<string> {

@@ -2,6 +2,7 @@
 import type { IncomingMessage } from 'node:http'
 import { StringDecoder } from 'node:string_decoder'
 import { AppError } from '../lib/app-error.ts'
+import { connectFrame, connectFramesIn } from '../lib/connect-frames.ts'
 import { BoundedText } from './bounded-text.ts'
 import type { SandboxPort, WarrenClient } from './warren-client.ts'
 
@@ -27,12 +28,10 @@ export type ProcessOutcome = {
 const largestFrame = 256 * 1024
 const mostOutputBytes = 32 * 1024 * 1024
 const shownCharacters = 30_000
-const endOfStream = 2
 const tookTooLong = 'It was ended because its time was over. Give it more, or run it with background: true.'
 /** The agent ends the command at its time limit; this is for the answer on its way. */
 const graceMs = 10_000
 
-type Frame = { isLast: boolean; message: FrameMessage }
 type FrameMessage = {
   event?: {
     start?: { pid?: number }
@@ -73,7 +72,7 @@ export async function runProcess(
 async function follow(response: IncomingMessage, outcome: ProcessOutcome, leaves: boolean): Promise<void> {
   const decoders = { stdout: new StringDecoder(), stderr: new StringDecoder() }
   let bytes = 0
-  for await (const { isLast, message } of framesIn(response)) {
+  for await (const { isLast, message } of connectFramesIn<FrameMessage>(response, largestFrame)) {
     if (isLast) {
       if (message.error?.code === 'deadline_exceeded') outcome.status = tookTooLong
       else if (message.error) throw new AppError('unprocessable', message.error.message ?? 'It failed.')
@@ -98,29 +97,10 @@ async function follow(response: IncomingMessage, outcome: ProcessOutcome, leaves
   throw new AppError('unavailable', 'The connection to the sandbox broke off before the command ended.')
 }
 
-async function* framesIn(response: IncomingMessage): AsyncGenerator<Frame> {
-  let rest = Buffer.alloc(0)
-  for await (const chunk of response) {
-    rest = Buffer.concat([rest, chunk as Buffer])
-    while (rest.length >= 5) {
-      const length = rest.readUInt32BE(1)
-      if (length > largestFrame)
-        throw new AppError('payload_too_large', 'The sandbox sent a message without end.')
-      if (rest.length < 5 + length) break
-      const isLast = (rest[0]! & endOfStream) !== 0
-      yield { isLast, message: JSON.parse(rest.toString('utf8', 5, 5 + length)) as FrameMessage }
-      rest = rest.subarray(5 + length)
-    }
-  }
-}
-
 function startMessage({ command, cwd, envs = {} }: ProcessRequest): Buffer {
   const args = ['-l', '-c', command]
   const process = { cmd: '/bin/bash', args, envs, ...(cwd !== undefined && { cwd }) }
-  const message = Buffer.from(JSON.stringify({ process, stdin: false }))
-  const head = Buffer.alloc(5)
-  head.writeUInt32BE(message.length, 1)
-  return Buffer.concat([head, message])
+  return connectFrame({ process, stdin: false })
 }
 
 function headersOf({ user, timeoutSeconds, background }: ProcessRequest) {

@@ -4,6 +4,7 @@
  */
 import type { IncomingMessage, OutgoingHttpHeaders } from 'node:http'
 import { envdPort, header } from '../contract/constants.ts'
+import { sandboxOrigin } from '../contract/sandbox-origin.ts'
 import { AppError, type ErrorCode, errorText } from '../lib/app-error.ts'
 import { requestServer, type ServerAddress } from '../lib/server-request.ts'
 
@@ -58,7 +59,7 @@ export class WarrenClient {
       [header.sandboxID]: sandboxID,
       [header.sandboxPort]: String(port),
     }
-    return this.#send(this.#baseOf(sandboxID, port), { ...ask, headers })
+    return this.#send(sandboxOrigin(this.#access.url, sandboxID, port), { ...ask, headers })
   }
 
   /** A unary call of the agent. */
@@ -67,13 +68,6 @@ export class WarrenClient {
     const headers = { ...jsonType, 'connect-protocol-version': '1' }
     const response = await this.reach(to, { ...ask, headers, ...(signal && { signal }) })
     return JSON.parse((await readUpTo(response, largestAnswer)).toString()) as T
-  }
-
-  /** Headers name the sandbox where the server is one host; below a domain every port has a name of its own. */
-  #baseOf(sandboxID: string, port: number): string {
-    const { protocol, host } = new URL(this.#access.url)
-    const domain = /^api\.(.+)$/.exec(host)?.[1]
-    return domain === undefined ? '' : `${protocol}//${port}-${sandboxID}.${domain}`
   }
 
   #send(base: string, { method, path, headers, body, withinMs = answersWithinMs, signal }: Ask) {

@@ -1,0 +1,38 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { upgradeCommand } from '../cli/upgrade.ts'
+import { givenSettings } from './config.ts'
+import { systemdCommand, systemdUnit } from './systemd-command.ts'
+
+test('the unit starts this Warren and leaves its sandboxes alone when it stops', () => {
+  const unit = systemdUnit('/opt/warren')
+  for (const line of ['ExecStart=/opt/warren/bin/warren start', 'KillMode=process', 'Delegate=yes']) {
+    assert.ok(unit.split('\n').includes(line), line)
+  }
+})
+
+test('without --install nothing is written, only shown', async () => {
+  const shown = await systemdCommand([], '/nowhere/warren', () => assert.fail('a program was run'))
+  assert.match(shown, /ExecStart=\/nowhere\/warren\/bin\/warren start/)
+  assert.match(shown, /Nothing was changed/)
+  await assert.rejects(
+    systemdCommand(['now'], '/', () => {}),
+    /Unknown argument 'now'/,
+  )
+})
+
+test('the settings of the service are those of the shell, as they were given', () => {
+  const env = {
+    WARREN_PORT: ' 3001 ',
+    WARREN_HOST: '',
+    PATH: '/bin',
+    WARREN_DATABASE_URL: 'postgres://u:p@h/d',
+  }
+  assert.deepEqual(givenSettings(env), { WARREN_PORT: '3001', WARREN_DATABASE_URL: 'postgres://u:p@h/d' })
+})
+
+test('the steps of an upgrade fit how Warren was installed', async () => {
+  const parts = { version: '1.2.3', folder: '/opt/warren', dataFolder: '/var/lib/warren' }
+  assert.match(await upgradeCommand([], { ...parts, isClone: true }), /cd \/opt\/warren && git pull/)
+  assert.match(await upgradeCommand([], { ...parts, isClone: false }), /sha256sum -c/)
+})

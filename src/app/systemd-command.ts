@@ -1,0 +1,78 @@
+/** `warren systemd`: the unit that runs this Warren as a service, shown or installed. */
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { asksForHelp, parseCommand, takeWords } from '../cli/arguments.ts'
+import { AppError } from '../lib/app-error.ts'
+import { runCommand } from '../lib/run-command.ts'
+import { givenSettings } from './config.ts'
+
+const command = 'warren systemd'
+const usage = `Usage:
+  warren systemd [--install]
+
+Shows the unit of systemd that runs this Warren as a service, with the settings of this shell (WARREN_…) that are not the
+defaults. --install writes it, enables it and starts it: nothing is changed without that.`
+
+const unitFolder = '/etc/systemd/system'
+const environmentFile = '/etc/warren/warren.env'
+
+export async function systemdCommand(
+  args: readonly string[],
+  projectFolder: string,
+  print: (line: string) => void,
+): Promise<string> {
+  if (asksForHelp(args)) return usage
+  const { words, flags } = parseCommand(args, [], command, { flags: ['install'] })
+  takeWords(words, [], command)
+  const unit = systemdUnit(projectFolder)
+  const settings = ownSettings()
+  if (!flags.has('install')) {
+    return `# ${unitFolder}/warren.service\n${unit}\n# ${environmentFile}\n${settings}\n# Nothing was changed: --install writes these files, enables the service and starts it.`
+  }
+  if (!existsSync('/run/systemd/system')) {
+    throw new AppError(
+      'unavailable',
+      'systemd does not run this machine: start Warren as your service manager does.',
+    )
+  }
+  mkdirSync('/etc/warren', { recursive: true })
+  // Settings may hold passwords.
+  writeFileSync(environmentFile, settings, { mode: 0o600 })
+  writeFileSync(join(unitFolder, 'warren.service'), unit)
+  for (const verb of [['daemon-reload'], ['enable', '--now', 'warren.service']]) {
+    print(`systemctl ${verb.join(' ')}`)
+    await runCommand('systemctl', verb)
+  }
+  return `Warren runs as a service. Its log: journalctl -u warren -f. Its settings: ${environmentFile}, then systemctl restart warren.`
+}
+
+export function systemdUnit(projectFolder: string): string {
+  return `[Unit]
+Description=Warren, a sandbox cloud
+After=network-online.target
+Wants=network-online.target
+
+[Service]
+ExecStart=${projectFolder}/bin/warren start
+WorkingDirectory=${projectFolder}
+EnvironmentFile=-${environmentFile}
+# Sandboxes outlive the server: only the main process is ended, and their cgroups are left alone.
+KillMode=process
+Delegate=yes
+Restart=always
+RestartSec=2
+# A first start installs packages and builds the base template.
+TimeoutStartSec=infinity
+LimitNOFILE=1048576
+TasksMax=infinity
+
+[Install]
+WantedBy=multi-user.target
+`
+}
+
+function ownSettings(): string {
+  return Object.entries(givenSettings())
+    .map(([name, value]) => `${name}=${value}\n`)
+    .join('')
+}

@@ -1,0 +1,209 @@
+import type { SandboxLogEntry } from '../contract/rest/logs.ts'
+import type { ListedSandbox, SandboxDetail } from '../contract/rest/sandbox.ts'
+import { AppError } from '../lib/app-error.ts'
+import { delay, systemClock } from '../lib/clock.ts'
+import {
+  asksForHelp,
+  type Parsed,
+  parseCommand,
+  positiveNumber,
+  takeWords,
+  UsageError,
+  unknownVerb,
+} from './arguments.ts'
+import { asJson, duration, listing, painter, plainLines, table } from './output.ts'
+import { openShell, type Terminal } from './shell.ts'
+import type { TeamClient } from './team-client.ts'
+
+const command = 'warren sandbox'
+const usage = `Usage:
+  warren sandbox list [--state STATE] [--template NAME] [--metadata KEY=VALUE] [--json]
+  warren sandbox info SANDBOX [--json]
+  warren sandbox logs SANDBOX [--follow] [--level LEVEL] [--json]
+  warren sandbox shell SANDBOX [--user NAME] [--cwd PATH]
+  warren sandbox pause SANDBOX [--no-memory]
+  warren sandbox resume SANDBOX [--timeout SECONDS]
+  warren sandbox fork SANDBOX [--count N] [--timeout SECONDS] [--json]
+  warren sandbox kill SANDBOX… | --all
+
+"list" shows running and paused sandboxes; STATE is running or paused.
+"logs" shows what happened in the sandbox, the last 1000 entries; LEVEL is debug, info, warn or error and up.
+"shell" opens a terminal in it; it ends with the exit code of the shell.
+"pause" keeps memory and files, with --no-memory the files alone.
+
+E2B_API_KEY, with E2B_API_URL or E2B_DOMAIN, chooses server and team; else it is the server on this machine.`
+
+/** A paused sandbox that is resumed lives for so many seconds unless said otherwise. */
+const resumeSeconds = '300'
+const followEveryMs = 1000
+const mostLogEntries = 1000
+const texts = ['state', 'template', 'metadata', 'level', 'user', 'cwd', 'timeout', 'count'] as const
+const flags = ['follow', 'no-memory', 'all'] as const
+
+export type SandboxCommandParts = {
+  connect: () => Promise<TeamClient>
+  print: (line: string) => void
+  terminal: Terminal
+}
+
+type Given = Parsed<(typeof texts)[number]>
+type Verb = (given: Given, parts: SandboxCommandParts) => Promise<string | number>
+
+/** Gives the text to print, or the exit code. `connect` is called only when the arguments are right. */
+export async function sandboxCommand(
+  args: readonly string[],
+  parts: SandboxCommandParts,
+): Promise<string | number> {
+  if (asksForHelp(args)) return usage
+  const [name = '', ...rest] = args
+  const verb = Object.hasOwn(verbs, name) ? verbs[name] : undefined
+  if (!verb) throw unknownVerb(args[0], Object.keys(verbs).join(', '), command)
+  return verb(parseCommand(rest, texts, command, { flags }), parts)
+}
+
+const verbs: Record<string, Verb> = { list, info, logs, shell, pause, resume, fork, kill }
+
+async function list(
+  { words, values, json }: Given,
+  { connect, terminal }: SandboxCommandParts,
+): Promise<string> {
+  takeWords(words, [], command)
+  const { state, template, metadata } = values
+  const query = {
+    ...(state !== undefined && { state }),
+    ...(template !== undefined && { template }),
+    ...(metadata !== undefined && { metadata }),
+  }
+  const found = await (await connect()).listSandboxes(query)
+  if (json) return asJson(found)
+  if (found.length === 0) return 'There are no sandboxes.'
+  const paint = painter(terminal.isTerminal)
+  const shown = table(
+    ['SANDBOX', 'TEMPLATE', 'STATE', 'CPU', 'MEMORY', 'AGE', 'TIME LEFT', 'METADATA'],
+    found.map(rowOf),
+  )
+  return shown.replace(/ (running|paused) /g, (whole, word) =>
+    whole.replace(word, paint(word, word === 'running' ? 'green' : 'yellow')),
+  )
+}
+
+function rowOf(sandbox: ListedSandbox): string[] {
+  const { sandboxID, alias, templateID, state, cpuCount, memoryMB, startedAt, endAt, metadata } = sandbox
+  const now = systemClock.now()
+  return [
+    ...[sandboxID, alias ?? templateID, state, String(cpuCount), `${memoryMB} MiB`],
+    duration(now - Date.parse(startedAt)),
+    state === 'paused' ? '-' : duration(Date.parse(endAt) - now),
+    Object.entries(metadata ?? {})
+      .map(([key, value]) => `${key}=${value}`)
+      .join(' '),
+  ]
+}
+
+async function info({ words, json }: Given, { connect }: SandboxCommandParts): Promise<string> {
+  const [sandboxID] = takeWords(words, ['SANDBOX'], command)
+  const found = await (await connect()).getSandbox(sandboxID!)
+  return json ? asJson(found) : listing(propertiesOf(found))
+}
+
+function propertiesOf(sandbox: SandboxDetail): Record<string, string> {
+  const { metadata = {}, network, lifecycle, volumeMounts = [] } = sandbox
+  return {
+    sandbox: sandbox.sandboxID,
+    template: sandbox.alias ? `${sandbox.alias} (${sandbox.templateID})` : sandbox.templateID,
+    state: sandbox.state,
+    started: sandbox.startedAt,
+    ends: sandbox.state === 'paused' ? 'when it is killed' : sandbox.endAt,
+    'at its end': lifecycle?.onTimeout === 'pause' ? 'it is paused' : 'it is killed',
+    size: `${sandbox.cpuCount} CPUs, ${sandbox.memoryMB} MiB of memory, ${sandbox.diskSizeMB} MiB of disk`,
+    internet: sandbox.allowInternetAccess === false ? 'no' : 'yes',
+    ...(network && { network: JSON.stringify(network) }),
+    ...(volumeMounts.length > 0 && {
+      volumes: volumeMounts.map(({ name, path }) => `${name} at ${path}`).join(', '),
+    }),
+    ...Object.fromEntries(Object.entries(metadata).map(([key, value]) => [`metadata ${key}`, value])),
+  }
+}
+
+async function logs({ words, values, flags, json }: Given, parts: SandboxCommandParts): Promise<string> {
+  const [sandboxID] = takeWords(words, ['SANDBOX'], command)
+  const client = await parts.connect()
+  const level = values.level === undefined ? {} : { level: values.level }
+  const asked = { limit: mostLogEntries, ...level }
+  const entries = (await client.readLogs(sandboxID!, { ...asked, direction: 'backward' })).reverse()
+  const lines = (some: SandboxLogEntry[]) =>
+    some.map((entry) => (json ? JSON.stringify(entry) : lineOf(entry)))
+  if (!flags.has('follow')) return lines(entries).join('\n')
+  for (const line of lines(entries)) parts.print(line)
+  let cursor = nextAfter(entries, 0)
+  for (;;) {
+    await delay(followEveryMs)
+    const fresh = await client.readLogs(sandboxID!, { ...asked, direction: 'forward', cursor })
+    for (const line of lines(fresh)) parts.print(line)
+    cursor = nextAfter(fresh, cursor)
+    const ended = fresh.some(({ fields }) => fields.event_type === 'sandbox_ended')
+    if (ended) return 'The sandbox has ended.'
+  }
+}
+
+const nextAfter = (entries: readonly SandboxLogEntry[], before: number): number => {
+  const last = entries.at(-1)
+  return last ? Date.parse(last.timestamp) + 1 : before
+}
+
+function lineOf({ timestamp, level, message }: SandboxLogEntry): string {
+  return `${timestamp}  ${level.padEnd(5)}  ${plainLines(message)}`
+}
+
+async function shell({ words, values }: Given, { connect, terminal }: SandboxCommandParts): Promise<number> {
+  const [sandboxID] = takeWords(words, ['SANDBOX'], command)
+  const client = await connect()
+  const { state, envdAccessToken } = await client.getSandbox(sandboxID!)
+  if (state === 'paused') {
+    const how = `Run \`warren sandbox resume ${sandboxID}\` first.`
+    throw new AppError('conflict', `The sandbox ${sandboxID} is paused. ${how}`)
+  }
+  const agent = { sandboxID: sandboxID!, accessToken: envdAccessToken, user: values.user }
+  return openShell(client, agent, terminal, values.cwd)
+}
+
+async function pause({ words, flags, json }: Given, { connect }: SandboxCommandParts): Promise<string> {
+  const [sandboxID] = takeWords(words, ['SANDBOX'], command)
+  await (await connect()).pause(sandboxID!, !flags.has('no-memory'))
+  return json ? asJson({ sandboxID, state: 'paused' }) : `The sandbox ${sandboxID} is paused.`
+}
+
+async function resume({ words, values, json }: Given, { connect }: SandboxCommandParts): Promise<string> {
+  const [sandboxID] = takeWords(words, ['SANDBOX'], command)
+  const timeout = positiveNumber('timeout', values.timeout ?? resumeSeconds, command)
+  await (await connect()).resume(sandboxID!, timeout)
+  return json ? asJson({ sandboxID, state: 'running' }) : `The sandbox ${sandboxID} runs.`
+}
+
+async function fork({ words, values, json }: Given, { connect }: SandboxCommandParts): Promise<string> {
+  const [sandboxID] = takeWords(words, ['SANDBOX'], command)
+  const count = positiveNumber('count', values.count ?? '1', command)
+  const timeout =
+    values.timeout === undefined ? undefined : positiveNumber('timeout', values.timeout, command)
+  const client = await connect()
+  const results = await client.fork(sandboxID!, { count, ...(timeout !== undefined && { timeout }) })
+  if (json) return asJson(results)
+  const failed = results.find(({ error }) => error !== undefined)
+  const made = results.flatMap(({ sandbox }) => sandbox?.sandboxID ?? [])
+  if (!failed) return made.join('\n')
+  const told = made.length > 0 ? ` Made: ${made.join(', ')}.` : ''
+  throw new AppError('unavailable', `Not all forks could be made: ${failed.error?.message}${told}`)
+}
+
+async function kill({ words, flags, json }: Given, { connect }: SandboxCommandParts): Promise<string> {
+  const isAll = flags.has('all')
+  if (isAll && words.length > 0) throw new UsageError('--all takes no sandboxes beside it.', command)
+  if (!isAll && words.length === 0) throw new UsageError('SANDBOX is missing.', command)
+  const client = await connect()
+  const wanted = isAll ? (await client.listSandboxes({})).map(({ sandboxID }) => sandboxID) : words
+  for (const sandboxID of wanted) await client.kill(sandboxID)
+  if (json) return asJson(wanted.map((sandboxID) => ({ sandboxID, killed: true })))
+  return wanted.length === 0
+    ? 'There are no sandboxes.'
+    : wanted.map((id) => `The sandbox ${id} is killed.`).join('\n')
+}
