@@ -9,6 +9,7 @@ import { maxBodyBytes, parseBodies } from './body-parser.ts'
 import type { Api, ApiParts, RouteContext } from './context.ts'
 import { allowAllOrigins } from './cors.ts'
 import { answerUnrouted, handleErrors } from './error-handler.ts'
+import { passOnToOwners } from './pass-on.ts'
 import { RateLimit } from './rate-limit.ts'
 import { identifyRequests, tellAnswers } from './request-id.ts'
 import { adminRoutes } from './routes/admin/routes.ts'
@@ -44,6 +45,7 @@ export async function createApi(parts: ApiParts): Promise<Api> {
   allowAllOrigins(app)
   auditChanges(app, context.auth, parts.log)
   tellAnswers(app, context.auth, parts.onAnswered)
+  if (parts.cluster) passOnToOwners(app, parts.cluster.forwarder)
   await app.register(swagger, {
     openapi: {
       openapi: '3.1.0',

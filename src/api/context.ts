@@ -8,6 +8,8 @@ import type {
   RawRequestDefaultExpression,
   RawServerDefault,
 } from 'fastify'
+import type { Forwarder } from '../core/cluster/forwarder.ts'
+import type { Placer } from '../core/cluster/placer.ts'
 import type { EventStore } from '../core/event-stores.ts'
 import type { LogStore } from '../core/logs.ts'
 import type { Quarantine } from '../core/sandbox/quarantine.ts'
@@ -75,7 +77,11 @@ export type ApiParts = {
   domain: string | undefined
   version: string
   log: Log
+  /** Undefined: this Warren is the only one. */
+  cluster?: ApiCluster | undefined
 }
+
+export type ApiCluster = { nodeID: string; forwarder: Forwarder; placer: Placer }
 
 export type Api = FastifyInstance<
   RawServerDefault,

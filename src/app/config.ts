@@ -22,6 +22,24 @@ const schema = {
     'PostgreSQL to use; unset: SQLite in the data folder.',
     kind.optional(kind.databaseUrl),
   ),
+  peerAddress: setting(
+    'WARREN_PEER_ADDRESS',
+    '',
+    'Where the other Warrens of a cluster reach this one; unset: there are no others. Needs PostgreSQL.',
+    kind.optional(kind.hostAndPort),
+  ),
+  peerListen: setting(
+    'WARREN_PEER_LISTEN',
+    '',
+    'Address and port to listen on for those; unset: the port of WARREN_PEER_ADDRESS on all addresses.',
+    kind.optional(kind.hostAndPort),
+  ),
+  secretsDir: setting(
+    'WARREN_SECRETS_DIR',
+    '',
+    'Folder with secrets.json and secret-key.json, which all Warrens of a cluster share; unset: the data folder.',
+    kind.optional(kind.folder),
+  ),
   domain: setting(
     'WARREN_DOMAIN',
     '',
@@ -329,6 +347,14 @@ function checkTogether(config: Config): Config {
   }
   if (config.tlsCert !== null && config.domain === null) {
     throw refuse('WARREN_TLS_CERT needs WARREN_DOMAIN: the domain that the certificate is for.')
+  }
+  if (config.peerAddress !== null && config.databaseUrl === null) {
+    throw refuse(
+      'WARREN_PEER_ADDRESS needs WARREN_DATABASE_URL: the Warrens of a cluster share one PostgreSQL database.',
+    )
+  }
+  if (config.peerListen !== null && config.peerAddress === null) {
+    throw refuse('WARREN_PEER_LISTEN needs WARREN_PEER_ADDRESS: the address at which others reach it.')
   }
   const sizes = [
     ['CPU', config.defaultCPU, config.maxCPU],

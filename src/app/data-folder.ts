@@ -42,11 +42,11 @@ export type ServerFile = {
   startedAt: number
 }
 
-export function dataPaths(root: string): DataPaths {
+export function dataPaths(root: string, secretsFolder = root): DataPaths {
   return Object.freeze({
     root,
-    secrets: join(root, 'secrets.json'),
-    secretKey: join(root, 'secret-key.json'),
+    secrets: join(secretsFolder, 'secrets.json'),
+    secretKey: join(secretsFolder, 'secret-key.json'),
     node: join(root, 'node.json'),
     credentials: join(root, 'credentials.json'),
     server: join(root, 'server.json'),
@@ -64,7 +64,7 @@ export function dataPaths(root: string): DataPaths {
  * Others may pass through but not look: the processes of a sandbox are nobody on this machine and must reach
  * their root below it. Every file with a secret is 0600.
  */
-export async function openDataFolder(root: string): Promise<DataPaths> {
+export async function openDataFolder(root: string, secretsFolder?: string): Promise<DataPaths> {
   const paths = dataPaths(root)
   try {
     for (const folder of [root, paths.runtimes, paths.templates, paths.sandboxes]) {
@@ -74,7 +74,7 @@ export async function openDataFolder(root: string): Promise<DataPaths> {
     // Only root may read this folder: the memory of sandboxes holds their secrets.
     await mkdir(paths.snapshots, { recursive: true, mode: 0o700 })
     // Links, mounts and cgroups are named after the folder, so every path to it must give the same name.
-    return dataPaths(await realpath(root))
+    return dataPaths(await realpath(root), secretsFolder)
   } catch (error) {
     throw new AppError('invalid_argument', `Cannot make the data folder ${root}: ${errorText(error)}`, {
       cause: error,
@@ -132,8 +132,12 @@ export async function loadNode(paths: DataPaths): Promise<Node> {
   return fresh
 }
 
+/** A folder of secrets that the platform mounts cannot be changed, and is closed by whoever mounts it. */
 async function closeToOthers(path: string): Promise<void> {
-  if (((await stat(path)).mode & 0o077) !== 0) await chmod(path, 0o600)
+  if (((await stat(path)).mode & 0o077) === 0) return
+  await chmod(path, 0o600).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EROFS') throw error
+  })
 }
 
 /**

@@ -141,14 +141,14 @@ function joinSandboxes(ports: DomainPorts, settings: DomainSettings, volumes: Vo
   const buildSandboxes = new BuildSandboxes({ ...ports, tokens, launcher, snapshots, ongoing })
   const shared = {
     ...{ ...ports, sandboxes, templates, catalog, launcher, egress, warm, snapshots, quarantine, ongoing },
-    ...{ admission, volumes },
+    ...{ admission, volumes, owners: ports.stores.owners },
   }
   const service = tracedSandboxes(new SandboxService(shared), tracer)
   const reconciler = new Reconciler({ ...shared, service, cache, routes })
   const findResumable = createAutoResume({ service, sandboxes, teams, routes, tokens })
   return {
     ...{ tokens, catalog, warm, snapshots, quarantine, launcher, buildSandboxes, service, reconciler },
-    findResumable,
+    ...{ findResumable, admission },
   }
 }
 

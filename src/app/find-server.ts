@@ -9,9 +9,9 @@ import type { Config, clientVariables } from './config.ts'
 import { dataPaths, loadSecrets, readCredentials, readServerFile } from './data-folder.ts'
 
 export async function findServer(
-  config: Pick<Config, 'dataDir'>,
+  config: Pick<Config, 'dataDir' | 'secretsDir'>,
 ): Promise<{ location: ServerLocation; access: ServerAccess }> {
-  const paths = dataPaths(config.dataDir)
+  const paths = dataPaths(config.dataDir, config.secretsDir ?? undefined)
   const server = await readServerFile(paths)
   // The file outlives a server that was killed; its process does not.
   if (!server || !existsSync(`/proc/${server.pid}`)) {
@@ -32,7 +32,7 @@ export async function findServer(
 
 /** The server and team that the client's variables name; otherwise this machine's server and its first team. */
 export async function findTeamAccess(
-  config: Pick<Config, 'dataDir'>,
+  config: Pick<Config, 'dataDir' | 'secretsDir'>,
   { apiKey, apiUrl }: ReturnType<typeof clientVariables>,
 ): Promise<TeamAccess> {
   if (apiUrl !== undefined) {

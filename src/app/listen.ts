@@ -1,8 +1,10 @@
 /** Opens the port of the server: the API, and the edge in front of sandboxes, behind one listener. */
 import { readFileSync } from 'node:fs'
+import type { Server } from 'node:http'
 import { createApi } from '../api/app.ts'
 import type { Api, ApiParts } from '../api/context.ts'
 import { createEdge } from '../edge/edge.ts'
+import { type Cluster, listenForPeers } from './cluster.ts'
 import type { Config } from './config.ts'
 import type { Secrets } from './data-folder.ts'
 import type { Domain } from './domain.ts'
@@ -21,11 +23,17 @@ const closeGraceMs = 2000
 const lookAtCertificateEveryMs = 2000
 const mebibyte = 1024 * 1024
 
-export type ListenParts = { config: Config; secrets: Secrets; ports: OpenedPorts; domain: Domain }
+export type ListenParts = {
+  config: Config
+  secrets: Secrets
+  ports: OpenedPorts
+  domain: Domain
+  cluster: Cluster | undefined
+}
 
 /** Resolves with the URL that reaches the server from this machine. */
 export async function listen(parts: ListenParts, closers: Closers): Promise<string> {
-  const { config, ports, domain } = parts
+  const { config, ports, domain, cluster } = parts
   const { measures } = ports.telemetry
   const requests = countRequests(measures, config.accessLog, ports.log)
   addServerGauges(measures, { ...ports, warm: domain.warm, version })
@@ -35,6 +43,7 @@ export async function listen(parts: ListenParts, closers: Closers): Promise<stri
     connectionLimit: config.connectionsPerSandbox,
     findResumable: domain.findResumable,
     onFinished: requests.onFinished,
+    forwarder: cluster?.forwarder,
     log: ports.log,
   })
   const url = `${config.tlsCert ? 'https' : 'http'}://${reachableHost(config.host)}:${config.port}`
@@ -43,6 +52,10 @@ export async function listen(parts: ListenParts, closers: Closers): Promise<stri
   closers.add('the API', () => api.close())
   const listener = openListener(edge.serverOptions, config, ports, closers)
   edge.attach(listener.server, api.routing)
+  if (cluster) {
+    const attach = (server: Server) => edge.attach(server, api.routing)
+    await listenForPeers(config, cluster, edge.serverOptions, attach, closers)
+  }
   await listener.listen(config.host, config.port)
   closers.add('the listener', async () => {
     readiness.close()
@@ -75,7 +88,7 @@ function openListener(
 }
 
 async function openApi(
-  { config, secrets, ports, domain }: ListenParts,
+  { config, secrets, ports, domain, cluster }: ListenParts,
   url: string,
   watched: Pick<ApiParts, 'onAnswered' | 'whyNotReady'>,
 ): Promise<Api> {
@@ -85,6 +98,7 @@ async function openApi(
     ...watched,
     renderMetrics: createRenderMetrics(ports.telemetry.measures),
     secrets: ports.secrets,
+    cluster,
     events: stores.events,
     webhooks: ports.webhooks.service,
     uploads: { secret: secrets.seed, maxBytes: config.maxUploadMB * mebibyte },

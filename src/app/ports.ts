@@ -108,7 +108,7 @@ export async function openPorts(parts: PortParts, closers: Closers) {
       return tracedBuilder(builder, tracer)
     },
   }
-  return { ...ports, buildFiles, logs, secrets, webhooks, base, telemetry }
+  return { ...ports, buildFiles, logs, secrets, webhooks, base, telemetry, vault }
 }
 
 function openLogs(config: Config, paths: DataPaths): LogFiles {

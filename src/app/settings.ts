@@ -46,6 +46,17 @@ export const address: Described<string> = {
   parse: (text) => (isIP(text) ? text : undefined),
 }
 
+export const hostAndPort: Described<string> = {
+  unit: '',
+  allowed: 'a host name or IP address and a port, such as 10.0.0.5:7443 or [fd00::5]:7443',
+  parse(text) {
+    const [, host = '', port] = /^(\[[^\]]+\]|[^:\s/]+):(\d{1,5})$/.exec(text) ?? []
+    const isPort = Number(port) >= 1 && Number(port) <= 65535
+    const isHost = host.startsWith('[') ? isIP(host.slice(1, -1)) === 6 : /^[a-z0-9._-]+$/i.test(host)
+    return isPort && isHost ? text : undefined
+  },
+}
+
 export const folder: Described<string> = {
   unit: '',
   allowed: 'an absolute path',

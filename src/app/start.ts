@@ -22,7 +22,7 @@ import { createProgress, type Progress } from './setup/progress.ts'
 
 export async function start(config: Config): Promise<void> {
   refuseMachine(process.platform, process.arch, process.getuid?.())
-  const paths = await openDataFolder(config.dataDir)
+  const paths = await openDataFolder(config.dataDir, config.secretsDir ?? undefined)
   const lock = lockDataFolder(paths.lock)
   await refusePort(config.host, config.port)
   // Before the set-up, which takes long.

@@ -232,7 +232,7 @@ export interface SandboxStore {
   list(filter: SandboxFilter, page: SandboxPage): Promise<Sandbox[]>
   count(filter: SandboxFilter): Promise<number>
   /** What the sandboxes of this node that run, or are frozen, were promised; those that start are not counted. */
-  sumActive(): Promise<{ cpuCount: number; memoryMB: number }>
+  sumActive(): Promise<{ sandboxes: number; cpuCount: number; memoryMB: number }>
   countByState(): Promise<{ state: SandboxState; count: number }[]>
   /** Every row that is not ended, or only those in some of the states. */
   listUnended(states?: readonly SandboxState[]): Promise<Sandbox[]>

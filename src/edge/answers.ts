@@ -1,10 +1,12 @@
 /** What the edge itself says, in the contract's words: JSON for programs, a small page for people. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { header } from '../contract/constants.ts'
+import { isAppError } from '../lib/app-error.ts'
 import { discardBody } from '../lib/http-relay/discard-body.ts'
+import { MalformedHead } from '../lib/http-relay/headers.ts'
 import { requestIDOf } from '../lib/request-id.ts'
 
-export type EdgeAnswer = { status: number } & (
+export type EdgeAnswer = { status: number; retryAfterSeconds?: number } & (
   | { text: string }
   | { json: { message: string } & Json; title: string }
 )
@@ -97,6 +99,18 @@ export const resumeLimited = (sandboxId: string, message: string): EdgeAnswer =>
   json: { sandboxId, message, code: 429 },
 })
 
+/** Another node has the sandbox, and what it says is unknown for the moment. */
+export function nodeUnreachable(sandboxId: string, error: unknown): EdgeAnswer {
+  if (error instanceof MalformedHead) return { status: error.status, text: error.message }
+  if (!isAppError(error, 'unavailable')) return routingFailed('the request could not be passed on')
+  return {
+    status: 503,
+    title: 'This sandbox cannot be reached now',
+    json: { sandboxId, message: error.message, code: 503 },
+    retryAfterSeconds: error.retry?.afterSeconds ?? 1,
+  }
+}
+
 export const internalRoute = (path: string): EdgeAnswer => ({
   status: 404,
   title: 'Not reachable from outside',
@@ -138,6 +152,7 @@ export function sendAnswer(request: IncomingMessage, response: ServerResponse, a
     'X-Content-Type-Options': 'nosniff',
     'Content-Security-Policy': "default-src 'none'; style-src 'unsafe-inline'",
     ...(answer.status === 429 && { 'Retry-After': '1' }),
+    ...(answer.retryAfterSeconds && { 'Retry-After': String(answer.retryAfterSeconds) }),
   })
   response.end(body)
   discardBody(request, response)

@@ -7,6 +7,7 @@ import { type IncomingMessage, type Server, type ServerOptions, ServerResponse }
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { envdPort } from '../contract/constants.ts'
+import type { Forwarder } from '../core/cluster/forwarder.ts'
 import type { FindResumable } from '../core/sandbox/resumable-route.ts'
 import type { Route, RouteTable } from '../core/sandbox/routes.ts'
 import type { HttpExchange } from '../lib/http-relay/http-relay.ts'
@@ -18,6 +19,7 @@ import {
   type EdgeAnswer,
   internalRoute,
   invalidRequest,
+  nodeUnreachable,
   sandboxNotFound,
   sendAnswer,
   sendPreflight,
@@ -36,6 +38,8 @@ export type EdgeOptions = {
   routes: RouteTable
   /** Traffic for a sandbox without a route wakes the one found here; without this, nothing wakes. */
   findResumable?: FindResumable
+  /** Traffic for sandboxes of other nodes goes to these; without this, there are none. */
+  forwarder?: Pick<Forwarder, 'forward'> | undefined
   /** Null, or `localhost`: every host that names no sandbox is shared with the API. */
   domain: string | null
   log: Log
@@ -112,6 +116,7 @@ type Target = SandboxDestination & { route: Route }
 class SandboxEdge {
   #routes: RouteTable
   #waker: Waker | null
+  #forwarder: Pick<Forwarder, 'forward'> | undefined
   #domain: string | null
   #log: Log
   #onFinished: OnFinished | undefined
@@ -124,6 +129,7 @@ class SandboxEdge {
   constructor({
     routes,
     findResumable,
+    forwarder,
     domain,
     log,
     connectionLimit = 1000,
@@ -132,6 +138,7 @@ class SandboxEdge {
   }: EdgeOptions) {
     this.#routes = routes
     this.#waker = findResumable ? new Waker(findResumable, connectionLimit, log) : null
+    this.#forwarder = forwarder
     this.#domain = domainName(domain)
     this.#log = log
     this.#onFinished = onFinished
@@ -182,25 +189,42 @@ class SandboxEdge {
     const target = destination.kind === 'preflight' ? null : this.#target(request, destination)
     if (!target) sendPreflight(request, response)
     else if (!('status' in target)) this.#carry(exchange, target)
-    else if (destination.kind === 'sandbox' && this.#maySleep(request, destination))
-      void this.#wakeAndCarry(exchange, destination)
+    else if (destination.kind === 'sandbox' && this.#mayBeElsewhere(request, destination))
+      void this.#findAndCarry(exchange, destination)
     else sendAnswer(request, response, target)
   }
 
-  #maySleep(request: IncomingMessage, destination: SandboxDestination): boolean {
-    if (!this.#waker || this.#routes.get(destination.sandboxID)) return false
+  /** It may sleep, or be on another node. */
+  #mayBeElsewhere(request: IncomingMessage, destination: SandboxDestination): boolean {
+    if (!(this.#waker || this.#forwarder) || this.#routes.get(destination.sandboxID)) return false
     return !neverReachesSandbox(request, destination)
   }
 
-  async #wakeAndCarry(exchange: EdgeExchange, destination: SandboxDestination): Promise<void> {
+  async #findAndCarry(exchange: EdgeExchange, destination: SandboxDestination): Promise<void> {
     const { request, response } = exchange
+    const forwarded = this.#forwarder && (await this.#forward(this.#forwarder, exchange, destination))
+    if (forwarded === true || request.socket.destroyed) return
     // What the resume writes to the log is told by the request that it is for.
     const wake = () => this.#waker?.wake(exchange, destination)
-    const rejection = await onBehalfOf(requestIDOf(request), wake)
+    const rejection = forwarded || (await onBehalfOf(requestIDOf(request), wake))
     if (request.socket.destroyed) return
     const target = rejection ?? this.#target(request, destination)
     if ('status' in target) sendAnswer(request, response, target)
     else this.#carry(exchange, target)
+  }
+
+  /** Never rejects. True: another node answers it. */
+  async #forward(
+    forwarder: Pick<Forwarder, 'forward'>,
+    exchange: HttpExchange,
+    { sandboxID }: SandboxDestination,
+  ): Promise<boolean | EdgeAnswer> {
+    try {
+      return await forwarder.forward({ kind: 'sandbox', id: sandboxID }, exchange)
+    } catch (error) {
+      this.#log.debug({ error, sandboxID }, 'could not reach the node of a sandbox')
+      return nodeUnreachable(sandboxID, error)
+    }
   }
 
   #carry(exchange: EdgeExchange, destination: Target): void {

@@ -1,7 +1,7 @@
 /** Which headers the edge writes, keeps to itself, or takes away from what a sandbox says. */
 import type { IncomingMessage } from 'node:http'
-import type { TLSSocket } from 'node:tls'
 import { header } from '../contract/constants.ts'
+import { originOf } from '../lib/client-origin.ts'
 import { answerHeaders, headerValue, type OutgoingHead, outgoingHead } from '../lib/http-relay/headers.ts'
 import { requestIDHeader } from '../lib/request-id.ts'
 
@@ -40,10 +40,9 @@ export function headForSandbox(request: IncomingMessage, options: ForwardOptions
   const own = ownHost === null ? ownedOnSharedHost : ownedByEdge
   const head = outgoingHead(request, { own, awaitsContinue, upgrade, trailers: true })
   const { host = '' } = request.headers
-  const { socket } = request
-  const proto = (socket as Partial<TLSSocket>).encrypted === true ? 'https' : 'http'
-  head.headers.push('Host', maskHost ?? host, 'X-Forwarded-For', socket.remoteAddress ?? 'unknown')
-  head.headers.push('X-Forwarded-Proto', proto, 'X-Forwarded-Host', host)
+  const { address, protocol } = originOf(request)
+  head.headers.push('Host', maskHost ?? host, 'X-Forwarded-For', address)
+  head.headers.push('X-Forwarded-Proto', protocol, 'X-Forwarded-Host', host)
   return head
 }
 

@@ -31,11 +31,15 @@ export type Leaf = {
   /** IP addresses. */
   addresses?: readonly string[]
   days: number
+  /** Whoever has it may also show it as a client. */
+  isClient?: boolean
 }
 
 const dayMs = 24 * 3_600_000
 /** Other machines' clocks may be behind ours. */
 const backdateMs = 3_600_000
+const serverAuth = der.objectID('1.3.6.1.5.5.7.3.1')
+const clientAuth = der.objectID('1.3.6.1.5.5.7.3.2')
 const ecdsaWithSHA256 = der.sequence(der.objectID('1.2.840.10045.4.3.2'))
 
 export function makeAuthority(name: string, days = 3650, clock: Clock = systemClock): Authority {
@@ -51,7 +55,7 @@ export function makeAuthority(name: string, days = 3650, clock: Clock = systemCl
 
 export function issueCertificate(
   authority: Authority,
-  { names, addresses = [], days }: Leaf,
+  { names, addresses = [], days, isClient = false }: Leaf,
   clock: Clock = systemClock,
 ): Certificate {
   const alternatives = [...names.map(dnsName), ...addresses.map(ipAddress)]
@@ -63,7 +67,7 @@ export function issueCertificate(
   return signed(pair, issuerKey, subjectOf(issuer), subject, { days, clock }, [
     extension('2.5.29.19', true, der.sequence()),
     extension('2.5.29.15', true, der.bits(Buffer.from([0b1000_0000]), 7)),
-    extension('2.5.29.37', false, der.sequence(der.objectID('1.3.6.1.5.5.7.3.1'))),
+    extension('2.5.29.37', false, der.sequence(...(isClient ? [serverAuth, clientAuth] : [serverAuth]))),
     extension('2.5.29.17', false, der.sequence(...alternatives)),
     extension('2.5.29.14', false, der.octets(keyIDOf(pair.publicKey))),
     extension('2.5.29.35', false, der.sequence(der.implicit(0, keyIDOf(issuer.publicKey)))),

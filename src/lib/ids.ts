@@ -55,6 +55,8 @@ export function newRequestID(): string {
   return spare.bytes.toString('hex', from, spare.at)
 }
 
+/** A whole number from 0 on, below `count`. */
+export const randomBelow = (count: number): number => source(4).readUInt32BE() % count
 export const randomHex = (bytes: number): string => source(bytes).toString('hex')
 
 const base32Digits = '0123456789abcdefghjkmnpqrstvwxyz'

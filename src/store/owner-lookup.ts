@@ -2,7 +2,7 @@ import type { Kysely } from 'kysely'
 import type { LocatedBuild, Owned, Owner, OwnerStore } from '../core/cluster/node.ts'
 import type { Sandbox } from '../core/sandbox/sandbox.ts'
 import type { SecretVault } from '../core/secret/vault.ts'
-import { sandboxOf } from './sandbox-row.ts'
+import { hashOf, sandboxOf } from './sandbox-row.ts'
 import type { Tables } from './tables.ts'
 
 const uuidForm = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
@@ -17,6 +17,7 @@ export class SqlOwnerStore implements OwnerStore {
   }
 
   async ownerOf({ kind, id }: Owned): Promise<Owner | undefined> {
+    if (kind === 'node') return { nodeID: id, isMovable: false }
     if (kind === 'sandbox') return this.#ownerOfSandbox(id)
     const nodeID = await this.#nodeOf(kind, id)
     return nodeID == null ? undefined : { nodeID, isMovable: false }
@@ -50,6 +51,30 @@ export class SqlOwnerStore implements OwnerStore {
     return row && sandboxOf(row, this.#vault)
   }
 
+  async nodesOfVolumes(teamID: string, names: readonly string[]): Promise<string[]> {
+    if (names.length === 0) return []
+    const rows = await this.#db
+      .selectFrom('volumes')
+      .select('node_id')
+      .distinct()
+      .where('team_id', '=', teamID)
+      .where('name', 'in', names)
+      .where('state', '=', 'ready')
+      .execute()
+    return rows.map(({ node_id }) => node_id)
+  }
+
+  async nodeOfClaim(teamID: string, key: string): Promise<string | undefined> {
+    const row = await this.#db
+      .selectFrom('idempotency_claims')
+      .innerJoin('sandboxes', 'sandboxes.id', 'idempotency_claims.sandbox_id')
+      .select('node_id')
+      .where('idempotency_claims.team_id', '=', teamID)
+      .where('key_hash', '=', hashOf(key))
+      .executeTakeFirst()
+    return row?.node_id ?? undefined
+  }
+
   async sandboxesOfTeam(teamID: string, sandboxIDs: readonly string[]): Promise<string[]> {
     if (sandboxIDs.length === 0) return []
     const rows = await this.#db
@@ -72,19 +97,19 @@ export class SqlOwnerStore implements OwnerStore {
     return { nodeID: row.node_id, isMovable: row.state === 'paused' && row.stored_at !== null }
   }
 
-  async #nodeOf(kind: Exclude<Owned['kind'], 'sandbox'>, id: string): Promise<string | null | undefined> {
-    if (kind === 'template') return this.#nodeOfNewestWaitingBuild(id)
+  async #nodeOf(kind: 'build' | 'volume' | 'template', id: string): Promise<string | null | undefined> {
+    if (kind === 'template') return this.#nodeOfUnfinishedBuild(id)
     const table = ({ build: 'template_builds', volume: 'volumes' } as const)[kind]
     const row = await this.#db.selectFrom(table).select('node_id').where('id', '=', id).executeTakeFirst()
     return row?.node_id
   }
 
-  async #nodeOfNewestWaitingBuild(templateID: string): Promise<string | null | undefined> {
+  async #nodeOfUnfinishedBuild(templateID: string): Promise<string | null | undefined> {
     const row = await this.#db
       .selectFrom('template_builds')
       .select('node_id')
       .where('template_id', '=', templateID)
-      .where('status', '=', 'waiting')
+      .where('status', 'in', ['waiting', 'building'])
       .orderBy('created_at', 'desc')
       .orderBy('id')
       .limit(1)

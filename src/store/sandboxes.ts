@@ -24,7 +24,7 @@ import type {
 import type { TeamLimits } from '../core/team/team.ts'
 import { AppError } from '../lib/app-error.ts'
 import { exceededLimit, lockTeam } from './limits.ts'
-import { countByState, countInStates, usageOfNode } from './sandbox-counts.ts'
+import { countByState, countInStates, type Usage, usageOfNode } from './sandbox-counts.ts'
 import { listPage, unendedInParts } from './sandbox-list.ts'
 import { optionColumns, whyLocked } from './sandbox-options.ts'
 import {
@@ -121,7 +121,7 @@ export class SqlSandboxStore implements SandboxStore {
     return total
   }
 
-  sumActive(): Promise<{ cpuCount: number; memoryMB: number }> {
+  sumActive(): Promise<Usage> {
     return usageOfNode(this.#db, this.#nodeID)
   }
 

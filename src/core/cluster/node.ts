@@ -28,8 +28,8 @@ export type NodeLoad = {
   createFails: number
   cpuPercent: number
   disk: { mountPoint: string; filesystemType: string; device: string; usedBytes: number; totalBytes: number }
-  /** Builds of which a sandbox waits in its warm pool. */
-  warmBuilds: readonly string[]
+  /** Templates of which a sandbox waits in its warm pool. */
+  warmTemplates: readonly string[]
   /** Builds of other nodes whose layers and snapshots lie on its disk. */
   buildsAtHand: readonly string[]
 }
@@ -81,8 +81,11 @@ export interface NodeStore {
   share(name: string, value: string): Promise<string>
 }
 
-/** What a request is for, where one node alone can do it. A template stands for its newest waiting build. */
-export type Owned = { kind: 'sandbox' | 'build' | 'volume' | 'template'; id: string }
+/**
+ * What a request is for, where one node alone can do it. A template stands for its newest build that is not finished, and
+ * a node for itself.
+ */
+export type Owned = { kind: 'sandbox' | 'build' | 'volume' | 'template' | 'node'; id: string }
 
 export type Owner = {
   nodeID: string
@@ -106,6 +109,10 @@ export interface OwnerStore {
   locateBuild(templateID: string, tagOrBuildID: string): Promise<LocatedBuild | undefined>
   /** A sandbox of any node, as its row says; only its owner may act on it. */
   findSandbox(sandboxID: string): Promise<Sandbox | undefined>
+  /** The nodes that have the team's volumes of these names; names that the team has no volume of are left out. */
+  nodesOfVolumes(teamID: string, names: readonly string[]): Promise<string[]>
+  /** The node on which an earlier request with this idempotency key was carried out. */
+  nodeOfClaim(teamID: string, key: string): Promise<string | undefined>
   /** Which of these are the team's, ended ones included. */
   sandboxesOfTeam(teamID: string, sandboxIDs: readonly string[]): Promise<string[]>
 }

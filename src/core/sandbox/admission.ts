@@ -5,7 +5,6 @@
  */
 import { AppError } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
-import type { SandboxStore } from '../stores.ts'
 import type { Sandbox } from './sandbox.ts'
 
 /** The machine as it is. */
@@ -29,7 +28,7 @@ export type AdmissionSettings = {
 export type AdmissionParts = {
   machine: MachineCapacity
   freeBytes: () => Promise<number>
-  sandboxes: Pick<SandboxStore, 'sumActive'>
+  sandboxes: { sumActive(): Promise<{ cpuCount: number; memoryMB: number }> }
   spare: SpareSandboxes
   settings: AdmissionSettings
   clock: Clock
@@ -88,6 +87,25 @@ export class Admission {
     if (this.#isBusy() || (await this.#shortage(request, memoryMB)) || this.#isBusy()) return undefined
     this.#starting.add(request)
     return () => this.#end(request)
+  }
+
+  /** What may still be promised to sandboxes, and how many of them start or wait to. */
+  async capacity(): Promise<{ freeCPU: number; freeMemoryMB: number; starting: number }> {
+    const { machine, sandboxes, settings } = this.#parts
+    const starting = [...this.#starting, ...[...this.#waiting.values()].flat().map(({ request }) => request)]
+    const active = await sandboxes.sumActive()
+    const sum = (key: 'cpuCount' | 'memoryMB') =>
+      starting.reduce((total, one) => total + one[key], active[key])
+    return {
+      freeCPU: machine.cpuCount * settings.cpuOvercommit - sum('cpuCount'),
+      freeMemoryMB: machine.memoryMB * settings.memoryOvercommit - sum('memoryMB'),
+      starting: starting.length,
+    }
+  }
+
+  /** Whether a start of this size would not have to wait for others to end. */
+  async hasRoomFor(request: StartSizes): Promise<boolean> {
+    return (await this.#shortage(request)) === undefined
   }
 
   /** Whether the machine is short of memory or disk, whatever was promised. */

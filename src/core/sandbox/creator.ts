@@ -44,6 +44,8 @@ type LaunchWork = { signal: AbortSignal; takeTurn: () => Promise<void> }
 export class SandboxCreator {
   readonly #parts: CreatorParts
   readonly #outcomes = new Map<string, Promise<Sandbox>>()
+  /** Since this process began. */
+  readonly counts = { successes: 0, fails: 0 }
 
   constructor(parts: CreatorParts) {
     this.#parts = parts
@@ -87,6 +89,10 @@ export class SandboxCreator {
     }
     const outcome = ongoing.run(row.sandboxID, (signal) => this.#launch(row, build, options, signal))
     this.#outcomes.set(row.sandboxID, outcome)
+    outcome.then(
+      () => this.counts.successes++,
+      () => this.counts.fails++,
+    )
     return outcome.finally(() => {
       this.#outcomes.delete(row.sandboxID)
       if (options.warm) pool.release(options.warm)

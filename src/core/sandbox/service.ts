@@ -4,6 +4,7 @@
  */
 import type { Clock } from '../../lib/clock.ts'
 import type { Log } from '../../lib/log.ts'
+import type { OwnerStore } from '../cluster/node.ts'
 import type { Driver } from '../driver.ts'
 import type { LogEntry } from '../logs.ts'
 import type { IdempotencyClaim, SandboxFilter, SandboxPage, SandboxStore, TemplateStore } from '../stores.ts'
@@ -41,6 +42,7 @@ const mostTransitions = 3
 export type SandboxServiceParts = {
   admission: Admission
   sandboxes: SandboxStore
+  owners: Pick<OwnerStore, 'findSandbox' | 'sandboxesOfTeam'>
   templates: TemplateStore
   catalog: TemplateCatalog
   driver: Driver
@@ -93,6 +95,11 @@ export class SandboxService {
     this.#expiry = new Expiry({ ...parts, ender: this.#ender, pauser: this.#pauser })
   }
 
+  /** How many creates this process has brought to an end, well or not. */
+  get createCounts(): Readonly<{ successes: number; fails: number }> {
+    return this.#creator.counts
+  }
+
   create(team: Team, request: CreateRequest, claim?: IdempotencyClaim): Promise<Sandbox> {
     return this.#creator.create(team, request, claim)
   }
@@ -100,6 +107,15 @@ export class SandboxService {
   /** The sandbox as its team may see it: one that is being made or removed does not exist for it. */
   async get(team: Team, sandboxID: string): Promise<Sandbox> {
     const sandbox = await this.#parts.sandboxes.find(sandboxID)
+    if (!sandbox || sandbox.teamID !== team.teamID || !isVisible(sandbox.state)) {
+      throw errors.sandboxNotFound(sandboxID)
+    }
+    return sandbox
+  }
+
+  /** The same for a sandbox of any node, as its row says. */
+  async show(team: Team, sandboxID: string): Promise<Sandbox> {
+    const sandbox = await this.#parts.owners.findSandbox(sandboxID)
     if (!sandbox || sandbox.teamID !== team.teamID || !isVisible(sandbox.state)) {
       throw errors.sandboxNotFound(sandboxID)
     }
@@ -115,9 +131,8 @@ export class SandboxService {
   }
 
   /** Which of these are the team's, ended ones included: for what is remembered of a sandbox. */
-  async ownedBy(team: Team, sandboxIDs: readonly string[]): Promise<string[]> {
-    const rows = await Promise.all(sandboxIDs.map((sandboxID) => this.#parts.sandboxes.find(sandboxID)))
-    return rows.flatMap((row) => (row?.teamID === team.teamID ? [row.sandboxID] : []))
+  ownedBy(team: Team, sandboxIDs: readonly string[]): Promise<string[]> {
+    return this.#parts.owners.sandboxesOfTeam(team.teamID, sandboxIDs)
   }
 
   /** Extends the life of a running sandbox, never shortens it; resumes a paused one. */

@@ -109,6 +109,11 @@ export class WarmPool {
     if (await this.drop(build.templateID)) this.#expect(build, this.#parts.clock.now())
   }
 
+  /** Templates of which a sandbox is ready. */
+  templates(): string[] {
+    return [...new Set(this.#builds.all().flatMap(({ build, ready }) => ready.map(() => build.templateID)))]
+  }
+
   /** What those were promised that are ready, or handed out and not yet in a row that counts. */
   sum(): { cpuCount: number; memoryMB: number } {
     const builds = [

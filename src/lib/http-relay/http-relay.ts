@@ -44,6 +44,10 @@ export type RelayOptions = HttpExchange & {
   pacer: ChunkPacer
   /** Answers the client, which has not been answered, that no answer comes from the far side. */
   fail(error: Error): void
+  /** What is sent as the body; undefined: what the client sends. */
+  body?: Buffer | undefined
+  /** True: the answer is none for the client, and nothing more comes of this relay. */
+  keepsAnswer?: ((answer: IncomingMessage) => boolean) | undefined
 }
 
 export class MalformedAnswer extends Error {}
@@ -61,7 +65,7 @@ export class HttpRelay {
     response.on('close', () => {
       if (!response.writableFinished) this.leave()
     })
-    if (!options.head.hasBody) return
+    if (!options.head.hasBody || options.body) return
     request.on('close', () => {
       if (!request.complete) this.leave()
     })
@@ -77,7 +81,7 @@ export class HttpRelay {
   }
 
   #send(firstTime: boolean): ClientRequest {
-    const { request, response, head, target } = this.#options
+    const { request, response, head, target, body } = this.#options
     const { method } = request
     const upstream = httpRequest({
       ...target,
@@ -89,16 +93,20 @@ export class HttpRelay {
       if (this.#isOver()) return
       // The far side closed an idle connection just as it was picked, and the request can be sent twice.
       const isStale = firstTime && upstream.reusedSocket && isConnectionLoss(error)
-      if (isStale && !head.hasBody && isSafe(method)) this.#upstream = this.#send(false)
+      if (isStale && (body || !head.hasBody) && isSafe(method)) this.#upstream = this.#send(false)
       else this.#options.fail(error)
     })
     upstream.on('response', (incoming) => {
+      if (this.#options.keepsAnswer?.(incoming)) {
+        incoming.on('error', () => {}).resume()
+        return
+      }
       this.#answer(upstream, incoming)
-      if (head.hasBody) incoming.on('end', () => stopSending(upstream))
+      if (head.hasBody && !body) incoming.on('end', () => stopSending(upstream))
     })
     relayInterimAnswers(upstream, this.#options)
     upstream.on('upgrade', (incoming, socket, first) => this.#leaveHttp(incoming, socket as Socket, first))
-    if (!head.hasBody) upstream.end()
+    if (!head.hasBody || body) upstream.end(body)
     else {
       // Only once connected: what is taken from the client before that would be lost with a refused connection.
       upstream.once('socket', () => new BodyFlow(request, upstream, this.#options))

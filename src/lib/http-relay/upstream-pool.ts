@@ -8,7 +8,7 @@ import type { Clock } from '../clock.ts'
 import { headerValue } from './headers.ts'
 
 /** Shorter than the five seconds after which common servers drop an idle connection. */
-const idleMs = 4_000
+const usualIdleMs = 4_000
 /** A server that says how long it keeps a connection counts from an earlier moment than we do. */
 const hintMarginMs = 1_000
 
@@ -16,6 +16,8 @@ export type UpstreamPoolOptions = {
   dial(port: number): Promise<Socket>
   /** Of each port. */
   mostIdle: number
+  /** How long a connection is kept that nobody uses, unless the server says less. */
+  idleMs?: number
   clock: Clock
 }
 
@@ -90,7 +92,7 @@ export class UpstreamPool extends Agent {
     const { socket, port } = connection
     const request = socket._httpMessage
     const idle = this.#idle.get(port) ?? []
-    const keepMs = request?.shouldKeepAlive ? keepMsAfter(request.res) : 0
+    const keepMs = request?.shouldKeepAlive ? this.#keepMsAfter(request.res) : 0
     const isSpent = !socket.writable || socket.readableLength > 0
     if (isSpent || keepMs <= 0 || idle.length >= this.#options.mostIdle) {
       socket.destroy()
@@ -103,6 +105,13 @@ export class UpstreamPool extends Agent {
     socket.unref()
     if (idle.push(connection) === 1) this.#idle.set(port, idle)
     if (!this.#cancelSweep) this.#sweepIn(keepMs)
+  }
+
+  #keepMsAfter(answer: IncomingMessage | null): number {
+    const { idleMs = usualIdleMs } = this.#options
+    const hint = answer ? headerValue(answer.rawHeaders, 'keep-alive') : undefined
+    const seconds = hint === undefined ? undefined : /^timeout=(\d+)/.exec(hint)?.[1]
+    return seconds ? Math.min(idleMs, Number(seconds) * 1000 - hintMarginMs) : idleMs
   }
 
   #forget(connection: Connection): void {
@@ -132,10 +141,4 @@ export class UpstreamPool extends Agent {
     }
     if (next < Number.POSITIVE_INFINITY) this.#sweepIn(next - now)
   }
-}
-
-function keepMsAfter(answer: IncomingMessage | null): number {
-  const hint = answer ? headerValue(answer.rawHeaders, 'keep-alive') : undefined
-  const seconds = hint === undefined ? undefined : /^timeout=(\d+)/.exec(hint)?.[1]
-  return seconds ? Math.min(idleMs, Number(seconds) * 1000 - hintMarginMs) : idleMs
 }

@@ -36,6 +36,7 @@ export function listSandboxEventsRoute(app: Api, context: RouteContext): void {
     '/events/sandboxes/:sandboxID',
     {
       onRequest: context.auth.requireTeam,
+      config: { answeredByAny: true },
       schema: {
         ...eventSchema,
         summary: 'List the events of one sandbox, the newest first',

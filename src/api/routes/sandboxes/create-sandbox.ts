@@ -2,12 +2,14 @@ import type { FastifyRequest } from 'fastify'
 import { header } from '../../../contract/constants.ts'
 import { NewSandbox, Sandbox } from '../../../contract/rest/sandbox.ts'
 import { failures } from '../../../contract/rest/shared.ts'
+import type { PlacedRequest } from '../../../core/cluster/placer.ts'
 import type { CreateRequest } from '../../../core/sandbox/creator.ts'
 import type { SandboxTokens } from '../../../core/sandbox/tokens.ts'
 import type { IdempotencyClaim } from '../../../core/stores.ts'
 import { AppError } from '../../../lib/app-error.ts'
 import { textHeader } from '../../auth.ts'
 import type { Api, RouteContext } from '../../context.ts'
+import { exchangeOf } from '../../pass-on.ts'
 import { presentSandbox } from '../../present.ts'
 import { sandboxSchema } from './sandbox-schema.ts'
 import { refuseUnavailable } from './unavailable-options.ts'
@@ -33,14 +35,26 @@ export function createSandboxRoutes(app: Api, context: RouteContext): void {
       async (request, reply) => {
         const { body } = request
         refuseUnavailable(body, context)
-        const created = await context.sandboxes.create(
-          context.auth.teamOf(request),
-          toCreateRequest(body, defaultTimeoutSeconds),
-          idempotencyClaim(request, context.tokens),
-        )
+        const team = context.auth.teamOf(request)
+        const claim = idempotencyClaim(request, context.tokens)
+        const wanted = placedRequest(body, claim)
+        if (await context.cluster?.placer.place(team, wanted, exchangeOf(request, reply)))
+          return reply.hijack()
+        const create = toCreateRequest(body, defaultTimeoutSeconds)
+        const created = await context.sandboxes.create(team, create, claim)
         return reply.code(201).send(presentSandbox(created, context, request))
       },
     )
+  }
+}
+
+/** What decides on which node of a cluster the sandbox is made. */
+function placedRequest(body: NewSandbox, claim: IdempotencyClaim | undefined): PlacedRequest {
+  return {
+    template: body.templateID,
+    volumeNames: body.volumeMounts?.map(({ name }) => name) ?? [],
+    idempotencyKey: claim?.key,
+    body: () => Buffer.from(JSON.stringify(body)),
   }
 }
 

@@ -14,6 +14,7 @@ export function getSandboxMetricsRoute(app: Api, context: RouteContext): void {
     '/sandboxes/:sandboxID/metrics',
     {
       onRequest: context.auth.requireTeam,
+      config: { answeredByAny: true },
       schema: {
         ...sandboxSchema,
         summary: 'The metrics of a sandbox over time',

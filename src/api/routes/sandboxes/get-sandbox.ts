@@ -10,6 +10,7 @@ export function getSandboxRoute(app: Api, context: RouteContext): void {
     '/sandboxes/:sandboxID',
     {
       onRequest: context.auth.requireTeam,
+      config: { answeredByAny: true },
       schema: {
         ...sandboxSchema,
         summary: 'Read a sandbox',
@@ -19,7 +20,7 @@ export function getSandboxRoute(app: Api, context: RouteContext): void {
     },
     async (request) => {
       const sandboxID = parseSandboxID(request.params.sandboxID)
-      const sandbox = await context.sandboxes.get(context.auth.teamOf(request), sandboxID)
+      const sandbox = await context.sandboxes.show(context.auth.teamOf(request), sandboxID)
       return presentDetail(sandbox, context, request)
     },
   )

@@ -2,6 +2,7 @@ import type { FastifyRequest } from 'fastify'
 import { failures } from '../../../contract/rest/shared.ts'
 import { FilesAnswer, FilesPath } from '../../../contract/rest/template.ts'
 import { AppError } from '../../../lib/app-error.ts'
+import { originOf as clientOriginOf } from '../../../lib/client-origin.ts'
 import type { Api, RouteContext } from '../../context.ts'
 import { templateSchema } from './template-schema.ts'
 import { uploadLink } from './upload-links.ts'
@@ -12,6 +13,7 @@ export function getUploadLinkRoute(app: Api, context: RouteContext): void {
     '/templates/:templateID/files/:hash',
     {
       onRequest: auth.requireTeam,
+      config: { ownedByTemplate: true },
       schema: {
         ...templateSchema,
         summary: 'Ask where to put the files of a COPY',
@@ -24,7 +26,7 @@ export function getUploadLinkRoute(app: Api, context: RouteContext): void {
       if (!/^[0-9a-f]{64}$/.test(hash)) throw new AppError('invalid_argument', 'Invalid files hash')
       const { teamID } = auth.teamOf(request)
       await templates.own(auth.teamOf(request), templateID)
-      const path = uploadLink({ teamID, hash }, uploads.secret, clock.now())
+      const path = uploadLink({ teamID, hash }, uploads.secret, clock.now(), context.cluster?.nodeID)
       const present = await buildFiles.has(teamID, hash)
       return reply.code(201).send({ present, url: `${originOf(request)}${path}` })
     },
@@ -34,6 +36,7 @@ export function getUploadLinkRoute(app: Api, context: RouteContext): void {
 /** The link leads through the same proxies and names as the request that asked for it. */
 function originOf(request: FastifyRequest): string {
   const forwarded = request.headers['x-forwarded-proto']
-  const protocol = typeof forwarded === 'string' ? forwarded.split(',', 1)[0]! : request.protocol
+  const { protocol: spoken } = clientOriginOf(request.raw)
+  const protocol = typeof forwarded === 'string' ? forwarded.split(',', 1)[0]! : spoken
   return `${protocol === 'https' ? 'https' : 'http'}://${request.headers.host ?? 'localhost'}`
 }

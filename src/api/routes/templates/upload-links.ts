@@ -6,11 +6,17 @@ const linkGoodForMs = 30 * 60_000
 
 export type UploadTarget = { teamID: string; hash: string }
 
-/** The path with its query. */
-export function uploadLink({ teamID, hash }: UploadTarget, secret: string, now: number): string {
+/** The path with its query. In a cluster it names the node whose disk the files are for. */
+export function uploadLink(
+  { teamID, hash }: UploadTarget,
+  secret: string,
+  now: number,
+  nodeID: string | undefined,
+): string {
   const expires = String(now + linkGoodForMs)
   const signature = sign({ teamID, hash }, expires, secret)
-  return `/build-files/${teamID}/${hash}?expires=${expires}&signature=${signature}`
+  const node = nodeID === undefined ? '' : `&node=${nodeID}`
+  return `/build-files/${teamID}/${hash}?expires=${expires}&signature=${signature}${node}`
 }
 
 export function checkUploadLink(

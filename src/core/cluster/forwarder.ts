@@ -1,0 +1,33 @@
+/** How a request reaches the node that owns what it is for. Without a cluster there is none of this. */
+import type { IncomingMessage } from 'node:http'
+import type { HttpExchange } from '../../lib/http-relay/http-relay.ts'
+import type { Owned } from './node.ts'
+
+export interface Forwarder {
+  /** A peer passed the request on: it is answered here, or rejected as misdirected. */
+  isFromPeer(request: IncomingMessage): boolean
+  /**
+   * Carries the request to the node that owns what it is for, and the answer back. False: this node is to answer it; its
+   * body is untouched then. Rejects before anything was answered, with `unavailable` where the owner cannot be reached.
+   */
+  forward(what: Owned, exchange: HttpExchange): Promise<boolean>
+  /** The room that the request needs, where the peer that passed it on has other nodes to try if this one lacks it. */
+  roomNeeded(request: IncomingMessage): NeededRoom | undefined
+  /** Tells that peer that there is none. */
+  refuseForRoom(exchange: HttpExchange): void
+  /** Carries a request whose body was read already to this node. */
+  send(nodeID: string, exchange: HttpExchange, sent: SentBody): Promise<SendOutcome>
+}
+
+export type NeededRoom = { cpuCount: number; memoryMB: number }
+
+export type SentBody = {
+  body: Buffer
+  /** The node is to say at once if it has no room for this; undefined: it waits for room. */
+  needs: NeededRoom | undefined
+}
+
+export type SendOutcome = 'answered' | 'no room'
+
+/** Takes over a paused sandbox of a node that is away. False: it could not be had. */
+export type TakeOver = (sandboxID: string) => Promise<boolean>

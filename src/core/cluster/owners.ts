@@ -1,0 +1,43 @@
+/** Who owns what, remembered: an owner changes rarely, and a peer that is none any more says so. */
+import type { Owned, Owner, OwnerStore } from './node.ts'
+
+const mostRemembered = 100_000
+
+export class Owners {
+  readonly #store: Pick<OwnerStore, 'ownerOf'>
+  /** The one that was used last comes last. */
+  readonly #remembered = new Map<string, Owner>()
+
+  constructor(store: Pick<OwnerStore, 'ownerOf'>) {
+    this.#store = store
+  }
+
+  /** Undefined: there is no such thing. */
+  async find(what: Owned): Promise<Owner | undefined> {
+    const key = keyOf(what)
+    const known = this.#remembered.get(key)
+    if (!known) return this.read(what)
+    this.#remembered.delete(key)
+    this.#remembered.set(key, known)
+    return known
+  }
+
+  /** As the row says at this moment. */
+  async read(what: Owned): Promise<Owner | undefined> {
+    const key = keyOf(what)
+    const owner = await this.#store.ownerOf(what)
+    this.#remembered.delete(key)
+    // The newest build of a template is another one soon.
+    if (!owner || what.kind === 'template') return owner
+    if (this.#remembered.size >= mostRemembered) this.#forgetOldest()
+    this.#remembered.set(key, owner)
+    return owner
+  }
+
+  #forgetOldest(): void {
+    const [oldest] = this.#remembered.keys()
+    if (oldest !== undefined) this.#remembered.delete(oldest)
+  }
+}
+
+const keyOf = ({ kind, id }: Owned): string => `${kind} ${id}`

@@ -1,0 +1,154 @@
+/** Chooses the node for a new sandbox where the request came in, and passes the request on if that is another one. */
+import { AppError } from '../../lib/app-error.ts'
+import type { HttpExchange } from '../../lib/http-relay/http-relay.ts'
+import { randomBelow } from '../../lib/ids.ts'
+import type { Admission } from '../sandbox/admission.ts'
+import type { Team } from '../team/team.ts'
+import { isUsableBy, type TemplateCatalog } from '../template/catalog.ts'
+import { parseTemplateReference } from '../template/reference.ts'
+import type { Template } from '../template/template.ts'
+import type { Forwarder } from './forwarder.ts'
+import type { Membership } from './membership.ts'
+import { type ClusterNode, isAway, type LocatedBuild, type OwnerStore } from './node.ts'
+import { type PlacementDemand, rankNodes, type SentDemand } from './rank-nodes.ts'
+
+/** So many nodes are asked whether they have room at once; then the best one is asked to wait for room. */
+const mostAsked = 3
+
+export type PlacerParts = {
+  membership: Membership
+  owners: OwnerStore
+  forwarder: Forwarder
+  catalog: TemplateCatalog
+  admission: Pick<Admission, 'hasRoomFor'>
+}
+
+export type PlacedRequest = {
+  template: string
+  volumeNames: readonly string[]
+  idempotencyKey: string | undefined
+  /** The body as it goes on. */
+  body: () => Buffer
+}
+
+export class Placer {
+  readonly #parts: PlacerParts
+  /** What was sent to each node since the nodes were read. */
+  #sent = new Map<string, SentDemand>()
+  #seen: readonly ClusterNode[] = []
+
+  constructor(parts: PlacerParts) {
+    this.#parts = parts
+  }
+
+  /** False: the sandbox is to be made here. True: the request is answered. */
+  async place(team: Team, wanted: PlacedRequest, exchange: HttpExchange): Promise<boolean> {
+    const { forwarder } = this.#parts
+    if (!forwarder.isFromPeer(exchange.request)) return this.#choose(team, wanted, exchange)
+    const needs = forwarder.roomNeeded(exchange.request)
+    if (!needs || (await this.#parts.admission.hasRoomFor(needs))) return false
+    forwarder.refuseForRoom(exchange)
+    return true
+  }
+
+  async #choose(team: Team, wanted: PlacedRequest, exchange: HttpExchange): Promise<boolean> {
+    const { owners, membership } = this.#parts
+    const { idempotencyKey } = wanted
+    const earlier =
+      idempotencyKey === undefined ? undefined : await owners.nodeOfClaim(team.teamID, idempotencyKey)
+    const bound = earlier ?? (await this.#nodeOfVolumes(team, wanted.volumeNames))
+    if (bound !== undefined) return this.#sendTo(bound, wanted, exchange)
+    const template = await this.#template(team, wanted.template)
+    // What is wrong with the request is told here.
+    if (!template) return false
+    const { tag } = parseTemplateReference(wanted.template)
+    const build = await owners.locateBuild(template.templateID, tag)
+    if (!build) {
+      const unfinished = await owners.ownerOf({ kind: 'template', id: template.templateID })
+      return unfinished ? this.#sendTo(unfinished.nodeID, wanted, exchange) : false
+    }
+    const nodes = await membership.nodes()
+    const demand = demandOf(template, build)
+    const ranked = rankNodes(nodes, demand, (nodeID) => this.#sentTo(nodes, nodeID), randomBelow)
+    if (ranked.length === 0) throw noNode(demand, nodes)
+    for (const { node, hasRoom } of ranked.slice(0, mostAsked)) {
+      if (!hasRoom) break
+      const outcome = await this.#try(node.nodeID, demand, wanted, exchange)
+      if (outcome !== 'no room') return outcome === 'answered'
+    }
+    return this.#sendTo(ranked[0]!.node.nodeID, wanted, exchange)
+  }
+
+  async #try(
+    nodeID: string,
+    demand: PlacementDemand,
+    wanted: PlacedRequest,
+    exchange: HttpExchange,
+  ): Promise<'here' | 'answered' | 'no room'> {
+    const { membership, forwarder, admission } = this.#parts
+    this.#note(nodeID, demand)
+    if (nodeID === membership.nodeID) return (await admission.hasRoomFor(demand)) ? 'here' : 'no room'
+    return forwarder.send(nodeID, exchange, { body: wanted.body(), needs: demand })
+  }
+
+  /** To this node and no other, however long it has to wait there. */
+  async #sendTo(nodeID: string, wanted: PlacedRequest, exchange: HttpExchange): Promise<boolean> {
+    const { membership, forwarder } = this.#parts
+    if (nodeID === membership.nodeID) return false
+    const outcome = await forwarder.send(nodeID, exchange, { body: wanted.body(), needs: undefined })
+    if (outcome === 'answered') return true
+    throw new AppError(
+      'unavailable',
+      `Node ${nodeID}, which has what the sandbox needs, is away.`,
+      retryLater,
+    )
+  }
+
+  async #nodeOfVolumes({ teamID }: Team, names: readonly string[]): Promise<string | undefined> {
+    const [node, other] = await this.#parts.owners.nodesOfVolumes(teamID, names)
+    if (other === undefined) return node
+    throw new AppError(
+      'conflict',
+      'The volumes lie on different nodes: a sandbox can have only volumes of one node mounted.',
+    )
+  }
+
+  async #template(team: Team, text: string): Promise<Template | undefined> {
+    const template = await this.#parts.catalog.findOfAny(team, text)
+    return template && isUsableBy(team, template) ? template : undefined
+  }
+
+  #sentTo(nodes: readonly ClusterNode[], nodeID: string): SentDemand {
+    if (this.#seen !== nodes) {
+      this.#seen = nodes
+      this.#sent = new Map()
+    }
+    return this.#sent.get(nodeID) ?? { cpuCount: 0, memoryMB: 0 }
+  }
+
+  #note(nodeID: string, { cpuCount, memoryMB }: SentDemand): void {
+    const before = this.#sent.get(nodeID) ?? { cpuCount: 0, memoryMB: 0 }
+    this.#sent.set(nodeID, {
+      cpuCount: before.cpuCount + cpuCount,
+      memoryMB: before.memoryMB + memoryMB,
+    })
+  }
+}
+
+/** Of the base template each node has a build of its own. */
+function demandOf({ templateID, teamID }: Template, build: LocatedBuild): PlacementDemand {
+  const { buildID, cpuCount, memoryMB, nodeID, isStored } = build
+  const sizes = { templateID, cpuCount, memoryMB }
+  if (teamID === null) return { ...sizes, builder: undefined, buildID: undefined, isBound: false }
+  return { ...sizes, builder: nodeID, buildID, isBound: !isStored }
+}
+
+const retryLater = { retry: { should: true, afterSeconds: 5 } }
+
+function noNode({ builder, isBound }: PlacementDemand, nodes: readonly ClusterNode[]): AppError {
+  const node = nodes.find(({ nodeID }) => nodeID === builder)
+  const why = !isBound
+    ? 'No node takes new sandboxes of this template now: all that could are away or draining.'
+    : `The template is on node ${builder} alone, which is ${node && !isAway(node) ? 'draining' : 'away'}.`
+  return new AppError('unavailable', `${why} Try again later, or ask the operator.`, retryLater)
+}

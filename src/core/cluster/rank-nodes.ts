@@ -1,0 +1,86 @@
+/** Which nodes a new sandbox may start on, the best first. Decides by what the nodes said of themselves last. */
+import { type ClusterNode, isAway } from './node.ts'
+
+export type PlacementDemand = {
+  templateID: string
+  cpuCount: number
+  memoryMB: number
+  /** The node that built the template, and whose memory and isolation it is made for; undefined: each has its own build. */
+  builder: string | undefined
+  buildID: string | undefined
+  /** Only the builder has its bytes. */
+  isBound: boolean
+}
+
+/** What was sent to a node since it last said how much room it has. */
+export type SentDemand = { cpuCount: number; memoryMB: number }
+
+export type RankedNode = { node: ClusterNode; hasRoom: boolean }
+
+/** `drawBelow` draws a whole number from 0 on, below what it is given. */
+export function rankNodes(
+  nodes: readonly ClusterNode[],
+  demand: PlacementDemand,
+  sentTo: (nodeID: string) => SentDemand,
+  drawBelow: (count: number) => number,
+): RankedNode[] {
+  const builder = nodes.find(({ nodeID }) => nodeID === demand.builder)
+  const fitting = nodes.filter(
+    (node) =>
+      !isAway(node) &&
+      node.status === 'ready' &&
+      (!demand.isBound || node === builder) &&
+      (!builder || canRun(node, builder)),
+  )
+  const ranked = fitting.map((node) => {
+    const sent = sentTo(node.nodeID)
+    const room = roomOf(node, sent)
+    const hasRoom = room.cpu >= demand.cpuCount && room.memoryMB >= demand.memoryMB
+    return { node, hasRoom, fullness: fullnessOf(node, sent), tier: tierOf(node, demand) }
+  })
+  ranked.sort((a, b) => Number(b.hasRoom) - Number(a.hasRoom) || b.tier - a.tier || a.fullness - b.fullness)
+  const best = ranked.filter(
+    ({ hasRoom, tier }) => hasRoom === ranked[0]?.hasRoom && tier === ranked[0]?.tier,
+  )
+  const first = emptierOfTwo(best, drawBelow)
+  const order = first ? [first, ...ranked.filter((one) => one !== first)] : []
+  return order.map(({ node, hasRoom }) => ({ node, hasRoom }))
+}
+
+/** Memory that one machine wrote another reads only if it knows the same instructions. */
+function canRun({ facts }: ClusterNode, { facts: built }: ClusterNode): boolean {
+  if (facts.isolation !== built.isolation || facts.cpu.architecture !== built.cpu.architecture) return false
+  const known = new Set(facts.cpu.features)
+  return built.cpu.features.every((feature) => known.has(feature))
+}
+
+/** A warm sandbox is worth more than bytes at hand. */
+function tierOf({ nodeID, load }: ClusterNode, demand: PlacementDemand): number {
+  if (load.warmTemplates.includes(demand.templateID)) return 2
+  const isAtHand =
+    demand.builder === nodeID || (demand.buildID !== undefined && load.buildsAtHand.includes(demand.buildID))
+  return isAtHand ? 1 : 0
+}
+
+function roomOf({ load }: ClusterNode, sent: SentDemand): { cpu: number; memoryMB: number } {
+  return { cpu: load.freeCPU - sent.cpuCount, memoryMB: load.freeMemoryMB - sent.memoryMB }
+}
+
+/** The share of what it may promise that is promised, of CPU or memory, whichever is scarcer. */
+function fullnessOf({ load }: ClusterNode, sent: SentDemand): number {
+  const share = (taken: number, free: number) => taken / Math.max(1, taken + free)
+  const cpu = share(load.allocatedCPU + sent.cpuCount, load.freeCPU - sent.cpuCount)
+  const memory = share(load.allocatedMemoryMB + sent.memoryMB, load.freeMemoryMB - sent.memoryMB)
+  return Math.max(cpu, memory)
+}
+
+/** The better of two drawn at random: nodes that all know the same do not all choose the same. */
+function emptierOfTwo<T extends { fullness: number }>(
+  best: readonly T[],
+  drawBelow: (count: number) => number,
+): T | undefined {
+  if (best.length < 2) return best[0]
+  const at = drawBelow(best.length)
+  const [one, other] = [best[at]!, best[(at + 1 + drawBelow(best.length - 1)) % best.length]!]
+  return one.fullness <= other.fullness ? one : other
+}

@@ -1,0 +1,96 @@
+/**
+ * What one Warren tells another beside the request that it passes on. It is read from connections of peers alone, and
+ * taken out of every request on both sides, so that neither a client nor a sandbox can say or see any of it.
+ */
+import type { IncomingMessage } from 'node:http'
+import type { NeededRoom } from '../core/cluster/forwarder.ts'
+import { originOf, tellOrigin } from '../lib/client-origin.ts'
+import { discardBody } from '../lib/http-relay/discard-body.ts'
+import { answerHeaders, type OutgoingHead, outgoingHead } from '../lib/http-relay/headers.ts'
+import type { HttpExchange } from '../lib/http-relay/http-relay.ts'
+
+const address = 'warren-client-address'
+const protocol = 'warren-client-protocol'
+const room = 'warren-needs-room'
+/** In answers: the node does not own it, or has no room for it. */
+const refusal = 'warren-refusal'
+
+const ofHop: ReadonlySet<string> = new Set([address, protocol, room, refusal])
+
+export type Refusal = 'not the owner' | 'no room'
+
+type Hop = { needs: NeededRoom | undefined }
+
+const hops = new WeakMap<IncomingMessage, Hop>()
+
+/** For every request that comes in on a connection of a peer, before anybody else sees it. */
+export function takeHop(request: IncomingMessage): void {
+  const { rawHeaders, headers } = request
+  const found = new Map<string, string>()
+  for (let i = rawHeaders.length - 2; i >= 0; i -= 2) {
+    const name = rawHeaders[i]!.toLowerCase()
+    if (!ofHop.has(name)) continue
+    found.set(name, rawHeaders[i + 1]!)
+    rawHeaders.splice(i, 2)
+    delete headers[name]
+  }
+  tellOrigin(request, {
+    address: found.get(address) ?? 'unknown',
+    protocol: found.get(protocol) === 'https' ? 'https' : 'http',
+  })
+  hops.set(request, { needs: parseRoom(found.get(room)) })
+}
+
+function parseRoom(text = ''): NeededRoom | undefined {
+  const [, cpuCount, memoryMB] = /^(\d+) (\d+)$/.exec(text) ?? []
+  return memoryMB === undefined ? undefined : { cpuCount: Number(cpuCount), memoryMB: Number(memoryMB) }
+}
+
+/** Undefined: a client made the request. */
+export const hopOf = (request: IncomingMessage): Hop | undefined => hops.get(request)
+
+export type HopOptions = {
+  awaitsContinue: boolean
+  upgrade: boolean
+  needs: NeededRoom | undefined
+  /** The length of the body, where it was read already. */
+  bodyLength?: number | undefined
+}
+
+/** Throws a `MalformedHead` for a request that two servers could read in two ways. */
+export function headForPeer(request: IncomingMessage, options: HopOptions): OutgoingHead {
+  const { awaitsContinue, upgrade, bodyLength } = options
+  const head = outgoingHead(request, { own: ofHop, awaitsContinue, upgrade, trailers: true })
+  const { headers } = head
+  const origin = originOf(request)
+  headers.push(address, origin.address, protocol, origin.protocol)
+  const { needs } = options
+  if (needs) headers.push(room, `${needs.cpuCount} ${needs.memoryMB}`)
+  if (bodyLength === undefined) return head
+  const framed = withoutFraming(headers)
+  return { headers: [...framed, 'Content-Length', String(bodyLength)], hasBody: true }
+}
+
+function withoutFraming(headers: readonly string[]): string[] {
+  return headers.filter((_, at) => !isFraming(headers[at - (at % 2)]!))
+}
+
+const isFraming = (name: string): boolean => /^(content-length|transfer-encoding|expect|trailer)$/i.test(name)
+
+export const headersFromPeer = (raw: readonly string[], keepsTrailers: boolean): string[] =>
+  answerHeaders(raw, { trailers: keepsTrailers, drops: (name) => ofHop.has(name) })
+
+/** Tells a peer why this node has no answer for its client. */
+export function answerRefusal({ request, response }: HttpExchange, status: 421 | 503, why: Refusal): void {
+  response.writeHead(status, { [refusal]: why, 'Content-Length': 0 })
+  response.end()
+  discardBody(request, response)
+}
+
+export function refusalOf({ headers }: IncomingMessage): Refusal | undefined {
+  const why = headers[refusal]
+  return why === 'not the owner' || why === 'no room' ? why : undefined
+}
+
+/** What an answer to a peer must not say by itself. */
+export const trailersOfHop = ofHop

@@ -1,0 +1,64 @@
+/** Connections to peers, kept for the next request. Each must show the certificate of the node that it is taken for. */
+import type { Socket } from 'node:net'
+import { connect } from 'node:tls'
+import type { ClusterNode } from '../core/cluster/node.ts'
+import { systemClock } from '../lib/clock.ts'
+import { UpstreamPool } from '../lib/http-relay/upstream-pool.ts'
+import { splitAddress } from './address.ts'
+import { type PeerIdentity, peerName } from './peer-identity.ts'
+
+const connectWithinMs = 3000
+const mostIdle = 256
+/** Less than the server keeps them, and long enough to spare most requests the handshake. */
+const idleMs = 60_000
+
+export type PeerAddress = Pick<ClusterNode, 'nodeID' | 'address'>
+
+export class PeerConnections {
+  readonly #identity: PeerIdentity
+  readonly #pools = new Map<string, UpstreamPool>()
+
+  constructor(identity: PeerIdentity) {
+    this.#identity = identity
+  }
+
+  poolFor(peer: PeerAddress): UpstreamPool {
+    const key = `${peer.nodeID} ${peer.address}`
+    const known = this.#pools.get(key)
+    if (known) return known
+    for (const [other, pool] of this.#pools) {
+      if (!other.startsWith(`${peer.nodeID} `)) continue
+      this.#pools.delete(other)
+      pool.destroy()
+    }
+    const pool = new UpstreamPool({ dial: () => this.dial(peer), mostIdle, idleMs, clock: systemClock })
+    this.#pools.set(key, pool)
+    return pool
+  }
+
+  /** A connection of one's own, which leaves HTTP. */
+  dial({ nodeID, address }: PeerAddress): Promise<Socket> {
+    const { authority: ca, certificate: cert, key } = this.#identity
+    return new Promise((resolve, reject) => {
+      const socket = connect({ ...splitAddress(address), ca, cert, key, servername: peerName(nodeID) })
+      socket.setNoDelay(true)
+      const fail = (error: Error) => {
+        cancel()
+        socket.destroy()
+        reject(error)
+      }
+      const cancel = systemClock.after(connectWithinMs, () => fail(new Error('the node does not answer')))
+      // An error without a listener would end the process; who uses the socket adds a listener that acts.
+      socket.on('error', fail)
+      socket.once('secureConnect', () => {
+        cancel()
+        resolve(socket)
+      })
+    })
+  }
+
+  close(): void {
+    for (const pool of this.#pools.values()) pool.destroy()
+    this.#pools.clear()
+  }
+}

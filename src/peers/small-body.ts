@@ -1,0 +1,17 @@
+import type { HttpExchange } from '../lib/http-relay/http-relay.ts'
+
+/** A request up to this size can be sent a second time. */
+const mostBytes = 64 * 1024
+
+/** The body of a small request, read whole. Undefined: it has none, or it is too big, or nobody knows how big it is. */
+export async function readSmallBody({
+  request,
+  awaitsContinue,
+  upgrade,
+}: HttpExchange): Promise<Buffer | undefined> {
+  const length = Number(request.headers['content-length'] ?? 0)
+  if (upgrade || awaitsContinue || !(length > 0 && length <= mostBytes)) return undefined
+  const pieces: Buffer[] = []
+  for await (const piece of request.iterator({ destroyOnReturn: false })) pieces.push(piece as Buffer)
+  return Buffer.concat(pieces)
+}
