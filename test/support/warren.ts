@@ -47,11 +47,11 @@ function realFolder(path: string): string {
 }
 
 /** Below 32768, where the kernel takes ports from for connections. */
-const portOf = (isolation: Isolation, ownSeat: number) =>
+export const portOf = (isolation: Isolation, ownSeat: number) =>
   22_000 + 1000 * place + 100 * ownSeat + (isolation === 'gvisor' ? 20 : 0)
 
 /** Place 0 has 10.214 to 10.217, place 1 has 10.204 to 10.207, and so on: a quarter of each for a seat and isolation. */
-const subnetOf = (isolation: Isolation, ownSeat: number) => {
+export const subnetOf = (isolation: Isolation, ownSeat: number) => {
   const quarter = 2 * (ownSeat % 2) + (isolation === 'gvisor' ? 1 : 0)
   return `10.${214 - 10 * place + Math.floor(ownSeat / 2)}.${64 * quarter}.0/18`
 }
@@ -200,7 +200,8 @@ export async function startWarren(isolation: Isolation, options: StartOptions = 
   const exited = new Promise<number | null>((done) => child.once('exit', done))
   await untilServing(child, dataFolder, logFile)
   const credentials = JSON.parse(readFileSync(join(dataFolder, 'credentials.json'), 'utf8'))
-  const secrets = JSON.parse(readFileSync(join(dataFolder, 'secrets.json'), 'utf8'))
+  const secretsFolder = settings.WARREN_SECRETS_DIR ?? dataFolder
+  const secrets = JSON.parse(readFileSync(join(secretsFolder, 'secrets.json'), 'utf8'))
   const url = `http://127.0.0.1:${port}`
   return {
     ...{ isolation, url, dataFolder, logFile, pid: child.pid!, adminToken: secrets.adminToken },

@@ -1,0 +1,120 @@
+/**
+ * A cluster of real Warrens for tests: each with a data folder, a network and ports of its own, as if it were a machine of
+ * its own, over one real PostgreSQL. What a node has to the database and what others have to the node can be cut.
+ */
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { startPostgres, type TestPostgres } from './postgres.ts'
+import { openLink, type SeverableLink } from './severable-link.ts'
+import {
+  cacheFolder,
+  type Isolation,
+  noWarmPool,
+  portOf,
+  seat,
+  startWarren,
+  subnetOf,
+  type Warren,
+} from './warren.ts'
+
+export type ClusterMember = {
+  warren: Warren
+  nodeID: string
+  /** Between the node and PostgreSQL. */
+  database: SeverableLink
+  /** Between the other nodes and this one. */
+  inbound: SeverableLink
+  /** Where peers are really served. */
+  innerPort: number
+  /** The same node again, with what it had; ends the old process by the signal first. */
+  restart(signal: 'stop' | 'crash'): Promise<void>
+}
+
+export type TestCluster = {
+  members: ClusterMember[]
+  postgres: TestPostgres
+  stop(): Promise<void>
+}
+
+export type ClusterOptions = { count?: number; settings?: Record<string, string> }
+
+export async function startCluster(isolation: Isolation, options: ClusterOptions = {}): Promise<TestCluster> {
+  const { count = 3, settings = {} } = options
+  const postgres = await startPostgres()
+  const url = new URL(await postgres.createDatabase())
+  const socket = join(decodeURIComponent(url.hostname || /@([^/]+)\//.exec(url.href)![1]!), '.s.PGSQL.5432')
+  const secretsFolder = join(cacheFolder, `secrets-${isolation}-${seat}`)
+  makeSecrets(secretsFolder)
+  const shared = { WARREN_SECRETS_DIR: secretsFolder, ...noWarmPool, ...settings }
+  const starts = Array.from({ length: count }, (_, index) =>
+    startMember(isolation, index, { socket, database: url.pathname.slice(1), settings: shared }),
+  )
+  const started = await Promise.allSettled(starts)
+  const members = started.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))
+  const stop = async () => {
+    await Promise.all(members.map(({ warren }) => warren.stop()))
+    for (const { database, inbound } of members) for (const link of [database, inbound]) link.close()
+    await postgres.stop()
+  }
+  const failed = started.find((one) => one.status === 'rejected')
+  if (failed) {
+    await stop()
+    throw failed.reason
+  }
+  return { members, postgres, stop }
+}
+
+type MemberParts = { socket: string; database: string; settings: Record<string, string> }
+
+async function startMember(
+  isolation: Isolation,
+  index: number,
+  { socket, database: name, settings }: MemberParts,
+): Promise<ClusterMember> {
+  const portOffset = 40 + index
+  const innerPort = portOf(isolation, seat) + 50 + index
+  const database = await openLink({ path: socket })
+  const inbound = await openLink({ host: '127.0.0.1', port: innerPort })
+  const start = (keep: boolean) =>
+    startWarren(isolation, {
+      ...{ keep, name: `node-${index}`, portOffset },
+      settings: {
+        WARREN_DATABASE_URL: `postgres://warren@127.0.0.1:${database.port}/${name}`,
+        WARREN_PEER_ADDRESS: `127.0.0.1:${inbound.port}`,
+        WARREN_PEER_LISTEN: `127.0.0.1:${innerPort}`,
+        WARREN_SUBNET: partOf(subnetOf(isolation, seat), index),
+        ...settings,
+      },
+    })
+  const warren = await start(false)
+  const nodeID = await readNodeID(warren)
+  const member: ClusterMember = {
+    ...{ warren, nodeID, database, inbound, innerPort },
+    async restart(signal) {
+      await member.warren[signal]()
+      member.warren = await start(true)
+    },
+  }
+  return member
+}
+
+async function readNodeID({ dataFolder }: Warren): Promise<string> {
+  const { readFile } = await import('node:fs/promises')
+  return JSON.parse(await readFile(join(dataFolder, 'node.json'), 'utf8')).nodeID
+}
+
+function makeSecrets(folder: string): void {
+  rmSync(folder, { recursive: true, force: true })
+  mkdirSync(folder, { recursive: true, mode: 0o700 })
+  const hex = (digit: string) => digit.repeat(64)
+  writeFileSync(join(folder, 'secrets.json'), JSON.stringify({ seed: hex('1'), adminToken: hex('2') }), {
+    mode: 0o600,
+  })
+  writeFileSync(join(folder, 'secret-key.json'), JSON.stringify({ key: hex('3') }), { mode: 0o600 })
+}
+
+/** One of sixteen parts of a /18. */
+function partOf(subnet: string, index: number): string {
+  const [a, b, c] = subnet.split('.').map(Number)
+  return `${a}.${b}.${c! + 4 * index}.0/22`
+}
