@@ -25,8 +25,8 @@ const furtherPackages = [
   ...['imageio', 'librosa', 'soundfile', 'nltk', 'spacy', 'gensim', 'textblob', 'aiohttp', 'urllib3'],
   ...['tornado', 'xlrd', 'python-docx', 'pytz', 'pytest', 'orjson'],
 ]
-/** Characters of China, Japan and Korea in figures. */
-const fonts = ['fonts-noto-cjk']
+/** R, Java, and characters of China, Japan and Korea in figures. */
+const furtherPrograms = ['r-base-core', 'r-cran-jsonlite', 'default-jdk-headless', 'fonts-noto-cjk']
 const readyWithinSeconds = 60
 
 export function codeInterpreterRecipe(diskMB: number): BuiltInRecipe {
@@ -38,14 +38,17 @@ export function codeInterpreterRecipe(diskMB: number): BuiltInRecipe {
     async request({ full }) {
       const files = await packFiles('interpreter', writeInterpreter)
       const packages = full ? [...usualPackages, ...furtherPackages] : usualPackages
-      const step = { filesHash: null, force: false }
+      const run = (command: string) => ({
+        ...{ type: 'RUN' as const, args: [command, 'root'], filesHash: null, force: false },
+      })
       const install = `pip install --no-cache-dir --progress-bar off --disable-pip-version-check ${packages.join(' ')}`
       return {
         from: { template: 'base' },
         steps: [
-          ...(full ? [{ ...step, type: 'RUN' as const, args: [aptInstall(fonts), 'root'] }] : []),
-          { ...step, type: 'RUN', args: [install, 'root'] },
-          { ...step, type: 'COPY', args: ['interpreter', folder, 'root'], filesHash: files.hash },
+          ...(full ? [run(aptInstall(furtherPrograms))] : []),
+          run(install),
+          { type: 'COPY', args: ['interpreter', folder, 'root'], filesHash: files.hash, force: false },
+          ...(full ? [run(`bash ${folder}/java/compile.sh`)] : []),
         ],
         // The kernels run as root, as the clients' users expect; the variables say whom to trust.
         startCmd: `sudo -E /bin/bash ${folder}/serve.sh`,

@@ -7,7 +7,7 @@ import { sourcesFolder } from './project-folder.ts'
 const sources = join(sourcesFolder, 'interpreter')
 const kernels = join(sources, 'kernels')
 /** What is not bundled, but copied as it is. */
-const copied = ['bash.sh', 'launch.sh', 'serve.sh', 'python'] as const
+const copied = ['bash.sh', 'launch.sh', 'serve.sh', 'with-pipes.sh', 'python', 'r', 'java'] as const
 
 /** Writes them into a folder that may not be there yet. */
 export async function writeInterpreter(folder: string): Promise<void> {

@@ -4,7 +4,7 @@ import { newUUID } from '../lib/ids.ts'
 import { KeyedLock } from '../lib/keyed-lock.ts'
 import type { KernelEvent } from './event-lines.ts'
 import { type CellListener, Kernel, type VariableChanges } from './kernel.ts'
-import { defaultFolder, kernelKind, knownLanguages } from './languages.ts'
+import { defaultFolder, kernelKind, noKernel } from './languages.ts'
 
 export type ContextRequest = { language: string; cwd: string }
 
@@ -91,11 +91,8 @@ export class Context {
 
   #newKernel(): Kernel {
     const kind = kernelKind(this.language)
-    if (!kind) {
-      const known = knownLanguages.join(', ')
-      throw new AppError('unavailable', `There is no kernel for '${this.language}'. There are: ${known}.`)
-    }
-    const kernel = new Kernel(kind, this.#kernelsFolder)
+    if (!kind) throw noKernel(this.language)
+    const kernel = new Kernel(kind, this.#kernelsFolder, this.cwd)
     this.#known = undefined
     void kernel.ended.then(() => {
       // One that never became ready would only fail again.

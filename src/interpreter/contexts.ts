@@ -2,7 +2,7 @@
 import { AppError, errorText } from '../lib/app-error.ts'
 import { JoinedWork } from '../lib/keyed-lock.ts'
 import { Context, type ContextRequest, type ReadVariables } from './context.ts'
-import { defaultFolder, defaultLanguage, kernelKind, knownLanguages } from './languages.ts'
+import { defaultFolder, defaultLanguage, kernelKind, noKernel } from './languages.ts'
 
 /** Each has a process of its own; more would only starve the sandbox. */
 const mostContexts = 100
@@ -25,10 +25,7 @@ export class Contexts {
   }
 
   async create(request: ContextRequest): Promise<Context> {
-    if (!kernelKind(request.language)) {
-      const known = knownLanguages.join(', ')
-      throw new AppError('unavailable', `There is no kernel for '${request.language}'. There are: ${known}.`)
-    }
+    if (!kernelKind(request.language)) throw noKernel(request.language)
     if (this.#contexts.size >= mostContexts) {
       throw new AppError(
         'limit_reached',

@@ -39,10 +39,11 @@ export class Kernel {
   #onEvent: ((event: KernelEvent) => void) | undefined
   #stopInterrupting: (() => void) | undefined
 
-  constructor(kind: KernelKind, folder: string) {
+  /** `folder` is where the kernels lie. It starts in `cwd` where there is such a folder; `enterFolder` tells. */
+  constructor(kind: KernelKind, folder: string, cwd: string) {
     this.#kind = kind
     const variables = Object.entries(kind.variables).map(([name, value]) => `${name}=${value}`)
-    const words = [join(folder, 'launch.sh'), 'env', ...variables, ...kind.command(folder)]
+    const words = [join(folder, 'launch.sh'), cwd, 'env', ...variables, ...kind.command(folder)]
     const input = kind.protocol === 'bash' ? 'pipe' : 'ignore'
     const control = kind.hasControlPipe ? 'pipe' : 'ignore'
     // Its own group, so that an interrupt reaches what the cell has started too.
@@ -53,7 +54,11 @@ export class Kernel {
     })
     const { promise, resolve } = Promise.withResolvers<void>()
     this.ended = promise
-    this.#child.once('exit', () => resolve())
+    this.#child.once('exit', () => {
+      // What passes requests on to the kernel ends with its input.
+      for (const descriptor of [3, 5]) this.#pipe(descriptor)?.destroy()
+      resolve()
+    })
     this.#child.once('error', () => resolve())
     this.#outputs = [this.#child.stdout!, this.#child.stderr!].map((stream) => new OutputPipe(stream))
     for (const pipe of this.#child.stdio.slice(3)) pipe?.on('error', () => {})

@@ -1,7 +1,11 @@
 /** The languages of cells: their names on the wire, and how the kernel of each is started and asked. */
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
+import { AppError } from '../lib/app-error.ts'
 
 export type KernelKind = {
+  /** A program that not every template has; without it the language is not known there. */
+  needs?: string
   /** The program and its arguments. `folder` is where the kernels lie. */
   command: (folder: string) => string[]
   /** Variables that the program needs from its start. */
@@ -10,6 +14,9 @@ export type KernelKind = {
   /** True: an interrupt also goes through a pipe of its own, because a signal does not end a busy cell. */
   hasControlPipe: boolean
 }
+
+const rscript = '/usr/bin/Rscript'
+const java = '/usr/bin/java'
 
 const python: KernelKind = {
   command: (folder) => ['python3', '-u', join(folder, 'python/kernel.py')],
@@ -36,7 +43,32 @@ const bash: KernelKind = {
   hasControlPipe: false,
 }
 
-const kinds: Record<string, KernelKind> = { python, javascript, typescript: javascript, bash }
+const r: KernelKind = {
+  needs: rscript,
+  command: (folder) => [...withPipes(folder), rscript, '--vanilla', join(folder, 'r/kernel.R')],
+  variables: { LANG: 'C.UTF-8' },
+  protocol: 'json',
+  hasControlPipe: false,
+}
+
+const javaShell: KernelKind = {
+  needs: java,
+  command: (folder) => [
+    ...withPipes(folder),
+    java,
+    ...['-XX:+UseSerialGC', '-Xshare:auto', '--add-opens=java.base/java.util=ALL-UNNAMED'],
+    ...['-Djava.awt.headless=true', '-cp', join(folder, 'java/classes'), 'warren.Kernel'],
+  ],
+  variables: { LANG: 'C.UTF-8' },
+  protocol: 'json',
+  hasControlPipe: false,
+}
+
+const withPipes = (folder: string) => ['bash', join(folder, 'with-pipes.sh')]
+
+const kinds: Record<string, KernelKind> = {
+  ...{ python, javascript, typescript: javascript, bash, r, java: javaShell },
+}
 const otherNames: Record<string, string> = {
   js: 'javascript',
   ts: 'typescript',
@@ -55,7 +87,17 @@ export function normalLanguage(given: string | null | undefined): string {
 
 /** Undefined: nothing here runs that language. */
 export function kernelKind(language: string): KernelKind | undefined {
-  return Object.hasOwn(kinds, language) ? kinds[language] : undefined
+  const kind = Object.hasOwn(kinds, language) ? kinds[language]! : undefined
+  return kind && isInstalled(kind) ? kind : undefined
 }
 
-export const knownLanguages: readonly string[] = Object.keys(kinds)
+const isInstalled = ({ needs }: KernelKind) => needs === undefined || existsSync(needs)
+
+export function noKernel(language: string): AppError {
+  const there = Object.keys(kinds).filter((name) => isInstalled(kinds[name]!))
+  const full = Object.hasOwn(kinds, language)
+    ? ' Its operator can add it: warren template add code-interpreter --full.'
+    : ''
+  const what = `There is no kernel for '${language}' in this template. There are: ${there.join(', ')}.${full}`
+  return new AppError('unavailable', what)
+}

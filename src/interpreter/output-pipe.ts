@@ -4,13 +4,20 @@ import { StringDecoder } from 'node:string_decoder'
 
 /** A kernel whose output was closed by its cell writes no marker: after so much silence there is no more to come. */
 const silenceMs = 500
+/** Some programs write a line in several pieces; the rest of a line is awaited for so long. */
+const lineMs = 20
+const largestPiece = 64 * 1024
 
 export class OutputPipe {
   readonly #source: Readable
   readonly #decoder = new StringDecoder('utf8')
   /** Undefined between cells: what comes then belongs to nobody, and is dropped. */
   #cell: { marker: string; onText: (text: string) => void; onEnd: () => void } | undefined
+  /** What may be the beginning of the marker. */
   #held = ''
+  /** The beginning of a line that has not been given yet. */
+  #line = ''
+  #lineTimer: NodeJS.Timeout | undefined
   #received = 0
   #pauses = 0
 
@@ -69,6 +76,17 @@ export class OutputPipe {
   }
 
   #give(text: string): void {
+    this.#line += text
+    if (this.#line === '') return
+    if (this.#line.endsWith('\n') || this.#line.length > largestPiece) this.#giveLine()
+    else this.#lineTimer ??= setTimeout(() => this.#giveLine(), lineMs)
+  }
+
+  #giveLine(): void {
+    clearTimeout(this.#lineTimer)
+    this.#lineTimer = undefined
+    const text = this.#line
+    this.#line = ''
     if (text !== '') this.#cell?.onText(text)
   }
 
@@ -76,6 +94,7 @@ export class OutputPipe {
     const cell = this.#cell
     if (!cell) return
     this.#give(this.#held)
+    this.#giveLine()
     this.#cell = undefined
     cell.onEnd()
   }

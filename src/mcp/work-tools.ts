@@ -48,7 +48,10 @@ const runCodeTool = tool({
   input: Type.Object({
     sandboxID: SandboxID,
     code: Type.String({ minLength: 1 }),
-    language: Type.String({ default: 'python', description: 'python, javascript, typescript or bash.' }),
+    language: Type.String({
+      default: 'python',
+      description: 'python, javascript, typescript or bash; r and java where the template has them.',
+    }),
     timeoutSeconds: TimeoutSeconds,
   }),
   async run(client, { sandboxID, ...request }, signal) {

@@ -3,12 +3,16 @@ import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { after, before, describe, it } from 'node:test'
 import { Sandbox } from '@e2b/code-interpreter'
+import { Client } from '@modelcontextprotocol/sdk/client/index.js'
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
+import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
 import { trustSettings } from '../support/host-authorities.ts'
 import { pythonInterpreter } from '../support/prepare-tests.ts'
 import { pythonWith } from '../support/python.ts'
 import { type Isolation, repoFolder, startWarren, type Warren } from '../support/warren.ts'
 
 const pythonScript = `
+import sys
 from e2b_code_interpreter import Sandbox
 sandbox = Sandbox.create(timeout=300)
 assert sandbox.run_code('1 + 1').text == '2'
@@ -20,6 +24,14 @@ assert error.name == 'ZeroDivisionError' and 'division by zero' in error.traceba
 context = sandbox.create_code_context(cwd='/root')
 assert sandbox.run_code('import os; os.getcwd()', context=context).text == '/root'
 assert sandbox.run_code('import os; os.environ["A"]', envs={'A': 'x"'}).text == 'x"'
+sandbox.run_code('known = 1', context=context)
+fork, = sandbox.fork(timeout=300)
+assert not isinstance(fork, Exception), fork
+if sys.argv[1] == 'gvisor':
+    assert fork.run_code('known += 1; known', context=context).text == '2'
+    assert sandbox.run_code('known', context=context).text == '1'
+assert fork.run_code('2 + 2').text == '4'
+fork.kill()
 sandbox.kill()
 `
 
@@ -99,8 +111,53 @@ for (const isolation of order) {
       await other.kill()
     })
 
+    it('goes on in forks: where memory is kept with all that its contexts know, and else anew', async () => {
+      const context = await sandbox.createCodeContext({ cwd: '/tmp' })
+      await sandbox.runCode('own = 1', { context })
+      await sandbox.runCode('let own = 10', { language: 'js' })
+      const results = await sandbox.fork({ count: 2, timeoutMs: 300_000 })
+      const forks = results.map((one) => (one instanceof Error ? assert.fail(one) : one))
+      for (const fork of forks) {
+        if (isolation === 'gvisor') {
+          assert.equal((await fork.runCode('own += 1; own', { context })).text, '2')
+          assert.equal((await fork.runCode('own += 1; own', { language: 'js' })).text, '11')
+          const ids = async (one: Sandbox) => (await one.listCodeContexts()).map(({ id }) => id)
+          assert.deepEqual(await ids(fork), await ids(sandbox))
+        }
+        const whose = await fork.runCode('import os; os.environ["OF_SANDBOX"]')
+        assert.equal(whose.text, 'yes')
+        await fork.kill()
+      }
+      assert.equal((await sandbox.runCode('own', { context })).text, '1')
+      await sandbox.removeCodeContext(context)
+    })
+
+    it('serves the tool run_code of MCP', async () => {
+      const client = new Client({ name: 'test', version: '1' })
+      const requestInit = { headers: { Authorization: `Bearer ${warren.client.apiKey}` } }
+      const url = new URL('/mcp', warren.url)
+      await client.connect(new StreamableHTTPClientTransport(url, { requestInit }) as Transport)
+      const run = (code: string, more: object = {}) => {
+        const given = { sandboxID: sandbox.sandboxId, code, ...more }
+        return client.callTool({ name: 'run_code', arguments: given })
+      }
+      await run('seen = 20')
+      assert.deepEqual((await run('print("said"); seen + 1')).content, [{ type: 'text', text: 'said\n21\n' }])
+      const text = (answer: Awaited<ReturnType<typeof run>>) => JSON.stringify(answer.content)
+      assert.match(text(await run('echo $OF_SANDBOX', { language: 'bash' })), /yes/)
+      const failed = await run('1 / 0')
+      assert.deepEqual([/ZeroDivisionError/.test(text(failed)), failed.isError], [true, true])
+      const drawn = await run('import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()')
+      assert.match(text(drawn), /"type":"image".*"mimeType":"image\/png"/)
+      const late = await run('import time\ntime.sleep(100)', { timeoutSeconds: 1 })
+      assert.match(text(late), /was interrupted because it did not end within 1 seconds/)
+      const missing = await run('1', { language: 'r' })
+      assert.match(text(missing), /There is no kernel for 'r' in this template.*--full/)
+      await client.close()
+    })
+
     it('serves the Python client', () => {
-      const run = spawnSync(pythonWith(pythonInterpreter), ['-c', pythonScript], {
+      const run = spawnSync(pythonWith(pythonInterpreter), ['-c', pythonScript, isolation], {
         env: { ...process.env, ...warren.environment },
         encoding: 'utf8',
       })

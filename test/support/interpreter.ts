@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { writeInterpreter } from '../../src/app/interpreter-files.ts'
 import { createInterpreter } from '../../src/interpreter/server.ts'
 import { systemClock } from '../../src/lib/clock.ts'
+import { runCommand } from '../../src/lib/run-command.ts'
 
 export type Line = { type: string; text?: string; name?: string; value?: string } & Record<string, unknown>
 export type ExecuteOptions = {
@@ -19,9 +20,12 @@ export type ExecuteOptions = {
 
 export async function openInterpreter(
   readVariables: () => Promise<Record<string, string>> = async () => ({}),
+  /** Java's kernel is compiled only for those who need it, because that takes seconds. */
+  language?: string,
 ) {
   const folder = mkdtempSync(join(tmpdir(), 'warren-interpreter-'))
   await writeInterpreter(folder)
+  if (language === 'java') await runCommand('bash', [join(folder, 'java/compile.sh')], { timeoutMs: 60_000 })
   const interpreter = createInterpreter({ kernelsFolder: folder, readVariables, clock: systemClock })
   interpreter.server.listen(0, '127.0.0.1')
   await once(interpreter.server, 'listening')
