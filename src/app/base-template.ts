@@ -42,7 +42,7 @@ function newBuild(templateID: string, now: number): Omit<TemplateBuild, keyof Ba
   return {
     ...{ buildID: newUUID(), templateID, status: 'ready', envdVersion, envVars: {} },
     ...{ defaultUser: 'user', defaultWorkdir: '/home/user', startCmd: null, readyCmd: null },
-    ...{ serviceContext: null, snapshot: null, rootFolder: null, reason: null },
+    ...{ serviceContext: null, startRequest: null, snapshot: null, rootFolder: null, reason: null },
     ...{ createdAt: now, updatedAt: now, finishedAt: now },
   }
 }

@@ -1,6 +1,7 @@
 /** The variables that an unmodified client needs to find this server, and what to paste to try it. */
+
+import { shellQuote } from '../lib/dockerfile/words.ts'
 import { asksForHelp, parseCommand, takeWords } from './arguments.ts'
-import { shellQuote } from './dockerfile/words.ts'
 import { asJson } from './output.ts'
 
 export type ServerLocation = { url: string; domain: string | null; apiKey: string }

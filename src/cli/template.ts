@@ -3,6 +3,9 @@ import { basename, join, resolve } from 'node:path'
 import type { BuildStatusAnswer, StartBuild } from '../contract/rest/template.ts'
 import { AppError, errorText } from '../lib/app-error.ts'
 import { delay } from '../lib/clock.ts'
+import { DockerfileError } from '../lib/dockerfile/instructions.ts'
+import { parseDockerfile } from '../lib/dockerfile/parse.ts'
+import type { DockerStep } from '../lib/dockerfile/step.ts'
 import type { AdminClient } from './admin-client.ts'
 import {
   asksForHelp,
@@ -14,9 +17,6 @@ import {
   unknownVerb,
 } from './arguments.ts'
 import { BuildContext } from './dockerfile/context.ts'
-import { DockerfileError } from './dockerfile/instructions.ts'
-import { parseDockerfile } from './dockerfile/parse.ts'
-import type { DockerStep } from './dockerfile/step.ts'
 import { asJson, plainLines, table } from './output.ts'
 import type { TeamClient } from './team-client.ts'
 import type { TemplateClient } from './template-client.ts'

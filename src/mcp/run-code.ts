@@ -7,7 +7,10 @@ import type { SandboxPort, WarrenClient } from './warren-client.ts'
 export type CodeRequest = { code: string; language: string; timeoutSeconds: number }
 
 export type CodeOutcome = {
-  text: BoundedText
+  /** What the code printed. */
+  printed: BoundedText
+  /** Its values and its error: they come beside what it printed, in no order to it. */
+  results: BoundedText
   /** Base64. */
   images: string[]
   failed: boolean
@@ -61,7 +64,10 @@ export async function runCode(
 }
 
 async function outcomeIn(response: IncomingMessage): Promise<CodeOutcome> {
-  const outcome: CodeOutcome = { text: new BoundedText(shownCharacters), images: [], failed: false }
+  const outcome: CodeOutcome = {
+    ...{ printed: new BoundedText(shownCharacters), results: new BoundedText(shownCharacters) },
+    ...{ images: [], failed: false },
+  }
   let rest = ''
   let bytes = 0
   response.setEncoding('utf8')
@@ -82,14 +88,14 @@ async function outcomeIn(response: IncomingMessage): Promise<CodeOutcome> {
 }
 
 function take({ type, text = '', png, ...error }: CellEvent, outcome: CodeOutcome): void {
-  if (type === 'stdout' || type === 'stderr') outcome.text.add(text)
+  if (type === 'stdout' || type === 'stderr') outcome.printed.add(text)
   if (type === 'result') {
-    if (text !== '') outcome.text.add(`${text}\n`)
+    if (text !== '') outcome.results.add(`${text}\n`)
     const fits = png !== undefined && png.length <= largestImage && outcome.images.length < mostImages
     if (fits) outcome.images.push(png)
   }
   if (type === 'error') {
     outcome.failed = true
-    outcome.text.add(`${error.name}: ${error.value}\n${error.traceback ?? ''}\n`)
+    outcome.results.add(`${error.name}: ${error.value}\n${error.traceback ?? ''}\n`)
   }
 }

@@ -56,10 +56,11 @@ const runCodeTool = tool({
   }),
   async run(client, { sandboxID, ...request }, signal) {
     const agent = await client.agentOf(sandboxID, signal)
-    const { text, images, failed } = await runCode(client, agent, request, signal)
+    const { printed, results, images, failed } = await runCode(client, agent, request, signal)
     const shown = images.map((data) => ({ type: 'image' as const, data, mimeType: 'image/png' }))
+    const text = [printed, results].map((part) => `${part}`.replace(/[^\n]$/, '$&\n')).join('')
     return {
-      content: [{ type: 'text', text: `${text}` || 'It ended without output.' }, ...shown],
+      content: [{ type: 'text', text: text || 'It ended without output.' }, ...shown],
       ...(failed && { isError: true }),
     }
   },

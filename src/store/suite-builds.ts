@@ -32,6 +32,23 @@ function contents(storeTest: StoreTest): void {
     }
   })
 
+  storeTest('a build keeps what it is to be made of until it starts', async (stores) => {
+    const { templates } = stores
+    const { templateID } = await insertTemplate(stores)
+    const step = { type: 'RUN' as const, args: ['printf "\\0"\n\0'], filesHash: null, force: false }
+    const startRequest = {
+      ...{ from: { image: 'debian:12' }, steps: [step], startCmd: 'serve', readyCmd: null, force: false },
+    }
+    const build = aBuild(templateID, { status: 'waiting', startRequest })
+    await templates.insertBuild(build, [])
+    assert.deepEqual(await templates.findBuild(build.buildID), build)
+    const kept = await templates.moveBuild(build.buildID, ['waiting'], 'waiting', { updatedAt: time + 1 })
+    assert.deepEqual(kept?.startRequest, startRequest)
+    const changes = { updatedAt: time + 2, startRequest: null }
+    const moved = await templates.moveBuild(build.buildID, ['waiting'], 'building', changes)
+    assert.equal(moved?.startRequest, null)
+  })
+
   storeTest('a failure is stored even when its message has a NUL', async (stores) => {
     const { templates } = stores
     const { templateID } = await insertTemplate(stores)

@@ -62,6 +62,7 @@ export function aBuild(templateID: string, changes: Partial<TemplateBuild> = {})
     startCmd: null,
     readyCmd: null,
     serviceContext: null,
+    startRequest: null,
     snapshot: null,
     createdAt: time,
     updatedAt: time,

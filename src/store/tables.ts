@@ -90,6 +90,7 @@ export type TemplateBuildRow = {
   start_cmd: string | null
   ready_cmd: string | null
   service_context: Json | null
+  start_request: Json | null
   saved_name: string | null
   saved_memory: Flag | null
   source_sandbox_id: string | null

@@ -21,7 +21,6 @@ export type Operation = {
 
 const page = 'limit nextToken'
 const noAccounts = 'Warren has teams and keys, but no user accounts'
-const oldBuilds = 'the first form of builds; clients in use build through v2 and v3'
 const dashboard = "for upstream's dashboard; no client library calls it"
 const oneNode = 'Warren runs on one machine'
 
@@ -183,11 +182,20 @@ const templates: Operation[] = [
     ...{ call: 'GET /templates/{templateID}/tags', does: 'list tags' },
     answers: { 200: '[].tag* [].buildID* [].createdAt*' },
   },
-  { call: 'POST /templates', does: 'build from a Dockerfile', answers: {}, notServed: oldBuilds },
-  { call: 'POST /templates/{templateID}', does: 'build again', answers: {}, notServed: oldBuilds },
+  {
+    ...{
+      call: 'POST /templates',
+      does: 'ask for a build from a Dockerfile without COPY of files (first clients)',
+    },
+    ...{ body: shape.dockerfileBuild, answers: { 202: shape.templateLegacy } },
+  },
+  {
+    ...{ call: 'POST /templates/{templateID}', does: 'ask for another build in this way' },
+    ...{ body: shape.dockerfileBuild, answers: { 202: shape.templateLegacy } },
+  },
   {
     ...{ call: 'POST /templates/{templateID}/builds/{buildID}', does: 'start such a build' },
-    ...{ answers: {}, notServed: oldBuilds },
+    answers: { 202: '' },
   },
   { call: 'GET /default-templates', does: 'list templates for all', answers: {}, notServed: dashboard },
   { call: 'GET /templates/{templateID}/tags/count', does: 'count tags', answers: {}, notServed: dashboard },

@@ -52,6 +52,7 @@ export const templateLegacy = [
   'templateID* buildID* cpuCount* memoryMB* diskSizeMB* public* aliases* createdAt* updatedAt*',
   'createdBy* createdBy.id* createdBy.email* lastSpawnedAt* spawnCount* buildCount* envdVersion*',
 ].join(' ')
+export const dockerfileBuild = 'dockerfile* alias teamID startCmd readyCmd cpuCount memoryMB'
 export const template = `${templateLegacy} names* buildStatus* isDefault description`
 export const optionalTemplateFields = (prefix: string): Record<string, string> => ({
   [`${prefix}isDefault`]: 'optional; no template is a default of all teams',

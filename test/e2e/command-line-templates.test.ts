@@ -2,9 +2,12 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { Sandbox } from 'e2b'
-import { buildContext } from '../support/building.ts'
+import { buildContext, sayIn } from '../support/building.ts'
 import { e2b } from '../support/e2b-cli.ts'
+import { eventually } from '../support/eventually.ts'
 import { anyIsolation, joinWarren, type Warren } from '../support/warren.ts'
+
+type Status = { status: string; reason?: { message: string } }
 
 describe('templates of the command line', () => {
   let warren: Warren
@@ -37,5 +40,19 @@ describe('templates of the command line', () => {
     )
     await e2b(warren, 'template', 'delete', '--yes', 'by-cli')
     assert.deepEqual(JSON.parse(await e2b(warren, 'template', 'list', '--format', 'json')), [])
+  })
+
+  it('of its first releases are built from the text of a Dockerfile', async () => {
+    const dockerfile = 'FROM e2bdev/base\nENV FROM=first\nRUN echo made > /made\n'
+    const asked = await warren.api('/templates', { body: { dockerfile, alias: 'by-first' } })
+    assert.equal(asked.status, 202)
+    const { templateID, buildID } = (await asked.json()) as { templateID: string; buildID: string }
+    const path = `/templates/${templateID}/builds/${buildID}`
+    assert.equal((await warren.api(path, { method: 'POST' })).status, 202)
+    await eventually(async () => {
+      const { status, reason } = (await (await warren.api(`${path}/status`)).json()) as Status
+      assert.equal(status, 'ready', reason?.message)
+    })
+    assert.equal(await sayIn(warren, templateID, 'echo $FROM; cat /made'), 'first\nmade\n')
   })
 })

@@ -129,7 +129,7 @@ export class Simulation {
         },
         ...{ envVars: {}, defaultUser: 'user', defaultWorkdir: '/home/user' },
         ...{ startCmd: this.plan.hasService ? 'serve' : null, readyCmd: null, serviceContext: null },
-        ...{ reason: null, snapshot: null, ...times, finishedAt: now },
+        ...{ reason: null, startRequest: null, snapshot: null, ...times, finishedAt: now },
       },
       ['default'],
     )

@@ -196,6 +196,7 @@ async function ensureTeam(stores: Awaited<ReturnType<typeof openStores>>, clock:
         startCmd: null,
         readyCmd: null,
         serviceContext: null,
+        startRequest: null,
         layers: null,
         reason: null,
         snapshot: null,

@@ -42,6 +42,22 @@ export const NewTemplateV2 = Type.Object({
   memoryMB: Type.Optional(Type.Integer(count)),
 })
 
+const largestDockerfile = 64 * 1024
+
+export const NewTemplateV1 = Type.Object({
+  dockerfile: Type.String({
+    maxLength: largestDockerfile,
+    description: 'Without COPY of files: a request of this form carries none',
+  }),
+  alias: Type.Optional(Type.String()),
+  teamID: Type.Optional(Type.String()),
+  startCmd: Type.Optional(Type.String()),
+  readyCmd: Type.Optional(Type.String()),
+  cpuCount: Type.Optional(Type.Integer(count)),
+  memoryMB: Type.Optional(Type.Integer(count)),
+})
+export type NewTemplateV1 = Static<typeof NewTemplateV1>
+
 const legacy = {
   templateID: Type.String(),
   buildID: Type.String({ description: 'Of the last build that succeeded; zeros when none has' }),
@@ -62,6 +78,7 @@ const legacy = {
   envdVersion: Type.String(),
 }
 export const TemplateLegacy = Type.Object(legacy)
+export type TemplateLegacy = Static<typeof TemplateLegacy>
 export const Template = Type.Object({ ...legacy, names: Type.Array(Type.String()), buildStatus: BuildStatus })
 export type Template = Static<typeof Template>
 

@@ -44,6 +44,9 @@ export type BuildServiceParts = {
 
 export type NewBuild = { template: Template; build: TemplateBuild; names: TemplateName[]; tags: string[] }
 
+/** Which template a build is for: that of a name, that of an id, or a new one without a name. */
+export type BuildTarget = Pick<TemplateReference, 'alias'> | { templateID: string } | { unnamed: true }
+
 export type StartRequest = {
   from: { image: string; credentials?: RegistryCredentials } | { template: string }
   steps: BuildStep[]
@@ -67,39 +70,57 @@ export class BuildService {
     this.#parts = parts
   }
 
-  /** Inserts a new build of the template with that name; the template is made when there is none. */
-  async request(team: Team, name: TemplateReference, tags: string[], sizes: BuildSizes): Promise<NewBuild> {
+  /**
+   * Inserts a new build of the template with that name, or id; the template is made when there is none of that name. With
+   * a `startRequest` the build can be started without saying again what it is made of.
+   */
+  async request(
+    team: Team,
+    target: BuildTarget,
+    tags: string[],
+    sizes: BuildSizes,
+    startRequest: StartRequest | null = null,
+  ): Promise<NewBuild> {
     const { templates, clock, envdVersion, requireDiskSpace } = this.#parts
     await requireDiskSpace()
     const now = clock.now()
-    const { template, isNew } = await this.#templateFor(team, name.alias, now)
+    const { template, isNew } = await this.#templateFor(team, target, now)
     const build: TemplateBuild = {
       ...{ buildID: newUUID(), templateID: template.templateID, status: 'waiting', ...sizes, envdVersion },
       ...{ rootFolder: null, layers: null, snapshot: null, envVars: {}, startCmd: null, readyCmd: null },
       ...{ defaultUser: 'user', defaultWorkdir: '/home/user', serviceContext: null, reason: null },
-      ...{ createdAt: now, updatedAt: now, finishedAt: null },
+      ...{ startRequest, createdAt: now, updatedAt: now, finishedAt: null },
     }
-    const fresh = isNew ? { template, names: [{ namespace: team.slug, alias: name.alias }] } : undefined
+    const names = 'alias' in target ? [{ namespace: team.slug, alias: target.alias }] : []
+    const fresh = isNew ? { template, names } : undefined
     const limit = { teamID: team.teamID, statuses: ['waiting', 'building'], most: mostBuildsAtOnce } as const
     const isWithin = await templates.insertBuildWithin(limit, build, tags, fresh).catch((error) => {
       // Another request took the name in the meantime: this build belongs to the template which that one made.
       if (isNew && isAppError(error, 'already_exists')) return undefined
       throw error
     })
-    if (isWithin === undefined) return this.request(team, name, tags, sizes)
+    if (isWithin === undefined) return this.request(team, target, tags, sizes, startRequest)
     if (!isWithin) throw tooManyBuilds()
     await templates.supersede(build, tags, { message: superseded, step: null }, now)
     return { template, build, names: await templates.namesOf(template.templateID), tags }
   }
 
-  /** Resolves once the build runs. */
-  async start(team: Team, templateID: string, buildID: string, request: StartRequest): Promise<void> {
+  /** Resolves once the build runs. Without a request it is made of what it was requested with. */
+  async start(
+    team: Team,
+    templateID: string,
+    buildID: string,
+    given: StartRequest | null = null,
+  ): Promise<void> {
     const { clock, requireDiskSpace } = this.#parts
     const build = await this.#find(team, templateID, buildID)
+    if (build.status !== 'waiting') throw notWaiting()
+    const request = given ?? build.startRequest
+    if (!request) throw madeOfNothing()
     await requireDiskSpace()
     const job = await this.#jobOf(team, build, request)
     if (this.#running.has(buildID)) throw notWaiting()
-    const moved = this.#move(buildID, 'waiting', 'building', { updatedAt: clock.now() })
+    const moved = this.#move(buildID, 'waiting', 'building', { updatedAt: clock.now(), startRequest: null })
     const abort = new AbortController()
     const done = moved
       .then(
@@ -250,23 +271,26 @@ export class BuildService {
   }
 
   async #find(team: Team, templateID: string, buildID: string): Promise<TemplateBuild> {
-    const { templates } = this.#parts
-    const template = await templates.findByID(templateID)
-    if (!template) throw new AppError('not_found', `Template ${templateID} not found`)
-    if (template.teamID !== team.teamID) {
-      throw new AppError('permission_denied', `You don't have access to template '${templateID}'`)
-    }
-    const build = await templates.findBuild(buildID)
+    await this.#own(team, templateID)
+    const build = await this.#parts.templates.findBuild(buildID)
     if (build?.templateID === templateID) return build
     throw new AppError('invalid_argument', `Build '${buildID}' not found`)
   }
 
+  async #own(team: Team, templateID: string): Promise<Template> {
+    const template = await this.#parts.templates.findByID(templateID)
+    if (!template) throw new AppError('not_found', `Template ${templateID} not found`)
+    if (template.teamID === team.teamID) return template
+    throw new AppError('permission_denied', `You don't have access to template '${templateID}'`)
+  }
+
   async #templateFor(
     team: Team,
-    alias: string,
+    target: BuildTarget,
     now: number,
   ): Promise<{ template: Template; isNew: boolean }> {
-    const known = await this.#parts.templates.findByAlias(team.slug, alias)
+    if ('templateID' in target) return { template: await this.#own(team, target.templateID), isNew: false }
+    const known = 'alias' in target && (await this.#parts.templates.findByAlias(team.slug, target.alias))
     if (known) return { template: known, isNew: false }
     const template: Template = {
       ...{ templateID: newTemplateID(), teamID: team.teamID, public: false, isSnapshot: false },
@@ -283,6 +307,12 @@ function reasonOf(error: unknown): { message: string; step: string | null } {
 }
 
 const notWaiting = () => new AppError('invalid_argument', 'build is not in waiting state')
+
+const madeOfNothing = () =>
+  new AppError(
+    'invalid_argument',
+    'The build was requested without a Dockerfile, so nothing says what it is made of; start it with steps',
+  )
 
 const tookTooLong = () =>
   new AppError('deadline_exceeded', 'The build took longer than an hour; let it do less, or in smaller steps')

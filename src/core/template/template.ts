@@ -1,3 +1,5 @@
+import type { StartRequest } from './build-service.ts'
+
 export type Template = {
   templateID: string
   /** Null: made by Warren itself and usable by every team. */
@@ -33,6 +35,8 @@ export type TemplateBuild = {
   defaultWorkdir: string
   startCmd: string | null
   readyCmd: string | null
+  /** What it is to be made of, where its client says so when it requests it; null from its start on. */
+  startRequest: StartRequest | null
   /** What the two run in, where they are another template's; null: what the build says itself. */
   serviceContext: ServiceContext | null
   /** The snapshot that sandboxes start from; null: they boot from the root as it is. */

@@ -9,10 +9,13 @@ import { getUploadLinkRoute } from './get-upload-link.ts'
 import { listTagsRoute } from './list-tags.ts'
 import { listTemplatesRoute } from './list-templates.ts'
 import { listTemplatesV1Route } from './list-templates-v1.ts'
+import { rebuildTemplateV1Route } from './rebuild-template-v1.ts'
 import { removeTagsRoute } from './remove-tags.ts'
 import { requestTemplateRoute } from './request-template.ts'
+import { requestTemplateV1Route } from './request-template-v1.ts'
 import { requestTemplateV2Route } from './request-template-v2.ts'
 import { startBuildRoute } from './start-build.ts'
+import { startBuildV1Route } from './start-build-v1.ts'
 import { updateTemplateRoute } from './update-template.ts'
 import { updateTemplateV1Route } from './update-template-v1.ts'
 import { uploadFilesRoute } from './upload-files.ts'
@@ -20,7 +23,10 @@ import { uploadFilesRoute } from './upload-files.ts'
 export function templateRoutes(app: Api, context: RouteContext): void {
   requestTemplateRoute(app, context)
   requestTemplateV2Route(app, context)
+  requestTemplateV1Route(app, context)
+  rebuildTemplateV1Route(app, context)
   startBuildRoute(app, context)
+  startBuildV1Route(app, context)
   getBuildStatusRoute(app, context)
   getBuildLogsRoute(app, context)
   getUploadLinkRoute(app, context)

@@ -1,10 +1,12 @@
 /** What the routes that request a build share: the name, the tags and the sizes are checked in one place. */
+import type { TemplateLegacy } from '../../../contract/rest/template.ts'
 import type { Team } from '../../../core/team/team.ts'
 import { type BuildSizes, type NewBuild, tagsOf } from '../../../core/template/build-service.ts'
-import { parseTag } from '../../../core/template/reference.ts'
+import { parseTag, type TemplateReference } from '../../../core/template/reference.ts'
 import { parseOwnName } from '../../../core/template/service.ts'
 import { AppError } from '../../../lib/app-error.ts'
 import type { RouteContext } from '../../context.ts'
+import { presentTemplate } from '../../present-template.ts'
 
 const longestName = 128
 
@@ -17,14 +19,31 @@ export function requestBuild(
   tags: string[],
   requested: RequestedSizes,
 ): Promise<NewBuild> {
-  if (name.length > longestName) {
-    throw new AppError('invalid_argument', `Invalid name: at most ${longestName} characters are allowed`)
-  }
-  const parsed = parseOwnName(team, name)
+  const parsed = nameOf(team, name)
   return builds.request(team, parsed, tagsOf(parsed, tags.map(parseTag)), sizesOf(sizes, requested))
 }
 
-function sizesOf(sizes: RouteContext['sizes'], requested: RequestedSizes): BuildSizes {
+/** The name of a template of the team. */
+export function nameOf(team: Team, name: string): TemplateReference {
+  if (name.length > longestName) {
+    throw new AppError('invalid_argument', `Invalid name: at most ${longestName} characters are allowed`)
+  }
+  return parseOwnName(team, name)
+}
+
+/** What older clients read of a build that they requested. */
+export async function presentRequested(
+  { templates }: RouteContext,
+  team: Team,
+  { template, build }: NewBuild,
+): Promise<TemplateLegacy> {
+  const { summary } = await templates.read(team, template.templateID, { limit: 1 })
+  const { cpuCount, memoryMB, diskMB, envdVersion, buildID } = build
+  const { names: _names, buildStatus: _status, ...shown } = presentTemplate(summary)
+  return { ...shown, cpuCount, memoryMB, diskSizeMB: diskMB, envdVersion, buildID }
+}
+
+export function sizesOf(sizes: RouteContext['sizes'], requested: RequestedSizes): BuildSizes {
   const cpuCount = requested.cpuCount ?? sizes.cpu.usual
   const memoryMB = requested.memoryMB ?? sizes.memoryMB.usual
   const diskMB = sizes.diskMB.usual + (requested.minFreeDiskMb ?? 0)

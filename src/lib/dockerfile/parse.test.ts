@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { describe, it } from 'node:test'
 import { Template } from 'e2b'
-import { AppError } from '../../lib/app-error.ts'
+import { AppError } from '../app-error.ts'
 import { type DockerTemplate, parseDockerfile } from './parse.ts'
 
 const parse = (lines: string | string[], args?: Record<string, string>): DockerTemplate =>

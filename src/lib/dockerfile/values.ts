@@ -1,5 +1,5 @@
 /** What ARG and ENV set, as far as it is known before the build. */
-import { expandVariables, variablesIn } from '../../lib/variables.ts'
+import { expandVariables, variablesIn } from '../variables.ts'
 import type { Refuse } from './words.ts'
 
 export class KnownValues {

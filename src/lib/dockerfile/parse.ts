@@ -3,7 +3,7 @@
  * root in /, and ends as `user` in /home/user unless it says otherwise; ARG sets a variable like ENV. What cannot be
  * honoured is rejected with its line; what does not matter in a sandbox is noted.
  */
-import { AppError } from '../../lib/app-error.ts'
+import { AppError } from '../app-error.ts'
 import { commandOf, type DockerCommand, inShell, scriptOf, startCommand } from './commands.ts'
 import { copySteps } from './copy.ts'
 import { DockerfileError, type Instruction, readInstructions, shown } from './instructions.ts'

@@ -1,5 +1,5 @@
 /** The text of a Dockerfile as instructions: lines joined, comments gone, heredocs beside. Knows the meaning of none. */
-import { AppError } from '../../lib/app-error.ts'
+import { AppError } from '../app-error.ts'
 
 export type Heredoc = {
   name: string

@@ -1,0 +1,78 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { openApi } from '../../test/support/api.ts'
+import { until } from '../../test/support/domain.ts'
+import { another, requested } from '../../test/support/template-calls.ts'
+
+const dockerfile = 'FROM debian:12\nENV A=1\nRUN echo made\nCMD ["sleep", "1"]\n'
+
+describe('builds of the first clients', () => {
+  it('are requested with a Dockerfile and started without saying more', async () => {
+    await using warren = await openApi()
+    const body = { dockerfile, alias: 'Old', startCmd: 'serve', readyCmd: 'ask', cpuCount: 4, memoryMB: 512 }
+    const answer = await warren.ask('POST', '/templates', { body })
+    assert.equal(answer.status, 202, answer.body)
+    const { templateID, buildID, aliases, cpuCount, memoryMB } = answer.json()
+    assert.deepEqual([aliases, cpuCount, memoryMB], [['old'], 4, 512])
+    const path = `/templates/${templateID}/builds/${buildID}`
+    const status = async () => (await warren.ask('GET', `${path}/status`)).json().status
+    assert.equal(await status(), 'waiting')
+    const started = await warren.ask('POST', path)
+    assert.deepEqual([started.status, started.body], [202, ''])
+    await until(async () => (await status()) === 'ready')
+    const [job] = warren.jobs
+    assert.deepEqual(job!.source, { image: 'debian:12' })
+    assert.deepEqual(
+      job!.steps.map(({ type, args }) => [type, ...args]),
+      [
+        ['USER', 'root'],
+        ['WORKDIR', '/'],
+        ['ENV', 'A', '1'],
+        ['RUN', 'echo made'],
+        ['USER', 'user'],
+        ['WORKDIR', '/home/user'],
+      ],
+    )
+    assert.deepEqual([job!.startCmd, job!.readyCmd], ['serve', 'ask'])
+    const again = await warren.ask('POST', path)
+    assert.deepEqual([again.status, again.json().message], [400, 'build is not in waiting state'])
+  })
+
+  it('may have no name, and come again under their id', async () => {
+    await using warren = await openApi()
+    const first = (await warren.ask('POST', '/templates', { body: { dockerfile } })).json()
+    assert.deepEqual(first.aliases, [])
+    const again = async (body: object, headers = {}) =>
+      warren.ask('POST', `/templates/${first.templateID}`, { body: { dockerfile, ...body }, ...headers })
+    const second = (await again({ memoryMB: 256 })).json()
+    assert.equal(second.templateID, first.templateID)
+    assert.notEqual(second.buildID, first.buildID)
+    assert.deepEqual([second.memoryMB, second.buildCount], [256, 2])
+    const renamed = await again({ alias: 'new-name' })
+    assert.deepEqual([renamed.status, /another build keeps its names/.test(renamed.body)], [400, true])
+    assert.equal((await again({}, await another(warren))).status, 403)
+    assert.equal((await warren.ask('POST', '/templates/nothing', { body: { dockerfile } })).status, 404)
+  })
+
+  it('say what they cannot do, and make nothing then', async () => {
+    await using warren = await openApi()
+    const cases: [body: object, says: RegExp][] = [
+      [{}, /dockerfile/],
+      [{ dockerfile: 'RUN true' }, /FROM must come first/],
+      [{ dockerfile: 'FROM a\nRUN b\nCOPY c /d' }, /line 3: COPY and ADD need files.*warren template build/],
+      [{ dockerfile, alias: 'a b' }, /^Invalid name/],
+      [{ dockerfile, cpuCount: 3 }, /even number/],
+      [{ dockerfile, teamID: 'another' }, /is not the team of this key/],
+      [{ dockerfile: `FROM a\n#${'x'.repeat(65_536)}` }, /dockerfile/],
+    ]
+    for (const [body, says] of cases) {
+      const answer = await warren.ask('POST', '/templates', { body })
+      assert.equal(answer.status, 400, JSON.stringify(body).slice(0, 100))
+      assert.match(answer.json().message, says)
+    }
+    assert.deepEqual((await warren.ask('GET', '/templates')).json(), [])
+    const { path } = await requested(warren, 'newer')
+    const answer = await warren.ask('POST', path)
+    assert.deepEqual([answer.status, /without a Dockerfile/.test(answer.body)], [400, true])
+  })
+})

@@ -1,0 +1,48 @@
+/**
+ * The first form of builds: the Dockerfile comes with the request, and the start says no more. The command line that spoke
+ * it built an image by itself and pushed it; here the server carries the instructions out.
+ */
+import { failures } from '../../../contract/rest/shared.ts'
+import { type NewTemplateV1, TemplateLegacy } from '../../../contract/rest/template.ts'
+import type { Team } from '../../../core/team/team.ts'
+import type { BuildTarget, StartRequest } from '../../../core/template/build-service.ts'
+import { DockerfileError } from '../../../lib/dockerfile/instructions.ts'
+import { parseDockerfile } from '../../../lib/dockerfile/parse.ts'
+import type { RouteContext } from '../../context.ts'
+import { requireOwnTeam } from './own-team.ts'
+import { presentRequested, sizesOf } from './template-request.ts'
+import { templateSchema } from './template-schema.ts'
+
+export const dockerfileSchema = {
+  ...templateSchema,
+  ...{ deprecated: true, response: { 202: TemplateLegacy, ...failures } },
+}
+
+export async function requestFromDockerfile(
+  context: RouteContext,
+  team: Team,
+  { target, tags }: { target: BuildTarget; tags: string[] },
+  body: NewTemplateV1,
+): Promise<TemplateLegacy> {
+  requireOwnTeam(team, body.teamID)
+  const sizes = sizesOf(context.sizes, body)
+  const made = await context.builds.request(team, target, tags, sizes, startRequestOf(body))
+  return presentRequested(context, team, made)
+}
+
+function startRequestOf({ dockerfile, startCmd, readyCmd }: NewTemplateV1): StartRequest {
+  const { image, steps } = parseDockerfile(dockerfile)
+  const copy = steps.find(({ source }) => source !== undefined)
+  if (copy) {
+    throw new DockerfileError(
+      copy.line,
+      'COPY and ADD need files, and this form of request carries none: use `warren template build` or Template.build.',
+    )
+  }
+  return {
+    from: { image },
+    steps: steps.map(({ type, args }) => ({ type, args, filesHash: null, force: false })),
+    // ENTRYPOINT and CMD of the Dockerfile were never run in sandboxes of such a template.
+    ...{ startCmd: startCmd || null, readyCmd: readyCmd || null, force: false },
+  }
+}
