@@ -57,6 +57,22 @@ suite('initialize', () => {
     await done
   })
 
+  test('asks an agent less often the longer it takes', async () => {
+    let asked = 0
+    const busy = createTcpServer((socket) => {
+      asked++
+      socket.destroy()
+    })
+    busy.listen(0, '127.0.0.1')
+    await once(busy, 'listening')
+    const { port } = busy.address() as AddressInfo
+    const given = createAgentClient().initialize({ host: '127.0.0.1', port }, identity, { deadlineMs: 1000 })
+    await assert.rejects(given, (error) => isAppError(error, 'deadline_exceeded'))
+    busy.close()
+    // Every four milliseconds would be 250 times.
+    assert.ok(asked > 1 && asked < 80, `${asked}`)
+  })
+
   test('tries again when the connection is cut', async () => {
     let calls = 0
     const agent = await serve((request, response) => {

@@ -18,11 +18,12 @@ import {
 import { runProcess } from './run-process.ts'
 import { writeFile } from './write-file.ts'
 
-/** A booting agent listens within a tenth of a second: asking often is cheap and saves most of the wait. */
-const retryEveryMs = 4
-/** What has not answered for a second is asked less often. */
-const eagerTries = 250
-const laterRetryEveryMs = 50
+/**
+ * The wait between two questions is a share of what was waited so far: an agent that boots is noticed late by so much of
+ * its boot at most, and many that boot slowly because they boot at once are not slowed down further by being asked.
+ */
+const retryShare = 0.08
+const [shortestWaitMs, longestWaitMs] = [4, 50]
 /** A lost first packet is sent again by us after this long, not by the kernel after a second. */
 const connectTimeoutMs = 200
 const healthTimeoutMs = 1000
@@ -61,8 +62,9 @@ async function initialize(
         lastFailure = errorText(error)
       }
       // The first refusal says that the agent is not up yet.
-      const soonMs = Math.max(retryEveryMs, tries === 1 ? bootTimes.waitMs : 0)
-      await delay(tries < eagerTries ? soonMs : laterRetryEveryMs, stop)
+      const knownMs = tries === 1 ? bootTimes.waitMs : 0
+      const shareMs = Math.min(retryShare * (performance.now() - startedAt), longestWaitMs)
+      await delay(Math.max(shortestWaitMs, knownMs, shareMs), stop)
     }
   }
   await withDeadline(deadlineMs, '', work).catch((error) => {

@@ -44,6 +44,29 @@ suite('what idle-memory.ts relies on', () => {
   })
 })
 
+suite('what the code that V8 keeps relies on', () => {
+  test('no flag of the agent makes V8 reject the compiled code that Node brings along', () => {
+    const source = `
+      const { internalBinding } = require('internal/test/binding')
+      require('node:http')
+      console.log(internalBinding('builtins').getCacheUsage().compiledWithoutCache.size)`
+    const words = [...nodeFlags, '--no-warnings', '--expose-internals', '-e', source]
+    assert.equal(
+      execFileSync(process.execPath, words, { encoding: 'utf8' }).trim(),
+      '0',
+      'A flag of src/agent/node-flags.ts makes every agent compile the modules of Node at its start, which takes 10 ms.',
+    )
+  })
+
+  test('V8 drops code after as many collections as idle-memory.ts sets it back to', () => {
+    assert.match(
+      execFileSync(process.execPath, ['--v8-options'], { encoding: 'utf8' }),
+      /default: --bytecode-old-age=6\b/,
+      'V8 drops unused code at another age than it did: say so in codeAge of src/agent/idle-memory.ts.',
+    )
+  })
+})
+
 suite('what spent-buffers.ts relies on', () => {
   test('V8 hands out its collector while it runs, and collects only the young generation when asked to', () => {
     const advice =

@@ -1,15 +1,18 @@
 import type { Server } from 'node:http'
 import { type CFunction, openCLibrary } from '../lib/c-library.ts'
 
-/** How long nothing must have been asked before memory is given back. */
-const idleMs = 3000
 /**
- * V8 drops compiled code that was not used for some collections. Once, after a sandbox has begun its life, it
- * should: what only the start needed goes. Before, that would slow down who gets a sandbox that was started
- * ahead; later it would slow the next command down for little.
+ * How long nothing must have been asked before memory is given back. It takes CPU, which others need to boot where many
+ * are created at once, so it waits; but not for the eight seconds after which V8 does less for as much by itself.
  */
-const thoroughRounds = 8
-const usualRounds = 3
+const idleMs = 6000
+const rounds = 2
+/**
+ * V8 drops compiled code that was not used for so many collections. Once, after a sandbox has begun its life, it should
+ * at the first: what only the start needed goes. Before, that would slow down who gets a sandbox that was started ahead;
+ * later it would slow the next command down for little.
+ */
+const codeAge = { once: 1, usual: 6 }
 /** The memory of collected buffers is freed by another thread. */
 const sweptAfterMs = 50
 /** More than half of the heap limit in memory outside of it makes V8 collect everything and shrink. */
@@ -26,7 +29,9 @@ export function releaseMemoryWhenIdle(server: Server, isInUse: () => boolean, ad
   const trim = openTrim(addonPath)
   const release = () => {
     const isThorough = !wasThorough && isInUse()
-    collectGarbage(isThorough ? thoroughRounds : usualRounds)
+    if (isThorough) setCodeAge(codeAge.once)
+    collectGarbage(rounds)
+    if (isThorough) setCodeAge(codeAge.usual)
     wasThorough ||= isThorough
     timer = setTimeout(trim, sweptAfterMs)
   }
@@ -56,9 +61,14 @@ function openTrim(addonPath: string): () => void {
   }
 }
 
+/** Loaded here: the start of an agent does not need it. */
+function setCodeAge(collections: number): void {
+  process.getBuiltinModule('node:v8').setFlagsFromString(`--bytecode-old-age=${collections}`)
+}
+
 /** The buffers are never touched, so they cost nothing but the collection they bring about. */
-export function collectGarbage(rounds: number): void {
+export function collectGarbage(times: number): void {
   try {
-    for (let round = 0; round < rounds; round++) new ArrayBuffer(pressureBytes)
+    for (let time = 0; time < times; time++) new ArrayBuffer(pressureBytes)
   } catch {}
 }

@@ -10,7 +10,8 @@ import { type Row, rowName, takeTurns } from '../measure.ts'
 import { agentOf, availableMB, chargedMB, privateMB, processesOf, residentMB } from '../processes.ts'
 import { medianOf, type Report } from '../report.ts'
 
-const idleMs = 5000
+/** An agent gives back memory once it has idled for six seconds. */
+const idleMs = 8000
 const sandboxesAtOnce = 3
 /** So many are alive at once: as many as a team may have. */
 const alive = 100
