@@ -68,7 +68,7 @@ export async function joinCluster(parts: ClusterParts, closers: Closers): Promis
   const owners = new Owners(stores.owners)
   const forwarder = new ClusterForwarder({
     ...{ membership, owners, connections, log },
-    takeOver: async () => false,
+    takeOver: async (sandboxID) => (await domain.archive?.mover.take(sandboxID, { memory: true })) ?? false,
   })
   const placer = new Placer({ ...domain, membership, forwarder, owners: stores.owners })
   return { nodeID, identity, membership, forwarder, placer }

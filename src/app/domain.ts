@@ -4,14 +4,20 @@
  */
 import { envdVersion } from '../contract/constants.ts'
 import type { AgentPort } from '../core/agent.ts'
+import { Archiver } from '../core/archive/archiver.ts'
+import { BytesFetcher } from '../core/archive/bytes-fetcher.ts'
+import { SnapshotArchive } from '../core/archive/snapshot-archive.ts'
+import { ArchiveSweeper } from '../core/archive/sweeper.ts'
 import type { Driver } from '../core/driver.ts'
-import type { Images } from '../core/images.ts'
+import type { Images, LayerArchive } from '../core/images.ts'
 import type { LogEntry, LogStore } from '../core/logs.ts'
+import type { ObjectStore, PackStore } from '../core/object-store.ts'
 import { Admission, type AdmissionSettings, type MachineCapacity } from '../core/sandbox/admission.ts'
 import { createAutoResume } from '../core/sandbox/auto-resume.ts'
 import { BuildSandboxes } from '../core/sandbox/build-sandboxes.ts'
 import { SandboxEgress, type SandboxEgressParts } from '../core/sandbox/egress.ts'
 import { type LauncherParts, SandboxLauncher } from '../core/sandbox/launcher.ts'
+import { SandboxMover } from '../core/sandbox/mover.ts'
 import { OngoingWork } from '../core/sandbox/ongoing-work.ts'
 import { Quarantine } from '../core/sandbox/quarantine.ts'
 import { Reconciler } from '../core/sandbox/reconciler.ts'
@@ -65,6 +71,8 @@ export type DomainPorts = {
   clock: Clock
   log: Log
   machine: MachineCapacity
+  /** Undefined: there is no object store, and everything stays on this machine's disk. */
+  archive?: { objects: ObjectStore; packs: PackStore; layers: LayerArchive } | undefined
   /** Bytes that are free on the disk of the data folder. */
   freeBytes: () => Promise<number>
   tracer?: Tracer
@@ -125,6 +133,8 @@ function joinSandboxes(ports: DomainPorts, settings: DomainSettings, volumes: Vo
   const catalog = new TemplateCatalog(templates)
   const snapshots = new SnapshotStore({ driver, places: ports.snapshotFolders })
   const ongoing = new OngoingWork()
+  const archive = joinArchive(ports, settings, snapshots)
+  const fetcher = archive?.fetcher
   const quarantine = new Quarantine({
     ...{ ...ports, sandboxes, snapshots, entries: ports.stores.quarantine },
     ...{ nodeID: settings.nodeID, keepMs: settings.quarantineMs },
@@ -136,26 +146,61 @@ function joinSandboxes(ports: DomainPorts, settings: DomainSettings, volumes: Vo
     tracer,
   )
   const egress = new SandboxEgress({ ...ports, tokens })
-  const launcher = new SandboxLauncher({ ...ports, tokens, snapshots, egress, volumes })
+  const launcher = new SandboxLauncher({ ...ports, tokens, snapshots, egress, volumes, fetcher })
   const warm = new WarmPool({ ...ports, launcher, admission, settings: settings.warmPool })
   const buildSandboxes = new BuildSandboxes({ ...ports, tokens, launcher, snapshots, ongoing })
   const shared = {
     ...{ ...ports, sandboxes, templates, catalog, launcher, egress, warm, snapshots, quarantine, ongoing },
     ...{ admission, volumes, owners: ports.stores.owners },
+    ...{ fetcher, onKept: () => archive?.archiver.nudge() },
   }
   const service = tracedSandboxes(new SandboxService(shared), tracer)
-  const reconciler = new Reconciler({ ...shared, service, cache, routes })
+  const reconciler = new Reconciler({
+    ...{ ...shared, service, cache, routes },
+    archive: archive && ports.stores.archive,
+  })
   const findResumable = createAutoResume({ service, sandboxes, teams, routes, tokens })
   return {
     ...{ tokens, catalog, warm, snapshots, quarantine, launcher, buildSandboxes, service, reconciler },
-    ...{ findResumable, admission },
+    ...{ findResumable, admission, archive },
+  }
+}
+
+/** What brings bytes to the object store and back. */
+function joinArchive(ports: DomainPorts, { nodeID }: DomainSettings, snapshots: SnapshotStore) {
+  if (!ports.archive) return undefined
+  const { stores, driver, clock, log } = ports
+  const { objects, packs, layers } = ports.archive
+  const rows = stores.archive
+  const parts = {
+    rows,
+    layers,
+    packs,
+    clock,
+    log,
+    snapshots: new SnapshotArchive({ driver, snapshots, packs }),
+  }
+  const fetcher = new BytesFetcher(parts)
+  return {
+    fetcher,
+    archiver: new Archiver(parts),
+    mover: new SandboxMover({ rows, fetcher, nodeID, log }),
+    sweeper: new ArchiveSweeper({ objects, rows, leases: stores.leases, clock, log }),
   }
 }
 
 function joinTemplates(
   ports: DomainPorts,
   settings: DomainSettings,
-  { catalog, snapshots, quarantine, buildSandboxes, reconciler, warm }: ReturnType<typeof joinSandboxes>,
+  {
+    catalog,
+    snapshots,
+    quarantine,
+    buildSandboxes,
+    reconciler,
+    warm,
+    archive,
+  }: ReturnType<typeof joinSandboxes>,
 ) {
   const { templates, sandboxes, buildCache: cache } = ports.stores
   const { clock, log, logs, buildFiles: files, freeBytes } = ports
@@ -166,7 +211,10 @@ function joinTemplates(
   const builds = new BuildService({
     ...{ templates, catalog, builder, buildLog, clock, envdVersion, log },
     requireDiskSpace: () => diskSpace.require(),
-    onReady: (build) => warm.replace(build),
+    onReady: async (build) => {
+      archive?.archiver.nudge()
+      await warm.replace(build)
+    },
   })
   const remover = new TemplateRemover({
     ...{ catalog, templates },

@@ -12,7 +12,7 @@
  * then, except where the verb promises otherwise; calling it again finishes it.
  */
 
-import type { MemoryNeeds } from './archive-store.ts'
+import type { MemoryNeeds } from './archive/archive-store.ts'
 import type { AddressRules, GatePorts } from './egress.ts'
 import type { PackedFile, PackNote, PackTarget } from './object-store.ts'
 

@@ -3,7 +3,7 @@
  * with `unavailable` when the failure may pass (the connection was lost, the database was busy, a deadlock); whether
  * the step took effect is unknown then.
  */
-import type { ArchiveStore } from './archive-store.ts'
+import type { ArchiveStore } from './archive/archive-store.ts'
 import type { NodeStore, OwnerStore } from './cluster/node.ts'
 import type { DriverHandle } from './driver.ts'
 import type { DeliveryStore, EventStore, LeaseStore, WebhookStore } from './event-stores.ts'

@@ -1,6 +1,7 @@
 /** Layers in the object store: put there once by the node that has one, and fetched by those that need it. */
 import { readFile, readlink, rename, stat, writeFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
+import { layerKey } from '../core/archive/keys.ts'
 import type { LayerArchive } from '../core/images.ts'
 import type { PackNote, PackStore } from '../core/object-store.ts'
 import { AppError } from '../lib/app-error.ts'
@@ -90,8 +91,6 @@ export class PackedLayers implements LayerArchive {
     )
   }
 }
-
-const layerKey = (layer: string): string => `layers/${layer.slice(layer.indexOf(':') + 1)}`
 
 /** Beside a root that was made on this machine: the digest of its bytes, and which folder it was read of. */
 const digestFile = (rootFolder: string): string => `${rootFolder}.digest`

@@ -5,7 +5,7 @@ import type {
   ArchiveStore,
   NeededBytes,
   PausedSandbox,
-} from '../core/archive-store.ts'
+} from '../core/archive/archive-store.ts'
 import type { SandboxSnapshot } from '../core/sandbox/sandbox.ts'
 import { unendedInParts } from './sandbox-list.ts'
 import type { SandboxRow, Tables, TemplateBuildRow } from './tables.ts'
@@ -118,6 +118,11 @@ export class SqlArchiveStore implements ArchiveStore {
       .where('id', '=', buildID)
       .executeTakeFirstOrThrow()
     return numUpdatedRows > 0n
+  }
+
+  async unmarkBuild(buildID: string): Promise<void> {
+    const nothing = { stored_at: null, stored_needs: null }
+    await this.#db.updateTable('template_builds').set(nothing).where('id', '=', buildID).execute()
   }
 
   async findArchivedBuild(buildID: string): Promise<ArchivedBytes | undefined> {

@@ -17,7 +17,7 @@ const mostTerms = 10
  */
 export async function holdPaused(
   transaction: Transaction<Tables>,
-  at: { sandboxID: string; runID: string },
+  at: { sandboxID: string; runID: string; nodeID: string },
 ): Promise<Pick<Sandbox, 'teamID' | 'cpuCount' | 'memoryMB'> | undefined> {
   const row = await transaction
     .updateTable('sandboxes')
@@ -25,6 +25,7 @@ export async function holdPaused(
     .where('id', '=', at.sandboxID)
     .where('run_id', '=', at.runID)
     .where('state', '=', 'paused')
+    .where('node_id', '=', at.nodeID)
     .returning(['team_id', 'cpu_count', 'memory_mb', 'is_frozen'])
     .executeTakeFirst()
   if (!row) return undefined

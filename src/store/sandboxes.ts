@@ -174,7 +174,7 @@ export class SqlSandboxStore implements SandboxStore {
         .executeTakeFirst()
       if (!known) return { moved: undefined }
       await lockTeam(locked, known.team_id)
-      const paused = await holdPaused(locked, at)
+      const paused = await holdPaused(locked, { ...at, nodeID: this.#nodeID })
       if (!paused) return { moved: undefined }
       const exceeded = await exceededLimit(locked, paused, limits)
       if (exceeded) return { exceeded }

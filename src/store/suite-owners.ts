@@ -192,4 +192,7 @@ async function archivedBuildsAreShared(one: Stores, other: Stores): Promise<void
     ...{ runs: [], layers: ['sha256:a'], snapshotNames: ['kept'] },
   })
   assert.deepEqual(await one.archive.listUnarchivedBuilds(), [])
+  await other.archive.unmarkBuild(buildID)
+  assert.equal((await one.archive.listUnarchivedBuilds()).length, 1)
+  assert.equal(await other.templates.findReadyBuild(templateID, 'default'), undefined)
 }

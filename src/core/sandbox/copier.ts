@@ -66,7 +66,7 @@ export class SandboxCopier {
     sandboxID: string,
     { name, memory }: SnapshotRequest,
   ): Promise<SnapshotTemplate> {
-    const { snapshots, clock, appendLog } = this.#parts
+    const { snapshots, clock, appendLog, onKept } = this.#parts
     const buildID = newUUID()
     return snapshots.holding(buildID, async () => {
       const options = { name: buildID, memory, lasting: true }
@@ -74,6 +74,7 @@ export class SandboxCopier {
       const state = { name: buildID, memory: taken.memory, sandboxID }
       const made = await this.#insertBuild(team, taken.parent, state, name)
       appendLog(sandboxID, copiedEntry(clock.now(), 'snapshot', made.snapshotID))
+      onKept()
       return made
     })
   }

@@ -3,6 +3,7 @@ import { allDone } from '../../lib/all-done.ts'
 import { AppError, isAppError, shownText } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { type AgentIdentity, type AgentPort, agentPort } from '../agent.ts'
+import type { BytesFetcher } from '../archive/bytes-fetcher.ts'
 import { canFreeze, type Driver, type DriverHandle, type RestoreSpec, type SandboxSpec } from '../driver.ts'
 import { openRules } from '../egress.ts'
 import type { TemplateBuild } from '../template/template.ts'
@@ -35,6 +36,8 @@ export type LauncherParts = {
   clock: Clock
   /** Where the root filesystem of a build lies on this machine, and the layers below it, the nearest first. */
   rootsOf: (build: TemplateBuild) => [root: string, ...lower: string[]]
+  /** Brings what is not on this machine; undefined where there is no object store. */
+  fetcher: Pick<BytesFetcher, 'bringBuild'> | undefined
 }
 
 /** A snapshot to start from. */
@@ -102,7 +105,7 @@ export class SandboxLauncher {
    */
   async boot(build: TemplateBuild, identity: RunIdentity, signal: AbortSignal): Promise<DriverHandle> {
     const { driver } = this.#parts
-    const memory = this.memoryOf(build)
+    const memory = await this.#bring(build, this.memoryOf(build), signal)
     const spec = {
       ...this.#specOf(build, memory),
       ...identity,
@@ -130,6 +133,19 @@ export class SandboxLauncher {
     return { ...snapshot, keep: true }
   }
 
+  /** What there is to start from then: of a snapshot whose memory cannot be used here, the files alone. */
+  async #bring(
+    build: TemplateBuild,
+    snapshot: SnapshotRef | undefined,
+    signal: AbortSignal,
+  ): Promise<SnapshotRef | undefined> {
+    const { fetcher } = this.#parts
+    if (!fetcher) return snapshot
+    const withSnapshot = snapshot === undefined || snapshot.name === build.snapshot?.name
+    const { memory } = await fetcher.bringBuild(build, { withSnapshot }, signal)
+    return withSnapshot && snapshot?.memory && !memory ? undefined : snapshot
+  }
+
   #specOf(build: TemplateBuild, snapshot: SnapshotRef | undefined): BootSpec {
     const [rootFolder, ...lowerFolders] = this.#parts.rootsOf(build)
     const from = snapshot ?? (build.snapshot && { ...build.snapshot, memory: false, keep: true })
@@ -150,12 +166,17 @@ export class SandboxLauncher {
   async launch(
     row: LaunchRow,
     build: TemplateBuild,
-    { warm, snapshot, disposable = false }: LaunchOptions,
+    { warm, snapshot: wanted, disposable = false }: LaunchOptions,
     signal: AbortSignal,
     onStart?: (handle: DriverHandle) => Promise<void>,
   ): Promise<DriverHandle> {
     const { driver, egress } = this.#parts
     const { sandboxID, runID } = row
+    const snapshot = warm
+      ? undefined
+      : await this.#bring(build, wanted, signal).catch((error) => {
+          throw asCreateError(error)
+        })
     // The service of a template starts before the sandbox has an owner, as in the warm pool.
     const isAhead = warm !== undefined || (snapshot === undefined && build.startCmd !== null)
     // Watched from before the start: a sandbox that dies at once is not waited for.

@@ -111,7 +111,7 @@ export class Pauser {
   }
 
   async #markPaused(row: Sandbox, snapshot: SandboxSnapshot): Promise<Sandbox> {
-    const { sandboxes, clock, appendLog, log } = this.#parts
+    const { sandboxes, clock, appendLog, onKept, log } = this.#parts
     const { sandboxID, runID } = row
     const changes = { snapshot, handle: snapshot.frozen ? row.handle : null, endAt: clock.now() }
     const at = { sandboxID, runID, from: ['pausing'] as const }
@@ -122,6 +122,7 @@ export class Pauser {
     if (!paused) throw errors.killedWhile(sandboxID, 'paused')
     appendLog(sandboxID, pausedEntry(changes.endAt, snapshot))
     log.info({ sandboxID, ...snapshot }, 'sandbox paused')
+    onKept()
     return paused
   }
 

@@ -7,6 +7,7 @@ import { errorText } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { letOthersRun } from '../../lib/let-others-run.ts'
 import type { Log } from '../../lib/log.ts'
+import type { ArchiveStore } from '../archive/archive-store.ts'
 import {
   canSnapshot,
   type Driver,
@@ -21,7 +22,7 @@ import type { Quarantine } from './quarantine.ts'
 import type { RouteTable } from './routes.ts'
 import type { EndReason, Sandbox } from './sandbox.ts'
 import type { SandboxService } from './service.ts'
-import { pauseSnapshotName } from './snapshot-names.ts'
+import { pausedSandboxOf, pauseSnapshotName } from './snapshot-names.ts'
 import type { SnapshotStore } from './snapshot-store.ts'
 import type { WarmPool } from './warm-pool.ts'
 
@@ -42,6 +43,8 @@ export type ReconcilerParts = {
   routes: RouteTable
   warm: WarmPool
   ongoing: OngoingWork
+  /** Undefined where there is no object store, so that no sandbox ever goes to another node. */
+  archive: Pick<ArchiveStore, 'listElsewhere'> | undefined
   clock: Clock
   log: Log
 }
@@ -209,15 +212,31 @@ export class Reconciler {
 
   async #reconcileSnapshots(): Promise<void> {
     const { snapshots, quarantine, log } = this.#parts
-    const { names, others } = await snapshots.sweep(() => this.#namesInUse())
+    const moved = await this.#movedAway()
+    const inUse = async () => (await this.#namesInUse()).filter((name) => !moved.includes(name))
+    const { names, others } = await snapshots.sweep(inUse, { deleted: moved })
     if (names.length > 0) log.warn({ removed: names }, 'Snapshots that nothing owned were removed.')
     for (const name of others) {
       await this.#attempt(name, async () => {
-        // One that was cut off before it was whole was never anybody's only copy.
-        if (await snapshots.find(name)) await quarantine.add(name, 'No sandbox, template or build owns it.')
+        const found = await snapshots.find(name)
+        // One that was cut off before it was whole, or that came from another machine, was never anybody's only copy.
+        const isCopy = found?.imported && pausedSandboxOf(name) === null
+        if (found && !isCopy) await quarantine.add(name, 'No sandbox, template or build owns it.')
         else await this.removeSnapshots([name])
       })
     }
+  }
+
+  /** Snapshots of sandboxes that another node took over: it has them from the object store, and theirs is the row. */
+  async #movedAway(): Promise<string[]> {
+    const { archive, snapshots } = this.#parts
+    if (!archive) return []
+    const names = (await snapshots.names()).filter((name) => pausedSandboxOf(name) !== null)
+    if (names.length === 0) return []
+    const elsewhere = new Set(
+      await archive.listElsewhere([...new Set(names.map((name) => pausedSandboxOf(name)!))]),
+    )
+    return names.filter((name) => elsewhere.has(pausedSandboxOf(name)!))
   }
 
   async #namesInUse(): Promise<string[]> {

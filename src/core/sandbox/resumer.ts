@@ -5,6 +5,7 @@
  */
 import { shownText } from '../../lib/app-error.ts'
 import { newUUID } from '../../lib/ids.ts'
+import type { BytesFetcher } from '../archive/bytes-fetcher.ts'
 import type { Snapshot } from '../driver.ts'
 import type { TemplateStore } from '../stores.ts'
 import type { TeamLimits } from '../team/team.ts'
@@ -16,7 +17,12 @@ import { memoryLostEntry, resumedEntry } from './life-entries.ts'
 import type { PauserParts } from './pauser.ts'
 import type { Sandbox, SandboxSnapshot } from './sandbox.ts'
 
-export type ResumerParts = PauserParts & { admission: Admission; templates: TemplateStore }
+export type ResumerParts = PauserParts & {
+  admission: Admission
+  templates: TemplateStore
+  /** Brings snapshots that are not on this machine; undefined where there is no object store. */
+  fetcher: Pick<BytesFetcher, 'bringPaused' | 'isArchived'> | undefined
+}
 
 export type ResumeOptions = {
   timeoutMs: number
@@ -41,10 +47,27 @@ export class Resumer {
     return ongoing.run(sandboxID, async (signal) => {
       const memory = options.memory && seen.snapshot?.memory === true
       if (memory && seen.snapshot?.agentUnresponsive) throw errors.pausedUnresponsive(sandboxID)
-      const ended = await admission.enter(seen, signal).catch((error) => {
-        throw signal.aborted ? errors.killedWhile(sandboxID, 'resumed') : error
+      return this.#withSnapshot(seen, memory, signal, async () => {
+        const ended = await admission.enter(seen, signal).catch((error) => {
+          throw signal.aborted ? errors.killedWhile(sandboxID, 'resumed') : error
+        })
+        return this.#resume(seen, limits, { ...options, memory }, signal).finally(ended)
       })
-      return this.#resume(seen, limits, { ...options, memory }, signal).finally(ended)
+    })
+  }
+
+  /** Fetched before the row moves: until then it says where the snapshot is. Held, since another node may have had it. */
+  async #withSnapshot<T>(
+    seen: Sandbox,
+    memory: boolean,
+    signal: AbortSignal,
+    work: () => Promise<T>,
+  ): Promise<T> {
+    const { fetcher, snapshots } = this.#parts
+    if (!fetcher || !seen.snapshot) return work()
+    return snapshots.holding(seen.snapshot.name, async () => {
+      await fetcher.bringPaused(seen, { memory }, signal)
+      return work()
     })
   }
 
@@ -86,11 +109,11 @@ export class Resumer {
 
   /** Corrects what the row says about its snapshot. False: neither the frozen sandbox nor its snapshot is there. */
   async repairPaused(row: Sandbox): Promise<boolean> {
-    const { driver, launcher, sandboxes, snapshots } = this.#parts
+    const { driver, launcher, sandboxes, snapshots, fetcher } = this.#parts
     const found = row.handle ? await driver.recover(row.handle) : 'gone'
     if (row.snapshot?.frozen && found !== 'gone') return true
     const snapshot = row.snapshot && (await snapshots.find(row.snapshot.name))
-    if (!snapshot) return false
+    if (!snapshot) return (await fetcher?.isArchived(row)) ?? false
     if (row.handle) await launcher.stop(row.handle)
     const remaining = this.#remaining(row, snapshot, 'the machine went down')
     if (remaining !== row.snapshot) await sandboxes.setSnapshot(row.sandboxID, row.runID, remaining)

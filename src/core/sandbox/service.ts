@@ -4,6 +4,7 @@
  */
 import type { Clock } from '../../lib/clock.ts'
 import type { Log } from '../../lib/log.ts'
+import type { BytesFetcher } from '../archive/bytes-fetcher.ts'
 import type { OwnerStore } from '../cluster/node.ts'
 import type { Driver } from '../driver.ts'
 import type { LogEntry } from '../logs.ts'
@@ -53,6 +54,10 @@ export type SandboxServiceParts = {
   snapshots: SnapshotStore
   quarantine: Quarantine
   ongoing: OngoingWork
+  /** Undefined where there is no object store. */
+  fetcher: BytesFetcher | undefined
+  /** Called when the snapshot of a paused sandbox or of a template is on the disk, and its row says so. */
+  onKept: () => void
   clock: Clock
   /** Adds to the log of a sandbox, without anybody waiting for it. */
   appendLog: (sandboxID: string, entry: LogEntry) => void

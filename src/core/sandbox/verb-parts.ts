@@ -14,5 +14,7 @@ export type VerbParts = {
   appendLog: (sandboxID: string, entry: LogEntry) => void
   /** Called with each sandbox that runs, or runs again. */
   onRunning: (sandbox: Sandbox) => void
+  /** Called when the snapshot of a paused sandbox or of a template is on the disk, and its row says so. */
+  onKept: () => void
   log: Log
 }

@@ -3,7 +3,7 @@
  * real machine does to a caller: slow starts, failed starts, sandboxes that crash, entries that cannot be read.
  */
 
-import type { MemoryNeeds } from '../../core/archive-store.ts'
+import type { MemoryNeeds } from '../../core/archive/archive-store.ts'
 import type {
   CanExportSnapshots,
   CanFreeze,

@@ -5,7 +5,7 @@
  */
 import { resolve } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
-import type { MemoryNeeds } from '../../core/archive-store.ts'
+import type { MemoryNeeds } from '../../core/archive/archive-store.ts'
 import type {
   CanExportSnapshots,
   CanFreeze,

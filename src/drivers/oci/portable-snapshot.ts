@@ -5,7 +5,7 @@
  */
 import { access, mkdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { MemoryNeeds } from '../../core/archive-store.ts'
+import type { MemoryNeeds } from '../../core/archive/archive-store.ts'
 import type { PortableSnapshot, Snapshot } from '../../core/driver.ts'
 import type { PackNote, PackTarget } from '../../core/object-store.ts'
 import { AppError } from '../../lib/app-error.ts'

@@ -38,6 +38,8 @@ export interface ArchiveStore {
   listUnarchivedBuilds(): Promise<ArchivableBuild[]>
   /** From now on other nodes start sandboxes of the build. False: it is not there any more. */
   markBuild(buildID: string, archived: ArchivedBytes): Promise<boolean>
+  /** The object store lacks some of its bytes after all: until they are there again, only its own node uses it. */
+  unmarkBuild(buildID: string): Promise<void>
   /** What memory in the snapshot of an archived build needs. Undefined: the build is not archived. */
   findArchivedBuild(buildID: string): Promise<ArchivedBytes | undefined>
   /** What rows of all nodes still need of the object store, or may be about to need. */

@@ -1,0 +1,256 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import test, { type TestContext } from 'node:test'
+import { type Fixture, failsWith, gate, openFixture, request, until } from '../../../test/support/domain.ts'
+import { newFakeWorld } from '../../drivers/fake/fake-driver.ts'
+import { ManualClock } from '../../lib/clock.ts'
+import { newUUID } from '../../lib/ids.ts'
+import { MemoryObjectStore } from '../../objects/memory-object-store.ts'
+import { ObjectPacks } from '../../objects/packs.ts'
+import { aBuild } from '../../store/suite-rows.ts'
+import { sandboxKey } from './keys.ts'
+
+const wish = { memory: true, requireHealthyAgent: false }
+const timed = { timeoutMs: 60_000, memory: true }
+
+/** Two Warrens on two machines, over one database and one object store. */
+async function cluster(t: TestContext) {
+  const folder = mkdtempSync(join(tmpdir(), 'warren-archive-'))
+  t.after(() => rmSync(folder, { recursive: true, force: true }))
+  const clock = new ManualClock()
+  const objects = new MemoryObjectStore(clock)
+  const archive = { objects, packs: new ObjectPacks(objects), layers: new FakeLayers() }
+  const open = (nodeID: string, world = newFakeWorld()) =>
+    openFixture({ folder, clock, world, nodeID, ports: { archive } })
+  const [one, other] = [await open('one'), await open('other')]
+  t.after(async () => {
+    for (const node of [one, other]) {
+      await node.archive!.archiver.close()
+      await node.service.close()
+      await node.stores.close()
+    }
+  })
+  return { one, other, objects, clock, open, layers: archive.layers }
+}
+
+/** Layers as names: which of them the object store has, and which were brought. */
+class FakeLayers {
+  readonly archived = new Set<string>()
+  readonly brought: string[] = []
+  async archive(layers: readonly string[]): Promise<void> {
+    for (const layer of layers) this.archived.add(layer)
+  }
+  async bring(layers: readonly string[]): Promise<void> {
+    this.brought.push(...layers)
+  }
+}
+
+async function paused({ service, team, driver }: Fixture): Promise<string> {
+  const { sandboxID } = await service.create(team, request())
+  const inside = driver.world.sandboxes.get(sandboxID)!
+  inside.memory.set('m', 'memory')
+  inside.files.set('f', 'file')
+  await service.pause(team, sandboxID, wish)
+  return sandboxID
+}
+
+const holds = ({ driver }: Fixture, sandboxID: string) => {
+  const inside = driver.world.sandboxes.get(sandboxID)
+  return inside && [inside.memory.get('m'), inside.files.get('f')]
+}
+
+const archivedOf = async ({ stores }: Fixture, sandboxID: string) =>
+  (await stores.archive.findPaused(sandboxID))?.archived ?? null
+
+const archivedSoon = (node: Fixture, sandboxID: string) =>
+  until(async () => (await archivedOf(node, sandboxID)) !== null)
+
+test('a paused sandbox of one node resumes on another, memory included, and its own node forgets its copy', async (t) => {
+  const { one, other, objects } = await cluster(t)
+  const sandboxID = await paused(one)
+  await archivedSoon(one, sandboxID)
+  assert.equal(await other.archive!.mover.take(sandboxID, { memory: true }), true)
+  const { sandbox } = await other.service.connect(other.team, sandboxID, timed)
+  assert.equal(sandbox.state, 'running')
+  assert.deepEqual(holds(other, sandboxID), ['memory', 'file'])
+  assert.equal(one.driver.world.snapshots.size, 1)
+  await one.reconciler.run()
+  assert.equal(one.driver.world.snapshots.size, 0)
+  assert.deepEqual(await one.quarantine.list(), [])
+  await assert.rejects(one.service.connect(one.team, sandboxID, timed), failsWith('not_found'))
+  assert.equal(objects.objects.size, 1)
+})
+
+test('the copy of the earlier owner goes also before the new one has fetched it', async (t) => {
+  const { one, other } = await cluster(t)
+  const sandboxID = await paused(one)
+  await archivedSoon(one, sandboxID)
+  await other.archive!.mover.take(sandboxID, { memory: true })
+  await one.reconciler.run()
+  assert.equal(one.driver.world.snapshots.size, 0)
+  await other.reconciler.run()
+  await other.service.connect(other.team, sandboxID, timed)
+  assert.deepEqual(holds(other, sandboxID), ['memory', 'file'])
+})
+
+test('of several that want the same sandbox at once, its own node included, one gets it', async (t) => {
+  const { one, other, open } = await cluster(t)
+  const third = await open('third')
+  t.after(() => third.stores.close())
+  for (let round = 0; round < 5; round++) {
+    const sandboxID = await paused(one)
+    await archivedSoon(one, sandboxID)
+    const resumes = [one, other, third].map(async (node) => {
+      if (node !== one && !(await node.archive!.mover.take(sandboxID, { memory: true }))) return undefined
+      return node.service.connect(node.team, sandboxID, timed).catch(() => undefined)
+    })
+    await Promise.all(resumes)
+    const live = [one, other, third].filter((node) => holds(node, sandboxID))
+    assert.equal(live.length, 1, `round ${round}`)
+    await live[0]!.service.kill(live[0]!.team, sandboxID)
+  }
+})
+
+test('what only its own disk has cannot be taken', async (t) => {
+  const { one, other, objects } = await cluster(t)
+  objects.isGone = true
+  const sandboxID = await paused(one)
+  await one.archive!.archiver.run()
+  assert.equal(await other.archive!.mover.take(sandboxID, { memory: true }), false)
+  const { sandbox } = await one.service.connect(one.team, sandboxID, timed)
+  assert.equal(sandbox.state, 'running')
+})
+
+test('while the object store is gone everything local goes on, it is told once, and made up for later', async (t) => {
+  const { one, objects } = await cluster(t)
+  objects.isGone = true
+  const sandboxID = await paused(one)
+  for (let round = 0; round < 3; round++) await one.archive!.archiver.run()
+  const told = one.logged.filter(({ message }) => message.includes('object store'))
+  assert.deepEqual(
+    told.map(({ level }) => level),
+    ['warn'],
+  )
+  objects.isGone = false
+  await one.archive!.archiver.run()
+  assert.ok(await archivedOf(one, sandboxID))
+})
+
+test('a sandbox that is resumed while it is uploaded is not archived, and the upload goes', async (t) => {
+  const { one, objects } = await cluster(t)
+  const upload = gate()
+  let isRead = false
+  objects.onStep = (step) => {
+    if (step !== 'finish') return
+    isRead = true
+    return upload.opened
+  }
+  const sandboxID = await paused(one)
+  await until(async () => isRead)
+  await one.service.connect(one.team, sandboxID, timed)
+  upload.open()
+  await one.archive!.archiver.run()
+  assert.equal(objects.objects.size, 0)
+  await one.service.pause(one.team, sandboxID, wish)
+  await archivedSoon(one, sandboxID)
+})
+
+test('a crash between the upload and the row costs nothing: the next round finds the object there', async (t) => {
+  const { one, objects } = await cluster(t)
+  objects.isGone = true
+  const sandboxID = await paused(one)
+  await one.archive!.archiver.run()
+  objects.isGone = false
+  const row = (await one.stores.archive.findPaused(sandboxID))!
+  const portable = (await one.driver.exportSnapshot(row.snapshotName))!
+  await new ObjectPacks(objects).save(sandboxKey(row), portable.files, portable.note)
+  await one.archive!.archiver.run()
+  assert.deepEqual((await archivedOf(one, sandboxID))?.needs, { cpu: 'usual' })
+})
+
+test('memory of another kind of machine is rejected in words before the sandbox moves; its files boot', async (t) => {
+  const { one, other } = await cluster(t)
+  other.driver.world.cpu = 'lesser'
+  const sandboxID = await paused(one)
+  await archivedSoon(one, sandboxID)
+  await assert.rejects(other.archive!.mover.take(sandboxID, { memory: true }), /needs the CPU usual/)
+  assert.equal((await one.service.get(one.team, sandboxID)).state, 'paused')
+  assert.equal(await other.archive!.mover.take(sandboxID, { memory: false }), true)
+  await assert.rejects(other.service.connect(other.team, sandboxID, timed), failsWith('unprocessable'))
+  await other.service.connect(other.team, sandboxID, { ...timed, memory: false })
+  assert.deepEqual(holds(other, sandboxID), [undefined, 'file'])
+})
+
+test('a store that fails in the middle of a fetch leaves the sandbox paused, and the next resume brings it', async (t) => {
+  const { one, other, objects } = await cluster(t)
+  const sandboxID = await paused(one)
+  await archivedSoon(one, sandboxID)
+  await other.archive!.mover.take(sandboxID, { memory: true })
+  objects.isGone = true
+  await assert.rejects(other.service.connect(other.team, sandboxID, timed), failsWith('unavailable'))
+  assert.equal((await other.service.get(other.team, sandboxID)).state, 'paused')
+  objects.isGone = false
+  await other.service.connect(other.team, sandboxID, timed)
+  assert.deepEqual(holds(other, sandboxID), ['memory', 'file'])
+})
+
+test('a sandbox that moves there and back is the newest of its states', async (t) => {
+  const { one, other } = await cluster(t)
+  const sandboxID = await paused(one)
+  await archivedSoon(one, sandboxID)
+  await other.archive!.mover.take(sandboxID, { memory: true })
+  await other.service.connect(other.team, sandboxID, timed)
+  other.driver.world.sandboxes.get(sandboxID)!.files.set('f', 'changed')
+  await other.service.pause(other.team, sandboxID, wish)
+  await archivedSoon(other, sandboxID)
+  assert.equal(await one.archive!.mover.take(sandboxID, { memory: true }), true)
+  await one.service.connect(one.team, sandboxID, timed)
+  assert.deepEqual(holds(one, sandboxID), ['memory', 'changed'])
+})
+
+test('objects that no row needs are removed after a grace', async (t) => {
+  const { one, objects, clock } = await cluster(t)
+  const [kept, killed] = [await paused(one), await paused(one)]
+  await archivedSoon(one, kept)
+  await archivedSoon(one, killed)
+  await one.service.kill(one.team, killed)
+  await one.archive!.sweeper.run()
+  assert.equal(objects.objects.size, 2)
+  clock.advance(2 * 3_600_000)
+  await one.archive!.sweeper.run()
+  const keys = [...objects.objects.keys()]
+  assert.equal(keys.length, 1)
+  assert.match(keys[0]!, new RegExp(kept))
+})
+
+test('a build of one node starts on another once the object store has its layers and its snapshot', async (t) => {
+  const { one, other, layers } = await cluster(t)
+  const { sandboxID } = await one.service.create(one.team, request())
+  one.driver.world.sandboxes.get(sandboxID)!.memory.set('m', 'of the template')
+  const name = newUUID()
+  const { handle } = await one.service.get(one.team, sandboxID)
+  await one.snapshots.take(handle!, name, { memory: true, afterwards: 'go-on', lasting: true })
+  const snapshot = { name, memory: true, sandboxID }
+  const build = aBuild('basetemplate', {
+    layers: ['sha256:a'],
+    snapshot,
+    buildID: name,
+    createdAt: one.clock.now(),
+  })
+  await one.stores.templates.insertBuild(build, ['default'])
+  const before = await other.stores.templates.findReadyBuild('basetemplate', 'default')
+  assert.notEqual(before?.buildID, name)
+  await one.archive!.archiver.run()
+  assert.ok(layers.archived.has('sha256:a'))
+  const started = await other.service.create(other.team, request())
+  assert.equal(started.buildID, name)
+  assert.deepEqual(layers.brought.slice(-1), ['sha256:a'])
+  assert.equal(other.driver.world.sandboxes.get(started.sandboxID)?.memory.get('m'), 'of the template')
+  await other.reconciler.run()
+  assert.equal(other.driver.world.snapshots.has(name), true, 'it is kept for the next one')
+  await other.stores.archive.unmarkBuild(name)
+  await other.reconciler.run()
+  assert.equal(other.driver.world.snapshots.has(name), false, 'a copy needs no quarantine')
+})

@@ -1,0 +1,140 @@
+/**
+ * Brings the bytes of builds and of paused sandboxes to the object store, behind the back of whoever made them: they are
+ * safe on the disk already. The row says so only when all is there. What fails is told once and tried again every round;
+ * a crash leaves at most an object that no row needs.
+ */
+import { errorText, isAppError } from '../../lib/app-error.ts'
+import type { Clock } from '../../lib/clock.ts'
+import type { Log } from '../../lib/log.ts'
+import type { LayerArchive } from '../images.ts'
+import type { PackStore } from '../object-store.ts'
+import type { ArchivableBuild, ArchiveStore, PausedSandbox } from './archive-store.ts'
+import { buildKey, sandboxKey } from './keys.ts'
+import type { SnapshotArchive } from './snapshot-archive.ts'
+
+export type ArchiverParts = {
+  rows: ArchiveStore
+  snapshots: SnapshotArchive
+  layers: LayerArchive
+  packs: PackStore
+  clock: Clock
+  log: Log
+}
+
+/** Uploads compete with sandboxes for the disk and the network. */
+const uploadsAtOnce = 2
+
+type Upload = { subject: string; run: () => Promise<void> }
+
+export class Archiver {
+  readonly #parts: ArchiverParts
+  readonly #closing = new AbortController()
+  /** What was logged about whom and holds on. */
+  readonly #problems = new Map<string, string>()
+  /** What is good on this machine alone. */
+  readonly #unfit = new Set<string>()
+  #round: Promise<void> | undefined
+  #isDue = false
+
+  constructor(parts: ArchiverParts) {
+    this.#parts = parts
+  }
+
+  /** Something new may be there. Nobody waits for it. */
+  readonly nudge = (): void => {
+    void this.run().catch((err) =>
+      this.#parts.log.warn({ err }, 'What is to be archived cannot be found out now.'),
+    )
+  }
+
+  /** One round after the other; callers during a round wait for one that begins after it. */
+  run(): Promise<void> {
+    if (this.#closing.signal.aborted) return Promise.resolve()
+    if (this.#round) {
+      this.#isDue = true
+      return this.#round
+    }
+    this.#round = this.#rounds().finally(() => {
+      this.#round = undefined
+    })
+    return this.#round
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort(new Error('closing'))
+    await this.#round?.catch(() => {})
+  }
+
+  async #rounds(): Promise<void> {
+    do {
+      this.#isDue = false
+      await this.#archiveAll()
+    } while (this.#isDue && !this.#closing.signal.aborted)
+  }
+
+  async #archiveAll(): Promise<void> {
+    const { rows } = this.#parts
+    const builds = (await rows.listUnarchivedBuilds()).map((build) => this.#uploadOfBuild(build))
+    const sandboxes = (await rows.listUnarchived()).map((sandbox) => this.#uploadOfSandbox(sandbox))
+    const uploads = [...builds, ...sandboxes].filter(({ subject }) => !this.#unfit.has(subject)).values()
+    const work = async () => {
+      for (const upload of uploads) {
+        if (this.#closing.signal.aborted) return
+        await this.#attempt(upload)
+      }
+    }
+    await Promise.all(Array.from({ length: uploadsAtOnce }, work))
+  }
+
+  #uploadOfBuild({ buildID, layers, snapshotName }: ArchivableBuild): Upload {
+    const { rows, layers: layerArchive, snapshots, clock } = this.#parts
+    const { signal } = this.#closing
+    const run = async () => {
+      await layerArchive.archive(layers, signal)
+      const saved =
+        snapshotName === null
+          ? { needs: null }
+          : await snapshots.save(snapshotName, buildKey(snapshotName), signal)
+      if (saved) await rows.markBuild(buildID, { at: clock.now(), needs: saved.needs })
+    }
+    return { subject: `build ${buildID}`, run }
+  }
+
+  #uploadOfSandbox(sandbox: PausedSandbox): Upload {
+    const { rows, snapshots, packs, clock } = this.#parts
+    const { sandboxID, runID, snapshotName } = sandbox
+    const key = sandboxKey(sandbox)
+    const run = async () => {
+      const saved = await snapshots.save(snapshotName, key, this.#closing.signal)
+      if (!saved) return
+      const isStillPaused = await rows.markSandbox(
+        { sandboxID, runID },
+        { at: clock.now(), needs: saved.needs },
+      )
+      // It was resumed while its files were read, so these may be of two moments. No row will ever name them.
+      if (!isStillPaused) await packs.remove(key)
+    }
+    return { subject: `sandbox ${sandboxID} in run ${runID}`, run }
+  }
+
+  async #attempt({ subject, run }: Upload): Promise<void> {
+    const { log } = this.#parts
+    try {
+      await run()
+      if (this.#problems.delete(subject)) log.info({ subject }, 'The object store has it now.')
+    } catch (error) {
+      if (this.#closing.signal.aborted) return
+      if (isAppError(error, 'unprocessable')) {
+        this.#unfit.add(subject)
+        log.info({ subject, why: error.message }, 'This stays on the disk of this machine alone.')
+        return
+      }
+      if (this.#problems.get(subject) === errorText(error)) return
+      this.#problems.set(subject, errorText(error))
+      log.warn(
+        { subject, err: error },
+        'This could not be brought to the object store; it is on the disk, and every round tries again.',
+      )
+    }
+  }
+}

@@ -1,0 +1,95 @@
+/** Brings what starts need from the object store to this machine's disk, if it is not there. */
+
+import { AppError, isAppError } from '../../lib/app-error.ts'
+import type { Clock } from '../../lib/clock.ts'
+import type { Log } from '../../lib/log.ts'
+import type { LayerArchive } from '../images.ts'
+import type { Sandbox } from '../sandbox/sandbox.ts'
+import type { TemplateBuild } from '../template/template.ts'
+import type { ArchiveStore } from './archive-store.ts'
+import { buildKey, sandboxKey } from './keys.ts'
+import type { SnapshotArchive } from './snapshot-archive.ts'
+
+export type BytesFetcherParts = {
+  rows: ArchiveStore
+  snapshots: SnapshotArchive
+  layers: LayerArchive
+  clock: Clock
+  log: Log
+}
+
+export class BytesFetcher {
+  readonly #parts: BytesFetcherParts
+
+  constructor(parts: BytesFetcherParts) {
+    this.#parts = parts
+  }
+
+  /**
+   * The layers of a build and, if wanted, the snapshot that its sandboxes start from. `memory` says whether the memory
+   * in that snapshot can be used here.
+   */
+  async bringBuild(
+    build: Pick<TemplateBuild, 'buildID' | 'layers' | 'snapshot'>,
+    { withSnapshot }: { withSnapshot: boolean },
+    signal: AbortSignal,
+  ): Promise<{ memory: boolean }> {
+    const { layers: layerArchive, snapshots, rows, log } = this.#parts
+    const { layers, snapshot, buildID } = build
+    try {
+      if (layers) await layerArchive.bring(layers, signal)
+      if (!withSnapshot || !snapshot) return { memory: false }
+      const { name, memory } = snapshot
+      const here = await snapshots.bring(name, buildKey(name), { memory }, signal)
+      if (here) return { memory: here.memory }
+      throw new AppError(
+        'not_found',
+        'The files of the template are neither on this machine nor in the object store.',
+      )
+    } catch (error) {
+      if (isAppError(error, 'not_found')) {
+        log.error(
+          { buildID, err: error },
+          'The object store lacks bytes of a build; its own node puts them there again.',
+        )
+        await rows.unmarkBuild(buildID)
+        throw new AppError('unavailable', `${error.message} Try again later, or build the template again.`, {
+          cause: error,
+        })
+      }
+      throw error
+    }
+  }
+
+  /** The snapshot of a paused sandbox. Rejects with `unprocessable` when its memory is wanted and cannot be used here. */
+  async bringPaused(row: Sandbox, { memory }: { memory: boolean }, signal: AbortSignal): Promise<void> {
+    const { snapshots, rows } = this.#parts
+    const { sandboxID, runID, snapshot } = row
+    if (!snapshot || snapshot.frozen) return
+    const wanted = memory && snapshot.memory
+    const isHere = await snapshots.isHere(snapshot.name)
+    if (isHere) return
+    const paused = await rows.findPaused(sandboxID)
+    if (!paused?.archived || paused.runID !== runID) return
+    if (wanted && paused.archived.needs) await this.requireFit(sandboxID, paused.archived.needs)
+    await snapshots.bring(snapshot.name, sandboxKey(paused), { memory: wanted }, signal)
+  }
+
+  /** Whether the object store has the snapshot of a paused sandbox that is not on this machine. */
+  async isArchived({ sandboxID, runID }: Pick<Sandbox, 'sandboxID' | 'runID'>): Promise<boolean> {
+    const paused = await this.#parts.rows.findPaused(sandboxID)
+    return paused?.runID === runID && paused.archived !== null
+  }
+
+  async requireFit(sandboxID: string, needs: Readonly<Record<string, string>>): Promise<void> {
+    const why = await this.#parts.snapshots.whyUnfit(needs)
+    if (why !== undefined) throw memoryDoesNotFit(sandboxID, why)
+  }
+}
+
+const memoryDoesNotFit = (sandboxID: string, why: string): AppError =>
+  new AppError(
+    'unprocessable',
+    `The memory of sandbox "${sandboxID}" cannot be used on this machine. ${why} Resume it without memory, or on a machine like its own.`,
+    { retry: { should: false } },
+  )

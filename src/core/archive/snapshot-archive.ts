@@ -1,0 +1,70 @@
+/** Snapshots in the object store: what the driver makes portable there, packed, and back on another machine's disk. */
+import { AppError } from '../../lib/app-error.ts'
+import { JoinedWork } from '../../lib/keyed-lock.ts'
+import { type CanExportSnapshots, canExportSnapshots, type Driver, type Snapshot } from '../driver.ts'
+import type { ObjectKey, PackStore } from '../object-store.ts'
+import type { SnapshotStore } from '../sandbox/snapshot-store.ts'
+import type { MemoryNeeds } from './archive-store.ts'
+
+export type SnapshotArchiveParts = { driver: Driver; snapshots: SnapshotStore; packs: PackStore }
+
+export class SnapshotArchive {
+  readonly #parts: SnapshotArchiveParts
+  readonly #fetches = new JoinedWork<Snapshot | undefined>()
+
+  constructor(parts: SnapshotArchiveParts) {
+    this.#parts = parts
+  }
+
+  /** Undefined: the snapshot is not on this machine. Under the same key there are the same bytes already, or none. */
+  save(
+    name: string,
+    key: ObjectKey,
+    signal: AbortSignal,
+  ): Promise<{ needs: MemoryNeeds | null } | undefined> {
+    const { snapshots, packs } = this.#parts
+    return snapshots.holding(name, async () => {
+      const portable = await this.#exporter().exportSnapshot(snapshots.folder(name))
+      if (!portable) return undefined
+      await packs.save(key, portable.files, portable.note, signal)
+      return { needs: portable.needs }
+    })
+  }
+
+  /**
+   * Brings it to this machine, unless it is there. Undefined: the object store does not have it either. Without `memory`,
+   * and where memory cannot be used here, only files are fetched. Who asks for the same one meanwhile shares the fetch.
+   */
+  async bring(
+    name: string,
+    key: ObjectKey,
+    options: { memory: boolean },
+    signal: AbortSignal,
+  ): Promise<Snapshot | undefined> {
+    const { snapshots, packs } = this.#parts
+    const there = await snapshots.find(name)
+    if (there) return there
+    return this.#fetches.run(name, () =>
+      snapshots.holding(name, () =>
+        this.#exporter().importSnapshot(snapshots.folder(name), options, async (targetOf) => {
+          const note = await packs.load(key, targetOf, signal)
+          return note !== undefined
+        }),
+      ),
+    )
+  }
+
+  async isHere(name: string): Promise<boolean> {
+    return (await this.#parts.snapshots.find(name)) !== undefined
+  }
+
+  whyUnfit(needs: MemoryNeeds): Promise<string | undefined> {
+    return this.#exporter().whyUnfit(needs)
+  }
+
+  #exporter(): CanExportSnapshots {
+    const { driver } = this.#parts
+    if (canExportSnapshots(driver)) return driver
+    throw new AppError('unprocessable', `Snapshots of ${driver.name} are good on this machine alone.`)
+  }
+}
