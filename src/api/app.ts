@@ -13,6 +13,7 @@ import { passOnToOwners } from './pass-on.ts'
 import { RateLimit } from './rate-limit.ts'
 import { identifyRequests, tellAnswers } from './request-id.ts'
 import { adminRoutes } from './routes/admin/routes.ts'
+import { docsRoutes } from './routes/docs/routes.ts'
 import { eventRoutes } from './routes/events/routes.ts'
 import { healthRoute } from './routes/health/get-health.ts'
 import { readyRoute } from './routes/health/get-ready.ts'
@@ -74,6 +75,7 @@ export async function createApi(parts: ApiParts): Promise<Api> {
   await signInRoutes(app, context)
   adminRoutes(app, context)
   mcpRoutes(app, context)
+  docsRoutes(app, context)
   return app
 }
 

@@ -65,6 +65,11 @@ export type ApiParts = {
   allowInsecureSandboxes: boolean
   /** Answers a request of the Model Context Protocol for who has the key. */
   answerMcp(apiKey: string, request: IncomingMessage, response: ServerResponse, body: unknown): Promise<void>
+  /** A page of the documentation, by what follows /docs/ in its address; `readApi` gives the OpenAPI document. */
+  answerDocs(
+    path: string,
+    readApi: () => object,
+  ): Promise<{ status: number; type: string; body: string | Buffer }>
   /** The figures of this process, in the text format of Prometheus. */
   renderMetrics(): Promise<{ contentType: string; text: string }>
   /** Undefined: requests can be served. Else why not, as a sentence that anybody may read. */

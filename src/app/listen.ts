@@ -3,6 +3,8 @@ import { readFileSync } from 'node:fs'
 import type { Server } from 'node:http'
 import { createApi } from '../api/app.ts'
 import type { Api, ApiParts } from '../api/context.ts'
+import type { ApiDocument } from '../docs-site/api-reference.ts'
+import type { DocsSite } from '../docs-site/docs-site.ts'
 import { createEdge } from '../edge/edge.ts'
 import { type Cluster, listenForPeers } from './cluster.ts'
 import type { Config } from './config.ts'
@@ -10,6 +12,7 @@ import type { Secrets } from './data-folder.ts'
 import type { Domain } from './domain.ts'
 import { createListener } from './http-server.ts'
 import type { OpenedPorts } from './ports.ts'
+import { projectFolder } from './project-folder.ts'
 import { repeatEvery } from './repeat.ts'
 import type { Closers } from './shutdown.ts'
 import { Readiness } from './telemetry/readiness.ts'
@@ -112,6 +115,7 @@ async function openApi(
     allowInsecureSandboxes: config.allowInsecureSandboxes === 'yes',
     domain: config.domain ?? undefined,
     version,
+    answerDocs: createAnswerDocs(),
     async answerMcp(apiKey, request, response, body) {
       // Loaded when it is first needed; the certificate may have changed since.
       const { answerMcp } = await import('../mcp/mcp-http.ts')
@@ -128,4 +132,14 @@ function reachableHost(host: string): string {
   if (host === '0.0.0.0') return '127.0.0.1'
   if (host === '::') return '[::1]'
   return host.includes(':') ? `[${host}]` : host
+}
+
+/** The site and its renderer are loaded when somebody first reads. */
+function createAnswerDocs(): ApiParts['answerDocs'] {
+  let site: DocsSite | undefined
+  return async (path, readApi) => {
+    const { DocsSite } = await import('../docs-site/docs-site.ts')
+    site ??= new DocsSite(projectFolder, readApi as () => ApiDocument)
+    return site.answer(path)
+  }
 }

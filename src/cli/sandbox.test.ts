@@ -8,7 +8,7 @@ import { UsageError } from './arguments.ts'
 import { completionCommand } from './completion.ts'
 import { duration, painter } from './output.ts'
 import { sandboxCommand } from './sandbox.ts'
-import type { Terminal } from './shell.ts'
+import type { UserTerminal } from './shell.ts'
 import { TeamClient } from './team-client.ts'
 import { webhookCommand } from './webhook.ts'
 
@@ -81,7 +81,7 @@ function fakeTerminal() {
   let type = (_keys: Buffer) => {}
   let isGivenBack = false
   let resize = () => {}
-  const terminal: Terminal = {
+  const terminal: UserTerminal = {
     isTerminal: false,
     size: () => ({ cols: 100, rows: 30 }),
     onResize: (listener) => {

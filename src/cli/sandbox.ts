@@ -12,7 +12,7 @@ import {
   unknownVerb,
 } from './arguments.ts'
 import { asJson, duration, listing, painter, plainLines, table } from './output.ts'
-import { openShell, type Terminal } from './shell.ts'
+import { openShell, type UserTerminal } from './shell.ts'
 import type { TeamClient } from './team-client.ts'
 
 const command = 'warren sandbox'
@@ -43,7 +43,7 @@ const flags = ['follow', 'no-memory', 'all'] as const
 export type SandboxCommandParts = {
   connect: () => Promise<TeamClient>
   print: (line: string) => void
-  terminal: Terminal
+  terminal: UserTerminal
 }
 
 type Given = Parsed<(typeof texts)[number]>

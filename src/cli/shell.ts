@@ -5,7 +5,7 @@ import { connectFrame, connectFramesIn } from '../lib/connect-frames.ts'
 import type { AgentAccess, TeamClient } from './team-client.ts'
 
 /** The person's side: what they type, where it is shown, and how large that is. */
-export type Terminal = {
+export type UserTerminal = {
   isTerminal: boolean
   size(): { cols: number; rows: number }
   onResize(listener: () => void): void
@@ -31,7 +31,7 @@ type ShellEvent = {
 export async function openShell(
   client: TeamClient,
   agent: AgentAccess,
-  terminal: Terminal,
+  terminal: UserTerminal,
   cwd: string | undefined,
 ): Promise<number> {
   const process = {
@@ -43,7 +43,7 @@ export async function openShell(
   return follow(stream, terminal, new ShellInput(client, agent))
 }
 
-async function follow(stream: IncomingMessage, terminal: Terminal, input: ShellInput): Promise<number> {
+async function follow(stream: IncomingMessage, terminal: UserTerminal, input: ShellInput): Promise<number> {
   let giveBack = () => {}
   try {
     for await (const { isLast, message } of connectFramesIn<ShellEvent>(stream, largestFrame)) {

@@ -1,11 +1,11 @@
 /** The terminal that the command runs in, or the files and pipes that stand in for one. */
 import type { ReadStream, WriteStream } from 'node:tty'
-import type { Terminal } from './shell.ts'
+import type { UserTerminal } from './shell.ts'
 
 /** What programs take a screen for when nobody says. */
 const usualSize = { cols: 80, rows: 24 }
 
-export function createTerminal(input: ReadStream, output: WriteStream): Terminal {
+export function createTerminal(input: ReadStream, output: WriteStream): UserTerminal {
   return {
     isTerminal: output.isTTY === true,
     size: () => (output.isTTY ? { cols: output.columns, rows: output.rows } : usualSize),

@@ -16,7 +16,7 @@ type OpenApiOptions = {
   requestsPerMinute?: number
   allowInsecureSandboxes?: boolean
   answerMcp?: ApiParts['answerMcp']
-} & Partial<Pick<ApiParts, 'whyNotReady' | 'onAnswered' | 'log'>>
+} & Partial<Pick<ApiParts, 'answerDocs' | 'whyNotReady' | 'onAnswered' | 'log'>>
 
 export async function openApi(options: OpenApiOptions = {}) {
   const jobs: BuildJob[] = []
@@ -50,6 +50,7 @@ export async function openApi(options: OpenApiOptions = {}) {
     domain: options.domain,
     version: '0',
     answerMcp: options.answerMcp ?? (async () => assert.fail('nobody answers MCP here')),
+    answerDocs: options.answerDocs ?? (async () => assert.fail('nobody reads here')),
     renderMetrics: async () => ({ contentType: 'text/plain', text: 'warren_info 1\n' }),
     whyNotReady: options.whyNotReady ?? (async () => undefined),
     onAnswered: options.onAnswered ?? (() => {}),

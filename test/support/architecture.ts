@@ -25,10 +25,11 @@ export const mayImport: Record<string, readonly string[]> = {
   mcp: ['contract', 'lib'],
   'mcp-gateway': ['lib'],
   cli: ['contract', 'lib'],
+  'docs-site': ['lib'],
   web: ['contract'],
   app: [
     ...['lib', 'contract', 'core', 'store', 'logs', 'volumes', 'drivers', 'images', 'agent', 'agent-client'],
-    ...['api', 'edge', 'egress', 'peers', 'webhooks', 'mcp', 'cli', 'web', 'objects'],
+    ...['api', 'edge', 'egress', 'peers', 'webhooks', 'mcp', 'cli', 'docs-site', 'web', 'objects'],
   ],
 }
 

@@ -14,7 +14,7 @@ export type Diagnosis = Finding & { name: string }
 
 const command = 'warren doctor'
 const usage = 'Usage:\n  warren doctor [--json]'
-const allChecks: readonly MachineCheck[] = [
+export const allChecks: readonly MachineCheck[] = [
   ...kernelChecks,
   ...runtimeChecks,
   ...networkChecks,

@@ -1,0 +1,66 @@
+// The search of the documentation: everything happens in the browser, over an index that the server made once.
+const field = document.querySelector('#query')
+const found = document.querySelector('#found')
+const mostShown = 12
+let index
+
+async function loadIndex() {
+  index ??= await (await fetch('/docs/search.json')).json()
+  return index
+}
+
+function scoreOf(section, words) {
+  const title = section.title.toLowerCase()
+  const page = section.page.toLowerCase()
+  const text = section.text.toLowerCase()
+  let score = 0
+  for (const word of words) {
+    if (title.includes(word)) score += title.startsWith(word) ? 12 : 8
+    else if (page.includes(word)) score += 4
+    else if (text.includes(word)) score += 1
+    else return 0
+  }
+  return score
+}
+
+function entryOf({ url, title, page, text }, word) {
+  const item = document.createElement('li')
+  const link = document.createElement('a')
+  const about = document.createElement('small')
+  const at = Math.max(0, text.toLowerCase().indexOf(word) - 40)
+  link.href = url
+  link.textContent = title === page ? title : `${page}: ${title}`
+  about.textContent = text.slice(at, at + 120)
+  link.append(about)
+  item.append(link)
+  return item
+}
+
+async function search() {
+  const words = field.value.toLowerCase().split(/\s+/).filter(Boolean)
+  if (words.length === 0) {
+    found.hidden = true
+    return
+  }
+  const scored = (await loadIndex()).map((section) => ({ section, score: scoreOf(section, words) }))
+  const best = scored.filter(({ score }) => score > 0).sort((a, b) => b.score - a.score)
+  const entries = best.slice(0, mostShown).map(({ section }) => entryOf(section, words[0]))
+  if (entries.length === 0) {
+    const nothing = document.createElement('li')
+    nothing.textContent = 'Nothing was found.'
+    entries.push(nothing)
+  }
+  found.replaceChildren(...entries)
+  found.hidden = false
+}
+
+field.addEventListener('input', search)
+field.addEventListener('keydown', (event) => {
+  if (event.key === 'Enter') found.querySelector('a')?.click()
+  if (event.key === 'Escape') found.hidden = true
+})
+document.addEventListener('keydown', (event) => {
+  if (event.key !== '/' || event.target === field) return
+  event.preventDefault()
+  field.focus()
+})

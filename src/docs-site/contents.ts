@@ -1,0 +1,42 @@
+/** The order in which pages stand in the menu; a page that is not named here comes last, under "More". */
+export type Chapter = { title: string; pages: readonly string[] }
+
+export const chapters: readonly Chapter[] = [
+  { title: 'Begin', pages: ['index', 'install', 'first-sandbox', 'moving-from-e2b', 'mcp'] },
+  {
+    title: 'Use sandboxes',
+    pages: [
+      ...[
+        'templates',
+        'code-interpreter',
+        'desktop',
+        'pausing',
+        'volumes',
+        'network',
+        'egress-gate',
+        'secrets',
+      ],
+      ...['events', 'logs-and-metrics'],
+    ],
+  },
+  {
+    title: 'Run the server',
+    pages: [
+      ...[
+        'operate',
+        'settings',
+        'teams',
+        'domain-and-tls',
+        'postgresql',
+        'backup-and-upgrade',
+        'container-image',
+      ],
+      ...['observe', 'troubleshooting'],
+    ],
+  },
+  { title: 'Know it', pages: ['security', 'isolation', 'performance', 'figures', 'api-coverage'] },
+  { title: 'Change it', pages: ['ARCHITECTURE', 'CONTRIBUTING', 'CHANGELOG', 'checklists', 'simulation'] },
+]
+
+/** These lie beside docs/, not in it. */
+export const rootPages: readonly string[] = ['ARCHITECTURE', 'CONTRIBUTING', 'CHANGELOG']

@@ -1,0 +1,118 @@
+/**
+ * The documentation as a site: the pages of docs/, a search over them, and the reference of the API. It reads files of the
+ * project and nothing else; pages are made when they are first asked for, and stay.
+ */
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import { join, posix } from 'node:path'
+import { ifPresent } from '../lib/if-present.ts'
+import { type ApiDocument, renderApi } from './api-reference.ts'
+import { rootPages } from './contents.ts'
+import { type RenderedPage, renderMarkdown } from './markdown.ts'
+import { framedPage } from './page.ts'
+
+export type SiteAnswer = { status: number; type: string; body: string | Buffer }
+
+const html = 'text/html; charset=utf-8'
+/** What lies beside the pages and may be fetched. */
+const fileTypes: Readonly<Record<string, string>> = {
+  '.css': 'text/css; charset=utf-8',
+  '.js': 'text/javascript; charset=utf-8',
+  '.svg': 'image/svg+xml',
+  '.png': 'image/png',
+  '.webp': 'image/webp',
+  '.json': 'application/json; charset=utf-8',
+}
+/** Of each section so much is searched. */
+const mostIndexed = 1200
+
+export class DocsSite {
+  readonly #folder: string
+  readonly #readApi: () => ApiDocument
+  readonly #pages = new Map<string, RenderedPage>()
+  #titles: ReadonlyMap<string, string> | undefined
+  #index: string | undefined
+
+  /** `folder` is that of the project. */
+  constructor(folder: string, readApi: () => ApiDocument) {
+    this.#folder = folder
+    this.#readApi = readApi
+  }
+
+  /** `path` is what follows /docs/ in the address; empty: the first page. */
+  async answer(path: string): Promise<SiteAnswer> {
+    const name = path === '' ? 'index' : path.replace(/\/$/, '')
+    if (name === 'search.json') return { status: 200, type: fileTypes['.json']!, body: this.#searchIndex() }
+    if (name === 'api') return this.#framed('api', renderApi(this.#readApi()))
+    if (name === 'decisions') return this.#framed(name, this.#decisions())
+    if (this.titles().has(name)) return this.#framed(name, this.page(name))
+    const file = await this.#file(name)
+    if (file) return file
+    const missing = renderMarkdown(`# There is no such page\n\n[Begin here](index.md), or search.`, 'index')
+    return { ...this.#framed(name, missing), status: 404 }
+  }
+
+  /** By the path of each page. */
+  titles(): ReadonlyMap<string, string> {
+    this.#titles ??= new Map(this.#names().map((name) => [name, titleOf(this.#read(name), name)]))
+    return this.#titles
+  }
+
+  page(name: string): RenderedPage {
+    const known = this.#pages.get(name)
+    if (known) return known
+    const page = renderMarkdown(this.#read(name), name)
+    this.#pages.set(name, page)
+    return page
+  }
+
+  /** The folder as a page, since pages link to it. */
+  #decisions(): RenderedPage {
+    const inFolder = [...this.titles()].filter(([name]) => name.startsWith('decisions/')).sort()
+    const items = inFolder.map(([name, title]) => `- [${title}](${name.replace('decisions/', '')}.md)`)
+    return renderMarkdown(`# Why things are as they are\n\n${items.join('\n')}`, 'decisions/index')
+  }
+
+  #framed(name: string, page: RenderedPage): SiteAnswer {
+    return { status: 200, type: html, body: framedPage(name, page, this.titles()) }
+  }
+
+  #names(): string[] {
+    const inDocs = (folder: string) =>
+      readdirSync(join(this.#folder, 'docs', folder))
+        .filter((file) => file.endsWith('.md'))
+        .map((file) => posix.join(folder, file.slice(0, -'.md'.length)))
+    const atRoot = rootPages.filter((name) => existsSync(join(this.#folder, `${name}.md`)))
+    return [...inDocs(''), ...inDocs('decisions'), ...atRoot]
+  }
+
+  #read(name: string): string {
+    const folder = rootPages.includes(name) ? this.#folder : join(this.#folder, 'docs')
+    return readFileSync(join(folder, `${name}.md`), 'utf8')
+  }
+
+  /** Only names without a step up, with an ending that is known. */
+  async #file(name: string): Promise<SiteAnswer | undefined> {
+    const type = fileTypes[posix.extname(name)]
+    if (type === undefined || !/^[\w-]+(?:\/[\w-]+)*\.\w+$/.test(name)) return undefined
+    const body = await ifPresent(readFile(join(this.#folder, 'docs', name)))
+    return body && { status: 200, type, body }
+  }
+
+  #searchIndex(): string {
+    this.#index ??= JSON.stringify(
+      [...this.titles().keys()].flatMap((name) => {
+        const page = this.page(name)
+        return page.sections.map(({ id, title, text }) => ({
+          ...{ page: page.title, title, url: `/docs/${name}#${id}` },
+          text: text.slice(0, mostIndexed),
+        }))
+      }),
+    )
+    return this.#index
+  }
+}
+
+function titleOf(markdown: string, name: string): string {
+  return /^# +(.+)$/m.exec(markdown)?.[1]?.replaceAll('`', '') ?? name
+}

@@ -1,0 +1,136 @@
+/** What the documentation tells people to run works, as does the command line, and the server's figures tell of it. */
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, before, describe, it } from 'node:test'
+import { Sandbox } from 'e2b'
+import { pythonWith } from '../support/python.ts'
+import { pythonReleases } from '../support/releases.ts'
+import { anyIsolation, joinWarren, repoFolder, type Warren } from '../support/warren.ts'
+
+type Block = { page: string; language: string; code: string }
+type Ended = { code: number | null; stdout: string; stderr: string }
+
+/** Blocks whose first line says `run`, as in: three backticks, sh run. */
+function blocksToRun(): Block[] {
+  return globSync('docs/*.md', { cwd: repoFolder }).flatMap((page) => {
+    const text = readFileSync(join(repoFolder, page), 'utf8')
+    const found = text.matchAll(/^```(\w+) run\n([\s\S]*?)^```$/gm)
+    return [...found].map(([, language, code]) => ({ page, language: language!, code: code! }))
+  })
+}
+
+describe('with a server', () => {
+  let warren: Warren
+  let folder: string
+  before(async () => {
+    warren = await joinWarren(anyIsolation)
+    folder = mkdtempSync(join(repoFolder, '.cache/documentation-'))
+  })
+  after(async () => {
+    rmSync(folder, { recursive: true })
+    await warren.stop()
+  })
+
+  const run = (program: string, args: string[], input = ''): Promise<Ended> =>
+    new Promise((resolve, reject) => {
+      const env = { ...process.env, ...warren.environment, WARREN_DATA_DIR: warren.dataFolder }
+      const child = spawn(program, args, { cwd: repoFolder, env })
+      const ended: Ended = { code: null, stdout: '', stderr: '' }
+      child.stdout.on('data', (chunk) => {
+        ended.stdout += chunk
+      })
+      child.stderr.on('data', (chunk) => {
+        ended.stderr += chunk
+      })
+      child.once('error', reject)
+      child.once('close', (code) => resolve({ ...ended, code }))
+      child.stdin.end(input)
+    })
+  const command = async (...args: string[]) => {
+    const ended = await run('bin/warren', args)
+    assert.equal(ended.code, 0, `${args.join(' ')}: ${ended.stderr}`)
+    return ended.stdout
+  }
+
+  const programs: Record<string, (code: string) => Promise<Ended>> = {
+    sh: (code) => run('bash', ['-euo', 'pipefail', '-c', code]),
+    js: (code) => {
+      const file = join(folder, 'block.mjs')
+      writeFileSync(file, code)
+      return run(process.execPath, [file])
+    },
+    python: (code) => run(pythonWith(`e2b==${pythonReleases(anyIsolation, 'same')[0]![0]}`), ['-c', code]),
+  }
+
+  it('the blocks of the documentation that say so run, and print what their comments promise', async () => {
+    const blocks = blocksToRun()
+    assert.deepEqual([...new Set(blocks.map(({ language }) => language))].sort(), ['js', 'python', 'sh'])
+    for (const { page, language, code } of blocks) {
+      const { code: exitCode, stdout, stderr } = await programs[language]!(code)
+      assert.equal(exitCode, 0, `${page}:\n${code}\n${stderr}`)
+      const promised = [...code.matchAll(/print(?:ln)?\(.*\) *# *(.+)$|console\.log\(.*\) *\/\/ *(.+)$/gm)]
+      for (const [, ofPython, ofJs] of promised) {
+        assert.ok(stdout.includes((ofPython ?? ofJs)!), `${page}: ${ofPython ?? ofJs}\n${stdout}`)
+      }
+    }
+  })
+
+  it('the command line shows, enters, pauses, resumes, forks and kills a sandbox', async () => {
+    const { sandboxId } = await Sandbox.create({ ...warren.client, metadata: { who: 'cli' } })
+    assert.match(
+      await command('sandbox', 'list', '--metadata', 'who=cli'),
+      new RegExp(`^${sandboxId}.*running`, 'm'),
+    )
+    const shell = await run('bin/warren', ['sandbox', 'shell', sandboxId], 'echo a$((40+2))b; exit 3\r')
+    assert.match(shell.stdout, /a42b/)
+    assert.equal(shell.code, 3, shell.stderr)
+    assert.match(await command('sandbox', 'logs', sandboxId), /sandbox|process/i)
+    await command('sandbox', 'pause', sandboxId)
+    assert.equal(JSON.parse(await command('sandbox', 'info', sandboxId, '--json')).state, 'paused')
+    await command('sandbox', 'resume', sandboxId, '--timeout', '120')
+    const forked = (await command('sandbox', 'fork', sandboxId)).trim()
+    assert.match(forked, /^i\w+$/)
+    assert.match(await command('sandbox', 'kill', sandboxId, forked), /is killed\.\n.*is killed\./)
+    const gone = await run('bin/warren', ['sandbox', 'info', sandboxId])
+    assert.equal(gone.code, 1)
+    assert.match(gone.stderr, /doesn't exist/)
+    assert.equal((await run('bin/warren', ['sandbox', 'nix'])).code, 2)
+  })
+
+  it('the figures of the server tell what was done, and by its parts', async () => {
+    const headers = { authorization: `Bearer ${warren.adminToken}` }
+    const text = await (await fetch(`${warren.url}/metrics`, { headers })).text()
+    const countOf = (operation: string) => {
+      const labels = `operation="${operation}",outcome="ok"`
+      return Number(
+        new RegExp(`^warren_operation_seconds_count\\{${labels}\\} (\\d+)$`, 'm').exec(text)?.[1] ?? 0,
+      )
+    }
+    const operations = ['sandbox.create', 'sandbox.pause', 'sandbox.fork', 'driver.start', 'agent.initialize']
+    for (const operation of [...operations, 'store.sandboxes.insertWithinLimits', 'driver.takeSnapshot']) {
+      assert.ok(countOf(operation) >= 1, operation)
+    }
+    assert.match(text, /^warren_edge_request_seconds_count\{target="agent",code="2xx"\} [1-9]/m)
+    assert.match(
+      text,
+      /^warren_api_request_seconds_count\{method="POST",route="[^"]*sandboxes",code="201"\} [1-9]/m,
+    )
+    assert.ok(!text.includes(warren.team), 'a team has become a label')
+  })
+
+  it('the documentation is served with its search and the reference of the API', async () => {
+    for (const path of [
+      '/docs',
+      '/docs/install',
+      '/docs/api',
+      '/docs/search.json',
+      '/docs/architecture.svg',
+    ]) {
+      const answer = await fetch(warren.url + path)
+      assert.equal(answer.status, 200, path)
+      assert.match(answer.headers.get('content-security-policy') ?? '', /default-src 'none'/)
+    }
+  })
+})
