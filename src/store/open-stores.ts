@@ -28,6 +28,7 @@ import { SqlTeamMetricStore } from './team-metrics.ts'
 import { SqlTeamStore } from './teams.ts'
 import { SqlTemplateStore } from './templates.ts'
 import { SqlVolumeStore } from './volumes.ts'
+import type { SyncLog } from './wal-sync.ts'
 import { SqlWebhookStore } from './webhooks.ts'
 
 export type StoreOptions = {
@@ -38,6 +39,8 @@ export type StoreOptions = {
   vault: SecretVault
   /** Which of the Warrens on this database it is. */
   nodeID?: string
+  /** In place of bringing commits of SQLite to the disk, where nothing has to outlast the machine: for tests. */
+  syncLog?: SyncLog
   /** Takes over rows without an owner: they were written from this data folder before rows had owners. */
   adopts?: boolean
 }
@@ -85,8 +88,8 @@ export function storesOver(db: Kysely<Tables>, vault: SecretVault, nodeID = sole
   }
 }
 
-async function dialectFor({ url, dataFolder }: StoreOptions): Promise<Dialect> {
-  if (url === undefined) return sqliteDialect(join(dataFolder, 'warren.db'))
+async function dialectFor({ url, dataFolder, syncLog }: StoreOptions): Promise<Dialect> {
+  if (url === undefined) return sqliteDialect(join(dataFolder, 'warren.db'), syncLog)
   if (/^postgres(ql)?:\/\//.test(url)) return (await import('./postgres.ts')).postgresDialect(url)
   throw new AppError(
     'invalid_argument',

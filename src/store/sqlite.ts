@@ -1,7 +1,7 @@
 /** Kysely over node:sqlite: one file, one connection, every commit on disk before it is answered. */
 import { chmodSync, closeSync, mkdirSync, openSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { DatabaseSync, type StatementSync } from 'node:sqlite'
+import { DatabaseSync } from 'node:sqlite'
 import {
   CompiledQuery,
   type DatabaseConnection,
@@ -13,18 +13,24 @@ import {
 } from 'kysely'
 import { AppError, errorText, isAppError } from '../lib/app-error.ts'
 import { checkBinding } from './bindings.ts'
+import { logOf, type SyncLog, WalSync } from './wal-sync.ts'
 
 const busyTimeoutMs = 5000
 /** Queries with lists of any length make ever new statements, so the cache is bounded. */
 const mostStatements = 200
 
-export function sqliteDialect(file: string): SqliteDialect {
-  return dialectOver(openDatabase(file), file)
+/** Without `syncLog`, the write-ahead log is brought to the disk. */
+export function sqliteDialect(file: string, syncLog?: SyncLog): SqliteDialect {
+  const log = logOf(file)
+  const walSync = new WalSync(() =>
+    (syncLog ?? log.sync)().catch((error) => Promise.reject(syncFailure(error, file))),
+  )
+  return new DurableSqliteDialect(adapt(openDatabase(file), { file, walSync, onClose: log.close }), walSync)
 }
 
-/** Over a database that is open already, for example one in memory; `file` is its name in messages. */
+/** Over a database that is open already and on no disk; `file` is its name in messages. */
 export function dialectOver(database: DatabaseSync, file: string): SqliteDialect {
-  return new DurableSqliteDialect(file, database)
+  return new DurableSqliteDialect(adapt(database, { file }))
 }
 
 function openDatabase(file: string): DatabaseSync {
@@ -36,7 +42,8 @@ function openDatabase(file: string): DatabaseSync {
     const database = new DatabaseSync(file, { timeout: busyTimeoutMs, enableForeignKeyConstraints: true })
     try {
       // What is changed or deleted is overwritten: the file keeps nothing of it.
-      database.exec('pragma journal_mode = wal; pragma synchronous = full; pragma secure_delete = on')
+      // A commit leaves the sync of its log to `WalSync`; a checkpoint syncs both files, before it reuses the log.
+      database.exec('pragma journal_mode = wal; pragma synchronous = normal; pragma secure_delete = on')
     } catch (error) {
       database.close()
       throw error
@@ -47,10 +54,31 @@ function openDatabase(file: string): DatabaseSync {
   }
 }
 
-/** Takes the write lock when a transaction begins, so none fails half-way because another process wrote first. */
-class ImmediateSqliteDriver extends SqliteDriver {
+class DurableSqliteDriver extends SqliteDriver {
+  readonly #walSync: WalSync | undefined
+
+  constructor(database: SqliteDatabase, walSync: WalSync | undefined) {
+    super({ database })
+    this.#walSync = walSync
+  }
+
+  override async acquireConnection(): Promise<DatabaseConnection> {
+    this.#walSync?.throwIfFailed()
+    return super.acquireConnection()
+  }
+
+  /** Takes the write lock at once, so that no transaction fails half-way because another process wrote first. */
   override async beginTransaction(connection: DatabaseConnection): Promise<void> {
     await connection.executeQuery(CompiledQuery.raw('begin immediate'))
+  }
+
+  /**
+   * Kysely gives the result of a statement or a transaction to its caller after this. So nobody is told what is not on
+   * disk, readers of others' commits included, while the next one has the connection already.
+   */
+  override async releaseConnection(): Promise<void> {
+    await super.releaseConnection()
+    await this.#walSync?.untilSynced()
   }
 }
 
@@ -63,15 +91,16 @@ class TransactionalSqliteAdapter extends SqliteAdapter {
 
 class DurableSqliteDialect extends SqliteDialect {
   readonly #database: SqliteDatabase
+  readonly #walSync: WalSync | undefined
 
-  constructor(file: string, native: DatabaseSync) {
-    const database = adapt(native, file)
+  constructor(database: SqliteDatabase, walSync?: WalSync) {
     super({ database })
     this.#database = database
+    this.#walSync = walSync
   }
 
   override createDriver(): SqliteDriver {
-    return new ImmediateSqliteDriver({ database: this.#database })
+    return new DurableSqliteDriver(this.#database, this.#walSync)
   }
 
   override createAdapter(): SqliteAdapter {
@@ -79,7 +108,9 @@ class DurableSqliteDialect extends SqliteDialect {
   }
 }
 
-function adapt(database: DatabaseSync, file: string): SqliteDatabase {
+type AdaptOptions = { file: string; walSync?: WalSync; onClose?: () => void }
+
+function adapt(database: DatabaseSync, { file, walSync, onClose }: AdaptOptions): SqliteDatabase {
   const statements = new Map<string, SqliteStatement>()
   const guarded = <T>(work: () => T): T => {
     try {
@@ -88,28 +119,41 @@ function adapt(database: DatabaseSync, file: string): SqliteDatabase {
       throw sqliteFailure(error, file)
     }
   }
+  const prepare = (text: string): SqliteStatement => {
+    const statement = database.prepare(text)
+    const isRead = readsOnly.test(text)
+    const run = <T>(work: () => T): T =>
+      guarded(() => {
+        const result = work()
+        if (!isRead && !database.isTransaction) walSync?.countCommit()
+        return result
+      })
+    return {
+      reader: statement.columns().length > 0,
+      all: (values) => run(() => statement.all(...values.map(checkBinding))),
+      run: (values) => run(() => statement.run(...values.map(checkBinding))),
+      iterate: (values) => run(() => statement.iterate(...values.map(checkBinding))),
+    }
+  }
   return {
-    close: () => guarded(() => database.close()),
+    close: () => {
+      guarded(() => database.close())
+      onClose?.()
+    },
     prepare(text) {
       const cached = statements.get(text)
       if (cached) return cached
       const [oldest] = statements.keys()
       if (statements.size >= mostStatements && oldest !== undefined) statements.delete(oldest)
-      const statement = guarded(() => adaptStatement(database.prepare(text), guarded))
+      const statement = guarded(() => prepare(text))
       statements.set(text, statement)
       return statement
     },
   }
 }
 
-function adaptStatement(statement: StatementSync, guarded: <T>(work: () => T) => T): SqliteStatement {
-  return {
-    reader: statement.columns().length > 0,
-    all: (values) => guarded(() => statement.all(...values.map(checkBinding))),
-    run: (values) => guarded(() => statement.run(...values.map(checkBinding))),
-    iterate: (values) => guarded(() => statement.iterate(...values.map(checkBinding))),
-  }
-}
+/** Whatever begins otherwise may have written something. */
+const readsOnly = /^\s*(select|rollback)\b/i
 
 /** SQLite's result codes; the low byte of an extended code is its class. */
 const code = {
@@ -169,6 +213,15 @@ function unreachable(file: string, cause: unknown): AppError {
   return new AppError(
     'unavailable',
     `The database ${file} cannot be read or written (${why}); check that the disk is well and the file is ours`,
+    { cause },
+  )
+}
+
+function syncFailure(cause: unknown, file: string): AppError {
+  return new AppError(
+    'unavailable',
+    `The disk did not keep what was written to the database ${file} (${errorText(cause)}); check the disk, then ` +
+      'start Warren again',
     { cause },
   )
 }

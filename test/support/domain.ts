@@ -65,6 +65,8 @@ export type FixtureOptions = {
   vault?: SecretVault
   /** Of a PostgreSQL database in place of SQLite in the folder. */
   url?: string
+  /** Commits wait for the disk, as in a server; otherwise nothing here takes time that is not turned by hand. */
+  onDisk?: boolean
   /** Of several Warrens on one database. */
   nodeID?: string
   admission?: Partial<AdmissionSettings>
@@ -83,6 +85,7 @@ export async function openFixture(options: FixtureOptions = {}) {
     dataFolder: folder,
     vault: options.vault ?? vault,
     nodeID,
+    ...(!options.onDisk && { syncLog: async () => {} }),
   })
   const driver = new FakeDriver({
     ...(options.world && { world: options.world }),

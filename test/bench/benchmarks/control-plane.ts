@@ -78,7 +78,7 @@ async function measure(url: string | undefined, count: number, tries: number): P
   const folder = mkdtempSync(join(tmpdir(), 'warren-bench-'))
   const driver = new FakeDriver()
   await using fixture = await openFixture({
-    ...{ folder, nodeID, world: driver.world, ...(url && { url }) },
+    ...{ folder, nodeID, world: driver.world, onDisk: true, ...(url && { url }) },
     admission: { cpuOvercommit: 1e6, memoryOvercommit: 1e6 },
   })
   try {
