@@ -18,6 +18,7 @@ import { eventRoutes } from './routes/events/routes.ts'
 import { healthRoute } from './routes/health/get-health.ts'
 import { readyRoute } from './routes/health/get-ready.ts'
 import { mcpRoutes } from './routes/mcp/routes.ts'
+import { nodeRoutes } from './routes/nodes/routes.ts'
 import { sandboxRoutes } from './routes/sandboxes/routes.ts'
 import { secretRoutes } from './routes/secrets/routes.ts'
 import { signInRoutes } from './routes/sign-in/routes.ts'
@@ -74,6 +75,7 @@ export async function createApi(parts: ApiParts): Promise<Api> {
   teamRoutes(app, context)
   await signInRoutes(app, context)
   adminRoutes(app, context)
+  nodeRoutes(app, context)
   mcpRoutes(app, context)
   docsRoutes(app, context)
   return app

@@ -9,6 +9,7 @@ import type {
   RawServerDefault,
 } from 'fastify'
 import type { Forwarder } from '../core/cluster/forwarder.ts'
+import type { NodeDirectory } from '../core/cluster/node-directory.ts'
 import type { Placer } from '../core/cluster/placer.ts'
 import type { EventStore } from '../core/event-stores.ts'
 import type { LogStore } from '../core/logs.ts'
@@ -82,6 +83,7 @@ export type ApiParts = {
   domain: string | undefined
   version: string
   log: Log
+  nodes: NodeDirectory
   /** Undefined: this Warren is the only one. */
   cluster?: ApiCluster | undefined
 }

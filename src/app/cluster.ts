@@ -2,6 +2,7 @@
 import type { Server, ServerOptions } from 'node:http'
 import { Membership } from '../core/cluster/membership.ts'
 import { renewEveryMs } from '../core/cluster/node.ts'
+import { NodeDirectory } from '../core/cluster/node-directory.ts'
 import { Owners } from '../core/cluster/owners.ts'
 import { Placer } from '../core/cluster/placer.ts'
 import { AppError } from '../lib/app-error.ts'
@@ -72,6 +73,21 @@ export async function joinCluster(parts: ClusterParts, closers: Closers): Promis
   })
   const placer = new Placer({ ...domain, membership, forwarder, owners: stores.owners })
   return { nodeID, identity, membership, forwarder, placer }
+}
+
+/** Without a cluster it shows this Warren alone, as it is at that moment. */
+export function createNodeDirectory(parts: ClusterParts): NodeDirectory {
+  const { config, paths, node, isolation, ports, domain } = parts
+  const { stores, clock } = ports
+  const readLoad = createLoadReader(ports, domain, paths.root)
+  const self = {
+    ...{ nodeID: node.nodeID, runID: newUUID(), address: '', statusChangedAt: clock.now(), silentMs: 0 },
+    status: 'ready' as const,
+    facts: readFacts(isolation.isolation, ports),
+  }
+  const readSelf = async () => ({ ...self, load: await readLoad() })
+  const isAlone = config.peerAddress === null
+  return new NodeDirectory({ nodes: stores.nodes, readSelf: isAlone ? readSelf : undefined, clock })
 }
 
 /** What has ended by its row is reached by nobody any more; the reconciler ends the rest of it. */

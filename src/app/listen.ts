@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import type { Server } from 'node:http'
 import { createApi } from '../api/app.ts'
 import type { Api, ApiParts } from '../api/context.ts'
+import type { NodeDirectory } from '../core/cluster/node-directory.ts'
 import type { ApiDocument } from '../docs-site/api-reference.ts'
 import type { DocsSite } from '../docs-site/docs-site.ts'
 import { createEdge } from '../edge/edge.ts'
@@ -32,6 +33,7 @@ export type ListenParts = {
   ports: OpenedPorts
   domain: Domain
   cluster: Cluster | undefined
+  nodes: NodeDirectory
 }
 
 /** Resolves with the URL that reaches the server from this machine. */
@@ -91,7 +93,7 @@ function openListener(
 }
 
 async function openApi(
-  { config, secrets, ports, domain, cluster }: ListenParts,
+  { config, secrets, ports, domain, cluster, nodes }: ListenParts,
   url: string,
   watched: Pick<ApiParts, 'onAnswered' | 'whyNotReady'>,
 ): Promise<Api> {
@@ -101,7 +103,7 @@ async function openApi(
     ...watched,
     renderMetrics: createRenderMetrics(ports.telemetry.measures),
     secrets: ports.secrets,
-    cluster,
+    ...{ cluster, nodes },
     events: stores.events,
     webhooks: ports.webhooks.service,
     uploads: { secret: secrets.seed, maxBytes: config.maxUploadMB * mebibyte },

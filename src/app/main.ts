@@ -6,6 +6,7 @@ import { asksForHelp, UsageError, unknownArgument } from '../cli/arguments.ts'
 import { type CommandEntry, completionCommand } from '../cli/completion.ts'
 import { envCommand } from '../cli/env.ts'
 import { keyCommand } from '../cli/key.ts'
+import { nodeCommand } from '../cli/node.ts'
 import { pruneCommand } from '../cli/prune.ts'
 import { recoverCommand } from '../cli/recover.ts'
 import { sandboxCommand } from '../cli/sandbox.ts'
@@ -44,6 +45,7 @@ const entries: readonly CommandEntry[] = [
   ...listed('webhook', ['list', 'create', 'delete', 'deliveries'], 'receivers of events'),
   ...listed('team', ['create', 'list', 'delete', 'limits'], 'teams and their limits'),
   ...listed('key', ['create', 'list', 'revoke'], 'API keys of a team'),
+  ...listed('node', ['list', 'drain', 'undrain', 'forget'], 'machines of the cluster'),
   {
     name: 'prune',
     use: 'prune [--dry-run]',
@@ -109,6 +111,7 @@ const commands: Record<string, Command> = {
   key: (args) => keyCommand(args, connect),
   volume: (args) => volumeCommand(args, connect),
   prune: (args) => pruneCommand(args, connect),
+  node: (args) => nodeCommand(args, connect),
   recover: (args) => recoverCommand(args, connect),
   sandbox: (args) =>
     sandboxCommand(args, {

@@ -1,7 +1,7 @@
 /** Joins all rooms into the one process, top to bottom, and takes it apart again in reverse. */
 import { availableParallelism } from 'node:os'
 import type { Log } from '../lib/log.ts'
-import { joinCluster } from './cluster.ts'
+import { createNodeDirectory, joinCluster } from './cluster.ts'
 import type { Config } from './config.ts'
 import {
   type DataPaths,
@@ -50,12 +50,16 @@ export async function serve(parts: ServeParts): Promise<RunningServer> {
     closers.add('the warm pool', () => domain.warm.close())
     closers.add('the sandbox service', () => domain.service.close())
     closers.add('builds', () => domain.builds.close())
-    const cluster = await joinCluster({ ...parts, node, secrets, ports, domain }, closers)
+    const clusterParts = { ...parts, node, secrets, ports, domain }
+    const cluster = await joinCluster(clusterParts, closers)
     const credentials = await ensureFirstTeam(domain.teams, paths)
     closers.add('watching exits', domain.reconciler.watchExits())
     await repair(domain, ports)
     startJobs(domain, ports, closers)
-    const url = await listen({ config, secrets, ports, domain, cluster }, closers)
+    const url = await listen(
+      { config, secrets, ports, domain, cluster, nodes: createNodeDirectory(clusterParts) },
+      closers,
+    )
     const server = serverFile(url, config, ports.clock.now())
     await saveServerFile(paths, server)
     closers.add('the server file', () => removeServerFile(paths))

@@ -1,6 +1,7 @@
 /** Calls the operator's API of a running server. */
 import { header } from '../contract/constants.ts'
 import type { BuiltInAnswer } from '../contract/rest/built-in.ts'
+import type { ForgottenNode, Node } from '../contract/rest/node.ts'
 import type { PruneReport } from '../contract/rest/prune.ts'
 import type { QuarantineEntry, RecoveredSandbox } from '../contract/rest/quarantine.ts'
 import type { ApiKey, Team } from '../contract/rest/team.ts'
@@ -89,6 +90,28 @@ export class AdminClient {
 
   removeQuarantined(snapshotName: string): Promise<void> {
     return this.#call('DELETE', `/admin/quarantine/${encodeURIComponent(snapshotName)}`)
+  }
+
+  listNodes(): Promise<Node[]> {
+    return this.#call('GET', '/nodes')
+  }
+
+  setNodeStatus(nodeID: string, status: 'ready' | 'draining'): Promise<void> {
+    return this.#call('POST', `/nodes/${encodeURIComponent(nodeID)}`, { body: { status } })
+  }
+
+  forgetNode(nodeID: string): Promise<ForgottenNode> {
+    return this.#call('DELETE', `/admin/nodes/${encodeURIComponent(nodeID)}`)
+  }
+
+  /** Finds a node by its id or the beginning of it. */
+  async findNode(word: string): Promise<Node> {
+    const nodes = await this.listNodes()
+    const found = nodes.filter(({ id }) => id.startsWith(word))
+    if (found.length === 1) return found[0]!
+    const known = nodes.map(({ id }) => id).join(', ')
+    const why = found.length === 0 ? 'no node is called that' : 'several nodes are called that'
+    throw new AppError('not_found', `'${word}': ${why}. The nodes are: ${known}.`)
   }
 
   /** Finds a team by slug, id or name, since a person may know any of them. */

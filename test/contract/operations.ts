@@ -22,7 +22,6 @@ export type Operation = {
 const page = 'limit nextToken'
 const noAccounts = 'Warren has teams and keys, but no user accounts'
 const dashboard = "for upstream's dashboard; no client library calls it"
-const oneNode = 'Warren runs on one machine'
 
 const sandboxes: Operation[] = [
   {
@@ -348,9 +347,18 @@ const teams: Operation[] = [
 
 const operations: Operation[] = [
   { call: 'GET /health', does: 'ask whether the server lives', answers: { 200: '' } },
-  { call: 'GET /nodes', does: 'list machines', answers: {}, notServed: oneNode },
-  { call: 'GET /nodes/{nodeID}', does: 'read a machine', answers: {}, notServed: oneNode },
-  { call: 'POST /nodes/{nodeID}', does: 'drain a machine', answers: {}, notServed: oneNode },
+  {
+    ...{ call: 'GET /nodes', does: 'list machines' },
+    answers: { 200: shape.each(shape.node) },
+  },
+  {
+    ...{ call: 'GET /nodes/{nodeID}', does: 'read a machine' },
+    answers: { 200: `${shape.node} cachedBuilds*` },
+  },
+  {
+    ...{ call: 'POST /nodes/{nodeID}', does: 'drain a machine' },
+    ...{ body: 'status* clusterID', answers: { 204: '' } },
+  },
   {
     ...{ call: 'POST /admin/teams/{teamID}/sandboxes/kill', does: "kill a team's sandboxes" },
     answers: { 200: 'killedCount* failedCount*' },
@@ -399,6 +407,10 @@ export const ours: readonly Operation[] = [
   {
     ...{ call: 'GET /admin/teams/{teamID}/api-keys', does: 'list the keys of a team' },
     ...{ answers: { 200: shape.each(shape.apiKey) }, leftOut: { '[].createdBy': noAccounts } },
+  },
+  {
+    ...{ call: 'DELETE /admin/nodes/{nodeID}', does: 'forget a machine that does not come back' },
+    answers: { 200: 'sandboxes* builds* volumes*' },
   },
   {
     ...{ call: 'POST /admin/prune', does: 'free disk space' },

@@ -99,3 +99,16 @@ export const pruneReport = [
   ...freed.map((name) => `${name}* ${name}.count* ${name}.bytes*`),
 ].join(' ')
 export const quarantineEntry = 'snapshotName* sandboxID* reason* since* deletedAt*'
+
+const machineInfo = 'cpuFamily* cpuModel* cpuModelName* cpuArchitecture*'
+const disk = 'mountPoint* device* filesystemType* usedBytes* totalBytes*'
+const nodeMetrics = [
+  'allocatedCPU* cpuPercent* cpuCount* allocatedMemoryBytes* memoryUsedBytes* memoryTotalBytes*',
+  'hugePagesTotal* hugePagesUsed* hugePagesReserved* hugePageSizeBytes*',
+  `disks* ${under('disks[].', disk)}`,
+].join(' ')
+export const node = [
+  'id* serviceInstanceID* clusterID* version* commit* status* statusChangedAt* sandboxCount*',
+  'sandboxStartingCount* createSuccesses* createFails*',
+  `machineInfo* ${under('machineInfo.', machineInfo)} metrics* ${under('metrics.', nodeMetrics)}`,
+].join(' ')

@@ -2,10 +2,12 @@
 import assert from 'node:assert/strict'
 import { createApi } from '../../src/api/app.ts'
 import type { ApiParts } from '../../src/api/context.ts'
+import { NodeDirectory } from '../../src/core/cluster/node-directory.ts'
 import { SecretService } from '../../src/core/secret/service.ts'
 import { type Builder, BuildFailure, type BuildJob } from '../../src/core/template/builder.ts'
 import { WebhookService } from '../../src/core/webhook/service.ts'
 import { silentLog } from '../../src/lib/log.ts'
+import { aNode } from '../../src/store/suite-nodes.ts'
 import { vault } from '../../src/store/suite-rows.ts'
 import { openFixture } from './domain.ts'
 
@@ -43,6 +45,11 @@ export async function openApi(options: OpenApiOptions = {}) {
       vault,
       clock,
       isClosed: (address) => address.startsWith('10.'),
+    }),
+    nodes: new NodeDirectory({
+      nodes: stores.nodes,
+      readSelf: async () => ({ ...aNode('node'), status: 'ready', statusChangedAt: 0, silentMs: 0 }),
+      clock,
     }),
     adminToken,
     requestsPerMinute: options.requestsPerMinute ?? 0,

@@ -81,7 +81,8 @@ export class Reconciler {
     const found = await driver.list()
     const rows = await sandboxes.listUnended()
     const owned = new Set(rows.map((row) => row.sandboxID))
-    await this.#reconcileUnowned(found.filter(({ sandboxID }) => !owned.has(sandboxID)))
+    const unowned = found.filter(({ sandboxID }) => !owned.has(sandboxID))
+    await this.#reconcileUnowned(await this.#withoutCopies(unowned))
     const foundByID = new Map(found.map((one) => [one.sandboxID, one]))
     for (const [index, row] of rows.entries()) {
       if (index % rowsPerTurn === 0) await letOthersRun()
@@ -171,6 +172,25 @@ export class Reconciler {
     if (row.handle && (row.state !== 'resuming' || found.runID !== row.runID)) return row
     await sandboxes.saveHandle(row.sandboxID, row.runID, found.handle)
     return { ...row, handle: found.handle }
+  }
+
+  /**
+   * Stops at once what another node owns: there must never be two of a sandbox, and the other one has the row.
+   */
+  async #withoutCopies(found: readonly FoundSandbox[]): Promise<readonly FoundSandbox[]> {
+    const { archive, driver, log } = this.#parts
+    if (!archive || found.length === 0) return found
+    const elsewhere = new Set(await archive.listElsewhere(found.map(({ sandboxID }) => sandboxID)))
+    for (const one of found) {
+      const { sandboxID } = one
+      if (!elsewhere.has(sandboxID)) continue
+      await this.#attempt(sandboxID, async () => {
+        if (one.unreadable) throw one.unreadable
+        await driver.stop(one.handle)
+        log.warn({ sandboxID }, 'The copy of a sandbox that another node owns was stopped.')
+      })
+    }
+    return found.filter(({ sandboxID }) => !elsewhere.has(sandboxID))
   }
 
   async #reconcileUnowned(found: readonly FoundSandbox[]): Promise<void> {

@@ -1,0 +1,53 @@
+/** The nodes as the operator sees and directs them. A Warren on its own is its only node. */
+import { AppError } from '../../lib/app-error.ts'
+import type { Clock } from '../../lib/clock.ts'
+import { type ClusterNode, type ForgottenNode, isAway, type NodeStatus, type NodeStore } from './node.ts'
+
+export type NodeDirectoryParts = {
+  nodes: NodeStore
+  /** This Warren, where it is on its own; undefined: it is in a cluster. */
+  readSelf: (() => Promise<ClusterNode>) | undefined
+  clock: Clock
+}
+
+export class NodeDirectory {
+  readonly #parts: NodeDirectoryParts
+
+  constructor(parts: NodeDirectoryParts) {
+    this.#parts = parts
+  }
+
+  async list(): Promise<ClusterNode[]> {
+    const { nodes, readSelf } = this.#parts
+    return readSelf ? [await readSelf()] : nodes.list()
+  }
+
+  async get(nodeID: string): Promise<ClusterNode> {
+    const found = (await this.list()).find((node) => node.nodeID === nodeID)
+    if (!found) throw noSuchNode(nodeID)
+    return found
+  }
+
+  async setStatus(nodeID: string, status: NodeStatus): Promise<void> {
+    if (this.#parts.readSelf) {
+      await this.get(nodeID)
+      throw new AppError('conflict', 'This Warren is on its own: no other node could take what it does.')
+    }
+    if (!(await this.#parts.nodes.setStatus(nodeID, status))) throw noSuchNode(nodeID)
+  }
+
+  /** For a node that does not come back: whatever only its disk had is lost. */
+  async forget(nodeID: string): Promise<ForgottenNode> {
+    const { nodes, clock } = this.#parts
+    if (!isAway(await this.get(nodeID))) throw stillLives(nodeID)
+    const forgotten = await nodes.forget(nodeID, clock.now())
+    if (!forgotten) throw stillLives(nodeID)
+    return forgotten
+  }
+}
+
+const noSuchNode = (nodeID: string) =>
+  new AppError('not_found', `There is no node '${nodeID}'; \`warren node list\` shows those there are.`)
+
+const stillLives = (nodeID: string) =>
+  new AppError('conflict', `Node ${nodeID} lives: stop its Warren first, and forget it then.`)
