@@ -5,7 +5,7 @@ import { instanceOf } from '../drivers/oci/layout.ts'
 import { AppError } from '../lib/app-error.ts'
 import { systemClock } from '../lib/clock.ts'
 import type { Log } from '../lib/log.ts'
-import { raisePriority } from '../lib/priority.ts'
+import { raisePriority, restorePriority } from '../lib/priority.ts'
 import { currentRequestID } from '../lib/request-id.ts'
 import { startProgramsInThread } from '../lib/run-command.ts'
 import { buildAgentKit } from './agent-kit.ts'
@@ -40,6 +40,8 @@ export async function start(config: Config): Promise<void> {
     await running.close()
     log.info({}, 'closed')
   } finally {
+    // The session may be that of the operator's terminal, which goes on.
+    restorePriority()
     lock.release()
   }
   // A part that did not close in time must not keep the process alive.

@@ -2,11 +2,12 @@ import assert from 'node:assert/strict'
 import { getPriority } from 'node:os'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { Worker } from 'node:worker_threads'
-import { atUsualPriority, raisePriority, restorePriority } from './priority.ts'
+import { atUsualPriority, raisePriority, restorePriority, sessionNiceness } from './priority.ts'
 import { runCommand } from './run-command.ts'
 
 describe('the thread of the event loop', () => {
   const usual = getPriority()
+  const usualOfSession = sessionNiceness()
   beforeEach(() => assert.equal(raisePriority(), undefined))
   afterEach(restorePriority)
 
@@ -27,5 +28,12 @@ describe('the thread of the event loop', () => {
   it('goes on as before when nothing could be started', () => {
     assert.throws(() => atUsualPriority(() => assert.fail('none')), /none/)
     assert.ok(getPriority() < usual)
+  })
+
+  it('comes before the groups of sandboxes, with its session, and gives that back', () => {
+    if (usualOfSession === undefined) assert.equal(sessionNiceness(), undefined)
+    else assert.ok(sessionNiceness()! < usualOfSession)
+    restorePriority()
+    assert.equal(sessionNiceness(), usualOfSession)
   })
 })

@@ -5,6 +5,7 @@
 import { Worker } from 'node:worker_threads'
 import { Sandbox } from 'e2b'
 import { delay } from '../../../src/lib/clock.ts'
+import { atUsualPriority, raisePriority, restorePriority } from '../../../src/lib/priority.ts'
 import type { Isolation, Warren } from '../../support/warren.ts'
 import type { BenchMachine } from '../bench-machine.ts'
 import type { Flood } from '../contenders/flood.ts'
@@ -54,11 +55,15 @@ export async function hostile(machine: BenchMachine, { rounds, count }: { rounds
   for (const isolation of machine.isolations) {
     const warren = await machine.warren(isolation)
     const neighbour = await Sandbox.create('base', warren.client)
+    // This client stands for one on another machine, which does not wait for the CPUs of this one.
+    const problem = raisePriority()
+    if (problem) machine.say(`  The client cannot come before the sandboxes: ${problem}`)
     try {
       const contenders = contendersFor({ warren, neighbour }, count * 10)
       const onRound = (done: number) => machine.say(`  ${isolation}: round ${done} of ${rounds}`)
       rows.push(...(await takeTurns(contenders, { rounds, signal: machine.signal, pauseMs: 1500, onRound })))
     } finally {
+      restorePriority()
       await neighbour.kill()
     }
   }
@@ -138,7 +143,8 @@ async function runHostile(warren: Warren, command: string): Promise<() => Promis
 /** In a thread of its own, so that the client that measures has nothing to do with it. */
 function flood(warren: Warren, flood: Omit<Flood, 'port'>): () => Promise<unknown> {
   const workerData: Flood = { port: Number(new URL(warren.url).port), ...flood }
-  const worker = new Worker(new URL('../contenders/flood.ts', import.meta.url), { workerData })
+  const script = new URL('../contenders/flood.ts', import.meta.url)
+  const worker = atUsualPriority(() => new Worker(script, { workerData }))
   return () => worker.terminate()
 }
 
