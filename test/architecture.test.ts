@@ -92,7 +92,7 @@ suite('the rules can be broken', () => {
       "import { DatabaseSync } from 'node:sqlite'",
       /SQL lives/,
     ],
-    ['a value in the dashboard', 'src/web/x.ts', "import { a } from '../contract/a.ts'", /only types/],
+    ['a value in the dashboard', 'src/dashboard/x.ts', "import { a } from '../contract/a.ts'", /only types/],
     ['test code', 'src/store/x.ts', "import { a } from '../../test/support/a.ts'", /test code/],
     ['a suite', 'src/store/x.ts', "import { a } from './store-suite.ts'", /test code/],
     ['a file outside every room', 'src/store/x.ts', "import { a } from '../../docs/a.ts'", /in no room/],
@@ -147,7 +147,11 @@ suite('what is allowed passes', () => {
       "import './y.ts'\nimport '../lib/a.ts'\nimport 'node:fs'",
     ],
     ['SQL in the store', 'src/store/x.ts', "import { sql } from 'kysely'\nimport { Pool } from 'pg'"],
-    ['types of the contract in the dashboard', 'src/web/x.ts', "import type { A } from '../contract/a.ts'"],
+    [
+      'types of the contract in the dashboard',
+      'src/dashboard/x.ts',
+      "import type { A } from '../contract/a.ts'",
+    ],
     [
       'bans named in texts and comments',
       'src/core/x.ts',

@@ -90,6 +90,7 @@ async function runPlan(): Promise<void> {
 
 const checks = (): Job[] => [
   checkJob('Types', 'tsc', ['--noEmit']),
+  checkJob('Types of the dashboard', 'tsc', ['--noEmit', '-p', 'src/dashboard']),
   checkJob('Format and lint', 'biome', ['check', '.']),
 ]
 

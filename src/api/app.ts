@@ -13,6 +13,7 @@ import { passOnToOwners } from './pass-on.ts'
 import { RateLimit } from './rate-limit.ts'
 import { identifyRequests, tellAnswers } from './request-id.ts'
 import { adminRoutes } from './routes/admin/routes.ts'
+import { dashboardRoutes } from './routes/dashboard/routes.ts'
 import { docsRoutes } from './routes/docs/routes.ts'
 import { eventRoutes } from './routes/events/routes.ts'
 import { healthRoute } from './routes/health/get-health.ts'
@@ -78,6 +79,7 @@ export async function createApi(parts: ApiParts): Promise<Api> {
   nodeRoutes(app, context)
   mcpRoutes(app, context)
   docsRoutes(app, context)
+  dashboardRoutes(app, context)
   return app
 }
 

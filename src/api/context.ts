@@ -35,6 +35,7 @@ import type { Clock } from '../lib/clock.ts'
 import type { Log } from '../lib/log.ts'
 import type { Authenticator } from './auth.ts'
 import type { AnsweredRequest } from './request-id.ts'
+import type { Dashboard } from './routes/dashboard/dashboard.ts'
 
 export type ApiParts = {
   sandboxes: SandboxService
@@ -64,6 +65,8 @@ export type ApiParts = {
   requestsPerMinute: number
   /** Clients may ask for sandboxes that whoever knows their id may use. */
   allowInsecureSandboxes: boolean
+  /** The files of the dashboard, made when they are first needed. */
+  openDashboard(): Promise<Dashboard>
   /** Answers a request of the Model Context Protocol for who has the key. */
   answerMcp(apiKey: string, request: IncomingMessage, response: ServerResponse, body: unknown): Promise<void>
   /** A page of the documentation, by what follows /docs/ in its address; `readApi` gives the OpenAPI document. */

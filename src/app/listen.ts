@@ -34,6 +34,7 @@ export type ListenParts = {
   domain: Domain
   cluster: Cluster | undefined
   nodes: NodeDirectory
+  openDashboard: ApiParts['openDashboard']
 }
 
 /** Resolves with the URL that reaches the server from this machine. */
@@ -93,10 +94,11 @@ function openListener(
 }
 
 async function openApi(
-  { config, secrets, ports, domain, cluster, nodes }: ListenParts,
+  parts: ListenParts,
   url: string,
   watched: Pick<ApiParts, 'onAnswered' | 'whyNotReady'>,
 ): Promise<Api> {
+  const { config, secrets, ports, domain, cluster, nodes } = parts
   const { stores, logs, buildFiles, clock, log } = ports
   const api = await createApi({
     ...{ ...domain, sandboxes: domain.service, metrics: stores.metrics, logs, buildFiles, clock, log },
@@ -118,6 +120,7 @@ async function openApi(
     domain: config.domain ?? undefined,
     version,
     answerDocs: createAnswerDocs(),
+    openDashboard: parts.openDashboard,
     async answerMcp(apiKey, request, response, body) {
       // Loaded when it is first needed; the certificate may have changed since.
       const { answerMcp } = await import('../mcp/mcp-http.ts')

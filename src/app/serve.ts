@@ -1,5 +1,6 @@
 /** Joins all rooms into the one process, top to bottom, and takes it apart again in reverse. */
 import { availableParallelism } from 'node:os'
+import type { ApiParts } from '../api/context.ts'
 import type { Log } from '../lib/log.ts'
 import { createNodeDirectory, joinCluster } from './cluster.ts'
 import type { Config } from './config.ts'
@@ -32,6 +33,7 @@ export type ServeParts = {
   isolation: ChosenIsolation
   /** The prepared root of the base template. */
   baseRootFolder: string
+  openDashboard: ApiParts['openDashboard']
   log: Log
 }
 
@@ -56,10 +58,9 @@ export async function serve(parts: ServeParts): Promise<RunningServer> {
     closers.add('watching exits', domain.reconciler.watchExits())
     await repair(domain, ports)
     startJobs(domain, ports, closers)
-    const url = await listen(
-      { config, secrets, ports, domain, cluster, nodes: createNodeDirectory(clusterParts) },
-      closers,
-    )
+    const { openDashboard } = parts
+    const nodes = createNodeDirectory(clusterParts)
+    const url = await listen({ config, secrets, ports, domain, cluster, nodes, openDashboard }, closers)
     const server = serverFile(url, config, ports.clock.now())
     await saveServerFile(paths, server)
     closers.add('the server file', () => removeServerFile(paths))

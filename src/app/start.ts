@@ -1,5 +1,6 @@
 /** `warren start`: from a bare machine to a serving process, and down again on a signal. */
 import pino from 'pino'
+import type { Dashboard } from '../api/routes/dashboard/dashboard.ts'
 import { banner } from '../cli/env.ts'
 import { instanceOf } from '../drivers/oci/layout.ts'
 import { AppError } from '../lib/app-error.ts'
@@ -10,6 +11,7 @@ import { currentRequestID } from '../lib/request-id.ts'
 import { startProgramsInThread } from '../lib/run-command.ts'
 import { buildAgentKit } from './agent-kit.ts'
 import type { Config } from './config.ts'
+import { openDashboard } from './dashboard-bundle.ts'
 import { type DataPaths, openDataFolder } from './data-folder.ts'
 import { lockDataFolder } from './data-lock.ts'
 import { readExtraCA } from './extra-ca.ts'
@@ -58,6 +60,7 @@ async function bringUp(config: Config, paths: DataPaths, log: Log): Promise<Runn
   const progress = createProgress(process.stderr)
   const machine = await prepareMachine(config, paths, progress)
   const kit = await buildAgentKit({ folder: `${paths.runtimes}/agent`, nodeBinary: process.execPath })
+  const openDashboard = dashboardIn(`${paths.runtimes}/dashboard`, log)
   const isolation = await chooseIsolation(config.isolation, machine.runtimes, {
     dataFolder: paths.root,
     instance: instanceOf(paths.root),
@@ -75,11 +78,27 @@ async function bringUp(config: Config, paths: DataPaths, log: Log): Promise<Runn
   if (problem) log.info({}, `This machine does not let the server come before what it starts: ${problem}`)
   startProgramsInThread()
   await prepareBase(progress, () => isolation.driver.prepare(baseRootFolder))
-  const running = await serve({ config, paths, isolation, baseRootFolder, log })
+  const running = await serve({ config, paths, isolation, baseRootFolder, openDashboard, log })
   const { url, domain } = running.server
   const { apiKey } = running.credentials
   process.stdout.write(banner({ url, domain, apiKey }, describe(isolation.isolation, machine.runscMissing)))
   return running
+}
+
+/** Bundles at once, without anybody waiting for it; if that fails, whoever opens the dashboard makes it try again. */
+function dashboardIn(folder: string, log: Log): () => Promise<Dashboard> {
+  let opened: Promise<Dashboard> | undefined
+  const open = () => {
+    opened ??= openDashboard(folder).catch((error) => {
+      opened = undefined
+      throw new AppError('unavailable', 'The dashboard could not be bundled; the log of Warren says why', {
+        cause: error,
+      })
+    })
+    return opened
+  }
+  open().catch((error) => log.warn({ err: error.cause }, 'The dashboard could not be bundled.'))
+  return open
 }
 
 /** The step is only shown when it takes long, which it does not when an earlier start has done it. */

@@ -1,7 +1,9 @@
 /** The API over the domain's fixture, asked by inject: no socket, no real sandbox. */
 import assert from 'node:assert/strict'
+import { brotliCompressSync, gzipSync } from 'node:zlib'
 import { createApi } from '../../src/api/app.ts'
 import type { ApiParts } from '../../src/api/context.ts'
+import type { Dashboard } from '../../src/api/routes/dashboard/dashboard.ts'
 import { NodeDirectory } from '../../src/core/cluster/node-directory.ts'
 import { SecretService } from '../../src/core/secret/service.ts'
 import { type Builder, BuildFailure, type BuildJob } from '../../src/core/template/builder.ts'
@@ -19,6 +21,12 @@ type OpenApiOptions = {
   allowInsecureSandboxes?: boolean
   answerMcp?: ApiParts['answerMcp']
 } & Partial<Pick<ApiParts, 'answerDocs' | 'whyNotReady' | 'onAnswered' | 'log'>>
+
+/** Two files stand for all. */
+const dashboard: Dashboard = {
+  entry: { script: 'main-1.js', style: 'main-1.css', icon: 'icon-1.svg', preloads: [] },
+  files: new Map([['main-1.js', { gzip: gzipSync('run()'), br: brotliCompressSync('run()') }]]),
+}
 
 export async function openApi(options: OpenApiOptions = {}) {
   const jobs: BuildJob[] = []
@@ -56,6 +64,7 @@ export async function openApi(options: OpenApiOptions = {}) {
     allowInsecureSandboxes: options.allowInsecureSandboxes ?? false,
     domain: options.domain,
     version: '0',
+    openDashboard: async () => dashboard,
     answerMcp: options.answerMcp ?? (async () => assert.fail('nobody answers MCP here')),
     answerDocs: options.answerDocs ?? (async () => assert.fail('nobody reads here')),
     renderMetrics: async () => ({ contentType: 'text/plain', text: 'warren_info 1\n' }),

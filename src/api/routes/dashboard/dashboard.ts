@@ -1,0 +1,49 @@
+/** The dashboard as the API serves it: files whose names change with their content, and the one page that loads them. */
+
+/** Both compressed forms; who takes neither gets the first one decompressed. */
+export type DashboardFile = { gzip: Buffer; br: Buffer }
+
+export type Dashboard = {
+  /** Names of the files that the page loads at once. */
+  entry: { script: string; style: string; icon: string; preloads: string[] }
+  files: ReadonlyMap<string, DashboardFile>
+}
+
+const assets = '/dashboard/assets'
+
+/** `domain` is where browsers find sandboxes, if it was configured. */
+export function dashboardPage(
+  { script, style, icon, preloads }: Dashboard['entry'],
+  domain?: string,
+): string {
+  return [
+    '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Warren</title>',
+    '<meta name="viewport" content="width=device-width, initial-scale=1">',
+    '<meta name="color-scheme" content="light dark">',
+    `<meta name="warren-domain" content="${domain ?? ''}">`,
+    `<link rel="icon" type="image/svg+xml" href="${assets}/${icon}">`,
+    `<link rel="stylesheet" href="${assets}/${style}">`,
+    ...preloads.map((name) => `<link rel="modulepreload" href="${assets}/${name}">`),
+    `<script type="module" src="${assets}/${script}"></script></head>`,
+    '<body><div id="app"></div><noscript>The dashboard needs JavaScript.</noscript></body></html>',
+  ].join('\n')
+}
+
+/**
+ * Nothing comes from elsewhere, no script or style stands in the page, no text becomes markup, and nobody frames it. The
+ * client in the page speaks to sandboxes, which with a domain have hosts of their own.
+ */
+export function dashboardPolicy(domain?: string): string {
+  return [
+    "default-src 'none'",
+    "script-src 'self'",
+    "style-src 'self'",
+    "img-src 'self' data: blob:",
+    `connect-src 'self'${domain === undefined ? '' : ` https://*.${domain}`}`,
+    "require-trusted-types-for 'script'",
+    "trusted-types 'none'",
+    "frame-ancestors 'none'",
+    "base-uri 'none'",
+    "form-action 'none'",
+  ].join('; ')
+}

@@ -1,0 +1,74 @@
+/** How figures and times are written. Pure, so that a test can hold it. */
+
+const units = ['B', 'KB', 'MB', 'GB', 'TB', 'PB']
+
+export function bytes(count: number): string {
+  if (!Number.isFinite(count) || count <= 0) return '0 B'
+  const step = Math.min(Math.floor(Math.log2(count) / 10), units.length - 1)
+  const value = count / 1024 ** step
+  return `${value >= 100 || step === 0 ? Math.round(value) : value.toFixed(1)} ${units[step]}`
+}
+
+export const megabytes = (count: number): string => bytes(count * 1024 ** 2)
+
+export function percent(value: number): string {
+  return `${value >= 10 || value === 0 ? Math.round(value) : value.toFixed(1)} %`
+}
+
+const spans: [name: string, ms: number][] = [
+  ['d', 86_400_000],
+  ['h', 3_600_000],
+  ['m', 60_000],
+  ['s', 1000],
+]
+
+/** The two largest units: `3d 4h`, `12m 5s`, `0s`. */
+export function duration(ms: number): string {
+  let rest = Math.max(0, ms)
+  const parts: string[] = []
+  for (const [name, length] of spans) {
+    const count = Math.floor(rest / length)
+    rest -= count * length
+    if (count > 0) parts.push(`${count}${name}`)
+    else if (parts.length > 0) break
+    if (parts.length === 2) break
+  }
+  return parts.join(' ') || '0s'
+}
+
+/** Like `duration`, with fractions of a second where that is all there is. */
+export function shortDuration(ms: number): string {
+  if (ms < 1000) return `${Math.round(ms)} ms`
+  return ms < 10_000 ? `${(ms / 1000).toFixed(1)} s` : duration(ms)
+}
+
+export function ago(time: string | number, now: number): string {
+  const ms = now - (typeof time === 'number' ? time : Date.parse(time))
+  if (ms < 10_000) return 'just now'
+  const [first] = duration(ms).split(' ')
+  return `${first} ago`
+}
+
+const dayAndTime = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' })
+const timeOnly = new Intl.DateTimeFormat(undefined, {
+  ...({ hour: '2-digit', minute: '2-digit', second: '2-digit', hour12: false } as const),
+  fractionalSecondDigits: 3,
+})
+
+export const fullTime = (time: string | number): string => dayAndTime.format(new Date(time))
+export const clockTime = (time: string | number): string => timeOnly.format(new Date(time))
+
+export const count = (value: number, one: string, many = `${one}s`): string =>
+  `${value.toLocaleString('en')} ${value === 1 ? one : many}`
+
+/** The value below which this part of the sorted values lies. */
+export function quantile(sorted: readonly number[], part: number): number {
+  return sorted[Math.min(sorted.length - 1, Math.floor(part * sorted.length))] ?? 0
+}
+
+/** Permissions as `ls` writes them. */
+export function permissions(mode: number, type: 'file' | 'directory' | 'symlink' | 'unknown'): string {
+  const kind = { file: '-', directory: 'd', symlink: 'l', unknown: '?' }[type]
+  const bits = [...'rwxrwxrwx'].map((letter, at) => ((mode >> (8 - at)) & 1 ? letter : '-'))
+  return kind + bits.join('')
+}

@@ -1,0 +1,103 @@
+/** The last figures of the sandboxes in sight, for the small curves of the list. */
+import { useEffect, useRef, useState } from 'preact/hooks'
+import type { SandboxMetric } from '../../contract/rest/sandbox.ts'
+import { now } from './live.ts'
+import { ask } from './rest.ts'
+import type { TeamSandbox } from './sandboxes.ts'
+
+export type Curves = { cpu: number[]; memory: number[]; memTotal: number; lastAt: number }
+
+/** As Warren samples. */
+const everyMs = 5000
+const mostPoints = 36
+const mostPerRequest = 100
+const firstAtOnce = 4
+
+export class MetricHistory {
+  readonly #curves = new Map<string, Curves>()
+
+  get(sandboxID: string): Curves | undefined {
+    return this.#curves.get(sandboxID)
+  }
+
+  add(sandboxID: string, metrics: readonly SandboxMetric[]): void {
+    const curves = this.#curves.get(sandboxID) ?? { cpu: [], memory: [], memTotal: 0, lastAt: 0 }
+    for (const { timestampUnix, cpuUsedPct, memUsed, memTotal } of metrics) {
+      if (timestampUnix <= curves.lastAt) continue
+      curves.cpu = [...curves.cpu, cpuUsedPct].slice(-mostPoints)
+      curves.memory = [...curves.memory, memUsed].slice(-mostPoints)
+      curves.memTotal = memTotal
+      curves.lastAt = timestampUnix
+    }
+    this.#curves.set(sandboxID, curves)
+  }
+}
+
+/** Of running sandboxes in sight the curves of the last minutes are read once, and then one figure at a time. */
+export function useMetricHistory(inSight: readonly TeamSandbox[]): MetricHistory {
+  const history = useRef(new MetricHistory()).current
+  const rows = useRef(inSight)
+  rows.current = inSight
+  const [, draw] = useState(0)
+  const running = inSight.filter(({ state }) => state === 'running')
+  const fresh = running.some(({ sandboxID }) => !history.get(sandboxID))
+  useEffect(() => {
+    if (!fresh) return
+    const stopped = new AbortController()
+    const timer = setTimeout(() => {
+      readPast(rows.current, history, stopped.signal)
+        .then(() => draw((count) => count + 1))
+        .catch(() => {})
+    }, 200)
+    return () => {
+      clearTimeout(timer)
+      stopped.abort()
+    }
+  }, [fresh, running[0]?.sandboxID])
+  useEffect(() => {
+    const timer = setInterval(() => {
+      if (document.hidden) return
+      readLatest(rows.current, history)
+        .then(() => draw((count) => count + 1))
+        // The next round tries again, and the list itself tells when Warren is gone.
+        .catch(() => {})
+    }, everyMs)
+    return () => clearInterval(timer)
+  }, [])
+  return history
+}
+
+async function readPast(
+  rows: readonly TeamSandbox[],
+  history: MetricHistory,
+  signal: AbortSignal,
+): Promise<void> {
+  const start = Math.floor((now() - mostPoints * everyMs) / 1000)
+  const waiting = rows.filter(({ sandboxID, state }) => state === 'running' && !history.get(sandboxID))
+  const take = async () => {
+    for (let row = waiting.shift(); row; row = waiting.shift()) {
+      const { sandboxID, team } = row
+      const metrics = await ask<SandboxMetric[]>(`/sandboxes/${sandboxID}/metrics?start=${start}`, {
+        team,
+        signal,
+      })
+      history.add(sandboxID, metrics)
+    }
+  }
+  await Promise.all(Array.from({ length: firstAtOnce }, take))
+}
+
+async function readLatest(rows: readonly TeamSandbox[], history: MetricHistory): Promise<void> {
+  const byTeam = new Map<string, string[]>()
+  for (const { sandboxID, team, state } of rows) {
+    if (state === 'running') byTeam.set(team, [...(byTeam.get(team) ?? []), sandboxID])
+  }
+  for (const [team, all] of byTeam) {
+    const ids = all.slice(0, mostPerRequest)
+    const { sandboxes } = await ask<{ sandboxes: Record<string, SandboxMetric> }>(
+      `/sandboxes/metrics?sandbox_ids=${ids.join(',')}`,
+      { team },
+    )
+    for (const [sandboxID, metric] of Object.entries(sandboxes)) history.add(sandboxID, [metric])
+  }
+}

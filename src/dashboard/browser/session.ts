@@ -1,0 +1,120 @@
+/**
+ * Who is logged in. The credential lives in this tab's session storage and nowhere else: no cookie, nothing that a page of
+ * another origin could send or read.
+ */
+import type { Team } from '../../contract/rest/team.ts'
+import { ask, RestFailure } from './rest.ts'
+import { Shared } from './store.ts'
+
+export type Credential = { kind: 'key'; secret: string } | { kind: 'admin'; secret: string }
+
+/** What a team's own key tells of the team; the operator sees all of it. */
+export type KnownTeam = Pick<Team, 'teamID' | 'name'> & Partial<Team>
+
+export type Session = {
+  credential: Credential
+  /** Those whose things may be seen: one with a key, all of them with the admin token. */
+  teams: KnownTeam[]
+  /** The team that an operator looks at; null: all of them. */
+  scope: string | null
+}
+
+const storageKey = 'warren.credential'
+const scopeKey = 'warren.scope'
+
+export const session = new Shared<Session | undefined>(undefined)
+
+export const isAdmin = (): boolean => session.get()?.credential.kind === 'admin'
+
+export function credentialHeaders(team?: string): Record<string, string> {
+  const credential = session.get()?.credential
+  if (!credential) return {}
+  if (credential.kind === 'key') return { 'X-API-Key': credential.secret }
+  return { 'X-Admin-Token': credential.secret, ...(team !== undefined && { 'X-Team-ID': team }) }
+}
+
+/** An API key names its own kind; all else must be the admin token. */
+export function credentialOf(text: string): Credential {
+  const secret = text.trim()
+  return { kind: /^(?:sk_)?e2b_/.test(secret) ? 'key' : 'admin', secret }
+}
+
+export async function logIn(text: string): Promise<void> {
+  const credential = credentialOf(text)
+  if (credential.secret === '') throw new RestFailure(401, 'Paste an API key or the admin token.')
+  session.set(await openSession(credential))
+  sessionStorage.setItem(storageKey, JSON.stringify(credential))
+}
+
+export function logOut(): void {
+  sessionStorage.removeItem(storageKey)
+  sessionStorage.removeItem(scopeKey)
+  session.set(undefined)
+}
+
+/** False: this tab has nobody logged in, or the key was revoked. */
+export async function resume(): Promise<boolean> {
+  const stored = sessionStorage.getItem(storageKey)
+  if (stored === null) return false
+  try {
+    session.set(await openSession(JSON.parse(stored) as Credential))
+    return true
+  } catch (error) {
+    if (!(error instanceof RestFailure) || error.status !== 401) throw error
+    logOut()
+    return false
+  }
+}
+
+async function openSession(credential: Credential): Promise<Session> {
+  const { kind, secret } = credential
+  const headers: Record<string, string> =
+    kind === 'key' ? { 'X-API-Key': secret } : { 'X-Admin-Token': secret }
+  const teams = await ask<KnownTeam[]>(kind === 'key' ? '/teams' : '/admin/teams', { headers })
+  const stored = sessionStorage.getItem(scopeKey)
+  const scope = teams.some(({ teamID }) => teamID === stored) ? stored : null
+  return { credential, teams, scope: kind === 'key' ? (teams[0]?.teamID ?? null) : scope }
+}
+
+export async function reloadTeams(): Promise<void> {
+  const current = session.get()
+  if (current) session.set(await openSession(current.credential))
+}
+
+export function setScope(scope: string | null): void {
+  const current = session.get()
+  if (!current) return
+  if (scope === null) sessionStorage.removeItem(scopeKey)
+  else sessionStorage.setItem(scopeKey, scope)
+  session.set({ ...current, scope })
+}
+
+export function teamsInScope(): KnownTeam[] {
+  const current = session.get()
+  if (!current) return []
+  const { teams, scope } = current
+  return scope === null ? teams : teams.filter(({ teamID }) => teamID === scope)
+}
+
+export const teamName = (teamID: string | undefined): string =>
+  session.get()?.teams.find((team) => team.teamID === teamID)?.name ?? teamID ?? ''
+
+const teamsAtOnce = 4
+
+/** The things of every team in scope, each with its team. */
+export async function ofTeams<T extends object>(
+  load: (teamID: string) => Promise<T[]>,
+  onPart?: (soFar: (T & { team: string })[]) => void,
+): Promise<(T & { team: string })[]> {
+  const found: (T & { team: string })[] = []
+  const waiting = [...teamsInScope()]
+  const take = async () => {
+    for (let team = waiting.shift(); team; team = waiting.shift()) {
+      const { teamID } = team
+      for (const one of await load(teamID)) found.push({ ...one, team: teamID })
+      if (waiting.length > 0) onPart?.([...found])
+    }
+  }
+  await Promise.all(Array.from({ length: teamsAtOnce }, take))
+  return found
+}

@@ -1,0 +1,36 @@
+/** A value that views share: whoever uses it is drawn again when it changes. */
+import { useEffect, useState } from 'preact/hooks'
+
+export class Shared<T> {
+  #value: T
+  readonly #listeners = new Set<() => void>()
+
+  constructor(value: T) {
+    this.#value = value
+  }
+
+  get(): T {
+    return this.#value
+  }
+
+  set(value: T): void {
+    this.#value = value
+    for (const listener of [...this.#listeners]) listener()
+  }
+
+  subscribe(listener: () => void): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+
+  use(): T {
+    const [, draw] = useState(0)
+    useEffect(() => {
+      const seen = this.#value
+      const stop = this.subscribe(() => draw((count) => count + 1))
+      if (seen !== this.#value) draw((count) => count + 1)
+      return stop
+    }, [])
+    return this.#value
+  }
+}

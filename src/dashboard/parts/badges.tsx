@@ -1,0 +1,24 @@
+import type { ComponentChildren } from 'preact'
+
+export type Tone = 'good' | 'calm' | 'warn' | 'bad'
+
+const tones: Record<string, Tone> = {
+  ...{ running: 'good', ready: 'good', delivered: 'good', ok: 'good', on: 'good' },
+  ...{ paused: 'calm', waiting: 'calm', pending: 'calm', off: 'calm', private: 'calm' },
+  ...{ building: 'warn', warn: 'warn', public: 'warn', draining: 'warn' },
+  ...{ error: 'bad', failed: 'bad', fail: 'bad', gone: 'bad' },
+}
+
+/** A state, told by a word and a colour. */
+export function Badge({ state, children }: { state: string; children?: ComponentChildren }) {
+  return (
+    <span class={`badge ${tones[state] ?? 'calm'}`}>
+      <i aria-hidden="true" />
+      {children ?? state}
+    </span>
+  )
+}
+
+export function Tag({ children }: { children: ComponentChildren }) {
+  return <span class="tag">{children}</span>
+}

@@ -1,0 +1,95 @@
+/** A chart over time with a cursor; uPlot is loaded with the first one. */
+import { useEffect, useRef } from 'preact/hooks'
+import type uPlot from 'uplot'
+import { theme } from '../browser/theme.ts'
+
+export type Series = { times: readonly number[]; values: readonly (number | null)[] }
+
+type ChartProps = {
+  title: string
+  series: Series
+  /** The name of a colour of tokens.css. */
+  tone: 'cpu' | 'memory' | 'disk' | 'accent'
+  /** The top of the chart; left out: what the values need. */
+  most?: number
+  format: (value: number) => string
+  note?: string
+}
+
+const height = 132
+
+export function Chart({ title, series, tone, most, format, note }: ChartProps) {
+  const place = useRef<HTMLDivElement>(null)
+  const plot = useRef<uPlot | undefined>(undefined)
+  const shown = theme.use()
+  const data = dataOf(series)
+  const latest = useRef(data)
+  latest.current = data
+  useEffect(() => {
+    const element = place.current
+    if (!element) return
+    let isWanted = true
+    const resize = new ResizeObserver(() => plot.current?.setSize({ width: element.clientWidth, height }))
+    void import('uplot').then(({ default: UPlot }) => {
+      if (!isWanted) return
+      plot.current = new UPlot(optionsOf(element, tone, most, format), latest.current, element)
+      resize.observe(element)
+    })
+    return () => {
+      isWanted = false
+      resize.disconnect()
+      plot.current?.destroy()
+      plot.current = undefined
+    }
+  }, [shown, tone, most])
+  useEffect(() => plot.current?.setData(data), [series])
+  const last = series.values.findLast((value) => value !== null)
+  return (
+    <figure
+      class="chart"
+      aria-label={`${title}: ${last === undefined || last === null ? 'no figures' : format(last)}`}
+    >
+      <header>
+        <b>{title}</b>
+        <span class="soft figures">
+          {last === undefined || last === null ? 'no figures yet' : format(last)}
+          {note && <span class="faint"> {note}</span>}
+        </span>
+      </header>
+      <div class="plot" ref={place} />
+    </figure>
+  )
+}
+
+const dataOf = ({ times, values }: Series): uPlot.AlignedData => [[...times], [...values]]
+
+function optionsOf(
+  element: HTMLElement,
+  tone: ChartProps['tone'],
+  most: number | undefined,
+  format: (value: number) => string,
+): uPlot.Options {
+  const style = getComputedStyle(element)
+  const colour = (name: string) => style.getPropertyValue(`--${name}`).trim()
+  const axis = {
+    stroke: colour('text-faint'),
+    font: `11px ${colour('font')}`,
+    grid: { stroke: colour('line'), width: 1 },
+    ticks: { show: false },
+  }
+  return {
+    ...{ width: element.clientWidth, height, padding: [6, 4, 0, 0], legend: { show: false } },
+    cursor: { points: { size: 6 }, drag: { x: false, y: false } },
+    scales: { y: { range: (_, __, max) => [0, most ?? Math.max(1, max * 1.15)] } },
+    axes: [
+      { ...axis, size: 26, grid: { show: false } },
+      {
+        ...axis,
+        size: 62,
+        splits: (_, __, ___, max) => [0, max / 2, max],
+        values: (_, all) => all.map(format),
+      },
+    ],
+    series: [{}, { stroke: colour(tone), width: 1.5, fill: `${colour(tone)}1f`, points: { show: false } }],
+  } as uPlot.Options
+}

@@ -1,0 +1,31 @@
+/** One figure, with how much of its limit is used. */
+type FigureProps = {
+  name: string
+  value: string
+  used?: number
+  most?: number | undefined
+  /** The limit as text, where a number alone would not say it. */
+  of?: string
+  note?: string
+}
+
+const nearlyFull = 0.85
+
+export function Figure({ name, value, used, most, of, note }: FigureProps) {
+  const part = used !== undefined && most ? Math.min(1, used / most) : undefined
+  return (
+    <div class="figure">
+      <span class="soft">{name}</span>
+      <span class="value">
+        {value}
+        {most !== undefined && <small> of {of ?? most.toLocaleString('en')}</small>}
+      </span>
+      {part !== undefined && (
+        <span class={`meter${part > nearlyFull ? ' full' : ''}`} aria-hidden="true">
+          <i style={{ width: `${100 * part}%` }} />
+        </span>
+      )}
+      {note && <small class="hint">{note}</small>}
+    </div>
+  )
+}

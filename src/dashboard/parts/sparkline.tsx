@@ -1,0 +1,21 @@
+/** A small curve without axes; the figure beside it is what a screen reader reads. */
+import { curvePath } from '../browser/curve.ts'
+
+const width = 72
+const height = 22
+
+export function Sparkline({ values, most }: { values: readonly number[]; most: number }) {
+  const { line, area } = curvePath(values, most, width, height)
+  return (
+    <svg
+      class="sparkline"
+      width={width}
+      height={height}
+      viewBox={`0 0 ${width} ${height}`}
+      aria-hidden="true"
+    >
+      {area !== '' && <path class="area" d={area} />}
+      {line !== '' && <path class="line" d={line} />}
+    </svg>
+  )
+}

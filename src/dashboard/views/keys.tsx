@@ -1,0 +1,114 @@
+import { useState } from 'preact/hooks'
+import type { ApiKey } from '../../contract/rest/team.ts'
+import { ago, fullTime } from '../browser/format.ts'
+import { useLive, useNow } from '../browser/live.ts'
+import { ask } from '../browser/rest.ts'
+import { ofTeams, session, teamName, teamsInScope } from '../browser/session.ts'
+import { Button } from '../parts/button.tsx'
+import { CodeBlock } from '../parts/copy.tsx'
+import { confirmFirst, Dialog, FormDialog } from '../parts/dialog.tsx'
+import { Field, firstTeam, TeamField } from '../parts/fields.tsx'
+import { Card, Empty, Loaded, Table, ViewHead } from '../parts/layout.tsx'
+import { tellDone } from '../parts/toasts.tsx'
+
+type KeyRow = ApiKey & { team: string }
+
+export function KeysView() {
+  const scope = session.use()?.scope ?? 'all'
+  const load = (signal: AbortSignal) => ofTeams((team) => ask<ApiKey[]>('/api-keys', { team, signal }))
+  const live = useLive<KeyRow[]>(`keys ${scope}`, load, 10_000)
+  const [isMaking, setMaking] = useState(false)
+  const [made, setMade] = useState<string>()
+  const now = useNow(10_000)
+  const revoke = ({ id, name, team }: KeyRow) =>
+    confirmFirst(`Revoke ${name}?`, 'Requests with it are refused from now on.', 'Revoke', async () => {
+      await ask(`/api-keys/${encodeURIComponent(id)}`, { method: 'DELETE', team })
+      tellDone(`The key ${name} is revoked.`)
+      await live.reload()
+    })
+  return (
+    <div class="view">
+      <ViewHead title="API keys" note="What programs log in with. Only a hash of each is stored.">
+        <Button kind="primary" icon="plus" onPress={() => setMaking(true)}>
+          New key
+        </Button>
+      </ViewHead>
+      <Loaded live={live}>
+        {(keys) =>
+          keys.length === 0 ? (
+            <Empty icon="key" title="No key yet">
+              <p>Make one, and give it to a program as E2B_API_KEY.</p>
+            </Empty>
+          ) : (
+            <Card flush>
+              <Table
+                label="API keys"
+                rows={keys}
+                keyOf={({ id }) => id}
+                columns={[
+                  { name: 'Name', cell: ({ name }) => <span class="name">{name}</span> },
+                  {
+                    name: 'Key',
+                    cell: ({ mask }) => (
+                      <code>
+                        {mask.prefix}
+                        {mask.maskedValuePrefix}…{mask.maskedValueSuffix}
+                      </code>
+                    ),
+                  },
+                  ...(teamsInScope().length > 1
+                    ? [{ name: 'Team', cell: ({ team }: KeyRow) => teamName(team), wide: true }]
+                    : []),
+                  { name: 'Created', wide: true, cell: ({ createdAt }) => fullTime(createdAt) },
+                  {
+                    name: 'Last used',
+                    wide: true,
+                    cell: ({ lastUsed }) => (
+                      <span class="soft">{lastUsed ? ago(lastUsed, now) : 'never'}</span>
+                    ),
+                  },
+                  {
+                    name: '',
+                    end: true,
+                    cell: (row) => (
+                      <Button kind="danger" small onPress={() => revoke(row)}>
+                        Revoke
+                      </Button>
+                    ),
+                  },
+                ]}
+              />
+            </Card>
+          )
+        }
+      </Loaded>
+      {isMaking && <NewKey onClose={() => setMaking(false)} onMade={setMade} onDone={live.reload} />}
+      {made !== undefined && (
+        <Dialog title="Your new key" onClose={() => setMade(undefined)}>
+          <div class="dialog-body">
+            <p>Copy it now: it is shown this once.</p>
+            <CodeBlock code={made} label="The new key" />
+          </div>
+        </Dialog>
+      )}
+    </div>
+  )
+}
+
+type NewKeyProps = { onClose: () => void; onMade: (key: string) => void; onDone: () => Promise<void> }
+
+function NewKey({ onClose, onMade, onDone }: NewKeyProps) {
+  const [team, setTeam] = useState(firstTeam())
+  const [name, setName] = useState('')
+  const submit = async () => {
+    const { key } = await ask<{ key: string }>('/api-keys', { body: { name: name.trim() }, team })
+    onMade(key)
+    await onDone()
+  }
+  return (
+    <FormDialog title="New API key" action="Create" onSubmit={submit} onClose={onClose}>
+      <TeamField value={team} onChange={setTeam} />
+      <Field label="Name" value={name} onInput={setName} placeholder="laptop" required autofocus />
+    </FormDialog>
+  )
+}

@@ -1,0 +1,95 @@
+import { useState } from 'preact/hooks'
+import { parseLines } from '../../browser/pairs.ts'
+import { ask } from '../../browser/rest.ts'
+import { Button } from '../../parts/button.tsx'
+import { CodeBlock } from '../../parts/copy.tsx'
+import { Check, Field } from '../../parts/fields.tsx'
+import { Card, Facts } from '../../parts/layout.tsx'
+import { tellDone } from '../../parts/toasts.tsx'
+import { Ports } from './ports.tsx'
+import type { SandboxTabProps } from './sandbox.tsx'
+
+/** The egress policy, changed in place. A change replaces all of it, so what is not edited here is sent back as it was. */
+export function NetworkTab({ detail, sandbox, reload }: SandboxTabProps) {
+  const network = detail.network ?? {}
+  const [hasInternet, setInternet] = useState(detail.allowInternetAccess !== false)
+  const [allowed, setAllowed] = useState((network.allowOut ?? []).join('\n'))
+  const [denied, setDenied] = useState((network.denyOut ?? []).join('\n'))
+  const rules = network.rules && Object.keys(network.rules).length > 0 ? network.rules : undefined
+  const save = async () => {
+    const { rules, dnsServers } = network
+    const body = {
+      ...(rules && { rules }),
+      ...(dnsServers && { dnsServers }),
+      allowOut: parseLines(allowed),
+      denyOut: parseLines(denied),
+      allow_internet_access: hasInternet,
+    }
+    await ask(`/sandboxes/${sandbox.sandboxID}/network`, { method: 'PUT', body, team: sandbox.team })
+    tellDone('The egress policy is changed.')
+    await reload()
+  }
+  return (
+    <div class="columns">
+      <div class="stack">
+        <Card title="What may leave">
+          <Check
+            label="It may reach the internet"
+            checked={hasInternet}
+            onChange={setInternet}
+            hint="Private networks, its neighbours and this machine stay closed in any case."
+          />
+          <Field
+            label="Always allowed"
+            value={allowed}
+            onInput={setAllowed}
+            lines={4}
+            mono
+            placeholder={'api.example.com\n*.pypi.org\n203.0.113.0/24'}
+            hint="Addresses, ranges, names or *.names, one a line. They go before what is denied."
+          />
+          <Field
+            label="Denied"
+            value={denied}
+            onInput={setDenied}
+            lines={4}
+            mono
+            placeholder="0.0.0.0/0"
+            hint="Addresses and ranges, one a line."
+          />
+          {network.egressProxy && (
+            <p class="notice">
+              Its traffic goes through the proxy {network.egressProxy.address}. Nobody can read its password
+              back, so saving here removes the proxy.
+            </p>
+          )}
+          <div class="actions">
+            <Button kind="primary" onPress={save}>
+              Save
+            </Button>
+          </div>
+        </Card>
+        {rules && (
+          <Card title="Header rules">
+            <p class="soft">Requests that leave get these headers. They are kept as they are.</p>
+            <CodeBlock code={JSON.stringify(rules, null, 2)} label="Header rules" />
+          </Card>
+        )}
+      </div>
+      <div class="stack">
+        <Ports detail={detail} />
+        <Card title="What may come in">
+          <Facts
+            facts={[
+              [
+                'Its ports',
+                network.allowPublicTraffic === false ? 'need the traffic token' : 'are open by their address',
+              ],
+              ['Host header', network.maskRequestHost ?? 'as clients send it'],
+            ]}
+          />
+        </Card>
+      </div>
+    </div>
+  )
+}

@@ -1,0 +1,142 @@
+/** Secrets by their names: a value goes in and never comes out. */
+import { useState } from 'preact/hooks'
+import type { Secret } from '../../contract/rest/secret.ts'
+import { ago, fullTime } from '../browser/format.ts'
+import { useLive, useNow } from '../browser/live.ts'
+import { ask, askAll } from '../browser/rest.ts'
+import { ofTeams, session, teamName, teamsInScope } from '../browser/session.ts'
+import { Button } from '../parts/button.tsx'
+import { CodeBlock } from '../parts/copy.tsx'
+import { confirmFirst, FormDialog } from '../parts/dialog.tsx'
+import { Field, firstTeam, TeamField } from '../parts/fields.tsx'
+import { Card, Empty, Loaded, Table, ViewHead } from '../parts/layout.tsx'
+import { tellDone } from '../parts/toasts.tsx'
+
+type SecretRow = Secret & { team: string }
+
+export function SecretsView() {
+  const scope = session.use()?.scope ?? 'all'
+  const load = (signal: AbortSignal) => ofTeams((team) => askAll<Secret>('/secrets', { team, signal }))
+  const live = useLive<SecretRow[]>(`secrets ${scope}`, load)
+  const [editing, setEditing] = useState<SecretRow | 'new'>()
+  const now = useNow(10_000)
+  const remove = ({ secretID, name, team }: SecretRow) =>
+    confirmFirst(
+      `Delete the secret ${name}?`,
+      'Requests that need it go out without it.',
+      'Delete',
+      async () => {
+        await ask(`/secrets/${encodeURIComponent(secretID)}`, { method: 'DELETE', team })
+        tellDone(`The secret ${name} is deleted.`)
+        await live.reload()
+      },
+    )
+  return (
+    <div class="view">
+      <ViewHead title="Secrets" note="Values that requests of sandboxes carry, and sandboxes never see.">
+        <Button kind="primary" icon="plus" onPress={() => setEditing('new')}>
+          New secret
+        </Button>
+      </ViewHead>
+      <Loaded live={live}>
+        {(secrets) =>
+          secrets.length === 0 ? (
+            <Empty icon="lock" title="No secret yet">
+              <p>
+                A secret is put into a header as a request leaves for the host that you name. The sandbox only
+                has its placeholder:
+              </p>
+              <CodeBlock
+                code={`rules: { 'api.example.com': [{ transform: { headers: {\n  Authorization: 'Bearer {{secret:my-key}}' } } }] }`}
+                label="A header rule with a secret"
+              />
+            </Empty>
+          ) : (
+            <Card flush>
+              <Table
+                label="Secrets"
+                rows={secrets}
+                keyOf={({ secretID }) => secretID}
+                columns={[
+                  { name: 'Name', cell: ({ name }) => <span class="name mono">{name}</span> },
+                  ...(teamsInScope().length > 1
+                    ? [{ name: 'Team', cell: ({ team }: SecretRow) => teamName(team), wide: true }]
+                    : []),
+                  { name: 'Version', wide: true, cell: ({ currentVersion }) => currentVersion },
+                  {
+                    name: 'Changed',
+                    cell: ({ updatedAt }) => (
+                      <span class="soft" title={fullTime(updatedAt)}>
+                        {ago(updatedAt, now)}
+                      </span>
+                    ),
+                  },
+                  {
+                    name: '',
+                    end: true,
+                    cell: (row) => (
+                      <div class="actions">
+                        <Button small icon="edit" onPress={() => setEditing(row)}>
+                          New value
+                        </Button>
+                        <Button
+                          kind="quiet"
+                          small
+                          icon="trash"
+                          label={`Delete ${row.name}`}
+                          onPress={() => remove(row)}
+                        />
+                      </div>
+                    ),
+                  },
+                ]}
+              />
+            </Card>
+          )
+        }
+      </Loaded>
+      {editing && (
+        <SecretDialog edited={editing} onClose={() => setEditing(undefined)} onDone={live.reload} />
+      )}
+    </div>
+  )
+}
+
+type DialogProps = { edited: SecretRow | 'new'; onClose: () => void; onDone: () => Promise<void> }
+
+function SecretDialog({ edited, onClose, onDone }: DialogProps) {
+  const known = edited === 'new' ? undefined : edited
+  const [team, setTeam] = useState(known?.team ?? firstTeam())
+  const [name, setName] = useState(known?.name ?? '')
+  const [value, setValue] = useState('')
+  const submit = async () => {
+    if (known) await ask(`/secrets/${encodeURIComponent(known.secretID)}`, { body: { value }, team })
+    else await ask('/secrets', { body: { name, value }, team })
+    tellDone(`The secret ${name} is kept.`)
+    await onDone()
+  }
+  return (
+    <FormDialog
+      title={known ? `New value of ${known.name}` : 'New secret'}
+      action="Keep it"
+      onSubmit={submit}
+      onClose={onClose}
+    >
+      {!known && (
+        <>
+          <TeamField value={team} onChange={setTeam} />
+          <Field label="Name" value={name} onInput={setName} required autofocus mono />
+        </>
+      )}
+      <Field
+        label="Value"
+        kind="password"
+        value={value}
+        onInput={setValue}
+        required
+        mono
+        hint="It is stored sealed. Nobody can read it back."
+      />
+    </FormDialog>
+  )
+}

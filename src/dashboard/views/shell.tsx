@@ -1,0 +1,156 @@
+/** The frame around every view: navigation, team, theme, and the command palette. */
+import type { ComponentChildren } from 'preact'
+import { useEffect, useState } from 'preact/hooks'
+import { base, navigate, pathTo, place } from '../browser/router.ts'
+import { isAdmin, logOut, session, setScope, teamName } from '../browser/session.ts'
+import { chooseTheme, type Theme, theme } from '../browser/theme.ts'
+import { Button } from '../parts/button.tsx'
+import { Select } from '../parts/fields.tsx'
+import { Icon, type IconName } from '../parts/icon.tsx'
+import { Brand } from './brand.tsx'
+import { Palette } from './palette.tsx'
+
+export type ViewLink = { noun: string; text: string; icon: IconName }
+
+export const destinations: readonly (readonly [group: string, items: readonly ViewLink[]])[] = [
+  ['', [{ noun: 'sandboxes', text: 'Sandboxes', icon: 'box' }]],
+  [
+    'Build',
+    [
+      { noun: 'templates', text: 'Templates', icon: 'layers' },
+      { noun: 'snapshots', text: 'Snapshots', icon: 'camera' },
+      { noun: 'volumes', text: 'Volumes', icon: 'disk' },
+    ],
+  ],
+  [
+    'Connect',
+    [
+      { noun: 'secrets', text: 'Secrets', icon: 'lock' },
+      { noun: 'webhooks', text: 'Webhooks', icon: 'bell' },
+      { noun: 'keys', text: 'API keys', icon: 'key' },
+    ],
+  ],
+  [
+    'Operate',
+    [
+      { noun: 'team', text: 'Team', icon: 'users' },
+      { noun: 'machine', text: 'Machine', icon: 'server' },
+    ],
+  ],
+]
+
+export const visibleDestinations = (): ViewLink[] =>
+  destinations.flatMap(([, items]) => items).filter(({ noun }) => noun !== 'machine' || isAdmin())
+
+const themes: readonly (readonly [Theme, string, IconName])[] = [
+  ['system', 'As the system', 'screen'],
+  ['light', 'Light', 'sun'],
+  ['dark', 'Dark', 'moon'],
+]
+
+export function Shell({ children }: { children: ComponentChildren }) {
+  const [isOpen, setOpen] = useState(false)
+  const [isFinding, setFinding] = useState(false)
+  const here = place.use()
+  const current = here.segments[0] ?? 'sandboxes'
+  useEffect(() => setOpen(false), [here])
+  useEffect(() => {
+    const text = visibleDestinations().find(({ noun }) => noun === current)?.text ?? 'Warren'
+    document.title = `${here.segments[1] ? `${here.segments[1]} · ` : ''}${text} · Warren`
+  }, [here])
+  useEffect(() => {
+    const listen = (event: KeyboardEvent) => {
+      if (event.key.toLowerCase() !== 'k' || !(event.metaKey || event.ctrlKey)) return
+      event.preventDefault()
+      setFinding(true)
+    }
+    document.addEventListener('keydown', listen)
+    return () => document.removeEventListener('keydown', listen)
+  }, [])
+  return (
+    <div class="shell">
+      <button type="button" class="skip" onClick={() => document.querySelector('main')?.focus()}>
+        Skip to the content
+      </button>
+      <div class="topbar">
+        <Button kind="quiet" icon="menu" label="Menu" onPress={() => setOpen(true)} />
+        <a class="brand" href={base}>
+          <Brand /> Warren
+        </a>
+        <Button kind="quiet" icon="search" label="Search" onPress={() => setFinding(true)} />
+      </div>
+      {isOpen && (
+        <button type="button" class="veil" aria-label="Close the menu" onClick={() => setOpen(false)} />
+      )}
+      <aside class={`sidebar${isOpen ? ' open' : ''}`}>
+        <a class="brand" href={base}>
+          <Brand /> Warren
+        </a>
+        <TeamSwitch />
+        <button type="button" class="find" onClick={() => setFinding(true)}>
+          <Icon name="search" />
+          <span>Find or do…</span>
+          <kbd>{/mac/i.test(navigator.platform) ? '⌘' : 'Ctrl'} K</kbd>
+        </button>
+        <Navigation current={current} />
+        <div class="foot">
+          <ThemeSwitch />
+          <Button kind="quiet" small icon="out" onPress={logOut}>
+            Log out
+          </Button>
+        </div>
+      </aside>
+      <main id="main" tabIndex={-1}>
+        {children}
+      </main>
+      {isFinding && <Palette onClose={() => setFinding(false)} />}
+    </div>
+  )
+}
+
+function Navigation({ current }: { current: string }) {
+  return (
+    <nav aria-label="Views">
+      {destinations.map(([group, items]) => (
+        <>
+          {group !== '' && <h2>{group}</h2>}
+          {items
+            .filter(({ noun }) => noun !== 'machine' || isAdmin())
+            .map(({ noun, text, icon }) => (
+              <a key={noun} href={pathTo([noun])} aria-current={noun === current ? 'page' : undefined}>
+                <Icon name={icon} />
+                {text}
+              </a>
+            ))}
+        </>
+      ))}
+    </nav>
+  )
+}
+
+function TeamSwitch() {
+  const current = session.use()
+  if (!current) return null
+  if (!isAdmin()) return <div class="soft cut">{teamName(current.scope ?? undefined)}</div>
+  const choose = (value: string) => {
+    setScope(value === '' ? null : value)
+    navigate(pathTo([place.get().segments[0] ?? 'sandboxes']))
+  }
+  return (
+    <Select
+      label="Team"
+      hideLabel
+      value={current.scope ?? ''}
+      onChange={choose}
+      options={[['', 'All teams'], ...current.teams.map(({ teamID, name }) => [teamID, name] as const)]}
+    />
+  )
+}
+
+function ThemeSwitch() {
+  const chosen = theme.use()
+  const at = themes.findIndex(([name]) => name === chosen)
+  const [, text, icon] = themes[at]!
+  const next = themes[(at + 1) % themes.length]![0]
+  return <Button kind="quiet" small icon={icon} label={`Theme: ${text}`} onPress={() => chooseTheme(next)} />
+}

@@ -1,0 +1,153 @@
+/** What a team may use, and what it uses. */
+import { useMemo, useState } from 'preact/hooks'
+import type { ListedSandbox } from '../../contract/rest/sandbox.ts'
+import { bytes, count, megabytes } from '../browser/format.ts'
+import { now, useLive } from '../browser/live.ts'
+import { ask, askAll } from '../browser/rest.ts'
+import { isAdmin, type KnownTeam, reloadTeams, session, teamsInScope } from '../browser/session.ts'
+import { thinned } from '../browser/thin.ts'
+import { Button } from '../parts/button.tsx'
+import { Chart } from '../parts/chart.tsx'
+import { FormDialog } from '../parts/dialog.tsx'
+import { Choice, Field } from '../parts/fields.tsx'
+import { Figure } from '../parts/figure.tsx'
+import { Card, Loaded, ViewHead } from '../parts/layout.tsx'
+import { TeamTable } from './team-table.tsx'
+
+const ranges = { '1h': 3600, '24h': 86_400, '7d': 604_800, '30d': 2_592_000 } as const
+type Range = keyof typeof ranges
+type UsageSample = { timestampUnix: number; concurrentSandboxes: number; sandboxStartRate: number }
+const mostPoints = 600
+
+export function TeamView() {
+  session.use()
+  const teams = teamsInScope()
+  if (isAdmin() && teams.length !== 1) return <TeamTable teams={teams} />
+  return teams[0] ? <OneTeam key={teams[0].teamID} team={teams[0]} /> : null
+}
+
+function OneTeam({ team }: { team: KnownTeam }) {
+  const [range, setRange] = useState<Range>('24h')
+  const [isEditing, setEditing] = useState(false)
+  const { teamID } = team
+  const running = useLive(
+    `use ${teamID}`,
+    (signal) => askAll<ListedSandbox>('/v2/sandboxes?state=running', { team: teamID, signal }),
+    10_000,
+  )
+  const usage = useLive(
+    `usage ${teamID} ${range}`,
+    (signal) => {
+      const start = Math.floor(now() / 1000) - ranges[range]
+      return ask<UsageSample[]>(`/teams/${teamID}/metrics?start=${start}`, { team: teamID, signal })
+    },
+    30_000,
+  )
+  return (
+    <div class="view">
+      <ViewHead title={team.name} note={<span class="mono">{teamID}</span>}>
+        {isAdmin() && (
+          <Button icon="edit" onPress={() => setEditing(true)}>
+            Change limits
+          </Button>
+        )}
+      </ViewHead>
+      <Loaded live={running}>{(sandboxes) => <Use team={team} sandboxes={sandboxes} />}</Loaded>
+      <Card
+        title="Over time"
+        actions={
+          <Choice
+            label="Time range"
+            value={range}
+            onChange={setRange}
+            options={Object.keys(ranges).map((name) => [name as Range, name] as const)}
+          />
+        }
+      >
+        <Loaded live={usage}>{(samples) => <UsageCharts samples={samples} />}</Loaded>
+      </Card>
+      {isEditing && team.limits && <LimitsDialog team={team} onClose={() => setEditing(false)} />}
+    </div>
+  )
+}
+
+function Use({ team: { limits }, sandboxes }: { team: KnownTeam; sandboxes: readonly ListedSandbox[] }) {
+  const sum = (value: (sandbox: ListedSandbox) => number) =>
+    sandboxes.reduce((total, sandbox) => total + value(sandbox), 0)
+  const memory = sum(({ memoryMB }) => memoryMB)
+  const cpu = sum(({ cpuCount }) => cpuCount)
+  return (
+    <div class="grid">
+      <Figure
+        name="Sandboxes"
+        value={String(sandboxes.length)}
+        used={sandboxes.length}
+        most={limits?.maxSandboxes}
+      />
+      <Figure name="CPUs promised" value={String(cpu)} used={cpu} most={limits?.maxCPU} />
+      <Figure
+        name="Memory promised"
+        value={megabytes(memory)}
+        used={memory}
+        most={limits?.maxMemoryMB}
+        {...(limits && { of: megabytes(limits.maxMemoryMB) })}
+      />
+      <Figure name="Longest life" value={limits ? count(limits.maxLifetimeHours, 'hour') : '–'} />
+    </div>
+  )
+}
+
+function UsageCharts({ samples }: { samples: readonly UsageSample[] }) {
+  const shown = useMemo(() => thinned(samples, mostPoints), [samples])
+  const times = shown.map(({ timestampUnix }) => timestampUnix)
+  const concurrent = useMemo(
+    () => ({ times, values: shown.map(({ concurrentSandboxes }) => concurrentSandboxes) }),
+    [shown],
+  )
+  const starts = useMemo(
+    () => ({ times, values: shown.map(({ sandboxStartRate }) => sandboxStartRate) }),
+    [shown],
+  )
+  return (
+    <div class="charts">
+      <Chart
+        title="Running sandboxes"
+        tone="accent"
+        series={concurrent}
+        format={(value) => value.toFixed(0)}
+      />
+      <Chart title="Started per second" tone="cpu" series={starts} format={(value) => value.toFixed(2)} />
+    </div>
+  )
+}
+
+export function LimitsDialog({ team, onClose }: { team: KnownTeam; onClose: () => void }) {
+  const limits = team.limits!
+  const [sandboxes, setSandboxes] = useState(String(limits.maxSandboxes))
+  const [cpu, setCPU] = useState(String(limits.maxCPU))
+  const [memory, setMemory] = useState(String(limits.maxMemoryMB))
+  const [hours, setHours] = useState(String(limits.maxLifetimeHours))
+  const submit = async () => {
+    const body = {
+      ...{ maxSandboxes: Number(sandboxes), maxCPU: Number(cpu) },
+      ...{ maxMemoryMB: Number(memory), maxLifetimeHours: Number(hours) },
+    }
+    await ask(`/admin/teams/${team.teamID}/limits`, { method: 'PATCH', body })
+    await reloadTeams()
+  }
+  return (
+    <FormDialog title={`Limits of ${team.name}`} action="Set" onSubmit={submit} onClose={onClose}>
+      <Field label="Sandboxes" kind="number" value={sandboxes} onInput={setSandboxes} required autofocus />
+      <Field label="CPUs" kind="number" value={cpu} onInput={setCPU} required />
+      <Field
+        label="Memory in MB"
+        kind="number"
+        value={memory}
+        onInput={setMemory}
+        required
+        hint={bytes(Number(memory) * 1024 ** 2)}
+      />
+      <Field label="Longest life in hours" kind="number" value={hours} onInput={setHours} required />
+    </FormDialog>
+  )
+}

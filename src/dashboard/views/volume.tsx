@@ -1,0 +1,117 @@
+/** The files of a volume. */
+import { useRef, useState } from 'preact/hooks'
+import type { VolumeAndToken, VolumeEntryStat } from '../../contract/rest/volume.ts'
+import { type FolderEntry, joinPath, sortEntries } from '../browser/file-paths.ts'
+import { useLive } from '../browser/live.ts'
+import { ask, send } from '../browser/rest.ts'
+import { pathTo } from '../browser/router.ts'
+import { saveBlob } from '../browser/save-blob.ts'
+import { Button } from '../parts/button.tsx'
+import { confirmFirst } from '../parts/dialog.tsx'
+import { FolderList, PathTrail } from '../parts/folder.tsx'
+import { Loaded, ViewHead } from '../parts/layout.tsx'
+import { tellDone, tellFailure } from '../parts/toasts.tsx'
+
+/** A token opens a volume for an hour. */
+const freshEveryMs = 30 * 60_000
+const everyMs = 5000
+
+export function VolumeView({ volumeID, team }: { volumeID: string; team: string | undefined }) {
+  const path = `/volumes/${encodeURIComponent(volumeID)}`
+  const live = useLive(
+    `volume ${volumeID}`,
+    (signal) => ask<VolumeAndToken>(path, { team, signal }),
+    freshEveryMs,
+  )
+  return (
+    <div class="view fills">
+      <Loaded live={live}>
+        {(volume) => (
+          <>
+            <ViewHead
+              trail={[[pathTo(['volumes']), 'Volumes']]}
+              title={volume.name}
+              note={<span class="mono">{volumeID}</span>}
+            />
+            <VolumeFiles volume={volume} />
+          </>
+        )}
+      </Loaded>
+    </div>
+  )
+}
+
+function VolumeFiles({ volume: { volumeID, token } }: { volume: VolumeAndToken }) {
+  const [folder, setFolder] = useState('/')
+  const picker = useRef<HTMLInputElement>(null)
+  const headers = { Authorization: `Bearer ${token}` }
+  const at = (kind: 'dir' | 'file' | 'path', path: string, more = '') =>
+    `/volumecontent/${encodeURIComponent(volumeID)}/${kind}?path=${encodeURIComponent(path)}${more}`
+  const live = useLive(
+    `volume ${volumeID} ${folder}`,
+    async (signal) => entriesOf(await ask<VolumeEntryStat[]>(at('dir', folder), { headers, signal }), folder),
+    everyMs,
+  )
+  const download = async ({ name, path }: FolderEntry) =>
+    saveBlob(name, await (await send(at('file', path), { headers })).blob())
+  const upload = async (files: readonly File[]) => {
+    for (const file of files) {
+      await send(at('file', joinPath(folder, file.name), '&force=true'), {
+        ...{ method: 'PUT', raw: file },
+        headers: { ...headers, 'content-type': 'application/octet-stream' },
+      })
+    }
+    tellDone(files.length === 1 ? `${files[0]!.name} is uploaded.` : `${files.length} files are uploaded.`)
+    await live.reload()
+  }
+  const remove = ({ name, path }: FolderEntry) =>
+    confirmFirst(`Delete ${name}?`, path, 'Delete', async () => {
+      await ask(at('path', path), { method: 'DELETE', headers })
+      await live.reload()
+    })
+  return (
+    <div class="files alone">
+      <FolderList
+        head={
+          <>
+            <PathTrail path={folder} onOpen={setFolder} />
+            <Button kind="quiet" small icon="upload" label="Upload" onPress={() => picker.current?.click()} />
+          </>
+        }
+        live={live}
+        onOpen={(entry) => (entry.isFolder ? setFolder(entry.path) : download(entry).catch(tellFailure))}
+        onDrop={(files) => upload(files).catch(tellFailure)}
+        actions={(entry) => (
+          <Button
+            kind="quiet"
+            small
+            icon="trash"
+            label={`Delete ${entry.name}`}
+            onPress={() => remove(entry)}
+          />
+        )}
+      />
+      <input
+        ref={picker}
+        type="file"
+        multiple
+        hidden
+        aria-label="Files to upload"
+        onChange={(event) => {
+          const input = event.currentTarget
+          upload([...(input.files ?? [])]).catch(tellFailure)
+          input.value = ''
+        }}
+      />
+    </div>
+  )
+}
+
+function entriesOf(entries: readonly VolumeEntryStat[], folder: string): FolderEntry[] {
+  return sortEntries(
+    entries.map(({ name, type, size, mode, mtime }) => ({
+      ...{ name, size, mode, path: joinPath(folder, name) },
+      ...{ isFolder: type === 'directory', modifiedAt: Date.parse(mtime) },
+    })),
+  )
+}

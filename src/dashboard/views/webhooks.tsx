@@ -1,0 +1,134 @@
+import { useState } from 'preact/hooks'
+import type { EventType, Webhook } from '../../contract/rest/event.ts'
+import { useLive } from '../browser/live.ts'
+import { ask } from '../browser/rest.ts'
+import { pathTo } from '../browser/router.ts'
+import { isAdmin, ofTeams, session, teamName, teamsInScope } from '../browser/session.ts'
+import { Badge } from '../parts/badges.tsx'
+import { Button } from '../parts/button.tsx'
+import { CodeBlock } from '../parts/copy.tsx'
+import { FormDialog } from '../parts/dialog.tsx'
+import { Check, Field, firstTeam, TeamField } from '../parts/fields.tsx'
+import { Card, Empty, Loaded, Table, ViewHead } from '../parts/layout.tsx'
+
+type WebhookRow = Webhook & { team: string }
+
+const eventTypes = ['created', 'updated', 'paused', 'resumed', 'checkpointed', 'killed'].map(
+  (name) => `sandbox.lifecycle.${name}` as EventType,
+)
+
+export const stateOf = ({ enabled, failingSince }: Webhook): string =>
+  failingSince !== null ? 'failed' : enabled ? 'on' : 'off'
+
+export function WebhooksView() {
+  const scope = session.use()?.scope ?? 'all'
+  const load = (signal: AbortSignal) =>
+    ofTeams((team) => ask<Webhook[]>('/events/webhooks', { team, signal }))
+  const live = useLive<WebhookRow[]>(`webhooks ${scope}`, load, 10_000)
+  const [isMaking, setMaking] = useState(false)
+  return (
+    <div class="view">
+      <ViewHead title="Webhooks" note="Where Warren tells what happens to sandboxes.">
+        <Button kind="primary" icon="plus" onPress={() => setMaking(true)}>
+          New webhook
+        </Button>
+      </ViewHead>
+      <Loaded live={live}>
+        {(webhooks) =>
+          webhooks.length === 0 ? (
+            <Empty icon="bell" title="Nobody is told yet">
+              <p>A webhook gets a signed request for each event of a sandbox. Make one here, or with curl:</p>
+              <CodeBlock
+                code={`curl -X POST ${location.origin}/events/webhooks -H "X-API-Key: $E2B_API_KEY" \\\n  -H "Content-Type: application/json" -d '{"name":"mine","url":"https://example.com/hook",\n  "events":["sandbox.lifecycle.created"],"signatureSecret":"…"}'`}
+                label="Make a webhook"
+              />
+            </Empty>
+          ) : (
+            <Card flush>
+              <Table
+                label="Webhooks"
+                rows={webhooks}
+                keyOf={({ id }) => id}
+                columns={[
+                  {
+                    name: 'Webhook',
+                    cell: ({ id, name, url, team }) => (
+                      <span class="two">
+                        <a
+                          class="name"
+                          href={pathTo(['webhooks', id], { team: isAdmin() ? team : undefined })}
+                        >
+                          {name}
+                        </a>
+                        <span class="faint mono cut">{url}</span>
+                      </span>
+                    ),
+                  },
+                  ...(teamsInScope().length > 1
+                    ? [{ name: 'Team', cell: ({ team }: WebhookRow) => teamName(team), wide: true }]
+                    : []),
+                  {
+                    name: 'Events',
+                    wide: true,
+                    cell: ({ events }) => events.map((type) => type.split('.').at(-1)).join(', '),
+                  },
+                  { name: 'State', cell: (row) => <Badge state={stateOf(row)} /> },
+                ]}
+              />
+            </Card>
+          )
+        }
+      </Loaded>
+      {isMaking && <NewWebhook onClose={() => setMaking(false)} onDone={live.reload} />}
+    </div>
+  )
+}
+
+function NewWebhook({ onClose, onDone }: { onClose: () => void; onDone: () => Promise<void> }) {
+  const [team, setTeam] = useState(firstTeam())
+  const [name, setName] = useState('')
+  const [url, setUrl] = useState('')
+  const [signatureSecret, setSecret] = useState('')
+  const [events, setEvents] = useState<EventType[]>(eventTypes)
+  const toggle = (type: EventType) =>
+    setEvents(events.includes(type) ? events.filter((one) => one !== type) : [...events, type])
+  const submit = async () => {
+    await ask('/events/webhooks', { body: { name, url, signatureSecret, events }, team })
+    await onDone()
+  }
+  return (
+    <FormDialog title="New webhook" action="Create" onSubmit={submit} onClose={onClose}>
+      <TeamField value={team} onChange={setTeam} />
+      <Field label="Name" value={name} onInput={setName} required autofocus />
+      <Field
+        label="URL"
+        kind="url"
+        value={url}
+        onInput={setUrl}
+        placeholder="https://example.com/hook"
+        required
+        mono
+      />
+      <Field
+        label="Secret that signs requests"
+        kind="password"
+        value={signatureSecret}
+        onInput={setSecret}
+        required
+        mono
+        hint="The receiver checks the signature with it. Nobody can read it back."
+      />
+      <fieldset class="checks">
+        <legend>Events</legend>
+        {eventTypes.map((type) => (
+          <Check
+            key={type}
+            label={type.split('.').at(-1)!}
+            checked={events.includes(type)}
+            onChange={() => toggle(type)}
+          />
+        ))}
+      </fieldset>
+    </FormDialog>
+  )
+}

@@ -1,0 +1,123 @@
+/**
+ * `npm run screenshots` makes the pictures of docs/dashboard: it starts a Warren, fills it with what people make, and opens
+ * each view in both themes, and some on a phone. `--png FOLDER` writes them there as PNG instead.
+ */
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import type { Browser, Page } from 'playwright-core'
+import { delay } from '../../src/lib/clock.ts'
+import { anyIsolation, repoFolder, startWarren, type Warren } from '../support/warren.ts'
+import { logIn, openBrowser } from './browser.ts'
+import { makeSandboxes, makeThings } from './scene.ts'
+
+const { values } = parseArgs({
+  options: { png: { type: 'string' }, only: { type: 'string' }, fresh: { type: 'boolean' } },
+})
+const folder = values.png ?? join(repoFolder, 'docs/dashboard')
+const quality = 82
+/** Figures are sampled every five seconds; a curve needs a few. */
+const curvesMs = 25_000
+
+const sizes = { desktop: { width: 1360, height: 850 }, phone: { width: 390, height: 780 } }
+type Size = keyof typeof sizes
+
+type View = { name: string; path: string; asAdmin?: boolean; phone?: boolean; prepare?: (page: Page) => Promise<unknown> }
+
+async function take(page: Page, name: string): Promise<void> {
+  if (values.png !== undefined) {
+    await page.screenshot({ path: join(folder, `${name}.png`) })
+    return
+  }
+  const session = await page.context().newCDPSession(page)
+  const { data } = await session.send('Page.captureScreenshot', { format: 'webp', quality })
+  writeFileSync(join(folder, `${name}.webp`), Buffer.from(data, 'base64'))
+}
+
+async function takeAll(browser: Browser, warren: Warren, views: readonly View[], dark: boolean, size: Size) {
+  for (const asAdmin of [false, true]) {
+    const wanted = views.filter((view) => Boolean(view.asAdmin) === asAdmin && (size === 'desktop' || view.phone))
+    if (wanted.length === 0) continue
+    const context = await browser.newContext({
+      ...{ viewport: sizes[size], colorScheme: dark ? 'dark' : 'light', reducedMotion: 'reduce' },
+    })
+    const page = await context.newPage()
+    page.on('console', (message) => {
+      if (message.type() === 'error') process.stderr.write(`${message.text()}\n`)
+    })
+    const suffix = `${size === 'phone' ? '-phone' : ''}-${dark ? 'dark' : 'light'}`
+    if (!asAdmin && size === 'desktop' && !values.only) {
+      await page.goto(`${warren.url}/dashboard`)
+      await page.getByLabel('API key or admin token').waitFor()
+      await take(page, `login${suffix}`)
+    }
+    await logIn(page, warren.url, asAdmin ? warren.adminToken : warren.apiKey)
+    for (const { name, path, prepare } of wanted) {
+      await page.goto(`${warren.url}/dashboard/${path}`)
+      await page.locator('main h1').waitFor()
+      await page.waitForLoadState('networkidle').catch(() => {})
+      await prepare?.(page)
+      await delay(700)
+      await take(page, name + suffix)
+      process.stderr.write('.')
+    }
+    await context.close()
+  }
+}
+
+const warren = await startWarren(anyIsolation, { settings: { WARREN_WARM_SANDBOXES: '1' } })
+try {
+  process.env.E2B_VOLUME_API_URL = warren.url
+  mkdirSync(folder, { recursive: true })
+  const { busy, paused } = await makeSandboxes(warren)
+  const { volumeID, webhookID, templateID } = await makeThings(warren)
+  await busy.commands.run('timeout 40 sh -c "while :; do python3 -c \\"sum(range(10**6))\\"; sleep 0.3; done"', {
+    ...{ background: true, timeoutMs: 0 },
+  })
+  await delay(curvesMs)
+  const sandbox = `sandboxes/${busy.sandboxId}`
+  const shell = async (page: Page) => {
+    await page.getByText('connected', { exact: true }).waitFor()
+    await page.keyboard.type('ls -la && python3 --version && uname -sr\n')
+    await delay(1500)
+  }
+  const views: View[] = [
+    { name: 'sandboxes', path: 'sandboxes', phone: true },
+    { name: 'sandbox', path: sandbox, phone: true, prepare: (page) => page.locator('.u-over').first().waitFor() },
+    { name: 'logs', path: `${sandbox}/logs`, phone: true },
+    {
+      ...{ name: 'files', path: `${sandbox}/files` },
+      prepare: (page) => page.getByRole('button', { name: 'server.py' }).first().click(),
+    },
+    { name: 'terminal', path: `${sandbox}/terminal`, prepare: shell },
+    { name: 'processes', path: `${sandbox}/processes`, prepare: (page) => page.locator('td').first().waitFor() },
+    { name: 'network', path: `${sandbox}/network` },
+    { name: 'connect', path: `${sandbox}/connect` },
+    { name: 'paused', path: `sandboxes/${paused.sandboxId}/terminal` },
+    { name: 'templates', path: 'templates' },
+    { name: 'template', path: `templates/${templateID}` },
+    { name: 'snapshots', path: 'snapshots' },
+    { name: 'volume', path: `volumes/${volumeID}` },
+    { name: 'secrets', path: 'secrets' },
+    { name: 'webhook', path: `webhooks/${webhookID}` },
+    { name: 'keys', path: 'keys' },
+    { name: 'team', path: 'team' },
+    { name: 'machine', path: 'machine', asAdmin: true, phone: true },
+    { name: 'teams', path: 'team', asAdmin: true },
+    { name: 'palette', path: 'sandboxes', prepare: (page) => page.keyboard.press('Control+k') },
+    { name: 'new-sandbox', path: 'sandboxes?new=1' },
+  ].filter(({ name }) => !values.only || values.only.split(',').includes(name))
+  const browser = await openBrowser()
+  for (const dark of [false, true]) {
+    await takeAll(browser, warren, views, dark, 'desktop')
+    await takeAll(browser, warren, views, dark, 'phone')
+  }
+  await browser.close()
+} finally {
+  await warren.api('/v2/sandboxes?state=running,paused').then(async (answer) => {
+    for (const { sandboxID } of (await answer.json()) as { sandboxID: string }[]) {
+      await warren.api(`/sandboxes/${sandboxID}`, { method: 'DELETE' })
+    }
+  })
+  await warren.stop()
+}
