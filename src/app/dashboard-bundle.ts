@@ -9,9 +9,10 @@ import { brotliCompressSync, constants, gzipSync } from 'node:zlib'
 import { build, type Metafile, type Plugin, stop } from 'esbuild'
 import type { Dashboard, DashboardFile } from '../api/routes/dashboard/dashboard.ts'
 import { randomHex } from '../lib/ids.ts'
+import { projectFolder } from './project-folder.ts'
 
-const sources = join(import.meta.dirname, '../dashboard')
-const packageFile = join(import.meta.dirname, '../../package.json')
+const sources = join(projectFolder, 'src/dashboard')
+const packageFile = join(projectFolder, 'package.json')
 const layoutVersion = 1
 /** More takes seconds and saves a few percent. */
 const brotliQuality = 9
@@ -80,7 +81,7 @@ async function bundle(folder: string): Promise<Dashboard> {
 const withoutNode: Plugin = {
   name: 'without-node',
   setup(build) {
-    build.onResolve({ filter: /^(node:.*|chalk|dockerfile-ast)$/ }, ({ path }) => ({
+    build.onResolve({ filter: /^(node:.*|dockerfile-ast)$/ }, ({ path }) => ({
       ...{ path, namespace: 'without-node', sideEffects: false },
     }))
     build.onLoad({ filter: /.*/, namespace: 'without-node' }, () => ({ contents: 'module.exports = {}' }))

@@ -31,18 +31,28 @@ export async function makeSandboxes(warren: Warren): Promise<Scene> {
 }
 
 /** One of each other thing. */
-export async function makeThings(warren: Warren): Promise<{ volumeID: string; webhookID: string; templateID: string }> {
+export async function makeThings(
+  warren: Warren,
+): Promise<{ volumeID: string; webhookID: string; templateID: string }> {
   const volume = await Volume.create('datasets', warren.client)
   await volume.writeFile('/readme.md', '# Datasets\n')
   await volume.makeDir('/raw')
   await post(warren, '/secrets', { name: 'openai-key', value: 'sealed' })
   await post(warren, '/api-keys', { name: 'laptop' })
   const webhook = await post(warren, '/events/webhooks', {
-    ...{ name: 'audit', url: 'https://hooks.example.com/warren', signatureSecret: 'a secret of 16 bytes or more' },
+    ...{
+      name: 'audit',
+      url: 'https://hooks.example.com/warren',
+      signatureSecret: 'a secret of 16 bytes or more',
+    },
     events: ['sandbox.lifecycle.created', 'sandbox.lifecycle.killed'],
   })
   const steps = Template().fromBaseImage().runCmd('echo tools > /home/user/tools.txt').runCmd('sleep 1')
-  const { templateId } = await Template.build(steps, 'data-tools', { ...warren.client, cpuCount: 1, memoryMB: 512 })
+  const { templateId } = await Template.build(steps, 'data-tools', {
+    ...warren.client,
+    cpuCount: 1,
+    memoryMB: 512,
+  })
   return { volumeID: volume.volumeId, webhookID: webhook.id!, templateID: templateId }
 }
 

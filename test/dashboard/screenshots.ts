@@ -22,7 +22,13 @@ const curvesMs = 25_000
 const sizes = { desktop: { width: 1360, height: 850 }, phone: { width: 390, height: 780 } }
 type Size = keyof typeof sizes
 
-type View = { name: string; path: string; asAdmin?: boolean; phone?: boolean; prepare?: (page: Page) => Promise<unknown> }
+type View = {
+  name: string
+  path: string
+  asAdmin?: boolean
+  phone?: boolean
+  prepare?: (page: Page) => Promise<unknown>
+}
 
 async function take(page: Page, name: string): Promise<void> {
   if (values.png !== undefined) {
@@ -36,12 +42,15 @@ async function take(page: Page, name: string): Promise<void> {
 
 async function takeAll(browser: Browser, warren: Warren, views: readonly View[], dark: boolean, size: Size) {
   for (const asAdmin of [false, true]) {
-    const wanted = views.filter((view) => Boolean(view.asAdmin) === asAdmin && (size === 'desktop' || view.phone))
+    const wanted = views.filter(
+      (view) => Boolean(view.asAdmin) === asAdmin && (size === 'desktop' || view.phone),
+    )
     if (wanted.length === 0) continue
     const context = await browser.newContext({
       ...{ viewport: sizes[size], colorScheme: dark ? 'dark' : 'light', reducedMotion: 'reduce' },
     })
     const page = await context.newPage()
+    page.on('pageerror', (error) => process.stderr.write(`${error.message}\n`))
     page.on('console', (message) => {
       if (message.type() === 'error') process.stderr.write(`${message.text()}\n`)
     })
@@ -71,9 +80,12 @@ try {
   mkdirSync(folder, { recursive: true })
   const { busy, paused } = await makeSandboxes(warren)
   const { volumeID, webhookID, templateID } = await makeThings(warren)
-  await busy.commands.run('timeout 40 sh -c "while :; do python3 -c \\"sum(range(10**6))\\"; sleep 0.3; done"', {
-    ...{ background: true, timeoutMs: 0 },
-  })
+  await busy.commands.run(
+    'timeout 40 sh -c "while :; do python3 -c \\"sum(range(10**6))\\"; sleep 0.3; done"',
+    {
+      ...{ background: true, timeoutMs: 0 },
+    },
+  )
   await delay(curvesMs)
   const sandbox = `sandboxes/${busy.sandboxId}`
   const shell = async (page: Page) => {
@@ -81,16 +93,25 @@ try {
     await page.keyboard.type('ls -la && python3 --version && uname -sr\n')
     await delay(1500)
   }
-  const views: View[] = [
+  const allViews: View[] = [
     { name: 'sandboxes', path: 'sandboxes', phone: true },
-    { name: 'sandbox', path: sandbox, phone: true, prepare: (page) => page.locator('.u-over').first().waitFor() },
+    {
+      name: 'sandbox',
+      path: sandbox,
+      phone: true,
+      prepare: (page) => page.locator('.u-over').first().waitFor(),
+    },
     { name: 'logs', path: `${sandbox}/logs`, phone: true },
     {
       ...{ name: 'files', path: `${sandbox}/files` },
       prepare: (page) => page.getByRole('button', { name: 'server.py' }).first().click(),
     },
     { name: 'terminal', path: `${sandbox}/terminal`, prepare: shell },
-    { name: 'processes', path: `${sandbox}/processes`, prepare: (page) => page.locator('td').first().waitFor() },
+    {
+      name: 'processes',
+      path: `${sandbox}/processes`,
+      prepare: (page) => page.locator('td').first().waitFor(),
+    },
     { name: 'network', path: `${sandbox}/network` },
     { name: 'connect', path: `${sandbox}/connect` },
     { name: 'paused', path: `sandboxes/${paused.sandboxId}/terminal` },
@@ -106,7 +127,8 @@ try {
     { name: 'teams', path: 'team', asAdmin: true },
     { name: 'palette', path: 'sandboxes', prepare: (page) => page.keyboard.press('Control+k') },
     { name: 'new-sandbox', path: 'sandboxes?new=1' },
-  ].filter(({ name }) => !values.only || values.only.split(',').includes(name))
+  ]
+  const views = allViews.filter(({ name }) => !values.only || values.only.split(',').includes(name))
   const browser = await openBrowser()
   for (const dark of [false, true]) {
     await takeAll(browser, warren, views, dark, 'desktop')

@@ -2,7 +2,7 @@
 import { FitAddon } from '@xterm/addon-fit'
 import { Terminal } from '@xterm/xterm'
 import type { Sandbox } from './sandbox-client.ts'
-import { documentWithoutStyles } from './style-sheets.ts'
+import { styleByScript } from './style-sheets.ts'
 
 export type Shell = { close(): void }
 
@@ -21,10 +21,10 @@ const colours = {
 }
 
 export async function openShell({ client, element, user, onEnd }: ShellOptions): Promise<Shell> {
-  const { document, release } = documentWithoutStyles()
+  const release = styleByScript()
   const terminal = new Terminal({
     ...{ theme: colours, fontSize: 13, lineHeight: 1.25, cursorBlink: true, scrollback: 5000 },
-    ...{ fontFamily: getComputedStyle(element).getPropertyValue('--mono'), documentOverride: document },
+    ...{ fontFamily: getComputedStyle(element).getPropertyValue('--mono') },
     screenReaderMode: matchMedia('(prefers-reduced-motion: reduce)').matches,
   })
   const fit = new FitAddon()

@@ -82,7 +82,7 @@ function optionsOf(
     cursor: { points: { size: 6 }, drag: { x: false, y: false } },
     scales: { y: { range: (_, __, max) => [0, most ?? Math.max(1, max * 1.15)] } },
     axes: [
-      { ...axis, size: 26, grid: { show: false } },
+      { ...axis, size: 26, space: 70, grid: { show: false }, values: (_, all) => timeLabels(all) },
       {
         ...axis,
         size: 62,
@@ -92,4 +92,17 @@ function optionsOf(
     ],
     series: [{}, { stroke: colour(tone), width: 1.5, fill: `${colour(tone)}1f`, points: { show: false } }],
   } as uPlot.Options
+}
+
+const daySeconds = 86_400
+
+/** As much of the time as tells the ticks apart, on one line. */
+function timeLabels(ticks: readonly number[]): string[] {
+  const step = (ticks[1] ?? 0) - (ticks[0] ?? 0)
+  const style: Intl.DateTimeFormatOptions =
+    step >= daySeconds
+      ? { month: 'short', day: 'numeric' }
+      : { hour: '2-digit', minute: '2-digit', hour12: false, ...(step < 60 && { second: '2-digit' }) }
+  const format = new Intl.DateTimeFormat(undefined, style)
+  return ticks.map((seconds) => format.format(seconds * 1000))
 }

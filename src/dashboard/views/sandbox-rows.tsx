@@ -182,7 +182,7 @@ function Row({ row, index, isChosen, onChoose, showTeam, curves, now }: RowProps
       <span role="cell" class="curve cpu wide-cell">
         {state === 'running' && curves && (
           <>
-            <Sparkline values={curves.cpu} most={100} />
+            <Sparkline values={curves.cpu} most={Math.max(20, ...curves.cpu)} />
             <span class="figures">{percent(curves.cpu.at(-1) ?? 0)}</span>
           </>
         )}
@@ -190,7 +190,7 @@ function Row({ row, index, isChosen, onChoose, showTeam, curves, now }: RowProps
       <span role="cell" class="curve memory wide-cell">
         {state === 'running' && curves && (
           <>
-            <Sparkline values={curves.memory} most={curves.memTotal} />
+            <Sparkline values={curves.memory} most={Math.max(curves.memTotal / 8, ...curves.memory)} />
             <span class="figures">{bytes(curves.memory.at(-1) ?? 0)}</span>
           </>
         )}

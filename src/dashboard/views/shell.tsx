@@ -131,7 +131,14 @@ function Navigation({ current }: { current: string }) {
 function TeamSwitch() {
   const current = session.use()
   if (!current) return null
-  if (!isAdmin()) return <div class="soft cut">{teamName(current.scope ?? undefined)}</div>
+  if (!isAdmin()) {
+    return (
+      <div class="team-name">
+        <Icon name="users" />
+        <span class="cut">{teamName(current.scope ?? undefined)}</span>
+      </div>
+    )
+  }
   const choose = (value: string) => {
     setScope(value === '' ? null : value)
     navigate(pathTo([place.get().segments[0] ?? 'sandboxes']))

@@ -1,0 +1,177 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { stepsOf } from './build-steps.ts'
+import { curvePath } from './curve.ts'
+import { joinPath, sortEntries, textOf, trailOf } from './file-paths.ts'
+import { ago, bytes, duration, permissions, quantile } from './format.ts'
+import { LogTail } from './log-tail.ts'
+import { parseLines, parsePairs } from './pairs.ts'
+import { parseListening, parseProcesses } from './proc-text.ts'
+import { matches, rank } from './search.ts'
+import { thinned } from './thin.ts'
+import { rowsInSight } from './virtual-rows.ts'
+
+describe('figures', () => {
+  it('are written with the unit that fits', () => {
+    assert.deepEqual([0, 900, 1536, 10 * 1024 ** 3, Number.NaN].map(bytes), [
+      '0 B',
+      '900 B',
+      '1.5 KB',
+      '10.0 GB',
+      '0 B',
+    ])
+    assert.deepEqual([0, 59_000, 3_605_000, 90_000_000, -5].map(duration), ['0s', '59s', '1h', '1d 1h', '0s'])
+    assert.equal(ago(1000, 3_700_000), '1h ago')
+    assert.equal(permissions(0o755, 'directory'), 'drwxr-xr-x')
+    assert.equal(quantile([1, 2, 3, 4], 0.5), 3)
+    assert.equal(quantile([], 0.99), 0)
+  })
+
+  it('become a curve whose newest value is at the right edge', () => {
+    assert.deepEqual(curvePath([], 100, 72, 22), { line: '', area: '' })
+    assert.match(curvePath([0, 100], 100, 72, 22).line, /L72 1\.5$/)
+    assert.match(curvePath([500], 100, 72, 22).line, /72 1\.5$/)
+  })
+
+  it('are thinned evenly, and the last one stays', () => {
+    const values = Array.from({ length: 1000 }, (_, at) => at)
+    assert.deepEqual(thinned(values, 3), [0, 500, 999])
+    assert.equal(thinned(values, 2000), values)
+  })
+})
+
+describe('the list', () => {
+  it('draws only the rows in sight and a few more, however many there are', () => {
+    const { first, last, height } = rowsInSight(5000, 56, 56 * 2000, 800)
+    assert.equal(height, 5000 * 56)
+    assert.ok(first > 1980 && first < 2000 && last > 2014 && last < 2030)
+    assert.deepEqual(rowsInSight(0, 56, 900, 800), { first: 0, last: 0, offset: 0, height: 0 })
+    assert.equal(rowsInSight(3, 56, 9_999_999, 800).last, 3)
+  })
+
+  it('is searched by words, and by metadata as key=value', () => {
+    const sandbox = {
+      sandboxID: 'iabc',
+      templateID: 't1',
+      alias: 'base',
+      metadata: { user: '42', Note: 'A b' },
+    }
+    for (const text of ['', 'iab', 'BASE', 'user=42', 'user=4 base', 'note=a'])
+      assert.ok(matches(sandbox, text), text)
+    for (const text of ['user=5', 'nothing', 'base paused', '42=user'])
+      assert.ok(!matches(sandbox, text), text)
+  })
+
+  it('finds commands by letters in their order, whole words first', () => {
+    assert.ok(rank('Templates', 'temp')! < rank('The empty plate', 'temp')!)
+    assert.equal(rank('Secrets', 'xyz'), undefined)
+  })
+})
+
+describe('what a sandbox prints', () => {
+  it('is read as processes, and lines that are none are passed over', () => {
+    const text = '    1 root 0.0 1024 77 /sbin/init\n<script>\n  42 user 12.5 20480 3 python3 -c "a  b"\n'
+    assert.deepEqual(
+      parseProcesses(text).map(({ pid, memoryBytes, command }) => [pid, memoryBytes, command]),
+      [
+        [1, 1024 ** 2, '/sbin/init'],
+        [42, 20 * 1024 ** 2, 'python3 -c "a  b"'],
+      ],
+    )
+  })
+
+  it('is read as ports that listen, each once', () => {
+    const text = [
+      '  sl  local_address rem_address   st',
+      '   0: 00000000:1F40 00000000:0000 0A 00000000:00000000',
+      '   1: 00000000000000000000000000000000:1F40 0000:0000 0A 0',
+      '   2: 0100007F:C000 0100007F:1F40 01 0',
+    ].join('\n')
+    assert.deepEqual(parseListening(text), [8000])
+  })
+
+  it('is bounded', () => {
+    assert.equal(parseProcesses('1 a 0 1 1 x\n'.repeat(10_000)).length, 500)
+  })
+})
+
+describe('the end of a log', () => {
+  const entry = (ms: number, message: string) => ({
+    ...{ timestamp: new Date(ms).toISOString(), level: 'info' as const, message, fields: {} },
+  })
+
+  it('takes each entry once, even of the same millisecond', () => {
+    const tail = new LogTail()
+    assert.ok(tail.add([entry(1, 'a'), entry(5, 'b'), entry(5, 'b')]))
+    assert.equal(tail.cursor, 5)
+    assert.ok(!tail.add([entry(5, 'b'), entry(5, 'b')]))
+    assert.ok(tail.add([entry(5, 'b'), entry(5, 'b'), entry(5, 'c')]))
+    assert.ok(tail.add([entry(5, 'b'), entry(5, 'b'), entry(5, 'c'), entry(9, 'b')]))
+    assert.equal(tail.lines.map(({ message }) => message).join(''), 'abbcb')
+    assert.equal(new Set(tail.lines.map(({ key }) => key)).size, 5)
+  })
+
+  it('keeps only so many', () => {
+    const tail = new LogTail()
+    tail.add(Array.from({ length: 5000 }, (_, at) => entry(at + 1, String(at))))
+    assert.equal(tail.lines.length, 2000)
+    assert.equal(tail.lines.at(-1)!.message, '4999')
+  })
+})
+
+describe('files', () => {
+  it('have paths with the folders above them', () => {
+    assert.equal(joinPath('/', 'a'), '/a')
+    assert.deepEqual(
+      trailOf('/home/user').map(({ path }) => path),
+      ['/', '/home', '/home/user'],
+    )
+    const entry = (name: string, isFolder: boolean) => ({ name, path: name, size: 0, mode: 0, isFolder })
+    const sorted = sortEntries([entry('b', false), entry('a', false), entry('z', true)])
+    assert.deepEqual(
+      sorted.map(({ name }) => name),
+      ['z', 'a', 'b'],
+    )
+  })
+
+  it('are text when they are whole UTF-8 without NUL', () => {
+    assert.equal(textOf(new TextEncoder().encode('grüße')), 'grüße')
+    assert.equal(textOf(new Uint8Array([65, 0, 66])), undefined)
+    assert.equal(textOf(new Uint8Array([0xff, 0xfe, 65])), undefined)
+  })
+})
+
+describe('forms', () => {
+  it('read pairs and lines as people write them', () => {
+    assert.deepEqual(parsePairs('user=42\n\n note = a=b '), { user: '42', note: 'a=b' })
+    assert.throws(() => parsePairs('nothing'), /not key=value/)
+    assert.deepEqual(parseLines('a.example, b.example\n\n c.example '), [
+      'a.example',
+      'b.example',
+      'c.example',
+    ])
+  })
+})
+
+describe('the log of a build', () => {
+  it('tells how long each step took', () => {
+    const at = (seconds: number, message: string, step?: string) => ({
+      ...{ timestamp: new Date(seconds * 1000).toISOString(), level: 'info' as const, message },
+      ...(step !== undefined && { step }),
+    })
+    const entries = [
+      at(1, 'begin'),
+      at(2, 'RUN a', '1'),
+      at(3, 'output', '1'),
+      at(7, 'RUN b', '2'),
+      at(8, 'end'),
+    ]
+    assert.deepEqual(
+      stepsOf(entries, 9000).map(({ title, ms }) => [title, ms]),
+      [
+        ['RUN a', 5000],
+        ['RUN b', 2000],
+      ],
+    )
+  })
+})

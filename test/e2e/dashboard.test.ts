@@ -1,0 +1,250 @@
+/** The dashboard in Chromium, against real sandboxes: what a person does there, and what nobody can do to them by it. */
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { after, before, describe, it } from 'node:test'
+import type { Browser, BrowserContext, Page } from 'playwright-core'
+import type { SandboxDetail } from '../../src/contract/rest/sandbox.ts'
+import { logIn, openBrowser } from '../dashboard/browser.ts'
+import { hostile, makeSandboxes, makeThings, type Scene } from '../dashboard/scene.ts'
+import { eventually } from '../support/eventually.ts'
+import { anyIsolation, joinWarren, type Warren } from '../support/warren.ts'
+
+const axeSource = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+const withinMs = 30_000
+type AxeReport = { violations: { id: string; impact: string; nodes: { html: string }[] }[] }
+
+const mostFirstBytes = 300 * 1024
+
+describe('the dashboard', { timeout: 300_000 }, () => {
+  let warren: Warren
+  let scene: Scene
+  let things: Awaited<ReturnType<typeof makeThings>>
+  let browser: Browser
+  let context: BrowserContext
+  let page: Page
+  /** What the browser refused to do or to run, and every request to another host. */
+  const problems: string[] = []
+
+  before(async () => {
+    warren = await joinWarren(anyIsolation)
+    process.env.E2B_VOLUME_API_URL = warren.url
+    scene = await makeSandboxes(warren)
+    things = await makeThings(warren)
+    browser = await openBrowser()
+    ;({ context, page } = await openPage())
+    await logIn(page, warren.url, warren.apiKey)
+  })
+  after(async () => {
+    delete process.env.E2B_VOLUME_API_URL
+    await browser?.close()
+    await warren?.stop()
+  })
+
+  async function openPage() {
+    const opened = await browser.newContext({ reducedMotion: 'reduce' })
+    const fresh = await opened.newPage()
+    fresh.setDefaultTimeout(withinMs)
+    fresh.on('pageerror', (error) => problems.push(error.message))
+    fresh.on('console', (message) => {
+      if (message.type() === 'error' && !/status of [45]\d\d/.test(message.text()))
+        problems.push(message.text())
+    })
+    fresh.on('request', (request) => {
+      if (!/^(blob|data):/.test(request.url()) && !request.url().startsWith(`${warren.url}/`))
+        problems.push(request.url())
+    })
+    return { context: opened, page: fresh }
+  }
+
+  const open = async (path: string) => {
+    await page.goto(`${warren.url}/dashboard/${path}`)
+    await page.locator('main h1').waitFor()
+  }
+  const busy = () => `sandboxes/${scene.busy.sandboxId}`
+
+  it('tells whoever comes without a valid key what is wrong', async () => {
+    const { context: other, page: stranger } = await openPage()
+    await stranger.goto(warren.url)
+    await stranger.getByLabel('API key or admin token').fill(`e2b_${'0'.repeat(40)}`)
+    await stranger.getByRole('button', { name: 'Log in' }).click()
+    assert.match((await stranger.getByRole('alert').textContent()) ?? '', /key/i)
+    await other.close()
+  })
+
+  it('lists sandboxes, and finds them by state and by metadata', async () => {
+    await open('sandboxes')
+    await page.getByRole('link', { name: scene.busy.sandboxId }).waitFor()
+    const rows = () => page.locator('.row.item').count()
+    await eventually(async () => assert.equal(await rows(), 2))
+    await page.keyboard.press('/')
+    await page.keyboard.type('user=42')
+    await eventually(async () => assert.equal(await rows(), 1))
+    await page.getByRole('button', { name: 'Paused' }).click()
+    await page.getByText('Nothing matches').waitFor()
+  })
+
+  it('shows use, open ports and events of a sandbox', async () => {
+    await open(busy())
+    await page.getByRole('link', { name: '8000' }).waitFor()
+    const href = await page.getByRole('link', { name: '8000' }).getAttribute('href')
+    assert.match(href ?? '', new RegExp(`^http://8000-${scene.busy.sandboxId}\\.localhost:`))
+    await page.locator('.u-over').first().waitFor()
+    await page.getByText('Created').waitFor()
+  })
+
+  it('has a terminal in which commands run', async () => {
+    await open(`${busy()}/terminal`)
+    await page.getByText('connected', { exact: true }).waitFor()
+    const colour = '\\e[38;2;1;2;3m'
+    await page.keyboard.type(`echo $((6*7)) > /tmp/typed; printf '${colour}done-%d\\n' 2\n`)
+    await eventually(
+      async () => assert.equal((await scene.busy.files.read('/tmp/typed')).trim(), '42'),
+      withinMs,
+    )
+    const coloured = page.locator('.xterm-rows span').getByText('done-2')
+    await coloured.waitFor()
+    assert.equal(await coloured.evaluate('(element) => getComputedStyle(element).color'), 'rgb(1, 2, 3)')
+  })
+
+  it('edits, uploads and downloads files', async () => {
+    await open(`${busy()}/files`)
+    await page.getByRole('button', { name: 'notes.md', exact: false }).first().click()
+    const editor = page.getByLabel('Content of notes.md')
+    await editor.fill('changed in the dashboard')
+    await page.getByRole('button', { name: 'Save' }).click()
+    await page.getByText('notes.md is saved.').waitFor()
+    assert.equal(await scene.busy.files.read('/home/user/notes.md'), 'changed in the dashboard')
+    const upload = { name: 'up.bin', mimeType: 'application/octet-stream', buffer: Buffer.from([0, 1, 255]) }
+    await page.locator('input[type=file]').setInputFiles(upload)
+    await page.getByText('up.bin is uploaded.').waitFor()
+    const [download] = await Promise.all([
+      page.waitForEvent('download'),
+      page.getByRole('button', { name: 'Download up.bin' }).click(),
+    ])
+    assert.deepEqual(readFileSync((await download.path())!), upload.buffer)
+  })
+
+  it('follows logs and searches them', async () => {
+    await open(`${busy()}/logs`)
+    await page.getByText('listening on 8000').waitFor()
+    await scene.busy.commands.run('echo fresh-line')
+    await page.locator('.log .message', { hasText: /^process fresh-line$/ }).waitFor()
+    await page.getByLabel('Search the log').fill('oops')
+    await eventually(async () => assert.ok((await page.locator('.log .entry').count()) < 4))
+  })
+
+  it('lists processes and changes the egress policy in place', async () => {
+    await open(`${busy()}/processes`)
+    await page.getByText('python3 /home/user/server.py').first().waitFor()
+    await open(`${busy()}/network`)
+    await page.getByLabel('Denied').fill('203.0.113.0/24')
+    await page.getByRole('button', { name: 'Save' }).click()
+    await page.getByText('The egress policy is changed.').waitFor()
+    const detail = (await (await warren.api(`/sandboxes/${scene.busy.sandboxId}`)).json()) as SandboxDetail
+    assert.deepEqual(detail.network?.denyOut, ['203.0.113.0/24'])
+  })
+
+  it('resumes a paused sandbox, and kills it after asking once', async () => {
+    await open(`sandboxes/${scene.paused.sandboxId}`)
+    await page.getByRole('button', { name: 'Resume' }).click()
+    await page.getByRole('button', { name: 'Pause' }).waitFor()
+    await page.getByRole('button', { name: 'Kill' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Kill' }).click()
+    await eventually(async () => {
+      const { status } = await warren.api(`/sandboxes/${scene.paused.sandboxId}`)
+      assert.equal(status, 404)
+    }, withinMs)
+  })
+
+  it('shows a key once, and never again', async () => {
+    await open('keys')
+    await page.getByRole('button', { name: 'New key' }).click()
+    await page.getByLabel('Name').fill('from the dashboard')
+    await page.getByRole('button', { name: 'Create' }).click()
+    const key = (await page.getByRole('dialog').locator('code').textContent()) ?? ''
+    assert.match(key, /^e2b_[0-9a-f]{40}$/)
+    await page.getByRole('dialog').getByRole('button', { name: 'Close' }).click()
+    await page.getByText('from the dashboard').waitFor()
+    assert.ok(!(await page.content()).includes(key))
+  })
+
+  it('is quick to arrive: the first view is small, and all of it is kept by its name', async () => {
+    const { context: other, page: fresh } = await openPage()
+    const sizes: number[] = []
+    const headers: Record<string, string>[] = []
+    fresh.on('response', async (response) => {
+      if (!response.url().includes('/dashboard')) return
+      headers.push(response.headers())
+      sizes.push(Number(response.headers()['content-length']))
+    })
+    await logIn(fresh, warren.url, warren.apiKey)
+    const total = sizes.reduce((sum, size) => sum + size, 0)
+    assert.ok(total > 20_000 && total < mostFirstBytes, `the first view has ${total} bytes`)
+    const assets = headers.filter((one) => one['content-encoding'] !== undefined)
+    assert.ok(assets.length >= 2)
+    for (const one of assets) assert.match(one['cache-control'] ?? '', /immutable/)
+    await other.close()
+  })
+
+  it('can be read by a screen reader, in both themes', { timeout: 240_000 }, async () => {
+    const { volumeID, webhookID, templateID } = things
+    const views = [
+      ...[
+        'sandboxes',
+        busy(),
+        `${busy()}/logs`,
+        `${busy()}/files`,
+        `${busy()}/terminal`,
+        `${busy()}/processes`,
+      ],
+      ...[`${busy()}/network`, `${busy()}/connect`, 'templates', `templates/${templateID}`, 'snapshots'],
+      ...['volumes', `volumes/${volumeID}`, 'secrets', 'webhooks', `webhooks/${webhookID}`, 'keys', 'team'],
+    ]
+    // It makes style sheets to look at others, which the page's policy rejects.
+    const reading = await browser.newContext({ reducedMotion: 'reduce', bypassCSP: true })
+    const reader = await reading.newPage()
+    await reader.addInitScript(axeSource)
+    await logIn(reader, warren.url, warren.apiKey)
+    for (const [at, view] of views.entries()) {
+      await reader.emulateMedia({ colorScheme: at % 2 === 0 ? 'dark' : 'light' })
+      await reader.goto(`${warren.url}/dashboard/${view}`)
+      await reader.locator('main h1').waitFor()
+      await eventually(async () => assert.equal(await reader.locator('.waiting').count(), 0), withinMs)
+      assert.deepEqual(await seriousFindings(reader), [], view)
+    }
+    await reading.close()
+  })
+
+  async function seriousFindings(of: Page): Promise<string[]> {
+    const { violations } = (await of.evaluate(
+      "axe.run(document, { resultTypes: ['violations'] })",
+    )) as AxeReport
+    return violations
+      .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+      .map(({ id, nodes }) => `${id}: ${nodes[0]?.html}`)
+  }
+
+  it('keeps the key where no other origin and no later visit finds it, and forgets it on request', async () => {
+    await open('sandboxes')
+    assert.deepEqual(await context.cookies(), [])
+    const stored = (await page.evaluate('JSON.stringify(localStorage)')) as string
+    assert.ok(!stored.includes(warren.apiKey))
+    await page.getByRole('button', { name: 'Log out' }).click()
+    await page.getByLabel('API key or admin token').waitFor()
+    assert.equal(await page.evaluate('sessionStorage.length'), 0)
+  })
+
+  it('shows hostile texts as texts, runs none of them, and asks nobody else for anything', async () => {
+    const { headers } = await fetch(`${warren.url}/dashboard`)
+    const policy = headers.get('content-security-policy') ?? ''
+    assert.match(policy, /default-src 'none'/)
+    assert.match(policy, /frame-ancestors 'none'/)
+    assert.doesNotMatch(policy, /unsafe|\*/)
+    assert.equal(headers.get('x-content-type-options'), 'nosniff')
+    await logIn(page, warren.url, warren.apiKey)
+    await page.getByText(`note=${hostile}`).waitFor()
+    assert.equal(await page.evaluate('window.owned'), undefined)
+    assert.deepEqual(problems, [])
+  })
+})
