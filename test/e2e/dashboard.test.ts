@@ -102,9 +102,10 @@ describe('the dashboard', { timeout: 300_000 }, () => {
       async () => assert.equal((await scene.busy.files.read('/tmp/typed')).trim(), '42'),
       withinMs,
     )
-    const coloured = page.locator('.xterm-rows span').getByText('done-2')
-    await coloured.waitFor()
-    assert.equal(await coloured.evaluate('(element) => getComputedStyle(element).color'), 'rgb(1, 2, 3)')
+    await page.locator('.xterm-rows').getByText('done-2').waitFor()
+    const isShown = "(span) => span.textContent.includes('done-2')"
+    const shown = `[...document.querySelectorAll('.xterm-rows span')].find(${isShown})`
+    assert.equal(await page.evaluate(`getComputedStyle(${shown}).color`), 'rgb(1, 2, 3)')
   })
 
   it('edits, uploads and downloads files', async () => {
