@@ -103,6 +103,8 @@ export type StartOptions = {
   portOffset?: number
   /** Another than that of this process. */
   seat?: number
+  /** The launcher; that of this project unless given. */
+  program?: string
 }
 
 /** Settings for tests that have nothing to do with warm sandboxes: each start and each template would boot some. */
@@ -192,7 +194,7 @@ export async function startWarren(isolation: Isolation, options: StartOptions = 
   const logFile = join(dataFolder, 'server.log')
   if (!options.keep) writeFileSync(logFile, '')
   const log = openSync(logFile, 'a')
-  const child = spawnBound(join(repoFolder, 'bin/warren'), ['start'], {
+  const child = spawnBound(options.program ?? join(repoFolder, 'bin/warren'), ['start'], {
     env: { ...withoutWarren(process.env), ...settings },
     stdio: ['ignore', log, log],
     detached: true,

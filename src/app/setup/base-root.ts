@@ -20,6 +20,7 @@ import {
 import { basename, dirname, join, normalize } from 'node:path'
 import { AppError, errorText } from '../../lib/app-error.ts'
 import { runCommand } from '../../lib/run-command.ts'
+import { projectFolder } from '../project-folder.ts'
 import {
   complaints,
   type DebianMirrors,
@@ -148,11 +149,11 @@ async function buildRoot(root: string, wanted: recipe.BaseRecipe, advance: Advan
  */
 const alone = ['setpriv', '--pdeathsig', 'KILL', 'unshare', '--mount', '--pid', '--fork', '--kill-child']
 
-function inRoot(root: string): string[] {
+export function inRoot(root: string): string[] {
   return [...alone, `--mount-proc=${root}/proc`, 'chroot', root, ...plainEnvironment]
 }
 
-async function debootstrap(root: string, release: string, advance: Advance): Promise<DebianMirrors> {
+export async function debootstrap(root: string, release: string, advance: Advance): Promise<DebianMirrors> {
   const found = hostMirrors()
   let seen = 0
   const onLine = (line: string) => {
@@ -184,8 +185,7 @@ async function addNode(root: string): Promise<void> {
   const download = join(root, 'tmp/node-packages')
   await mkdir(download)
   for (const { name, version, integrity, programs } of recipe.nodePackages) {
-    const { stdout } = await runCommand('npm', ['pack', '--silent', `${name}@${version}`], { cwd: download })
-    const archive = join(download, basename(stdout.trim()))
+    const archive = await packedPackage(name, version, download)
     const digest = createHash('sha512')
       .update(await readFile(archive))
       .digest('base64')
@@ -201,6 +201,18 @@ async function addNode(root: string): Promise<void> {
       await symlink(`../lib/node_modules/${name}/${file}`, join(bin, program))
     }
   }
+}
+
+/** A release brings them; a clone has npm, which knows where to get them. */
+async function packedPackage(name: string, version: string, folder: string): Promise<string> {
+  const shipped = join(
+    projectFolder,
+    'packages',
+    `${name.replace(/^@/, '').replace('/', '-')}-${version}.tgz`,
+  )
+  if (existsSync(shipped)) return shipped
+  const { stdout } = await runCommand('npm', ['pack', '--silent', `${name}@${version}`], { cwd: folder })
+  return join(folder, basename(stdout.trim()))
 }
 
 async function writeRootFile(root: string, file: recipe.RootFile): Promise<void> {
