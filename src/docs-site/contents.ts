@@ -31,7 +31,7 @@ export const chapters: readonly Chapter[] = [
         'backup-and-upgrade',
         'container-image',
       ],
-      ...['observe', 'troubleshooting'],
+      ...['dashboard', 'observe', 'troubleshooting'],
     ],
   },
   { title: 'Know it', pages: ['security', 'isolation', 'performance', 'figures', 'api-coverage'] },
