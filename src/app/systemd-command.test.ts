@@ -11,6 +11,12 @@ test('the unit starts this Warren and leaves its sandboxes alone when it stops',
   }
 })
 
+test('the service comes before sandboxes, as a sibling of their cgroup', () => {
+  const lines = systemdUnit('/opt/warren').split('\n')
+  assert.ok(lines.includes('Slice=-.slice'))
+  assert.ok(lines.includes('CPUWeight=1000'))
+})
+
 test('without --install nothing is written, only shown', async () => {
   const shown = await systemdCommand([], '/nowhere/warren', () => assert.fail('a program was run'))
   assert.match(shown, /ExecStart=\/nowhere\/warren\/bin\/warren start/)

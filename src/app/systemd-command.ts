@@ -59,6 +59,10 @@ EnvironmentFile=-${environmentFile}
 # Sandboxes outlive the server: only the main process is ended, and their cgroups are left alone.
 KillMode=process
 Delegate=yes
+# Requests wait for the server, so it comes before sandboxes when the CPUs are taken. Their cgroup stands at the root, and
+# weights count among siblings.
+Slice=-.slice
+CPUWeight=1000
 Restart=always
 RestartSec=2
 # A first start installs packages and builds the base template.

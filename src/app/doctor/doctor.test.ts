@@ -1,12 +1,16 @@
 import assert from 'node:assert/strict'
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import test from 'node:test'
+import { findCgroupMounts } from '../../drivers/oci/cgroup-mounts.ts'
 import { loadConfig } from '../config.ts'
 import { examine } from './doctor.ts'
 import { ok } from './finding.ts'
 import { judgeArchitecture, judgeCapabilities, judgeCgroups, judgeKernel } from './kernel-checks.ts'
 import { judgeForwarding } from './network-checks.ts'
 import { judgeDisk, judgeMemory } from './resource-checks.ts'
-import { judgePrograms } from './runtime-checks.ts'
+import { judgePrograms, startSomething } from './runtime-checks.ts'
 
 const config = loadConfig({})
 
@@ -86,4 +90,19 @@ test('little room and little memory are told', () => {
   assert.equal(judgeDisk(50 * 1024 ** 3, '/data').status, 'ok')
   assert.equal(judgeMemory('MemTotal: 2000000 kB\nMemAvailable: 500000 kB\n', 1024).status, 'warn')
   assert.equal(judgeMemory('MemTotal: 8000000 kB\nMemAvailable: 6000000 kB\n', 1024).status, 'ok')
+})
+
+test('a runtime that fails half-way leaves no cgroup and no process behind', async (context) => {
+  const folder = mkdtempSync(join(tmpdir(), 'warren-half-way-'))
+  context.after(() => rmSync(folder, { recursive: true, force: true }))
+  const [hierarchy] = findCgroupMounts(readFileSync('/proc/self/mountinfo', 'utf8')).all
+  const group = `${hierarchy}/warren-doctor-${process.pid}`
+  const runtime = join(folder, 'runtime')
+  const joinGroup = `mkdir ${group}; sleep 1000 >/dev/null 2>&1 & echo $! > ${group}/cgroup.procs; echo $! > ${folder}/pid`
+  const script = `#!/bin/sh\ncase "$*" in *" run "*) ${joinGroup}; echo 'out of sorts' >&2; exit 1 ;; esac\n`
+  writeFileSync(runtime, script, { mode: 0o755 })
+  await assert.rejects(startSomething(runtime, []), /out of sorts/)
+  assert.equal(existsSync(group), false)
+  const pid = Number(readFileSync(join(folder, 'pid'), 'utf8'))
+  assert.equal(existsSync(`/proc/${pid}/exe`), false)
 })

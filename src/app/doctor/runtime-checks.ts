@@ -2,6 +2,7 @@
 import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { openCgroups } from '../../drivers/oci/cgroups.ts'
 import { candidatePlatforms, findPlatformChoice } from '../../drivers/oci/platform.ts'
 import { errorText } from '../../lib/app-error.ts'
 import { runCommand } from '../../lib/run-command.ts'
@@ -37,8 +38,8 @@ const spec = (id: string) => ({
   },
 })
 
-/** Rejects with the runtime's own words. */
-async function startSomething(runtime: string, flags: readonly string[]): Promise<void> {
+/** Rejects with the runtime's own words. Leaves nothing behind, of a runtime that was cut off half-way either. */
+export async function startSomething(runtime: string, flags: readonly string[]): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'warren-doctor-'))
   const id = `warren-doctor-${process.pid}`
   const common = [...flags, '--root', join(folder, 'state')]
@@ -49,9 +50,19 @@ async function startSomething(runtime: string, flags: readonly string[]): Promis
     await runCommand(runtime, [...common, 'run', '--bundle', folder, id], { timeoutMs: startWithinMs })
   } finally {
     await runCommand(runtime, [...common, 'delete', '--force', id]).catch(() => {})
+    await endGroup(`/${id}`)
     // gVisor keeps a network namespace mounted there for the next sandbox.
     await runCommand('umount', ['--lazy', join(folder, 'state/null-netns')]).catch(() => {})
     rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+/** What is not to be had here was told by the check of cgroups. */
+async function endGroup(group: string): Promise<void> {
+  try {
+    await openCgroups().end(group)
+  } catch {
+    return
   }
 }
 

@@ -8,6 +8,7 @@ import type { DriverHandle } from '../../core/driver.ts'
 import { delay } from '../../lib/clock.ts'
 import { collectExits } from '../failure-suite.ts'
 import { findCgroupMounts } from './cgroup-mounts.ts'
+import { openCgroups } from './cgroups.ts'
 import { createLayout } from './layout.ts'
 import { type OciBench, testPidsLimit } from './suite-bench.ts'
 
@@ -114,6 +115,14 @@ echo alive`
       await bench.driver.adopt(waiting)
       assert.equal(await sharesOf(waiting), usual)
       await bench.driver.stop(waiting)
+    })
+
+    it('the kernel takes any process of a sandbox before the server when memory runs out', async () => {
+      const layout = createLayout(bench.options.dataFolder, bench.options.instance)
+      const pids = await openCgroups().pids(layout.cgroup(String(handle.data.sandboxID)))
+      const scoreOf = (pid: number | 'self') => Number(readFileSync(`/proc/${pid}/oom_score_adj`, 'utf8'))
+      assert.ok(pids.length > 0)
+      for (const pid of pids) assert.ok(scoreOf(pid) >= scoreOf('self') + 500, `${pid} has ${scoreOf(pid)}`)
     })
 
     // Under gVisor the kernel cannot tell the greedy process from the rest: there the agent watches.
