@@ -66,7 +66,7 @@ export async function joinCluster(parts: ClusterParts, closers: Closers): Promis
   )
   const connections = new PeerConnections(identity)
   closers.add('connections to peers', async () => connections.close())
-  const owners = new Owners(stores.owners)
+  const owners = new Owners(stores.owners, nodeID)
   const forwarder = new ClusterForwarder({
     ...{ membership, owners, connections, log },
     takeOver: async (sandboxID) => (await domain.archive?.mover.take(sandboxID, { memory: true })) ?? false,

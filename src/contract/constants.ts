@@ -20,6 +20,14 @@ export const header = {
   idempotencyKey: 'idempotency-key',
 } as const
 
+/** What one Warren of a cluster tells another beside a request, or in place of an answer. */
+export const hopHeader = {
+  clientAddress: 'warren-client-address',
+  clientProtocol: 'warren-client-protocol',
+  neededRoom: 'warren-needs-room',
+  refusal: 'warren-refusal',
+} as const
+
 /** Routes of the agent that only the control plane may use; the edge answers 404 for them. */
 export const internalAgentPaths: readonly string[] = [
   '/init',

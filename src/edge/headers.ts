@@ -1,6 +1,6 @@
 /** Which headers the edge writes, keeps to itself, or takes away from what a sandbox says. */
 import type { IncomingMessage } from 'node:http'
-import { header } from '../contract/constants.ts'
+import { header, hopHeader } from '../contract/constants.ts'
 import { originOf } from '../lib/client-origin.ts'
 import { answerHeaders, headerValue, type OutgoingHead, outgoingHead } from '../lib/http-relay/headers.ts'
 import { requestIDHeader } from '../lib/request-id.ts'
@@ -24,6 +24,8 @@ const droppedOnSharedHost = new Set([
   'strict-transport-security',
   'alt-svc',
   'service-worker-allowed',
+  // Only nodes say this, to each other.
+  hopHeader.refusal,
 ])
 
 export type ForwardOptions = {
@@ -55,7 +57,8 @@ export function headersFromSandbox(
   const drops =
     ownHost === null
       ? (name: string) => droppedOnSharedHost.has(name)
-      : (name: string, value: string) => name === 'set-cookie' && isForeign(value, ownHost)
+      : (name: string, value: string) =>
+          name === hopHeader.refusal || (name === 'set-cookie' && isForeign(value, ownHost))
   const headers = answerHeaders(raw, { trailers: keepsTrailers, drops })
   // A service that names its requests itself does so for clients of its own.
   if (headerValue(raw, requestIDHeader) === undefined) headers.push('X-Request-Id', requestID)

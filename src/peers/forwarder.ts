@@ -27,7 +27,7 @@ const retryAwayAfterSeconds = 5
 const retryMovedAfterSeconds = 1
 
 export type ForwarderParts = {
-  membership: Membership
+  membership: Pick<Membership, 'nodeID' | 'find'>
   owners: Owners
   connections: PeerConnections
   takeOver: TakeOver

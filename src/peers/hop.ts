@@ -3,19 +3,16 @@
  * taken out of every request on both sides, so that neither a client nor a sandbox can say or see any of it.
  */
 import type { IncomingMessage } from 'node:http'
+import { hopHeader } from '../contract/constants.ts'
 import type { NeededRoom } from '../core/cluster/forwarder.ts'
 import { originOf, tellOrigin } from '../lib/client-origin.ts'
 import { discardBody } from '../lib/http-relay/discard-body.ts'
 import { answerHeaders, type OutgoingHead, outgoingHead } from '../lib/http-relay/headers.ts'
 import type { HttpExchange } from '../lib/http-relay/http-relay.ts'
 
-const address = 'warren-client-address'
-const protocol = 'warren-client-protocol'
-const room = 'warren-needs-room'
-/** In answers: the node does not own it, or has no room for it. */
-const refusal = 'warren-refusal'
+const { clientAddress: address, clientProtocol: protocol, neededRoom: room, refusal } = hopHeader
 
-const ofHop: ReadonlySet<string> = new Set([address, protocol, room, refusal])
+const ofHop: ReadonlySet<string> = new Set(Object.values(hopHeader))
 
 export type Refusal = 'not the owner' | 'no room'
 

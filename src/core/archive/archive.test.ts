@@ -83,6 +83,21 @@ test('a paused sandbox of one node resumes on another, memory included, and its 
   assert.equal(objects.objects.size, 1)
 })
 
+test('a node that finds a sandbox of its own owned by another stops its copy at once', async (t) => {
+  const { one, other } = await cluster(t)
+  const sandboxID = await paused(one)
+  await archivedSoon(one, sandboxID)
+  await other.archive!.mover.take(sandboxID, { memory: true })
+  await other.service.connect(other.team, sandboxID, timed)
+  // As if the earlier owner had gone on with it while it could not see the rows.
+  const inside = other.driver.world.sandboxes.get(sandboxID)!
+  one.driver.world.sandboxes.set(sandboxID, inside)
+  await one.reconciler.run()
+  assert.equal(one.driver.world.sandboxes.has(sandboxID), false)
+  assert.deepEqual(holds(other, sandboxID), ['memory', 'file'])
+  assert.ok(one.logged.some(({ message }) => message.includes('that another node owns was stopped')))
+})
+
 test('the copy of the earlier owner goes also before the new one has fetched it', async (t) => {
   const { one, other } = await cluster(t)
   const sandboxID = await paused(one)

@@ -1,15 +1,20 @@
-/** Who owns what, remembered: an owner changes rarely, and a peer that is none any more says so. */
+/**
+ * Who owns what, remembered: an owner changes rarely, and a peer that is none any more says so. What this node owns is
+ * not remembered, since nobody tells it when another takes that over.
+ */
 import type { Owned, Owner, OwnerStore } from './node.ts'
 
 const mostRemembered = 100_000
 
 export class Owners {
   readonly #store: Pick<OwnerStore, 'ownerOf'>
+  readonly #nodeID: string
   /** The one that was used last comes last. */
   readonly #remembered = new Map<string, Owner>()
 
-  constructor(store: Pick<OwnerStore, 'ownerOf'>) {
+  constructor(store: Pick<OwnerStore, 'ownerOf'>, nodeID: string) {
     this.#store = store
+    this.#nodeID = nodeID
   }
 
   /** Undefined: there is no such thing. */
@@ -28,7 +33,7 @@ export class Owners {
     const owner = await this.#store.ownerOf(what)
     this.#remembered.delete(key)
     // The newest build of a template is another one soon.
-    if (!owner || what.kind === 'template') return owner
+    if (!owner || owner.nodeID === this.#nodeID || what.kind === 'template') return owner
     if (this.#remembered.size >= mostRemembered) this.#forgetOldest()
     this.#remembered.set(key, owner)
     return owner

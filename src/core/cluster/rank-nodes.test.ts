@@ -1,0 +1,98 @@
+import assert from 'node:assert/strict'
+import test from 'node:test'
+import type { ClusterNode, NodeFacts, NodeLoad } from './node.ts'
+import { type PlacementDemand, rankNodes, type SentDemand } from './rank-nodes.ts'
+
+const facts: NodeFacts = {
+  ...{ version: '1', isolation: 'container', cpuCount: 4, memoryMB: 8192 },
+  cpu: { architecture: 'x86_64', family: '6', model: '1', modelName: 'A', features: ['avx', 'sse'] },
+}
+const load: NodeLoad = {
+  ...{ freeCPU: 100, freeMemoryMB: 10_000, availableMemoryMB: 4000, allocatedCPU: 0, allocatedMemoryMB: 0 },
+  ...{ sandboxes: 0, starting: 0, createSuccesses: 0, createFails: 0, cpuPercent: 0 },
+  disk: { mountPoint: '/', filesystemType: 'ext4', device: 'd', usedBytes: 0, totalBytes: 1 },
+  ...{ warmTemplates: [], buildsAtHand: [] },
+}
+type Changes = Partial<Omit<ClusterNode, 'facts' | 'load'>> & {
+  facts?: Partial<NodeFacts>
+  load?: Partial<NodeLoad>
+}
+const node = (nodeID: string, changes: Changes = {}): ClusterNode => ({
+  ...{ nodeID, runID: 'r', address: 'a:1', status: 'ready', statusChangedAt: 0, silentMs: 0, ...changes },
+  facts: { ...facts, ...changes.facts },
+  load: { ...load, ...changes.load },
+})
+const demand: PlacementDemand = {
+  ...{ templateID: 't', cpuCount: 2, memoryMB: 1024, builder: undefined, buildID: undefined, isBound: false },
+}
+const nothing = (): SentDemand => ({ cpuCount: 0, memoryMB: 0 })
+const first = () => 0
+const order = (
+  nodes: ClusterNode[],
+  wanted: Partial<PlacementDemand> = {},
+  sent: (nodeID: string) => SentDemand = nothing,
+) => rankNodes(nodes, { ...demand, ...wanted }, sent, first).map((one) => one.node.nodeID)
+
+test('away and draining nodes get nothing', () => {
+  const nodes = [node('a', { silentMs: 60_000 }), node('b', { status: 'draining' }), node('c')]
+  assert.deepEqual(order(nodes), ['c'])
+})
+
+test('a node with a warm sandbox comes before one with the bytes at hand, and that before others', () => {
+  const nodes = [
+    node('a'),
+    node('b', { load: { buildsAtHand: ['x'] } }),
+    node('c', { load: { warmTemplates: ['t'] } }),
+  ]
+  assert.deepEqual(order(nodes, { buildID: 'x', builder: 'a' })[0], 'c')
+  assert.deepEqual(order(nodes, { buildID: 'x' }), ['c', 'b', 'a'])
+})
+
+test('room comes before everything else, and what was sent to a node since counts', () => {
+  const full = node('a', { load: { warmTemplates: ['t'], freeMemoryMB: 500 } })
+  assert.deepEqual(order([full, node('b')]), ['b', 'a'])
+  const ranked = rankNodes([full], demand, nothing, first)
+  assert.deepEqual(
+    ranked.map(({ hasRoom }) => hasRoom),
+    [false],
+  )
+  const sent = (nodeID: string) => (nodeID === 'b' ? { cpuCount: 99, memoryMB: 0 } : nothing())
+  assert.deepEqual(order([node('a'), node('b')], {}, sent), ['a', 'b'])
+})
+
+test('of two drawn at random the emptier is taken', () => {
+  const busy = node('a', { load: { allocatedMemoryMB: 9000, freeMemoryMB: 9000 } })
+  assert.deepEqual(order([busy, node('b')])[0], 'b')
+})
+
+test('what only its builder has goes there; memory goes where isolation and CPU can read it', () => {
+  const nodes = [
+    node('a'),
+    node('b', { facts: { isolation: 'gvisor' } }),
+    node('c', { facts: { cpu: { ...facts.cpu, features: ['sse'] } } }),
+    node('d', { facts: { cpu: { ...facts.cpu, features: ['avx', 'avx2', 'sse'] } } }),
+  ]
+  assert.deepEqual(order(nodes, { builder: 'a', isBound: true }), ['a'])
+  assert.deepEqual(order(nodes, { builder: 'a' }).toSorted(), ['a', 'd'])
+})
+
+test('a thousand creates on ten equal nodes spread within a few percent', () => {
+  const nodes = Array.from({ length: 10 }, (_, index) =>
+    node(`n${index}`, { load: { freeMemoryMB: 1e9, freeCPU: 1e9 } }),
+  )
+  const sent = new Map<string, SentDemand>()
+  let state = 1
+  const draw = (count: number) => {
+    state = (state * 48_271) % 2_147_483_647
+    return state % count
+  }
+  for (let create = 0; create < 1000; create++) {
+    const [best] = rankNodes(nodes, demand, (id) => sent.get(id) ?? nothing(), draw)
+    const { nodeID } = best!.node
+    const before = sent.get(nodeID) ?? nothing()
+    sent.set(nodeID, { cpuCount: before.cpuCount + 2, memoryMB: before.memoryMB + 1024 })
+  }
+  const counts = [...sent.values()].map(({ cpuCount }) => cpuCount / 2)
+  assert.equal(counts.length, 10)
+  assert.ok(Math.max(...counts) - Math.min(...counts) <= 10, counts.join(' '))
+})

@@ -1,0 +1,177 @@
+import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
+import { request as httpsRequest } from 'node:https'
+import test from 'node:test'
+import { hopHeader } from '../contract/constants.ts'
+import { SecretVault } from '../core/secret/vault.ts'
+import { originOf } from '../lib/client-origin.ts'
+import { TestPeers } from './peer-fixture.ts'
+import { openPeerIdentity, peerName, requireSharedSecrets } from './peer-identity.ts'
+
+const owned = (nodeID: string, isMovable = false) => ({ nodeID, isMovable })
+
+test('a request reaches the owner through another door, with its body, and the answer comes back', async (t) => {
+  const peers = new TestPeers(t)
+  const one = await peers.start('one')
+  const other = await peers.start('other', (request, response) => {
+    const hash = createHash('sha256')
+    request
+      .on('data', (piece) => hash.update(piece))
+      .on('end', () => {
+        response.writeHead(201, { 'X-Answer': 'kept', 'Content-Type': 'text/plain' })
+        response.end(`${request.method} ${request.url} ${request.headers['x-asked']} ${hash.digest('hex')}`)
+      })
+  })
+  peers.owners.set('a', owned('other'))
+  for (const size of [0, 10, 60_000, 3_000_000]) {
+    const body = Buffer.alloc(size, 'x')
+    const answer = await fetch(`${one.publicURL}/sandboxes/a?x=%20y`, {
+      ...{ method: 'POST', headers: { 'X-Asked': 'kept' }, body },
+    })
+    const digest = createHash('sha256').update(body).digest('hex')
+    assert.deepEqual([answer.status, answer.headers.get('x-answer')], [201, 'kept'])
+    assert.equal(await answer.text(), `POST /sandboxes/a?x=%20y kept ${digest}`)
+  }
+  assert.equal(one.answered.length, 0)
+  assert.equal(other.answered.length, 4)
+  assert.equal(
+    peers.reads,
+    1 + 4,
+    'the door asks for the owner once, and the owner each time whether it still is',
+  )
+})
+
+test('what a client says of the hop is taken out, and the owner learns where the client is', async (t) => {
+  const peers = new TestPeers(t)
+  const one = await peers.start('one')
+  const other = await peers.start('other')
+  peers.owners.set('a', owned('other'))
+  const forged = Object.fromEntries(Object.values(hopHeader).map((name) => [name, 'https']))
+  await fetch(`${one.publicURL}/sandboxes/a`, { headers: { ...forged, 'x-mine': 'kept' } })
+  const [request] = other.answered
+  assert.deepEqual(originOf(request!), { address: '127.0.0.1', protocol: 'http' })
+  assert.equal(other.forwarder.roomNeeded(request!), undefined)
+  assert.equal(other.forwarder.isFromPeer(request!), true)
+  assert.equal(request!.headers['x-mine'], 'kept')
+  for (const name of Object.values(hopHeader)) assert.equal(request!.headers[name], undefined, name)
+  assert.ok(!request!.rawHeaders.some((name) => /^warren-/i.test(name)))
+})
+
+test('a client that forges the hop at a public door is no peer', async (t) => {
+  const peers = new TestPeers(t)
+  const one = await peers.start('one')
+  peers.owners.set('a', owned('one'))
+  const forged = Object.fromEntries(Object.values(hopHeader).map((name) => [name, '1 1']))
+  await fetch(`${one.publicURL}/sandboxes/a`, { headers: forged })
+  const [request] = one.answered
+  assert.equal(one.forwarder.isFromPeer(request!), false)
+  assert.equal(one.forwarder.roomNeeded(request!), undefined)
+})
+
+test('the inner door opens to certificates of the cluster alone', async (t) => {
+  const peers = new TestPeers(t)
+  const one = await peers.start('one')
+  const ask = (options: object) =>
+    new Promise<number | undefined>((resolve, reject) => {
+      const request = httpsRequest({
+        ...{ host: '127.0.0.1', port: one.inner.port, path: '/sandboxes/a', rejectUnauthorized: false },
+        ...options,
+      })
+      request.on('response', (answer) => resolve(answer.resume().statusCode)).on('error', reject)
+      request.end()
+    })
+  await assert.rejects(ask({}), 'no certificate')
+  const foreign = new TestPeers(t)
+  const vault = new SecretVault('b'.repeat(64))
+  const stranger = await openPeerIdentity({ share: foreign.share }, vault, 'other')
+  await assert.rejects(ask({ cert: stranger.certificate, key: stranger.key }), 'another authority')
+  await assert.rejects(fetch(`http://127.0.0.1:${one.inner.port}/sandboxes/a`), 'no TLS')
+  assert.equal(one.answered.length, 0)
+  const { certificate: cert, key, authority: ca } = one.identity
+  const known = { cert, key, ca, rejectUnauthorized: true, servername: peerName('one') }
+  assert.equal(await ask(known), 200)
+})
+
+test('a node at the address of another one is not taken for it', async (t) => {
+  const peers = new TestPeers(t)
+  const one = await peers.start('one')
+  const other = await peers.start('other')
+  peers.nodes.set('third', { ...other, nodeID: 'third' })
+  peers.owners.set('a', owned('third'))
+  const answer = await fetch(`${one.publicURL}/sandboxes/a`)
+  assert.equal(answer.status, 503)
+  assert.equal(other.answered.length, 0)
+})
+
+test('where the owner has changed, the door looks again, and the new owner gets the same request', async (t) => {
+  const peers = new TestPeers(t)
+  const [one, other] = [await peers.start('one'), await peers.start('other')]
+  const third = await peers.start('third', (request, response) => {
+    request.pipe(response)
+  })
+  peers.owners.set('a', owned('other'))
+  await fetch(`${one.publicURL}/sandboxes/a`)
+  peers.owners.set('a', owned('third'))
+  const answer = await fetch(`${one.publicURL}/sandboxes/a`, { method: 'POST', body: 'the same' })
+  assert.equal(await answer.text(), 'the same')
+  assert.deepEqual([other.answered.length, third.answered.length], [1, 1])
+  // Now the door itself is the owner, and has remembered another.
+  peers.owners.set('a', owned('one'))
+  assert.equal(
+    await (await fetch(`${one.publicURL}/sandboxes/a`, { method: 'POST', body: 'x' })).text(),
+    'one',
+  )
+})
+
+test('a long body that the earlier owner did not want is not sent twice', async (t) => {
+  const peers = new TestPeers(t)
+  const [one] = [await peers.start('one'), await peers.start('other'), await peers.start('third')]
+  peers.owners.set('a', owned('other'))
+  await fetch(`${one!.publicURL}/sandboxes/a`)
+  peers.owners.set('a', owned('third'))
+  const long = { method: 'POST', body: Buffer.alloc(500_000) }
+  const moving = await fetch(`${one!.publicURL}/sandboxes/a`, long)
+  assert.deepEqual([moving.status, moving.headers.get('retry-after')], [503, '1'])
+  assert.equal(await (await fetch(`${one!.publicURL}/sandboxes/a`, long)).text(), 'third')
+})
+
+test('what an away node has is answered with 503 and a time; what the object store has of it is taken over', async (t) => {
+  const peers = new TestPeers(t)
+  const one = await peers.start('one')
+  const other = await peers.start('other')
+  peers.owners.set('a', owned('other')).set('b', owned('other', true))
+  peers.away.add('other')
+  const away = await fetch(`${one.publicURL}/sandboxes/a`)
+  assert.deepEqual([away.status, away.headers.get('retry-after')], [503, '5'])
+  assert.match(await away.text(), /sandbox a is on node other, which has given no sign of life for 60 s/)
+  assert.equal(await (await fetch(`${one.publicURL}/sandboxes/b`)).text(), 'one')
+  assert.deepEqual(peers.taken, ['b'])
+  other.inner.server.close().closeAllConnections()
+  peers.away.delete('other')
+  const gone = await fetch(`${one.publicURL}/sandboxes/a`)
+  assert.deepEqual([gone.status, gone.headers.get('retry-after')], [503, '1'])
+})
+
+test('an answer that breaks off at the owner breaks off at the door', async (t) => {
+  const peers = new TestPeers(t)
+  const one = await peers.start('one')
+  await peers.start('other', (_request, response) => {
+    response.writeHead(200, { 'Content-Length': 100 })
+    response.write('half', () => response.destroy())
+  })
+  peers.owners.set('a', owned('other'))
+  const answer = await fetch(`${one.publicURL}/sandboxes/a`)
+  await assert.rejects(answer.text())
+})
+
+test('a node with other secrets may not join, and is told which file to copy', async (t) => {
+  const nodes = new TestPeers(t)
+  const secrets = { seed: 'seed', adminToken: 'token' }
+  await requireSharedSecrets(nodes, secrets, { keyID: 'k' })
+  await requireSharedSecrets(nodes, secrets, { keyID: 'k' })
+  await assert.rejects(
+    requireSharedSecrets(nodes, { ...secrets, seed: 'x' }, { keyID: 'k' }),
+    /secrets\.json is not/,
+  )
+  await assert.rejects(requireSharedSecrets(nodes, secrets, { keyID: 'other' }), /secret-key\.json is not/)
+})

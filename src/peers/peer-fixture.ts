@@ -1,0 +1,115 @@
+/** Nodes of a cluster within one process, each with an inner door, for the tests of what goes between them. */
+import { once } from 'node:events'
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import type { TestContext } from 'node:test'
+import type { ClusterNode, Owner } from '../core/cluster/node.ts'
+import { Owners } from '../core/cluster/owners.ts'
+import { SecretVault } from '../core/secret/vault.ts'
+import { isAppError } from '../lib/app-error.ts'
+import type { HttpExchange } from '../lib/http-relay/http-relay.ts'
+import { silentLog } from '../lib/log.ts'
+import { ClusterForwarder } from './forwarder.ts'
+import { PeerConnections } from './peer-connections.ts'
+import { openPeerIdentity, type PeerIdentity } from './peer-identity.ts'
+import { createPeerServer } from './peer-server.ts'
+
+export type Handler = (request: IncomingMessage, response: ServerResponse) => void
+
+export type TestNode = {
+  nodeID: string
+  identity: PeerIdentity
+  forwarder: ClusterForwarder
+  inner: { port: number; server: Server }
+  publicURL: string
+  /** What was asked of it as the one to answer. */
+  answered: IncomingMessage[]
+}
+
+export class TestPeers {
+  readonly nodes = new Map<string, TestNode>()
+  /** Who owns the sandbox in the path, by the row. */
+  readonly owners = new Map<string, Owner>()
+  readonly away = new Set<string>()
+  readonly taken: string[] = []
+  reads = 0
+  readonly #shared = new Map<string, string>()
+  readonly #t: TestContext
+
+  constructor(t: TestContext) {
+    this.#t = t
+  }
+
+  readonly share = async (name: string, value: string): Promise<string> => {
+    if (!this.#shared.has(name)) this.#shared.set(name, value)
+    return this.#shared.get(name)!
+  }
+
+  async start(nodeID: string, handle: Handler = answerWithName(nodeID)): Promise<TestNode> {
+    const identity = await openPeerIdentity({ share: this.share }, new SecretVault('a'.repeat(64)), nodeID)
+    const connections = new PeerConnections(identity)
+    const forwarder = new ClusterForwarder({
+      membership: { nodeID, find: async (id: string) => this.#describe(id) },
+      owners: new Owners({ ownerOf: ({ id }) => this.#read(id) }, nodeID),
+      connections,
+      takeOver: async (id) => {
+        this.taken.push(id)
+        this.owners.set(id, { nodeID, isMovable: false })
+        return true
+      },
+      log: silentLog,
+    })
+    const answered: IncomingMessage[] = []
+    const serve = async (exchange: HttpExchange): Promise<void> => {
+      const { request, response } = exchange
+      try {
+        const id = /^\/sandboxes\/([a-z0-9]+)/.exec(request.url ?? '')?.[1] ?? 'none'
+        if (await forwarder.forward({ kind: 'sandbox', id }, exchange)) return
+        answered.push(request)
+        handle(request, response)
+      } catch (error) {
+        const seconds = isAppError(error) ? error.retry?.afterSeconds : undefined
+        response.writeHead(503, { 'Retry-After': String(seconds ?? 0) })
+        response.end(String((error as Error).message))
+      }
+    }
+    const inner = createPeerServer({}, identity)
+    const door = createServer()
+    for (const server of [inner, door]) {
+      server.on('request', (request, response) => {
+        void serve({ request, response, awaitsContinue: false, upgrade: null })
+      })
+      server.listen(0, '127.0.0.1')
+      await once(server, 'listening')
+    }
+    this.#t.after(() => {
+      connections.close()
+      for (const server of [inner, door]) server.close().closeAllConnections()
+    })
+    const portOf = (server: Server) => (server.address() as AddressInfo).port
+    const node: TestNode = {
+      ...{ nodeID, identity, forwarder, answered, inner: { port: portOf(inner), server: inner } },
+      publicURL: `http://127.0.0.1:${portOf(door)}`,
+    }
+    this.nodes.set(nodeID, node)
+    return node
+  }
+
+  async #read(id: string): Promise<Owner | undefined> {
+    this.reads++
+    return this.owners.get(id)
+  }
+
+  #describe(nodeID: string): ClusterNode | undefined {
+    const node = this.nodes.get(nodeID)
+    if (!node) return undefined
+    const silentMs = this.away.has(nodeID) ? 60_000 : 0
+    return { nodeID, address: `127.0.0.1:${node.inner.port}`, silentMs } as ClusterNode
+  }
+}
+
+export const answerWithName =
+  (nodeID: string): Handler =>
+  (request, response) => {
+    request.resume().on('end', () => response.end(nodeID))
+  }
