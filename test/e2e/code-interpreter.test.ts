@@ -35,6 +35,18 @@ fork.kill()
 sandbox.kill()
 `
 
+const chartsCell = `
+import matplotlib.pyplot as plt
+figure, axes = plt.subplots(2, 2)
+figure.suptitle('All')
+axes[0][0].plot([1, 2], [3, 4], label='first')
+axes[0][0].set_xlabel('Time (s)')
+axes[0][1].scatter([1, 2], [3, 4])
+axes[1][0].pie([1, 3], labels=['a', 'b'])
+axes[1][1].boxplot([[1, 2, 3, 4, 5]], patch_artist=True)
+plt.show()
+`
+
 /** The template is made under the first: to fetch and unpack its packages takes longer than all tests, and is the same. */
 const order: readonly Isolation[] = ['container', 'gvisor']
 const dataOf = order[0]!
@@ -82,6 +94,37 @@ for (const isolation of order) {
           { label: 'b', group: 'Group 0', value: 4 },
         ],
       )
+    })
+
+    it('gives every kind of chart its data', async () => {
+      const drawn = await sandbox.runCode(chartsCell)
+      const charts = drawn.results.map(({ chart }) => JSON.parse(JSON.stringify(chart ?? null)))
+      assert.equal(charts.length, 1, drawn.error?.traceback)
+      const { type, title, elements } = charts[0]
+      assert.deepEqual([type, title], ['superchart', 'All'])
+      const [line, scatter, pie, box] = elements
+      assert.deepEqual(
+        elements.map((one: { type: string }) => one.type),
+        ['line', 'scatter', 'pie', 'box_and_whisker'],
+      )
+      assert.deepEqual([line.x_label, line.x_unit, line.x_scale], ['Time (s)', 's', 'linear'])
+      const points = [
+        ...[
+          [1, 3],
+          [2, 4],
+        ],
+      ]
+      assert.deepEqual(line.elements, [{ label: 'first', points }])
+      assert.deepEqual(scatter.elements[0].points, points)
+      assert.deepEqual(
+        pie.elements.map(({ label, angle }: { label: string; angle: number }) => [label, angle]),
+        [
+          ['a', 90],
+          ['b', 270],
+        ],
+      )
+      const { min, median, max, outliers } = box.elements[0]
+      assert.deepEqual([min, median, max, outliers], [1, 3, 5, []])
     })
 
     it('has contexts to make, list, restart and remove', async () => {

@@ -39,18 +39,25 @@ export type BuiltInBuild = Pick<TemplateBuild, 'templateID' | 'buildID'>
 export class BuiltInTemplates {
   readonly #parts: BuiltInTemplatesParts
   readonly #starting = new JoinedWork<BuiltInBuild>()
-  readonly #last = new Map<string, BuiltInBuild>()
+  readonly #last = new Map<string, BuiltInBuild & { isFull: boolean }>()
 
   constructor(parts: BuiltInTemplatesParts) {
     this.#parts = parts
   }
 
-  /** Starts to make it; while one is being made already, that one is meant. */
+  /** Starts to make it; while one with as much in it is being made already, that one is meant. */
   async make(name: string, { full }: { full: boolean }): Promise<BuiltInBuild> {
     const recipe = this.#recipe(name)
     const status = await this.#status(recipe)
-    if (status === 'building' || status === 'waiting') return this.#last.get(recipe.alias)!
-    return this.#starting.run(recipe.alias, () => this.#start(recipe, full))
+    if (status !== 'building' && status !== 'waiting') {
+      return this.#starting.run(recipe.alias, () => this.#start(recipe, full))
+    }
+    const { isFull, ...underWay } = this.#last.get(recipe.alias)!
+    if (isFull || !full) return underWay
+    throw new AppError(
+      'conflict',
+      `The template '${recipe.alias}' is being made with its usual contents; ask for the full ones when it is ready`,
+    )
   }
 
   /** How the one that was started last is doing. */
@@ -92,7 +99,7 @@ export class BuiltInTemplates {
     const everybodys = await catalog.findPublic(recipe.alias)
     await templates.setPublic(owner, templateID, true, everybodys === undefined)
     await builds.start(owner, templateID, build.buildID, request)
-    this.#last.set(recipe.alias, found)
+    this.#last.set(recipe.alias, { ...found, isFull: full })
     return found
   }
 

@@ -1,0 +1,90 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { addTeam, failsWith, gate, openFixture, request, until } from '../../../test/support/domain.ts'
+import { isAppError } from '../../lib/app-error.ts'
+import type { Builder, BuildJob } from './builder.ts'
+import type { BuiltInRecipe } from './built-in-templates.ts'
+import type { BuildStatus } from './template.ts'
+
+const recipe: BuiltInRecipe = {
+  ...{ alias: 'thing-v1', name: 'thing', seconds: 90, sizes: { cpuCount: 2, memoryMB: 2048, diskMB: 1024 } },
+  request: async ({ full }) => ({
+    ...{ from: { image: 'debian:12' }, startCmd: null, readyCmd: null, force: false },
+    steps: [{ type: 'RUN', args: [full ? 'all' : 'some'], filesHash: null, force: false }],
+  }),
+}
+
+async function openBuiltIns() {
+  const jobs: BuildJob[] = []
+  const hold = gate()
+  const knobs = { fails: false }
+  const builder: Builder = {
+    async run(job, _log, _signal, onResult) {
+      jobs.push(job)
+      await hold.opened
+      if (knobs.fails) throw new Error('no network')
+      const context = { envVars: {}, defaultUser: 'user', defaultWorkdir: '/home/user', serviceContext: null }
+      await onResult({
+        ...{ rootFolder: 'r', layers: null, snapshot: null, startCmd: null, readyCmd: null },
+        ...context,
+      })
+    },
+  }
+  const fixture = await openFixture({ ports: { createBuilder: () => builder, recipes: [recipe] } })
+  const status = (wanted: BuildStatus) =>
+    until(async () => (await fixture.builtIns.progress('thing')).build.status === wanted)
+  return { fixture, jobs, hold, knobs, status, [Symbol.asyncDispose]: () => fixture[Symbol.asyncDispose]() }
+}
+
+describe('templates that Warren makes by itself', () => {
+  it('are made once by their first use, which is told when to come again, and are for every team', async () => {
+    await using world = await openBuiltIns()
+    const { service, team, builtIns } = world.fixture
+    const other = await addTeam(world.fixture, 'beta')
+    for (const one of [team, other]) {
+      await assert.rejects(service.create(one, request({ template: 'thing-v1' })), (error) => {
+        assert.ok(isAppError(error, 'unavailable'))
+        assert.match(error.message, /'thing-v1' is being made.*about 2 minutes.*warren template add thing/)
+        assert.deepEqual(error.retry, { should: true, afterSeconds: 90 })
+        return true
+      })
+    }
+    assert.equal(world.jobs.length, 1)
+    world.hold.open()
+    await world.status('ready')
+    const { cpuCount, memoryMB } = (await builtIns.progress('thing')).build
+    assert.deepEqual([cpuCount, memoryMB], [2, 2048])
+    for (const one of [team, other]) await service.create(one, request({ template: 'thing-v1' }))
+  })
+
+  it('tell the next use why they could not be made, and are tried again', async () => {
+    await using world = await openBuiltIns()
+    const { service, team } = world.fixture
+    const create = () => service.create(team, request({ template: 'thing-v1' }))
+    world.knobs.fails = true
+    world.hold.open()
+    await assert.rejects(create(), /is being made/)
+    await world.status('error')
+    world.knobs.fails = false
+    await assert.rejects(create(), /The attempt before failed: .*no network/)
+    await world.status('ready')
+    await create()
+  })
+
+  it('are joined while they are made, but not by who wants more in them', async () => {
+    await using world = await openBuiltIns()
+    const { builtIns } = world.fixture
+    const first = await builtIns.make('thing', { full: false })
+    assert.deepEqual(await builtIns.make('thing', { full: false }), first)
+    await assert.rejects(builtIns.make('thing', { full: true }), failsWith('conflict'))
+    world.hold.open()
+    await world.status('ready')
+    const whole = await builtIns.make('thing', { full: true })
+    assert.equal(whole.templateID, first.templateID)
+    assert.deepEqual(
+      world.jobs.map(({ steps }) => steps[0]?.args),
+      [['some'], ['all']],
+    )
+    await assert.rejects(builtIns.make('nothing', { full: false }), /It has: thing\./)
+  })
+})
