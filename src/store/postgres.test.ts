@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { after, before, test } from 'node:test'
+import { after, afterEach, before, test } from 'node:test'
 import { Kysely, sql } from 'kysely'
 import {
   everythingRequired,
@@ -29,6 +29,7 @@ before(async () => {
   if (!('skip' in options)) server = await startPostgres()
 })
 after(() => server?.stop())
+afterEach(() => server?.takeBackDatabases())
 
 const openEmpty = async () => openStores({ url: await server.createDatabase(), dataFolder, vault })
 
