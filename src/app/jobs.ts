@@ -3,11 +3,14 @@ import { MetricsSampler, sampleEveryMs } from '../core/sandbox/metrics.ts'
 import { teamSampleEveryMs } from '../core/team/metric.ts'
 import { webhookLimits } from '../core/webhook/webhook.ts'
 import type { Domain } from './domain.ts'
+import { shareBase } from './open-objects.ts'
 import type { OpenedPorts } from './ports.ts'
 import { repeatEvery } from './repeat.ts'
 import type { Closers } from './shutdown.ts'
 
 const reconcileEveryMs = 60_000
+/** What is new goes there at once; this is for what failed, and for what an earlier process left. */
+const archiveEveryMs = 60_000
 const freeDiskEveryMs = 60_000
 const pruneEveryMs = 3_600_000
 /** How late an event may begin its way to a webhook. */
@@ -33,8 +36,26 @@ export function startJobs(domain: Domain, ports: OpenedPorts, closers: Closers):
   repeat('prune what is old', pruneEveryMs, () => pruneOld(domain, ports))
   repeat('sample the use of teams', teamSampleEveryMs, () => domain.usage.sample())
   repeat('sample metrics', sampleEveryMs, () => sampler.sample())
+  startArchiving(domain, ports, closers, repeat)
   closers.add('the webhooks', () => webhooks.dispatcher.close())
   repeat('send events to webhooks', sendEveryMs, () => webhooks.dispatcher.run())
+}
+
+function startArchiving(
+  { archive }: Domain,
+  { archive: opened, base, baseRootFolder, stores }: OpenedPorts,
+  closers: Closers,
+  repeat: (job: string, everyMs: number, work: () => Promise<unknown>) => void,
+): void {
+  if (!archive || !opened) return
+  let isBaseShared = false
+  repeat('bring bytes to the object store', archiveEveryMs, async () => {
+    await archive.archiver.run()
+    if (!isBaseShared) isBaseShared = await shareBase(base, baseRootFolder, opened, stores)
+  })
+  repeat('sweep the object store', pruneEveryMs, () => archive.sweeper.run())
+  closers.add('uploads', () => archive.archiver.close())
+  archive.archiver.nudge()
 }
 
 async function pruneOld(domain: Domain, { stores, logs, clock }: OpenedPorts): Promise<void> {

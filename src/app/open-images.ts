@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Images } from '../core/images.ts'
+import type { PackStore } from '../core/object-store.ts'
 import type { TemplateStore } from '../core/stores.ts'
 import { type ClosableImages, createImages } from '../images/images.ts'
 import type { Log } from '../lib/log.ts'
@@ -12,6 +13,7 @@ export async function openImages(
   config: Config,
   paths: DataPaths,
   extraCA: string | undefined,
+  packs: PackStore | undefined,
   log: Log,
 ): Promise<ClosableImages> {
   const ca = config.registryCA === null ? [] : [await readFile(config.registryCA, 'utf8')]
@@ -23,6 +25,7 @@ export async function openImages(
     allowPrivateRegistries: config.privateRegistries,
     insecureRegistries: config.insecureRegistries,
     certificateAuthorities: ca,
+    ...(packs && { packs }),
     log,
   })
 }

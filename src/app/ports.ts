@@ -1,16 +1,18 @@
 /** Opens what the domain works with on this machine: driver, database, images, logs, the egress gate. */
 import { statfs } from 'node:fs/promises'
-import { basename, join } from 'node:path'
+import { join } from 'node:path'
 import { createAgentClient } from '../agent-client/agent-client.ts'
 import type { Driver } from '../core/driver.ts'
 import { LogCollector } from '../core/sandbox/log-collector.ts'
 import { RouteTable } from '../core/sandbox/routes.ts'
 import { SecretVault } from '../core/secret/vault.ts'
 import type { Stores } from '../core/stores.ts'
+import type { BuildFiles } from '../core/template/builder.ts'
 import type { TemplateBuild } from '../core/template/template.ts'
 import type { ClosableImages } from '../images/images.ts'
 import { StoredBuildFiles } from '../images/phases/build-files.ts'
 import { StepBuilder } from '../images/phases/builder.ts'
+import { SharedBuildFiles } from '../images/phases/shared-build-files.ts'
 import { systemClock } from '../lib/clock.ts'
 import type { Log } from '../lib/log.ts'
 import { LogFiles } from '../logs/log-files.ts'
@@ -28,6 +30,7 @@ import { sandboxOwner } from './isolation.ts'
 import { readMachine } from './machine.ts'
 import { mcpGatewayRecipe } from './mcp-gateway-recipe.ts'
 import { openImages, warnOfMissingLayers } from './open-images.ts'
+import { baseLayer, type OpenedObjects, openObjects } from './open-objects.ts'
 import { openSecrets } from './open-secrets.ts'
 import { openWebhooks } from './open-webhooks.ts'
 import type { Closers } from './shutdown.ts'
@@ -69,25 +72,37 @@ export async function openPorts(parts: PortParts, closers: Closers) {
   const logs = openLogs(config, paths)
   const collector = new LogCollector({ agent, logs, routes, clock, log })
   closers.add('collecting logs', () => collector.close())
-  const images = await openImages(config, paths, extraCA, log)
+  const opened = await openObjects(config)
+  if (opened) closers.add('the object store', () => opened.objects.close())
+  const images = await openImages(config, paths, extraCA, opened?.packs, log)
   closers.add('the images', () => images.close())
-  const buildFiles = new StoredBuildFiles(join(paths.root, 'build-files'))
-  await buildFiles.sweep()
-  const base = await ensureBaseTemplate(config, stores, images, baseRootFolder)
+  const buildFiles = await openBuildFiles(paths, opened, log)
+  const base = await ensureBaseTemplate(config, stores, await baseLayer(images, baseRootFolder, opened, log))
   await warnOfMissingLayers(stores.templates, images, log)
   const volumeDisks = new StoredVolumes({ folder: paths.volumes, firstOwner: sandboxOwner, clock, log })
   await volumeDisks.open()
   closers.add('the volumes', () => volumeDisks.close())
   const isClosed = createIsClosed(config.allowPrivateEgress, config.subnet, clock)
   const onDecision = countDecisions(telemetry.measures)
-  const opened = await openGate({ config, paths, driver, secrets, isClosed, extraCA, clock, log, onDecision })
-  if (opened) closers.add('the egress gate', () => opened.gate.close())
+  const openedGate = await openGate({
+    config,
+    paths,
+    driver,
+    secrets,
+    isClosed,
+    extraCA,
+    clock,
+    log,
+    onDecision,
+  })
+  if (openedGate) closers.add('the egress gate', () => openedGate.gate.close())
   const lookup = createLookup(config.dnsServers, clock)
   const webhooks = openWebhooks({ stores, vault, lookup, isClosed, extraCA, clock, log })
   const ports: DomainPorts = {
     ...{ stores, driver, agent, routes, logs, images, buildFiles, isClosed, extraCA, clock, log },
-    gate: opened?.gate,
-    authority: opened?.authority,
+    ...(opened && images.archive && { archive: { ...opened, layers: images.archive } }),
+    gate: openedGate?.gate,
+    authority: openedGate?.authority,
     lookup,
     snapshotFolders: snapshotFolders(paths.snapshots),
     volumeDisks,
@@ -108,7 +123,7 @@ export async function openPorts(parts: PortParts, closers: Closers) {
       return tracedBuilder(builder, tracer)
     },
   }
-  return { ...ports, buildFiles, logs, secrets, webhooks, base, telemetry, vault }
+  return { ...ports, buildFiles, logs, secrets, webhooks, base, baseRootFolder, telemetry, vault }
 }
 
 function openLogs(config: Config, paths: DataPaths): LogFiles {
@@ -119,13 +134,18 @@ function openLogs(config: Config, paths: DataPaths): LogFiles {
   })
 }
 
-async function ensureBaseTemplate(
-  config: Config,
-  stores: Stores,
-  images: ClosableImages,
-  rootFolder: string,
-): Promise<TemplateBuild> {
-  const layers = [await images.adopt(basename(rootFolder), rootFolder)]
+async function openBuildFiles(
+  paths: DataPaths,
+  opened: OpenedObjects | undefined,
+  log: Log,
+): Promise<BuildFiles> {
+  const own = new StoredBuildFiles(join(paths.root, 'build-files'))
+  await own.sweep()
+  return opened ? new SharedBuildFiles(own, opened.packs, log) : own
+}
+
+async function ensureBaseTemplate(config: Config, stores: Stores, layer: string): Promise<TemplateBuild> {
+  const layers = [layer]
   const { defaultCPU: cpuCount, defaultMemoryMB: memoryMB, defaultDiskMB: diskMB } = config
   return registerBaseTemplate(stores.templates, { layers, cpuCount, memoryMB, diskMB }, clock)
 }

@@ -30,6 +30,24 @@ export const schema = {
     'Address and port to listen on for those; unset: the port of WARREN_PEER_ADDRESS on all addresses.',
     kind.optional(kind.hostAndPort),
   ),
+  objectStore: setting(
+    'WARREN_OBJECT_STORE',
+    '',
+    'S3 bucket for layers and snapshots that several machines share; unset: all stays on the disk. Credentials: the usual AWS variables.',
+    kind.optional(kind.objectStore),
+  ),
+  objectStoreEndpoint: setting(
+    'WARREN_OBJECT_STORE_ENDPOINT',
+    '',
+    'URL of the S3 server; unset: the one of Amazon.',
+    kind.optional(kind.httpUrl),
+  ),
+  objectStoreRegion: setting(
+    'WARREN_OBJECT_STORE_REGION',
+    '',
+    'Region of the bucket; unset: AWS_REGION, or for a server of your own us-east-1.',
+    kind.optional(kind.objectStoreRegion),
+  ),
   secretsDir: setting(
     'WARREN_SECRETS_DIR',
     '',

@@ -91,6 +91,30 @@ export const databaseUrl: Described<string> = {
   },
 }
 
+export const objectStore: Described<string> = {
+  unit: '',
+  allowed: 's3://bucket or s3://bucket/prefix',
+  parse(text) {
+    return /^s3:\/\/[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](\/[\w./-]*)?$/.test(text) ? text : undefined
+  },
+}
+
+export const httpUrl: Described<string> = {
+  unit: '',
+  allowed: 'a URL that begins with http:// or https://',
+  parse(text) {
+    return /^https?:$/.test(URL.parse(text)?.protocol ?? '') ? text : undefined
+  },
+}
+
+export const objectStoreRegion: Described<string> = {
+  unit: '',
+  allowed: 'a name such as eu-central-1',
+  parse(text) {
+    return /^[a-z0-9-]+$/.test(text) ? text : undefined
+  },
+}
+
 /** A host name, with a port where clients must use another one than 443. */
 export const publicDomain: Described<string> = {
   unit: '',

@@ -2,7 +2,7 @@
  * How several files lie in one object: their data in parts, each compressed by itself, then an index of the parts, then
  * a trailer of fixed length that says where the index is. Who reads it begins at the end.
  */
-import { createHash } from 'node:crypto'
+import { webcrypto } from 'node:crypto'
 import { promisify } from 'node:util'
 import { constants, zstdCompress, zstdDecompress } from 'node:zlib'
 import type { PackNote } from '../core/object-store.ts'
@@ -27,11 +27,14 @@ const decompressed = promisify(zstdDecompress)
 export const compress = (bytes: Uint8Array): Promise<Buffer> =>
   compressed(bytes, { params: { [constants.ZSTD_c_compressionLevel]: 1 } })
 
-export const hashOf = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex')
+/** On another thread: the event loop has requests to answer meanwhile. */
+export async function hashOf(bytes: Uint8Array): Promise<string> {
+  return Buffer.from(await webcrypto.subtle.digest('SHA-256', bytes)).toString('hex')
+}
 
 /** Rejects unless it is, to the bit, what was packed. */
 export async function unpackPart(packed: Uint8Array, part: PackPart): Promise<Buffer> {
-  if (hashOf(packed) !== part.sha256) throw damaged('a part of it does not match its checksum')
+  if ((await hashOf(packed)) !== part.sha256) throw damaged('a part of it does not match its checksum')
   const bytes = await decompressed(packed, { maxOutputLength: part.bytes })
   if (bytes.length !== part.bytes) throw damaged('a part of it has another length than its index says')
   return bytes
@@ -43,7 +46,7 @@ export async function packEnd(index: PackIndex, offset: number): Promise<Buffer>
   const place = Buffer.alloc(16)
   place.writeBigUInt64BE(BigInt(offset), 0)
   place.writeBigUInt64BE(BigInt(packed.length), 8)
-  return Buffer.concat([packed, magic, place, Buffer.from(hashOf(packed), 'hex')])
+  return Buffer.concat([packed, magic, place, Buffer.from(await hashOf(packed), 'hex')])
 }
 
 export type IndexPlace = { at: number; bytes: number; sha256: string }
@@ -61,7 +64,7 @@ export function readTrailer(end: Uint8Array, size: number): IndexPlace {
 }
 
 export async function readIndex(packed: Uint8Array, { sha256 }: IndexPlace): Promise<PackIndex> {
-  if (hashOf(packed) !== sha256) throw damaged('its index does not match its checksum')
+  if ((await hashOf(packed)) !== sha256) throw damaged('its index does not match its checksum')
   const text = await decompressed(packed, { maxOutputLength: largestIndex * 4 })
   const index = JSON.parse(text.toString()) as PackIndex
   if (index.version !== 1) throw damaged(`its format ${index.version} is of another version of Warren`)

@@ -6,8 +6,10 @@ import { dataRanges } from './sparse-file.ts'
 
 /** What one part holds before it is compressed, and where in its file. */
 type RawPart = { at: number; bytes: Buffer }
+type CompressedPart = { at: number; bytes: number; sha256: string; packed: Buffer }
 
-const partsAtOnce = 4
+/** Few: the threads that compress also read files for everybody else. */
+const partsAtOnce = 2
 const zeros = Buffer.alloc(partBytes)
 
 export async function* writePack(
@@ -21,11 +23,10 @@ export async function* writePack(
     const entry: PackEntry = { name: file.name, bytes: 0, parts: [] }
     entries.push(entry)
     const source = 'path' in file ? readFileParts(file.path, entry) : cutParts(file.content, entry)
-    for await (const { at, bytes, packed } of compressAhead(source)) {
+    for await (const { packed, ...part } of compressAhead(source)) {
       signal?.throwIfAborted()
-      const packedBytes = packed.length
-      entry.parts.push({ at, bytes, packedAt: offset, packedBytes, sha256: hashOf(packed) })
-      offset += packedBytes
+      entry.parts.push({ ...part, packedAt: offset, packedBytes: packed.length })
+      offset += packed.length
       yield packed
     }
   }
@@ -76,19 +77,22 @@ async function* cutParts(content: AsyncIterable<Uint8Array>, entry: PackEntry): 
 }
 
 /** In the order of the source. */
-async function* compressAhead(
-  source: AsyncIterable<RawPart>,
-): AsyncGenerator<{ at: number; bytes: number; packed: Buffer }> {
-  const ahead: Promise<{ at: number; bytes: number; packed: Buffer }>[] = []
+async function* compressAhead(source: AsyncIterable<RawPart>): AsyncGenerator<CompressedPart> {
+  const ahead: Promise<CompressedPart>[] = []
   try {
-    for await (const { at, bytes } of source) {
-      ahead.push(compress(bytes).then((packed) => ({ at, bytes: bytes.length, packed })))
+    for await (const part of source) {
+      ahead.push(compressPart(part))
       if (ahead.length >= partsAtOnce) yield await ahead.shift()!
     }
     while (ahead.length > 0) yield await ahead.shift()!
   } finally {
     await Promise.allSettled(ahead)
   }
+}
+
+async function compressPart({ at, bytes }: RawPart): Promise<CompressedPart> {
+  const packed = await compress(bytes)
+  return { at, bytes: bytes.length, sha256: await hashOf(packed), packed }
 }
 
 const isZero = (bytes: Buffer): boolean => zeros.compare(bytes, 0, bytes.length, 0, bytes.length) === 0

@@ -4,7 +4,7 @@ import { startObjectStore, type TestObjectStore } from '../../test/support/objec
 import { isAppError } from '../lib/app-error.ts'
 import { newUUID } from '../lib/ids.ts'
 import { listed, objectStoreSuite } from './object-store-suite.ts'
-import { openS3, parseS3Url } from './s3-object-store.ts'
+import { parseS3Url, S3ObjectStore, type S3Options } from './s3-object-store.ts'
 
 let server: TestObjectStore
 
@@ -13,9 +13,16 @@ before(async () => {
 })
 after(() => server.close())
 
-const open = (changes: Partial<Parameters<typeof openS3>[0]> = {}) => {
+const open = async (changes: Partial<S3Options> = {}) => {
   const { endpoint, bucket, credentials } = server
-  return openS3({ endpoint, bucket, credentials, prefix: `${newUUID()}/`, region: null, ...changes })
+  return new S3ObjectStore({
+    endpoint,
+    bucket,
+    credentials,
+    prefix: `${newUUID()}/`,
+    region: null,
+    ...changes,
+  })
 }
 
 objectStoreSuite('a real S3 server', () => open())

@@ -1,9 +1,21 @@
 /**
  * The object store over an S3 API, by the AWS SDK. Credentials come from where the SDK looks for them: the usual AWS
- * variables, files, or the machine's own role. It knows keys and bytes, and nothing of what they are.
+ * variables, files, or the machine's own role. It knows keys and bytes, and nothing of what they are. The SDK takes a while
+ * to load and memory to hold: this file is imported only where there is an object store.
  */
 import { Readable } from 'node:stream'
-import type { S3Client, S3ClientConfig } from '@aws-sdk/client-s3'
+import {
+  AbortMultipartUploadCommand,
+  DeleteObjectCommand,
+  GetObjectCommand,
+  HeadBucketCommand,
+  HeadObjectCommand,
+  ListMultipartUploadsCommand,
+  paginateListObjectsV2,
+  S3Client,
+  type S3ClientConfig,
+} from '@aws-sdk/client-s3'
+import { Upload } from '@aws-sdk/lib-storage'
 import type { ObjectEntry, ObjectKey, ObjectStore } from '../core/object-store.ts'
 import { AppError, errorText } from '../lib/app-error.ts'
 
@@ -16,8 +28,6 @@ export type S3Options = S3Location & {
   /** Undefined: those that the SDK finds. */
   credentials?: { accessKeyId: string; secretAccessKey: string }
 }
-
-type Sdk = typeof import('@aws-sdk/client-s3') & Pick<typeof import('@aws-sdk/lib-storage'), 'Upload'>
 
 const partBytes = 8 * 1024 * 1024
 const partsAtOnce = 4
@@ -38,25 +48,14 @@ export function parseS3Url(text: string): S3Location {
   return { bucket, prefix: parts.map((part) => `${part}/`).join('') }
 }
 
-/** The SDK takes a while to load and memory to hold: nobody pays for it who has no object store. */
-export async function openS3(options: S3Options): Promise<ObjectStore> {
-  const [client, { Upload }] = await Promise.all([
-    import('@aws-sdk/client-s3'),
-    import('@aws-sdk/lib-storage'),
-  ])
-  return new S3ObjectStore({ ...client, Upload }, options)
-}
-
-class S3ObjectStore implements ObjectStore {
-  readonly #sdk: Sdk
+export class S3ObjectStore implements ObjectStore {
   readonly #client: S3Client
   readonly #bucket: string
   readonly #prefix: string
   #hasBucket = false
 
-  constructor(sdk: Sdk, options: S3Options) {
-    this.#sdk = sdk
-    this.#client = new sdk.S3Client(clientConfig(options))
+  constructor(options: S3Options) {
+    this.#client = new S3Client(clientConfig(options))
     this.#bucket = options.bucket
     this.#prefix = options.prefix
   }
@@ -71,7 +70,7 @@ class S3ObjectStore implements ObjectStore {
     const abort = new AbortController()
     const stop = () => abort.abort(signal?.reason)
     signal?.addEventListener('abort', stop, { once: true })
-    const upload = new this.#sdk.Upload({
+    const upload = new Upload({
       client: this.#client,
       params: { ...this.#at(key), Body: body, IfNoneMatch: '*' },
       ...{ partSize: partBytes, queueSize: partsAtOnce, abortController: abort },
@@ -90,7 +89,7 @@ class S3ObjectStore implements ObjectStore {
   }
 
   async size(key: ObjectKey, signal?: AbortSignal): Promise<number | undefined> {
-    const command = new this.#sdk.HeadObjectCommand(this.#at(key))
+    const command = new HeadObjectCommand(this.#at(key))
     try {
       const { ContentLength } = await this.#client.send(command, { ...(signal && { abortSignal: signal }) })
       return ContentLength ?? 0
@@ -104,7 +103,7 @@ class S3ObjectStore implements ObjectStore {
 
   async read(key: ObjectKey, start: number, length: number, signal?: AbortSignal): Promise<Uint8Array> {
     const range = { Range: `bytes=${start}-${start + length - 1}` }
-    const command = new this.#sdk.GetObjectCommand({ ...this.#at(key), ...range })
+    const command = new GetObjectCommand({ ...this.#at(key), ...range })
     try {
       const { Body } = await this.#client.send(command, { ...(signal && { abortSignal: signal }) })
       const bytes = await Body!.transformToByteArray()
@@ -119,7 +118,7 @@ class S3ObjectStore implements ObjectStore {
 
   async remove(key: ObjectKey): Promise<void> {
     try {
-      await this.#client.send(new this.#sdk.DeleteObjectCommand(this.#at(key)))
+      await this.#client.send(new DeleteObjectCommand(this.#at(key)))
     } catch (error) {
       if (!isAbsent(error)) throw problem(error)
     }
@@ -128,7 +127,7 @@ class S3ObjectStore implements ObjectStore {
   async *list(prefix: string): AsyncGenerator<ObjectEntry> {
     const input = { Bucket: this.#bucket, Prefix: this.#prefix + prefix }
     try {
-      for await (const page of this.#sdk.paginateListObjectsV2({ client: this.#client }, input)) {
+      for await (const page of paginateListObjectsV2({ client: this.#client }, input)) {
         for (const { Key = '', Size = 0, LastModified } of page.Contents ?? []) {
           const key = Key.slice(this.#prefix.length)
           yield { key, bytes: Size, modifiedAt: LastModified?.getTime() ?? 0 }
@@ -142,11 +141,11 @@ class S3ObjectStore implements ObjectStore {
   async removeUnfinished(before: number): Promise<void> {
     const input = { Bucket: this.#bucket, Prefix: this.#prefix }
     try {
-      const { Uploads = [] } = await this.#client.send(new this.#sdk.ListMultipartUploadsCommand(input))
+      const { Uploads = [] } = await this.#client.send(new ListMultipartUploadsCommand(input))
       for (const { Key, UploadId, Initiated } of Uploads) {
         if ((Initiated?.getTime() ?? before) >= before) continue
         const upload = { Bucket: this.#bucket, Key, UploadId }
-        await this.#client.send(new this.#sdk.AbortMultipartUploadCommand(upload))
+        await this.#client.send(new AbortMultipartUploadCommand(upload))
       }
     } catch (error) {
       throw problem(error)
@@ -161,7 +160,7 @@ class S3ObjectStore implements ObjectStore {
   async #requireBucket(): Promise<void> {
     if (this.#hasBucket) return
     try {
-      await this.#client.send(new this.#sdk.HeadBucketCommand({ Bucket: this.#bucket }))
+      await this.#client.send(new HeadBucketCommand({ Bucket: this.#bucket }))
       this.#hasBucket = true
     } catch (error) {
       throw problem(error)

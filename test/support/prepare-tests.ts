@@ -4,6 +4,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createProgress, type Progress } from '../../src/app/setup/progress.ts'
 import { installSystemPackages, missingNeeds } from '../../src/app/setup/system-packages.ts'
+import { installVersitygw } from './object-store.ts'
 import { pythonWith } from './python.ts'
 import { busyboxRoot, debianRoot, muslRoot, unpacked } from './roots.ts'
 import { testMachine } from './test-machine.ts'
@@ -36,6 +37,7 @@ export async function prepareTests(): Promise<void> {
     muslRoot,
     () => unpacked('docker-registry'),
     () => unpacked('openssh-server'),
+    async () => void (await installVersitygw()),
     () => installSystemPackages(testTools, progress),
     () => installPython(progress),
     ...[...pythonClients, pythonInterpreter].map((client) => () => makePython(client, progress)),

@@ -24,6 +24,9 @@ export type ArchiverParts = {
 /** Uploads compete with sandboxes for the disk and the network. */
 const uploadsAtOnce = 2
 
+/** After so many failures a round ends: the object store is most likely away. */
+const mostFailures = 5
+
 type Upload = { subject: string; run: () => Promise<void> }
 
 export class Archiver {
@@ -76,11 +79,15 @@ export class Archiver {
     const { rows } = this.#parts
     const builds = (await rows.listUnarchivedBuilds()).map((build) => this.#uploadOfBuild(build))
     const sandboxes = (await rows.listUnarchived()).map((sandbox) => this.#uploadOfSandbox(sandbox))
-    const uploads = [...builds, ...sandboxes].filter(({ subject }) => !this.#unfit.has(subject)).values()
+    const due = [...builds, ...sandboxes].filter(({ subject }) => !this.#unfit.has(subject))
+    // What failed the last time comes last, so that it keeps nobody else waiting.
+    const uploads = Object.groupBy(due, ({ subject }) => (this.#problems.has(subject) ? 'again' : 'first'))
+    const queue = [...(uploads.first ?? []), ...(uploads.again ?? [])].values()
+    let failures = 0
     const work = async () => {
-      for (const upload of uploads) {
-        if (this.#closing.signal.aborted) return
-        await this.#attempt(upload)
+      for (const upload of queue) {
+        if (this.#closing.signal.aborted || failures >= mostFailures) return
+        if (!(await this.#attempt(upload))) failures++
       }
     }
     await Promise.all(Array.from({ length: uploadsAtOnce }, work))
@@ -117,24 +124,27 @@ export class Archiver {
     return { subject: `sandbox ${sandboxID} in run ${runID}`, run }
   }
 
-  async #attempt({ subject, run }: Upload): Promise<void> {
+  /** False: it failed, and may succeed later. */
+  async #attempt({ subject, run }: Upload): Promise<boolean> {
     const { log } = this.#parts
     try {
       await run()
       if (this.#problems.delete(subject)) log.info({ subject }, 'The object store has it now.')
+      return true
     } catch (error) {
-      if (this.#closing.signal.aborted) return
+      if (this.#closing.signal.aborted) return false
       if (isAppError(error, 'unprocessable')) {
         this.#unfit.add(subject)
         log.info({ subject, why: error.message }, 'This stays on the disk of this machine alone.')
-        return
+        return true
       }
-      if (this.#problems.get(subject) === errorText(error)) return
+      if (this.#problems.get(subject) === errorText(error)) return false
       this.#problems.set(subject, errorText(error))
       log.warn(
         { subject, err: error },
         'This could not be brought to the object store; it is on the disk, and every round tries again.',
       )
+      return false
     }
   }
 }

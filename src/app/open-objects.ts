@@ -1,0 +1,63 @@
+/** The object store that a setting names, and the base template in it. */
+import { basename } from 'node:path'
+import { baseKey } from '../core/archive/keys.ts'
+import type { ObjectStore, PackStore } from '../core/object-store.ts'
+import type { Stores } from '../core/stores.ts'
+import type { TemplateBuild } from '../core/template/template.ts'
+import type { ClosableImages } from '../images/images.ts'
+import type { Log } from '../lib/log.ts'
+import type { Config } from './config.ts'
+
+export type OpenedObjects = { objects: ObjectStore; packs: PackStore }
+
+/** Undefined: there is none. Nothing of it is loaded then. */
+export async function openObjects(config: Config): Promise<OpenedObjects | undefined> {
+  const { objectStore, objectStoreEndpoint: endpoint, objectStoreRegion: region } = config
+  if (objectStore === null) return undefined
+  const [{ parseS3Url, S3ObjectStore }, { ObjectPacks }] = await Promise.all([
+    import('../objects/s3-object-store.ts'),
+    import('../objects/packs.ts'),
+  ])
+  const objects = new S3ObjectStore({ ...parseS3Url(objectStore), endpoint, region })
+  return { objects, packs: new ObjectPacks(objects) }
+}
+
+/**
+ * The layer of the base template. Where another Warren has put one of the same recipe into the object store, that is the
+ * base of all: two machines never make the same files, and memory fits only over the same ones.
+ */
+export async function baseLayer(
+  images: ClosableImages,
+  rootFolder: string,
+  opened: OpenedObjects | undefined,
+  log: Log,
+): Promise<string> {
+  const shared = await findSharedBase(rootFolder, opened?.objects).catch((err) => {
+    log.warn({ err }, 'The object store does not answer; the base template is the one of this machine.')
+    return undefined
+  })
+  return shared ?? images.adopt(basename(rootFolder), rootFolder)
+}
+
+async function findSharedBase(
+  rootFolder: string,
+  objects: ObjectStore | undefined,
+): Promise<string | undefined> {
+  const key = baseKey(basename(rootFolder))
+  const length = await objects?.size(key)
+  if (objects === undefined || length === undefined) return undefined
+  return Buffer.from(await objects.read(key, 0, length)).toString()
+}
+
+/** Once the object store has the base, it becomes that of all who come later. */
+export async function shareBase(
+  base: TemplateBuild,
+  rootFolder: string,
+  { objects }: OpenedObjects,
+  { archive }: Pick<Stores, 'archive'>,
+): Promise<boolean> {
+  const [layer] = base.layers ?? []
+  if (layer === undefined || !(await archive.findArchivedBuild(base.buildID))) return false
+  await objects.putIfAbsent(baseKey(basename(rootFolder)), Buffer.from(layer))
+  return true
+}

@@ -1,0 +1,106 @@
+/** Two Warrens over one PostgreSQL and one real S3 server: what one of them made, the other goes on with. */
+import assert from 'node:assert/strict'
+import { existsSync, readdirSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, before, suite, test } from 'node:test'
+import { Sandbox, Template } from 'e2b'
+import { startCluster, type TestCluster } from '../support/cluster.ts'
+import { eventually } from '../support/eventually.ts'
+import { startObjectStore, type TestObjectStore } from '../support/object-store.ts'
+import type { Warren } from '../support/warren.ts'
+
+/** Only it keeps memory. */
+const isolation = 'gvisor'
+const patienceMs = 60_000
+
+let objects: TestObjectStore
+let cluster: TestCluster
+const door = (index: number): Warren => cluster.members[index]!.warren
+
+before(async () => {
+  objects = await startObjectStore()
+  cluster = await startCluster(isolation, { count: 2, settings: objects.env })
+})
+after(async () => {
+  await cluster?.stop()
+  await objects?.close()
+})
+
+const stored = (path: string) => join(objects.folder, 'tests', path)
+const isOn = (index: number, sandboxID: string) =>
+  existsSync(join(door(index).dataFolder, 'sandboxes', sandboxID))
+
+/** Which node gets it is drawn by lot. */
+async function createOnFirst(template: string): Promise<Sandbox> {
+  for (let attempt = 0; attempt < 20; attempt++) {
+    const sandbox = await Sandbox.create(template, door(0).client)
+    if (isOn(0, sandbox.sandboxId)) return sandbox
+    await sandbox.kill()
+  }
+  throw new Error('the first node got no sandbox')
+}
+
+const sayIn = async (sandbox: Sandbox, command: string) => (await sandbox.commands.run(command)).stdout
+
+suite('two Warrens with an object store', () => {
+  let sandboxID: string
+
+  test('a pause and a build are brought to the object store', async () => {
+    const template = Template().fromBaseImage().runCmd('echo by the first node > made')
+    await Template.build(template, 'shared', door(0).client)
+    await eventually(async () => assert.equal(readdirSync(stored('layers')).length, 1), patienceMs)
+    const sandbox = await createOnFirst('shared')
+    sandboxID = sandbox.sandboxId
+    await sandbox.commands.run('sleep 1000', { background: true })
+    await sandbox.commands.run('echo in memory > /dev/shm/mark; echo on disk > mark')
+    await sandbox.pause()
+    await eventually(
+      async () => assert.equal(readdirSync(stored(`sandboxes/${sandboxID}`)).length, 1),
+      patienceMs,
+    )
+  })
+
+  test('a node that dies loses neither: the other resumes its sandbox with its memory', async () => {
+    await door(0).crash()
+    // As on a machine that never had the base: all that the sandbox stands on comes from the object store.
+    rmSync(join(door(1).dataFolder, 'images/layers'), { recursive: true })
+    let resumed: Sandbox | undefined
+    await eventually(async () => {
+      resumed = await Sandbox.connect(sandboxID, door(1).client)
+    }, patienceMs)
+    assert.equal(await sayIn(resumed!, 'cat /dev/shm/mark mark'), 'in memory\non disk\n')
+    assert.match(await sayIn(resumed!, 'ps ax'), /sleep 1000/)
+    assert.ok(isOn(1, sandboxID))
+  })
+
+  test('a template that one node built starts on another without being built again', async () => {
+    const sandbox = await Sandbox.create('shared', door(1).client)
+    assert.equal(await sayIn(sandbox, 'cat made'), 'by the first node\n')
+    assert.ok(isOn(1, sandbox.sandboxId))
+    await sandbox.kill()
+  })
+
+  test('the node that comes back removes its copy, and reaches the sandbox where it is', async () => {
+    await cluster.members[0]!.restart('stop')
+    const copies = () =>
+      readdirSync(join(door(0).dataFolder, 'saved')).filter((name) => name.startsWith(sandboxID))
+    await eventually(async () => assert.deepEqual(copies(), []), patienceMs)
+    const same = await Sandbox.connect(sandboxID, door(0).client)
+    assert.equal(await sayIn(same, 'cat /dev/shm/mark'), 'in memory\n')
+  })
+
+  test('while the object store is gone, sandboxes are made, paused and resumed', async () => {
+    await objects.stop()
+    const sandbox = await Sandbox.create(door(1).client)
+    await sandbox.commands.run('echo kept > /dev/shm/mark')
+    await sandbox.pause()
+    const again = await Sandbox.connect(sandbox.sandboxId, door(1).client)
+    assert.equal(await sayIn(again, 'cat /dev/shm/mark'), 'kept\n')
+    await objects.start()
+    await again.pause()
+    const uploads = () => readdirSync(stored(`sandboxes/${sandbox.sandboxId}`))
+    await eventually(async () => assert.equal(uploads().length, 1), 2 * patienceMs)
+    await Sandbox.kill(sandbox.sandboxId, door(1).client)
+    await Sandbox.kill(sandboxID, door(0).client)
+  })
+})
