@@ -1,4 +1,5 @@
 /** A context: a language, a folder, and the kernel that keeps what its cells know. Cells run one after another. */
+import { resolve } from 'node:path'
 import { AppError, errorText } from '../lib/app-error.ts'
 import { newUUID } from '../lib/ids.ts'
 import { KeyedLock } from '../lib/keyed-lock.ts'
@@ -22,7 +23,9 @@ export type ReadVariables = (accessToken: string | undefined) => Promise<Record<
 export class Context {
   readonly id = newUUID()
   readonly language: string
+  /** As it was given. */
   readonly cwd: string
+  readonly #folder: string
   readonly #kernelsFolder: string
   readonly #readVariables: ReadVariables
   readonly #turn = new KeyedLock()
@@ -35,6 +38,7 @@ export class Context {
   constructor({ language, cwd }: ContextRequest, kernelsFolder: string, readVariables: ReadVariables) {
     this.language = language
     this.cwd = cwd
+    this.#folder = resolve(defaultFolder, cwd)
     this.#kernelsFolder = kernelsFolder
     this.#readVariables = readVariables
     this.#kernel = this.#newKernel()
@@ -92,7 +96,7 @@ export class Context {
   #newKernel(): Kernel {
     const kind = kernelKind(this.language)
     if (!kind) throw noKernel(this.language)
-    const kernel = new Kernel(kind, this.#kernelsFolder, this.cwd)
+    const kernel = new Kernel(kind, this.#kernelsFolder, this.#folder)
     this.#known = undefined
     void kernel.ended.then(() => {
       // One that never became ready would only fail again.
@@ -103,7 +107,7 @@ export class Context {
 
   async #begin(kernel: Kernel): Promise<void> {
     await kernel.ready()
-    await kernel.enterFolder(this.cwd)
+    await kernel.enterFolder(this.#folder)
   }
 
   async #replaceKernel(): Promise<void> {
@@ -113,7 +117,9 @@ export class Context {
     // The folder may have been removed by a cell.
     this.#started = kernel
       .ready()
-      .then(() => kernel.enterFolder(this.cwd).catch(() => kernel.enterFolder(defaultFolder).catch(() => {})))
+      .then(() =>
+        kernel.enterFolder(this.#folder).catch(() => kernel.enterFolder(defaultFolder).catch(() => {})),
+      )
     this.#started.catch(() => {})
     await this.#started.catch((error) => {
       throw new AppError('unavailable', `The context could not be started again: ${errorText(error)}`)

@@ -117,6 +117,10 @@ suite('the interpreter with kernels that every machine has', { timeout: 120_000 
     assert.equal((await opened.call('POST', `/contexts/${context_id}/restart`)).status, 200)
     assert.equal(opened.printed(await opened.execute('pwd; echo "[$x]"', { context_id })), '/tmp\n[]\n')
     assert.equal((await opened.call('DELETE', `/contexts/${context_id}`)).status, 200)
+    const relative = await opened.call('POST', '/contexts', { language: 'bash', cwd: '../../tmp' })
+    const { id, cwd } = (await relative.json()) as { id: string; cwd: string }
+    assert.equal(cwd, '../../tmp')
+    assert.equal(opened.printed(await opened.execute('pwd', { context_id: id })), '/tmp\n')
     await assert.rejects(opened.execute('1', { context_id }), /404 Context ID not found/)
   })
 
