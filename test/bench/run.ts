@@ -18,6 +18,7 @@ import { interactive } from './benchmarks/interactive.ts'
 import { interpreter } from './benchmarks/interpreter.ts'
 import { jobs } from './benchmarks/jobs.ts'
 import { memory } from './benchmarks/memory.ts'
+import { objectStore } from './benchmarks/object-store.ts'
 import { pauses } from './benchmarks/pauses.ts'
 import { ptys } from './benchmarks/ptys.ts'
 import { sandboxes } from './benchmarks/sandboxes.ts'
@@ -52,6 +53,7 @@ const benchmarks: Record<string, Benchmark> = {
   templates,
   hostile,
   interpreter,
+  'object-store': objectStore,
 }
 
 const { values, positionals } = parseArgs({

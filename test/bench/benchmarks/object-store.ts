@@ -1,0 +1,85 @@
+/** Resume of a paused sandbox from the object store, as on a machine that never had it, beside resume from the local disk. */
+import { readdirSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { Sandbox } from 'e2b'
+import { dataPaths } from '../../../src/app/data-folder.ts'
+import { delay } from '../../../src/lib/clock.ts'
+import { eventually } from '../../support/eventually.ts'
+import { startObjectStore, type TestObjectStore } from '../../support/object-store.ts'
+import { noWarmPool, place, startWarren, type Warren } from '../../support/warren.ts'
+import type { BenchMachine } from '../bench-machine.ts'
+import { type Contender, type Row, takeTurns, timed } from '../measure.ts'
+import type { Report } from '../report.ts'
+
+const sizesMB = [10, 100, 500] as const
+const patienceMs = 120_000
+/** The row says so a moment after the object is there. */
+const markMs = 1000
+
+/** Only gVisor keeps memory. The server is on the same machine: the network costs nothing here. */
+export async function objectStore(machine: BenchMachine, { rounds }: { rounds: number }): Promise<Report> {
+  const title = 'Object store: pause, upload, resume from the disk and from the store'
+  if (!machine.isolations.includes('gvisor')) return { title, rows: [], targets: [] }
+  const rows: Row[] = []
+  const objects = await startObjectStore()
+  try {
+    const warren = await startWarren('gvisor', {
+      ...{ name: 'bench-objects', portOffset: 53 },
+      settings: { ...noWarmPool, ...objects.env, WARREN_SUBNET: `10.${222 - 10 * place}.128.0/17` },
+    })
+    try {
+      for (const heldMB of sizesMB) {
+        const options = { rounds: Math.min(rounds, 5), warmUps: 0, pauseMs: 500, signal: machine.signal }
+        rows.push(...(await takeTurns([contender(warren, objects, heldMB)], options)))
+      }
+    } finally {
+      await warren.stop()
+    }
+  } finally {
+    await objects.close()
+  }
+  return { title, rows, targets: [] }
+}
+
+function contender(warren: Warren, objects: TestObjectStore, heldMB: number): Contender {
+  return {
+    name: `warren gvisor, ${heldMB} MB`,
+    async sample() {
+      const sandbox = await Sandbox.create('base', { ...warren.client, timeoutMs: 3_600_000 })
+      try {
+        // Random, so that nothing can compress it.
+        await sandbox.commands.run(`head -c ${heldMB * 1_000_000} /dev/urandom > /dev/shm/held`)
+        const [pause] = await timed(() => sandbox.pause())
+        const [upload] = await timed(() => uploaded(objects, sandbox))
+        const [fromDisk] = await timed(() => sandbox.connect())
+        await sandbox.pause()
+        await uploaded(objects, sandbox)
+        await delay(markMs)
+        forgetOnDisk(warren, sandbox)
+        const [fromStore] = await timed(() => sandbox.connect())
+        await sandbox.commands.run('test -s /dev/shm/held')
+        return { pause, upload, 'resume from the disk': fromDisk, 'resume from the store': fromStore }
+      } finally {
+        await sandbox.kill()
+      }
+    },
+  }
+}
+
+async function uploaded({ folder }: TestObjectStore, { sandboxId }: Sandbox): Promise<void> {
+  const before = new Set(seen.get(sandboxId))
+  await eventually(async () => {
+    const names = readdirSync(join(folder, 'tests/sandboxes', sandboxId)).filter((name) => !before.has(name))
+    if (names.length === 0) throw new Error('it is not in the store yet')
+    seen.set(sandboxId, [...before, ...names])
+  }, patienceMs)
+}
+
+const seen = new Map<string, string[]>()
+
+function forgetOnDisk(warren: Warren, { sandboxId }: Sandbox): void {
+  const { snapshots } = dataPaths(warren.dataFolder)
+  for (const name of readdirSync(snapshots)) {
+    if (name.startsWith(`${sandboxId}-`)) rmSync(join(snapshots, name), { recursive: true })
+  }
+}
