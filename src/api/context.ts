@@ -8,6 +8,7 @@ import type {
   RawRequestDefaultExpression,
   RawServerDefault,
 } from 'fastify'
+import type { DoctorReport, MachineReport } from '../contract/rest/machine.ts'
 import type { Forwarder } from '../core/cluster/forwarder.ts'
 import type { NodeDirectory } from '../core/cluster/node-directory.ts'
 import type { Placer } from '../core/cluster/placer.ts'
@@ -65,6 +66,9 @@ export type ApiParts = {
   requestsPerMinute: number
   /** Clients may ask for sandboxes that whoever knows their id may use. */
   allowInsecureSandboxes: boolean
+  /** How the server does, and what the doctor finds on its machine. */
+  describeMachine(): Promise<MachineReport>
+  examineMachine(): Promise<DoctorReport>
   /** The files of the dashboard, made when they are first needed. */
   openDashboard(): Promise<Dashboard>
   /** Answers a request of the Model Context Protocol for who has the key. */

@@ -34,7 +34,8 @@ export type ListenParts = {
   domain: Domain
   cluster: Cluster | undefined
   nodes: NodeDirectory
-  openDashboard: ApiParts['openDashboard']
+  /** What the dashboard needs beside the rest of the API. */
+  dashboard: Pick<ApiParts, 'openDashboard' | 'describeMachine' | 'examineMachine'>
 }
 
 /** Resolves with the URL that reaches the server from this machine. */
@@ -120,7 +121,7 @@ async function openApi(
     domain: config.domain ?? undefined,
     version,
     answerDocs: createAnswerDocs(),
-    openDashboard: parts.openDashboard,
+    ...parts.dashboard,
     async answerMcp(apiKey, request, response, body) {
       // Loaded when it is first needed; the certificate may have changed since.
       const { answerMcp } = await import('../mcp/mcp-http.ts')

@@ -1,6 +1,7 @@
 /** Joins all rooms into the one process, top to bottom, and takes it apart again in reverse. */
 import { availableParallelism } from 'node:os'
 import type { ApiParts } from '../api/context.ts'
+import { systemClock } from '../lib/clock.ts'
 import type { Log } from '../lib/log.ts'
 import { createNodeDirectory, joinCluster } from './cluster.ts'
 import type { Config } from './config.ts'
@@ -20,7 +21,9 @@ import { ensureFirstTeam } from './first-team.ts'
 import type { ChosenIsolation } from './isolation.ts'
 import { startJobs } from './jobs.ts'
 import { listen } from './listen.ts'
+import { createMachineReport } from './machine-report.ts'
 import { type OpenedPorts, openPorts } from './ports.ts'
+import { RecentProblems } from './recent-problems.ts'
 import { Closers } from './shutdown.ts'
 import { openTelemetry } from './telemetry/telemetry.ts'
 import { tracedDriver } from './telemetry/trace-ports.ts'
@@ -40,27 +43,33 @@ export type ServeParts = {
 export type RunningServer = { server: ServerFile; credentials: FirstKey; close(): Promise<void> }
 
 export async function serve(parts: ServeParts): Promise<RunningServer> {
-  const { config, paths, isolation, log } = parts
+  const { config, paths, isolation } = parts
+  const problems = new RecentProblems(parts.log, systemClock)
+  const log: Log = problems
   const closers = new Closers(log)
   try {
     const node = await loadNode(paths)
     const secrets = await loadSecrets(paths)
     const telemetry = await openTelemetry(log, closers)
     const driver = tracedDriver(isolation.driver, telemetry.tracer)
-    const ports = await openPorts({ ...parts, node, driver, telemetry }, closers)
+    const ports = await openPorts({ ...parts, node, driver, telemetry, log }, closers)
     const domain = joinDomain(ports, domainSettings(config, node, secrets))
     closers.add('the warm pool', () => domain.warm.close())
     closers.add('the sandbox service', () => domain.service.close())
     closers.add('builds', () => domain.builds.close())
-    const clusterParts = { ...parts, node, secrets, ports, domain }
+    const clusterParts = { ...parts, log, node, secrets, ports, domain }
     const cluster = await joinCluster(clusterParts, closers)
     const credentials = await ensureFirstTeam(domain.teams, paths)
     closers.add('watching exits', domain.reconciler.watchExits())
     await repair(domain, ports)
     startJobs(domain, ports, closers)
-    const { openDashboard } = parts
+    const machine = createMachineReport({
+      ...{ ...ports, config, isolation: isolation.isolation, warm: domain.warm, problems },
+      creates: telemetry.creates,
+    })
+    const dashboard = { ...machine, openDashboard: parts.openDashboard }
     const nodes = createNodeDirectory(clusterParts)
-    const url = await listen({ config, secrets, ports, domain, cluster, nodes, openDashboard }, closers)
+    const url = await listen({ config, secrets, ports, domain, cluster, nodes, dashboard }, closers)
     const server = serverFile(url, config, ports.clock.now())
     await saveServerFile(paths, server)
     closers.add('the server file', () => removeServerFile(paths))

@@ -314,7 +314,7 @@ const teams: Operation[] = [
   { call: 'DELETE /admin/teams/{teamID}/api-keys/{keyID}', does: 'revoke a key', answers: { 204: '' } },
   {
     ...{ call: 'GET /teams', does: 'list the teams of the caller, with a key of each' },
-    answers: { 200: '[].teamID* [].name* [].apiKey* [].isDefault*' },
+    answers: { 200: shape.each(shape.ownTeam) },
   },
   {
     ...{ call: 'GET /api-keys', does: 'list keys' },
@@ -411,6 +411,14 @@ export const ours: readonly Operation[] = [
   {
     ...{ call: 'DELETE /admin/nodes/{nodeID}', does: 'forget a machine that does not come back' },
     answers: { 200: 'sandboxes* builds* volumes*' },
+  },
+  {
+    ...{ call: 'GET /admin/machine', does: 'read how the server does' },
+    answers: { 200: shape.machineReport },
+  },
+  {
+    ...{ call: 'GET /admin/doctor', does: 'read what the doctor finds on the machine' },
+    answers: { 200: shape.doctorReport },
   },
   {
     ...{ call: 'POST /admin/prune', does: 'free disk space' },

@@ -87,6 +87,7 @@ export const delivery =
 export const secret = 'secretID* name* currentVersion* metadata* createdAt* updatedAt*'
 
 const limits = 'maxSandboxes* maxCPU* maxMemoryMB* maxLifetimeHours*'
+export const ownTeam = `teamID* name* apiKey* isDefault* slug limits ${under('limits.', limits)}`
 export const team = `teamID* slug* name* createdAt* limits* ${under('limits.', limits)}`
 
 const mask = 'prefix* valueLength* maskedValuePrefix* maskedValueSuffix*'
@@ -98,6 +99,12 @@ export const pruneReport = [
   'dryRun* bytes*',
   ...freed.map((name) => `${name}* ${name}.count* ${name}.bytes*`),
 ].join(' ')
+export const machineReport = [
+  'version* startedAt* isolation* sandboxes* warmPool* warmPool.ready* warmPool.booting*',
+  `creates* ${under('creates.', 'perSecond* succeeded* failed* p50Ms* p99Ms*')}`,
+  `problems* ${under('problems[].', 'at* level* message* cause* count*')}`,
+].join(' ')
+export const doctorReport = `examinedAt* canRun* checks* ${under('checks[].', 'name* status* text* remedy')}`
 export const quarantineEntry = 'snapshotName* sandboxID* reason* since* deletedAt*'
 
 const machineInfo = 'cpuFamily* cpuModel* cpuModelName* cpuArchitecture*'

@@ -4,6 +4,7 @@ import { brotliCompressSync, gzipSync } from 'node:zlib'
 import { createApi } from '../../src/api/app.ts'
 import type { ApiParts } from '../../src/api/context.ts'
 import type { Dashboard } from '../../src/api/routes/dashboard/dashboard.ts'
+import type { MachineReport } from '../../src/contract/rest/machine.ts'
 import { NodeDirectory } from '../../src/core/cluster/node-directory.ts'
 import { SecretService } from '../../src/core/secret/service.ts'
 import { type Builder, BuildFailure, type BuildJob } from '../../src/core/template/builder.ts'
@@ -21,6 +22,12 @@ type OpenApiOptions = {
   allowInsecureSandboxes?: boolean
   answerMcp?: ApiParts['answerMcp']
 } & Partial<Pick<ApiParts, 'answerDocs' | 'whyNotReady' | 'onAnswered' | 'log'>>
+
+const machine: MachineReport = {
+  ...{ version: '0', startedAt: '2026-01-01T00:00:00.000Z', isolation: 'container', problems: [] },
+  ...{ sandboxes: { running: 1 }, warmPool: { ready: 1, booting: 0 } },
+  creates: { perSecond: 0, succeeded: 0, failed: 0, p50Ms: null, p99Ms: null },
+}
 
 /** Two files stand for all. */
 const dashboard: Dashboard = {
@@ -65,6 +72,8 @@ export async function openApi(options: OpenApiOptions = {}) {
     domain: options.domain,
     version: '0',
     openDashboard: async () => dashboard,
+    describeMachine: async () => machine,
+    examineMachine: async () => ({ examinedAt: machine.startedAt, canRun: true, checks: [] }),
     answerMcp: options.answerMcp ?? (async () => assert.fail('nobody answers MCP here')),
     answerDocs: options.answerDocs ?? (async () => assert.fail('nobody reads here')),
     renderMetrics: async () => ({ contentType: 'text/plain', text: 'warren_info 1\n' }),

@@ -1,4 +1,5 @@
 /** What the process knows of itself, and how it is told: figures always, traces where the operator wants them. */
+import { systemClock } from '../../lib/clock.ts'
 import type { Log } from '../../lib/log.ts'
 import { Measures } from '../../lib/measures.ts'
 import type { Tracer } from '../../lib/tracer.ts'
@@ -6,12 +7,17 @@ import { wantsTraces } from '../config.ts'
 import type { Closers } from '../shutdown.ts'
 import { version } from '../version.ts'
 import { OperationTracer } from './operation-tracer.ts'
+import { RecentCreates } from './recent-creates.ts'
 
-export type Telemetry = { measures: Measures; tracer: Tracer }
+export type Telemetry = { measures: Measures; tracer: Tracer; creates: RecentCreates }
 
 export async function openTelemetry(log: Log, closers: Closers): Promise<Telemetry> {
   const measures = new Measures()
-  return { measures, tracer: new OperationTracer(measures, await openTraces(log, closers)) }
+  const creates = new RecentCreates(
+    new OperationTracer(measures, await openTraces(log, closers)),
+    systemClock,
+  )
+  return { measures, tracer: creates, creates }
 }
 
 /** The library is loaded only where it is used. */

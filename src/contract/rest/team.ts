@@ -58,6 +58,8 @@ export const OwnTeam = Type.Object({
   name: Type.String(),
   apiKey: Type.String(),
   isDefault: Type.Boolean(),
+  slug: Type.Optional(Type.String({ description: 'Like the limits, an addition of Warren' })),
+  limits: Type.Optional(TeamLimits),
 })
 
 export const OwnKeyPath = Type.Object({ keyID: Type.String() })

@@ -7,6 +7,7 @@ import { createKeyRoute } from './create-key.ts'
 import { createTeamRoute } from './create-team.ts'
 import { deleteTeamRoute } from './delete-team.ts'
 import { getBuiltInTemplateRoute } from './get-built-in-template.ts'
+import { getMachineRoutes } from './get-machine.ts'
 import { getMetricsRoute } from './get-metrics.ts'
 import { killTeamSandboxesRoute } from './kill-team-sandboxes.ts'
 import { listKeysRoute } from './list-keys.ts'
@@ -33,6 +34,7 @@ export function adminRoutes(app: Api, context: RouteContext): void {
   addBuiltInTemplateRoute(app, context)
   getBuiltInTemplateRoute(app, context)
   pruneRoute(app, context)
+  getMachineRoutes(app, context)
   listQuarantineRoute(app, context)
   recoverSandboxRoute(app, context)
   removeQuarantinedRoute(app, context)

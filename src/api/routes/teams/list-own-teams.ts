@@ -21,10 +21,10 @@ export function listOwnTeamsRoute(app: Api, { auth }: RouteContext): void {
       },
     },
     async (request) => {
-      const { teamID, name } = auth.teamOf(request)
+      const { teamID, name, slug, limits } = auth.teamOf(request)
       const token = bearerToken(request)
       const apiKey = textHeader(request, header.apiKey) ?? (token === undefined ? undefined : apiKeyOf(token))
-      if (apiKey !== undefined) return [{ teamID, name, apiKey, isDefault: true }]
+      if (apiKey !== undefined) return [{ teamID, name, apiKey, isDefault: true, slug, limits }]
       throw new AppError(
         'invalid_argument',
         'No API key follows from the admin token: ask with an access token, or list all teams at /admin/teams',

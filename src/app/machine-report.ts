@@ -1,0 +1,53 @@
+/** What the operator reads about this server: how it does, and what the doctor finds. */
+import type { ApiParts } from '../api/context.ts'
+import type { WarmPool } from '../core/sandbox/warm-pool.ts'
+import type { Stores } from '../core/stores.ts'
+import type { Clock } from '../lib/clock.ts'
+import type { Config } from './config.ts'
+import type { RecentProblems } from './recent-problems.ts'
+import type { RecentCreates } from './telemetry/recent-creates.ts'
+import { version } from './version.ts'
+
+export type MachineReportParts = {
+  config: Config
+  isolation: 'gvisor' | 'container'
+  stores: Pick<Stores, 'sandboxes'>
+  warm: Pick<WarmPool, 'count'>
+  creates: Pick<RecentCreates, 'read'>
+  problems: Pick<RecentProblems, 'list'>
+  clock: Clock
+}
+
+/** The doctor tries things on the machine: more often would be a load, and tell nothing new. */
+const examineEveryMs = 60_000
+
+const dateTime = (ms: number) => new Date(ms).toISOString()
+
+export function createMachineReport(
+  parts: MachineReportParts,
+): Pick<ApiParts, 'describeMachine' | 'examineMachine'> {
+  const { config, isolation, stores, warm, creates, problems, clock } = parts
+  const startedAt = dateTime(clock.now())
+  let examined: { at: number; report: ReturnType<ApiParts['examineMachine']> } | undefined
+  return {
+    async describeMachine() {
+      const counts = await stores.sandboxes.countByState()
+      return {
+        ...{ version, startedAt, isolation, warmPool: warm.count(), creates: creates.read() },
+        sandboxes: Object.fromEntries(counts.map(({ state, count }) => [state, count])),
+        problems: problems.list().map((problem) => ({ ...problem, at: dateTime(problem.at) })),
+      }
+    },
+    examineMachine() {
+      const at = clock.now()
+      if (!examined || at - examined.at >= examineEveryMs) examined = { at, report: examine(config, at) }
+      return examined.report
+    },
+  }
+}
+
+async function examine(config: Config, at: number): ReturnType<ApiParts['examineMachine']> {
+  const { allChecks, examine: look } = await import('./doctor/doctor.ts')
+  const checks = await look(allChecks, config)
+  return { examinedAt: dateTime(at), canRun: checks.every(({ status }) => status !== 'fail'), checks }
+}

@@ -1,0 +1,68 @@
+/** The last creates of sandboxes, from which an operator sees how fast they are. */
+import type { Clock } from '../../lib/clock.ts'
+import { monotonicMs } from '../../lib/clock.ts'
+import type { TraceAttributes, Tracer } from '../../lib/tracer.ts'
+
+export type CreateFigures = {
+  perSecond: number
+  succeeded: number
+  failed: number
+  p50Ms: number | null
+  p99Ms: number | null
+}
+
+const mostCreates = 1000
+const rateMs = 60_000
+const createOperation = 'sandbox.create'
+
+type Create = { at: number; ms: number; succeeded: boolean }
+
+export class RecentCreates implements Tracer {
+  readonly #tracer: Tracer
+  readonly #clock: Clock
+  /** In the order in which they ended. */
+  #creates: Create[] = []
+
+  constructor(tracer: Tracer, clock: Clock) {
+    this.#tracer = tracer
+    this.#clock = clock
+  }
+
+  async trace<T>(operation: string, attributes: TraceAttributes, work: () => Promise<T>): Promise<T> {
+    if (operation !== createOperation) return this.#tracer.trace(operation, attributes, work)
+    const startedAt = monotonicMs()
+    let succeeded = false
+    try {
+      const made = await this.#tracer.trace(operation, attributes, work)
+      succeeded = true
+      return made
+    } finally {
+      this.record(monotonicMs() - startedAt, succeeded)
+    }
+  }
+
+  record(ms: number, succeeded: boolean): void {
+    this.#creates.push({ at: this.#clock.now(), ms, succeeded })
+    if (this.#creates.length > 2 * mostCreates) this.#creates = this.#creates.slice(-mostCreates)
+  }
+
+  read(): CreateFigures {
+    const creates = this.#creates.slice(-mostCreates)
+    const since = this.#clock.now() - rateMs
+    const sorted = creates
+      .filter(({ succeeded }) => succeeded)
+      .map(({ ms }) => ms)
+      .sort((a, b) => a - b)
+    const part = (share: number) =>
+      sorted.length === 0
+        ? null
+        : Math.round(sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))]!)
+    return {
+      perSecond: (1000 * creates.filter(({ at }) => at >= since).length) / rateMs,
+      succeeded: sorted.length,
+      failed: creates.length - sorted.length,
+      p50Ms: part(0.5),
+      p99Ms: part(0.99),
+    }
+  }
+}

@@ -1,0 +1,24 @@
+import type { DoctorReport } from '../../contract/rest/machine.ts'
+import { Badge } from '../parts/badges.tsx'
+
+const order = { fail: 0, warn: 1, ok: 2 }
+
+/** What fails comes first, with how to mend it. */
+export function Checks({ checks }: { checks: DoctorReport['checks'] }) {
+  const sorted = [...checks].sort((a, b) => order[a.status] - order[b.status])
+  return (
+    <ul class="problems">
+      {sorted.map(({ name, status, text, remedy }) => (
+        <li key={name}>
+          <Badge state={status} />
+          <div class="two">
+            <span>
+              <b class="name">{name}</b> {text}
+            </span>
+            {remedy !== undefined && <span class="faint">{remedy}</span>}
+          </div>
+        </li>
+      ))}
+    </ul>
+  )
+}
