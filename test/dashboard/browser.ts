@@ -15,5 +15,5 @@ export async function logIn(page: Page, url: string, secret: string): Promise<vo
   await page.goto(`${url}/dashboard`)
   await page.getByLabel('API key or admin token').fill(secret)
   await page.getByRole('button', { name: 'Log in' }).click()
-  await page.getByRole('navigation', { name: 'Views' }).waitFor({ state: 'attached' })
+  await page.locator('nav[aria-label="Views"]').waitFor({ state: 'attached' })
 }

@@ -226,6 +226,19 @@ describe('the dashboard', { timeout: 300_000 }, () => {
       .map(({ id, nodes }) => `${id}: ${nodes[0]?.html}`)
   }
 
+  it('shows the operator the machine, with what the doctor finds, and all teams', async () => {
+    const { context: other, page: operator } = await openPage()
+    await logIn(operator, warren.url, warren.adminToken)
+    await operator.getByRole('link', { name: scene.busy.sandboxId }).waitFor()
+    await operator.getByRole('link', { name: 'Machine' }).click()
+    await operator.getByText('Create, median').waitFor()
+    await operator.getByText('namespaces').waitFor()
+    await operator.getByRole('table').first().waitFor()
+    await operator.getByRole('link', { name: 'Team', exact: true }).click()
+    await operator.getByRole('button', { name: 'New team' }).waitFor()
+    await other.close()
+  })
+
   it('keeps the key where no other origin and no later visit finds it, and forgets it on request', async () => {
     await open('sandboxes')
     assert.deepEqual(await context.cookies(), [])

@@ -49,7 +49,7 @@ export function ago(time: string | number, now: number): string {
   return `${first} ago`
 }
 
-const dayAndTime = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' })
+const dayAndTime = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' })
 const timeOnly = new Intl.DateTimeFormat(undefined, {
   ...({ hour: '2-digit', minute: '2-digit', second: '2-digit', hour12: false } as const),
   fractionalSecondDigits: 3,

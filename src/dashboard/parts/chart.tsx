@@ -78,7 +78,7 @@ function optionsOf(
     ticks: { show: false },
   }
   return {
-    ...{ width: element.clientWidth, height, padding: [6, 4, 0, 0], legend: { show: false } },
+    ...{ width: element.clientWidth, height, padding: [6, 26, 0, 0], legend: { show: false } },
     cursor: { points: { size: 6 }, drag: { x: false, y: false } },
     scales: { y: { range: (_, __, max) => [0, most ?? Math.max(1, max * 1.15)] } },
     axes: [

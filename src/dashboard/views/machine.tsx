@@ -70,7 +70,9 @@ function Machine() {
 
 function Server({ report: { sandboxes, warmPool, creates } }: { report: MachineReport }) {
   const { running = 0, paused = 0, ...moving } = sandboxes
-  const others = Object.entries(moving).map(([state, number]) => `${number} ${state}`)
+  const others = Object.entries(moving).flatMap(([state, number]) =>
+    number > 0 ? [`${number} ${state}`] : [],
+  )
   const milliseconds = (value: number | null) => (value === null ? '–' : `${value} ms`)
   return (
     <div class="grid">

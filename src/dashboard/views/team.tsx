@@ -97,6 +97,9 @@ function Use({ team: { limits }, sandboxes }: { team: KnownTeam; sandboxes: read
   )
 }
 
+/** So that half of the chart is a whole number, too. */
+const evenAbove = (value: number): number => Math.max(2, 2 * Math.ceil((value * 1.1) / 2))
+
 function UsageCharts({ samples }: { samples: readonly UsageSample[] }) {
   const shown = useMemo(() => thinned(samples, mostPoints), [samples])
   const times = shown.map(({ timestampUnix }) => timestampUnix)
@@ -114,6 +117,7 @@ function UsageCharts({ samples }: { samples: readonly UsageSample[] }) {
         title="Running sandboxes"
         tone="accent"
         series={concurrent}
+        most={evenAbove(Math.max(0, ...concurrent.values))}
         format={(value) => value.toFixed(0)}
       />
       <Chart title="Started per second" tone="cpu" series={starts} format={(value) => value.toFixed(2)} />

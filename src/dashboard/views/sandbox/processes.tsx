@@ -11,6 +11,8 @@ import { tellDone } from '../../parts/toasts.tsx'
 import type { SandboxTabProps } from './sandbox.tsx'
 
 const everyMs = 4000
+/** Without its agent a sandbox ends. */
+const agentFolder = '/.warren/'
 
 async function readProcesses(client: Sandbox): Promise<SandboxProcess[]> {
   const { stdout } = await client.commands.run(listProcesses, { user: 'root', timeoutMs: 10_000 })
@@ -39,7 +41,14 @@ export function ProcessesTab({ detail }: SandboxTabProps) {
               keyOf={({ pid }) => String(pid)}
               columns={[
                 { name: 'PID', cell: ({ pid }) => <span class="mono">{pid}</span> },
-                { name: 'Command', cell: ({ command }) => <code class="command">{command}</code> },
+                {
+                  name: 'Command',
+                  cell: ({ command }) => (
+                    <code class="command" title={command}>
+                      {command}
+                    </code>
+                  ),
+                },
                 { name: 'User', cell: ({ user }) => user, wide: true },
                 { name: 'CPU', cell: ({ cpuPct }) => percent(cpuPct), end: true },
                 { name: 'Memory', cell: ({ memoryBytes }) => bytes(memoryBytes), end: true },
@@ -48,7 +57,7 @@ export function ProcessesTab({ detail }: SandboxTabProps) {
                   name: '',
                   end: true,
                   cell: (row) =>
-                    row.pid > 1 && (
+                    !row.command.startsWith(agentFolder) && (
                       <Button
                         kind="quiet"
                         small

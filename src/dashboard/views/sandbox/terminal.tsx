@@ -34,7 +34,7 @@ export function TerminalTab({ detail }: SandboxTabProps) {
     }
   }, [client, user, round])
   return (
-    <div class="terminal">
+    <div class="console">
       <div class="screen" ref={screen} />
       <footer>
         <span role="status">{state}</span>
