@@ -45,7 +45,7 @@ export async function makeImage(archive: string, out: string): Promise<void> {
     const packages = systemNeeds.map((need) => need.package)
     await runInRoot(
       root,
-      `apt-get update -q && apt-get install -y -q --no-install-recommends ${packages.join(' ')} npm && apt-get clean && rm -rf /var/lib/apt/lists/*`,
+      `apt-get update -q && apt-get install -y -q --no-install-recommends ${packages.join(' ')} && apt-get clean && rm -rf /var/lib/apt/lists/*`,
     )
     mkdirSync(join(root, 'opt/warren'), { recursive: true })
     await runCommand('tar', ['-xzf', archive, '-C', join(root, 'opt/warren'), '--strip-components=1'])

@@ -8,10 +8,12 @@ import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import http from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
 import { join } from 'node:path'
+import { countRequests } from '../../../src/app/telemetry/requests.ts'
 import { RouteTable } from '../../../src/core/sandbox/routes.ts'
 import { createEdge } from '../../../src/edge/edge.ts'
 import { errorText } from '../../../src/lib/app-error.ts'
 import { silentLog } from '../../../src/lib/log.ts'
+import { Measures } from '../../../src/lib/measures.ts'
 import { unpacked } from '../../support/roots.ts'
 import { cacheFolder } from '../../support/warren.ts'
 
@@ -148,7 +150,9 @@ function edge(servicePort: number): http.Server {
   const routes = new RouteTable()
   const endpoint = () => ({ host: '127.0.0.1', port: servicePort })
   routes.set({ sandboxID: 'ibench', runID: 'run', endpoint, agentToken: 'token', trafficToken: null })
-  const made = createEdge({ routes, domain: 'bench.test', log: silentLog })
+  // As the server has it: every request is counted.
+  const { onFinished } = countRequests(new Measures(), 'off', silentLog)
+  const made = createEdge({ routes, domain: 'bench.test', log: silentLog, onFinished })
   const server = http.createServer(made.serverOptions)
   made.attach(server, (_request, response) => response.writeHead(404).end())
   return server
