@@ -41,6 +41,18 @@ test('a request reaches the owner through another door, with its body, and the a
   )
 })
 
+test('the owner knows a request by the id that the door gave it, or by that of its client', async (t) => {
+  const peers = new TestPeers(t)
+  const one = await peers.start('one')
+  const other = await peers.start('other')
+  peers.owners.set('a', owned('other'))
+  await fetch(`${one.publicURL}/sandboxes/a`)
+  await fetch(`${one.publicURL}/sandboxes/a`, { headers: { 'X-Request-Id': 'mine' } })
+  const [first, second] = other.answered.map(({ headers }) => headers['x-request-id'])
+  assert.match(String(first), /^[0-9a-f]{16}$/)
+  assert.equal(second, 'mine')
+})
+
 test('what a client says of the hop is taken out, and the owner learns where the client is', async (t) => {
   const peers = new TestPeers(t)
   const one = await peers.start('one')

@@ -9,6 +9,7 @@ import { originOf, tellOrigin } from '../lib/client-origin.ts'
 import { discardBody } from '../lib/http-relay/discard-body.ts'
 import { answerHeaders, type OutgoingHead, outgoingHead } from '../lib/http-relay/headers.ts'
 import type { HttpExchange } from '../lib/http-relay/http-relay.ts'
+import { requestIDHeader, requestIDOf } from '../lib/request-id.ts'
 
 const { clientAddress: address, clientProtocol: protocol, neededRoom: room, refusal } = hopHeader
 
@@ -61,6 +62,8 @@ export function headForPeer(request: IncomingMessage, options: HopOptions): Outg
   const { headers } = head
   const origin = originOf(request)
   headers.push(address, origin.address, protocol, origin.protocol)
+  // Both nodes then log the request by one id. A client's own id goes along as it is.
+  if (request.headers[requestIDHeader] === undefined) headers.push(requestIDHeader, requestIDOf(request))
   const { needs } = options
   if (needs) headers.push(room, `${needs.cpuCount} ${needs.memoryMB}`)
   if (bodyLength === undefined) return head

@@ -99,6 +99,18 @@ describe('with a server', () => {
     assert.equal((await run('bin/warren', ['sandbox', 'nix'])).code, 2)
   })
 
+  it('every command answers --help, and shells complete what there is', async () => {
+    const names = [...(await command('help')).matchAll(/^ {2}warren (\w+)/gm)].map(([, name]) => name!)
+    assert.ok(names.length > 15)
+    const others = names.filter((name) => name !== 'version')
+    for (const name of others) assert.match(await command(name, '--help'), /warren/i, name)
+    const completed = await run('bash', [
+      '-c',
+      'eval "$(bin/warren completion bash)"; COMP_WORDS=(warren sandbox ""); COMP_CWORD=2; _warren; declare -p COMPREPLY',
+    ])
+    assert.match(completed.stdout, /"list".*"info".*"logs".*"shell"/)
+  })
+
   it('the figures of the server tell what was done, and by its parts', async () => {
     const headers = { authorization: `Bearer ${warren.adminToken}` }
     const text = await (await fetch(`${warren.url}/metrics`, { headers })).text()

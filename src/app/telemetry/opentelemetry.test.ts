@@ -55,6 +55,7 @@ test('operations reach the collector that the standard variables name, as one tr
       await tracer.trace('driver.start', {}, failing).catch(() => {})
     }),
   )
+  await tracer.trace('store.deliveries.listDue', {}, async () => {})
   await spans.close()
   assert.deepEqual([...new Set(received.map(({ path, key }) => `${path} ${key}`))], ['/v1/traces secret'])
   const { resource, scopeSpans } = (received[0]!.body as { resourceSpans: ResourceSpans[] }).resourceSpans[0]!
@@ -63,6 +64,7 @@ test('operations reach the collector that the standard variables name, as one tr
   assert.equal(about['service.version'], '1.2.3')
   assert.equal(about['deployment.environment'], 'test')
   const sent = new Map(scopeSpans.flatMap((scope) => scope.spans).map((span) => [span.name, span]))
+  assert.ok(!sent.has('store.deliveries.listDue'), 'what nobody asked for has become a trace')
   const create = sent.get('sandbox.create')!
   const start = sent.get('driver.start')!
   assert.equal(start.parentSpanId, create.spanId)

@@ -2,7 +2,13 @@
  * Spans of OpenTelemetry, sent by OTLP over HTTP. Where to, with which headers and how many is read by the library from
  * the standard variables (OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_SERVICE_NAME, OTEL_TRACES_SAMPLER, …).
  */
-import { context, type Span, SpanStatusCode, type Tracer as SpanTracer } from '@opentelemetry/api'
+import {
+  trace as api,
+  context,
+  type Span,
+  SpanStatusCode,
+  type Tracer as SpanTracer,
+} from '@opentelemetry/api'
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks'
 import { OTLPTraceExporter as JsonExporter } from '@opentelemetry/exporter-trace-otlp-http'
 import { OTLPTraceExporter as ProtobufExporter } from '@opentelemetry/exporter-trace-otlp-proto'
@@ -18,6 +24,9 @@ import type { Log } from '../../lib/log.ts'
 import { currentRequestID } from '../../lib/request-id.ts'
 import type { TraceAttributes, Tracer } from '../../lib/tracer.ts'
 import { traceProtocol } from '../config.ts'
+
+/** What clients ask for. What the server does by itself, every second and for nobody, makes no traces. */
+const beginsTrace = /^(?:sandbox|template)\./
 
 export type Spans = Tracer & { close(): Promise<void> }
 
@@ -35,7 +44,12 @@ export function openSpans(version: string, log: Log): Spans {
   const tracer = provider.getTracer('warren', version)
   log.info({}, 'Traces of operations are sent by OpenTelemetry.')
   return {
-    trace: (operation, attributes, work) => inSpan(tracer, operation, attributes, work),
+    trace(operation, attributes, work) {
+      const isPartOfTrace = api.getSpan(context.active()) !== undefined
+      return isPartOfTrace || beginsTrace.test(operation)
+        ? inSpan(tracer, operation, attributes, work)
+        : work()
+    },
     async close() {
       await provider.shutdown()
       context.disable()

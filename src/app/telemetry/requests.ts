@@ -37,7 +37,11 @@ export function countRequests(measures: Measures, accessLog: AccessLog, log: Log
       // A method that no route has is the client's choice.
       const labels = route === undefined ? ['other', 'none'] : [method, route]
       ofApi.of(...labels, String(status)).observe(durationMs / 1000)
-      if (isWanted(status)) log.info({ access: 'api', ...answered }, 'A request to the API was answered.')
+      if (isWanted(status))
+        log.info(
+          { access: 'api', ...answered, durationMs: Math.round(durationMs) },
+          'A request to the API was answered.',
+        )
     },
     onFinished(finished) {
       const { target, status } = finished
@@ -51,7 +55,13 @@ export function countRequests(measures: Measures, accessLog: AccessLog, log: Log
         }
         histogram.observe(finished.answeredMs / 1000)
       }
-      if (isWanted(status)) log.info({ access: 'edge', ...finished }, 'A request to a sandbox ended.')
+      if (isWanted(status))
+        log.info({ access: 'edge', ...finished, ...inWholeMs(finished) }, 'A request to a sandbox ended.')
     },
   }
 }
+
+const inWholeMs = ({ answeredMs, totalMs }: FinishedRequest) => ({
+  answeredMs: Math.round(answeredMs),
+  totalMs: Math.round(totalMs),
+})
