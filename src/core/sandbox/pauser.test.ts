@@ -102,6 +102,23 @@ for (const snapshotMemory of [true, false]) {
       await assert.rejects(service.connect(team, sandboxID, timed), failsWith('not_found'))
     })
 
+    it('is not there any more for who would resume it while it is killed, and a connect is told why', async () => {
+      await using fixture = await openFixture({ snapshotMemory })
+      const { service, team, stores, faults } = fixture
+      const sandboxID = await running(fixture)
+      await service.pause(team, sandboxID, wish)
+      const hold = gate()
+      faults.before = async (method, [, to]) => {
+        if (method === 'move' && to === 'ended') await hold.opened
+      }
+      const killed = service.kill(team, sandboxID)
+      await until(async () => (await stores.sandboxes.find(sandboxID))?.state === 'killing')
+      await assert.rejects(service.resume(team, sandboxID, timed), failsWith('not_found'))
+      await assert.rejects(service.connect(team, sandboxID, timed), failsWith('conflict'))
+      hold.open()
+      await killed
+    })
+
     it('goes on running when it cannot be saved', async () => {
       await using fixture = await openFixture({ snapshotMemory })
       const { service, team, driver, routes } = fixture
