@@ -1,12 +1,16 @@
 /** The object store that a setting names, and the base template in it. */
+import { mkdir, rm } from 'node:fs/promises'
 import { basename } from 'node:path'
-import { baseKey } from '../core/archive/keys.ts'
+import { baseKey, layerKey } from '../core/archive/keys.ts'
 import type { ObjectStore, PackStore } from '../core/object-store.ts'
 import type { Stores } from '../core/stores.ts'
 import type { TemplateBuild } from '../core/template/template.ts'
 import type { ClosableImages } from '../images/images.ts'
+import { unpackTree } from '../images/layer-tar.ts'
+import { errorText } from '../lib/app-error.ts'
 import type { Log } from '../lib/log.ts'
 import type { Config } from './config.ts'
+import type { FetchBase } from './setup/base-root.ts'
 
 export type OpenedObjects = { objects: ObjectStore; packs: PackStore }
 
@@ -32,21 +36,42 @@ export async function baseLayer(
   opened: OpenedObjects | undefined,
   log: Log,
 ): Promise<string> {
-  const shared = await findSharedBase(rootFolder, opened?.objects).catch((err) => {
+  const shared = await findSharedBase(basename(rootFolder), opened?.objects).catch((err) => {
     log.warn({ err }, 'The object store does not answer; the base template is the one of this machine.')
     return undefined
   })
   return shared ?? images.adopt(basename(rootFolder), rootFolder)
 }
 
-async function findSharedBase(
-  rootFolder: string,
-  objects: ObjectStore | undefined,
-): Promise<string | undefined> {
-  const key = baseKey(basename(rootFolder))
+/** The digest of the layer that is the base of this name for all. */
+async function findSharedBase(name: string, objects: ObjectStore | undefined): Promise<string | undefined> {
+  const key = baseKey(name)
   const length = await objects?.size(key)
   if (objects === undefined || length === undefined) return undefined
   return Buffer.from(await objects.read(key, 0, length)).toString()
+}
+
+/** Gets the root of the base template from the object store, where another Warren has put it, instead of making it. */
+export function baseFetcher(open: () => Promise<OpenedObjects | undefined>): FetchBase {
+  return async (name, root, progress) => {
+    const opened = await open()
+    if (!opened) return false
+    try {
+      const layer = await findSharedBase(name, opened.objects)
+      if (layer === undefined) return false
+      const take = (content: AsyncIterable<Uint8Array>) => unpackTree(content, root)
+      const fetching = opened.packs.load(layerKey(layer), () => ({ open: () => take }))
+      await progress.step('Fetch the base template from the object store', () => fetching)
+      return (await fetching) !== undefined
+    } catch (error) {
+      progress.note(`The base template is made here: ${errorText(error)}`)
+      await rm(root, { recursive: true })
+      await mkdir(root, { mode: 0o755 })
+      return false
+    } finally {
+      await opened.objects.close()
+    }
+  }
 }
 
 /** Once the object store has the base, it becomes that of all who come later. */

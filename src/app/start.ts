@@ -17,6 +17,7 @@ import { lockDataFolder } from './data-lock.ts'
 import { readExtraCA } from './extra-ca.ts'
 import { chooseIsolation } from './isolation.ts'
 import { tellLastEnd } from './last-end.ts'
+import { baseFetcher, openObjects } from './open-objects.ts'
 import { refusePort } from './port.ts'
 import { type RunningServer, serve } from './serve.ts'
 import { prepareMachine } from './setup/prepare-machine.ts'
@@ -58,7 +59,12 @@ function requestFields(): object {
 
 async function bringUp(config: Config, paths: DataPaths, log: Log): Promise<RunningServer> {
   const progress = createProgress(process.stderr)
-  const machine = await prepareMachine(config, paths, progress)
+  const machine = await prepareMachine(
+    config,
+    paths,
+    progress,
+    baseFetcher(() => openObjects(config)),
+  )
   const kit = await buildAgentKit({ folder: `${paths.runtimes}/agent`, nodeBinary: process.execPath })
   const openDashboard = dashboardIn(`${paths.runtimes}/dashboard`, log)
   const isolation = await chooseIsolation(config.isolation, machine.runtimes, {

@@ -55,12 +55,16 @@ export function parseBaseSource(source: string): BaseSource {
   )
 }
 
+/** Fills the folder with the root that another machine made under this name. False: there is none, and it is empty. */
+export type FetchBase = (name: string, root: string, progress: Progress) => Promise<boolean>
+
 /** Sees to it that `<parent>/base-<hash>` is a complete root; what an interrupted try left is removed. */
 export async function makeBaseRoot(
   parent: string,
   source: string,
   cacheDir: string,
   progress: Progress,
+  fetchBase?: FetchBase,
 ): Promise<BaseRoot> {
   const wanted = parseBaseSource(source)
   const hash = 'folder' in wanted ? await folderHash(wanted.folder) : recipe.recipeHash(wanted.recipe)
@@ -72,6 +76,8 @@ export async function makeBaseRoot(
   // apt drops its rights while it downloads, and must still get in.
   await chmod(partial, 0o755)
   try {
+    if (await fetchBase?.(basename(folder), partial, progress)) await rename(partial, folder)
+    if (existsSync(folder)) return { folder, hash }
     if ('folder' in wanted) await takeFolder(wanted.folder, partial, progress)
     else await takeDebian(wanted.recipe, partial, join(cacheDir, `base-${hash}.tar`), progress)
     await rename(partial, folder)

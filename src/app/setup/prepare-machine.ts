@@ -1,7 +1,7 @@
 /** Everything that a start needs of the machine, got when it is missing; a second start finds it all there. */
 import type { Config } from '../config.ts'
 import type { DataPaths } from '../data-folder.ts'
-import { makeBaseRoot, parseBaseSource } from './base-root.ts'
+import { type FetchBase, makeBaseRoot, parseBaseSource } from './base-root.ts'
 import { installRunsc } from './gvisor.ts'
 import { findSystemProgram } from './programs.ts'
 import type { Progress } from './progress.ts'
@@ -18,6 +18,7 @@ export async function prepareMachine(
   config: Config,
   paths: DataPaths,
   progress: Progress,
+  fetchBase?: FetchBase,
 ): Promise<PreparedMachine> {
   parseBaseSource(config.baseImage)
   await installSystemPackages(systemNeeds, progress)
@@ -25,7 +26,7 @@ export async function prepareMachine(
     config.isolation === 'container'
       ? undefined
       : await installRunsc(paths.runtimes, config.cacheDir, progress)
-  const base = await makeBaseRoot(paths.templates, config.baseImage, config.cacheDir, progress)
+  const base = await makeBaseRoot(paths.templates, config.baseImage, config.cacheDir, progress, fetchBase)
   return {
     runtimes: {
       runc: findSystemProgram('runc') ?? 'runc',

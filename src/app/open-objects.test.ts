@@ -1,0 +1,76 @@
+import assert from 'node:assert/strict'
+import { chownSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import test, { type TestContext } from 'node:test'
+import { baseKey, layerKey } from '../core/archive/keys.ts'
+import { createImages } from '../images/images.ts'
+import { silentLog } from '../lib/log.ts'
+import { MemoryObjectStore } from '../objects/memory-object-store.ts'
+import { ObjectPacks } from '../objects/packs.ts'
+import { baseFetcher, baseLayer } from './open-objects.ts'
+import { makeBaseRoot } from './setup/base-root.ts'
+import { createProgress } from './setup/progress.ts'
+
+const shift = 100_000
+const quiet = createProgress({ write: () => {} })
+
+/** A base that one machine has made and put into the object store, and the folder of a machine that has none. */
+async function world(t: TestContext) {
+  const folder = mkdtempSync(join(tmpdir(), 'warren-shared-base-'))
+  t.after(() => rmSync(folder, { recursive: true, force: true }))
+  const objects = new MemoryObjectStore()
+  const opened = { objects, packs: new ObjectPacks(objects) }
+  const source = join(folder, 'source')
+  for (const name of ['etc', 'usr/bin', 'bin']) mkdirSync(join(source, name), { recursive: true })
+  writeFileSync(join(source, 'etc/passwd'), 'root:x:0:0:root:/root:/bin/sh\n')
+  writeFileSync(join(source, 'etc/group'), 'root:x:0:\n')
+  const make = (name: string, fetch?: ReturnType<typeof baseFetcher>) =>
+    makeBaseRoot(join(folder, name), `folder:${source}`, join(folder, 'cache'), quiet, fetch)
+  const root = (await make('one')).folder
+  writeFileSync(join(root, 'etc/made-by'), 'the first machine')
+  chownSync(join(root, 'etc/made-by'), shift + 5, shift + 5)
+  const open = (name: string) =>
+    createImages({ folder: join(folder, name), ownerShift: shift, packs: opened.packs })
+  const images = await open('images-one')
+  t.after(() => images.close())
+  const layer = await images.adopt('base', root)
+  await images.archive!.archive([layer], new AbortController().signal)
+  await objects.putIfAbsent(baseKey(root.slice(root.lastIndexOf('/') + 1)), Buffer.from(layer))
+  return { objects, opened, make, open, root, layer }
+}
+
+test('a machine without a base gets the one of the others, byte by byte', async (t) => {
+  const { opened, make, open, layer } = await world(t)
+  const { folder } = await make(
+    'other',
+    baseFetcher(async () => opened),
+  )
+  assert.equal(readFileSync(join(folder, 'etc/made-by'), 'utf8'), 'the first machine')
+  const images = await open('images-other')
+  t.after(() => images.close())
+  assert.equal(await images.adopt('base', folder), layer)
+  assert.equal(await baseLayer(images, folder, opened, silentLog), layer)
+})
+
+test('a machine that has made another base uses that of the others; without the object store, its own', async (t) => {
+  const { objects, opened, make, open, layer } = await world(t)
+  const { folder } = await make('other')
+  const images = await open('images-other')
+  t.after(() => images.close())
+  assert.equal(await baseLayer(images, folder, opened, silentLog), layer)
+  objects.isGone = true
+  assert.notEqual(await baseLayer(images, folder, opened, silentLog), layer)
+})
+
+test('what cannot be fetched whole is made, and nothing of the fetch is in it', async (t) => {
+  const { objects, opened, make, layer } = await world(t)
+  const { bytes } = objects.objects.get(layerKey(layer))!
+  bytes[20]! ^= 1
+  const { folder } = await make(
+    'other',
+    baseFetcher(async () => opened),
+  )
+  assert.equal(existsSync(join(folder, 'etc/made-by')), false)
+  assert.ok(existsSync(join(folder, 'etc/passwd')))
+})
