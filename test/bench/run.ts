@@ -1,7 +1,7 @@
 /**
  * `npm run bench [-- name …] [--long] [--rounds 5] [--count 20] [--isolation container] [--no-docker]`
  * Runs the named benchmarks; where none is named, those that take some ten minutes together, or with --long all of them,
- * with more rounds. Prints what they found, and keeps it as JSON and as a chart. Root only.
+ * with more rounds. Prints what each found, and keeps it at once as JSON and as a chart. Root only.
  */
 import { writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
@@ -99,6 +99,7 @@ async function main(): Promise<number> {
     signal: interrupt.signal,
   })
   const run = newRun(new Date())
+  let kept = ''
   if (run.machine.load > run.machine.cpus) machine.say('This machine is busy: trust only the ratios.')
   try {
     for (const name of names) {
@@ -107,10 +108,11 @@ async function main(): Promise<number> {
       const report = await benchmarks[name]!(machine, sizes)
       run.reports[name] = report
       process.stdout.write(`${reportText(report, before)}\n`)
+      // After each: a run that is interrupted or fails later keeps what it has.
+      kept = saveRun(run)
+      writeFileSync(`${kept}.svg`, chartSvg(previousReport))
     }
     process.stdout.write(`${targetsText(Object.values(run.reports))}\n`)
-    const kept = saveRun(run)
-    writeFileSync(`${kept}.svg`, chartSvg(previousReport))
     process.stdout.write(`\nKept in ${kept}.json and, as a chart, ${kept}.svg\n`)
     return 0
   } finally {

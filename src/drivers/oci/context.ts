@@ -7,6 +7,7 @@ import type { CpuShares } from './cpu-shares.ts'
 import type { ExitWatch } from './exit-watch.ts'
 import type { Firewall } from './firewall.ts'
 import type { Layout } from './layout.ts'
+import type { NamespaceThread } from './namespace-thread.ts'
 import type { OwnUsers } from './own-users.ts'
 import type { Records } from './records.ts'
 import type { RuntimeFlavour } from './runtime-flavour.ts'
@@ -29,6 +30,7 @@ export type OciContext = {
   uidBase: number
   /** Undefined: all sandboxes share the users that own the files. */
   users: OwnUsers | undefined
+  namespaces: NamespaceThread
   dnsServers: readonly string[]
   openFilesLimit: number
   pidsLimit: number

@@ -11,6 +11,7 @@ import { Firewall } from './firewall.ts'
 import { flavourFor } from './flavours.ts'
 import { type FlowTable, openFlowTable } from './flow-table.ts'
 import { createLayout } from './layout.ts'
+import { NamespaceThread } from './namespace-thread.ts'
 import type { OciDriverOptions } from './oci-driver.ts'
 import { OwnUsers } from './own-users.ts'
 import { Records } from './records.ts'
@@ -26,9 +27,10 @@ export function createContext(options: OciDriverOptions): OciContext {
   const cgroups = openCgroups()
   const records = new Records(layout)
   const flavour = flavourFor(options.isolation)
-  const users = flavour.hasOwnUsers ? new OwnUsers(layout, uidBase) : undefined
+  const namespaces = new NamespaceThread()
+  const users = flavour.hasOwnUsers ? new OwnUsers(layout, uidBase, namespaces) : undefined
   return {
-    ...{ layout, subnet, uidBase, users, cgroups, records, dnsServers },
+    ...{ layout, subnet, uidBase, users, namespaces, cgroups, records, dnsServers },
     runtime: { flavour, binary: options.runtimeBinary, platform: options.platform },
     agent: options.agent,
     pidsLimit: Math.min(options.pidsLimit ?? 4096, hardLimit('Max processes')),
@@ -38,7 +40,7 @@ export function createContext(options: OciDriverOptions): OciContext {
     exits: new ExitWatch({ cgroups, layout, log }),
     sysSkeletons: new JoinedWork(),
     slots: new SlotPool({
-      ...{ layout, subnet, users, log, disks: new Disks(layout, uidBase) },
+      ...{ layout, subnet, users, namespaces, log, disks: new Disks(layout, uidBase, namespaces) },
       forgetFlows: flowForgetter(log),
       size: options.poolSize ?? 4,
       diskMB: options.poolDiskMB ?? 10_240,

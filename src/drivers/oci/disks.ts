@@ -4,22 +4,26 @@
  * mounted only in its slot's mount namespace: when that ends, so do mount and loop device.
  */
 import { existsSync } from 'node:fs'
-import { chown, mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
+import { chown, mkdir, mkdtemp, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { JoinedWork } from '../../lib/keyed-lock.ts'
 import { runCommand } from '../../lib/run-command.ts'
 import type { Layout } from './layout.ts'
+import type { NamespaceThread } from './namespace-thread.ts'
 
+/** As `mount-disks.ts` mounts it too. */
 export const diskMountOptions = 'loop,noatime,nodev,discard'
 
 export class Disks {
   readonly #layout: Layout
   readonly #uidBase: number
+  readonly #namespaces: NamespaceThread
   readonly #blanks = new JoinedWork<string>()
 
-  constructor(layout: Layout, uidBase: number) {
+  constructor(layout: Layout, uidBase: number, namespaces: NamespaceThread) {
     this.#layout = layout
     this.#uidBase = uidBase
+    this.#namespaces = namespaces
   }
 
   async copyForSlot(slot: number, sizeMB: number): Promise<void> {
@@ -29,10 +33,13 @@ export class Disks {
 
   /** The namespace sees the mounts of this moment and no later ones: the slot's network must be there already. */
   async mountForSlot(slot: number): Promise<void> {
-    const namespace = this.#layout.mountNamespace(slot)
-    await writeFile(namespace, '')
-    const mount = ['mount', '-o', diskMountOptions, this.#layout.slotDisk(slot), this.#layout.diskMount]
-    await runCommand('unshare', [`--mount=${namespace}`, '--propagation', 'private', ...mount])
+    await this.#namespaces.do({
+      mountSlotDisk: {
+        namespace: this.#layout.mountNamespace(slot),
+        image: this.#layout.slotDisk(slot),
+        target: this.#layout.diskMount,
+      },
+    })
   }
 
   async remakeForSlot(slot: number, sizeMB: number): Promise<void> {

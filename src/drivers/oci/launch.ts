@@ -46,17 +46,13 @@ while [ $# -gt 0 ]; do
 done`
 
 /**
- * Its arguments: where the root is mounted, the folder that the overlay's options are relative to, these options, a
- * file to make before the sandbox runs on the files of a snapshot (or nothing), and the runtime's command line. The
- * runtime gets no pipe of ours: the sandbox would hold it open. Where the whole machine is short of memory, sandboxes
- * die before the server that would start them again.
+ * Its arguments: a file to make before the sandbox runs on the files of a snapshot (or nothing), and the runtime's
+ * command line. The runtime gets no pipe of ours: the sandbox would hold it open. Where the whole machine is short of
+ * memory, sandboxes die before the server that would start them again.
  */
-const mountRootAndRun = `set -e
-root=$1 roots=$2 overlay=$3 ran=$4
-shift 4
-cd "$roots"
-mount -t overlay -o "$overlay" overlay "$root"
-cd /
+const runRuntime = `set -e
+ran=$1
+shift
 exec </dev/null >/dev/null 2>&1
 echo ${sandboxOomScore} > /proc/self/oom_score_adj || :
 [ "$ran" ] || exec "$@"
@@ -179,9 +175,9 @@ async function launch(
   await exits.watch(record, (await startedPid(folder))!)
 }
 
-/** Mounts what the root is made of in the slot's namespace, as far as the slot does not have it mounted already. */
+/** Mounts the root in the slot's namespace, and before that what it is made of, as far as the slot has not done so. */
 async function mountDisks(
-  { layout, users: ownUsers }: OciContext,
+  { layout, users: ownUsers, namespaces }: OciContext,
   record: SandboxRecord,
   { plan, users }: StartParts,
 ): Promise<void> {
@@ -199,6 +195,8 @@ async function mountDisks(
   await mountShared(layout, record)
   const owned = [...rootFolders(layout, folder, record), ...sharedFolders(layout, record)]
   if (users) await ownUsers?.cover(users, namespace, owned)
+  const [roots, overlay] = [join(folder, rootsName), overlayOptions(record)]
+  await namespaces.do({ mountRoot: { namespace, roots, overlay, target: layout.rootMount } })
 }
 
 /**
@@ -214,13 +212,12 @@ function limitCommand({ openFilesLimit, pidsLimit }: OciContext, hasOwnUsers: bo
   return ['prlimit', ...options]
 }
 
-/** The arguments of `nsenter` that mount the root in the slot's namespace and run the runtime there. */
+/** The arguments of `nsenter` that run the runtime in the slot's namespace. */
 function runCommandLine(context: OciContext, record: SandboxRecord, { plan, users }: StartParts): string[] {
   const { layout } = context
-  const folder = layout.sandbox(record.sandboxID)
   return [
-    ...[`--mount=${layout.mountNamespace(record.slot)}`, 'sh', '-c', mountRootAndRun, 'sh'],
-    ...[layout.rootMount, join(folder, rootsName), overlayOptions(record), plan?.consumedMark ?? ''],
+    ...[`--mount=${layout.mountNamespace(record.slot)}`, 'sh', '-c', runRuntime, 'sh'],
+    plan?.consumedMark ?? '',
     ...(flavourOf(record).inheritsLimits ? limitCommand(context, users !== undefined) : []),
     ...startArguments(layout, record, plan?.memory),
   ]

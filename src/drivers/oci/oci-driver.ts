@@ -321,7 +321,7 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
   }
 
   async close(): Promise<void> {
-    const { layout, firewall, subnet, cgroups, records, slots, exits, users } = this.#context
+    const { layout, firewall, subnet, cgroups, records, slots, exits, namespaces } = this.#context
     exits.close()
     if (!this.#opened) return
     await this.#opened.catch(() => {})
@@ -332,7 +332,7 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
       this.#log('Free slots are left behind, because it is not known which slots sandboxes hold', error)
     })
     await slots.close(present?.map((record) => record.slot))
-    await users?.close()
+    await namespaces.close()
     if (present && (await records.names()).length === 0) {
       await tearDownMachine(layout, firewall, subnet, cgroups)
       await removeEmptyNetwork(layout)

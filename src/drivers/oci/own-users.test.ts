@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { it } from 'node:test'
 import { createLayout, instanceOf } from './layout.ts'
+import { NamespaceThread } from './namespace-thread.ts'
 import { OwnUsers } from './own-users.ts'
 
 const folder = join(tmpdir(), 'warren-users-of-nobody')
@@ -20,7 +21,7 @@ function heldNamespaces(): string[] {
 }
 
 it('users of a slot hold two namespaces until they are closed, and none where its network cannot be made', async () => {
-  const users = new OwnUsers(createLayout(folder, instanceOf(folder)), 100_000)
+  const users = new OwnUsers(createLayout(folder, instanceOf(folder)), 100_000, new NamespaceThread())
   const made = await users.make(1, async () => {})
   assert.equal(heldNamespaces().length, 2)
   await made.close()

@@ -9,8 +9,8 @@ import { type FileHandle, mkdir, open, writeFile } from 'node:fs/promises'
 import { errorText } from '../../lib/app-error.ts'
 import { holdCommand } from '../../lib/run-command.ts'
 import { mappedIDs } from './container-spec.ts'
-import { IdmappedMounts } from './idmapped-mounts.ts'
 import type { Layout } from './layout.ts'
+import type { NamespaceThread } from './namespace-thread.ts'
 
 /** The users of one slot, until its sandbox runs or is given up. */
 export type SlotUsers = {
@@ -29,12 +29,13 @@ const ranges = 30_000
 export class OwnUsers {
   readonly #layout: Layout
   readonly #fileOwnerBase: number
-  readonly #mounts = new IdmappedMounts()
+  readonly #namespaces: NamespaceThread
   #isUsable = false
 
-  constructor(layout: Layout, fileOwnerBase: number) {
+  constructor(layout: Layout, fileOwnerBase: number, namespaces: NamespaceThread) {
     this.#layout = layout
     this.#fileOwnerBase = fileOwnerBase
+    this.#namespaces = namespaces
   }
 
   /** Tries it on the data folder, in a mount namespace that vanishes. Gives back why it does not work here. */
@@ -87,11 +88,7 @@ export class OwnUsers {
 
   /** Shows these folders with the sandbox's own users as owners, in that mount namespace only. */
   cover(users: SlotUsers, mountNamespace: string, folders: readonly string[]): Promise<void> {
-    return this.#mounts.cover({ mountNamespace, userNamespace: users.fileNamespace, folders })
-  }
-
-  close(): Promise<void> {
-    return this.#mounts.close()
+    return this.#namespaces.do({ cover: { mountNamespace, userNamespace: users.fileNamespace, folders } })
   }
 
   /** Warrens beside each other begin at different places, as their names say. */

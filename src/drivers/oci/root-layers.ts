@@ -107,14 +107,7 @@ function etcFiles({ sandboxID }: SandboxRecord, dnsServers: readonly string[]): 
 export function overlayOptions(record: SandboxRecord): string {
   const disks = layerNumbers(record).map((number) => `layer${number}/upper`)
   const lower = [...disks, 'seed', ...rootsOf(record).keys()].join(':')
-  return [
-    'nodev',
-    'noatime',
-    `lowerdir=${lower}`,
-    'upperdir=disk/upper',
-    'workdir=disk/work',
-    'volatile',
-  ].join(',')
+  return [`lowerdir=${lower}`, 'upperdir=disk/upper', 'workdir=disk/work', 'volatile'].join(',')
 }
 
 export const layerNumbers = ({ layers }: { layers: number }): number[] =>

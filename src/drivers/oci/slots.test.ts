@@ -7,6 +7,7 @@ import { isAppError } from '../../lib/app-error.ts'
 import { parseSubnet } from './addresses.ts'
 import { Disks } from './disks.ts'
 import { createLayout, instanceOf } from './layout.ts'
+import { NamespaceThread } from './namespace-thread.ts'
 import { SlotPool } from './slots.ts'
 
 /** Every address is in use, so that each try to make a slot is told. */
@@ -15,8 +16,10 @@ async function openFullPool() {
   const layout = createLayout(folder, instanceOf(folder))
   const subnet = parseSubnet('10.213.0.0/28')
   const logged: string[] = []
+  const namespaces = new NamespaceThread()
   const pool = new SlotPool({
-    ...{ layout, subnet, disks: new Disks(layout, 0), users: undefined, size: 0, diskMB: 128 },
+    ...{ layout, subnet, users: undefined, size: 0, diskMB: 128 },
+    ...{ namespaces, disks: new Disks(layout, 0, namespaces) },
     forgetFlows: () => {},
     log: (message) => void logged.push(message),
   })

@@ -11,6 +11,7 @@ import { runCommand } from '../../lib/run-command.ts'
 import type { Subnet } from './addresses.ts'
 import type { Disks } from './disks.ts'
 import type { Layout } from './layout.ts'
+import type { NamespaceThread } from './namespace-thread.ts'
 import type { OwnUsers, SlotUsers } from './own-users.ts'
 
 export type Slot = { number: number; diskMB: number; users: SlotUsers | undefined }
@@ -20,6 +21,7 @@ export type SlotPoolOptions = {
   subnet: Subnet
   disks: Disks
   users: OwnUsers | undefined
+  namespaces: NamespaceThread
   /** How many free slots to keep. */
   size: number
   /** The disk size to expect until the first sandbox asks for another. */
@@ -28,38 +30,6 @@ export type SlotPoolOptions = {
   forgetFlows: (address: string) => void
   log: (message: string, cause?: unknown) => void
 }
-
-/**
- * The first argument says how the namespace comes to be: `add NAME`, or `attach NAME` and a process that is in it.
- * Host end first, then inside: addresses, route, and what sandbox root may do without power over the namespace. Of IPv6
- * there is the loopback alone, where programs expect ::1.
- */
-const makeNetwork = `set -e
-make=$1 netns=$2 link=$3 gateway=$4 address=$5
-ip -batch - <<END
-netns $make
-link add $link type veth peer name eth0 netns $netns
-END
-[ ! -e /proc/sys/net/ipv6/conf/$link ] || echo 1 > /proc/sys/net/ipv6/conf/$link/disable_ipv6
-echo 1 > /proc/sys/net/ipv4/conf/$link/arp_ignore
-ip -batch - <<END
-address add $gateway/30 dev $link
-link set $link up
-END
-exec nsenter --net=/run/netns/$netns sh -e -c '
-if [ -e /proc/sys/net/ipv6 ]; then
-  for each in all default; do echo 1 > /proc/sys/net/ipv6/conf/$each/disable_ipv6; done
-  echo 0 > /proc/sys/net/ipv6/conf/lo/disable_ipv6
-fi
-echo 0 > /proc/sys/net/ipv4/ip_unprivileged_port_start
-echo "0 2147483647" > /proc/sys/net/ipv4/ping_group_range
-exec ip -batch - <<END
-link set lo up
-address add $1/30 dev eth0
-link set eth0 up
-route add default via $2
-END' sh $address $gateway
-`
 
 export class SlotPool {
   readonly #options: SlotPoolOptions
@@ -221,16 +191,16 @@ export class SlotPool {
 
   /** `holder` is a process in the network namespace to use; without one it is made. */
   async #makeNetwork(number: number, holder?: number): Promise<void> {
-    const { layout, subnet } = this.#options
-    const name = layout.netnsName(number)
-    const names = [
-      holder === undefined ? `add ${name}` : `attach ${name} ${holder}`,
-      name,
-      layout.link(number),
-      subnet.gateway(number),
-      subnet.sandbox(number),
-    ]
-    await runCommand('sh', ['-c', makeNetwork, 'sh', ...names])
+    const { layout, subnet, namespaces } = this.#options
+    await namespaces.do({
+      makeNetwork: {
+        path: layout.netnsPath(number),
+        holder,
+        link: layout.link(number),
+        gateway: subnet.gateway(number),
+        address: subnet.sandbox(number),
+      },
+    })
   }
 
   async #nextNumber(): Promise<number> {

@@ -181,12 +181,13 @@ function converse(host: string, port: number, script: string): Promise<string> {
 
 async function settled(driver: OciDriver, options: OciDriverOptions): Promise<void> {
   await driver.open()
-  const { netnsPrefix } = createLayout(options.dataFolder, options.instance)
+  const { netnsPrefix, mountNamespaces } = createLayout(options.dataFolder, options.instance)
   for (let attempt = 0; attempt < 200; attempt++) {
     const running = (await driver.list()).length
     const names = namesIn('/run/netns', netnsPrefix)
     const disks = loopFiles().filter((file) => file.startsWith(join(options.dataFolder, 'disks')))
-    if (names.length === poolSize + running && disks.length === poolSize) return
+    const kept = textOf('/proc/self/mountinfo').split(` ${mountNamespaces}/`).length - 1
+    if (names.length === poolSize + running && kept === names.length && disks.length === poolSize) return
     await delay(50)
   }
 }
