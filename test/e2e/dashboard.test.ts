@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { after, before, describe, it } from 'node:test'
 import type { Browser, BrowserContext, Page } from 'playwright-core'
-import type { SandboxDetail } from '../../src/contract/rest/sandbox.ts'
+import type { ListedSandbox, SandboxDetail } from '../../src/contract/rest/sandbox.ts'
 import { logIn, openBrowser } from '../dashboard/browser.ts'
 import { hostile, makeSandboxes, makeThings, type Scene } from '../dashboard/scene.ts'
 import { eventually } from '../support/eventually.ts'
@@ -14,6 +14,7 @@ const axeSource = readFileSync(createRequire(import.meta.url).resolve('axe-core/
 const withinMs = 30_000
 type AxeReport = { violations: { id: string; impact: string; nodes: { html: string }[] }[] }
 
+const crowd = 5000
 const mostFirstBytes = 300 * 1024
 
 describe('the dashboard', { timeout: 300_000 }, () => {
@@ -186,6 +187,31 @@ describe('the dashboard', { timeout: 300_000 }, () => {
     assert.ok(assets.length >= 2)
     for (const one of assets) assert.match(one['cache-control'] ?? '', /immutable/)
     await other.close()
+  })
+
+  it('draws a few rows of five thousand sandboxes, and the last ones when they are scrolled to', async () => {
+    const { context: other, page: crowded } = await openPage()
+    const idOf = (at: number) => `i${String(at).padStart(20, '0')}`
+    await crowded.route(/\/v2\/sandboxes\?/, (route) => {
+      const token = Number(new URL(route.request().url()).searchParams.get('nextToken') ?? 0)
+      const rows = Array.from({ length: 100 }, (_, at) => listed(idOf(token + at), token + at))
+      const next = token + 100 < crowd ? { 'x-next-token': String(token + 100) } : {}
+      return route.fulfill({ json: rows, headers: next as Record<string, string> })
+    })
+    await crowded.route(/\/sandboxes\/.*metrics/, (route) => route.fulfill({ json: [] }))
+    await logIn(crowded, warren.url, warren.apiKey)
+    await crowded.getByText('5,000 running').waitFor()
+    assert.ok((await crowded.locator('.row.item').count()) < 60)
+    await crowded.evaluate("document.querySelector('.rows .body').scrollTo(0, 1e9)")
+    await crowded.getByRole('link', { name: idOf(crowd - 1) }).waitFor()
+    assert.ok((await crowded.locator('.row.item').count()) < 60)
+    await other.close()
+  })
+
+  const listed = (sandboxID: string, at: number): ListedSandbox => ({
+    ...{ sandboxID, templateID: 'base', clientID: '', cpuCount: 1, memoryMB: 512, diskSizeMB: 512 },
+    ...{ state: 'running', envdVersion: '0', startedAt: new Date(2e12 - at * 1000).toISOString() },
+    endAt: new Date(3e12).toISOString(),
   })
 
   it('can be read by a screen reader, in both themes', { timeout: 240_000 }, async () => {
