@@ -1,7 +1,6 @@
 /** Brings what starts need from the object store to this machine's disk, if it is not there. */
 
 import { AppError, isAppError } from '../../lib/app-error.ts'
-import type { Clock } from '../../lib/clock.ts'
 import type { Log } from '../../lib/log.ts'
 import type { LayerArchive } from '../images.ts'
 import type { Sandbox } from '../sandbox/sandbox.ts'
@@ -14,7 +13,6 @@ export type BytesFetcherParts = {
   rows: ArchiveStore
   snapshots: SnapshotArchive
   layers: LayerArchive
-  clock: Clock
   log: Log
 }
 
