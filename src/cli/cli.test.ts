@@ -216,6 +216,7 @@ test('env prints exports, and the same as JSON', async () => {
 
 test('the banner has the lines to paste', () => {
   const text = banner({ url, domain: null, apiKey: 'e2b_1' }, 'gVisor')
+  assert.ok(text.includes(`${url}/dashboard`))
   for (const line of ['export E2B_API_KEY=e2b_1', "from 'e2b'", 'from e2b import Sandbox']) {
     assert.ok(text.includes(line), line)
   }

@@ -60,6 +60,7 @@ Python (pip install e2b):
   print(result.stdout)
   sandbox.kill()
 
+The dashboard is at ${location.url}/dashboard; log in with the key above.
 \`bin/warren env\` prints the lines again. Ctrl-C stops Warren; sandboxes live on.
 `
 }

@@ -180,7 +180,7 @@ function Row({ row, index, isChosen, onChoose, showTeam, curves, now }: RowProps
         {state === 'running' ? duration(leftMs) : '–'}
       </span>
       <span role="cell" class="curve cpu wide-cell">
-        {state === 'running' && curves && (
+        {state === 'running' && curves && curves.lastAt > 0 && (
           <>
             <Sparkline values={curves.cpu} most={Math.max(20, ...curves.cpu)} />
             <span class="figures">{percent(curves.cpu.at(-1) ?? 0)}</span>
@@ -188,7 +188,7 @@ function Row({ row, index, isChosen, onChoose, showTeam, curves, now }: RowProps
         )}
       </span>
       <span role="cell" class="curve memory wide-cell">
-        {state === 'running' && curves && (
+        {state === 'running' && curves && curves.lastAt > 0 && (
           <>
             <Sparkline values={curves.memory} most={Math.max(curves.memTotal / 8, ...curves.memory)} />
             <span class="figures">{bytes(curves.memory.at(-1) ?? 0)}</span>
