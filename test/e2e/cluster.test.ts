@@ -1,31 +1,212 @@
 /** Three Warrens over one PostgreSQL behave as one: any of them answers for all. */
 import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { connect } from 'node:net'
+import { join } from 'node:path'
 import { after, before, suite, test } from 'node:test'
+import { promisify } from 'node:util'
 import { Sandbox } from 'e2b'
-import { startCluster, type TestCluster } from '../support/cluster.ts'
-import { anyIsolation, type startWarren } from '../support/warren.ts'
+import { type ClusterMember, startCluster, type TestCluster } from '../support/cluster.ts'
+import { eventually } from '../support/eventually.ts'
+import { pythonCommand } from '../support/python.ts'
+import { type PythonRelease, pythonReleases } from '../support/releases.ts'
+import { anyIsolation, type Warren } from '../support/warren.ts'
 
-type Door = Awaited<ReturnType<typeof startWarren>>
-
+const run = promisify(execFile)
+let python: ReturnType<typeof pythonCommand>
 let cluster: TestCluster
-const door = (index: number): Door => cluster.members[index]!.warren
+const door = (index: number): Warren => cluster.members[index]!.warren
 
 before(async () => {
+  const [[version]] = pythonReleases(anyIsolation, 'same') as [PythonRelease]
+  // Made before there are nodes: what these have to the database leads through this process.
+  python = pythonCommand(version, join(import.meta.dirname, 'python/any_door.py'))
   cluster = await startCluster(anyIsolation)
 })
 after(() => cluster?.stop())
 
+/** A sandbox on that node, and a door that is not its own. */
+async function onNode(index: number): Promise<{ sandbox: Sandbox; member: ClusterMember; other: Warren }> {
+  const member = cluster.members[index]!
+  for (let attempt = 0; attempt < 30; attempt++) {
+    const sandbox = await Sandbox.create(member.warren.client)
+    if ((await cluster.ownerOf(sandbox.sandboxId)) === member) {
+      return { sandbox, member, other: door((index + 1) % 3) }
+    }
+    await sandbox.kill()
+  }
+  throw new Error(`No sandbox was placed on node ${index}.`)
+}
+
+type ShownNode = { id: string; status: string; sandboxCount: number }
+const nodesAt = async (warren: Warren): Promise<ShownNode[]> =>
+  (await (await asAdmin(warren, 'GET', '/nodes')).json()) as ShownNode[]
+const asAdmin = (warren: Warren, method: string, path: string, body?: object) =>
+  warren.api(path, { method, key: null, headers: { 'X-Admin-Token': warren.adminToken }, body })
+const reach = (warren: Warren, sandboxID: string) =>
+  Sandbox.connect(sandboxID, warren.client).then((sandbox) => sandbox.commands.run('echo reached'))
+
 suite('three Warrens as three machines', () => {
   test('sandboxes spread, and each door lists and reaches all of them', async () => {
-    const made = await Promise.all(Array.from({ length: 9 }, () => Sandbox.create(door(0).client)))
+    const made = await Promise.all(Array.from({ length: 12 }, () => Sandbox.create(door(0).client)))
+    const owners = new Set(await Promise.all(made.map(({ sandboxId }) => cluster.ownerOf(sandboxId))))
+    assert.equal(owners.size, 3)
     const listed = (await (await door(1).api('/v2/sandboxes')).json()) as { sandboxID: string }[]
     assert.equal(listed.length, made.length)
-    for (const sandbox of made.slice(0, 3)) {
-      for (const index of [0, 1, 2]) {
-        const same = await Sandbox.connect(sandbox.sandboxId, door(index).client)
-        assert.equal((await same.commands.run(`echo from ${index}`)).stdout, `from ${index}\n`)
-      }
+    for (const { sandboxId } of made.slice(0, 3)) {
+      for (const index of [0, 1, 2]) assert.equal((await reach(door(index), sandboxId)).stdout, 'reached\n')
     }
-    await Promise.all(made.map((sandbox, index) => Sandbox.kill(sandbox.sandboxId, door(index % 3).client)))
+    await eventually(async () => {
+      const counts = (await nodesAt(door(2))).map(({ sandboxCount }) => sandboxCount)
+      assert.equal(
+        counts.reduce((sum, count) => sum + count),
+        made.length,
+      )
+    })
+    await Promise.all(made.map(({ sandboxId }, index) => Sandbox.kill(sandboxId, door(index % 3).client)))
+    assert.deepEqual(await (await door(2).api('/v2/sandboxes')).json(), [])
+  })
+
+  test('a team does not pass its limit by asking at all doors at once', async () => {
+    const limits = (maxSandboxes: number) =>
+      asAdmin(door(0), 'PATCH', '/admin/teams/default/limits', { maxSandboxes })
+    await limits(4)
+    const creates = Array.from({ length: 12 }, (_, index) =>
+      door(index % 3).api('/v2/sandboxes', { body: { templateID: 'base', timeout: 60 } }),
+    )
+    const statuses = (await Promise.all(creates)).map(({ status }) => status).toSorted()
+    assert.deepEqual(statuses, [...Array(4).fill(201), ...Array(8).fill(429)])
+    await limits(100)
+    const made = (await (await door(0).api('/v2/sandboxes')).json()) as { sandboxID: string }[]
+    await Promise.all(made.map(({ sandboxID }) => Sandbox.kill(sandboxID, door(1).client)))
+  })
+
+  test('files, logs, metrics, upgrades and both ways to address a sandbox work at any door', async () => {
+    const { sandbox, other } = await onNode(0)
+    const { sandboxId } = sandbox
+    const same = await Sandbox.connect(sandboxId, other.client)
+    const big = 'x'.repeat(3_000_000)
+    await same.files.write('/tmp/big', big)
+    assert.equal(await same.files.read('/tmp/big'), big)
+    await same.commands.run(`cat > /tmp/serve.py <<'END'\n${upgradeServer}\nEND`)
+    await same.commands.run('python3 /tmp/serve.py', { background: true })
+    const { port } = new URL(other.url)
+    await eventually(async () =>
+      assert.equal(await echoThrough(Number(port), `8000-${sandboxId}`), 'back: hello'),
+    )
+    await eventually(async () => {
+      const { logs } = (await (await other.api(`/v2/sandboxes/${sandboxId}/logs`)).json()) as { logs: [] }
+      assert.ok(logs.length > 0)
+    })
+    assert.equal((await other.api(`/sandboxes/${sandboxId}/metrics`)).status, 200)
+    assert.equal((await other.api(`/sandboxes/${sandboxId}`)).status, 200)
+    assert.equal((await other.api(`/sandboxes/${sandboxId}`, { key: 'e2b_wrong' })).status, 401)
+    assert.equal((await other.api(`/sandboxes/${sandboxId}/timeout`, { body: { timeout: 90 } })).status, 204)
+    const [program, args] = python
+    await run(program, [...args, sandboxId], { env: { ...process.env, ...other.environment } })
+    await sandbox.kill()
+  })
+
+  test('a node without the database goes on with its sandboxes and with known ones of others', async () => {
+    const { sandbox, other } = await onNode(0)
+    await reach(other, sandbox.sandboxId)
+    const same = await Sandbox.connect(sandbox.sandboxId, other.client)
+    for (const { database } of cluster.members) database.cut()
+    try {
+      assert.equal((await same.commands.run('echo on')).stdout, 'on\n')
+      assert.equal((await sandbox.commands.run('echo on')).stdout, 'on\n')
+      const rejected = await other.api('/v2/sandboxes')
+      assert.equal(rejected.status, 503)
+      assert.ok(Number(rejected.headers.get('retry-after')) > 0)
+    } finally {
+      for (const { database } of cluster.members) database.mend()
+    }
+    await eventually(async () => assert.equal((await other.api('/v2/sandboxes')).status, 200))
+    await sandbox.kill()
+  })
+
+  test('a node that was killed is away: its sandboxes are shown, and are back with it', async () => {
+    const { sandbox, member, other } = await onNode(2)
+    await sandbox.files.write('/tmp/kept', 'kept')
+    await member.warren.crash()
+    const lost = await other.api(`/sandboxes/${sandbox.sandboxId}/timeout`, { body: { timeout: 300 } })
+    assert.equal(lost.status, 503)
+    assert.ok(Number(lost.headers.get('retry-after')) > 0)
+    assert.equal((await other.api(`/sandboxes/${sandbox.sandboxId}`)).status, 200)
+    await member.restart('crash')
+    const same = await Sandbox.connect(sandbox.sandboxId, other.client)
+    assert.equal(await same.files.read('/tmp/kept'), 'kept')
+    await sandbox.kill()
+  })
+
+  test('others restart one after the other while a command streams', async () => {
+    const { sandbox, other } = await onNode(0)
+    const same = await Sandbox.connect(sandbox.sandboxId, door(0).client)
+    const seen: string[] = []
+    const command = await same.commands.run('for i in 1 2 3 4 5 6 7 8 9; do echo $i; sleep 1; done', {
+      background: true,
+      onStdout: (text) => void seen.push(text),
+    })
+    for (const index of [1, 2]) await cluster.members[index]!.restart('stop')
+    assert.equal((await command.wait()).stdout, '1\n2\n3\n4\n5\n6\n7\n8\n9\n')
+    await cluster.members[0]!.restart('stop')
+    const again = door(1)
+    assert.notEqual(again, other)
+    await eventually(async () => assert.equal((await reach(again, sandbox.sandboxId)).stdout, 'reached\n'))
+    await Sandbox.kill(sandbox.sandboxId, again.client)
+  })
+
+  test('a drained node gets nothing new, and one that is forgotten takes what it had with it', async () => {
+    const { sandbox, member, other } = await onNode(2)
+    assert.equal(
+      (await asAdmin(other, 'POST', `/nodes/${member.nodeID}`, { status: 'draining' })).status,
+      204,
+    )
+    await eventually(async () => {
+      const { sandboxId } = await Sandbox.create(other.client)
+      const isElsewhere = (await cluster.ownerOf(sandboxId)) !== member
+      await Sandbox.kill(sandboxId, other.client)
+      assert.ok(isElsewhere)
+    })
+    for (let count = 0; count < 4; count++) {
+      const { sandboxId } = await Sandbox.create(other.client)
+      assert.notEqual(await cluster.ownerOf(sandboxId), member)
+      await Sandbox.kill(sandboxId, other.client)
+    }
+    assert.equal((await reach(other, sandbox.sandboxId)).stdout, 'reached\n')
+    assert.equal((await asAdmin(other, 'DELETE', `/admin/nodes/${member.nodeID}`)).status, 409)
+    await member.warren.stop()
+    const forgotten = await asAdmin(other, 'DELETE', `/admin/nodes/${member.nodeID}`)
+    assert.equal(((await forgotten.json()) as { sandboxes: number }).sandboxes, 1)
+    assert.equal((await other.api(`/sandboxes/${sandbox.sandboxId}`)).status, 404)
+    assert.equal((await nodesAt(other)).length, 2)
+    await member.restart('stop')
+    assert.equal((await nodesAt(other)).find(({ id }) => id === member.nodeID)?.status, 'ready')
+    assert.equal((await member.warren.api(`/sandboxes/${sandbox.sandboxId}`)).status, 404)
   })
 })
+
+const upgradeServer = `
+import socket
+server = socket.create_server(('0.0.0.0', 8000))
+while True:
+    client, _ = server.accept()
+    client.recv(65536)
+    client.sendall(b'HTTP/1.1 101 Switching Protocols\\r\\nConnection: Upgrade\\r\\nUpgrade: echo\\r\\n\\r\\n')
+    client.sendall(b'back: ' + client.recv(65536))
+    client.close()
+`
+
+/** Leaves HTTP at the door, by the host name of the sandbox, and gives what comes back. */
+function echoThrough(port: number, name: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    let text = ''
+    const socket = connect(port, '127.0.0.1')
+    socket.write(`GET / HTTP/1.1\r\nHost: ${name}.localhost\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n`)
+    socket.on('data', (piece) => {
+      text += piece
+      if (text.endsWith('\r\n\r\n') && text.startsWith('HTTP/1.1 101')) socket.write('hello')
+    })
+    socket.on('error', reject).on('close', () => resolve(text.split('\r\n\r\n')[1] ?? text))
+  })
+}

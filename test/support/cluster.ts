@@ -4,6 +4,7 @@
  */
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { Client } from 'pg'
 import { startPostgres, type TestPostgres } from './postgres.ts'
 import { openLink, type SeverableLink } from './severable-link.ts'
 import {
@@ -33,6 +34,8 @@ export type ClusterMember = {
 export type TestCluster = {
   members: ClusterMember[]
   postgres: TestPostgres
+  /** The member that has the sandbox, by its row. */
+  ownerOf(sandboxID: string): Promise<ClusterMember>
   stop(): Promise<void>
 }
 
@@ -46,10 +49,12 @@ export async function startCluster(isolation: Isolation, options: ClusterOptions
   const secretsFolder = join(cacheFolder, `secrets-${isolation}-${seat}`)
   makeSecrets(secretsFolder)
   const shared = { WARREN_SECRETS_DIR: secretsFolder, ...noWarmPool, ...settings }
-  const starts = Array.from({ length: count }, (_, index) =>
-    startMember(isolation, index, { socket, database: url.pathname.slice(1), settings: shared }),
-  )
-  const started = await Promise.allSettled(starts)
+  const start = (index: number) =>
+    startMember(isolation, index, { socket, database: url.pathname.slice(1), settings: shared })
+  // The first alone, as on a cluster that grows: it makes the tables.
+  const first = await Promise.allSettled([start(0)])
+  const others = Array.from({ length: count - 1 }, (_, index) => start(index + 1))
+  const started = [...first, ...(await Promise.allSettled(others))]
   const members = started.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))
   const stop = async () => {
     await Promise.all(members.map(({ warren }) => warren.stop()))
@@ -61,7 +66,16 @@ export async function startCluster(isolation: Isolation, options: ClusterOptions
     await stop()
     throw failed.reason
   }
-  return { members, postgres, stop }
+  return { members, postgres, stop, ownerOf: (sandboxID) => findOwner(url.href, members, sandboxID) }
+}
+
+async function findOwner(url: string, members: ClusterMember[], sandboxID: string): Promise<ClusterMember> {
+  const client = new Client({ connectionString: url })
+  await client.connect()
+  const { rows } = await client
+    .query('select node_id from sandboxes where id = $1', [sandboxID])
+    .finally(() => client.end())
+  return members.find(({ nodeID }) => nodeID === rows[0]?.node_id)!
 }
 
 type MemberParts = { socket: string; database: string; settings: Record<string, string> }

@@ -4,7 +4,7 @@ import { type AddressInfo, connect, createServer, type NetConnectOpts, type Sock
 
 export type SeverableLink = {
   port: number
-  /** Whatever goes through it is reset, and nothing gets through until it is mended. */
+  /** Whatever goes through it ends, and nothing gets through until it is mended. */
   cut(): void
   mend(): void
   close(): void
@@ -14,11 +14,11 @@ export async function openLink(to: NetConnectOpts): Promise<SeverableLink> {
   const open = new Set<Socket>()
   let isCut = false
   const reset = () => {
-    for (const socket of open) socket.resetAndDestroy()
+    for (const socket of open) socket.destroy()
   }
   const server = createServer((near) => {
     if (isCut) {
-      near.resetAndDestroy()
+      near.destroy()
       return
     }
     const far = connect(to)

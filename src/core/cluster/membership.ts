@@ -18,6 +18,8 @@ import {
 /** What was read of the nodes is good for so long; whoever asks later waits for news, but not for longer than this. */
 const goodForMs = 3 * renewEveryMs
 const waitForNewsMs = 1000
+/** While another process has the id of this one, it is looked at this often whether that one lives. */
+const lookAgainMs = 500
 
 export type MembershipParts = {
   nodes: NodeStore
@@ -51,9 +53,17 @@ export class Membership {
     return this.#status === 'draining'
   }
 
+  /** Rejects with `conflict` when another process with this id gives signs of life; one that was killed gives none. */
   async join(): Promise<void> {
-    const { nodes, self, readLoad } = this.#parts
-    if (!(await nodes.join({ ...self, load: await readLoad() }))) throw idInUse(self.nodeID)
+    const { nodes, self, readLoad, clock } = this.#parts
+    const load = await readLoad()
+    let silentMs = 0
+    while (!(await nodes.join({ ...self, load }))) {
+      const holder = await nodes.find(self.nodeID)
+      if (holder && holder.silentMs < silentMs) throw idInUse(self.nodeID)
+      silentMs = holder?.silentMs ?? 0
+      await sleep(clock, lookAgainMs)
+    }
     await this.renew()
   }
 

@@ -1,0 +1,117 @@
+import assert from 'node:assert/strict'
+import test from 'node:test'
+import { isAppError } from '../../lib/app-error.ts'
+import { ManualClock } from '../../lib/clock.ts'
+import { silentLog } from '../../lib/log.ts'
+import { Membership } from './membership.ts'
+import type { ClusterNode, JoiningNode, NodeLoad, NodeStatus, NodeStore } from './node.ts'
+
+/** One row, by a clock that moves with every question. */
+class FakeNodes {
+  row: { runID: string; seenAt: number; status: NodeStatus } | undefined
+  now = 0
+  isGone = false
+  lists = 0
+  /** What the other holder of the id does between two questions. */
+  meanwhile = () => {}
+
+  async join({ runID }: JoiningNode): Promise<boolean> {
+    this.#pass()
+    if (this.row && this.row.runID !== runID && this.now - this.row.seenAt <= 10_000) return false
+    this.row = { runID, seenAt: this.now, status: 'ready' }
+    return true
+  }
+
+  async renew({ runID }: Pick<JoiningNode, 'runID'>): Promise<NodeStatus | undefined> {
+    if (this.isGone) throw new Error('no database')
+    if (this.row?.runID !== runID) return undefined
+    this.row.seenAt = this.now
+    return this.row.status
+  }
+
+  async find(): Promise<ClusterNode | undefined> {
+    const { row } = this
+    return row && ({ nodeID: 'n', ...row, silentMs: this.now - row.seenAt } as unknown as ClusterNode)
+  }
+
+  async list(): Promise<ClusterNode[]> {
+    this.lists++
+    if (this.isGone) throw new Error('no database')
+    return [(await this.find())!]
+  }
+
+  #pass(): void {
+    this.now += 500
+    this.meanwhile()
+  }
+}
+
+const doNotWait = (_ms: number, action: () => void) => {
+  setImmediate(action)
+  return () => {}
+}
+
+function open(runID = 'mine') {
+  const store = new FakeNodes()
+  const clock = new ManualClock()
+  let forgotten = 0
+  const membership = new Membership({
+    nodes: store as unknown as NodeStore,
+    self: { nodeID: 'n', runID, address: 'a:1', facts: {} as JoiningNode['facts'] },
+    readLoad: async () => ({}) as NodeLoad,
+    onForgotten: async () => void forgotten++,
+    clock: { now: () => clock.now(), after: doNotWait },
+    log: silentLog,
+  })
+  return { store, clock, membership, forgotten: () => forgotten }
+}
+
+test('after a crash a node joins again as soon as its last sign of life is old enough', async () => {
+  const { store, membership } = open()
+  store.row = { runID: 'the process that crashed', seenAt: 0, status: 'draining' }
+  await membership.join()
+  assert.equal(store.row.runID, 'mine')
+  assert.ok(store.now > 10_000)
+})
+
+test('a Warren whose id a living process has does not start, and says why', async () => {
+  const { store, membership } = open()
+  store.row = { runID: 'the other', seenAt: 0, status: 'ready' }
+  store.meanwhile = () => {
+    if (store.now % 2000 === 0) store.row!.seenAt = store.now
+  }
+  await assert.rejects(
+    membership.join(),
+    (error) => isAppError(error, 'conflict') && /delete node\.json/.test(error.message),
+  )
+  assert.equal(store.row.runID, 'the other')
+})
+
+test('a node that was forgotten while it lived gives up what it has and joins anew', async () => {
+  const { store, membership, forgotten } = open()
+  await membership.join()
+  store.row = undefined
+  await membership.renew()
+  assert.equal(forgotten(), 1)
+  assert.equal((store.row as { runID: string } | undefined)?.runID, 'mine')
+})
+
+test('while the database is away, what was last known of the nodes holds', async () => {
+  const { store, clock, membership } = open()
+  await membership.join()
+  assert.equal((await membership.nodes()).length, 1)
+  store.isGone = true
+  for (let round = 0; round < 5; round++) {
+    clock.advance(10_000)
+    assert.equal((await membership.nodes()).length, 1)
+  }
+})
+
+test('the nodes are read again only while somebody asks for them', async () => {
+  const { store, membership } = open()
+  await membership.join()
+  await membership.nodes()
+  const before = store.lists
+  for (let round = 0; round < 5; round++) await membership.renew()
+  assert.equal(store.lists, before + 1)
+})
