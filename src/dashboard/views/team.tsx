@@ -20,9 +20,9 @@ type UsageSample = { timestampUnix: number; concurrentSandboxes: number; sandbox
 const mostPoints = 600
 
 export function TeamView() {
-  session.use()
+  const scope = session.use()?.scope
   const teams = teamsInScope()
-  if (isAdmin() && teams.length !== 1) return <TeamTable teams={teams} />
+  if (isAdmin() && scope === null) return <TeamTable teams={teams} />
   return teams[0] ? <OneTeam key={teams[0].teamID} team={teams[0]} /> : null
 }
 
