@@ -5,12 +5,12 @@ import { Sandbox } from 'e2b'
 import { delay } from '../../src/lib/clock.ts'
 import { eventually } from '../support/eventually.ts'
 import { messages, readLog } from '../support/read-log.ts'
-import { anyIsolation, startWarren, type Warren } from '../support/warren.ts'
+import { anyIsolation, noWarmPool, startWarren, type Warren } from '../support/warren.ts'
 
 describe('logs through restarts', () => {
   let warren: Warren
   before(async () => {
-    warren = await startWarren(anyIsolation)
+    warren = await startWarren(anyIsolation, { settings: noWarmPool })
   })
   after(() => warren?.stop())
 
@@ -22,10 +22,10 @@ describe('logs through restarts', () => {
     await delay(1000)
     await warren.stop()
     await delay(500)
-    warren = await startWarren(anyIsolation, { keep: true })
+    warren = await startWarren(anyIsolation, { keep: true, settings: noWarmPool })
     await delay(1000)
     await warren.crash()
-    warren = await startWarren(anyIsolation, { keep: true })
+    warren = await startWarren(anyIsolation, { keep: true, settings: noWarmPool })
     await eventually(async () => {
       const last = messages(await readLog(warren, own.sandboxId)).at(-1)
       assert.equal(last, 'Process ended: exit status 0')

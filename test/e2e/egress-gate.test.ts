@@ -7,7 +7,7 @@ import { newUUID } from '../../src/lib/ids.ts'
 import { eventually } from '../support/eventually.ts'
 import { filesWith, processesWith } from '../support/leaked-texts.ts'
 import { NamedWorld, socksPort } from '../support/named-world.ts'
-import { isolations, startWarren, type Warren } from '../support/warren.ts'
+import { isolations, noWarmPool, startWarren, type Warren } from '../support/warren.ts'
 
 type Seen = { at: string; by: string; headers: Record<string, string> }
 
@@ -15,7 +15,7 @@ for (const isolation of isolations) {
   describe(`names, headers and proxies, ${isolation}`, () => {
     let warren: Warren
     const outside = new NamedWorld(['allowed.test', 'deep.allowed.test', 'other.test'])
-    const settings = { ...outside.settings, WARREN_LOG_LEVEL: 'debug' }
+    const settings = { ...outside.settings, ...noWarmPool, WARREN_LOG_LEVEL: 'debug' }
     before(async () => {
       warren = await startWarren(isolation, { settings })
       await outside.open(warren.dataFolder)

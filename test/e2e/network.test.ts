@@ -6,7 +6,7 @@ import { instanceOf } from '../../src/drivers/oci/layout.ts'
 import { elsewhere, internet, Outside, port, talkativePort } from '../../src/drivers/oci/suite-outside.ts'
 import { runPython } from '../support/python.ts'
 import { pythonReleases } from '../support/releases.ts'
-import { isolations, startWarren, type Warren } from '../support/warren.ts'
+import { isolations, noWarmPool, startWarren, type Warren } from '../support/warren.ts'
 
 /** The program's exit code tells: 0 there was an answer, else there was none, and at once. */
 const reach = (host: string) => `timeout 4 bash -c 'exec 3<>/dev/tcp/${host}/${port} && grep -q from <&3'`
@@ -16,7 +16,7 @@ for (const isolation of isolations) {
     let warren: Warren
     let outside: Outside
     before(async () => {
-      warren = await startWarren(isolation)
+      warren = await startWarren(isolation, { settings: noWarmPool })
       outside = new Outside(instanceOf(warren.dataFolder))
       await outside.open()
     })
@@ -96,7 +96,7 @@ while peer.recv(100): pass"`,
       const again = await Sandbox.connect(sandbox.sandboxId, warren.client)
       assert.deepEqual(await reached(again), [internet])
       await warren.crash()
-      warren = await startWarren(isolation, { keep: true })
+      warren = await startWarren(isolation, { keep: true, settings: noWarmPool })
       assert.deepEqual(await reached(again), [internet])
       await again.updateNetwork({ denyOut: [internet] })
       assert.deepEqual(await reached(again), [elsewhere])

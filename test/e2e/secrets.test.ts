@@ -6,15 +6,14 @@ import { after, before, describe, it } from 'node:test'
 import { Secret, SecretError, type SecretInfo, SecretNotFoundError } from 'e2b'
 import { filesWith } from '../support/leaked-texts.ts'
 import { runPython } from '../support/python.ts'
-import { anyIsolation, startWarren, type Warren } from '../support/warren.ts'
+import { anyIsolation, noWarmPool, startWarren, type Warren } from '../support/warren.ts'
 
 const value = 'js-value-not-to-be-seen'
-const settings = { WARREN_WARM_SANDBOXES: '0' }
 
 describe('secrets', () => {
   let warren: Warren
   before(async () => {
-    warren = await startWarren(anyIsolation, { settings })
+    warren = await startWarren(anyIsolation, { settings: noWarmPool })
   })
   after(() => warren?.stop())
 
@@ -83,7 +82,7 @@ describe('secrets', () => {
   it('are there after a crash, and still nowhere in plain text', async () => {
     const key = readFileSync(keyFile(), 'utf8')
     await warren.crash()
-    warren = await startWarren(anyIsolation, { settings, keep: true })
+    warren = await startWarren(anyIsolation, { settings: noWarmPool, keep: true })
     const shown = await Secret.getInfo('js-key', warren.client)
     assert.equal(shown.version, 3)
     assert.equal(readFileSync(keyFile(), 'utf8'), key)
@@ -96,7 +95,7 @@ describe('secrets', () => {
     const away = `${keyFile()}.away`
     renameSync(keyFile(), away)
     try {
-      warren = await startWarren(anyIsolation, { settings, keep: true })
+      warren = await startWarren(anyIsolation, { settings: noWarmPool, keep: true })
       assert.ok(existsSync(keyFile()))
       assert.match(readFileSync(warren.logFile, 'utf8'), /secrets were sealed with another key/)
       assert.equal((await Secret.update('js-key', value, warren.client)).version, 4)

@@ -6,7 +6,7 @@ import { elsewhere, internet } from '../../src/drivers/oci/suite-outside.ts'
 import { eventually } from '../support/eventually.ts'
 import { type GitHost, makeGitHost } from '../support/git-host.ts'
 import { NamedWorld, socksPort } from '../support/named-world.ts'
-import { isolations, startWarren, type Warren } from '../support/warren.ts'
+import { isolations, noWarmPool, startWarren, type Warren } from '../support/warren.ts'
 
 const name = 'allowed.test'
 const login = Buffer.from('agent:hidden-token').toString('base64')
@@ -17,7 +17,7 @@ for (const isolation of isolations) {
     let host: GitHost
     const outside = new NamedWorld([name])
     before(async () => {
-      warren = await startWarren(isolation, { settings: outside.settings })
+      warren = await startWarren(isolation, { settings: { ...outside.settings, ...noWarmPool } })
       host = await makeGitHost(outside.folder, `Basic ${login}`)
       await outside.open(warren.dataFolder, host.program)
     })

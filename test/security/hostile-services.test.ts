@@ -5,7 +5,7 @@ import net, { type Socket } from 'node:net'
 import { after, before, describe, it } from 'node:test'
 import { Sandbox } from 'e2b'
 import { eventually } from '../support/eventually.ts'
-import { isolations, startWarren, type Warren } from '../support/warren.ts'
+import { isolations, noWarmPool, startWarren, type Warren } from '../support/warren.ts'
 
 const ports = { hints: 8001, chunks: 8002, headers: 8003, trailers: 8004 }
 const service = `
@@ -56,7 +56,7 @@ for (const isolation of isolations) {
     }
 
     before(async () => {
-      warren = await startWarren(isolation)
+      warren = await startWarren(isolation, { settings: noWarmPool })
       sandbox = await Sandbox.create('base', { ...warren.client, timeoutMs: 300_000 })
       await sandbox.files.write('/tmp/service.py', service)
       await sandbox.commands.run('python3 /tmp/service.py', { background: true })
