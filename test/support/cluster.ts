@@ -5,6 +5,7 @@
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Client } from 'pg'
+import { loseMachine } from './leftovers.ts'
 import { startPostgres, type TestPostgres } from './postgres.ts'
 import { openLink, type SeverableLink } from './severable-link.ts'
 import {
@@ -58,6 +59,8 @@ export async function startCluster(isolation: Isolation, options: ClusterOptions
   const members = started.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))
   const stop = async () => {
     await Promise.all(members.map(({ warren }) => warren.stop()))
+    // What a node had that was forgotten lives on for a while.
+    for (const { warren } of members) await loseMachine(warren.dataFolder)
     for (const { database, inbound } of members) for (const link of [database, inbound]) link.close()
     await postgres.stop()
   }
