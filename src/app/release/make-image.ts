@@ -19,6 +19,7 @@ import { asksForHelp, takeWords } from '../../cli/arguments.ts'
 import { AppError } from '../../lib/app-error.ts'
 import { systemClock } from '../../lib/clock.ts'
 import { runCommand } from '../../lib/run-command.ts'
+import { withoutPassword } from '../setup/apt.ts'
 import { debootstrap, inRoot } from '../setup/base-root.ts'
 import { systemNeeds } from '../setup/system-packages.ts'
 
@@ -41,12 +42,14 @@ export async function makeImage(archive: string, out: string): Promise<void> {
   try {
     mkdirSync(root)
     chmodSync(work, 0o755)
-    await debootstrap(root, debianRelease, () => {})
+    const { main } = await debootstrap(root, debianRelease, () => {})
     const packages = systemNeeds.map((need) => need.package)
     await runInRoot(
       root,
       `apt-get update -q && apt-get install -y -q --no-install-recommends ${packages.join(' ')} && apt-get clean && rm -rf /var/lib/apt/lists/*`,
     )
+    // A password belongs to this machine, not to everybody who has the image.
+    writeFileSync(join(root, 'etc/apt/sources.list'), `deb ${withoutPassword(main)} ${debianRelease} main\n`)
     mkdirSync(join(root, 'opt/warren'), { recursive: true })
     await runCommand('tar', ['-xzf', archive, '-C', join(root, 'opt/warren'), '--strip-components=1'])
     await writeImage({ root, version, out, createdAt: new Date(systemClock.now()).toISOString() })
