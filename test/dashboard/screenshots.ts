@@ -40,6 +40,12 @@ async function take(page: Page, name: string): Promise<void> {
   writeFileSync(join(folder, `${name}.webp`), Buffer.from(data, 'base64'))
 }
 
+/** The doctor names the data folder, which is a matter of the machine that takes the pictures. */
+const withoutFolder = (page: Page) =>
+  page.evaluate(`for (const row of document.querySelectorAll('.problems li')) {
+    if (row.textContent.includes(${JSON.stringify(repoFolder)})) row.remove()
+  }`)
+
 async function takeAll(browser: Browser, warren: Warren, views: readonly View[], dark: boolean, size: Size) {
   for (const asAdmin of [false, true]) {
     const wanted = views.filter(
@@ -123,7 +129,7 @@ try {
     { name: 'webhook', path: `webhooks/${webhookID}` },
     { name: 'keys', path: 'keys' },
     { name: 'team', path: 'team' },
-    { name: 'machine', path: 'machine', asAdmin: true, phone: true },
+    { name: 'machine', path: 'machine', asAdmin: true, phone: true, prepare: withoutFolder },
     { name: 'teams', path: 'team', asAdmin: true },
     { name: 'palette', path: 'sandboxes', prepare: (page) => page.keyboard.press('Control+k') },
     { name: 'new-sandbox', path: 'sandboxes?new=1' },
