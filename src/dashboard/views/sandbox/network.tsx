@@ -45,7 +45,7 @@ export function NetworkTab({ detail, sandbox, reload }: SandboxTabProps) {
             onInput={setAllowed}
             lines={4}
             mono
-            placeholder={'api.example.com\n*.pypi.org\n203.0.113.0/24'}
+            placeholder={'api.example.com\n*.example.org\n203.0.113.0/24'}
             hint="Addresses, ranges, names or *.names, one a line. They go before what is denied."
           />
           <Field
