@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { spawnSync } from 'node:child_process'
+import { execFile, spawnSync } from 'node:child_process'
 import {
   cpSync,
   globSync,
@@ -13,6 +13,7 @@ import {
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { after, suite, test } from 'node:test'
+import { promisify } from 'node:util'
 import { projectFolder, sourcesFolder } from '../project-folder.ts'
 
 suite('the bundle', () => {
@@ -39,6 +40,16 @@ suite('the bundle', () => {
     const second = programToStart()
     assert.notEqual(second.file, first.file)
     assert.equal(run('bin/node', [first.file, 'version']).status, 0, 'what runs from the first one goes on')
+  })
+
+  test('is made by one of several that start at once, and all start by it', async () => {
+    const before = programToStart().file
+    utimesSync(join(project, 'src/app/main.ts'), 2, 2)
+    const starts = Array.from({ length: 6 }, () => promisify(execFile)(join(project, 'bin/bundle')))
+    const files = (await Promise.all(starts)).map(({ stdout }) => stdout.trim())
+    assert.equal(new Set(files).size, 1, files.join('\n'))
+    assert.notEqual(files[0], before)
+    assert.equal(run('bin/node', [files[0]!, 'version']).status, 0)
   })
 
   test('says of a failure where in the sources it happened', () => {

@@ -1,7 +1,7 @@
 /**
  * Makes the bundle that bin/warren starts from: all that the server, its threads and the commands load, in a few files.
- * It gets a folder of its own, and only then becomes the current one: processes go on that run from an older one, and of
- * several that make one at the same time each makes a whole one. `bin/bundle` says when one is due.
+ * It gets a folder of its own, and only then becomes the current one: processes go on that run from an older one.
+ * `bin/bundle` says when one is due, and lets one process at a time make it.
  */
 import {
   chmodSync,
@@ -22,8 +22,8 @@ import { projectFolder, sourcesFolder } from '../project-folder.ts'
 
 const prefix = 'made-'
 const entry = 'warren.mjs'
-/** With the new one. Processes may run from those before. */
-const keptBundles = 4
+/** With the new one. Processes may run from those before, and load parts of them later. */
+const keptBundles = 16
 /** The kernel dates a change of a file by a clock that may be so much behind ours. */
 const clockStepMs = 20
 
