@@ -33,13 +33,3 @@ test('the id of a failure that a client is told stands in the log beside its cau
   assert.deepEqual([requestID, String(err?.cause)], [id, 'Error: inner words'])
   await app.close()
 })
-
-test('the first form of template builds is answered with what to use in its place', async () => {
-  await using warren = await openApi()
-  const build = '/templates/abc/builds/11111111-1111-4111-8111-111111111111'
-  for (const path of ['/templates', '/templates/abc', build]) {
-    const answer = await warren.ask('POST', path, { body: { dockerfile: 'FROM debian' } })
-    assert.equal(answer.status, 404)
-    assert.match(answer.json().message, /first form of template builds.+warren template build/)
-  }
-})

@@ -43,13 +43,6 @@ function whyNotFound(method: string, path: string): string {
   if (/^\/(instances|envs)(\/|$)/.test(path)) {
     return `The endpoints under ${path.split('/', 2).join('/')} are deprecated and gone; use a current client`
   }
-  if (method === 'POST' && /^\/templates(\/[^/]+(\/builds\/[^/]+)?)?$/.test(path)) {
-    return (
-      'Warren does not serve the first form of template builds, for which clients push an image to a registry of ' +
-      "E2B: build with 'warren template build', with version 2 of the e2b command line, or with Template.build() of " +
-      'a current client'
-    )
-  }
   return `no matching operation was found: ${method} ${path}; /openapi.json lists what there is`
 }
 
