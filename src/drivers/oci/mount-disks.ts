@@ -7,15 +7,18 @@ export type SlotDiskTask = { namespace: string; image: string; target: string }
 /** The folders of the overlay's options are relative to `roots`. */
 export type RootTask = { namespace: string; roots: string; overlay: string; target: string }
 
-const requests = { getFree: 0x4c82, setFile: 0x4c00, setStatus: 0x4c04 } as const
-/** The `struct loop_info64`, and LO_FLAGS_AUTOCLEAR in it: the device lets go of itself with its last user. */
-const status = Buffer.alloc(232)
-status.writeUInt32LE(4, 52)
+const requests = { getFree: 0x4c82, configure: 0x4c0a, setFile: 0x4c00, setStatus: 0x4c04 } as const
+/**
+ * The `struct loop_config`: the file, the size of blocks (0: the usual), a `struct loop_info64` and 64 bytes for later. In
+ * the second, LO_FLAGS_AUTOCLEAR: the device lets go of itself with its last user. The file and this flag have to be set
+ * by one call, where the kernel has it: a Warren that is killed between two leaves the device for ever.
+ */
+const config = { bytes: 8 + 232 + 64, infoAt: 8, infoBytes: 232, flagsAt: 8 + 52, letsGo: 4 } as const
 /** Others may take a free device before we do. */
 const mostTries = 64
 
 const control = kernelCall('int ioctl(int file, unsigned long request, long value)')
-const setStatus = kernelCall('int ioctl(int file, unsigned long request, void *value)')
+const structControl = kernelCall('int ioctl(int file, unsigned long request, void *value)')
 
 export function mountSlotDisk({ namespace, image, target }: SlotDiskTask): void {
   writeFileSync(namespace, '')
@@ -52,8 +55,7 @@ function attach(image: string): { path: string; fd: number } {
       const path = `/dev/loop${control('/dev/loop-control', loops, requests.getFree, 0)}`
       const fd = openSync(path, 'r+')
       try {
-        control(path, fd, requests.setFile, file)
-        setStatus(path, fd, requests.setStatus, status)
+        setUp(path, fd, file)
         return { path, fd }
       } catch (error) {
         closeSync(fd)
@@ -63,5 +65,20 @@ function attach(image: string): { path: string; fd: number } {
   } finally {
     closeSync(loops)
     closeSync(file)
+  }
+}
+
+function setUp(path: string, fd: number, file: number): void {
+  const wanted = Buffer.alloc(config.bytes)
+  wanted.writeUInt32LE(file)
+  wanted.writeUInt32LE(config.letsGo, config.flagsAt)
+  try {
+    structControl(path, fd, requests.configure, wanted)
+  } catch (error) {
+    // Before Linux 5.8 there is no such request, and two calls have to do.
+    if (!['EINVAL', 'ENOTTY'].includes(String((error as NodeJS.ErrnoException).code))) throw error
+    control(path, fd, requests.setFile, file)
+    const info = wanted.subarray(config.infoAt, config.infoAt + config.infoBytes)
+    structControl(path, fd, requests.setStatus, info)
   }
 }
