@@ -158,7 +158,8 @@ export interface TemplateStore {
   listSnapshotNames(): Promise<string[]>
   /**
    * Removes the template with its names, tags and builds, unless sandboxes of any team that have not ended use it;
-   * none can be inserted at that moment. Undefined when there is no such template.
+   * none can be inserted at that moment. In the same step the snapshots of builds of other nodes are discarded, so that
+   * these nodes remove them. Undefined when there is no such template.
    */
   deleteUnused(
     templateID: string,
@@ -308,8 +309,14 @@ export interface QuarantineStore {
   /** For a snapshot that is in quarantine already, nothing changes. */
   insert(entry: QuarantinedSnapshot): Promise<void>
   find(snapshotName: string): Promise<QuarantinedSnapshot | undefined>
-  /** Those on the disk of one Warren, the oldest first. */
-  list(nodeID: string): Promise<QuarantinedSnapshot[]>
+  /** Those on the disk of one Warren, or of all, the oldest first. */
+  list(nodeID?: string): Promise<QuarantinedSnapshot[]>
+  /**
+   * Snapshots on the disk of one Warren whose template was deleted through another. Nobody wants them back: that Warren
+   * removes them, and then their entry. They are not in quarantine, so neither `find` nor `list` knows them.
+   */
+  listDiscarded(nodeID: string): Promise<string[]>
+  /** Of a snapshot in quarantine, or of a discarded one. */
   remove(snapshotName: string): Promise<void>
 }
 

@@ -2,6 +2,27 @@ import type { Kysely } from 'kysely'
 import type { QuarantinedSnapshot, QuarantineStore } from '../core/stores.ts'
 import type { QuarantineRow, Tables } from './tables.ts'
 
+/** Stands for the time of an entry whose snapshot is discarded: it has been there for longer than any is kept. */
+const discardedSince = 0
+
+/** Tells the nodes of these snapshots to remove them. */
+export async function discardSnapshots(
+  db: Kysely<Tables>,
+  snapshots: readonly { snapshotName: string; nodeID: string }[],
+): Promise<void> {
+  if (snapshots.length === 0) return
+  await db
+    .insertInto('quarantine')
+    .values(
+      snapshots.map(({ snapshotName, nodeID }) => ({
+        ...{ snapshot_name: snapshotName, node_id: nodeID, sandbox_id: null },
+        ...{ reason: 'Its template was deleted.', since: discardedSince },
+      })),
+    )
+    .onConflict((conflict) => conflict.column('snapshot_name').doNothing())
+    .execute()
+}
+
 export class SqlQuarantineStore implements QuarantineStore {
   readonly #db: Kysely<Tables>
 
@@ -23,19 +44,31 @@ export class SqlQuarantineStore implements QuarantineStore {
       .selectFrom('quarantine')
       .selectAll()
       .where('snapshot_name', '=', snapshotName)
+      .where('since', '!=', discardedSince)
       .executeTakeFirst()
     return row && entryOf(row)
   }
 
-  async list(nodeID: string): Promise<QuarantinedSnapshot[]> {
+  async list(nodeID?: string): Promise<QuarantinedSnapshot[]> {
     const rows = await this.#db
       .selectFrom('quarantine')
       .selectAll()
-      .where('node_id', '=', nodeID)
+      .where('since', '!=', discardedSince)
+      .$if(nodeID !== undefined, (query) => query.where('node_id', '=', nodeID!))
       .orderBy('since')
       .orderBy('snapshot_name')
       .execute()
     return rows.map(entryOf)
+  }
+
+  async listDiscarded(nodeID: string): Promise<string[]> {
+    const rows = await this.#db
+      .selectFrom('quarantine')
+      .select('snapshot_name')
+      .where('node_id', '=', nodeID)
+      .where('since', '=', discardedSince)
+      .execute()
+    return rows.map(({ snapshot_name }) => snapshot_name)
   }
 
   async remove(snapshotName: string): Promise<void> {

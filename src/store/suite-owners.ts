@@ -33,6 +33,7 @@ export function ownerSuite(
   suite(`two Warrens over ${engine}`, options, (_: SuiteContext) => {
     pairTest('a sandbox is moved and ended by its own Warren alone, and listed by all', sandboxesAreOwned)
     pairTest('a build is reconciled, used and swept by its own Warren alone', buildsAreOwned)
+    pairTest('a template that one of them deletes discards the snapshots of the other', snapshotsAreDiscarded)
     pairTest('a build that waits belongs to the Warren that starts it', waitingBuildsMove)
     pairTest(
       'a volume is deleted by its own Warren alone, but all list it and its name is taken',
@@ -113,6 +114,20 @@ async function buildsAreOwned(one: Stores, other: Stores): Promise<void> {
   await other.templates.insertBuild(own, ['default'])
   assert.equal((await one.templates.findReadyBuild(templateID, 'default'))?.buildID, ready.buildID)
   assert.equal((await other.templates.findReadyBuild(templateID, 'default'))?.buildID, own.buildID)
+}
+
+async function snapshotsAreDiscarded(one: Stores, other: Stores): Promise<void> {
+  const { templateID } = await insertTemplate(one)
+  const snapshotOf = (name: string) => ({ name, memory: false, sandboxID: 'i1' })
+  await one.templates.insertBuild(aBuild(templateID, { snapshot: snapshotOf('theirs') }), ['default'])
+  await other.templates.insertBuild(aBuild(templateID, { snapshot: snapshotOf('own') }), ['default'])
+  await other.templates.deleteUnused(templateID)
+  const { quarantine } = one
+  assert.deepEqual(await quarantine.listDiscarded('one'), ['theirs'])
+  assert.deepEqual(await quarantine.listDiscarded('other'), [])
+  assert.deepEqual([await quarantine.list(), await quarantine.find('theirs')], [[], undefined])
+  await quarantine.remove('theirs')
+  assert.deepEqual(await quarantine.listDiscarded('one'), [])
 }
 
 async function waitingBuildsMove(one: Stores, other: Stores): Promise<void> {

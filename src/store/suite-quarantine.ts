@@ -21,6 +21,7 @@ export function quarantineSuite(sandboxTest: StoreTest): void {
     await quarantine.insert(old)
     await quarantine.insert(entry({ snapshotName: 'ithree-run', nodeID: 'node-b' }))
     assert.deepEqual(await quarantine.list('node-a'), [old, young])
+    assert.equal((await quarantine.list()).length, 3)
     assert.deepEqual(await quarantine.find('itwo-run'), young)
     await quarantine.remove('itwo-run')
     assert.equal(await quarantine.find('itwo-run'), undefined)

@@ -13,6 +13,7 @@ import type {
 import { AppError } from '../lib/app-error.ts'
 import { insertBuild, insertBuildWithin, insertTemplate } from './build-insert.ts'
 import { listBuildsIn, listSuperseded, moveBuild, supersede } from './build-moves.ts'
+import { discardSnapshots } from './quarantine.ts'
 import { isUnended } from './sandbox-queries.ts'
 import { listSnapshots, type SnapshotPage } from './snapshots.ts'
 import type { Tables } from './tables.ts'
@@ -246,6 +247,14 @@ export class SqlTemplateStore implements TemplateStore {
         .returningAll()
         .execute()
       await locked.deleteFrom('templates').where('id', '=', templateID).execute()
+      await discardSnapshots(
+        locked,
+        builds.flatMap(({ saved_name, node_id }) =>
+          saved_name !== null && node_id !== null && node_id !== this.#nodeID
+            ? [{ snapshotName: saved_name, nodeID: node_id }]
+            : [],
+        ),
+      )
       return { deleted: builds.map(buildOf) }
     })
   }

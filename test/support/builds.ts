@@ -17,11 +17,13 @@ export const built: BuildResult = {
 
 export async function openBuilds() {
   const jobs: BuildJob[] = []
+  const signals: AbortSignal[] = []
   type Run = (...given: Parameters<Builder['run']>) => Promise<BuildResult>
   const knobs: { runs: Run; freeBytes: number } = { runs: async () => built, freeBytes: 1e12 }
   const builder: Builder = {
     async run(job, log, signal, onResult) {
       jobs.push(job)
+      signals.push(signal)
       await onResult(await knobs.runs(job, log, signal, onResult))
     },
   }
@@ -32,7 +34,7 @@ export async function openBuilds() {
     builds.request(of, parseTemplateReference(name), tags, sizes)
   const statusOf = async (buildID: string) => (await stores.templates.findBuild(buildID))?.status
   return {
-    ...{ fixture, builds, jobs, knobs, request, statusOf, logs },
+    ...{ fixture, builds, jobs, signals, knobs, request, statusOf, logs },
     /** Requested and started. */
     begin: async (name: string, changes: Partial<StartRequest> = {}) => {
       const { template, build } = await request(name)

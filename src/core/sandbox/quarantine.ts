@@ -43,6 +43,17 @@ export class Quarantine {
     return (await entries.list(nodeID)).map(({ snapshotName }) => snapshotName)
   }
 
+  /** Snapshots here whose template was deleted through another node. */
+  discarded(): Promise<string[]> {
+    const { entries, nodeID } = this.#parts
+    return entries.listDiscarded(nodeID)
+  }
+
+  /** These discarded snapshots are removed. */
+  async forgetDiscarded(names: readonly string[]): Promise<void> {
+    for (const name of names) await this.#parts.entries.remove(name)
+  }
+
   async add(snapshotName: string, reason: string): Promise<void> {
     const { entries, clock, nodeID, log } = this.#parts
     const sandboxID = pausedSandboxOf(snapshotName)

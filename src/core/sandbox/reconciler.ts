@@ -88,6 +88,7 @@ export class Reconciler {
       if (index % rowsPerTurn === 0) await letOthersRun()
       await this.#attempt(row.sandboxID, () => this.#reconcile(row, foundByID.get(row.sandboxID)))
     }
+    await this.#attempt('warm pool', () => this.#dropWarmOfDeleted())
     await this.#attempt('snapshots', () => this.#reconcileSnapshots())
     await this.#attempt('quarantine', () => quarantine.removeExpired())
     await service.armExpiry()
@@ -233,8 +234,10 @@ export class Reconciler {
   async #reconcileSnapshots(): Promise<void> {
     const { snapshots, quarantine, log } = this.#parts
     const moved = await this.#movedAway()
+    const discarded = await quarantine.discarded()
     const inUse = async () => (await this.#namesInUse()).filter((name) => !moved.includes(name))
-    const { names, others } = await snapshots.sweep(inUse, { deleted: moved })
+    const { names, others } = await snapshots.sweep(inUse, { deleted: [...moved, ...discarded] })
+    await this.#forgetDiscarded(discarded)
     if (names.length > 0) log.warn({ removed: names }, 'Snapshots that nothing owned were removed.')
     for (const name of others) {
       await this.#attempt(name, async () => {
@@ -245,6 +248,21 @@ export class Reconciler {
         else await this.removeSnapshots([name])
       })
     }
+  }
+
+  /** One that something still uses stays on the disk, and is looked at again in the next round. */
+  async #forgetDiscarded(discarded: readonly string[]): Promise<void> {
+    if (discarded.length === 0) return
+    const { snapshots, quarantine } = this.#parts
+    const there = new Set(await snapshots.names())
+    await quarantine.forgetDiscarded(discarded.filter((name) => !there.has(name)))
+  }
+
+  /** A template may have been deleted through another node, which knows nothing of the pool of this one. */
+  async #dropWarmOfDeleted(): Promise<void> {
+    const { warm, templates } = this.#parts
+    for (const templateID of warm.pooledTemplates())
+      if (!(await templates.findByID(templateID))) await warm.drop(templateID)
   }
 
   /** Snapshots of sandboxes that another node took over: it has them from the object store, and theirs is the row. */

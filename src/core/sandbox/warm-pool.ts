@@ -114,6 +114,11 @@ export class WarmPool {
     return [...new Set(this.#builds.all().flatMap(({ build, ready }) => ready.map(() => build.templateID)))]
   }
 
+  /** Templates of which sandboxes are kept, ready or not. */
+  pooledTemplates(): string[] {
+    return [...new Set(this.#builds.all().map(({ build }) => build.templateID))]
+  }
+
   /** What those were promised that are ready, or handed out and not yet in a row that counts. */
   sum(): { cpuCount: number; memoryMB: number } {
     const builds = [

@@ -160,6 +160,13 @@ export class BuildService {
       const changes = { reason: { message, step: null }, updatedAt: now, finishedAt: now }
       await this.#move(buildID, status, 'error', changes)
     }
+    await this.#abortDeleted()
+  }
+
+  /** Of a build whose template was deleted through another node, nobody has a use for the rest. */
+  async #abortDeleted(): Promise<void> {
+    for (const [buildID, { abort }] of [...this.#running])
+      if (!(await this.#parts.templates.findBuild(buildID))) abort.abort(templateDeleted())
   }
 
   /** Cancels every build of the team that waits or that this process carries out. */
@@ -307,6 +314,8 @@ function reasonOf(error: unknown): { message: string; step: string | null } {
 }
 
 const notWaiting = () => new AppError('invalid_argument', 'build is not in waiting state')
+
+const templateDeleted = () => new AppError('conflict', 'The template was deleted.')
 
 const madeOfNothing = () =>
   new AppError(

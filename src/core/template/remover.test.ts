@@ -1,0 +1,56 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { type Fixture, openFixture, request } from '../../../test/support/domain.ts'
+
+/** Two Warrens on one database, each with a disk of its own. */
+const openOther = (one: Fixture) => openFixture({ nodeID: 'other', folder: one.folder, clock: one.clock })
+
+async function withSnapshot({ service, team }: Fixture): Promise<string> {
+  const { sandboxID } = await service.create(team, request())
+  const { snapshotID } = await service.snapshot(team, sandboxID, { memory: true })
+  await service.kill(team, sandboxID)
+  return snapshotID.split(':')[0]!
+}
+
+describe('deleting a template through another node', () => {
+  it('makes its own node remove the snapshot, which nobody wants back', async () => {
+    await using one = await openFixture({ nodeID: 'one', warm: 1 })
+    await using other = await openOther(one)
+    const templateID = await withSnapshot(one)
+    await other.remover.remove(other.team, templateID)
+    assert.equal(one.driver.world.snapshots.size, 1)
+    await other.reconciler.run()
+    await one.reconciler.run()
+    assert.equal(one.driver.world.snapshots.size, 0)
+    assert.deepEqual(await one.quarantine.list(), [])
+    assert.deepEqual(await one.stores.quarantine.listDiscarded('one'), [])
+  })
+
+  it('leaves a snapshot alone that something else of its node uses', async () => {
+    await using one = await openFixture({ nodeID: 'one', warm: 1 })
+    await using other = await openOther(one)
+    const templateID = await withSnapshot(one)
+    const [[name]] = [...one.driver.world.snapshots] as [[string, unknown]]
+    const step = { key: 'k', snapshotName: name, layers: null, rootFolder: null, envVars: {} }
+    const cached = { ...step, user: 'user', workdir: '/' }
+    await one.stores.buildCache.put(one.team.teamID, cached, one.clock.now())
+    await other.remover.remove(other.team, templateID)
+    await one.reconciler.run()
+    assert.deepEqual([...one.driver.world.snapshots.keys()], [name])
+    await one.stores.buildCache.remove(await one.stores.buildCache.list())
+    await one.reconciler.run()
+    assert.equal(one.driver.world.snapshots.size, 0)
+  })
+
+  it('makes its own node take down what the warm pool has of it', async () => {
+    await using one = await openFixture({ nodeID: 'one', warm: 1 })
+    await using other = await openOther(one)
+    const templateID = await withSnapshot(one)
+    const [build] = await one.stores.templates.listBuilds(templateID, { limit: 1 })
+    one.warm.keep(build!)
+    await other.remover.remove(other.team, templateID)
+    assert.ok(one.warm.pooledTemplates().includes(templateID))
+    await one.reconciler.run()
+    assert.ok(!one.warm.pooledTemplates().includes(templateID))
+  })
+})
