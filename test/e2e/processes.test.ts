@@ -69,8 +69,10 @@ for (const isolation of isolations) {
 
         it('interrupts what runs in a terminal, and runs it as root', async () => {
           const { handle, shown, type } = await openTerminal(sandbox, { user: 'root' })
-          await type('whoami; sleep 600\r')
+          await type('whoami; sleep 602\r')
           await eventually(() => assert.match(shown.text, /root\r\n/))
+          // Between two commands a shell may miss it.
+          await eventually(() => sandbox.commands.run('pgrep -f "^sleep 602"'))
           await type('\x03')
           await type('echo in$((1))terrupted\r')
           await eventually(() => assert.match(shown.text, /in1terrupted\r\n/))
