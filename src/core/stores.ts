@@ -8,6 +8,7 @@ import type { NodeStore, OwnerStore } from './cluster/node.ts'
 import type { DriverHandle } from './driver.ts'
 import type { DeliveryStore, EventStore, LeaseStore, WebhookStore } from './event-stores.ts'
 import type { SandboxMetric } from './sandbox/metric.ts'
+import type { QuarantineStore } from './sandbox/quarantine-store.ts'
 import type { NewSandbox, Sandbox, SandboxOptions, SandboxSnapshot, SandboxState } from './sandbox/sandbox.ts'
 import type { SecretStore } from './secret/secret-store.ts'
 import type { TeamMetric } from './team/metric.ts'
@@ -291,33 +292,6 @@ export interface SandboxStore {
   releaseClaim(teamID: string, sandboxID: string): Promise<void>
   /** Forgets keys older than this, and ended rows unless a snapshot of theirs is in quarantine. */
   prune(before: number): Promise<number>
-}
-
-/** A snapshot that nothing owns, kept in case that somebody wants it back. */
-export type QuarantinedSnapshot = {
-  snapshotName: string
-  /** The Warren on whose disk it lies. */
-  nodeID: string
-  /** The sandbox it was taken of, where that is known. */
-  sandboxID: string | null
-  /** Why it is here, as a sentence for the operator. */
-  reason: string
-  since: number
-}
-
-export interface QuarantineStore {
-  /** For a snapshot that is in quarantine already, nothing changes. */
-  insert(entry: QuarantinedSnapshot): Promise<void>
-  find(snapshotName: string): Promise<QuarantinedSnapshot | undefined>
-  /** Those on the disk of one Warren, or of all, the oldest first. */
-  list(nodeID?: string): Promise<QuarantinedSnapshot[]>
-  /**
-   * Snapshots on the disk of one Warren whose template was deleted through another. Nobody wants them back: that Warren
-   * removes them, and then their entry. They are not in quarantine, so neither `find` nor `list` knows them.
-   */
-  listDiscarded(nodeID: string): Promise<string[]>
-  /** Of a snapshot in quarantine, or of a discarded one. */
-  remove(snapshotName: string): Promise<void>
 }
 
 export interface MetricStore {

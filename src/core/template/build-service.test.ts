@@ -245,17 +245,6 @@ describe('a build that fails', () => {
     assert.match(build!.reason!.message, /took longer than an hour/)
   })
 
-  it('ends when its template was deleted through another node', async () => {
-    await using world = await openBuilds()
-    world.knobs.runs = forever
-    const { templateID } = await world.begin('mine')
-    const [signal] = world.signals
-    await world.fixture.stores.templates.deleteUnused(templateID)
-    await world.builds.reconcile()
-    assert.match(String(signal?.reason), /template was deleted/)
-    await world.builds.close()
-  })
-
   it('does not bring its template back when that was deleted meanwhile', async () => {
     await using world = await openBuilds()
     const { remover, team, stores } = world.fixture

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { forever, openBuilds } from '../../../test/support/builds.ts'
 import { type Fixture, openFixture, request } from '../../../test/support/domain.ts'
 
 /** Two Warrens on one database, each with a disk of its own. */
@@ -52,5 +53,16 @@ describe('deleting a template through another node', () => {
     assert.ok(one.warm.pooledTemplates().includes(templateID))
     await one.reconciler.run()
     assert.ok(!one.warm.pooledTemplates().includes(templateID))
+  })
+
+  it('ends a build of it that is under way on its own node', async () => {
+    await using world = await openBuilds()
+    world.knobs.runs = forever
+    const { templateID } = await world.begin('mine')
+    const [signal] = world.signals
+    await world.fixture.stores.templates.deleteUnused(templateID)
+    await world.builds.reconcile()
+    assert.match(String(signal?.reason), /template was deleted/)
+    await world.builds.close()
   })
 })
