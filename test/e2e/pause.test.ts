@@ -44,7 +44,13 @@ function visit(warren: Warren, sandboxID: string, options: RequestInit = {}): Pr
 
 async function serving(warren: Warren, options: Parameters<typeof Sandbox.create>[1] = {}) {
   const sandbox = await Sandbox.create('base', { ...warren.client, timeoutMs: 600_000, ...options })
-  await sandbox.commands.run(service, { background: true, timeoutMs: 0, envs: { OWN: 'mine' } })
+  const running = await sandbox.commands.run(service, {
+    background: true,
+    timeoutMs: 0,
+    envs: { OWN: 'mine' },
+  })
+  // A client whose stream breaks off asks whether the sandbox is well, which may wake it.
+  await running.disconnect()
   await eventually(async () => assert.equal(await (await visit(warren, sandbox.sandboxId)).text(), '1 mine'))
   return sandbox
 }
