@@ -4,7 +4,11 @@ import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { after, before, describe, it } from 'node:test'
 import type { Browser, BrowserContext, Page } from 'playwright-core'
+import type { Node } from '../../src/contract/rest/node.ts'
+import type { PruneReport } from '../../src/contract/rest/prune.ts'
+import type { QuarantineEntry } from '../../src/contract/rest/quarantine.ts'
 import type { ListedSandbox, SandboxDetail } from '../../src/contract/rest/sandbox.ts'
+import type { ApiKey } from '../../src/contract/rest/team.ts'
 import { logIn, openBrowser } from '../dashboard/browser.ts'
 import { hostile, makeSandboxes, makeThings, type Scene } from '../dashboard/scene.ts'
 import { eventually } from '../support/eventually.ts'
@@ -15,6 +19,7 @@ const withinMs = 30_000
 type AxeReport = { violations: { id: string; impact: string; nodes: { html: string }[] }[] }
 
 const crowd = 5000
+const aPage = 500
 const mostFirstBytes = 300 * 1024
 
 describe('the dashboard', { timeout: 300_000 }, () => {
@@ -127,6 +132,29 @@ describe('the dashboard', { timeout: 300_000 }, () => {
     assert.deepEqual(readFileSync((await download.path())!), upload.buffer)
   })
 
+  it('makes folders, and renames and deletes files', async () => {
+    const { files } = scene.busy
+    await files.write('/home/user/first.txt', 'kept')
+    await open(`${busy()}/files`)
+    await page.getByRole('button', { name: 'New folder' }).click()
+    await nameIt(page, 'drafts', 'Make it')
+    await eventually(async () => assert.ok(await files.exists('/home/user/drafts')))
+    await page.getByRole('button', { name: 'Rename first.txt' }).click()
+    await nameIt(page, 'notes.md', 'Rename')
+    await page.getByRole('dialog').getByText('There is a notes.md already.').waitFor()
+    await nameIt(page, 'second.txt', 'Rename')
+    await page.getByRole('button', { name: 'Delete second.txt' }).waitFor()
+    assert.equal(await files.read('/home/user/second.txt'), 'kept')
+    await page.getByRole('button', { name: 'Delete second.txt' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click()
+    await eventually(async () => assert.ok(!(await files.exists('/home/user/second.txt'))))
+  })
+
+  async function nameIt(on: Page, name: string, action: string) {
+    await on.getByRole('dialog').getByLabel('Name').fill(name)
+    await on.getByRole('dialog').getByRole('button', { name: action }).click()
+  }
+
   it('follows logs and searches them', async () => {
     await open(`${busy()}/logs`)
     await page.getByText('listening on 8000').waitFor()
@@ -159,16 +187,20 @@ describe('the dashboard', { timeout: 300_000 }, () => {
     }, withinMs)
   })
 
-  it('shows a key once, and never again', async () => {
+  it('shows a key once, never again, and renames it', async () => {
     await open('keys')
     await page.getByRole('button', { name: 'New key' }).click()
-    await page.getByLabel('Name').fill('from the dashboard')
-    await page.getByRole('button', { name: 'Create' }).click()
+    await nameIt(page, 'from the dashboard', 'Create')
     const key = (await page.getByRole('dialog').locator('code').textContent()) ?? ''
     assert.match(key, /^e2b_[0-9a-f]{40}$/)
     await page.getByRole('dialog').getByRole('button', { name: 'Close' }).click()
     await page.getByText('from the dashboard').waitFor()
     assert.ok(!(await page.content()).includes(key))
+    await page.getByRole('button', { name: 'Rename from the dashboard' }).click()
+    await nameIt(page, 'of the robot', 'Rename')
+    await page.getByText('of the robot', { exact: true }).waitFor()
+    const keys = (await (await warren.api('/api-keys')).json()) as ApiKey[]
+    assert.ok(keys.some(({ name }) => name === 'of the robot'))
   })
 
   it('is quick to arrive: the first view is small, and all of it is kept by its name', async () => {
@@ -194,8 +226,8 @@ describe('the dashboard', { timeout: 300_000 }, () => {
     const idOf = (at: number) => `i${String(at).padStart(20, '0')}`
     await crowded.route(/\/v2\/sandboxes\?/, (route) => {
       const token = Number(new URL(route.request().url()).searchParams.get('nextToken') ?? 0)
-      const rows = Array.from({ length: 100 }, (_, at) => listed(idOf(token + at), token + at))
-      const next = token + 100 < crowd ? { 'x-next-token': String(token + 100) } : {}
+      const rows = Array.from({ length: aPage }, (_, at) => listed(idOf(token + at), token + at))
+      const next = token + aPage < crowd ? { 'x-next-token': String(token + aPage) } : {}
       return route.fulfill({ json: rows, headers: next as Record<string, string> })
     })
     await crowded.route(/\/sandboxes\/.*metrics/, (route) => route.fulfill({ json: [] }))
@@ -228,24 +260,30 @@ describe('the dashboard', { timeout: 300_000 }, () => {
       ...[`${busy()}/network`, `${busy()}/connect`, 'templates', `templates/${templateID}`, 'snapshots'],
       ...['volumes', `volumes/${volumeID}`, 'secrets', 'webhooks', `webhooks/${webhookID}`, 'keys', 'team'],
     ]
+    await readAll(warren.apiKey, views)
+    await readAll(warren.adminToken, ['machine', 'team'])
+  })
+
+  async function readAll(secret: string, views: readonly string[]) {
     // It makes style sheets to look at others, which the page's policy rejects.
     const reading = await browser.newContext({ reducedMotion: 'reduce', bypassCSP: true })
     const reader = await reading.newPage()
     await reader.addInitScript(axeSource)
-    await logIn(reader, warren.url, warren.apiKey)
+    await logIn(reader, warren.url, secret)
     for (const [at, view] of views.entries()) {
       await reader.emulateMedia({ colorScheme: at % 2 === 0 ? 'dark' : 'light' })
       await reader.goto(`${warren.url}/dashboard/${view}`)
       await reader.locator('main h1').waitFor()
       await eventually(async () => assert.equal(await reader.locator('.waiting').count(), 0), withinMs)
-      assert.deepEqual(await seriousFindings(reader), [], view)
+      // What is around the view is the same in all of them.
+      assert.deepEqual(await seriousFindings(reader, at === 0 ? 'html' : 'main'), [], view)
     }
     await reading.close()
-  })
+  }
 
-  async function seriousFindings(of: Page): Promise<string[]> {
+  async function seriousFindings(of: Page, within: string): Promise<string[]> {
     const { violations } = (await of.evaluate(
-      "axe.run(document, { resultTypes: ['violations'] })",
+      `axe.run('${within}', { resultTypes: ['violations'] })`,
     )) as AxeReport
     return violations
       .filter(({ impact }) => impact === 'serious' || impact === 'critical')
@@ -255,15 +293,66 @@ describe('the dashboard', { timeout: 300_000 }, () => {
   it('shows the operator the machine, with what the doctor finds, and all teams', async () => {
     const { context: other, page: operator } = await openPage()
     await logIn(operator, warren.url, warren.adminToken)
+    await operator.keyboard.press('/')
+    await operator.keyboard.type(scene.busy.sandboxId)
     await operator.getByRole('link', { name: scene.busy.sandboxId }).waitFor()
     await operator.getByRole('link', { name: 'Machine' }).click()
     await operator.getByText('Create, median').waitFor()
-    await operator.getByText('namespaces').waitFor()
+    await operator.getByText('namespaces').first().waitFor()
     await operator.getByRole('table').first().waitFor()
     await operator.getByRole('link', { name: 'Team', exact: true }).click()
     await operator.getByRole('button', { name: 'New team' }).waitFor()
     await other.close()
   })
+
+  it('asks the server to undrain, to forget, to recover and to prune, and tells the operator why it refuses', async () => {
+    const { context: other, page: operator } = await openPage()
+    // Other tests use this server too: it looks like a drained one of two, and what would be pruned and recovered is made up.
+    await operator.route(/\/nodes$/, async (route) => {
+      const nodes = (await (await route.fetch()).json()) as Node[]
+      const both = nodes.flatMap((node) => [
+        { ...node, status: 'draining' },
+        { ...node, id: 'a-node-of-nobody', status: 'unhealthy' },
+      ])
+      await route.fulfill({ json: both })
+    })
+    await operator.route(/\/admin\/quarantine$/, (route) => route.fulfill({ json: [unowned] }))
+    const pruned: string[] = []
+    await operator.route(/\/admin\/prune$/, (route) => {
+      pruned.push(route.request().postData() ?? '')
+      return route.fulfill({ json: prunable })
+    })
+    await logIn(operator, warren.url, warren.adminToken)
+    await operator.getByRole('link', { name: 'Machine' }).click()
+    await operator.getByRole('button', { name: 'Undrain' }).click()
+    await operator.getByText('This Warren is on its own').waitFor()
+    await operator.getByRole('button', { name: 'Forget' }).click()
+    await operator.getByRole('dialog').getByRole('button', { name: 'Forget' }).click()
+    await operator.getByRole('dialog').getByText("There is no node 'a-node-of-nobody'").waitFor()
+    await operator.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click()
+    await operator.getByRole('button', { name: 'Recover' }).click()
+    await operator.getByText(`There is no snapshot '${unowned.snapshotName}'`).waitFor()
+    await operator.getByRole('button', { name: `Delete ${unowned.snapshotName}` }).click()
+    await operator.getByRole('dialog').getByRole('button', { name: 'Delete' }).click()
+    await operator.getByRole('dialog').getByText('There is no snapshot').waitFor()
+    await operator.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click()
+    await operator.getByRole('button', { name: 'Prune' }).click()
+    await operator.getByRole('dialog').getByText('3 cached build steps').waitFor()
+    await operator.getByRole('dialog').getByRole('button', { name: 'Prune' }).click()
+    await operator.getByText('2.0 GB are freed.').waitFor()
+    assert.deepEqual(pruned, ['{"dryRun":true}', '{"dryRun":false}'])
+    await other.close()
+  })
+
+  const unowned: QuarantineEntry = {
+    ...{ snapshotName: 'a-snapshot-of-nobody', sandboxID: null, reason: hostile },
+    ...{ since: new Date(1e12).toISOString(), deletedAt: new Date(3e12).toISOString() },
+  }
+  const freed = { count: 0, bytes: 0 }
+  const prunable: PruneReport = {
+    ...{ dryRun: true, steps: { count: 3, bytes: 0 }, savedStates: { count: 1, bytes: 2 ** 31 } },
+    ...{ layers: freed, files: freed, bytes: 2 ** 31 },
+  }
 
   it('keeps the key where no other origin and no later visit finds it, and forgets it on request', async () => {
     await open('sandboxes')

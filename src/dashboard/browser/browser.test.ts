@@ -27,10 +27,12 @@ describe('figures', () => {
     assert.equal(quantile([], 0.99), 0)
   })
 
-  it('become a curve whose newest value is at the right edge', () => {
+  it('become a curve over the whole width, however few they are, with the newest at the right edge', () => {
     assert.deepEqual(curvePath([], 100, 72, 22), { line: '', area: '' })
-    assert.match(curvePath([0, 100], 100, 72, 22).line, /L72 1\.5$/)
-    assert.match(curvePath([500], 100, 72, 22).line, /72 1\.5$/)
+    assert.equal(curvePath([500], 100, 72, 22).line, 'M0 1.5L72 1.5')
+    assert.equal(curvePath([0, 100], 100, 72, 22).line, 'M0 20.5L72 1.5')
+    const many = Array.from({ length: 100 }, () => 0)
+    assert.match(curvePath([...many, 100], 100, 72, 22).line, /^M0 20\.5L.*L72 1\.5$/)
   })
 
   it('are thinned evenly, and the last one stays', () => {

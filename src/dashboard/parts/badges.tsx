@@ -6,7 +6,7 @@ const tones: Record<string, Tone> = {
   ...{ running: 'good', ready: 'good', delivered: 'good', ok: 'good', on: 'good' },
   ...{ paused: 'calm', waiting: 'calm', pending: 'calm', off: 'calm', private: 'calm' },
   ...{ building: 'warn', warn: 'warn', public: 'warn', draining: 'warn' },
-  ...{ error: 'bad', failed: 'bad', fail: 'bad', gone: 'bad' },
+  ...{ error: 'bad', failed: 'bad', fail: 'bad', gone: 'bad', unhealthy: 'bad' },
 }
 
 /** A state, told by a word and a colour. */

@@ -7,7 +7,8 @@ const order = { fail: 0, warn: 1, ok: 2 }
 export function Checks({ checks }: { checks: DoctorReport['checks'] }) {
   const sorted = [...checks].sort((a, b) => order[a.status] - order[b.status])
   return (
-    <ul class="problems">
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by the keyboard
+    <ul class="problems" aria-label="What the doctor finds" tabIndex={0}>
       {sorted.map(({ name, status, text, remedy }) => (
         <li key={name}>
           <Badge state={status} />

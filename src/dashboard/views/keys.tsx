@@ -9,6 +9,7 @@ import { CodeBlock } from '../parts/copy.tsx'
 import { confirmFirst, Dialog, FormDialog } from '../parts/dialog.tsx'
 import { Field, firstTeam, TeamField } from '../parts/fields.tsx'
 import { Card, Empty, Loaded, Table, ViewHead } from '../parts/layout.tsx'
+import { NameDialog } from '../parts/name-dialog.tsx'
 import { tellDone } from '../parts/toasts.tsx'
 
 type KeyRow = ApiKey & { team: string }
@@ -19,7 +20,12 @@ export function KeysView() {
   const live = useLive<KeyRow[]>(`keys ${scope}`, load, 10_000)
   const [isMaking, setMaking] = useState(false)
   const [made, setMade] = useState<string>()
+  const [renamed, setRenamed] = useState<KeyRow>()
   const now = useNow(10_000)
+  const rename = async ({ id, team }: KeyRow, name: string) => {
+    await ask(`/api-keys/${encodeURIComponent(id)}`, { method: 'PATCH', body: { name: name.trim() }, team })
+    await live.reload()
+  }
   const revoke = ({ id, name, team }: KeyRow) =>
     confirmFirst(`Revoke ${name}?`, 'Requests with it are refused from now on.', 'Revoke', async () => {
       await ask(`/api-keys/${encodeURIComponent(id)}`, { method: 'DELETE', team })
@@ -71,9 +77,14 @@ export function KeysView() {
                     name: '',
                     end: true,
                     cell: (row) => (
-                      <Button kind="danger" small onPress={() => revoke(row)}>
-                        Revoke
-                      </Button>
+                      <div class="actions">
+                        <Button small label={`Rename ${row.name}`} onPress={() => setRenamed(row)}>
+                          Rename
+                        </Button>
+                        <Button kind="danger" small label={`Revoke ${row.name}`} onPress={() => revoke(row)}>
+                          Revoke
+                        </Button>
+                      </div>
                     ),
                   },
                 ]}
@@ -83,6 +94,15 @@ export function KeysView() {
         }
       </Loaded>
       {isMaking && <NewKey onClose={() => setMaking(false)} onMade={setMade} onDone={live.reload} />}
+      {renamed && (
+        <NameDialog
+          title={`Rename ${renamed.name}`}
+          action="Rename"
+          name={renamed.name}
+          onClose={() => setRenamed(undefined)}
+          onName={(name) => rename(renamed, name)}
+        />
+      )}
       {made !== undefined && (
         <Dialog title="Your new key" onClose={() => setMade(undefined)}>
           <div class="dialog-body">

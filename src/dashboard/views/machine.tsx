@@ -1,17 +1,22 @@
 /** The machines and how the server does, for the operator. */
 import type { DoctorReport, MachineReport } from '../../contract/rest/machine.ts'
 import type { Node } from '../../contract/rest/node.ts'
-import { ago, bytes, duration, fullTime, percent } from '../browser/format.ts'
+import type { QuarantineEntry } from '../../contract/rest/quarantine.ts'
+import { ago, duration, fullTime } from '../browser/format.ts'
 import { useLive, useNow } from '../browser/live.ts'
 import { ask } from '../browser/rest.ts'
 import { isAdmin } from '../browser/session.ts'
 import { Badge } from '../parts/badges.tsx'
 import { Button } from '../parts/button.tsx'
 import { Figure } from '../parts/figure.tsx'
-import { Card, Empty, Loaded, Table, ViewHead } from '../parts/layout.tsx'
+import { Card, Empty, Loaded, ViewHead } from '../parts/layout.tsx'
 import { Checks } from './checks.tsx'
+import { Nodes } from './nodes.tsx'
+import { offerPrune } from './prune.ts'
+import { Quarantine } from './quarantine.tsx'
 
 const everyMs = 4000
+const quarantineEveryMs = 30_000
 
 export function MachineView() {
   if (!isAdmin()) {
@@ -31,6 +36,11 @@ function Machine() {
   const machine = useLive('machine', (signal) => ask<MachineReport>('/admin/machine', { signal }), everyMs)
   const nodes = useLive('nodes', (signal) => ask<Node[]>('/nodes', { signal }), everyMs)
   const doctor = useLive('doctor', (signal) => ask<DoctorReport>('/admin/doctor', { signal }))
+  const quarantine = useLive(
+    'quarantine',
+    (signal) => ask<QuarantineEntry[]>('/admin/quarantine', { signal }),
+    quarantineEveryMs,
+  )
   const now = useNow(5000)
   return (
     <div class="view">
@@ -46,12 +56,15 @@ function Machine() {
           )
         }
       >
+        <Button icon="trash" onPress={offerPrune}>
+          Prune
+        </Button>
         <Button icon="activity" onPress={doctor.reload}>
           Examine
         </Button>
       </ViewHead>
       <Loaded live={machine}>{(report) => <Server report={report} />}</Loaded>
-      <Loaded live={nodes}>{(list) => <Nodes nodes={list} />}</Loaded>
+      <Loaded live={nodes}>{(list) => <Nodes nodes={list} onChange={nodes.reload} />}</Loaded>
       <div class="columns even">
         <Card title="Last problems" flush>
           <Loaded live={machine}>{({ problems }) => <Problems problems={problems} now={now} />}</Loaded>
@@ -64,6 +77,7 @@ function Machine() {
           <Loaded live={doctor}>{({ checks }) => <Checks checks={checks} />}</Loaded>
         </Card>
       </div>
+      <Quarantine live={quarantine} />
     </div>
   )
 }
@@ -79,69 +93,20 @@ function Server({ report: { sandboxes, warmPool, creates } }: { report: MachineR
       <Figure name="Running" value={String(running)} note={[`${paused} paused`, ...others].join(', ')} />
       <Figure name="Warm pool" value={`${warmPool.ready} ready`} note={`${warmPool.booting} booting`} />
       <Figure
-        name="Creates per second"
-        value={creates.perSecond.toFixed(2)}
+        {...rateOf(creates.perSecond)}
         note={`${creates.succeeded} of the last ${creates.succeeded + creates.failed} succeeded`}
       />
       <Figure name="Create, median" value={milliseconds(creates.p50Ms)} />
-      <Figure name="Create, 99 of 100" value={milliseconds(creates.p99Ms)} />
+      <Figure name="Create, p99" value={milliseconds(creates.p99Ms)} />
     </div>
   )
 }
 
-function Nodes({ nodes }: { nodes: readonly Node[] }) {
-  return (
-    <Card title={nodes.length === 1 ? 'This machine' : 'Machines'} flush>
-      <Table
-        label="Machines"
-        rows={nodes}
-        keyOf={({ id }) => id}
-        columns={[
-          { name: 'Node', cell: ({ id }) => <span class="mono">{id.slice(0, 12)}</span> },
-          { name: 'State', cell: ({ status }) => <Badge state={status} /> },
-          { name: 'Sandboxes', end: true, cell: ({ sandboxCount }) => sandboxCount },
-          {
-            name: 'CPU',
-            cell: ({ metrics: { cpuPercent, cpuCount } }) => (
-              <Bar part={cpuPercent / 100} text={`${percent(cpuPercent)} of ${cpuCount}`} />
-            ),
-          },
-          {
-            name: 'Memory',
-            cell: ({ metrics: { memoryUsedBytes: used, memoryTotalBytes: total } }) => (
-              <Bar part={used / total} text={`${bytes(used)} of ${bytes(total)}`} />
-            ),
-          },
-          {
-            name: 'Disk',
-            wide: true,
-            cell: ({ metrics: { disks } }) =>
-              disks[0] && (
-                <Bar
-                  part={disks[0].usedBytes / disks[0].totalBytes}
-                  text={`${bytes(disks[0].usedBytes)} of ${bytes(disks[0].totalBytes)}`}
-                />
-              ),
-          },
-          { name: 'Creates', end: true, wide: true, cell: ({ createSuccesses }) => createSuccesses },
-        ]}
-      />
-    </Card>
-  )
-}
-
-const nearlyFull = 0.85
-
-function Bar({ part, text }: { part: number; text: string }) {
-  return (
-    <span class="bar">
-      <span class="figures">{text}</span>
-      <span class={`meter${part > nearlyFull ? ' full' : ''}`} aria-hidden="true">
-        <i style={{ width: `${Math.min(100, 100 * part)}%` }} />
-      </span>
-    </span>
-  )
-}
+/** In the unit that has a whole number to show. */
+const rateOf = (perSecond: number) =>
+  perSecond >= 1
+    ? { name: 'Creates per second', value: perSecond.toFixed(1) }
+    : { name: 'Creates per minute', value: String(Math.round(60 * perSecond)) }
 
 function Problems({ problems, now }: { problems: MachineReport['problems']; now: number }) {
   if (problems.length === 0) {
@@ -152,7 +117,8 @@ function Problems({ problems, now }: { problems: MachineReport['problems']; now:
     )
   }
   return (
-    <ul class="problems">
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by the keyboard
+    <ul class="problems" aria-label="Last problems" tabIndex={0}>
       {problems.map(({ at, level, message, cause, count }) => (
         <li key={`${at} ${message}`}>
           <Badge state={level} />

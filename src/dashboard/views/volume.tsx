@@ -10,6 +10,7 @@ import { Button } from '../parts/button.tsx'
 import { confirmFirst } from '../parts/dialog.tsx'
 import { FolderList, PathTrail } from '../parts/folder.tsx'
 import { Loaded, ViewHead } from '../parts/layout.tsx'
+import { NameDialog } from '../parts/name-dialog.tsx'
 import { tellDone, tellFailure } from '../parts/toasts.tsx'
 
 /** A token opens a volume for an hour. */
@@ -43,6 +44,7 @@ export function VolumeView({ volumeID, team }: { volumeID: string; team: string 
 
 function VolumeFiles({ volume: { volumeID, token } }: { volume: VolumeAndToken }) {
   const [folder, setFolder] = useState('/')
+  const [isMaking, setMaking] = useState(false)
   const picker = useRef<HTMLInputElement>(null)
   const headers = { Authorization: `Bearer ${token}` }
   const at = (kind: 'dir' | 'file' | 'path', path: string, more = '') =>
@@ -75,6 +77,7 @@ function VolumeFiles({ volume: { volumeID, token } }: { volume: VolumeAndToken }
         head={
           <>
             <PathTrail path={folder} onOpen={setFolder} />
+            <Button kind="quiet" small icon="folder" label="New folder" onPress={() => setMaking(true)} />
             <Button kind="quiet" small icon="upload" label="Upload" onPress={() => picker.current?.click()} />
           </>
         }
@@ -103,6 +106,18 @@ function VolumeFiles({ volume: { volumeID, token } }: { volume: VolumeAndToken }
           input.value = ''
         }}
       />
+      {isMaking && (
+        <NameDialog
+          title="New folder"
+          action="Make it"
+          mono
+          onClose={() => setMaking(false)}
+          onName={async (name) => {
+            await ask(at('dir', joinPath(folder, name)), { method: 'POST', headers })
+            await live.reload()
+          }}
+        />
+      )}
     </div>
   )
 }

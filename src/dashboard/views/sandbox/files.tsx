@@ -1,14 +1,14 @@
-/** The files of a sandbox: looked at, edited, uploaded by dropping, downloaded. */
+/** The files of a sandbox: looked at, edited, renamed, uploaded by dropping, downloaded. */
 import { useRef, useState } from 'preact/hooks'
 import { type FolderEntry, joinPath, sortEntries } from '../../browser/file-paths.ts'
 import { useLive } from '../../browser/live.ts'
 import { type Sandbox, useClient } from '../../browser/sandbox-client.ts'
 import { saveBlob } from '../../browser/save-blob.ts'
 import { Button } from '../../parts/button.tsx'
-import { confirmFirst, FormDialog } from '../../parts/dialog.tsx'
-import { Field } from '../../parts/fields.tsx'
+import { confirmFirst } from '../../parts/dialog.tsx'
 import { FolderList, PathTrail } from '../../parts/folder.tsx'
 import { Waiting } from '../../parts/layout.tsx'
+import { NameDialog } from '../../parts/name-dialog.tsx'
 import { tellDone, tellFailure } from '../../parts/toasts.tsx'
 import { FileEditor } from './file-editor.tsx'
 import type { SandboxTabProps } from './sandbox.tsx'
@@ -34,7 +34,8 @@ async function listFolder(client: Sandbox, path: string): Promise<FolderEntry[]>
 function Browser({ client, sandboxID }: { client: Sandbox; sandboxID: string }) {
   const [folder, setFolder] = useState(home)
   const [file, setFile] = useState<FolderEntry>()
-  const [isNaming, setNaming] = useState(false)
+  const [isMaking, setMaking] = useState(false)
+  const [renamed, setRenamed] = useState<FolderEntry>()
   const picker = useRef<HTMLInputElement>(null)
   const live = useLive(`files ${sandboxID} ${folder}`, () => listFolder(client, folder), everyMs)
   const open = (entry: FolderEntry) => (entry.isFolder ? setFolder(entry.path) : setFile(entry))
@@ -45,6 +46,12 @@ function Browser({ client, sandboxID }: { client: Sandbox; sandboxID: string }) 
   }
   const download = async ({ name, path }: FolderEntry) =>
     saveBlob(name, await client.files.read(path, { format: 'blob', user: 'root' }))
+  const rename = async ({ path }: FolderEntry, name: string) => {
+    if (live.data?.some((entry) => entry.name === name)) throw new Error(`There is a ${name} already.`)
+    await client.files.rename(path, joinPath(folder, name), { user: 'root' })
+    if (file?.path === path) setFile(undefined)
+    await live.reload()
+  }
   const remove = ({ name, path, isFolder }: FolderEntry) =>
     confirmFirst(`Delete ${name}?`, isFolder ? 'Everything in it goes too.' : path, 'Delete', async () => {
       await client.files.remove(path, { user: 'root' })
@@ -57,7 +64,7 @@ function Browser({ client, sandboxID }: { client: Sandbox; sandboxID: string }) 
         head={
           <>
             <PathTrail path={folder} onOpen={setFolder} />
-            <Button kind="quiet" small icon="folder" label="New folder" onPress={() => setNaming(true)} />
+            <Button kind="quiet" small icon="folder" label="New folder" onPress={() => setMaking(true)} />
             <Button kind="quiet" small icon="upload" label="Upload" onPress={() => picker.current?.click()} />
           </>
         }
@@ -76,6 +83,13 @@ function Browser({ client, sandboxID }: { client: Sandbox; sandboxID: string }) 
                 onPress={() => download(entry)}
               />
             )}
+            <Button
+              kind="quiet"
+              small
+              icon="edit"
+              label={`Rename ${entry.name}`}
+              onPress={() => setRenamed(entry)}
+            />
             <Button
               kind="quiet"
               small
@@ -108,24 +122,28 @@ function Browser({ client, sandboxID }: { client: Sandbox; sandboxID: string }) 
           onSaved={live.reload}
         />
       )}
-      {isNaming && (
-        <NewFolder
-          onClose={() => setNaming(false)}
-          onMake={async (name) => {
+      {isMaking && (
+        <NameDialog
+          title="New folder"
+          action="Make it"
+          mono
+          onClose={() => setMaking(false)}
+          onName={async (name) => {
             await client.files.makeDir(joinPath(folder, name))
             await live.reload()
           }}
         />
       )}
+      {renamed && (
+        <NameDialog
+          title={`Rename ${renamed.name}`}
+          action="Rename"
+          name={renamed.name}
+          mono
+          onClose={() => setRenamed(undefined)}
+          onName={(name) => rename(renamed, name)}
+        />
+      )}
     </div>
-  )
-}
-
-function NewFolder({ onClose, onMake }: { onClose: () => void; onMake: (name: string) => Promise<void> }) {
-  const [name, setName] = useState('')
-  return (
-    <FormDialog title="New folder" action="Make it" onSubmit={() => onMake(name)} onClose={onClose}>
-      <Field label="Name" value={name} onInput={setName} required autofocus mono />
-    </FormDialog>
   )
 }

@@ -89,6 +89,7 @@ function Charts({ metrics, detail }: { metrics: readonly SandboxMetric[]; detail
         title="Disk"
         tone="disk"
         series={disk}
+        {...(last && { most: last.diskTotal })}
         format={bytes}
         note={`of ${megabytes(detail.diskSizeMB)}`}
       />

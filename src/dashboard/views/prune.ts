@@ -1,0 +1,28 @@
+import type { PruneReport } from '../../contract/rest/prune.ts'
+import { bytes, count } from '../browser/format.ts'
+import { ask } from '../browser/rest.ts'
+import { confirmFirst } from '../parts/dialog.tsx'
+import { tellDone } from '../parts/toasts.tsx'
+
+const prune = (dryRun: boolean) => ask<PruneReport>('/admin/prune', { body: { dryRun } })
+
+/** Says what nothing needs, and removes it when the operator agrees. */
+export async function offerPrune(): Promise<void> {
+  const { steps, savedStates, layers, files, bytes: size } = await prune(true)
+  if (steps.count + savedStates.count + layers.count + files.count === 0) {
+    tellDone('There is nothing to prune.')
+    return
+  }
+  const parts = [
+    ...[
+      count(steps.count, 'cached build step'),
+      count(savedStates.count, 'snapshot of them', 'snapshots of them'),
+    ],
+    ...[count(layers.count, 'image layer'), count(files.count, 'uploaded file')],
+  ]
+  const text = `${parts.join(', ')}: no template, build, sandbox or snapshot needs them. About ${bytes(size)} are freed.`
+  confirmFirst('Prune what nothing needs?', text, 'Prune', async () => {
+    const freed = await prune(false)
+    tellDone(`${bytes(freed.bytes)} are freed.`)
+  })
+}
