@@ -29,11 +29,15 @@ export const exchangeOf = (request: FastifyRequest, reply: FastifyReply): HttpEx
 function ownedBy({ routeOptions, params, query }: FastifyRequest): Owned | undefined {
   const { answeredByAny, ownedByTemplate } = routeOptions.config
   if (answeredByAny) return undefined
-  const { sandboxID, buildID, volumeID, templateID } = params as Record<string, string | undefined>
+  const { sandboxID, buildID, volumeID, templateID, snapshotName } = params as Record<
+    string,
+    string | undefined
+  >
   // Some clients write the id of a client behind that of the sandbox.
   if (sandboxID !== undefined) return { kind: 'sandbox', id: sandboxID.split('-', 1)[0]! }
   if (buildID !== undefined) return { kind: 'build', id: buildID }
   if (volumeID !== undefined) return { kind: 'volume', id: volumeID }
+  if (snapshotName !== undefined) return { kind: 'quarantined', id: snapshotName }
   if (ownedByTemplate && templateID !== undefined) return { kind: 'template', id: templateID }
   // A link for an upload names the node that gave it.
   const { node } = query as { node?: unknown }

@@ -67,6 +67,8 @@ export interface TeamMetricStore {
   range(teamID: string, from: number, to: number): Promise<TeamMetric[]>
   /** How many of each team's sandboxes run on this node, and how many of them began at or after `startedSince`. */
   count(startedSince: number): Promise<Omit<TeamMetric, 'at'>[]>
+  /** How many of each team's sandboxes run, on all nodes. */
+  countRunning(): Promise<{ teamID: string; count: number }[]>
   prune(before: number): Promise<void>
 }
 

@@ -165,6 +165,7 @@ const nouns: Record<Owned['kind'], string> = {
   build: 'build',
   volume: 'volume',
   template: 'template',
+  quarantined: 'snapshot',
   node: 'node',
 }
 

@@ -19,7 +19,7 @@ export class SqlOwnerStore implements OwnerStore {
   async ownerOf({ kind, id }: Owned): Promise<Owner | undefined> {
     if (kind === 'node') return { nodeID: id, isMovable: false }
     if (kind === 'sandbox') return this.#ownerOfSandbox(id)
-    const nodeID = await this.#nodeOf(kind, id)
+    const nodeID = kind === 'quarantined' ? await this.#nodeOfQuarantined(id) : await this.#nodeOf(kind, id)
     return nodeID == null ? undefined : { nodeID, isMovable: false }
   }
 
@@ -101,6 +101,15 @@ export class SqlOwnerStore implements OwnerStore {
     if (kind === 'template') return this.#nodeOfUnfinishedBuild(id)
     const table = ({ build: 'template_builds', volume: 'volumes' } as const)[kind]
     const row = await this.#db.selectFrom(table).select('node_id').where('id', '=', id).executeTakeFirst()
+    return row?.node_id
+  }
+
+  async #nodeOfQuarantined(snapshotName: string): Promise<string | undefined> {
+    const row = await this.#db
+      .selectFrom('quarantine')
+      .select('node_id')
+      .where('snapshot_name', '=', snapshotName)
+      .executeTakeFirst()
     return row?.node_id
   }
 

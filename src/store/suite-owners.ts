@@ -65,6 +65,8 @@ async function sandboxesAreOwned(one: Stores, other: Stores): Promise<void> {
   assert.equal(await theirs.setEnd(sandboxID, runID, time, false), undefined)
   assert.equal(await theirs.saveHandle(sandboxID, runID, { driver: 'd', version: 1, data: {} }), false)
   assert.deepEqual(await one.sandboxes.find(sandboxID), mine)
+  assert.deepEqual(await other.teamMetrics.count(0), [])
+  assert.deepEqual(await other.teamMetrics.countRunning(), [{ teamID, count: 1 }])
 }
 
 async function volumesAreOwned(one: Stores, other: Stores): Promise<void> {
@@ -128,6 +130,17 @@ async function snapshotsAreDiscarded(one: Stores, other: Stores): Promise<void> 
   assert.deepEqual([await quarantine.list(), await quarantine.find('theirs')], [[], undefined])
   await quarantine.remove('theirs')
   assert.deepEqual(await quarantine.listDiscarded('one'), [])
+  const kept = {
+    snapshotName: 'kept',
+    nodeID: 'one',
+    sandboxID: null,
+    reason: 'Nothing owns it.',
+    since: time,
+  }
+  await quarantine.insert(kept)
+  const owner = await other.owners.ownerOf({ kind: 'quarantined', id: 'kept' })
+  assert.deepEqual(owner, { nodeID: 'one', isMovable: false })
+  assert.equal(await other.owners.ownerOf({ kind: 'quarantined', id: 'none' }), undefined)
 }
 
 async function waitingBuildsMove(one: Stores, other: Stores): Promise<void> {

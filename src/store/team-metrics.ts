@@ -66,6 +66,18 @@ export class SqlTeamMetricStore implements TeamMetricStore {
     }))
   }
 
+  async countRunning(): Promise<{ teamID: string; count: number }[]> {
+    const rows = await this.#db
+      .selectFrom('sandboxes')
+      .select('team_id')
+      .select(({ fn }) => fn.countAll<number>().as('running'))
+      .where(isUnended)
+      .where('state', 'in', wireStates.running)
+      .groupBy('team_id')
+      .execute()
+    return rows.map(({ team_id, running }) => ({ teamID: team_id, count: Number(running) }))
+  }
+
   async prune(before: number): Promise<void> {
     await this.#db.deleteFrom('team_metrics').where('at', '<', before).execute()
   }

@@ -82,10 +82,10 @@ export interface NodeStore {
 }
 
 /**
- * What a request is for, where one node alone can do it. A template stands for its newest build that is not finished, and
- * a node for itself.
+ * What a request is for, where one node alone can do it. A template stands for its newest build that is not finished,
+ * what is quarantined is a snapshot, and a node stands for itself.
  */
-export type Owned = { kind: 'sandbox' | 'build' | 'volume' | 'template' | 'node'; id: string }
+export type Owned = { kind: 'sandbox' | 'build' | 'volume' | 'template' | 'quarantined' | 'node'; id: string }
 
 export type Owner = {
   nodeID: string

@@ -33,10 +33,10 @@ export class Quarantine {
     this.#parts = parts
   }
 
-  /** The oldest first, each with the time at which it is deleted. */
+  /** Those of all nodes, the oldest first, each with the time at which it is deleted. */
   async list(): Promise<(QuarantinedSnapshot & { deletedAt: number })[]> {
-    const { entries, nodeID, keepMs } = this.#parts
-    return (await entries.list(nodeID)).map((entry) => ({ ...entry, deletedAt: entry.since + keepMs }))
+    const { entries, keepMs } = this.#parts
+    return (await entries.list()).map((entry) => ({ ...entry, deletedAt: entry.since + keepMs }))
   }
 
   async names(): Promise<string[]> {
@@ -91,9 +91,9 @@ export class Quarantine {
 
   /** Deletes what was here for longer than it is kept. */
   async removeExpired(): Promise<void> {
-    const { clock, log } = this.#parts
-    for (const { snapshotName, deletedAt } of await this.list()) {
-      if (deletedAt > clock.now()) return
+    const { entries, clock, nodeID, keepMs, log } = this.#parts
+    for (const { snapshotName, since } of await entries.list(nodeID)) {
+      if (since + keepMs > clock.now()) return
       await this.remove(snapshotName)
       log.warn({ snapshotName }, 'A snapshot that nobody wanted back was deleted from quarantine.')
     }

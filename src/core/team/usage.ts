@@ -26,10 +26,10 @@ export class TeamUsage {
     await this.#metrics.append(counts.map((count) => ({ ...count, at })))
   }
 
-  /** Of the teams that have sandboxes running on this node, by their id. */
+  /** Of the teams that have sandboxes running on any node, by their id. */
   async runningCounts(): Promise<Record<string, number>> {
-    const counts = await this.#metrics.count(this.#clock.now())
-    return Object.fromEntries(counts.map(({ teamID, concurrentSandboxes }) => [teamID, concurrentSandboxes]))
+    const counts = await this.#metrics.countRunning()
+    return Object.fromEntries(counts.map(({ teamID, count }) => [teamID, count]))
   }
 
   /** Oldest first. A time without a sample had no sandboxes. */
