@@ -72,7 +72,7 @@ for (const isolation of isolations) {
           await type('whoami; sleep 602\r')
           await eventually(() => assert.match(shown.text, /root\r\n/))
           // Between two commands a shell may miss it.
-          await eventually(() => sandbox.commands.run('pgrep -f "^sleep 602"'))
+          await eventually(async () => void (await sandbox.commands.run('pgrep -f "^sleep 602"')))
           await type('\x03')
           await type('echo in$((1))terrupted\r')
           await eventually(() => assert.match(shown.text, /in1terrupted\r\n/))
