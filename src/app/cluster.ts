@@ -1,16 +1,20 @@
 /** Makes this Warren a node of a cluster, where a setting says so: who the others are, and how requests reach them. */
 import type { Server, ServerOptions } from 'node:http'
+import { Drainer } from '../core/cluster/drainer.ts'
+import { type OfferedSandbox, takeOffered } from '../core/cluster/hand-over.ts'
 import { Membership } from '../core/cluster/membership.ts'
 import { renewEveryMs } from '../core/cluster/node.ts'
 import { NodeDirectory } from '../core/cluster/node-directory.ts'
+import { NodeForgetter } from '../core/cluster/node-forgetter.ts'
 import { Owners } from '../core/cluster/owners.ts'
 import { Placer } from '../core/cluster/placer.ts'
 import { AppError } from '../lib/app-error.ts'
-import { newUUID } from '../lib/ids.ts'
+import { newUUID, randomBelow } from '../lib/ids.ts'
 import { splitAddress } from '../peers/address.ts'
 import { ClusterForwarder } from '../peers/forwarder.ts'
 import { PeerConnections } from '../peers/peer-connections.ts'
 import { openPeerIdentity, type PeerIdentity, requireSharedSecrets } from '../peers/peer-identity.ts'
+import { createHandOver } from '../peers/peer-operations.ts'
 import { createPeerServer } from '../peers/peer-server.ts'
 import type { Config } from './config.ts'
 import type { DataPaths, Node, Secrets } from './data-folder.ts'
@@ -22,6 +26,7 @@ import { repeatEvery } from './repeat.ts'
 import type { Closers } from './shutdown.ts'
 
 const closeGraceMs = 2000
+const forgetEveryMs = 30_000
 
 export type ClusterParts = {
   config: Config
@@ -39,6 +44,8 @@ export type Cluster = {
   membership: Membership
   forwarder: ClusterForwarder
   placer: Placer
+  /** What a peer that is drained asks for. */
+  takeOffered: (offered: OfferedSandbox) => Promise<void>
 }
 
 /** Undefined: this Warren is on its own. Rejects if it may not join; nothing of it was seen by others then. */
@@ -64,15 +71,63 @@ export async function joinCluster(parts: ClusterParts, closers: Closers): Promis
     'signs of life',
     repeatEvery(renewEveryMs, 'tell the others that this node lives', log, () => membership.renew()),
   )
+  startForgetting(parts, closers)
   const connections = new PeerConnections(identity)
   closers.add('connections to peers', async () => connections.close())
   const owners = new Owners(stores.owners, nodeID)
+  const drainer = startDraining(parts, membership, connections, closers)
   const forwarder = new ClusterForwarder({
     ...{ membership, owners, connections, log },
-    takeOver: async (sandboxID) => (await domain.archive?.mover.take(sandboxID, { memory: true })) ?? false,
+    takeOver: async (sandboxID, options) => (await domain.archive?.mover.take(sandboxID, options)) ?? false,
+    settled: async (sandboxID) => drainer?.settled(sandboxID),
   })
   const placer = new Placer({ ...domain, membership, forwarder, owners: stores.owners })
-  return { nodeID, identity, membership, forwarder, placer }
+  return { nodeID, identity, membership, forwarder, placer, takeOffered: createTaker(parts) }
+}
+
+function startForgetting({ config, ports }: ClusterParts, closers: Closers): void {
+  const { forgetNodesAfterMinutes } = config
+  if (forgetNodesAfterMinutes === null) return
+  const forgetter = new NodeForgetter({
+    ...ports.stores,
+    ...ports,
+    afterMs: forgetNodesAfterMinutes * 60_000,
+  })
+  const run = () => forgetter.run()
+  closers.add('forgetting nodes', repeatEvery(forgetEveryMs, 'forget nodes', ports.log, run))
+}
+
+/** Without an object store nothing can move: undefined. */
+function startDraining(
+  { ports, domain }: ClusterParts,
+  membership: Membership,
+  connections: PeerConnections,
+  closers: Closers,
+): Drainer | undefined {
+  const { archive, service, snapshots } = domain
+  if (!archive) return undefined
+  const { stores, driver, clock, log } = ports
+  const drainer = new Drainer({
+    ...{ ...stores, membership, rows: stores.archive, archiver: archive.archiver, service, clock, log },
+    handOver: createHandOver(connections),
+    canMoveMemory: snapshots.keepMemory && driver.capabilities.exportSnapshots,
+    drawBelow: randomBelow,
+  })
+  const stop = repeatEvery(renewEveryMs, 'move sandboxes off this node', log, () => drainer.run())
+  closers.add('moving sandboxes off this node', () => {
+    drainer.close()
+    return stop()
+  })
+  return drainer
+}
+
+function createTaker({ ports, domain }: ClusterParts): Cluster['takeOffered'] {
+  const { stores, log } = ports
+  const { archive, service } = domain
+  return async (offered) => {
+    if (!archive) throw new AppError('unavailable', 'This node has no object store.')
+    await takeOffered({ ...stores, rows: stores.archive, mover: archive.mover, service, log }, offered)
+  }
 }
 
 /** Without a cluster it shows this Warren alone, as it is at that moment. */

@@ -7,6 +7,7 @@ import type { NodeDirectory } from '../core/cluster/node-directory.ts'
 import type { ApiDocument } from '../docs-site/api-reference.ts'
 import type { DocsSite } from '../docs-site/docs-site.ts'
 import { createEdge } from '../edge/edge.ts'
+import { answerOperation } from '../peers/peer-operations.ts'
 import { type Cluster, listenForPeers } from './cluster.ts'
 import type { Config } from './config.ts'
 import type { Secrets } from './data-folder.ts'
@@ -60,7 +61,10 @@ export async function listen(parts: ListenParts, closers: Closers): Promise<stri
   const listener = openListener(edge.serverOptions, config, ports, closers)
   edge.attach(listener.server, api.routing)
   if (cluster) {
-    const attach = (server: Server) => edge.attach(server, api.routing)
+    const attach = (server: Server) =>
+      edge.attach(server, (request, response) => {
+        if (!answerOperation(request, response, cluster.takeOffered)) api.routing(request, response)
+      })
     await listenForPeers(config, cluster, edge.serverOptions, attach, closers)
   }
   await listener.listen(config.host, config.port)

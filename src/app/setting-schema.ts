@@ -30,6 +30,12 @@ export const schema = {
     'Address and port to listen on for those; unset: the port of WARREN_PEER_ADDRESS on all addresses.',
     kind.optional(kind.hostAndPort),
   ),
+  forgetNodesAfterMinutes: setting(
+    'WARREN_FORGET_NODES_AFTER_MINUTES',
+    '',
+    'A node of the cluster that was away for so long is forgotten, with what only its disk had; unset: only the operator forgets nodes.',
+    kind.optional(kind.wholeNumber(1, 525_600, 'minutes')),
+  ),
   objectStore: setting(
     'WARREN_OBJECT_STORE',
     '',

@@ -11,7 +11,7 @@ const usage = `Usage:
   warren node forget NODE [--json]
 
 NODE is the id of a node, or the beginning of one.
-drain    NODE gets no new sandboxes; what it has goes on.
+drain    NODE gets no new sandboxes; what can move goes on elsewhere, the rest where it is.
 undrain  NODE gets new sandboxes again.
 forget   NODE does not come back: what ran on it ends as lost, and so does what only its disk had.`
 

@@ -26,6 +26,7 @@ export const hopHeader = {
   clientProtocol: 'warren-client-protocol',
   neededRoom: 'warren-needs-room',
   refusal: 'warren-refusal',
+  operation: 'warren-operation',
 } as const
 
 /** Routes of the agent that only the control plane may use; the edge answers 404 for them. */

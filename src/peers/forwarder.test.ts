@@ -187,3 +187,23 @@ test('a node with other secrets may not join, and is told which file to copy', a
   )
   await assert.rejects(requireSharedSecrets(nodes, secrets, { keyID: 'other' }), /secret-key\.json is not/)
 })
+
+test('a request waits at its owner until the sandbox is not on its way any more, and goes where it is then', async (t) => {
+  const peers = new TestPeers(t)
+  const [one] = [await peers.start('one'), await peers.start('other')]
+  peers.owners.set('a', owned('one'))
+  peers.settled = async (id) => void peers.owners.set(id, owned('other'))
+  assert.equal(await (await fetch(`${one!.publicURL}/sandboxes/a`)).text(), 'other')
+})
+
+test('memory of an away node that does not fit here is left where it is, until who owns it wants its files alone', async (t) => {
+  const peers = new TestPeers(t)
+  const [one] = [await peers.start('one'), await peers.start('other')]
+  peers.owners.set('a', owned('other', true))
+  peers.away.add('other')
+  peers.unfit.add('a')
+  assert.match(await (await fetch(`${one!.publicURL}/sandboxes/a`)).text(), /memory does not fit/)
+  assert.deepEqual(peers.taken, [])
+  assert.equal(await one!.forwarder.takeWithoutMemory('a'), true)
+  assert.equal(await (await fetch(`${one!.publicURL}/sandboxes/a`)).text(), 'one')
+})

@@ -31,6 +31,8 @@ export type ForwarderParts = {
   owners: Owners
   connections: PeerConnections
   takeOver: TakeOver
+  /** Resolves when the sandbox is not on its way from this node to another. */
+  settled: (sandboxID: string) => Promise<void>
   log: Log
 }
 
@@ -48,6 +50,7 @@ export class ClusterForwarder implements Forwarder {
   }
 
   async forward(what: Owned, exchange: HttpExchange): Promise<boolean> {
+    if (what.kind === 'sandbox') await this.#parts.settled(what.id)
     const owner = await this.#parts.owners.find(what)
     if (!owner || this.#isOwn(owner)) return false
     if (this.isFromPeer(exchange.request)) return this.#rejectMisdirected(what, exchange)
@@ -57,6 +60,12 @@ export class ClusterForwarder implements Forwarder {
     const refusal = await this.#carry(node, exchange, { body, needs: undefined })
     if (refusal === undefined) return true
     return this.#lookAgain(what, exchange, body)
+  }
+
+  async takeWithoutMemory(sandboxID: string): Promise<boolean> {
+    const isOwn = await this.#parts.takeOver(sandboxID, { memory: false })
+    await this.#parts.owners.read({ kind: 'sandbox', id: sandboxID })
+    return isOwn
   }
 
   async send(nodeID: string, exchange: HttpExchange, { body, needs }: SentBody): Promise<SendOutcome> {
@@ -96,7 +105,7 @@ export class ClusterForwarder implements Forwarder {
     if (!now || this.#isOwn(now)) return undefined
     const other = await membership.find(now.nodeID)
     if (other && !isAway(other)) return other
-    if (what.kind === 'sandbox' && now.isMovable && (await takeOver(what.id))) {
+    if (what.kind === 'sandbox' && now.isMovable && (await takeOver(what.id, { memory: true }))) {
       await owners.read(what)
       return undefined
     }

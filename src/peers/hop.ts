@@ -11,13 +11,17 @@ import { answerHeaders, type OutgoingHead, outgoingHead } from '../lib/http-rela
 import type { HttpExchange } from '../lib/http-relay/http-relay.ts'
 import { requestIDHeader, requestIDOf } from '../lib/request-id.ts'
 
-const { clientAddress: address, clientProtocol: protocol, neededRoom: room, refusal } = hopHeader
+const { clientAddress: address, clientProtocol: protocol, neededRoom: room, refusal, operation } = hopHeader
 
 const ofHop: ReadonlySet<string> = new Set(Object.values(hopHeader))
 
 export type Refusal = 'not the owner' | 'no room'
 
-type Hop = { needs: NeededRoom | undefined }
+type Hop = {
+  needs: NeededRoom | undefined
+  /** Not a client's request: the peer itself asks for something. */
+  operation: string | undefined
+}
 
 const hops = new WeakMap<IncomingMessage, Hop>()
 
@@ -36,7 +40,7 @@ export function takeHop(request: IncomingMessage): void {
     address: found.get(address) ?? 'unknown',
     protocol: found.get(protocol) === 'https' ? 'https' : 'http',
   })
-  hops.set(request, { needs: parseRoom(found.get(room)) })
+  hops.set(request, { needs: parseRoom(found.get(room)), operation: found.get(operation) })
 }
 
 function parseRoom(text = ''): NeededRoom | undefined {

@@ -6,7 +6,7 @@ import type { TestContext } from 'node:test'
 import type { ClusterNode, Owner } from '../core/cluster/node.ts'
 import { Owners } from '../core/cluster/owners.ts'
 import { SecretVault } from '../core/secret/vault.ts'
-import { isAppError } from '../lib/app-error.ts'
+import { AppError, isAppError } from '../lib/app-error.ts'
 import type { HttpExchange } from '../lib/http-relay/http-relay.ts'
 import { silentLog } from '../lib/log.ts'
 import { ClusterForwarder } from './forwarder.ts'
@@ -32,7 +32,10 @@ export class TestPeers {
   readonly owners = new Map<string, Owner>()
   readonly away = new Set<string>()
   readonly taken: string[] = []
+  /** Sandboxes whose memory no other node can use. */
+  readonly unfit = new Set<string>()
   reads = 0
+  settled: (id: string) => Promise<void> = async () => {}
   readonly #shared = new Map<string, string>()
   readonly #t: TestContext
 
@@ -52,11 +55,13 @@ export class TestPeers {
       membership: { nodeID, find: async (id: string) => this.#describe(id) },
       owners: new Owners({ ownerOf: ({ id }) => this.#read(id) }, nodeID),
       connections,
-      takeOver: async (id) => {
+      takeOver: async (id, { memory }) => {
+        if (memory && this.unfit.has(id)) throw new AppError('unprocessable', 'The memory does not fit.')
         this.taken.push(id)
         this.owners.set(id, { nodeID, isMovable: false })
         return true
       },
+      settled: (id) => this.settled(id),
       log: silentLog,
     })
     const answered: IncomingMessage[] = []

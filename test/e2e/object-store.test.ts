@@ -4,7 +4,7 @@ import { existsSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, suite, test } from 'node:test'
 import { Sandbox, Template } from 'e2b'
-import { startCluster, type TestCluster } from '../support/cluster.ts'
+import { type ClusterMember, startCluster, type TestCluster } from '../support/cluster.ts'
 import { eventually } from '../support/eventually.ts'
 import { startObjectStore, type TestObjectStore } from '../support/object-store.ts'
 import type { Warren } from '../support/warren.ts'
@@ -38,6 +38,13 @@ async function createOnFirst(template: string): Promise<Sandbox> {
     await sandbox.kill()
   }
   throw new Error('the first node got no sandbox')
+}
+
+async function setStatus({ nodeID }: ClusterMember, status: 'ready' | 'draining'): Promise<void> {
+  const { api, adminToken } = door(0)
+  const headers = { 'X-Admin-Token': adminToken }
+  const answer = await api(`/nodes/${nodeID}`, { method: 'POST', key: null, headers, body: { status } })
+  assert.equal(answer.status, 204)
 }
 
 const sayIn = async (sandbox: Sandbox, command: string) => (await sandbox.commands.run(command)).stdout
@@ -87,6 +94,15 @@ suite('two Warrens with an object store', () => {
     await eventually(async () => assert.deepEqual(copies(), []), patienceMs)
     const same = await Sandbox.connect(sandboxID, door(0).client)
     assert.equal(await sayIn(same, 'cat /dev/shm/mark'), 'in memory\n')
+  })
+
+  test('what runs on a node that is drained goes on on the other with its memory, without being asked for', async () => {
+    const [, drained] = cluster.members
+    await setStatus(drained!, 'draining')
+    await eventually(async () => assert.ok(isOn(0, sandboxID) && !isOn(1, sandboxID)), patienceMs)
+    const moved = await Sandbox.connect(sandboxID, door(1).client)
+    assert.equal(await sayIn(moved, 'cat /dev/shm/mark mark'), 'in memory\non disk\n')
+    await setStatus(drained!, 'ready')
   })
 
   test('while the object store is gone, sandboxes are made, paused and resumed', async () => {

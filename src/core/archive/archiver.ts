@@ -5,6 +5,7 @@
  */
 import { errorText, isAppError } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
+import { JoinedWork } from '../../lib/keyed-lock.ts'
 import type { Log } from '../../lib/log.ts'
 import type { LayerArchive } from '../images.ts'
 import type { PackStore } from '../object-store.ts'
@@ -36,6 +37,7 @@ export class Archiver {
   readonly #problems = new Map<string, string>()
   /** What is good on this machine alone. */
   readonly #unfit = new Set<string>()
+  readonly #uploads = new JoinedWork<void>()
   #round: Promise<void> | undefined
   #isDue = false
 
@@ -61,6 +63,16 @@ export class Archiver {
       this.#round = undefined
     })
     return this.#round
+  }
+
+  /**
+   * Brings a sandbox that was paused in that run on this node there now, whatever else waits. Rejects when that could not
+   * be done.
+   */
+  async archiveSandbox({ sandboxID, runID }: Pick<PausedSandbox, 'sandboxID' | 'runID'>): Promise<void> {
+    const paused = await this.#parts.rows.findPaused(sandboxID)
+    // In that run no other node can have it before it is archived.
+    if (paused?.runID === runID && !paused.archived) await this.#uploadOfSandbox(paused).run()
   }
 
   async close(): Promise<void> {
@@ -111,7 +123,7 @@ export class Archiver {
     const { rows, snapshots, packs, clock } = this.#parts
     const { sandboxID, runID, snapshotName } = sandbox
     const key = sandboxKey(sandbox)
-    const run = async () => {
+    const upload = async () => {
       const saved = await snapshots.save(snapshotName, key, this.#closing.signal)
       if (!saved) return
       const isStillPaused = await rows.markSandbox(
@@ -121,7 +133,8 @@ export class Archiver {
       // It was resumed while its files were read, so these may be of two moments. No row will ever name them.
       if (!isStillPaused) await packs.remove(key)
     }
-    return { subject: `sandbox ${sandboxID} in run ${runID}`, run }
+    const subject = `sandbox ${sandboxID} in run ${runID}`
+    return { subject, run: () => this.#uploads.run(subject, upload) }
   }
 
   /** False: it failed, and may succeed later. */

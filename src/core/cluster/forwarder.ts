@@ -8,9 +8,15 @@ export interface Forwarder {
   isFromPeer(request: IncomingMessage): boolean
   /**
    * Carries the request to the node that owns what it is for, and the answer back. False: this node is to answer it; its
-   * body is untouched then. Rejects before anything was answered, with `unavailable` where the owner cannot be reached.
+   * body is untouched then. Rejects before anything was answered, with `unavailable` where the owner cannot be reached,
+   * and with `unprocessable` where that has a paused sandbox whose memory cannot be used here: it is as it was then.
    */
   forward(what: Owned, exchange: HttpExchange): Promise<boolean>
+  /**
+   * Makes such a sandbox this node's own all the same, for who wants no more than its files: from then on no other node can
+   * use its memory either. False: it could not be had.
+   */
+  takeWithoutMemory(sandboxID: string): Promise<boolean>
   /** The room that the request needs, where the peer that passed it on has other nodes to try if this one lacks it. */
   roomNeeded(request: IncomingMessage): NeededRoom | undefined
   /** Tells that peer that there is none. */
@@ -29,5 +35,5 @@ export type SentBody = {
 
 export type SendOutcome = 'answered' | 'no room'
 
-/** Takes over a paused sandbox of a node that is away. False: it could not be had. */
-export type TakeOver = (sandboxID: string) => Promise<boolean>
+/** Takes over a paused sandbox of a node that is away, as `SandboxMover.take` says. False: it could not be had. */
+export type TakeOver = (sandboxID: string, options: { memory: boolean }) => Promise<boolean>

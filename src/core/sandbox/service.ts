@@ -199,6 +199,16 @@ export class SandboxService {
     if (snapshot?.memory !== options.memory) throw errors.alreadyPaused(sandboxID)
   }
 
+  /** Keeps its memory, if it still runs as it was seen; undefined when it does not. */
+  pauseAsSeen(seen: Sandbox): Promise<Sandbox | undefined> {
+    return this.#pauser.pause(seen, { memory: true, requireHealthyAgent: true, isAutomatic: false })
+  }
+
+  /** With its memory, if it is still paused as it was seen; undefined when it is not. */
+  resumeAsSeen(seen: Sandbox, { limits }: Team, timeoutMs: number): Promise<Sandbox | undefined> {
+    return this.#resumer.resume(seen, limits, { timeoutMs, memory: true })
+  }
+
   fork(team: Team, sandboxID: string, request: ForkRequest): Promise<ForkOutcome[]> {
     return this.#copier.fork(team, sandboxID, request)
   }

@@ -1,0 +1,40 @@
+import assert from 'node:assert/strict'
+import test from 'node:test'
+import { ManualClock } from '../../lib/clock.ts'
+import { silentLog } from '../../lib/log.ts'
+import type { ClusterNode } from './node.ts'
+import { NodeForgetter } from './node-forgetter.ts'
+
+function open(silences: Record<string, number>) {
+  const forgotten: string[] = []
+  const lease = { isTaken: false }
+  const forgetter = new NodeForgetter({
+    nodes: {
+      list: async () =>
+        Object.entries(silences).map(([nodeID, silentMs]) => ({ nodeID, silentMs }) as ClusterNode),
+      forget: async (nodeID) => {
+        forgotten.push(nodeID)
+        return { sandboxes: 0, builds: 0, volumes: 0 }
+      },
+    },
+    leases: {
+      take: async () => !lease.isTaken,
+      release: async () => {},
+    },
+    ...{ afterMs: 600_000, clock: new ManualClock(), log: silentLog },
+  })
+  return { forgetter, forgotten, lease }
+}
+
+test('a node that is away for longer than the operator waits is forgotten, and no other', async () => {
+  const { forgetter, forgotten } = open({ lives: 1000, away: 599_000, 'gone for good': 601_000 })
+  await forgetter.run()
+  assert.deepEqual(forgotten, ['gone for good'])
+})
+
+test('while another Warren does it, this one does not', async () => {
+  const { forgetter, forgotten, lease } = open({ 'gone for good': 601_000 })
+  lease.isTaken = true
+  await forgetter.run()
+  assert.deepEqual(forgotten, [])
+})
