@@ -48,7 +48,7 @@ export async function createApi(parts: ApiParts): Promise<Api> {
   allowAllOrigins(app)
   auditChanges(app, context.auth, parts.log)
   tellAnswers(app, context.auth, parts.onAnswered)
-  if (parts.cluster) passOnToOwners(app, parts.cluster.forwarder)
+  if (parts.cluster) passOnToOwners(app, parts.cluster.forwarder, context)
   await app.register(swagger, {
     openapi: {
       openapi: '3.1.0',

@@ -2,7 +2,9 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Forwarder } from '../core/cluster/forwarder.ts'
 import type { Owned } from '../core/cluster/node.ts'
+import { type AppError, isAppError } from '../lib/app-error.ts'
 import type { HttpExchange } from '../lib/http-relay/http-relay.ts'
+import type { RouteContext } from './context.ts'
 
 /** What a route says of itself, where its path does not say it. */
 declare module 'fastify' {
@@ -11,15 +13,41 @@ declare module 'fastify' {
     answeredByAny?: true
     /** The node that will build the template has it. */
     ownedByTemplate?: true
+    /** It can be done to a paused sandbox whose memory cannot be used here, if it asks for no memory. */
+    worksWithoutMemory?: true
   }
 }
 
-export function passOnToOwners(app: FastifyInstance, forwarder: Forwarder): void {
+export function passOnToOwners(
+  app: FastifyInstance,
+  forwarder: Forwarder,
+  context: Pick<RouteContext, 'auth' | 'sandboxes'>,
+): void {
+  const misfits = new WeakMap<FastifyRequest, Misfit>()
   app.addHook('onRequest', async (request, reply) => {
     const what = ownedBy(request)
-    if (what && (await forwarder.forward(what, exchangeOf(request, reply)))) reply.hijack()
+    if (!what) return
+    try {
+      if (await forwarder.forward(what, exchangeOf(request, reply))) reply.hijack()
+    } catch (error) {
+      if (!isAppError(error, 'unprocessable') || !request.routeOptions.config.worksWithoutMemory) throw error
+      misfits.set(request, { sandboxID: what.id, error })
+    }
+  })
+  // Only here is it known who asks, and for what.
+  app.addHook('preHandler', async (request) => {
+    const misfit = misfits.get(request)
+    if (!misfit) return
+    await context.sandboxes.show(context.auth.teamOf(request), misfit.sandboxID)
+    if (wantsMemory(request) || !(await forwarder.takeWithoutMemory(misfit.sandboxID))) throw misfit.error
   })
 }
+
+/** A paused sandbox of a node that is away, and why its memory cannot be used here. */
+type Misfit = { sandboxID: string; error: AppError }
+
+const wantsMemory = ({ method, body }: FastifyRequest): boolean =>
+  method !== 'DELETE' && (body as { memory?: boolean } | undefined)?.memory !== false
 
 /** A continue was sent already, and the API takes no upgrades. */
 export const exchangeOf = (request: FastifyRequest, reply: FastifyReply): HttpExchange => ({

@@ -21,7 +21,7 @@ type OpenApiOptions = {
   requestsPerMinute?: number
   allowInsecureSandboxes?: boolean
   answerMcp?: ApiParts['answerMcp']
-} & Partial<Pick<ApiParts, 'answerDocs' | 'whyNotReady' | 'onAnswered' | 'log'>>
+} & Partial<Pick<ApiParts, 'answerDocs' | 'whyNotReady' | 'onAnswered' | 'log' | 'cluster'>>
 
 const machine: MachineReport = {
   ...{ version: '0', startedAt: '2026-01-01T00:00:00.000Z', isolation: 'container', problems: [] },
@@ -66,6 +66,7 @@ export async function openApi(options: OpenApiOptions = {}) {
       readSelf: async () => ({ ...aNode('node'), status: 'ready', statusChangedAt: 0, silentMs: 0 }),
       clock,
     }),
+    cluster: options.cluster,
     adminToken,
     requestsPerMinute: options.requestsPerMinute ?? 0,
     allowInsecureSandboxes: options.allowInsecureSandboxes ?? false,

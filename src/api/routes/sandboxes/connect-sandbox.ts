@@ -18,6 +18,7 @@ export function connectSandboxRoutes(app: Api, context: RouteContext): void {
       path,
       {
         onRequest: context.auth.requireTeam,
+        config: { worksWithoutMemory: true },
         schema: {
           ...sandboxSchema,
           summary: 'Connect to a sandbox and keep it for at least the given time; a paused one is resumed',

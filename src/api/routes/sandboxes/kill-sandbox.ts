@@ -9,6 +9,7 @@ export function killSandboxRoute(app: Api, context: RouteContext): void {
     '/sandboxes/:sandboxID',
     {
       onRequest: context.auth.requireTeam,
+      config: { worksWithoutMemory: true },
       schema: {
         ...sandboxSchema,
         summary: 'Kill a sandbox',

@@ -13,6 +13,7 @@ export function resumeSandboxRoute(app: Api, context: RouteContext): void {
     '/sandboxes/:sandboxID/resume',
     {
       onRequest: context.auth.requireTeam,
+      config: { worksWithoutMemory: true },
       schema: {
         ...sandboxSchema,
         summary: 'Resume a paused sandbox',

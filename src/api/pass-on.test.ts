@@ -1,0 +1,67 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { openApi } from '../../test/support/api.ts'
+import { AppError } from '../lib/app-error.ts'
+import type { ApiCluster } from './context.ts'
+
+/** A paused sandbox, as if its node were away and its memory of no use here. */
+async function openMisfit() {
+  const taken: string[] = []
+  const state = { isAway: false }
+  const forwarder = {
+    isFromPeer: () => false,
+    async forward() {
+      if (state.isAway) throw new AppError('unprocessable', 'The memory cannot be used on this machine.')
+      return false
+    },
+    async takeWithoutMemory(sandboxID: string) {
+      taken.push(sandboxID)
+      return true
+    },
+  }
+  const placer = { place: async () => false }
+  const warren = await openApi({ cluster: { nodeID: 'here', forwarder, placer } as unknown as ApiCluster })
+  const sandboxID = await warren.create()
+  await warren.ask('POST', `/sandboxes/${sandboxID}/pause`)
+  state.isAway = true
+  return { ...warren, sandboxID, taken }
+}
+
+test('what cannot resume here with its memory is killed all the same', async () => {
+  await using warren = await openMisfit()
+  const { ask, sandboxID, taken, fixture } = warren
+  assert.equal((await ask('DELETE', `/sandboxes/${sandboxID}`)).status, 204)
+  assert.deepEqual(taken, [sandboxID])
+  assert.equal((await fixture.stores.sandboxes.find(sandboxID))?.state, 'ended')
+})
+
+test('it boots from its files where a resume without memory is asked for', async () => {
+  await using warren = await openMisfit()
+  const { ask, sandboxID, taken } = warren
+  const body = { timeout: 60, memory: false }
+  assert.equal((await ask('POST', `/sandboxes/${sandboxID}/connect`, { body })).status, 201)
+  assert.deepEqual(taken, [sandboxID])
+})
+
+test('a resume with memory is rejected in words, and leaves it where it is', async () => {
+  await using warren = await openMisfit()
+  const { ask, sandboxID, taken } = warren
+  for (const verb of ['connect', 'resume']) {
+    const answer = await ask('POST', `/sandboxes/${sandboxID}/${verb}`, { body: { timeout: 60 } })
+    assert.equal(answer.status, 422)
+    assert.match(answer.body, /memory cannot be used on this machine/)
+  }
+  assert.deepEqual(taken, [])
+})
+
+test('nobody but its team can make it lose its memory', async () => {
+  await using warren = await openMisfit()
+  const { ask, sandboxID, taken, teams } = warren
+  const nobody = await ask('DELETE', `/sandboxes/${sandboxID}`, { headers: { 'x-api-key': 'e2b_none' } })
+  assert.equal(nobody.status, 401)
+  const { teamID } = await teams.createTeam('Beta')
+  const { key } = await teams.createKey(teamID, 'test')
+  const stranger = await ask('DELETE', `/sandboxes/${sandboxID}`, { headers: { 'x-api-key': key } })
+  assert.equal(stranger.status, 404)
+  assert.deepEqual(taken, [])
+})
