@@ -105,9 +105,9 @@ git commit -qm change; git push -q origin HEAD:main; cd; git clone -q ${url} two
         assert.equal(quiet.stdout, 'before\n')
       })
       await sandbox.updateNetwork({ denyOut: [internet] })
-      // A session that was just about to speak may be over by now.
+      // A session that was just about to speak may be over by now, or about to end.
       await sandbox.commands.sendStdin(quiet.pid, 'after\n').catch((error: Error) => {
-        assert.ok(error instanceof NotFoundError, error)
+        assert.ok(error instanceof NotFoundError || error.message.includes('EPIPE'), error)
       })
       const startedAt = Date.now()
       for (const cut of [busy, quiet]) {
