@@ -79,6 +79,18 @@ test('a unit test that disturbs others has a process of its own', () => {
   ])
 })
 
+test('a unit test whose tests all lie in the file of a suite has a process of its own', () => {
+  const files = [
+    file('src/a.test.ts', "storeSuite('SQLite')"),
+    file('src/b.test.ts', "storeSuite('SQLite')\ntest('closes', () => {})"),
+    file('src/c.test.ts'),
+  ]
+  assert.deepEqual(plan({ files, unitGroups: 1 }).units.map(names), [
+    ['src/a.test.ts'],
+    ['src/b.test.ts', 'src/c.test.ts'],
+  ])
+})
+
 test('what uses the outside world has its lock, and comes before what joins', () => {
   const files = [
     file('test/e2e/joins.test.ts', 'joinWarren(isolation)'),

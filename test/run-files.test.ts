@@ -99,6 +99,19 @@ test('files that share a process have results of their own', async () => {
   ])
 })
 
+test('tests that files which share a process take from a suite are counted, and fail the run', async () => {
+  const suite = `import { test } from 'node:test'
+    export const good = () => test('good in a suite', () => {})
+    export const bad = () => test('bad in a suite', () => { throw new Error('why') })`
+  writeFileSync(join(folder, 'suite.mjs'), suite)
+  const using = (name: string) => `import { ${name} } from './suite.mjs'\n${name}()\ntest('own', () => {})`
+  assert.deepEqual(await groupOutcome(using('good'), using('bad')), [
+    ['part 0', 1, 0, undefined],
+    ['part 1', 1, 0, undefined],
+    ['all parts', 1, 1, 'bad in a suite'],
+  ])
+})
+
 test('a file that breaks the process of others, cannot be loaded or has no tests has failed', async () => {
   const breaking = await groupOutcome(`test('good', () => {})`, `test('ends', () => process.exit(3))`)
   assert.equal(breaking.length, 1)

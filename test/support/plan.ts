@@ -22,6 +22,10 @@ const ownProcess: Record<string, string> = {
 /** Outside of a suite, such a hook would run around every test of the process. */
 const hooksEveryTest = (source: string) => /^(beforeEach|afterEach)\(/m.test(source)
 
+/** Its tests lie in the file of a suite, and node:test tells them of that one. */
+const hasOnlySuites = (source: string) =>
+  /\w+Suite\(/.test(source) && !/\b(test|it|suite|describe)\(/.test(source)
+
 export const isLong = (path: string) => path.startsWith('test/long/')
 const isWhole = (path: string) => /^test\/(e2e|security|chaos|long)\/|^src\/drivers\/oci\/oci-/.test(path)
 const isPerIsolation = (source: string) => /\bisolations\b/.test(source)
@@ -52,7 +56,9 @@ export type PlanOptions = {
 export function planRun({ files, isolations, times, unitGroups, long = false }: PlanOptions): Plan {
   const chosen = files.filter(({ path, source }) => !long || isLong(path) || usesLongCounts(source))
   const units = chosen.filter(({ path }) => !isWhole(path))
-  const apart = units.filter(({ path, source }) => path in ownProcess || hooksEveryTest(source))
+  const apart = units.filter(
+    ({ path, source }) => path in ownProcess || hooksEveryTest(source) || hasOnlySuites(source),
+  )
   const together = units.filter((file) => !apart.includes(file))
   const whole = chosen
     .filter(({ path }) => isWhole(path))

@@ -55,14 +55,23 @@ export function groupJob(name: string, files: FileJobOptions[]): Job {
       const { files: found, problem } = await runProcess(paths, { write, withinMs: groupWithinMs })
       const broken = problem !== undefined && !Object.values(found).some(({ failed }) => failed > 0)
       if (broken) return [{ ...judgeFile(found, problem), job, ms: Date.now() - started }]
-      return files.map((file) => {
+      const results = files.map((file) => {
         const own = found[file.path]
         return { ...judgeFile(own ? { own } : {}, undefined), job: fileJob(file), ms: own?.ms ?? 0 }
       })
+      // A test is told of the file that calls it, which may be that of a suite.
+      const inSuites = Object.entries(found).filter(
+        ([path, counts]) => !paths.includes(path) && hasAny(counts),
+      )
+      if (inSuites.length === 0) return results
+      return [...results, { ...judgeFile(Object.fromEntries(inSuites), undefined), job, ms: 0 }]
     },
   }
   return job
 }
+
+const hasAny = ({ passed, failed, skipped, failures }: Counts) =>
+  passed + failed + skipped + failures.length > 0
 
 type ProcessOptions = { write: Write; environment?: Record<string, string>; withinMs: number }
 /** `problem` says how the process ended, if not well. */
