@@ -52,6 +52,9 @@ for (const isolation of isolations) {
       for await (const piece of await volume.readFile('/a/text', { format: 'stream' }))
         streamed += piece.length
       assert.equal(streamed, 5 * mebibyte)
+      const tooLarge = new Blob([Buffer.alloc(80 * mebibyte)]).stream()
+      await assert.rejects(volume.writeFile('/a/large', tooLarge), /507/)
+      await assert.rejects(volume.getInfo('/a/large'), VolumePathNotFoundError)
       const changed = await volume.updateMetadata('/a/text', { mode: 0o640, gid: 9 })
       assert.deepEqual([changed.uid, changed.gid, changed.mode], [7, 9, 0o640])
       assert.deepEqual(
