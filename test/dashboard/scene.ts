@@ -56,6 +56,30 @@ export async function makeThings(
   return { volumeID: volume.volumeId, webhookID: webhook.id!, templateID: templateId }
 }
 
+const work = 'timeout 120 sh -c "while :; do python3 -c \\"sum(range(10**5))\\"; sleep 1; done"'
+
+type Other = { template: string; minutes: number; metadata: Record<string, string>; isPaused?: boolean }
+
+/** What else the team has: sandboxes of several templates, most of them paused. */
+export async function makeOthers(warren: Warren): Promise<void> {
+  const steps = Template().fromBaseImage().runCmd('echo agent > /home/user/agent.txt')
+  await Template.build(steps, 'web-agent', { ...warren.client, cpuCount: 2, memoryMB: 1024 })
+  const others: Other[] = [
+    { template: 'data-tools', minutes: 15, metadata: { user: '11', task: 'clean-csv' } },
+    { template: 'data-tools', minutes: 30, metadata: { user: '42', task: 'plot-sales' }, isPaused: true },
+    { template: 'web-agent', minutes: 5, metadata: { user: '7', run: 'eval-118' } },
+    { template: 'web-agent', minutes: 60, metadata: { user: '19', run: 'eval-117' }, isPaused: true },
+    { template: 'base', minutes: 45, metadata: { branch: 'fix-login', task: 'run-tests' } },
+    { template: 'base', minutes: 10, metadata: { branch: 'main', task: 'review' }, isPaused: true },
+  ]
+  for (const { template, minutes, metadata, isPaused } of others) {
+    const options = { ...warren.client, timeoutMs: minutes * 60_000, metadata }
+    const sandbox = await Sandbox.create(template, options)
+    if (isPaused) await sandbox.pause()
+    else await sandbox.commands.run(work, { background: true, timeoutMs: 0 })
+  }
+}
+
 async function post(warren: Warren, path: string, body: object): Promise<Record<string, string>> {
   const answer = await warren.api(path, { body })
   if (!answer.ok) throw new Error(`${path} answered ${answer.status}: ${await answer.text()}`)

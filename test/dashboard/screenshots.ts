@@ -9,7 +9,7 @@ import type { Browser, Page } from 'playwright-core'
 import { delay } from '../../src/lib/clock.ts'
 import { anyIsolation, repoFolder, startWarren, type Warren } from '../support/warren.ts'
 import { logIn, openBrowser } from './browser.ts'
-import { makeSandboxes, makeThings } from './scene.ts'
+import { makeOthers, makeSandboxes, makeThings } from './scene.ts'
 
 const { values } = parseArgs({
   options: { png: { type: 'string' }, only: { type: 'string' }, fresh: { type: 'boolean' } },
@@ -86,8 +86,9 @@ try {
   mkdirSync(folder, { recursive: true })
   const { busy, paused } = await makeSandboxes(warren)
   const { volumeID, webhookID, templateID } = await makeThings(warren)
+  await makeOthers(warren)
   await busy.commands.run(
-    'timeout 40 sh -c "while :; do python3 -c \\"sum(range(10**6))\\"; sleep 0.3; done"',
+    'timeout 90 sh -c "while :; do python3 -c \\"sum(range(10**6))\\"; sleep 0.3; done"',
     {
       ...{ background: true, timeoutMs: 0 },
     },
