@@ -15,6 +15,9 @@ export function replaceRandomSource(bytes: (count: number) => Buffer): () => voi
   }
 }
 
+/** What `newUUID` gives. */
+export const uuidForm = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
+
 const lowercaseAlphanumerics = 'abcdefghijklmnopqrstuvwxyz0123456789'
 
 /** Bytes from here on would make some characters more likely than others. */

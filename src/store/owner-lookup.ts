@@ -2,10 +2,9 @@ import type { Kysely } from 'kysely'
 import type { LocatedBuild, Owned, Owner, OwnerStore } from '../core/cluster/node.ts'
 import type { Sandbox } from '../core/sandbox/sandbox.ts'
 import type { SecretVault } from '../core/secret/vault.ts'
+import { uuidForm } from '../lib/ids.ts'
 import { hashOf, sandboxOf } from './sandbox-row.ts'
 import type { Tables } from './tables.ts'
-
-const uuidForm = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 
 export class SqlOwnerStore implements OwnerStore {
   readonly #db: Kysely<Tables>

@@ -11,6 +11,7 @@ import type {
   TemplateSummary,
 } from '../core/template/template.ts'
 import { AppError } from '../lib/app-error.ts'
+import { uuidForm } from '../lib/ids.ts'
 import { insertBuild, insertBuildWithin, insertTemplate } from './build-insert.ts'
 import { listBuildsIn, listSuperseded, moveBuild, supersede } from './build-moves.ts'
 import { discardSnapshots } from './quarantine.ts'
@@ -20,8 +21,6 @@ import type { Tables } from './tables.ts'
 import { type BuildPage, listBuilds, listTemplates, summaryOf, type TemplatePage } from './template-list.ts'
 import { buildColumns, buildOf, digestsIn, namesOf, templateOf } from './template-row.ts'
 import { addName, assignTags, listTags, removeTags, unknownTemplate } from './template-tags.ts'
-
-const uuidForm = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 
 export class SqlTemplateStore implements TemplateStore {
   readonly #db: Kysely<Tables>

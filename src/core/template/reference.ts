@@ -1,17 +1,17 @@
 /** The grammar `[namespace/]alias[:tag]`: trimmed, lowercased, `:default` is the same as no tag. */
 import { AppError, isAppError } from '../../lib/app-error.ts'
+import { uuidForm } from '../../lib/ids.ts'
 
 export type TemplateReference = { namespace: string | null; alias: string; tag: string }
 
 export const defaultTag = 'default'
 const namePattern = /^[a-z0-9-_]+$/
-const uuidPattern = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 const tagPattern = /^[a-z0-9-_.]+$/
 
 /** Parses a tag that is to be assigned. A tag that looks like a build id would hide the build with that id. */
 export function parseTag(text: string): string {
   const tag = text.trim().toLowerCase()
-  if (tagPattern.test(tag) && tag.length <= 128 && !uuidPattern.test(tag)) return tag
+  if (tagPattern.test(tag) && tag.length <= 128 && !uuidForm.test(tag)) return tag
   throw new AppError(
     'invalid_argument',
     `Invalid tag: '${text.slice(0, 128)}'; use letters, digits, - _ and .`,

@@ -5,7 +5,7 @@
  */
 import { AppError, isAppError, shownText } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
-import { newUUID } from '../../lib/ids.ts'
+import { newUUID, uuidForm } from '../../lib/ids.ts'
 import { KeyedLock } from '../../lib/keyed-lock.ts'
 import type { Log } from '../../lib/log.ts'
 import type { DiskMount } from '../driver.ts'
@@ -39,7 +39,6 @@ export type HeldMounts = { mounts: DiskMount[]; release(): Promise<void> }
 
 /** Requests for the content of one volume that may be under way at once. */
 const mostContentRequests = 64
-const uuid = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/
 
 export class VolumeService {
   readonly #parts: VolumeServiceParts
@@ -87,7 +86,7 @@ export class VolumeService {
   }
 
   async get({ teamID }: Team, volumeID: string): Promise<Volume> {
-    const found = uuid.test(volumeID) ? await this.#parts.volumes.find(volumeID) : undefined
+    const found = uuidForm.test(volumeID) ? await this.#parts.volumes.find(volumeID) : undefined
     if (found?.teamID !== teamID || found.state !== 'ready') throw volumeNotFound(volumeID)
     return found
   }
