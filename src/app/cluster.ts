@@ -8,6 +8,7 @@ import { NodeDirectory } from '../core/cluster/node-directory.ts'
 import { NodeForgetter } from '../core/cluster/node-forgetter.ts'
 import { Owners } from '../core/cluster/owners.ts'
 import { Placer } from '../core/cluster/placer.ts'
+import { RequestRouter } from '../core/cluster/request-router.ts'
 import { AppError } from '../lib/app-error.ts'
 import { newUUID, randomBelow } from '../lib/ids.ts'
 import { splitAddress } from '../peers/address.ts'
@@ -76,11 +77,12 @@ export async function joinCluster(parts: ClusterParts, closers: Closers): Promis
   closers.add('connections to peers', async () => connections.close())
   const owners = new Owners(stores.owners, nodeID)
   const drainer = startDraining(parts, membership, connections, closers)
-  const forwarder = new ClusterForwarder({
-    ...{ membership, owners, connections, log },
+  const router = new RequestRouter({
+    ...{ membership, owners },
     takeOver: async (sandboxID, options) => (await domain.archive?.mover.take(sandboxID, options)) ?? false,
     settled: async (sandboxID) => drainer?.settled(sandboxID),
   })
+  const forwarder = new ClusterForwarder({ membership, router, connections, log })
   const placer = new Placer({ ...domain, membership, forwarder, owners: stores.owners })
   return { nodeID, identity, membership, forwarder, placer, takeOffered: createTaker(parts) }
 }

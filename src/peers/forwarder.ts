@@ -1,10 +1,10 @@
 /** Carries requests between the nodes of a cluster, each once. */
 import type { ClientRequestArgs, IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
-import type { Forwarder, NeededRoom, SendOutcome, SentBody, TakeOver } from '../core/cluster/forwarder.ts'
+import type { Forwarder, NeededRoom, SendOutcome, SentBody } from '../core/cluster/forwarder.ts'
 import type { Membership } from '../core/cluster/membership.ts'
-import { type ClusterNode, isAway, type Owned, type Owner } from '../core/cluster/node.ts'
-import type { Owners } from '../core/cluster/owners.ts'
+import { type ClusterNode, isAway, type Owned } from '../core/cluster/node.ts'
+import { isMoving, type RequestRouter } from '../core/cluster/request-router.ts'
 import { AppError } from '../lib/app-error.ts'
 import { systemClock } from '../lib/clock.ts'
 import { ChunkPacer } from '../lib/http-relay/chunk-pacer.ts'
@@ -23,16 +23,12 @@ import {
 import type { PeerConnections } from './peer-connections.ts'
 import { readSmallBody } from './small-body.ts'
 
-const retryAwayAfterSeconds = 5
-const retryMovedAfterSeconds = 1
+const retryAfterSeconds = 1
 
 export type ForwarderParts = {
-  membership: Pick<Membership, 'nodeID' | 'find'>
-  owners: Owners
+  membership: Pick<Membership, 'find'>
+  router: RequestRouter
   connections: PeerConnections
-  takeOver: TakeOver
-  /** Resolves when the sandbox is not on its way from this node to another. */
-  settled: (sandboxID: string) => Promise<void>
   log: Log
 }
 
@@ -50,22 +46,21 @@ export class ClusterForwarder implements Forwarder {
   }
 
   async forward(what: Owned, exchange: HttpExchange): Promise<boolean> {
-    if (what.kind === 'sandbox') await this.#parts.settled(what.id)
-    const owner = await this.#parts.owners.find(what)
-    if (!owner || this.#isOwn(owner)) return false
-    if (this.isFromPeer(exchange.request)) return this.#rejectMisdirected(what, exchange)
-    const node = await this.#reachable(what, owner)
-    if (!node) return false
+    const { router } = this.#parts
+    const answerer = await router.route(what, { isFromPeer: this.isFromPeer(exchange.request) })
+    if (answerer === 'here') return false
+    if (answerer === 'misdirected') {
+      answerRefusal(exchange, 421, 'not the owner')
+      return true
+    }
     const body = await readSmallBody(exchange)
-    const refusal = await this.#carry(node, exchange, { body, needs: undefined })
+    const refusal = await this.#carry(answerer, exchange, { body, needs: undefined })
     if (refusal === undefined) return true
-    return this.#lookAgain(what, exchange, body)
+    return this.#carryAgain(what, exchange, body)
   }
 
-  async takeWithoutMemory(sandboxID: string): Promise<boolean> {
-    const isOwn = await this.#parts.takeOver(sandboxID, { memory: false })
-    await this.#parts.owners.read({ kind: 'sandbox', id: sandboxID })
-    return isOwn
+  takeWithoutMemory(sandboxID: string): Promise<boolean> {
+    return this.#parts.router.takeWithoutMemory(sandboxID)
   }
 
   async send(nodeID: string, exchange: HttpExchange, { body, needs }: SentBody): Promise<SendOutcome> {
@@ -83,44 +78,13 @@ export class ClusterForwarder implements Forwarder {
     answerRefusal(exchange, 503, 'no room')
   }
 
-  #isOwn({ nodeID }: Owner): boolean {
-    return nodeID === this.#parts.membership.nodeID
-  }
-
-  /** A peer remembered it wrongly, unless this node did. */
-  async #rejectMisdirected(what: Owned, exchange: HttpExchange): Promise<boolean> {
-    const owner = await this.#parts.owners.read(what)
-    if (!owner || this.#isOwn(owner)) return false
-    answerRefusal(exchange, 421, 'not the owner')
-    return true
-  }
-
-  /** The node to ask; undefined: this node has it now. */
-  async #reachable(what: Owned, owner: Owner): Promise<ClusterNode | undefined> {
-    const { membership, owners, takeOver } = this.#parts
-    const node = await membership.find(owner.nodeID)
-    if (node && !isAway(node)) return node
-    // It may have moved since the owner was remembered.
-    const now = await owners.read(what)
-    if (!now || this.#isOwn(now)) return undefined
-    const other = await membership.find(now.nodeID)
-    if (other && !isAway(other)) return other
-    if (what.kind === 'sandbox' && now.isMovable && (await takeOver(what.id, { memory: true }))) {
-      await owners.read(what)
-      return undefined
-    }
-    throw nodeIsAway(what, now.nodeID, other)
-  }
-
   /** The peer is no owner any more: whoever is one now gets the same request, this node by its own inner door. */
-  async #lookAgain(what: Owned, exchange: HttpExchange, body: Buffer | undefined): Promise<boolean> {
-    const { owners, membership } = this.#parts
-    const owner = await owners.read(what)
-    const node = await membership.find(owner?.nodeID ?? membership.nodeID)
+  async #carryAgain(what: Owned, exchange: HttpExchange, body: Buffer | undefined): Promise<boolean> {
+    const node = await this.#parts.router.routeAgain(what)
     const canRepeat = body !== undefined || !hasBody(exchange.request)
-    if (!node || isAway(node) || !canRepeat) throw hasMoved(what)
-    const refusal = await this.#carry(node, exchange, { body, needs: undefined })
-    if (refusal !== undefined) throw hasMoved(what)
+    const isAnswered =
+      canRepeat && (await this.#carry(node, exchange, { body, needs: undefined })) === undefined
+    if (!isAnswered) throw isMoving(what)
     return true
   }
 
@@ -169,33 +133,9 @@ export class ClusterForwarder implements Forwarder {
 const hasBody = ({ headers }: IncomingMessage): boolean =>
   headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
 
-const nouns: Record<Owned['kind'], string> = {
-  sandbox: 'sandbox',
-  build: 'build',
-  volume: 'volume',
-  template: 'template',
-  quarantined: 'snapshot',
-  node: 'node',
-}
-
-function nodeIsAway({ kind, id }: Owned, nodeID: string, node: ClusterNode | undefined): AppError {
-  const silent = node ? ` for ${Math.round(node.silentMs / 1000)} s` : ''
-  return new AppError(
-    'unavailable',
-    `The ${nouns[kind]} ${id} is on node ${nodeID}, which has given no sign of life${silent}. It is as it was when the ` +
-      'node comes back; try again in a while.',
-    { retry: { should: true, afterSeconds: retryAwayAfterSeconds } },
-  )
-}
-
 const noAnswer = ({ nodeID }: ClusterNode, cause: unknown): AppError | MalformedHead =>
   cause instanceof MalformedHead
     ? cause
     : new AppError('unavailable', `Node ${nodeID} did not answer; try again in a moment.`, {
-        ...{ cause, retry: { should: true, afterSeconds: retryMovedAfterSeconds } },
+        ...{ cause, retry: { should: true, afterSeconds: retryAfterSeconds } },
       })
-
-const hasMoved = ({ kind, id }: Owned): AppError =>
-  new AppError('unavailable', `The ${nouns[kind]} ${id} is moving to another node; try again in a moment.`, {
-    retry: { should: true, afterSeconds: retryMovedAfterSeconds },
-  })

@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net'
 import type { TestContext } from 'node:test'
 import type { ClusterNode, Owner } from '../core/cluster/node.ts'
 import { Owners } from '../core/cluster/owners.ts'
+import { RequestRouter } from '../core/cluster/request-router.ts'
 import { SecretVault } from '../core/secret/vault.ts'
 import { AppError, isAppError } from '../lib/app-error.ts'
 import type { HttpExchange } from '../lib/http-relay/http-relay.ts'
@@ -51,10 +52,10 @@ export class TestPeers {
   async start(nodeID: string, handle: Handler = answerWithName(nodeID)): Promise<TestNode> {
     const identity = await openPeerIdentity({ share: this.share }, new SecretVault('a'.repeat(64)), nodeID)
     const connections = new PeerConnections(identity)
-    const forwarder = new ClusterForwarder({
-      membership: { nodeID, find: async (id: string) => this.#describe(id) },
+    const membership = { nodeID, find: async (id: string) => this.#describe(id) }
+    const router = new RequestRouter({
+      membership,
       owners: new Owners({ ownerOf: ({ id }) => this.#read(id) }, nodeID),
-      connections,
       takeOver: async (id, { memory }) => {
         if (memory && this.unfit.has(id)) throw new AppError('unprocessable', 'The memory does not fit.')
         this.taken.push(id)
@@ -62,8 +63,8 @@ export class TestPeers {
         return true
       },
       settled: (id) => this.settled(id),
-      log: silentLog,
     })
+    const forwarder = new ClusterForwarder({ membership, router, connections, log: silentLog })
     const answered: IncomingMessage[] = []
     const serve = async (exchange: HttpExchange): Promise<void> => {
       const { request, response } = exchange

@@ -39,6 +39,11 @@ export class Owners {
     return owner
   }
 
+  /** Its owner has changed, as this node knows by itself. */
+  forget(what: Owned): void {
+    this.#remembered.delete(keyOf(what))
+  }
+
   #forgetOldest(): void {
     const [oldest] = this.#remembered.keys()
     if (oldest !== undefined) this.#remembered.delete(oldest)

@@ -1,0 +1,81 @@
+import assert from 'node:assert/strict'
+import test from 'node:test'
+import type { ClusterNode, Owned, Owner } from './node.ts'
+import { Owners } from './owners.ts'
+import { chooseCourse, RequestRouter } from './request-router.ts'
+
+const sandbox: Owned = { kind: 'sandbox', id: 'a' }
+const nodeOf = (nodeID: string, silentMs = 0) => ({ nodeID, silentMs }) as ClusterNode
+
+test('what is unknown or its own a node answers; what a living node has goes there, movable or not', () => {
+  const courseOf = (owner: Owner | undefined, node?: ClusterNode) =>
+    chooseCourse('one', sandbox, owner, node).kind
+  assert.equal(courseOf(undefined), 'answer')
+  assert.equal(courseOf({ nodeID: 'one', isMovable: true }), 'answer')
+  for (const isMovable of [true, false])
+    assert.equal(courseOf({ nodeID: 'other', isMovable }, nodeOf('other', 10_000)), 'pass on')
+})
+
+test('of an away or forgotten node only a paused sandbox that the object store has is taken over', () => {
+  for (const node of [nodeOf('other', 10_001), undefined]) {
+    const courseOf = (what: Owned, isMovable: boolean) =>
+      chooseCourse('one', what, { nodeID: 'other', isMovable }, node).kind
+    assert.equal(courseOf(sandbox, true), 'take over')
+    assert.equal(courseOf(sandbox, false), 'tell that it is away')
+    assert.equal(courseOf({ kind: 'volume', id: 'a' }, true), 'tell that it is away')
+  }
+})
+
+/** A node `one` that remembers what it reads of the owner `row`. */
+function newRouter(row: { owner: Owner }, nodes: ClusterNode[]) {
+  const state = { reads: 0, taken: [] as string[] }
+  const router = new RequestRouter({
+    membership: { nodeID: 'one', find: async (id) => nodes.find(({ nodeID }) => nodeID === id) },
+    owners: new Owners(
+      {
+        ownerOf: async () => {
+          state.reads++
+          return row.owner
+        },
+      },
+      'one',
+    ),
+    takeOver: async (id) => {
+      state.taken.push(id)
+      row.owner = { nodeID: 'one', isMovable: false }
+      return true
+    },
+    settled: async () => {},
+  })
+  return { router, state }
+}
+
+test('a remembered owner is asked without a look at the row, and looked up again before it counts as away', async () => {
+  const row = { owner: { nodeID: 'other', isMovable: true } }
+  const nodes = [nodeOf('other'), nodeOf('third')]
+  const { router, state } = newRouter(row, nodes)
+  for (let times = 0; times < 3; times++)
+    assert.equal(await router.route(sandbox, { isFromPeer: false }), nodes[0])
+  assert.equal(state.reads, 1)
+  row.owner = { nodeID: 'third', isMovable: true }
+  nodes[0]!.silentMs = 60_000
+  assert.equal(await router.route(sandbox, { isFromPeer: false }), nodes[1])
+  assert.deepEqual(state.taken, [])
+})
+
+test('what was taken over is not passed on when the node that had it is back', async () => {
+  const nodes = [nodeOf('other', 60_000)]
+  const { router, state } = newRouter({ owner: { nodeID: 'other', isMovable: true } }, nodes)
+  assert.equal(await router.route(sandbox, { isFromPeer: false }), 'here')
+  nodes[0]!.silentMs = 0
+  assert.equal(await router.route(sandbox, { isFromPeer: false }), 'here')
+  assert.deepEqual(state.taken, ['a'])
+})
+
+test('a peer is told when it asks the wrong node, which never takes over for it', async () => {
+  const { router, state } = newRouter({ owner: { nodeID: 'other', isMovable: true } }, [
+    nodeOf('other', 60_000),
+  ])
+  assert.equal(await router.route(sandbox, { isFromPeer: true }), 'misdirected')
+  assert.deepEqual(state.taken, [])
+})

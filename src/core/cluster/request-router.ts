@@ -1,0 +1,121 @@
+/**
+ * Which node answers a request, by the row of what it is for and by the nodes' signs of life. Nothing is carried here:
+ * src/peers does that, and asks again when a peer says that it is no owner any more.
+ */
+import { AppError } from '../../lib/app-error.ts'
+import type { TakeOver } from './forwarder.ts'
+import type { Membership } from './membership.ts'
+import { type ClusterNode, isAway, type Owned, type Owner } from './node.ts'
+import type { Owners } from './owners.ts'
+
+const retryAwayAfterSeconds = 5
+const retryMovedAfterSeconds = 1
+
+/** What a node does about a request at its door. */
+export type Course =
+  | { kind: 'answer' }
+  | { kind: 'pass on'; node: ClusterNode }
+  /** Its owner is away, and the object store has all of it. */
+  | { kind: 'take over' }
+  | { kind: 'tell that it is away' }
+
+/** By what is known of the owner; `ownerNode` is undefined where no row of a node has its id. */
+export function chooseCourse(
+  selfID: string,
+  what: Owned,
+  owner: Owner | undefined,
+  ownerNode: ClusterNode | undefined,
+): Course {
+  // What is not there at all is told by whoever was asked.
+  if (!owner || owner.nodeID === selfID) return { kind: 'answer' }
+  if (ownerNode && !isAway(ownerNode)) return { kind: 'pass on', node: ownerNode }
+  return what.kind === 'sandbox' && owner.isMovable ? { kind: 'take over' } : { kind: 'tell that it is away' }
+}
+
+export type RequestRouterParts = {
+  membership: Pick<Membership, 'nodeID' | 'find'>
+  owners: Owners
+  takeOver: TakeOver
+  /** Resolves when the sandbox is not on its way from this node to another. */
+  settled: (sandboxID: string) => Promise<void>
+}
+
+/** `misdirected`: a peer passed it on to this node, which is no owner. */
+export type Answerer = 'here' | 'misdirected' | ClusterNode
+
+export class RequestRouter {
+  readonly #parts: RequestRouterParts
+
+  constructor(parts: RequestRouterParts) {
+    this.#parts = parts
+  }
+
+  /** Rejects with `unavailable` where the owner is away, and as `SandboxMover.take` does. */
+  async route(what: Owned, { isFromPeer }: { isFromPeer: boolean }): Promise<Answerer> {
+    const { owners, settled } = this.#parts
+    if (what.kind === 'sandbox') await settled(what.id)
+    const remembered = await this.#courseFor(what, await owners.find(what))
+    if (remembered.kind === 'answer') return 'here'
+    if (remembered.kind === 'pass on' && !isFromPeer) return remembered.node
+    // It may have moved since the owner was remembered.
+    const owner = await owners.read(what)
+    const course = await this.#courseFor(what, owner)
+    if (course.kind === 'answer') return 'here'
+    if (isFromPeer) return 'misdirected'
+    if (course.kind === 'pass on') return course.node
+    if (course.kind === 'take over' && (await this.#take(what.id, { memory: true }))) return 'here'
+    throw await this.#isAway(what, owner!)
+  }
+
+  /** A peer said that it is no owner: who is one now, which may be this node. */
+  async routeAgain(what: Owned): Promise<ClusterNode> {
+    const { owners, membership } = this.#parts
+    const owner = await owners.read(what)
+    const node = await membership.find(owner?.nodeID ?? membership.nodeID)
+    if (!node || isAway(node)) throw isMoving(what)
+    return node
+  }
+
+  takeWithoutMemory(sandboxID: string): Promise<boolean> {
+    return this.#take(sandboxID, { memory: false })
+  }
+
+  async #take(sandboxID: string, options: { memory: boolean }): Promise<boolean> {
+    const { owners, takeOver } = this.#parts
+    const isOwn = await takeOver(sandboxID, options)
+    if (isOwn) owners.forget({ kind: 'sandbox', id: sandboxID })
+    return isOwn
+  }
+
+  async #courseFor(what: Owned, owner: Owner | undefined): Promise<Course> {
+    const { membership } = this.#parts
+    const isElsewhere = owner && owner.nodeID !== membership.nodeID
+    const node = isElsewhere ? await membership.find(owner.nodeID) : undefined
+    return chooseCourse(membership.nodeID, what, owner, node)
+  }
+
+  async #isAway({ kind, id }: Owned, { nodeID }: Owner): Promise<AppError> {
+    const node = await this.#parts.membership.find(nodeID)
+    const silent = node ? ` for ${Math.round(node.silentMs / 1000)} s` : ''
+    return new AppError(
+      'unavailable',
+      `The ${nouns[kind]} ${id} is on node ${nodeID}, which has given no sign of life${silent}. It is as it was when the ` +
+        'node comes back; try again in a while.',
+      { retry: { should: true, afterSeconds: retryAwayAfterSeconds } },
+    )
+  }
+}
+
+const nouns: Record<Owned['kind'], string> = {
+  sandbox: 'sandbox',
+  build: 'build',
+  volume: 'volume',
+  template: 'template',
+  quarantined: 'snapshot',
+  node: 'node',
+}
+
+export const isMoving = ({ kind, id }: Owned): AppError =>
+  new AppError('unavailable', `The ${nouns[kind]} ${id} is moving to another node; try again in a moment.`, {
+    retry: { should: true, afterSeconds: retryMovedAfterSeconds },
+  })
