@@ -1,22 +1,20 @@
 /** Makes this Warren a node of a cluster, where a setting says so: who the others are, and how requests reach them. */
 import type { Server, ServerOptions } from 'node:http'
-import { Drainer } from '../core/cluster/drainer.ts'
-import { type OfferedSandbox, takeOffered } from '../core/cluster/hand-over.ts'
+import type { Drainer } from '../core/cluster/drainer.ts'
 import { Membership } from '../core/cluster/membership.ts'
 import { renewEveryMs } from '../core/cluster/node.ts'
 import { NodeDirectory } from '../core/cluster/node-directory.ts'
 import { NodeForgetter } from '../core/cluster/node-forgetter.ts'
-import { Owners } from '../core/cluster/owners.ts'
 import { Placer } from '../core/cluster/placer.ts'
-import { RequestRouter } from '../core/cluster/request-router.ts'
 import { AppError } from '../lib/app-error.ts'
-import { newUUID, randomBelow } from '../lib/ids.ts'
+import { newUUID } from '../lib/ids.ts'
 import { splitAddress } from '../peers/address.ts'
 import { ClusterForwarder } from '../peers/forwarder.ts'
 import { PeerConnections } from '../peers/peer-connections.ts'
 import { openPeerIdentity, type PeerIdentity, requireSharedSecrets } from '../peers/peer-identity.ts'
 import { createHandOver } from '../peers/peer-operations.ts'
 import { createPeerServer } from '../peers/peer-server.ts'
+import { type ClusterDomain, closeForgottenRoutes, joinClusterDomain } from './cluster-domain.ts'
 import type { Config } from './config.ts'
 import type { DataPaths, Node, Secrets } from './data-folder.ts'
 import type { Domain } from './domain.ts'
@@ -45,8 +43,7 @@ export type Cluster = {
   membership: Membership
   forwarder: ClusterForwarder
   placer: Placer
-  /** What a peer that is drained asks for. */
-  takeOffered: (offered: OfferedSandbox) => Promise<void>
+  takeOffered: ClusterDomain['takeOffered']
 }
 
 /** Undefined: this Warren is on its own. Rejects if it may not join; nothing of it was seen by others then. */
@@ -75,16 +72,14 @@ export async function joinCluster(parts: ClusterParts, closers: Closers): Promis
   startForgetting(parts, closers)
   const connections = new PeerConnections(identity)
   closers.add('connections to peers', async () => connections.close())
-  const owners = new Owners(stores.owners, nodeID)
-  const drainer = startDraining(parts, membership, connections, closers)
-  const router = new RequestRouter({
-    ...{ membership, owners },
-    takeOver: async (sandboxID, options) => (await domain.archive?.mover.take(sandboxID, options)) ?? false,
-    settled: async (sandboxID) => drainer?.settled(sandboxID),
+  const { drainer, router, takeOffered } = joinClusterDomain({
+    ...{ ports, domain, membership },
+    handOver: createHandOver(connections),
   })
+  if (drainer) startDraining(drainer, parts, closers)
   const forwarder = new ClusterForwarder({ membership, router, connections, log })
   const placer = new Placer({ ...domain, membership, forwarder, owners: stores.owners })
-  return { nodeID, identity, membership, forwarder, placer, takeOffered: createTaker(parts) }
+  return { nodeID, identity, membership, forwarder, placer, takeOffered }
 }
 
 function startForgetting({ config, ports }: ClusterParts, closers: Closers): void {
@@ -99,37 +94,12 @@ function startForgetting({ config, ports }: ClusterParts, closers: Closers): voi
   closers.add('forgetting nodes', repeatEvery(forgetEveryMs, 'forget nodes', ports.log, run))
 }
 
-/** Without an object store nothing can move: undefined. */
-function startDraining(
-  { ports, domain }: ClusterParts,
-  membership: Membership,
-  connections: PeerConnections,
-  closers: Closers,
-): Drainer | undefined {
-  const { archive, service, snapshots } = domain
-  if (!archive) return undefined
-  const { stores, driver, clock, log } = ports
-  const drainer = new Drainer({
-    ...{ ...stores, membership, rows: stores.archive, archiver: archive.archiver, service, clock, log },
-    handOver: createHandOver(connections),
-    canMoveMemory: snapshots.keepMemory && driver.capabilities.exportSnapshots,
-    drawBelow: randomBelow,
-  })
+function startDraining(drainer: Drainer, { ports: { log } }: ClusterParts, closers: Closers): void {
   const stop = repeatEvery(renewEveryMs, 'move sandboxes off this node', log, () => drainer.run())
   closers.add('moving sandboxes off this node', () => {
     drainer.close()
     return stop()
   })
-  return drainer
-}
-
-function createTaker({ ports, domain }: ClusterParts): Cluster['takeOffered'] {
-  const { stores, log } = ports
-  const { archive, service } = domain
-  return async (offered) => {
-    if (!archive) throw new AppError('unavailable', 'This node has no object store.')
-    await takeOffered({ ...stores, rows: stores.archive, mover: archive.mover, service, log }, offered)
-  }
 }
 
 /** Without a cluster it shows this Warren alone, as it is at that moment. */
@@ -145,13 +115,6 @@ export function createNodeDirectory(parts: ClusterParts): NodeDirectory {
   const readSelf = async () => ({ ...self, load: await readLoad() })
   const isAlone = config.peerAddress === null
   return new NodeDirectory({ nodes: stores.nodes, readSelf: isAlone ? readSelf : undefined, clock })
-}
-
-/** What has ended by its row is reached by nobody any more; the reconciler ends the rest of it. */
-async function closeForgottenRoutes({ stores, routes }: OpenedPorts): Promise<void> {
-  const live = new Set((await stores.sandboxes.listUnended()).map(({ sandboxID }) => sandboxID))
-  for (const { sandboxID, runID } of [...routes.values()])
-    if (!live.has(sandboxID)) routes.remove(sandboxID, runID)
 }
 
 /** Opens the inner door. `attach` adds what it serves. */

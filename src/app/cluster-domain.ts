@@ -1,0 +1,69 @@
+/**
+ * Joins what the nodes of a cluster decide, over the ports by which they reach each other. As domain.ts, it opens
+ * nothing and starts nothing: the simulation joins its nodes the same way.
+ */
+import { Drainer } from '../core/cluster/drainer.ts'
+import type { HandOver, OfferedSandbox } from '../core/cluster/hand-over.ts'
+import { takeOffered } from '../core/cluster/hand-over.ts'
+import type { Membership } from '../core/cluster/membership.ts'
+import { Owners } from '../core/cluster/owners.ts'
+import { RequestRouter } from '../core/cluster/request-router.ts'
+import { AppError } from '../lib/app-error.ts'
+import { randomBelow } from '../lib/ids.ts'
+import type { Domain, DomainPorts } from './domain.ts'
+
+export type ClusterDomainParts = {
+  ports: Pick<DomainPorts, 'stores' | 'driver' | 'routes' | 'clock' | 'log'>
+  domain: Pick<Domain, 'archive' | 'service' | 'snapshots'>
+  membership: Membership
+  /** Offers a sandbox to a peer. */
+  handOver: HandOver
+}
+
+export type ClusterDomain = {
+  /** Undefined without an object store, where nothing can move. */
+  drainer: Drainer | undefined
+  router: RequestRouter
+  /** What a peer that is drained asks for. */
+  takeOffered: (offered: OfferedSandbox) => Promise<void>
+}
+
+export function joinClusterDomain(parts: ClusterDomainParts): ClusterDomain {
+  const { ports, domain, membership, handOver } = parts
+  const { stores, driver, clock, log } = ports
+  const { archive, service, snapshots } = domain
+  const drainer =
+    archive &&
+    new Drainer({
+      ...{ ...stores, membership, rows: stores.archive, archiver: archive.archiver, service, clock, log },
+      handOver,
+      canMoveMemory: snapshots.keepMemory && driver.capabilities.exportSnapshots,
+      drawBelow: randomBelow,
+    })
+  const router = new RequestRouter({
+    ...{ membership, owners: new Owners(stores.owners, membership.nodeID) },
+    takeOver: async (sandboxID, options) => (await archive?.mover.take(sandboxID, options)) ?? false,
+    settled: async (sandboxID) => drainer?.settled(sandboxID),
+  })
+  return {
+    drainer,
+    router,
+    async takeOffered(offered) {
+      if (!archive) throw new AppError('unavailable', 'This node has no object store.')
+      await takeOffered({ ...stores, rows: stores.archive, mover: archive.mover, service, log }, offered)
+    },
+  }
+}
+
+/**
+ * This node was forgotten while it lived. What has ended by its row is reached by nobody any more; the reconciler ends
+ * the rest of it.
+ */
+export async function closeForgottenRoutes({
+  stores,
+  routes,
+}: Pick<DomainPorts, 'stores' | 'routes'>): Promise<void> {
+  const live = new Set((await stores.sandboxes.listUnended()).map(({ sandboxID }) => sandboxID))
+  for (const { sandboxID, runID } of [...routes.values()])
+    if (!live.has(sandboxID)) routes.remove(sandboxID, runID)
+}
