@@ -41,6 +41,7 @@ export function ownerSuite(
     )
     pairTest('each has cached steps of its own under the same key', cachesAreApart)
     pairTest('a paused sandbox is taken over by one of them, once the object store has it', pausedIsTaken)
+    pairTest('a paused sandbox is resumed by its own Warren alone', pausedIsResumedByOwner)
     pairTest('what the object store has of a sandbox is forgotten when it is resumed', resumeForgets)
     pairTest('a build is used by all once the object store has it', archivedBuildsAreShared)
     pairTest('a lease is held by one of them until it ends', leasesAreHeldByOne)
@@ -189,6 +190,22 @@ async function pausedIsTaken(one: Stores, other: Stores): Promise<void> {
   assert.equal((await other.sandboxes.find(sandboxID))?.state, 'paused')
   assert.equal(await one.sandboxes.find(sandboxID), undefined)
   assert.deepEqual(await one.archive.listElsewhere([sandboxID, frozen.sandboxID, 'unknown']), [sandboxID])
+}
+
+async function pausedIsResumedByOwner(one: Stores, other: Stores): Promise<void> {
+  const team = await insertTeam(one)
+  const paused = await insertPaused(one, team.teamID, aSnapshot())
+  const resume = (stores: Stores, runID: string) =>
+    stores.sandboxes.resumeWithinLimits(paused, team.limits, { runID })
+  assert.deepEqual(await resume(other, 'theirs'), { moved: undefined })
+  assert.deepEqual(await one.sandboxes.find(paused.sandboxID), paused)
+  await one.archive.markSandbox(paused, archived)
+  assert.deepEqual(await resume(other, 'theirs'), { moved: undefined }, 'it has to be taken over first')
+  await other.archive.take({ ...paused, nodeID: 'one' })
+  assert.deepEqual(await resume(one, 'mine'), { moved: undefined }, 'its owner is another by now')
+  assert.deepEqual(await resume(other, 'theirs'), {
+    moved: { ...paused, state: 'resuming', runID: 'theirs' },
+  })
 }
 
 async function resumeForgets(one: Stores, other: Stores): Promise<void> {

@@ -6,18 +6,23 @@ import { aBuild, aTemplate, insertTeam, insertTemplate, time } from './suite-row
 import type { StoreTest } from './suite-test.ts'
 
 export function templateSuite(storeTest: StoreTest): void {
-  storeTest('a template whose first build cannot be inserted is not inserted either', async (stores) => {
-    const team = await insertTeam(stores)
+  storeTest('a failed insert of the first build leaves no template, and its name is free', async (stores) => {
+    const { templates } = stores
+    const { teamID, slug } = await insertTeam(stores)
     const known = aBuild((await insertTemplate(stores)).templateID)
-    await stores.templates.insertBuild(known, ['default'])
-    const template = aTemplate({ teamID: team.teamID })
-    const names = [{ namespace: team.slug, alias: 'mine' }]
+    await templates.insertBuild(known, ['default'])
+    const template = aTemplate({ teamID })
+    const fresh = { template, names: [{ namespace: slug, alias: 'mine' }] }
+    const limit = { teamID, statuses: ['ready'], most: 1 } as const
     const sameID = aBuild(template.templateID, { buildID: known.buildID })
-    await assert.rejects(stores.templates.insertBuild(sameID, ['default'], { template, names }), (error) =>
-      isAppError(error, 'already_exists'),
-    )
-    assert.equal(await stores.templates.findByAlias(team.slug, 'mine'), undefined)
-    assert.equal(await stores.templates.findByID(template.templateID), undefined)
+    const isTaken = (error: unknown) => isAppError(error, 'already_exists')
+    await assert.rejects(templates.insertBuild(sameID, ['default'], fresh), isTaken)
+    await assert.rejects(templates.insertBuildWithin(limit, sameID, ['default'], fresh), isTaken)
+    assert.equal(await templates.findByAlias(slug, 'mine'), undefined)
+    assert.equal(await templates.findByID(template.templateID), undefined)
+    const build = aBuild(template.templateID)
+    assert.equal(await templates.insertBuildWithin(limit, build, ['default'], fresh), true)
+    assert.deepEqual(await templates.findByAlias(slug, 'mine'), template)
   })
 
   storeTest('a template is found by its id and by each of its names', async (stores) => {
