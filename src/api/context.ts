@@ -9,6 +9,7 @@ import type {
   RawServerDefault,
 } from 'fastify'
 import type { DoctorReport, MachineReport } from '../contract/rest/machine.ts'
+import type { EveryNode } from '../core/cluster/every-node.ts'
 import type { Forwarder } from '../core/cluster/forwarder.ts'
 import type { NodeDirectory } from '../core/cluster/node-directory.ts'
 import type { Placer } from '../core/cluster/placer.ts'
@@ -95,7 +96,7 @@ export type ApiParts = {
   cluster?: ApiCluster | undefined
 }
 
-export type ApiCluster = { nodeID: string; forwarder: Forwarder; placer: Placer }
+export type ApiCluster = { nodeID: string; forwarder: Forwarder; placer: Placer; everyNode: EveryNode }
 
 export type Api = FastifyInstance<
   RawServerDefault,

@@ -1,24 +1,12 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { openApi } from '../../test/support/api.ts'
-
-async function pausedAndLost(warren: Awaited<ReturnType<typeof openApi>>) {
-  const { service, team, stores, quarantine } = warren.fixture
-  const sandboxID = await warren.create()
-  await service.pause(team, sandboxID, { memory: true, requireHealthyAgent: false })
-  const { snapshot, runID } = (await stores.sandboxes.find(sandboxID))!
-  // Its row ends as if a fault had ended it, with the snapshot still on the disk.
-  await stores.sandboxes.move({ sandboxID, runID, from: ['paused'] }, 'killing')
-  const ended = { endedAt: 1, endReason: 'lost' as const, snapshot: null }
-  await stores.sandboxes.move({ sandboxID, runID, from: ['killing'] }, 'ended', ended)
-  await quarantine.add(snapshot!.name, 'No row names it.')
-  return { sandboxID, snapshotName: snapshot!.name }
-}
+import { loseSandbox } from '../../test/support/lost-sandbox.ts'
 
 describe('the quarantine over the API', () => {
   it('lists what nothing owns, and gives a sandbox back to its team as paused', async () => {
     await using warren = await openApi()
-    const { sandboxID, snapshotName } = await pausedAndLost(warren)
+    const { sandboxID, snapshotName } = await loseSandbox(warren.fixture)
     const [entry, ...others] = (await warren.ask('GET', '/admin/quarantine', warren.asAdmin)).json()
     assert.deepEqual([entry.snapshotName, entry.sandboxID, others], [snapshotName, sandboxID, []])
     assert.ok(Date.parse(entry.deletedAt) > Date.parse(entry.since))
@@ -35,7 +23,7 @@ describe('the quarantine over the API', () => {
 
   it('deletes a snapshot when the operator says so', async () => {
     await using warren = await openApi()
-    const { snapshotName } = await pausedAndLost(warren)
+    const { snapshotName } = await loseSandbox(warren.fixture)
     const path = `/admin/quarantine/${snapshotName}`
     assert.equal((await warren.ask('DELETE', path, warren.asAdmin)).status, 204)
     assert.equal(warren.fixture.driver.world.snapshots.has(snapshotName), false)

@@ -1,6 +1,7 @@
 /** Makes this Warren a node of a cluster, where a setting says so: who the others are, and how requests reach them. */
 import type { Server, ServerOptions } from 'node:http'
 import type { Drainer } from '../core/cluster/drainer.ts'
+import { EveryNode } from '../core/cluster/every-node.ts'
 import { Membership } from '../core/cluster/membership.ts'
 import { renewEveryMs } from '../core/cluster/node.ts'
 import { NodeDirectory } from '../core/cluster/node-directory.ts'
@@ -9,6 +10,7 @@ import { Placer } from '../core/cluster/placer.ts'
 import { AppError } from '../lib/app-error.ts'
 import { newUUID } from '../lib/ids.ts'
 import { splitAddress } from '../peers/address.ts'
+import { createAskNode } from '../peers/ask-node.ts'
 import { ClusterForwarder } from '../peers/forwarder.ts'
 import { PeerConnections } from '../peers/peer-connections.ts'
 import { openPeerIdentity, type PeerIdentity, requireSharedSecrets } from '../peers/peer-identity.ts'
@@ -43,6 +45,7 @@ export type Cluster = {
   membership: Membership
   forwarder: ClusterForwarder
   placer: Placer
+  everyNode: EveryNode
   takeOffered: ClusterDomain['takeOffered']
 }
 
@@ -79,7 +82,8 @@ export async function joinCluster(parts: ClusterParts, closers: Closers): Promis
   if (drainer) startDraining(drainer, parts, closers)
   const forwarder = new ClusterForwarder({ membership, router, connections, log })
   const placer = new Placer({ ...domain, membership, forwarder, owners: stores.owners })
-  return { nodeID, identity, membership, forwarder, placer, takeOffered }
+  const everyNode = new EveryNode({ membership, ask: createAskNode(connections), log })
+  return { nodeID, identity, membership, forwarder, placer, everyNode, takeOffered }
 }
 
 function startForgetting({ config, ports }: ClusterParts, closers: Closers): void {

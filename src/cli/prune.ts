@@ -30,7 +30,11 @@ function show(report: PruneReport): string {
     ['uploaded files', report.files],
   ] as const
   const cells = rows.map(([name, { count, bytes }]) => [name, String(count), bytes ? megabytes(bytes) : '-'])
-  return `${table(['WHAT', 'COUNT', 'DISK SPACE'], cells)}\n${verb} ${megabytes(report.bytes)}.`
+  const missing = report.missingNodes?.map(
+    (nodeID) => `\nNode ${nodeID} is away or failed; nothing was done there.`,
+  )
+  const done = `${verb} ${megabytes(report.bytes)}.${(missing ?? []).join('')}`
+  return `${table(['WHAT', 'COUNT', 'DISK SPACE'], cells)}\n${done}`
 }
 
 const megabytes = (bytes: number): string => `${(bytes / 1024 ** 2).toFixed(1)} MiB`

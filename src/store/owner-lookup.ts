@@ -1,8 +1,9 @@
 import type { Kysely } from 'kysely'
-import type { LocatedBuild, Owned, Owner, OwnerStore } from '../core/cluster/node.ts'
+import type { LocatedBuild, Owned, Owner, OwnerStore, UnfinishedCount } from '../core/cluster/node.ts'
 import type { Sandbox } from '../core/sandbox/sandbox.ts'
 import type { SecretVault } from '../core/secret/vault.ts'
 import { uuidForm } from '../lib/ids.ts'
+import { isUnended } from './sandbox-queries.ts'
 import { hashOf, sandboxOf } from './sandbox-row.ts'
 import type { Tables } from './tables.ts'
 
@@ -72,6 +73,25 @@ export class SqlOwnerStore implements OwnerStore {
       .where('key_hash', '=', hashOf(key))
       .executeTakeFirst()
     return row?.node_id ?? undefined
+  }
+
+  async countUnfinished(teamID: string, nodeIDs: readonly string[]): Promise<UnfinishedCount> {
+    const sandboxes = await this.#db
+      .selectFrom('sandboxes')
+      .select(({ fn }) => fn.countAll<number>().as('count'))
+      .where('team_id', '=', teamID)
+      .where('node_id', 'in', nodeIDs)
+      .where(isUnended)
+      .executeTakeFirstOrThrow()
+    const builds = await this.#db
+      .selectFrom('template_builds')
+      .innerJoin('templates', 'templates.id', 'template_builds.template_id')
+      .select(({ fn }) => fn.countAll<number>().as('count'))
+      .where('team_id', '=', teamID)
+      .where('node_id', 'in', nodeIDs)
+      .where('status', 'in', ['waiting', 'building'])
+      .executeTakeFirstOrThrow()
+    return { sandboxes: Number(sandboxes.count), builds: Number(builds.count) }
   }
 
   async sandboxesOfTeam(teamID: string, sandboxIDs: readonly string[]): Promise<string[]> {

@@ -109,6 +109,13 @@ async function ownersAreFound(one: Stores, other: Stores): Promise<void> {
   assert.equal((await owners.findSandbox(sandboxID))?.teamID, teamID)
   assert.deepEqual(await owners.sandboxesOfTeam(teamID, ['unknown', sandboxID]), [sandboxID])
   assert.deepEqual(await owners.sandboxesOfTeam('another', [sandboxID]), [])
+  assert.deepEqual(await owners.countUnfinished(teamID, ['one', 'none']), { sandboxes: 1, builds: 0 })
+  await insertSandboxIn(other, teamID, 'paused')
+  const own = await insertTemplate(one, { teamID })
+  await other.templates.insertBuild(aBuild(own.templateID, { status: 'building' }), ['default'])
+  assert.deepEqual(await owners.countUnfinished(teamID, ['other']), { sandboxes: 1, builds: 1 })
+  assert.deepEqual(await owners.countUnfinished(teamID, ['one', 'other']), { sandboxes: 2, builds: 1 })
+  assert.deepEqual(await owners.countUnfinished('another', ['one', 'other']), { sandboxes: 0, builds: 0 })
 }
 
 async function forgottenNodesLoseAll(one: Stores, other: Stores): Promise<void> {

@@ -12,7 +12,7 @@ import { WebhookService } from '../../src/core/webhook/service.ts'
 import { silentLog } from '../../src/lib/log.ts'
 import { aNode } from '../../src/store/suite-nodes.ts'
 import { vault } from '../../src/store/suite-rows.ts'
-import { openFixture } from './domain.ts'
+import { type Fixture, type FixtureOptions, openFixture } from './domain.ts'
 
 export const adminToken = 'admin-token'
 
@@ -21,7 +21,9 @@ type OpenApiOptions = {
   requestsPerMinute?: number
   allowInsecureSandboxes?: boolean
   answerMcp?: ApiParts['answerMcp']
-} & Partial<Pick<ApiParts, 'answerDocs' | 'whyNotReady' | 'onAnswered' | 'log' | 'cluster'>>
+  fixture?: FixtureOptions
+  cluster?: ApiParts['cluster'] | ((fixture: Fixture) => Promise<ApiParts['cluster']>)
+} & Partial<Pick<ApiParts, 'answerDocs' | 'whyNotReady' | 'onAnswered' | 'log'>>
 
 const machine: MachineReport = {
   ...{ version: '0', startedAt: '2026-01-01T00:00:00.000Z', isolation: 'container', problems: [] },
@@ -38,9 +40,11 @@ const dashboard: Dashboard = {
 export async function openApi(options: OpenApiOptions = {}) {
   const jobs: BuildJob[] = []
   const fixture = await openFixture({
+    ...options.fixture,
     ports: {
       createBuilder: () => builderAtOnce(jobs),
       images: { prune: async () => ({ count: 2, bytes: 3_000_000 }) },
+      ...options.fixture?.ports,
     },
   })
   const { stores, clock, team, teams, logs, buildFiles } = fixture
@@ -66,7 +70,7 @@ export async function openApi(options: OpenApiOptions = {}) {
       readSelf: async () => ({ ...aNode('node'), status: 'ready', statusChangedAt: 0, silentMs: 0 }),
       clock,
     }),
-    cluster: options.cluster,
+    cluster: typeof options.cluster === 'function' ? await options.cluster(fixture) : options.cluster,
     adminToken,
     requestsPerMinute: options.requestsPerMinute ?? 0,
     allowInsecureSandboxes: options.allowInsecureSandboxes ?? false,

@@ -15,6 +15,7 @@ import { FakeDriver, type FakeWorld } from '../../src/drivers/fake/fake-driver.t
 import { StoredBuildFiles } from '../../src/images/phases/build-files.ts'
 import { isAppError } from '../../src/lib/app-error.ts'
 import { ManualClock } from '../../src/lib/clock.ts'
+import { newUUID } from '../../src/lib/ids.ts'
 import type { Log } from '../../src/lib/log.ts'
 import { LogFiles } from '../../src/logs/log-files.ts'
 import { openStores } from '../../src/store/open-stores.ts'
@@ -69,6 +70,8 @@ export type FixtureOptions = {
   onDisk?: boolean
   /** Of several Warrens on one database. */
   nodeID?: string
+  /** Where that is, if not in the folder of this one. */
+  databaseFolder?: string
   admission?: Partial<AdmissionSettings>
   volumeDisks?: FakeVolumeDisks
   /** In place of the fixture's own. */
@@ -82,7 +85,7 @@ export async function openFixture(options: FixtureOptions = {}) {
   const nodeID = options.nodeID ?? soleNode
   const stores = await openStores({
     url: options.url,
-    dataFolder: folder,
+    dataFolder: options.databaseFolder ?? folder,
     vault: options.vault ?? vault,
     nodeID,
     ...(!options.onDisk && { syncLog: async () => {} }),
@@ -166,9 +169,16 @@ export async function openFixture(options: FixtureOptions = {}) {
   }
 }
 
-async function ensureTeam(stores: Awaited<ReturnType<typeof openStores>>, clock: ManualClock): Promise<Team> {
+type OpenedStores = Awaited<ReturnType<typeof openStores>>
+
+async function ensureTeam(stores: OpenedStores, clock: ManualClock): Promise<Team> {
   const known = await stores.teams.findTeam('alpha')
-  if (known) return known
+  if (known) {
+    // Each node has its own build of the base.
+    const base = await stores.templates.findReadyBuild('basetemplate', 'default')
+    if (!base) await insertBase(stores, clock.now(), newUUID())
+    return known
+  }
   const now = clock.now()
   const team: Team = {
     teamID: 'team-alpha',
@@ -188,9 +198,14 @@ async function ensureTeam(stores: Awaited<ReturnType<typeof openStores>>, clock:
     spawnCount: 0,
   }
   await stores.templates.insertTemplate({ ...base, ...times }, [{ alias: 'base', namespace: null }])
-  await stores.templates.insertBuild(
+  await insertBase(stores, now, '11111111-1111-4111-8111-111111111111')
+  return team
+}
+
+async function insertBase({ templates }: OpenedStores, now: number, buildID: string): Promise<void> {
+  await templates.insertBuild(
     {
-      ...{ buildID: '11111111-1111-4111-8111-111111111111', templateID: 'basetemplate', status: 'ready' },
+      ...{ buildID, templateID: 'basetemplate', status: 'ready' },
       ...{ cpuCount: 2, memoryMB: 512, diskMB: 1024, envdVersion: '0.6.13', rootFolder: 'root' },
       ...{
         envVars: {},
@@ -204,11 +219,10 @@ async function ensureTeam(stores: Awaited<ReturnType<typeof openStores>>, clock:
         reason: null,
         snapshot: null,
       },
-      ...{ ...times, finishedAt: now },
+      ...{ createdAt: now, updatedAt: now, finishedAt: now },
     },
     ['default'],
   )
-  return team
 }
 
 /** A second team, for what the first must not see. */

@@ -16,5 +16,8 @@ export const PruneReport = Type.Object({
   layers: Freed,
   files: Freed,
   bytes: Type.Integer(),
+  missingNodes: Type.Optional(
+    Type.Array(Type.String(), { description: 'Nodes that are away or failed: nothing of theirs is counted' }),
+  ),
 })
 export type PruneReport = Static<typeof PruneReport>

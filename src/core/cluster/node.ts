@@ -103,6 +103,8 @@ export type LocatedBuild = {
   isStored: boolean
 }
 
+export type UnfinishedCount = { sandboxes: number; builds: number }
+
 export interface OwnerStore {
   /** Undefined: there is no such thing. */
   ownerOf(what: Owned): Promise<Owner | undefined>
@@ -113,6 +115,8 @@ export interface OwnerStore {
   nodesOfVolumes(teamID: string, names: readonly string[]): Promise<string[]>
   /** The node on which an earlier request with this idempotency key was carried out. */
   nodeOfClaim(teamID: string, key: string): Promise<string | undefined>
+  /** How many sandboxes of the team have not ended on these nodes, and how many of its builds have not. */
+  countUnfinished(teamID: string, nodeIDs: readonly string[]): Promise<UnfinishedCount>
   /** Which of these are the team's, ended ones included. */
   sandboxesOfTeam(teamID: string, sandboxIDs: readonly string[]): Promise<string[]>
 }

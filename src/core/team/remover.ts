@@ -1,5 +1,6 @@
-/** Deletes teams, and ends what they still have when that is asked for. */
+/** Deletes teams, and ends what they still have when that is asked for: each node what it has. */
 import { AppError, isAppError } from '../../lib/app-error.ts'
+import type { OwnerStore, UnfinishedCount } from '../cluster/node.ts'
 import type { SandboxStore, TeamStore, TemplateStore } from '../stores.ts'
 import type { Team } from './team.ts'
 
@@ -9,9 +10,17 @@ export type TeamRemoverParts = {
   teams: TeamStore
   sandboxes: SandboxStore
   templates: TemplateStore
+  owners: Pick<OwnerStore, 'countUnfinished'>
   killSandbox: (team: Team, sandboxID: string) => Promise<void>
   removeTemplate: (team: Team, templateID: string) => Promise<void>
+  /** Those of this node. */
   removeVolumes: (team: Team) => Promise<void>
+}
+
+export type TeamRemoval = {
+  force: boolean
+  /** Nodes that could not be cleared. */
+  missing: readonly string[]
 }
 
 export type KillReport = { killedCount: number; failedCount: number }
@@ -23,7 +32,7 @@ export class TeamRemover {
     this.#parts = parts
   }
 
-  /** Kills every sandbox of the team, paused ones included. */
+  /** Kills every sandbox of the team on this node, paused ones included. */
   async killSandboxes(team: Team): Promise<KillReport> {
     const { sandboxes, killSandbox } = this.#parts
     const own = (await sandboxes.listUnended()).filter(({ teamID }) => teamID === team.teamID)
@@ -32,22 +41,37 @@ export class TeamRemover {
     return { killedCount: own.length - failed.length, failedCount: failed.length }
   }
 
-  /** Rejects with `conflict` while the team has sandboxes, templates or volumes, unless `force` ends those first. */
-  async remove(team: Team, { force }: { force: boolean }): Promise<void> {
-    if (force) {
-      await this.killSandboxes(team)
-      await this.#removeTemplates(team)
-      await this.#parts.removeVolumes(team)
-    }
+  /** What these nodes have of the team that has not ended. */
+  async leftOn(team: Team, nodeIDs: readonly string[]): Promise<UnfinishedCount> {
+    if (nodeIDs.length === 0) return { sandboxes: 0, builds: 0 }
+    return this.#parts.owners.countUnfinished(team.teamID, nodeIDs)
+  }
+
+  /** Ends and deletes what only this node can: the team's sandboxes and volumes here. */
+  async clearNode(team: Team): Promise<void> {
+    await this.killSandboxes(team)
+    await this.#parts.removeVolumes(team)
+  }
+
+  /**
+   * Rejects with `conflict` while the team has sandboxes, templates or volumes, on any node. With `force` its templates go
+   * first; every node is to be cleared before.
+   */
+  async remove(team: Team, { force, missing }: TeamRemoval): Promise<void> {
+    // A template whose sandboxes another node still has cannot go.
+    if (force && (await this.leftOn(team, missing)).sandboxes === 0) await this.#removeTemplates(team)
     const result = await this.#parts.teams.deleteUnused(team.teamID)
     if (!result)
       throw new AppError('not_found', `Team '${team.slug}' not found; 'warren team list' shows them`)
     if ('deleted' in result) return
     const { sandboxes, templates, volumes } = result
+    const advice =
+      missing.length > 0
+        ? `the nodes ${missing.join(', ')} are away or failed; delete the team again when they are back, or forget them`
+        : 'end and delete them first, or delete the team with all of it by --force'
     throw new AppError(
       'conflict',
-      `Team '${team.slug}' still has ${sandboxes} sandboxes, ${templates} templates and snapshots, and ${volumes} volumes: ` +
-        'end and delete them first, or delete the team with all of it by --force',
+      `Team '${team.slug}' still has ${sandboxes} sandboxes, ${templates} templates and snapshots, and ${volumes} volumes: ${advice}`,
     )
   }
 

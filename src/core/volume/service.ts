@@ -108,8 +108,10 @@ export class VolumeService {
     })
   }
 
+  /** Those of this node. */
   async deleteAll(team: Team): Promise<void> {
-    for (const { volumeID } of await this.list(team)) await this.delete(team, volumeID)
+    for (const { volumeID } of await this.#parts.volumes.listHere(team.teamID))
+      await this.delete(team, volumeID)
   }
 
   /** What a client asked for, as a row keeps it. Unknown names and those of other teams are told alike. */

@@ -1,9 +1,11 @@
 import { Empty, failures } from '../../../contract/rest/shared.ts'
 import { TeamPath, TeamRemoval } from '../../../contract/rest/team.ts'
 import type { Api, RouteContext } from '../../context.ts'
+import { isPartOfAnother, onEveryNode } from '../../every-node.ts'
 import { adminSchema } from './admin-schema.ts'
 
-export function deleteTeamRoute(app: Api, { auth, teams, teamRemover }: RouteContext): void {
+export function deleteTeamRoute(app: Api, context: RouteContext): void {
+  const { auth, teams, teamRemover } = context
   app.delete(
     '/admin/teams/:teamID',
     {
@@ -18,7 +20,11 @@ export function deleteTeamRoute(app: Api, { auth, teams, teamRemover }: RouteCon
     },
     async (request, reply) => {
       const team = await teams.getTeam(request.params.teamID)
-      await teamRemover.remove(team, { force: request.query.force ?? false })
+      const force = request.query.force ?? false
+      const clear = () => teamRemover.clearNode(team)
+      const { missing } = force ? await onEveryNode(context, request, clear) : { missing: [] }
+      // The rest is in the rows, which one node deletes for all.
+      if (!isPartOfAnother(context, request)) await teamRemover.remove(team, { force, missing })
       return reply.code(204).send(null)
     },
   )

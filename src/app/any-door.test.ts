@@ -1,0 +1,87 @@
+/** What concerns several nodes can be asked at the door of any of them. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { type ApiNode, openApiCluster } from '../../test/support/api-cluster.ts'
+import { request } from '../../test/support/domain.ts'
+import { loseSandbox } from '../../test/support/lost-sandbox.ts'
+import type { PruneReport } from '../contract/rest/prune.ts'
+
+const create = async ({ fixture: { service, team } }: ApiNode): Promise<string> =>
+  (await service.create(team, request())).sandboxID
+
+const stateOf = async ({ fixture }: ApiNode, sandboxID: string) =>
+  (await fixture.stores.owners.findSandbox(sandboxID))?.state
+
+test('all sandboxes of a team are killed on every node', async () => {
+  await using cluster = await openApiCluster()
+  const [one, other] = cluster.nodes as [ApiNode, ApiNode]
+  const made = [await create(one), await create(other), await create(other)]
+  const answer = await one.callAsAdmin('POST', '/admin/teams/alpha/sandboxes/kill')
+  assert.deepEqual(await answer.json(), { killedCount: 3, failedCount: 0 })
+  for (const id of made) assert.equal(await stateOf(one, id), 'ended')
+})
+
+test('sandboxes and builds of a team on a node that is away count as failed, and stay', async () => {
+  await using cluster = await openApiCluster()
+  const [one, other] = cluster.nodes as [ApiNode, ApiNode]
+  const sandboxID = await create(other)
+  await other.call('POST', '/v3/templates', { body: { name: 'mine', cpuCount: 1, memoryMB: 512 } })
+  cluster.away.add('other')
+  const kill = await one.callAsAdmin('POST', '/admin/teams/alpha/sandboxes/kill')
+  assert.deepEqual(await kill.json(), { killedCount: 0, failedCount: 1 })
+  assert.equal(await stateOf(one, sandboxID), 'running')
+  const cancel = await one.callAsAdmin('POST', '/admin/teams/alpha/builds/cancel')
+  assert.deepEqual(await cancel.json(), { cancelledCount: 0, failedCount: 1 })
+  cluster.away.clear()
+  const again = await one.callAsAdmin('POST', '/admin/teams/alpha/builds/cancel')
+  assert.deepEqual(await again.json(), { cancelledCount: 1, failedCount: 0 })
+})
+
+test('a team is deleted by force with its sandboxes, volumes and templates of all nodes', async () => {
+  await using cluster = await openApiCluster()
+  const [one, other] = cluster.nodes as [ApiNode, ApiNode]
+  await create(other)
+  for (const node of [one, other]) {
+    const made = await node.call('POST', '/volumes', { body: { name: `of-${node.nodeID}` } })
+    assert.equal(made.status, 201)
+  }
+  await other.call('POST', '/v3/templates', { body: { name: 'mine', cpuCount: 1, memoryMB: 512 } })
+  const refused = await one.callAsAdmin('DELETE', '/admin/teams/alpha')
+  assert.equal(refused.status, 409)
+  cluster.away.add('other')
+  const away = await one.callAsAdmin('DELETE', '/admin/teams/alpha?force=true')
+  assert.equal(away.status, 409)
+  assert.match(
+    await away.text(),
+    /1 sandboxes, 1 templates and snapshots, and 1 volumes: the nodes other are away/,
+  )
+  cluster.away.clear()
+  assert.equal((await one.callAsAdmin('DELETE', '/admin/teams/alpha?force=true')).status, 204)
+  assert.equal(await other.fixture.stores.teams.findTeam('alpha'), undefined)
+  for (const { fixture } of [one, other]) assert.deepEqual(await fixture.volumeDisks.list(), [])
+})
+
+test('what all nodes prune is added up, and a node that is away is named', async () => {
+  await using cluster = await openApiCluster()
+  const [one] = cluster.nodes as [ApiNode]
+  const both = (await (await one.callAsAdmin('POST', '/admin/prune', {})).json()) as PruneReport
+  assert.deepEqual([both.layers, both.bytes, both.missingNodes], [{ count: 4, bytes: 6e6 }, 6e6, undefined])
+  cluster.away.add('other')
+  const own = (await (await one.callAsAdmin('POST', '/admin/prune', { dryRun: true })).json()) as PruneReport
+  assert.deepEqual([own.bytes, own.dryRun, own.missingNodes], [3e6, true, ['other']])
+})
+
+test('what is in quarantine on one node is recovered and deleted through the door of another', async () => {
+  await using cluster = await openApiCluster()
+  const [one, other] = cluster.nodes as [ApiNode, ApiNode]
+  const { sandboxID, snapshotName } = await loseSandbox(other.fixture)
+  const recovered = await one.callAsAdmin('POST', `/admin/quarantine/${snapshotName}/recover`)
+  assert.deepEqual(await recovered.json(), { sandboxID, teamID: one.fixture.team.teamID })
+  assert.equal(await stateOf(one, sandboxID), 'paused')
+  const unwanted = await loseSandbox(other.fixture)
+  const path = `/admin/quarantine/${unwanted.snapshotName}`
+  assert.equal((await one.callAsAdmin('DELETE', path)).status, 204)
+  assert.equal(other.fixture.driver.world.snapshots.has(unwanted.snapshotName), false)
+  assert.equal((await one.callAsAdmin('DELETE', path)).status, 404)
+  assert.equal((await one.call('POST', `/admin/quarantine/${snapshotName}/recover`)).status, 401)
+})

@@ -1,0 +1,54 @@
+/** Work that every node does its own part of: it is asked of the others with the same request, and added up at the door. */
+import type { IncomingMessage } from 'node:http'
+import type { Log } from '../../lib/log.ts'
+import type { Membership } from './membership.ts'
+import { type ClusterNode, isAway } from './node.ts'
+
+/** Asks a node for its part. Rejects when it does not answer, or answers with a failure. */
+export type AskNode = (node: ClusterNode, request: IncomingMessage, body: unknown) => Promise<unknown>
+
+export type EveryNodeParts = {
+  membership: Pick<Membership, 'nodeID' | 'nodes'>
+  ask: AskNode
+  log: Log
+}
+
+export type OtherNodes = {
+  /** What the others answered. */
+  answers: unknown[]
+  /** Ids of the nodes that are away or failed: their part is not done. */
+  missing: string[]
+}
+
+export class EveryNode {
+  readonly #parts: EveryNodeParts
+
+  constructor(parts: EveryNodeParts) {
+    this.#parts = parts
+  }
+
+  /** Never rejects because of a node that is away or fails. */
+  async askOthers(request: IncomingMessage, body: unknown): Promise<OtherNodes> {
+    const { membership } = this.#parts
+    const others = (await membership.nodes()).filter(({ nodeID }) => nodeID !== membership.nodeID)
+    const missing: string[] = []
+    const asked = others.map(async (node) => {
+      const answer = await this.#ask(node, request, body)
+      if (!answer) missing.push(node.nodeID)
+      return answer
+    })
+    return { answers: (await Promise.all(asked)).flatMap((answer) => answer ?? []), missing }
+  }
+
+  async #ask(node: ClusterNode, request: IncomingMessage, body: unknown): Promise<[unknown] | undefined> {
+    const { ask, log } = this.#parts
+    if (isAway(node)) return undefined
+    try {
+      return [await ask(node, request, body)]
+    } catch (error) {
+      const { nodeID } = node
+      log.warn({ nodeID, path: request.url, err: error }, 'A node did not do its part of a request.')
+      return undefined
+    }
+  }
+}
