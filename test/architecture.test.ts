@@ -6,6 +6,7 @@ import { join, relative } from 'node:path'
 import { suite, test } from 'node:test'
 import {
   errorTableViolations,
+  importCircles,
   longestFile,
   mayImport,
   sharedTypeNames,
@@ -48,6 +49,17 @@ test('a type has a name of its own', () => {
     ['src/egress/b.ts', 'export interface Route {}'],
   ])
   assert.deepEqual(sharedTypeNames(twice), ['Route: src/edge/a.ts, src/egress/b.ts'])
+})
+
+test('no files import each other in a circle', () => {
+  assert.deepEqual(importCircles(sources), [])
+  const circle = new Map([
+    ['src/edge/a.ts', "import { b } from './b.ts'"],
+    ['src/edge/b.ts', "import type { C } from '../lib/c.ts'"],
+    ['src/lib/c.ts', "import type { A } from '../edge/a.ts'"],
+    ['src/lib/d.ts', "import { c } from './c.ts'"],
+  ])
+  assert.deepEqual(importCircles(circle), ['src/edge/a.ts -> src/edge/b.ts -> src/lib/c.ts -> src/edge/a.ts'])
 })
 
 test('error codes are mapped in one table of the api and one of the agent', () => {

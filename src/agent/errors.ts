@@ -1,26 +1,8 @@
 /** The one place where a failure inside the agent becomes an HTTP status or a Connect code. */
 import type { ServerResponse } from 'node:http'
 import { AppError, type ErrorCode, errorText } from '../lib/app-error.ts'
+import type { ConnectCode } from './rpc/connect-code.ts'
 import { RpcError } from './rpc/rpc-error.ts'
-
-/** The codes of Connect, and the status of an answer that is no stream. */
-const connectStatus = {
-  canceled: 499,
-  unknown: 500,
-  invalid_argument: 400,
-  deadline_exceeded: 504,
-  not_found: 404,
-  already_exists: 409,
-  permission_denied: 403,
-  resource_exhausted: 429,
-  failed_precondition: 400,
-  unimplemented: 501,
-  internal: 500,
-  unavailable: 503,
-  unauthenticated: 401,
-}
-
-export type ConnectCode = keyof typeof connectStatus
 
 const answers: Record<ErrorCode, { status: number; code: ConnectCode }> = {
   invalid_argument: { status: 400, code: 'invalid_argument' },
@@ -43,10 +25,6 @@ export function wireError(error: unknown): { code: ConnectCode; message: string 
   if (error instanceof RpcError) return { code: error.code, message: error.message }
   const known = fromSystemError(error)
   return { code: answers[known.code].code, message: known.message }
-}
-
-export function connectStatusOf(code: ConnectCode): number {
-  return connectStatus[code]
 }
 
 /** Answers with `{code, message}`; a response already under way can only be cut. */

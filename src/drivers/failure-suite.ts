@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { it } from 'node:test'
 import type { Driver, DriverHandle, SandboxExit } from '../core/driver.ts'
 import { isAppError } from '../lib/app-error.ts'
-import type { DriverBench, DriverTools } from './driver-suite.ts'
+import type { DriverBench, DriverTools } from './driver-fixture.ts'
 
 export type FailureBench = DriverBench & {
   /** Ends all processes of the sandbox from outside, as a `kill -9` of its first one does. */

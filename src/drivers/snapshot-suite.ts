@@ -16,7 +16,7 @@ import { type ErrorCode, isAppError } from '../lib/app-error.ts'
 import { delay } from '../lib/clock.ts'
 import { newUUID } from '../lib/ids.ts'
 import { runCommand } from '../lib/run-command.ts'
-import { type DriverBench, leavingNothing, listed, newSpec } from './driver-suite.ts'
+import { type DriverBench, leavingNothing, listed, newSpec } from './driver-fixture.ts'
 
 export type SnapshotDriver = Driver & CanFreeze & CanSnapshot & CanExportSnapshots
 

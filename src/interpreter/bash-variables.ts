@@ -1,5 +1,7 @@
 /** Variables as commands of a shell; values may hold anything. Names that a shell cannot have are left out. */
-import type { VariableChanges } from './kernel.ts'
+
+/** Null removes a variable. */
+export type VariableChanges = Record<string, string | null>
 
 const nameForm = /^[A-Za-z_]\w*$/
 

@@ -3,8 +3,9 @@ import { resolve } from 'node:path'
 import { AppError, errorText } from '../lib/app-error.ts'
 import { newUUID } from '../lib/ids.ts'
 import { KeyedLock } from '../lib/keyed-lock.ts'
+import type { VariableChanges } from './bash-variables.ts'
 import type { KernelEvent } from './event-lines.ts'
-import { type CellListener, Kernel, type VariableChanges } from './kernel.ts'
+import { type CellListener, Kernel } from './kernel.ts'
 import { defaultFolder, kernelKind, noKernel } from './languages.ts'
 
 export type ContextRequest = { language: string; cwd: string }

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import type { Readable, Writable } from 'node:stream'
 import { AppError } from '../lib/app-error.ts'
 import { newUUID } from '../lib/ids.ts'
-import { bashVariables } from './bash-variables.ts'
+import { bashVariables, type VariableChanges } from './bash-variables.ts'
 import { type KernelEvent, readEvents } from './event-lines.ts'
 import type { KernelKind } from './languages.ts'
 import { OutputPipe } from './output-pipe.ts'
@@ -12,8 +12,6 @@ import { OutputPipe } from './output-pipe.ts'
 /** A busy machine may need a while; a kernel that takes longer will not come at all. */
 const readyWithinMs = 60_000
 const interruptEveryMs = 1000
-
-export type VariableChanges = Record<string, string | null>
 
 export type Cell = {
   code: string

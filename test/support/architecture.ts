@@ -131,6 +131,25 @@ export function errorTableViolations(files: ReadonlyMap<string, string>): string
   return violations
 }
 
+/** Files that import each other in a loop, types included: none of them can be understood or moved alone. */
+export function importCircles(sources: ReadonlyMap<string, string>): string[] {
+  const circles: string[] = []
+  const finished = new Set<string>()
+  const visit = (path: string, above: readonly string[]): void => {
+    const start = above.indexOf(path)
+    if (start >= 0) circles.push([...above.slice(start), path].join(' -> '))
+    if (start >= 0 || finished.has(path)) return
+    for (const { specifier } of importsOf(sources.get(path)!)) {
+      if (!specifier?.startsWith('.')) continue
+      const target = posix.join(posix.dirname(path), specifier)
+      if (sources.has(target)) visit(target, [...above, path])
+    }
+    finished.add(path)
+  }
+  for (const path of sources.keys()) visit(path, [])
+  return circles
+}
+
 const errorTable = /\bRecord<\s*ErrorCode\b/
 const roomsWithErrorTable = ['api', 'agent']
 

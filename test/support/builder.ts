@@ -1,7 +1,8 @@
 /** The builder over the domain's fixture: images, agent and sandboxes that are not real, uploads and cache that are. */
 import { Readable } from 'node:stream'
 import type { Images, PulledImage, PullOptions } from '../../src/core/images.ts'
-import type { BuildJob, BuildLine, BuildResult, BuildStep } from '../../src/core/template/builder.ts'
+import type { BuildJob, BuildLine, BuildResult } from '../../src/core/template/builder.ts'
+import type { BuildStep } from '../../src/core/template/start-request.ts'
 import type { TemplateBuild } from '../../src/core/template/template.ts'
 import { tarOf } from '../../src/images/archive-fixture.ts'
 import { StepBuilder } from '../../src/images/phases/builder.ts'

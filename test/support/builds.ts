@@ -1,8 +1,8 @@
 /** The life of builds over the domain's fixture: what builds is a knob. */
 
-import type { StartRequest } from '../../src/core/template/build-service.ts'
 import type { Builder, BuildJob, BuildResult } from '../../src/core/template/builder.ts'
 import { parseTemplateReference } from '../../src/core/template/reference.ts'
+import type { StartRequest } from '../../src/core/template/start-request.ts'
 import { openFixture, until } from './domain.ts'
 
 export const sizes = { cpuCount: 4, memoryMB: 256, diskMB: 2048 }

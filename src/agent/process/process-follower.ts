@@ -1,7 +1,9 @@
+import type { AnswerStream } from '../rpc/answer-stream.ts'
 import { deadlineExceeded, type RpcCall } from '../rpc/rpc-call.ts'
 import { type EventReader, keepaliveEvent, type ProcessEventInit, startEvent } from './events.ts'
 import type { RunningProcess } from './running-process.ts'
-import type { EventAnswer } from './service.ts'
+
+export type EventAnswer = AnswerStream<{ event: ProcessEventInit }>
 
 /** Tells one caller the events of a process, from the start event to the end of the process or of the call. */
 export class ProcessFollower implements EventReader {

@@ -7,14 +7,13 @@ import { untilAborted } from '../../lib/until-aborted.ts'
 import type { Identity } from '../identity.ts'
 import type { AgentLog } from '../log/agent-log.ts'
 import { logFailedStart, ProcessLog } from '../log/process-log.ts'
-import type { AnswerStream } from '../rpc/answer-stream.ts'
 import type { RpcMethods } from '../rpc/rpc.ts'
 import { deadlineExceeded, type RpcCall } from '../rpc/rpc-call.ts'
 import { RpcError } from '../rpc/rpc-error.ts'
-import { dataEvents, type ProcessEventInit, startEvent } from './events.ts'
+import { dataEvents, startEvent } from './events.ts'
 import { type Launched, type LaunchRequest, launch } from './launch.ts'
 import { loadNative, type Native, type TerminalSize } from './native.ts'
-import { ProcessFollower } from './process-follower.ts'
+import { type EventAnswer, ProcessFollower } from './process-follower.ts'
 import { type EndedProcess, ProcessTable } from './process-table.ts'
 import { RunningProcess } from './running-process.ts'
 
@@ -28,8 +27,6 @@ export type ProcessOptions = {
 }
 
 /** Start and Connect give the same answers. */
-export type EventAnswer = AnswerStream<{ event: ProcessEventInit }>
-
 export class ProcessService {
   readonly table = new ProcessTable()
   #identity: Identity

@@ -1,4 +1,4 @@
-import type { ConnectCode } from '../errors.ts'
+import type { ConnectCode } from './connect-code.ts'
 
 /** A failure of a call that has no code of the domain: the protocol's own, or one that the contract names. */
 export class RpcError extends Error {

@@ -16,7 +16,8 @@ import { checkCreateTimeout } from './lifetime.ts'
 import { isVisible, type NewSandbox, type Sandbox, type SandboxOptions } from './sandbox.ts'
 import type { SpawnCounter } from './spawn-counter.ts'
 import type { VerbParts } from './verb-parts.ts'
-import type { WarmPool, WarmSandbox } from './warm-pool.ts'
+import type { WarmPool } from './warm-pool.ts'
+import type { WarmSandbox } from './warm-sandbox.ts'
 
 export type CreateRequest = {
   template: string

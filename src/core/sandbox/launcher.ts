@@ -17,7 +17,7 @@ import type { NewSandbox, Sandbox, SandboxOptions } from './sandbox.ts'
 import type { SnapshotStore } from './snapshot-store.ts'
 import { runStartCommand } from './start-command.ts'
 import type { SandboxTokens } from './tokens.ts'
-import type { WarmSandbox } from './warm-pool.ts'
+import type { WarmSandbox } from './warm-sandbox.ts'
 
 const agentReadyWithinMs = 30_000
 /** A busy agent may take its time; one that does not answer for so long is stuck. */

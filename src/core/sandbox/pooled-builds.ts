@@ -5,7 +5,7 @@
 import type { Clock } from '../../lib/clock.ts'
 import type { TemplateBuild } from '../template/template.ts'
 import { Demand } from './demand.ts'
-import type { WarmSandbox } from './warm-pool.ts'
+import type { WarmSandbox } from './warm-sandbox.ts'
 
 export type PooledBuild = {
   build: TemplateBuild

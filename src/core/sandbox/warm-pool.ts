@@ -4,14 +4,16 @@
  * what the machine can carry beside them, and gives sandboxes up when a start is short of memory, CPU or disk. A crash
  * leaves them unowned, and the reconciler removes them.
  */
+
 import type { Clock } from '../../lib/clock.ts'
 import { newSandboxID, newUUID } from '../../lib/ids.ts'
 import type { Log } from '../../lib/log.ts'
-import { canFreeze, type Driver, type DriverHandle } from '../driver.ts'
+import { canFreeze, type Driver } from '../driver.ts'
 import type { TemplateBuild } from '../template/template.ts'
 import type { Admission, MachineCapacity } from './admission.ts'
 import type { SandboxLauncher } from './launcher.ts'
 import { type PooledBuild, PooledBuilds, shortestBootMs } from './pooled-builds.ts'
+import type { WarmSandbox } from './warm-sandbox.ts'
 
 export type WarmPoolSettings = {
   /** So many sandboxes of a template in use are kept at least; 0: there is no pool. */
@@ -30,17 +32,6 @@ export type WarmPoolParts = {
   onTake?: (isWarm: boolean) => void
   clock: Clock
   log: Log
-}
-
-export type WarmSandbox = {
-  sandboxID: string
-  runID: string
-  handle: DriverHandle
-  buildID: string
-  /** Once its processes are made to stand still; resolves when they do, or when that failed. */
-  freeze?: Promise<void>
-  /** Keeps it from being frozen, unless it is already. */
-  cancelFreeze: () => void
 }
 
 /** A sandbox that was just handed out has the CPUs for so long. */

@@ -5,8 +5,9 @@ import { addTeam, failsWith, gate, turning, until } from '../../../test/support/
 import { connectionLost } from '../../../test/support/store-faults.ts'
 import type { AppError } from '../../lib/app-error.ts'
 import { tagsOf } from './build-service.ts'
-import { BuildFailure, type BuildJob, type BuildResult, type BuildStep } from './builder.ts'
+import { BuildFailure, type BuildJob, type BuildResult } from './builder.ts'
 import { parseTemplateReference } from './reference.ts'
+import type { BuildStep } from './start-request.ts'
 
 describe('requesting a build', () => {
   it('makes a private template of the team under a new name', async () => {

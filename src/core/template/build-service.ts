@@ -2,20 +2,21 @@
  * The life of a build: waiting, building, and then ready or error. A build that nobody carries out any more is ended
  * by `reconcile`, so no build stays in between for ever.
  */
+
 import { AppError, errorText, isAppError } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { deadlineSignal } from '../../lib/deadline.ts'
 import { newTemplateID, newUUID } from '../../lib/ids.ts'
 import type { Log } from '../../lib/log.ts'
 import { retryPassing } from '../../lib/retry-passing.ts'
-import type { RegistryCredentials } from '../images.ts'
 import type { LogEntry } from '../logs.ts'
 import type { TemplateStore } from '../stores.ts'
 import type { Team } from '../team/team.ts'
 import type { BuildLog } from './build-log.ts'
-import { type Builder, BuildFailure, type BuildJob, type BuildStep } from './builder.ts'
+import { type Builder, BuildFailure, type BuildJob } from './builder.ts'
 import type { TemplateCatalog } from './catalog.ts'
 import { defaultTag, type TemplateReference } from './reference.ts'
+import type { StartRequest } from './start-request.ts'
 import type { BuildStatus, Template, TemplateBuild, TemplateName } from './template.ts'
 
 const mostBuildsAtOnce = 20
@@ -46,14 +47,6 @@ export type NewBuild = { template: Template; build: TemplateBuild; names: Templa
 
 /** Which template a build is for: that of a name, that of an id, or a new one without a name. */
 export type BuildTarget = Pick<TemplateReference, 'alias'> | { templateID: string } | { unnamed: true }
-
-export type StartRequest = {
-  from: { image: string; credentials?: RegistryCredentials } | { template: string }
-  steps: BuildStep[]
-  startCmd: string | null
-  readyCmd: string | null
-  force: boolean
-}
 
 export type BuildProgress = {
   build: TemplateBuild

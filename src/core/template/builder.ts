@@ -2,18 +2,8 @@
 import { AppError, type ErrorCode } from '../../lib/app-error.ts'
 import type { RegistryCredentials } from '../images.ts'
 import type { LogLevel } from '../logs.ts'
+import type { BuildStep } from './start-request.ts'
 import type { TemplateBuild } from './template.ts'
-
-export const stepTypes = ['COPY', 'RUN', 'ENV', 'WORKDIR', 'USER'] as const
-
-export type BuildStep = {
-  type: (typeof stepTypes)[number]
-  args: string[]
-  /** The hash of the uploaded files that a COPY reads. */
-  filesHash: string | null
-  /** The step and all after it run even if they are in the cache. */
-  force: boolean
-}
 
 export type BuildSource = { image: string; credentials?: RegistryCredentials } | { build: TemplateBuild }
 

@@ -5,11 +5,12 @@
 import { AppError } from '../../lib/app-error.ts'
 import { JoinedWork } from '../../lib/keyed-lock.ts'
 import type { Team } from '../team/team.ts'
-import type { BuildProgress, BuildService, BuildSizes, StartRequest } from './build-service.ts'
+import type { BuildProgress, BuildService, BuildSizes } from './build-service.ts'
 import type { BuildFiles } from './builder.ts'
 import type { TemplateCatalog } from './catalog.ts'
 import { defaultTag } from './reference.ts'
 import type { TemplateService } from './service.ts'
+import type { StartRequest } from './start-request.ts'
 import type { TemplateBuild } from './template.ts'
 
 /** How a template is made; `full` asks for everything that it can hold. */

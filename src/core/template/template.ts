@@ -1,4 +1,4 @@
-import type { StartRequest } from './build-service.ts'
+import type { StartRequest } from './start-request.ts'
 
 export type Template = {
   templateID: string

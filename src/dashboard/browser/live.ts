@@ -1,8 +1,8 @@
 /** Data that stays fresh while somebody looks at it. */
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { systemClock } from '../../lib/clock.ts'
+import { logOut } from './log-in.ts'
 import { RestFailure } from './rest.ts'
-import { logOut } from './session.ts'
 
 export type Live<T> = {
   data: T | undefined

@@ -1,6 +1,6 @@
 import { useEffect, useState } from 'preact/hooks'
+import { logIn } from '../browser/log-in.ts'
 import { messageFor } from '../browser/rest.ts'
-import { logIn } from '../browser/session.ts'
 import { Button } from '../parts/button.tsx'
 import { Field } from '../parts/fields.tsx'
 import { Brand } from './brand.tsx'

@@ -1,12 +1,12 @@
 /** The command palette: every view, every sandbox in memory, and a few commands, by a few letters. */
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
+import { logOut } from '../browser/log-in.ts'
 import { navigate, pathTo } from '../browser/router.ts'
 import { knownSandboxes } from '../browser/sandboxes.ts'
 import { rank } from '../browser/search.ts'
-import { logOut } from '../browser/session.ts'
 import { chooseTheme, shownTheme } from '../browser/theme.ts'
 import { Icon, type IconName } from '../parts/icon.tsx'
-import { visibleDestinations } from './shell.tsx'
+import { visibleDestinations } from './destinations.ts'
 
 type Command = { text: string; hint: string; icon: IconName; run: () => void }
 

@@ -1,46 +1,16 @@
 /** The frame around every view: navigation, team, theme, and the command palette. */
 import type { ComponentChildren } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
+import { logOut } from '../browser/log-in.ts'
 import { base, navigate, pathTo, place } from '../browser/router.ts'
-import { isAdmin, logOut, session, setScope, teamName } from '../browser/session.ts'
+import { isAdmin, session, setScope, teamName } from '../browser/session.ts'
 import { chooseTheme, type Theme, theme } from '../browser/theme.ts'
 import { Button } from '../parts/button.tsx'
 import { Select } from '../parts/fields.tsx'
 import { Icon, type IconName } from '../parts/icon.tsx'
 import { Brand } from './brand.tsx'
+import { destinations, visibleDestinations } from './destinations.ts'
 import { Palette } from './palette.tsx'
-
-export type ViewLink = { noun: string; text: string; icon: IconName }
-
-export const destinations: readonly (readonly [group: string, items: readonly ViewLink[]])[] = [
-  ['', [{ noun: 'sandboxes', text: 'Sandboxes', icon: 'box' }]],
-  [
-    'Build',
-    [
-      { noun: 'templates', text: 'Templates', icon: 'layers' },
-      { noun: 'snapshots', text: 'Snapshots', icon: 'camera' },
-      { noun: 'volumes', text: 'Volumes', icon: 'disk' },
-    ],
-  ],
-  [
-    'Connect',
-    [
-      { noun: 'secrets', text: 'Secrets', icon: 'lock' },
-      { noun: 'webhooks', text: 'Webhooks', icon: 'bell' },
-      { noun: 'keys', text: 'API keys', icon: 'key' },
-    ],
-  ],
-  [
-    'Operate',
-    [
-      { noun: 'team', text: 'Team', icon: 'users' },
-      { noun: 'machine', text: 'Machine', icon: 'server' },
-    ],
-  ],
-]
-
-export const visibleDestinations = (): ViewLink[] =>
-  destinations.flatMap(([, items]) => items).filter(({ noun }) => noun !== 'machine' || isAdmin())
 
 const themes: readonly (readonly [Theme, string, IconName])[] = [
   ['system', 'As the system', 'screen'],

@@ -1,14 +1,15 @@
 import { useState } from 'preact/hooks'
 import { fullTime, megabytes } from '../browser/format.ts'
 import { useLive } from '../browser/live.ts'
+import { reloadTeams } from '../browser/log-in.ts'
 import { ask } from '../browser/rest.ts'
-import { type KnownTeam, reloadTeams, setScope } from '../browser/session.ts'
+import { type KnownTeam, setScope } from '../browser/session.ts'
 import { Button } from '../parts/button.tsx'
 import { confirmFirst, FormDialog } from '../parts/dialog.tsx'
 import { Field } from '../parts/fields.tsx'
 import { Card, Table, ViewHead } from '../parts/layout.tsx'
 import { tellDone } from '../parts/toasts.tsx'
-import { LimitsDialog } from './team.tsx'
+import { LimitsDialog } from './limits-dialog.tsx'
 
 /** All teams, as the operator sees them. */
 export function TeamTable({ teams }: { teams: readonly KnownTeam[] }) {

@@ -1,17 +1,17 @@
 /** What a team may use, and what it uses. */
 import { useMemo, useState } from 'preact/hooks'
 import type { ListedSandbox } from '../../contract/rest/sandbox.ts'
-import { bytes, count, megabytes } from '../browser/format.ts'
+import { count, megabytes } from '../browser/format.ts'
 import { now, useLive } from '../browser/live.ts'
 import { ask, askAll } from '../browser/rest.ts'
-import { isAdmin, type KnownTeam, reloadTeams, session, teamsInScope } from '../browser/session.ts'
+import { isAdmin, type KnownTeam, session, teamsInScope } from '../browser/session.ts'
 import { thinned } from '../browser/thin.ts'
 import { Button } from '../parts/button.tsx'
 import { Chart } from '../parts/chart.tsx'
-import { FormDialog } from '../parts/dialog.tsx'
-import { Choice, Field } from '../parts/fields.tsx'
+import { Choice } from '../parts/fields.tsx'
 import { Figure } from '../parts/figure.tsx'
 import { Card, Loaded, ViewHead } from '../parts/layout.tsx'
+import { LimitsDialog } from './limits-dialog.tsx'
 import { TeamTable } from './team-table.tsx'
 
 const ranges = { '1h': 3600, '24h': 86_400, '7d': 604_800, '30d': 2_592_000 } as const
@@ -122,36 +122,5 @@ function UsageCharts({ samples }: { samples: readonly UsageSample[] }) {
       />
       <Chart title="Started per second" tone="cpu" series={starts} format={(value) => value.toFixed(2)} />
     </div>
-  )
-}
-
-export function LimitsDialog({ team, onClose }: { team: KnownTeam; onClose: () => void }) {
-  const limits = team.limits!
-  const [sandboxes, setSandboxes] = useState(String(limits.maxSandboxes))
-  const [cpu, setCPU] = useState(String(limits.maxCPU))
-  const [memory, setMemory] = useState(String(limits.maxMemoryMB))
-  const [hours, setHours] = useState(String(limits.maxLifetimeHours))
-  const submit = async () => {
-    const body = {
-      ...{ maxSandboxes: Number(sandboxes), maxCPU: Number(cpu) },
-      ...{ maxMemoryMB: Number(memory), maxLifetimeHours: Number(hours) },
-    }
-    await ask(`/admin/teams/${team.teamID}/limits`, { method: 'PATCH', body })
-    await reloadTeams()
-  }
-  return (
-    <FormDialog title={`Limits of ${team.name}`} action="Set" onSubmit={submit} onClose={onClose}>
-      <Field label="Sandboxes" kind="number" value={sandboxes} onInput={setSandboxes} required autofocus />
-      <Field label="CPUs" kind="number" value={cpu} onInput={setCPU} required />
-      <Field
-        label="Memory in MB"
-        kind="number"
-        value={memory}
-        onInput={setMemory}
-        required
-        hint={bytes(Number(memory) * 1024 ** 2)}
-      />
-      <Field label="Longest life in hours" kind="number" value={hours} onInput={setHours} required />
-    </FormDialog>
   )
 }

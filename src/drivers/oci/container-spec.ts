@@ -1,30 +1,12 @@
 /** The OCI configuration of a sandbox: what is the same under both runtimes; the rest comes from the flavour. */
 import { join } from 'node:path'
+import { agentMount } from './agent-program.ts'
 import type { Layout } from './layout.ts'
 import type { SandboxRecord } from './records.ts'
-import type { RuntimeFlavour } from './runtime-flavour.ts'
+import type { ContainerInput, Mount, ResourceLimit } from './runtime-flavour.ts'
 import { sharedFolders } from './shared-disks.ts'
 import { bootIDName } from './shown-machine.ts'
 
-/** The program that is started in every sandbox. */
-export type AgentProgram = {
-  /** Bind-mounted read-only at `agentMount`. */
-  folder: string
-  /** Runs as pid 1. */
-  command: readonly string[]
-  /**
-   * The same, by a file that nobody inside may read: Linux lets nobody trace what they may not read. gVisor cannot
-   * start such a file, and lets nobody trace pid 1 anyway.
-   */
-  unreadableCommand?: readonly string[]
-  env: Record<string, string>
-  /** A program inside that sets the host name given as its last argument; for memory that outlives its name. */
-  setHostname?: readonly string[]
-  /** A program inside that makes system calls and processes and ends; platforms are compared by what it costs. */
-  sampleWork?: readonly string[]
-}
-
-export const agentMount = '/.warren'
 export const mappedIDs = 65_536
 /** Enough for sudo, apt-get, useradd, su and chown; nothing for mounts, raw sockets, links, tracing or clocks. */
 const capabilities = [
@@ -41,28 +23,6 @@ const capabilities = [
   'CAP_SETUID',
   'CAP_SYS_CHROOT',
 ]
-
-export type Mount = { destination: string; type: string; source: string; options: string[] }
-export type ResourceLimit = { type: string; soft: number; hard: number }
-
-export type ContainerInput = {
-  flavour: RuntimeFlavour
-  layout: Layout
-  record: SandboxRecord
-  agent: AgentProgram
-  /** The host's id of the sandbox's root. */
-  firstID: number
-  /** The user namespace to run in; undefined: the runtime makes one. */
-  userNamespace: string | undefined
-  /** A read-only /sys, for a runtime that does not show one of its own. */
-  sysFolder: string
-  /** Swap can be accounted here, so it can be forbidden. */
-  limitSwap: boolean
-  /** Hard limit of open files of this process: no sandbox can have more. */
-  openFilesLimit: number
-  /** Threads and processes of the sandbox as a whole. */
-  pidsLimit: number
-}
 
 export type ContainerSpec = ReturnType<typeof containerSpec>
 

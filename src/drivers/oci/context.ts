@@ -1,8 +1,8 @@
 /** The parts of the driver that its verbs work with. */
 import type { JoinedWork } from '../../lib/keyed-lock.ts'
 import type { Subnet } from './addresses.ts'
+import type { AgentProgram } from './agent-program.ts'
 import type { Cgroups } from './cgroups.ts'
-import type { AgentProgram } from './container-spec.ts'
 import type { CpuShares } from './cpu-shares.ts'
 import type { ExitWatch } from './exit-watch.ts'
 import type { Firewall } from './firewall.ts'

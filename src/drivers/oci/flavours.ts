@@ -1,7 +1,8 @@
 /** The runtime flavours by the names under which records and options know them. */
 import { gvisor } from './gvisor.ts'
+import type { RuntimeName } from './records.ts'
 import { runc } from './runc.ts'
-import type { Isolation, RuntimeFlavour, RuntimeName } from './runtime-flavour.ts'
+import type { Isolation, RuntimeFlavour } from './runtime-flavour.ts'
 
 const flavours: Record<RuntimeName, RuntimeFlavour> = { runc, runsc: gvisor }
 

@@ -26,10 +26,10 @@ import type { AddressRules, GatePorts } from '../../core/egress.ts'
 import { AppError, errorText } from '../../lib/app-error.ts'
 import { KeyedLock } from '../../lib/keyed-lock.ts'
 import { describeBuild, restoresHostname } from './builds.ts'
-import type { AgentProgram } from './container-spec.ts'
 import type { OciContext } from './context.ts'
 import { createContext } from './create-context.ts'
 import { dismantle } from './dismantle.ts'
+import type { OciDriverOptions } from './driver-options.ts'
 import { makeEmptyNetwork, removeEmptyNetwork } from './empty-network.ts'
 import { freeze, readFrozenNote, thaw, wasEndedBySnapshot } from './freeze.ts'
 import { driverName, handleOf, readHandle, unfinishedHandle } from './handles.ts'
@@ -44,38 +44,11 @@ import { assertSandboxID, type SandboxRecord } from './records.ts'
 import { rootsOf } from './root-layers.ts'
 import { assertRules } from './ruleset.ts'
 import { startedPid, untilRestored } from './runtime-files.ts'
-import type { Isolation } from './runtime-flavour.ts'
 import { mountAgent } from './shown-mounts.ts'
 import { assertOurs, describeSnapshot, removeSnapshot } from './snapshot-store.ts'
 import { measure } from './stats.ts'
 import { takeSnapshot } from './take-snapshot.ts'
 import { startUpkeep } from './upkeep.ts'
-
-export type OciDriverOptions = {
-  isolation: Isolation
-  /** The program of the runtime that belongs to the isolation: runsc or runc. */
-  runtimeBinary: string
-  dataFolder: string
-  /** Six of a-z and 0-9 that tell Warrens on one machine apart; `instanceOf(dataFolder)` gives them. */
-  instance: string
-  subnet: string
-  agent: AgentProgram
-  /** IPv4 addresses, written to /etc/resolv.conf and let through although they may be private. */
-  dnsServers: readonly string[]
-  /** Closed ranges that sandboxes may reach all the same, as far as their own rules allow it. */
-  openedRanges?: readonly string[]
-  poolSize?: number
-  /** The disk size that free slots are made with until a sandbox asks for another. */
-  poolDiskMB?: number
-  uidBase?: number
-  /** Processes and threads a sandbox may have; under gVisor at most a quarter of it per user. */
-  pidsLimit?: number
-  /** Connections that a sandbox may have open at once; by default a share of what the machine can remember. */
-  mostFlows?: number
-  /** gVisor's platform of new sandboxes; measured once where it is not given. */
-  platform?: string
-  log?: (message: string, cause?: unknown) => void
-}
 
 export function createOciDriver(options: OciDriverOptions): OciDriver {
   return new OciDriver(options)

@@ -9,8 +9,9 @@ import { type AddressRules, closedToAll, openRules } from '../../core/egress.ts'
 import { AppError } from '../../lib/app-error.ts'
 import { ifPresent } from '../../lib/if-present.ts'
 import type { Layout } from './layout.ts'
-import type { RuntimeName } from './runtime-flavour.ts'
 import { readVersioned } from './versioned-file.ts'
+
+export type RuntimeName = 'runc' | 'runsc'
 
 export type SandboxRecord = {
   version: 1

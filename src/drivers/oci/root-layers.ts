@@ -5,7 +5,7 @@
 import { createHash } from 'node:crypto'
 import { chmodSync, chownSync, lstatSync, mkdirSync, type Stats, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { agentMount } from './container-spec.ts'
+import { agentMount } from './agent-program.ts'
 import { flavourOf } from './flavours.ts'
 import type { Layout } from './layout.ts'
 import type { SandboxRecord } from './records.ts'

@@ -1,8 +1,8 @@
 /** Plain containers: sandboxes share the host's kernel, behind namespaces, a system call filter and covered files. */
 import { join } from 'node:path'
-import { bindMount, bootIDFile, bootIDPath, type ContainerInput } from './container-spec.ts'
+import { bindMount, bootIDFile, bootIDPath } from './container-spec.ts'
 import { systemPackages } from './probe.ts'
-import type { Hook, RuntimeFlavour } from './runtime-flavour.ts'
+import type { ContainerInput, Hook, RuntimeFlavour } from './runtime-flavour.ts'
 import { seccompProfile } from './seccomp.ts'
 import { shownProcFiles } from './shown-machine.ts'
 

@@ -1,8 +1,9 @@
 /** What the two OCI runtimes do differently. Everything else in this folder asks here, and never for a runtime's name. */
-import type { CgroupUse } from './cgroups.ts'
-import type { ContainerInput, Mount, ResourceLimit } from './container-spec.ts'
 
-export type RuntimeName = 'runc' | 'runsc'
+import type { AgentProgram } from './agent-program.ts'
+import type { CgroupUse } from './cgroups.ts'
+import type { Layout } from './layout.ts'
+import type { RuntimeName, SandboxRecord } from './records.ts'
 
 /** What operators and users call the two kinds of walls. */
 export type Isolation = 'gvisor' | 'container'
@@ -38,6 +39,29 @@ export type RuntimeFlavour = {
   ownMemoryMB(memoryMB: number): number
   memoryUsedBytes(use: CgroupUse): number
   specParts(input: ContainerInput): SpecParts
+}
+
+export type Mount = { destination: string; type: string; source: string; options: string[] }
+export type ResourceLimit = { type: string; soft: number; hard: number }
+
+/** What the OCI configuration of a sandbox is made from. */
+export type ContainerInput = {
+  flavour: RuntimeFlavour
+  layout: Layout
+  record: SandboxRecord
+  agent: AgentProgram
+  /** The host's id of the sandbox's root. */
+  firstID: number
+  /** The user namespace to run in; undefined: the runtime makes one. */
+  userNamespace: string | undefined
+  /** A read-only /sys, for a runtime that does not show one of its own. */
+  sysFolder: string
+  /** Swap can be accounted here, so it can be forbidden. */
+  limitSwap: boolean
+  /** Hard limit of open files of this process: no sandbox can have more. */
+  openFilesLimit: number
+  /** Threads and processes of the sandbox as a whole. */
+  pidsLimit: number
 }
 
 /** The parts of the OCI configuration that differ. */

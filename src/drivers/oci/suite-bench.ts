@@ -9,14 +9,15 @@ import { freeNetwork } from '../../../test/support/leftovers.ts'
 import { testMachine } from '../../../test/support/test-machine.ts'
 import type { DriverHandle, SandboxSpec } from '../../core/driver.ts'
 import { delay } from '../../lib/clock.ts'
-import { listed, newSpec } from '../driver-suite.ts'
+import { listed, newSpec } from '../driver-fixture.ts'
 import type { FailureBench } from '../failure-suite.ts'
 import type { SnapshotBench } from '../snapshot-suite.ts'
+import type { OciDriverOptions } from './driver-options.ts'
 import { flavourOf } from './flavours.ts'
 import { createLayout, instanceOf } from './layout.ts'
-import { createOciDriver, type OciDriver, type OciDriverOptions } from './oci-driver.ts'
+import { createOciDriver, type OciDriver } from './oci-driver.ts'
+import type { RuntimeName } from './records.ts'
 import { startedPid } from './runtime-files.ts'
-import type { RuntimeName } from './runtime-flavour.ts'
 
 export type OciBench = Omit<FailureBench, 'driver' | 'another'> & {
   driver: OciDriver

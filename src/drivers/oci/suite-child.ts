@@ -1,7 +1,8 @@
 /** A process of its own for the survival tests: starts sandboxes with the options it is given until it is killed. */
 import type { SandboxSpec } from '../../core/driver.ts'
-import { newSpec } from '../driver-suite.ts'
-import { createOciDriver, type OciDriverOptions } from './oci-driver.ts'
+import { newSpec } from '../driver-fixture.ts'
+import type { OciDriverOptions } from './driver-options.ts'
+import { createOciDriver } from './oci-driver.ts'
 
 const { options, rootFolder, changes } = JSON.parse(process.argv[2]!) as {
   options: OciDriverOptions

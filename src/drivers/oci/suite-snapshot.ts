@@ -10,7 +10,7 @@ import type { DriverHandle, RestoreSpec, SandboxSpec, SnapshotOptions } from '..
 import { isAppError } from '../../lib/app-error.ts'
 import { delay } from '../../lib/clock.ts'
 import { runCommand } from '../../lib/run-command.ts'
-import { listed, newSpec } from '../driver-suite.ts'
+import { listed, newSpec } from '../driver-fixture.ts'
 import { createLayout } from './layout.ts'
 import { createOciDriver } from './oci-driver.ts'
 import { readSnapshot } from './snapshot-store.ts'

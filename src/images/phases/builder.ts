@@ -17,8 +17,8 @@ import {
   type BuildJob,
   type BuildLine,
   type BuildResult,
-  type BuildStep,
 } from '../../core/template/builder.ts'
+import type { BuildStep } from '../../core/template/start-request.ts'
 import type { TemplateBuild } from '../../core/template/template.ts'
 import { AppError, errorText } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'

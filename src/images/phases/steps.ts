@@ -1,7 +1,8 @@
 /** The five kinds of steps, each carried out in the sandbox of the build. */
 import { posix } from 'node:path'
 import type { CommandOutput } from '../../core/agent.ts'
-import { BuildFailure, type BuildFiles, type BuildStep } from '../../core/template/builder.ts'
+import { BuildFailure, type BuildFiles } from '../../core/template/builder.ts'
+import type { BuildStep } from '../../core/template/start-request.ts'
 import { errorText, isAppError } from '../../lib/app-error.ts'
 import { expandVariables, variablesIn } from '../../lib/variables.ts'
 import { copy, keepSearchPath, makeUser, makeWorkdir, readEnvironment } from './scripts.ts'

@@ -14,7 +14,7 @@ import { Button } from '../../parts/button.tsx'
 import { confirmFirst, FormDialog } from '../../parts/dialog.tsx'
 import { Field } from '../../parts/fields.tsx'
 import { tellDone } from '../../parts/toasts.tsx'
-import type { SandboxTabProps } from './sandbox.tsx'
+import type { SandboxTabProps } from './tab-props.ts'
 
 const resumeSeconds = 900
 

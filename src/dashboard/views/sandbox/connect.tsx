@@ -2,7 +2,7 @@ import { domain } from '../../browser/sandbox-client.ts'
 import { connectTo } from '../../browser/snippets.ts'
 import { Snippets } from '../../parts/copy.tsx'
 import { Card } from '../../parts/layout.tsx'
-import type { SandboxTabProps } from './sandbox.tsx'
+import type { SandboxTabProps } from './tab-props.ts'
 
 export function ConnectTab({ sandbox }: SandboxTabProps) {
   return (

@@ -11,7 +11,7 @@ import { Waiting } from '../../parts/layout.tsx'
 import { NameDialog } from '../../parts/name-dialog.tsx'
 import { tellDone, tellFailure } from '../../parts/toasts.tsx'
 import { FileEditor } from './file-editor.tsx'
-import type { SandboxTabProps } from './sandbox.tsx'
+import type { SandboxTabProps } from './tab-props.ts'
 
 const home = '/home/user'
 const everyMs = 5000

@@ -8,7 +8,7 @@ import { Button } from '../../parts/button.tsx'
 import { Select } from '../../parts/fields.tsx'
 import { Icon } from '../../parts/icon.tsx'
 import { Empty } from '../../parts/layout.tsx'
-import type { SandboxTabProps } from './sandbox.tsx'
+import type { SandboxTabProps } from './tab-props.ts'
 
 const everyMs = 1000
 const searchAfterMs = 300

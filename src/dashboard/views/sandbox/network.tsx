@@ -7,7 +7,7 @@ import { Check, Field } from '../../parts/fields.tsx'
 import { Card, Facts } from '../../parts/layout.tsx'
 import { tellDone } from '../../parts/toasts.tsx'
 import { Ports } from './ports.tsx'
-import type { SandboxTabProps } from './sandbox.tsx'
+import type { SandboxTabProps } from './tab-props.ts'
 
 /** The egress policy, changed in place. A change replaces all of it, so what is not edited here is sent back as it was. */
 export function NetworkTab({ detail, sandbox, reload }: SandboxTabProps) {

@@ -9,7 +9,7 @@ import { Chart, type Series } from '../../parts/chart.tsx'
 import { Choice } from '../../parts/fields.tsx'
 import { Card, Facts, Loaded } from '../../parts/layout.tsx'
 import { Ports } from './ports.tsx'
-import type { SandboxTabProps } from './sandbox.tsx'
+import type { SandboxTabProps } from './tab-props.ts'
 import { Timeline } from './timeline.tsx'
 
 const ranges = { '5m': 300, '1h': 3600, '6h': 21_600, '24h': 86_400, All: 0 } as const

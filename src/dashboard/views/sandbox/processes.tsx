@@ -8,7 +8,7 @@ import { confirmFirst } from '../../parts/dialog.tsx'
 import { Field } from '../../parts/fields.tsx'
 import { Card, Loaded, Table } from '../../parts/layout.tsx'
 import { tellDone } from '../../parts/toasts.tsx'
-import type { SandboxTabProps } from './sandbox.tsx'
+import type { SandboxTabProps } from './tab-props.ts'
 
 const everyMs = 4000
 /** Without its agent a sandbox ends. */

@@ -20,9 +20,6 @@ import { ProcessesTab } from './processes.tsx'
 import { TerminalTab } from './terminal.tsx'
 import { Timeline } from './timeline.tsx'
 
-/** What every tab gets. */
-export type SandboxTabProps = { detail: SandboxDetail; sandbox: SandboxRef; reload: () => Promise<void> }
-
 const tabs = {
   overview: { text: 'Overview', View: OverviewTab, needsRunning: false, fills: false },
   logs: { text: 'Logs', View: LogsTab, needsRunning: false, fills: true },

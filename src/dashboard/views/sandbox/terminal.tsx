@@ -4,7 +4,7 @@ import { useClient } from '../../browser/sandbox-client.ts'
 import type { Shell } from '../../browser/shell-session.ts'
 import { Button } from '../../parts/button.tsx'
 import { Select } from '../../parts/fields.tsx'
-import type { SandboxTabProps } from './sandbox.tsx'
+import type { SandboxTabProps } from './tab-props.ts'
 
 /** A shell in the sandbox. It ends when the tab is left. */
 export function TerminalTab({ detail }: SandboxTabProps) {

@@ -1,0 +1,21 @@
+/** What a client asks a build to be made of. */
+import type { RegistryCredentials } from '../images.ts'
+
+export const stepTypes = ['COPY', 'RUN', 'ENV', 'WORKDIR', 'USER'] as const
+
+export type BuildStep = {
+  type: (typeof stepTypes)[number]
+  args: string[]
+  /** The hash of the uploaded files that a COPY reads. */
+  filesHash: string | null
+  /** The step and all after it run even if they are in the cache. */
+  force: boolean
+}
+
+export type StartRequest = {
+  from: { image: string; credentials?: RegistryCredentials } | { template: string }
+  steps: BuildStep[]
+  startCmd: string | null
+  readyCmd: string | null
+  force: boolean
+}
