@@ -74,6 +74,13 @@ describe('GET /logs', () => {
     }
   })
 
+  it('leaves out a process that was started with WARREN_LOG=off', async () => {
+    await agent.run('echo looked', { request: { process: { envs: { WARREN_LOG: 'off' } } } })
+    await agent.run('echo worked')
+    const entries = await readUntil(({ message }) => message === 'worked')
+    assert.equal(JSON.stringify(entries).includes('looked'), false)
+  })
+
   it('tells of a process that could not be started', async () => {
     await agent.run('', { request: { process: { cmd: '/nowhere/program', args: [] } } })
     const failed = ({ fields }: Entry) => fields.event_type === 'process_start_failed'

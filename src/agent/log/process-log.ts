@@ -14,6 +14,12 @@ export type StartedProcess = {
 
 type OutputName = 'stdout' | 'stderr' | 'pty'
 
+/**
+ * Whether a process is told in the log. Who looks into a sandbox every few seconds starts it with WARREN_LOG=off, so that
+ * the log stays with what the sandbox does.
+ */
+export const isLogged = (envs: Readonly<Record<string, string>>): boolean => envs.WARREN_LOG !== 'off'
+
 /** Bytes of output in one entry. */
 const largestPiece = 4096
 

@@ -6,7 +6,7 @@ import { AppError } from '../../lib/app-error.ts'
 import { untilAborted } from '../../lib/until-aborted.ts'
 import type { Identity } from '../identity.ts'
 import type { AgentLog } from '../log/agent-log.ts'
-import { logFailedStart, ProcessLog } from '../log/process-log.ts'
+import { isLogged, logFailedStart, ProcessLog } from '../log/process-log.ts'
 import type { RpcMethods } from '../rpc/rpc.ts'
 import { deadlineExceeded, type RpcCall } from '../rpc/rpc-call.ts'
 import { RpcError } from '../rpc/rpc-error.ts'
@@ -113,7 +113,7 @@ export class ProcessService {
       native,
     )
     const started = { cmd, args, user: account.name, pid, cwd: workdir, tag: request.tag }
-    const log = this.#log && new ProcessLog(this.#log, started)
+    const log = this.#log && isLogged(envs) ? new ProcessLog(this.#log, started) : undefined
     const process = new RunningProcess(pid, config, request.tag, streams, this.table, log)
     native.awaitExit(pid, (exitCode, signal) => process.exited(exitCode, signal))
     this.table.add(process)

@@ -29,6 +29,9 @@ async function openClient(detail: SandboxDetail): Promise<Sandbox> {
   })
 }
 
+/** For commands that only look: the log of the sandbox does not tell of them. */
+export const unlogged = { envs: { WARREN_LOG: 'off' }, timeoutMs: 10_000 }
+
 /** Undefined until it is there; a paused sandbox has none. */
 export function useClient(detail: SandboxDetail): Sandbox | undefined {
   const [client, setClient] = useState<Sandbox>()

@@ -1,38 +1,39 @@
 /** Code that a reader pastes elsewhere. */
 
-type Named = readonly (readonly [language: string, code: string])[]
-
-const shell = (url: string) => `export E2B_API_KEY=e2b_…
-export E2B_API_URL=${url}
-export E2B_SANDBOX_URL=${url}`
+export type Snippet = {
+  language: string
+  /** What the shell needs before, apart from the code: each is copied by itself. */
+  environment?: string
+  code: string
+}
 
 /** With a domain the clients find everything by it. */
 export function environmentLines(origin: string, domain = ''): string {
-  return domain === '' ? shell(origin) : `export E2B_API_KEY=e2b_…\nexport E2B_DOMAIN=${domain}`
+  const places =
+    domain === ''
+      ? `export E2B_API_URL=${origin}\nexport E2B_SANDBOX_URL=${origin}`
+      : `export E2B_DOMAIN=${domain}`
+  return `export E2B_API_KEY=e2b_…\n${places}`
 }
 
-export function firstSteps(origin: string, domain = ''): Named {
+export function firstSteps(origin: string, domain = ''): Snippet[] {
   const environment = environmentLines(origin, domain)
   return [
-    [
-      'JavaScript',
-      `${environment}
-
-// npm install e2b
-import { Sandbox } from 'e2b'
+    {
+      language: 'JavaScript',
+      environment: `${environment}\nnpm install e2b`,
+      code: `import { Sandbox } from 'e2b'
 const sandbox = await Sandbox.create()
 console.log((await sandbox.commands.run('echo hello from $(whoami)')).stdout)`,
-    ],
-    [
-      'Python',
-      `${environment}
-
-# pip install e2b
-from e2b import Sandbox
+    },
+    {
+      language: 'Python',
+      environment: `${environment}\npip install e2b`,
+      code: `from e2b import Sandbox
 sandbox = Sandbox.create()
 print(sandbox.commands.run("echo hello from $(whoami)").stdout)`,
-    ],
-    ['curl', createByCurl(origin, 'base')],
+    },
+    { language: 'curl', code: createByCurl(origin, 'base') },
   ]
 }
 
@@ -44,33 +45,29 @@ export const createByCurl = (
   -d '${JSON.stringify({ templateID: template, timeout: 300 })}'`
 
 /** Connects to exactly this sandbox. */
-export function connectTo(sandboxID: string, origin: string, domain = ''): Named {
+export function connectTo(sandboxID: string, origin: string, domain = ''): Snippet[] {
   const environment = environmentLines(origin, domain)
   return [
-    [
-      'JavaScript',
-      `${environment}
-
-import { Sandbox } from 'e2b'
+    {
+      ...{ language: 'JavaScript', environment },
+      code: `import { Sandbox } from 'e2b'
 const sandbox = await Sandbox.connect('${sandboxID}')
 console.log((await sandbox.commands.run('uname -a')).stdout)`,
-    ],
-    [
-      'Python',
-      `${environment}
-
-from e2b import Sandbox
+    },
+    {
+      ...{ language: 'Python', environment },
+      code: `from e2b import Sandbox
 sandbox = Sandbox.connect("${sandboxID}")
 print(sandbox.commands.run("uname -a").stdout)`,
-    ],
-    [
-      'curl',
-      `curl ${origin}/sandboxes/${sandboxID} -H "X-API-Key: $E2B_API_KEY"
+    },
+    {
+      language: 'curl',
+      code: `curl ${origin}/sandboxes/${sandboxID} -H "X-API-Key: $E2B_API_KEY"
 
 # Keep it for ten minutes more
 curl -X POST ${origin}/sandboxes/${sandboxID}/timeout \\
   -H "X-API-Key: $E2B_API_KEY" -H "Content-Type: application/json" -d '{"timeout":600}'`,
-    ],
-    ['Shell', `${environment}\n\nnpx @e2b/cli sandbox connect ${sandboxID}`],
+    },
+    { language: 'Shell', environment, code: `npx @e2b/cli sandbox connect ${sandboxID}` },
   ]
 }

@@ -1,4 +1,5 @@
 import { useState } from 'preact/hooks'
+import type { Snippet } from '../browser/snippets.ts'
 import { Choice } from './fields.tsx'
 import { Icon } from './icon.tsx'
 import { tellDone } from './toasts.tsx'
@@ -45,18 +46,21 @@ export function CodeBlock({ code, label }: { code: string; label: string }) {
 }
 
 /** The same in several languages. */
-export function Snippets({ snippets }: { snippets: readonly (readonly [language: string, code: string])[] }) {
-  const [language, setLanguage] = useState(snippets[0]![0])
-  const code = snippets.find(([name]) => name === language)?.[1] ?? ''
+export function Snippets({ snippets }: { snippets: readonly Snippet[] }) {
+  const [language, setLanguage] = useState(snippets[0]!.language)
+  const chosen = snippets.find((one) => one.language === language) ?? snippets[0]!
   return (
     <div class="snippets">
       <Choice
         label="Language"
         value={language}
         onChange={setLanguage}
-        options={snippets.map(([name]) => [name, name] as const)}
+        options={snippets.map((one) => [one.language, one.language] as const)}
       />
-      <CodeBlock code={code} label={language} />
+      {chosen.environment !== undefined && (
+        <CodeBlock code={chosen.environment} label="What the shell needs before" />
+      )}
+      <CodeBlock code={chosen.code} label={language} />
     </div>
   )
 }

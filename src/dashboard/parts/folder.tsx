@@ -1,16 +1,19 @@
 /** A folder's entries, with the way to it; of sandboxes and volumes alike. */
 import type { ComponentChildren } from 'preact'
-import { useState } from 'preact/hooks'
-import { type FolderEntry, trailOf } from '../browser/file-paths.ts'
+import { useRef, useState } from 'preact/hooks'
+import { type FolderEntry, joinPath, trailOf } from '../browser/file-paths.ts'
 import { bytes, fullTime, permissions } from '../browser/format.ts'
 import type { Live } from '../browser/live.ts'
+import { Button } from './button.tsx'
 import { Icon } from './icon.tsx'
 import { Empty, Loaded } from './layout.tsx'
+import { NameDialog } from './name-dialog.tsx'
+import { tellDone, tellFailure } from './toasts.tsx'
 
 /** More entries than a person reads. */
 const mostShown = 2000
 
-export function PathTrail({ path, onOpen }: { path: string; onOpen: (path: string) => void }) {
+function PathTrail({ path, onOpen }: { path: string; onOpen: (path: string) => void }) {
   return (
     <nav class="path" aria-label="Folder">
       {trailOf(path).map((part, at) => (
@@ -26,22 +29,30 @@ export function PathTrail({ path, onOpen }: { path: string; onOpen: (path: strin
 }
 
 type FolderProps = {
-  head: ComponentChildren
+  path: string
   live: Live<FolderEntry[]>
   openPath?: string | undefined
   onOpen: (entry: FolderEntry) => void
-  onDrop?: (files: readonly File[]) => void
-  actions?: (entry: FolderEntry) => ComponentChildren
+  onOpenFolder: (path: string) => void
+  /** Writes one file into the folder. */
+  write: (path: string, file: File) => Promise<unknown>
+  makeFolder: (path: string) => Promise<unknown>
+  actions: (entry: FolderEntry) => ComponentChildren
 }
 
-export function FolderList({ head, live, openPath, onOpen, onDrop, actions }: FolderProps) {
+/** The list of a folder with all that is done to the folder itself: go elsewhere, upload by choosing or dropping, make a folder. */
+export function FolderPane({ path, live, openPath, onOpen, onOpenFolder, actions, ...tools }: FolderProps) {
   const [isDropping, setDropping] = useState(false)
+  const upload = async (files: readonly File[]) => {
+    for (const file of files) await tools.write(joinPath(path, file.name), file)
+    tellDone(files.length === 1 ? `${files[0]!.name} is uploaded.` : `${files.length} files are uploaded.`)
+    await live.reload()
+  }
   const drag = (event: DragEvent) => {
-    if (!onDrop) return
     event.preventDefault()
     setDropping(event.type === 'dragover')
     const files = [...(event.dataTransfer?.files ?? [])]
-    if (event.type === 'drop' && files.length > 0) onDrop(files)
+    if (event.type === 'drop' && files.length > 0) upload(files).catch(tellFailure)
   }
   return (
     <section
@@ -51,12 +62,16 @@ export function FolderList({ head, live, openPath, onOpen, onDrop, actions }: Fo
       onDragLeave={drag}
       onDrop={drag}
     >
-      <header>{head}</header>
+      <header>
+        <PathTrail path={path} onOpen={onOpenFolder} />
+        <NewFolder onName={(name) => tools.makeFolder(joinPath(path, name)).then(live.reload)} />
+        <FilePicker onPick={(files) => upload(files).catch(tellFailure)} />
+      </header>
       <Loaded live={live}>
         {(entries) =>
           entries.length === 0 ? (
             <Empty icon="folder" title="This folder is empty">
-              {onDrop && <p>Drop files here to upload them.</p>}
+              <p>Drop files here to upload them.</p>
             </Empty>
           ) : (
             <ul class="entries">
@@ -77,6 +92,38 @@ export function FolderList({ head, live, openPath, onOpen, onDrop, actions }: Fo
   )
 }
 
+function NewFolder({ onName }: { onName: (name: string) => Promise<unknown> }) {
+  const [isOpen, setOpen] = useState(false)
+  return (
+    <>
+      <Button kind="quiet" small icon="folder-plus" label="New folder" onPress={() => setOpen(true)} />
+      {isOpen && (
+        <NameDialog title="New folder" action="Make it" mono onClose={() => setOpen(false)} onName={onName} />
+      )}
+    </>
+  )
+}
+
+function FilePicker({ onPick }: { onPick: (files: readonly File[]) => void }) {
+  const input = useRef<HTMLInputElement>(null)
+  return (
+    <>
+      <Button kind="quiet" small icon="upload" label="Upload" onPress={() => input.current?.click()} />
+      <input
+        ref={input}
+        type="file"
+        multiple
+        hidden
+        aria-label="Files to upload"
+        onChange={({ currentTarget }) => {
+          onPick([...(currentTarget.files ?? [])])
+          currentTarget.value = ''
+        }}
+      />
+    </>
+  )
+}
+
 type EntryProps = Pick<FolderProps, 'onOpen' | 'actions'> & { entry: FolderEntry; isOpen: boolean }
 
 function Entry({ entry, isOpen, onOpen, actions }: EntryProps) {
@@ -93,7 +140,7 @@ function Entry({ entry, isOpen, onOpen, actions }: EntryProps) {
         <span class="cut">{name}</span>
         {!isFolder && <span class="size figures">{bytes(size)}</span>}
       </button>
-      {actions && <span class="on-hover">{actions(entry)}</span>}
+      <span class="on-hover">{actions(entry)}</span>
     </li>
   )
 }

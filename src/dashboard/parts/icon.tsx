@@ -22,6 +22,7 @@ const paths = {
   clock: 'M12 21a9 9 0 1 0 0-18 9 9 0 0 0 0 18zM12 7v5l3 2',
   terminal: 'M4 5h16v14H4zM7.5 9l3 3-3 3M12.5 15H16',
   folder: 'M3 6h6l2 2h10v11H3z',
+  'folder-plus': 'M3 6h6l2 2h10v11H3zM12 11v5M9.5 13.5h5',
   file: 'M6 3h8l4 4v14H6zM14 3v4h4',
   link: 'M10 14a4 4 0 0 0 6 0l3-3a4 4 0 0 0-6-6l-1 1M14 10a4 4 0 0 0-6 0l-3 3a4 4 0 0 0 6 6l1-1',
   upload: 'M12 16V4M7 9l5-5 5 5M4 20h16',

@@ -1,23 +1,21 @@
 import { useState } from 'preact/hooks'
 import type { ApiKey } from '../../contract/rest/team.ts'
 import { ago, fullTime } from '../browser/format.ts'
-import { useLive, useNow } from '../browser/live.ts'
+import { useNow } from '../browser/live.ts'
 import { ask } from '../browser/rest.ts'
-import { ofTeams, session, teamName, teamsInScope } from '../browser/session.ts'
 import { Button } from '../parts/button.tsx'
 import { CodeBlock } from '../parts/copy.tsx'
 import { confirmFirst, Dialog, FormDialog } from '../parts/dialog.tsx'
 import { Field, firstTeam, TeamField } from '../parts/fields.tsx'
-import { Card, Empty, Loaded, Table, ViewHead } from '../parts/layout.tsx'
+import { Empty, ViewHead } from '../parts/layout.tsx'
 import { NameDialog } from '../parts/name-dialog.tsx'
+import { TeamList, useTeamList } from '../parts/team-list.tsx'
 import { tellDone } from '../parts/toasts.tsx'
 
 type KeyRow = ApiKey & { team: string }
 
 export function KeysView() {
-  const scope = session.use()?.scope ?? 'all'
-  const load = (signal: AbortSignal) => ofTeams((team) => ask<ApiKey[]>('/api-keys', { team, signal }))
-  const live = useLive<KeyRow[]>(`keys ${scope}`, load, 10_000)
+  const live = useTeamList<ApiKey>('keys', (team, signal) => ask('/api-keys', { team, signal }), 10_000)
   const [isMaking, setMaking] = useState(false)
   const [made, setMade] = useState<string>()
   const [renamed, setRenamed] = useState<KeyRow>()
@@ -39,60 +37,44 @@ export function KeysView() {
           New key
         </Button>
       </ViewHead>
-      <Loaded live={live}>
-        {(keys) =>
-          keys.length === 0 ? (
-            <Empty icon="key" title="No key yet">
-              <p>Make one, and give it to a program as E2B_API_KEY.</p>
-            </Empty>
-          ) : (
-            <Card flush>
-              <Table
-                label="API keys"
-                rows={keys}
-                keyOf={({ id }) => id}
-                columns={[
-                  { name: 'Name', cell: ({ name }) => <span class="name">{name}</span> },
-                  {
-                    name: 'Key',
-                    cell: ({ mask }) => (
-                      <code>
-                        {mask.prefix}
-                        {mask.maskedValuePrefix}…{mask.maskedValueSuffix}
-                      </code>
-                    ),
-                  },
-                  ...(teamsInScope().length > 1
-                    ? [{ name: 'Team', cell: ({ team }: KeyRow) => teamName(team), wide: true }]
-                    : []),
-                  { name: 'Created', wide: true, cell: ({ createdAt }) => fullTime(createdAt) },
-                  {
-                    name: 'Last used',
-                    wide: true,
-                    cell: ({ lastUsed }) => (
-                      <span class="soft">{lastUsed ? ago(lastUsed, now) : 'never'}</span>
-                    ),
-                  },
-                  {
-                    name: '',
-                    end: true,
-                    cell: (row) => (
-                      <div class="actions">
-                        <Button small label={`Rename ${row.name}`} onPress={() => setRenamed(row)}>
-                          Rename
-                        </Button>
-                        <Button kind="danger" small label={`Revoke ${row.name}`} onPress={() => revoke(row)}>
-                          Revoke
-                        </Button>
-                      </div>
-                    ),
-                  },
-                ]}
-              />
-            </Card>
-          )
+      <TeamList
+        label="API keys"
+        live={live}
+        keyOf={({ id }) => id}
+        columns={[
+          { name: 'Name', cell: ({ name }) => <span class="name">{name}</span> },
+          {
+            name: 'Key',
+            cell: ({ mask }) => (
+              <code>
+                {mask.prefix}
+                {mask.maskedValuePrefix}…{mask.maskedValueSuffix}
+              </code>
+            ),
+          },
+          { name: 'Created', wide: true, cell: ({ createdAt }) => fullTime(createdAt) },
+          {
+            name: 'Last used',
+            wide: true,
+            cell: ({ lastUsed }) => <span class="soft">{lastUsed ? ago(lastUsed, now) : 'never'}</span>,
+          },
+        ]}
+        actions={(row) => (
+          <>
+            <Button small label={`Rename ${row.name}`} onPress={() => setRenamed(row)}>
+              Rename
+            </Button>
+            <Button kind="danger" small label={`Revoke ${row.name}`} onPress={() => revoke(row)}>
+              Revoke
+            </Button>
+          </>
+        )}
+        empty={
+          <Empty icon="key" title="No key yet">
+            <p>Make one, and give it to a program as E2B_API_KEY.</p>
+          </Empty>
         }
-      </Loaded>
+      />
       {isMaking && <NewKey onClose={() => setMaking(false)} onMade={setMade} onDone={live.reload} />}
       {renamed && (
         <NameDialog

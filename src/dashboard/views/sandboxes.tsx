@@ -4,6 +4,7 @@ import { count } from '../browser/format.ts'
 import { useKey } from '../browser/keys.ts'
 import { useLive } from '../browser/live.ts'
 import { navigate, pathTo, place } from '../browser/router.ts'
+import { domain } from '../browser/sandbox-client.ts'
 import { killMany, listSandboxes, type TeamSandbox } from '../browser/sandboxes.ts'
 import { matches } from '../browser/search.ts'
 import { session, teamsInScope } from '../browser/session.ts'
@@ -79,7 +80,7 @@ export function SandboxesView() {
               <p>
                 Each is an isolated computer for code that nobody has read. Make one here, or from a program:
               </p>
-              <Snippets snippets={firstSteps(location.origin)} />
+              <Snippets snippets={firstSteps(location.origin, domain())} />
             </Empty>
           ) : (
             <>

@@ -2,22 +2,20 @@
 import { useState } from 'preact/hooks'
 import type { Secret } from '../../contract/rest/secret.ts'
 import { ago, fullTime } from '../browser/format.ts'
-import { useLive, useNow } from '../browser/live.ts'
+import { useNow } from '../browser/live.ts'
 import { ask, askAll } from '../browser/rest.ts'
-import { ofTeams, session, teamName, teamsInScope } from '../browser/session.ts'
 import { Button } from '../parts/button.tsx'
 import { CodeBlock } from '../parts/copy.tsx'
 import { confirmFirst, FormDialog } from '../parts/dialog.tsx'
 import { Field, firstTeam, TeamField } from '../parts/fields.tsx'
-import { Card, Empty, Loaded, Table, ViewHead } from '../parts/layout.tsx'
+import { Empty, ViewHead } from '../parts/layout.tsx'
+import { DeleteButton, TeamList, useTeamList } from '../parts/team-list.tsx'
 import { tellDone } from '../parts/toasts.tsx'
 
 type SecretRow = Secret & { team: string }
 
 export function SecretsView() {
-  const scope = session.use()?.scope ?? 'all'
-  const load = (signal: AbortSignal) => ofTeams((team) => askAll<Secret>('/secrets', { team, signal }))
-  const live = useLive<SecretRow[]>(`secrets ${scope}`, load)
+  const live = useTeamList<Secret>('secrets', (team, signal) => askAll('/secrets', { team, signal }))
   const [editing, setEditing] = useState<SecretRow | 'new'>()
   const now = useNow(10_000)
   const remove = ({ secretID, name, team }: SecretRow) =>
@@ -38,63 +36,43 @@ export function SecretsView() {
           New secret
         </Button>
       </ViewHead>
-      <Loaded live={live}>
-        {(secrets) =>
-          secrets.length === 0 ? (
-            <Empty icon="lock" title="No secret yet">
-              <p>
-                A secret is put into a header as a request leaves for the host that you name. The sandbox only
-                has its placeholder:
-              </p>
-              <CodeBlock
-                code={`rules: { 'api.example.com': [{ transform: { headers: {\n  Authorization: 'Bearer {{secret:my-key}}' } } }] }`}
-                label="A header rule with a secret"
-              />
-            </Empty>
-          ) : (
-            <Card flush>
-              <Table
-                label="Secrets"
-                rows={secrets}
-                keyOf={({ secretID }) => secretID}
-                columns={[
-                  { name: 'Name', cell: ({ name }) => <span class="name mono">{name}</span> },
-                  ...(teamsInScope().length > 1
-                    ? [{ name: 'Team', cell: ({ team }: SecretRow) => teamName(team), wide: true }]
-                    : []),
-                  { name: 'Version', wide: true, cell: ({ currentVersion }) => currentVersion },
-                  {
-                    name: 'Changed',
-                    cell: ({ updatedAt }) => (
-                      <span class="soft" title={fullTime(updatedAt)}>
-                        {ago(updatedAt, now)}
-                      </span>
-                    ),
-                  },
-                  {
-                    name: '',
-                    end: true,
-                    cell: (row) => (
-                      <div class="actions">
-                        <Button small icon="edit" onPress={() => setEditing(row)}>
-                          New value
-                        </Button>
-                        <Button
-                          kind="quiet"
-                          small
-                          icon="trash"
-                          label={`Delete ${row.name}`}
-                          onPress={() => remove(row)}
-                        />
-                      </div>
-                    ),
-                  },
-                ]}
-              />
-            </Card>
-          )
+      <TeamList
+        label="Secrets"
+        live={live}
+        keyOf={({ secretID }) => secretID}
+        columns={[
+          { name: 'Name', cell: ({ name }) => <span class="name mono">{name}</span> },
+          { name: 'Version', wide: true, cell: ({ currentVersion }) => currentVersion },
+          {
+            name: 'Changed',
+            cell: ({ updatedAt }) => (
+              <span class="soft" title={fullTime(updatedAt)}>
+                {ago(updatedAt, now)}
+              </span>
+            ),
+          },
+        ]}
+        actions={(row) => (
+          <>
+            <Button small icon="edit" onPress={() => setEditing(row)}>
+              New value
+            </Button>
+            <DeleteButton name={row.name} onPress={() => remove(row)} />
+          </>
+        )}
+        empty={
+          <Empty icon="lock" title="No secret yet">
+            <p>
+              A secret is put into a header as a request leaves for the host that you name. The sandbox only
+              has its placeholder:
+            </p>
+            <CodeBlock
+              code={`rules: { 'api.example.com': [{ transform: { headers: {\n  Authorization: 'Bearer {{secret:my-key}}' } } }] }`}
+              label="A header rule with a secret"
+            />
+          </Empty>
         }
-      </Loaded>
+      />
       {editing && (
         <SecretDialog edited={editing} onClose={() => setEditing(undefined)} onDone={live.reload} />
       )}

@@ -1,14 +1,13 @@
 import { useState } from 'preact/hooks'
 import type { Template } from '../../contract/rest/template.ts'
 import { ago, megabytes } from '../browser/format.ts'
-import { useLive, useNow } from '../browser/live.ts'
+import { useNow } from '../browser/live.ts'
 import { ask, askAll } from '../browser/rest.ts'
-import { pathTo } from '../browser/router.ts'
-import { isAdmin, ofTeams, session, teamName, teamsInScope } from '../browser/session.ts'
 import { Badge } from '../parts/badges.tsx'
 import { Button } from '../parts/button.tsx'
 import { CodeBlock } from '../parts/copy.tsx'
-import { Card, Empty, Loaded, Table, ViewHead } from '../parts/layout.tsx'
+import { Empty, ViewHead } from '../parts/layout.tsx'
+import { NameCell, TeamList, useTeamList } from '../parts/team-list.tsx'
 import { tellDone } from '../parts/toasts.tsx'
 import { NewSandboxDialog } from './new-sandbox.tsx'
 
@@ -28,68 +27,32 @@ bin/warren template add desktop            # a screen, a mouse and a keyboard
 bin/warren template build my-template      # from the Dockerfile of this folder`
 
 export function TemplatesView() {
-  const scope = session.use()?.scope ?? 'all'
-  const load = (signal: AbortSignal) => ofTeams((team) => askAll<Template>('/v2/templates', { team, signal }))
-  const live = useLive<TemplateRow[]>(`templates ${scope}`, load, everyMs)
+  const live = useTeamList<Template>(
+    'templates',
+    (team, signal) => askAll('/v2/templates', { team, signal }),
+    everyMs,
+  )
+  const now = useNow(10_000)
   const [starting, setStarting] = useState<TemplateRow>()
   return (
     <div class="view">
       <ViewHead title="Templates" note="What sandboxes start from." />
-      <Loaded live={live}>
-        {(templates) =>
-          templates.length === 0 ? (
-            <Empty icon="layers" title="No template of your own yet">
-              <p>
-                Every team can start <code>base</code>. Build more from a Dockerfile or with{' '}
-                <code>Template.build()</code> of the client, or add one that Warren knows:
-              </p>
-              <CodeBlock code={builtIns} label="Commands that make templates" />
-            </Empty>
-          ) : (
-            <TemplateTable rows={templates} reload={live.reload} onStart={setStarting} />
-          )
-        }
-      </Loaded>
-      {starting && (
-        <NewSandboxDialog
-          template={nameOf(starting)}
-          team={starting.team}
-          onClose={() => setStarting(undefined)}
-        />
-      )}
-    </div>
-  )
-}
-
-type TableProps = { rows: TemplateRow[]; reload: () => Promise<void>; onStart: (row: TemplateRow) => void }
-
-function TemplateTable({ rows, reload, onStart }: TableProps) {
-  const now = useNow(10_000)
-  const teamColumn =
-    teamsInScope().length > 1
-      ? [{ name: 'Team', cell: ({ team }: TemplateRow) => teamName(team), wide: true }]
-      : []
-  const href = ({ templateID, team }: TemplateRow) =>
-    pathTo(['templates', templateID], { team: isAdmin() ? team : undefined })
-  return (
-    <Card flush>
-      <Table
+      <TeamList
         label="Templates"
-        rows={rows}
+        live={live}
         keyOf={({ templateID }) => templateID}
         columns={[
           {
             name: 'Template',
             cell: (row) => (
-              <span class="two">
-                <a class="name" href={href(row)}>
-                  {nameOf(row)}
-                </a>
-                <span class="faint mono">{row.templateID}</span>
-              </span>
+              <NameCell
+                name={nameOf(row)}
+                note={row.templateID}
+                view={['templates', row.templateID]}
+                team={row.team}
+              />
             ),
           },
-          ...teamColumn,
           { name: 'Last build', cell: ({ buildStatus }) => <Badge state={buildStatus} /> },
           {
             name: 'Visibility',
@@ -100,7 +63,7 @@ function TemplateTable({ rows, reload, onStart }: TableProps) {
                 kind="quiet"
                 icon={row.public ? 'globe' : 'lock'}
                 title={row.public ? 'Take it back' : 'Let every team start it'}
-                onPress={() => setVisibility(row, !row.public).then(reload)}
+                onPress={() => setVisibility(row, !row.public).then(live.reload)}
               >
                 {row.public ? 'public' : 'private'}
               </Button>
@@ -122,17 +85,29 @@ function TemplateTable({ rows, reload, onStart }: TableProps) {
             wide: true,
             cell: ({ updatedAt }) => <span class="soft">{ago(updatedAt, now)}</span>,
           },
-          {
-            name: '',
-            end: true,
-            cell: (row) => (
-              <Button small icon="play" onPress={() => onStart(row)}>
-                Start
-              </Button>
-            ),
-          },
         ]}
+        actions={(row) => (
+          <Button small icon="play" onPress={() => setStarting(row)}>
+            Start
+          </Button>
+        )}
+        empty={
+          <Empty icon="layers" title="No template of your own yet">
+            <p>
+              Every team can start <code>base</code>. Build more from a Dockerfile or with{' '}
+              <code>Template.build()</code> of the client, or add one that Warren knows:
+            </p>
+            <CodeBlock code={builtIns} label="Commands that make templates" />
+          </Empty>
+        }
       />
-    </Card>
+      {starting && (
+        <NewSandboxDialog
+          template={nameOf(starting)}
+          team={starting.team}
+          onClose={() => setStarting(undefined)}
+        />
+      )}
+    </div>
   )
 }

@@ -1,5 +1,5 @@
 /** The files of a volume. */
-import { useRef, useState } from 'preact/hooks'
+import { useState } from 'preact/hooks'
 import type { VolumeAndToken, VolumeEntryStat } from '../../contract/rest/volume.ts'
 import { type FolderEntry, joinPath, sortEntries } from '../browser/file-paths.ts'
 import { useLive } from '../browser/live.ts'
@@ -8,10 +8,9 @@ import { pathTo } from '../browser/router.ts'
 import { saveBlob } from '../browser/save-blob.ts'
 import { Button } from '../parts/button.tsx'
 import { confirmFirst } from '../parts/dialog.tsx'
-import { FolderList, PathTrail } from '../parts/folder.tsx'
+import { FolderPane } from '../parts/folder.tsx'
 import { Loaded, ViewHead } from '../parts/layout.tsx'
-import { NameDialog } from '../parts/name-dialog.tsx'
-import { tellDone, tellFailure } from '../parts/toasts.tsx'
+import { tellFailure } from '../parts/toasts.tsx'
 
 /** A token opens a volume for an hour. */
 const freshEveryMs = 30 * 60_000
@@ -44,8 +43,6 @@ export function VolumeView({ volumeID, team }: { volumeID: string; team: string 
 
 function VolumeFiles({ volume: { volumeID, token } }: { volume: VolumeAndToken }) {
   const [folder, setFolder] = useState('/')
-  const [isMaking, setMaking] = useState(false)
-  const picker = useRef<HTMLInputElement>(null)
   const headers = { Authorization: `Bearer ${token}` }
   const at = (kind: 'dir' | 'file' | 'path', path: string, more = '') =>
     `/volumecontent/${encodeURIComponent(volumeID)}/${kind}?path=${encodeURIComponent(path)}${more}`
@@ -56,16 +53,11 @@ function VolumeFiles({ volume: { volumeID, token } }: { volume: VolumeAndToken }
   )
   const download = async ({ name, path }: FolderEntry) =>
     saveBlob(name, await (await send(at('file', path), { headers })).blob())
-  const upload = async (files: readonly File[]) => {
-    for (const file of files) {
-      await send(at('file', joinPath(folder, file.name), '&force=true'), {
-        ...{ method: 'PUT', raw: file },
-        headers: { ...headers, 'content-type': 'application/octet-stream' },
-      })
-    }
-    tellDone(files.length === 1 ? `${files[0]!.name} is uploaded.` : `${files.length} files are uploaded.`)
-    await live.reload()
-  }
+  const write = (path: string, file: File) =>
+    send(at('file', path, '&force=true'), {
+      ...{ method: 'PUT', raw: file },
+      headers: { ...headers, 'content-type': 'application/octet-stream' },
+    })
   const remove = ({ name, path }: FolderEntry) =>
     confirmFirst(`Delete ${name}?`, path, 'Delete', async () => {
       await ask(at('path', path), { method: 'DELETE', headers })
@@ -73,17 +65,13 @@ function VolumeFiles({ volume: { volumeID, token } }: { volume: VolumeAndToken }
     })
   return (
     <div class="files alone">
-      <FolderList
-        head={
-          <>
-            <PathTrail path={folder} onOpen={setFolder} />
-            <Button kind="quiet" small icon="folder" label="New folder" onPress={() => setMaking(true)} />
-            <Button kind="quiet" small icon="upload" label="Upload" onPress={() => picker.current?.click()} />
-          </>
-        }
+      <FolderPane
+        path={folder}
         live={live}
         onOpen={(entry) => (entry.isFolder ? setFolder(entry.path) : download(entry).catch(tellFailure))}
-        onDrop={(files) => upload(files).catch(tellFailure)}
+        onOpenFolder={setFolder}
+        write={write}
+        makeFolder={(path) => ask(at('dir', path), { method: 'POST', headers })}
         actions={(entry) => (
           <Button
             kind="quiet"
@@ -94,30 +82,6 @@ function VolumeFiles({ volume: { volumeID, token } }: { volume: VolumeAndToken }
           />
         )}
       />
-      <input
-        ref={picker}
-        type="file"
-        multiple
-        hidden
-        aria-label="Files to upload"
-        onChange={(event) => {
-          const input = event.currentTarget
-          upload([...(input.files ?? [])]).catch(tellFailure)
-          input.value = ''
-        }}
-      />
-      {isMaking && (
-        <NameDialog
-          title="New folder"
-          action="Make it"
-          mono
-          onClose={() => setMaking(false)}
-          onName={async (name) => {
-            await ask(at('dir', joinPath(folder, name)), { method: 'POST', headers })
-            await live.reload()
-          }}
-        />
-      )}
     </div>
   )
 }

@@ -1,23 +1,19 @@
 import { useState } from 'preact/hooks'
 import type { Volume } from '../../contract/rest/volume.ts'
-import { useLive } from '../browser/live.ts'
 import { ask } from '../browser/rest.ts'
-import { pathTo } from '../browser/router.ts'
-import { isAdmin, ofTeams, session, teamName, teamsInScope } from '../browser/session.ts'
 import { Button } from '../parts/button.tsx'
 import { CodeBlock } from '../parts/copy.tsx'
 import { confirmFirst, FormDialog } from '../parts/dialog.tsx'
 import { Field, firstTeam, TeamField } from '../parts/fields.tsx'
-import { Card, Empty, Loaded, Table, ViewHead } from '../parts/layout.tsx'
+import { Empty, ViewHead } from '../parts/layout.tsx'
+import { DeleteButton, NameCell, TeamList, useTeamList } from '../parts/team-list.tsx'
 import { tellDone } from '../parts/toasts.tsx'
 
 type VolumeRow = Volume & { team: string }
 const everyMs = 5000
 
 export function VolumesView() {
-  const scope = session.use()?.scope ?? 'all'
-  const load = (signal: AbortSignal) => ofTeams((team) => ask<Volume[]>('/volumes', { team, signal }))
-  const live = useLive<VolumeRow[]>(`volumes ${scope}`, load, everyMs)
+  const live = useTeamList<Volume>('volumes', (team, signal) => ask('/volumes', { team, signal }), everyMs)
   const [isMaking, setMaking] = useState(false)
   const remove = ({ volumeID, name, team }: VolumeRow) =>
     confirmFirst(`Delete the volume ${name}?`, 'All files in it are lost.', 'Delete', async () => {
@@ -32,59 +28,29 @@ export function VolumesView() {
           New volume
         </Button>
       </ViewHead>
-      <Loaded live={live}>
-        {(volumes) =>
-          volumes.length === 0 ? (
-            <Empty icon="disk" title="No volume yet">
-              <p>Make one here or from a program, and mount it into sandboxes:</p>
-              <CodeBlock
-                code={`const volume = await Volume.create('data')\nawait Sandbox.create({ volumeMounts: { '/data': volume } })`}
-                label="Make a volume and mount it"
-              />
-            </Empty>
-          ) : (
-            <Card flush>
-              <Table
-                label="Volumes"
-                rows={volumes}
-                keyOf={({ volumeID }) => volumeID}
-                columns={[
-                  {
-                    name: 'Volume',
-                    cell: ({ volumeID, name, team }) => (
-                      <span class="two">
-                        <a
-                          class="name"
-                          href={pathTo(['volumes', volumeID], { team: isAdmin() ? team : undefined })}
-                        >
-                          {name}
-                        </a>
-                        <span class="faint mono">{volumeID}</span>
-                      </span>
-                    ),
-                  },
-                  ...(teamsInScope().length > 1
-                    ? [{ name: 'Team', cell: ({ team }: VolumeRow) => teamName(team), wide: true }]
-                    : []),
-                  {
-                    name: '',
-                    end: true,
-                    cell: (row) => (
-                      <Button
-                        kind="quiet"
-                        small
-                        icon="trash"
-                        label={`Delete ${row.name}`}
-                        onPress={() => remove(row)}
-                      />
-                    ),
-                  },
-                ]}
-              />
-            </Card>
-          )
+      <TeamList
+        label="Volumes"
+        live={live}
+        keyOf={({ volumeID }) => volumeID}
+        columns={[
+          {
+            name: 'Volume',
+            cell: ({ volumeID, name, team }) => (
+              <NameCell name={name} note={volumeID} view={['volumes', volumeID]} team={team} />
+            ),
+          },
+        ]}
+        actions={(row) => <DeleteButton name={row.name} onPress={() => remove(row)} />}
+        empty={
+          <Empty icon="disk" title="No volume yet">
+            <p>Make one here or from a program, and mount it into sandboxes:</p>
+            <CodeBlock
+              code={`const volume = await Volume.create('data')\nawait Sandbox.create({ volumeMounts: { '/data': volume } })`}
+              label="Make a volume and mount it"
+            />
+          </Empty>
         }
-      </Loaded>
+      />
       {isMaking && <NewVolume onClose={() => setMaking(false)} onDone={live.reload} />}
     </div>
   )

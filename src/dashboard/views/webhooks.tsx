@@ -1,17 +1,13 @@
 import { useState } from 'preact/hooks'
 import type { EventType, Webhook } from '../../contract/rest/event.ts'
-import { useLive } from '../browser/live.ts'
 import { ask } from '../browser/rest.ts'
-import { pathTo } from '../browser/router.ts'
-import { isAdmin, ofTeams, session, teamName, teamsInScope } from '../browser/session.ts'
 import { Badge } from '../parts/badges.tsx'
 import { Button } from '../parts/button.tsx'
 import { CodeBlock } from '../parts/copy.tsx'
 import { FormDialog } from '../parts/dialog.tsx'
 import { Check, Field, firstTeam, TeamField } from '../parts/fields.tsx'
-import { Card, Empty, Loaded, Table, ViewHead } from '../parts/layout.tsx'
-
-type WebhookRow = Webhook & { team: string }
+import { Empty, ViewHead } from '../parts/layout.tsx'
+import { NameCell, TeamList, useTeamList } from '../parts/team-list.tsx'
 
 const eventTypes = ['created', 'updated', 'paused', 'resumed', 'checkpointed', 'killed'].map(
   (name) => `sandbox.lifecycle.${name}` as EventType,
@@ -21,10 +17,11 @@ export const stateOf = ({ enabled, failingSince }: Webhook): string =>
   failingSince !== null ? 'failed' : enabled ? 'on' : 'off'
 
 export function WebhooksView() {
-  const scope = session.use()?.scope ?? 'all'
-  const load = (signal: AbortSignal) =>
-    ofTeams((team) => ask<Webhook[]>('/events/webhooks', { team, signal }))
-  const live = useLive<WebhookRow[]>(`webhooks ${scope}`, load, 10_000)
+  const live = useTeamList<Webhook>(
+    'webhooks',
+    (team, signal) => ask('/events/webhooks', { team, signal }),
+    10_000,
+  )
   const [isMaking, setMaking] = useState(false)
   return (
     <div class="view">
@@ -33,52 +30,34 @@ export function WebhooksView() {
           New webhook
         </Button>
       </ViewHead>
-      <Loaded live={live}>
-        {(webhooks) =>
-          webhooks.length === 0 ? (
-            <Empty icon="bell" title="Nobody is told yet">
-              <p>A webhook gets a signed request for each event of a sandbox. Make one here, or with curl:</p>
-              <CodeBlock
-                code={`curl -X POST ${location.origin}/events/webhooks -H "X-API-Key: $E2B_API_KEY" \\\n  -H "Content-Type: application/json" -d '{"name":"mine","url":"https://example.com/hook",\n  "events":["sandbox.lifecycle.created"],"signatureSecret":"…"}'`}
-                label="Make a webhook"
-              />
-            </Empty>
-          ) : (
-            <Card flush>
-              <Table
-                label="Webhooks"
-                rows={webhooks}
-                keyOf={({ id }) => id}
-                columns={[
-                  {
-                    name: 'Webhook',
-                    cell: ({ id, name, url, team }) => (
-                      <span class="two">
-                        <a
-                          class="name"
-                          href={pathTo(['webhooks', id], { team: isAdmin() ? team : undefined })}
-                        >
-                          {name}
-                        </a>
-                        <span class="faint mono cut">{url}</span>
-                      </span>
-                    ),
-                  },
-                  ...(teamsInScope().length > 1
-                    ? [{ name: 'Team', cell: ({ team }: WebhookRow) => teamName(team), wide: true }]
-                    : []),
-                  {
-                    name: 'Events',
-                    wide: true,
-                    cell: ({ events }) => events.map((type) => type.split('.').at(-1)).join(', '),
-                  },
-                  { name: 'State', cell: (row) => <Badge state={stateOf(row)} /> },
-                ]}
-              />
-            </Card>
-          )
+      <TeamList
+        label="Webhooks"
+        live={live}
+        keyOf={({ id }) => id}
+        columns={[
+          {
+            name: 'Webhook',
+            cell: ({ id, name, url, team }) => (
+              <NameCell name={name} note={url} view={['webhooks', id]} team={team} />
+            ),
+          },
+          {
+            name: 'Events',
+            wide: true,
+            cell: ({ events }) => events.map((type) => type.split('.').at(-1)).join(', '),
+          },
+          { name: 'State', cell: (row) => <Badge state={stateOf(row)} /> },
+        ]}
+        empty={
+          <Empty icon="bell" title="Nobody is told yet">
+            <p>A webhook gets a signed request for each event of a sandbox. Make one here, or with curl:</p>
+            <CodeBlock
+              code={`curl -X POST ${location.origin}/events/webhooks -H "X-API-Key: $E2B_API_KEY" \\\n  -H "Content-Type: application/json" -d '{"name":"mine","url":"https://example.com/hook",\n  "events":["sandbox.lifecycle.created"],"signatureSecret":"…"}'`}
+              label="Make a webhook"
+            />
+          </Empty>
         }
-      </Loaded>
+      />
       {isMaking && <NewWebhook onClose={() => setMaking(false)} onDone={live.reload} />}
     </div>
   )

@@ -1,15 +1,14 @@
 /** The files of a sandbox: looked at, edited, renamed, uploaded by dropping, downloaded. */
-import { useRef, useState } from 'preact/hooks'
+import { useState } from 'preact/hooks'
 import { type FolderEntry, joinPath, sortEntries } from '../../browser/file-paths.ts'
 import { useLive } from '../../browser/live.ts'
 import { type Sandbox, useClient } from '../../browser/sandbox-client.ts'
 import { saveBlob } from '../../browser/save-blob.ts'
 import { Button } from '../../parts/button.tsx'
 import { confirmFirst } from '../../parts/dialog.tsx'
-import { FolderList, PathTrail } from '../../parts/folder.tsx'
+import { FolderPane } from '../../parts/folder.tsx'
 import { Waiting } from '../../parts/layout.tsx'
 import { NameDialog } from '../../parts/name-dialog.tsx'
-import { tellDone, tellFailure } from '../../parts/toasts.tsx'
 import { FileEditor } from './file-editor.tsx'
 import type { SandboxTabProps } from './tab-props.ts'
 
@@ -34,16 +33,9 @@ async function listFolder(client: Sandbox, path: string): Promise<FolderEntry[]>
 function Browser({ client, sandboxID }: { client: Sandbox; sandboxID: string }) {
   const [folder, setFolder] = useState(home)
   const [file, setFile] = useState<FolderEntry>()
-  const [isMaking, setMaking] = useState(false)
   const [renamed, setRenamed] = useState<FolderEntry>()
-  const picker = useRef<HTMLInputElement>(null)
   const live = useLive(`files ${sandboxID} ${folder}`, () => listFolder(client, folder), everyMs)
   const open = (entry: FolderEntry) => (entry.isFolder ? setFolder(entry.path) : setFile(entry))
-  const upload = async (files: readonly File[]) => {
-    for (const one of files) await client.files.write(joinPath(folder, one.name), one)
-    tellDone(files.length === 1 ? `${files[0]!.name} is uploaded.` : `${files.length} files are uploaded.`)
-    await live.reload()
-  }
   const download = async ({ name, path }: FolderEntry) =>
     saveBlob(name, await client.files.read(path, { format: 'blob', user: 'root' }))
   const rename = async ({ path }: FolderEntry, name: string) => {
@@ -60,18 +52,14 @@ function Browser({ client, sandboxID }: { client: Sandbox; sandboxID: string }) 
     })
   return (
     <div class={`files${file ? '' : ' alone'}`}>
-      <FolderList
-        head={
-          <>
-            <PathTrail path={folder} onOpen={setFolder} />
-            <Button kind="quiet" small icon="folder" label="New folder" onPress={() => setMaking(true)} />
-            <Button kind="quiet" small icon="upload" label="Upload" onPress={() => picker.current?.click()} />
-          </>
-        }
-        onDrop={(files) => upload(files).catch(tellFailure)}
-        openPath={file?.path}
+      <FolderPane
+        path={folder}
         live={live}
+        openPath={file?.path}
         onOpen={open}
+        onOpenFolder={setFolder}
+        write={(path, data) => client.files.write(path, data)}
+        makeFolder={(path) => client.files.makeDir(path)}
         actions={(entry) => (
           <>
             {!entry.isFolder && (
@@ -100,18 +88,6 @@ function Browser({ client, sandboxID }: { client: Sandbox; sandboxID: string }) 
           </>
         )}
       />
-      <input
-        ref={picker}
-        type="file"
-        multiple
-        hidden
-        aria-label="Files to upload"
-        onChange={(event) => {
-          const input = event.currentTarget
-          upload([...(input.files ?? [])]).catch(tellFailure)
-          input.value = ''
-        }}
-      />
       {file && (
         <FileEditor
           key={file.path}
@@ -120,18 +96,6 @@ function Browser({ client, sandboxID }: { client: Sandbox; sandboxID: string }) 
           onClose={() => setFile(undefined)}
           onDownload={() => download(file)}
           onSaved={live.reload}
-        />
-      )}
-      {isMaking && (
-        <NameDialog
-          title="New folder"
-          action="Make it"
-          mono
-          onClose={() => setMaking(false)}
-          onName={async (name) => {
-            await client.files.makeDir(joinPath(folder, name))
-            await live.reload()
-          }}
         />
       )}
       {renamed && (

@@ -91,7 +91,7 @@ function Charts({ metrics, detail }: { metrics: readonly SandboxMetric[]; detail
         series={disk}
         {...(last && { most: last.diskTotal })}
         format={bytes}
-        note={`of ${megabytes(detail.diskSizeMB)}`}
+        note={`of ${last ? bytes(last.diskTotal) : megabytes(detail.diskSizeMB)}`}
       />
     </div>
   )

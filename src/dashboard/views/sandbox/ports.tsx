@@ -1,7 +1,7 @@
 import type { SandboxDetail } from '../../../contract/rest/sandbox.ts'
 import { useLive } from '../../browser/live.ts'
 import { parseListening } from '../../browser/proc-text.ts'
-import { portLink, type Sandbox, useClient } from '../../browser/sandbox-client.ts'
+import { portLink, type Sandbox, unlogged, useClient } from '../../browser/sandbox-client.ts'
 import { Icon } from '../../parts/icon.tsx'
 import { Card, Loaded } from '../../parts/layout.tsx'
 
@@ -10,9 +10,7 @@ const everyMs = 10_000
 const hidden = new Set([49983])
 
 async function listeningPorts(client: Sandbox): Promise<number[]> {
-  const { stdout } = await client.commands.run('cat /proc/net/tcp /proc/net/tcp6 2>/dev/null', {
-    timeoutMs: 10_000,
-  })
+  const { stdout } = await client.commands.run('cat /proc/net/tcp /proc/net/tcp6 2>/dev/null', unlogged)
   return parseListening(stdout).filter((port) => !hidden.has(port))
 }
 

@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks'
 import { bytes, duration, percent } from '../../browser/format.ts'
 import { useLive } from '../../browser/live.ts'
 import { listProcesses, parseProcesses, type SandboxProcess } from '../../browser/proc-text.ts'
-import { type Sandbox, useClient } from '../../browser/sandbox-client.ts'
+import { type Sandbox, unlogged, useClient } from '../../browser/sandbox-client.ts'
 import { Button } from '../../parts/button.tsx'
 import { confirmFirst } from '../../parts/dialog.tsx'
 import { Field } from '../../parts/fields.tsx'
@@ -15,7 +15,7 @@ const everyMs = 4000
 const agentFolder = '/.warren/'
 
 async function readProcesses(client: Sandbox): Promise<SandboxProcess[]> {
-  const { stdout } = await client.commands.run(listProcesses, { user: 'root', timeoutMs: 10_000 })
+  const { stdout } = await client.commands.run(listProcesses, { ...unlogged, user: 'root' })
   // The listing itself is no process of the sandbox.
   return parseProcesses(stdout).filter(({ command }) => !command.includes(listProcesses))
 }

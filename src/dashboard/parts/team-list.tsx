@@ -1,0 +1,82 @@
+/** Lists of what teams have: templates, volumes, secrets and the like. */
+import type { ComponentChildren } from 'preact'
+import { type Live, useLive } from '../browser/live.ts'
+import { pathTo } from '../browser/router.ts'
+import { isAdmin, ofTeams, session, teamName, teamsInScope } from '../browser/session.ts'
+import { Button } from './button.tsx'
+import { Card, type Column, Loaded, Table } from './layout.tsx'
+
+type OfTeam<T> = T & { team: string }
+
+/** The things of the teams in scope, each with its team. */
+export function useTeamList<T extends object>(
+  kind: string,
+  load: (team: string, signal: AbortSignal) => Promise<T[]>,
+  everyMs?: number,
+): Live<OfTeam<T>[]> {
+  const scope = session.use()?.scope ?? 'all'
+  return useLive(`${kind} ${scope}`, (signal) => ofTeams((team) => load(team, signal)), everyMs)
+}
+
+/** `columns` begin with the name; the team comes after it where there are several, and the actions at the end. */
+export function TeamList<T extends { team: string }>(props: {
+  label: string
+  live: Live<T[]>
+  keyOf: (row: T) => string
+  columns: readonly [Column<T>, ...Column<T>[]]
+  actions?: (row: T) => ComponentChildren
+  /** What stands there while there is nothing to list. */
+  empty: ComponentChildren
+}) {
+  const { label, live, keyOf, actions, empty } = props
+  const [name, ...others] = props.columns
+  const columns: Column<T>[] = [
+    name,
+    ...(teamsInScope().length > 1
+      ? [{ name: 'Team', cell: ({ team }: T) => teamName(team), wide: true }]
+      : []),
+    ...others,
+    ...(actions
+      ? [{ name: '', end: true, cell: (row: T) => <div class="actions">{actions(row)}</div> }]
+      : []),
+  ]
+  return (
+    <Loaded live={live}>
+      {(rows) =>
+        rows.length === 0 ? (
+          empty
+        ) : (
+          <Card flush>
+            <Table {...{ label, rows, keyOf, columns }} />
+          </Card>
+        )
+      }
+    </Loaded>
+  )
+}
+
+/** A name with what tells it from others below it. The operator's link says whose it is. */
+export function NameCell(props: {
+  name: string
+  note?: string
+  view?: readonly [string, string]
+  team?: string
+}) {
+  const { name, note, view, team } = props
+  return (
+    <span class="two">
+      {view ? (
+        <a class="name" href={pathTo(view, { team: isAdmin() ? team : undefined })}>
+          {name}
+        </a>
+      ) : (
+        <span class="name">{name}</span>
+      )}
+      {note !== undefined && <span class="faint mono cut">{note}</span>}
+    </span>
+  )
+}
+
+export function DeleteButton({ name, onPress }: { name: string; onPress: () => unknown }) {
+  return <Button kind="quiet" small icon="trash" label={`Delete ${name}`} onPress={onPress} />
+}
