@@ -31,18 +31,19 @@ export type Parsed<Name extends string> = {
   json: boolean
 }
 
-/** Accepts `--name value` for each of the names, `--json`, and any number of plain words. */
+/** Accepts `--name value` for each of the names, `--json` unless said otherwise, and any number of plain words. */
 export function parseCommand<Name extends string>(
   args: readonly string[],
   names: readonly Name[],
   command: string,
-  more: { lists?: readonly string[]; flags?: readonly string[] } = {},
+  more: { lists?: readonly string[]; flags?: readonly string[]; json?: boolean } = {},
 ): Parsed<Name> {
-  const { lists: listNames = [], flags: flagNames = [] } = more
+  const { lists: listNames = [], flags: flagNames = [], json: hasJson = true } = more
+  const booleans = [...(hasJson ? ['json'] : []), ...flagNames]
   const options = {
     ...Object.fromEntries(names.map((name) => [name, { type: 'string' as const }])),
     ...Object.fromEntries(listNames.map((name) => [name, { type: 'string' as const, multiple: true }])),
-    ...Object.fromEntries(['json', ...flagNames].map((name) => [name, { type: 'boolean' as const }])),
+    ...Object.fromEntries(booleans.map((name) => [name, { type: 'boolean' as const }])),
   }
   try {
     const { values, positionals } = parseArgs({ args: [...args], options, allowPositionals: true })

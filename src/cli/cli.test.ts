@@ -5,12 +5,13 @@ import test, { after, beforeEach } from 'node:test'
 import { AdminClient } from './admin-client.ts'
 import { UsageError } from './arguments.ts'
 import { banner, clientEnvironment, envCommand, shellExports } from './env.ts'
-import { keyCommand } from './key.ts'
+import { keyVerbs } from './key.ts'
 import { table } from './output.ts'
 import { pruneCommand } from './prune.ts'
 import { recoverCommand } from './recover.ts'
-import { teamCommand } from './team.ts'
-import { volumeCommand } from './volume.ts'
+import { teamVerbs } from './team.ts'
+import { runVerb } from './verbs.ts'
+import { volumeVerbs } from './volume.ts'
 
 const limits = { maxSandboxes: 100, maxCPU: 400, maxMemoryMB: 409600, maxLifetimeHours: 24 }
 const team = {
@@ -78,15 +79,15 @@ const neverConnect = async (): Promise<AdminClient> => assert.fail('the command 
 
 test('team list shows a table to people and JSON to programs', async () => {
   assert.match(
-    await teamCommand(['list'], connect),
+    await runVerb(teamVerbs, ['list'], connect),
     /^TEAM .*\nresearch +Research +100 +400 +409600 +24 +2026-01-02/,
   )
-  assert.deepEqual(JSON.parse(await teamCommand(['list', '--json'], connect)), [team])
+  assert.deepEqual(JSON.parse(await runVerb(teamVerbs, ['list', '--json'], connect)), [team])
   assert.equal(asked[0]!.token, 'secret')
 })
 
 test('team create sends the name', async () => {
-  await teamCommand(['create', 'Research'], connect)
+  await runVerb(teamVerbs, ['create', 'Research'], connect)
   assert.deepEqual(asked[0], {
     method: 'POST',
     path: '/admin/teams',
@@ -96,22 +97,25 @@ test('team create sends the name', async () => {
 })
 
 test('team delete asks for force where the server does, and says when it is done', async () => {
-  await assert.rejects(teamCommand(['delete', 'research'], connect), /It has 2 sandboxes/)
-  assert.equal(await teamCommand(['delete', 'research', '--force'], connect), 'The team research is deleted.')
-  await assert.rejects(teamCommand(['delete'], neverConnect), /TEAM is missing/)
+  await assert.rejects(runVerb(teamVerbs, ['delete', 'research'], connect), /It has 2 sandboxes/)
+  assert.equal(
+    await runVerb(teamVerbs, ['delete', 'research', '--force'], connect),
+    'The team research is deleted.',
+  )
+  await assert.rejects(runVerb(teamVerbs, ['delete'], neverConnect), /TEAM is missing/)
 })
 
 test('team limits changes only what is named and finds the team by any of its names', async () => {
   for (const word of ['research', 'id-1', 'Research']) {
     asked = []
-    const shown = await teamCommand(['limits', word, '--sandboxes', '5', '--json'], connect)
+    const shown = await runVerb(teamVerbs, ['limits', word, '--sandboxes', '5', '--json'], connect)
     assert.equal(JSON.parse(shown).limits.maxSandboxes, 5)
     assert.deepEqual(asked.at(-1)!.body, { maxSandboxes: 5 })
   }
 })
 
 test('team limits without a number changes nothing and shows the present limits', async () => {
-  assert.match(await teamCommand(['limits', 'research'], connect), /100/)
+  assert.match(await runVerb(teamVerbs, ['limits', 'research'], connect), /100/)
   assert.deepEqual(
     asked.map((one) => one.method),
     ['GET'],
@@ -119,25 +123,25 @@ test('team limits without a number changes nothing and shows the present limits'
 })
 
 test('an unknown team is rejected with the teams that there are', async () => {
-  await assert.rejects(teamCommand(['limits', 'nobody'], connect), /no team 'nobody'.*research/)
+  await assert.rejects(runVerb(teamVerbs, ['limits', 'nobody'], connect), /no team 'nobody'.*research/)
 })
 
 test('key create prints the key on a line of its own', async () => {
-  const shown = await keyCommand(['create', 'research', '--name', 'laptop'], connect)
+  const shown = await runVerb(keyVerbs, ['create', 'research', '--name', 'laptop'], connect)
   assert.equal(shown.split('\n')[0], `e2b_${'a'.repeat(40)}`)
   assert.deepEqual(asked.at(-1)!.body, { name: 'laptop' })
 })
 
 test('key list never shows a key, only enough to tell keys apart', async () => {
   assert.match(
-    await keyCommand(['list', 'research'], connect),
+    await runVerb(keyVerbs, ['list', 'research'], connect),
     /key-1 +laptop +e2b_ab…cdef +2026-01-02 +never/,
   )
 })
 
 test("key revoke says so, and an unknown key is rejected in the server's words", async () => {
-  assert.match(await keyCommand(['revoke', 'research', 'key-1'], connect), /key-1 is revoked/)
-  await assert.rejects(keyCommand(['revoke', 'research', 'key-2'], connect), /There is no key key-2/)
+  assert.match(await runVerb(keyVerbs, ['revoke', 'research', 'key-1'], connect), /key-1 is revoked/)
+  await assert.rejects(runVerb(keyVerbs, ['revoke', 'research', 'key-2'], connect), /There is no key key-2/)
 })
 
 test('a command that is written wrongly is rejected before anything is sent', async () => {
@@ -149,20 +153,20 @@ test('a command that is written wrongly is rejected before anything is sent', as
     ['list', '--wrong'],
     ['limits', 'x', '--cpu', '-1'],
   ]) {
-    await assert.rejects(teamCommand(args, neverConnect), UsageError, args.join(' '))
+    await assert.rejects(runVerb(teamVerbs, args, neverConnect), UsageError, args.join(' '))
   }
   for (const args of [[], ['create'], ['revoke', 'research'], ['list', 'a', 'b']]) {
-    await assert.rejects(keyCommand(args, neverConnect), UsageError, args.join(' '))
+    await assert.rejects(runVerb(keyVerbs, args, neverConnect), UsageError, args.join(' '))
   }
 })
 
 test('a word too many is named, with where to find help', async () => {
-  const extra = teamCommand(['list', 'x'], neverConnect)
+  const extra = runVerb(teamVerbs, ['list', 'x'], neverConnect)
   await assert.rejects(extra, { message: "Unknown argument 'x'. Run `warren team --help`." })
-  const verb = keyCommand(['nix'], neverConnect)
+  const verb = runVerb(keyVerbs, ['nix'], neverConnect)
   await assert.rejects(verb, { message: "Unknown argument 'nix'. Run `warren key --help`." })
-  const none = keyCommand([], neverConnect)
-  const message = 'An argument is missing: create, list or revoke. Run `warren key --help`.'
+  const none = runVerb(keyVerbs, [], neverConnect)
+  const message = 'An argument is missing: create, list, revoke. Run `warren key --help`.'
   await assert.rejects(none, { message })
   const option = pruneCommand(['--force'], neverConnect)
   await assert.rejects(option, { message: "Unknown option '--force'. Run `warren prune --help`." })
@@ -171,11 +175,11 @@ test('a word too many is named, with where to find help', async () => {
 test('every command answers --help with its usage, whatever else is given', async () => {
   const find = async (): Promise<never> => assert.fail('the server was looked for')
   for (const [command, run] of [
-    ['team', (args: string[]) => teamCommand(args, neverConnect)],
-    ['key', (args: string[]) => keyCommand(args, neverConnect)],
+    ['team', (args: string[]) => runVerb(teamVerbs, args, neverConnect)],
+    ['key', (args: string[]) => runVerb(keyVerbs, args, neverConnect)],
     ['prune', (args: string[]) => pruneCommand(args, neverConnect)],
     ['recover', (args: string[]) => recoverCommand(args, neverConnect)],
-    ['volume', (args: string[]) => volumeCommand(args, neverConnect)],
+    ['volume', (args: string[]) => runVerb(volumeVerbs, args, neverConnect)],
     ['env', (args: string[]) => envCommand(args, find)],
   ] as const) {
     for (const args of [['--help'], ['-h'], ['list', 'x', '--help']]) {
@@ -186,7 +190,7 @@ test('every command answers --help with its usage, whatever else is given', asyn
 
 test('a server that does not answer is told with how to start it', async () => {
   const closed = async () => new AdminClient({ url: 'http://127.0.0.1:1', adminToken: 'x' })
-  await assert.rejects(teamCommand(['list'], closed), /does not answer at .*npm start/)
+  await assert.rejects(runVerb(teamVerbs, ['list'], closed), /does not answer at .*npm start/)
 })
 
 test('without a domain the client gets both URLs, with TLS the domain alone', () => {
@@ -251,13 +255,16 @@ test('prune says what it freed, or would free', async () => {
 })
 
 test('volumes of a team are listed, and deleted by name or id', async () => {
-  assert.match(await volumeCommand(['list', team.slug], connect), /^VOLUME +ID\ndata +id-v$/)
+  assert.match(await runVerb(volumeVerbs, ['list', team.slug], connect), /^VOLUME +ID\ndata +id-v$/)
   for (const word of ['data', 'id-v']) {
-    assert.equal(await volumeCommand(['delete', team.slug, word], connect), 'The volume data is deleted.')
+    assert.equal(
+      await runVerb(volumeVerbs, ['delete', team.slug, word], connect),
+      'The volume data is deleted.',
+    )
     assert.equal(asked.at(-1)?.path, '/volumes/id-v')
   }
-  await assert.rejects(volumeCommand(['delete', team.slug, 'x'], connect), /has no volume 'x'/)
+  await assert.rejects(runVerb(volumeVerbs, ['delete', team.slug, 'x'], connect), /has no volume 'x'/)
   for (const bad of [[], ['nix'], ['list'], ['delete', 'one']]) {
-    await assert.rejects(volumeCommand(bad, neverConnect), UsageError)
+    await assert.rejects(runVerb(volumeVerbs, bad, neverConnect), UsageError)
   }
 })

@@ -1,7 +1,21 @@
 /** The commands as data: `warren help` shows them, and shells complete words by them. */
 import { asksForHelp, takeWords, UsageError } from './arguments.ts'
+import { optionsOf, type VerbTable } from './verbs.ts'
 
-export type CommandEntry = { name: string; use: string; does: string; verbs?: readonly string[] }
+export type CommandEntry = {
+  name: string
+  use: string
+  does: string
+  /** Its verbs, each with its options. */
+  verbs?: Readonly<Record<string, readonly string[]>>
+}
+
+export function entryOf({ name, does, verbs }: VerbTable<never, unknown>): CommandEntry {
+  return {
+    ...{ name, use: `${name} VERB`, does: `${does}: ${Object.keys(verbs).join(', ')}` },
+    verbs: Object.fromEntries(Object.entries(verbs).map(([verb, row]) => [verb, optionsOf(row)])),
+  }
+}
 
 const command = 'warren completion'
 const usage = `Usage:
@@ -25,12 +39,24 @@ export async function completionCommand(
 
 const names = (commands: readonly CommandEntry[]) => commands.map(({ name }) => name).join(' ')
 const withVerbs = (commands: readonly CommandEntry[]) =>
-  commands.flatMap(({ name, verbs }) => (verbs ? [{ name, verbs: verbs.join(' ') }] : []))
+  commands.flatMap(({ name, verbs = {} }) => {
+    const words = Object.keys(verbs).join(' ')
+    const options = Object.entries(verbs).map(([verb, all]) => ({ verb, options: all }))
+    return words === '' ? [] : [{ name, words, options }]
+  })
+
+const flagged = (options: readonly string[]) => options.map((option) => `--${option}`).join(' ')
 
 /** Of one for which Warren has no word, the shell completes files. */
 function bash(commands: readonly CommandEntry[]): string {
-  const cases = withVerbs(commands).map(
-    ({ name, verbs }) => `    ${name}) COMPREPLY=($(compgen -W '${verbs} --help' -- "$word")) ;;`,
+  const verbs = withVerbs(commands).map(
+    ({ name, words }) => `    ${name}) COMPREPLY=($(compgen -W '${words} --help' -- "$word")) ;;`,
+  )
+  const options = withVerbs(commands).flatMap(({ name, options }) =>
+    options.map(
+      ({ verb, options }) =>
+        `    '${name} ${verb} -'*) COMPREPLY=($(compgen -W '${flagged(options)}' -- "$word")) ;;`,
+    ),
   )
   return `_warren() {
   local word=\${COMP_WORDS[COMP_CWORD]}
@@ -38,9 +64,14 @@ function bash(commands: readonly CommandEntry[]): string {
     COMPREPLY=($(compgen -W '${names(commands)} --help --version' -- "$word"))
     return
   fi
-  if [ "$COMP_CWORD" -gt 2 ]; then return; fi
-  case \${COMP_WORDS[1]} in
-${cases.join('\n')}
+  if [ "$COMP_CWORD" -eq 2 ]; then
+    case \${COMP_WORDS[1]} in
+${verbs.join('\n')}
+    esac
+    return
+  fi
+  case "\${COMP_WORDS[1]} \${COMP_WORDS[2]} $word" in
+${options.join('\n')}
   esac
 }
 complete -o default -F _warren warren`
@@ -48,17 +79,26 @@ complete -o default -F _warren warren`
 
 function zsh(commands: readonly CommandEntry[]): string {
   const described = commands.map(({ name, does }) => `    '${name}:${does.replaceAll("'", "'\\''")}'`)
-  const cases = withVerbs(commands).map(({ name, verbs }) => `    ${name}) _values verb ${verbs} ;;`)
+  const verbs = withVerbs(commands).map(({ name, words }) => `    ${name}) _values verb ${words} ;;`)
+  const options = withVerbs(commands).flatMap(({ name, options }) =>
+    options.map(({ verb, options }) => `    '${name} ${verb}') compadd -- ${flagged(options)} ;;`),
+  )
   return `#compdef warren
 _warren() {
   local -a commands=(
 ${described.join('\n')}
   )
   if (( CURRENT == 2 )); then _describe command commands; return; fi
-  if (( CURRENT > 3 )); then _files; return; fi
-  case \${words[2]} in
-${cases.join('\n')}
+  if (( CURRENT == 3 )); then
+    case \${words[2]} in
+${verbs.join('\n')}
     *) _files ;;
+    esac
+    return
+  fi
+  if [[ $PREFIX != -* ]]; then _files; return; fi
+  case "\${words[2]} \${words[3]}" in
+${options.join('\n')}
   esac
 }
 _warren "$@"`
@@ -69,8 +109,14 @@ function fish(commands: readonly CommandEntry[]): string {
   const first = commands.map(
     ({ name, does }) => `complete -c warren -n __fish_use_subcommand -a ${name} -d ${quoted(does)}`,
   )
-  const verbs = withVerbs(commands).map(
-    ({ name, verbs }) => `complete -c warren -n '__fish_seen_subcommand_from ${name}' -a ${quoted(verbs)}`,
-  )
+  const verbs = withVerbs(commands).flatMap(({ name, words, options }) => {
+    const seen = `__fish_seen_subcommand_from ${name}`
+    const ofVerbs = options.flatMap(({ verb, options }) =>
+      options.map(
+        (option) => `complete -c warren -n '${seen}; and __fish_seen_subcommand_from ${verb}' -l ${option}`,
+      ),
+    )
+    return [`complete -c warren -n '${seen}' -a ${quoted(words)}`, ...ofVerbs]
+  })
   return [...first, ...verbs].join('\n')
 }

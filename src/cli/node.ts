@@ -1,43 +1,44 @@
-import type { ForgottenNode, Node } from '../contract/rest/node.ts'
+import type { Node } from '../contract/rest/node.ts'
 import type { AdminClient } from './admin-client.ts'
-import { asksForHelp, parseCommand, takeWords, unknownVerb } from './arguments.ts'
 import { asJson, table } from './output.ts'
+import type { Given, VerbTable } from './verbs.ts'
 
-const command = 'warren node'
-const usage = `Usage:
-  warren node list [--json]
-  warren node drain NODE [--json]
-  warren node undrain NODE [--json]
-  warren node forget NODE [--json]
+type Connect = () => Promise<AdminClient>
 
-NODE is the id of a node, or the beginning of one.
+export const nodeVerbs: VerbTable<Connect> = {
+  name: 'node',
+  does: 'machines of the cluster',
+  notes: `NODE is the id of a node, or the beginning of one.
 drain    NODE gets no new sandboxes; what can move goes on elsewhere, the rest where it is.
 undrain  NODE gets new sandboxes again.
-forget   NODE does not come back: what ran on it ends as lost, and so does what only its disk had.`
+forget   NODE does not come back: what ran on it ends as lost, and so does what only its disk had.`,
+  verbs: {
+    list: { run: async ({ json }, connect) => show(await (await connect()).listNodes(), json) },
+    drain: { words: ['NODE'], run: (given, connect) => setStatus(given, connect, 'draining') },
+    undrain: { words: ['NODE'], run: (given, connect) => setStatus(given, connect, 'ready') },
+    forget: { words: ['NODE'], run: forget },
+  },
+}
 
-/** Gives the text to print. `connect` is called only when the arguments are right. */
-export async function nodeCommand(
-  args: readonly string[],
-  connect: () => Promise<AdminClient>,
+async function setStatus(
+  { words, json }: Given,
+  connect: Connect,
+  status: 'draining' | 'ready',
 ): Promise<string> {
-  if (asksForHelp(args)) return usage
-  const [verb, ...rest] = args
-  const { words, json } = parseCommand(rest, [], command)
-  if (verb === 'list') {
-    takeWords(words, [], command)
-    return show(await (await connect()).listNodes(), json)
-  }
-  if (verb !== 'drain' && verb !== 'undrain' && verb !== 'forget') {
-    throw unknownVerb(verb, 'list, drain, undrain or forget', command)
-  }
-  const [word] = takeWords(words, ['NODE'], command)
   const client = await connect()
-  const { id } = await client.findNode(word!)
-  if (verb === 'forget') return showForgotten(id, await client.forgetNode(id), json)
-  const status = verb === 'drain' ? 'draining' : 'ready'
+  const { id } = await client.findNode(words[0]!)
   await client.setNodeStatus(id, status)
   if (json) return asJson({ id, status })
-  return verb === 'drain' ? `Node ${id} gets no new sandboxes.` : `Node ${id} gets new sandboxes again.`
+  return status === 'draining' ? `Node ${id} gets no new sandboxes.` : `Node ${id} gets new sandboxes again.`
+}
+
+async function forget({ words, json }: Given, connect: Connect): Promise<string> {
+  const client = await connect()
+  const { id } = await client.findNode(words[0]!)
+  const lost = await client.forgetNode(id)
+  if (json) return asJson({ id, ...lost })
+  const { sandboxes, builds, volumes } = lost
+  return `Node ${id} is forgotten; ${sandboxes} sandboxes, ${builds} builds and ${volumes} volumes were lost with it.`
 }
 
 function show(nodes: Node[], json: boolean): string {
@@ -48,9 +49,4 @@ function show(nodes: Node[], json: boolean): string {
     ...[`${gigabytes(metrics.memoryUsedBytes)} of ${gigabytes(metrics.memoryTotalBytes)}`, version],
   ])
   return table(['NODE', 'STATUS', 'SANDBOXES', 'CPU', 'MEMORY', 'VERSION'], rows)
-}
-
-function showForgotten(id: string, { sandboxes, builds, volumes }: ForgottenNode, json: boolean): string {
-  if (json) return asJson({ id, sandboxes, builds, volumes })
-  return `Node ${id} is forgotten; ${sandboxes} sandboxes, ${builds} builds and ${volumes} volumes were lost with it.`
 }

@@ -7,10 +7,11 @@ import { connectFrame } from '../lib/connect-frames.ts'
 import { UsageError } from './arguments.ts'
 import { completionCommand } from './completion.ts'
 import { duration, painter } from './output.ts'
-import { sandboxCommand } from './sandbox.ts'
+import { sandboxVerbs } from './sandbox.ts'
 import type { UserTerminal } from './shell.ts'
 import { TeamClient } from './team-client.ts'
-import { webhookCommand } from './webhook.ts'
+import { runVerb } from './verbs.ts'
+import { webhookVerbs } from './webhook.ts'
 
 const sandbox = {
   ...{ templateID: 't1', sandboxID: 'ione', clientID: '', startedAt: '2026-01-02T03:04:05.000Z' },
@@ -105,7 +106,7 @@ function fakeTerminal() {
 }
 
 const run = (...args: string[]) =>
-  sandboxCommand(args, { connect, print: () => {}, terminal: fakeTerminal().terminal })
+  runVerb(sandboxVerbs, args, { connect, print: () => {}, terminal: fakeTerminal().terminal })
 
 test('list shows every page as a table to people and as JSON to programs', async () => {
   const shown = String(await run('list'))
@@ -136,7 +137,7 @@ test('info, logs, pause, resume, fork and kill ask for what they say', async () 
 
 test('a shell shows what the sandbox writes, sends keys in their order, and ends with its exit code', async () => {
   const { terminal, written, type, resize, isGivenBack } = fakeTerminal()
-  const code = sandboxCommand(['shell', 'ione', '--user', 'root', '--cwd', '/tmp'], {
+  const code = runVerb(sandboxVerbs, ['shell', 'ione', '--user', 'root', '--cwd', '/tmp'], {
     ...{ connect, print: () => {}, terminal },
   })
   const until = async (path: string, count = 1) => {
@@ -183,6 +184,8 @@ test('a command that is written wrongly is rejected before anything is sent', as
     ['kill'],
     ['kill', 'a', '--all'],
     ['fork', 'a', '--count', '0'],
+    ['shell', 'a', '--json'],
+    ['list', '--follow'],
   ]
   for (const args of wrong) await assert.rejects(run(...args), UsageError, args.join(' '))
   assert.deepEqual(asked, [])
@@ -190,26 +193,35 @@ test('a command that is written wrongly is rejected before anything is sent', as
 })
 
 test('webhooks are listed and made, all events unless some are named', async () => {
-  assert.match(await webhookCommand(['list'], connect), /w1 +mine +https:\/\/x\.test\/ +created +works/)
+  assert.match(
+    await runVerb(webhookVerbs, ['list'], connect),
+    /w1 +mine +https:\/\/x\.test\/ +created +works/,
+  )
   const args = ['create', 'mine', 'https://x.test/', '--secret', 's']
-  await webhookCommand([...args, '--event', 'killed'], connect)
+  await runVerb(webhookVerbs, [...args, '--event', 'killed'], connect)
   const one = asked.at(-1)?.body as { events: string[] }
   assert.deepEqual(one.events, ['sandbox.lifecycle.killed'])
-  await webhookCommand(args, connect)
+  await runVerb(webhookVerbs, args, connect)
   assert.equal((asked.at(-1)!.body as { events: string[] }).events.length, 6)
-  await assert.rejects(webhookCommand([...args, '--event', 'born'], connect), UsageError)
-  await assert.rejects(webhookCommand(['create', 'mine', 'https://x.test/'], connect), /--secret/)
+  await assert.rejects(runVerb(webhookVerbs, [...args, '--event', 'born'], connect), UsageError)
+  await assert.rejects(runVerb(webhookVerbs, ['create', 'mine', 'https://x.test/'], connect), /--secret/)
 })
 
 test('shells complete the commands that there are', async () => {
   const entries = [
-    { name: 'sandbox', use: 'sandbox VERB', does: "a team's sandboxes", verbs: ['list', 'kill'] },
+    {
+      name: 'sandbox',
+      use: 'sandbox VERB',
+      does: "a team's sandboxes",
+      verbs: { list: ['state'], kill: ['all'] },
+    },
     { name: 'env', use: 'env', does: 'variables' },
   ]
   for (const shell of ['bash', 'zsh', 'fish']) {
     const script = await completionCommand([shell], entries)
     assert.match(script, /list kill/)
     assert.match(script, /env/)
+    assert.match(script, shell === 'fish' ? /from kill' -l all$/m : /sandbox kill.*--all/)
   }
   await assert.rejects(completionCommand(['csh'], entries), UsageError)
 })

@@ -2,43 +2,17 @@ import type { SandboxLogEntry } from '../contract/rest/logs.ts'
 import type { ListedSandbox, SandboxDetail } from '../contract/rest/sandbox.ts'
 import { AppError } from '../lib/app-error.ts'
 import { delay, systemClock } from '../lib/clock.ts'
-import {
-  asksForHelp,
-  type Parsed,
-  parseCommand,
-  positiveNumber,
-  takeWords,
-  UsageError,
-  unknownVerb,
-} from './arguments.ts'
+import { positiveNumber, UsageError } from './arguments.ts'
 import { asJson, duration, listing, painter, plainLines, table } from './output.ts'
 import { openShell, type UserTerminal } from './shell.ts'
-import type { TeamClient } from './team-client.ts'
+import { type TeamClient, whichServer } from './team-client.ts'
+import type { Given, VerbTable } from './verbs.ts'
 
 const command = 'warren sandbox'
-const usage = `Usage:
-  warren sandbox list [--state STATE] [--template NAME] [--metadata KEY=VALUE] [--json]
-  warren sandbox info SANDBOX [--json]
-  warren sandbox logs SANDBOX [--follow] [--level LEVEL] [--json]
-  warren sandbox shell SANDBOX [--user NAME] [--cwd PATH]
-  warren sandbox pause SANDBOX [--no-memory]
-  warren sandbox resume SANDBOX [--timeout SECONDS]
-  warren sandbox fork SANDBOX [--count N] [--timeout SECONDS] [--json]
-  warren sandbox kill SANDBOX… | --all
-
-"list" shows running and paused sandboxes; STATE is running or paused.
-"logs" shows what happened in the sandbox, the last 1000 entries; LEVEL is debug, info, warn or error and up.
-"shell" opens a terminal in it; it ends with the exit code of the shell.
-"pause" keeps memory and files, with --no-memory the files alone.
-
-E2B_API_KEY, with E2B_API_URL or E2B_DOMAIN, chooses server and team; else it is the server on this machine.`
-
 /** A paused sandbox that is resumed lives for so many seconds unless said otherwise. */
 const resumeSeconds = '300'
 const followEveryMs = 1000
 const mostLogEntries = 1000
-const texts = ['state', 'template', 'metadata', 'level', 'user', 'cwd', 'timeout', 'count'] as const
-const flags = ['follow', 'no-memory', 'all'] as const
 
 export type SandboxCommandParts = {
   connect: () => Promise<TeamClient>
@@ -46,28 +20,31 @@ export type SandboxCommandParts = {
   terminal: UserTerminal
 }
 
-type Given = Parsed<(typeof texts)[number]>
-type Verb = (given: Given, parts: SandboxCommandParts) => Promise<string | number>
+const words = ['SANDBOX']
 
-/** Gives the text to print, or the exit code. `connect` is called only when the arguments are right. */
-export async function sandboxCommand(
-  args: readonly string[],
-  parts: SandboxCommandParts,
-): Promise<string | number> {
-  if (asksForHelp(args)) return usage
-  const [name = '', ...rest] = args
-  const verb = Object.hasOwn(verbs, name) ? verbs[name] : undefined
-  if (!verb) throw unknownVerb(args[0], Object.keys(verbs).join(', '), command)
-  return verb(parseCommand(rest, texts, command, { flags }), parts)
+export const sandboxVerbs: VerbTable<SandboxCommandParts, string | number> = {
+  name: 'sandbox',
+  does: 'sandboxes of a team',
+  notes: `"list" shows running and paused sandboxes; STATE is running or paused.
+"logs" shows what happened in the sandbox, the last 1000 entries; LEVEL is debug, info, warn or error and up.
+"shell" opens a terminal in it; it ends with the exit code of the shell.
+"pause" keeps memory and files, with --no-memory the files alone.
+"kill" takes one sandbox or several, or --all.
+
+${whichServer}`,
+  verbs: {
+    list: { texts: { state: 'STATE', template: 'NAME', metadata: 'KEY=VALUE' }, run: list },
+    info: { words, run: info },
+    logs: { words, texts: { level: 'LEVEL' }, flags: ['follow'], run: logs },
+    shell: { words, texts: { user: 'NAME', cwd: 'PATH' }, json: false, run: shell },
+    pause: { words, flags: ['no-memory'], run: pause },
+    resume: { words, texts: { timeout: 'SECONDS' }, run: resume },
+    fork: { words, texts: { count: 'N', timeout: 'SECONDS' }, run: fork },
+    kill: { words: ['SANDBOX…'], flags: ['all'], run: kill },
+  },
 }
 
-const verbs: Record<string, Verb> = { list, info, logs, shell, pause, resume, fork, kill }
-
-async function list(
-  { words, values, json }: Given,
-  { connect, terminal }: SandboxCommandParts,
-): Promise<string> {
-  takeWords(words, [], command)
+async function list({ values, json }: Given, { connect, terminal }: SandboxCommandParts): Promise<string> {
   const { state, template, metadata } = values
   const query = {
     ...(state !== undefined && { state }),
@@ -100,8 +77,7 @@ function rowOf(sandbox: ListedSandbox): string[] {
   ]
 }
 
-async function info({ words, json }: Given, { connect }: SandboxCommandParts): Promise<string> {
-  const [sandboxID] = takeWords(words, ['SANDBOX'], command)
+async function info({ words: [sandboxID], json }: Given, { connect }: SandboxCommandParts): Promise<string> {
   const found = await (await connect()).getSandbox(sandboxID!)
   return json ? asJson(found) : listing(propertiesOf(found))
 }
@@ -125,8 +101,10 @@ function propertiesOf(sandbox: SandboxDetail): Record<string, string> {
   }
 }
 
-async function logs({ words, values, flags, json }: Given, parts: SandboxCommandParts): Promise<string> {
-  const [sandboxID] = takeWords(words, ['SANDBOX'], command)
+async function logs(
+  { words: [sandboxID], values, flags, json }: Given,
+  parts: SandboxCommandParts,
+): Promise<string> {
   const client = await parts.connect()
   const level = values.level === undefined ? {} : { level: values.level }
   const asked = { limit: mostLogEntries, ...level }
@@ -155,8 +133,10 @@ function lineOf({ timestamp, level, message }: SandboxLogEntry): string {
   return `${timestamp}  ${level.padEnd(5)}  ${plainLines(message)}`
 }
 
-async function shell({ words, values }: Given, { connect, terminal }: SandboxCommandParts): Promise<number> {
-  const [sandboxID] = takeWords(words, ['SANDBOX'], command)
+async function shell(
+  { words: [sandboxID], values }: Given,
+  { connect, terminal }: SandboxCommandParts,
+): Promise<number> {
   const client = await connect()
   const { state, envdAccessToken } = await client.getSandbox(sandboxID!)
   if (state === 'paused') {
@@ -167,21 +147,27 @@ async function shell({ words, values }: Given, { connect, terminal }: SandboxCom
   return openShell(client, agent, terminal, values.cwd)
 }
 
-async function pause({ words, flags, json }: Given, { connect }: SandboxCommandParts): Promise<string> {
-  const [sandboxID] = takeWords(words, ['SANDBOX'], command)
+async function pause(
+  { words: [sandboxID], flags, json }: Given,
+  { connect }: SandboxCommandParts,
+): Promise<string> {
   await (await connect()).pause(sandboxID!, !flags.has('no-memory'))
   return json ? asJson({ sandboxID, state: 'paused' }) : `The sandbox ${sandboxID} is paused.`
 }
 
-async function resume({ words, values, json }: Given, { connect }: SandboxCommandParts): Promise<string> {
-  const [sandboxID] = takeWords(words, ['SANDBOX'], command)
+async function resume(
+  { words: [sandboxID], values, json }: Given,
+  { connect }: SandboxCommandParts,
+): Promise<string> {
   const timeout = positiveNumber('timeout', values.timeout ?? resumeSeconds, command)
   await (await connect()).resume(sandboxID!, timeout)
   return json ? asJson({ sandboxID, state: 'running' }) : `The sandbox ${sandboxID} runs.`
 }
 
-async function fork({ words, values, json }: Given, { connect }: SandboxCommandParts): Promise<string> {
-  const [sandboxID] = takeWords(words, ['SANDBOX'], command)
+async function fork(
+  { words: [sandboxID], values, json }: Given,
+  { connect }: SandboxCommandParts,
+): Promise<string> {
   const count = positiveNumber('count', values.count ?? '1', command)
   const timeout =
     values.timeout === undefined ? undefined : positiveNumber('timeout', values.timeout, command)

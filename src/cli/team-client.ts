@@ -18,6 +18,10 @@ export type NewWebhookFields = { name: string; url: string; events: string[]; si
 /** A pause writes memory to the disk, a resume may wait its turn. */
 const slowWithinMs = 300_000
 
+/** For the help of what a team does. */
+export const whichServer =
+  'E2B_API_KEY, with E2B_API_URL or E2B_DOMAIN, chooses server and team; else it is the server on this machine.'
+
 export class TeamClient {
   readonly #access: TeamAccess
 

@@ -1,17 +1,10 @@
 import type { Team } from '../contract/rest/team.ts'
 import type { AdminClient, LimitChanges } from './admin-client.ts'
-import { asksForHelp, parseCommand, positiveNumber, takeWords, unknownVerb } from './arguments.ts'
+import { positiveNumber } from './arguments.ts'
 import { asJson, table } from './output.ts'
+import type { Given, VerbTable } from './verbs.ts'
 
-const command = 'warren team'
-const usage = `Usage:
-  warren team create NAME [--json]
-  warren team list [--json]
-  warren team delete TEAM [--force]
-  warren team limits TEAM [--sandboxes N] [--cpu N] [--memory-mb N] [--lifetime-hours N] [--json]
-
-TEAM is a team's slug, id or name. Without a number, limits shows the present limits. A team that has sandboxes,
-templates or volumes is deleted only with --force, which ends and deletes all of them.`
+type Connect = () => Promise<AdminClient>
 
 const limitOptions = {
   sandboxes: 'maxSandboxes',
@@ -19,47 +12,40 @@ const limitOptions = {
   'memory-mb': 'maxMemoryMB',
   'lifetime-hours': 'maxLifetimeHours',
 } as const
-type LimitOption = keyof typeof limitOptions
 
-/** Gives the text to print. `connect` is called only when the arguments are right. */
-export async function teamCommand(
-  args: readonly string[],
-  connect: () => Promise<AdminClient>,
-): Promise<string> {
-  if (asksForHelp(args)) return usage
-  const [verb, ...rest] = args
-  if (verb === 'create') {
-    const { words, json } = parseCommand(rest, [], command)
-    const [name] = takeWords(words, ['NAME'], command)
-    return show([await (await connect()).createTeam(name!)], json, true)
-  }
-  if (verb === 'list') {
-    const { words, json } = parseCommand(rest, [], command)
-    takeWords(words, [], command)
-    return show(await (await connect()).listTeams(), json, false)
-  }
-  if (verb === 'delete') return remove(rest, connect)
-  if (verb === 'limits') return limits(rest, connect)
-  throw unknownVerb(verb, 'create, list, delete or limits', command)
+export const teamVerbs: VerbTable<Connect> = {
+  name: 'team',
+  does: 'teams and their limits',
+  notes: `TEAM is a team's slug, id or name. Without a number, limits shows the present limits. A team that has sandboxes,
+templates or volumes is deleted only with --force, which ends and deletes all of them.`,
+  verbs: {
+    create: { words: ['NAME'], run: create },
+    list: { run: async ({ json }, connect) => show(await (await connect()).listTeams(), json, false) },
+    delete: { words: ['TEAM'], flags: ['force'], run: remove },
+    limits: {
+      words: ['TEAM'],
+      texts: Object.fromEntries(Object.keys(limitOptions).map((name) => [name, 'N'])),
+      run: limits,
+    },
+  },
 }
 
-async function remove(args: readonly string[], connect: () => Promise<AdminClient>): Promise<string> {
-  const { words, flags, json } = parseCommand(args, [], command, { flags: ['force'] })
-  const [word] = takeWords(words, ['TEAM'], command)
+async function create({ words: [name], json }: Given, connect: Connect): Promise<string> {
+  return show([await (await connect()).createTeam(name!)], json, true)
+}
+
+async function remove({ words: [word], flags, json }: Given, connect: Connect): Promise<string> {
   const client = await connect()
   const { teamID, slug } = await client.findTeam(word!)
   await client.deleteTeam(teamID, flags.has('force'))
   return json ? asJson({ teamID, deleted: true }) : `The team ${slug} is deleted.`
 }
 
-async function limits(args: readonly string[], connect: () => Promise<AdminClient>): Promise<string> {
-  const names = Object.keys(limitOptions) as LimitOption[]
-  const { words, values, json } = parseCommand(args, names, command)
-  const [word] = takeWords(words, ['TEAM'], command)
+async function limits({ words: [word], values, json }: Given, connect: Connect): Promise<string> {
   const changes: LimitChanges = {}
-  for (const name of names) {
+  for (const [name, limit] of Object.entries(limitOptions)) {
     const text = values[name]
-    if (text !== undefined) changes[limitOptions[name]] = positiveNumber(name, text, command)
+    if (text !== undefined) changes[limit] = positiveNumber(name, text, 'warren team')
   }
   const client = await connect()
   const team = await client.findTeam(word!)

@@ -9,8 +9,9 @@ import { buffer } from 'node:stream/consumers'
 import test, { after, beforeEach } from 'node:test'
 import { UsageError } from './arguments.ts'
 import { plainLines } from './output.ts'
-import { templateCommand } from './template.ts'
+import { type TemplateCommandParts, templateVerbs } from './template.ts'
 import { TemplateClient } from './template-client.ts'
+import { runVerb } from './verbs.ts'
 
 const root = mkdtempSync(join(tmpdir(), 'warren-template-test-'))
 after(() => rmSync(root, { recursive: true, force: true }))
@@ -75,14 +76,16 @@ beforeEach(() => {
 })
 
 let said: string[] = []
+const unasked: TemplateCommandParts = {
+  ...{ connect: assert.fail, connectAdmin: assert.fail, connectTeam: assert.fail },
+  print: () => {},
+}
 const run = (...args: string[]) =>
-  templateCommand(
-    ['build', ...args],
-    async () => new TemplateClient({ url, apiKey: 'e2b_1' }),
-    (line, aside) => void said.push(`${aside ? 'aside: ' : ''}${line}`),
-    assert.fail,
-    assert.fail,
-  )
+  runVerb(templateVerbs, ['build', ...args], {
+    ...unasked,
+    connect: async () => new TemplateClient({ url, apiKey: 'e2b_1' }),
+    print: (line, aside) => void said.push(`${aside ? 'aside: ' : ''}${line}`),
+  })
 const bodyOf = (path: string) => JSON.parse(asked.find((one) => one.path === path)!.body.toString())
 
 test('a build is requested, its files are sent, it is started and followed to its end', async () => {
@@ -191,22 +194,16 @@ test('a server that does not answer is told with how to start it', async () => {
   const connect = async () => new TemplateClient({ url: 'http://127.0.0.1:1', apiKey: 'x' })
   const folder = folderOf('alone', { Dockerfile: 'FROM a' })
   await assert.rejects(
-    templateCommand(['build', folder], connect, () => {}, assert.fail, assert.fail),
+    runVerb(templateVerbs, ['build', folder], { ...unasked, connect }),
     /does not answer at .*npm start/,
   )
 })
 
 test('help shows how it is used', async () => {
   for (const args of [['--help'], ['build', '--help'], ['build', 'x', '-h']]) {
-    assert.match(
-      await templateCommand(args, assert.fail, () => {}, assert.fail, assert.fail),
-      /warren template build DIR/,
-    )
+    assert.match(await runVerb(templateVerbs, args, unasked), /warren template build DIR/)
   }
-  await assert.rejects(
-    templateCommand(['nix'], assert.fail, () => {}, assert.fail, assert.fail),
-    UsageError,
-  )
+  await assert.rejects(runVerb(templateVerbs, ['nix'], unasked), UsageError)
 })
 
 test('what a build says cannot move the cursor', () => {

@@ -7,28 +7,33 @@ import { DockerfileError } from '../lib/dockerfile/instructions.ts'
 import { parseDockerfile } from '../lib/dockerfile/parse.ts'
 import type { DockerStep } from '../lib/dockerfile/step.ts'
 import type { AdminClient } from './admin-client.ts'
-import {
-  asksForHelp,
-  type Parsed,
-  parseCommand,
-  positiveNumber,
-  takeWords,
-  UsageError,
-  unknownVerb,
-} from './arguments.ts'
+import { positiveNumber, UsageError } from './arguments.ts'
 import { BuildContext } from './dockerfile/context.ts'
 import { asJson, plainLines, table } from './output.ts'
-import type { TeamClient } from './team-client.ts'
+import { type TeamClient, whichServer } from './team-client.ts'
 import type { TemplateClient } from './template-client.ts'
+import type { Given, VerbTable } from './verbs.ts'
 
 const command = 'warren template'
-const usage = `Usage:
-  warren template build DIR [options]
-  warren template add NAME [--full]
-  warren template list [--json]
-  warren template delete TEMPLATE
+const pollEveryMs = 200
+const largestDockerfile = 1024 * 1024
+/** What the clients wait when nothing says how a start command becomes ready. */
+const waitForStart = 'sleep 20'
 
-"list" shows the templates of the team. "delete" takes a name or an id.
+/** Where lines go while the command runs; `aside` is standard error. */
+export type Print = (line: string, aside: boolean) => void
+
+export type TemplateCommandParts = {
+  connect: () => Promise<TemplateClient>
+  connectAdmin: () => Promise<AdminClient>
+  connectTeam: () => Promise<Pick<TeamClient, 'listTemplates' | 'deleteTemplate'>>
+  print: Print
+}
+
+export const templateVerbs: VerbTable<TemplateCommandParts> = {
+  name: 'template',
+  does: 'templates: of a Dockerfile, or built-in ones',
+  notes: `"list" shows the templates of the team. "delete" takes a name or an id.
 
 "add" makes a template that Warren knows by itself: code-interpreter, desktop or mcp-gateway. --full puts in all that it
 can hold.
@@ -44,42 +49,25 @@ can hold.
   --no-cache              carry out every step, also what ran before
   --json                  the result as JSON; the log goes to standard error
 
-E2B_API_KEY, with E2B_API_URL or E2B_DOMAIN, chooses server and team; else it is the server on this machine.`
-
-const texts = ['name', 'cpu', 'memory', 'start-cmd', 'ready-cmd'] as const
-const pollEveryMs = 200
-const largestDockerfile = 1024 * 1024
-/** What the clients wait when nothing says how a start command becomes ready. */
-const waitForStart = 'sleep 20'
-
-/** Where lines go while the command runs; `aside` is standard error. */
-export type Print = (line: string, aside: boolean) => void
-
-/** Gives the text to print at the end. `connect` is called only when all that can be checked here is right. */
-export async function templateCommand(
-  args: readonly string[],
-  connect: () => Promise<TemplateClient>,
-  print: Print,
-  connectAdmin: () => Promise<AdminClient>,
-  connectTeam: () => Promise<Pick<TeamClient, 'listTemplates' | 'deleteTemplate'>>,
-): Promise<string> {
-  if (asksForHelp(args)) return usage
-  const [verb, ...rest] = args
-  if (verb === 'add') return addBuiltIn(rest, connectAdmin, print)
-  if (verb === 'list') return list(rest, connectTeam)
-  if (verb === 'delete') return remove(rest, connectTeam)
-  if (verb !== 'build') throw unknownVerb(verb, 'build, add, list or delete', command)
-  const parsed = parseCommand(rest, texts, command, { lists: ['tag', 'build-arg'], flags: ['no-cache'] })
-  const [folder] = takeWords(parsed.words, ['DIR'], command)
-  return build(resolve(folder!), parsed, connect, (line) => print(plainLines(line), parsed.json))
+${whichServer}`,
+  verbs: {
+    build: {
+      words: ['DIR'],
+      texts: { name: 'NAME', cpu: 'N', memory: 'N', 'start-cmd': 'COMMAND', 'ready-cmd': 'COMMAND' },
+      lists: { tag: 'TAG', 'build-arg': 'NAME=VALUE' },
+      flags: ['no-cache'],
+      run: build,
+    },
+    add: { words: ['NAME'], flags: ['full'], run: addBuiltIn },
+    list: { run: list },
+    delete: { words: ['TEMPLATE'], run: remove },
+  },
 }
 
-async function build(
-  folder: string,
-  { values, lists, flags, json }: Parsed<(typeof texts)[number]>,
-  connect: () => Promise<TemplateClient>,
-  say: (line: string) => void,
-): Promise<string> {
+async function build(given: Given, { connect, print }: TemplateCommandParts): Promise<string> {
+  const { words, values, lists, flags, json } = given
+  const folder = resolve(words[0]!)
+  const say = (line: string) => print(plainLines(line), json)
   const name = values.name ?? nameOf(folder)
   const sizes = {
     ...(values.cpu !== undefined && { cpuCount: positiveNumber('cpu', values.cpu, command) }),
@@ -114,13 +102,10 @@ async function build(
 
 /** Made by the server; what is shown here is its log. */
 async function addBuiltIn(
-  args: readonly string[],
-  connect: () => Promise<AdminClient>,
-  print: Print,
+  { words: [name], flags, json }: Given,
+  { connectAdmin, print }: TemplateCommandParts,
 ): Promise<string> {
-  const { words, flags, json } = parseCommand(args, [], command, { flags: ['full'] })
-  const [name] = takeWords(words, ['NAME'], command)
-  const client = await connect()
+  const client = await connectAdmin()
   const made = await client.addBuiltIn(name!, flags.has('full'))
   const say = (line: string) => print(plainLines(line), json)
   const { status, reason } = await follow((offset) => client.builtInStatus(name!, offset), say)
@@ -128,13 +113,8 @@ async function addBuiltIn(
   return json ? asJson(made) : `The template ${name} is ready (${made.templateID}, build ${made.buildID}).`
 }
 
-async function list(
-  args: readonly string[],
-  connect: () => Promise<Pick<TeamClient, 'listTemplates'>>,
-): Promise<string> {
-  const { words, json } = parseCommand(args, [], command)
-  takeWords(words, [], command)
-  const found = await (await connect()).listTemplates()
+async function list({ json }: Given, { connectTeam }: TemplateCommandParts): Promise<string> {
+  const found = await (await connectTeam()).listTemplates()
   if (json) return asJson(found)
   return table(
     ['TEMPLATE', 'ID', 'STATUS', 'CPU', 'MEMORY', 'BUILDS', 'USED', 'UPDATED'],
@@ -146,12 +126,10 @@ async function list(
 }
 
 async function remove(
-  args: readonly string[],
-  connect: () => Promise<Pick<TeamClient, 'deleteTemplate'>>,
+  { words: [template], json }: Given,
+  { connectTeam }: TemplateCommandParts,
 ): Promise<string> {
-  const { words, json } = parseCommand(args, [], command)
-  const [template] = takeWords(words, ['TEMPLATE'], command)
-  await (await connect()).deleteTemplate(template!)
+  await (await connectTeam()).deleteTemplate(template!)
   return json ? asJson({ template, deleted: true }) : `The template ${template} is deleted.`
 }
 

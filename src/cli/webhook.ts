@@ -1,60 +1,55 @@
 import type { Webhook } from '../contract/rest/event.ts'
-import { asksForHelp, parseCommand, takeWords, UsageError, unknownVerb } from './arguments.ts'
+import { UsageError } from './arguments.ts'
 import { asJson, table } from './output.ts'
-import type { TeamClient } from './team-client.ts'
+import { type TeamClient, whichServer } from './team-client.ts'
+import type { Given, VerbTable } from './verbs.ts'
 
-const command = 'warren webhook'
-const usage = `Usage:
-  warren webhook list [--json]
-  warren webhook create NAME URL --secret SECRET [--event TYPE]… [--json]
-  warren webhook delete WEBHOOK
-  warren webhook deliveries WEBHOOK [--json]
-
-TYPE is created, updated, paused, resumed, checkpointed or killed; without any, all of them are sent. SECRET signs what is
-sent. WEBHOOK is a webhook's id. "deliveries" shows the last 100 that were tried.
-
-E2B_API_KEY, with E2B_API_URL or E2B_DOMAIN, chooses server and team; else it is the server on this machine.`
+type Connect = () => Promise<TeamClient>
 
 const types = ['created', 'updated', 'paused', 'resumed', 'checkpointed', 'killed']
 
-/** Gives the text to print. `connect` is called only when the arguments are right. */
-export async function webhookCommand(
-  args: readonly string[],
-  connect: () => Promise<TeamClient>,
-): Promise<string> {
-  if (asksForHelp(args)) return usage
-  const [verb, ...rest] = args
-  const { words, values, lists, json } = parseCommand(rest, ['secret'], command, { lists: ['event'] })
-  if (verb === 'list') {
-    takeWords(words, [], command)
-    return show(await (await connect()).listWebhooks(), json)
-  }
-  if (verb === 'create') {
-    const [name, url] = takeWords(words, ['NAME', 'URL'], command)
-    const signatureSecret = values.secret
-    if (!signatureSecret) throw new UsageError('--secret SECRET is missing.', command)
-    const events = eventsOf(lists.event ?? [])
-    const made = await (await connect()).createWebhook({ name: name!, url: url!, events, signatureSecret })
-    return json
-      ? asJson(made)
-      : `The webhook ${made.name} (${made.id}) gets ${made.events.length} types of events.`
-  }
-  if (verb === 'delete') {
-    const [webhookID] = takeWords(words, ['WEBHOOK'], command)
-    await (await connect()).deleteWebhook(webhookID!)
-    return json ? asJson({ id: webhookID, deleted: true }) : `The webhook ${webhookID} is deleted.`
-  }
-  if (verb === 'deliveries') {
-    const [webhookID] = takeWords(words, ['WEBHOOK'], command)
-    return showDeliveries(await (await connect()).listDeliveries(webhookID!), json)
-  }
-  throw unknownVerb(verb, 'list, create, delete or deliveries', command)
+export const webhookVerbs: VerbTable<Connect> = {
+  name: 'webhook',
+  does: 'receivers of events',
+  notes: `TYPE is created, updated, paused, resumed, checkpointed or killed; without any, all of them are sent. SECRET signs what is
+sent. WEBHOOK is a webhook's id. "deliveries" shows the last 100 that were tried.
+
+${whichServer}`,
+  verbs: {
+    list: { run: async ({ json }, connect) => show(await (await connect()).listWebhooks(), json) },
+    create: {
+      words: ['NAME', 'URL'],
+      texts: { secret: 'SECRET' },
+      needs: ['secret'],
+      lists: { event: 'TYPE' },
+      run: create,
+    },
+    delete: { words: ['WEBHOOK'], run: remove },
+    deliveries: {
+      words: ['WEBHOOK'],
+      run: async ({ words: [id], json }, connect) =>
+        showDeliveries(await (await connect()).listDeliveries(id!), json),
+    },
+  },
+}
+
+async function create({ words: [name, url], values, lists, json }: Given, connect: Connect): Promise<string> {
+  const events = eventsOf(lists.event ?? [])
+  const wanted = { name: name!, url: url!, events, signatureSecret: values.secret! }
+  const made = await (await connect()).createWebhook(wanted)
+  if (json) return asJson(made)
+  return `The webhook ${made.name} (${made.id}) gets ${made.events.length} types of events.`
+}
+
+async function remove({ words: [webhookID], json }: Given, connect: Connect): Promise<string> {
+  await (await connect()).deleteWebhook(webhookID!)
+  return json ? asJson({ id: webhookID, deleted: true }) : `The webhook ${webhookID} is deleted.`
 }
 
 function eventsOf(wanted: readonly string[]): string[] {
   const unknown = wanted.find((type) => !types.includes(type))
   if (unknown !== undefined) {
-    throw new UsageError(`--event is '${unknown}', but must be one of ${types.join(', ')}.`, command)
+    throw new UsageError(`--event is '${unknown}', but must be one of ${types.join(', ')}.`, 'warren webhook')
   }
   return (wanted.length > 0 ? wanted : types).map((type) => `sandbox.lifecycle.${type}`)
 }
