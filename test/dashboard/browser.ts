@@ -5,10 +5,10 @@ import { installSystemPackages } from '../../src/app/setup/system-packages.ts'
 
 const file = '/usr/bin/chromium'
 
-export async function openBrowser(): Promise<Browser> {
+export async function openBrowser(...args: string[]): Promise<Browser> {
   const needed = { package: 'chromium', file, why: 'opens the dashboard' }
   await installSystemPackages([needed], createProgress(process.stderr))
-  return chromium.launch({ executablePath: file, args: ['--no-sandbox'] })
+  return chromium.launch({ executablePath: file, args: ['--no-sandbox', ...args] })
 }
 
 export async function logIn(page: Page, url: string, secret: string): Promise<void> {

@@ -4,9 +4,9 @@ import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { after, before, describe, it } from 'node:test'
 import type { Browser, BrowserContext, Page } from 'playwright-core'
-import type { Node } from '../../src/contract/rest/node.ts'
+import type { ForgottenNode, Node } from '../../src/contract/rest/node.ts'
 import type { PruneReport } from '../../src/contract/rest/prune.ts'
-import type { QuarantineEntry } from '../../src/contract/rest/quarantine.ts'
+import type { QuarantineEntry, RecoveredSandbox } from '../../src/contract/rest/quarantine.ts'
 import type { ListedSandbox, SandboxDetail } from '../../src/contract/rest/sandbox.ts'
 import type { ApiKey } from '../../src/contract/rest/team.ts'
 import { logIn, openBrowser } from '../dashboard/browser.ts'
@@ -130,6 +130,14 @@ describe('the dashboard', { timeout: 300_000 }, () => {
       page.getByRole('button', { name: 'Download up.bin' }).click(),
     ])
     assert.deepEqual(readFileSync((await download.path())!), upload.buffer)
+    const data = await page.evaluateHandle(`(() => {
+      const data = new DataTransfer()
+      data.items.add(new File(['let go'], 'dropped.txt'))
+      return data
+    })()`)
+    await page.getByRole('region', { name: 'Files' }).dispatchEvent('drop', { dataTransfer: data })
+    await page.getByText('dropped.txt is uploaded.').waitFor()
+    assert.equal(await scene.busy.files.read('/home/user/dropped.txt'), 'let go')
   })
 
   it('makes folders, and renames and deletes files', async () => {
@@ -162,6 +170,9 @@ describe('the dashboard', { timeout: 300_000 }, () => {
     await page.locator('.log .message', { hasText: /^process fresh-line$/ }).waitFor()
     await page.getByLabel('Search the log').fill('oops')
     await eventually(async () => assert.ok((await page.locator('.log .entry').count()) < 4))
+    // The overview has looked at its ports meanwhile.
+    const path = `/v2/sandboxes/${scene.busy.sandboxId}/logs?search=%2Fproc%2Fnet`
+    assert.deepEqual(((await (await warren.api(path)).json()) as { logs: object[] }).logs, [])
   })
 
   it('lists processes and changes the egress policy in place', async () => {
@@ -175,16 +186,42 @@ describe('the dashboard', { timeout: 300_000 }, () => {
     assert.deepEqual(detail.network?.denyOut, ['203.0.113.0/24'])
   })
 
-  it('resumes a paused sandbox, and kills it after asking once', async () => {
-    await open(`sandboxes/${scene.paused.sandboxId}`)
+  it('resumes, extends, snapshots and forks a sandbox, and kills many after asking once', async () => {
+    const { sandboxId } = scene.paused
+    const inDialog = (name: string) => page.getByRole('dialog').getByRole('button', { name }).click()
+    await open(`sandboxes/${sandboxId}`)
     await page.getByRole('button', { name: 'Resume' }).click()
+    await page.getByRole('button', { name: 'Extend' }).click()
+    await page.getByRole('dialog').getByLabel('Minutes from now').fill('600')
+    await inDialog('Set')
+    await page.getByText('ends in 9h').waitFor()
+    await page.getByRole('button', { name: 'Snapshot' }).click()
+    await inDialog('Make it')
+    await page.getByText(/^Snapshot .* is kept/).waitFor()
+    await page.getByRole('button', { name: 'Fork' }).click()
+    await inDialog('Fork')
+    await page.getByText('Made 1 copy.').waitFor()
+    await open('sandboxes')
+    await page.getByLabel('Search sandboxes').fill('user=7')
+    await eventually(async () => assert.equal(await page.locator('.row.item').count(), 2))
+    for (const box of await page.locator('.row.item input').all()) await box.check()
+    await page.getByRole('toolbar').getByRole('button', { name: 'Kill' }).click()
+    await inDialog('Kill')
+    await page.getByText('Killed 2 sandboxes.').waitFor()
+    assert.equal((await warren.api(`/sandboxes/${sandboxId}`)).status, 404)
+  })
+
+  it('starts a sandbox from a template, and tells why the template cannot be deleted then', async () => {
+    const template = `templates/${things.templateID}`
+    await open(template)
+    await page.getByText('RUN sleep 1').first().waitFor()
+    await page.getByRole('button', { name: 'New sandbox' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Create' }).click()
     await page.getByRole('button', { name: 'Pause' }).waitFor()
-    await page.getByRole('button', { name: 'Kill' }).click()
-    await page.getByRole('dialog').getByRole('button', { name: 'Kill' }).click()
-    await eventually(async () => {
-      const { status } = await warren.api(`/sandboxes/${scene.paused.sandboxId}`)
-      assert.equal(status, 404)
-    }, withinMs)
+    await open(template)
+    await page.getByRole('button', { name: 'Delete', exact: true }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click()
+    await page.getByRole('dialog').getByText('because there are running sandboxes using it').waitFor()
   })
 
   it('shows a key once, never again, and renames it', async () => {
@@ -343,6 +380,50 @@ describe('the dashboard', { timeout: 300_000 }, () => {
     assert.deepEqual(pruned, ['{"dryRun":true}', '{"dryRun":false}'])
     await other.close()
   })
+
+  it('tells the operator that a machine is drained, back or forgotten, and whose sandbox was recovered', async () => {
+    const { context: other, page: operator } = await openPage()
+    const [node] = (await (await asOperator('/nodes')).json()) as [Node]
+    let nodes: Node[] = [
+      node,
+      { ...node, id: 'second', status: 'ready' },
+      { ...node, id: 'third', status: 'unhealthy' },
+    ]
+    let entries = [unowned]
+    await operator.route(/\/nodes$/, (route) => route.fulfill({ json: nodes }))
+    await operator.route(/\/nodes\/second$/, (route) => {
+      const { status } = route.request().postDataJSON() as Pick<Node, 'status'>
+      nodes = nodes.map((one) => (one.id === 'second' ? { ...one, status } : one))
+      return route.fulfill({ status: 204 })
+    })
+    await operator.route(/\/admin\/nodes\/third$/, (route) => {
+      nodes = nodes.filter(({ id }) => id !== 'third')
+      return route.fulfill({ json: { sandboxes: 2, builds: 0, volumes: 1 } satisfies ForgottenNode })
+    })
+    await operator.route(/\/admin\/quarantine$/, (route) => route.fulfill({ json: entries }))
+    await operator.route(/\/admin\/quarantine\/.*\/recover$/, (route) => {
+      entries = []
+      const recovered = { sandboxID: scene.busy.sandboxId, teamID: 'a-team' }
+      return route.fulfill({ json: recovered satisfies RecoveredSandbox })
+    })
+    await logIn(operator, warren.url, warren.adminToken)
+    await operator.getByRole('link', { name: 'Machine' }).click()
+    await operator.getByRole('button', { name: 'Drain second', exact: true }).click()
+    await operator.getByText('second gets no new sandboxes.').waitFor()
+    await operator.getByRole('button', { name: 'Undrain second' }).click()
+    await operator.getByText('second gets new sandboxes again.').waitFor()
+    await operator.getByRole('button', { name: 'Forget third' }).click()
+    await operator.getByRole('dialog').getByRole('button', { name: 'Forget' }).click()
+    await operator.getByText('third is forgotten; lost with it: 2 sandboxes, 0 builds, 1 volume.').waitFor()
+    await operator.getByRole('button', { name: 'Recover' }).click()
+    await operator.getByText(`The sandbox ${scene.busy.sandboxId} of a-team is back, as paused.`).waitFor()
+    await operator.getByText('Nothing is in quarantine').waitFor()
+    assert.equal(await operator.getByRole('button', { name: 'Forget third' }).count(), 0)
+    await other.close()
+  })
+
+  const asOperator = (path: string) =>
+    warren.api(path, { key: null, headers: { 'X-Admin-Token': warren.adminToken } })
 
   const unowned: QuarantineEntry = {
     ...{ snapshotName: 'a-snapshot-of-nobody', sandboxID: null, reason: hostile },
