@@ -1,5 +1,6 @@
 /** System calls of the thread that enters the namespaces of slots. Nothing else may load this: it unshares its caller. */
 import { closeSync, openSync } from 'node:fs'
+import { cpus } from 'node:os'
 import type { CFunction } from '../../lib/c-library.ts'
 import { openNativeLibc } from '../../lib/native.ts'
 
@@ -36,6 +37,7 @@ const setns = kernelCall('int setns(int descriptor, int kind)')
 const mountCall = kernelCall(
   'int mount(const char *source, const char *target, const char *type, unsigned long flags, const char *data)',
 )
+const setAffinity = kernelCall('int sched_setaffinity(int thread, size_t size, const void *mask)')
 export const changeFolder = kernelCall('int chdir(const char *path)')
 
 /** A thread that shares its folder with others may not enter a mount namespace. */
@@ -71,17 +73,42 @@ export function inNamespace<T>(kind: Kind, file: string, work: () => T): T {
   }
 }
 
-/** Makes a namespace, works in it, and keeps it by a mount over that file. */
+/** Makes a namespace, keeps it by a mount over that file, and works in it. */
 export function makeNamespace(kind: Kind, file: string, work: () => void): void {
+  for (let tries = 0; !makeAndKeep(kind, file); tries++) moveToCPU(tries, file)
+  inNamespace(kind, file, work)
+}
+
+/** False: the kernel takes the new namespace for an older one than that of this process. */
+function makeAndKeep(kind: Kind, file: string): boolean {
   unshare('', unshareFlags[kind])
-  const descriptor = andComeHome(kind, () => {
-    work()
-    return openSync(fileOf[kind], 'r')
-  })
+  const descriptor = andComeHome(kind, () => openSync(fileOf[kind], 'r'))
   try {
     keepNamespace(descriptor, file)
+    return true
+  } catch (error) {
+    if (kind === 'mounts' && (error as NodeJS.ErrnoException).code === 'EINVAL') return false
+    throw error
   } finally {
     closeSync(descriptor)
+  }
+}
+
+/**
+ * A mount namespace may be kept only in one that is older, so that none keeps itself alive, and the kernel goes by their
+ * numbers. From Linux 6.18 on each CPU counts in a range of its own, so a new namespace can have a smaller number than the
+ * namespace of a container in which Warren runs. The numbers of the CPU that made the latter are greater. The thread stays
+ * there.
+ */
+function moveToCPU(cpu: number, file: string): void {
+  if (cpu >= cpus().length) throw new Error(`No CPU makes a mount namespace that ${file} can keep.`)
+  const mask = Buffer.alloc(Math.ceil((cpu + 1) / 64) * 8)
+  mask[cpu >> 3] = 1 << (cpu & 7)
+  try {
+    setAffinity(`to CPU ${cpu}`, 0, mask.length, mask)
+  } catch (error) {
+    // This process may not use that one; the next is tried.
+    if ((error as NodeJS.ErrnoException).code !== 'EINVAL') throw error
   }
 }
 
