@@ -22,3 +22,13 @@ test('the user of a request is what its header says, with its group, and whateve
     assert.deepEqual([as(text).uid, as(text).gid], [4242, 0])
   assert.deepEqual([as('4242:7:').uid, as('4242:7:').gid], [4242, 7])
 })
+
+test('a sandbox has an owner from the first time on that it is not made ready for one', () => {
+  const identity = new Identity()
+  const owned = [identity.hasOwner]
+  for (const request of [{ accessToken: 't', hasOwner: false }, { envVars: {} }]) {
+    identity.apply(request)
+    owned.push(identity.hasOwner)
+  }
+  assert.deepEqual(owned, [false, false, true])
+})

@@ -21,6 +21,8 @@ export class Identity {
   /** Where programs find whom to trust; `envVars` win over them. */
   trustVars: Record<string, string> = {}
   secure = true
+  /** False as long as the sandbox is made ready for whoever will own it. */
+  hasOwner = false
   defaultUser = 'root'
   defaultWorkdir = ''
   // Kept in this process's memory only: never in an environment, an argument or a file.
@@ -53,6 +55,7 @@ export class Identity {
   }
 
   apply(request: InitRequest): void {
+    this.hasOwner = request.hasOwner ?? true
     if (request.envVars) this.envVars = { ...request.envVars }
     if (request.accessToken !== undefined) this.#accessToken = request.accessToken
     if (request.secure !== undefined) this.secure = request.secure

@@ -26,7 +26,7 @@ export async function initRoute(
   { runFolder, systemRoot }: InitFolders,
   request: IncomingMessage,
   response: ServerResponse,
-): Promise<{ isAnother: boolean; hasOwner: boolean }> {
+): Promise<{ isAnother: boolean }> {
   if (identity.hasToken && !identity.tokenMatches(tokenOf(request))) {
     throw new AppError(
       'unauthenticated',
@@ -44,7 +44,7 @@ export async function initRoute(
   identity.apply(given)
   publish(identity.envVars, runFolder)
   response.writeHead(204, { 'cache-control': 'no-store' }).end()
-  return { isAnother, hasOwner: given.hasOwner ?? true }
+  return { isAnother }
 }
 
 function parse(body: unknown = {}): InitRequest {

@@ -26,7 +26,7 @@ export function startAgent(): void {
   const onKill = (pid: number, bytes: number) => logMemoryKill(log, pid, bytes)
   const guard = isGvisor() ? new MemoryGuard({ onKill }) : undefined
   const agent = createAgent({ addon: agentAddon, log, processes: { onStart: () => guard?.watch() } })
-  releaseMemoryWhenIdle(agent.server, () => agent.identity.hasToken, agentAddon)
+  releaseMemoryWhenIdle(agent.server, () => agent.identity.hasOwner, agentAddon)
   listenAlone(agent.server, envdPort, agentAddon)
   // Nobody has come at once: the sandbox was started ahead, and has time to get ready for a first command.
   setTimeout(() => void agent.services().then(({ processes }) => processes.warmUp()), startedAheadAfterMs)

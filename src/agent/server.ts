@@ -38,6 +38,9 @@ export type AgentOptions = Partial<InitFolders> & {
 
 export type Agent = { server: Server; identity: Identity; services(): Promise<Services> }
 
+/** A sandbox without an owner has settled after its start by then. */
+const rehearsalAfterMs = 200
+
 type RouteHandler = (
   request: IncomingMessage,
   response: ServerResponse,
@@ -101,12 +104,13 @@ function createRoutes(parts: RouteParts): Record<'open' | 'guarded', Record<stri
     open: {
       'GET /health': (_, response) => void response.writeHead(204, { 'cache-control': 'no-store' }).end(),
       'POST /init': async (request, response) => {
-        const { isAnother, hasOwner } = await initRoute(identity, folders, request, response)
+        const { isAnother } = await initRoute(identity, folders, request, response)
         if (isAnother) log.forget()
         // The log of a sandbox begins with its owner.
-        if (hasOwner) log.add('info', 'Agent ready', { logger: 'agent', event_type: 'agent_init' })
+        if (identity.hasOwner) log.add('info', 'Agent ready', { logger: 'agent', event_type: 'agent_init' })
         // A first command will follow: what it needs is made ready while the control plane tells its caller.
         response.once('close', () => void services().then(({ processes }) => processes.warmUp()))
+        if (!identity.hasOwner) clock.after(rehearsalAfterMs, () => void rehearse(parts))
       },
       'GET /files': readFile,
       'HEAD /files': readFile,
@@ -125,6 +129,12 @@ function createRoutes(parts: RouteParts): Record<'open' | 'guarded', Record<stri
       'GET /envs': (_, response) => sendJSON(response, 200, { ...identity.trustVars, ...identity.envVars }),
     },
   }
+}
+
+/** Unless the owner has come: the first command is theirs then, and must not wait. */
+async function rehearse({ identity, services }: RouteParts): Promise<void> {
+  const { processes } = await services()
+  if (!identity.hasOwner) await processes.rehearse()
 }
 
 function find(handlers: Record<string, RouteHandler>, verb: string): RouteHandler | undefined {
