@@ -12,6 +12,7 @@ const answers: Record<ErrorCode, { status: number; code: ConnectCode }> = {
   already_exists: { status: 409, code: 'already_exists' },
   conflict: { status: 409, code: 'failed_precondition' },
   payload_too_large: { status: 413, code: 'resource_exhausted' },
+  misdirected: { status: 421, code: 'failed_precondition' },
   unprocessable: { status: 422, code: 'invalid_argument' },
   limit_reached: { status: 429, code: 'resource_exhausted' },
   no_space: { status: 507, code: 'resource_exhausted' },

@@ -9,6 +9,7 @@ import { maxBodyBytes, parseBodies } from './body-parser.ts'
 import type { Api, ApiParts, RouteContext } from './context.ts'
 import { allowAllOrigins } from './cors.ts'
 import { answerUnrouted, handleErrors } from './error-handler.ts'
+import { explainMissing } from './lone-node.ts'
 import { passOnToOwners } from './pass-on.ts'
 import { RateLimit } from './rate-limit.ts'
 import { identifyRequests, tellAnswers } from './request-id.ts'
@@ -44,7 +45,7 @@ export async function createApi(parts: ApiParts): Promise<Api> {
   parseBodies(app)
   validateRequests(app)
   serializeAnswers(app)
-  handleErrors(app, parts.log)
+  handleErrors(app, parts.log, (error, request) => explainMissing(context, error, request))
   allowAllOrigins(app)
   auditChanges(app, context.auth, parts.log)
   tellAnswers(app, context.auth, parts.onAnswered)

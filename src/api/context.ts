@@ -11,6 +11,7 @@ import type {
 import type { DoctorReport, MachineReport } from '../contract/rest/machine.ts'
 import type { EveryNode } from '../core/cluster/every-node.ts'
 import type { Forwarder } from '../core/cluster/forwarder.ts'
+import type { LoneNode } from '../core/cluster/lone-node.ts'
 import type { NodeDirectory } from '../core/cluster/node-directory.ts'
 import type { Placer } from '../core/cluster/placer.ts'
 import type { EventStore } from '../core/event-stores.ts'
@@ -94,6 +95,8 @@ export type ApiParts = {
   nodes: NodeDirectory
   /** Undefined: this Warren is the only one. */
   cluster?: ApiCluster | undefined
+  /** Where other Warrens may share the database of one that is in no cluster. */
+  loneNode?: LoneNode | undefined
 }
 
 export type ApiCluster = { nodeID: string; forwarder: Forwarder; placer: Placer; everyNode: EveryNode }

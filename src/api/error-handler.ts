@@ -15,6 +15,7 @@ const statusOf: Record<ErrorCode, number> = {
   already_exists: 409,
   conflict: 409,
   payload_too_large: 413,
+  misdirected: 421,
   unprocessable: 422,
   limit_reached: 429,
   internal: 500,
@@ -23,9 +24,16 @@ const statusOf: Record<ErrorCode, number> = {
   no_space: 507,
 }
 
-export function handleErrors(app: FastifyInstance, log: Log): void {
-  app.setErrorHandler((error: FastifyError, request: FastifyRequest, reply: FastifyReply) => {
-    const known = toAppError(error)
+/** Gives the failure that is told in place of this one. */
+export type ExplainFailure = (error: AppError, request: FastifyRequest) => Promise<AppError>
+
+export function handleErrors(
+  app: FastifyInstance,
+  log: Log,
+  explain: ExplainFailure = async (error) => error,
+): void {
+  app.setErrorHandler(async (error: FastifyError, request: FastifyRequest, reply: FastifyReply) => {
+    const known = await explain(toAppError(error), request)
     if (statusOf[known.code] < 500) return sendError(reply, known)
     log.error(
       { err: error, requestID: request.id, method: request.method, url: request.routeOptions.url },

@@ -11,6 +11,8 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** Every node knows the answer. */
     answeredByAny?: true
+    /** What is asked for is the log of the sandbox in the path, which stays where it was written. */
+    readsLog?: true
     /** The node that will build the template has it. */
     ownedByTemplate?: true
     /** It can be done to a paused sandbox whose memory cannot be used here, if it asks for no memory. */
@@ -54,15 +56,15 @@ export const exchangeOf = (request: FastifyRequest, reply: FastifyReply): HttpEx
   ...{ request: request.raw, response: reply.raw, awaitsContinue: false, upgrade: null },
 })
 
-function ownedBy({ routeOptions, params, query }: FastifyRequest): Owned | undefined {
-  const { answeredByAny, ownedByTemplate } = routeOptions.config
+export function ownedBy({ routeOptions, params, query }: FastifyRequest): Owned | undefined {
+  const { answeredByAny, readsLog, ownedByTemplate } = routeOptions.config
   if (answeredByAny) return undefined
   const { sandboxID, buildID, volumeID, templateID, snapshotName } = params as Record<
     string,
     string | undefined
   >
   // Some clients write the id of a client behind that of the sandbox.
-  if (sandboxID !== undefined) return { kind: 'sandbox', id: sandboxID.split('-', 1)[0]! }
+  if (sandboxID !== undefined) return { kind: readsLog ? 'log' : 'sandbox', id: sandboxID.split('-', 1)[0]! }
   if (buildID !== undefined) return { kind: 'build', id: buildID }
   if (volumeID !== undefined) return { kind: 'volume', id: volumeID }
   if (snapshotName !== undefined) return { kind: 'quarantined', id: snapshotName }

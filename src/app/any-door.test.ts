@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type ApiNode, openApiCluster } from '../../test/support/api-cluster.ts'
-import { request } from '../../test/support/domain.ts'
+import { gate, request, turning } from '../../test/support/domain.ts'
 import { loseSandbox } from '../../test/support/lost-sandbox.ts'
 import type { PruneReport } from '../contract/rest/prune.ts'
 
@@ -84,4 +84,51 @@ test('what is in quarantine on one node is recovered and deleted through the doo
   assert.equal(other.fixture.driver.world.snapshots.has(unwanted.snapshotName), false)
   assert.equal((await one.callAsAdmin('DELETE', path)).status, 404)
   assert.equal((await one.call('POST', `/admin/quarantine/${snapshotName}/recover`)).status, 401)
+})
+
+test('two requests with one idempotency key at two doors at once make one sandbox', async () => {
+  await using cluster = await openApiCluster()
+  const [one, other] = cluster.nodes as [ApiNode, ApiNode]
+  const { clock, team, driver } = one.fixture
+  const held = gate()
+  driver.beforeStarted = () => held.opened
+  const claim = { key: 'same', requestHash: 'hash' }
+  const first = one.fixture.service.create(team, request(), claim)
+  while ((await one.fixture.stores.sandboxes.listUnended()).length === 0) await new Promise(setImmediate)
+  const second = turning(clock, other.fixture.service.create(team, request(), claim))
+  setTimeout(held.open, 20)
+  assert.equal((await second).sandboxID, (await first).sandboxID)
+  assert.equal((await second).state, 'running')
+  assert.deepEqual(await other.fixture.driver.list(), [])
+})
+
+test('a log is read where it was written, also when its sandbox has ended', async () => {
+  await using cluster = await openApiCluster()
+  const [one, other] = cluster.nodes as [ApiNode, ApiNode]
+  const sandboxID = await create(other)
+  const entry = { sequence: 1, at: 1, level: 'info', message: 'written there', fields: {} } as const
+  await other.logs.append(sandboxID, [entry])
+  const read = async () => {
+    const answer = await one.call('GET', `/v2/sandboxes/${sandboxID}/logs`)
+    return { status: answer.status, text: await answer.text() }
+  }
+  assert.match((await read()).text, /written there/)
+  await one.call('DELETE', `/sandboxes/${sandboxID}`)
+  assert.match((await read()).text, /written there/)
+  cluster.away.add('other')
+  assert.equal((await read()).status, 503)
+  assert.equal((await one.call('DELETE', `/sandboxes/${sandboxID}`)).status, 404)
+  // Forgotten, with what it had.
+  cluster.addresses.delete('other')
+  assert.deepEqual(await read(), { status: 200, text: '{"logs":[]}' })
+})
+
+test('a Warren beside the cluster, which nobody reaches, is told by name', async () => {
+  await using cluster = await openApiCluster()
+  const [one, other] = cluster.nodes as [ApiNode, ApiNode]
+  const sandboxID = await create(other)
+  cluster.addresses.delete('other')
+  const answer = await one.call('DELETE', `/sandboxes/${sandboxID}`)
+  assert.equal(answer.status, 421)
+  assert.match(await answer.text(), /is on node other, .* that one has no WARREN_PEER_ADDRESS/)
 })

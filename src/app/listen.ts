@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import type { Server } from 'node:http'
 import { createApi } from '../api/app.ts'
 import type { Api, ApiParts } from '../api/context.ts'
+import type { LoneNode } from '../core/cluster/lone-node.ts'
 import type { NodeDirectory } from '../core/cluster/node-directory.ts'
 import type { ApiDocument } from '../docs-site/api-reference.ts'
 import type { DocsSite } from '../docs-site/docs-site.ts'
@@ -34,6 +35,7 @@ export type ListenParts = {
   ports: OpenedPorts
   domain: Domain
   cluster: Cluster | undefined
+  loneNode: LoneNode | undefined
   nodes: NodeDirectory
   /** What the dashboard needs beside the rest of the API. */
   dashboard: Pick<ApiParts, 'openDashboard' | 'describeMachine' | 'examineMachine'>
@@ -41,7 +43,7 @@ export type ListenParts = {
 
 /** Resolves with the URL that reaches the server from this machine. */
 export async function listen(parts: ListenParts, closers: Closers): Promise<string> {
-  const { config, ports, domain, cluster } = parts
+  const { config, ports, domain, cluster, loneNode } = parts
   const { measures } = ports.telemetry
   const requests = countRequests(measures, config.accessLog, ports.log)
   addServerGauges(measures, { ...ports, warm: domain.warm, version })
@@ -51,7 +53,7 @@ export async function listen(parts: ListenParts, closers: Closers): Promise<stri
     connectionLimit: config.connectionsPerSandbox,
     findResumable: domain.findResumable,
     onFinished: requests.onFinished,
-    forwarder: cluster?.forwarder,
+    forwarder: cluster?.forwarder ?? loneNode,
     log: ports.log,
   })
   const url = `${config.tlsCert ? 'https' : 'http'}://${reachableHost(config.host)}:${config.port}`
@@ -103,14 +105,14 @@ async function openApi(
   url: string,
   watched: Pick<ApiParts, 'onAnswered' | 'whyNotReady'>,
 ): Promise<Api> {
-  const { config, secrets, ports, domain, cluster, nodes } = parts
+  const { config, secrets, ports, domain, cluster, loneNode, nodes } = parts
   const { stores, logs, buildFiles, clock, log } = ports
   const api = await createApi({
     ...{ ...domain, sandboxes: domain.service, metrics: stores.metrics, logs, buildFiles, clock, log },
     ...watched,
     renderMetrics: createRenderMetrics(ports.telemetry.measures),
     secrets: ports.secrets,
-    ...{ cluster, nodes },
+    ...{ cluster, loneNode, nodes },
     events: stores.events,
     webhooks: ports.webhooks.service,
     uploads: { secret: secrets.seed, maxBytes: config.maxUploadMB * mebibyte },

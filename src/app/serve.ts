@@ -1,6 +1,7 @@
 /** Joins all rooms into the one process, top to bottom, and takes it apart again in reverse. */
 import { availableParallelism } from 'node:os'
 import type { ApiParts } from '../api/context.ts'
+import { LoneNode } from '../core/cluster/lone-node.ts'
 import { systemClock } from '../lib/clock.ts'
 import type { Log } from '../lib/log.ts'
 import { createNodeDirectory, joinCluster } from './cluster.ts'
@@ -69,7 +70,11 @@ export async function serve(parts: ServeParts): Promise<RunningServer> {
     })
     const dashboard = { ...machine, openDashboard: parts.openDashboard }
     const nodes = createNodeDirectory(clusterParts)
-    const url = await listen({ config, secrets, ports, domain, cluster, nodes, dashboard }, closers)
+    // In a file of its own there is nobody else.
+    const mayShare = !cluster && config.databaseUrl !== null
+    const loneNode = mayShare ? new LoneNode(ports.stores.owners, node.nodeID) : undefined
+    const doors = { config, secrets, ports, domain, cluster, loneNode, nodes, dashboard }
+    const url = await listen(doors, closers)
     const server = serverFile(url, config, ports.clock.now())
     await saveServerFile(paths, server)
     closers.add('the server file', () => removeServerFile(paths))

@@ -102,6 +102,10 @@ export const resumeLimited = (sandboxId: string, message: string): EdgeAnswer =>
 /** Another node has the sandbox, and what it says is unknown for the moment. */
 export function nodeUnreachable(sandboxId: string, error: unknown): EdgeAnswer {
   if (error instanceof MalformedHead) return { status: error.status, text: error.message }
+  if (isAppError(error, 'misdirected')) {
+    const title = 'This sandbox is on another machine'
+    return { status: 421, title, json: { sandboxId, message: error.message, code: 421 } }
+  }
   if (!isAppError(error, 'unavailable')) return routingFailed('the request could not be passed on')
   return {
     status: 503,

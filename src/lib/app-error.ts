@@ -7,6 +7,7 @@ export type ErrorCode =
   | 'already_exists'
   | 'conflict'
   | 'payload_too_large'
+  | 'misdirected'
   | 'unprocessable'
   | 'limit_reached'
   | 'no_space'

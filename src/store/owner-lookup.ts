@@ -18,7 +18,7 @@ export class SqlOwnerStore implements OwnerStore {
 
   async ownerOf({ kind, id }: Owned): Promise<Owner | undefined> {
     if (kind === 'node') return { nodeID: id, isMovable: false }
-    if (kind === 'sandbox') return this.#ownerOfSandbox(id)
+    if (kind === 'sandbox' || kind === 'log') return this.#ownerOfSandbox(id, kind)
     const nodeID = kind === 'quarantined' ? await this.#nodeOfQuarantined(id) : await this.#nodeOf(kind, id)
     return nodeID == null ? undefined : { nodeID, isMovable: false }
   }
@@ -106,13 +106,16 @@ export class SqlOwnerStore implements OwnerStore {
     return sandboxIDs.filter((id) => own.has(id))
   }
 
-  async #ownerOfSandbox(sandboxID: string): Promise<Owner | undefined> {
+  /** Of a sandbox that has ended only the log is still somewhere. */
+  async #ownerOfSandbox(sandboxID: string, kind: 'sandbox' | 'log'): Promise<Owner | undefined> {
     const row = await this.#db
       .selectFrom('sandboxes')
       .select(['node_id', 'state', 'stored_at'])
       .where('id', '=', sandboxID)
       .executeTakeFirst()
     if (row?.node_id == null) return undefined
+    if (kind === 'log') return { nodeID: row.node_id, isMovable: false }
+    if (row.state === 'ended') return undefined
     return { nodeID: row.node_id, isMovable: row.state === 'paused' && row.stored_at !== null }
   }
 

@@ -1,6 +1,6 @@
 /** The nodes of a cluster over one database: who is there, who owns what, and what goes with one that is forgotten. */
 import assert from 'node:assert/strict'
-import type { JoiningNode } from '../core/cluster/node.ts'
+import type { JoiningNode, Owned } from '../core/cluster/node.ts'
 import type { Stores } from '../core/stores.ts'
 import { newUUID } from '../lib/ids.ts'
 import { aBuild, insertSandboxIn, insertTeam, insertTemplate, time } from './suite-rows.ts'
@@ -94,13 +94,15 @@ async function ownersAreFound(one: Stores, other: Stores): Promise<void> {
   const volume = aVolume(teamID)
   await other.volumes.insert(volume, 10)
   const { owners } = other
-  const nodeOf = async (kind: 'sandbox' | 'build' | 'volume' | 'template', id: string) =>
-    (await owners.ownerOf({ kind, id }))?.nodeID
+  const nodeOf = async (kind: Owned['kind'], id: string) => (await owners.ownerOf({ kind, id }))?.nodeID
   assert.equal(await nodeOf('sandbox', sandboxID), 'one')
   assert.equal(await nodeOf('build', ready.buildID), 'one')
   assert.equal(await nodeOf('template', templateID), 'other')
   assert.equal(await nodeOf('volume', volume.volumeID), 'other')
   assert.equal(await nodeOf('sandbox', 'unknown'), undefined)
+  const ended = await insertSandboxIn(one, teamID, 'ended')
+  assert.equal(await nodeOf('sandbox', ended.sandboxID), undefined)
+  assert.equal(await nodeOf('log', ended.sandboxID), 'one')
   for (const tag of ['default', ready.buildID]) {
     const located = await owners.locateBuild(templateID, tag)
     assert.deepEqual([located?.buildID, located?.nodeID], [ready.buildID, 'one'])

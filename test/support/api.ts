@@ -5,6 +5,7 @@ import { createApi } from '../../src/api/app.ts'
 import type { ApiParts } from '../../src/api/context.ts'
 import type { Dashboard } from '../../src/api/routes/dashboard/dashboard.ts'
 import type { MachineReport } from '../../src/contract/rest/machine.ts'
+import type { LoneNode } from '../../src/core/cluster/lone-node.ts'
 import { NodeDirectory } from '../../src/core/cluster/node-directory.ts'
 import { SecretService } from '../../src/core/secret/service.ts'
 import { type Builder, BuildFailure, type BuildJob } from '../../src/core/template/builder.ts'
@@ -23,6 +24,7 @@ type OpenApiOptions = {
   answerMcp?: ApiParts['answerMcp']
   fixture?: FixtureOptions
   cluster?: ApiParts['cluster'] | ((fixture: Fixture) => Promise<ApiParts['cluster']>)
+  loneNode?: (fixture: Fixture) => LoneNode
 } & Partial<Pick<ApiParts, 'answerDocs' | 'whyNotReady' | 'onAnswered' | 'log'>>
 
 const machine: MachineReport = {
@@ -71,6 +73,7 @@ export async function openApi(options: OpenApiOptions = {}) {
       clock,
     }),
     cluster: typeof options.cluster === 'function' ? await options.cluster(fixture) : options.cluster,
+    loneNode: options.loneNode?.(fixture),
     adminToken,
     requestsPerMinute: options.requestsPerMinute ?? 0,
     allowInsecureSandboxes: options.allowInsecureSandboxes ?? false,

@@ -98,12 +98,20 @@ export class Membership {
     this.#isAsked = true
     if (clock.now() - this.#readAt < goodForMs) return this.#known
     if (this.#known.length === 0) await this.#read()
-    else await Promise.race([this.#read(), sleep(clock, waitForNewsMs)])
+    else await this.#readSoon()
     return this.#known
   }
 
+  /** One that is not known may have just joined, so the nodes are read again for it. */
   async find(nodeID: string): Promise<ClusterNode | undefined> {
-    return (await this.nodes()).find((node) => node.nodeID === nodeID)
+    const known = findIn(await this.nodes(), nodeID)
+    if (known) return known
+    await this.#readSoon()
+    return findIn(this.#known, nodeID)
+  }
+
+  async #readSoon(): Promise<void> {
+    await Promise.race([this.#read(), sleep(this.#parts.clock, waitForNewsMs)])
   }
 
   #read(): Promise<void> {
@@ -123,6 +131,8 @@ export class Membership {
     })
   }
 }
+
+const findIn = (nodes: readonly ClusterNode[], nodeID: string) => nodes.find((node) => node.nodeID === nodeID)
 
 const idInUse = (nodeID: string) =>
   new AppError(

@@ -82,10 +82,13 @@ export interface NodeStore {
 }
 
 /**
- * What a request is for, where one node alone can do it. A template stands for its newest build that is not finished,
- * what is quarantined is a snapshot, and a node stands for itself.
+ * What a request is for, where one node alone can do it. A log is that of a sandbox, a template stands for its newest
+ * build that is not finished, what is quarantined is a snapshot, and a node stands for itself.
  */
-export type Owned = { kind: 'sandbox' | 'build' | 'volume' | 'template' | 'quarantined' | 'node'; id: string }
+export type Owned = {
+  kind: 'sandbox' | 'log' | 'build' | 'volume' | 'template' | 'quarantined' | 'node'
+  id: string
+}
 
 export type Owner = {
   nodeID: string
@@ -106,7 +109,7 @@ export type LocatedBuild = {
 export type UnfinishedCount = { sandboxes: number; builds: number }
 
 export interface OwnerStore {
-  /** Undefined: there is no such thing. */
+  /** Undefined: there is no such thing, or it is a sandbox that has ended. */
   ownerOf(what: Owned): Promise<Owner | undefined>
   locateBuild(templateID: string, tagOrBuildID: string): Promise<LocatedBuild | undefined>
   /** A sandbox of any node, as its row says; only its owner may act on it. */

@@ -16,14 +16,23 @@ test('what is unknown or its own a node answers; what a living node has goes the
     assert.equal(courseOf({ nodeID: 'other', isMovable }, nodeOf('other', 10_000)), 'pass on')
 })
 
-test('of an away or forgotten node only a paused sandbox that the object store has is taken over', () => {
-  for (const node of [nodeOf('other', 10_001), undefined]) {
-    const courseOf = (what: Owned, isMovable: boolean) =>
-      chooseCourse('one', what, { nodeID: 'other', isMovable }, node).kind
-    assert.equal(courseOf(sandbox, true), 'take over')
-    assert.equal(courseOf(sandbox, false), 'tell that it is away')
-    assert.equal(courseOf({ kind: 'volume', id: 'a' }, true), 'tell that it is away')
-  }
+const kinds = ['log', 'build', 'volume', 'quarantined'] as const
+
+test('of an away node only a paused sandbox that the object store has is taken over', () => {
+  const courseOf = (what: Owned, isMovable: boolean) =>
+    chooseCourse('one', what, { nodeID: 'other', isMovable }, nodeOf('other', 10_001)).kind
+  assert.equal(courseOf(sandbox, true), 'take over')
+  assert.equal(courseOf(sandbox, false), 'tell that it is away')
+  for (const kind of kinds) assert.equal(courseOf({ kind, id: 'a' }, true), 'tell that it is away')
+})
+
+test('of a node without a row anybody answers by what is left, but for what lives on a Warren out of reach', () => {
+  const courseOf = (kind: Owned['kind'], isMovable = false) =>
+    chooseCourse('one', { kind, id: 'a' }, { nodeID: 'other', isMovable }, undefined).kind
+  assert.equal(courseOf('sandbox', true), 'take over')
+  for (const kind of ['sandbox', 'volume'] as const)
+    assert.equal(courseOf(kind), 'tell that it is out of reach')
+  for (const kind of ['log', 'build', 'quarantined'] as const) assert.equal(courseOf(kind), 'answer')
 })
 
 /** A node `one` that remembers what it reads of the owner `row`. */

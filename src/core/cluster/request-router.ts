@@ -18,8 +18,13 @@ export type Course =
   /** Its owner is away, and the object store has all of it. */
   | { kind: 'take over' }
   | { kind: 'tell that it is away' }
+  /** A Warren has it that shares the database and is no node of the cluster. */
+  | { kind: 'tell that it is out of reach' }
 
-/** By what is known of the owner; `ownerNode` is undefined where no row of a node has its id. */
+/**
+ * By what is known of the owner; `ownerNode` is undefined where no row of a node has its id. What such a node had was
+ * ended with it when it was forgotten, so that nothing but rows is left of it.
+ */
 export function chooseCourse(
   selfID: string,
   what: Owned,
@@ -29,7 +34,10 @@ export function chooseCourse(
   // What is not there at all is told by whoever was asked.
   if (!owner || owner.nodeID === selfID) return { kind: 'answer' }
   if (ownerNode && !isAway(ownerNode)) return { kind: 'pass on', node: ownerNode }
-  return what.kind === 'sandbox' && owner.isMovable ? { kind: 'take over' } : { kind: 'tell that it is away' }
+  if (what.kind === 'sandbox' && owner.isMovable) return { kind: 'take over' }
+  if (ownerNode) return { kind: 'tell that it is away' }
+  const isAlive = what.kind === 'sandbox' || what.kind === 'volume'
+  return { kind: isAlive ? 'tell that it is out of reach' : 'answer' }
 }
 
 export type RequestRouterParts = {
@@ -64,6 +72,7 @@ export class RequestRouter {
     if (isFromPeer) return 'misdirected'
     if (course.kind === 'pass on') return course.node
     if (course.kind === 'take over' && (await this.#take(what.id, { memory: true }))) return 'here'
+    if (course.kind === 'tell that it is out of reach') throw isOutOfReach(what, owner!, 'that one')
     throw await this.#isAway(what, owner!)
   }
 
@@ -108,12 +117,26 @@ export class RequestRouter {
 
 const nouns: Record<Owned['kind'], string> = {
   sandbox: 'sandbox',
+  log: 'log of sandbox',
   build: 'build',
   volume: 'volume',
   template: 'template',
   quarantined: 'snapshot',
   node: 'node',
 }
+
+/** Two Warrens share a database, and `whose` lacks the setting by which they reach each other. */
+export const isOutOfReach = (
+  { kind, id }: Owned,
+  { nodeID }: Owner,
+  whose: 'this one' | 'that one',
+): AppError =>
+  new AppError(
+    'misdirected',
+    `The ${nouns[kind]} ${id} is on node ${nodeID}, a Warren on the same database that cannot be reached from here: ` +
+      `${whose} has no WARREN_PEER_ADDRESS. Ask that Warren, or set it on every machine (docs/cluster.md).`,
+    { retry: { should: false } },
+  )
 
 export const isMoving = ({ kind, id }: Owned): AppError =>
   new AppError('unavailable', `The ${nouns[kind]} ${id} is moving to another node; try again in a moment.`, {

@@ -1,5 +1,7 @@
 /** Create: from a request to a running sandbox, or to an ended row with nothing behind it. */
+import { sleep } from '../../lib/clock.ts'
 import { newSandboxID, newUUID } from '../../lib/ids.ts'
+import type { OwnerStore } from '../cluster/node.ts'
 import type { DriverHandle } from '../driver.ts'
 import type { IdempotencyClaim } from '../stores.ts'
 import type { Team } from '../team/team.ts'
@@ -29,7 +31,12 @@ export type CreateRequest = {
   options: Omit<SandboxOptions, 'volumeMounts'>
 }
 
+/** A request with the same idempotency key that another node carries out is waited for, and looked at this often. */
+const waitForOtherMs = 60_000
+const lookAgainMs = 200
+
 export type CreatorParts = VerbParts & {
+  owners: Pick<OwnerStore, 'findSandbox'>
   admission: Admission
   spawns: SpawnCounter
   catalog: TemplateCatalog
@@ -202,9 +209,21 @@ export class SandboxCreator {
   async #earlierOutcome(sandboxID: string): Promise<Sandbox> {
     const outcome = this.#outcomes.get(sandboxID)
     if (outcome) return outcome
-    const sandbox = await this.#parts.sandboxes.find(sandboxID)
+    const sandbox = await this.#createdElsewhere(sandboxID)
     if (!sandbox || sandbox.endReason === 'create_failed') throw errors.idempotencyOutcomeUnknown()
     return sandbox
+  }
+
+  /** Another node may be creating it at this moment: its row tells when that has come to an end. */
+  async #createdElsewhere(sandboxID: string): Promise<Sandbox | undefined> {
+    const { owners, clock } = this.#parts
+    const giveUpAt = clock.now() + waitForOtherMs
+    for (;;) {
+      const row = await owners.findSandbox(sandboxID)
+      if (row?.state !== 'creating') return row
+      if (clock.now() >= giveUpAt) throw errors.sandboxIsBusy(sandboxID, row.state)
+      await sleep(clock, lookAgainMs)
+    }
   }
 }
 

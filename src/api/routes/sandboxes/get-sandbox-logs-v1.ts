@@ -14,6 +14,7 @@ export function getSandboxLogsV1Route(app: Api, context: RouteContext): void {
     '/sandboxes/:sandboxID/logs',
     {
       onRequest: context.auth.requireTeam,
+      config: { readsLog: true },
       schema: {
         ...sandboxSchema,
         summary: 'The log of a sandbox, oldest first',

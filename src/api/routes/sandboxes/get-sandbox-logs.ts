@@ -11,6 +11,7 @@ export function getSandboxLogsRoute(app: Api, context: RouteContext): void {
     '/v2/sandboxes/:sandboxID/logs',
     {
       onRequest: context.auth.requireTeam,
+      config: { readsLog: true },
       schema: {
         ...sandboxSchema,
         summary: 'The log of a sandbox, newest first unless asked for otherwise',

@@ -9,13 +9,14 @@ export const defaultLogLimit = 1000
 
 /** A sandbox of another team has an empty log, like one that does not exist. */
 export async function readOwnLog(
-  { auth, sandboxes, logs }: RouteContext,
+  { auth, sandboxes, logs, loneNode }: RouteContext,
   request: FastifyRequest,
   idText: string,
   query: LogQuery,
 ): Promise<LogEntry[]> {
   const [own] = await sandboxes.ownedBy(auth.teamOf(request), [parseSandboxID(idText)])
   if (own === undefined || query.limit === 0) return []
+  await loneNode?.requireReachable({ kind: 'log', id: own })
   return logs.read(own, query)
 }
 

@@ -1,0 +1,26 @@
+import type { FastifyRequest } from 'fastify'
+import { type AppError, isAppError } from '../lib/app-error.ts'
+import type { RouteContext } from './context.ts'
+import { ownedBy } from './pass-on.ts'
+
+/**
+ * Who is told that there is no such thing, although the team has it on another Warren, is told where it is. Only then is it
+ * looked up: what is there costs no statement more.
+ */
+export async function explainMissing(
+  { auth, loneNode, sandboxes, volumes }: Pick<RouteContext, 'auth' | 'loneNode' | 'sandboxes' | 'volumes'>,
+  error: AppError,
+  request: FastifyRequest,
+): Promise<AppError> {
+  const team = auth.callerOf(request)?.team
+  const what = ownedBy(request)
+  if (!loneNode || !team || error.code !== 'not_found' || !what) return error
+  try {
+    if (what.kind === 'sandbox') await sandboxes.show(team, what.id)
+    else if (!(await volumes.list(team)).some(({ volumeID }) => volumeID === what.id)) return error
+    await loneNode.requireReachable(what)
+  } catch (cause) {
+    if (isAppError(cause, 'misdirected')) return cause
+  }
+  return error
+}
