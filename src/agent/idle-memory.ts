@@ -1,5 +1,6 @@
 import type { Server } from 'node:http'
 import { type CFunction, openCLibrary } from '../lib/c-library.ts'
+import { openIdleTimer } from './idle-timer.ts'
 
 /**
  * How long nothing must have been asked before memory is given back. It takes CPU, which others need to boot where many
@@ -25,19 +26,20 @@ const pressureBytes = 192 * 1024 * 1024
  */
 export function releaseMemoryWhenIdle(server: Server, isInUse: () => boolean, addonPath: string): void {
   let wasThorough = false
-  let timer: NodeJS.Timeout | undefined
   const trim = openTrim(addonPath)
+  let sweeping: NodeJS.Timeout | undefined
   const release = () => {
     const isThorough = !wasThorough && isInUse()
     if (isThorough) setCodeAge(codeAge.once)
     collectGarbage(rounds)
     if (isThorough) setCodeAge(codeAge.usual)
     wasThorough ||= isThorough
-    timer = setTimeout(trim, sweptAfterMs)
+    sweeping = setTimeout(trim, sweptAfterMs)
   }
+  const waitAnew = openIdleTimer(idleMs, release)
   const wait = () => {
-    clearTimeout(timer)
-    timer = setTimeout(release, idleMs)
+    clearTimeout(sweeping)
+    waitAnew()
   }
   server.on('request', (request, response) => {
     // The control plane follows the log for as long as the sandbox lives: that is no use of it.

@@ -318,7 +318,7 @@ describe('the warm pool of a template with a service', () => {
     const [id] = await poolHas(fixture, 1)
     assert.equal(agent.knownBy.at(-1), tokens.agent(snapshot.sandboxID))
     assert.equal(driver.world.sandboxes.get(id!)?.spec.fromSnapshot?.memory, true)
-    await passTime(fixture, 3000)
+    await passTime(fixture, 9000)
     assert.equal(driver.world.sandboxes.get(id!)?.frozen, true)
     const taken = await create(fixture, 'served')
     assert.equal(taken.sandboxID, id)
@@ -347,7 +347,7 @@ describe('the warm pool of a template with a service', () => {
     agent.ran.length = 0
     const [id] = await poolHas(fixture, 1)
     assert.deepEqual(agent.ran, ['serve', 'ask'])
-    await passTime(fixture, 3000)
+    await passTime(fixture, 9000)
     assert.equal(driver.world.sandboxes.get(id!)?.frozen, true)
     assert.equal((await sandboxes.create(team, owned)).sandboxID, id)
     assert.deepEqual(seen, cold)

@@ -39,8 +39,8 @@ const fillAfterMs = 250
 /** After so long the pool looks again whether the machine can carry another boot. */
 const lookAgainMs = 500
 const tidyEveryMs = 60_000
-/** What an agent or a service does after its start is done by then. */
-const freezeAfterMs = 2000
+/** What a service does after its start is done by then, and an idle agent has given back memory (`idle-memory.ts`). */
+const freezeAfterMs = 8000
 export class WarmPool {
   readonly #parts: WarmPoolParts
   readonly #builds: PooledBuilds
