@@ -17,6 +17,8 @@ export type Native = {
   pipe(): { read: number; write: number }
   /** A read from this descriptor returns at once, whether there is something or not. */
   neverWait(fd: number): void
+  /** How much can be read from this end of a pipe at once. */
+  waitingBytes(fd: number): number
   /** A new terminal: the end that we hold, and the path of the one for a process. */
   openTerminal(size: TerminalSize): { ours: number; path: string }
   /** The same open file by another number. */
@@ -35,6 +37,7 @@ const setLock = 0x40045431
 const getNumber = 0x80045430
 const setSize = 0x5414
 const getForeground = 0x540f
+const countWaitingBytes = 0x541b
 const setDumpable = 4
 const duplicateClosedOnExec = 1030
 const closeOnExec = 0o2000000
@@ -60,6 +63,7 @@ export function loadNative(addonPath: string): Native {
     value.writeUInt16LE(Math.min(cols, largestSize), 2)
     control(fd, setSize, value)
   }
+  const count = Buffer.alloc(4)
   return {
     spawn: openSpawn(libc),
     awaitExit: openAwaitExit(libc),
@@ -71,6 +75,10 @@ export function loadNative(addonPath: string): Native {
     neverWait(fd) {
       if (fcntl(fd, setStatusFlags, constants.O_NONBLOCK) !== 0)
         throw failed('no pipe could be made', errno())
+    },
+    waitingBytes(fd) {
+      if (ioctl(fd, countWaitingBytes, count) !== 0) throw failed('a pipe could not be looked into', errno())
+      return count.readInt32LE()
     },
     openTerminal(size) {
       const ours = openTerminalEnd('/dev/ptmx')

@@ -11,6 +11,8 @@ export type Output = {
   readonly name: OutputName
   /** From now on it is read as this stream, which closes it. */
   open(): Readable
+  /** Whether a reader would find nothing. */
+  isEmpty?(): boolean
   /** Hands over what is there, without waiting. True when nobody can write any more; it is closed then. */
   drain?(take: (bytes: Buffer) => void): boolean
 }
@@ -21,14 +23,22 @@ const readBytes = 64 * 1024
 const mostReads = 16
 const space = Buffer.allocUnsafeSlow(readBytes)
 
+type PipeNative = { waitingBytes(fd: number): number }
+
 /** Our end of a pipe. It must not make us wait. */
 export class PipeOutput implements Output {
   readonly name: OutputName
   readonly #fd: number
+  readonly #native: PipeNative
 
-  constructor(name: OutputName, fd: number) {
+  constructor(name: OutputName, fd: number, native: PipeNative) {
     this.name = name
     this.#fd = fd
+    this.#native = native
+  }
+
+  isEmpty(): boolean {
+    return this.#native.waitingBytes(this.#fd) === 0
   }
 
   open(): Socket {
@@ -90,6 +100,11 @@ export class Outputs {
 
   get areClosed(): boolean {
     return this.#openCount === 0
+  }
+
+  /** Whether the process has written nothing that was not read yet. */
+  get areEmpty(): boolean {
+    return this.#outputs.every((output) => output.isEmpty?.() ?? false)
   }
 
   /** Reads them as streams from now on. */

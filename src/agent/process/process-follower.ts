@@ -19,7 +19,7 @@ export class ProcessFollower implements EventReader {
     answer.send({ event: startEvent(process.pid) })
     answer.onDrain = () => process.adjustFlow()
     process.subscribe(this)
-    if (process.isStreamed) this.flush()
+    if (process.isTold) this.flush()
   }
 
   /** Ends with the call, be it that its caller has gone or that its time is over; the process goes on. */

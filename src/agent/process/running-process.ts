@@ -14,11 +14,13 @@ import { Tail, type TailBudget } from './tail.ts'
 import { type Terminal, terminalError } from './terminal.ts'
 import { Turns } from './turns.ts'
 
-/**
- * A process that is over within this time is told of in one answer: its output is read at its end. Only what lives
- * longer gets streams, which take more time than a short command itself.
- */
+/** A process that is over within this time is told of in one answer; of what lives longer the start is told then. */
 const shortMs = 10
+/**
+ * The output of a process is read at its end, or by streams, which take more time than a short command itself: it gets
+ * them when it has written something by the time that its start is told, or is still there after this long.
+ */
+const silentMs = 30
 /** So much of the end of each output is kept for clients that ask after the process has ended. */
 const tailBytes = 64 * 1024
 /**
@@ -51,6 +53,7 @@ export class RunningProcess {
   #readSinceExit = 0
   #wasKilled = false
   #opening: NodeJS.Timeout | undefined
+  #isTold = false
   #limit: NodeJS.Timeout | undefined
   #owner: ProcessOwner
   #log: ProcessLog | undefined
@@ -75,13 +78,13 @@ export class RunningProcess {
       (name, bytes) => this.#take(name, bytes),
       () => this.#finish(),
     )
-    if (this.#outputs.canWait) this.#opening = setTimeout(() => this.#openOutputs(), shortMs)
-    else this.#outputs.open()
+    if (this.#outputs.canWait) this.#opening = setTimeout(() => this.#tellStart(), shortMs)
+    else this.#openOutputs()
   }
 
-  /** Its events are told as they happen, and no longer held back for its end. */
-  get isStreamed(): boolean {
-    return this.#outputs.areStreams
+  /** Its start is told, and no longer held back for its end. */
+  get isTold(): boolean {
+    return this.#isTold
   }
 
   subscribe(reader: EventReader): void {
@@ -93,7 +96,16 @@ export class RunningProcess {
     if (this.#readers.delete(reader)) this.adjustFlow()
   }
 
+  #tellStart(): void {
+    if (this.#outputs.areEmpty) this.#opening = setTimeout(() => this.#openOutputs(), silentMs - shortMs)
+    else this.#outputs.open()
+    this.#isTold = true
+    this.#flush()
+  }
+
   #openOutputs(): void {
+    this.#isTold = true
+    clearTimeout(this.#opening)
     this.#outputs.open()
     this.#flush()
   }
@@ -122,6 +134,8 @@ export class RunningProcess {
     const stdin = this.#stdin
     if (this.#terminal) throw stdinError('the process has a terminal: send the input as pty')
     if (!stdin) throw stdinError('stdin not enabled or closed')
+    // Somebody waits for what it says to that.
+    this.#openOutputs()
     return this.#inputTurns.run(signal, () => stdin.write(bytes, signal))
   }
 
@@ -202,7 +216,7 @@ export class RunningProcess {
     for (const event of dataEvents(name, bytes)) {
       for (const reader of this.#readers) reader.push(event)
     }
-    if (!this.isStreamed) return
+    if (!this.#outputs.areStreams) return
     this.#flush()
     this.adjustFlow()
   }

@@ -1,0 +1,82 @@
+import assert from 'node:assert/strict'
+import { PassThrough } from 'node:stream'
+import { suite, type TestContext, test } from 'node:test'
+import { RunningProcess } from './running-process.ts'
+
+const config = { cmd: 'x', args: [], envs: {} }
+const owner = { budget: { take: () => false, give() {} }, ended() {} }
+
+/** A process whose output is read by hand or as a stream, on a clock that is turned by hand. */
+function run(t: TestContext) {
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  const seen: string[] = []
+  let written = ''
+  const output = {
+    name: 'stdout' as const,
+    open: () => {
+      seen.push('stream')
+      return new PassThrough()
+    },
+    isEmpty: () => written === '',
+    drain: (take: (bytes: Buffer) => void) => {
+      if (written !== '') take(Buffer.from(written))
+      return true
+    },
+  }
+  const stdin = new PassThrough()
+  const process = new RunningProcess(1, config, undefined, { stdin, outputs: [output] }, owner)
+  process.subscribe({
+    isFull: false,
+    push: ({ event }) => void seen.push(event!.case!),
+    flush: () => void seen.push('told'),
+  })
+  return {
+    ...{ process, seen },
+    write: (text: string) => {
+      written += text
+    },
+    pass: (ms: number) => t.mock.timers.tick(ms),
+  }
+}
+
+suite('what is told of a process', () => {
+  test('is one answer where it ends soon', (t) => {
+    const { process, seen, write, pass } = run(t)
+    write('hello')
+    pass(9)
+    process.exited(0, null)
+    pass(100)
+    assert.deepEqual(seen, ['data', 'end'])
+  })
+
+  test('is the start, then all the rest, where it was silent until then and ends soon after', (t) => {
+    const { process, seen, write, pass } = run(t)
+    pass(10)
+    pass(19)
+    assert.deepEqual(seen, ['told'])
+    write('hello')
+    process.exited(0, null)
+    pass(100)
+    assert.deepEqual(seen, ['told', 'data', 'end'])
+  })
+
+  test('is its output as it comes, from the start on where it had written by then', (t) => {
+    const { seen, write, pass } = run(t)
+    write('hello')
+    pass(10)
+    assert.deepEqual(seen, ['stream', 'told'])
+  })
+
+  test('is its output as it comes where it goes on in silence', (t) => {
+    const { seen, pass } = run(t)
+    pass(10)
+    pass(20)
+    assert.deepEqual(seen, ['told', 'stream', 'told'])
+  })
+
+  test('is its output as it comes once it was given input', async (t) => {
+    const { process, seen } = run(t)
+    await process.writeStdin(Buffer.from('x'), new AbortController().signal)
+    assert.deepEqual(seen, ['stream', 'told'])
+  })
+})
