@@ -14,12 +14,16 @@ export type Account = {
 }
 
 const bareID = /^\d{1,9}$/
+const none: string[][] = []
 
-type Table = { stamp: string; rows: string[][] }
+/** The rows of a file, and what shows that the file is still the one that they were read from. */
+type Table = { ino: number; size: number; mtimeMs: number; rows: string[][] }
+type Found = { text: string; passwd: string[][]; group: string[][]; account: Account | undefined }
 
 export class Accounts {
   #folder: string
   #tables = new Map<string, Table>()
+  #last: Found | undefined
 
   constructor(folder = '/etc') {
     this.#folder = folder
@@ -30,6 +34,16 @@ export class Accounts {
    * one. A number that names nobody is taken as a bare user id, in the group of root.
    */
   find(text: string): Account | undefined {
+    const [passwd, group] = [this.#rows('passwd'), this.#rows('group')]
+    const last = this.#last
+    // Nearly every request is for the same user as the one before.
+    if (last?.text === text && last.passwd === passwd && last.group === group) return last.account
+    const account = this.#find(text)
+    this.#last = { text, passwd, group, account }
+    return account
+  }
+
+  #find(text: string): Account | undefined {
     const [name, group] = text.split(':', 2) as [string, string?]
     const account = this.#user(name)
     if (!account || group === undefined) return account
@@ -75,17 +89,17 @@ export class Accounts {
 
   #rows(file: 'passwd' | 'group'): string[][] {
     const path = `${this.#folder}/${file}`
-    const stats = statSync(path, { bigint: true, throwIfNoEntry: false })
-    if (!stats) return []
-    const stamp = `${stats.ino} ${stats.size} ${stats.mtimeNs}`
+    const stats = statSync(path, { throwIfNoEntry: false })
+    if (!stats) return none
+    const { ino, size, mtimeMs } = stats
     const known = this.#tables.get(file)
-    if (known?.stamp === stamp) return known.rows
+    if (known?.ino === ino && known.size === size && known.mtimeMs === mtimeMs) return known.rows
     const fieldCount = file === 'passwd' ? 6 : 4
     const rows = readFileSync(path, 'utf8')
       .split('\n')
       .map((line) => line.split(':'))
       .filter((fields) => fields.length >= fieldCount && fields[0] !== '' && /^\d+$/.test(fields[2]!))
-    this.#tables.set(file, { stamp, rows })
+    this.#tables.set(file, { ino, size, mtimeMs, rows })
     return rows
   }
 }

@@ -137,7 +137,7 @@ export class CallList {
     this.stack = address + stackEnd
     this.release = release
     this.#bytes = bytes
-    this.#halves = new Int32Array(bytes.buffer, bytes.byteOffset, (mostCalls * wordsPerCall * wordBytes) / 4)
+    this.#halves = new Int32Array(bytes.buffer, bytes.byteOffset, Math.floor(bytes.length / 4))
   }
 
   get usedBytes(): number {
@@ -186,21 +186,32 @@ export class CallList {
 
   /** The address of a table of addresses that ends with none. */
   addresses(addresses: readonly Address[]): Address {
-    return this.bytes(Buffer.from(new BigUint64Array([...addresses, 0].map(BigInt)).buffer))
+    const at = this.#takeWords(addresses.length + 1)
+    for (const [index, address] of addresses.entries()) this.#setWord(at / wordBytes + index, address)
+    this.#setWord(at / wordBytes + addresses.length, 0)
+    return this.address + at
   }
 
   bytes(bytes: Uint8Array): Address {
-    const at = Math.ceil(this.#dataEnd / wordBytes) * wordBytes
+    const at = this.#takeWords(Math.ceil(bytes.length / wordBytes))
     this.#bytes.set(bytes, at)
-    this.#dataEnd = at + bytes.length
     return this.address + at
+  }
+
+  /** Where so many words begin that nothing else will use. */
+  #takeWords(count: number): number {
+    const at = Math.ceil(this.#dataEnd / wordBytes) * wordBytes
+    this.#dataEnd = at + count * wordBytes
+    return at
   }
 
   /** The call that ended the process, and its error number; undefined when all were made. */
   failure(): CallFailure | undefined {
-    for (const [index, { call, mayFail }] of this.#calls.entries()) {
+    for (let index = 0; index < this.#calls.length; index++) {
       const result = this.#halves[2 * (index * wordsPerCall + resultWord)]!
-      if (!mayFail && result < 0) return { call, errorNumber: -result }
+      if (result >= 0) continue
+      const { call, mayFail } = this.#calls[index]!
+      if (!mayFail) return { call, errorNumber: -result }
     }
     return undefined
   }

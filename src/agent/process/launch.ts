@@ -47,12 +47,14 @@ export function launch(request: LaunchRequest, identity: Identity, native: Nativ
     ...identity.envVars,
     ...config.envs,
   }
-  rejectZeroBytes([config.cmd, ...config.args, cwd, ...Object.entries(env).flat()])
+  const words = [config.cmd, ...config.args]
+  const variables = Object.entries(env).map(([name, value]) => `${name}=${value}`)
+  rejectZeroBytes([cwd, ...words, ...variables])
   const program = searchExecutable(config.cmd, env.PATH, cwd)
   const opened = openStreams(request, native)
   try {
     const pid = start(native, {
-      ...{ program, words: [config.cmd, ...config.args], env, cwd, stdio: opened.stdio },
+      ...{ program, words, variables, cwd, stdio: opened.stdio },
       user: account.uid === 0 && account.gid === 0 ? undefined : account,
       controlsTerminal: terminal !== undefined,
       oomScore: commandOomScore(),

@@ -6,7 +6,8 @@ import { type CallFailure, type CallList, openCallMemory } from './call-list.ts'
 export type SpawnRequest = {
   program: string
   words: readonly string[]
-  env: Readonly<Record<string, string>>
+  /** Its environment, each as `NAME=value`. */
+  variables: readonly string[]
   cwd: string
   /** Our descriptors that become its standard streams; without one it reads nothing. */
   stdio: readonly [stdin: number | undefined, stdout: number, stderr: number]
@@ -26,6 +27,7 @@ const shareMemory = 0x100 | 0x4000 | 17
 const setMask = 2
 const allSignals = Buffer.alloc(128, 0xff)
 const maskBytes = 8
+const noSignals = Buffer.alloc(maskBytes)
 /** The `struct sigaction` of the kernel, all zero: what the signal does by default. */
 const defaultAction = Buffer.alloc(32)
 const lastOrdinarySignal = 31
@@ -64,11 +66,13 @@ export function openSpawn(libc: CLibrary): Spawn {
   }
 }
 
-function dataBytes({ program, words, env, cwd, user }: SpawnRequest): number {
-  const texts = [program, cwd, ...words, ...Object.entries(env).flat()]
-  const units = texts.reduce((sum, text) => sum + text.length, 0)
+function dataBytes({ program, words, variables, cwd, user }: SpawnRequest): number {
+  let units = program.length + cwd.length
+  for (const word of words) units += word.length
+  for (const variable of variables) units += variable.length
+  const texts = (2 + words.length + variables.length) * bytesPerText
   const groups = (user?.groups.length ?? 0) * bytesPerGroup
-  return units * bytesPerUnit + texts.length * bytesPerText + groups + otherBytes
+  return units * bytesPerUnit + texts + groups + otherBytes
 }
 
 /** Our handlers go before signals may come. */
@@ -81,7 +85,7 @@ function addDefaultSignals(list: CallList): void {
 }
 
 /** The order matters: what needs rights or a free descriptor comes first. */
-function addCalls(list: CallList, { program, words, env, cwd, user, ...request }: SpawnRequest): void {
+function addCalls(list: CallList, { program, words, variables, cwd, user, ...request }: SpawnRequest): void {
   if (request.oomScore !== undefined) addOomScore(list, String(request.oomScore))
   addStreams(list, request.stdio)
   if (request.controlsTerminal) list.add('ioctl', 0, takeTerminal, 1)
@@ -93,10 +97,10 @@ function addCalls(list: CallList, { program, words, env, cwd, user, ...request }
   }
   // With the rights of the user: it must not come to stand where it may not go.
   list.add('chdir', list.text(cwd))
-  list.add('rt_sigprocmask', setMask, list.bytes(Buffer.alloc(maskBytes)), 0, maskBytes)
-  const variables = Object.entries(env).map(([name, value]) => list.text(`${name}=${value}`))
+  list.add('rt_sigprocmask', setMask, list.bytes(noSignals), 0, maskBytes)
   const argv = list.addresses(words.map((word) => list.text(word)))
-  list.add('execve', list.text(program), argv, list.addresses(variables))
+  const envp = list.addresses(variables.map((variable) => list.text(variable)))
+  list.add('execve', list.text(program), argv, envp)
 }
 
 /** A file that is opened after standard input was closed takes its number. */

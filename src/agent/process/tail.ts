@@ -1,7 +1,5 @@
 /** The last bytes of a stream, in as little memory as they need. */
 
-const smallestRing = 1024
-
 /** How much all tails together may take; a tail that gets no more forgets sooner. */
 export type TailBudget = { take(bytes: number): boolean; give(bytes: number): void }
 
@@ -37,8 +35,7 @@ export class Tail {
   seal(): Buffer {
     const all = this.#inOrder()
     const cut = this.#length > this.#kept ? continuationBytes(all) : 0
-    const sealed = Buffer.allocUnsafeSlow(all.length - cut)
-    all.copy(sealed, 0, cut)
+    const sealed = cut === 0 && all === this.#ring ? all : copyOf(all.subarray(cut))
     this.#budget.give(this.#ring.length - sealed.length)
     this.#ring = Buffer.alloc(0)
     this.#kept = 0
@@ -48,9 +45,7 @@ export class Tail {
   #growFor(wanted: number): void {
     const size = this.#ring.length
     if (wanted <= size || size === this.#limit) return
-    let larger = Math.max(size, smallestRing)
-    while (larger < wanted && larger < this.#limit) larger *= 2
-    larger = Math.min(larger, this.#limit)
+    const larger = Math.min(Math.max(wanted, 2 * size), this.#limit)
     if (!this.#budget.take(larger - size)) return
     const kept = this.#inOrder()
     this.#ring = Buffer.allocUnsafeSlow(larger)
@@ -58,10 +53,18 @@ export class Tail {
     this.#at = kept.length % larger
   }
 
-  #inOrder(): Buffer {
+  #inOrder(): Buffer<ArrayBuffer> {
     if (this.#kept < this.#ring.length) return this.#ring.subarray(0, this.#kept)
+    if (this.#at === 0) return this.#ring
     return Buffer.concat([this.#ring.subarray(this.#at), this.#ring.subarray(0, this.#at)])
   }
+}
+
+/** In memory of its own, not in a part of what many share. */
+function copyOf(bytes: Buffer): Buffer {
+  const copy = Buffer.allocUnsafeSlow(bytes.length)
+  bytes.copy(copy)
+  return copy
 }
 
 /** How many bytes at the front belong to a character of UTF-8 whose options is gone. */
