@@ -9,6 +9,7 @@ import type {
   RawServerDefault,
 } from 'fastify'
 import type { DoctorReport, MachineReport } from '../contract/rest/machine.ts'
+import type { BuildPlacer } from '../core/cluster/build-placer.ts'
 import type { EveryNode } from '../core/cluster/every-node.ts'
 import type { Forwarder } from '../core/cluster/forwarder.ts'
 import type { LoneNode } from '../core/cluster/lone-node.ts'
@@ -99,7 +100,13 @@ export type ApiParts = {
   loneNode?: LoneNode | undefined
 }
 
-export type ApiCluster = { nodeID: string; forwarder: Forwarder; placer: Placer; everyNode: EveryNode }
+export type ApiCluster = {
+  nodeID: string
+  forwarder: Forwarder
+  placer: Placer
+  everyNode: EveryNode
+  buildPlacer: BuildPlacer
+}
 
 export type Api = FastifyInstance<
   RawServerDefault,

@@ -132,3 +132,44 @@ test('a Warren beside the cluster, which nobody reaches, is told by name', async
   assert.equal(answer.status, 421)
   assert.match(await answer.text(), /is on node other, .* that one has no WARREN_PEER_ADDRESS/)
 })
+
+type RequestedBuild = { templateID: string; buildID: string }
+
+const requestBuild = async (node: ApiNode, name: string): Promise<RequestedBuild> =>
+  (await node.call('POST', '/v3/templates', { body: { name, cpuCount: 1, memoryMB: 512 } })).json() as never
+
+const startBuild = (node: ApiNode, { templateID, buildID }: RequestedBuild, body: object) =>
+  node.call('POST', `/v2/templates/${templateID}/builds/${buildID}`, { body })
+
+test('a build from the template of another node is carried out there', async () => {
+  await using cluster = await openApiCluster(['one', 'other', 'third'])
+  const [one, other, third] = cluster.nodes as [ApiNode, ApiNode, ApiNode]
+  await startBuild(other, await requestBuild(other, 'below'), { fromImage: 'debian' })
+  // Requested here and there, and started at a door that has neither.
+  for (const [door, requestedAt] of [
+    [one, one],
+    [third, one],
+  ] as const) {
+    const requested = await requestBuild(requestedAt, `above-${door.nodeID}`)
+    const steps = [{ type: 'RUN', args: ['true'] }]
+    assert.equal((await startBuild(door, requested, { fromTemplate: 'below', steps })).status, 202)
+    assert.equal(other.jobs.at(-1)?.build.buildID, requested.buildID)
+    const owner = await one.fixture.stores.owners.ownerOf({ kind: 'build', id: requested.buildID })
+    assert.equal(owner?.nodeID, 'other')
+  }
+  assert.deepEqual([one.jobs.length, third.jobs.length], [0, 0])
+})
+
+test('a build whose files are on one node and whose template is on another is told what to do', async () => {
+  await using cluster = await openApiCluster()
+  const [one, other] = cluster.nodes as [ApiNode, ApiNode]
+  await startBuild(other, await requestBuild(other, 'below'), { fromImage: 'debian' })
+  const requested = await requestBuild(one, 'above')
+  const steps = [{ type: 'COPY', args: ['a', 'b'], filesHash: 'f'.repeat(64) }]
+  const answer = await startBuild(one, requested, { fromTemplate: 'below', steps })
+  assert.equal(answer.status, 409)
+  assert.match(await answer.text(), /is on node other alone, .* on node one\. .*object store/)
+  cluster.away.add('other')
+  const away = await startBuild(one, requested, { fromTemplate: 'below', steps: [] })
+  assert.equal(away.status, 503)
+})

@@ -1,5 +1,6 @@
 /** Makes this Warren a node of a cluster, where a setting says so: who the others are, and how requests reach them. */
 import type { Server, ServerOptions } from 'node:http'
+import { BuildPlacer } from '../core/cluster/build-placer.ts'
 import type { Drainer } from '../core/cluster/drainer.ts'
 import { EveryNode } from '../core/cluster/every-node.ts'
 import { Membership } from '../core/cluster/membership.ts'
@@ -46,6 +47,7 @@ export type Cluster = {
   forwarder: ClusterForwarder
   placer: Placer
   everyNode: EveryNode
+  buildPlacer: BuildPlacer
   takeOffered: ClusterDomain['takeOffered']
 }
 
@@ -70,7 +72,10 @@ export async function joinCluster(parts: ClusterParts, closers: Closers): Promis
   closers.add('the node', () => membership.leave())
   closers.add(
     'signs of life',
-    repeatEvery(renewEveryMs, 'tell the others that this node lives', log, () => membership.renew()),
+    repeatEvery(renewEveryMs, 'tell the others that this node lives', log, async () => {
+      await membership.renew()
+      await domain.warm.setDraining(membership.isDraining)
+    }),
   )
   startForgetting(parts, closers)
   const connections = new PeerConnections(identity)
@@ -83,7 +88,8 @@ export async function joinCluster(parts: ClusterParts, closers: Closers): Promis
   const forwarder = new ClusterForwarder({ membership, router, connections, log })
   const placer = new Placer({ ...domain, membership, forwarder, owners: stores.owners })
   const everyNode = new EveryNode({ membership, ask: createAskNode(connections), log })
-  return { nodeID, identity, membership, forwarder, placer, everyNode, takeOffered }
+  const buildPlacer = new BuildPlacer({ ...domain, membership, forwarder, owners: stores.owners })
+  return { nodeID, identity, membership, forwarder, placer, everyNode, buildPlacer, takeOffered }
 }
 
 function startForgetting({ config, ports }: ClusterParts, closers: Closers): void {

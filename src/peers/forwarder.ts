@@ -50,7 +50,7 @@ export class ClusterForwarder implements Forwarder {
     const answerer = await router.route(what, { isFromPeer: this.isFromPeer(exchange.request) })
     if (answerer === 'here') return false
     if (answerer === 'misdirected') {
-      answerRefusal(exchange, 421, 'not the owner')
+      this.refuseAsMisdirected(exchange)
       return true
     }
     const body = await readSmallBody(exchange)
@@ -72,6 +72,10 @@ export class ClusterForwarder implements Forwarder {
 
   roomNeeded(request: IncomingMessage): NeededRoom | undefined {
     return hopOf(request)?.needs
+  }
+
+  refuseAsMisdirected(exchange: HttpExchange): void {
+    answerRefusal(exchange, 421, 'not the owner')
   }
 
   refuseForRoom(exchange: HttpExchange): void {

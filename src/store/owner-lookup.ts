@@ -7,6 +7,8 @@ import { isUnended } from './sandbox-queries.ts'
 import { hashOf, sandboxOf } from './sandbox-row.ts'
 import type { Tables } from './tables.ts'
 
+const mostListed = 1000
+
 export class SqlOwnerStore implements OwnerStore {
   readonly #db: Kysely<Tables>
   readonly #vault: SecretVault
@@ -49,6 +51,30 @@ export class SqlOwnerStore implements OwnerStore {
       .where('id', '=', sandboxID)
       .executeTakeFirst()
     return row && sandboxOf(row, this.#vault)
+  }
+
+  async giveBuild(buildID: string, from: string, to: string): Promise<boolean> {
+    const { numUpdatedRows } = await this.#db
+      .updateTable('template_builds')
+      .set({ node_id: to })
+      .where('id', '=', buildID)
+      .where('status', '=', 'waiting')
+      .where('node_id', '=', from)
+      .executeTakeFirstOrThrow()
+    return numUpdatedRows > 0n
+  }
+
+  async readyBuildsOf(nodeID: string): Promise<string[]> {
+    const rows = await this.#db
+      .selectFrom('template_builds')
+      .select('id')
+      .where('node_id', '=', nodeID)
+      .where('status', '=', 'ready')
+      .orderBy('created_at', 'desc')
+      .orderBy('id')
+      .limit(mostListed)
+      .execute()
+    return rows.map(({ id }) => id)
   }
 
   async nodesOfVolumes(teamID: string, names: readonly string[]): Promise<string[]> {

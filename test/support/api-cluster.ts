@@ -7,6 +7,7 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { joinClusterDomain } from '../../src/app/cluster-domain.ts'
+import { BuildPlacer } from '../../src/core/cluster/build-placer.ts'
 import { EveryNode } from '../../src/core/cluster/every-node.ts'
 import type { Membership } from '../../src/core/cluster/membership.ts'
 import type { ClusterNode, NodeStatus } from '../../src/core/cluster/node.ts'
@@ -76,7 +77,8 @@ async function openNode(nodeID: string, known: Known, fixture: FixtureOptions) {
     forwarder = new ClusterForwarder({ membership, router, connections, log: silentLog })
     const placer = new Placer({ membership, forwarder, catalog, admission, owners: stores.owners })
     const everyNode = new EveryNode({ membership, ask: createAskNode(connections), log: silentLog })
-    return { nodeID, forwarder, placer, everyNode }
+    const buildPlacer = new BuildPlacer({ membership, forwarder, catalog, owners: stores.owners })
+    return { nodeID, forwarder, placer, everyNode, buildPlacer }
   }
   const api = await openApi({ fixture, cluster: join })
   await api.api.ready()

@@ -19,6 +19,8 @@ export interface Forwarder {
   takeWithoutMemory(sandboxID: string): Promise<boolean>
   /** The room that the request needs, where the peer that passed it on has other nodes to try if this one lacks it. */
   roomNeeded(request: IncomingMessage): NeededRoom | undefined
+  /** Tells a peer that passed the request on that another node is to have it. */
+  refuseAsMisdirected(exchange: HttpExchange): void
   /** Tells that peer that there is none. */
   refuseForRoom(exchange: HttpExchange): void
   /** Carries a request whose body was read already to this node. */

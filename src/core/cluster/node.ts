@@ -114,6 +114,10 @@ export interface OwnerStore {
   locateBuild(templateID: string, tagOrBuildID: string): Promise<LocatedBuild | undefined>
   /** A sandbox of any node, as its row says; only its owner may act on it. */
   findSandbox(sandboxID: string): Promise<Sandbox | undefined>
+  /** Makes another node the owner of a build of this one that still waits. False: it does not any more. */
+  giveBuild(buildID: string, from: string, to: string): Promise<boolean>
+  /** The builds of a node that are ready, the newest thousand. */
+  readyBuildsOf(nodeID: string): Promise<string[]>
   /** The nodes that have the team's volumes of these names; names that the team has no volume of are left out. */
   nodesOfVolumes(teamID: string, names: readonly string[]): Promise<string[]>
   /** The node on which an earlier request with this idempotency key was carried out. */

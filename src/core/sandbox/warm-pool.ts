@@ -49,6 +49,7 @@ export class WarmPool {
   /** Those handed out and not yet in a row that counts. */
   readonly #taken = new Map<string, TemplateBuild>()
   #isRefilling = false
+  #isDraining = false
   #next: { atMs: number; cancel: () => void } | undefined
   #stopWatching: (() => void) | undefined
   #closed = false
@@ -133,6 +134,14 @@ export class WarmPool {
     return victim !== undefined
   }
 
+  /** While its node is drained the pool is empty: what waits there would only be in the way. */
+  async setDraining(isDraining: boolean): Promise<void> {
+    if (this.#isDraining === isDraining) return
+    this.#isDraining = isDraining
+    if (isDraining) while (await this.giveUp()) {}
+    else this.#refillIn(fillAfterMs)
+  }
+
   /** Takes down everything of a template. True: it was in use. */
   async drop(templateID: string): Promise<boolean> {
     const found = this.#builds.all().filter(({ build }) => build.templateID === templateID)
@@ -180,7 +189,7 @@ export class WarmPool {
   }
 
   async #bootMissing(): Promise<void> {
-    const next = () => (this.#closed ? undefined : this.#builds.nextToFill())
+    const next = () => (this.#closed || this.#isDraining ? undefined : this.#builds.nextToFill())
     for (let pooled = next(); pooled; pooled = next()) {
       const leave = await this.#parts.admission.tryEnter(pooled.build)
       if (!leave) return this.#refillIn(lookAgainMs)
@@ -194,9 +203,9 @@ export class WarmPool {
     }
   }
 
-  /** Takes down what is too much, and everything when the machine is short. */
+  /** Takes down what is too much, and everything when the machine is short or the node is drained. */
   async #tidy(): Promise<void> {
-    if (await this.#parts.admission.isShort()) while (await this.giveUp()) {}
+    if (this.#isDraining || (await this.#parts.admission.isShort())) while (await this.giveUp()) {}
     for (let warm = this.#builds.takeSurplus(); warm; warm = this.#builds.takeSurplus())
       await this.#discard(warm)
     while (this.#builds.lacksFirst() && (await this.giveUp())) {}

@@ -5,6 +5,7 @@ import type { StartRequest } from '../../../core/template/start-request.ts'
 import { type BuildStep, stepTypes } from '../../../core/template/start-request.ts'
 import { AppError } from '../../../lib/app-error.ts'
 import type { Api, RouteContext } from '../../context.ts'
+import { exchangeOf } from '../../pass-on.ts'
 import { parseBuildID } from './build-id.ts'
 import { templateSchema } from './template-schema.ts'
 
@@ -25,7 +26,11 @@ export function startBuildRoute(app: Api, context: RouteContext): void {
       const { templateID } = request.params
       const buildID = parseBuildID(request.params.buildID, 'Invalid build ID')
       const team = context.auth.teamOf(request)
-      await context.builds.start(team, templateID, buildID, toRequest(request.body))
+      const start = toRequest(request.body)
+      const placed = { buildID, start, body: () => Buffer.from(JSON.stringify(request.body)) }
+      if (await context.cluster?.buildPlacer.place(team, placed, exchangeOf(request, reply)))
+        return reply.hijack()
+      await context.builds.start(team, templateID, buildID, start)
       return reply.code(202).send(undefined)
     },
   )
