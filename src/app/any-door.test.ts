@@ -1,5 +1,9 @@
 /** What concerns several nodes can be asked at the door of any of them. */
 import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { test } from 'node:test'
 import { type ApiNode, openApiCluster } from '../../test/support/api-cluster.ts'
 import { gate, request, turning } from '../../test/support/domain.ts'
@@ -172,4 +176,33 @@ test('a build whose files are on one node and whose template is on another is to
   cluster.away.add('other')
   const away = await startBuild(one, requested, { fromTemplate: 'below', steps: [] })
   assert.equal(away.status, 503)
+})
+
+test('a signed file URL finds its sandbox at any door, without anything that names it', async (t) => {
+  await using cluster = await openApiCluster(['one', 'other', 'third'])
+  const [one, other] = cluster.nodes as [ApiNode, ApiNode]
+  const sandboxID = await create(other)
+  const agent = createServer((asked, response) => asked.resume().on('end', () => response.end(asked.url)))
+  await once(agent.listen(0, '127.0.0.1'), 'listening')
+  t.after(() => agent.close().closeAllConnections())
+  const { port } = agent.address() as AddressInfo
+  const { routes, tokens } = other.fixture
+  const route = routes.get(sandboxID)!
+  routes.remove(sandboxID, route.runID)
+  routes.set({ ...route, endpoint: () => ({ host: '127.0.0.1', port }) })
+  const urlFor = (operation: 'read' | 'write', token: string) => {
+    const digest = createHash('sha256').update(`/tmp/a:${operation}:user:${token}`).digest('base64')
+    const signature = `v1_${digest.replace(/=+$/, '')}`
+    return `/files?${new URLSearchParams({ path: '/tmp/a', username: 'user', signature })}`
+  }
+  const good = urlFor('read', tokens.agent(sandboxID))
+  for (let times = 0; times < 2; times++) {
+    const answer = await fetch(`${one.url}${good}`)
+    assert.deepEqual([answer.status, await answer.text()], [200, good])
+  }
+  const write = urlFor('write', tokens.agent(sandboxID))
+  assert.equal(await (await fetch(`${one.url}${write}`, { method: 'POST', body: 'x' })).text(), write)
+  assert.equal((await fetch(`${one.url}${urlFor('read', 'wrong')}`)).status, 401)
+  cluster.away.add('other')
+  assert.equal((await fetch(`${one.url}${urlFor('write', 'wrong')}`)).status, 401)
 })

@@ -3,6 +3,7 @@ import type { Server, ServerOptions } from 'node:http'
 import { BuildPlacer } from '../core/cluster/build-placer.ts'
 import type { Drainer } from '../core/cluster/drainer.ts'
 import { EveryNode } from '../core/cluster/every-node.ts'
+import { FileSearch } from '../core/cluster/file-search.ts'
 import { Membership } from '../core/cluster/membership.ts'
 import { renewEveryMs } from '../core/cluster/node.ts'
 import { NodeDirectory } from '../core/cluster/node-directory.ts'
@@ -15,7 +16,7 @@ import { createAskNode } from '../peers/ask-node.ts'
 import { ClusterForwarder } from '../peers/forwarder.ts'
 import { PeerConnections } from '../peers/peer-connections.ts'
 import { openPeerIdentity, type PeerIdentity, requireSharedSecrets } from '../peers/peer-identity.ts'
-import { createHandOver } from '../peers/peer-operations.ts'
+import { createAskForFile, createHandOver } from '../peers/peer-operations.ts'
 import { createPeerServer } from '../peers/peer-server.ts'
 import { type ClusterDomain, closeForgottenRoutes, joinClusterDomain } from './cluster-domain.ts'
 import type { Config } from './config.ts'
@@ -48,6 +49,8 @@ export type Cluster = {
   placer: Placer
   everyNode: EveryNode
   buildPlacer: BuildPlacer
+  /** Finds sandboxes of other nodes by signed file URLs. */
+  files: FileSearch
   takeOffered: ClusterDomain['takeOffered']
 }
 
@@ -89,7 +92,8 @@ export async function joinCluster(parts: ClusterParts, closers: Closers): Promis
   const placer = new Placer({ ...domain, membership, forwarder, owners: stores.owners })
   const everyNode = new EveryNode({ membership, ask: createAskNode(connections), log })
   const buildPlacer = new BuildPlacer({ ...domain, membership, forwarder, owners: stores.owners })
-  return { nodeID, identity, membership, forwarder, placer, everyNode, buildPlacer, takeOffered }
+  const files = new FileSearch(membership, createAskForFile(connections))
+  return { nodeID, identity, membership, forwarder, placer, everyNode, buildPlacer, files, takeOffered }
 }
 
 function startForgetting({ config, ports }: ClusterParts, closers: Closers): void {

@@ -1,6 +1,6 @@
 /** Opens the port of the server: the API, and the edge in front of sandboxes, behind one listener. */
 import { readFileSync } from 'node:fs'
-import type { Server } from 'node:http'
+import type { IncomingMessage, Server } from 'node:http'
 import { createApi } from '../api/app.ts'
 import type { Api, ApiParts } from '../api/context.ts'
 import type { LoneNode } from '../core/cluster/lone-node.ts'
@@ -8,7 +8,8 @@ import type { NodeDirectory } from '../core/cluster/node-directory.ts'
 import type { ApiDocument } from '../docs-site/api-reference.ts'
 import type { DocsSite } from '../docs-site/docs-site.ts'
 import { createEdge } from '../edge/edge.ts'
-import { answerOperation } from '../peers/peer-operations.ts'
+import { routeOfSignedFile } from '../edge/signed-file.ts'
+import { answerOperation, type PeerOperations } from '../peers/peer-operations.ts'
 import { type Cluster, listenForPeers } from './cluster.ts'
 import type { Config } from './config.ts'
 import type { Secrets } from './data-folder.ts'
@@ -54,6 +55,7 @@ export async function listen(parts: ListenParts, closers: Closers): Promise<stri
     findResumable: domain.findResumable,
     onFinished: requests.onFinished,
     forwarder: cluster?.forwarder ?? loneNode,
+    findSigned: cluster && ((request, path) => findSigned(cluster, request, path)),
     log: ports.log,
   })
   const url = `${config.tlsCert ? 'https' : 'http'}://${reachableHost(config.host)}:${config.port}`
@@ -63,9 +65,14 @@ export async function listen(parts: ListenParts, closers: Closers): Promise<stri
   const listener = openListener(edge.serverOptions, config, ports, closers)
   edge.attach(listener.server, api.routing)
   if (cluster) {
+    const operations: PeerOperations = {
+      'take offered sandbox': cluster.takeOffered,
+      'find signed file': async ({ method, path }) =>
+        routeOfSignedFile(method, path, ports.routes.values())?.sandboxID,
+    }
     const attach = (server: Server) =>
       edge.attach(server, (request, response) => {
-        if (!answerOperation(request, response, cluster.takeOffered)) api.routing(request, response)
+        if (!answerOperation(request, response, operations)) api.routing(request, response)
       })
     await listenForPeers(config, cluster, edge.serverOptions, attach, closers)
   }
@@ -79,6 +86,10 @@ export async function listen(parts: ListenParts, closers: Closers): Promise<stri
   })
   return url
 }
+
+/** A peer has looked already. */
+const findSigned = async ({ forwarder, files }: Cluster, request: IncomingMessage, path: string) =>
+  forwarder.isFromPeer(request) ? undefined : files.find({ method: request.method ?? 'GET', path })
 
 function openListener(
   options: Parameters<typeof createListener>[0],

@@ -31,7 +31,7 @@ import { forward } from './forward.ts'
 import { type Destination, destinationOf, domainName, type SandboxDestination } from './host.ts'
 import { type EdgeExchange, type OnFinished, RequestWatch } from './request-watch.ts'
 import { Run } from './run.ts'
-import { routeOfSignedFile } from './signed-file.ts'
+import { isSignature, routeOfSignedFile } from './signed-file.ts'
 import { Waker } from './wake.ts'
 
 export type EdgeOptions = {
@@ -40,6 +40,8 @@ export type EdgeOptions = {
   findResumable?: FindResumable
   /** Traffic for sandboxes of other nodes goes to these; without this, there are none. */
   forwarder?: Pick<Forwarder, 'forward'> | undefined
+  /** Finds the sandbox that a signed file URL is for on other nodes; undefined also where a peer asks. */
+  findSigned?: ((request: IncomingMessage, path: string) => Promise<string | undefined>) | undefined
   /** Null, or `localhost`: every host that names no sandbox is shared with the API. */
   domain: string | null
   log: Log
@@ -117,6 +119,7 @@ class SandboxEdge {
   #routes: RouteTable
   #waker: Waker | null
   #forwarder: Pick<Forwarder, 'forward'> | undefined
+  #findSigned: EdgeOptions['findSigned']
   #domain: string | null
   #log: Log
   #onFinished: OnFinished | undefined
@@ -130,6 +133,7 @@ class SandboxEdge {
     routes,
     findResumable,
     forwarder,
+    findSigned,
     domain,
     log,
     connectionLimit = 1000,
@@ -139,6 +143,7 @@ class SandboxEdge {
     this.#routes = routes
     this.#waker = findResumable ? new Waker(findResumable, connectionLimit, log) : null
     this.#forwarder = forwarder
+    this.#findSigned = findSigned
     this.#domain = domainName(domain)
     this.#log = log
     this.#onFinished = onFinished
@@ -191,6 +196,8 @@ class SandboxEdge {
     else if (!('status' in target)) this.#carry(exchange, target)
     else if (destination.kind === 'sandbox' && this.#mayBeElsewhere(request, destination))
       void this.#findAndCarry(exchange, destination)
+    else if (destination.kind === 'signed-file' && this.#findSigned && isSignature(destination.path))
+      void this.#carrySigned(exchange, destination.path, this.#findSigned)
     else sendAnswer(request, response, target)
   }
 
@@ -211,6 +218,28 @@ class SandboxEdge {
     const target = rejection ?? this.#target(request, destination)
     if ('status' in target) sendAnswer(request, response, target)
     else this.#carry(exchange, target)
+  }
+
+  /** No sandbox here fits the signature; one of another node may. */
+  async #carrySigned(
+    exchange: EdgeExchange,
+    path: string,
+    find: NonNullable<EdgeOptions['findSigned']>,
+  ): Promise<void> {
+    const { request, response } = exchange
+    let rejection: EdgeAnswer = unknownSignature
+    try {
+      const sandboxID = await find(request, path)
+      if (sandboxID !== undefined && this.#forwarder) {
+        const destination = { kind: 'sandbox', sandboxID, port: envdPort, path, ownHost: null } as const
+        const forwarded = await this.#forward(this.#forwarder, exchange, destination)
+        if (forwarded === true) return
+        if (forwarded) rejection = forwarded
+      }
+    } catch (error) {
+      rejection = nodeUnreachable('', error)
+    }
+    if (!request.socket.destroyed) sendAnswer(request, response, rejection)
   }
 
   /** Never rejects. True: another node answers it. */

@@ -27,6 +27,9 @@ export function routeOfSignedFile<R extends Pick<Route, 'agentToken'>>(
   return undefined
 }
 
+/** Whether it has the form of a signature at all. */
+export const isSignature = (path: string): boolean => digestOf(queryOf(path).get('signature') ?? '') !== null
+
 /** Whether the agent behind the route would take the signature at this moment. */
 export function isSignedFor(
   route: Pick<Route, 'agentToken'>,

@@ -15,7 +15,8 @@ async function open(t: test.TestContext, take: (offered: OfferedSandbox) => Prom
   const peers = new TestPeers(t)
   const one = await peers.start('one')
   const other = await peers.start('other', (request, response) => {
-    if (!answerOperation(request, response, take)) response.end('no operation')
+    const operations = { 'take offered sandbox': take, 'find signed file': async () => undefined }
+    if (!answerOperation(request, response, operations)) response.end('no operation')
   })
   const connections = new PeerConnections(one.identity)
   t.after(() => connections.close())

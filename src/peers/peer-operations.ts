@@ -4,51 +4,84 @@
  */
 import { type IncomingMessage, request as openRequest, type ServerResponse } from 'node:http'
 import { hopHeader } from '../contract/constants.ts'
+import type { AskForFile, SignedFile } from '../core/cluster/file-search.ts'
 import type { HandOver, OfferedSandbox } from '../core/cluster/hand-over.ts'
+import type { ClusterNode } from '../core/cluster/node.ts'
 import { AppError, errorText, isAppError } from '../lib/app-error.ts'
 import { hopOf } from './hop.ts'
 import type { PeerConnections } from './peer-connections.ts'
 
-const takeOffered = 'take offered sandbox'
 /** Fetching a snapshot of some gigabytes and resuming it. */
-const answerWithinMs = 10 * 60_000
-const mostBytes = 4096
+const handOverWithinMs = 10 * 60_000
+const findFileWithinMs = 3000
+/** More than the longest path of a request takes. */
+const mostBytes = 80 * 1024
 
-type Outcome = { failure?: { isFinal: boolean; message: string } }
+/** What a node does for its peers, by the name under which they ask for it. */
+export type PeerOperations = {
+  'take offered sandbox': (offered: OfferedSandbox) => Promise<void>
+  /** The sandbox of this node whose agent's token the signature was made with. */
+  'find signed file': (file: SignedFile) => Promise<string | undefined>
+}
+
+type OperationName = keyof PeerOperations
+
+type Outcome = { result?: unknown; failure?: { isFinal: boolean; message: string } }
 
 export const createHandOver =
   (connections: PeerConnections): HandOver =>
   async (node, offered, signal) => {
-    const body = JSON.stringify(offered)
-    const within = AbortSignal.any([signal, AbortSignal.timeout(answerWithinMs)])
-    const text = await new Promise<string>((resolve, reject) => {
-      const headers = ['Host', 'localhost', hopHeader.operation, takeOffered]
-      const request = openRequest({
-        ...{ agent: connections.poolFor(node), method: 'POST', path: '/', signal: within },
-        headers: [...headers, 'Content-Length', String(Buffer.byteLength(body))],
-      })
-      request.once('error', reject)
-      request.once('response', (answer) => void readShort(answer).then(resolve, reject))
-      request.end(body)
-    }).catch((cause) => {
-      throw new AppError('unavailable', `Node ${node.nodeID} did not answer: ${errorText(cause)}`, { cause })
-    })
-    const { failure } = JSON.parse(text) as Outcome
-    if (failure) throw new AppError(failure.isFinal ? 'unprocessable' : 'unavailable', failure.message)
+    const within = AbortSignal.any([signal, AbortSignal.timeout(handOverWithinMs)])
+    await ask(connections, node, 'take offered sandbox', offered, within)
   }
+
+export const createAskForFile =
+  (connections: PeerConnections): AskForFile =>
+  async (node, file, signal) => {
+    const within = AbortSignal.any([signal, AbortSignal.timeout(findFileWithinMs)])
+    const found = await ask(connections, node, 'find signed file', file, within)
+    return typeof found === 'string' ? found : undefined
+  }
+
+async function ask(
+  connections: PeerConnections,
+  node: ClusterNode,
+  name: OperationName,
+  asked: object,
+  signal: AbortSignal,
+): Promise<unknown> {
+  const body = JSON.stringify(asked)
+  const text = await new Promise<string>((resolve, reject) => {
+    const headers = ['Host', 'localhost', hopHeader.operation, name]
+    const request = openRequest({
+      ...{ agent: connections.poolFor(node), method: 'POST', path: '/', signal },
+      headers: [...headers, 'Content-Length', String(Buffer.byteLength(body))],
+    })
+    request.once('error', reject)
+    request.once('response', (answer) => void readShort(answer).then(resolve, reject))
+    request.end(body)
+  }).catch((cause) => {
+    throw new AppError('unavailable', `Node ${node.nodeID} did not answer: ${errorText(cause)}`, { cause })
+  })
+  const { result, failure } = JSON.parse(text) as Outcome
+  if (failure) throw new AppError(failure.isFinal ? 'unprocessable' : 'unavailable', failure.message)
+  return result
+}
 
 /** False: it is no such request, and was not touched. */
 export function answerOperation(
   request: IncomingMessage,
   response: ServerResponse,
-  take: (offered: OfferedSandbox) => Promise<void>,
+  operations: PeerOperations,
 ): boolean {
-  if (hopOf(request)?.operation !== takeOffered) return false
+  const name = hopOf(request)?.operation
+  if (name === undefined || !Object.hasOwn(operations, name)) return false
   const answer = (outcome: Outcome) => response.end(JSON.stringify(outcome))
+  const run = operations[name as OperationName] as (asked: never) => Promise<unknown>
   readShort(request)
-    .then((text) => take(JSON.parse(text)))
+    .then((text) => run(JSON.parse(text) as never))
     .then(
-      () => answer({}),
+      (result) => answer({ result }),
       (error) =>
         answer({ failure: { isFinal: isAppError(error, 'unprocessable'), message: errorText(error) } }),
     )

@@ -9,16 +9,19 @@ import { join } from 'node:path'
 import { joinClusterDomain } from '../../src/app/cluster-domain.ts'
 import { BuildPlacer } from '../../src/core/cluster/build-placer.ts'
 import { EveryNode } from '../../src/core/cluster/every-node.ts'
+import { FileSearch } from '../../src/core/cluster/file-search.ts'
 import type { Membership } from '../../src/core/cluster/membership.ts'
 import type { ClusterNode, NodeStatus } from '../../src/core/cluster/node.ts'
 import { Placer } from '../../src/core/cluster/placer.ts'
 import { createEdge } from '../../src/edge/edge.ts'
+import { routeOfSignedFile } from '../../src/edge/signed-file.ts'
 import { ManualClock } from '../../src/lib/clock.ts'
 import { silentLog } from '../../src/lib/log.ts'
 import { createAskNode } from '../../src/peers/ask-node.ts'
 import { ClusterForwarder } from '../../src/peers/forwarder.ts'
 import { PeerConnections } from '../../src/peers/peer-connections.ts'
 import { openPeerIdentity, type PeerIdentity } from '../../src/peers/peer-identity.ts'
+import { answerOperation, createAskForFile, type PeerOperations } from '../../src/peers/peer-operations.ts'
 import { createPeerServer } from '../../src/peers/peer-server.ts'
 import { aNode } from '../../src/store/suite-nodes.ts'
 import { vault } from '../../src/store/suite-rows.ts'
@@ -83,10 +86,22 @@ async function openNode(nodeID: string, known: Known, fixture: FixtureOptions) {
   const api = await openApi({ fixture, cluster: join })
   await api.api.ready()
   const { routes, findResumable } = api.fixture
-  const edge = createEdge({ routes, findResumable, forwarder: forwarder!, domain: null, log: silentLog })
+  const files = new FileSearch(membership, createAskForFile(connections!))
+  const edge = createEdge({
+    ...{ routes, findResumable, forwarder: forwarder!, domain: null, log: silentLog },
+    findSigned: async (request, path) =>
+      forwarder!.isFromPeer(request) ? undefined : files.find({ method: request.method!, path }),
+  })
+  const operations: PeerOperations = {
+    'take offered sandbox': async () => assert.fail('nothing is offered here'),
+    'find signed file': async ({ method, path }) =>
+      routeOfSignedFile(method, path, routes.values())?.sandboxID,
+  }
   const servers: Server[] = [createPeerServer({}, identity!), createServer()]
   for (const server of servers) {
-    edge.attach(server, api.api.routing)
+    edge.attach(server, (request, response) => {
+      if (!answerOperation(request, response, operations)) api.api.routing(request, response)
+    })
     server.listen(0, '127.0.0.1')
     await once(server, 'listening')
   }
