@@ -54,34 +54,6 @@ async function addTemplate(
 const create = ({ service, team }: Fixture, template = 'base') => service.create(team, request({ template }))
 
 describe('the warm pool', () => {
-  it('is empty while its node is drained, and fills again afterwards', async () => {
-    await using fixture = await openFixture({ warm: 2 })
-    const { warm } = fixture
-    warm.keep((await fixture.catalog.resolve(fixture.team, 'base')).build)
-    await poolHas(fixture, 2)
-    await warm.setDraining(true)
-    await poolHas(fixture, 0)
-    await passTime(fixture, 120_000)
-    assert.deepEqual([await waiting(fixture), await fixture.driver.list()], [[], []])
-    await warm.setDraining(false)
-    await poolHas(fixture, 2)
-  })
-
-  it('keeps nothing that was booting when its node began to drain', async () => {
-    await using fixture = await openFixture({ warm: 1 })
-    const { warm, driver } = fixture
-    const held = gate()
-    driver.beforeStarted = () => held.opened
-    warm.keep((await fixture.catalog.resolve(fixture.team, 'base')).build)
-    await passTime(fixture)
-    assert.equal(warm.count().booting, 1)
-    await warm.setDraining(true)
-    held.open()
-    await until(async () => warm.count().booting === 0)
-    await poolHas(fixture, 0)
-    assert.deepEqual(await driver.list(), [])
-  })
-
   it('hands its sandboxes out with their id, and boots others in their place', async () => {
     await using fixture = await openFixture({ warm: 2 })
     await create(fixture)
