@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { idleShare, readCpuTimes } from './support/cpu-times.ts'
 import { type Counts, type Job, type JobResult, mostFlaky, repeatFailed, runJobs } from './support/jobs.ts'
 import { judge, summarize } from './support/summary.ts'
 
@@ -32,7 +33,7 @@ async function run(jobs: Job[], options: { required?: boolean; concurrency?: num
   }
   const first = await runJobs(jobs, { concurrency: options.concurrency ?? 1, write })
   const outcome = await repeatFailed(first, write)
-  const summary = summarize([{ title: 'All', ms: 61_000 }], outcome)
+  const summary = summarize([{ title: 'All', ms: 61_000, idle: 0.256 }], outcome)
   return { printed, summary, ...outcome, verdict: judge(outcome, options.required ?? false) }
 }
 
@@ -156,9 +157,21 @@ test('a run in which nothing passed is not good', async () => {
   assert.equal((await run([])).verdict.good, false)
 })
 
-test('the summary says where the time went, by phase and by file', async () => {
+test('the summary says where the time went, by phase and by file, and how much CPU time nobody used', async () => {
   const { summary } = await run([jobWith('steady', good)])
-  assert.match(summary, /Where the time went:\n {5}61 s {2}All\n\nSlowest files:\n {6}0 s {2}steady\n/)
+  const phase = ' {5}61 s {3}26 % idle {2}All'
+  assert.match(
+    summary,
+    new RegExp(`Where the time went:\\n${phase}\\n\\nSlowest files:\\n {6}0 s {2}steady\\n`),
+  )
+})
+
+test('the idle share is what neither a process nor the kernel used, with the time that disks were waited for', () => {
+  const stat = (...ticks: number[]) => `cpu  ${ticks.join(' ')}\ncpu0 1 1 1 1 1 1 1 1 1 1\n`
+  const before = readCpuTimes(stat(100, 0, 50, 1000, 0, 0, 0, 0, 70, 0))
+  const after = readCpuTimes(stat(130, 10, 80, 1015, 5, 5, 5, 0, 90, 0))
+  assert.equal(idleShare(before, after), 0.2)
+  assert.equal(idleShare(after, after), 0)
 })
 
 test('what jobs beside each other print is kept together', async () => {

@@ -11,6 +11,7 @@ import { availableParallelism } from 'node:os'
 import { join, relative, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { checkJob } from './support/check-job.ts'
+import { idleShare, readCpuTimes } from './support/cpu-times.ts'
 import { type Job, type JobResult, repeatFailed, runJobs, type Write } from './support/jobs.ts'
 import { isLong, type PlannedFile, planRun, type Times, type WholeTest } from './support/plan.ts'
 import { prepareTests } from './support/prepare-tests.ts'
@@ -32,16 +33,14 @@ if (options.long) process.env.WARREN_TEST_LONG = '1'
 // Every test file and every Warren is a process that would compile the same modules again.
 process.env.NODE_COMPILE_CACHE ??= join(repoFolder, '.cache/compiled')
 
-const results: JobResult[] = []
 const phases: Phase[] = []
 
-async function phase(title: string, work: () => Promise<JobResult[]>): Promise<void> {
+async function phase<Result>(title: string, work: () => Promise<Result>): Promise<Result> {
   write(`\n# ${title}\n`)
-  const started = Date.now()
-  const entry = { title, ms: 0 }
-  phases.push(entry)
-  results.push(...(await work()))
-  entry.ms = Date.now() - started
+  const [started, before] = [Date.now(), readCpuTimes()]
+  const result = await work()
+  phases.push({ title, ms: Date.now() - started, idle: idleShare(before, readCpuTimes()) })
+  return result
 }
 
 const optionsOf = ({ name, path, lock }: PlannedFile) => ({
@@ -67,7 +66,7 @@ async function runWhole(files: WholeTest[]): Promise<JobResult[]> {
   return results
 }
 
-async function runPlan(): Promise<void> {
+async function runPlan(): Promise<JobResult[]> {
   const paths = globSync('{src,test}/**/*.test.ts', { cwd: repoFolder }).sort()
   const all = paths.filter((path) => !path.startsWith('test/bench/') && (options.long || !isLong(path)))
   const wanted = chosen.map((path) => relative(repoFolder, resolve(path)))
@@ -83,9 +82,15 @@ async function runPlan(): Promise<void> {
     const [first, ...more] = group.map(optionsOf)
     return more.length === 0 ? fileJob(first!) : groupJob(`Unit tests, part ${at + 1}`, [first!, ...more])
   })
-  const jobs = [...units, ...(options.long || chosen.length > 0 ? [] : checks())]
-  if (jobs.length > 0) await phase('Checks and unit tests', () => runJobs(jobs, { concurrency, write }))
-  if (plan.whole.length > 0) await phase('Real sandboxes', () => runWhole(plan.whole))
+  const jobs = [...(options.long || chosen.length > 0 ? [] : checks()), ...units]
+  // Beside real sandboxes one at a time: it takes the CPU time that those leave while they wait.
+  const unitsAtOnce = plan.whole.length > 0 ? 1 : concurrency
+  const runUnits = () => runJobs(jobs, { concurrency: unitsAtOnce, write, live: false })
+  const found = await Promise.all([
+    jobs.length > 0 ? phase('Checks and unit tests', runUnits) : [],
+    plan.whole.length > 0 ? phase('Real sandboxes', () => runWhole(plan.whole)) : [],
+  ])
+  return found.flat()
 }
 
 const checks = (): Job[] => [
@@ -100,15 +105,11 @@ function keepTimes(found: JobResult[]): void {
   writeFileSync(timesFile, `${JSON.stringify(sorted, null, 2)}\n`)
 }
 
-await phase('Set-up', async () => {
-  await prepareTests()
-  return []
-})
-await runPlan()
-const started = Date.now()
-if (results.some(({ failed }) => failed > 0)) write('\n# Once more what failed\n')
-const outcome = await repeatFailed(results, write)
-phases.push({ title: 'Once more what failed', ms: Date.now() - started })
+await phase('Set-up', prepareTests)
+const results = await phase('All checks and tests', runPlan)
+const outcome = results.some(({ failed }) => failed > 0)
+  ? await phase('Once more what failed', () => repeatFailed(results, write))
+  : { results, flaky: [] }
 if (options['keep-times']) keepTimes(outcome.results)
 const verdict = judge(outcome, everythingRequired)
 write(summarize(phases, outcome))

@@ -1,7 +1,8 @@
 /** What a reader of the last lines of a test run needs: where the time went, what failed and why, the counts. */
 import { type JobResult, mostFlaky, type Outcome } from './jobs.ts'
 
-export type Phase = { title: string; ms: number }
+/** `idle` is the share of the machine's CPU time that nobody used meanwhile. */
+export type Phase = { title: string; ms: number; idle: number }
 
 const longestReason = 4000
 const slowestShown = 15
@@ -9,7 +10,7 @@ const slowestShown = 15
 export function summarize(phases: Phase[], { results, flaky }: Outcome): string {
   const slowest = results.toSorted((a, b) => b.ms - a.ms).slice(0, slowestShown)
   const time = [
-    ...phases.map(({ title, ms }) => `  ${seconds(ms)}  ${title}`),
+    ...phases.map(({ title, ms, idle }) => `  ${seconds(ms)}  ${percent(idle)} idle  ${title}`),
     '\nSlowest files:',
     ...slowest.map(({ job, ms }) => `  ${seconds(ms)}  ${job.name}`),
   ]
@@ -25,6 +26,7 @@ export function summarize(phases: Phase[], { results, flaky }: Outcome): string 
     .join('')
 }
 
+const percent = (share: number) => `${Math.round(100 * share)} %`.padStart(5)
 const seconds = (ms: number) => `${(ms / 1000).toFixed(0).padStart(5)} s`
 
 function failures({ job, failures }: JobResult): string[] {
