@@ -24,6 +24,7 @@ import { startJobs } from './jobs.ts'
 import { listen } from './listen.ts'
 import { createMachineReport } from './machine-report.ts'
 import { type OpenedPorts, openPorts } from './ports.ts'
+import { stopPretenuring } from './pretenuring.ts'
 import { RecentProblems } from './recent-problems.ts'
 import { Closers } from './shutdown.ts'
 import { openTelemetry } from './telemetry/telemetry.ts'
@@ -78,6 +79,7 @@ export async function serve(parts: ServeParts): Promise<RunningServer> {
     const server = serverFile(url, config, ports.clock.now())
     await saveServerFile(paths, server)
     closers.add('the server file', () => removeServerFile(paths))
+    stopPretenuring()
     log.info({ url, isolation: isolation.isolation }, 'serving')
     return { server, credentials, close: () => closers.closeAll() }
   } catch (error) {

@@ -30,7 +30,7 @@ export async function startProxies(largeBytes: number, say: (text: string) => vo
   mkdirSync(folder, { recursive: true })
   const children: ChildProcess[] = []
   const start = async (role: Role, ...args: number[]): Promise<{ port: number; pid: number }> => {
-    // As bin/warren starts the server.
+    // As the server runs.
     const execArgv = ['--max-semi-space-size=4', '--no-allocation-site-pretenuring']
     const child = fork(import.meta.filename, [role, ...args.map(String)], { execArgv })
     children.push(child)
