@@ -1,6 +1,7 @@
 /** What every driver that can freeze sandboxes and take snapshots promises, as tests, beside the suite for all drivers. */
 import assert from 'node:assert/strict'
 import { after, afterEach, before, describe, it } from 'node:test'
+import { countOf } from '../../test/support/count-of.ts'
 import type {
   CanExportSnapshots,
   CanFreeze,
@@ -17,6 +18,8 @@ import { delay } from '../lib/clock.ts'
 import { newUUID } from '../lib/ids.ts'
 import { runCommand } from '../lib/run-command.ts'
 import { type DriverBench, leavingNothing, listed, newSpec } from './driver-fixture.ts'
+
+const forkCount = countOf({ short: 4, long: 10 })
 
 export type SnapshotDriver = Driver & CanFreeze & CanSnapshot & CanExportSnapshots
 
@@ -151,20 +154,20 @@ export function snapshotDriverSuite(name: string, open: () => Promise<SnapshotBe
       assert.equal(await bench.driver.recover(handle), 'gone')
     }
 
-    it('lets a sandbox go on while ten others start from what was saved of it', async () => {
+    it(`lets a sandbox go on while ${forkCount} others start from what was saved of it`, async () => {
       await leavingNothing(bench, async () => {
         const handle = await sandbox()
         await save(handle, 'go-on')
         assert.equal(await bench.driver.recover(handle), 'running')
         await bench.remember(handle, 'later', 'later')
-        const forks = await Promise.all(Array.from({ length: 10 }, () => startFrom()))
+        const forks = await Promise.all(Array.from({ length: forkCount }, () => startFrom()))
         await bench.driver.removeSnapshot(folder)
         for (const fork of forks) assert.deepEqual(await bench.recall(fork), kept())
         await bench.remember(forks[0]!, 'of a fork', 'of a fork')
         assert.deepEqual(await bench.recall(forks[1]!), kept())
         assert.deepEqual(await bench.recall(handle), { memory: 'later', file: 'later' })
         const hosts = new Set([handle, ...forks].map((each) => bench.driver.endpoint(each, 80).host))
-        assert.equal(hosts.size, 11)
+        assert.equal(hosts.size, forkCount + 1)
         await Promise.all([handle, ...forks].map((each) => bench.driver.stop(each)))
       })
     })

@@ -7,7 +7,7 @@ import { eventually } from '../support/eventually.ts'
 import { countTraces, settledTraces } from '../support/traces.ts'
 import { isolations, startWarren, type Warren } from '../support/warren.ts'
 
-const cycles = countOf({ short: 20, long: 1000 })
+const cycles = countOf({ short: 10, long: 1000 })
 const atOnce = 4
 /** The warm pool is always of the same size: two sandboxes of the base template. */
 const settings = { WARREN_WARM_MEMORY_MB: '2048' }

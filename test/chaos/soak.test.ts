@@ -9,7 +9,7 @@ import { eventually } from '../support/eventually.ts'
 import { settledTraces } from '../support/traces.ts'
 import { isolations, startWarren, type Warren } from '../support/warren.ts'
 
-const lives = countOf({ short: 16, long: 2400 })
+const lives = countOf({ short: 8, long: 2400 })
 /** At 500 ms the long count takes twenty minutes, where the machine keeps up. */
 const everyMs = 500
 const atOnce = 6

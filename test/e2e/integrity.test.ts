@@ -6,7 +6,7 @@ import { countOf } from '../support/count-of.ts'
 import { eventually } from '../support/eventually.ts'
 import { isolations, joinWarren, type Warren } from '../support/warren.ts'
 
-const cycles = countOf({ short: 5, long: 20 })
+const cycles = countOf({ short: 3, long: 20 })
 
 /** Changes patterns in memory and files all the time, and holds each against what it must be. */
 const worker = `cat > /tmp/worker.py <<'END'

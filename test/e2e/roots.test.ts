@@ -5,7 +5,7 @@ import { AuthenticationError, CommandExitError, NotFoundError, Sandbox } from 'e
 import { eventually } from '../support/eventually.ts'
 import { fetchByHost } from '../support/fetch-by-host.ts'
 import { busyboxRoot, muslRoot } from '../support/roots.ts'
-import { isolations, startWarren, type Warren } from '../support/warren.ts'
+import { isolations, noWarmPool, startWarren, type Warren } from '../support/warren.ts'
 
 type Root = {
   name: string
@@ -32,7 +32,7 @@ for (const isolation of isolations) {
       let warren: Warren
       let sandbox: Sandbox
       before(async () => {
-        warren = await startWarren(isolation, { settings: await root.settings() })
+        warren = await startWarren(isolation, { settings: { ...noWarmPool, ...(await root.settings()) } })
         sandbox = await Sandbox.create('base', { ...warren.client, envs: { GREETING: 'hello' } })
       })
       after(async () => {

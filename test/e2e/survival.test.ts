@@ -12,7 +12,7 @@ import { settledTraces } from '../support/traces.ts'
 import { isolations, noWarmPool, startWarren, type Warren } from '../support/warren.ts'
 
 /** Each crash hits two sandboxes in every verb, at moments of their own. */
-const crashes = countOf({ short: 3, long: 25 })
+const crashes = countOf({ short: 2, long: 25 })
 const longestMs = { container: 250, gvisor: 700 }
 
 const post = (warren: Warren, sandboxID: string, verb: string, body: object = {}) =>

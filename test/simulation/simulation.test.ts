@@ -11,7 +11,7 @@ import { planHistory } from './plan.ts'
 import { openDatabase } from './search.ts'
 
 const script = join(import.meta.dirname, 'simulate.ts')
-const knownHistories = countOf({ short: 800, long: 2000 })
+const knownHistories = countOf({ short: 400, long: 2000 })
 const newHistories = countOf({ short: 0, long: 20_000 })
 
 suite('the simulation of the core', () => {

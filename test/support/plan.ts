@@ -33,7 +33,7 @@ const joinsServer = (source: string) => /\bjoinWarren\(/.test(source) && !/\bsta
 const usesOutside = (source: string) =>
   /\b(Outside|NamedWorld|networkSuite|egressSuite|gateSuite)\b/.test(source)
 const usesLongCounts = (source: string) =>
-  /\b(countOf|momentsOf)\(|\b(ociSnapshotSuite|survivalSuite)\b/.test(source)
+  /\b(countOf|momentsOf)\(|\b(ociSnapshotSuite|survivalSuite|forkBombSuite)\b/.test(source)
 
 export type SourceFile = { path: string; source: string }
 export type PlannedFile = { name: string; path: string; lock?: string }

@@ -163,7 +163,7 @@ export function ociSnapshotSuite(runtime: 'runc' | 'runsc', open: () => Promise<
         const first = await bench.sandbox()
         const sandboxID = String(first.data.sandboxID)
         await bench.remember(first, 'in memory', 'in a file')
-        for (const afterMs of momentsOf({ short: 4, long: 20 }, 900)) {
+        for (const afterMs of momentsOf({ short: 3, long: 20 }, 900)) {
           await bench.driver.close()
           await runChild(verb, sandboxID, afterMs)
           const handle = await makeGood(sandboxID)
@@ -240,7 +240,7 @@ export function ociSnapshotSuite(runtime: 'runc' | 'runsc', open: () => Promise<
     it('keep memory and files whole over many pauses under load', async () => {
       let handle = await bench.sandbox({ memoryMB: 512, diskMB: 256 })
       await bench.run(handle, worker)
-      for (let left = countOf({ short: 5, long: 20 }); left > 0; left--) {
+      for (let left = countOf({ short: 3, long: 20 }); left > 0; left--) {
         await save(handle)
         handle = await startFrom({ keep: false }, { sandboxID: String(handle.data.sandboxID) })
         await bench.driver.removeSnapshot(folder)
