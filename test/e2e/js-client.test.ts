@@ -19,10 +19,7 @@ for (const isolation of isolations) {
     })
     after(() => warren?.stop())
 
-    for (const [version, { Sandbox, CommandExitError, ...client }] of javaScriptReleases(
-      isolation,
-      'differs',
-    )) {
+    for (const [version, { Sandbox, CommandExitError, ...client }] of javaScriptReleases(isolation, 'same')) {
       describe(`e2b ${version}`, () => {
         let sandbox: current.Sandbox
         before(async () => {

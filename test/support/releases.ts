@@ -1,7 +1,7 @@
 /**
  * The releases of the clients that tests speak with. The older ones create and connect by other paths, with other
- * defaults: where that matters, their wire differs and they run on each isolation. Elsewhere they send what the newest
- * send, and prove that they work on one isolation.
+ * defaults. Where those lead to memory that is kept, the wire differs in what depends on the isolation, and they run on
+ * each. Elsewhere one isolation proves that they work: the control plane answers them before any is concerned.
  */
 import * as current from 'e2b'
 import * as older from 'e2b-2.45'
