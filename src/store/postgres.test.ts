@@ -31,13 +31,13 @@ before(async () => {
 after(() => server?.stop())
 afterEach(() => server?.takeBackDatabases())
 
-const openEmpty = async () => openStores({ url: await server.createDatabase(), dataFolder, vault })
+const openEmpty = async () => openStores({ url: await server.createDatabaseWithoutRows(), dataFolder, vault })
 
 storeSuite('PostgreSQL', openEmpty, options)
 ownerSuite(
   'PostgreSQL',
   async () => {
-    const shared = { url: await server.createDatabase(), dataFolder, vault }
+    const shared = { url: await server.createDatabaseWithoutRows(), dataFolder, vault }
     return [await openStores({ ...shared, nodeID: 'one' }), await openStores({ ...shared, nodeID: 'other' })]
   },
   options,

@@ -10,9 +10,11 @@ import { spawnBound } from './spawn-bound.ts'
 export type TestPostgres = {
   /** The URL of a new, empty database. */
   createDatabase(): Promise<string>
+  /** The URL of a database without rows. It has the tables of its last use, if it had one: to make all takes long. */
+  createDatabaseWithoutRows(): Promise<string>
   /**
-   * Ends who uses the databases handed out so far, and hands these out again, empty. To make or to remove one are a thousand
-   * files each, to empty one is a tenth of that.
+   * Ends who uses the databases handed out so far, and hands these out again, empty or without rows. To make or to remove
+   * one are a thousand files each, to empty one is a tenth of that.
    */
   takeBackDatabases(): Promise<void>
   /** Runs SQL outside of any of those databases. */
@@ -24,10 +26,17 @@ type User = { uid: number; gid: number }
 
 const packagesFolder = '/usr/lib/postgresql'
 const superuser = 'warren'
-const emptyDatabase = `
-  select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid();
-  drop schema public cascade;
-  create schema public`
+const endOthers =
+  'select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()'
+const removeTables = `${endOthers}; drop schema public cascade; create schema public`
+/** Without triggers, so that the order of the tables does not matter. */
+const removeRows = `${endOthers};
+  do $$ declare name text; begin
+    set local session_replication_role = replica;
+    for name in select tablename from pg_tables where schemaname = 'public' and tablename not like 'kysely%' loop
+      execute format('delete from %I', name);
+    end loop;
+  end $$`
 
 /** Why there is no server to be had here, or undefined. */
 export function postgresMissing(): string | undefined {
@@ -80,24 +89,28 @@ async function serve(server: ChildProcess, output: () => string, folder: string)
     await new Promise((resolve) => setTimeout(resolve, 50))
   }
   let count = 0
-  const used: string[] = []
-  const empty: string[] = []
   const newDatabase = async () => {
     const name = `test_${++count}`
     await execute(`create database ${name}`)
     return name
   }
+  const poolOf = (reset: string) => ({ reset, used: [] as string[], free: [] as string[] })
+  const [empty, withoutRows] = [poolOf(removeTables), poolOf(removeRows)]
+  const takeFrom = async ({ used, free }: typeof empty) => {
+    const name = free.pop() ?? (await newDatabase())
+    used.push(name)
+    return urlOf(name)
+  }
   return {
     execute,
-    async createDatabase() {
-      const name = empty.pop() ?? (await newDatabase())
-      used.push(name)
-      return urlOf(name)
-    },
+    createDatabase: () => takeFrom(empty),
+    createDatabaseWithoutRows: () => takeFrom(withoutRows),
     async takeBackDatabases() {
-      for (const name of used.splice(0)) {
-        await execute(emptyDatabase, name)
-        empty.push(name)
+      for (const { reset, used, free } of [empty, withoutRows]) {
+        for (const name of used.splice(0)) {
+          await execute(reset, name)
+          free.push(name)
+        }
       }
     },
     async stop() {
