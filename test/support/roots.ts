@@ -37,12 +37,24 @@ export async function muslRoot(): Promise<string> {
   })
 }
 
-/** Debian, without what only takes time to unpack: compilers, languages, translations and manuals. */
+/** Debian, without what only takes time to pack and unpack: compilers, languages, git, translations and manuals. */
 export async function debianRoot(base: string): Promise<string> {
-  return madeOnce(`debian-${basename(base)}`, async (root) => {
-    const bulk = ['usr/include', 'usr/lib/gcc', 'usr/lib/python3*', 'usr/local/*', 'usr/share/doc']
-    const more = ['usr/share/locale', 'usr/share/man', 'usr/share/perl', 'usr/lib/*-linux-gnu/*.a']
-    const left = [...bulk, ...more].map((name) => `--exclude=./${name}`)
+  return madeOnce(`small-debian-${basename(base)}`, async (root) => {
+    const libraries = ['*.a', 'lib*san.so*', 'libgprofng.so*', 'libisl.so*', 'libpython*', 'perl', 'libperl*']
+    const bulk = [
+      ...[
+        'usr/include',
+        'usr/local/*',
+        'usr/share/doc',
+        'usr/share/locale',
+        'usr/share/man',
+        'usr/share/perl',
+      ],
+      ...['usr/bin/gh', 'usr/bin/git*', 'usr/bin/scalar', 'usr/lib/git-core', 'usr/share/perl5'],
+      ...['usr/bin/*-linux-gnu-*', 'usr/lib/gcc', 'usr/bin/perl*', 'usr/bin/python3*', 'usr/lib/python3*'],
+      ...['usr/share/vim', 'usr/lib/file', ...libraries.map((name) => `usr/lib/*-linux-gnu/${name}`)],
+    ]
+    const left = bulk.map((name) => `--exclude=./${name}`)
     const archive = `${root}.tar`
     await runCommand('tar', ['-C', base, '--numeric-owner', ...left, '-cf', archive, '.'])
     await runCommand('tar', ['-C', root, '--numeric-owner', '-xpf', archive])
