@@ -2,6 +2,7 @@
 const field = document.querySelector('#query')
 const found = document.querySelector('#found')
 const mostShown = 12
+const mostMissing = 0.4
 let index
 
 async function loadIndex() {
@@ -14,23 +15,32 @@ function scoreOf(section, words) {
   const page = section.page.toLowerCase()
   const text = section.text.toLowerCase()
   let score = 0
+  let missing = 0
   for (const word of words) {
     if (title.includes(word)) score += title.startsWith(word) ? 12 : 8
     else if (page.includes(word)) score += 4
     else if (text.includes(word)) score += 1
-    else return 0
+    else missing++
   }
-  return score
+  // A message that somebody pastes has names and figures in it that no page knows.
+  return missing > mostMissing * words.length ? 0 : score
+}
+
+/** The words around the first place that has the word, none of them cut. */
+function excerptOf(text, word) {
+  const at = Math.max(0, text.toLowerCase().indexOf(word) - 40)
+  const from = at === 0 ? 0 : text.indexOf(' ', at) + 1
+  const end = text.length <= from + 120 ? text.length : text.lastIndexOf(' ', from + 120)
+  return `${from > 0 ? '… ' : ''}${text.slice(from, end)}${end < text.length ? ' …' : ''}`
 }
 
 function entryOf({ url, title, page, text }, word) {
   const item = document.createElement('li')
   const link = document.createElement('a')
   const about = document.createElement('small')
-  const at = Math.max(0, text.toLowerCase().indexOf(word) - 40)
   link.href = url
   link.textContent = title === page ? title : `${page}: ${title}`
-  about.textContent = text.slice(at, at + 120)
+  about.textContent = excerptOf(text, word)
   link.append(about)
   item.append(link)
   return item

@@ -41,7 +41,7 @@ export function renderApi({ info, paths }: ApiDocument): RenderedPage {
   const operations = Object.entries(paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => ({ path, method: method.toUpperCase(), operation })),
   )
-  const tags = [...new Set(operations.map(({ operation }) => tagOf(operation)))].sort()
+  const tags = inOrder(new Set(operations.map(({ operation }) => tagOf(operation))))
   const sections: Section[] = [{ id: 'api', level: 1, title: 'API', text: '' }]
   const chapters = tags.map((tag) => {
     sections.push({ id: tag, level: 2, title: tag, text: '' })
@@ -54,6 +54,15 @@ export function renderApi({ info, paths }: ApiDocument): RenderedPage {
     '<a href="/openapi.json">OpenAPI document</a>. Clients of E2B call them for you; ' +
     '<a href="/docs/api-coverage">this page</a> says which belong to their protocol.</p>'
   return { title: 'API', html: `${intro}\n${chapters.join('\n')}`, sections }
+}
+
+/** What programs use comes first, what operators use last. */
+const firstTags = ['sandboxes', 'templates', 'snapshots', 'volumes']
+const lastTags = ['teams', 'admin', 'health', 'other']
+
+function inOrder(tags: ReadonlySet<string>): string[] {
+  const others = [...tags].filter((tag) => !firstTags.includes(tag) && !lastTags.includes(tag)).sort()
+  return [...firstTags, ...others, ...lastTags].filter((tag) => tags.has(tag))
 }
 
 const tagOf = ({ tags }: ApiOperation): string => tags?.[0] ?? 'other'

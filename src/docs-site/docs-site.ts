@@ -6,6 +6,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { join, posix } from 'node:path'
 import { ifPresent } from '../lib/if-present.ts'
+import { runCommand } from '../lib/run-command.ts'
 import { type ApiDocument, renderApi } from './api-reference.ts'
 import { rootPages } from './contents.ts'
 import { type RenderedPage, renderMarkdown } from './markdown.ts'
@@ -13,6 +14,10 @@ import { framedPage } from './page.ts'
 
 export type SiteAnswer = { status: number; type: string; body: string | Buffer }
 
+/** A page that no file has. */
+const errors = 'errors'
+/** Node says of stripping types that it may change. */
+const quietly = '--disable-warning=ExperimentalWarning'
 const html = 'text/html; charset=utf-8'
 /** What lies beside the pages and may be fetched. */
 const fileTypes: Readonly<Record<string, string>> = {
@@ -24,14 +29,14 @@ const fileTypes: Readonly<Record<string, string>> = {
   '.json': 'application/json; charset=utf-8',
 }
 /** Of each section so much is searched. */
-const mostIndexed = 1200
+const mostIndexed = 12_000
 
 export class DocsSite {
   readonly #folder: string
   readonly #readApi: () => ApiDocument
-  readonly #pages = new Map<string, RenderedPage>()
+  readonly #pages = new Map<string, Promise<RenderedPage>>()
   #titles: ReadonlyMap<string, string> | undefined
-  #index: string | undefined
+  #index: Promise<string> | undefined
 
   /** `folder` is that of the project. */
   constructor(folder: string, readApi: () => ApiDocument) {
@@ -42,10 +47,11 @@ export class DocsSite {
   /** `path` is what follows /docs/ in the address; empty: the first page. */
   async answer(path: string): Promise<SiteAnswer> {
     const name = path === '' ? 'index' : path.replace(/\/$/, '')
-    if (name === 'search.json') return { status: 200, type: fileTypes['.json']!, body: this.#searchIndex() }
+    if (name === 'search.json')
+      return { status: 200, type: fileTypes['.json']!, body: await this.#searchIndex() }
     if (name === 'api') return this.#framed('api', renderApi(this.#readApi()))
     if (name === 'decisions') return this.#framed(name, this.#decisions())
-    if (this.titles().has(name)) return this.#framed(name, this.page(name))
+    if (this.titles().has(name)) return this.#framed(name, await this.page(name))
     const file = await this.#file(name)
     if (file) return file
     const missing = renderMarkdown(`# There is no such page\n\n[Begin here](index.md), or search.`, 'index')
@@ -54,16 +60,28 @@ export class DocsSite {
 
   /** By the path of each page. */
   titles(): ReadonlyMap<string, string> {
-    this.#titles ??= new Map(this.#names().map((name) => [name, titleOf(this.#read(name), name)]))
+    this.#titles ??= new Map([
+      ...this.#names().map((name): [string, string] => [name, titleOf(this.#read(name), name)]),
+      [errors, 'Every message'],
+    ])
     return this.#titles
   }
 
-  page(name: string): RenderedPage {
-    const known = this.#pages.get(name)
-    if (known) return known
-    const page = renderMarkdown(this.#read(name), name)
-    this.#pages.set(name, page)
-    return page
+  page(name: string): Promise<RenderedPage> {
+    const known = this.#pages.get(name) ?? this.#render(name)
+    this.#pages.set(name, known)
+    known.catch(() => this.#pages.delete(name))
+    return known
+  }
+
+  async #render(name: string): Promise<RenderedPage> {
+    return renderMarkdown(name === errors ? await this.#readErrors() : this.#read(name), name)
+  }
+
+  async #readErrors(): Promise<string> {
+    const program = join(this.#folder, 'src/docs-site/error-texts.ts')
+    const { stdout } = await runCommand(process.execPath, [quietly, program, this.#folder])
+    return stdout
   }
 
   /** The folder as a page, since pages link to it. */
@@ -99,17 +117,26 @@ export class DocsSite {
     return body && { status: 200, type, body }
   }
 
-  #searchIndex(): string {
-    this.#index ??= JSON.stringify(
-      [...this.titles().keys()].flatMap((name) => {
-        const page = this.page(name)
-        return page.sections.map(({ id, title, text }) => ({
+  #searchIndex(): Promise<string> {
+    const index = this.#index ?? this.#makeIndex()
+    this.#index = index
+    index.catch(() => {
+      this.#index = undefined
+    })
+    return index
+  }
+
+  async #makeIndex(): Promise<string> {
+    const names = [...this.titles().keys()]
+    const pages = await Promise.all(names.map(async (name) => ({ name, page: await this.page(name) })))
+    return JSON.stringify(
+      pages.flatMap(({ name, page }) =>
+        page.sections.map(({ id, title, text }) => ({
           ...{ page: page.title, title, url: `/docs/${name}#${id}` },
           text: text.slice(0, mostIndexed),
-        }))
-      }),
+        })),
+      ),
     )
-    return this.#index
   }
 }
 

@@ -9,22 +9,23 @@ export function framedPage(path: string, page: RenderedPage, titles: ReadonlyMap
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>${escapeHtml(page.title)} · Warren</title>
+<link rel="icon" href="/docs/site/icon.svg">
 <link rel="stylesheet" href="/docs/site/site.css">
 <script src="/docs/site/search.js" defer></script>
 </head>
 <body>
 <a class="skip" href="#content">Skip to the text</a>
 <header>
-<a class="brand" href="/docs">Warren</a>
+<a class="brand" href="/docs"><img src="/docs/site/icon.svg" alt="" width="24" height="24">Warren</a>
 <div class="search" role="search">
 <label class="hidden" for="query">Search the documentation</label>
 <input id="query" type="search" placeholder="Search ( / )" autocomplete="off" aria-controls="found">
 <ol id="found" aria-live="polite" hidden></ol>
 </div>
-<nav aria-label="Elsewhere"><a href="/docs/api">API</a> <a href="/dashboard">Dashboard</a></nav>
+<nav aria-label="Elsewhere"><a class="to-menu" href="#menu">Pages</a><a href="/docs/api">API</a><a href="/dashboard">Dashboard</a></nav>
 </header>
 <div class="columns">
-<nav class="menu" aria-label="Pages">
+<nav class="menu" id="menu" aria-label="Pages">
 ${menu(titles)
   .map(({ title, pages }) => menuOf(title, pages, path, titles))
   .join('\n')}
