@@ -1,31 +1,48 @@
 /** What the documentation tells people to run works, as does the command line, and the server's figures tell of it. */
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
 import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { after, before, describe, it } from 'node:test'
+import { after, before, describe, it, test } from 'node:test'
 import { Sandbox } from 'e2b'
 import { pythonWith } from '../support/python.ts'
 import { pythonReleases } from '../support/releases.ts'
 import { anyIsolation, joinWarren, repoFolder, type Warren } from '../support/warren.ts'
 
-type Block = { page: string; language: string; code: string }
+type Block = { page: string; language: string; mark: string; code: string }
 type Ended = { code: number | null; stdout: string; stderr: string }
 
-/** Blocks whose first line says `run`, as in: three backticks, sh run. */
-function blocksToRun(): Block[] {
-  return globSync('docs/*.md', { cwd: repoFolder }).flatMap((page) => {
+/** The first line of a block says whether it is run: three backticks, then `sh run`, or `sh skip:` and why not. */
+function allBlocks(): Block[] {
+  return ['README.md', ...globSync('docs/*.md', { cwd: repoFolder })].flatMap((page) => {
     const text = readFileSync(join(repoFolder, page), 'utf8')
-    const found = text.matchAll(/^```(\w+) run\n([\s\S]*?)^```$/gm)
-    return [...found].map(([, language, code]) => ({ page, language: language!, code: code! }))
+    const found = text.matchAll(/^```(\w*) ?(.*)\n([\s\S]*?)^```$/gm)
+    return [...found].map(([, language, mark, code]) => ({
+      ...{ page, language: language!, mark: mark!, code: code! },
+    }))
   })
 }
+
+test('every block of code in the documentation is run, or says why not', () => {
+  const shown = new Set(['text', 'json', 'yaml'])
+  const unmarked = allBlocks()
+    .filter(({ language, mark }) => !shown.has(language) && mark !== 'run' && !/^skip: \w.{5}/.test(mark))
+    .map(({ page, code }) => `${page}: ${code.split('\n')[0]}`)
+  assert.deepEqual(unmarked, [])
+})
+
+/** An answer that tells of a failure fails the command, too. */
+const failingCurl = 'curl() { command curl --silent --show-error --fail-with-body "$@"; }\n'
 
 describe('with a server', () => {
   let warren: Warren
   let folder: string
+  /** That which pages call SANDBOX_ID. */
+  let sandbox: Sandbox
   before(async () => {
     warren = await joinWarren(anyIsolation)
+    sandbox = await Sandbox.create(warren.client)
     folder = mkdtempSync(join(repoFolder, '.cache/documentation-'))
   })
   after(async () => {
@@ -35,7 +52,12 @@ describe('with a server', () => {
 
   const run = (program: string, args: string[], input = ''): Promise<Ended> =>
     new Promise((resolve, reject) => {
-      const env = { ...process.env, ...warren.environment, WARREN_DATA_DIR: warren.dataFolder }
+      const env = {
+        ...process.env,
+        ...warren.environment,
+        ...{ WARREN_DATA_DIR: warren.dataFolder, SANDBOX_ID: sandbox.sandboxId },
+        PATH: `${join(repoFolder, 'node_modules/.bin')}:${process.env.PATH}`,
+      }
       const child = spawn(program, args, { cwd: repoFolder, env })
       const ended: Ended = { code: null, stdout: '', stderr: '' }
       child.stdout.on('data', (chunk) => {
@@ -46,6 +68,8 @@ describe('with a server', () => {
       })
       child.once('error', reject)
       child.once('close', (code) => resolve({ ...ended, code }))
+      // A program that has ended already reads nothing.
+      child.stdin.on('error', () => {})
       child.stdin.end(input)
     })
   const command = async (...args: string[]) => {
@@ -55,9 +79,9 @@ describe('with a server', () => {
   }
 
   const programs: Record<string, (code: string) => Promise<Ended>> = {
-    sh: (code) => run('bash', ['-euo', 'pipefail', '-c', code]),
+    sh: (code) => run('bash', ['-euo', 'pipefail', '-c', failingCurl + code]),
     js: (code) => {
-      const file = join(folder, 'block.mjs')
+      const file = join(folder, `${randomUUID()}.mjs`)
       writeFileSync(file, code)
       return run(process.execPath, [file])
     },
@@ -65,17 +89,24 @@ describe('with a server', () => {
   }
 
   it('the blocks of the documentation that say so run, and print what their comments promise', async () => {
-    const blocks = blocksToRun()
+    const blocks = allBlocks().filter(({ mark }) => mark === 'run')
     assert.deepEqual([...new Set(blocks.map(({ language }) => language))].sort(), ['js', 'python', 'sh'])
-    for (const { page, language, code } of blocks) {
-      const { code: exitCode, stdout, stderr } = await programs[language]!(code)
-      assert.equal(exitCode, 0, `${page}:\n${code}\n${stderr}`)
-      const promised = [...code.matchAll(/print(?:ln)?\(.*\) *# *(.+)$|console\.log\(.*\) *\/\/ *(.+)$/gm)]
-      for (const [, ofPython, ofJs] of promised) {
-        assert.ok(stdout.includes((ofPython ?? ofJs)!), `${page}: ${ofPython ?? ofJs}\n${stdout}`)
-      }
+    // Those of a page one after another, since they build on each other; three pages beside each other.
+    const waiting = Map.groupBy(blocks, ({ page }) => page).values()
+    const runSome = async () => {
+      for (const ofPage of waiting) for (const block of ofPage) await runBlock(block)
     }
+    await Promise.all([runSome(), runSome(), runSome()])
   })
+
+  async function runBlock({ page, language, code }: Block): Promise<void> {
+    const { code: exitCode, stdout, stderr } = await programs[language]!(code)
+    assert.equal(exitCode, 0, `${page}:\n${code}\n${stderr}`)
+    const promised = [...code.matchAll(/print(?:ln)?\(.*\) *# *(.+)$|console\.log\(.*\) *\/\/ *(.+)$/gm)]
+    for (const [, ofPython, ofJs] of promised) {
+      assert.ok(stdout.includes((ofPython ?? ofJs)!), `${page}: ${ofPython ?? ofJs}\n${stdout}`)
+    }
+  }
 
   it('the command line shows, enters, pauses, resumes, forks and kills a sandbox', async () => {
     const { sandboxId } = await Sandbox.create({ ...warren.client, metadata: { who: 'cli' } })
