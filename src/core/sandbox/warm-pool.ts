@@ -40,7 +40,7 @@ const fillAfterMs = 250
 const lookAgainMs = 500
 const tidyEveryMs = 60_000
 /** What a service does after its start is done by then, and an idle agent has given back memory (`idle-memory.ts`). */
-const freezeAfterMs = 8000
+const freezeAfterMs = 7000
 export class WarmPool {
   readonly #parts: WarmPoolParts
   readonly #builds: PooledBuilds
