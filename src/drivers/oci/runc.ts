@@ -1,4 +1,5 @@
 /** Plain containers: sandboxes share the host's kernel, behind namespaces, a system call filter and covered files. */
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { bindMount, bootIDFile, bootIDPath } from './container-spec.ts'
 import { systemPackages } from './probe.ts'
@@ -96,15 +97,17 @@ export const runc: RuntimeFlavour = {
   }),
 }
 
-/** Where runc puts the file for the hook, which moves it to its place. */
-const passedBootID = '/dev/.boot_id'
+/** Where runc puts the file for the hook, which moves it to its place: what is there otherwise is seen again then. */
+const passedBootID = '/proc/uptime'
+
+/** One program, and by its path: `sh` and a search for it would take as long again, in every start. */
+const mountProgram = ['/usr/bin/mount', '/bin/mount'].find((path) => existsSync(path)) ?? '/bin/mount'
 
 /**
  * runc itself does not mount over this path, so a hook does. It runs inside the sandbox's namespaces with no more
  * rights than the sandbox's root, before the root is the sandbox's.
  */
 function coverBootID({ layout }: ContainerInput): Hook {
-  const script = 'mount --bind "$1" "$2" && umount "$1" && rm "$1"'
   const paths = [passedBootID, bootIDPath].map((path) => join(layout.rootMount, path))
-  return { path: '/bin/sh', args: ['sh', '-c', script, 'sh', ...paths], env: ['PATH=/usr/bin:/bin'] }
+  return { path: mountProgram, args: ['mount', '--no-mtab', '--move', ...paths], env: [] }
 }

@@ -250,6 +250,14 @@ export function isolationSuite(runtime: 'runc' | 'runsc', open: () => Promise<Oc
       assert.ok(ageSeconds >= -1 && ageSeconds < 60, `this shell began ${ageSeconds} seconds ago`)
     })
 
+    it('the id of its boot is its own, beside the uptime of the machine', async () => {
+      const bootIDFile = '/proc/sys/kernel/random/boot_id'
+      const [bootID, uptime] = (await run(`cat ${bootIDFile} /proc/uptime`)).split('\n')
+      assert.match(bootID!, /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/)
+      assert.notEqual(bootID, (await readFile(bootIDFile, 'utf8')).trim())
+      assert.match(uptime!, /^\d+\.\d+ \d+\.\d+$/)
+    })
+
     it('its name, its addresses of others and its machine id are its own, and it may edit them', async () => {
       const { sandboxID } = handle.data
       assert.equal((await run('hostname; cat /etc/hostname')).trim(), `${sandboxID}\n${sandboxID}`)
