@@ -9,6 +9,8 @@ import { type ApiNode, openApiCluster } from '../../test/support/api-cluster.ts'
 import { gate, request, turning } from '../../test/support/domain.ts'
 import { loseSandbox } from '../../test/support/lost-sandbox.ts'
 import type { PruneReport } from '../contract/rest/prune.ts'
+import { NodeDirectory } from '../core/cluster/node-directory.ts'
+import { aNode } from '../store/suite-nodes.ts'
 
 const create = async ({ fixture: { service, team } }: ApiNode): Promise<string> =>
   (await service.create(team, request())).sandboxID
@@ -205,4 +207,23 @@ test('a signed file URL finds its sandbox at any door, without anything that nam
   assert.equal((await fetch(`${one.url}${urlFor('read', 'wrong')}`)).status, 401)
   cluster.away.add('other')
   assert.equal((await fetch(`${one.url}${urlFor('write', 'wrong')}`)).status, 401)
+})
+
+test('a node is shown with the builds that lie on its disk', async () => {
+  await using cluster = await openApiCluster(['one'])
+  const [one] = cluster.nodes as [ApiNode]
+  const { build } = await one.fixture.catalog.resolve(one.fixture.team, 'base')
+  await one.fixture.stores.nodes.join(aNode('one'))
+  const directory = new NodeDirectory({
+    ...one.fixture.stores,
+    readSelf: undefined,
+    clock: one.fixture.clock,
+  })
+  const fetched = {
+    ...(await directory.get('one')),
+    load: { ...aNode('one').load, buildsAtHand: ['fetched'] },
+  }
+  assert.deepEqual(await directory.cachedBuilds(fetched), [build.buildID, 'fetched'])
+  const shown = (await (await one.callAsAdmin('GET', '/nodes/node')).json()) as { cachedBuilds: string[] }
+  assert.deepEqual(shown.cachedBuilds, [])
 })

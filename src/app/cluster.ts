@@ -128,7 +128,7 @@ export function createNodeDirectory(parts: ClusterParts): NodeDirectory {
   }
   const readSelf = async () => ({ ...self, load: await readLoad() })
   const isAlone = config.peerAddress === null
-  return new NodeDirectory({ nodes: stores.nodes, readSelf: isAlone ? readSelf : undefined, clock })
+  return new NodeDirectory({ ...stores, readSelf: isAlone ? readSelf : undefined, clock })
 }
 
 /** Opens the inner door. `attach` adds what it serves. */

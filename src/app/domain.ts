@@ -5,6 +5,7 @@
 import { envdVersion } from '../contract/constants.ts'
 import type { AgentPort } from '../core/agent.ts'
 import { Archiver } from '../core/archive/archiver.ts'
+import { BuildsAtHand } from '../core/archive/builds-at-hand.ts'
 import { BytesFetcher } from '../core/archive/bytes-fetcher.ts'
 import { SnapshotArchive } from '../core/archive/snapshot-archive.ts'
 import { ArchiveSweeper } from '../core/archive/sweeper.ts'
@@ -57,7 +58,7 @@ export type DomainPorts = {
   agent: AgentPort
   snapshotFolders: SnapshotFolders
   volumeDisks: VolumeDisks
-  images: Pick<Images, 'prune'>
+  images: Pick<Images, 'prune' | 'missing'>
   buildFiles: BuildFiles
   /** Makes what carries builds out, over the parts of the domain that it works with. */
   createBuilder: (tools: BuilderTools) => Builder
@@ -184,6 +185,7 @@ function joinArchive(ports: DomainPorts, { nodeID }: DomainSettings, snapshots: 
   return {
     fetcher,
     archiver: new Archiver(parts),
+    buildsAtHand: new BuildsAtHand({ rows, images: ports.images, snapshots, clock }),
     mover: new SandboxMover({ rows, fetcher, nodeID, log }),
     sweeper: new ArchiveSweeper({ objects, rows, leases: stores.leases, clock, log }),
   }

@@ -26,7 +26,7 @@ export function readFacts(isolation: NodeFacts['isolation'], { machine }: Opened
 /** Makes the function that reads the load; it remembers when the CPUs were last looked at. */
 export function createLoadReader(
   { machine, stores }: OpenedPorts,
-  { admission, warm, service }: Domain,
+  { admission, warm, service, archive }: Domain,
   dataFolder: string,
 ): () => Promise<NodeLoad> {
   let before = { busy: 0, total: 0 }
@@ -51,7 +51,7 @@ export function createLoadReader(
       cpuPercent: await cpuPercent(),
       disk: await readDisk(dataFolder),
       warmTemplates: warm.templates(),
-      buildsAtHand: [],
+      buildsAtHand: (await archive?.buildsAtHand.list()) ?? [],
     }
   }
 }

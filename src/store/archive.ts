@@ -18,6 +18,8 @@ const pausedColumns = ['id', 'run_id', 'node_id', 'saved', 'stored_at', 'stored_
 /** Keeps a statement below the number of values that an engine takes at once. */
 const idsPerQuery = 1000
 
+const mostForeign = 1000
+
 export class SqlArchiveStore implements ArchiveStore {
   readonly #db: Kysely<Tables>
   readonly #nodeID: string
@@ -105,6 +107,22 @@ export class SqlArchiveStore implements ArchiveStore {
       // A build of an early version stands on a folder that only its own machine has.
       .where('layers', 'is not', null)
       .orderBy('created_at', 'desc')
+      .execute()
+    return rows.map(({ id, layers, saved_name }) => ({
+      ...{ buildID: id, layers: JSON.parse(layers!), snapshotName: saved_name },
+    }))
+  }
+
+  async listForeignBuilds(): Promise<ArchivableBuild[]> {
+    const rows = await this.#db
+      .selectFrom('template_builds')
+      .select(['id', 'layers', 'saved_name'])
+      .where('node_id', '<>', this.#nodeID)
+      .where('status', '=', 'ready')
+      .where('stored_at', 'is not', null)
+      .where('layers', 'is not', null)
+      .orderBy('created_at', 'desc')
+      .limit(mostForeign)
       .execute()
     return rows.map(({ id, layers, saved_name }) => ({
       ...{ buildID: id, layers: JSON.parse(layers!), snapshotName: saved_name },

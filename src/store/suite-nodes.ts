@@ -108,6 +108,13 @@ async function ownersAreFound(one: Stores, other: Stores): Promise<void> {
     assert.deepEqual([located?.buildID, located?.nodeID], [ready.buildID, 'one'])
   }
   assert.equal(await owners.locateBuild(templateID, 'none'), undefined)
+  assert.deepEqual(await owners.readyBuildsOf('one'), [ready.buildID])
+  assert.deepEqual(await owners.readyBuildsOf('other'), [])
+  assert.equal(await owners.giveBuild(waiting.buildID, 'one', 'third'), false)
+  assert.equal(await owners.giveBuild(ready.buildID, 'one', 'other'), false)
+  assert.equal(await owners.giveBuild(waiting.buildID, 'other', 'one'), true)
+  assert.equal(await nodeOf('build', waiting.buildID), 'one')
+  assert.equal(await owners.giveBuild(waiting.buildID, 'one', 'other'), true)
   assert.equal((await owners.findSandbox(sandboxID))?.teamID, teamID)
   assert.deepEqual(await owners.sandboxesOfTeam(teamID, ['unknown', sandboxID]), [sandboxID])
   assert.deepEqual(await owners.sandboxesOfTeam('another', [sandboxID]), [])

@@ -237,7 +237,12 @@ async function archivedBuildsAreShared(one: Stores, other: Stores): Promise<void
     ...{ runs: [], layers: ['sha256:a'], snapshotNames: ['kept'] },
   })
   assert.deepEqual(await one.archive.listUnarchivedBuilds(), [])
+  assert.deepEqual(await one.archive.listForeignBuilds(), [])
+  assert.deepEqual(await other.archive.listForeignBuilds(), [
+    { buildID, layers: ['sha256:a'], snapshotName: 'kept' },
+  ])
   await other.archive.unmarkBuild(buildID)
+  assert.deepEqual(await other.archive.listForeignBuilds(), [])
   assert.equal((await one.archive.listUnarchivedBuilds()).length, 1)
   assert.equal(await other.templates.findReadyBuild(templateID, 'default'), undefined)
 }

@@ -25,7 +25,7 @@ export type NodeOptions = { snapshotMemory: boolean; warmSandboxes: number }
 const unused = () => Promise.reject(new AppError('internal', 'The simulation builds no templates.'))
 /** Templates are not built in a simulation. */
 const noBuilds: Pick<DomainPorts, 'images' | 'buildFiles' | 'createBuilder' | 'logs'> = {
-  images: { prune: async () => ({ count: 0, bytes: 0 }) },
+  images: { prune: async () => ({ count: 0, bytes: 0 }), missing: () => [] },
   buildFiles: { has: unused, write: unused, open: unused, list: async () => [], remove: () => false },
   createBuilder: () => ({ run: unused }),
   logs: { append: async () => {}, read: async () => [], lastSequence: async () => 0, prune: async () => {} },

@@ -45,7 +45,7 @@ export async function openApi(options: OpenApiOptions = {}) {
     ...options.fixture,
     ports: {
       createBuilder: () => builderAtOnce(jobs),
-      images: { prune: async () => ({ count: 2, bytes: 3_000_000 }) },
+      images: { prune: async () => ({ count: 2, bytes: 3_000_000 }), missing: () => [] },
       ...options.fixture?.ports,
     },
   })
@@ -68,7 +68,7 @@ export async function openApi(options: OpenApiOptions = {}) {
       isClosed: (address) => address.startsWith('10.'),
     }),
     nodes: new NodeDirectory({
-      nodes: stores.nodes,
+      ...stores,
       readSelf: async () => ({ ...aNode('node'), status: 'ready', statusChangedAt: 0, silentMs: 0 }),
       clock,
     }),

@@ -123,7 +123,7 @@ export async function openFixture(options: FixtureOptions = {}) {
       },
       volumeDisks,
       rootsOf: () => [roots.folder],
-      images: { prune: async () => ({ count: 0, bytes: 0 }) },
+      images: { prune: async () => ({ count: 0, bytes: 0 }), missing: () => [] },
       createBuilder: () => ({ run: async () => assert.fail('this fixture builds nothing') }),
       freeBytes: async () => 1e12,
       machine: { cpuCount: 64, memoryMB: 1e6, availableMemoryMB: async () => 1e6 },

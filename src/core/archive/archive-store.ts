@@ -36,6 +36,8 @@ export interface ArchiveStore {
   listElsewhere(sandboxIDs: readonly string[]): Promise<string[]>
   /** Ready builds of this node whose bytes are on its disk alone. */
   listUnarchivedBuilds(): Promise<ArchivableBuild[]>
+  /** Ready builds of other nodes that the object store has, the newest thousand. */
+  listForeignBuilds(): Promise<ArchivableBuild[]>
   /** From now on other nodes start sandboxes of the build. False: it is not there any more. */
   markBuild(buildID: string, archived: ArchivedBytes): Promise<boolean>
   /** The object store lacks some of its bytes after all: until they are there again, only its own node uses it. */

@@ -1,10 +1,18 @@
 /** The nodes as the operator sees and directs them. A Warren on its own is its only node. */
 import { AppError } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
-import { type ClusterNode, type ForgottenNode, isAway, type NodeStatus, type NodeStore } from './node.ts'
+import {
+  type ClusterNode,
+  type ForgottenNode,
+  isAway,
+  type NodeStatus,
+  type NodeStore,
+  type OwnerStore,
+} from './node.ts'
 
 export type NodeDirectoryParts = {
   nodes: NodeStore
+  owners: Pick<OwnerStore, 'readyBuildsOf'>
   /** This Warren, where it is on its own; undefined: it is in a cluster. */
   readSelf: (() => Promise<ClusterNode>) | undefined
   clock: Clock
@@ -26,6 +34,11 @@ export class NodeDirectory {
     const found = (await this.list()).find((node) => node.nodeID === nodeID)
     if (!found) throw noSuchNode(nodeID)
     return found
+  }
+
+  /** The ids of the builds whose bytes lie on its disk: its own, and those that it has fetched. */
+  async cachedBuilds({ nodeID, load }: ClusterNode): Promise<string[]> {
+    return [...(await this.#parts.owners.readyBuildsOf(nodeID)), ...load.buildsAtHand]
   }
 
   async setStatus(nodeID: string, status: NodeStatus): Promise<void> {

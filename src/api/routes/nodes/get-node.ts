@@ -16,6 +16,9 @@ export function getNodeRoute(app: Api, { auth, nodes }: RouteContext): void {
         response: { 200: NodeDetail, ...failures },
       },
     },
-    async (request) => presentNodeDetail(await nodes.get(request.params.nodeID)),
+    async (request) => {
+      const node = await nodes.get(request.params.nodeID)
+      return presentNodeDetail(node, await nodes.cachedBuilds(node))
+    },
   )
 }

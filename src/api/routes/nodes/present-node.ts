@@ -31,7 +31,7 @@ export function presentNode(node: ClusterNode): Node {
   }
 }
 
-export const presentNodeDetail = (node: ClusterNode): NodeDetail => ({
+export const presentNodeDetail = (node: ClusterNode, cachedBuilds: string[]): NodeDetail => ({
   ...presentNode(node),
-  cachedBuilds: [...node.load.buildsAtHand],
+  cachedBuilds,
 })
