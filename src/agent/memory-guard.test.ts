@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mock, suite, test } from 'node:test'
+import { suite, test } from 'node:test'
 import { everybody, MemoryGuard, type SandboxMachine } from './memory-guard.ts'
 
 const mebibyte = 1024 * 1024
@@ -77,39 +77,5 @@ suite('the memory guard', () => {
       [13, 32],
       [12, 31],
     ])
-  })
-
-  test('looks no sooner for a process that comes while another is watched', (t) => {
-    mock.timers.enable({ apis: ['setTimeout'] })
-    t.after(() => mock.timers.reset())
-    const { it } = machine(2048, 100, { 10: 1 })
-    let looks = 0
-    const memory = () => {
-      looks++
-      return it.memory()
-    }
-    const guard = new MemoryGuard({ machine: { ...it, memory } })
-    guard.watch()
-    mock.timers.tick(10)
-    for (let count = 0; count < 5; count++) {
-      guard.watch()
-      mock.timers.tick(50)
-    }
-    assert.equal(looks, 1)
-    mock.timers.tick(250)
-    assert.equal(looks, 2)
-  })
-
-  test('begins again after nobody was left', (t) => {
-    mock.timers.enable({ apis: ['setTimeout'] })
-    t.after(() => mock.timers.reset())
-    const { it, killed } = machine(256, 100, {})
-    const guard = new MemoryGuard({ machine: it })
-    guard.watch()
-    mock.timers.tick(1000)
-    Object.assign(it, machine(256, 250, { 11: 120 }).it, { kill: (pid: number) => killed.push(pid) })
-    guard.watch()
-    mock.timers.tick(10)
-    assert.deepEqual(killed, [11])
   })
 })

@@ -59,17 +59,14 @@ export class MemoryGuard {
     this.#machine = machine
   }
 
-  /**
-   * Looks after memory until no process is left; called again for each new one. A look that is due already stays: it
-   * comes before all CPUs together can have filled the memory, however many processes they run.
-   */
+  /** Looks after memory until no process is left; called again for each new one. */
   watch(): void {
-    if (this.#timer === undefined) this.#lookIn(shortestPauseMs)
+    clearTimeout(this.#timer)
+    this.#lookIn(shortestPauseMs)
   }
 
   #lookIn(pauseMs: number): void {
     this.#timer = setTimeout(() => {
-      this.#timer = undefined
       const next = this.look()
       if (next !== undefined) this.#lookIn(next)
     }, pauseMs)
