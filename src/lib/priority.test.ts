@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
-import { getPriority } from 'node:os'
+import { writeFileSync } from 'node:fs'
+import { getPriority, setPriority } from 'node:os'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { Worker } from 'node:worker_threads'
 import { atUsualPriority, raisePriority, restorePriority, sessionNiceness } from './priority.ts'
@@ -32,8 +33,17 @@ describe('the thread of the event loop', () => {
 
   it('comes before the groups of sandboxes, with its session, and gives that back', () => {
     if (usualOfSession === undefined) assert.equal(sessionNiceness(), undefined)
-    else assert.ok(sessionNiceness()! < usualOfSession)
+    else assert.equal(sessionNiceness(), Math.min(usualOfSession, -10))
     restorePriority()
     assert.equal(sessionNiceness(), usualOfSession)
+  })
+
+  it('does not raise its session further when an earlier server was killed and left it raised', () => {
+    const leftRaised = sessionNiceness()
+    raisePriority()
+    assert.equal(sessionNiceness(), leftRaised)
+    restorePriority()
+    setPriority(usual)
+    if (usualOfSession !== undefined) writeFileSync('/proc/self/autogroup', String(usualOfSession))
   })
 })

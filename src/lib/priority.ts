@@ -13,9 +13,11 @@ import { isMissing } from './if-present.ts'
 
 /** Steps of niceness: with them, one thread gets about as much CPU as five others. */
 const ahead = 7
-/** Steps of niceness: with them, the session weighs as much as nine others. */
-const sessionAhead = 10
-const lowestNiceness = -20
+/**
+ * With this niceness the session weighs as much as nine others. It does not depend on the niceness before: a server that
+ * was killed could not give its session back, and the next one of that session would raise it further.
+ */
+const raisedSession = -10
 
 /** Linux has it only where it groups processes by session. */
 const sessionFile = '/proc/self/autogroup'
@@ -47,7 +49,7 @@ export function restorePriority(): void {
 function raiseSession(): number | undefined {
   const before = sessionNiceness()
   if (before === undefined) return undefined
-  writeFileSync(sessionFile, String(Math.max(before - sessionAhead, lowestNiceness)))
+  writeFileSync(sessionFile, String(Math.min(before, raisedSession)))
   return before
 }
 
