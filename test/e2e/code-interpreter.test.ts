@@ -76,6 +76,12 @@ for (const isolation of order) {
       assert.deepEqual(logs.stdout, ['yes\n'])
     })
 
+    it('holds its packages compiled, so that a first import is not slow', async () => {
+      const compiled =
+        'import importlib.util, os; os.path.exists(importlib.util.find_spec("scipy.optimize").cached)'
+      assert.equal((await sandbox.runCode(compiled)).text, 'True')
+    })
+
     it('gives tables and charts their data', async () => {
       const table = await sandbox.runCode('import pandas as pd\npd.DataFrame({"a": [1, 2]})')
       assert.deepEqual(table.results[0]?.data, { a: [1, 2] })
