@@ -27,7 +27,7 @@ for (const isolation of isolations) {
         ['app:app', '', ''],
         ['app:staff', '', ''],
       ]
-      for (const [user, ids, groups] of cases) {
+      const holds = async ([user, ids, groups]: (typeof cases)[number]) => {
         const name = `user-${user.replace(':', '-')}`
         const template = Template({ fileContextPath: context.folder })
           .fromBaseImage()
@@ -47,6 +47,7 @@ for (const isolation of isolations) {
           assert.deepEqual([built, all?.split(' ')[0], copied, now], [ids, groups, ids, ids], user)
         else assert.deepEqual([`${userName}:${group}`, copied, now], [user, built, built], user)
       }
+      await Promise.all(cases.map(holds))
       const bad = Template().fromBaseImage().setUser('-x')
       await assert.rejects(Template.build(bad, 'user-bad', warren.client), /that is no user/)
     })
