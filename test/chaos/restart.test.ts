@@ -9,6 +9,8 @@ import { eventually } from '../support/eventually.ts'
 import { countTraces, settledTraces } from '../support/traces.ts'
 import { isolations, startWarren, type Warren } from '../support/warren.ts'
 
+/** One warm sandbox is enough: a create takes it, the next one is booted, and a crash cuts either short. */
+const settings = { WARREN_WARM_SANDBOXES: '1' }
 /** Until a create is over. */
 const longestMs = { container: 250, gvisor: 500 }
 
@@ -18,7 +20,7 @@ for (const isolation of isolations) {
     after(() => warren?.stop())
 
     it('a sandbox outlives a crash while a command streams, answers again, and still ends at its timeout', async () => {
-      warren = await startWarren(isolation)
+      warren = await startWarren(isolation, { settings })
       const sandbox = await Sandbox.create('base', { ...warren.client, timeoutMs: 120_000 })
       const background = await sandbox.commands.run('sleep 1000', { background: true, timeoutMs: 0 })
       const streaming = sandbox.commands.run('while true; do echo tick; sleep 0.1; done', { timeoutMs: 0 })
@@ -26,7 +28,7 @@ for (const isolation of isolations) {
       await delay(300)
       await warren.crash()
       await broken
-      warren = await startWarren(isolation, { keep: true })
+      warren = await startWarren(isolation, { keep: true, settings })
       assert.match(
         readFileSync(warren.logFile, 'utf8'),
         /process \d+\) ended without closing\. The kernel says/,
@@ -36,18 +38,18 @@ for (const isolation of isolations) {
       assert.equal(alive.stdout, 'alive\n')
       await again.setTimeout(2000)
       await warren.crash()
-      warren = await startWarren(isolation, { keep: true })
+      warren = await startWarren(isolation, { keep: true, settings })
       await eventually(async () => assert.equal(await again.isRunning(), false))
       const listed = await Sandbox.list(warren.client).nextItems()
       assert.deepEqual(listed, [])
     })
 
     it('an orderly stop leaves sandboxes running', async () => {
-      warren = warren ?? (await startWarren(isolation))
+      warren = warren ?? (await startWarren(isolation, { settings }))
       const sandbox = await Sandbox.create('base', { ...warren.client, timeoutMs: 120_000 })
       assert.equal(await warren.stop(), 0)
       assert.match(readFileSync(warren.logFile, 'utf8'), /"signal":"SIGINT","msg":"closing".*"msg":"closed"/s)
-      warren = await startWarren(isolation, { keep: true })
+      warren = await startWarren(isolation, { keep: true, settings })
       assert.equal((await sandbox.commands.run('echo still here')).stdout, 'still here\n')
       await sandbox.kill()
     })
@@ -61,7 +63,7 @@ for (const isolation of isolations) {
         await delay(afterMs)
         await warren.crash()
         await creating
-        warren = await startWarren(isolation, { keep: true })
+        warren = await startWarren(isolation, { keep: true, settings })
         for (const left of await Sandbox.list(warren.client).nextItems()) {
           await Sandbox.kill(left.sandboxId, warren.client)
         }

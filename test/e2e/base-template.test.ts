@@ -6,7 +6,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { afterEach, describe, it } from 'node:test'
 import { Sandbox, Template } from 'e2b'
 import { sayIn } from '../support/building.ts'
-import { anyIsolation, startWarren, type Warren } from '../support/warren.ts'
+import { anyIsolation, noWarmPool, startWarren, type Warren } from '../support/warren.ts'
 
 type Row = { id: string; layers: string | null; root_folder: string | null }
 
@@ -27,7 +27,7 @@ describe('the base template', () => {
   afterEach(() => warren?.stop())
 
   it('has its root as a layer, not copied, and what an older Warren made goes on', async () => {
-    warren = await startWarren(anyIsolation)
+    warren = await startWarren(anyIsolation, { settings: noWarmPool })
     const [first, ...more] = baseBuilds(warren)
     assert.deepEqual([more, first?.root_folder], [[], null])
     const [layer] = JSON.parse(first!.layers!) as string[]
@@ -46,7 +46,7 @@ describe('the base template', () => {
       const change = 'update template_builds set layers = null, root_folder = ?'
       database.prepare(change).run(`templates/${root.split('/').at(-1)}`)
     }
-    warren = await startWarren(anyIsolation, { keep: true })
+    warren = await startWarren(anyIsolation, { keep: true, settings: noWarmPool })
     const [old, upgraded, ...others] = baseBuilds(warren)
     assert.deepEqual([others, old!.id, old!.layers], [[], first!.id, null])
     assert.deepEqual(JSON.parse(upgraded!.layers!), [layer])
@@ -60,7 +60,7 @@ describe('the base template', () => {
     // Both live on over a restart that makes nothing anew.
     await warren.stop()
     const made = statSync(root)
-    warren = await startWarren(anyIsolation, { keep: true })
+    warren = await startWarren(anyIsolation, { keep: true, settings: noWarmPool })
     const kept = statSync(root)
     assert.deepEqual([kept.ino, kept.ctimeMs], [made.ino, made.ctimeMs])
     assert.equal(baseBuilds(warren).length, 2)

@@ -83,14 +83,14 @@ for (const isolation of isolations) {
     })
 
     it('of a reboot of the machine, by what is paused', async () => {
-      warren = await startWarren(isolation)
+      warren = await startWarren(isolation, { settings: noWarmPool })
       const [full, files] = [await createMarked(warren, 'full'), await createMarked(warren, 'files')]
       await post(warren, full.sandboxID, 'pause')
       await post(warren, files.sandboxID, 'pause', { memory: false })
       const lost = await createMarked(warren, 'lost')
       await warren.crash()
       await loseMachine(warren.dataFolder)
-      warren = await startWarren(isolation, { keep: true })
+      warren = await startWarren(isolation, { keep: true, settings: noWarmPool })
       assert.equal(await stateOf(warren, lost), 404)
       const detail = await (await warren.api(`/sandboxes/${full.sandboxID}`)).json()
       const kept = isolation === 'gvisor'
