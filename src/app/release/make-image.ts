@@ -24,6 +24,8 @@ import { debootstrap, inRoot } from '../setup/base-root.ts'
 import { systemNeeds } from '../setup/system-packages.ts'
 
 const debianRelease = 'bookworm'
+/** What bin/start-on-host runs on a host outside of the image, where its libraries are not. */
+const programOnHosts = 'busybox-static'
 const usage =
   'Usage:\n  bin/container-image ARCHIVE OUT\n\nARCHIVE is a release (npm run release), OUT the image to write, a tar file.'
 
@@ -43,7 +45,7 @@ export async function makeImage(archive: string, out: string): Promise<void> {
     mkdirSync(root)
     chmodSync(work, 0o755)
     const { main } = await debootstrap(root, debianRelease, () => {})
-    const packages = systemNeeds.map((need) => need.package)
+    const packages = [...systemNeeds.map((need) => need.package), programOnHosts]
     await runInRoot(
       root,
       `apt-get update -q && apt-get install -y -q --no-install-recommends ${packages.join(' ')} && apt-get clean && rm -rf /var/lib/apt/lists/*`,
@@ -52,7 +54,10 @@ export async function makeImage(archive: string, out: string): Promise<void> {
     writeFileSync(join(root, 'etc/apt/sources.list'), `deb ${withoutPassword(main)} ${debianRelease} main\n`)
     mkdirSync(join(root, 'opt/warren'), { recursive: true })
     await runCommand('tar', ['-xzf', archive, '-C', join(root, 'opt/warren'), '--strip-components=1'])
-    await writeImage({ root, version, out, createdAt: new Date(systemClock.now()).toISOString() })
+    const createdAt = new Date(systemClock.now()).toISOString()
+    // Tells bin/start-on-host one image from another.
+    writeFileSync(join(root, 'etc/warren-image'), `${version} ${createdAt}\n`)
+    await writeImage({ root, version, out, createdAt })
   } finally {
     rmSync(work, { recursive: true, force: true })
   }

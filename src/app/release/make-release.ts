@@ -30,6 +30,8 @@ const shipped = [
     'bin/bundle',
     'bin/install-packages',
     'bin/container-image',
+    'bin/start-on-host',
+    'bin/make-host-namespace',
     'src',
     'docs',
     'proto',
