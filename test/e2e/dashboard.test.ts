@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { after, before, describe, it } from 'node:test'
-import type { Browser, BrowserContext, Page } from 'playwright-core'
+import type { Browser, BrowserContext, Page, Route } from 'playwright-core'
 import type { ForgottenNode, Node } from '../../src/contract/rest/node.ts'
 import type { PruneReport } from '../../src/contract/rest/prune.ts'
 import type { QuarantineEntry, RecoveredSandbox } from '../../src/contract/rest/quarantine.ts'
@@ -53,7 +53,7 @@ describe('the dashboard', { timeout: 300_000 }, () => {
     fresh.setDefaultTimeout(withinMs)
     fresh.on('pageerror', (error) => problems.push(error.message))
     fresh.on('console', (message) => {
-      if (message.type() === 'error' && !/status of [45]\d\d/.test(message.text()))
+      if (message.type() === 'error' && !/status of [45]\d\d|ERR_CONNECTION_RESET/.test(message.text()))
         problems.push(message.text())
     })
     fresh.on('request', (request) => {
@@ -211,13 +211,20 @@ describe('the dashboard', { timeout: 300_000 }, () => {
     assert.equal((await warren.api(`/sandboxes/${sandboxId}`)).status, 404)
   })
 
-  it('starts a sandbox from a template, and tells why the template cannot be deleted then', async () => {
+  it('starts one sandbox from a template, and tells why the template cannot be deleted then', async () => {
     const template = `templates/${things.templateID}`
     await open(template)
     await page.getByText('RUN sleep 1').first().waitFor()
+    const breakOff = async (route: Route) => {
+      await route.fetch()
+      await route.abort('connectionreset')
+    }
+    await page.route(/\/v2\/sandboxes$/, breakOff, { times: 1 })
     await page.getByRole('button', { name: 'New sandbox' }).click()
     await page.getByRole('dialog').getByRole('button', { name: 'Create' }).click()
     await page.getByRole('button', { name: 'Pause' }).waitFor()
+    const running = (await (await warren.api('/v2/sandboxes')).json()) as ListedSandbox[]
+    assert.equal(running.filter(({ templateID }) => templateID === things.templateID).length, 1)
     await open(template)
     await page.getByRole('button', { name: 'Delete', exact: true }).click()
     await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click()

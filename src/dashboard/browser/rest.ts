@@ -20,23 +20,32 @@ export type AskOptions = {
   headers?: Record<string, string>
   /** Sent as it is. */
   raw?: Blob | string
+  /** Warren does it once, however often it is sent; so it is sent again when the connection breaks. */
+  once?: boolean
   signal?: AbortSignal | undefined
 }
 
 export async function send(path: string, options: AskOptions = {}): Promise<Response> {
-  const { method, body, team, headers, raw, signal } = options
+  const { body, team, headers, raw, once, signal } = options
   const hasBody = body !== undefined || raw !== undefined
+  const method = options.method ?? (hasBody ? 'POST' : 'GET')
+  const request: RequestInit = {
+    method,
+    headers: {
+      ...(headers ?? credentialHeaders(team)),
+      ...(body !== undefined && { 'content-type': 'application/json' }),
+      ...(once && { 'idempotency-key': newKey() }),
+    },
+    ...(hasBody && { body: raw ?? JSON.stringify(body) }),
+    ...(signal && { signal }),
+    credentials: 'omit',
+  }
   let response: Response
   try {
-    response = await fetch(path, {
-      method: method ?? (hasBody ? 'POST' : 'GET'),
-      headers: {
-        ...(headers ?? credentialHeaders(team)),
-        ...(body !== undefined && { 'content-type': 'application/json' }),
-      },
-      ...(hasBody && { body: raw ?? JSON.stringify(body) }),
-      ...(signal && { signal }),
-      credentials: 'omit',
+    response = await fetch(path, request).catch((error) => {
+      // Chromium breaks off what is under way when a network comes or goes, as with each sandbox of its own machine.
+      if (signal?.aborted || !(once || method === 'GET')) throw error
+      return fetch(path, request)
     })
   } catch (error) {
     if (signal?.aborted) throw error
@@ -45,6 +54,9 @@ export async function send(path: string, options: AskOptions = {}): Promise<Resp
   if (!response.ok) throw new RestFailure(response.status, await messageOf(response))
   return response
 }
+
+const newKey = (): string =>
+  [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, '0')).join('')
 
 export async function ask<T>(path: string, options?: AskOptions): Promise<T> {
   const response = await send(path, options)

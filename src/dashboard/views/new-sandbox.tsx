@@ -28,7 +28,7 @@ export function NewSandboxDialog({ onClose, template: given, team: givenTeam }: 
       allow_internet_access: hasInternet,
       ...(pauses && { autoPause: true }),
     }
-    const { sandboxID } = await ask<Sandbox>('/v2/sandboxes', { body, team })
+    const { sandboxID } = await ask<Sandbox>('/v2/sandboxes', { body, team, once: true })
     tellDone(`${sandboxID} runs.`)
     navigate(pathTo(['sandboxes', sandboxID], { team: isAdmin() ? team : undefined }))
   }
