@@ -107,6 +107,13 @@ suite('three Warrens as three machines', () => {
     await sandbox.kill()
   })
 
+  test('volumes, builds, signed links and the end of all sandboxes work at any door', async () => {
+    await Promise.all([volumeAtAnyDoor(), buildAtAnyDoor(), linkAtAnyDoor()])
+    const killed = await asAdmin(door(2), 'POST', '/admin/teams/default/sandboxes/kill')
+    assert.deepEqual(await killed.json(), { killedCount: 3, failedCount: 0 })
+    for (const index of [0, 1, 2]) assert.deepEqual(await (await door(index).api('/v2/sandboxes')).json(), [])
+  })
+
   test('a node without the database goes on with its sandboxes and with known ones of others', async () => {
     const { sandbox, other } = await onNode(0)
     await reach(other, sandbox.sandboxId)
@@ -185,6 +192,47 @@ suite('three Warrens as three machines', () => {
     assert.equal((await member.warren.api(`/sandboxes/${sandbox.sandboxId}`)).status, 404)
   })
 })
+
+/** Made at one door, written through another, mounted in a sandbox that a third one was asked for. */
+async function volumeAtAnyDoor(): Promise<void> {
+  const made = await door(1).api('/volumes', { body: { name: 'shared' } })
+  const { volumeID, token } = (await made.json()) as { volumeID: string; token: string }
+  const url = `${door(2).url}/volumecontent/${volumeID}/file?path=/note`
+  const written = await fetch(url, {
+    ...{ method: 'PUT', body: 'through another door', headers: { Authorization: `Bearer ${token}` } },
+  })
+  assert.equal(written.status, 201)
+  const volumeMounts = { '/files': 'shared' }
+  const sandbox = await Sandbox.create('base', { ...door(0).client, volumeMounts })
+  assert.equal(await cluster.ownerOf(sandbox.sandboxId), cluster.members[1])
+  assert.equal(await sandbox.files.read('/files/note'), 'through another door')
+}
+
+/** Requested at one door, watched at another, used at a third. */
+async function buildAtAnyDoor(): Promise<void> {
+  const requested = await door(0).api('/v3/templates', { body: { name: 'anywhere' } })
+  const { templateID, buildID } = (await requested.json()) as { templateID: string; buildID: string }
+  const steps = [{ type: 'RUN', args: ['echo built > /built', 'root'] }]
+  const start = `/v2/templates/${templateID}/builds/${buildID}`
+  assert.equal((await door(1).api(start, { body: { fromTemplate: 'base', steps } })).status, 202)
+  await eventually(async () => {
+    const status = await door(2).api(`/templates/${templateID}/builds/${buildID}/status`)
+    assert.equal(((await status.json()) as { status: string }).status, 'ready')
+  }, 60_000)
+  const sandbox = await Sandbox.create('anywhere', door(2).client)
+  assert.equal(await sandbox.files.read('/built'), 'built\n')
+}
+
+/** A link with a signature and nothing that names the sandbox. */
+async function linkAtAnyDoor(): Promise<void> {
+  const sandbox = await Sandbox.create(door(0).client)
+  await sandbox.files.write('/tmp/linked', 'by its signature')
+  const { search } = new URL(await sandbox.downloadUrl('/tmp/linked'))
+  for (const index of [0, 1, 2]) {
+    const answer = await fetch(`${door(index).url}/files${search}`)
+    assert.deepEqual([answer.status, await answer.text()], [200, 'by its signature'])
+  }
+}
 
 const upgradeServer = `
 import socket
