@@ -49,6 +49,21 @@ async function setStatus({ nodeID }: ClusterMember, status: 'ready' | 'draining'
 
 const sayIn = async (sandbox: Sandbox, command: string) => (await sandbox.commands.run(command)).stdout
 
+/** Counts on in memory; what it writes is told anew each time. */
+const counter = `
+import json, os, secrets, time
+secret, count = secrets.token_hex(8), 0
+while True:
+    count += 1
+    with open('/dev/shm/count.new', 'w') as file:
+        json.dump({'pid': os.getpid(), 'secret': secret, 'count': count}, file)
+    os.rename('/dev/shm/count.new', '/dev/shm/count')
+    time.sleep(0.05)
+`
+type Counted = { pid: number; secret: string; count: number }
+const readCount = async (sandbox: Sandbox): Promise<Counted> =>
+  JSON.parse(await sayIn(sandbox, 'cat /dev/shm/count'))
+
 suite('two Warrens with an object store', () => {
   let sandboxID: string
 
@@ -98,10 +113,22 @@ suite('two Warrens with an object store', () => {
 
   test('what runs on a node that is drained goes on on the other with its memory, without being asked for', async () => {
     const [, drained] = cluster.members
+    const there = await Sandbox.connect(sandboxID, door(1).client)
+    await there.commands.run(`cat > count.py <<'END'\n${counter}\nEND`)
+    await there.commands.run('python3 count.py', { background: true, timeoutMs: 0 })
+    let before: Counted | undefined
+    await eventually(async () => {
+      before = await readCount(there)
+    })
     await setStatus(drained!, 'draining')
     await eventually(async () => assert.ok(isOn(0, sandboxID) && !isOn(1, sandboxID)), patienceMs)
     const moved = await Sandbox.connect(sandboxID, door(1).client)
     assert.equal(await sayIn(moved, 'cat /dev/shm/mark mark'), 'in memory\non disk\n')
+    // The process itself went on, with what only its memory has.
+    const now = await readCount(moved)
+    assert.deepEqual([now.pid, now.secret], [before!.pid, before!.secret])
+    assert.ok(now.count >= before!.count)
+    await eventually(async () => assert.ok((await readCount(moved)).count > now.count))
     await setStatus(drained!, 'ready')
   })
 
