@@ -4,10 +4,14 @@
  */
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { createHash, X509Certificate } from 'node:crypto'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
+import { logIn } from '../dashboard/browser.ts'
+import { openBrowserApart } from '../dashboard/browser-apart.ts'
+import { eventually } from '../support/eventually.ts'
 import { type NameServer, startNameServer } from '../support/name-server.ts'
 import { pythonCommand } from '../support/python.ts'
 import { javaScriptReleases, pythonReleases } from '../support/releases.ts'
@@ -21,6 +25,7 @@ describe('clients with a domain', () => {
   let folder: string
   let warren: Warren
   let environment: Record<string, string | undefined>
+  let certificateFile: string
   before(async () => {
     folder = mkdtempSync(join(tmpdir(), 'domain-'))
     const made = execFileSync(
@@ -29,6 +34,7 @@ describe('clients with a domain', () => {
       { encoding: 'utf8' },
     )
     const { settings, trust } = JSON.parse(made)
+    certificateFile = settings.WARREN_TLS_CERT
     names = await startNameServer(domain)
     warren = await startWarren(anyIsolation, { settings: { ...noWarmPool, ...settings } })
     const printed = execFileSync(join(repoFolder, 'bin/warren'), ['env', '--json'], {
@@ -62,6 +68,52 @@ describe('clients with a domain', () => {
     it(`JavaScript ${version}: commands, files, links, ports, WebSockets, terminals`, () =>
       run(join(repoFolder, 'bin/node'), [join(programs, 'client.ts'), packageName]))
   }
+
+  it('the dashboard: works from its own host, and a page of a sandbox neither frames it nor reads what it keeps', async () => {
+    const { publicKey } = new X509Certificate(readFileSync(certificateFile))
+    const trusted = createHash('sha256')
+      .update(publicKey.export({ type: 'spki', format: 'der' }))
+      .digest('base64')
+    const { hostname, port, origin } = new URL(`https://api.${environment.E2B_DOMAIN}`)
+    const browser = await openBrowserApart(Number(port || 443), [
+      `--host-resolver-rules=MAP *.${hostname.replace('api.', '')} 127.0.0.1`,
+      `--ignore-certificate-errors-spki-list=${trusted}`,
+    ])
+    try {
+      const context = await browser.newContext()
+      const page = await context.newPage()
+      await logIn(page, origin, environment.E2B_API_KEY!)
+      await page.getByText(`export E2B_DOMAIN=${environment.E2B_DOMAIN}`).waitFor()
+      await page.getByRole('button', { name: 'New sandbox' }).click()
+      await page.getByRole('dialog').getByRole('button', { name: 'Create' }).click()
+      await page.getByRole('link', { name: 'Terminal' }).click()
+      await page.getByText('connected', { exact: true }).waitFor()
+      const hostile = `<iframe src=${origin}/dashboard></iframe>`
+      // The shell ends with the view, and the server must not.
+      const serve = 'setsid -f python3 -m http.server 8000 > server.log 2>&1'
+      await page.keyboard.type(`echo '${hostile}' > index.html; ${serve}; echo started-$((40 + 2))\n`)
+      await page.locator('.xterm-rows').getByText('started-42').waitFor()
+      await page.getByRole('link', { name: 'Overview' }).click()
+      const link = (await page.getByRole('link', { name: '8000' }).getAttribute('href'))!
+      assert.match(
+        link,
+        new RegExp(`^https://8000-\\w+\\.${environment.E2B_DOMAIN!.replaceAll('.', '\\.')}/$`),
+      )
+      const stranger = await context.newPage()
+      await stranger.goto(link)
+      await eventually(() => assert.match(stranger.frames()[1]?.url() ?? '', /^chrome-error:/))
+      assert.equal(await stranger.evaluate('sessionStorage.length + localStorage.length'), 0)
+      const popup = stranger.waitForEvent('popup')
+      await stranger.evaluate(`window.opened = window.open('${origin}/dashboard')`)
+      await (await popup).getByLabel('API key or admin token').waitFor()
+      const read =
+        '(() => { try { return opened.sessionStorage.length } catch (error) { return error.name } })()'
+      assert.equal(await stranger.evaluate(read), 'SecurityError')
+      assert.deepEqual(await context.cookies(), [])
+    } finally {
+      await browser.close()
+    }
+  })
 
   for (const [version] of pythonReleases(anyIsolation, 'same')) {
     it(`Python ${version}: commands, files, links, ports, terminals`, () => {
