@@ -3,9 +3,11 @@ import type { CreateRequest } from '../../src/core/sandbox/creator.ts'
 import type { Sandbox } from '../../src/core/sandbox/sandbox.ts'
 import type { Team } from '../../src/core/team/team.ts'
 import { isAppError } from '../../src/lib/app-error.ts'
-import type { Ask } from './ledger.ts'
+import { type Door, findAnswerer, reach } from './hops.ts'
+import type { Ask, Ledger } from './ledger.ts'
 import { shortID } from './parked-calls.ts'
 import type { Request } from './plan.ts'
+import type { WatchedSandbox } from './row-watch.ts'
 import { type Core, writtenKey } from './simulated-node.ts'
 import type { Simulation } from './simulation.ts'
 import { Violation } from './violation.ts'
@@ -18,18 +20,17 @@ type Asked = { simulation: Simulation; core: Core; team: Team; ask: Ask; askedAt
 export function makeRequest(simulation: Simulation, request: Request, number: number): boolean {
   const { ledger, teams, nodes } = simulation
   const team = teams[request.client % teams.length]!
-  const sandboxID = isAboutOne(request)
-    ? choose(ledger.known.get(team.teamID) ?? [], request.pick)
-    : undefined
+  const chosen = isAboutOne(request) ? choose(ledger.known.get(team.teamID) ?? [], request.pick) : undefined
+  const sandboxID = request.rush?.sandboxID ?? chosen
   if (isAboutOne(request) && sandboxID === undefined) return false
-  const at = sandboxID === undefined ? request.client % nodes.length : ledger.entries.get(sandboxID)!.node
+  const at = request.rush?.door ?? doorOf(simulation, request, team, sandboxID)
   const node = nodes[at]!
   if (!node.isUp || !node.core) return false
   const ask: Ask = { ...request, number, node: at, process: node.process, teamID: team.teamID, sandboxID }
   const asked = { simulation, core: node.core, team, ask, askedAtStep: simulation.step }
   simulation.note(() => `client ${request.client} of ${team.slug}: ${describeRequest(ask)}`)
   begin(asked)
-  answers[request.verb](asked).then(
+  passOn(asked).then(
     (words) => finish(asked, `answered: ${words}`),
     (error: unknown) => {
       if (finish(asked, `answered with an error: ${error instanceof Error ? error.message : error}`))
@@ -39,20 +40,88 @@ export function makeRequest(simulation: Simulation, request: Request, number: nu
   return true
 }
 
-/** A crash: the clients of that process never hear. */
-export function abandonRequests({ ledger, note, step }: Simulation, process: number): void {
-  for (const ask of ledger.underway) {
-    if (ask.process !== process) continue
-    ledger.underway.delete(ask)
-    note(() => `client ${ask.client}: ${describeRequest(ask)} is never answered`)
-    onEnded(ask)
+/** In a cluster any node that is up; otherwise the one that has the sandbox. */
+function doorOf(
+  { ledger, nodes, plan }: Simulation,
+  request: Request,
+  team: Team,
+  sandboxID: string | undefined,
+): number {
+  if (!plan.isCluster) {
+    return sandboxID === undefined ? request.client % nodes.length : ledger.entries.get(sandboxID)!.node
   }
+  // What a template was made of by a snapshot is on the disk of one node alone.
+  const snapshot = request.verb === 'create from a snapshot' && chooseSnapshot(ledger, team, request)
+  if (snapshot) return ledger.snapshotNodes.get(snapshot)!
+  const wanted = (request.client + Math.floor(request.pick * 1000)) % nodes.length
+  return nodes[wanted]!.isUp
+    ? wanted
+    : Math.max(
+        0,
+        nodes.findIndex(({ isUp }) => isUp),
+      )
+}
 
-  function onEnded(ask: Ask): void {
-    const entry = ask.sandboxID === undefined ? undefined : ledger.entries.get(ask.sandboxID)
-    if (entry && ask.verb === 'set-timeout') entry.shortenedAtStep = step
-    if (entry && ask.verb === 'set-network') entry.closed = undefined
+/** In a cluster the node that got it may not be the one that answers it. */
+async function passOn(asked: Asked): Promise<string> {
+  const { simulation, ask, core } = asked
+  const { nodes, plan } = simulation
+  const answer = answers[ask.verb]
+  if (!plan.isCluster) return answer(asked)
+  const answerer = await answererFor(asked, { node: nodes[ask.node]!, core })
+  return answer({ ...asked, core: answerer.core })
+}
+
+async function answererFor({ simulation, ask }: Asked, door: Door): Promise<Door> {
+  const { sandboxID, verb } = ask
+  // The edge serves what it has a route for without a look at the row.
+  if (verb === 'write' && door.core.routes.get(sandboxID!)) return door
+  if (sandboxID !== undefined) return findAnswerer(simulation, door, ask)
+  if (verb !== 'create with a key') return door
+  const nodeID = await door.core.claims.nodeOfClaim(ask.teamID, ask.key)
+  if (nodeID === undefined || nodeID === door.node.name) return door
+  const peer = await reach(simulation, door.node, nodeID)
+  ask.node = simulation.nodes.indexOf(peer.node)
+  ask.passedOnTo = peer.node.process
+  return peer
+}
+
+/** Every door is asked at once for the same paused sandbox. */
+export function rushFor(simulation: Simulation, sandboxID: string): void {
+  const { teams, nodes, watch } = simulation
+  const client = teams.findIndex(({ teamID }) => teamID === watch.sandboxes.get(sandboxID)!.teamID)
+  nodes.forEach((_, door) => {
+    const wish = { verb: 'connect', timeoutMs: 300_000, memory: true, rush: { sandboxID, door } } as const
+    const rest = { pick: 0, autoPause: false, autoResume: false, closed: false, count: 1, key: '' }
+    makeRequest(simulation, { ...rest, ...wish, client }, simulation.nextRush++)
+  })
+}
+
+/** A crash: the clients of that process never hear. What it passed on is carried out all the same. */
+export function abandonRequests(simulation: Simulation, process: number): void {
+  const { ledger } = simulation
+  for (const ask of ledger.unheard) if (ask.passedOnTo === process) ledger.unheard.delete(ask)
+  for (const ask of ledger.underway) {
+    if (ask.process === process || ask.passedOnTo === process) abandon(simulation, ask)
+    if (ask.passedOnTo === process) ledger.unheard.delete(ask)
   }
+}
+
+/** Nothing goes between two nodes any more: what one has passed on to the other is never answered. */
+export function abandonHops(simulation: Simulation, processes: readonly number[]): void {
+  for (const ask of simulation.ledger.underway) {
+    const isBetween = [ask.process, ask.passedOnTo].every((one) => processes.includes(one ?? -1))
+    if (isBetween && ask.process !== ask.passedOnTo) abandon(simulation, ask)
+  }
+}
+
+function abandon({ ledger, note, step }: Simulation, ask: Ask): void {
+  ledger.underway.delete(ask)
+  if (ask.passedOnTo !== undefined) ledger.unheard.add(ask)
+  note(() => `client ${ask.client}: ${describeRequest(ask)} is never answered`)
+  const entry = ask.sandboxID === undefined ? undefined : ledger.entries.get(ask.sandboxID)
+  if (entry && ask.verb === 'set-timeout') entry.shortenedAtStep = step
+  if (entry && ask.verb === 'set-network') entry.closed = undefined
 }
 
 const isAboutOne = ({ verb }: Request): boolean =>
@@ -62,6 +131,9 @@ const isAboutOne = ({ verb }: Request): boolean =>
 function choose<T>(list: readonly T[], pick: number): T | undefined {
   return pick < 0.6 ? list.at(-1) : list[Math.floor(((pick - 0.6) / 0.4) * list.length)]
 }
+
+const chooseSnapshot = ({ snapshots }: Ledger, { teamID }: Team, { pick }: Request): string | undefined =>
+  choose(snapshots.get(teamID) ?? [], pick)
 
 const describeRequest = ({ verb, sandboxID, timeoutMs, memory, key, number }: Ask): string =>
   `#${number} ${verb}${verb === 'create with a key' ? ` ${key}` : ''}${sandboxID ? ` ${sandboxID}` : ''}` +
@@ -75,7 +147,7 @@ function begin({ simulation: { ledger }, ask, askedAtStep }: Asked): void {
   if (ask.verb === 'set-timeout') entry.shortenedAtStep = askedAtStep
   if (ask.verb !== 'set-network') return
   entry.closed = undefined
-  for (const other of ledger.underway) {
+  for (const other of [...ledger.underway, ...ledger.unheard]) {
     if (other === ask || other.sandboxID !== ask.sandboxID || other.verb !== 'set-network') continue
     other.overlaps = true
     ask.overlaps = true
@@ -84,12 +156,14 @@ function begin({ simulation: { ledger }, ask, askedAtStep }: Asked): void {
 
 /** False: the process died meanwhile, so nobody hears. */
 function finish({ simulation, ask }: Asked, words: string): boolean {
-  if (!simulation.ledger.underway.delete(ask)) return false
-  simulation.note(() => `client ${ask.client}: #${ask.number} ${ask.verb} ${words}`)
-  const entry = ask.sandboxID === undefined ? undefined : simulation.ledger.entries.get(ask.sandboxID)
+  const { ledger } = simulation
+  const isHeard = ledger.underway.delete(ask)
+  if (!isHeard && !ledger.unheard.delete(ask)) return false
+  if (isHeard) simulation.note(() => `client ${ask.client}: #${ask.number} ${ask.verb} ${words}`)
+  const entry = ask.sandboxID === undefined ? undefined : ledger.entries.get(ask.sandboxID)
   if (entry && ask.verb === 'set-timeout')
     entry.shortenedAtStep = Math.max(entry.shortenedAtStep, simulation.step)
-  return true
+  return isHeard
 }
 
 function onError({ simulation, ask }: Asked, error: unknown): void {
@@ -120,7 +194,7 @@ const answers: Record<Request['verb'], (asked: Asked) => Promise<string>> = {
 
   async 'create from a snapshot'(asked) {
     const { simulation, team, ask } = asked
-    const snapshot = choose(simulation.ledger.snapshots.get(team.teamID) ?? [], ask.pick)
+    const snapshot = chooseSnapshot(simulation.ledger, team, ask)
     return create(asked, snapshot ?? 'base')
   },
 
@@ -202,7 +276,8 @@ const answers: Record<Request['verb'], (asked: Asked) => Promise<string>> = {
 
   async snapshot({ core, team, ask, simulation }) {
     const { snapshotID } = await core.service.snapshot(team, ask.sandboxID!, { memory: ask.memory })
-    const { snapshots } = simulation.ledger
+    const { snapshots, snapshotNodes } = simulation.ledger
+    snapshotNodes.set(snapshotID, ask.node)
     snapshots.set(team.teamID, [...(snapshots.get(team.teamID) ?? []), snapshotID])
     return snapshotID
   },
@@ -241,12 +316,16 @@ const answers: Record<Request['verb'], (asked: Asked) => Promise<string>> = {
 
   async prune({ core }) {
     await core.pruner.run({ before: Number.MAX_SAFE_INTEGER, dryRun: false })
+    await core.archive?.sweeper.run()
     return 'done'
   },
 
-  async write({ simulation, ask }) {
+  async write({ simulation, ask, core: { routes } }) {
+    const { plan } = simulation
     const row = simulation.watch.sandboxes.get(ask.sandboxID!)
-    const sandbox = simulation.inWorld(ask.sandboxID!)
+    const sandbox = plan.isCluster
+      ? answeringCopy(simulation, ask, routes, row)
+      : simulation.inWorld(ask.sandboxID!)
     if (
       row?.state !== 'running' ||
       !sandbox?.running ||
@@ -262,6 +341,24 @@ const answers: Record<Request['verb'], (asked: Asked) => Promise<string>> = {
     entry.inMemory = text
     return text
   },
+}
+
+/** What the edge of the answering node sends the traffic to, which must be the one that the row stands for. */
+function answeringCopy(
+  simulation: Simulation,
+  { node: at, sandboxID }: Ask,
+  routes: Core['routes'],
+  row: WatchedSandbox | undefined,
+) {
+  const node = simulation.nodes[at]!
+  if (!routes.get(sandboxID!)) return undefined
+  const isElsewhere = row && row.state !== 'ended' && row.nodeID !== node.name
+  if (isElsewhere) {
+    simulation.report(
+      new Violation('one copy', `${node.name} answers for ${shortID(sandboxID!)}, which is ${row.nodeID}'s`),
+    )
+  }
+  return node.world.sandboxes.get(sandboxID!)
 }
 
 const wishOf = ({ timeoutMs, memory }: Ask) => ({ timeoutMs: timeoutMs || 1000, memory })

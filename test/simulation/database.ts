@@ -24,6 +24,7 @@ export class SimulatedDatabase {
   readonly #db: Kysely<Tables>
   readonly #tables: string[]
   #watcher: ((change: RowChange) => void) | undefined
+  #now: () => number = Date.now
 
   static async open(): Promise<SimulatedDatabase> {
     const database = new DatabaseSync(':memory:', { enableForeignKeyConstraints: true })
@@ -42,6 +43,8 @@ export class SimulatedDatabase {
       this.#watcher?.({ table: String(table), before: parse(before), after: parse(after) })
       return null
     })
+    // The clock that leases of nodes go by.
+    database.function('unixepoch', { varargs: true }, () => this.#now() / 1000)
     for (const table of watchedTables) this.#watchTable(table)
   }
 
@@ -50,9 +53,10 @@ export class SimulatedDatabase {
     return storesOver(this.#db, vault, nodeID)
   }
 
-  /** Empty tables; from now on `watcher` is told every change. */
-  reset(watcher: (change: RowChange) => void): void {
+  /** Empty tables; from now on `watcher` is told every change, and it is as late as `now` says. */
+  reset(watcher: (change: RowChange) => void, now: () => number): void {
     this.#watcher = undefined
+    this.#now = now
     this.#database.exec('pragma foreign_keys = off')
     for (const table of this.#tables) this.#database.exec(`delete from ${table}`)
     this.#database.exec('pragma foreign_keys = on')

@@ -68,7 +68,9 @@ function expectedOf(before: WatchedSandbox, after: WatchedSandbox): Expectation 
   if (move === 'creating running') return must('created')
   if (move === 'pausing paused') return must('paused')
   if (move === 'resuming running') return must('resumed')
-  if (visible.includes(before.state) && after.state === 'killing') return must('killed')
+  // A sandbox of a forgotten node ends at once.
+  const hasEnd = after.state === 'killing' || after.state === 'ended'
+  if (visible.includes(before.state) && hasEnd) return must('killed')
   if (move === 'snapshotting running') return { types: ['checkpointed'], isOptional: true }
   if (move !== 'running running') return undefined
   const isChanged =

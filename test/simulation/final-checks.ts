@@ -22,9 +22,9 @@ export async function checkAtRest(simulation: Simulation): Promise<void> {
 type Say = (rule: Rule, text: string) => void
 
 function checkRow(simulation: Simulation, row: WatchedSandbox, say: Say): void {
-  const { ledger, nodes } = simulation
+  const { ledger } = simulation
   const entry = ledger.entries.get(row.sandboxID)!
-  const node = nodes[entry.node]!
+  const node = simulation.ownerOf(row.sandboxID)
   const name = shortID(row.sandboxID)
   const there = node.world.sandboxes.get(row.sandboxID)
   const { madeBy } = entry
@@ -57,10 +57,12 @@ function checkEgress(name: string, closed: boolean, rules: unknown, say: Say): v
 }
 
 /** Sandboxes on the machine that neither a row nor the warm pool owns. */
-function* unownedOn({ watch }: Simulation, node: SimulatedNode) {
+function* unownedOn(simulation: Simulation, node: SimulatedNode) {
+  const { watch } = simulation
   for (const { spec } of node.world.sandboxes.values()) {
     const row = watch.sandboxes.get(spec.sandboxID)
-    const isOwned = row?.state === 'running' || (row?.state === 'paused' && row.snapshot?.frozen)
+    const isLive = row?.state === 'running' || (row?.state === 'paused' && row.snapshot?.frozen)
+    const isOwned = isLive && simulation.isOn(node.name, row!)
     if (!isOwned && !node.core!.warm.holds(spec.sandboxID)) yield { sandboxID: spec.sandboxID, row }
   }
 }
@@ -69,8 +71,8 @@ const isOverdue = (node: SimulatedNode, { state, endAt }: WatchedSandbox): boole
   state === 'running' && node.wall.now() > endAt + overdueMs
 
 /** One that was reconciled at the last moment ends at the next look of the expiry timer. */
-export const hasOverdue = ({ watch, nodes, ledger }: Simulation): boolean =>
-  [...watch.sandboxes.values()].some((row) => isOverdue(nodes[ledger.entries.get(row.sandboxID)!.node]!, row))
+export const hasOverdue = (simulation: Simulation): boolean =>
+  [...simulation.watch.sandboxes.values()].some((row) => isOverdue(simulation.ownerOf(row.sandboxID), row))
 
 export const hasUnowned = (simulation: Simulation): boolean =>
   simulation.nodes.some((node) => [...unownedOn(simulation, node)].length > 0)
@@ -78,9 +80,16 @@ export const hasUnowned = (simulation: Simulation): boolean =>
 function checkMachine(simulation: Simulation, node: SimulatedNode, say: Say): void {
   const { watch } = simulation
   for (const { sandboxID, row } of unownedOn(simulation, node)) {
-    say('no orphan', `${shortID(sandboxID)} is on ${node.name}, and its row is ${row?.state ?? 'not there'}`)
+    const isElsewhere = row && row.state !== 'ended' && !simulation.isOn(node.name, row)
+    if (isElsewhere)
+      say('one copy', `${shortID(sandboxID)} is on ${node.name}, and its row is ${row.nodeID}'s`)
+    else
+      say(
+        'no orphan',
+        `${shortID(sandboxID)} is on ${node.name}, and its row is ${row?.state ?? 'not there'}`,
+      )
   }
-  const needed = new Set(watch.neededSnapshots())
+  const needed = new Set(watch.neededSnapshots((row) => simulation.isOn(node.name, row)))
   for (const name of node.world.snapshots.keys()) {
     if (!needed.has(name)) say('no orphan', `the snapshot ${shortID(name)} belongs to nothing`)
   }
@@ -104,7 +113,7 @@ export async function checkContent(simulation: Simulation, rest: () => Promise<v
   // Those that stand still in memory count against the limits of the others.
   const isFrozen = ({ snapshot }: WatchedSandbox) => (snapshot?.frozen ? 0 : 1)
   const rows = [...watch.sandboxes.values()].sort((one, other) => isFrozen(one) - isFrozen(other))
-  const serviceOf = (id: string) => nodes[ledger.entries.get(id)!.node]!.core!.service
+  const serviceOf = (id: string) => simulation.ownerOf(id).core!.service
   const perform = async <T>(work: Promise<T>): Promise<T | Error> => {
     const outcome = work.catch((error: Error) => error)
     await rest()
@@ -127,6 +136,11 @@ export async function checkContent(simulation: Simulation, rest: () => Promise<v
     const isUnresponsive = row.snapshot?.agentUnresponsive === true
     const team = teams.find(({ teamID }) => teamID === row.teamID)!
     const wish = { timeoutMs: 600_000, memory: !isUnresponsive }
+    if (row.isArchived) {
+      const other = nodes[(nodes.indexOf(simulation.ownerOf(row.sandboxID)) + 1) % nodes.length]!
+      const taken = await perform(other.core!.archive!.mover.take(row.sandboxID, { memory: true }))
+      if (taken !== true) return fail(row, `cannot be taken over: ${taken}`)
+    }
     const answer = await perform(serviceOf(row.sandboxID).connect(team, row.sandboxID, wish))
     if (answer instanceof Error) return fail(row, `is paused and cannot be resumed: ${answer.message}`)
     const there = simulation.inWorld(row.sandboxID)

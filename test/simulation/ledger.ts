@@ -6,6 +6,8 @@ export type Ask = Request & {
   number: number
   node: number
   process: number
+  /** The process of another node that it was passed on to. */
+  passedOnTo?: number
   teamID: string
   sandboxID: string | undefined
   /** Another request of the same kind for the same sandbox was under way meanwhile. */
@@ -41,7 +43,13 @@ export class Ledger {
   /** By team: what its clients can name. */
   readonly known = new Map<string, string[]>()
   readonly snapshots = new Map<string, string[]>()
+  /** The node whose disk has the snapshot. */
+  readonly snapshotNodes = new Map<string, number>()
   readonly underway = new Set<Ask>()
+  /** Requests that a node carries out for another one, whose client does not hear of them any more. */
+  readonly unheard = new Set<Ask>()
+  /** Names of nodes that were told to drain. */
+  readonly drained = new Set<string>()
   readonly killAsked = new Set<string>()
   /** Runs whose processes a fault took. */
   readonly died = new Set<string>()
@@ -77,6 +85,8 @@ export class Ledger {
   }
 
   isAsked(sandboxID: string, ...verbs: string[]): boolean {
-    return [...this.underway].some((ask) => ask.sandboxID === sandboxID && verbs.includes(ask.verb))
+    return [...this.underway, ...this.unheard].some(
+      (ask) => ask.sandboxID === sandboxID && verbs.includes(ask.verb),
+    )
   }
 }

@@ -1,5 +1,6 @@
 /** What happens to machines and sandboxes besides calls that fail. */
-import { abandonRequests } from './client-requests.ts'
+import { awayAfterMs } from '../../src/core/cluster/node.ts'
+import { abandonHops, abandonRequests, rushFor } from './client-requests.ts'
 import type { Mishap } from './plan.ts'
 import type { SimulatedNode } from './simulated-node.ts'
 import type { Simulation } from './simulation.ts'
@@ -24,6 +25,44 @@ export function letHappen(simulation: Simulation, { kind, node: at, pick, jumpMs
       simulation.storeIsAwayUntilMs = simulation.time.elapsedMs + outageMs
       simulation.hadOutage = true
       break
+    case 'partition':
+      simulation.note(() => `${node.name} does not reach the store for a while`)
+      node.cutOffUntilMs = simulation.time.elapsedMs + (pick < 0.5 ? 5000 : outageMs)
+      simulation.hadOutage = true
+      break
+    case 'standstill':
+      simulation.note(() => `${node.name} stands still for a while`)
+      node.stillUntilMs = simulation.time.elapsedMs + standstillMs
+      simulation.hadOutage = true
+      break
+    case 'absence':
+      beAway(simulation, node, pick)
+      break
+    case 'forgotten':
+      beForgotten(simulation, node, pick)
+      break
+    case 'drain':
+      drain(simulation, node, pick)
+      break
+    case 'peers apart':
+      simulation.note(() => `nothing goes between ${node.name} and the other nodes for a while`)
+      node.cutFromPeersUntilMs = simulation.time.elapsedMs + (pick < 0.5 ? 5000 : outageMs)
+      for (const other of simulation.nodes) abandonHops(simulation, [node.process, other.process])
+      break
+    case 'lapse':
+      simulation.note(() => 'no node gives a sign of life in time')
+      simulation.passTime(awayAfterMs + 1000)
+      simulation.leasesAreLostUntilMs = simulation.time.elapsedMs + Math.round(pick * outageMs)
+      for (const { state, isArchived, sandboxID } of simulation.watch.sandboxes.values())
+        if (state === 'paused' && isArchived) rushFor(simulation, sandboxID)
+      break
+    case 'old copy':
+      setBack(simulation, node, pick)
+      break
+    case 'no object store':
+      simulation.note(() => 'the object store is away for a while')
+      simulation.objectsAreAwayUntilMs = simulation.time.elapsedMs + outageMs
+      break
     case 'jump':
       simulation.note(() => `${node.name}: the clock jumps by ${jumpMs} ms`)
       node.wall.jump(jumpMs)
@@ -31,9 +70,86 @@ export function letHappen(simulation: Simulation, { kind, node: at, pick, jumpMs
 }
 
 const outageMs = 30_000
+/** Longer than a lease lasts, and than others remember it. */
+const standstillMs = 25_000
+
+/** Short enough for all to be up again before the history is checked. */
+const mostAbsentMs = 40_000
+/** An operator that forgets a node waits until it counts as away. */
+const forgetAfterMs = awayAfterMs + 2000
+
+/** The process ends and comes back later. What runs on the machine goes on. */
+function beAway(simulation: Simulation, node: SimulatedNode, pick: number): void {
+  if (!node.core) return
+  end(simulation, node, pick)
+  const backAtMs = simulation.time.elapsedMs + Math.round(pick * mostAbsentMs)
+  simulation.onElapsed(backAtMs, () => {
+    if (!node.core) node.boot()
+  })
+}
+
+/** Its lease is over, for one of several reasons, and the operator takes it for gone; then it is back. */
+function beForgotten(simulation: Simulation, node: SimulatedNode, pick: number): void {
+  const { time, database, ledger } = simulation
+  if (pick < 0.4) beAway(simulation, node, 1)
+  else if (pick < 0.7) node.stillUntilMs = time.elapsedMs + standstillMs
+  else node.cutOffUntilMs = time.elapsedMs + outageMs
+  simulation.hadOutage = true
+  simulation.onElapsed(time.elapsedMs + forgetAfterMs, () => {
+    const { nodes } = database.storesOf('operator')
+    simulation.forgotten.add(node.name)
+    for (const { nodeID, startedRunID } of simulation.watch.sandboxes.values())
+      if (nodeID === node.name) ledger.died.add(startedRunID)
+    void nodes.forget(node.name, time.now()).then((lost) => {
+      simulation.forgotten.delete(node.name)
+      simulation.note(() => `${node.name} is forgotten: ${lost ? JSON.stringify(lost) : 'it lives'}`)
+    })
+  })
+}
+
+/** A machine that is set back to an earlier moment, as from a backup, runs what another node has by now. */
+function setBack(simulation: Simulation, node: SimulatedNode, pick: number): void {
+  const there = simulation.nodes
+    .filter((other) => other !== node)
+    .flatMap(({ world }) => [...world.sandboxes.values()])
+  const lived = there.filter(({ running, spec: { sandboxID } }) => {
+    const isTold = simulation.watch.sandboxes.has(sandboxID)
+    return running && isTold && !node.world.sandboxes.has(sandboxID)
+  })
+  const copied = lived[Math.floor(pick * lived.length)]
+  if (!copied || !node.core) return
+  const { sandboxID } = copied.spec
+  end(simulation, node, 1)
+  const run = { sandboxID, runID: 'an earlier run' }
+  const handle = { ...copied.handle, data: { ...run, address: `old-${node.name}` } }
+  const rest = {
+    running: true,
+    frozen: false,
+    frozenSnapshot: undefined,
+    memory: new Map(),
+    files: new Map(),
+  }
+  node.world.sandboxes.set(sandboxID, { spec: { ...copied.spec, ...run }, handle, ...rest })
+  simulation.note(() => `${node.name} comes back with a copy of ${sandboxID}`)
+  node.oldCopies.add(sandboxID)
+  node.boot()
+}
+
+function drain(simulation: Simulation, node: SimulatedNode, pick: number): void {
+  const { time, ledger, database } = simulation
+  simulation.note(() => `${node.name} is to be drained`)
+  ledger.drained.add(node.name)
+  void database.storesOf('operator').nodes.setStatus(node.name, 'draining')
+  simulation.onElapsed(time.elapsedMs + Math.round(pick * 200_000), () => simulation.undrain(node.name))
+}
 
 /** Starts that the process had begun go on without it, or come to nothing. */
 function crash(simulation: Simulation, node: SimulatedNode, pick: number): void {
+  end(simulation, node, pick)
+  node.boot()
+}
+
+function end(simulation: Simulation, node: SimulatedNode, pick: number): void {
   simulation.note(() => `${node.name}: the process dies`)
   const { process } = node
   node.crash()
@@ -43,7 +159,6 @@ function crash(simulation: Simulation, node: SimulatedNode, pick: number): void 
     if (sandbox && pick < 0.5) sandbox.running = true
   }
   node.starting.clear()
-  node.boot()
 }
 
 /** Everything in memory is lost, and all that runs; what lies on the disk stays. */

@@ -27,8 +27,10 @@ export type ParkedCall = {
 }
 
 export type CallPolicy = {
-  /** Whether and how this call goes wrong. `part` is `store`, `driver` or `agent`. */
-  faultOf: (part: string, method: string) => CallFault | undefined
+  /** Whether and how this call goes wrong. `part` is `store`, `driver`, `agent` or `objects`. */
+  faultOf: (part: string, method: string, process: number) => CallFault | undefined
+  /** Nothing of this process goes on, as if it had been stopped by a signal. */
+  isStill: (process: number) => boolean
   /** Put back in by hand: what a call that cannot be carried out answers instead of failing. */
   absence?: (method: string) => { value: unknown } | undefined
   hangMs: (part: string) => number
@@ -36,6 +38,9 @@ export type CallPolicy = {
   holdsAnswer: () => boolean
   note: Note
 }
+
+/** Characters of the arguments of a call. */
+const mostDescribed = 200
 
 export class ParkedCalls {
   readonly #time: SimulatedTime
@@ -52,7 +57,8 @@ export class ParkedCalls {
   }
 
   ready(): ParkedCall[] {
-    return this.#calls.filter(({ readyAt }) => readyAt <= this.#time.elapsedMs)
+    const { isStill } = this.policy
+    return this.#calls.filter(({ readyAt, process }) => readyAt <= this.#time.elapsedMs && !isStill(process))
   }
 
   /** When the next of those that hang may go on. */
@@ -89,7 +95,7 @@ export class ParkedCalls {
 
   /** The middle of a call, where it may fail half-way. */
   async parkOrFail(process: number, part: string): Promise<void> {
-    const fault = this.policy.faultOf(part, 'middle')
+    const fault = this.policy.faultOf(part, 'middle', process)
     await this.park(process, fault === 'hangs' ? this.policy.hangMs(part) : 0)
     if (fault !== 'fails') return
     this.policy.note(() => `the ${part} fails half-way`)
@@ -117,8 +123,8 @@ export class ParkedCalls {
 
   async #call(process: number, part: string, name: string, target: object, method: string, args: unknown[]) {
     const { policy } = this
-    const text = () => `${name}.${method}(${describeArguments(args)})`
-    const fault = policy.faultOf(part, method)
+    const text = () => `${name}.${method}(${describeArguments(args).slice(0, mostDescribed)})`
+    const fault = policy.faultOf(part, method, process)
     const signal = signalOf(args)
     await this.park(process, fault === 'hangs' ? policy.hangMs(part) : 0, signal)
     if (fault === 'fails' || (fault === 'hangs' && part === 'agent')) {
@@ -169,7 +175,7 @@ function signalOf(args: unknown[]): AbortSignal | undefined {
 
 const describeArguments = (args: unknown[]): string =>
   args
-    .filter((arg) => !(arg instanceof AbortSignal))
+    .filter((arg) => !(arg instanceof AbortSignal) && typeof arg !== 'function')
     .map(describe)
     .join(', ')
 

@@ -34,17 +34,36 @@ export type Request = {
   closed: boolean
   count: number
   key: string
+  /** Of a request that is not planned: the sandbox that it is for, and the number of the node where it comes in. */
+  rush?: { sandboxID: string; door: number }
 }
 
 const mishaps = ['crash', 'reboot', 'death', 'jump', 'unreadable', 'outage'] as const
+/** What else happens where nodes share an object store. */
+const clusterMishaps = [
+  'partition',
+  'standstill',
+  'lapse',
+  'no object store',
+  'absence',
+  'forgotten',
+  'drain',
+  'peers apart',
+  'old copy',
+] as const
 
 /** What happens to a machine. */
 export type Mishap = {
   /**
    * `unreadable`: for a while nothing can be found out about a sandbox or a snapshot. `outage`: for longer than
-   * anybody tries again, no node reaches the store.
+   * anybody tries again, no node reaches the store. `partition`: one node does not, and of what it asks some takes effect.
+   * `standstill`: nothing of its process goes on, for longer than its lease. `lapse`: no sign of life takes
+   * effect though all nodes live, so that each takes the others for away. `no object store`: no node reaches that. `absence`: its process is
+   * down for up to 40 s. `forgotten`: its lease is over, the operator forgets it, and it comes back. `drain`: the operator
+   * empties it, and takes that back later. `peers apart`: it reaches the store, and no other node. `old copy`: a
+   * machine that was set back to an earlier moment runs what another node has by now.
    */
-  kind: (typeof mishaps)[number]
+  kind: (typeof mishaps)[number] | (typeof clusterMishaps)[number]
   node: number
   pick: number
   /** It happens once so many requests have been made. */
@@ -61,6 +80,8 @@ export type Plan = {
   schedule: number
   teams: { slug: string; limits: TeamLimits }[]
   nodes: number
+  /** The nodes share an object store, know each other, and pass requests on. */
+  isCluster: boolean
   clients: number
   /** False: the driver keeps files only, and a pause with memory freezes. */
   snapshotMemory: boolean
@@ -97,8 +118,15 @@ const verbs: Record<Verb, number> = {
   write: 8,
 }
 
+/** Only what is paused moves, and only a resume shows whether it moved well. */
+const movingVerbs = { pause: 30, connect: 30, resume: 10, wake: 5, write: 20 }
+/** Most live on through a move. */
+const clusterTimeouts = [20_000, 300_000, 300_000, 300_000]
+
 export type PlanOptions = {
   nodes?: number
+  /** False: nodes that share the database and nothing else. Where the number of nodes is given, they are a cluster. */
+  isCluster?: boolean
   /** Only these happen, and always some of them. */
   mishaps?: readonly Mishap['kind'][]
   /** How likely each call of the store fails, whatever else goes wrong. */
@@ -109,13 +137,18 @@ export type PlanOptions = {
 export function planHistory(seed: number, options: PlanOptions = {}): Plan {
   const random = new Random(seed)
   const chosen = Object.entries(verbs).filter(([verb]) => verb.startsWith('create') || random.chance(0.7))
-  const weights = Object.fromEntries(chosen) as Partial<Record<Verb, number>>
+  const weights: Partial<Record<Verb, number>> = Object.fromEntries(chosen)
   const clients = random.between(1, 5)
   const nodes = options.nodes ?? (random.chance(0.15) ? 2 : 1)
-  const requests = Array.from({ length: random.between(4, 26) }, () => ({
-    request: planRequest(random, random.weighted(weights), random.below(clients)),
-  }))
-  const kinds = options.mishaps ?? mishaps.filter(() => random.chance(0.4))
+  const isCluster = options.isCluster ?? (options.nodes ?? 1) > 1
+  if (isCluster) Object.assign(weights, movingVerbs)
+  const possible = isCluster ? [...mishaps, ...clusterMishaps] : mishaps
+  const requests = Array.from({ length: isCluster ? random.between(10, 40) : random.between(4, 26) }, () => {
+    const request = planRequest(random, random.weighted(weights), random.below(clients))
+    if (isCluster && request.timeoutMs > 0) request.timeoutMs = random.pick(clusterTimeouts)
+    return { request }
+  })
+  const kinds = options.mishaps ?? possible.filter(() => random.chance(0.4))
   const happenings = Array.from(
     { length: kinds.length > 0 ? random.between(options.mishaps ? 3 : 0, 5) : 0 },
     () => ({
@@ -129,8 +162,8 @@ export function planHistory(seed: number, options: PlanOptions = {}): Plan {
     }),
   )
   const actions = [...requests, ...happenings].map((action, number) => ({ ...action, number }))
-  return {
-    ...{ seed, schedule: seed, nodes, clients, actions },
+  const plan: Plan = {
+    ...{ seed, schedule: seed, nodes, isCluster, clients, actions },
     teams: Array.from({ length: random.between(1, 3) }, (_, at) => ({
       slug: `team${at}`,
       limits: planLimits(random),
@@ -143,6 +176,8 @@ export function planHistory(seed: number, options: PlanOptions = {}): Plan {
     holdsAnswers: random.pick([0, 0.3, 1]),
     haste: random.pick([0.02, 0.1, 0.4]),
   }
+  if (isCluster) plan.faults.objects = planObjectFaults(random)
+  return plan
 }
 
 function planRequest(random: Random, verb: Verb, client: number): Request {
@@ -167,6 +202,12 @@ const planLimits = (random: Random): TeamLimits => ({
   maxMemoryMB: random.pick([1024, 8192]),
   maxLifetimeHours: 24,
 })
+
+/** Drawn last, so that the seeds of a single machine stand for the same histories with and without it. */
+const planObjectFaults = (random: Random) => {
+  const some = (probability: number) => (random.chance(0.4) ? probability : 0)
+  return { fails: some(0.1), 'answer-lost': some(0.1), hangs: some(0.03) }
+}
 
 function planFaults(random: Random, { storeFails }: PlanOptions): Plan['faults'] {
   const some = (probability: number) => (random.chance(0.4) ? probability : 0)

@@ -16,6 +16,9 @@ import { Violation } from './violation.ts'
 export type WatchedSandbox = {
   sandboxID: string
   teamID: string
+  nodeID: string
+  /** The object store has the snapshot of its pause. */
+  isArchived: boolean
   state: SandboxState
   runID: string
   /** The run that its processes were started in: a thawed one goes on in that of before its pause. */
@@ -39,6 +42,10 @@ export type WatchParts = {
   wasKillAsked: (sandboxID: string) => boolean
   /** A client's request for a pause of it is under way. */
   isPauseAsked: (sandboxID: string) => boolean
+  /** The operator forgets this node at this moment. */
+  isForgotten: (nodeID: string) => boolean
+  /** The object store has the snapshot of this pause. */
+  hasPack: (row: WatchedSandbox) => boolean
   /** A fault of the history took the processes of this run. */
   hasDied: (runID: string) => boolean
   onChange: (before: WatchedSandbox | undefined, after: WatchedSandbox) => void
@@ -72,8 +79,14 @@ export class RowWatch {
   }
 
   /** Who would be poorer without this snapshot. A pause whose sandbox has ended has nothing else. */
-  whoNeeds(name: string, isRunning: (sandboxID: string) => boolean): string | undefined {
+  whoNeeds(
+    name: string,
+    isRunning: (sandboxID: string) => boolean,
+    isOwn: (row: WatchedSandbox) => boolean,
+  ): string | undefined {
     for (const row of this.sandboxes.values()) {
+      // The object store has it too, or it is another node's.
+      if (!isOwn(row) || (row.state === 'paused' && row.isArchived)) continue
       const { sandboxID, state, snapshot } = row
       const isHeld = (state === 'paused' || state === 'resuming') && snapshot?.name === name
       const isOnlyCopy = state === 'pausing' && pauseSnapshotName(row) === name && !isRunning(sandboxID)
@@ -83,9 +96,9 @@ export class RowWatch {
     return undefined
   }
 
-  *neededSnapshots(): Iterable<string> {
-    for (const { state, snapshot } of this.sandboxes.values()) {
-      if (state === 'paused' && snapshot) yield snapshot.name
+  *neededSnapshots(isOwn: (row: WatchedSandbox) => boolean): Iterable<string> {
+    for (const row of this.sandboxes.values()) {
+      if (row.state === 'paused' && row.snapshot && isOwn(row)) yield row.snapshot.name
     }
     yield* this.#snapshotHolders.values()
   }
@@ -131,13 +144,35 @@ export class RowWatch {
         report(new Violation('legal moves', `${name(after)} began as ${after.state}`))
       return
     }
+    const isForgotten = after.state === 'ended' && this.#parts.isForgotten(before.nodeID)
+    if (isForgotten) {
+      this.#checkForgotten(before, after)
+      return
+    }
     const isLegal = before.state === after.state || legalMoves[before.state].includes(after.state)
     if (!isLegal || before.state === 'ended') {
       report(new Violation('legal moves', `${name(after)} went from ${before.state} to ${after.state}`))
     }
+    const isTaken = before.nodeID !== after.nodeID
+    if (isTaken) this.#parts.note(() => `row ${name(after)}: ${before.nodeID} → ${after.nodeID}`)
+    if (isTaken && !(before.state === 'paused' && after.state === 'paused' && before.isArchived)) {
+      report(new Violation('one copy', `${name(after)} changed its node while ${before.state}`))
+    }
+    if (after.isArchived && !before.isArchived && !this.#parts.hasPack(after)) {
+      report(new Violation('pack needed', `${name(after)} is marked, and the object store does not have it`))
+    }
     if (before.runID !== after.runID && after.state !== 'resuming') {
       report(new Violation('legal moves', `${name(after)} changed its run while ${after.state}`))
     }
+  }
+
+  /** With a node goes only what nobody else can have. */
+  #checkForgotten(before: WatchedSandbox, after: WatchedSandbox): void {
+    const { report } = this.#parts
+    if (before.state === 'paused' && before.isArchived)
+      report(new Violation('pack needed', `${name(after)} was ended, though the object store has it`))
+    if (after.endReason !== 'lost')
+      report(new Violation('reason told', `${name(after)} ended with its node as ${after.endReason}`))
   }
 
   #checkLimits({ teamID, state }: WatchedSandbox): void {
@@ -221,6 +256,8 @@ function watched(row: Row): WatchedSandbox {
   return {
     sandboxID: String(row.id),
     teamID: String(row.team_id),
+    nodeID: String(row.node_id),
+    isArchived: row.stored_at !== null,
     state: row.state as SandboxState,
     runID: String(row.run_id),
     startedRunID: json(row.handle)?.data.runID ?? String(row.run_id),

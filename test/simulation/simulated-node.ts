@@ -1,20 +1,31 @@
 /** One machine with its Warren: the world of its driver outlives the process, and the process may die at any await. */
 
-import { type DomainPorts, joinDomain } from '../../src/app/domain.ts'
+import { closeForgottenRoutes, joinClusterDomain } from '../../src/app/cluster-domain.ts'
+import { joinDomain } from '../../src/app/domain.ts'
 import type { AgentPort } from '../../src/core/agent.ts'
+import type { HandOver } from '../../src/core/cluster/hand-over.ts'
+import { Membership } from '../../src/core/cluster/membership.ts'
+import type { NodeFacts, NodeLoad } from '../../src/core/cluster/node.ts'
 import { RouteTable } from '../../src/core/sandbox/routes.ts'
 import type { Stores } from '../../src/core/stores.ts'
 import { FakeDriver, type FakeWorld } from '../../src/drivers/fake/fake-driver.ts'
 import { AppError } from '../../src/lib/app-error.ts'
 import type { Clock } from '../../src/lib/clock.ts'
+import { newUUID } from '../../src/lib/ids.ts'
 import type { Log } from '../../src/lib/log.ts'
 import { generousAdmission } from '../support/domain.ts'
 import { FakeVolumeDisks } from '../support/fake-volumes.ts'
+import { noBuilds, noEgress } from '../support/no-builds.ts'
 import type { Note, ParkedCalls } from './parked-calls.ts'
+import { noLayers, type SimulatedPacks } from './simulated-packs.ts'
 import { ProcessClock, type SimulatedTime, WallClock } from './simulated-time.ts'
 
 const reconcileEveryMs = 60_000
 const bootRetryMs = 1000
+/** Less often than a real node, and often enough for its lease. */
+const signOfLifeEveryMs = 6000
+/** When nothing goes wrong any more, nobody asks who is away. */
+const signOfLifeAtRestMs = 60_000
 export const rootFolder = '/root'
 /** Where programs in a sandbox write, in its memory and in its files. */
 export const writtenKey = 'written'
@@ -22,13 +33,16 @@ const agentTokenKey = 'agent token'
 
 export type NodeOptions = { snapshotMemory: boolean; warmSandboxes: number }
 
-const unused = () => Promise.reject(new AppError('internal', 'The simulation builds no templates.'))
-/** Templates are not built in a simulation. */
-const noBuilds: Pick<DomainPorts, 'images' | 'buildFiles' | 'createBuilder' | 'logs'> = {
-  images: { prune: async () => ({ count: 0, bytes: 0 }), missing: () => [] },
-  buildFiles: { has: unused, write: unused, open: unused, list: async () => [], remove: () => false },
-  createBuilder: () => ({ run: unused }),
-  logs: { append: async () => {}, read: async () => [], lastSequence: async () => 0, prune: async () => {} },
+/** All machines are alike, and placement is not simulated. */
+const sameFacts: NodeFacts = {
+  ...{ version: '1', isolation: 'gvisor', cpuCount: 64, memoryMB: 1e6 },
+  cpu: { architecture: 'x64', family: '1', model: '1', modelName: 'simulated', features: [] },
+}
+const noLoad: NodeLoad = {
+  ...{ freeCPU: 64, freeMemoryMB: 1e6, availableMemoryMB: 1e6, allocatedCPU: 0, allocatedMemoryMB: 0 },
+  ...{ sandboxes: 0, starting: 0, createSuccesses: 0, createFails: 0, cpuPercent: 0 },
+  disk: { mountPoint: '/', filesystemType: 'ext4', device: 'disk', usedBytes: 0, totalBytes: 1e12 },
+  ...{ warmTemplates: [], buildsAtHand: [] },
 }
 
 /** What one life of the process consists of. */
@@ -49,6 +63,22 @@ export class SimulatedNode {
   clock: ProcessClock | undefined
   /** Set once the boot is done: from then on it takes requests. */
   isUp = false
+  /** In elapsed milliseconds: until then it does not reach the store. */
+  cutOffUntilMs = 0
+  /** In elapsed milliseconds: until then nothing of its process goes on. */
+  stillUntilMs = 0
+  /** In elapsed milliseconds: until then it reaches no other node. */
+  cutFromPeersUntilMs = 0
+  /** What it runs since it was set back to an earlier moment. */
+  readonly oldCopies = new Set<string>()
+  /** The history is over. */
+  isAtRest = false
+  /** Resolves when the process ends. */
+  died: Promise<void> = Promise.resolve()
+  #die = () => {}
+  readonly #handOverFrom: (node: SimulatedNode) => HandOver
+  readonly #onUp: (node: SimulatedNode) => void
+  readonly #packs: SimulatedPacks | undefined
   /** Sandboxes in the middle of their start. */
   readonly starting = new Set<string>()
 
@@ -58,48 +88,85 @@ export class SimulatedNode {
     world: FakeWorld
     calls: ParkedCalls
     stores: Stores
+    /** Of the cluster that it is a node of; undefined: it knows of no other. */
+    packs: SimulatedPacks | undefined
     options: NodeOptions
     note: Note
     newProcess: () => number
+    /** How it offers sandboxes to the others. */
+    handOverFrom: (node: SimulatedNode) => HandOver
+    /** Called when its first look at what is there is done. */
+    onUp: (node: SimulatedNode) => void
   }) {
     this.name = parts.name
     this.wall = new WallClock(parts.time)
     this.world = parts.world
     this.#calls = parts.calls
     this.#stores = parts.stores
+    this.#packs = parts.packs
     this.#options = parts.options
     this.#note = parts.note
     this.#newProcess = parts.newProcess
+    this.#handOverFrom = parts.handOverFrom
+    this.#onUp = parts.onUp
   }
 
   /** A new process: it reconciles, then takes requests, then reconciles every minute. */
   boot(): void {
     this.process = this.#newProcess()
+    this.died = new Promise((resolve) => {
+      this.#die = resolve
+    })
     const clock = new ProcessClock(this.wall)
     this.clock = clock
     const core = this.wire(clock)
     this.core = core
     core.reconciler.watchExits()
-    const reconcile = () =>
-      core.reconciler.run().then(
+    const { membership, archive, reconciler, drainer } = core
+    const attempt = (job: string, work: () => Promise<void>) =>
+      work().then(
         () => true,
         (error: Error) => {
-          this.#note(() => `${this.name} could not reconcile: ${error.message}`)
+          this.#note(() => `${this.name} could not ${job}: ${error.message}`)
           return false
         },
       )
-    const repeat = () =>
-      clock.after(reconcileEveryMs, () => {
-        void reconcile().then(repeat)
-      })
+    const repeat = (job: string, everyMs: () => number, work: () => Promise<void>) => {
+      const again = () => clock.after(everyMs(), () => void attempt(job, work).then(again))
+      again()
+    }
+    const soon = () => (this.isAtRest ? signOfLifeAtRestMs : signOfLifeEveryMs)
     const start = async () => {
-      if (!(await reconcile())) return void clock.after(bootRetryMs, () => void start())
+      const joined = !membership || (await attempt('join', () => membership.join()))
+      if (!joined || !(await attempt('reconcile', () => reconciler.run())))
+        return void clock.after(bootRetryMs, () => void start())
       if (this.core !== core) return
       this.#note(() => `${this.name} is up`)
       this.isUp = true
-      repeat()
+      this.#onUp(this)
+      repeat(
+        'reconcile',
+        () => reconcileEveryMs,
+        () => reconciler.run(),
+      )
+      if (membership) repeat('give a sign of life', soon, () => membership.renew())
+      if (drainer) repeat('move sandboxes off this node', soon, () => drainer.run())
+      if (archive)
+        repeat(
+          'archive',
+          () => reconcileEveryMs,
+          () => archive.archiver.run(),
+        )
     }
     void start()
+  }
+
+  get isStill(): boolean {
+    return this.wall.time.elapsedMs < this.stillUntilMs
+  }
+
+  get isCutFromPeers(): boolean {
+    return this.wall.time.elapsedMs < this.cutFromPeersUntilMs
   }
 
   /** The processes of a sandbox end by themselves; the process that is there hears of it. */
@@ -114,6 +181,8 @@ export class SimulatedNode {
     this.clock?.stop()
     this.core = undefined
     this.isUp = false
+    this.stillUntilMs = 0
+    this.#die()
   }
 
   /** The domain as the server joins it, over calls that stand still. */
@@ -131,26 +200,22 @@ export class SimulatedNode {
       name,
       typeof store === 'function' ? store : wrap('store', name, store),
     ])
+    const wrapped = Object.fromEntries(stores) as Stores
     const routes = new RouteTable()
+    const log = this.#log()
+    const driver = wrap('driver', 'driver', this.#driver, ['endpoint', 'onExit'])
     const domain = joinDomain(
       {
-        ...{
-          ...noBuilds,
-          routes,
-          clock,
-          log: this.#log(),
-          gate: undefined,
-          authority: undefined,
-          extraCA: undefined,
-          recipes: [],
+        ...{ ...noBuilds, ...noEgress, routes, clock, log },
+        stores: wrapped,
+        archive: this.#packs && {
+          objects: wrap('objects', 'objects', this.#packs, ['list']),
+          packs: wrap('objects', 'packs', this.#packs, ['list']),
+          layers: noLayers,
         },
-        stores: Object.fromEntries(stores) as Stores,
-        driver: wrap('driver', 'driver', this.#driver, ['endpoint', 'onExit']),
+        driver,
         agent: wrap('agent', 'agent', this.#newAgent(this.#driver)),
         snapshotFolders: wrap('driver', 'folders', folders, ['folder']),
-        appendLog: () => {},
-        lookup: async () => ['198.51.100.1'],
-        isClosed: () => false,
         volumeDisks: new FakeVolumeDisks(),
         rootsOf: () => [rootFolder],
         freeBytes: async () => 1e12,
@@ -164,7 +229,22 @@ export class SimulatedNode {
         volumes: { perTeam: 0, sizeMB: 64 },
       },
     )
-    return { ...domain, routes }
+    const membership = this.#newMembership(wrapped, routes, clock)
+    const ports = { stores: wrapped, driver, routes, clock, log }
+    const cluster = joinClusterDomain({ ports, domain, membership, handOver: this.#handOverFrom(this) })
+    return {
+      ...{ ...domain, ...cluster, routes, claims: wrapped.owners },
+      membership: this.#packs && membership,
+    }
+  }
+
+  #newMembership(stores: Stores, routes: RouteTable, clock: Clock): Membership {
+    return new Membership({
+      ...{ nodes: stores.nodes, clock, log: this.#log() },
+      self: { nodeID: this.name, runID: newUUID(), address: this.name, facts: sameFacts },
+      readLoad: async () => noLoad,
+      onForgotten: () => closeForgottenRoutes({ stores, routes }),
+    })
   }
 
   /** Each step of a start, a stop and a snapshot stands still as well. */

@@ -11,6 +11,11 @@ type Timer = { at: number; action: () => void }
 export class SimulatedTime {
   elapsedMs = 0
 
+  /** By a clock that never jumps, such as that of the database. */
+  now(): number {
+    return beginning + this.elapsedMs
+  }
+
   advance(ms: number): void {
     this.elapsedMs += ms
   }

@@ -12,15 +12,17 @@ import { openDatabase } from './search.ts'
 
 const script = join(import.meta.dirname, 'simulate.ts')
 const knownHistories = countOf({ short: 400, long: 2000 })
+/** Of three nodes that share a database and an object store: each takes as long as three of a single machine. */
+const clusterHistories = countOf({ short: 100, long: 1500 })
 const newHistories = countOf({ short: 0, long: 20_000 })
 
 suite('the simulation of the core', () => {
   test('a seed takes the same course each time', async () => {
     const database = await openDatabase()
-    for (const seed of [1, 2, 3]) {
+    for (const [seed, options] of [[1], [2], [3], [4, { nodes: 3 }]] as const) {
       const [first, second] = [
-        await runHistory(database, planHistory(seed), { trace: true }),
-        await runHistory(database, planHistory(seed), { trace: true }),
+        await runHistory(database, planHistory(seed, options), { trace: true }),
+        await runHistory(database, planHistory(seed, options), { trace: true }),
       ]
       assert.ok(first.trace.length > 20)
       assert.deepEqual(first.trace, second.trace)
@@ -30,19 +32,23 @@ suite('the simulation of the core', () => {
   test('nothing is lost, cut short, exceeded or left over in the histories of every run', () =>
     keepsEveryRule(1, knownHistories))
 
+  test('nor where three nodes are cut off, taken for away, drained, forgotten, and come back', () =>
+    keepsEveryRule(1, clusterHistories, ['--nodes', '3']))
+
   // Not in every run: a change must not fail because of a fault that somebody else has made.
   if (newHistories > 0) {
     test('nor in histories that nobody has seen before', async (t) => {
       const first = Math.floor(Math.random() * 2 ** 30)
-      t.diagnostic(`${newHistories} histories from seed ${first} on`)
+      t.diagnostic(`${newHistories} histories from seed ${first} on, some of three nodes`)
       await keepsEveryRule(first, newHistories)
+      await keepsEveryRule(first, newHistories / 5, ['--nodes', '3'])
     })
   }
 })
 
 /** In a process of its own, where node:test does not watch every promise: that takes a third longer. */
-async function keepsEveryRule(first: number, count: number): Promise<void> {
-  const words = [script, '--from', String(first), '--histories', String(count)]
+async function keepsEveryRule(first: number, count: number, options: string[] = []): Promise<void> {
+  const words = [script, '--from', String(first), '--histories', String(count), ...options]
   const child = spawn(process.execPath, words, { stdio: ['ignore', 'pipe', 'inherit'] })
   const [said, [code]] = await Promise.all([text(child.stdout), once(child, 'close')])
   assert.equal(code, 0, said)

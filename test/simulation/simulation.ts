@@ -1,13 +1,16 @@
 /** The state of one history: machines, clients, what was told, and the trace. It knows no order of events. */
+import { sandboxKey } from '../../src/core/archive/keys.ts'
 import { defaultTeamLimits, type Team } from '../../src/core/team/team.ts'
 import { type FakeWorld, newFakeWorld } from '../../src/drivers/fake/fake-driver.ts'
 import type { SimulatedDatabase } from './database.ts'
-import { type Ask, Ledger } from './ledger.ts'
+import { handOverFrom } from './hops.ts'
+import { type Ask, Ledger, type LedgerEntry } from './ledger.ts'
 import { type CallFault, type Note, ParkedCalls, shortID } from './parked-calls.ts'
 import type { Plan } from './plan.ts'
 import { Random } from './random.ts'
 import { RowWatch, type WatchedSandbox } from './row-watch.ts'
 import { rootFolder, SimulatedNode, writtenKey } from './simulated-node.ts'
+import { SimulatedPacks } from './simulated-packs.ts'
 import { SimulatedTime } from './simulated-time.ts'
 import { Violation } from './violation.ts'
 
@@ -38,6 +41,7 @@ export class Simulation {
   readonly violations: Violation[] = []
   readonly calls: ParkedCalls
   readonly nodes: SimulatedNode[]
+  readonly packs: SimulatedPacks
   readonly watch: RowWatch
   readonly teams: Team[]
   step = 0
@@ -45,7 +49,13 @@ export class Simulation {
   faultsAreOn = true
   /** In elapsed milliseconds: until then nobody reaches the store. */
   storeIsAwayUntilMs = 0
+  objectsAreAwayUntilMs = 0
+  leasesAreLostUntilMs = 0
+  /** The number of the next request that no plan has. */
+  nextRush = 1000
   hadOutage = false
+  /** The nodes that the operator forgets at this moment. */
+  readonly forgotten = new Set<string>()
   readonly #isTraced: boolean
   readonly #hasOneOwner: boolean
   readonly #absentReads: Record<string, unknown>
@@ -68,6 +78,7 @@ export class Simulation {
     }))
     this.watch = this.#newWatch()
     this.calls = this.#newCalls()
+    this.packs = new SimulatedPacks((key) => this.#checkPack(key))
     this.nodes = Array.from({ length: plan.nodes }, (_, at) => this.#newNode(at))
   }
 
@@ -95,13 +106,30 @@ export class Simulation {
     this.#later = this.#later.filter((one) => !isDue(one))
   }
 
-  /** Of what runs, stands still or is half-made on the machine where the sandbox was made. */
+  /** Nothing goes between the two nodes. */
+  areCutOff(one: SimulatedNode, other: SimulatedNode): boolean {
+    return this.faultsAreOn && (one.isCutFromPeers || other.isCutFromPeers)
+  }
+
+  undrain(nodeName: string): void {
+    void this.database.storesOf('operator').nodes.setStatus(nodeName, 'ready')
+  }
+
+  /** The machine that has the sandbox by its row. */
+  ownerOf(sandboxID: string): SimulatedNode {
+    const nodeID = this.watch.sandboxes.get(sandboxID)?.nodeID
+    const owner = this.plan.isCluster && this.nodes.find(({ name }) => name === nodeID)
+    return owner || this.nodes[this.ledger.entries.get(sandboxID)?.node ?? 0]!
+  }
+
+  /** Whether the row belongs to the node; without a cluster no row ever leaves the one that made it. */
+  isOn(nodeName: string, { nodeID }: WatchedSandbox): boolean {
+    return !this.plan.isCluster || nodeID === nodeName
+  }
+
+  /** Of what runs, stands still or is half-made on the machine that has the sandbox. */
   inWorld(sandboxID: string) {
-    for (const { world } of this.nodes) {
-      const found = world.sandboxes.get(sandboxID)
-      if (found) return found
-    }
-    return undefined
+    return this.ownerOf(sandboxID).world.sandboxes.get(sandboxID)
   }
 
   /** Teams and the one template that every sandbox begins with. */
@@ -116,9 +144,10 @@ export class Simulation {
       { ...template, lastSpawnedAt: null, spawnCount: 0, ...times },
       names,
     )
+    const buildID = '11111111-1111-4111-8111-111111111111'
     await stores.templates.insertBuild(
       {
-        ...{ buildID: '11111111-1111-4111-8111-111111111111', templateID: 'basetemplate', status: 'ready' },
+        ...{ buildID, templateID: 'basetemplate', status: 'ready' },
         ...{
           cpuCount: 2,
           memoryMB: 512,
@@ -133,11 +162,14 @@ export class Simulation {
       },
       ['default'],
     )
+    // Every machine has its root.
+    if (this.plan.isCluster) await stores.archive.markBuild(buildID, { at: now, needs: null })
   }
 
   #newCalls(): ParkedCalls {
     return new ParkedCalls(this.time, {
-      faultOf: (part, method) => this.#faultOf(part, method),
+      faultOf: (part, method, process) => this.#faultOf(part, method, process),
+      isStill: (process) => this.nodes.some((node) => node.process === process && node.isStill),
       hangMs: (part) => (part === 'agent' ? agentDeadlineMs : this.#faultRandom.pick(hangs)),
       absence: (method) => (method in this.#absentReads ? { value: this.#absentReads[method] } : undefined),
       holdsAnswer: () => this.random.chance(this.plan.holdsAnswers),
@@ -145,7 +177,7 @@ export class Simulation {
     })
   }
 
-  #faultOf(part: string, method: string): CallFault | undefined {
+  #faultOf(part: string, method: string, process: number): CallFault | undefined {
     const likely = this.plan.faults[part] ?? {}
     const drawn = (['fails', 'answer-lost', 'hangs'] as const).find((fault) =>
       this.#faultRandom.chance(likely[fault] ?? 0),
@@ -153,7 +185,13 @@ export class Simulation {
     // By its contract it answers with true or false, and in time.
     if (!this.faultsAreOn || method === 'isHealthy') return undefined
     if (part === 'driver' && drawn === 'answer-lost' && !mayFailAfterwards.includes(method)) return undefined
+    if (part === 'objects' && this.time.elapsedMs < this.objectsAreAwayUntilMs) return 'fails'
     if (part !== 'store') return drawn
+    if (method === 'renew' && this.time.elapsedMs < this.leasesAreLostUntilMs) return 'fails'
+    const isCutOff = this.nodes.some(
+      (node) => node.process === process && this.time.elapsedMs < node.cutOffUntilMs,
+    )
+    if (isCutOff) return this.#faultRandom.chance(0.3) ? 'answer-lost' : 'fails'
     if (this.time.elapsedMs < this.storeIsAwayUntilMs) return 'fails'
     this.#failuresInARow = drawn && drawn !== 'hangs' ? this.#failuresInARow + 1 : 0
     return this.#failuresInARow > mostFailuresInARow ? undefined : drawn
@@ -163,8 +201,11 @@ export class Simulation {
     const { plan, time, calls, note, database } = this
     return new SimulatedNode({
       ...{ name: `node${at}`, time, calls, note, stores: database.storesOf(this.#ownerName(at)) },
-      world: this.#newWorld(),
+      world: this.#newWorld(`node${at}`),
+      packs: plan.isCluster ? this.packs : undefined,
       options: { snapshotMemory: plan.snapshotMemory, warmSandboxes: plan.warmSandboxes },
+      handOverFrom: (node) => handOverFrom(this, node),
+      onUp: (node) => this.#checkCopiesOf(node),
       newProcess: () => ++this.#processes,
     })
   }
@@ -175,10 +216,11 @@ export class Simulation {
   }
 
   /** A machine whose snapshots are watched: none may go that somebody needs. */
-  #newWorld(): FakeWorld {
+  #newWorld(nodeName: string): FakeWorld {
     const world = newFakeWorld()
     world.prepared.add(rootFolder)
     const { watch, report, note } = this
+    const isOwn = (row: WatchedSandbox) => this.isOn(nodeName, row)
     class WatchedSnapshots extends Map<
       string,
       FakeWorld['snapshots'] extends Map<string, infer S> ? S : never
@@ -191,7 +233,7 @@ export class Simulation {
           ({ frozenSnapshot, running }) => frozenSnapshot === name && running,
         )
         const isRunning = (sandboxID: string) => world.sandboxes.get(sandboxID)?.running === true
-        const needs = isPrecaution ? undefined : watch.whoNeeds(name, isRunning)
+        const needs = isPrecaution ? undefined : watch.whoNeeds(name, isRunning, isOwn)
         if (needs)
           report(new Violation('snapshot needed', `${shortID(name)} was deleted while ${needs} needs it`))
         return super.delete(name)
@@ -203,12 +245,14 @@ export class Simulation {
 
   #newWatch(): RowWatch {
     const { ledger, note, report } = this
-    const nodeOf = (sandboxID: string) => this.nodes[ledger.entries.get(sandboxID)?.node ?? 0]!
     return new RowWatch({
       limits: new Map(this.teams.map(({ teamID, limits }) => [teamID, limits])),
-      now: (sandboxID) => nodeOf(sandboxID).wall.latest(),
+      now: (sandboxID) => this.ownerOf(sandboxID).wall.latest(),
       wasKillAsked: (sandboxID) => ledger.killAsked.has(sandboxID),
-      isPauseAsked: (sandboxID) => ledger.isAsked(sandboxID, 'pause'),
+      isPauseAsked: (sandboxID) =>
+        ledger.isAsked(sandboxID, 'pause') || ledger.drained.has(this.ownerOf(sandboxID).name),
+      isForgotten: (nodeID) => this.forgotten.has(nodeID),
+      hasPack: (row) => this.packs.keeps(sandboxKey(row)),
       hasDied: (runID) => ledger.died.has(runID),
       onChange: (before, after) => this.#onChange(before, after),
       ...{ note, report },
@@ -233,8 +277,61 @@ export class Simulation {
     }
     if (after.state === 'running' && before?.state === 'resuming') {
       entry.inMemory = this.inWorld(after.sandboxID)?.memory.get(writtenKey)
+      this.#checkMovedMemory(after, entry)
     }
     if (after.state === 'killing' && before?.state !== 'killing') this.#checkToldEnds(after)
+  }
+
+  /** What no client asked to resume goes on as it was. */
+  #checkMovedMemory({ sandboxID, startedRunID }: WatchedSandbox, entry: LedgerEntry): void {
+    const { ledger } = this
+    if (ledger.isAsked(sandboxID, 'resume', 'connect', 'wake') || ledger.died.has(startedRunID)) return
+    if (entry.resumesMemory === undefined || entry.inMemory === entry.resumesMemory) return
+    this.report(
+      new Violation(
+        'content kept',
+        `${shortID(sandboxID)} goes on with ${entry.inMemory} in its memory, not ${entry.resumesMemory}`,
+      ),
+    )
+  }
+
+  /** At no time two of them run, whatever the rows say. To be called in each step. */
+  checkCopies(): void {
+    if (!this.plan.isCluster) return
+    const seen = new Map<string, string>()
+    for (const { name, world, oldCopies } of this.nodes) {
+      for (const [sandboxID, { running, frozen }] of world.sandboxes) {
+        if (!running || frozen || oldCopies.has(sandboxID)) continue
+        const other = seen.get(sandboxID)
+        if (other)
+          this.report(new Violation('one copy', `${shortID(sandboxID)} runs on ${other}, and on ${name} too`))
+        seen.set(sandboxID, name)
+      }
+    }
+  }
+
+  /** A node that comes back stops what others have taken over before it answers anybody, unless that failed. */
+  #checkCopiesOf({ name, world, oldCopies }: SimulatedNode): void {
+    for (const sandboxID of oldCopies) if (!world.sandboxes.has(sandboxID)) oldCopies.delete(sandboxID)
+    const stopFails = Object.values(this.plan.faults.driver ?? {}).some((likely) => likely > 0)
+    if (!this.plan.isCluster || (this.faultsAreOn && stopFails)) return
+    for (const sandboxID of world.sandboxes.keys()) {
+      const row = this.watch.sandboxes.get(sandboxID)
+      if (!row || row.state === 'ended' || row.nodeID === name || world.unreadable.has(sandboxID)) continue
+      this.report(
+        new Violation('one copy', `${name} is up and has ${shortID(sandboxID)}, which is ${row.nodeID}'s`),
+      )
+    }
+  }
+
+  #checkPack(key: string): void {
+    this.note(() => `the pack ${key} is removed`)
+    for (const row of this.watch.sandboxes.values()) {
+      if (row.state !== 'paused' || !row.isArchived || sandboxKey(row) !== key) continue
+      this.report(
+        new Violation('pack needed', `the pack of ${shortID(row.sandboxID)}, which is paused, is removed`),
+      )
+    }
   }
 
   /** Where only the timeout can have ended it: not before the end that a client was told last. */

@@ -31,6 +31,8 @@ export const rules = [
   'egress policy',
   'error in words',
   'events',
+  'one copy',
+  'pack needed',
 ] as const
 
 export type Rule = (typeof rules)[number]

@@ -98,6 +98,19 @@ test('a node that finds a sandbox of its own owned by another stops its copy at 
   assert.ok(one.logged.some(({ message }) => message.includes('that another node owns was stopped')))
 })
 
+test('what the quarantine of the earlier owner has of a sandbox stays there when the sandbox moves', async (t) => {
+  const { one, other } = await cluster(t)
+  const sandboxID = await paused(one)
+  await archivedSoon(one, sandboxID)
+  const [name] = [...one.driver.world.snapshots.keys()]
+  const earlier = `${sandboxID}-${newUUID()}`
+  one.driver.world.snapshots.set(earlier, one.driver.world.snapshots.get(name!)!)
+  await one.quarantine.add(earlier, 'an earlier one')
+  await other.archive!.mover.take(sandboxID, { memory: true })
+  await one.reconciler.run()
+  assert.deepEqual([...one.driver.world.snapshots.keys()], [earlier])
+})
+
 test('the copy of the earlier owner goes also before the new one has fetched it', async (t) => {
   const { one, other } = await cluster(t)
   const sandboxID = await paused(one)

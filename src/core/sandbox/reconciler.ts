@@ -267,9 +267,13 @@ export class Reconciler {
 
   /** Snapshots of sandboxes that another node took over: it has them from the object store, and theirs is the row. */
   async #movedAway(): Promise<string[]> {
-    const { archive, snapshots } = this.#parts
+    const { archive, snapshots, quarantine } = this.#parts
     if (!archive) return []
-    const names = (await snapshots.names()).filter((name) => pausedSandboxOf(name) !== null)
+    // An earlier snapshot of the same sandbox may be there that only the quarantine of this node has.
+    const quarantined = await quarantine.names()
+    const names = (await snapshots.names()).filter(
+      (name) => pausedSandboxOf(name) !== null && !quarantined.includes(name),
+    )
     if (names.length === 0) return []
     const elsewhere = new Set(
       await archive.listElsewhere([...new Set(names.map((name) => pausedSandboxOf(name)!))]),

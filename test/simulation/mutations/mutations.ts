@@ -70,7 +70,7 @@ export const mutations: Mutation[] = [
   {
     name: 'rows without an owner',
     fault: "Two Warrens on one database end each other's sandboxes.",
-    search: { plan: { nodes: 2, mishaps: [] }, history: { oneOwner: true } },
+    search: { plan: { nodes: 2, isCluster: false, mishaps: [] }, history: { oneOwner: true } },
     finds: /ended as lost/,
   },
   {
@@ -84,5 +84,92 @@ export const mutations: Mutation[] = [
       },
     ],
     finds: /^failed create: /,
+  },
+  {
+    name: 'take-over without a fence',
+    fault: 'A node takes over a sandbox that its owner, back again, or another node has resumed meanwhile.',
+    edits: [
+      {
+        file: 'src/store/archive.ts',
+        from: `      .where('run_id', '=', at.runID)
+      .where('state', '=', 'paused')
+      .where('node_id', '=', at.nodeID)
+      .where('stored_at', 'is not', null)
+`,
+        to: '',
+      },
+    ],
+    search: { plan: { nodes: 3, mishaps: ['lapse'] } },
+    finds: /^one copy: /,
+  },
+  {
+    name: 'forget ends what the store has',
+    fault: 'With a forgotten node end paused sandboxes that any other node could have taken.',
+    edits: [
+      {
+        file: 'src/store/node-forgetting.ts',
+        from: ".where((where) => where.or([where('state', '<>', 'paused'), where('stored_at', 'is', null)]))",
+        to: '',
+      },
+    ],
+    search: { plan: { nodes: 3, mishaps: ['forgotten'] } },
+    finds: /^pack needed: .* was ended, though/,
+  },
+  {
+    name: 'copy of another node kept',
+    fault: 'A node that comes back leaves what another has taken over where it is.',
+    edits: [
+      {
+        file: 'src/core/sandbox/reconciler.ts',
+        from: 'await this.#reconcileUnowned(await this.#withoutCopies(unowned))',
+        to: 'await this.#reconcileUnowned(unowned)',
+      },
+    ],
+    search: { plan: { nodes: 3, mishaps: ['old copy'] } },
+    finds: /^one copy: /,
+  },
+  {
+    name: 'limits of one node',
+    fault: 'A node counts only its own sandboxes against the limits of a team.',
+    edits: [
+      {
+        file: 'src/store/sandboxes.ts',
+        from: 'const exceeded = await exceededLimit(locked, sandbox, limits)',
+        to: `const own = await locked.selectFrom('sandboxes').select('id').where('team_id', '=', sandbox.teamID)
+          .where('node_id', '=', this.#nodeID).where('state', 'not in', ['ended', 'paused']).execute()
+        const exceeded = own.length + 1 > limits.maxSandboxes ? 'maxSandboxes' : undefined`,
+      },
+    ],
+    search: { plan: { nodes: 3, mishaps: [] } },
+    finds: /^limits: /,
+  },
+  {
+    name: 'marked before it is there',
+    fault: 'The row says that the object store has a snapshot before its upload is done.',
+    edits: [
+      {
+        file: 'src/core/archive/archiver.ts',
+        from: 'const saved = await snapshots.save(snapshotName, key, this.#closing.signal)',
+        to: `await rows.markSandbox({ sandboxID, runID }, { at: clock.now(), needs: null })
+      const saved = await snapshots.save(snapshotName, key, this.#closing.signal)`,
+      },
+    ],
+    search: { plan: { nodes: 3, mishaps: [] } },
+    finds: /^pack needed: .* is marked/,
+  },
+  {
+    name: 'sweep of what is needed',
+    fault: 'The sweep of the object store removes the pack of a paused sandbox.',
+    edits: [{ file: 'src/core/archive/sweeper.ts', from: '...runs.map(sandboxKey), ', to: '' }],
+    search: { plan: { nodes: 3, mishaps: [] } },
+    finds: /^pack needed: .* is removed/,
+  },
+  {
+    name: 'quarantine of a moved sandbox',
+    fault:
+      'A node removes an earlier snapshot that is in its quarantine, once another has taken the sandbox over.',
+    edits: [{ file: 'src/core/sandbox/reconciler.ts', from: ' && !quarantined.includes(name)', to: '' }],
+    search: { plan: { nodes: 3 } },
+    finds: /^snapshot needed: .* while quarantine/,
   },
 ]

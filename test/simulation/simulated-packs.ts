@@ -1,0 +1,85 @@
+/** The object store of a history: packs in memory, as one step each, and a watch over what is removed. */
+import type { LayerArchive } from '../../src/core/images.ts'
+import type {
+  ObjectEntry,
+  ObjectKey,
+  ObjectStore,
+  PackedFile,
+  PackNote,
+  PackStore,
+  PackTarget,
+} from '../../src/core/object-store.ts'
+import { AppError } from '../../src/lib/app-error.ts'
+
+const unused = () => Promise.reject(new AppError('internal', 'The simulation keeps nothing but packs.'))
+
+type Pack = { note: PackNote; files: Map<string, Uint8Array> }
+
+export class SimulatedPacks implements PackStore, ObjectStore {
+  readonly #packs = new Map<ObjectKey, Pack>()
+  readonly #onRemoved: (key: ObjectKey) => void
+
+  constructor(onRemoved: (key: ObjectKey) => void) {
+    this.#onRemoved = onRemoved
+  }
+
+  async save(key: ObjectKey, files: readonly PackedFile[], note: PackNote): Promise<boolean> {
+    if (this.#packs.has(key)) return false
+    const read = new Map<string, Uint8Array>()
+    for (const file of files) {
+      if ('path' in file) throw new AppError('internal', 'The fake driver packs no files of a disk.')
+      const parts: Uint8Array[] = []
+      for await (const part of file.content) parts.push(part)
+      read.set(file.name, Buffer.concat(parts))
+    }
+    this.#packs.set(key, { note, files: read })
+    return true
+  }
+
+  async load(
+    key: ObjectKey,
+    targetOf: (note: PackNote) => PackTarget | Promise<PackTarget>,
+  ): Promise<PackNote | undefined> {
+    const pack = this.#packs.get(key)
+    if (!pack) return undefined
+    const target = await targetOf(pack.note)
+    for (const [name, bytes] of pack.files) {
+      const open = target.open(name)
+      if (typeof open === 'function') await open(inOnePiece(bytes))
+    }
+    return pack.note
+  }
+
+  keeps(key: ObjectKey): boolean {
+    return this.#packs.has(key)
+  }
+
+  async has(key: ObjectKey): Promise<boolean> {
+    return this.#packs.has(key)
+  }
+
+  async remove(key: ObjectKey): Promise<void> {
+    if (this.#packs.delete(key)) this.#onRemoved(key)
+  }
+
+  /** All are said to be old, so that the sweep spares none for its age alone. */
+  async *list(prefix: string): AsyncGenerator<ObjectEntry> {
+    for (const key of [...this.#packs.keys()])
+      if (key.startsWith(prefix)) yield { key, bytes: 1, modifiedAt: 0 }
+  }
+
+  async removeUnfinished(): Promise<void> {}
+
+  /** Objects that are no packs are for layers and files of builds, and of those there are none. */
+  readonly putIfAbsent = unused
+  readonly size = unused
+  readonly read = unused
+  async close(): Promise<void> {}
+}
+
+/** The one template stands on a folder that every machine has. */
+export const noLayers: LayerArchive = { archive: async () => {}, bring: async () => {} }
+
+async function* inOnePiece(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
+  yield bytes
+}
