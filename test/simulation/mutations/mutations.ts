@@ -164,12 +164,4 @@ export const mutations: Mutation[] = [
     search: { plan: { nodes: 3, mishaps: [] } },
     finds: /^pack needed: .* is removed/,
   },
-  {
-    name: 'quarantine of a moved sandbox',
-    fault:
-      'A node removes an earlier snapshot that is in its quarantine, once another has taken the sandbox over.',
-    edits: [{ file: 'src/core/sandbox/reconciler.ts', from: ' && !quarantined.includes(name)', to: '' }],
-    search: { plan: { nodes: 3 } },
-    finds: /^snapshot needed: .* while quarantine/,
-  },
 ]
