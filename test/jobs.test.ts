@@ -185,3 +185,30 @@ test('what jobs beside each other print is kept together', async () => {
   const { printed } = await run([talking('a'), talking('b')], { concurrency: 2 })
   assert.equal(printed, '\n## a\na 1\na 2\n\n## b\nb 1\nb 2\n')
 })
+
+test('a lane of its own gets more places once the others have ended', async () => {
+  const others = Promise.withResolvers<void>()
+  const together = Promise.withResolvers<void>()
+  let running = 0
+  let most = 0
+  const countedAs = (name: string, steps: () => Promise<void>) =>
+    jobOf(name, async () => {
+      most = Math.max(most, ++running)
+      await steps()
+      running--
+      return good
+    })
+  const jobs = [
+    countedAs('alone', async () => assert.equal(running, 1)),
+    countedAs('first', async () => {
+      others.resolve()
+      await together.promise
+    }),
+    countedAs('second', async () => together.resolve()),
+  ]
+  const results = await runJobs(jobs, {
+    ...{ concurrency: 1, more: { after: others.promise, concurrency: 1 } },
+    write: () => {},
+  })
+  assert.deepEqual([results.length, most], [3, 2])
+})

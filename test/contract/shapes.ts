@@ -98,6 +98,7 @@ const freed = ['steps', 'savedStates', 'layers', 'files']
 export const pruneReport = [
   'dryRun* bytes*',
   ...freed.map((name) => `${name}* ${name}.count* ${name}.bytes*`),
+  'missingNodes',
 ].join(' ')
 export const machineReport = [
   'version* startedAt* isolation* sandboxes* warmPool* warmPool.ready* warmPool.booting*',

@@ -26,6 +26,8 @@ export type JobResult = Counts & { job: Job; ms: number }
 export type JobsOptions = {
   /** So many at a time. Alone, a job prints as it goes; beside others, all in one piece. */
   concurrency: number
+  /** Once this has resolved, so many more at a time. */
+  more?: { after: Promise<unknown>; concurrency: number } | undefined
   write: Write
   /** Shared by those that run beside each other. */
   locks?: Set<string>
@@ -33,17 +35,22 @@ export type JobsOptions = {
 }
 
 export async function runJobs(jobs: Job[], options: JobsOptions): Promise<JobResult[]> {
-  const { concurrency, write, locks = new Set(), live = concurrency === 1 } = options
+  const { concurrency, more, write, locks = new Set(), live = concurrency === 1 } = options
   const results: JobResult[] = []
   const waiting = [...jobs]
-  const work = async (_: unknown, seat: number) => {
+  const work = async (seat: number) => {
     for (let job = takeNext(waiting, locks); job !== undefined; job = takeNext(waiting, locks)) {
       if (job.lock) locks.add(job.lock)
       results.push(...(await (live ? runAloud(job, write, seat) : runInOnePiece(job, write, seat))))
       if (job.lock) locks.delete(job.lock)
     }
   }
-  await Promise.all(Array.from({ length: concurrency }, work))
+  const workFrom = (first: number, count: number) =>
+    Promise.all(Array.from({ length: count }, (_, at) => work(first + at)))
+  await Promise.all([
+    workFrom(0, concurrency),
+    more?.after.then(() => workFrom(concurrency, more.concurrency)),
+  ])
   return results
 }
 
