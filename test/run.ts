@@ -85,7 +85,9 @@ async function runPlan(): Promise<JobResult[]> {
   const jobs = [...(options.long || chosen.length > 0 ? [] : checks()), ...units]
   const whole = plan.whole.length > 0 ? phase('Real sandboxes', () => runWhole(plan.whole)) : undefined
   // Beside real sandboxes one at a time: it takes the CPU time that those leave while they wait.
-  const width = whole ? { concurrency: 1, more: { after: whole, concurrency: concurrency - 1 } } : { concurrency }
+  const width = whole
+    ? { concurrency: 1, more: { after: whole, concurrency: concurrency - 1 } }
+    : { concurrency }
   const runUnits = () => runJobs(jobs, { ...width, write, live: false })
   const found = await Promise.all([
     jobs.length > 0 ? phase('Checks and unit tests', runUnits) : [],

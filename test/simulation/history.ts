@@ -169,8 +169,9 @@ class Scheduler {
     }
   }
 
-  /** Until every promise that could go on has. */
+  /** Until every promise that could go on has; the second turn is for loops that give the event loop one themselves. */
   async #drain(): Promise<void> {
+    await new Promise((resolve) => setImmediate(resolve))
     await new Promise((resolve) => setImmediate(resolve))
   }
 }

@@ -55,6 +55,12 @@ export class Quarantine {
     for (const name of names) await this.#parts.entries.remove(name)
   }
 
+  /** Nobody is to have these back: their owner was deleted. */
+  async release(names: readonly string[]): Promise<void> {
+    const here = await this.names()
+    for (const name of names) if (here.includes(name)) await this.#parts.entries.remove(name)
+  }
+
   async add(snapshotName: string, reason: string): Promise<void> {
     const { entries, clock, nodeID, log } = this.#parts
     const sandboxID = pausedSandboxOf(snapshotName)

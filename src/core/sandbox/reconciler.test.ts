@@ -139,6 +139,27 @@ describe('the quarantine', () => {
     await reconciler.run()
     assert.deepEqual([await quarantine.list(), driver.world.snapshots.size], [[], 0])
   })
+
+  it('does not hold what its owner deleted while a round was putting it there', async () => {
+    await using fixture = await openFixture()
+    const { service, team, driver, quarantine, reconciler, stores } = fixture
+    const { sandboxID } = await service.create(team, request())
+    const { handle } = driver.world.sandboxes.get(sandboxID)!
+    await driver.takeSnapshot(handle, 'of-a-template', { memory: false, afterwards: 'go-on', lasting: true })
+    const [isInserting, mayInsert] = [gate(), gate()]
+    const insert = stores.quarantine.insert.bind(stores.quarantine)
+    stores.quarantine.insert = async (entry) => {
+      isInserting.open()
+      await mayInsert.opened
+      await insert(entry)
+    }
+    const round = reconciler.run()
+    await isInserting.opened
+    const removal = reconciler.removeSnapshots(['of-a-template'])
+    mayInsert.open()
+    await Promise.all([round, removal])
+    assert.deepEqual([await quarantine.list(), driver.world.snapshots.size], [[], 0])
+  })
 })
 
 describe('a sandbox that dies', () => {

@@ -104,7 +104,13 @@ export class Reconciler {
 
   /** Removes snapshots whose owner was deleted, unless something else owns them. */
   async removeSnapshots(names: readonly string[]): Promise<void> {
-    await this.#parts.snapshots.sweep(() => this.#namesInUse(), { deleted: names })
+    const { snapshots, quarantine } = this.#parts
+    const inUse = async () => {
+      // A round may have found them without an owner since that was deleted.
+      await quarantine.release(names)
+      return this.#namesInUse()
+    }
+    await snapshots.sweep(inUse, { deleted: names })
   }
 
   async #reconcileExit({ sandboxID }: SandboxExit): Promise<void> {
@@ -236,18 +242,23 @@ export class Reconciler {
     const moved = await this.#movedAway()
     const discarded = await quarantine.discarded()
     const inUse = async () => (await this.#namesInUse()).filter((name) => !moved.includes(name))
-    const { names, others } = await snapshots.sweep(inUse, { deleted: [...moved, ...discarded] })
+    const worthless: string[] = []
+    const judge = async (name: string) => {
+      const found = await snapshots.find(name)
+      // One that was cut off before it was whole, or that came from another machine, was never anybody's only copy.
+      const isCopy = found?.imported && pausedSandboxOf(name) === null
+      if (found && !isCopy) await quarantine.add(name, 'No sandbox, template or build owns it.')
+      else worthless.push(name)
+    }
+    const { names } = await snapshots.sweep(inUse, {
+      deleted: [...moved, ...discarded],
+      onUnowned: async (unowned) => {
+        for (const name of unowned) await this.#attempt(name, () => judge(name))
+      },
+    })
     await this.#forgetDiscarded(discarded)
     if (names.length > 0) log.warn({ removed: names }, 'Snapshots that nothing owned were removed.')
-    for (const name of others) {
-      await this.#attempt(name, async () => {
-        const found = await snapshots.find(name)
-        // One that was cut off before it was whole, or that came from another machine, was never anybody's only copy.
-        const isCopy = found?.imported && pausedSandboxOf(name) === null
-        if (found && !isCopy) await quarantine.add(name, 'No sandbox, template or build owns it.')
-        else await this.removeSnapshots([name])
-      })
-    }
+    for (const name of worthless) await this.#attempt(name, () => this.removeSnapshots([name]))
   }
 
   /** One that something still uses stays on the disk, and is looked at again in the next round. */

@@ -22,8 +22,16 @@ export interface SnapshotFolders {
   roomOf(names: readonly string[]): Promise<number>
 }
 
-/** `names` and `bytes` were removed; `others` have no owner either, but somebody may want them back. */
-export type Swept = { names: string[]; bytes: number; others: string[] }
+/** What was removed. */
+export type Swept = { names: string[]; bytes: number }
+
+export type SweepOptions = {
+  dryRun?: boolean
+  /** Snapshots whose owner was deleted. */
+  deleted?: readonly string[]
+  /** Gets the others that nobody owns, and that somebody may want back. No other sweep runs meanwhile. */
+  onUnowned?: (names: readonly string[]) => Promise<void>
+}
 
 export class SnapshotStore {
   readonly #driver: Driver
@@ -95,12 +103,12 @@ export class SnapshotStore {
   }
 
   /**
-   * Removes what nobody owns or holds, if it can be made again or is among the names whose owner was deleted. The
-   * names of all others that nobody owns are returned. `readOwned` is asked after everything there has been listed.
+   * Removes what nobody owns or holds, if it can be made again or is among the names whose owner was deleted. `readOwned`
+   * is asked after everything there has been listed.
    */
   sweep(
     readOwned: () => Promise<Iterable<string>>,
-    { dryRun = false, deleted = [] }: { dryRun?: boolean; deleted?: readonly string[] } = {},
+    { dryRun = false, deleted = [], onUnowned = async () => {} }: SweepOptions = {},
   ): Promise<Swept> {
     return this.#sweeps.run('', async () => {
       this.#heldLately.clear()
@@ -112,15 +120,16 @@ export class SnapshotStore {
       const bytes = await this.#places.roomOf(there.filter(isUnowned).filter(isWorthless))
       // In one go with the last look: who holds one later does not find it.
       const unowned = there.filter(isUnowned)
-      const [names, others] = [unowned.filter(isWorthless), unowned.filter((name) => !isWorthless(name))]
-      if (dryRun) return { names, bytes, others }
+      const names = unowned.filter(isWorthless)
+      if (dryRun) return { names, bytes }
       for (const name of names) this.#going.add(name)
       try {
         for (const name of names) await this.remove(name)
       } finally {
         this.#going.clear()
       }
-      return { names, bytes, others }
+      await onUnowned(unowned.filter((name) => !isWorthless(name)))
+      return { names, bytes }
     })
   }
 
