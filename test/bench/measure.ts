@@ -11,7 +11,9 @@ export type Contender = {
   sample(): Promise<Record<string, number>>
 }
 
-export type Row = { name: string; unit: 'ms' | 'MB'; samples: number[]; failures: string[] }
+export type Unit = 'ms' | 'MB' | '/s' | '×' | '%' | 'statements'
+
+export type Row = { name: string; unit: Unit; samples: number[]; failures: string[] }
 
 export type Rounds = {
   rounds: number

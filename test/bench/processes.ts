@@ -1,4 +1,4 @@
-/** The host's view of a sandbox's processes. */
+/** The host's view of processes, those of a sandbox first. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { openCgroups } from '../../src/drivers/oci/cgroups.ts'
 
@@ -50,6 +50,28 @@ export function availableMB(): number {
 /** Resident memory, shared pages included, in MB. */
 export function residentMB(pid: number): number {
   return Number(/^VmRSS:\s+(\d+) kB$/m.exec(readProc(pid, 'status'))?.[1] ?? Number.NaN) / 1024
+}
+
+export const parentOf = (pid: number): number => Number(statOf(pid)[1])
+
+/** CPU time of a process and of all that it has started itself, those that have ended included, in milliseconds. */
+export function familyMs(pid: number): number {
+  const numbers = readdirSync('/proc').filter((name) => /^\d+$/.test(name))
+  const family = numbers
+    .map(statOf)
+    .filter((stat, at) => Number(numbers[at]) === pid || Number(stat[1]) === pid)
+  // The kernel counts in hundredths of a second.
+  return family.reduce((sum, stat) => sum + 10 * cpuTicks(stat), 0)
+}
+
+/** In user mode and in the kernel, its own, and those of its children that have ended. */
+const cpuTicks = (stat: readonly string[]): number =>
+  stat.slice(11, 15).reduce((sum, ticks) => sum + Number(ticks), 0)
+
+/** The fields from the state on: before it comes the name, which may hold anything. */
+function statOf(pid: string | number): string[] {
+  const text = readProc(pid, 'stat')
+  return text.slice(text.lastIndexOf(')') + 2).split(' ')
 }
 
 /** Empty for a process that has ended. */

@@ -1,5 +1,6 @@
 /**
- * `npm run bench [-- name …] [--long] [--rounds 5] [--count 20] [--isolation container] [--no-docker]`
+ * `npm run bench [-- name …] [--long] [--rounds 5] [--count 20] [--isolation container] [--no-docker]
+ * [--nodes 1000] [--sandboxes 10000]`
  * Runs the named benchmarks; where none is named, those that take some ten minutes together, or with --long all of them,
  * with more rounds. Prints what each found, and keeps it at once as JSON and as a chart. Root only.
  */
@@ -8,11 +9,13 @@ import { parseArgs } from 'node:util'
 import { errorText } from '../../src/lib/app-error.ts'
 import { type Isolation, isolations } from '../support/warren.ts'
 import { type BenchMachine, openBenchMachine } from './bench-machine.ts'
+import { cluster } from './benchmarks/cluster.ts'
 import { commands } from './benchmarks/commands.ts'
 import { controlPlane } from './benchmarks/control-plane.ts'
 import { cpu } from './benchmarks/cpu.ts'
 import { edge } from './benchmarks/edge.ts'
 import { folders } from './benchmarks/folders.ts'
+import { hop } from './benchmarks/hop.ts'
 import { hostile } from './benchmarks/hostile.ts'
 import { interactive } from './benchmarks/interactive.ts'
 import { interpreter } from './benchmarks/interpreter.ts'
@@ -29,7 +32,8 @@ import { chartSvg } from './chart.ts'
 import { beOnlyRun } from './only-run.ts'
 import { newRun, previousReport, type Report, reportText, saveRun, targetsText } from './report.ts'
 
-type Sizes = { rounds: number; count: number }
+/** `nodes` and `sandboxes`: of the cluster that is not real. */
+type Sizes = { rounds: number; count: number; nodes: number; sandboxes: number }
 type Benchmark = (machine: BenchMachine, sizes: Sizes) => Promise<Report>
 
 /** In this order: memory wants a server that has done nothing yet. */
@@ -54,6 +58,8 @@ const benchmarks: Record<string, Benchmark> = {
   hostile,
   interpreter,
   'object-store': objectStore,
+  hop,
+  cluster,
 }
 
 const { values, positionals } = parseArgs({
@@ -65,6 +71,8 @@ const { values, positionals } = parseArgs({
     count: { type: 'string' },
     isolation: { type: 'string', multiple: true, default: [...isolations] },
     docker: { type: 'boolean', default: true },
+    nodes: { type: 'string', default: '1000' },
+    sandboxes: { type: 'string', default: '10000' },
   },
 })
 
@@ -82,6 +90,8 @@ async function main(): Promise<number> {
   const sizes = {
     rounds: positive('rounds', values.rounds ?? (long ? '15' : '5')),
     count: positive('count', values.count ?? (long ? '100' : '20')),
+    nodes: positive('nodes', values.nodes),
+    sandboxes: positive('sandboxes', values.sandboxes),
   }
   const letNextBegin = beOnlyRun()
   const interrupt = new AbortController()
