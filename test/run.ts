@@ -77,7 +77,9 @@ async function runPlan(): Promise<JobResult[]> {
   // More than there are cores: some wait for their timers.
   const concurrency = 2 * availableParallelism()
   const times = JSON.parse(readFileSync(timesFile, 'utf8')) as Times
-  const plan = planRun({ files, isolations, times, unitGroups: concurrency, long: options.long })
+  // More of them than run at once, so that the last ones end at about the same time.
+  const unitGroups = 2 * concurrency
+  const plan = planRun({ files, isolations, times, unitGroups, long: options.long })
   const units = plan.units.map((group, at) => {
     const [first, ...more] = group.map(optionsOf)
     return more.length === 0 ? fileJob(first!) : groupJob(`Unit tests, part ${at + 1}`, [first!, ...more])
