@@ -235,9 +235,10 @@ describe('the dashboard', { timeout: 300_000 }, () => {
     await open('keys')
     await page.getByRole('button', { name: 'New key' }).click()
     await nameIt(page, 'from the dashboard', 'Create')
-    const key = (await page.getByRole('dialog').locator('code').textContent()) ?? ''
+    const shown = page.getByRole('dialog', { name: 'Your new key' })
+    const key = (await shown.locator('code').textContent()) ?? ''
     assert.match(key, /^e2b_[0-9a-f]{40}$/)
-    await page.getByRole('dialog').getByRole('button', { name: 'Close' }).click()
+    await shown.getByRole('button', { name: 'Close' }).click()
     await page.getByText('from the dashboard').waitFor()
     assert.ok(!(await page.content()).includes(key))
     await page.getByRole('button', { name: 'Rename from the dashboard' }).click()
