@@ -2,20 +2,19 @@
  * What nodes ask of each other on their own account. Such a request is marked by a header of the hop, which is taken out
  * of whatever a client sends; so no client can make one, neither at a public door nor through one.
  */
-import { type IncomingMessage, request as openRequest, type ServerResponse } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import { hopHeader } from '../contract/constants.ts'
 import type { AskForFile, SignedFile } from '../core/cluster/file-search.ts'
 import type { HandOver, OfferedSandbox } from '../core/cluster/hand-over.ts'
 import type { ClusterNode } from '../core/cluster/node.ts'
 import { AppError, errorText, isAppError } from '../lib/app-error.ts'
+import { askPeer, readShort } from './ask-peer.ts'
 import { hopOf } from './hop.ts'
 import type { PeerConnections } from './peer-connections.ts'
 
 /** Fetching a snapshot of some gigabytes and resuming it. */
 const handOverWithinMs = 10 * 60_000
 const findFileWithinMs = 3000
-/** More than the longest path of a request takes. */
-const mostBytes = 80 * 1024
 
 /** What a node does for its peers, by the name under which they ask for it. */
 export type PeerOperations = {
@@ -50,18 +49,10 @@ async function ask(
   asked: object,
   signal: AbortSignal,
 ): Promise<unknown> {
-  const body = JSON.stringify(asked)
-  const text = await new Promise<string>((resolve, reject) => {
-    const headers = ['Host', 'localhost', hopHeader.operation, name]
-    const request = openRequest({
-      ...{ agent: connections.poolFor(node), method: 'POST', path: '/', signal },
-      headers: [...headers, 'Content-Length', String(Buffer.byteLength(body))],
-    })
-    request.once('error', reject)
-    request.once('response', (answer) => void readShort(answer).then(resolve, reject))
-    request.end(body)
-  }).catch((cause) => {
-    throw new AppError('unavailable', `Node ${node.nodeID} did not answer: ${errorText(cause)}`, { cause })
+  const body = Buffer.from(JSON.stringify(asked))
+  const { text } = await askPeer(connections, node, {
+    ...{ method: 'POST', path: '/', body, signal },
+    headers: ['Host', 'localhost', hopHeader.operation, name, 'Content-Length', String(body.length)],
   })
   const { result, failure } = JSON.parse(text) as Outcome
   if (failure) throw new AppError(failure.isFinal ? 'unprocessable' : 'unavailable', failure.message)
@@ -86,13 +77,4 @@ export function answerOperation(
         answer({ failure: { isFinal: isAppError(error, 'unprocessable'), message: errorText(error) } }),
     )
   return true
-}
-
-async function readShort(message: IncomingMessage): Promise<string> {
-  let text = ''
-  for await (const piece of message.setEncoding('utf8')) {
-    text += piece
-    if (text.length > mostBytes) throw new Error('A message of a peer is too long.')
-  }
-  return text
 }

@@ -97,36 +97,27 @@ export class SqlArchiveStore implements ArchiveStore {
     return found
   }
 
-  async listUnarchivedBuilds(): Promise<ArchivableBuild[]> {
-    const rows = await this.#db
-      .selectFrom('template_builds')
-      .select(['id', 'layers', 'saved_name'])
-      .where('node_id', '=', this.#nodeID)
-      .where('status', '=', 'ready')
-      .where('stored_at', 'is', null)
-      // A build of an early version stands on a folder that only its own machine has.
-      .where('layers', 'is not', null)
-      .orderBy('created_at', 'desc')
-      .execute()
-    return rows.map(({ id, layers, saved_name }) => ({
-      ...{ buildID: id, layers: JSON.parse(layers!), snapshotName: saved_name },
-    }))
+  listUnarchivedBuilds(): Promise<ArchivableBuild[]> {
+    return archivable(this.#readyBuilds().where('node_id', '=', this.#nodeID).where('stored_at', 'is', null))
   }
 
-  async listForeignBuilds(): Promise<ArchivableBuild[]> {
-    const rows = await this.#db
+  listForeignBuilds(): Promise<ArchivableBuild[]> {
+    return archivable(
+      this.#readyBuilds()
+        .where('node_id', '<>', this.#nodeID)
+        .where('stored_at', 'is not', null)
+        .limit(mostForeign),
+    )
+  }
+
+  /** The newest first. A build of an early version stands on a folder that only its own machine has. */
+  #readyBuilds() {
+    return this.#db
       .selectFrom('template_builds')
       .select(['id', 'layers', 'saved_name'])
-      .where('node_id', '<>', this.#nodeID)
       .where('status', '=', 'ready')
-      .where('stored_at', 'is not', null)
       .where('layers', 'is not', null)
       .orderBy('created_at', 'desc')
-      .limit(mostForeign)
-      .execute()
-    return rows.map(({ id, layers, saved_name }) => ({
-      ...{ buildID: id, layers: JSON.parse(layers!), snapshotName: saved_name },
-    }))
   }
 
   async markBuild(buildID: string, archived: ArchivedBytes): Promise<boolean> {
@@ -191,4 +182,12 @@ function pausedOf(row: PausedRow): PausedSandbox[] {
       archived: archivedOf(row),
     },
   ]
+}
+
+type BuildRow = { id: string; layers: string | null; saved_name: string | null }
+
+async function archivable(builds: { execute(): Promise<BuildRow[]> }): Promise<ArchivableBuild[]> {
+  return (await builds.execute()).map(({ id, layers, saved_name }) => ({
+    ...{ buildID: id, layers: JSON.parse(layers!), snapshotName: saved_name },
+  }))
 }
