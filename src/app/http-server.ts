@@ -57,7 +57,7 @@ function listenerOf(server: Server, mostConnections: number, http2?: Http2Connec
   }
 }
 
-/** Of the connections that have not asked for anything yet, so many make place at a time. */
+/** So many connections that have not asked for anything yet make place at a time. */
 const mostSilentClosed = 64
 
 /**

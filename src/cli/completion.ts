@@ -47,7 +47,7 @@ const withVerbs = (commands: readonly CommandEntry[]) =>
 
 const flagged = (options: readonly string[]) => options.map((option) => `--${option}`).join(' ')
 
-/** Of one for which Warren has no word, the shell completes files. */
+/** The shell completes files after a command for which Warren has no words. */
 function bash(commands: readonly CommandEntry[]): string {
   const verbs = withVerbs(commands).map(
     ({ name, words }) => `    ${name}) COMPREPLY=($(compgen -W '${words} --help' -- "$word")) ;;`,

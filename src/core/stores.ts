@@ -232,7 +232,7 @@ export interface SandboxStore {
   >
   /** Only a sandbox of this node. */
   find(sandboxID: string): Promise<Sandbox | undefined>
-  /** Of all nodes, and so is `count`. */
+  /** `list` and `count` know the sandboxes of all nodes. */
   list(filter: SandboxFilter, page: SandboxPage): Promise<Sandbox[]>
   count(filter: SandboxFilter): Promise<number>
   /** What the sandboxes of this node that run, or are frozen, were promised; those that start are not counted. */

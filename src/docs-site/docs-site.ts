@@ -28,7 +28,7 @@ const fileTypes: Readonly<Record<string, string>> = {
   '.webp': 'image/webp',
   '.json': 'application/json; charset=utf-8',
 }
-/** Of each section so much is searched. */
+/** The search covers so many characters of each section. */
 const mostIndexed = 12_000
 
 export class DocsSite {

@@ -91,7 +91,7 @@ export class Measures {
     return family
   }
 
-  /** Of durations in seconds; the name ends with `_seconds`. */
+  /** Counts durations in seconds; the name ends with `_seconds`. */
   histogram(name: string, help: string, labelNames: readonly string[] = []): Family<Histogram> {
     const family = new Family(name, help, labelNames, () => new Histogram(durationBounds))
     this.histograms.push(family)

@@ -54,7 +54,7 @@ export class SqlDeliveryStore implements DeliveryStore {
     return due
   }
 
-  /** Of each sandbox the earliest that waits, if its time has come. */
+  /** The earliest delivery that waits for each sandbox, if its time has come. */
   #heads(webhookID: string, now: number, limit: number): Promise<WebhookDeliveryRow[]> {
     return this.#db
       .selectFrom('webhook_deliveries')

@@ -38,7 +38,7 @@ export class SqlEventStore implements EventStore {
     for (const { team_id } of teams) await this.#pruneTeam(team_id, mostPerTeam)
   }
 
-  /** Of events in the same millisecond as the oldest that stays, all stay. */
+  /** All events in the same millisecond as the oldest that stays, stay. */
   async #pruneTeam(teamID: string, most: number): Promise<void> {
     const oldest = await this.#db
       .selectFrom('sandbox_events')

@@ -132,7 +132,7 @@ export class SqlOwnerStore implements OwnerStore {
     return sandboxIDs.filter((id) => own.has(id))
   }
 
-  /** Of a sandbox that has ended only the log is still somewhere. */
+  /** Only the log of a sandbox that has ended is still somewhere. */
   async #ownerOfSandbox(sandboxID: string, kind: 'sandbox' | 'log'): Promise<Owner | undefined> {
     const row = await this.#db
       .selectFrom('sandboxes')

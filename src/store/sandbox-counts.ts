@@ -5,12 +5,12 @@ import type { Tables } from './tables.ts'
 
 export type Usage = { sandboxes: number; cpuCount: number; memoryMB: number }
 
-/** Of all nodes. A frozen sandbox holds its memory and nothing else. */
+/** What a team uses on all nodes. A frozen sandbox holds its memory and nothing else. */
 export function usageOfTeam(db: Kysely<Tables>, teamID: string): Promise<Usage> {
   return usage(db, { column: 'team_id', value: teamID }, activeStates)
 }
 
-/** Of all teams; what starts is not in it. */
+/** What all teams use on one node; what starts is not in it. */
 export function usageOfNode(db: Kysely<Tables>, nodeID: string): Promise<Usage> {
   return usage(db, { column: 'node_id', value: nodeID }, ['running', 'pausing', 'snapshotting', 'killing'])
 }
@@ -38,7 +38,7 @@ async function usage(
   return { sandboxes: sums.sandboxes ?? 0, cpuCount: sums.cpu ?? 0, memoryMB: sums.memory ?? 0 }
 }
 
-/** Of all nodes. None of the states is `ended`. */
+/** Counts the sandboxes of all nodes. None of the states is `ended`. */
 export async function countInStates(
   db: Kysely<Tables>,
   { teamID, states }: { teamID: string; states: readonly SandboxState[] },

@@ -108,7 +108,7 @@ export class FakeCluster {
     return this.#byID.get(nodeID)!
   }
 
-  /** Of the process that all others of the server are children of. */
+  /** The id of a process of PostgreSQL, whose parent is the parent of all others. */
   async readBackendPid(): Promise<number> {
     const { rows } = await sql<{ pid: number }>`select pg_backend_pid() as pid`.execute(this.#databases[0]!)
     return rows[0]!.pid

@@ -34,7 +34,7 @@ export type Request = {
   closed: boolean
   count: number
   key: string
-  /** Of a request that is not planned: the sandbox that it is for, and the number of the node where it comes in. */
+  /** The sandbox that an unplanned request is for, and the number of the node where it comes in. */
   rush?: { sandboxID: string; door: number }
 }
 
@@ -68,7 +68,7 @@ export type Mishap = {
   pick: number
   /** It happens once so many requests have been made. */
   after: number
-  /** Of the wall clock, for a jump. */
+  /** How far the wall clock jumps. */
   jumpMs: number
 }
 

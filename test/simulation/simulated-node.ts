@@ -88,7 +88,7 @@ export class SimulatedNode {
     world: FakeWorld
     calls: ParkedCalls
     stores: Stores
-    /** Of the cluster that it is a node of; undefined: it knows of no other. */
+    /** The object store of the cluster that it is a node of; undefined: it knows of no other. */
     packs: SimulatedPacks | undefined
     options: NodeOptions
     note: Note

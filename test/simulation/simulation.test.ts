@@ -12,7 +12,7 @@ import { openDatabase } from './search.ts'
 
 const script = join(import.meta.dirname, 'simulate.ts')
 const knownHistories = countOf({ short: 400, long: 2000 })
-/** Of three nodes that share a database and an object store: each takes as long as three of a single machine. */
+/** Histories of three nodes that share a database and an object store; each takes as long as three of a single machine. */
 const clusterHistories = countOf({ short: 100, long: 1500 })
 const newHistories = countOf({ short: 0, long: 20_000 })
 

@@ -127,7 +127,7 @@ export class Simulation {
     return !this.plan.isCluster || nodeID === nodeName
   }
 
-  /** Of what runs, stands still or is half-made on the machine that has the sandbox. */
+  /** What runs, stands still or is half-made of the sandbox on the machine that has it. */
   inWorld(sandboxID: string) {
     return this.ownerOf(sandboxID).world.sandboxes.get(sandboxID)
   }

@@ -30,7 +30,7 @@ import type { Fixture, FixtureOptions } from './domain.ts'
 
 export type ApiNode = Awaited<ReturnType<typeof openApi>> & {
   nodeID: string
-  /** Of its public door. */
+  /** The address of its public door. */
   url: string
   call(method: string, path: string, more?: Call): Promise<Response>
   /** The same as the operator. */

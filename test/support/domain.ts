@@ -64,11 +64,11 @@ export type FixtureOptions = {
   warm?: number
   snapshotMemory?: boolean
   vault?: SecretVault
-  /** Of a PostgreSQL database in place of SQLite in the folder. */
+  /** The address of a PostgreSQL database, in place of SQLite in the folder. */
   url?: string
   /** Commits wait for the disk, as in a server; otherwise nothing here takes time that is not turned by hand. */
   onDisk?: boolean
-  /** Of several Warrens on one database. */
+  /** Tells this Warren from others on the same database. */
   nodeID?: string
   /** Where that is, if not in the folder of this one. */
   databaseFolder?: string

@@ -27,7 +27,7 @@ export type ImagePlaces = {
   closed: TestRegistry
   /** Stands for everything on docker.io but the names above; holds team/multi:zstd. */
   open: TestRegistry
-  /** Of team/multi:zstd. */
+  /** The digest of team/multi:zstd. */
   pinned: string
   /** For the Warren that shall find them. */
   settings: Record<string, string>

@@ -92,7 +92,7 @@ function longestFirst<File extends PlannedFile>(files: File[], times: Times): Fi
   return files.toSorted((a, b) => (seconds.get(a) === seconds.get(b) ? 0 : seconds.get(b)! - seconds.get(a)!))
 }
 
-/** Of nearly the same length: each file joins the group that has least so far. */
+/** Makes groups of nearly the same length: each file joins the group that has least so far. */
 function inGroups(files: PlannedFile[], count: number, times: Times): PlannedFile[][] {
   const groups = Array.from({ length: count }, () => ({ files: [] as PlannedFile[], seconds: 0 }))
   for (const file of files) {

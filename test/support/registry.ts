@@ -98,7 +98,7 @@ async function stopped(child: ChildProcess, folder: string): Promise<void> {
 
 export type ImageFromFolders = {
   tag: string
-  /** Of the layers, lowest first. */
+  /** A folder for each layer, lowest first. */
   roots: string[]
   config?: object
   /** One image per architecture, under one tag; this machine's alone if not given. */

@@ -73,7 +73,7 @@ export type Warren = {
   team: string
   dataFolder: string
   logFile: string
-  /** Of the server's process; 0 where it is shared. */
+  /** The id of the server's process; 0 where it is shared. */
   pid: number
   adminToken: string
   /** Options for `Sandbox.create` and its like, of any client. */

@@ -40,7 +40,7 @@ function tell(listener: ExitListener, status: number): void {
   else listener(null, signalName(signal))
 }
 
-/** Of several names the first is the usual one. */
+/** Where a signal has several names, the first is the usual one. */
 function signalName(signal: number): string {
   const known = Object.entries(constants.signals).find(([, number]) => number === signal)
   return known?.[0] ?? `signal ${signal}`

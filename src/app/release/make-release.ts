@@ -40,7 +40,7 @@ const shipped = [
   ...['CONTRIBUTING.md', 'LICENSE'],
 ]
 const isTest = (path: string) => /(?:\.test|-suite|-fixture|\/suite-[^/]*)\.ts$/.test(path)
-/** Of the Node that Warren pins only the program is used. */
+/** Warren uses only the program of the Node that it pins. */
 const isUnusedPart = (path: string) =>
   /node_modules\/node-linux-\w+\/(?:include|share|lib|CHANGELOG)/.test(path)
 /** Where `npm start` would look for the packages of the base template, were they not here. */

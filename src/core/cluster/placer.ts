@@ -135,7 +135,7 @@ export class Placer {
   }
 }
 
-/** Of the base template each node has a build of its own. */
+/** Each node has a build of its own of the base template. */
 function demandOf({ templateID, teamID }: Template, build: LocatedBuild): PlacementDemand {
   const { buildID, cpuCount, memoryMB, nodeID, isStored } = build
   const sizes = { templateID, cpuCount, memoryMB }

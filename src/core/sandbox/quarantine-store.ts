@@ -23,6 +23,6 @@ export interface QuarantineStore {
    * removes them, and then their entry. They are not in quarantine, so neither `find` nor `list` knows them.
    */
   listDiscarded(nodeID: string): Promise<string[]>
-  /** Of a snapshot in quarantine, or of a discarded one. */
+  /** Removes the entry of a snapshot in quarantine, or of a discarded one. */
   remove(snapshotName: string): Promise<void>
 }

@@ -160,7 +160,7 @@ export class WarmPool {
     if (!this.#closed && this.#builds.expect(build, usedAt)) this.#refillIn(fillAfterMs)
   }
 
-  /** Of several calls the soonest counts. */
+  /** Where there are several calls, the soonest counts. */
   #refillIn(ms: number): void {
     const { clock } = this.#parts
     const atMs = clock.now() + ms

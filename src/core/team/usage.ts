@@ -26,7 +26,7 @@ export class TeamUsage {
     await this.#metrics.append(counts.map((count) => ({ ...count, at })))
   }
 
-  /** Of the teams that have sandboxes running on any node, by their id. */
+  /** How many sandboxes run for each team, on all nodes, by its id; a team with none is not there. */
   async runningCounts(): Promise<Record<string, number>> {
     const counts = await this.#metrics.countRunning()
     return Object.fromEntries(counts.map(({ teamID, count }) => [teamID, count]))

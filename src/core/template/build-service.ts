@@ -156,7 +156,7 @@ export class BuildService {
     await this.#abortDeleted()
   }
 
-  /** Of a build whose template was deleted through another node, nobody has a use for the rest. */
+  /** Nobody has a use for the rest of a build whose template was deleted through another node. */
   async #abortDeleted(): Promise<void> {
     for (const [buildID, { abort }] of [...this.#running])
       if (!(await this.#parts.templates.findBuild(buildID))) abort.abort(templateDeleted())

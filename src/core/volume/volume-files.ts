@@ -53,7 +53,7 @@ export type ChooseRange = (size: number) => { start: number; length: number }
  * outside is ever reached. What is not there is `not_found`; a full disk is `no_space`.
  */
 export interface VolumeFiles {
-  /** Of a symbolic link itself. */
+  /** Does not follow a symbolic link. */
   stat(path: string): Promise<VolumeEntry>
   change(path: string, owner: EntryOwner): Promise<VolumeEntry>
   /** The entries below a folder, to that depth, in parts. A path that is no folder rejects before the first part. */

@@ -33,7 +33,7 @@ export class MetricHistory {
   }
 }
 
-/** Of running sandboxes in sight the curves of the last minutes are read once, and then one figure at a time. */
+/** Reads the curves of the running sandboxes in sight: the last minutes once, and then one figure at a time. */
 export function useMetricHistory(inSight: readonly TeamSandbox[]): MetricHistory {
   const history = useRef(new MetricHistory()).current
   const rows = useRef(inSight)

@@ -97,7 +97,7 @@ function agentProcess({ agent, flavour, openFilesLimit }: ContainerInput, rlimit
 }
 
 const usualOpenFiles = 65_536
-/** Of 1024: little beside a sandbox that somebody uses, and enough for a boot to come to an end. */
+/** A usual group has 1024: this is little beside a sandbox that somebody uses, and enough for a boot to end. */
 const backgroundShares = 102
 
 export const processLimits = (openFilesLimit: number): ResourceLimit[] => [

@@ -64,7 +64,7 @@ function flowForgetter(log: (message: string, cause?: unknown) => void): (addres
   }
 }
 
-/** Of this process: nothing that it starts can have more. */
+/** The limit of this process: nothing that it starts can have more. */
 function hardLimit(name: string): number {
   const hard = new RegExp(`^${name}\\s+\\S+\\s+(\\S+)`, 'm').exec(
     readFileSync('/proc/self/limits', 'utf8'),

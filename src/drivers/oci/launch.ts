@@ -23,7 +23,7 @@ import { runtimeComplaint, startedPid } from './runtime-files.ts'
 import { explainRestore, mountShared, sharedFolders } from './shared-disks.ts'
 
 const startLimitMs = 60_000
-/** Of 1000: above the server and most other things, with room above it for what runs inside. */
+/** The most is 1000: this is above the server and most other things, with room above it for what runs inside. */
 const sandboxOomScore = 500
 const toolPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 

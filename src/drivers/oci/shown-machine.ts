@@ -67,7 +67,7 @@ const cpuTraits = new Set([
 ])
 let cpuTraitRows: [string, string][] | undefined
 
-/** Of the first CPU, in the kernel's order. */
+/** The traits of the first CPU, in the kernel's order. */
 function readCpuTraits(): [string, string][] {
   const [first = ''] = readFileSync('/proc/cpuinfo', 'utf8').split('\n\n', 1)
   const rows = first.split('\n').map((row): [string, string] => {

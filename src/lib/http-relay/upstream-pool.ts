@@ -14,7 +14,7 @@ const hintMarginMs = 1_000
 
 export type UpstreamPoolOptions = {
   dial(port: number): Promise<Socket>
-  /** Of each port. */
+  /** How many idle connections each port keeps. */
   mostIdle: number
   /** How long a connection is kept that nobody uses, unless the server says less. */
   idleMs?: number

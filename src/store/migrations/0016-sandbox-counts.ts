@@ -62,7 +62,7 @@ const add = (...changes: string[]): string => `insert into sandbox_counts (${col
     cpu_count = sandbox_counts.cpu_count + excluded.cpu_count,
     memory_mb = sandbox_counts.memory_mb + excluded.memory_mb;`
 
-/** Of a row, neither the team nor the sizes ever change. */
+/** Neither the team nor the sizes of a row ever change. */
 const triggers: Trigger[] = [
   {
     name: 'sandbox_counts_insert',
