@@ -8,10 +8,12 @@ import {
   type TestPostgres,
 } from '../../test/support/postgres.ts'
 import { legalMoves, type SandboxState } from '../core/sandbox/sandbox.ts'
+import type { Stores } from '../core/stores.ts'
 import { defaultTeamLimits } from '../core/team/team.ts'
 import { isAppError } from '../lib/app-error.ts'
 import { migrate, migrationsWith } from './migrate.ts'
 import { openDatabase, openStores } from './open-stores.ts'
+import { soleNode } from './owners.ts'
 import { postgresDialect } from './postgres.ts'
 import { storeSuite } from './store-suite.ts'
 import { ownerSuite } from './suite-owners.ts'
@@ -24,24 +26,37 @@ const missing = postgresMissing()
 const options = missing && !everythingRequired ? { skip: missing } : {}
 const dataFolder = '/nowhere'
 let server: TestPostgres
+const opened: Stores[] = []
 
 before(async () => {
   if (!('skip' in options)) server = await startPostgres()
 })
-after(() => server?.stop())
+after(async () => {
+  await Promise.all(opened.map((stores) => stores.close()))
+  await server?.stop()
+})
 afterEach(() => server?.takeBackDatabases())
 
-const openEmpty = async () => openStores({ url: await server.createDatabaseWithoutRows(), dataFolder, vault })
+/** Stores over one database, the same for all tests of a suite; to close them removes its rows. */
+function sharedStores(...nodeIDs: string[]): () => Promise<Stores[]> {
+  let shared: Promise<Stores[]> | undefined
+  const open = async () => {
+    const { url, removeRows } = await server.createSharedDatabase()
+    const stores: Stores[] = []
+    for (const nodeID of nodeIDs) stores.push(await openStores({ url, dataFolder, vault, nodeID }))
+    opened.push(...stores)
+    return stores.map((one) => ({ ...one, close: removeRows }))
+  }
+  return () => {
+    shared ??= open()
+    return shared
+  }
+}
 
-storeSuite('PostgreSQL', openEmpty, options)
-ownerSuite(
-  'PostgreSQL',
-  async () => {
-    const shared = { url: await server.createDatabaseWithoutRows(), dataFolder, vault }
-    return [await openStores({ ...shared, nodeID: 'one' }), await openStores({ ...shared, nodeID: 'other' })]
-  },
-  options,
-)
+const storesOfOne = sharedStores(soleNode)
+storeSuite('PostgreSQL', async () => (await storesOfOne())[0]!, options)
+const storesOfTwo = sharedStores('one', 'other')
+ownerSuite('PostgreSQL', async () => (await storesOfTwo()) as [Stores, Stores], options)
 
 test('two servers over one database do not pass a limit together', options, async () => {
   const url = await server.createDatabase()

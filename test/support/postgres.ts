@@ -10,13 +10,16 @@ import { spawnBound } from './spawn-bound.ts'
 export type TestPostgres = {
   /** The URL of a new, empty database. */
   createDatabase(): Promise<string>
-  /** The URL of a database without rows. It has the tables of its last use, if it had one: to make all takes long. */
-  createDatabaseWithoutRows(): Promise<string>
   /**
-   * Ends who uses the databases handed out so far, and hands these out again, empty or without rows. To make or to remove
-   * one are a thousand files each, to empty one is a tenth of that.
+   * Ends who uses the empty databases handed out so far, and hands these out again. To make or to remove one are a
+   * thousand files each, to empty one is a tenth of that.
    */
   takeBackDatabases(): Promise<void>
+  /**
+   * A database for tests one after the other, each of which removes its rows. Whoever keeps it open keeps its sessions
+   * as well: to begin one and to plan its first statements takes longer than most tests.
+   */
+  createSharedDatabase(): Promise<{ url: string; removeRows(): Promise<void> }>
   /** Runs SQL outside of any of those databases. */
   execute(text: string): Promise<void>
   stop(): Promise<void>
@@ -30,13 +33,21 @@ const endOthers =
   'select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()'
 const removeTables = `${endOthers}; drop schema public cascade; create schema public`
 /** Without triggers, so that the order of the tables does not matter. */
-const removeRows = `${endOthers};
-  do $$ declare name text; begin
+const removeRows = `do $$ declare name text; begin
     set local session_replication_role = replica;
     for name in select tablename from pg_tables where schemaname = 'public' and tablename not like 'kysely%' loop
       execute format('delete from %I', name);
     end loop;
   end $$`
+
+/** What a server does for a database that lives long, or for queries that take long, is wasted here. */
+const sparing = [
+  'jit=off',
+  'autovacuum=off',
+  'full_page_writes=off',
+  'wal_level=minimal',
+  'max_wal_senders=0',
+]
 
 /** Why there is no server to be had here, or undefined. */
 export function postgresMissing(): string | undefined {
@@ -63,6 +74,7 @@ export async function startPostgres({ durable = false } = {}): Promise<TestPostg
       'listen_addresses=',
       `fsync=${durable ? 'on' : 'off'}`,
       'max_connections=60',
+      ...(durable ? [] : sparing),
       `unix_socket_directories=${folder}`,
     ]
     const options = settings.flatMap((setting) => ['-c', setting])
@@ -88,32 +100,37 @@ async function serve(server: ChildProcess, output: () => string, folder: string)
       throw new Error(`PostgreSQL did not start: ${failure} ${output()}`)
     await new Promise((resolve) => setTimeout(resolve, 50))
   }
+  const clients: Client[] = []
   let count = 0
   const newDatabase = async () => {
     const name = `test_${++count}`
     await execute(`create database ${name}`)
     return name
   }
-  const poolOf = (reset: string) => ({ reset, used: [] as string[], free: [] as string[] })
-  const [empty, withoutRows] = [poolOf(removeTables), poolOf(removeRows)]
-  const takeFrom = async ({ used, free }: typeof empty) => {
-    const name = free.pop() ?? (await newDatabase())
-    used.push(name)
-    return urlOf(name)
-  }
+  const used: string[] = []
+  const free: string[] = []
   return {
     execute,
-    createDatabase: () => takeFrom(empty),
-    createDatabaseWithoutRows: () => takeFrom(withoutRows),
+    async createDatabase() {
+      const name = free.pop() ?? (await newDatabase())
+      used.push(name)
+      return urlOf(name)
+    },
+    async createSharedDatabase() {
+      const url = urlOf(await newDatabase())
+      const client = new Client({ connectionString: url })
+      await client.connect()
+      clients.push(client)
+      return { url, removeRows: async () => void (await client.query(removeRows)) }
+    },
     async takeBackDatabases() {
-      for (const { reset, used, free } of [empty, withoutRows]) {
-        for (const name of used.splice(0)) {
-          await execute(reset, name)
-          free.push(name)
-        }
+      for (const name of used.splice(0)) {
+        await execute(removeTables, name)
+        free.push(name)
       }
     },
     async stop() {
+      await Promise.all(clients.map((client) => client.end()))
       if (server.exitCode === null) {
         // Ends open sessions and then the server.
         server.kill('SIGINT')

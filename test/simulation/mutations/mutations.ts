@@ -12,6 +12,8 @@ export type Mutation = {
   search?: SearchOptions
   /** The violation that it leads to. */
   finds: RegExp
+  /** A history that leads to it, tried before any other. Code that changes the course of the seeds makes it another. */
+  seed: number
 }
 
 export const mutations: Mutation[] = [
@@ -28,6 +30,7 @@ export const mutations: Mutation[] = [
     ],
     search: { plan: { mishaps: [] } },
     finds: /^lifetime: /,
+    seed: 58,
   },
   {
     name: 'pause forgotten',
@@ -46,6 +49,7 @@ export const mutations: Mutation[] = [
     ],
     search: { plan: { mishaps: [], storeFails: 0.2 } },
     finds: /was running and ended as lost/,
+    seed: 147,
   },
   {
     name: 'an end that is not told',
@@ -53,12 +57,14 @@ export const mutations: Mutation[] = [
     edits: [{ file: 'src/core/event/event.ts', from: "  'paused killing': 'killed',\n", to: '' }],
     search: { plan: { mishaps: [] } },
     finds: /was never told as killed/,
+    seed: 42,
   },
   {
     name: 'unreadable snapshot',
     fault: 'A snapshot that cannot be read once counts as none, and its paused sandbox ends.',
     search: { plan: { mishaps: ['unreadable'] }, history: { absentReads: { findSnapshot: undefined } } },
     finds: /was paused and ended as lost/,
+    seed: 23,
   },
   {
     name: 'unreadable records',
@@ -66,12 +72,14 @@ export const mutations: Mutation[] = [
       'With no file descriptors left, the records of sandboxes read as absent, and all that runs ends as lost.',
     search: { plan: { mishaps: ['unreadable'] }, history: { absentReads: { recover: 'gone', list: [] } } },
     finds: /was running and ended as lost/,
+    seed: 460,
   },
   {
     name: 'rows without an owner',
     fault: "Two Warrens on one database end each other's sandboxes.",
     search: { plan: { nodes: 2, isCluster: false, mishaps: [] }, history: { oneOwner: true } },
     finds: /ended as lost/,
+    seed: 1,
   },
   {
     name: 'counter awaited',
@@ -84,6 +92,7 @@ export const mutations: Mutation[] = [
       },
     ],
     finds: /^failed create: /,
+    seed: 1,
   },
   {
     name: 'take-over without a fence',
@@ -101,6 +110,7 @@ export const mutations: Mutation[] = [
     ],
     search: { plan: { nodes: 3, mishaps: ['lapse'] } },
     finds: /^one copy: /,
+    seed: 20,
   },
   {
     name: 'forget ends what the store has',
@@ -114,6 +124,7 @@ export const mutations: Mutation[] = [
     ],
     search: { plan: { nodes: 3, mishaps: ['forgotten'] } },
     finds: /^pack needed: .* was ended, though/,
+    seed: 13,
   },
   {
     name: 'copy of another node kept',
@@ -127,6 +138,7 @@ export const mutations: Mutation[] = [
     ],
     search: { plan: { nodes: 3, mishaps: ['old copy'] } },
     finds: /^one copy: /,
+    seed: 3,
   },
   {
     name: 'limits of one node',
@@ -142,6 +154,7 @@ export const mutations: Mutation[] = [
     ],
     search: { plan: { nodes: 3, mishaps: [] } },
     finds: /^limits: /,
+    seed: 4,
   },
   {
     name: 'marked before it is there',
@@ -156,6 +169,7 @@ export const mutations: Mutation[] = [
     ],
     search: { plan: { nodes: 3, mishaps: [] } },
     finds: /^pack needed: .* is marked/,
+    seed: 1,
   },
   {
     name: 'sweep of what is needed',
@@ -163,5 +177,6 @@ export const mutations: Mutation[] = [
     edits: [{ file: 'src/core/archive/sweeper.ts', from: '...runs.map(sandboxKey), ', to: '' }],
     search: { plan: { nodes: 3, mishaps: [] } },
     finds: /^pack needed: .* is removed/,
+    seed: 1,
   },
 ]
