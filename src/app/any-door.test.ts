@@ -10,7 +10,7 @@ import { gate, request, turning } from '../../test/support/domain.ts'
 import { loseSandbox } from '../../test/support/lost-sandbox.ts'
 import type { PruneReport } from '../contract/rest/prune.ts'
 import { NodeDirectory } from '../core/cluster/node-directory.ts'
-import { aNode } from '../store/suite-nodes.ts'
+import { aNode } from '../store/suite/nodes.ts'
 
 const create = async ({ fixture: { service, team } }: ApiNode): Promise<string> =>
   (await service.create(team, request())).sandboxID

@@ -6,7 +6,7 @@ import { test } from 'node:test'
 import { ManualClock } from '../lib/clock.ts'
 import { newUUID } from '../lib/ids.ts'
 import { openStores } from '../store/open-stores.ts'
-import { vault } from '../store/suite-rows.ts'
+import { vault } from '../store/suite/rows.ts'
 import { registerBaseTemplate } from './base-template.ts'
 
 const base = { layers: ['sha256:a'], cpuCount: 2, memoryMB: 1024, diskMB: 10_240 }

@@ -6,7 +6,7 @@ import { test } from 'node:test'
 import { TeamService } from '../core/team/service.ts'
 import { ManualClock } from '../lib/clock.ts'
 import { openStores } from '../store/open-stores.ts'
-import { vault } from '../store/suite-rows.ts'
+import { vault } from '../store/suite/rows.ts'
 import { openDataFolder } from './data-folder.ts'
 import { ensureFirstTeam } from './first-team.ts'
 

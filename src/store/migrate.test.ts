@@ -8,9 +8,9 @@ import { isAppError } from '../lib/app-error.ts'
 import { migrate, migrationsWith } from './migrate.ts'
 import { openDatabase, openStores } from './open-stores.ts'
 import { sqliteDialect } from './sqlite.ts'
-import { vault } from './suite-rows.ts'
-import { hidden } from './suite-sealing.ts'
-import { upgradeWithoutSnapshots } from './suite-upgrade.ts'
+import { vault } from './suite/rows.ts'
+import { hidden } from './suite/sealing.ts'
+import { upgradeWithoutSnapshots } from './suite/upgrade.ts'
 import type { Tables } from './tables.ts'
 
 const known = migrationsWith(vault)

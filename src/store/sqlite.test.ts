@@ -9,9 +9,9 @@ import { sql } from 'kysely'
 import { type AppError, isAppError } from '../lib/app-error.ts'
 import { openDatabase, openStores, storesOver } from './open-stores.ts'
 import { storeSuite } from './store-suite.ts'
-import { ownerSuite } from './suite-owners.ts'
-import { insertTeam, insertTemplate, vault } from './suite-rows.ts'
-import { networksAreSealed } from './suite-sealing.ts'
+import { ownerSuite } from './suite/owners.ts'
+import { insertTeam, insertTemplate, vault } from './suite/rows.ts'
+import { networksAreSealed } from './suite/sealing.ts'
 
 function emptyFolder(context: TestContext): string {
   const folder = mkdtempSync(join(tmpdir(), 'warren-store-'))

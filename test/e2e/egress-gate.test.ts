@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { ALL_TRAFFIC, Sandbox, Secret } from 'e2b'
-import { elsewhere, internet } from '../../src/drivers/oci/suite-outside.ts'
+import { elsewhere, internet } from '../../src/drivers/oci/suite/outside.ts'
 import { newUUID } from '../../src/lib/ids.ts'
 import { eventually } from '../support/eventually.ts'
 import { filesWith, processesWith } from '../support/leaked-texts.ts'

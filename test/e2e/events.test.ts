@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto'
 import { after, before, describe, it } from 'node:test'
 import { Sandbox } from 'e2b'
 import { instanceOf } from '../../src/drivers/oci/layout.ts'
-import { internet, Outside } from '../../src/drivers/oci/suite-outside.ts'
+import { internet, Outside } from '../../src/drivers/oci/suite/outside.ts'
 import { filesWith } from '../support/leaked-texts.ts'
 import { anyIsolation, noWarmPool, startWarren, type Warren } from '../support/warren.ts'
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { ALL_TRAFFIC, NotFoundError, Sandbox, Secret } from 'e2b'
-import { elsewhere, internet } from '../../src/drivers/oci/suite-outside.ts'
+import { elsewhere, internet } from '../../src/drivers/oci/suite/outside.ts'
 import { eventually } from '../support/eventually.ts'
 import { type GitHost, makeGitHost } from '../support/git-host.ts'
 import { NamedWorld, socksPort } from '../support/named-world.ts'

@@ -9,7 +9,7 @@ import type { Stores } from '../../src/core/stores.ts'
 import { migrate, migrationsWith } from '../../src/store/migrate.ts'
 import { storesOver } from '../../src/store/open-stores.ts'
 import { dialectOver } from '../../src/store/sqlite.ts'
-import { vault } from '../../src/store/suite-rows.ts'
+import { vault } from '../../src/store/suite/rows.ts'
 import type { Tables } from '../../src/store/tables.ts'
 
 export type Row = Record<string, string | number | null>

@@ -156,7 +156,7 @@ const roomsWithErrorTable = ['api', 'agent']
 
 /** Tests and suites may join rooms, turn clocks and read the environment; code that is shipped may not use them. */
 function isTestCode(path: string): boolean {
-  return /(?:\.test|-suite|-fixture|\/suite-[^/]*)\.ts$/.test(path)
+  return /(?:\.test|-suite|-fixture|\/suite\/[^/]*)\.ts$/.test(path)
 }
 
 function roomOf(path: string): string | undefined {
@@ -218,7 +218,7 @@ const sharedOnPurpose = new Set([
 export function sharedTypeNames(sources: ReadonlyMap<string, string>): string[] {
   const places = new Map<string, string[]>()
   for (const [path, source] of sources) {
-    if (/^src\/contract\/|(?:\.test|-fixture|-suite)\.ts$|\/suite-/.test(path)) continue
+    if (/^src\/contract\/|(?:\.test|-fixture|-suite)\.ts$|\/suite\//.test(path)) continue
     for (const [, name] of source.matchAll(/^export (?:abstract )?(?:type|interface|class) (\w+)/gm)) {
       places.set(name!, [...(places.get(name!) ?? []), path])
     }

@@ -39,7 +39,7 @@ const shipped = [
   ...['package.json', 'package-lock.json', '.npmrc', 'README.md', 'ARCHITECTURE.md', 'CHANGELOG.md'],
   ...['CONTRIBUTING.md', 'LICENSE'],
 ]
-const isTest = (path: string) => /(?:\.test|-suite|-fixture|\/suite-[^/]*)\.ts$/.test(path)
+const isTest = (path: string) => /(?:\.test|-suite|-fixture|\/suite\/[^/]*)\.ts$/.test(path)
 /** Warren uses only the program of the Node that it pins. */
 const isUnusedPart = (path: string) =>
   /node_modules\/node-linux-\w+\/(?:include|share|lib|CHANGELOG)/.test(path)

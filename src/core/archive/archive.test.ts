@@ -9,7 +9,7 @@ import { ManualClock } from '../../lib/clock.ts'
 import { newUUID } from '../../lib/ids.ts'
 import { MemoryObjectStore } from '../../objects/memory-object-store.ts'
 import { ObjectPacks } from '../../objects/packs.ts'
-import { aBuild } from '../../store/suite-rows.ts'
+import { aBuild } from '../../store/suite/rows.ts'
 import { sandboxKey } from './keys.ts'
 
 const wish = { memory: true, requireHealthyAgent: false }

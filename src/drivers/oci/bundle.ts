@@ -10,10 +10,10 @@ import { flavourOf } from './flavours.ts'
 import type { Layout } from './layout.ts'
 import type { SlotUsers } from './own-users.ts'
 import type { SandboxRecord } from './records.ts'
-import type { RestorePlan } from './restore.ts'
 import { linkRoots, writeSeed } from './root-layers.ts'
 import { bootIDName, makeSysSkeleton, writeProcFiles } from './shown-machine.ts'
-import { configName } from './snapshot-store.ts'
+import type { RestorePlan } from './snapshot/restore.ts'
+import { configName } from './snapshot/snapshot-store.ts'
 
 /** What a start uses besides its record. */
 export type StartParts = { plan: RestorePlan | undefined; users: SlotUsers | undefined }

@@ -1,17 +1,17 @@
 /** The parts of the driver that its verbs work with. */
 import type { JoinedWork } from '../../lib/keyed-lock.ts'
-import type { Subnet } from './addresses.ts'
 import type { AgentProgram } from './agent-program.ts'
 import type { Cgroups } from './cgroups.ts'
 import type { CpuShares } from './cpu-shares.ts'
 import type { ExitWatch } from './exit-watch.ts'
-import type { Firewall } from './firewall.ts'
 import type { Layout } from './layout.ts'
-import type { NamespaceThread } from './namespace-thread.ts'
+import type { NamespaceThread } from './namespace/namespace-thread.ts'
+import type { Subnet } from './network/addresses.ts'
+import type { Firewall } from './network/firewall.ts'
+import type { SlotPool } from './network/slots.ts'
 import type { OwnUsers } from './own-users.ts'
 import type { Records } from './records.ts'
 import type { RuntimeFlavour } from './runtime-flavour.ts'
-import type { SlotPool } from './slots.ts'
 
 /** The runtime of new sandboxes; those that are there already may have another one. */
 export type ChosenRuntime = {

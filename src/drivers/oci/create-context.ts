@@ -1,21 +1,21 @@
 /** Joins the parts of the driver. */
 import { readFileSync } from 'node:fs'
 import { JoinedWork } from '../../lib/keyed-lock.ts'
-import { parseSubnet } from './addresses.ts'
 import { openCgroups } from './cgroups.ts'
 import type { OciContext } from './context.ts'
 import { CpuShares, usableCpus } from './cpu-shares.ts'
 import { Disks } from './disks.ts'
 import type { OciDriverOptions } from './driver-options.ts'
 import { ExitWatch } from './exit-watch.ts'
-import { Firewall } from './firewall.ts'
 import { flavourFor } from './flavours.ts'
-import { type FlowTable, openFlowTable } from './flow-table.ts'
 import { createLayout } from './layout.ts'
-import { NamespaceThread } from './namespace-thread.ts'
+import { NamespaceThread } from './namespace/namespace-thread.ts'
+import { parseSubnet } from './network/addresses.ts'
+import { Firewall } from './network/firewall.ts'
+import { type FlowTable, openFlowTable } from './network/flow-table.ts'
+import { SlotPool } from './network/slots.ts'
 import { OwnUsers } from './own-users.ts'
 import { Records } from './records.ts'
-import { SlotPool } from './slots.ts'
 
 const mostOpenFiles = 1_048_576
 

@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import { JoinedWork } from '../../lib/keyed-lock.ts'
 import { runCommand } from '../../lib/run-command.ts'
 import type { Layout } from './layout.ts'
-import type { NamespaceThread } from './namespace-thread.ts'
+import type { NamespaceThread } from './namespace/namespace-thread.ts'
 
 /** As `mount-disks.ts` mounts it too. */
 export const diskMountOptions = 'loop,noatime,nodev,discard'

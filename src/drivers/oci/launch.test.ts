@@ -2,11 +2,11 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { openRules } from '../../core/egress.ts'
 import { AppError, isAppError } from '../../lib/app-error.ts'
-import { parseSubnet } from './addresses.ts'
 import type { OciContext } from './context.ts'
 import { CpuShares } from './cpu-shares.ts'
 import { flavourFor } from './flavours.ts'
 import { startSandbox } from './launch.ts'
+import { parseSubnet } from './network/addresses.ts'
 
 const spec = {
   ...{ sandboxID: 'one', runID: 'run', rootFolder: '/root', egress: openRules },

@@ -13,14 +13,14 @@ import { processCountLimit, processLimits } from './container-spec.ts'
 import type { OciContext } from './context.ts'
 import { diskMountOptions } from './disks.ts'
 import { dismantle } from './dismantle.ts'
-import { offerEmptyNetwork } from './empty-network.ts'
 import { flavourOf } from './flavours.ts'
+import { offerEmptyNetwork } from './network/empty-network.ts'
 import { recordVersion, type SandboxRecord } from './records.ts'
-import { planRestore, type RestorePlan } from './restore.ts'
 import { diskName, layerName, layerNumbers, overlayOptions, rootFolders, rootsName } from './root-layers.ts'
 import { renameArguments, startArguments } from './runtime-commands.ts'
 import { runtimeComplaint, startedPid } from './runtime-files.ts'
 import { explainRestore, mountShared, sharedFolders } from './shared-disks.ts'
+import { planRestore, type RestorePlan } from './snapshot/restore.ts'
 
 const startLimitMs = 60_000
 /** The most is 1000: this is above the server and most other things, with room above it for what runs inside. */

@@ -1,8 +1,8 @@
 /** The contract of drivers, and what is inside a sandbox and limited there. */
 import { isolations } from '../../../test/support/warren.ts'
 import { driverSuite } from '../driver-suite.ts'
-import { isolationSuite } from './suite-isolation.ts'
-import { limitsSuite } from './suite-limits.ts'
-import { runOciSuites } from './suite-runtimes.ts'
+import { isolationSuite } from './suite/isolation.ts'
+import { limitsSuite } from './suite/limits.ts'
+import { runOciSuites } from './suite/runtimes.ts'
 
 for (const isolation of isolations) runOciSuites(isolation, [driverSuite, isolationSuite, limitsSuite])

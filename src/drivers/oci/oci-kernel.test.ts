@@ -1,7 +1,7 @@
 /** What a sandbox can take of the kernel that it shares with others, or that gVisor has in its place. */
 import { isolations } from '../../../test/support/warren.ts'
-import { forkBombSuite } from './suite-fork-bomb.ts'
-import { kernelResourcesSuite } from './suite-kernel-resources.ts'
-import { runOciSuites } from './suite-runtimes.ts'
+import { forkBombSuite } from './suite/fork-bomb.ts'
+import { kernelResourcesSuite } from './suite/kernel-resources.ts'
+import { runOciSuites } from './suite/runtimes.ts'
 
 for (const isolation of isolations) runOciSuites(isolation, [kernelResourcesSuite, forkBombSuite])

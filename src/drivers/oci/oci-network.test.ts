@@ -1,11 +1,11 @@
 /** What reaches a sandbox and what may leave it. */
 import { isolations } from '../../../test/support/warren.ts'
-import { egressSuite } from './suite-egress.ts'
-import { flowsSuite } from './suite-flows.ts'
-import { gateSuite } from './suite-gate.ts'
-import { networkSuite } from './suite-network.ts'
-import { runOciSuites } from './suite-runtimes.ts'
-import { slotReuseSuite } from './suite-slot-reuse.ts'
+import { egressSuite } from './suite/egress.ts'
+import { flowsSuite } from './suite/flows.ts'
+import { gateSuite } from './suite/gate.ts'
+import { networkSuite } from './suite/network.ts'
+import { runOciSuites } from './suite/runtimes.ts'
+import { slotReuseSuite } from './suite/slot-reuse.ts'
 
 for (const isolation of isolations)
   runOciSuites(isolation, [networkSuite, egressSuite, gateSuite, flowsSuite, slotReuseSuite])

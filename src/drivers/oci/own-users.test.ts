@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { it } from 'node:test'
 import { createLayout, instanceOf } from './layout.ts'
-import { NamespaceThread } from './namespace-thread.ts'
+import { NamespaceThread } from './namespace/namespace-thread.ts'
 import { OwnUsers } from './own-users.ts'
 
 const folder = join(tmpdir(), 'warren-users-of-nobody')

@@ -10,7 +10,7 @@ import { errorText } from '../../lib/app-error.ts'
 import { holdCommand } from '../../lib/run-command.ts'
 import { mappedIDs } from './container-spec.ts'
 import type { Layout } from './layout.ts'
-import type { NamespaceThread } from './namespace-thread.ts'
+import type { NamespaceThread } from './namespace/namespace-thread.ts'
 
 /** The users of one slot, until its sandbox runs or is given up. */
 export type SlotUsers = {

@@ -7,7 +7,7 @@ import { isAppError } from '../../lib/app-error.ts'
 import { runCommand } from '../../lib/run-command.ts'
 import { createLayout, instanceOf } from './layout.ts'
 import { Records } from './records.ts'
-import { describeSnapshot } from './snapshot-store.ts'
+import { describeSnapshot } from './snapshot/snapshot-store.ts'
 
 describe('records and snapshots that cannot be read', () => {
   let data: string

@@ -1,0 +1,126 @@
+/** System calls of the thread that enters the namespaces of slots. Nothing else may load this: it unshares its caller. */
+import { closeSync, openSync } from 'node:fs'
+import { cpus } from 'node:os'
+import type { CFunction } from '../../../lib/c-library.ts'
+import { openNativeLibc } from '../../../lib/native.ts'
+
+const libc = openNativeLibc('The namespaces of sandboxes cannot be entered')
+
+/** CLONE_FS, CLONE_NEWNS and CLONE_NEWNET. */
+const unshareFlags = { fileSystem: 0x200, mounts: 0x20000, network: 0x40000000 } as const
+type Kind = 'mounts' | 'network'
+const fileOf = { mounts: '/proc/thread-self/ns/mnt', network: '/proc/thread-self/ns/net' } as const
+
+export const mountFlags = {
+  readOnly: 1,
+  noDevices: 4,
+  noAccessTimes: 1024,
+  bind: 4096,
+  recursive: 16384,
+  private: 1 << 18,
+  shared: 1 << 20,
+} as const
+
+/** A function of the C library that returns what is below zero on failure, and then throws. */
+export function kernelCall(prototype: string): (what: string, ...values: unknown[]) => number {
+  const call: CFunction = libc.func(prototype)
+  const name = /(\w+)\(/.exec(prototype)![1]
+  return (what, ...values) => {
+    const result = call(...values)
+    if (result < 0) throw libc.failure(`${name} ${what}`)
+    return result
+  }
+}
+
+const unshare = kernelCall('int unshare(int flags)')
+const setns = kernelCall('int setns(int descriptor, int kind)')
+const mountCall = kernelCall(
+  'int mount(const char *source, const char *target, const char *type, unsigned long flags, const char *data)',
+)
+const setAffinity = kernelCall('int sched_setaffinity(int thread, size_t size, const void *mask)')
+export const changeFolder = kernelCall('int chdir(const char *path)')
+
+/** A thread that shares its folder with others may not enter a mount namespace. */
+unshare('', unshareFlags.fileSystem)
+const home = { mounts: openSync(fileOf.mounts, 'r'), network: openSync(fileOf.network, 'r') }
+export const homeNetwork = home.network
+
+export type MountRequest = {
+  source: string | null
+  target: string
+  type?: string
+  flags?: number
+  data?: string
+}
+
+export function mount({ source, target, type, flags = 0, data }: MountRequest): void {
+  mountCall(target, source, target, type ?? null, flags, data ?? null)
+}
+
+/** Keeps a namespace alive by a mount over a file. */
+function keepNamespace(descriptor: number, file: string): void {
+  mount({ source: `/proc/self/fd/${descriptor}`, target: file, flags: mountFlags.bind })
+}
+
+/** Works in the namespace that a file stands for. */
+export function inNamespace<T>(kind: Kind, file: string, work: () => T): T {
+  const descriptor = openSync(file, 'r')
+  try {
+    setns(file, descriptor, unshareFlags[kind])
+    return andComeHome(kind, work)
+  } finally {
+    closeSync(descriptor)
+  }
+}
+
+/** Makes a namespace, keeps it by a mount over that file, and works in it. */
+export function makeNamespace(kind: Kind, file: string, work: () => void): void {
+  for (let tries = 0; !makeAndKeep(kind, file); tries++) moveToCPU(tries, file)
+  inNamespace(kind, file, work)
+}
+
+/** False: the kernel takes the new namespace for an older one than that of this process. */
+function makeAndKeep(kind: Kind, file: string): boolean {
+  unshare('', unshareFlags[kind])
+  const descriptor = andComeHome(kind, () => openSync(fileOf[kind], 'r'))
+  try {
+    keepNamespace(descriptor, file)
+    return true
+  } catch (error) {
+    if (kind === 'mounts' && (error as NodeJS.ErrnoException).code === 'EINVAL') return false
+    throw error
+  } finally {
+    closeSync(descriptor)
+  }
+}
+
+/**
+ * A mount namespace may be kept only in one that is older, so that none keeps itself alive, and the kernel goes by their
+ * numbers. From Linux 6.18 on each CPU counts in a range of its own, so a new namespace can have a smaller number than the
+ * namespace of a container in which Warren runs. The numbers of the CPU that made the latter are greater. The thread stays
+ * there.
+ */
+function moveToCPU(cpu: number, file: string): void {
+  if (cpu >= cpus().length) throw new Error(`No CPU makes a mount namespace that ${file} can keep.`)
+  const mask = Buffer.alloc(Math.ceil((cpu + 1) / 64) * 8)
+  mask[cpu >> 3] = 1 << (cpu & 7)
+  try {
+    setAffinity(`to CPU ${cpu}`, 0, mask.length, mask)
+  } catch (error) {
+    // This process may not use that one; the next is tried.
+    if ((error as NodeJS.ErrnoException).code !== 'EINVAL') throw error
+  }
+}
+
+function andComeHome<T>(kind: Kind, work: () => T): T {
+  try {
+    return work()
+  } finally {
+    try {
+      setns('home', home[kind], unshareFlags[kind])
+    } catch {
+      // A thread that could not come home must not serve the next sandbox: this ends it.
+      process.exit(1)
+    }
+  }
+}

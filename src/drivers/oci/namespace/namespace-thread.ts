@@ -1,0 +1,71 @@
+/**
+ * The thread that enters the namespaces of slots, to mount and to configure there by system calls: each program that is
+ * run for that instead takes a millisecond or more of CPU to load. What may take long in the kernel, an unmount that has
+ * to write back for example, is left to programs, since there is one thread for all slots.
+ */
+import { Worker } from 'node:worker_threads'
+import { AppError } from '../../../lib/app-error.ts'
+import { atUsualPriority } from '../../../lib/priority.ts'
+import { siblingModule } from '../../../lib/sibling-module.ts'
+import type { CoverTask } from './cover-folders.ts'
+import type { RootTask, SlotDiskTask } from './mount-disks.ts'
+import type { NetworkTask } from './slot-network.ts'
+
+export type NamespaceTask =
+  | { cover: CoverTask }
+  | { mountSlotDisk: SlotDiskTask }
+  | { mountRoot: RootTask }
+  | { makeNetwork: NetworkTask }
+
+export type NamespaceRequest = { number: number; task: NamespaceTask }
+
+export type NamespaceReply = {
+  number: number
+  failure: { code: string | undefined; message: string } | undefined
+}
+
+type Waiting = { resolve: () => void; reject: (error: Error) => void }
+
+export class NamespaceThread {
+  readonly #waiting = new Map<number, Waiting>()
+  #worker: Worker | undefined
+  #last = 0
+
+  do(task: NamespaceTask): Promise<void> {
+    const number = ++this.#last
+    return new Promise((resolve, reject) => {
+      this.#waiting.set(number, { resolve, reject })
+      this.#open().postMessage({ number, task } satisfies NamespaceRequest)
+    })
+  }
+
+  async close(): Promise<void> {
+    await this.#worker?.terminate()
+  }
+
+  #open(): Worker {
+    if (this.#worker) return this.#worker
+    const worker = atUsualPriority(
+      () => new Worker(siblingModule('namespace-worker', import.meta.url), { trackUnmanagedFds: false }),
+    )
+    this.#worker = worker
+    worker.unref()
+    worker.on('message', ({ number, failure }: NamespaceReply) => {
+      const waiting = this.#waiting.get(number)
+      this.#waiting.delete(number)
+      if (failure) waiting?.reject(Object.assign(new Error(failure.message), { code: failure.code }))
+      else waiting?.resolve()
+    })
+    const end = (cause?: unknown) => {
+      if (this.#worker === worker) this.#worker = undefined
+      const error = new AppError('unavailable', 'The thread that enters the namespaces of slots has ended.', {
+        cause,
+      })
+      for (const waiting of this.#waiting.values()) waiting.reject(error)
+      this.#waiting.clear()
+    }
+    worker.on('error', end)
+    worker.on('exit', () => end())
+    return worker
+  }
+}

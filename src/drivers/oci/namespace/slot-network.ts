@@ -1,0 +1,144 @@
+/**
+ * The network of a slot: a namespace with a link to the host, addresses on both ends, a route, and what sandbox root may
+ * do without power over the namespace. Of IPv6 there is the loopback alone, where programs expect ::1.
+ */
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { addressToNumber } from '../../../lib/ipv4.ts'
+import { homeNetwork, inNamespace, kernelCall, makeNamespace, mount, mountFlags } from './namespace-calls.ts'
+import { attribute, type Netlink, nested, numberAttribute, openNetlink, textAttribute } from './netlink.ts'
+
+export type NetworkTask = {
+  /** The file by which the namespace is kept. */
+  path: string
+  /** A process in the namespace to use; without one it is made. */
+  holder: number | undefined
+  /** The name of the host's end. */
+  link: string
+  gateway: string
+  address: string
+}
+
+const routeProtocol = 0
+const internetFamily = 2
+const prefixBits = 30
+const loopback = 1
+const [isUp, create, exclusive] = [1, 0x400, 0x200]
+const messages = { newLink: 16, newAddress: 20, newRoute: 24 } as const
+/** IFLA_IFNAME, IFLA_LINKINFO, IFLA_NET_NS_FD; IFLA_INFO_KIND, IFLA_INFO_DATA; VETH_INFO_PEER. */
+const linkAttributes = { name: 3, info: 18, namespace: 28, kind: 1, data: 2, peer: 1 } as const
+/** IFA_ADDRESS and IFA_LOCAL; RTA_GATEWAY. */
+const [addressOf, ownAddress, gatewayOf] = [1, 2, 5]
+/** RT_TABLE_MAIN, RTPROT_BOOT, RT_SCOPE_UNIVERSE and RTN_UNICAST. */
+const plainRoute = Buffer.from([internetFamily, 0, 0, 0, 254, 3, 0, 1, 0, 0, 0, 0])
+
+const numberOf = kernelCall('int if_nametoindex(const char *name)')
+
+function linkNumber(name: string): number {
+  const number = numberOf(name, name)
+  if (number === 0) throw new Error(`there is no link ${name}`)
+  return number
+}
+
+export function makeNetwork(task: NetworkTask): void {
+  const { path, holder, link, gateway } = task
+  shareFolder(path.slice(0, path.lastIndexOf('/')))
+  writeFileSync(path, '', { flag: 'wx', mode: 0o444 })
+  if (holder === undefined) makeNamespace('network', path, () => configureInside(task))
+  else {
+    const used = `/proc/${holder}/ns/net`
+    mount({ source: used, target: path, flags: mountFlags.bind })
+    inNamespace('network', used, () => configureInside(task))
+  }
+  for (const [name, value] of Object.entries({ 'ipv6/disable_ipv6': 1, 'ipv4/arp_ignore': 1 })) {
+    setIfThere(`/proc/sys/net/${name.replace('/', `/conf/${link}/`)}`, value)
+  }
+  withRoutes((routes) => {
+    addAddress(routes, link, gateway)
+    raise(routes, link)
+  })
+}
+
+function configureInside({ link, address, gateway }: NetworkTask): void {
+  withRoutes((routes) => {
+    addLinkPair(routes, link)
+    for (const each of ['all', 'default']) setIfThere(`/proc/sys/net/ipv6/conf/${each}/disable_ipv6`, 1)
+    setIfThere('/proc/sys/net/ipv6/conf/lo/disable_ipv6', 0)
+    writeFileSync('/proc/sys/net/ipv4/ip_unprivileged_port_start', '0')
+    writeFileSync('/proc/sys/net/ipv4/ping_group_range', '0 2147483647')
+    raise(routes, 'lo', loopback)
+    addAddress(routes, 'eth0', address)
+    raise(routes, 'eth0')
+    const via = attribute(gatewayOf, addressBytes(gateway))
+    routes.ask('default route', messages.newRoute, Buffer.concat([plainRoute, via]), create | exclusive)
+  })
+}
+
+function withRoutes(work: (routes: Netlink) => void): void {
+  const routes = openNetlink(routeProtocol, 'The networks of sandboxes cannot be made')
+  try {
+    work(routes)
+  } finally {
+    routes.close()
+  }
+}
+
+/** Mounts below it are seen in all mount namespaces that have it, as `ip netns` makes it. */
+function shareFolder(folder: string): void {
+  mkdirSync(folder, { recursive: true, mode: 0o755 })
+  const share = () => mount({ source: null, target: folder, flags: mountFlags.shared | mountFlags.recursive })
+  try {
+    share()
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EINVAL') throw error
+    mount({ source: folder, target: folder, flags: mountFlags.bind | mountFlags.recursive })
+    share()
+  }
+}
+
+/** A kernel without IPv6 has nothing to set. */
+function setIfThere(path: string, value: number): void {
+  if (existsSync(path)) writeFileSync(path, String(value))
+}
+
+/** `eth0` here, and its other end in the host's network. */
+function addLinkPair(routes: Netlink, hostName: string): void {
+  const { name, info, namespace, kind, data, peer } = linkAttributes
+  const hostEnd = Buffer.concat([
+    linkHead(0, 0),
+    textAttribute(name, hostName),
+    numberAttribute(namespace, homeNetwork),
+  ])
+  const body = Buffer.concat([
+    linkHead(0, 0),
+    textAttribute(name, 'eth0'),
+    nested(info, textAttribute(kind, 'veth'), nested(data, attribute(peer, hostEnd))),
+  ])
+  routes.ask(`link ${hostName}`, messages.newLink, body, create | exclusive)
+}
+
+function raise(routes: Netlink, name: string, number = linkNumber(name)): void {
+  routes.ask(`link ${name} up`, messages.newLink, linkHead(number, isUp))
+}
+
+/** The `struct ifinfomsg`: the link, and which of its flags to set. */
+function linkHead(number: number, flags: number): Buffer {
+  const head = Buffer.alloc(16)
+  head.writeInt32LE(number, 4)
+  head.writeUInt32LE(flags, 8)
+  head.writeUInt32LE(flags, 12)
+  return head
+}
+
+function addAddress(routes: Netlink, link: string, address: string): void {
+  const head = Buffer.from([internetFamily, prefixBits, 0, 0, 0, 0, 0, 0])
+  head.writeUInt32LE(linkNumber(link), 4)
+  const bytes = addressBytes(address)
+  const body = Buffer.concat([head, attribute(ownAddress, bytes), attribute(addressOf, bytes)])
+  routes.ask(`address ${address} on ${link}`, messages.newAddress, body, create | exclusive)
+}
+
+function addressBytes(address: string): Buffer {
+  const bytes = Buffer.alloc(4)
+  bytes.writeUInt32BE(addressToNumber(address)!)
+  return bytes
+}

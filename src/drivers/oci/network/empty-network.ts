@@ -1,0 +1,35 @@
+/**
+ * A network namespace with nothing in it, for the part of a runtime that serves files and needs no network. A runtime
+ * that finds one under a certain name in its state folder uses it. Otherwise it makes one at every start, and the kernel
+ * takes it apart at every end.
+ */
+import { access, mkdir, rm, symlink } from 'node:fs/promises'
+import { join } from 'node:path'
+import { ifPresent } from '../../../lib/if-present.ts'
+import { runCommand } from '../../../lib/run-command.ts'
+import { flavourOf } from '../flavours.ts'
+import type { Layout } from '../layout.ts'
+import type { SandboxRecord } from '../records.ts'
+
+/** One for all sandboxes of this Warren. Slots see it only if it was there before them. */
+export async function makeEmptyNetwork(layout: Layout): Promise<void> {
+  if ((await ifPresent(access(layout.emptyNetworkPath).then(() => true))) === undefined) {
+    await runCommand('ip', ['netns', 'add', layout.emptyNetworkName])
+  }
+}
+
+export async function removeEmptyNetwork(layout: Layout): Promise<void> {
+  if (await ifPresent(access(layout.emptyNetworkPath).then(() => true))) {
+    await runCommand('ip', ['netns', 'delete', layout.emptyNetworkName])
+  }
+}
+
+/** Puts it where the runtime of this sandbox looks for it. */
+export async function offerEmptyNetwork(layout: Layout, record: SandboxRecord): Promise<void> {
+  const name = flavourOf(record).emptyNetworkName
+  if (name === undefined) return
+  const state = layout.runtimeState(record.slot)
+  await mkdir(state, { recursive: true, mode: 0o711 })
+  await rm(join(state, name), { force: true })
+  await symlink(layout.emptyNetworkPath, join(state, name))
+}

@@ -1,0 +1,191 @@
+/**
+ * The text of the nftables table: what is the same for all sandboxes is a rule, what is one sandbox's own is an
+ * element of a set, so that a packet meets as many rules beside five hundred sandboxes as alone. Every packet is
+ * held against the rules, those of open connections too: what a new policy does not allow ends at once.
+ */
+import type { AddressRules, GatePorts } from '../../../core/egress.ts'
+import { AppError } from '../../../lib/app-error.ts'
+import { internalRanges } from '../../../lib/internal-ranges.ts'
+import { type AddressRange, mergeRanges, numberToAddress, parseRange } from '../../../lib/ipv4.ts'
+import type { Layout } from '../layout.ts'
+import type { Subnet } from './addresses.ts'
+
+export type FirewallOptions = {
+  layout: Layout
+  subnet: Subnet
+  dnsServers: readonly string[]
+  /** Closed ranges that the operator opened; a sandbox's own rules still hold there. */
+  openedRanges: readonly string[]
+}
+
+/** A sandbox by the address of its packets. */
+export type Limited = { address: string; egress: AddressRules }
+
+export type RulesetInput = FirewallOptions & {
+  /** Connections that a sandbox may have open at once, those that the kernel still remembers included. */
+  mostFlows: number
+  limited: readonly Limited[]
+  hostNetworks: readonly string[]
+  gatePorts: GatePorts | undefined
+}
+
+/** The sets that hold what is one sandbox's own. */
+const ownSets = ['allowed', 'denied', 'gated', 'tunnelled', 'web'] as const
+type OwnSet = (typeof ownSets)[number]
+
+export function elementsOf({ address, egress }: Limited): Record<OwnSet, string[]> {
+  return {
+    allowed: pairs(address, egress.allow),
+    denied: pairs(address, egress.deny),
+    gated: egress.toGate === 'none' ? [] : [address],
+    tunnelled: egress.toGate === 'all' ? [address] : [],
+    web: egress.toGate === 'web' ? (egress.webPorts ?? []).map((port) => `${address} . ${port}`) : [],
+  }
+}
+
+/** A set of pairs takes no two elements that overlap. */
+function pairs(address: string, networks: readonly string[]): string[] {
+  return mergeRanges(networks.map(rangeOf)).map(({ first, last }) => {
+    const end = first === last ? '' : `-${numberToAddress(last)}`
+    return `${address} . ${numberToAddress(first)}${end}`
+  })
+}
+
+function rangeOf(network: string): AddressRange {
+  const range = parseRange(network)
+  if (range) return range
+  throw new AppError('invalid_argument', `"${network}" is no IPv4 network.`)
+}
+
+/** Before it is written down: a record that cannot be read would keep the table from being loaded. */
+export function assertRules({ allow, deny }: AddressRules): void {
+  for (const network of [...allow, ...deny]) rangeOf(network)
+}
+
+/** In one transaction; what is in the sets already is no failure, and neither is what is not. */
+export function changes(table: string, before: Limited, after: Limited): string {
+  const [old, next] = [elementsOf(before), elementsOf(after)]
+  const say = (verb: string, set: OwnSet, elements: string[]) =>
+    elements.length > 0 ? `${verb} element ${table} ${set} { ${elements.join(', ')} }\n` : ''
+  return ownSets
+    .map((set) => {
+      const gone = old[set].filter((element) => !next[set].includes(element))
+      return say('add', set, gone) + say('delete', set, gone) + say('add', set, next[set])
+    })
+    .join('')
+}
+
+export function ruleset(input: RulesetInput): string {
+  const { layout, subnet, gatePorts } = input
+  const ours = `"${layout.linkPrefix}*"`
+  const closed = [...internalRanges, ...input.hostNetworks, subnet.cidr]
+  const all = input.limited.map(elementsOf)
+  const own = (set: OwnSet) => filled(all.flatMap((elements) => elements[set]))
+  const dns = input.dnsServers.filter((server) => /^[\d.]+$/.test(server))
+  const question = 'meta l4proto { tcp, udp } th dport 53'
+  return `table inet ${layout.table} {}
+delete table inet ${layout.table}
+table inet ${layout.table} {
+  set allowed { type ipv4_addr . ipv4_addr; flags interval; ${own('allowed')} }
+  set denied { type ipv4_addr . ipv4_addr; flags interval; ${own('denied')} }
+  set gated { type ipv4_addr; ${own('gated')} }
+  set tunnelled { type ipv4_addr; ${own('tunnelled')} }
+  set web { type ipv4_addr . inet_service; ${own('web')} }
+  set dns { type ipv4_addr; ${filled(dns)} }
+  set closed { type ipv4_addr; flags interval; auto-merge; ${filled(closed)} }
+  set flows { type ipv4_addr; flags dynamic; size ${subnet.capacity}; }
+  set opened { type ipv4_addr; flags interval; auto-merge; ${filled(input.openedRanges)} }
+  chain arriving {
+    type filter hook prerouting priority raw; policy accept;
+    iifname ${ours} meta nfproto != ipv4 drop
+    iifname ${ours} fib saddr . iif oif missing drop
+  }
+  # The table of connections is the machine's: whoever opens more than its share opens none.
+  chain opening {
+    type filter hook prerouting priority mangle; policy accept;
+    iifname ${ours} ct state new add @flows { ip saddr ct count over ${input.mostFlows} } drop
+  }
+  ${handOver(input, ours, question)}
+  chain to-host {
+    type filter hook input priority filter; policy accept;
+    iifname != ${ours} ip daddr ${subnet.gate} ct direction original jump refused
+    iifname != ${ours} accept
+    ct direction reply ct state established,related accept
+    ct status dnat ip daddr ${subnet.gate} ip saddr @gated accept
+    ${gatePorts ? `ct status dnat ip daddr ${subnet.gate} meta l4proto { tcp, udp } th dport ${gatePorts.dns} accept` : ''}
+    jump refused
+  }
+  chain from-host {
+    type filter hook output priority filter; policy accept;
+    oifname ${ours} ct state new meta skuid != 0 jump refused
+  }
+  chain through {
+    type filter hook forward priority filter; policy accept;
+    iifname ${ours} tcp flags syn tcp option maxseg size set rt mtu
+    oifname ${ours} tcp flags syn tcp option maxseg size set rt mtu
+    iifname ${ours} jump from-sandbox
+    oifname ${ours} jump to-sandbox
+  }
+  chain from-sandbox {
+    oifname ${ours} jump refused
+    ip daddr @closed ip daddr != @opened jump closed-range
+    ip saddr @tunnelled jump refused
+    ip saddr . ip daddr @allowed goto let-through
+    ip saddr @gated meta l4proto { tcp, udp } th dport { 53, 80, 443 } jump refused
+    ip saddr . tcp dport @web jump refused
+    ip saddr . ip daddr @denied jump refused
+    goto let-through
+  }
+  chain closed-range {
+    ip daddr @dns ${question} return
+    jump refused
+  }
+  chain let-through {
+    ct state invalid drop
+    accept
+  }
+  # What TCP answers on a connection that is not allowed any more makes the sandbox speak, and that ends it.
+  chain to-sandbox {
+    ct state related accept
+    ct state != established drop
+    meta l4proto tcp accept
+    ip daddr @tunnelled drop
+    ip daddr . ip saddr @allowed accept
+    ip daddr . ip saddr @denied drop
+    accept
+  }
+  chain refused {
+    meta l4proto tcp reject with tcp reset
+    reject with icmpx admin-prohibited
+  }
+  chain leaving {
+    type nat hook postrouting priority srcnat; policy accept;
+    ip saddr ${subnet.cidr} oifname != ${ours} masquerade
+  }
+}
+`
+}
+
+/**
+ * Where there is no gate, what would be handed to it goes on to the chains above and is refused there. Questions for
+ * names that would be refused are handed over as well: not every sandbox hears of a refused datagram, and the gate can
+ * answer that there is no such name.
+ */
+function handOver({ gatePorts, subnet }: RulesetInput, ours: string, question: string): string {
+  if (!gatePorts) return ''
+  return `chain handing-over {
+    type nat hook prerouting priority dstnat; policy accept;
+    iifname != ${ours} accept
+    ip saddr . ip daddr @denied ip saddr . ip daddr != @allowed ${question} dnat ip to ${subnet.gate}:${gatePorts.dns}
+    ip saddr != @gated accept
+    ip saddr != @tunnelled ip saddr . ip daddr @allowed accept
+    ${question} dnat ip to ${subnet.gate}:${gatePorts.dns}
+    ip daddr @closed ip daddr != @opened accept
+    ip saddr @tunnelled meta l4proto tcp dnat ip to ${subnet.gate}:${gatePorts.proxy}
+    tcp dport { 80, 443 } dnat ip to ${subnet.gate}:${gatePorts.proxy}
+    ip saddr . tcp dport @web dnat ip to ${subnet.gate}:${gatePorts.proxy}
+  }`
+}
+
+const filled = (elements: readonly string[]): string =>
+  elements.length > 0 ? `elements = { ${elements.join(', ')} };` : ''

@@ -1,0 +1,63 @@
+/**
+ * Freezing a sandbox in place. A note in the sandbox's folder is written before and removed after, so that whoever
+ * comes next knows of a sandbox that a dead process left frozen.
+ */
+import { rename, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { SnapshotOptions } from '../../../core/driver.ts'
+import { AppError, errorText } from '../../../lib/app-error.ts'
+import { runCommand } from '../../../lib/run-command.ts'
+import type { OciContext } from '../context.ts'
+import type { SandboxRecord } from '../records.ts'
+import { pauseArguments, resumeArguments } from '../runtime-commands.ts'
+import { readJSON } from '../versioned-file.ts'
+import { readSnapshot, removeSnapshot } from './snapshot-store.ts'
+
+export type FrozenNote = {
+  /** The runtime holds the processes, not the host's kernel: that is how memory can be written to disk. */
+  byRuntime: boolean
+  /** The snapshot that the sandbox was frozen for. */
+  save: { folder: string; afterwards: SnapshotOptions['afterwards'] } | null
+}
+
+const noteName = 'frozen.json'
+
+export function readFrozenNote(context: OciContext, sandboxID: string): Promise<FrozenNote | undefined> {
+  return readJSON<FrozenNote>(join(context.layout.sandbox(sandboxID), noteName))
+}
+
+export async function freeze(context: OciContext, record: SandboxRecord, note: FrozenNote): Promise<void> {
+  const path = join(context.layout.sandbox(record.sandboxID), noteName)
+  await writeFile(`${path}.new`, JSON.stringify(note))
+  await rename(`${path}.new`, path)
+  if (note.byRuntime) await runRuntime(pauseArguments(context.layout, record))
+  else await context.cgroups.freeze(context.layout.cgroup(record.sandboxID))
+}
+
+export async function thaw(context: OciContext, record: SandboxRecord, signal?: AbortSignal): Promise<void> {
+  const { layout, cgroups } = context
+  const note = await readFrozenNote(context, record.sandboxID)
+  if (!note) return
+  if (await wasEndedBySnapshot(record, note)) {
+    throw new AppError('conflict', `Sandbox ${record.sandboxID} has ended with its snapshot; stop it.`)
+  }
+  // The snapshot was cut off, or its disk is the one that is written to from now on.
+  if (note.save && note.save.afterwards !== 'go-on') await removeSnapshot(note.save.folder)
+  if (!note.byRuntime) await cgroups.thaw(layout.cgroup(record.sandboxID))
+  else {
+    await runRuntime(resumeArguments(layout, record), signal).catch((error) => {
+      if (!/cannot resume .* in state running/.test(errorText(error))) throw error
+    })
+  }
+  await rm(join(layout.sandbox(record.sandboxID), noteName), { force: true })
+}
+
+/** The snapshot is complete, so the sandbox's life is over even if its processes are still frozen. */
+export async function wasEndedBySnapshot(record: SandboxRecord, note: FrozenNote): Promise<boolean> {
+  if (note.save?.afterwards !== 'end') return false
+  return (await readSnapshot(note.save.folder))?.origin.runID === record.runID
+}
+
+async function runRuntime([program, ...args]: string[], signal?: AbortSignal): Promise<void> {
+  await runCommand(program!, args, { timeoutMs: 60_000, ...(signal && { signal }) })
+}

@@ -1,0 +1,173 @@
+/**
+ * Snapshots that go from one machine to another. Paths below the data folder are told relative to it, since each machine
+ * has its own. Files fit everywhere; memory needs the very build of the runtime that wrote it, a CPU with all features
+ * that programs in it have seen, and the same agent kit.
+ */
+import { access, mkdir, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { MemoryNeeds } from '../../../core/archive/archive-store.ts'
+import type { PortableSnapshot, Snapshot } from '../../../core/driver.ts'
+import type { PackNote, PackTarget } from '../../../core/object-store.ts'
+import { AppError } from '../../../lib/app-error.ts'
+import { ifPresent } from '../../../lib/if-present.ts'
+import { describeBuild } from '../builds.ts'
+import type { OciContext } from '../context.ts'
+import { candidatePlatforms } from '../platform.ts'
+import type { SandboxRecord } from '../records.ts'
+import { diskName, layerName, layerNumbers } from '../root-layers.ts'
+import { untilUnmounted } from './restore.ts'
+import {
+  beginSnapshot,
+  configName,
+  describeSnapshot,
+  finishSnapshot,
+  isConsumed,
+  memoryFiles,
+  memoryName,
+  readSnapshot,
+  removeSnapshot,
+  type SnapshotRecord,
+} from './snapshot-store.ts'
+
+export type FetchFiles = (targetOf: (note: PackNote) => Promise<PackTarget>) => Promise<boolean>
+
+const exportVersion = 1
+/** Stands for the data folder at the beginning of a path. */
+const dataMark = 'data:'
+
+let ownFeatures: Promise<Set<string>> | undefined
+
+export async function exportSnapshot(
+  context: OciContext,
+  folder: string,
+): Promise<PortableSnapshot | undefined> {
+  const record = await readSnapshot(folder)
+  if (!record) return undefined
+  if (record.origin.mounts && record.origin.mounts.length > 0) {
+    throw new AppError('unprocessable', 'A sandbox with volumes stays on the machine that has their disks.')
+  }
+  // The sandbox that wrote to the disk may have ended a moment ago.
+  if (record.shared) await untilUnmounted(join(folder, diskName))
+  const memory = record.build !== null && !(await isConsumed(folder))
+  const portable = portableRecord(context, memory ? record : { ...record, build: null })
+  const needs = memory ? await needsOf(portable) : null
+  const names = [
+    ...[diskName, ...layerNumbers(record.origin).map(layerName)],
+    ...(memory ? [configName, ...memoryFiles] : []),
+  ]
+  return {
+    files: names.map((name) => ({ name, path: join(folder, name) })),
+    note: { version: exportVersion, record: portable, needs },
+    needs,
+  }
+}
+
+export async function whyUnfit(context: OciContext, needs: MemoryNeeds): Promise<string | undefined> {
+  const { runtime, platform, build = '', cpu = '', agentFolder = '' } = needs
+  if (runtime !== context.runtime.flavour.runtime) {
+    return `It was saved by ${runtime}, and sandboxes run under ${context.runtime.flavour.runtime} here.`
+  }
+  if ((await describeBuild(context.runtime.binary)).sha256 !== build) {
+    return `It was saved by another build of ${runtime} (SHA-256 ${build.slice(0, 12)}…) than there is here.`
+  }
+  const features = await cpuFeatures()
+  const missing = cpu.split(' ').filter((feature) => feature !== '' && !features.has(feature))
+  if (missing.length > 0)
+    return `It needs CPU features that this machine lacks: ${missing.slice(0, 8).join(', ')}.`
+  if (platform === 'kvm' && !candidatePlatforms().includes('kvm')) return 'It needs KVM, which is not there.'
+  const isKitHere = await ifPresent(access(localPath(context, agentFolder)).then(() => true))
+  return isKitHere ? undefined : 'It was saved by another version of Warren, whose agent is not there.'
+}
+
+/** The disk takes the place of its name when all is there. */
+export async function importSnapshot(
+  context: OciContext,
+  folder: string,
+  { memory }: { memory: boolean },
+  fetch: FetchFiles,
+): Promise<Snapshot | undefined> {
+  const there = await describeSnapshot(folder)
+  if (there) return there
+  const partial = await beginSnapshot(folder)
+  try {
+    let record: SnapshotRecord | undefined
+    const isThere = await fetch(async (note) => {
+      const { record: exported, needs } = readNote(note)
+      const keepsMemory = memory && needs !== null && (await whyUnfit(context, needs)) === undefined
+      record = localRecord(context, keepsMemory ? exported : { ...exported, build: null })
+      if (keepsMemory) await mkdir(join(partial, memoryName))
+      const wanted = [diskName, ...layerNumbers(record.origin).map(layerName)]
+      if (keepsMemory) wanted.push(configName, ...memoryFiles)
+      return { open: (name) => (wanted.includes(name) ? join(partial, name) : undefined) }
+    })
+    if (isThere && record) await finishSnapshot(folder, record, true)
+    else await removeSnapshot(folder)
+    return await describeSnapshot(folder)
+  } catch (error) {
+    await removeSnapshot(folder)
+    throw error
+  }
+}
+
+type ExportNote = { version: number; record: SnapshotRecord; needs: MemoryNeeds | null }
+
+function readNote(note: PackNote): ExportNote {
+  const known = note as ExportNote
+  if (known.version === exportVersion) return known
+  throw new AppError(
+    'unprocessable',
+    `The snapshot was saved by another version of Warren (format ${known.version}, this one reads ${exportVersion}).`,
+  )
+}
+
+/** Programs in memory may have seen every feature of the CPU, and go on to use it. */
+async function needsOf({ origin, build }: SnapshotRecord): Promise<MemoryNeeds> {
+  const { runtime, platform, agentFolder } = origin
+  return {
+    ...{ runtime, agentFolder, build: build!.sha256 },
+    ...(platform !== null && { platform }),
+    cpu: [...(await cpuFeatures())].join(' '),
+  }
+}
+
+function cpuFeatures(): Promise<Set<string>> {
+  ownFeatures ??= readFile('/proc/cpuinfo', 'utf8').then((text) => {
+    // `flags` on x86, `Features` on ARM; all CPUs of a machine have the same.
+    const [, flags = ''] = /^(?:flags|Features)\s*:\s*(.*)$/m.exec(text) ?? []
+    return new Set(
+      flags
+        .split(' ')
+        .filter((flag) => flag !== '')
+        .sort(),
+    )
+  })
+  return ownFeatures
+}
+
+const portableRecord = ({ layout }: OciContext, record: SnapshotRecord): SnapshotRecord =>
+  withPaths(record, (path) =>
+    path.startsWith(`${layout.data}/`) ? dataMark + path.slice(layout.data.length + 1) : path,
+  )
+
+function localRecord(context: OciContext, record: SnapshotRecord): SnapshotRecord {
+  const local = withPaths(record, (path) => localPath(context, path))
+  return { ...local, shared: false, imported: true }
+}
+
+function localPath({ layout }: OciContext, path: string): string {
+  if (!path.startsWith(dataMark)) return path
+  const local = join(layout.data, path.slice(dataMark.length))
+  if (local.startsWith(`${layout.data}/`)) return local
+  throw new AppError('internal', 'A snapshot of another machine names a path outside of the data folder.')
+}
+
+function withPaths(record: SnapshotRecord, change: (path: string) => string): SnapshotRecord {
+  const { origin } = record
+  const { rootFolder, lowerFolders, agentFolder } = origin
+  const changed: SandboxRecord = {
+    ...origin,
+    ...{ rootFolder: change(rootFolder), agentFolder: change(agentFolder) },
+    ...(lowerFolders && { lowerFolders: lowerFolders.map(change) }),
+  }
+  return { ...record, origin: changed }
+}

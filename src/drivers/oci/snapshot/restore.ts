@@ -1,0 +1,213 @@
+/** How a sandbox is started from a snapshot: which of its disks the sandbox gets, and in which way. */
+import { access, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { DiskMount, RestoreSpec } from '../../../core/driver.ts'
+import { AppError } from '../../../lib/app-error.ts'
+import { delay } from '../../../lib/clock.ts'
+import { CommandFailed, runCommand } from '../../../lib/run-command.ts'
+import { findBuild } from '../builds.ts'
+import type { ContainerSpec } from '../container-spec.ts'
+import type { OciContext } from '../context.ts'
+import { copyInto, linkFile, linkLayers, opensDirectly } from '../disk-files.ts'
+import { flavourOf } from '../flavours.ts'
+import type { SandboxRecord } from '../records.ts'
+import { diskName, layerName, mostDiskLayers } from '../root-layers.ts'
+import type { MemorySource } from '../runtime-commands.ts'
+import { restoringName } from '../runtime-files.ts'
+import { assertSamePaths } from '../shared-disks.ts'
+import { claimSnapshot, readClaim, releaseClaim } from './snapshot-claim.ts'
+import {
+  assertOurs,
+  configName,
+  consumedMark,
+  isConsumed,
+  memoryName,
+  pagesName,
+  readSnapshot,
+  type SnapshotRecord,
+} from './snapshot-store.ts'
+
+/** `move`: the sandbox runs on the disk of the snapshot itself; `layer`: the disk lies read-only below an empty one. */
+type DiskUse = 'move' | 'copy' | 'layer'
+
+export class RestorePlan {
+  readonly snapshot: SnapshotRecord
+  /** Undefined: only files are used. */
+  readonly memory: MemorySource | undefined
+  /** The build of the runtime that wrote the memory. */
+  readonly runtimeBinary: string | undefined
+  readonly #folder: string
+  readonly #diskUse: DiskUse
+  /** The disk was written to by a sandbox that was cut off. */
+  readonly #needsRepair: boolean
+  #isClaimed = false
+
+  constructor(parts: {
+    snapshot: SnapshotRecord
+    memory: MemorySource | undefined
+    runtimeBinary: string | undefined
+    folder: string
+    diskUse: DiskUse
+    needsRepair: boolean
+  }) {
+    this.snapshot = parts.snapshot
+    this.memory = parts.memory
+    this.runtimeBinary = parts.runtimeBinary
+    this.#folder = parts.folder
+    this.#diskUse = parts.diskUse
+    this.#needsRepair = parts.needsRepair
+  }
+
+  /** Disks below the new sandbox's own one. */
+  get layers(): number {
+    return this.snapshot.origin.layers + (this.#diskUse === 'layer' ? 1 : 0)
+  }
+
+  /** The sandbox's disk comes from the snapshot, not from its slot. */
+  get bringsDisk(): boolean {
+    return this.#diskUse !== 'layer'
+  }
+
+  /** A file to make before the sandbox runs, where that consumes the snapshot. */
+  get consumedMark(): string | undefined {
+    return this.#diskUse === 'move' ? consumedMark(this.#folder) : undefined
+  }
+
+  async readConfig(): Promise<ContainerSpec> {
+    return JSON.parse(await readFile(join(this.#folder, configName), 'utf8')) as ContainerSpec
+  }
+
+  /** Brings the disks into the folder of the sandbox. */
+  async bringDisks({ layout }: OciContext, record: SandboxRecord): Promise<void> {
+    const own = layout.sandbox(record.sandboxID)
+    const disk = join(this.#folder, diskName)
+    if (this.snapshot.shared) await untilUnmounted(disk)
+    if (this.#diskUse === 'layer') {
+      await rename(layout.slotDisk(record.slot), join(own, diskName))
+      await linkFile(disk, join(own, layerName(1)))
+    } else {
+      await rm(layout.slotDisk(record.slot), { force: true })
+      await this.#bringOwnDisk(disk, own, record)
+    }
+    await linkLayers(this.#folder, own, this.snapshot.origin.layers, this.#diskUse === 'layer' ? 1 : 0)
+    if (this.memory) await writeFile(join(own, restoringName), '')
+  }
+
+  async #bringOwnDisk(disk: string, own: string, record: SandboxRecord): Promise<void> {
+    if (this.#diskUse === 'copy') await copyInto(disk, own)
+    else {
+      await claimSnapshot(this.#folder, record)
+      this.#isClaimed = true
+      await linkFile(disk, join(own, diskName))
+    }
+    if (this.#needsRepair) await repair(join(own, diskName))
+  }
+
+  /** After the runtime has said that the sandbox runs. */
+  async finish({ layout }: OciContext, { sandboxID }: SandboxRecord): Promise<void> {
+    await rm(join(layout.sandbox(sandboxID), restoringName), { force: true })
+  }
+
+  /** After a start that failed: others may start from the snapshot again. */
+  async release(): Promise<void> {
+    if (this.#isClaimed) await releaseClaim(this.#folder)
+  }
+}
+
+export async function planRestore(
+  context: OciContext,
+  from: RestoreSpec,
+  mounts?: readonly DiskMount[],
+): Promise<RestorePlan> {
+  const folder = assertOurs(context.layout, from.folder)
+  const snapshot = await readSnapshot(folder)
+  if (!snapshot) throw new AppError('not_found', `There is no snapshot at ${folder}.`)
+  await assertNotInUse(context, folder, snapshot)
+  const consumed = await isConsumed(folder)
+  const wantsMemory = from.memory && snapshot.build !== null
+  if (wantsMemory) {
+    assertMemoryFits(context, folder, snapshot, consumed)
+    assertSamePaths(snapshot.origin.mounts, mounts)
+  }
+  const diskUse = await chooseDiskUse(folder, snapshot, from)
+  return new RestorePlan({
+    ...{ snapshot, folder, diskUse, needsRepair: consumed },
+    memory: wantsMemory ? await findMemory(join(folder, memoryName), diskUse) : undefined,
+    runtimeBinary: wantsMemory ? await findBuild(snapshot.build!, context.runtime.binary) : undefined,
+  })
+}
+
+/** What is read only once goes past the page cache; what others will read too had better be in it. */
+async function findMemory(folder: string, diskUse: DiskUse): Promise<MemorySource> {
+  return { folder, direct: diskUse === 'move' && (await opensDirectly(join(folder, pagesName))) }
+}
+
+async function assertNotInUse(
+  { records }: OciContext,
+  folder: string,
+  snapshot: SnapshotRecord,
+): Promise<void> {
+  const { origin, shared } = snapshot
+  const runs = async (of: { sandboxID: string; runID: string }) =>
+    (await records.read(of.sandboxID))?.runID === of.runID
+  if (shared && (await runs(origin))) {
+    throw new AppError('conflict', `Sandbox ${origin.sandboxID} still uses these files; stop it first.`)
+  }
+  const claim = await readClaim(folder)
+  if (!claim) return
+  if (await runs(claim)) {
+    throw new AppError('conflict', `Sandbox ${claim.sandboxID} was already started from ${folder}.`)
+  }
+  await releaseClaim(folder)
+}
+
+function assertMemoryFits(
+  { runtime }: OciContext,
+  folder: string,
+  { origin }: SnapshotRecord,
+  consumed: boolean,
+): void {
+  const { isolation } = flavourOf(origin)
+  if (isolation !== runtime.flavour.isolation) {
+    throw new AppError(
+      'unprocessable',
+      `The memory at ${folder} was saved under the isolation ${isolation}; sandboxes now run under ` +
+        `${runtime.flavour.isolation}. Start without memory.`,
+    )
+  }
+  if (consumed) {
+    throw new AppError(
+      'conflict',
+      `A sandbox that was started from ${folder} has gone, so its files and its memory do not match any more. ` +
+        'Start without memory.',
+    )
+  }
+}
+
+async function chooseDiskUse(
+  folder: string,
+  snapshot: SnapshotRecord,
+  { keep }: RestoreSpec,
+): Promise<DiskUse> {
+  if (keep) return snapshot.origin.layers < mostDiskLayers ? 'layer' : 'copy'
+  // Another link is a sandbox that has it mounted read-only: it must not change any more.
+  return (await stat(join(folder, diskName))).nlink === 1 ? 'move' : 'copy'
+}
+
+/** The kernel lets go of a mount a moment after the last process in it has died. Read-only ones do no harm. */
+export async function untilUnmounted(image: string): Promise<void> {
+  await access(image)
+  for (let attempt = 0; attempt < 500; attempt++) {
+    const { stdout } = await runCommand('losetup', ['--associated', image, '--noheadings', '--output', 'RO'])
+    if (!stdout.split('\n').some((line) => line.trim() === '0')) return
+    await delay(10)
+  }
+  throw new AppError('unavailable', `${image} is still in use; try again later.`)
+}
+
+async function repair(image: string): Promise<void> {
+  await runCommand('e2fsck', ['-f', '-y', image]).catch((error) => {
+    // 1 and 2 say that something was found and put right.
+    if (!(error instanceof CommandFailed) || error.exitCode === null || error.exitCode > 2) throw error
+  })
+}

@@ -1,0 +1,133 @@
+/**
+ * Taking a snapshot, step by step: the sandbox is frozen, memory and files are kept, and only then does it go on. One
+ * that is to end stays frozen until the caller dismantles it. Whatever fails before the folder has its name leaves
+ * the sandbox running and nothing else.
+ */
+import { constants, copyFile, mkdir, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Snapshot, SnapshotOptions } from '../../../core/driver.ts'
+import { allDone } from '../../../lib/all-done.ts'
+import { AppError, errorText } from '../../../lib/app-error.ts'
+import { runCommand } from '../../../lib/run-command.ts'
+import { describeBuild } from '../builds.ts'
+import type { OciContext } from '../context.ts'
+import { copyInto, linkFile, linkLayers, opensDirectly } from '../disk-files.ts'
+import { flavourOf } from '../flavours.ts'
+import type { SandboxRecord } from '../records.ts'
+import { diskName } from '../root-layers.ts'
+import { checkpointArguments } from '../runtime-commands.ts'
+import { runtimeComplaint } from '../runtime-files.ts'
+import { freeze, readFrozenNote, thaw } from './freeze.ts'
+import {
+  beginSnapshot,
+  configName,
+  describeSnapshot,
+  finishSnapshot,
+  memoryName,
+  partialOf,
+  removeSnapshot,
+} from './snapshot-store.ts'
+
+export async function takeSnapshot(
+  context: OciContext,
+  record: SandboxRecord,
+  folder: string,
+  options: SnapshotOptions,
+  signal?: AbortSignal,
+): Promise<Snapshot> {
+  if (await readFrozenNote(context, record.sandboxID)) {
+    throw new AppError(
+      'conflict',
+      `Sandbox ${record.sandboxID} is frozen; thaw it before a snapshot is taken of it.`,
+    )
+  }
+  signal?.throwIfAborted()
+  const goesOn = options.afterwards === 'go-on'
+  const haveCome = context.slots.expect(options.startsAfter ?? 0, record.diskMB)
+  const build = options.memory ? await describeBuild(record.runtimeBinary) : null
+  try {
+    await beginSnapshot(folder)
+    const save = { folder, afterwards: options.afterwards }
+    await freeze(context, record, { byRuntime: flavourOf(record).keepsMemory, save })
+    await writeFiles(context, record, folder, options, signal)
+    if (goesOn) await thaw(context, record)
+    await finishSnapshot(folder, { version: 1, origin: record, shared: !goesOn, build }, options.lasting)
+  } catch (error) {
+    const outcome = await thaw(context, record).then(
+      () => 'it goes on running',
+      (cause) => `and it could not be thawed (${errorText(cause)}): stop it`,
+    )
+    await removeSnapshot(folder)
+    signal?.throwIfAborted()
+    throw await snapshotError(context, record, error, outcome)
+  } finally {
+    haveCome()
+  }
+  return (await describeSnapshot(folder))!
+}
+
+async function writeFiles(
+  context: OciContext,
+  record: SandboxRecord,
+  folder: string,
+  options: SnapshotOptions,
+  signal?: AbortSignal,
+): Promise<void> {
+  const { layout } = context
+  const partial = partialOf(folder)
+  const own = layout.sandbox(record.sandboxID)
+  if (options.memory) await writeMemory(layout, record, partial, options.lasting, signal)
+  signal?.throwIfAborted()
+  // After the checkpoint, which writes what gVisor still held. Only in the slot's namespace can the mount be seen.
+  await runCommand('nsenter', [
+    `--mount=${layout.mountNamespace(record.slot)}`,
+    'sync',
+    '-f',
+    layout.diskMount,
+  ])
+  if (options.afterwards === 'go-on') await copyInto(join(own, diskName), partial, signal)
+  else await linkFile(join(own, diskName), join(partial, diskName))
+  await linkLayers(own, partial, record.layers)
+}
+
+async function writeMemory(
+  layout: OciContext['layout'],
+  record: SandboxRecord,
+  partial: string,
+  lasting: boolean,
+  signal?: AbortSignal,
+): Promise<void> {
+  const memory = join(partial, memoryName)
+  await mkdir(memory)
+  const direct = lasting && (await takesDirectWrites(memory))
+  const [program, ...args] = checkpointArguments(layout, record, memory, direct)
+  await allDone([
+    runCommand(program!, args, { ...(signal && { signal }) }),
+    copyFile(join(layout.sandbox(record.sandboxID), configName), join(partial, configName)),
+  ])
+}
+
+/** Past the page cache, memory is safe as soon as it is written, and does not push anything else out of it. */
+async function takesDirectWrites(folder: string): Promise<boolean> {
+  const path = join(folder, 'direct')
+  return opensDirectly(path, constants.O_CREAT | constants.O_WRONLY).finally(() => rm(path, { force: true }))
+}
+
+async function snapshotError(
+  context: OciContext,
+  record: SandboxRecord,
+  error: unknown,
+  outcome: string,
+): Promise<unknown> {
+  if (error instanceof AppError && error.code !== 'internal') return error
+  const complaint = await runtimeComplaint(context.layout.sandbox(record.sandboxID))
+  const text = `${errorText(error)} ${complaint ?? ''}`
+  const full = /no space left|ENOSPC/i.test(text)
+  return new AppError(
+    full ? 'no_space' : 'unavailable',
+    full
+      ? `There is no disk space for a snapshot of sandbox ${record.sandboxID}; ${outcome}.`
+      : `No snapshot could be taken of sandbox ${record.sandboxID}; ${outcome}: ${complaint ?? errorText(error)}`,
+    { cause: error },
+  )
+}

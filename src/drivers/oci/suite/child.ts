@@ -1,0 +1,18 @@
+/** A process of its own for the survival tests: starts sandboxes with the options it is given until it is killed. */
+import type { SandboxSpec } from '../../../core/driver.ts'
+import { newSpec } from '../../driver-fixture.ts'
+import type { OciDriverOptions } from '../driver-options.ts'
+import { createOciDriver } from '../oci-driver.ts'
+
+const { options, rootFolder, changes } = JSON.parse(process.argv[2]!) as {
+  options: OciDriverOptions
+  rootFolder: string
+  changes?: Partial<SandboxSpec>
+}
+const driver = createOciDriver(options)
+await driver.open()
+process.stdout.write('open\n')
+for (;;) {
+  const handle = await driver.start(newSpec(rootFolder, changes))
+  process.stdout.write(`${JSON.stringify(handle)}\n`)
+}

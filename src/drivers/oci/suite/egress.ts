@@ -1,0 +1,206 @@
+/** What a sandbox's own rules let leave, and what nothing lets leave. */
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { after, before, describe, it } from 'node:test'
+import type { DriverHandle } from '../../../core/driver.ts'
+import { type AddressRules, openRules } from '../../../core/egress.ts'
+import { isAppError } from '../../../lib/app-error.ts'
+import { runCommand } from '../../../lib/run-command.ts'
+import type { OciDriverOptions } from '../driver-options.ts'
+import { createLayout } from '../layout.ts'
+import type { OciBench } from './bench.ts'
+import {
+  closed,
+  elsewhere,
+  internet,
+  nameServer,
+  Outside,
+  port,
+  reachFrom,
+  talkativePort,
+} from './outside.ts'
+
+const everything = '0.0.0.0/0'
+/** One of the closed addresses, in a range that the operator of these tests opened. */
+const opened = '198.18.231.7'
+
+export function egressSuite(
+  runtime: 'runc' | 'runsc',
+  openWith: (changes: Partial<OciDriverOptions>) => Promise<OciBench>,
+): void {
+  describe(`what may leave a sandbox under ${runtime}`, () => {
+    let bench: OciBench
+    let outside: Outside
+    let handle: DriverHandle
+    before(async () => {
+      bench = await openWith({ dnsServers: [nameServer], openedRanges: ['198.18.0.0/15'] })
+      outside = new Outside(bench.options.instance)
+      await outside.open()
+      handle = await bench.sandbox()
+    })
+    after(async () => {
+      await outside?.close()
+      await bench?.close()
+    })
+
+    const limit = (rules: Partial<AddressRules>) =>
+      bench.driver.limitEgress(handle, { ...openRules, ...rules })
+
+    /** Which of these answer. */
+    async function answering(from: DriverHandle, ...hosts: string[]): Promise<string[]> {
+      const answers = await reachFrom(
+        bench,
+        from,
+        hosts.map((host) => `${host}:${port}`),
+      )
+      return hosts.filter((_, index) => answers[index] === 'from 203.0.113.1')
+    }
+
+    it('everything but what is closed, unless something is said', async () => {
+      await limit({})
+      assert.deepEqual(await answering(handle, internet, elsewhere), [internet, elsewhere])
+    })
+
+    it('nothing that is denied, by address and by range, and all the rest', async () => {
+      await limit({ deny: [internet] })
+      assert.deepEqual(await answering(handle, internet, elsewhere), [elsewhere])
+      await limit({ deny: ['198.51.100.128/25'] })
+      assert.deepEqual(await answering(handle, internet, elsewhere), [internet])
+    })
+
+    it('what is allowed, whatever is denied', async () => {
+      await limit({ allow: [internet], deny: [everything] })
+      assert.deepEqual(await answering(handle, internet, elsewhere), [internet])
+      await limit({ allow: ['198.51.100.0/24'], deny: [internet, '198.51.100.0/24'] })
+      assert.deepEqual(await answering(handle, internet, elsewhere), [internet, elsewhere])
+    })
+
+    it('the same for ranges that overlap, repeat, or end with the last address there is', async () => {
+      await limit({ deny: ['192.0.0.0/2', '198.51.100.0/24', internet, internet, '255.255.255.255/32'] })
+      assert.deepEqual(await answering(handle, internet, elsewhere), [])
+      await limit({ allow: ['192.0.0.0/2', internet, '198.51.100.1/25'], deny: ['128.0.0.0/1', everything] })
+      assert.deepEqual(await answering(handle, internet, elsewhere), [internet, elsewhere])
+      await limit({ allow: ['198.51.100.0/29', '198.51.100.8/29'], deny: ['0.0.0.0/1', '128.0.0.0/1'] })
+      assert.deepEqual(await answering(handle, internet, elsewhere), [internet])
+    })
+
+    it('its own rules only, not those of another sandbox', async () => {
+      await limit({ deny: [everything] })
+      const other = await bench.sandbox({ egress: { ...openRules, deny: [elsewhere] } })
+      assert.deepEqual(await answering(other, internet, elsewhere), [internet])
+      assert.deepEqual(await answering(handle, internet, elsewhere), [])
+      await bench.driver.stop(other)
+    })
+
+    it('nothing closed, even if it is allowed, but what the operator opened', async () => {
+      await limit({ allow: [everything, ...closed] })
+      assert.deepEqual(await answering(handle, ...closed), [opened])
+      await limit({ deny: ['198.18.0.0/16'] })
+      assert.deepEqual(await answering(handle, opened, internet), [internet])
+    })
+
+    it('nothing at all, no question for a name and no ping, and the agent still answers', async () => {
+      const send = `import socket
+for target in (('${internet}', ${port}), ('${nameServer}', 53), ('${internet}', 443)):
+    socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'WORD', target)
+try:
+    echo = socket.socket(socket.AF_INET, socket.SOCK_DGRAM, socket.IPPROTO_ICMP); echo.settimeout(1)
+    echo.sendto(bytes([8, 0, 0, 0, 0, 1, 0, 1]), ('${internet}', 0)); echo.recvfrom(100); print('echo')
+except OSError: print('none')`
+      await limit({})
+      assert.match(await inside(send.replace('WORD', 'open')), /echo/)
+      await outside.sees(/open[\s\S]*open[\s\S]*open/)
+      await limit({ deny: [everything] })
+      assert.match(await inside(send.replace('WORD', 'shut')), /none/)
+      await limit({})
+      await inside(send.replace('WORD', 'again'))
+      await outside.sees(/again[\s\S]*again[\s\S]*again/)
+      assert.equal(outside.count('shut'), 0)
+    })
+
+    const inside = (python: string) => bench.run(handle, `python3 - <<'END'\n${python}\nEND`)
+
+    it('nothing more of a connection that is not allowed any more, which is reset at once', async () => {
+      await limit({})
+      const silent = longTalk('')
+      const chatty = longTalk('peer.sendall(b"x")')
+      // Both have been told something before the rules change.
+      await bench.run(handle, 'while [ ! -e /tmp/told- ] || [ ! -e /tmp/told-x ]; do sleep 0.05; done')
+      const before = performance.now()
+      await limit({ allow: [elsewhere], deny: [everything] })
+      assert.match(await silent, /ConnectionResetError/)
+      assert.match(await chatty, /ConnectionResetError/)
+      assert.ok(performance.now() - before < 5000)
+    })
+
+    /** Reads from the server until it cannot, and says why. */
+    function longTalk(each: string): Promise<string> {
+      return inside(`import socket
+peer = socket.create_connection(('${internet}', ${talkativePort})); peer.settimeout(10)
+try:
+    while peer.recv(100):
+        open('/tmp/told-${each && 'x'}', 'w').close()
+        ${each || 'pass'}
+    print('ended')
+except OSError as error: print(type(error).__name__)`)
+    }
+
+    it('what it could before, when the new rules cannot be', async () => {
+      await limit({ deny: [internet] })
+      for (const bad of ['nowhere', '1.2.3.4/33', '::1', '198.51.100.7 ; flush ruleset'])
+        await assert.rejects(limit({ deny: [bad] }), (error) => isAppError(error, 'invalid_argument'))
+      assert.deepEqual(await answering(handle, internet, elsewhere), [elsewhere])
+      await assert.rejects(bench.sandbox({ egress: { ...openRules, allow: ['::/0'] } }), (error) =>
+        isAppError(error, 'invalid_argument'),
+      )
+    })
+
+    it('the same after others changed theirs many times at once', async () => {
+      await limit({ deny: [elsewhere] })
+      const other = await bench.sandbox()
+      const some = (number: number) => ({
+        ...openRules,
+        deny: [`192.0.2.${number}`, `192.0.2.${number + 1}`],
+      })
+      const changes = Array.from({ length: 20 }, (_, at) => bench.driver.limitEgress(other, some(at)))
+      await Promise.all(changes)
+      const { stdout } = await listSet(bench, 'denied')
+      const address = bench.driver.endpoint(other, 0).host
+      assert.deepEqual(stdout.match(new RegExp(`${address} \\. [\\d.-]+`, 'g')), [
+        `${address} . 192.0.2.19-192.0.2.20`,
+      ])
+      await bench.driver.stop(other)
+      assert.ok(!(await listSet(bench, 'denied')).stdout.includes(address))
+      assert.deepEqual(await answering(handle, internet, elsewhere), [internet])
+    })
+
+    it('no more after the maker died and somebody flushed the firewall', async () => {
+      await bench.driver.stop(handle)
+      await bench.driver.close()
+      const changes = { egress: { ...openRules, allow: [internet], deny: [everything] } }
+      const input = JSON.stringify({ options: bench.options, rootFolder: bench.rootFolder, changes })
+      const child = spawn(process.execPath, [join(import.meta.dirname, 'child.ts'), input], {
+        stdio: ['ignore', 'pipe', 'inherit'],
+      })
+      const lines = createInterface({ input: child.stdout! })[Symbol.asyncIterator]()
+      assert.equal((await lines.next()).value, 'open')
+      handle = JSON.parse((await lines.next()).value as string) as DriverHandle
+      child.kill('SIGKILL')
+      await once(child, 'exit')
+      const { table } = createLayout(bench.options.dataFolder, bench.options.instance)
+      await runCommand('nft', ['delete', 'table', 'inet', table])
+      await bench.driver.open()
+      assert.deepEqual(await answering(handle, internet, elsewhere), [internet])
+      await limit({ deny: [internet] })
+      assert.deepEqual(await answering(handle, internet, elsewhere), [elsewhere])
+    })
+  })
+}
+
+function listSet(bench: OciBench, set: string): Promise<{ stdout: string }> {
+  const { table } = createLayout(bench.options.dataFolder, bench.options.instance)
+  return runCommand('nft', ['list', 'set', 'inet', table, set])
+}

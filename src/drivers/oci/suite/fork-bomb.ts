@@ -1,0 +1,51 @@
+/**
+ * A fork bomb at the limits that operators have: it gets errors, and the sandbox lives on. For runtimes that spend
+ * threads and memory of their own on every process; the other suite of limits has one with a low limit for all.
+ */
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { countOf } from '../../../../test/support/count-of.ts'
+import { delay } from '../../../lib/clock.ts'
+import { flavourOf } from '../flavours.ts'
+import type { OciSuite } from './runtimes.ts'
+
+const nobody = 65_534
+const errors = '/tmp/errors'
+
+/**
+ * Every process starts others for as long as it can, and then sleeps, so that a busy machine has time for the answers
+ * that the test asks for.
+ */
+const program = `while (1) { next if defined fork; my $why = $!; open my $out, ">>", "${errors}"; print $out "$why\\n"; close $out; sleep 1000 }`
+const startBomb = `setsid setpriv --reuid=${nobody} --regid=${nobody} --clear-groups perl -e '${program}' \
+  </dev/null >/dev/null 2>&1 &`
+const countErrors = `cat ${errors} 2>/dev/null | grep -c 'Resource temporarily unavailable'`
+/** Few rounds at a time: to look through a thousand processes takes seconds on a busy machine. */
+const endBomb = `for round in 1 2; do pkill -9 -u ${nobody} || break; done; pgrep -u ${nobody} | wc -l`
+
+export const forkBombSuite: OciSuite = (runtime, open) => {
+  if (!flavourOf({ runtime }).hasPlatforms) return
+  describe(`a fork bomb under ${runtime}`, () => {
+    // Under systrap, which is the usual platform, test/security/fork-bomb.test.ts proves the same for every run.
+    for (const platform of ['ptrace', 'systrap'].slice(0, countOf({ short: 1, long: 2 }))) {
+      it(`gets errors at the real limits, and the sandbox lives on, with ${platform}`, async () => {
+        const bench = await open({ platform, pidsLimit: 4096 })
+        try {
+          const handle = await bench.sandbox({ memoryMB: 512 })
+          const exits: unknown[] = []
+          bench.driver.onExit((exit) => exits.push(exit))
+          await bench.run(handle, startBomb)
+          while (exits.length === 0 && Number(await bench.run(handle, countErrors)) === 0) await delay(100)
+          assert.deepEqual(exits, [])
+          assert.equal((await bench.run(handle, 'echo alive')).trim(), 'alive')
+          while (exits.length === 0 && (await bench.run(handle, endBomb)).trim() !== '0') await delay(100)
+          assert.deepEqual(exits, [])
+          assert.equal(await bench.driver.recover(handle), 'running')
+          assert.equal((await bench.run(handle, 'echo again')).trim(), 'again')
+        } finally {
+          await bench.close()
+        }
+      })
+    }
+  })
+}

@@ -1,0 +1,20 @@
+/** The runtimes that tests of the driver run under, each with networks of its own, so that they can run beside each other. */
+import { type Isolation, place, seat } from '../../../../test/support/warren.ts'
+import type { OciDriverOptions } from '../driver-options.ts'
+import { type OciBench, openOciBench } from './bench.ts'
+
+const runtimes = { container: 'runc', gvisor: 'runsc' } as const
+const number = 10 * place + seat
+const subnets = { container: `10.241.${2 * number}.0/24`, gvisor: `10.241.${2 * number + 1}.0/24` }
+
+/** Three slots, so that they come round soon. */
+export const smallestSubnet = (runtime: 'runc' | 'runsc'): string =>
+  subnets[runtime === 'runc' ? 'container' : 'gvisor'].replace('/24', '/28')
+
+export type OpenOciBench = (changes?: Partial<OciDriverOptions>) => Promise<OciBench>
+export type OciSuite = (runtime: 'runc' | 'runsc', open: OpenOciBench) => void
+
+export function runOciSuites(isolation: Isolation, suites: OciSuite[]): void {
+  const open: OpenOciBench = (changes) => openOciBench(runtimes[isolation], subnets[isolation], changes)
+  for (const suite of suites) suite(runtimes[isolation], open)
+}

@@ -1,0 +1,96 @@
+/** What happens to sandboxes when the process that made them dies without a word. */
+import assert from 'node:assert/strict'
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { after, afterEach, before, describe, it } from 'node:test'
+import { momentsOf } from '../../../../test/support/count-of.ts'
+import type { DriverHandle } from '../../../core/driver.ts'
+import { isAppError } from '../../../lib/app-error.ts'
+import { delay } from '../../../lib/clock.ts'
+import { listed, newSpec } from '../../driver-fixture.ts'
+import { createLayout } from '../layout.ts'
+import { startedPid } from '../runtime-files.ts'
+import type { OciBench } from './bench.ts'
+
+export function survivalSuite(runtime: 'runc' | 'runsc', open: () => Promise<OciBench>): void {
+  describe(`sandboxes under ${runtime} whose maker dies`, () => {
+    let bench: OciBench
+    let child: ChildProcess
+    let lines: AsyncIterator<string>
+    before(async () => {
+      bench = await open()
+    })
+    after(() => bench?.close())
+    afterEach(async () => {
+      await killChild()
+      for (const { handle } of await listed(bench.driver)) await bench.driver.stop(handle)
+      await bench.driver.close()
+    })
+
+    async function startChild(): Promise<void> {
+      const input = JSON.stringify({ options: bench.options, rootFolder: bench.rootFolder })
+      child = spawn(process.execPath, [join(import.meta.dirname, 'child.ts'), input], {
+        stdio: ['ignore', 'pipe', 'inherit'],
+      })
+      lines = createInterface({ input: child.stdout! })[Symbol.asyncIterator]()
+      assert.equal((await lines.next()).value, 'open')
+    }
+
+    async function killChild(): Promise<void> {
+      if (child.exitCode !== null || child.signalCode !== null) return
+      child.kill('SIGKILL')
+      await once(child, 'exit')
+    }
+
+    it('go on running, and whoever comes next recovers, uses and stops them', async () => {
+      await startChild()
+      const handle = JSON.parse((await lines.next()).value as string) as DriverHandle
+      await killChild()
+      assert.equal(await bench.driver.recover(handle), 'running')
+      assert.equal((await bench.run(handle, 'echo still here')).trim(), 'still here')
+      assert.ok(
+        (await listed(bench.driver)).some((found) => found.handle.data.sandboxID === handle.data.sandboxID),
+      )
+      const next = await bench.sandbox()
+      assert.notEqual(bench.driver.endpoint(next, 0).host, bench.driver.endpoint(handle, 0).host)
+      await bench.driver.stop(handle)
+      assert.equal(await bench.driver.recover(handle), 'gone')
+    })
+
+    it('leave nothing behind once stopped, at whatever moment of a start the maker died', async () => {
+      for (const afterMs of momentsOf({ short: 5, long: 30 }, 180)) {
+        await startChild()
+        await delay(afterMs)
+        await killChild()
+        for (const { handle } of await listed(bench.driver)) await bench.driver.stop(handle)
+        await bench.driver.open()
+        await bench.driver.close()
+        for (let attempt = 0; attempt < 100 && (await bench.traces()).length > 0; attempt++) await delay(50)
+        assert.deepEqual(await bench.traces(), [], `killed after ${afterMs} ms`)
+      }
+    })
+
+    it('are not touched by a second process while the first one lives', async () => {
+      await startChild()
+      await assert.rejects(bench.driver.start(newSpec(bench.rootFolder)), (error) =>
+        isAppError(error, 'conflict'),
+      )
+    })
+
+    it('are found gone, and still listed, when their first process was killed', async () => {
+      const handle = await bench.sandbox()
+      process.kill(await processOf(bench, handle), 'SIGKILL')
+      for (let attempt = 0; attempt < 100 && (await bench.driver.recover(handle)) !== 'gone'; attempt++)
+        await delay(20)
+      assert.equal(await bench.driver.recover(handle), 'gone')
+      assert.equal((await bench.driver.list()).length, 1)
+    })
+  })
+}
+
+async function processOf(bench: OciBench, handle: DriverHandle): Promise<number> {
+  const layout = createLayout(bench.options.dataFolder, bench.options.instance)
+  return (await startedPid(layout.sandbox(String(handle.data.sandboxID))))!
+}

@@ -1,0 +1,181 @@
+import assert from 'node:assert/strict'
+import type { EventType } from '../../core/event/event.ts'
+import type { SandboxState } from '../../core/sandbox/sandbox.ts'
+import type { NamedChange, SandboxChanges, Stores } from '../../core/stores.ts'
+import { defaultTeamLimits } from '../../core/team/team.ts'
+import { isAppError } from '../../lib/app-error.ts'
+import { newUUID } from '../../lib/ids.ts'
+import { aSnapshot, insertSandbox, insertTeam, time } from './rows.ts'
+import type { StoreTest } from './store-test.ts'
+
+export const namedAt = (at: number): NamedChange => ({ moveID: newUUID(), at })
+const all = { order: 'asc', offset: 0, limit: 100 } as const
+
+/** Moves that are told, each a second after the one before. */
+export function livesOf(stores: Stores, { sandboxID, runID }: { sandboxID: string; runID: string }) {
+  let at = time
+  let run = runID
+  const { sandboxes } = stores
+  return {
+    move: async (from: SandboxState, to: SandboxState, changes: SandboxChanges = {}) => {
+      at += 1000
+      const moved = await sandboxes.move({ sandboxID, runID: run, from: [from] }, to, changes, namedAt(at))
+      assert.ok(moved, `${from} to ${to}`)
+    },
+    resume: async () => {
+      const changes = { runID: newUUID() }
+      await sandboxes.resumeWithinLimits({ sandboxID, runID: run }, defaultTeamLimits, changes)
+      run = changes.runID
+    },
+  }
+}
+
+export function eventSuite(storeTest: StoreTest): void {
+  storeTest('a life is told in its order, each change that clients see once', async (stores) => {
+    const { teamID } = await insertTeam(stores)
+    const sandbox = await insertSandbox(stores, teamID, { metadata: { a: 'b' } })
+    const { sandboxID, runID } = sandbox
+    const life = livesOf(stores, sandbox)
+    await life.move('creating', 'running')
+    assert.ok(await stores.sandboxes.setEnd(sandboxID, runID, time + 5000, false, namedAt(time + 1500)))
+    await stores.sandboxes.setOptions(sandbox, sandbox.options, namedAt(time + 1600))
+    await life.move('running', 'snapshotting')
+    await life.move('snapshotting', 'running', { isCheckpointed: true })
+    await life.move('running', 'snapshotting')
+    await life.move('snapshotting', 'running')
+    await life.move('running', 'pausing')
+    await life.move('pausing', 'running')
+    await life.move('running', 'pausing')
+    await life.move('pausing', 'paused', { snapshot: aSnapshot() })
+    await life.resume()
+    await life.move('resuming', 'running', { snapshot: null })
+    await life.move('running', 'killing', { endReason: 'killed' })
+    await life.move('killing', 'ended', { endReason: 'killed', endedAt: time })
+    const events = await stores.events.list({ teamID, sandboxID }, all)
+    assert.deepEqual(
+      events.map(({ number, type }) => [number, type]),
+      [
+        [1, 'created'],
+        [2, 'updated'],
+        [3, 'updated'],
+        [4, 'checkpointed'],
+        [5, 'paused'],
+        [6, 'resumed'],
+        [7, 'killed'],
+      ],
+    )
+    const metadata = { sandbox_metadata: { a: 'b' } }
+    assert.deepEqual(events[0]!.data, metadata)
+    assert.deepEqual(events[1]!.data, {
+      ...metadata,
+      set_timeout: new Date(time + 5000).toISOString(),
+    })
+    assert.deepEqual(events[2]!.data, { ...metadata, set_network: true })
+    const execution = { started_at: new Date(time).toISOString(), vcpu_count: 2, memory_mb: 512 }
+    assert.deepEqual(events[4]!.data, { ...metadata, execution: { ...execution, execution_time: 9000 } })
+    assert.equal(events[6]!.data.reason, 'killed')
+    assert.equal(new Set(events.map(({ eventID }) => eventID)).size, 7)
+    const { templateID, buildID } = sandbox
+    const { eventID, ...first } = events[0]!
+    const ids = { sandboxID, teamID, templateID, buildID, runID }
+    assert.deepEqual(first, { number: 1, type: 'created', ...ids, data: metadata, at: time + 1000 })
+    assert.notEqual(events[5]!.runID, runID)
+  })
+
+  storeTest('a change that does not take effect is not told', async (stores) => {
+    const { teamID } = await insertTeam(stores)
+    const { sandboxID, runID, endAt } = await insertSandbox(stores, teamID)
+    const { sandboxes, events } = stores
+    const move = (from: SandboxState, to: SandboxState) =>
+      sandboxes.move({ sandboxID, runID, from: [from] }, to, {}, namedAt(time))
+    assert.equal(await move('resuming', 'running'), undefined)
+    assert.equal(await sandboxes.setEnd(sandboxID, runID, endAt + 1, false, namedAt(time)), undefined)
+    assert.ok(await move('creating', 'running'))
+    assert.ok(
+      await sandboxes.setEnd(sandboxID, runID, endAt - 1, true, namedAt(time)),
+      'it ends later already',
+    )
+    assert.ok(await sandboxes.setEnd(sandboxID, runID, endAt + 1, true, namedAt(time)))
+    const types = (await events.list({ teamID }, all)).map(({ type }) => type)
+    assert.deepEqual(types, ['created', 'updated'])
+  })
+
+  storeTest('a sandbox that ends while it is created was never there', async (stores) => {
+    const { teamID } = await insertTeam(stores)
+    const life = livesOf(stores, await insertSandbox(stores, teamID))
+    await life.move('creating', 'killing', { endReason: 'create_failed' })
+    await life.move('killing', 'ended', { endReason: 'create_failed', endedAt: time })
+    assert.deepEqual(await stores.events.list({ teamID }, all), [])
+  })
+
+  storeTest('a move of which only some are told must say from which state', async (stores) => {
+    const { teamID } = await insertTeam(stores)
+    const { sandboxID, runID } = await insertSandbox(stores, teamID)
+    const at = { sandboxID, runID, from: ['creating', 'running'] as const }
+    await assert.rejects(stores.sandboxes.move(at, 'killing', {}, namedAt(time)), (error) =>
+      isAppError(error, 'internal'),
+    )
+  })
+
+  storeTest('of parallel changes each has a number of its own', async (stores) => {
+    const { teamID } = await insertTeam(stores)
+    const sandbox = await insertSandbox(stores, teamID)
+    const { sandboxID, runID } = sandbox
+    await livesOf(stores, sandbox).move('creating', 'running')
+    await Promise.all(
+      Array.from({ length: 10 }, (_, at) =>
+        stores.sandboxes.setEnd(sandboxID, runID, time + at, false, namedAt(time + at)),
+      ),
+    )
+    const numbers = (await stores.events.list({ teamID, sandboxID }, all)).map(({ number }) => number)
+    assert.deepEqual(numbers, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11])
+  })
+
+  storeTest('events are listed by team, sandbox and type, in either order, page by page', async (stores) => {
+    const { teamID } = await insertTeam(stores)
+    const other = await insertTeam(stores)
+    const first = await insertSandbox(stores, teamID)
+    const second = await insertSandbox(stores, teamID)
+    await livesOf(stores, await insertSandbox(stores, other.teamID)).move('creating', 'running')
+    const lives = [livesOf(stores, first), livesOf(stores, second)]
+    for (const life of lives) await life.move('creating', 'running')
+    for (const life of lives) await life.move('running', 'killing', { endReason: 'killed' })
+    const shown = async (filter: object, page: object = {}) =>
+      (await stores.events.list({ teamID, ...filter }, { ...all, ...page })).map(
+        ({ sandboxID, type }) => `${sandboxID === first.sandboxID ? 'first' : 'second'} ${type}`,
+      )
+    const byTeam = await shown({})
+    assert.deepEqual(
+      byTeam.map((text) => text.split(' ')[1]!),
+      ['created', 'created', 'killed', 'killed'],
+    )
+    assert.deepEqual(await shown({}, { order: 'desc' }), byTeam.toReversed())
+    assert.deepEqual(await shown({}, { offset: 1, limit: 2 }), byTeam.slice(1, 3))
+    const { sandboxID } = second
+    assert.deepEqual(await shown({ sandboxID }), ['second created', 'second killed'])
+    const types: EventType[] = ['killed']
+    assert.deepEqual(await shown({ sandboxID, types }), ['second killed'])
+    assert.equal((await shown({ types: ['created', 'killed'] })).length, 4)
+    assert.deepEqual(await stores.events.list({ teamID: other.teamID, sandboxID }, all), [])
+  })
+
+  storeTest('old events are forgotten, and the oldest of a team that has too many', async (stores) => {
+    const { teamID } = await insertTeam(stores)
+    const other = await insertTeam(stores)
+    for (const id of [teamID, other.teamID]) {
+      const sandbox = await insertSandbox(stores, id)
+      const life = livesOf(stores, sandbox)
+      await life.move('creating', 'running')
+      await life.move('running', 'pausing')
+      await life.move('pausing', 'paused', { snapshot: aSnapshot() })
+      if (id === teamID) await life.move('paused', 'killing')
+    }
+    const typesOf = async (id: string) =>
+      (await stores.events.list({ teamID: id }, all)).map(({ type }) => type)
+    await stores.events.prune(time, 2)
+    assert.deepEqual(await typesOf(teamID), ['paused', 'killed'])
+    assert.deepEqual(await typesOf(other.teamID), ['created', 'paused'])
+    await stores.events.prune(time + 2000, 100)
+    assert.deepEqual(await typesOf(other.teamID), ['paused'])
+  })
+}

@@ -1,0 +1,154 @@
+/** The nodes of a cluster over one database: who is there, who owns what, and what goes with one that is forgotten. */
+import assert from 'node:assert/strict'
+import type { JoiningNode, Owned } from '../../core/cluster/node.ts'
+import type { Stores } from '../../core/stores.ts'
+import { newUUID } from '../../lib/ids.ts'
+import { aBuild, insertSandboxIn, insertTeam, insertTemplate, time } from './rows.ts'
+import { aVolume } from './volumes.ts'
+
+export type PairTest = (
+  behaviour: string,
+  body: (one: Stores, other: Stores) => Promise<void>,
+) => Promise<void>
+
+export function nodeSuite(pairTest: PairTest): void {
+  pairTest('a node that joined is listed with what it says of itself', joinedNodesAreListed)
+  pairTest('the id of a node that lives is not taken by another process', livingNodesKeepTheirID)
+  pairTest('a node that was drained stays so until it is told otherwise', drainedNodesStaySo)
+  pairTest('what is shared is what the first one wrote', firstValueIsShared)
+  pairTest('any node finds the owner of a sandbox, a build and a volume', ownersAreFound)
+  pairTest('only an away node is forgotten, and what it had ends with it', forgottenNodesLoseAll)
+}
+
+export const aNode = (nodeID: string, changes: Partial<JoiningNode> = {}): JoiningNode => ({
+  nodeID,
+  runID: newUUID(),
+  address: `${nodeID}:7000`,
+  facts: {
+    version: '1.0.0',
+    isolation: 'container',
+    cpu: { architecture: 'x86_64', family: '6', model: '85', modelName: 'A CPU', features: ['avx'] },
+    cpuCount: 4,
+    memoryMB: 8192,
+  },
+  load: {
+    ...{ freeCPU: 8, freeMemoryMB: 8192, availableMemoryMB: 4096, allocatedCPU: 0, allocatedMemoryMB: 0 },
+    ...{ sandboxes: 0, starting: 0, createSuccesses: 0, createFails: 0, cpuPercent: 0 },
+    disk: { mountPoint: '/', filesystemType: 'ext4', device: '/dev/vda', usedBytes: 1, totalBytes: 2 },
+    ...{ warmTemplates: [], buildsAtHand: [] },
+  },
+  ...changes,
+})
+
+async function joinedNodesAreListed({ nodes: one }: Stores, { nodes: other }: Stores): Promise<void> {
+  const node = aNode('one')
+  assert.equal(await one.join(node), true)
+  const [listed, ...more] = await other.list()
+  assert.deepEqual(more, [])
+  const { silentMs, statusChangedAt, ...rest } = listed!
+  assert.deepEqual(rest, { ...node, status: 'ready' })
+  assert.ok(silentMs >= 0 && silentMs < 5000, `silent for ${silentMs} ms`)
+  assert.ok(statusChangedAt > 0)
+  const load = { ...node.load, sandboxes: 7 }
+  assert.equal(await one.renew({ ...node, load }), 'ready')
+  assert.equal((await other.find('one'))?.load.sandboxes, 7)
+}
+
+async function livingNodesKeepTheirID({ nodes: one }: Stores, { nodes: other }: Stores): Promise<void> {
+  const node = aNode('one')
+  const copy = aNode('one')
+  assert.equal(await one.join(node), true)
+  assert.equal(await other.join(copy), false)
+  assert.equal(await other.renew(copy), undefined)
+  await other.leave(copy)
+  assert.equal(await one.renew(node), 'ready')
+  await one.leave(node)
+  assert.equal(await other.join(copy), true)
+  assert.equal(await one.renew(node), undefined)
+}
+
+async function drainedNodesStaySo({ nodes: one }: Stores, { nodes: other }: Stores): Promise<void> {
+  const node = aNode('one')
+  await one.join(node)
+  assert.equal(await other.setStatus('one', 'draining'), true)
+  assert.equal(await other.setStatus('none', 'draining'), false)
+  assert.equal(await one.renew(node), 'draining')
+  await one.leave(node)
+  await one.join(aNode('one'))
+  assert.equal((await other.find('one'))?.status, 'draining')
+}
+
+async function firstValueIsShared({ nodes: one }: Stores, { nodes: other }: Stores): Promise<void> {
+  assert.equal(await one.share('colour', 'red'), 'red')
+  assert.equal(await other.share('colour', 'blue'), 'red')
+}
+
+async function ownersAreFound(one: Stores, other: Stores): Promise<void> {
+  const { teamID } = await insertTeam(one)
+  const { sandboxID } = await insertSandboxIn(one, teamID, 'running')
+  const { templateID } = await insertTemplate(one)
+  const ready = aBuild(templateID)
+  const waiting = aBuild(templateID, { status: 'waiting' })
+  await one.templates.insertBuild(ready, ['default'])
+  await other.templates.insertBuild(waiting, ['default'])
+  const volume = aVolume(teamID)
+  await other.volumes.insert(volume, 10)
+  const { owners } = other
+  const nodeOf = async (kind: Owned['kind'], id: string) => (await owners.ownerOf({ kind, id }))?.nodeID
+  assert.equal(await nodeOf('sandbox', sandboxID), 'one')
+  assert.equal(await nodeOf('build', ready.buildID), 'one')
+  assert.equal(await nodeOf('template', templateID), 'other')
+  assert.equal(await nodeOf('volume', volume.volumeID), 'other')
+  assert.equal(await nodeOf('sandbox', 'unknown'), undefined)
+  const ended = await insertSandboxIn(one, teamID, 'ended')
+  assert.equal(await nodeOf('sandbox', ended.sandboxID), undefined)
+  assert.equal(await nodeOf('log', ended.sandboxID), 'one')
+  for (const tag of ['default', ready.buildID]) {
+    const located = await owners.locateBuild(templateID, tag)
+    assert.deepEqual([located?.buildID, located?.nodeID], [ready.buildID, 'one'])
+  }
+  assert.equal(await owners.locateBuild(templateID, 'none'), undefined)
+  assert.deepEqual(await owners.readyBuildsOf('one'), [ready.buildID])
+  assert.deepEqual(await owners.readyBuildsOf('other'), [])
+  assert.equal(await owners.giveBuild(waiting.buildID, 'one', 'third'), false)
+  assert.equal(await owners.giveBuild(ready.buildID, 'one', 'other'), false)
+  assert.equal(await owners.giveBuild(waiting.buildID, 'other', 'one'), true)
+  assert.equal(await nodeOf('build', waiting.buildID), 'one')
+  assert.equal(await owners.giveBuild(waiting.buildID, 'one', 'other'), true)
+  assert.equal((await owners.findSandbox(sandboxID))?.teamID, teamID)
+  assert.deepEqual(await owners.sandboxesOfTeam(teamID, ['unknown', sandboxID]), [sandboxID])
+  assert.deepEqual(await owners.sandboxesOfTeam('another', [sandboxID]), [])
+  assert.deepEqual(await owners.countUnfinished(teamID, ['one', 'none']), { sandboxes: 1, builds: 0 })
+  await insertSandboxIn(other, teamID, 'paused')
+  const own = await insertTemplate(one, { teamID })
+  await other.templates.insertBuild(aBuild(own.templateID, { status: 'building' }), ['default'])
+  assert.deepEqual(await owners.countUnfinished(teamID, ['other']), { sandboxes: 1, builds: 1 })
+  assert.deepEqual(await owners.countUnfinished(teamID, ['one', 'other']), { sandboxes: 2, builds: 1 })
+  assert.deepEqual(await owners.countUnfinished('another', ['one', 'other']), { sandboxes: 0, builds: 0 })
+}
+
+async function forgottenNodesLoseAll(one: Stores, other: Stores): Promise<void> {
+  const { teamID } = await insertTeam(one)
+  const node = aNode('one')
+  await one.nodes.join(node)
+  const lost = await insertSandboxIn(one, teamID, 'running')
+  const kept = await insertSandboxIn(other, teamID, 'running')
+  const { templateID } = await insertTemplate(one)
+  const build = aBuild(templateID)
+  await one.templates.insertBuild(build, ['default'])
+  await one.volumes.insert(aVolume(teamID, { name: 'mine' }), 10)
+  assert.equal(await other.nodes.forget('one', time), undefined, 'it lives')
+  await one.nodes.leave(node)
+  assert.deepEqual(await other.nodes.forget('one', time), { sandboxes: 1, builds: 1, volumes: 1 })
+  assert.equal(await other.nodes.forget('one', time), undefined, 'it is gone')
+  const { state, endReason, endedAt } = (await one.sandboxes.find(lost.sandboxID))!
+  assert.deepEqual([state, endReason, endedAt], ['ended', 'lost', time])
+  assert.equal((await other.sandboxes.find(kept.sandboxID))?.state, 'running')
+  assert.equal((await one.templates.findBuild(build.buildID))?.status, 'error')
+  assert.equal(await one.nodes.renew(node), undefined)
+  const [event] = await one.events.list(
+    { teamID, sandboxID: lost.sandboxID },
+    { order: 'desc', offset: 0, limit: 1 },
+  )
+  assert.equal(event?.type, 'killed')
+}

@@ -1,0 +1,240 @@
+/** Two Warrens over one database: each sees and changes only what it owns. */
+import assert from 'node:assert/strict'
+import { type SuiteContext, suite, type TestContext, test } from 'node:test'
+import type { CachedStep, Stores } from '../../core/stores.ts'
+import { nodeSuite } from './nodes.ts'
+import { aBuild, aSnapshot, insertPaused, insertSandboxIn, insertTeam, insertTemplate, time } from './rows.ts'
+import { aVolume } from './volumes.ts'
+
+type Pair = [one: Stores, other: Stores]
+
+export function ownerSuite(
+  engine: string,
+  openPair: (context: TestContext) => Promise<Pair>,
+  options: { skip?: string } = {},
+): void {
+  const pairTest = (behaviour: string, body: (...pair: Pair) => Promise<void>) =>
+    test(behaviour, async (context) => {
+      const pair = await openPair(context)
+      try {
+        await body(...pair)
+      } finally {
+        for (const stores of pair) await stores.close()
+      }
+    })
+  suite(`two Warrens over ${engine}`, options, (_: SuiteContext) => {
+    pairTest('a sandbox is moved and ended by its own Warren alone, and listed by all', sandboxesAreOwned)
+    pairTest('a build is reconciled, used and swept by its own Warren alone', buildsAreOwned)
+    pairTest('a template that one of them deletes discards the snapshots of the other', snapshotsAreDiscarded)
+    pairTest('a build that waits belongs to the Warren that starts it', waitingBuildsMove)
+    pairTest(
+      'a volume is deleted by its own Warren alone, but all list it and its name is taken',
+      volumesAreOwned,
+    )
+    pairTest('each has cached steps of its own under the same key', cachesAreApart)
+    pairTest('a paused sandbox is taken over by one of them, once the object store has it', pausedIsTaken)
+    pairTest('a paused sandbox is resumed by its own Warren alone', pausedIsResumedByOwner)
+    pairTest('what the object store has of a sandbox is forgotten when it is resumed', resumeForgets)
+    pairTest('a build is used by all once the object store has it', archivedBuildsAreShared)
+    pairTest('a lease is held by one of them until it ends', leasesAreHeldByOne)
+    nodeSuite(pairTest)
+  })
+}
+
+async function sandboxesAreOwned(one: Stores, other: Stores): Promise<void> {
+  const { teamID } = await insertTeam(one)
+  const mine = await insertSandboxIn(one, teamID, 'running')
+  const { sandboxID, runID } = mine
+  const theirs = other.sandboxes
+  assert.deepEqual(
+    [await theirs.find(sandboxID), await theirs.listUnended(), await theirs.nextEnd()],
+    [undefined, [], undefined],
+  )
+  const filter = { teamID, states: ['running'] } as const
+  assert.deepEqual(await theirs.list(filter, { order: 'asc', limit: 10 }), [mine])
+  assert.equal(await theirs.count(filter), 1)
+  assert.deepEqual(await theirs.listExpired(mine.endAt + 1, 10), [])
+  assert.equal(await theirs.move({ sandboxID, runID, from: ['running'] }, 'killing'), undefined)
+  assert.equal(await theirs.setEnd(sandboxID, runID, time, false), undefined)
+  assert.equal(await theirs.saveHandle(sandboxID, runID, { driver: 'd', version: 1, data: {} }), false)
+  assert.deepEqual(await one.sandboxes.find(sandboxID), mine)
+  assert.deepEqual(await other.teamMetrics.count(0), [])
+  assert.deepEqual(await other.teamMetrics.countRunning(), [{ teamID, count: 1 }])
+}
+
+async function volumesAreOwned(one: Stores, other: Stores): Promise<void> {
+  const { teamID } = await insertTeam(one)
+  const volume = aVolume(teamID, { name: 'same' })
+  await one.volumes.insert(volume, 10)
+  await one.volumes.markReady(volume.volumeID)
+  const theirs = other.volumes
+  assert.deepEqual(
+    [await theirs.find(volume.volumeID), await theirs.listHere(teamID), await theirs.listAll()],
+    [undefined, [], []],
+  )
+  assert.deepEqual(
+    (await theirs.list(teamID)).map(({ volumeID }) => volumeID),
+    [volume.volumeID],
+  )
+  assert.equal(await theirs.beginDeletion(volume.volumeID), undefined)
+  await assert.rejects(theirs.insert(aVolume(teamID, { name: 'same' }), 10), /already/)
+  assert.equal(await theirs.insert(aVolume(teamID), 1), false)
+}
+
+async function leasesAreHeldByOne({ leases: one }: Stores, { leases: other }: Stores): Promise<void> {
+  assert.equal(await one.take('work', 60_000), true)
+  assert.equal(await other.take('work', 60_000), false)
+  assert.equal(await other.take('other work', 60_000), true)
+  await other.release('work')
+  assert.equal(await other.take('work', 60_000), false, "what is another's cannot be given back")
+  await one.release('work')
+  assert.equal(await other.take('work', -60_000), true)
+  assert.equal(await one.take('work', 60_000), true, 'it has ended')
+}
+
+async function buildsAreOwned(one: Stores, other: Stores): Promise<void> {
+  const { templateID } = await insertTemplate(one)
+  const snapshot = { name: 'kept', memory: false, sandboxID: 'i1' }
+  const ready = aBuild(templateID, { layers: ['sha256:a'], snapshot })
+  const running = aBuild(templateID, { status: 'building' })
+  await one.templates.insertBuild(ready, ['default'])
+  await one.templates.insertBuild(running, ['next'])
+  assert.deepEqual(await other.templates.listBuildsIn(['building'], time + 1), [])
+  assert.equal(await other.templates.moveBuild(running.buildID, ['building'], 'error', {}), undefined)
+  assert.equal(await other.templates.findReadyBuild(templateID, 'default'), undefined)
+  assert.deepEqual([await other.templates.listLayers(), await other.templates.listSnapshotNames()], [[], []])
+  assert.deepEqual(await one.templates.listBuildsIn(['building'], time + 1), [running])
+  assert.deepEqual(await one.templates.findReadyBuild(templateID, 'default'), ready)
+  const own = aBuild(templateID)
+  await other.templates.insertBuild(own, ['default'])
+  assert.equal((await one.templates.findReadyBuild(templateID, 'default'))?.buildID, ready.buildID)
+  assert.equal((await other.templates.findReadyBuild(templateID, 'default'))?.buildID, own.buildID)
+}
+
+async function snapshotsAreDiscarded(one: Stores, other: Stores): Promise<void> {
+  const { templateID } = await insertTemplate(one)
+  const snapshotOf = (name: string) => ({ name, memory: false, sandboxID: 'i1' })
+  await one.templates.insertBuild(aBuild(templateID, { snapshot: snapshotOf('theirs') }), ['default'])
+  await other.templates.insertBuild(aBuild(templateID, { snapshot: snapshotOf('own') }), ['default'])
+  await other.templates.deleteUnused(templateID)
+  const { quarantine } = one
+  assert.deepEqual(await quarantine.listDiscarded('one'), ['theirs'])
+  assert.deepEqual(await quarantine.listDiscarded('other'), [])
+  assert.deepEqual([await quarantine.list(), await quarantine.find('theirs')], [[], undefined])
+  await quarantine.remove('theirs')
+  assert.deepEqual(await quarantine.listDiscarded('one'), [])
+  const kept = {
+    snapshotName: 'kept',
+    nodeID: 'one',
+    sandboxID: null,
+    reason: 'Nothing owns it.',
+    since: time,
+  }
+  await quarantine.insert(kept)
+  const owner = await other.owners.ownerOf({ kind: 'quarantined', id: 'kept' })
+  assert.deepEqual(owner, { nodeID: 'one', isMovable: false })
+  assert.equal(await other.owners.ownerOf({ kind: 'quarantined', id: 'none' }), undefined)
+}
+
+async function waitingBuildsMove(one: Stores, other: Stores): Promise<void> {
+  const { templateID } = await insertTemplate(one)
+  const { buildID } = aBuild(templateID)
+  await one.templates.insertBuild(aBuild(templateID, { buildID, status: 'waiting' }), ['default'])
+  assert.ok(await other.templates.moveBuild(buildID, ['waiting'], 'building', {}))
+  assert.equal(await one.templates.moveBuild(buildID, ['building'], 'error', {}), undefined)
+  assert.ok(await other.templates.moveBuild(buildID, ['building'], 'ready', {}))
+}
+
+async function cachesAreApart(one: Stores, other: Stores): Promise<void> {
+  const { teamID } = await insertTeam(one)
+  const step = (snapshotName: string): CachedStep => ({
+    ...{ key: 'k', snapshotName, layers: null, rootFolder: null, envVars: {}, user: 'user', workdir: '/' },
+  })
+  await one.buildCache.put(teamID, step('mine'), time)
+  assert.equal(await other.buildCache.find(teamID, 'k', time), undefined)
+  await other.buildCache.put(teamID, step('theirs'), time)
+  assert.equal((await one.buildCache.find(teamID, 'k', time))?.snapshotName, 'mine')
+  assert.deepEqual(await other.buildCache.listSnapshotNames(), ['theirs'])
+  const [use] = await other.buildCache.list()
+  assert.deepEqual(await other.buildCache.remove([use!]), [use])
+  assert.deepEqual(await one.buildCache.listSnapshotNames(), ['mine'])
+}
+
+const archived = { at: time, needs: { cpu: 'x' } }
+
+async function pausedIsTaken(one: Stores, other: Stores): Promise<void> {
+  const { teamID } = await insertTeam(one)
+  const frozen = await insertPaused(one, teamID, aSnapshot({ frozen: true }))
+  const { sandboxID, runID, snapshot } = await insertPaused(one, teamID, aSnapshot())
+  const [known] = await one.archive.listUnarchived()
+  assert.deepEqual(known, { sandboxID, runID, snapshotName: snapshot!.name, nodeID: 'one', archived: null })
+  assert.deepEqual(await other.archive.listUnarchived(), [])
+  const at = { sandboxID, runID, nodeID: 'one' }
+  assert.equal(await other.archive.take(at), false, 'the object store does not have it')
+  assert.equal(await other.archive.markSandbox(at, archived), false, 'it is not theirs')
+  assert.equal(await one.archive.markSandbox({ sandboxID, runID: 'an earlier run' }, archived), false)
+  assert.equal(await one.archive.markSandbox(frozen, archived), false, 'its processes are in memory')
+  assert.equal(await one.archive.markSandbox(at, archived), true)
+  assert.deepEqual((await other.archive.findPaused(sandboxID))?.archived, archived)
+  assert.equal(await other.archive.take({ ...at, runID: 'an earlier run' }), false)
+  assert.equal(await other.archive.take(at), true)
+  assert.equal(await other.archive.take(at), false, 'its owner is another by now')
+  assert.equal((await other.sandboxes.find(sandboxID))?.state, 'paused')
+  assert.equal(await one.sandboxes.find(sandboxID), undefined)
+  assert.deepEqual(await one.archive.listElsewhere([sandboxID, frozen.sandboxID, 'unknown']), [sandboxID])
+}
+
+async function pausedIsResumedByOwner(one: Stores, other: Stores): Promise<void> {
+  const team = await insertTeam(one)
+  const paused = await insertPaused(one, team.teamID, aSnapshot())
+  const resume = (stores: Stores, runID: string) =>
+    stores.sandboxes.resumeWithinLimits(paused, team.limits, { runID })
+  assert.deepEqual(await resume(other, 'theirs'), { moved: undefined })
+  assert.deepEqual(await one.sandboxes.find(paused.sandboxID), paused)
+  await one.archive.markSandbox(paused, archived)
+  assert.deepEqual(await resume(other, 'theirs'), { moved: undefined }, 'it has to be taken over first')
+  await other.archive.take({ ...paused, nodeID: 'one' })
+  assert.deepEqual(await resume(one, 'mine'), { moved: undefined }, 'its owner is another by now')
+  assert.deepEqual(await resume(other, 'theirs'), {
+    moved: { ...paused, state: 'resuming', runID: 'theirs' },
+  })
+}
+
+async function resumeForgets(one: Stores, other: Stores): Promise<void> {
+  const team = await insertTeam(one)
+  const { sandboxID, runID } = await insertPaused(one, team.teamID, aSnapshot())
+  await one.archive.markSandbox({ sandboxID, runID }, archived)
+  await one.sandboxes.resumeWithinLimits({ sandboxID, runID }, team.limits, { runID: 'next' })
+  assert.equal(await other.archive.findPaused(sandboxID), undefined, 'it is not paused')
+  await one.sandboxes.move({ sandboxID, runID: 'next', from: ['resuming'] }, 'paused')
+  assert.equal((await other.archive.findPaused(sandboxID))?.archived, null)
+  assert.equal(await other.archive.take({ sandboxID, runID: 'next', nodeID: 'one' }), false)
+}
+
+async function archivedBuildsAreShared(one: Stores, other: Stores): Promise<void> {
+  const { templateID } = await insertTemplate(one)
+  const snapshot = { name: 'kept', memory: false, sandboxID: 'i1' }
+  const build = aBuild(templateID, { layers: ['sha256:a'], snapshot })
+  const { buildID } = build
+  await one.templates.insertBuild(build, ['default'])
+  assert.deepEqual(await one.archive.listUnarchivedBuilds(), [
+    { buildID, layers: ['sha256:a'], snapshotName: 'kept' },
+  ])
+  assert.deepEqual(await other.archive.listUnarchivedBuilds(), [])
+  assert.equal(await one.archive.markBuild(buildID, archived), true)
+  assert.deepEqual(await other.archive.findArchivedBuild(buildID), archived)
+  assert.deepEqual(await other.templates.findReadyBuild(templateID, 'default'), build)
+  assert.deepEqual(await other.templates.listSnapshotNames(), ['kept'])
+  assert.deepEqual(await other.archive.listNeeded(), {
+    ...{ runs: [], layers: ['sha256:a'], snapshotNames: ['kept'] },
+  })
+  assert.deepEqual(await one.archive.listUnarchivedBuilds(), [])
+  assert.deepEqual(await one.archive.listForeignBuilds(), [])
+  assert.deepEqual(await other.archive.listForeignBuilds(), [
+    { buildID, layers: ['sha256:a'], snapshotName: 'kept' },
+  ])
+  await other.archive.unmarkBuild(buildID)
+  assert.deepEqual(await other.archive.listForeignBuilds(), [])
+  assert.equal((await one.archive.listUnarchivedBuilds()).length, 1)
+  assert.equal(await other.templates.findReadyBuild(templateID, 'default'), undefined)
+}

@@ -1,0 +1,180 @@
+/** Made-up things for the store suite; each call changes only what its test is about. */
+import type { NewSandbox, Sandbox, SandboxSnapshot, SandboxState } from '../../core/sandbox/sandbox.ts'
+import { SecretVault } from '../../core/secret/vault.ts'
+import type { SandboxChanges, Stores } from '../../core/stores.ts'
+import { type ApiKey, defaultTeamLimits, type Team } from '../../core/team/team.ts'
+import type { Template, TemplateBuild } from '../../core/template/template.ts'
+import { newSandboxID, newTemplateID, newUUID } from '../../lib/ids.ts'
+
+export const vault = new SecretVault('5a'.repeat(32))
+
+export const time = 1_700_000_000_000
+
+export function aTeam(changes: Partial<Team> = {}): Team {
+  const teamID = newUUID()
+  return {
+    teamID,
+    slug: `team-${teamID}`,
+    name: 'A team',
+    limits: defaultTeamLimits,
+    createdAt: time,
+    ...changes,
+  }
+}
+
+export function aKey(
+  teamID: string,
+  changes: Partial<ApiKey & { hash: string }> = {},
+): ApiKey & { hash: string } {
+  const dates = { createdAt: time, lastUsedAt: null, revokedAt: null }
+  const masks = { maskPrefix: 'ab', maskSuffix: 'cdef' }
+  return { keyID: newUUID(), teamID, name: 'A key', hash: newUUID(), ...masks, ...dates, ...changes }
+}
+
+export function aTemplate(changes: Partial<Template> = {}): Template {
+  return {
+    templateID: newTemplateID(),
+    teamID: null,
+    public: true,
+    isSnapshot: false,
+    createdAt: time,
+    updatedAt: time,
+    lastSpawnedAt: null,
+    spawnCount: 0,
+    ...changes,
+  }
+}
+
+export function aBuild(templateID: string, changes: Partial<TemplateBuild> = {}): TemplateBuild {
+  return {
+    buildID: newUUID(),
+    templateID,
+    status: 'ready',
+    cpuCount: 2,
+    memoryMB: 512,
+    diskMB: 1024,
+    envdVersion: '0.6.13',
+    rootFolder: 'roots/base',
+    layers: null,
+    envVars: { LANG: 'C.UTF-8' },
+    defaultUser: 'user',
+    defaultWorkdir: '/home/user',
+    startCmd: null,
+    readyCmd: null,
+    serviceContext: null,
+    startRequest: null,
+    snapshot: null,
+    createdAt: time,
+    updatedAt: time,
+    finishedAt: time,
+    reason: null,
+    ...changes,
+  }
+}
+
+export function aSandbox(teamID: string, changes: Partial<NewSandbox> = {}): NewSandbox {
+  return {
+    sandboxID: newSandboxID(),
+    teamID,
+    templateID: 'base-template',
+    buildID: newUUID(),
+    alias: 'base',
+    runID: newUUID(),
+    cpuCount: 2,
+    memoryMB: 512,
+    diskMB: 1024,
+    envdVersion: '0.6.13',
+    metadata: {},
+    envVars: {},
+    options: {
+      allowInternetAccess: null,
+      network: null,
+      autoPause: false,
+      autoPauseMemory: true,
+      autoResume: false,
+      secure: true,
+    },
+    timeoutMs: 300_000,
+    createdAt: time,
+    startedAt: time,
+    endAt: time + 300_000,
+    ...changes,
+  }
+}
+
+export async function insertTeam(stores: Stores, changes: Partial<Team> = {}): Promise<Team> {
+  const team = aTeam(changes)
+  await stores.teams.insertTeam(team)
+  return team
+}
+
+export async function insertSandbox(
+  stores: Stores,
+  teamID: string,
+  changes: Partial<NewSandbox> = {},
+): Promise<NewSandbox> {
+  const sandbox = aSandbox(teamID, changes)
+  await haveTemplate(stores, sandbox.templateID)
+  const result = await stores.sandboxes.insertWithinLimits(sandbox, defaultTeamLimits)
+  if (!result.inserted) throw new Error(`the sandbox was not inserted: ${JSON.stringify(result)}`)
+  return sandbox
+}
+
+/** What the rows of `aSandbox` stand on. */
+export async function haveTemplate(stores: Stores, templateID = 'base-template'): Promise<void> {
+  if (await stores.templates.findByID(templateID)) return
+  await insertTemplate(stores, { templateID })
+}
+
+const pathTo: Record<SandboxState, SandboxState[]> = {
+  creating: [],
+  running: ['running'],
+  pausing: ['running', 'pausing'],
+  paused: ['running', 'pausing', 'paused'],
+  snapshotting: ['running', 'snapshotting'],
+  resuming: ['running', 'pausing', 'paused', 'resuming'],
+  killing: ['killing'],
+  ended: ['killing', 'ended'],
+}
+
+/** A sandbox brought to a state by legal moves. */
+export async function insertSandboxIn(
+  stores: Stores,
+  teamID: string,
+  state: SandboxState,
+  changes: Partial<NewSandbox> = {},
+  ending: SandboxChanges = { endedAt: time, endReason: 'killed' },
+): Promise<Sandbox> {
+  const { sandboxID, runID } = await insertSandbox(stores, teamID, changes)
+  let from: SandboxState = 'creating'
+  for (const to of pathTo[state]) {
+    await stores.sandboxes.move({ sandboxID, runID, from: [from] }, to, to === 'ended' ? ending : {})
+    from = to
+  }
+  const sandbox = await stores.sandboxes.find(sandboxID)
+  if (sandbox?.state !== state) throw new Error(`the sandbox is ${sandbox?.state}, not ${state}`)
+  return sandbox
+}
+
+export function aSnapshot(changes: Partial<SandboxSnapshot> = {}): SandboxSnapshot {
+  return { name: newUUID(), memory: true, frozen: false, agentUnresponsive: false, ...changes }
+}
+
+/** A paused sandbox with what is kept of it. */
+export async function insertPaused(
+  stores: Stores,
+  teamID: string,
+  snapshot: SandboxSnapshot,
+  changes: Partial<NewSandbox> = {},
+): Promise<Sandbox> {
+  const { sandboxID, runID } = await insertSandboxIn(stores, teamID, 'pausing', changes)
+  const paused = await stores.sandboxes.move({ sandboxID, runID, from: ['pausing'] }, 'paused', { snapshot })
+  if (!paused) throw new Error('the sandbox was not paused')
+  return paused
+}
+
+export async function insertTemplate(stores: Stores, changes: Partial<Template> = {}): Promise<Template> {
+  const template = aTemplate(changes)
+  await stores.templates.insertTemplate(template, [])
+  return template
+}

@@ -1,0 +1,264 @@
+import assert from 'node:assert/strict'
+import { activeStates, legalMoves, type Sandbox, type SandboxState } from '../../core/sandbox/sandbox.ts'
+import type { Stores } from '../../core/stores.ts'
+import { defaultTeamLimits, type TeamLimits } from '../../core/team/team.ts'
+import { newUUID } from '../../lib/ids.ts'
+import { aSandbox, aSnapshot, insertPaused, insertSandboxIn, insertTeam, time } from './rows.ts'
+import type { StoreTest } from './store-test.ts'
+
+const allStates = Object.keys(legalMoves) as SandboxState[]
+const handle = { driver: 'fake', version: 1, data: { pid: 7 } }
+
+export function sandboxPauseSuite(storeTest: StoreTest): void {
+  kept(storeTest)
+  resumes(storeTest)
+  races(storeTest)
+  frozenMemory(storeTest)
+}
+
+function resume({ sandboxes }: Stores, sandbox: Sandbox, limits: Partial<TeamLimits> = {}) {
+  return sandboxes.resumeWithinLimits(sandbox, { ...defaultTeamLimits, ...limits }, { runID: newUUID() })
+}
+
+type Resumed = Awaited<ReturnType<typeof resume>>
+const isMoved = (result: Resumed) => 'moved' in result && result.moved !== undefined
+
+function kept(storeTest: StoreTest): void {
+  storeTest(
+    'what is kept of a paused sandbox comes back as it was, and stays until it is cleared',
+    async (stores) => {
+      const { sandboxes } = stores
+      const { teamID } = await insertTeam(stores)
+      const saved = aSnapshot({ memory: false, frozen: true, agentUnresponsive: true })
+      const { sandboxID, runID } = await insertPaused(stores, teamID, saved)
+      assert.deepEqual((await sandboxes.find(sandboxID))?.snapshot, saved)
+      const resuming = await sandboxes.move({ sandboxID, runID, from: ['paused'] }, 'resuming')
+      assert.deepEqual(resuming?.snapshot, saved)
+      const running = await sandboxes.move({ sandboxID, runID, from: ['resuming'] }, 'running', {
+        snapshot: null,
+      })
+      assert.equal(running?.snapshot, null)
+      assert.equal((await sandboxes.find(sandboxID))?.snapshot, null)
+    },
+  )
+
+  storeTest('what is kept is corrected in that run only, and only while it is paused', async (stores) => {
+    const { sandboxes } = stores
+    const { teamID } = await insertTeam(stores)
+    const paused = await insertPaused(stores, teamID, aSnapshot({ frozen: true }))
+    const corrected = aSnapshot({ memory: false })
+    assert.equal(await sandboxes.setSnapshot(paused.sandboxID, newUUID(), corrected), undefined)
+    assert.equal(await sandboxes.setSnapshot('nothing', paused.runID, corrected), undefined)
+    assert.deepEqual(await sandboxes.find(paused.sandboxID), paused)
+    const after = { ...paused, snapshot: corrected }
+    assert.deepEqual(await sandboxes.setSnapshot(paused.sandboxID, paused.runID, corrected), after)
+    assert.deepEqual(await sandboxes.find(paused.sandboxID), after)
+    for (const state of allStates.filter((state) => state !== 'paused')) {
+      const { sandboxID, runID } = await insertSandboxIn(stores, teamID, state)
+      assert.equal(await sandboxes.setSnapshot(sandboxID, runID, corrected), undefined, state)
+      assert.equal((await sandboxes.find(sandboxID))?.snapshot, null, state)
+    }
+  })
+}
+
+function resumes(storeTest: StoreTest): void {
+  storeTest(
+    'a resume within the limits moves the row with its changes and keeps the rest',
+    async (stores) => {
+      const { sandboxes } = stores
+      const { teamID } = await insertTeam(stores)
+      const paused = await insertPaused(stores, teamID, aSnapshot(), { metadata: { a: 'b' } })
+      const changes = { runID: newUUID(), handle, startedAt: time + 1, endAt: time + 2 }
+      const result = await sandboxes.resumeWithinLimits(paused, defaultTeamLimits, changes)
+      const resuming: Sandbox = { ...paused, ...changes, state: 'resuming' }
+      assert.deepEqual(result, { moved: resuming })
+      assert.deepEqual(await sandboxes.find(paused.sandboxID), resuming)
+      const late = { sandboxID: paused.sandboxID, runID: paused.runID, from: ['resuming'] as const }
+      assert.equal(await sandboxes.move(late, 'running'), undefined)
+    },
+  )
+
+  storeTest('a resume may clear what is kept', async (stores) => {
+    const { teamID } = await insertTeam(stores)
+    const paused = await insertPaused(stores, teamID, aSnapshot())
+    const changes = { runID: newUUID(), snapshot: null }
+    await stores.sandboxes.resumeWithinLimits(paused, defaultTeamLimits, changes)
+    assert.equal((await stores.sandboxes.find(paused.sandboxID))?.snapshot, null)
+  })
+
+  storeTest('a resume of another run, of no sandbox or from another state moves nothing', async (stores) => {
+    const { sandboxes } = stores
+    const { teamID } = await insertTeam(stores)
+    const paused = await insertPaused(stores, teamID, aSnapshot())
+    assert.deepEqual(await resume(stores, { ...paused, runID: newUUID() }), { moved: undefined })
+    assert.deepEqual(await resume(stores, { ...paused, sandboxID: 'nothing' }), { moved: undefined })
+    assert.deepEqual(await sandboxes.find(paused.sandboxID), paused)
+    for (const state of allStates.filter((state) => state !== 'paused')) {
+      const sandbox = await insertSandboxIn(stores, teamID, state)
+      // Also where no resume would be within the limits: that it has moved on says more.
+      assert.deepEqual(await resume(stores, sandbox, { maxSandboxes: 0 }), { moved: undefined }, state)
+      assert.deepEqual(await sandboxes.find(sandbox.sandboxID), sandbox)
+    }
+  })
+
+  storeTest(
+    'a resume counts as a create does, limit by limit, and leaves a refused row alone',
+    async (stores) => {
+      const { teamID } = await insertTeam(stores)
+      await insertSandboxIn(stores, teamID, 'running', { cpuCount: 3, memoryMB: 400 })
+      const other = await insertTeam(stores)
+      await insertSandboxIn(stores, other.teamID, 'running', { cpuCount: 8, memoryMB: 4000 })
+      const paused = await insertPaused(stores, teamID, aSnapshot(), { cpuCount: 2, memoryMB: 600 })
+      assert.deepEqual(await resume(stores, paused, { maxSandboxes: 1 }), { exceeded: 'maxSandboxes' })
+      assert.deepEqual(await resume(stores, paused, { maxCPU: 4 }), { exceeded: 'maxCPU' })
+      assert.deepEqual(await resume(stores, paused, { maxMemoryMB: 999 }), { exceeded: 'maxMemoryMB' })
+      assert.deepEqual(await stores.sandboxes.find(paused.sandboxID), paused)
+      assert.ok(isMoved(await resume(stores, paused, { maxSandboxes: 2, maxCPU: 5, maxMemoryMB: 1000 })))
+    },
+  )
+}
+
+function races(storeTest: StoreTest): void {
+  const insertMany = (stores: Stores, teamID: string, count: number, frozen = false) =>
+    Promise.all(Array.from({ length: count }, () => insertPaused(stores, teamID, aSnapshot({ frozen }))))
+  const countActive = ({ sandboxes }: Stores, teamID: string) =>
+    sandboxes.count({ teamID, states: activeStates })
+
+  storeTest('parallel resumes pass no limit together', async (stores) => {
+    const { teamID } = await insertTeam(stores)
+    let paused = await insertMany(stores, teamID, 30)
+    // Limits below the number of connections: each resume that runs unlocked beside another would pass.
+    for (const maxSandboxes of [3, 8]) {
+      const results = await Promise.all(paused.map((sandbox) => resume(stores, sandbox, { maxSandboxes })))
+      for (const result of results.filter((result) => !isMoved(result))) {
+        assert.deepEqual(result, { exceeded: 'maxSandboxes' })
+      }
+      assert.equal(await countActive(stores, teamID), maxSandboxes)
+      paused = paused.filter((_, index) => !isMoved(results[index]!))
+      assert.equal(paused.length, 30 - maxSandboxes)
+    }
+  })
+
+  storeTest('parallel resumes and creates pass no limit together', async (stores) => {
+    const { teamID } = await insertTeam(stores)
+    const paused = await insertMany(stores, teamID, 20)
+    const limits = { ...defaultTeamLimits, maxMemoryMB: 512 * 5 }
+    const all = paused.flatMap((sandbox) => [
+      resume(stores, sandbox, limits).then(isMoved),
+      stores.sandboxes.insertWithinLimits(aSandbox(teamID), limits).then(({ inserted }) => inserted),
+    ])
+    assert.equal((await Promise.all(all)).filter((passed) => passed).length, 5)
+    assert.equal(await countActive(stores, teamID), 5)
+  })
+
+  storeTest(
+    'of parallel resumes of one sandbox one wins, and the others learn that it moved on',
+    async (stores) => {
+      const { teamID } = await insertTeam(stores)
+      const paused = await insertPaused(stores, teamID, aSnapshot())
+      const tries = Array.from({ length: 10 }, () => resume(stores, paused, { maxSandboxes: 1 }))
+      const results = await Promise.all(tries)
+      const lost = results.filter((result) => !isMoved(result))
+      assert.equal(lost.length, 9)
+      for (const result of lost) assert.deepEqual(result, { moved: undefined })
+      const won = results.find(isMoved)
+      assert.deepEqual(won, { moved: await stores.sandboxes.find(paused.sandboxID) })
+    },
+  )
+
+  storeTest('a resume and a kill of one sandbox do not both win', async (stores) => {
+    const { teamID } = await insertTeam(stores)
+    for (const [index, paused] of (await insertMany(stores, teamID, 30)).entries()) {
+      const { sandboxID, runID } = paused
+      const resuming = resume(stores, paused)
+      // Each kill comes some statements later than the one before, to fall between those of the resume.
+      for (let later = 0; later < index % 10; later++) await stores.sandboxes.find(sandboxID)
+      const killed = await stores.sandboxes.move({ sandboxID, runID, from: ['paused'] }, 'killing')
+      const resumed = await resuming
+      assert.notEqual(isMoved(resumed), killed !== undefined)
+      const state = (await stores.sandboxes.find(sandboxID))?.state
+      assert.equal(state, killed ? 'killing' : 'resuming')
+    }
+  })
+
+  storeTest('parallel resumes of frozen sandboxes count the memory of each once', async (stores) => {
+    const { teamID } = await insertTeam(stores)
+    const paused = await insertMany(stores, teamID, 6, true)
+    const results = await Promise.all(
+      paused.map((sandbox) => resume(stores, sandbox, { maxMemoryMB: 512 * 6 })),
+    )
+    assert.deepEqual(
+      results.map(isMoved),
+      paused.map(() => true),
+    )
+  })
+}
+
+function frozenMemory(storeTest: StoreTest): void {
+  const create = async ({ sandboxes }: Stores, teamID: string, limits: Partial<TeamLimits>) => {
+    const all = { ...defaultTeamLimits, ...limits }
+    const result = await sandboxes.insertWithinLimits(aSandbox(teamID, { memoryMB: 400 }), all)
+    return 'exceeded' in result ? result.exceeded : result.inserted
+  }
+
+  storeTest('a frozen sandbox holds its memory against a create, but no place and no CPU', async (stores) => {
+    const { teamID } = await insertTeam(stores)
+    await insertPaused(stores, teamID, aSnapshot({ frozen: true }), { memoryMB: 600 })
+    assert.equal(await create(stores, teamID, { maxMemoryMB: 999 }), 'maxMemoryMB')
+    const justEnough = { maxSandboxes: 1, maxCPU: 2, maxMemoryMB: 1000 }
+    assert.equal(await create(stores, teamID, justEnough), true)
+  })
+
+  storeTest(
+    'a frozen sandbox holds its memory against the resume of another, not its own',
+    async (stores) => {
+      const { teamID } = await insertTeam(stores)
+      const frozen = await insertPaused(stores, teamID, aSnapshot({ frozen: true }), { memoryMB: 600 })
+      const other = await insertPaused(stores, teamID, aSnapshot(), { memoryMB: 500 })
+      const limits = { maxMemoryMB: 1000 }
+      assert.deepEqual(await resume(stores, other, limits), { exceeded: 'maxMemoryMB' })
+      assert.ok(isMoved(await resume(stores, frozen, limits)))
+      assert.deepEqual(await resume(stores, other, limits), { exceeded: 'maxMemoryMB' })
+    },
+  )
+
+  storeTest('the frozen of one team hold nothing against another', async (stores) => {
+    const other = await insertTeam(stores)
+    await insertPaused(stores, other.teamID, aSnapshot({ frozen: true }))
+    const { teamID } = await insertTeam(stores)
+    assert.equal(await create(stores, teamID, { maxMemoryMB: 400 }), true)
+  })
+
+  const releases: [how: string, release: (stores: Stores, sandbox: Sandbox) => Promise<unknown>][] = [
+    [
+      'that is found to stand still no more',
+      ({ sandboxes }, { sandboxID, runID }) => sandboxes.setSnapshot(sandboxID, runID, aSnapshot()),
+    ],
+    [
+      'that ended with what was kept of it',
+      async ({ sandboxes }, { sandboxID, runID }) => {
+        await sandboxes.move({ sandboxID, runID, from: ['paused'] }, 'killing')
+        const ending = { endedAt: time, endReason: 'killed' } as const
+        await sandboxes.move({ sandboxID, runID, from: ['killing'] }, 'ended', ending)
+      },
+    ],
+    [
+      'that ran again and was paused with nothing kept',
+      async ({ sandboxes }, { sandboxID, runID }) => {
+        await sandboxes.move({ sandboxID, runID, from: ['paused'] }, 'resuming')
+        await sandboxes.move({ sandboxID, runID, from: ['resuming'] }, 'running', { snapshot: null })
+        await sandboxes.move({ sandboxID, runID, from: ['running'] }, 'pausing')
+        await sandboxes.move({ sandboxID, runID, from: ['pausing'] }, 'paused')
+      },
+    ],
+  ]
+  for (const [how, release] of releases) {
+    storeTest(`a frozen sandbox ${how} gives its memory back`, async (stores) => {
+      const { teamID } = await insertTeam(stores)
+      const frozen = await insertPaused(stores, teamID, aSnapshot({ frozen: true }))
+      assert.equal(await create(stores, teamID, { maxMemoryMB: 400 }), 'maxMemoryMB')
+      await release(stores, frozen)
+      assert.equal(await create(stores, teamID, { maxMemoryMB: 400 }), true)
+    })
+  }
+}
