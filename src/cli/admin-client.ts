@@ -104,10 +104,13 @@ export class AdminClient {
     return this.#call('DELETE', `/admin/nodes/${encodeURIComponent(nodeID)}`)
   }
 
-  /** Finds a node by its id or the beginning of it. */
+  /** Finds a node by its id, the beginning of it, or its address with or without the port. */
   async findNode(word: string): Promise<Node> {
     const nodes = await this.listNodes()
-    const found = nodes.filter(({ id }) => id.startsWith(word))
+    const host = (address = '') => address.replace(/:\d+$/, '').replace(/^\[(.*)\]$/, '$1')
+    const found = nodes.filter(
+      ({ id, address }) => id.startsWith(word) || [address, host(address)].includes(word),
+    )
     if (found.length === 1) return found[0]!
     const known = nodes.map(({ id }) => id).join(', ')
     const why = found.length === 0 ? 'no node is called that' : 'several nodes are called that'

@@ -6,6 +6,7 @@ import { AdminClient } from './admin-client.ts'
 import { UsageError } from './arguments.ts'
 import { banner, clientEnvironment, envCommand, shellExports } from './env.ts'
 import { keyVerbs } from './key.ts'
+import { nodeVerbs } from './node.ts'
 import { table } from './output.ts'
 import { pruneCommand } from './prune.ts'
 import { recoverCommand } from './recover.ts'
@@ -35,6 +36,11 @@ const quarantined = {
   ...{ since: '2026-01-02T03:04:05.000Z', deletedAt: '2026-01-09T03:04:05.000Z' },
 }
 
+const node = (id: string, address: string) => ({
+  ...{ id, address, status: 'ready', sandboxCount: 4, version: '1.0.0' },
+  metrics: { cpuPercent: 7, cpuCount: 2, memoryUsedBytes: 2 ** 30, memoryTotalBytes: 2 ** 31 },
+})
+
 /** Answers like the server and remembers what it was asked. */
 let asked: { method: string; path: string; token: unknown; body: unknown }[] = []
 const answers: Record<string, [number, unknown?]> = {
@@ -50,6 +56,9 @@ const answers: Record<string, [number, unknown?]> = {
   'GET /admin/quarantine': [200, [quarantined]],
   'POST /admin/quarantine/ione-run/recover': [200, { sandboxID: 'ione', teamID: 'id-1' }],
   'DELETE /admin/quarantine/ione-run': [204],
+  'GET /nodes': [200, [node('0a24', '10.0.0.1:7443'), node('8be1', '[fd00::2]:7443')]],
+  'POST /nodes/0a24': [204],
+  'POST /nodes/8be1': [204],
   'GET /volumes': [200, [{ volumeID: 'id-v', name: 'data' }]],
   'DELETE /volumes/id-v': [204],
   'DELETE /admin/teams/id-1/api-keys/key-2': [404, { code: 404, message: 'There is no key key-2.' }],
@@ -84,6 +93,17 @@ test('team list shows a table to people and JSON to programs', async () => {
   )
   assert.deepEqual(JSON.parse(await runVerb(teamVerbs, ['list', '--json'], connect)), [team])
   assert.equal(asked[0]!.token, 'secret')
+})
+
+test('node list tells which machine a node is, and drain takes its address', async () => {
+  assert.match(await runVerb(nodeVerbs, ['list'], connect), /^0a24 .* 1\.0\.0 +10\.0\.0\.1:7443$/m)
+  for (const [word, id] of Object.entries({
+    ...{ '0a': '0a24', '10.0.0.1': '0a24', '10.0.0.1:7443': '0a24' },
+    ...{ 'fd00::2': '8be1', '[fd00::2]:7443': '8be1' },
+  })) {
+    assert.equal(await runVerb(nodeVerbs, ['drain', word], connect), `Node ${id} gets no new sandboxes.`)
+  }
+  await assert.rejects(runVerb(nodeVerbs, ['drain', '10.0.0'], connect), /no node is called that/)
 })
 
 test('team create sends the name', async () => {

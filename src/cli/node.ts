@@ -8,7 +8,7 @@ type Connect = () => Promise<AdminClient>
 export const nodeVerbs: VerbTable<Connect> = {
   name: 'node',
   does: 'machines of the cluster',
-  notes: `NODE is the id of a node, or the beginning of one.
+  notes: `NODE is the id of a node, the beginning of one, or the address of the machine.
 drain    NODE gets no new sandboxes; what can move goes on elsewhere, the rest where it is.
 undrain  NODE gets new sandboxes again.
 forget   NODE does not come back: what ran on it ends as lost, and so does what only its disk had.`,
@@ -44,9 +44,9 @@ async function forget({ words, json }: Given, connect: Connect): Promise<string>
 function show(nodes: Node[], json: boolean): string {
   if (json) return asJson(nodes)
   const gigabytes = (bytes: number) => `${(bytes / 1024 ** 3).toFixed(1)} GiB`
-  const rows = nodes.map(({ id, status, sandboxCount, version, metrics }) => [
+  const rows = nodes.map(({ id, address = '', status, sandboxCount, version, metrics }) => [
     ...[id, status, String(sandboxCount), `${metrics.cpuPercent} % of ${metrics.cpuCount}`],
-    ...[`${gigabytes(metrics.memoryUsedBytes)} of ${gigabytes(metrics.memoryTotalBytes)}`, version],
+    ...[`${gigabytes(metrics.memoryUsedBytes)} of ${gigabytes(metrics.memoryTotalBytes)}`, version, address],
   ])
-  return table(['NODE', 'STATUS', 'SANDBOXES', 'CPU', 'MEMORY', 'VERSION'], rows)
+  return table(['NODE', 'STATUS', 'SANDBOXES', 'CPU', 'MEMORY', 'VERSION', 'ADDRESS'], rows)
 }

@@ -22,6 +22,8 @@ export const Node = Type.Object({
   id: Type.String(),
   serviceInstanceID: Type.String(),
   clusterID: Type.String(),
+  /** Where the other nodes reach it, so that an operator can tell which machine it is. Not E2B's; absent on one machine. */
+  address: Type.Optional(Type.String()),
   version: Type.String(),
   commit: Type.String(),
   status: NodeStatus,

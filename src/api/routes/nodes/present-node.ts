@@ -8,10 +8,11 @@ const clusterID = '00000000-0000-0000-0000-000000000000'
 
 /** Warren gives sandboxes no huge pages, and keeps everything on one disk. */
 export function presentNode(node: ClusterNode): Node {
-  const { nodeID, runID, facts, load, status, statusChangedAt } = node
+  const { nodeID, runID, address, facts, load, status, statusChangedAt } = node
   const { cpu } = facts
   return {
     ...{ id: nodeID, serviceInstanceID: runID, clusterID, version: facts.version, commit: facts.version },
+    ...(address && { address }),
     status: isAway(node) ? 'unhealthy' : status,
     statusChangedAt: dateTime(statusChangedAt),
     ...{ sandboxCount: load.sandboxes, sandboxStartingCount: load.starting },
