@@ -1,11 +1,21 @@
 /** What the documentation tells people to run works, as does the command line, and the server's figures tell of it. */
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
-import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  copyFileSync,
+  globSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, it, test } from 'node:test'
 import { Sandbox } from 'e2b'
+import { transformSync } from 'esbuild'
 import { pythonWith } from '../support/python.ts'
 import { pythonReleases } from '../support/releases.ts'
 import { anyIsolation, joinWarren, repoFolder, type Warren } from '../support/warren.ts'
@@ -13,7 +23,7 @@ import { anyIsolation, joinWarren, repoFolder, type Warren } from '../support/wa
 type Block = { page: string; language: string; mark: string; code: string }
 type Ended = { code: number | null; stdout: string; stderr: string }
 
-/** The first line of a block says whether it is run: three backticks, then `sh run`, or `sh skip:` and why not. */
+/** The first line of a block says whether it is run: three backticks, then `sh run`, `sh start`, or `sh skip:` and why not. */
 function allBlocks(): Block[] {
   return ['README.md', ...globSync('docs/*.md', { cwd: repoFolder })].flatMap((page) => {
     const text = readFileSync(join(repoFolder, page), 'utf8')
@@ -27,13 +37,33 @@ function allBlocks(): Block[] {
 test('every block of code in the documentation is run, or says why not', () => {
   const shown = new Set(['text', 'json', 'yaml'])
   const unmarked = allBlocks()
-    .filter(({ language, mark }) => !shown.has(language) && mark !== 'run' && !/^skip: \w.{5}/.test(mark))
+    .filter(({ language, mark }) => !shown.has(language) && !/^(run|start)$|^skip: \w.{5}/.test(mark))
     .map(({ page, code }) => `${page}: ${code.split('\n')[0]}`)
   assert.deepEqual(unmarked, [])
 })
 
+const parsers: Record<string, (code: string) => unknown> = {
+  sh: (input) => execFileSync('bash', ['-n'], { input }),
+  js: (code) => transformSync(code, { loader: 'ts', format: 'esm' }),
+  ts: (code) => transformSync(code, { loader: 'ts', format: 'esm' }),
+  python: (input) =>
+    execFileSync('python3', ['-c', 'import ast, sys; ast.parse(sys.stdin.read())'], { input }),
+}
+
+test('what is not run is written as its language is', () => {
+  for (const { page, language, mark, code } of allBlocks()) {
+    if (mark.startsWith('skip')) assert.doesNotThrow(() => parsers[language]!(code), page)
+  }
+})
+
 /** An answer that tells of a failure fails the command, too. */
 const failingCurl = 'curl() { command curl --silent --show-error --fail-with-body "$@"; }\n'
+
+/** A start reads and checks its settings as always, shows them, and ends there. */
+const settingsOnly = `
+bin/warren() { if [ "$1" = start ]; then command bin/warren config; else command bin/warren "$@"; fi; }
+npm() { [ "$*" = start ] && bin/warren start; }
+`
 
 describe('with a server', () => {
   let warren: Warren
@@ -44,21 +74,29 @@ describe('with a server', () => {
     warren = await joinWarren(anyIsolation)
     sandbox = await Sandbox.create(warren.client)
     folder = mkdtempSync(join(repoFolder, '.cache/documentation-'))
+    // As in a clone, and apart from it: pages make files where they are.
+    symlinkSync(join(repoFolder, 'bin'), join(folder, 'bin'))
+    mkdirSync(join(folder, 'data'))
+    for (const name of ['credentials.json', 'server.json']) {
+      copyFileSync(join(warren.dataFolder, name), join(folder, 'data', name))
+    }
   })
   after(async () => {
     rmSync(folder, { recursive: true })
     await warren.stop()
   })
 
-  const run = (program: string, args: string[], input = ''): Promise<Ended> =>
+  type RunOptions = { input?: string; dataFolder?: string }
+  const run = (program: string, args: string[], options: RunOptions = {}): Promise<Ended> =>
     new Promise((resolve, reject) => {
+      const { input = '', dataFolder = warren.dataFolder } = options
       const env = {
         ...process.env,
         ...warren.environment,
-        ...{ WARREN_DATA_DIR: warren.dataFolder, SANDBOX_ID: sandbox.sandboxId },
+        ...{ WARREN_DATA_DIR: dataFolder, SANDBOX_ID: sandbox.sandboxId },
         PATH: `${join(repoFolder, 'node_modules/.bin')}:${process.env.PATH}`,
       }
-      const child = spawn(program, args, { cwd: repoFolder, env })
+      const child = spawn(program, args, { cwd: folder, env })
       const ended: Ended = { code: null, stdout: '', stderr: '' }
       child.stdout.on('data', (chunk) => {
         ended.stdout += chunk
@@ -78,8 +116,10 @@ describe('with a server', () => {
     return ended.stdout
   }
 
+  const shell = (code: string, options?: RunOptions) => run('bash', ['-euo', 'pipefail', '-c', code], options)
   const programs: Record<string, (code: string) => Promise<Ended>> = {
-    sh: (code) => run('bash', ['-euo', 'pipefail', '-c', failingCurl + code]),
+    sh: (code) => shell(failingCurl + code),
+    start: (code) => shell(settingsOnly + code, { dataFolder: join(folder, 'data') }),
     js: (code) => {
       const file = join(folder, `${randomUUID()}.mjs`)
       writeFileSync(file, code)
@@ -89,7 +129,7 @@ describe('with a server', () => {
   }
 
   it('the blocks of the documentation that say so run, and print what their comments promise', async () => {
-    const blocks = allBlocks().filter(({ mark }) => mark === 'run')
+    const blocks = allBlocks().filter(({ mark }) => mark === 'run' || mark === 'start')
     assert.deepEqual([...new Set(blocks.map(({ language }) => language))].sort(), ['js', 'python', 'sh'])
     // Those of a page one after another, since they build on each other; three pages beside each other.
     const waiting = Map.groupBy(blocks, ({ page }) => page).values()
@@ -99,8 +139,8 @@ describe('with a server', () => {
     await Promise.all([runSome(), runSome(), runSome()])
   })
 
-  async function runBlock({ page, language, code }: Block): Promise<void> {
-    const { code: exitCode, stdout, stderr } = await programs[language]!(code)
+  async function runBlock({ page, language, mark, code }: Block): Promise<void> {
+    const { code: exitCode, stdout, stderr } = await programs[mark === 'start' ? mark : language]!(code)
     assert.equal(exitCode, 0, `${page}:\n${code}\n${stderr}`)
     const promised = [...code.matchAll(/print(?:ln)?\(.*\) *# *(.+)$|console\.log\(.*\) *\/\/ *(.+)$/gm)]
     for (const [, ofPython, ofJs] of promised) {
@@ -114,9 +154,11 @@ describe('with a server', () => {
       await command('sandbox', 'list', '--metadata', 'who=cli'),
       new RegExp(`^${sandboxId}.*running`, 'm'),
     )
-    const shell = await run('bin/warren', ['sandbox', 'shell', sandboxId], 'echo a$((40+2))b; exit 3\r')
-    assert.match(shell.stdout, /a42b/)
-    assert.equal(shell.code, 3, shell.stderr)
+    const entered = await run('bin/warren', ['sandbox', 'shell', sandboxId], {
+      input: 'echo a$((40+2))b; exit 3\r',
+    })
+    assert.match(entered.stdout, /a42b/)
+    assert.equal(entered.code, 3, entered.stderr)
     assert.match(await command('sandbox', 'logs', sandboxId), /sandbox|process/i)
     await command('sandbox', 'pause', sandboxId)
     assert.equal(JSON.parse(await command('sandbox', 'info', sandboxId, '--json')).state, 'paused')
