@@ -25,6 +25,7 @@ test('every page of docs is in the menu, and every page that the menu should hav
   const unlisted = files.filter((name) => !body.includes(`href="/docs/${name.replace(/\.md$/, '')}"`))
   assert.deepEqual(unlisted, [])
   const listed = chapters.flatMap(({ pages }) => pages)
+  assert.deepEqual(listed, [...new Set(listed)], 'a page is in the menu twice')
   assert.deepEqual(
     listed.filter((name) => !site!.titles().has(name)),
     [],

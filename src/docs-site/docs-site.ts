@@ -62,7 +62,7 @@ export class DocsSite {
   titles(): ReadonlyMap<string, string> {
     this.#titles ??= new Map([
       ...this.#names().map((name): [string, string] => [name, titleOf(this.#read(name), name)]),
-      [errors, 'Every message'],
+      [errors, 'All error messages'],
     ])
     return this.#titles
   }

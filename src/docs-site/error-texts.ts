@@ -135,14 +135,17 @@ export function remedies(folder: string): Map<string, Remedy> {
 /** The page, in Markdown. */
 function errorPage(folder: string): string {
   const known = remedies(folder)
-  const chapters = [...errorTexts(folder)].map(([code, messages]) => {
-    const { status, means, remedy } = known.get(code)!
-    return `## ${status} ${code}\n\n${means} Unless the message says more: ${remedy}\n\n${messages.map(itemOf).join('\n')}\n`
-  })
-  return `# Every message
+  const byStatus = [...errorTexts(folder)]
+    .map(([code, messages]) => ({ code, messages, ...known.get(code)! }))
+    .sort((a, b) => Number(a.status) - Number(b.status))
+  const chapters = byStatus.map(
+    ({ code, messages, status, means, remedy }) =>
+      `## ${status} ${code}\n\n**Meaning:** ${means}\n\n**What to do:** ${remedy}\n\n${messages.map(itemOf).join('\n')}\n`,
+  )
+  return `# All error messages
 
-What Warren says when it does not do what it was asked, by the code of the failure; … stands for names and figures.
-[Troubleshooting](troubleshooting.md) is the page to read first. This one is made of the sources of this very server.
+Every message that Warren answers with, sorted by HTTP status and error code; … stands for names and figures. Read
+[Troubleshooting](troubleshooting.md) first. Your server made this page from its own sources.
 
 ${chapters.join('\n')}`
 }
