@@ -1,8 +1,12 @@
 import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import { upgradeCommand } from '../cli/upgrade.ts'
 import { givenSettings } from './config.ts'
-import { systemdCommand, systemdUnit } from './systemd-command.ts'
+import { environmentLines, systemdCommand, systemdUnit } from './systemd-command.ts'
 
 test('the unit starts this Warren and leaves its sandboxes alone when it stops', () => {
   const unit = systemdUnit('/opt/warren')
@@ -15,6 +19,19 @@ test('the service comes before sandboxes, as a sibling of their cgroup', () => {
   const lines = systemdUnit('/opt/warren').split('\n')
   assert.ok(lines.includes('Slice=-.slice'))
   assert.ok(lines.includes('CPUWeight=1000'))
+})
+
+test('systemd finds nothing wrong with the unit', (t) => {
+  if (spawnSync('systemd-analyze', ['--version']).error) return t.diagnostic('There is no systemd here.')
+  const folder = mkdtempSync(join(tmpdir(), 'unit-'))
+  t.after(() => rmSync(folder, { recursive: true }))
+  mkdirSync(join(folder, 'bin'))
+  writeFileSync(join(folder, 'bin/warren'), '#!/bin/sh\n')
+  chmodSync(join(folder, 'bin/warren'), 0o755)
+  const file = join(folder, 'warren.service')
+  writeFileSync(file, systemdUnit(folder))
+  const { status, stderr } = spawnSync('systemd-analyze', ['verify', '--man=no', file], { encoding: 'utf8' })
+  assert.deepEqual({ status, stderr }, { status: 0, stderr: '' })
 })
 
 test('without --install nothing is written, only shown', async () => {
@@ -35,6 +52,14 @@ test('the settings of the service are those of the shell, as they were given', (
     WARREN_DATABASE_URL: 'postgres://u:p@h/d',
   }
   assert.deepEqual(givenSettings(env), { WARREN_PORT: '3001', WARREN_DATABASE_URL: 'postgres://u:p@h/d' })
+})
+
+test('a value that systemd would read otherwise is quoted in the file of settings', () => {
+  const given = { WARREN_PORT: '3001', WARREN_DATABASE_URL: `postgres://u:a"b\\c$d'e f@h/d?sslmode=require` }
+  assert.equal(
+    environmentLines(given),
+    `WARREN_PORT=3001\nWARREN_DATABASE_URL="postgres://u:a\\"b\\\\c\\$d'e f@h/d?sslmode=require"\n`,
+  )
 })
 
 test('the steps of an upgrade fit how Warren was installed', async () => {

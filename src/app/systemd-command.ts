@@ -25,7 +25,7 @@ export async function systemdCommand(
   const { words, flags } = parseCommand(args, [], command, { flags: ['install'] })
   takeWords(words, [], command)
   const unit = systemdUnit(projectFolder)
-  const settings = ownSettings()
+  const settings = environmentLines(givenSettings())
   if (!flags.has('install')) {
     return `# ${unitFolder}/warren.service\n${unit}\n# ${environmentFile}\n${settings}\n# Nothing was changed: --install writes these files, enables the service and starts it.`
   }
@@ -75,8 +75,11 @@ WantedBy=multi-user.target
 `
 }
 
-function ownSettings(): string {
-  return Object.entries(givenSettings())
-    .map(([name, value]) => `${name}=${value}\n`)
+/** As the EnvironmentFile= of a unit is read: outside of quotes it would take a backslash or a quote for its own. */
+export function environmentLines(settings: Readonly<Record<string, string>>): string {
+  const quoted = (value: string) =>
+    /^[\w./:@,+%=?&~-]*$/.test(value) ? value : `"${value.replaceAll(/["\\`$]/g, '\\$&')}"`
+  return Object.entries(settings)
+    .map(([name, value]) => `${name}=${quoted(value)}\n`)
     .join('')
 }
