@@ -98,12 +98,17 @@ export function rushFor(simulation: Simulation, sandboxID: string): void {
 }
 
 /** A crash: the clients of that process never hear. What it passed on is carried out all the same. */
-export function abandonRequests(simulation: Simulation, process: number): void {
+export function abandonRequests(simulation: Simulation, process: number, hasLate: boolean): void {
   const { ledger } = simulation
-  for (const ask of ledger.unheard) if (ask.passedOnTo === process) ledger.unheard.delete(ask)
+  const isCarriedOut = ({ process: heardBy, passedOnTo }: Ask) => (passedOnTo ?? heardBy) === process
+  if (!hasLate) for (const ask of ledger.unheard) if (isCarriedOut(ask)) ledger.unheard.delete(ask)
   for (const ask of ledger.underway) {
-    if (ask.process === process || ask.passedOnTo === process) abandon(simulation, ask)
-    if (ask.passedOnTo === process) ledger.unheard.delete(ask)
+    if (ask.process !== process && ask.passedOnTo !== process) continue
+    abandon(simulation, ask)
+    // Its statements may take effect all the same.
+    if (!isCarriedOut(ask)) continue
+    if (hasLate) ledger.unheard.add(ask)
+    else ledger.unheard.delete(ask)
   }
 }
 

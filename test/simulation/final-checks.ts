@@ -89,9 +89,17 @@ function checkMachine(simulation: Simulation, node: SimulatedNode, say: Say): vo
         `${shortID(sandboxID)} is on ${node.name}, and its row is ${row?.state ?? 'not there'}`,
       )
   }
-  const needed = new Set(watch.neededSnapshots((row) => simulation.isOn(node.name, row)))
+  const needed = new Set(watch.neededSnapshots(node.name, (row) => simulation.isOn(node.name, row)))
   for (const name of node.world.snapshots.keys()) {
     if (!needed.has(name)) say('no orphan', `the snapshot ${shortID(name)} belongs to nothing`)
+  }
+  for (const [name, { nodeID, isDiscarded }] of watch.quarantined) {
+    if (nodeID !== node.name) continue
+    if (isDiscarded) say('no orphan', `${node.name} was to remove the snapshot ${shortID(name)}, and has not`)
+    else if (!node.world.snapshots.has(name))
+      say('row and reality', `the quarantine lists the snapshot ${shortID(name)}, which is not there`)
+    else if (watch.isBuilt(name))
+      say('snapshot needed', `the quarantine is to delete the snapshot ${shortID(name)}, which a build has`)
   }
 }
 

@@ -152,8 +152,7 @@ function crash(simulation: Simulation, node: SimulatedNode, pick: number): void 
 function end(simulation: Simulation, node: SimulatedNode, pick: number): void {
   simulation.note(() => `${node.name}: the process dies`)
   const { process } = node
-  node.crash()
-  abandonRequests(simulation, process)
+  abandonRequests(simulation, process, node.crash())
   for (const sandboxID of node.starting) {
     const sandbox = node.world.sandboxes.get(sandboxID)
     if (sandbox && pick < 0.5) sandbox.running = true
@@ -165,8 +164,7 @@ function end(simulation: Simulation, node: SimulatedNode, pick: number): void {
 function reboot(simulation: Simulation, node: SimulatedNode): void {
   simulation.note(() => `${node.name}: the machine goes down and comes back`)
   const { process } = node
-  node.crash()
-  abandonRequests(simulation, process)
+  abandonRequests(simulation, process, node.crash())
   for (const { spec } of node.world.sandboxes.values()) {
     simulation.ledger.died.add(spec.runID)
     const entry = simulation.ledger.entries.get(spec.sandboxID)

@@ -23,6 +23,8 @@ export type ParkedCall = {
   process: number
   /** Not before that much time has elapsed, in milliseconds. */
   readyAt: number
+  /** A statement that is on its way to the database: it may arrive although its process died. */
+  isStatement: boolean
   go: () => void
 }
 
@@ -36,8 +38,13 @@ export type CallPolicy = {
   hangMs: (part: string) => number
   /** Whether the answer of this call is held up as well. */
   holdsAnswer: () => boolean
+  /** After how many milliseconds a statement of a process that died takes effect; undefined: never. */
+  lateBy: () => number | undefined
   note: Note
 }
+
+/** Nobody is there to hear the answer. */
+const never = new Promise<never>(() => {})
 
 /** Characters of the arguments of a call. */
 const mostDescribed = 200
@@ -46,6 +53,7 @@ export class ParkedCalls {
   readonly #time: SimulatedTime
   readonly policy: CallPolicy
   #calls: ParkedCall[] = []
+  readonly #dead = new Set<number>()
 
   constructor(time: SimulatedTime, policy: CallPolicy) {
     this.#time = time
@@ -77,15 +85,23 @@ export class ParkedCalls {
     call.go()
   }
 
-  /** A process died: its calls never go on. */
-  drop(process: number): void {
-    this.#calls = this.#calls.filter((call) => call.process !== process)
+  /** A process died: its calls never go on, except that statements may take effect late. True where some do. */
+  drop(process: number): boolean {
+    this.#dead.add(process)
+    const late = this.#calls.filter((call) => {
+      if (call.process !== process || !call.isStatement) return false
+      const byMs = this.policy.lateBy()
+      call.readyAt = Math.max(call.readyAt, this.#time.elapsedMs + (byMs ?? 0))
+      return byMs !== undefined
+    })
+    this.#calls = this.#calls.filter((call) => call.process !== process || late.includes(call))
+    return late.length > 0
   }
 
   /** Resolves once the scheduler lets it go on. */
-  park(process: number, delayMs = 0, signal?: AbortSignal): Promise<void> {
+  park(process: number, delayMs = 0, signal?: AbortSignal, isStatement = false): Promise<void> {
     return new Promise((resolve) => {
-      const call: ParkedCall = { process, readyAt: this.#time.elapsedMs + delayMs, go: resolve }
+      const call = { process, readyAt: this.#time.elapsedMs + delayMs, isStatement, go: resolve }
       this.#calls.push(call)
       signal?.addEventListener('abort', () => {
         call.readyAt = 0
@@ -126,7 +142,8 @@ export class ParkedCalls {
     const text = () => `${name}.${method}(${describeArguments(args).slice(0, mostDescribed)})`
     const fault = policy.faultOf(part, method, process)
     const signal = signalOf(args)
-    await this.park(process, fault === 'hangs' ? policy.hangMs(part) : 0, signal)
+    const isStatement = part === 'store' && fault !== 'fails'
+    await this.park(process, fault === 'hangs' ? policy.hangMs(part) : 0, signal, isStatement)
     if (fault === 'fails' || (fault === 'hangs' && part === 'agent')) {
       policy.note(() => `${text()} fails`)
       const absence = policy.absence?.(method)
@@ -142,6 +159,7 @@ export class ParkedCalls {
       () =>
         `${text()} ${'value' in outcome ? `= ${describe(outcome.value)}` : `rejects: ${outcome.error.message}`}`,
     )
+    if (this.#dead.has(process)) await never
     if (fault === 'answer-lost' || policy.holdsAnswer()) await this.park(process, 0, signal)
     if (fault === 'answer-lost') {
       policy.note(() => `${text()}: the answer is lost`)

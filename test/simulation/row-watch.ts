@@ -55,8 +55,10 @@ export type WatchParts = {
 
 export class RowWatch {
   readonly sandboxes = new Map<string, WatchedSandbox>()
-  /** By table and key: the snapshot that a build or a cached step holds. */
+  /** By table and key: the snapshot that a build, a cached step or the quarantine of a node holds. */
   readonly #snapshotHolders = new Map<string, string>()
+  /** By the name of the snapshot: the node whose quarantine lists it, or that is told to remove it. */
+  readonly quarantined = new Map<string, { nodeID: string; isDiscarded: boolean }>()
   readonly #parts: WatchParts
 
   /** What was told of each sandbox. */
@@ -70,9 +72,10 @@ export class RowWatch {
   see({ table, before, after }: RowChange): void {
     if (table === 'sandboxes') this.#seeSandbox(before, after)
     if (table === 'sandbox_events') this.#seeEvent(before, after)
-    if (table === 'template_builds' || table === 'build_cache' || table === 'quarantine') {
+    if (table === 'quarantine') this.#seeQuarantine(before, after)
+    if (table === 'template_builds' || table === 'build_cache') {
       const nameOf = ({ saved_name, snapshot_name }: Row) => saved_name ?? snapshot_name
-      const key = (row: Row) => `${table} ${row.id ?? row.snapshot_name ?? `${row.team_id} ${row.key}`}`
+      const key = (row: Row) => `${table} ${row.id ?? `${row.team_id} ${row.key}`}`
       if (before) this.#snapshotHolders.delete(key(before))
       if (after && nameOf(after)) this.#snapshotHolders.set(key(after), String(nameOf(after)))
     }
@@ -81,6 +84,7 @@ export class RowWatch {
   /** Who would be poorer without this snapshot. A pause whose sandbox has ended has nothing else. */
   whoNeeds(
     name: string,
+    nodeName: string,
     isRunning: (sandboxID: string) => boolean,
     isOwn: (row: WatchedSandbox) => boolean,
   ): string | undefined {
@@ -93,14 +97,33 @@ export class RowWatch {
       if (isHeld || isOnlyCopy) return `sandbox ${shortID(sandboxID)}, which is ${state},`
     }
     for (const [holder, held] of this.#snapshotHolders) if (held === name) return shortID(holder)
-    return undefined
+    return this.#isQuarantined(name, nodeName) ? 'the quarantine' : undefined
   }
 
-  *neededSnapshots(isOwn: (row: WatchedSandbox) => boolean): Iterable<string> {
+  *neededSnapshots(nodeName: string, isOwn: (row: WatchedSandbox) => boolean): Iterable<string> {
     for (const row of this.sandboxes.values()) {
       if (row.state === 'paused' && row.snapshot && isOwn(row)) yield row.snapshot.name
     }
     yield* this.#snapshotHolders.values()
+    for (const name of this.quarantined.keys()) if (this.#isQuarantined(name, nodeName)) yield name
+  }
+
+  /** A build has the snapshot, or a step of one that was kept. */
+  isBuilt(name: string): boolean {
+    return [...this.#snapshotHolders.values()].includes(name)
+  }
+
+  #isQuarantined(name: string, nodeName: string): boolean {
+    const entry = this.quarantined.get(name)
+    return entry?.nodeID === nodeName && !entry.isDiscarded
+  }
+
+  #seeQuarantine(before: Row | undefined, after: Row | undefined): void {
+    if (before) this.quarantined.delete(String(before.snapshot_name))
+    if (!after) return
+    // At that time stands an entry that tells its node to remove the snapshot of a template that another node deleted.
+    const isDiscarded = after.since === 0
+    this.quarantined.set(String(after.snapshot_name), { nodeID: String(after.node_id), isDiscarded })
   }
 
   #seeSandbox(beforeRow: Row | undefined, afterRow: Row | undefined): void {

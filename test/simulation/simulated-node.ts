@@ -174,15 +174,19 @@ export class SimulatedNode {
     this.#driver?.crash(sandboxID)
   }
 
-  /** The process dies at whatever it awaits. The machine and what runs on it stay. */
-  crash(): void {
-    this.#calls.drop(this.process)
+  /**
+   * The process dies at whatever it awaits. The machine and what runs on it stay. True where statements are still on
+   * their way to the database.
+   */
+  crash(): boolean {
+    const hasLate = this.#calls.drop(this.process)
     void this.#driver?.close()
     this.clock?.stop()
     this.core = undefined
     this.isUp = false
     this.stillUntilMs = 0
     this.#die()
+    return hasLate
   }
 
   /** The domain as the server joins it, over calls that stand still. */

@@ -17,6 +17,8 @@ import { Violation } from './violation.ts'
 /** Errors of the store pass: no more than so many in a row. */
 const mostFailuresInARow = 2
 const hangs = [5000, 20_000, 90_000]
+/** How long a statement is on its way to the database once its process died, in milliseconds; undefined: it is lost. */
+const lateness = [undefined, undefined, 0, 1000, 20_000]
 /** Verbs of the driver that may have taken effect although they reject; the others promise that they have not. */
 const mayFailAfterwards = ['stop', 'thaw', 'removeSnapshot', 'limitEgress']
 /** As the agent's client gives up. */
@@ -35,6 +37,7 @@ export class Simulation {
   readonly database: SimulatedDatabase
   readonly random: Random
   readonly #faultRandom: Random
+  readonly #lateRandom: Random
   readonly time = new SimulatedTime()
   readonly ledger = new Ledger()
   readonly trace: string[] = []
@@ -72,6 +75,7 @@ export class Simulation {
     const random = new Random(plan.schedule ^ 0x5eed)
     this.random = random.branch()
     this.#faultRandom = random.branch()
+    this.#lateRandom = random.branch()
     this.teams = plan.teams.map(({ slug, limits }) => ({
       ...{ teamID: `team-${slug}`, slug, name: slug, createdAt: 0 },
       limits: { ...defaultTeamLimits, ...limits },
@@ -173,6 +177,7 @@ export class Simulation {
       hangMs: (part) => (part === 'agent' ? agentDeadlineMs : this.#faultRandom.pick(hangs)),
       absence: (method) => (method in this.#absentReads ? { value: this.#absentReads[method] } : undefined),
       holdsAnswer: () => this.random.chance(this.plan.holdsAnswers),
+      lateBy: () => this.#lateRandom.pick(lateness),
       note: this.note,
     })
   }
@@ -233,7 +238,7 @@ export class Simulation {
           ({ frozenSnapshot, running }) => frozenSnapshot === name && running,
         )
         const isRunning = (sandboxID: string) => world.sandboxes.get(sandboxID)?.running === true
-        const needs = isPrecaution ? undefined : watch.whoNeeds(name, isRunning, isOwn)
+        const needs = isPrecaution ? undefined : watch.whoNeeds(name, nodeName, isRunning, isOwn)
         if (needs)
           report(new Violation('snapshot needed', `${shortID(name)} was deleted while ${needs} needs it`))
         return super.delete(name)

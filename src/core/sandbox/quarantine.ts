@@ -95,13 +95,27 @@ export class Quarantine {
     await entries.remove(snapshotName)
   }
 
-  /** Deletes what was here for longer than it is kept. */
-  async removeExpired(): Promise<void> {
-    const { entries, clock, nodeID, keepMs, log } = this.#parts
-    for (const { snapshotName, since } of await entries.list(nodeID)) {
-      if (since + keepMs > clock.now()) return
-      await this.remove(snapshotName)
-      log.warn({ snapshotName }, 'A snapshot that nobody wanted back was deleted from quarantine.')
+  /**
+   * Deletes what was here for longer than it is kept, and drops the entries of snapshots that are not there or that builds
+   * own. Such entries come from statements that reach the database late, after their process died: the entry once its
+   * snapshot was removed, or the build once its snapshot, which had no owner until then, was put here.
+   */
+  async reconcile(readOwned: () => Promise<readonly string[]>): Promise<void> {
+    const { entries, snapshots, clock, nodeID, keepMs, log } = this.#parts
+    // Read before the disk: a snapshot that is put here meanwhile was on it before.
+    const listed = await entries.list(nodeID)
+    if (listed.length === 0) return
+    const there = new Set(await snapshots.names())
+    const owned = new Set(await readOwned())
+    for (const { snapshotName, since } of listed) {
+      if (!there.has(snapshotName) || owned.has(snapshotName)) {
+        await entries.remove(snapshotName)
+        const why = there.has(snapshotName) ? 'A template owns it.' : 'It is not there.'
+        log.warn({ snapshotName, why }, 'A snapshot was taken out of quarantine.')
+      } else if (since + keepMs <= clock.now()) {
+        await this.remove(snapshotName)
+        log.warn({ snapshotName }, 'A snapshot that nobody wanted back was deleted from quarantine.')
+      }
     }
   }
 

@@ -160,6 +160,36 @@ describe('the quarantine', () => {
     await Promise.all([round, removal])
     assert.deepEqual([await quarantine.list(), driver.world.snapshots.size], [[], 0])
   })
+
+  it('lists no snapshot that is not there: its entry came late, or its removal was cut off', async () => {
+    await using fixture = await openFixture()
+    const { quarantine, reconciler, logged } = fixture
+    await quarantine.add('removed', 'No sandbox, template or build owns it.')
+    await reconciler.run()
+    assert.deepEqual(await quarantine.list(), [])
+    assert.ok(logged.some(({ message }) => message === 'A snapshot was taken out of quarantine.'))
+  })
+
+  it('keeps its entries while the disk cannot be read', async () => {
+    await using fixture = await openFixture()
+    const { quarantine, reconciler, snapshots } = fixture
+    await quarantine.add('not seen', 'No sandbox, template or build owns it.')
+    snapshots.names = () => Promise.reject(new Error('EMFILE: too many open files'))
+    await reconciler.run()
+    assert.deepEqual(await quarantine.names(), ['not seen'])
+  })
+
+  it('does not delete a snapshot whose build came late', async () => {
+    await using fixture = await openFixture()
+    const { service, team, driver, quarantine, reconciler, clock } = fixture
+    const { sandboxID } = await service.create(team, request())
+    await service.snapshot(team, sandboxID, { memory: true })
+    const [name] = [...driver.world.snapshots.keys()] as [string]
+    await quarantine.add(name, 'No sandbox, template or build owns it.')
+    clock.advance(8 * day)
+    await reconciler.run()
+    assert.deepEqual([await quarantine.list(), driver.world.snapshots.has(name)], [[], true])
+  })
 })
 
 describe('a sandbox that dies', () => {

@@ -76,7 +76,7 @@ export class Reconciler {
   }
 
   async run(): Promise<void> {
-    const { driver, sandboxes, service, quarantine } = this.#parts
+    const { driver, sandboxes, service, templates, quarantine } = this.#parts
     // Read before the rows: what was made in between then has its row, and is not taken for unowned.
     const found = await driver.list()
     const rows = await sandboxes.listUnended()
@@ -90,7 +90,7 @@ export class Reconciler {
     }
     await this.#attempt('warm pool', () => this.#dropWarmOfDeleted())
     await this.#attempt('snapshots', () => this.#reconcileSnapshots())
-    await this.#attempt('quarantine', () => quarantine.removeExpired())
+    await this.#attempt('quarantine', () => quarantine.reconcile(() => templates.listSnapshotNames()))
     await service.armExpiry()
   }
 
