@@ -3,6 +3,7 @@
  * Root inside a sandbox can put any program in the agent's place. So an answer is hostile until it is read: its head,
  * its interim answers and what is read of its body are bounded here.
  */
+import { once } from 'node:events'
 import { type ClientRequest, type IncomingMessage, type RequestOptions, request } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import type { Endpoint } from '../core/driver.ts'
@@ -44,22 +45,27 @@ export function requestAgent(
   return outgoing
 }
 
-/** Rejects with what kept the connection from being made, the wait for it included. */
-export function openConnection(
+/**
+ * Rejects with what kept the connection from being made, the wait for it included. The signal is not given to the socket:
+ * Node would leave a listener on it for good, and with that the socket of every connection that an agent refused.
+ */
+export async function openConnection(
   { host, port }: Endpoint,
   withinMs: number,
   signal: AbortSignal,
 ): Promise<Socket> {
-  return new Promise((resolve, reject) => {
-    const socket = connect({ host, port, signal })
-    socket.setTimeout(withinMs, () => socket.destroy(new NoConnection('no connection')))
-    socket.once('error', reject)
-    socket.once('connect', () => {
-      socket.setTimeout(0)
-      socket.off('error', reject)
-      resolve(socket)
-    })
-  })
+  signal.throwIfAborted()
+  const socket = connect({ host, port })
+  const abort = () => socket.destroy(signal.reason as Error)
+  signal.addEventListener('abort', abort, { once: true })
+  socket.setTimeout(withinMs, () => socket.destroy(new NoConnection('no connection')))
+  try {
+    await once(socket, 'connect')
+    socket.setTimeout(0)
+    return socket
+  } finally {
+    signal.removeEventListener('abort', abort)
+  }
 }
 
 /** Resolves with the head of the answer. Without `withinMs`, only the signal of the request bounds the wait. */
