@@ -11,7 +11,8 @@ const read = (...path: string[]) => readFileSync(join(...path), 'utf8')
 const values = [...read(chartFolder, 'values.yaml').matchAll(/^(\w+):/gm)].map(([, name]) => name!)
 
 test('every value of the chart has a schema and is told of on its page', () => {
-  const { properties } = JSON.parse(read(chartFolder, 'values.schema.json')) as { properties: object }
+  type Schema = { properties: Record<string, { properties?: object }> }
+  const { properties } = JSON.parse(read(chartFolder, 'values.schema.json')) as Schema
   assert.deepEqual(
     Object.keys(properties)
       .filter((name) => name !== 'global')
@@ -19,7 +20,11 @@ test('every value of the chart has a schema and is told of on its page', () => {
     [...values].sort(),
   )
   const page = read(repoFolder, 'docs/kubernetes.md')
-  for (const value of values) assert.match(page, new RegExp(`^\\| \`${value}[.\`]`, 'm'), value)
+  for (const value of values) {
+    const parts = Object.keys(properties[value]?.properties ?? {})
+    const paths = parts.length > 0 ? parts.map((part) => `${value}.${part}`) : [value]
+    for (const path of paths) assert.match(page, new RegExp(`^\\| [^|]*\`${path}\``, 'm'), path)
+  }
 })
 
 test('the templates of the chart use values and settings that there are', () => {
