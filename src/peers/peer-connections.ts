@@ -4,6 +4,7 @@ import { connect } from 'node:tls'
 import type { ClusterNode } from '../core/cluster/node.ts'
 import { systemClock } from '../lib/clock.ts'
 import { UpstreamPool } from '../lib/http-relay/upstream-pool.ts'
+import { isMachineThere, LivenessProbe } from '../lib/liveness-probe.ts'
 import { splitAddress } from './address.ts'
 import { type PeerIdentity, peerName } from './peer-identity.ts'
 
@@ -17,6 +18,8 @@ export type PeerAddress = Pick<ClusterNode, 'nodeID' | 'address'>
 export class PeerConnections {
   readonly #identity: PeerIdentity
   readonly #pools = new Map<string, UpstreamPool>()
+  /** By address, of those to which there are connections. */
+  readonly #probes = new Map<string, LivenessProbe>()
 
   constructor(identity: PeerIdentity) {
     this.#identity = identity
@@ -52,8 +55,20 @@ export class PeerConnections {
       socket.on('error', fail)
       socket.once('secureConnect', () => {
         cancel()
+        this.#watch(socket, address)
         resolve(socket)
       })
+    })
+  }
+
+  #watch(socket: Socket, address: string): void {
+    const isThere = () => isMachineThere(splitAddress(address))
+    const probe = this.#probes.get(address) ?? new LivenessProbe({ isThere, clock: systemClock })
+    this.#probes.set(address, probe)
+    const stop = probe.watch(socket)
+    socket.once('close', () => {
+      stop()
+      if (probe.isIdle && this.#probes.get(address) === probe) this.#probes.delete(address)
     })
   }
 

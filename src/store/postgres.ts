@@ -1,7 +1,9 @@
 /** Kysely over PostgreSQL through a pool of connections. */
 import { PostgresDialect, type PostgresPool, type PostgresPoolClient } from 'kysely'
-import { Pool, types } from 'pg'
+import { Pool, type PoolClient, types } from 'pg'
 import { AppError, type ErrorCode, errorText, isAppError } from '../lib/app-error.ts'
+import { systemClock } from '../lib/clock.ts'
+import { isMachineThere, LivenessProbe } from '../lib/liveness-probe.ts'
 import { type Binding, checkBinding } from './bindings.ts'
 
 const poolSize = 10
@@ -35,17 +37,38 @@ function parserOf(oid: number, format?: string) {
 }
 
 function adapt(pool: Pool): PostgresPool {
+  const probe = new ServerProbe()
   return {
     async connect() {
       const client = await guarded(() => pool.connect(), { connecting: true })
       const adapted = {
-        query: (text: string, values: readonly unknown[]) =>
-          guarded(() => client.query(text, values.map(checkPostgresBinding))),
+        query: (text: string, values: readonly unknown[]) => {
+          const stop = probe.watch(client)
+          return guarded(() => client.query(text, values.map(checkPostgresBinding))).finally(stop)
+        },
         release: () => client.release(),
       }
       return adapted as unknown as PostgresPoolClient
     },
     end: () => guarded(() => pool.end()),
+  }
+}
+
+/** What a client of the pool has beside its type. */
+type ServerConnection = { host: string; port: number; end(): unknown }
+
+/** Statements that a vanished server does not answer end as those do whose connection breaks. */
+class ServerProbe {
+  #probe: LivenessProbe | undefined
+
+  watch(client: PoolClient): () => void {
+    const connection = client as unknown as ServerConnection
+    const { host, port } = connection
+    // A socket of this machine.
+    if (host.startsWith('/')) return () => {}
+    const isThere = () => isMachineThere({ host, port })
+    this.#probe ??= new LivenessProbe({ isThere, clock: systemClock })
+    return this.#probe.watch({ destroy: () => connection.end() })
   }
 }
 
