@@ -14,7 +14,7 @@ import type { TemplateBuild } from '../../src/core/template/template.ts'
 import { FakeDriver, type FakeWorld } from '../../src/drivers/fake/fake-driver.ts'
 import { StoredBuildFiles } from '../../src/images/phases/build-files.ts'
 import { isAppError } from '../../src/lib/app-error.ts'
-import { ManualClock } from '../../src/lib/clock.ts'
+import { delay, ManualClock } from '../../src/lib/clock.ts'
 import { newUUID } from '../../src/lib/ids.ts'
 import type { Log } from '../../src/lib/log.ts'
 import { LogFiles } from '../../src/logs/log-files.ts'
@@ -239,9 +239,11 @@ export const failsWith = (code: string) => (error: unknown) => isAppError(error)
 
 /** Lets every promise that is ready run; expiry works behind a timer that nobody awaits. */
 export async function until(check: () => Promise<boolean>): Promise<void> {
-  for (let round = 0; round < 1000; round++) {
+  // Not so many turns of the event loop: what other threads do, such as reading files, may take many of them.
+  const deadline = Date.now() + 20_000
+  for (let round = 0; Date.now() < deadline; round++) {
     if (await check()) return
-    await new Promise((resolve) => setImmediate(resolve))
+    await (round < 1000 ? new Promise((resolve) => setImmediate(resolve)) : delay(5))
   }
   assert.fail('it never came to pass')
 }
