@@ -4,6 +4,7 @@ import {
   type ClusterNode,
   type ForgottenNode,
   type JoiningNode,
+  type NodeFacts,
   type NodeStatus,
   type NodeStore,
 } from '../core/cluster/node.ts'
@@ -12,9 +13,16 @@ import { databaseNow } from './database-clock.ts'
 import { forgetNode } from './node-forgetting.ts'
 import type { NodeRow, Tables } from './tables.ts'
 
+type FactsByNode = Map<string, { runID: string; facts: NodeFacts }>
+
+/** SQLite takes 32,766 values at once. */
+const idsPerRead = 1000
+
 export class SqlNodeStore implements NodeStore {
   readonly #db: Kysely<Tables>
   readonly #vault: SecretVault
+  /** Of each process that was listed last. They are most of a row, and hold as long as the process lives. */
+  #facts: FactsByNode = new Map()
 
   constructor(db: Kysely<Tables>, vault: SecretVault) {
     this.#db = db
@@ -74,12 +82,35 @@ export class SqlNodeStore implements NodeStore {
   }
 
   async find(nodeID: string): Promise<ClusterNode | undefined> {
-    const row = await this.#rows().where('id', '=', nodeID).executeTakeFirst()
-    return row && nodeOf(row)
+    const row = await this.#rows().select('facts').where('id', '=', nodeID).executeTakeFirst()
+    return row && nodeOf(row, JSON.parse(row.facts))
   }
 
   async list(): Promise<ClusterNode[]> {
-    return (await this.#rows().orderBy('id').execute()).map(nodeOf)
+    const rows = await this.#rows().orderBy('id').execute()
+    const facts = await this.#factsOf(rows)
+    // A node without facts was forgotten between the two reads.
+    return rows.flatMap((row) => {
+      const known = facts.get(row.id)
+      return known ? [nodeOf(row, known.facts)] : []
+    })
+  }
+
+  async #factsOf(rows: readonly Pick<NodeRow, 'id' | 'run_id'>[]): Promise<FactsByNode> {
+    const isKnown = ({ id, run_id }: (typeof rows)[number]) => this.#facts.get(id)?.runID === run_id
+    const facts: FactsByNode = new Map()
+    for (const row of rows.filter(isKnown)) facts.set(row.id, this.#facts.get(row.id)!)
+    const missing = rows.filter((row) => !isKnown(row)).map(({ id }) => id)
+    for (let first = 0; first < missing.length; first += idsPerRead) {
+      const read = await this.#db
+        .selectFrom('nodes')
+        .select(['id', 'run_id', 'facts'])
+        .where('id', 'in', missing.slice(first, first + idsPerRead))
+        .execute()
+      for (const row of read) facts.set(row.id, { runID: row.run_id, facts: JSON.parse(row.facts) })
+    }
+    this.#facts = facts
+    return facts
   }
 
   async setStatus(nodeID: string, status: NodeStatus): Promise<boolean> {
@@ -110,18 +141,21 @@ export class SqlNodeStore implements NodeStore {
   }
 
   #rows() {
-    return this.#db.selectFrom('nodes').selectAll().select(databaseNow(this.#db).as('now'))
+    return this.#db
+      .selectFrom('nodes')
+      .select(['id', 'run_id', 'address', 'status', 'status_changed_at', 'load', 'seen_at'])
+      .select(databaseNow(this.#db).as('now'))
   }
 }
 
-function nodeOf(row: Selectable<NodeRow> & { now: number }): ClusterNode {
+function nodeOf(row: Omit<Selectable<NodeRow>, 'facts'> & { now: number }, facts: NodeFacts): ClusterNode {
   return {
     nodeID: row.id,
     runID: row.run_id,
     address: row.address,
     status: row.status,
     statusChangedAt: row.status_changed_at,
-    facts: JSON.parse(row.facts),
+    facts,
     load: JSON.parse(row.load),
     silentMs: row.now - row.seen_at,
   }

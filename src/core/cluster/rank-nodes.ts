@@ -1,5 +1,5 @@
 /** Which nodes a new sandbox may start on, the best first. Decides by what the nodes said of themselves last. */
-import { type ClusterNode, isAway } from './node.ts'
+import { type ClusterNode, isAway, type NodeFacts } from './node.ts'
 
 export type PlacementDemand = {
   templateID: string
@@ -25,12 +25,10 @@ export function rankNodes(
   drawBelow: (count: number) => number,
 ): RankedNode[] {
   const builder = nodes.find(({ nodeID }) => nodeID === demand.builder)
+  const canRun = builder ? createCanRun(builder.facts) : () => true
   const fitting = nodes.filter(
     (node) =>
-      !isAway(node) &&
-      node.status === 'ready' &&
-      (!demand.isBound || node === builder) &&
-      (!builder || canRun(node, builder)),
+      !isAway(node) && node.status === 'ready' && (!demand.isBound || node === builder) && canRun(node.facts),
   )
   const ranked = fitting.map((node) => {
     const sent = sentTo(node.nodeID)
@@ -48,10 +46,31 @@ export function rankNodes(
 }
 
 /** Memory that one machine wrote another reads only if it knows the same instructions. */
-function canRun({ facts }: ClusterNode, { facts: built }: ClusterNode): boolean {
+function canRunOn(facts: NodeFacts, built: NodeFacts): boolean {
   if (facts.isolation !== built.isolation || facts.cpu.architecture !== built.cpu.architecture) return false
   const known = new Set(facts.cpu.features)
   return built.cpu.features.every((feature) => known.has(feature))
+}
+
+/** A cluster has many machines of few kinds: each kind is compared once. */
+function createCanRun(built: NodeFacts): (facts: NodeFacts) => boolean {
+  const byKind = new Map<string, boolean>()
+  return (facts) => {
+    const kind = kindOf(facts)
+    const known = byKind.get(kind) ?? canRunOn(facts, built)
+    byKind.set(kind, known)
+    return known
+  }
+}
+
+const kinds = new WeakMap<NodeFacts, string>()
+
+/** Remembered for as long as the facts are: to put it together takes longer than all else of a choice. */
+function kindOf(facts: NodeFacts): string {
+  const { isolation, cpu } = facts
+  const kind = kinds.get(facts) ?? [isolation, cpu.architecture, ...cpu.features].join(' ')
+  kinds.set(facts, kind)
+  return kind
 }
 
 /** A warm sandbox is worth more than bytes at hand. */

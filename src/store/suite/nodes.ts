@@ -13,6 +13,7 @@ export type PairTest = (
 
 export function nodeSuite(pairTest: PairTest): void {
   pairTest('a node that joined is listed with what it says of itself', joinedNodesAreListed)
+  pairTest('what a node says of its machine is listed anew when its process is another', newProcessIsListed)
   pairTest('the id of a node that lives is not taken by another process', livingNodesKeepTheirID)
   pairTest('a node that was drained stays so until it is told otherwise', drainedNodesStaySo)
   pairTest('what is shared is what the first one wrote', firstValueIsShared)
@@ -52,6 +53,18 @@ async function joinedNodesAreListed({ nodes: one }: Stores, { nodes: other }: St
   const load = { ...node.load, sandboxes: 7 }
   assert.equal(await one.renew({ ...node, load }), 'ready')
   assert.equal((await other.find('one'))?.load.sandboxes, 7)
+}
+
+async function newProcessIsListed({ nodes: one }: Stores, { nodes: other }: Stores): Promise<void> {
+  const node = aNode('one')
+  await one.join(node)
+  await one.join(aNode('two'))
+  const versions = async () => (await other.list()).map(({ facts }) => facts.version)
+  assert.deepEqual(await versions(), ['1.0.0', '1.0.0'])
+  await one.leave(node)
+  await one.join(aNode('one', { facts: { ...node.facts, version: '2.0.0' } }))
+  assert.deepEqual(await versions(), ['2.0.0', '1.0.0'])
+  assert.deepEqual(await versions(), ['2.0.0', '1.0.0'])
 }
 
 async function livingNodesKeepTheirID({ nodes: one }: Stores, { nodes: other }: Stores): Promise<void> {
