@@ -37,7 +37,8 @@ export function createLoadReader(
     return total > 0 ? Math.round((100 * busy) / total) : 0
   }
   return async () => {
-    const [active, capacity] = [await stores.sandboxes.sumActive(), await admission.capacity()]
+    const active = await stores.sandboxes.sumActive()
+    const capacity = admission.capacity(active)
     const available = await machine.availableMemoryMB()
     const { successes, fails } = service.createCounts
     return {

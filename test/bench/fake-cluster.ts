@@ -170,7 +170,8 @@ function joinNode(stores: Stores, nodeID: string, cluster: FakeCluster) {
 }
 
 async function readLoad(stores: Stores, domain: ReturnType<typeof joinDomain>): Promise<NodeLoad> {
-  const [active, capacity] = [await stores.sandboxes.sumActive(), await domain.admission.capacity()]
+  const active = await stores.sandboxes.sumActive()
+  const capacity = domain.admission.capacity(active)
   return {
     ...{ ...capacity, availableMemoryMB: machine.memoryMB, sandboxes: active.sandboxes, disk },
     ...{ allocatedCPU: active.cpuCount, allocatedMemoryMB: active.memoryMB, cpuPercent: 0 },

@@ -89,11 +89,10 @@ export class Admission {
     return () => this.#end(request)
   }
 
-  /** What may still be promised to sandboxes, and how many of them start or wait to. */
-  async capacity(): Promise<{ freeCPU: number; freeMemoryMB: number; starting: number }> {
-    const { machine, sandboxes, settings } = this.#parts
+  /** What may still be promised to sandboxes beside those that are active, and how many start or wait to. */
+  capacity(active: StartSizes): { freeCPU: number; freeMemoryMB: number; starting: number } {
+    const { machine, settings } = this.#parts
     const starting = [...this.#starting, ...[...this.#waiting.values()].flat().map(({ request }) => request)]
-    const active = await sandboxes.sumActive()
     const sum = (key: 'cpuCount' | 'memoryMB') =>
       starting.reduce((total, one) => total + one[key], active[key])
     return {
