@@ -40,7 +40,7 @@ import {
 import { changedColumns, hashOf, newSandboxRow, sandboxOf } from './sandbox-row.ts'
 import { newsOfMove, type RowUpdate, updateAndTell, updateSandbox } from './sandbox-update.ts'
 import type { SandboxRow, Tables } from './tables.ts'
-import { holdTemplate } from './template-tags.ts'
+import { keepTemplate } from './template-tags.ts'
 
 const byAge = (a: Sandbox, b: Sandbox) => a.createdAt - b.createdAt || (a.sandboxID < b.sandboxID ? -1 : 1)
 
@@ -75,7 +75,7 @@ export class SqlSandboxStore implements SandboxStore {
       const exceeded = await exceededLimit(locked, sandbox, limits)
       if (exceeded) return { inserted: false, exceeded }
       // From here on its template cannot be deleted.
-      await holdTemplate(locked, sandbox.templateID)
+      await keepTemplate(locked, sandbox.templateID)
       await insertSandbox(locked, newSandboxRow(sandbox, this.#nodeID, this.#vault), sandbox.metadata)
       await useVolumes(locked, sandbox)
       if (claimed) {

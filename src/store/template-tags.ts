@@ -1,4 +1,4 @@
-import type { Kysely, Transaction } from 'kysely'
+import { type Kysely, PostgresAdapter, type Transaction } from 'kysely'
 import type { TagAssignment, TemplateName } from '../core/template/template.ts'
 import { AppError } from '../lib/app-error.ts'
 import type { Tables } from './tables.ts'
@@ -19,6 +19,36 @@ export async function holdTemplate(
     .executeTakeFirstOrThrow()
   if (numUpdatedRows === 0n) throw unknownTemplate(templateID)
 }
+
+/**
+ * Keeps the template from being deleted until the commit, while others may use it too. SQLite lets only one transaction
+ * write at a time, and needs no lock of a row.
+ */
+export async function keepTemplate(transaction: Transaction<Tables>, templateID: string): Promise<void> {
+  const row = await transaction
+    .selectFrom('templates')
+    .select('id')
+    .where('id', '=', templateID)
+    .$if(hasRowLocks(transaction), (query) => query.forKeyShare())
+    .executeTakeFirst()
+  if (!row) throw unknownTemplate(templateID)
+}
+
+/** Waits for those who use or change the template, and keeps others from it until the commit. False: there is none. */
+export async function holdForDeletion(
+  transaction: Transaction<Tables>,
+  templateID: string,
+): Promise<boolean> {
+  const row = await transaction
+    .selectFrom('templates')
+    .select('id')
+    .where('id', '=', templateID)
+    .$if(hasRowLocks(transaction), (query) => query.forUpdate())
+    .executeTakeFirst()
+  return row !== undefined
+}
+
+const hasRowLocks = (db: Kysely<Tables>): boolean => db.getExecutor().adapter instanceof PostgresAdapter
 
 export function unknownTemplate(templateID: string): AppError {
   return new AppError('not_found', `There is no template '${templateID}'; it may have been deleted`)

@@ -20,7 +20,14 @@ import { listSnapshots, type SnapshotPage } from './snapshots.ts'
 import type { Tables } from './tables.ts'
 import { type BuildPage, listBuilds, listTemplates, summaryOf, type TemplatePage } from './template-list.ts'
 import { buildColumns, buildOf, digestsIn, namesOf, templateOf } from './template-row.ts'
-import { addName, assignTags, listTags, removeTags, unknownTemplate } from './template-tags.ts'
+import {
+  addName,
+  assignTags,
+  holdForDeletion,
+  listTags,
+  removeTags,
+  unknownTemplate,
+} from './template-tags.ts'
 
 export class SqlTemplateStore implements TemplateStore {
   readonly #db: Kysely<Tables>
@@ -226,12 +233,7 @@ export class SqlTemplateStore implements TemplateStore {
     const transaction = this.#db.transaction().setIsolationLevel('read committed')
     return transaction.execute(async (locked) => {
       // Holds the template's row: a build or sandbox inserted at this moment is either seen here or refused.
-      const held = await locked
-        .updateTable('templates')
-        .set((set) => ({ updated_at: set.ref('updated_at') }))
-        .where('id', '=', templateID)
-        .executeTakeFirstOrThrow()
-      if (held.numUpdatedRows === 0n) return undefined
+      if (!(await holdForDeletion(locked, templateID))) return undefined
       const users = await locked
         .selectFrom('sandboxes')
         .select('state')
