@@ -11,7 +11,7 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** Every node knows the answer. */
     answeredByAny?: true
-    /** What is asked for is the log of the sandbox in the path, which stays where it was written. */
+    /** What is asked for is the log of the sandbox in the path, which its last node has. */
     readsLog?: true
     /** The node that will build the template has it. */
     ownedByTemplate?: true

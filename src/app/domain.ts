@@ -7,6 +7,7 @@ import type { AgentPort } from '../core/agent.ts'
 import { Archiver } from '../core/archive/archiver.ts'
 import { BuildsAtHand } from '../core/archive/builds-at-hand.ts'
 import { BytesFetcher } from '../core/archive/bytes-fetcher.ts'
+import { LogCarrier } from '../core/archive/log-carrier.ts'
 import { SnapshotArchive } from '../core/archive/snapshot-archive.ts'
 import { ArchiveSweeper } from '../core/archive/sweeper.ts'
 import type { Driver } from '../core/driver.ts'
@@ -179,6 +180,7 @@ function joinArchive(ports: DomainPorts, { nodeID }: DomainSettings, snapshots: 
     packs,
     clock,
     log,
+    logs: new LogCarrier(ports.logs),
     snapshots: new SnapshotArchive({ driver, snapshots, packs }),
   }
   const fetcher = new BytesFetcher(parts)

@@ -32,6 +32,8 @@ export interface LogStore {
   /** Bounded: the oldest entries of a sandbox are dropped first, then the logs of the longest silent sandboxes. */
   append(sandboxID: string, entries: readonly NumberedLogEntry[]): Promise<void>
   read(sandboxID: string, query: LogQuery): Promise<LogEntry[]>
+  /** As many of the newest entries as take no more than so many bytes, the oldest of them first. */
+  newest(sandboxID: string, mostBytes: number): Promise<NumberedLogEntry[]>
   /** The number of the last entry that came from the agent; 0 when there is none. */
   lastSequence(sandboxID: string): Promise<number>
   /** Forgets the logs that were last written before this time. */

@@ -46,6 +46,16 @@ describe('logs on disk', () => {
     ])
   })
 
+  it('give their newest entries within so many bytes, with their numbers', async () => {
+    using place = openFolder()
+    const entries = [entry(1), entry(2), entry(3)]
+    await place.logs.append('ia', entries)
+    const bytes = Buffer.byteLength(JSON.stringify(entry(1))) + 1
+    assert.deepEqual(await place.logs.newest('ia', 3 * bytes), entries)
+    assert.deepEqual(await place.logs.newest('ia', 3 * bytes - 1), entries.slice(1))
+    assert.deepEqual(await place.logs.newest('ib', 3 * bytes), [])
+  })
+
   it('are filtered by time, level and text', async () => {
     using place = openFolder()
     const levels: LogLevel[] = ['debug', 'info', 'warn', 'error']

@@ -81,6 +81,19 @@ export class LogFiles implements LogStore {
     return query.direction === 'backward' ? found : found.slice(-query.limit).reverse()
   }
 
+  newest(sandboxID: string, mostBytes: number): Promise<NumberedLogEntry[]> {
+    return this.#locks.run(sandboxID, async () => {
+      const found: NumberedLogEntry[] = []
+      let bytes = 0
+      for await (const entry of this.#newestFirst(sandboxID)) {
+        bytes += Buffer.byteLength(JSON.stringify(entry)) + 1
+        if (bytes > mostBytes) break
+        found.push(entry)
+      }
+      return found.reverse()
+    })
+  }
+
   async lastSequence(sandboxID: string): Promise<number> {
     for await (const { sequence } of this.#newestFirst(sandboxID)) if (sequence > 0) return sequence
     return 0

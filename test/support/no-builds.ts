@@ -11,7 +11,10 @@ export const noBuilds: Pick<
   images: { prune: async () => ({ count: 0, bytes: 0 }), missing: () => [] },
   buildFiles: { has: unused, write: unused, open: unused, list: async () => [], remove: () => false },
   createBuilder: () => ({ run: unused }),
-  logs: { append: async () => {}, read: async () => [], lastSequence: async () => 0, prune: async () => {} },
+  logs: {
+    ...{ append: async () => {}, prune: async () => {} },
+    ...{ read: async () => [], newest: async () => [], lastSequence: async () => 0 },
+  },
   recipes: [],
   appendLog: () => {},
 }

@@ -23,7 +23,10 @@ async function cluster(t: TestContext) {
   const objects = new MemoryObjectStore(clock)
   const archive = { objects, packs: new ObjectPacks(objects), layers: new FakeLayers() }
   const open = (nodeID: string, world = newFakeWorld()) =>
-    openFixture({ folder, clock, world, nodeID, ports: { archive } })
+    openFixture({
+      ...{ folder: join(folder, nodeID), databaseFolder: folder, clock, world, nodeID },
+      ports: { archive },
+    })
   const [one, other] = [await open('one'), await open('other')]
   t.after(async () => {
     for (const node of [one, other]) {
@@ -81,6 +84,29 @@ test('a paused sandbox of one node resumes on another, memory included, and its 
   assert.deepEqual(await one.quarantine.list(), [])
   await assert.rejects(one.service.connect(one.team, sandboxID, timed), failsWith('not_found'))
   assert.equal(objects.objects.size, 1)
+})
+
+test('the log of a sandbox goes with it, there and back', async (t) => {
+  const { one, other, clock } = await cluster(t)
+  const add = async ({ logs }: Fixture, sandboxID: string, sequence: number) => {
+    const message = `line ${sequence}`
+    await logs.append(sandboxID, [{ sequence, at: clock.now(), level: 'info', message, fields: {} }])
+    clock.advance(1000)
+  }
+  const { sandboxID } = await one.service.create(one.team, request())
+  let [here, there] = [one, other]
+  for (let sequence = 1; sequence <= 3; sequence++) {
+    await add(here, sandboxID, sequence)
+    await here.service.pause(here.team, sandboxID, wish)
+    await archivedSoon(here, sandboxID)
+    assert.equal(await there.archive!.mover.take(sandboxID, { memory: true }), true)
+    await there.service.connect(there.team, sandboxID, timed)
+    await here.reconciler.run()
+    const entries = await there.logs.newest(sandboxID, 1e6)
+    const numbers = entries.map((entry) => entry.sequence).filter((number) => number > 0)
+    assert.deepEqual(numbers, [1, 2, 3].slice(0, sequence))
+    ;[here, there] = [there, here]
+  }
 })
 
 test('a node that finds a sandbox of its own owned by another stops its copy at once', async (t) => {

@@ -11,12 +11,14 @@ import type { LayerArchive } from '../images.ts'
 import type { PackStore } from '../object-store.ts'
 import type { ArchivableBuild, ArchiveStore, PausedSandbox } from './archive-store.ts'
 import { buildKey, sandboxKey } from './keys.ts'
+import type { LogCarrier } from './log-carrier.ts'
 import type { SnapshotArchive } from './snapshot-archive.ts'
 
 export type ArchiverParts = {
   rows: ArchiveStore
   snapshots: SnapshotArchive
   layers: LayerArchive
+  logs: LogCarrier
   packs: PackStore
   clock: Clock
   log: Log
@@ -120,11 +122,11 @@ export class Archiver {
   }
 
   #uploadOfSandbox(sandbox: PausedSandbox): Upload {
-    const { rows, snapshots, packs, clock } = this.#parts
+    const { rows, snapshots, logs, packs, clock } = this.#parts
     const { sandboxID, runID, snapshotName } = sandbox
     const key = sandboxKey(sandbox)
     const upload = async () => {
-      const saved = await snapshots.save(snapshotName, key, this.#closing.signal)
+      const saved = await snapshots.save(snapshotName, key, this.#closing.signal, await logs.pack(sandboxID))
       if (!saved) return
       const isStillPaused = await rows.markSandbox(
         { sandboxID, runID },

@@ -7,12 +7,14 @@ import type { Sandbox } from '../sandbox/sandbox.ts'
 import type { TemplateBuild } from '../template/template.ts'
 import type { ArchiveStore } from './archive-store.ts'
 import { buildKey, sandboxKey } from './keys.ts'
+import type { LogCarrier } from './log-carrier.ts'
 import type { SnapshotArchive } from './snapshot-archive.ts'
 
 export type BytesFetcherParts = {
   rows: ArchiveStore
   snapshots: SnapshotArchive
   layers: LayerArchive
+  logs: LogCarrier
   log: Log
 }
 
@@ -70,7 +72,8 @@ export class BytesFetcher {
     const paused = await rows.findPaused(sandboxID)
     if (!paused?.archived || paused.runID !== runID) return
     if (wanted && paused.archived.needs) await this.requireFit(sandboxID, paused.archived.needs)
-    await snapshots.bring(snapshot.name, sandboxKey(paused), { memory: wanted }, signal)
+    const beside = this.#parts.logs.unpack(sandboxID)
+    await snapshots.bring(snapshot.name, sandboxKey(paused), { memory: wanted }, signal, beside)
   }
 
   /** Whether the object store has the snapshot of a paused sandbox that is not on this machine. */

@@ -2,7 +2,7 @@
 import { AppError } from '../../lib/app-error.ts'
 import { JoinedWork } from '../../lib/keyed-lock.ts'
 import { type CanExportSnapshots, canExportSnapshots, type Driver, type Snapshot } from '../driver.ts'
-import type { ObjectKey, PackStore } from '../object-store.ts'
+import type { ObjectKey, PackedFile, PackNote, PackStore, PackTarget } from '../object-store.ts'
 import type { SnapshotStore } from '../sandbox/snapshot-store.ts'
 import type { MemoryNeeds } from './archive-store.ts'
 
@@ -16,17 +16,21 @@ export class SnapshotArchive {
     this.#parts = parts
   }
 
-  /** Undefined: the snapshot is not on this machine. Under the same key there are the same bytes already, or none. */
+  /**
+   * Undefined: the snapshot is not on this machine. Under the same key there are the same bytes already, or none. `beside`
+   * goes along with the files of the snapshot.
+   */
   save(
     name: string,
     key: ObjectKey,
     signal: AbortSignal,
+    beside: readonly PackedFile[] = [],
   ): Promise<{ needs: MemoryNeeds | null } | undefined> {
     const { snapshots, packs } = this.#parts
     return snapshots.holding(name, async () => {
       const portable = await this.#exporter().exportSnapshot(snapshots.folder(name))
       if (!portable) return undefined
-      await packs.save(key, portable.files, portable.note, signal)
+      await packs.save(key, [...portable.files, ...beside], portable.note, signal)
       return { needs: portable.needs }
     })
   }
@@ -40,6 +44,7 @@ export class SnapshotArchive {
     key: ObjectKey,
     options: { memory: boolean },
     signal: AbortSignal,
+    beside?: PackTarget,
   ): Promise<Snapshot | undefined> {
     const { snapshots, packs } = this.#parts
     const there = await snapshots.find(name)
@@ -47,7 +52,11 @@ export class SnapshotArchive {
     return this.#fetches.run(name, () =>
       snapshots.holding(name, () =>
         this.#exporter().importSnapshot(snapshots.folder(name), options, async (targetOf) => {
-          const note = await packs.load(key, targetOf, signal)
+          const toAll = async (note: PackNote): Promise<PackTarget> => {
+            const target = await targetOf(note)
+            return { open: (file) => beside?.open(file) ?? target.open(file) }
+          }
+          const note = await packs.load(key, toAll, signal)
           return note !== undefined
         }),
       ),

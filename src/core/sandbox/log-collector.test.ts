@@ -81,6 +81,9 @@ class MemoryLogs implements LogStore {
   async read() {
     return []
   }
+  async newest() {
+    return []
+  }
   async prune() {}
 }
 

@@ -25,6 +25,7 @@ function openLog() {
       queries.push(query)
       return (written.get(id) ?? []).map(({ sequence: _, ...entry }) => entry)
     },
+    newest: async () => [],
     lastSequence: async () => 0,
     prune: async () => {},
   }
