@@ -15,6 +15,7 @@ import type { Forwarder } from '../core/cluster/forwarder.ts'
 import type { LoneNode } from '../core/cluster/lone-node.ts'
 import type { NodeDirectory } from '../core/cluster/node-directory.ts'
 import type { Placer } from '../core/cluster/placer.ts'
+import type { VolumePlacer } from '../core/cluster/volume-placer.ts'
 import type { EventStore } from '../core/event-stores.ts'
 import type { LogStore } from '../core/logs.ts'
 import type { Quarantine } from '../core/sandbox/quarantine.ts'
@@ -106,6 +107,7 @@ export type ApiCluster = {
   placer: Placer
   everyNode: EveryNode
   buildPlacer: BuildPlacer
+  volumePlacer: VolumePlacer
 }
 
 export type Api = FastifyInstance<

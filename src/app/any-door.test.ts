@@ -6,10 +6,11 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { test } from 'node:test'
 import { type ApiNode, openApiCluster } from '../../test/support/api-cluster.ts'
-import { gate, request, turning } from '../../test/support/domain.ts'
+import { gate, request, turning, until } from '../../test/support/domain.ts'
 import { loseSandbox } from '../../test/support/lost-sandbox.ts'
 import type { PruneReport } from '../contract/rest/prune.ts'
 import { NodeDirectory } from '../core/cluster/node-directory.ts'
+import type { BuiltInRecipe } from '../core/template/built-in-templates.ts'
 import { aNode } from '../store/suite/nodes.ts'
 
 const create = async ({ fixture: { service, team } }: ApiNode): Promise<string> =>
@@ -164,6 +165,63 @@ test('a build from the template of another node is carried out there', async () 
     assert.equal(owner?.nodeID, 'other')
   }
   assert.deepEqual([one.jobs.length, third.jobs.length], [0, 0])
+})
+
+test('a template that Warren makes by itself is made on one node, and every door tells how it is doing', async () => {
+  const recipe: BuiltInRecipe = {
+    ...{ alias: 'thing-v1', name: 'thing', seconds: 90, sizes: { cpuCount: 1, memoryMB: 512, diskMB: 1024 } },
+    request: async () => ({
+      ...{ from: { image: 'debian:12' }, steps: [], startCmd: null, readyCmd: null, force: false },
+    }),
+  }
+  const held = gate()
+  const made: string[] = []
+  await using cluster = await openApiCluster(['one', 'other'], (nodeID) => ({
+    ports: {
+      recipes: [recipe],
+      createBuilder: () => ({
+        run: () => {
+          made.push(nodeID)
+          return held.opened.then(() => Promise.reject(new Error('no network')))
+        },
+      }),
+    },
+  }))
+  const [one, other] = cluster.nodes as [ApiNode, ApiNode]
+  const create = async (node: ApiNode) => {
+    const answer = await node.call('POST', '/v2/sandboxes', { body: { templateID: 'thing-v1' } })
+    return { status: answer.status, after: answer.headers.get('retry-after'), text: await answer.text() }
+  }
+  const path = '/admin/built-in-templates/thing'
+  const progress = async (node: ApiNode) =>
+    ((await (await node.callAsAdmin('GET', path)).json()) as { status: string }).status
+  const first = await create(one)
+  assert.deepEqual([first.status, first.after], [503, '90'])
+  assert.deepEqual(await create(other), first)
+  const added = await Promise.all([one, other].map((node) => node.callAsAdmin('POST', path, {})))
+  const [build, same] = await Promise.all(added.map((answer) => answer.json()))
+  assert.deepEqual(build, same)
+  assert.deepEqual(made, ['one'])
+  for (const node of [one, other]) assert.equal(await progress(node), 'building')
+  held.open()
+  for (const node of [one, other]) await until(async () => (await progress(node)) === 'error')
+  assert.match((await create(other)).text, /is being made.*The attempt before failed: .*no network/)
+})
+
+test('a volume that is asked for at a node which is draining is made on another', async () => {
+  await using cluster = await openApiCluster(['one', 'other', 'third'])
+  const [one] = cluster.nodes as [ApiNode]
+  cluster.statuses.set('one', 'draining').set('third', 'draining')
+  for (let count = 0; count < 3; count++) {
+    const made = await one.call('POST', '/volumes', { body: { name: `volume-${count}` } })
+    assert.equal(made.status, 201)
+    const { volumeID } = (await made.json()) as { volumeID: string }
+    const owner = await one.fixture.stores.owners.ownerOf({ kind: 'volume', id: volumeID })
+    assert.equal(owner?.nodeID, 'other')
+  }
+  cluster.away.add('other')
+  const rejected = await one.call('POST', '/volumes', { body: { name: 'one-more' } })
+  assert.deepEqual([rejected.status, rejected.headers.get('retry-after')], [503, '5'])
 })
 
 test('a build whose files are on one node and whose template is on another is told what to do', async () => {

@@ -9,6 +9,7 @@ import { renewEveryMs } from '../core/cluster/node.ts'
 import { NodeDirectory } from '../core/cluster/node-directory.ts'
 import { NodeForgetter } from '../core/cluster/node-forgetter.ts'
 import { Placer } from '../core/cluster/placer.ts'
+import { VolumePlacer } from '../core/cluster/volume-placer.ts'
 import { AppError } from '../lib/app-error.ts'
 import { newUUID } from '../lib/ids.ts'
 import { splitAddress } from '../peers/address.ts'
@@ -49,6 +50,7 @@ export type Cluster = {
   placer: Placer
   everyNode: EveryNode
   buildPlacer: BuildPlacer
+  volumePlacer: VolumePlacer
   /** Finds sandboxes of other nodes by signed file URLs. */
   files: FileSearch
   takeOffered: ClusterDomain['takeOffered']
@@ -92,8 +94,10 @@ export async function joinCluster(parts: ClusterParts, closers: Closers): Promis
   const placer = new Placer({ ...domain, membership, forwarder, owners: stores.owners })
   const everyNode = new EveryNode({ membership, ask: createAskNode(connections), log })
   const buildPlacer = new BuildPlacer({ ...domain, membership, forwarder, owners: stores.owners })
+  const volumePlacer = new VolumePlacer({ membership, forwarder })
   const files = new FileSearch(membership, createAskForFile(connections))
-  return { nodeID, identity, membership, forwarder, placer, everyNode, buildPlacer, files, takeOffered }
+  const placers = { placer, buildPlacer, volumePlacer }
+  return { nodeID, identity, membership, forwarder, ...placers, everyNode, files, takeOffered }
 }
 
 function startForgetting({ config, ports }: ClusterParts, closers: Closers): void {

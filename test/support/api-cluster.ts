@@ -13,6 +13,7 @@ import { FileSearch } from '../../src/core/cluster/file-search.ts'
 import type { Membership } from '../../src/core/cluster/membership.ts'
 import type { ClusterNode, NodeStatus } from '../../src/core/cluster/node.ts'
 import { Placer } from '../../src/core/cluster/placer.ts'
+import { VolumePlacer } from '../../src/core/cluster/volume-placer.ts'
 import { createEdge } from '../../src/edge/edge.ts'
 import { routeOfSignedFile } from '../../src/edge/signed-file.ts'
 import { ManualClock } from '../../src/lib/clock.ts'
@@ -81,7 +82,8 @@ async function openNode(nodeID: string, known: Known, fixture: FixtureOptions) {
     const placer = new Placer({ membership, forwarder, catalog, admission, owners: stores.owners })
     const everyNode = new EveryNode({ membership, ask: createAskNode(connections), log: silentLog })
     const buildPlacer = new BuildPlacer({ membership, forwarder, catalog, owners: stores.owners })
-    return { nodeID, forwarder, placer, everyNode, buildPlacer }
+    const volumePlacer = new VolumePlacer({ membership, forwarder })
+    return { nodeID, forwarder, placer, everyNode, buildPlacer, volumePlacer }
   }
   const api = await openApi({ fixture, cluster: join })
   await api.api.ready()
@@ -131,5 +133,11 @@ function membershipOf(nodeID: string, { addresses, away, statuses }: Known): Mem
       silentMs: away.has(id) ? 60_000 : 0,
     }))
   const find = async (id: string) => (await nodes()).find((node) => node.nodeID === id)
-  return { nodeID, nodes, find } as unknown as Membership
+  const self = {
+    ...{ nodeID, nodes, find },
+    get isDraining() {
+      return statuses.get(nodeID) === 'draining'
+    },
+  }
+  return self as unknown as Membership
 }

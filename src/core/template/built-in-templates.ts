@@ -37,10 +37,13 @@ export type BuiltInTemplatesParts = {
 
 export type BuiltInBuild = Pick<TemplateBuild, 'templateID' | 'buildID'>
 
+type StartedBuild = BuiltInBuild & { isFull: boolean }
+
 export class BuiltInTemplates {
   readonly #parts: BuiltInTemplatesParts
   readonly #starting = new JoinedWork<BuiltInBuild>()
-  readonly #last = new Map<string, BuiltInBuild & { isFull: boolean }>()
+  /** What this node started last. */
+  readonly #last = new Map<string, StartedBuild>()
 
   constructor(parts: BuiltInTemplatesParts) {
     this.#parts = parts
@@ -49,11 +52,12 @@ export class BuiltInTemplates {
   /** Starts to make it; while one with as much in it is being made already, that one is meant. */
   async make(name: string, { full }: { full: boolean }): Promise<BuiltInBuild> {
     const recipe = this.#recipe(name)
-    const status = await this.#status(recipe)
-    if (status !== 'building' && status !== 'waiting') {
+    const last = await this.#lastOf(recipe)
+    const status = last && (await this.#statusOf(last)).build.status
+    if (!last || (status !== 'building' && status !== 'waiting')) {
       return this.#starting.run(recipe.alias, () => this.#start(recipe, full))
     }
-    const { isFull, ...underWay } = this.#last.get(recipe.alias)!
+    const { isFull, ...underWay } = last
     if (isFull || !full) return underWay
     throw new AppError(
       'conflict',
@@ -63,18 +67,27 @@ export class BuiltInTemplates {
 
   /** How the one that was started last is doing. */
   async progress(name: string): Promise<BuildProgress> {
-    const { alias } = this.#recipe(name)
-    const last = this.#last.get(alias)
-    if (!last) throw new AppError('not_found', `The template '${alias}' is not being made`)
-    return this.#parts.builds.status(await this.#parts.owner(), last.templateID, last.buildID)
+    const recipe = this.#recipe(name)
+    const last = await this.#lastOf(recipe)
+    if (!last) throw new AppError('not_found', `The template '${recipe.alias}' is not being made`)
+    return this.#statusOf(last)
+  }
+
+  /** The newest build of it, whichever node carries it out, or did. */
+  async newestBuild(name: string): Promise<TemplateBuild | undefined> {
+    const { catalog, templates } = this.#parts
+    const owner = await this.#parts.owner()
+    const template = await catalog.findOfAny(owner, this.#recipe(name).alias)
+    if (template?.teamID !== owner.teamID) return undefined
+    return (await templates.read(owner, template.templateID, { limit: 1 })).builds[0]
   }
 
   /** What to tell who asked for a template that is not there; undefined: Warren does not know it either. */
   async whenMissing(alias: string): Promise<AppError | undefined> {
     const recipe = this.#parts.recipes.find((one) => one.alias === alias)
     if (!recipe) return undefined
-    const hadFailed = (await this.#status(recipe)) === 'error'
-    const reason = hadFailed ? (await this.progress(recipe.name)).build.reason?.message : undefined
+    const last = await this.#lastOf(recipe)
+    const reason = last && (await this.#statusOf(last)).build.reason?.message
     await this.make(recipe.name, { full: false })
     const minutes = Math.ceil(recipe.seconds / 60)
     const before = reason === undefined ? '' : ` The attempt before failed: ${reason}`
@@ -104,8 +117,17 @@ export class BuiltInTemplates {
     return found
   }
 
-  async #status({ alias, name }: BuiltInRecipe): Promise<TemplateBuild['status'] | undefined> {
-    return this.#last.has(alias) ? (await this.progress(name)).build.status : undefined
+  #statusOf = async ({ templateID, buildID }: BuiltInBuild): Promise<BuildProgress> =>
+    this.#parts.builds.status(await this.#parts.owner(), templateID, buildID)
+
+  /** A build that only waits may be one that somebody requested and never starts. */
+  async #lastOf({ alias, name }: BuiltInRecipe): Promise<StartedBuild | undefined> {
+    const own = this.#last.get(alias)
+    if (own) return own
+    const newest = await this.newestBuild(name)
+    if (!newest || newest.status === 'waiting') return undefined
+    const { templateID, buildID } = newest
+    return { templateID, buildID, isFull: false }
   }
 
   #recipe(name: string): BuiltInRecipe {

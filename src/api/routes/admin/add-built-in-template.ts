@@ -2,12 +2,14 @@ import { BuiltInAnswer, BuiltInPath, BuiltInRequest } from '../../../contract/re
 import { failures } from '../../../contract/rest/shared.ts'
 import type { Api, RouteContext } from '../../context.ts'
 import { adminSchema } from './admin-schema.ts'
+import { passOnToItsNode } from './built-in-node.ts'
 
-export function addBuiltInTemplateRoute(app: Api, { auth, builtIns }: RouteContext): void {
+export function addBuiltInTemplateRoute(app: Api, context: RouteContext): void {
+  const { auth, builtIns } = context
   app.post(
     '/admin/built-in-templates/:name',
     {
-      onRequest: auth.requireAdmin,
+      onRequest: [auth.requireAdmin, passOnToItsNode(context)],
       schema: {
         ...adminSchema,
         summary: 'Make a template that Warren knows by itself',

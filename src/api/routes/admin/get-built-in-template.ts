@@ -4,12 +4,14 @@ import { BuildStatusAnswer, StatusQuery } from '../../../contract/rest/template.
 import type { Api, RouteContext } from '../../context.ts'
 import { presentProgress } from '../../present-template.ts'
 import { adminSchema } from './admin-schema.ts'
+import { passOnToItsNode } from './built-in-node.ts'
 
-export function getBuiltInTemplateRoute(app: Api, { auth, builtIns }: RouteContext): void {
+export function getBuiltInTemplateRoute(app: Api, context: RouteContext): void {
+  const { auth, builtIns } = context
   app.get(
     '/admin/built-in-templates/:name',
     {
-      onRequest: auth.requireAdmin,
+      onRequest: [auth.requireAdmin, passOnToItsNode(context)],
       schema: {
         ...adminSchema,
         summary: 'Read how the making of such a template is doing, and its log lines from an offset on',

@@ -1,0 +1,13 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { RouteContext } from '../../context.ts'
+import { exchangeOf } from '../../pass-on.ts'
+
+/** The node that made a template which Warren knows by itself, or is making it, has its log and tells of it. */
+export function passOnToItsNode({ builtIns, cluster }: RouteContext) {
+  return async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
+    const build = cluster && (await builtIns.newestBuild((request.params as { name: string }).name))
+    if (!build) return
+    const what = { kind: 'build', id: build.buildID } as const
+    if (await cluster.forwarder.forward(what, exchangeOf(request, reply))) reply.hijack()
+  }
+}

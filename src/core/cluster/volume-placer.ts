@@ -1,0 +1,48 @@
+/**
+ * A volume is made where it is asked for, and stays there. A node that is draining lets another make it: the volume would
+ * keep sandboxes on a machine that is to be emptied.
+ */
+import { AppError } from '../../lib/app-error.ts'
+import type { HttpExchange } from '../../lib/http-relay/http-relay.ts'
+import { randomBelow } from '../../lib/ids.ts'
+import type { Forwarder } from './forwarder.ts'
+import type { Membership } from './membership.ts'
+import { isAway } from './node.ts'
+
+export type VolumePlacerParts = {
+  membership: Pick<Membership, 'nodeID' | 'isDraining' | 'nodes'>
+  forwarder: Pick<Forwarder, 'isFromPeer' | 'refuseForRoom' | 'send'>
+}
+
+export class VolumePlacer {
+  readonly #parts: VolumePlacerParts
+
+  constructor(parts: VolumePlacerParts) {
+    this.#parts = parts
+  }
+
+  /** False: the volume is to be made here. True: the request is answered. */
+  async place(body: () => Buffer, exchange: HttpExchange): Promise<boolean> {
+    const { membership, forwarder } = this.#parts
+    if (!membership.isDraining) return false
+    if (forwarder.isFromPeer(exchange.request)) {
+      // The peer did not know it yet, and asks another.
+      forwarder.refuseForRoom(exchange)
+      return true
+    }
+    const others = (await membership.nodes()).filter(
+      (node) => node.nodeID !== membership.nodeID && node.status === 'ready' && !isAway(node),
+    )
+    while (others.length > 0) {
+      const [node] = others.splice(randomBelow(others.length), 1)
+      const outcome = await forwarder.send(node!.nodeID, exchange, { body: body(), needs: undefined })
+      if (outcome === 'answered') return true
+    }
+    throw new AppError(
+      'unavailable',
+      'No node makes new volumes now: this one is draining, and all others are away or draining. Try again later, or ' +
+        'ask the operator.',
+      { retry: { should: true, afterSeconds: 5 } },
+    )
+  }
+}
