@@ -19,7 +19,6 @@ import {
   type EdgeAnswer,
   internalRoute,
   invalidRequest,
-  nodeUnreachable,
   sandboxNotFound,
   sendAnswer,
   sendPreflight,
@@ -29,9 +28,10 @@ import {
 import type { Cut } from './clients.ts'
 import { forward } from './forward.ts'
 import { type Destination, destinationOf, domainName, type SandboxDestination } from './host.ts'
+import { type FindSigned, PeerTraffic } from './peer-traffic.ts'
 import { type EdgeExchange, type OnFinished, RequestWatch } from './request-watch.ts'
 import { Run } from './run.ts'
-import { isSignature, routeOfSignedFile } from './signed-file.ts'
+import { routeOfSignedFile } from './signed-file.ts'
 import { Waker } from './wake.ts'
 
 export type EdgeOptions = {
@@ -40,8 +40,7 @@ export type EdgeOptions = {
   findResumable?: FindResumable
   /** Traffic for sandboxes of other nodes goes to these; without this, there are none. */
   forwarder?: Pick<Forwarder, 'forward'> | undefined
-  /** Finds the sandbox that a signed file URL is for on other nodes; undefined also where a peer asks. */
-  findSigned?: ((request: IncomingMessage, path: string) => Promise<string | undefined>) | undefined
+  findSigned?: FindSigned | undefined
   /** Null, or `localhost`: every host that names no sandbox is shared with the API. */
   domain: string | null
   log: Log
@@ -118,8 +117,7 @@ type Target = SandboxDestination & { route: Route }
 class SandboxEdge {
   #routes: RouteTable
   #waker: Waker | null
-  #forwarder: Pick<Forwarder, 'forward'> | undefined
-  #findSigned: EdgeOptions['findSigned']
+  #peers: PeerTraffic | null
   #domain: string | null
   #log: Log
   #onFinished: OnFinished | undefined
@@ -142,8 +140,7 @@ class SandboxEdge {
   }: EdgeOptions) {
     this.#routes = routes
     this.#waker = findResumable ? new Waker(findResumable, connectionLimit, log) : null
-    this.#forwarder = forwarder
-    this.#findSigned = findSigned
+    this.#peers = forwarder ? new PeerTraffic({ forwarder, findSigned, log }) : null
     this.#domain = domainName(domain)
     this.#log = log
     this.#onFinished = onFinished
@@ -196,20 +193,20 @@ class SandboxEdge {
     else if (!('status' in target)) this.#carry(exchange, target)
     else if (destination.kind === 'sandbox' && this.#mayBeElsewhere(request, destination))
       void this.#findAndCarry(exchange, destination)
-    else if (destination.kind === 'signed-file' && this.#findSigned && isSignature(destination.path))
-      void this.#carrySigned(exchange, destination.path, this.#findSigned)
+    else if (destination.kind === 'signed-file' && this.#peers?.mayHaveFile(destination.path))
+      void this.#peers.answerSigned(exchange, destination.path)
     else sendAnswer(request, response, target)
   }
 
   /** It may sleep, or be on another node. */
   #mayBeElsewhere(request: IncomingMessage, destination: SandboxDestination): boolean {
-    if (!(this.#waker || this.#forwarder) || this.#routes.get(destination.sandboxID)) return false
+    if (!(this.#waker || this.#peers) || this.#routes.get(destination.sandboxID)) return false
     return !neverReachesSandbox(request, destination)
   }
 
   async #findAndCarry(exchange: EdgeExchange, destination: SandboxDestination): Promise<void> {
     const { request, response } = exchange
-    const forwarded = this.#forwarder && (await this.#forward(this.#forwarder, exchange, destination))
+    const forwarded = await this.#peers?.forward(exchange, destination.sandboxID)
     if (forwarded === true || request.socket.destroyed) return
     // What the resume writes to the log is told by the request that it is for.
     const wake = () => this.#waker?.wake(exchange, destination)
@@ -218,42 +215,6 @@ class SandboxEdge {
     const target = rejection ?? this.#target(request, destination)
     if ('status' in target) sendAnswer(request, response, target)
     else this.#carry(exchange, target)
-  }
-
-  /** No sandbox here fits the signature; one of another node may. */
-  async #carrySigned(
-    exchange: EdgeExchange,
-    path: string,
-    find: NonNullable<EdgeOptions['findSigned']>,
-  ): Promise<void> {
-    const { request, response } = exchange
-    let rejection: EdgeAnswer = unknownSignature
-    try {
-      const sandboxID = await find(request, path)
-      if (sandboxID !== undefined && this.#forwarder) {
-        const destination = { kind: 'sandbox', sandboxID, port: envdPort, path, ownHost: null } as const
-        const forwarded = await this.#forward(this.#forwarder, exchange, destination)
-        if (forwarded === true) return
-        if (forwarded) rejection = forwarded
-      }
-    } catch (error) {
-      rejection = nodeUnreachable('', error)
-    }
-    if (!request.socket.destroyed) sendAnswer(request, response, rejection)
-  }
-
-  /** Never rejects. True: another node answers it. */
-  async #forward(
-    forwarder: Pick<Forwarder, 'forward'>,
-    exchange: HttpExchange,
-    { sandboxID }: SandboxDestination,
-  ): Promise<boolean | EdgeAnswer> {
-    try {
-      return await forwarder.forward({ kind: 'sandbox', id: sandboxID }, exchange)
-    } catch (error) {
-      this.#log.debug({ error, sandboxID }, 'could not reach the node of a sandbox')
-      return nodeUnreachable(sandboxID, error)
-    }
   }
 
   #carry(exchange: EdgeExchange, destination: Target): void {
