@@ -18,12 +18,12 @@ export type LivenessProbeParts = {
   clock: Clock
 }
 
-type Watched = { destroy(error: Error): unknown }
+type ProbedConnection = { destroy(error: Error): unknown }
 
 export class LivenessProbe {
   readonly #parts: LivenessProbeParts
   /** With the time since when. */
-  readonly #watched = new Map<Watched, number>()
+  readonly #watched = new Map<ProbedConnection, number>()
   #isTicking = false
 
   constructor(parts: LivenessProbeParts) {
@@ -35,7 +35,7 @@ export class LivenessProbe {
   }
 
   /** Until the returned function is called. */
-  watch(connection: Watched): () => void {
+  watch(connection: ProbedConnection): () => void {
     this.#watched.set(connection, this.#parts.clock.now())
     if (!this.#isTicking) this.#tickSoon()
     return () => void this.#watched.delete(connection)
