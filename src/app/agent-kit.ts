@@ -103,12 +103,16 @@ const { statSync } = require('node:fs'), { spawnSync } = require('node:child_pro
 for (let i = 0; i < 4000; i++) { process.ppid; statSync('/') }
 for (let i = 0; i < 5; i++) spawnSync(${JSON.stringify(program)}, ${JSON.stringify(args)})`
 
-/** Memory the allocator no longer needs goes back to the machine instead of waiting for a next time. */
+/**
+ * Memory the allocator no longer needs goes back to the machine instead of waiting for a next time. It takes 128 KiB at
+ * once: with less, a boot asks the kernel 60 times more, and each time the first touch costs gVisor a fault. What is too
+ * much goes back when the agent idles (`idle-memory.ts`).
+ */
 const agentEnvironment = {
   MALLOC_ARENA_MAX: '1',
   MALLOC_MMAP_THRESHOLD_: '32768',
-  MALLOC_TOP_PAD_: '16384',
-  MALLOC_TRIM_THRESHOLD_: '16384',
+  MALLOC_TOP_PAD_: '131072',
+  MALLOC_TRIM_THRESHOLD_: '131072',
 }
 
 /** Names and texts of the files made from our own sources. */
