@@ -1,0 +1,290 @@
+/** How the machine that has the sandbox answers each request, and what the client may rely on from then on. */
+import type { CreateRequest } from '../../src/core/sandbox/creator.ts'
+import type { Sandbox } from '../../src/core/sandbox/sandbox.ts'
+import type { Team } from '../../src/core/team/team.ts'
+import type { Ask, Ledger } from './ledger.ts'
+import { shortID } from './parked-calls.ts'
+import type { Request } from './plan.ts'
+import type { WatchedSandbox } from './row-watch.ts'
+import { type Core, writtenKey } from './simulated-node.ts'
+import type { Simulation } from './simulation.ts'
+import { Violation } from './violation.ts'
+
+const shortestRefreshMs = 15_000
+
+export type Asked = { simulation: Simulation; core: Core; team: Team; ask: Ask; askedAtStep: number }
+
+/** Mostly the newest, so that requests meet. */
+export function choose<T>(list: readonly T[], pick: number): T | undefined {
+  return pick < 0.6 ? list.at(-1) : list[Math.floor(((pick - 0.6) / 0.4) * list.length)]
+}
+
+export const chooseSnapshot = (
+  { snapshots }: Ledger,
+  { teamID }: Team,
+  { pick }: Request,
+): string | undefined => choose(snapshots.get(teamID) ?? [], pick)
+
+export const answers: Record<Request['verb'], (asked: Asked) => Promise<string>> = {
+  create: (asked) => create(asked, 'base'),
+
+  async 'create with a key'(asked) {
+    const { simulation, ask } = asked
+    const claim = { key: ask.key, requestHash: ask.key }
+    const words = await create(asked, 'base', claim)
+    const known = `${ask.teamID} ${ask.key}`
+    const sandboxID = words
+    const earlier = simulation.ledger.keyed.get(known)
+    if (earlier !== undefined && earlier !== sandboxID && stillHeard(asked)) {
+      simulation.report(
+        new Violation('idempotency', `${known} stands for ${shortID(earlier)} and for ${shortID(sandboxID)}`),
+      )
+    }
+    simulation.ledger.keyed.set(known, sandboxID)
+    return words
+  },
+
+  async 'create from a snapshot'(asked) {
+    const { simulation, team, ask } = asked
+    const snapshot = chooseSnapshot(simulation.ledger, team, ask)
+    return create(asked, snapshot ?? 'base')
+  },
+
+  async kill(asked) {
+    const { core, team, ask, simulation } = asked
+    await core.service.kill(team, ask.sandboxID!)
+    const state = simulation.watch.sandboxes.get(ask.sandboxID!)?.state
+    if (state !== 'ended')
+      simulation.report(new Violation('answer true', `a kill was answered, but it is ${state}`))
+    return 'killed'
+  },
+
+  async pause(asked) {
+    const { core, team, ask, simulation } = asked
+    await core.service.pause(team, ask.sandboxID!, { memory: ask.memory, requireHealthyAgent: false })
+    const row = simulation.watch.sandboxes.get(ask.sandboxID!)!
+    if (
+      row.state === 'paused' &&
+      row.snapshot?.memory !== ask.memory &&
+      !simulation.ledger.isAsked(row.sandboxID, 'resume', 'connect', 'wake')
+    ) {
+      simulation.report(
+        new Violation(
+          'answer true',
+          `a pause with memory ${ask.memory} kept ${JSON.stringify(row.snapshot)}`,
+        ),
+      )
+    }
+    return 'paused'
+  },
+
+  async resume(asked) {
+    const { core, team, ask } = asked
+    const { timeoutMs, memory } = wishOf(ask)
+    return resumed(asked, await core.service.resume(team, ask.sandboxID!, { timeoutMs, memory }), true)
+  },
+
+  async connect(asked) {
+    const { core, team, ask } = asked
+    const { sandbox, resumed: wasPaused } = await core.service.connect(team, ask.sandboxID!, wishOf(ask))
+    return resumed(asked, sandbox, wasPaused)
+  },
+
+  async wake({ core, ask }) {
+    const route = await core.findResumable(ask.sandboxID!)
+    if (!route) return 'is not to be woken'
+    await route.wake()
+    return 'is awake'
+  },
+
+  async 'set-timeout'(asked) {
+    const { core, team, ask, simulation } = asked
+    const before = nowAt(asked)
+    await core.service.setTimeout(team, ask.sandboxID!, ask.timeoutMs)
+    if (!stillHeard(asked)) return ''
+    const entry = simulation.ledger.entries.get(ask.sandboxID!)!
+    entry.toldEnds = []
+    // From the next step on: this request itself is no reason for an earlier end.
+    tellEnd(asked, Math.min(before, nowAt(asked)) + ask.timeoutMs, simulation.step + 1)
+    return 'done'
+  },
+
+  async refresh(asked) {
+    const { core, team, ask } = asked
+    const before = nowAt(asked)
+    await core.service.refresh(team, ask.sandboxID!, ask.timeoutMs)
+    tellEnd(asked, Math.min(before, nowAt(asked)) + Math.max(ask.timeoutMs, shortestRefreshMs))
+    return 'done'
+  },
+
+  async fork(asked) {
+    const { core, team, ask } = asked
+    const outcomes = await core.service.fork(team, ask.sandboxID!, {
+      timeoutMs: ask.timeoutMs || 1000,
+      count: ask.count,
+    })
+    return outcomes.map((one) => ('sandbox' in one ? made(asked, one.sandbox) : `(${one.error})`)).join(', ')
+  },
+
+  async snapshot({ core, team, ask, simulation }) {
+    const { snapshotID } = await core.service.snapshot(team, ask.sandboxID!, { memory: ask.memory })
+    const { snapshots, snapshotNodes } = simulation.ledger
+    snapshotNodes.set(snapshotID, ask.node)
+    snapshots.set(team.teamID, [...(snapshots.get(team.teamID) ?? []), snapshotID])
+    return snapshotID
+  },
+
+  async 'set-network'(asked) {
+    const { core, team, ask, simulation } = asked
+    await core.service.setNetwork(team, ask.sandboxID!, { allowInternetAccess: !ask.closed })
+    const entry = simulation.ledger.entries.get(ask.sandboxID!)!
+    // Of two that overlap, either may be the last.
+    if (stillHeard(asked) && !ask.overlaps) entry.closed = ask.closed
+    return ask.closed ? 'closed' : 'open'
+  },
+
+  async list({ core, team, simulation, ask }) {
+    const filter = {
+      teamID: team.teamID,
+      states: ['running', 'snapshotting', 'pausing', 'paused', 'resuming'] as const,
+    }
+    const rows = await core.service.list(filter, { order: 'asc', limit: 100 })
+    for (const { sandboxID } of rows) simulation.ledger.learn(team.teamID, sandboxID, ask.node)
+    return rows.map(({ sandboxID }) => sandboxID).join(' ') || 'none'
+  },
+
+  async 'delete a snapshot'({ core, team, ask, simulation }) {
+    const { snapshots } = simulation.ledger
+    const known = snapshots.get(team.teamID) ?? []
+    const snapshot = choose(known, ask.pick)
+    if (!snapshot) return 'there is none'
+    await core.remover.remove(team, snapshot)
+    snapshots.set(
+      team.teamID,
+      known.filter((one) => one !== snapshot),
+    )
+    return `deleted ${snapshot}`
+  },
+
+  async prune({ core }) {
+    await core.pruner.run({ before: Number.MAX_SAFE_INTEGER, dryRun: false })
+    await core.archive?.sweeper.run()
+    return 'done'
+  },
+
+  async write({ simulation, ask, core: { routes } }) {
+    const { plan } = simulation
+    const row = simulation.watch.sandboxes.get(ask.sandboxID!)
+    const sandbox = plan.isCluster
+      ? answeringCopy(simulation, ask, routes, row)
+      : simulation.inWorld(ask.sandboxID!)
+    if (
+      row?.state !== 'running' ||
+      !sandbox?.running ||
+      sandbox.frozen ||
+      sandbox.spec.runID !== row.startedRunID
+    )
+      return 'not running'
+    const text = `write ${ask.number}`
+    sandbox.memory.set(writtenKey, text)
+    sandbox.files.set(writtenKey, text)
+    const entry = simulation.ledger.entries.get(ask.sandboxID!)!
+    entry.written = text
+    entry.inMemory = text
+    return text
+  },
+}
+
+/** What the edge of the answering node sends the traffic to, which must be the one that the row stands for. */
+function answeringCopy(
+  simulation: Simulation,
+  { node: at, sandboxID }: Ask,
+  routes: Core['routes'],
+  row: WatchedSandbox | undefined,
+) {
+  const node = simulation.nodes[at]!
+  if (!routes.get(sandboxID!)) return undefined
+  const isElsewhere = row && row.state !== 'ended' && row.nodeID !== node.name
+  if (isElsewhere) {
+    simulation.report(
+      new Violation('one copy', `${node.name} answers for ${shortID(sandboxID!)}, which is ${row.nodeID}'s`),
+    )
+  }
+  return node.world.sandboxes.get(sandboxID!)
+}
+
+const wishOf = ({ timeoutMs, memory }: Ask) => ({ timeoutMs: timeoutMs || 1000, memory })
+const stillHeard = ({ simulation, ask }: Asked): boolean => simulation.ledger.underway.has(ask)
+const nowAt = ({ simulation, ask }: Asked): number => simulation.nodes[ask.node]!.wall.now()
+
+async function create(
+  asked: Asked,
+  template: string,
+  claim?: { key: string; requestHash: string },
+): Promise<string> {
+  const { core, team, ask } = asked
+  const { autoPause, autoResume, timeoutMs } = ask
+  const request: CreateRequest = {
+    ...{ template, timeoutMs: timeoutMs || 1000, envVars: {} },
+    metadata: { ask: String(ask.number), node: String(ask.node), ...(claim && { key: claim.key }) },
+    options: {
+      ...{ allowInternetAccess: null, network: null, secure: true },
+      ...{ autoPause, autoPauseMemory: true, autoResume },
+    },
+  }
+  return made(asked, await core.service.create(team, request, claim))
+}
+
+function made(asked: Asked, sandbox: Sandbox): string {
+  const { simulation, ask } = asked
+  if (!stillHeard(asked)) return ''
+  const { sandboxID, teamID, endAt, runID } = sandbox
+  const entry = simulation.ledger.learn(teamID, sandboxID, ask.node)
+  const there = simulation.inWorld(sandboxID)
+  if (there?.spec.runID === runID) {
+    entry.written ??= there.files.get(writtenKey)
+    entry.inMemory ??= there.memory.get(writtenKey)
+  }
+  if (simulation.watch.sandboxes.get(sandboxID)?.runID === runID)
+    entry.toldEnds.push({ endAt, askedAtStep: asked.askedAtStep })
+  return sandboxID
+}
+
+function tellEnd({ simulation, ask, askedAtStep }: Asked, endAt: number, step = askedAtStep): void {
+  const row = simulation.watch.sandboxes.get(ask.sandboxID!)
+  if (row?.state !== 'running') return
+  simulation.ledger.entries.get(ask.sandboxID!)!.toldEnds.push({ endAt, askedAtStep: step })
+}
+
+function resumed(asked: Asked, sandbox: Sandbox, wasPaused: boolean): string {
+  const { simulation, ask } = asked
+  if (!stillHeard(asked)) return ''
+  const { sandboxID, runID, endAt } = sandbox
+  const entry = simulation.ledger.entries.get(sandboxID)!
+  const row = simulation.watch.sandboxes.get(sandboxID)!
+  if (row.runID === runID && row.state === 'running') tellEnd(asked, endAt)
+  const there = simulation.inWorld(sandboxID)
+  const isThere = row.runID === runID && there?.spec.runID === row.startedRunID
+  if (wasPaused && isThere && !simulation.ledger.died.has(row.startedRunID)) {
+    const [memory, files] = [there.memory.get(writtenKey), there.files.get(writtenKey)]
+    if (files !== entry.written) {
+      simulation.report(
+        new Violation(
+          'content kept',
+          `${shortID(sandboxID)} has ${files} in its files, not ${entry.written}`,
+        ),
+      )
+    }
+    // Another client may have written since it runs again and before this one heard of it.
+    const expected = [entry.resumesMemory, entry.inMemory]
+    if (ask.memory && entry.resumesMemory && !expected.includes(memory)) {
+      simulation.report(
+        new Violation(
+          'content kept',
+          `${shortID(sandboxID)} was resumed with ${memory} in its memory, not ${entry.resumesMemory}`,
+        ),
+      )
+    }
+  }
+  return `${wasPaused ? 'resumed' : 'extended'} until ${endAt}`
+}
