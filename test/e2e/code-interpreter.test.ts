@@ -9,7 +9,7 @@ import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
 import { trustSettings } from '../support/host-authorities.ts'
 import { pythonInterpreter } from '../support/prepare-tests.ts'
 import { pythonWith } from '../support/python.ts'
-import { type Isolation, repoFolder, startWarren, type Warren } from '../support/warren.ts'
+import { type Isolation, noWarmPool, repoFolder, startWarren, type Warren } from '../support/warren.ts'
 
 const pythonScript = `
 import sys
@@ -56,7 +56,7 @@ for (const isolation of order) {
     let warren: Warren
     let sandbox: Sandbox
     before(async () => {
-      const settings = { ...trustSettings(), WARREN_ISOLATION: isolation }
+      const settings = { ...trustSettings(), ...noWarmPool, WARREN_ISOLATION: isolation }
       warren = await startWarren(dataOf, { settings, keep: isolation !== dataOf })
       if (isolation === dataOf) await addTemplate(warren)
       sandbox = await Sandbox.create({ ...warren.client, timeoutMs: 300_000, envs: { OF_SANDBOX: 'yes' } })

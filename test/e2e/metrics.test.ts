@@ -20,7 +20,10 @@ for (const isolation of isolations) {
       warren = await joinWarren(isolation)
       sandbox = await Sandbox.create('base', { ...warren.client, timeoutMs: 600_000 })
     })
-    after(() => warren?.stop())
+    after(async () => {
+      await sandbox?.kill()
+      await warren?.stop()
+    })
 
     /** What the agent itself tells. */
     async function inside(): Promise<Record<string, number>> {
@@ -89,9 +92,9 @@ time.sleep(1000)"`
     })
 
     it('follow CPU time, as much as the machine gave', async () => {
-      const spin = 'python3 -c "\nimport time\nwhile time.process_time() < 5: pass\nprint(time.time())"'
+      const spin = 'python3 -c "\nimport time\nwhile time.process_time() < 3: pass\nprint(time.time())"'
       const started = Date.now()
-      await sandbox.commands.run(spin, { timeoutMs: 60_000 })
+      await sandbox.commands.run(spin, { timeoutMs: 0 })
       const ended = Date.now()
       await eventually(async () => {
         const points = await sandbox.getMetrics()
@@ -105,9 +108,12 @@ time.sleep(1000)"`
         }
         // gVisor counts the time a process was to run for it, also where the machine gave it to another; both
         // add the shell, Python's start, and gVisor's own work.
-        assert.ok(usedMs > (isolation === 'gvisor' ? 2500 : 4500) && usedMs < 8000, `${usedMs} ms`)
+        assert.ok(usedMs > (isolation === 'gvisor' ? 1500 : 2700) && usedMs < 6000, `${usedMs} ms`)
       }, 30_000)
     })
+
+    // Who reads them does not matter to what they are.
+    if (isolation !== 'container') return
 
     for (const [version] of pythonReleases(isolation, 'same')) {
       it(`are read by Python ${version}, sync and async`, () => {

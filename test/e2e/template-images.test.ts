@@ -1,19 +1,20 @@
 /**
- * Images of real registries and of a folder, and every tool that a builder method calls, with all four unmodified
- * clients, on both runtimes. What the tools fetch lies in the template: nothing here needs the network.
+ * Images of real registries and of a folder, and every tool that a builder method calls, with the newest unmodified
+ * clients: what the older ones ask for is the same (builder-requests.test.ts). What the tools fetch lies in the
+ * template: nothing here needs the network. Sandboxes of images on both runtimes are in
+ * security/template-builds.test.ts, and roots of every kind in roots.test.ts.
  */
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { after, before, describe, it } from 'node:test'
-import type * as current from 'e2b'
+import { BuildError, Template, type TemplateBuilder } from 'e2b'
 import { type BuildContext, buildContext, buildsOf, sayIn } from '../support/building.ts'
+import { imageBuilders, toolBuilders } from '../support/image-builders.ts'
 import { type ImagePlaces, openImagePlaces } from '../support/image-places.ts'
 import { runPython } from '../support/python.ts'
 import { registryLogin, serviceAccount } from '../support/registry.ts'
-import { javaScriptReleases, pythonReleases } from '../support/releases.ts'
-import { isolations, noWarmPool, startWarren, type Warren } from '../support/warren.ts'
-
-// The two releases share the surface used here; their type declarations are not assignable to each other.
+import { type PythonRelease, pythonReleases } from '../support/releases.ts'
+import { anyIsolation, noWarmPool, startWarren, type Warren } from '../support/warren.ts'
 
 /** Repositories of git, Debian, Python and npm, and programs that write down how they were called. */
 const makeSources = `set -e
@@ -48,7 +49,6 @@ for name in sys.argv[1:]:
         wheel.writestr(f"{name}-1.dist-info/RECORD", "")
 `
 
-const noNetwork = { PIP_NO_INDEX: '1', NPM_CONFIG_OFFLINE: 'true', NPM_CONFIG_UPDATE_NOTIFIER: 'false' }
 /** What the template of `tools` says when all of them did what they were asked for. */
 const checkTools = `cat clone/which shallow/which /usr/share/local-deb/what
 python3 -c "import local_py, local_own; print(local_py.what, local_own.what)"
@@ -58,167 +58,105 @@ const toolsSay = [
   ...['user: bun install', 'user: bun install --dev left', 'root: bun install -g one two'],
 ]
 
-for (const isolation of isolations) {
-  describe(`images and tools, ${isolation}`, () => {
-    let warren: Warren
-    let places: ImagePlaces
-    let context: BuildContext
-    before(async () => {
-      places = await openImagePlaces()
-      warren = await startWarren(isolation, { settings: { ...noWarmPool, ...places.settings } })
-      context = await buildContext({
-        'srv/make.sh': makeSources,
-        'srv/wheel.py': makeWheels,
-        'account.json': serviceAccount,
-      })
+describe('images and tools', () => {
+  let warren: Warren
+  let places: ImagePlaces
+  let context: BuildContext
+  before(async () => {
+    places = await openImagePlaces()
+    warren = await startWarren(anyIsolation, { settings: { ...noWarmPool, ...places.settings } })
+    context = await buildContext({
+      'srv/make.sh': makeSources,
+      'srv/wheel.py': makeWheels,
+      'account.json': serviceAccount,
     })
-    after(async () => {
-      context?.[Symbol.dispose]()
-      await warren?.stop()
-      await places?.close()
-    })
-    const muslImage = () => `${places.closed.host}/team/musl:1`
-    const reasonOf = async (name: string) => {
-      const [build] = await buildsOf(warren, name)
-      const path = `/templates/${build!.templateID}/builds/${build!.buildID}/status`
-      const { reason } = (await (await warren.api(path)).json()) as {
-        reason: { step: string; message: string }
-      }
-      return reason
-    }
-
-    for (const [version, client] of javaScriptReleases(isolation, 'same')) {
-      const { Template } = client
-      const name = (text: string) => `${text}-${version.replace('.', '-')}`
-
-      it(`e2b ${version} begins with images of every kind, from wherever they come`, async () => {
-        const of = () => Template({ fileContextPath: context.folder })
-        const builders = {
-          debian: of().fromDebianImage(),
-          ubuntu: of().fromUbuntuImage(),
-          fedora: of().fromFedoraImage(),
-          alpine: of().fromAlpineImage(),
-          arch: of().fromArchImage(),
-          python: of().fromPythonImage(),
-          node: of().fromNodeImage(),
-          bun: of().fromBunImage(),
-          musl: of().fromImage(muslImage(), registryLogin),
-          google: of().fromGCPRegistry(muslImage(), { serviceAccountJSON: 'account.json' }),
-          mirrored: of().fromImage('mirrored.example/musl:1'),
-          multi: of().fromImage('team/multi:zstd'),
-          pinned: of().fromImage(`team/multi@${places.pinned}`),
-          docker: of().fromDockerfile('FROM python:3\nRUN true'),
-        }
-        // What the image is, its own variable says; a step that is cached passed on the same image before.
-        const kinds: Record<string, string> = {
-          google: 'musl',
-          mirrored: 'musl',
-          pinned: 'multi',
-          docker: 'python',
-        }
-        await Promise.all(
-          Object.entries(builders).map(([kind, builder]) =>
-            Template.build(
-              builder.runCmd(`test "$IMAGE" = ${kinds[kind] ?? kind}`),
-              name(kind),
-              warren.client,
-            ),
-          ),
-        )
-        assert.equal(await sayIn(warren, name('musl'), 'musl-program; pwd'), 'user 42\n/home/user\n')
-        assert.equal(await sayIn(warren, name('pinned'), 'ls -l /bin/sh | grep -o busybox'), 'busybox\n')
-        const asRoot = 'sudo id -un; curl --version | head -c 4; dpkg -s bash | head -n 1'
-        assert.equal(await sayIn(warren, name('debian'), asRoot), 'root\ncurlPackage: bash\n')
-      })
-
-      // How images are asked for and what steps install does not depend on the isolation.
-      if (isolation !== 'container') continue
-      it(`e2b ${version} is told why it does not get an image`, async () => {
-        const refused = async (builder: current.TemplateBuilder, text: RegExp) => {
-          await assert.rejects(Template.build(builder, name('refused'), warren.client), (error: Error) => {
-            assert.ok(error instanceof client.BuildError, String(error))
-            assert.match(error.message, text)
-            return true
-          })
-          const { step, message } = await reasonOf(name('refused'))
-          assert.equal(step, 'base')
-          assert.match(message, text)
-        }
-        const { host } = places.closed
-        const wrong = { ...registryLogin, password: 'not-it' }
-        await refused(
-          Template().fromImage(muslImage(), wrong),
-          /gives no access to .*musl:1\. Check that the credentials/,
-        )
-        await refused(Template().fromImage(muslImage()), /gives no access to .*musl:1\..*needs credentials/)
-        await refused(Template().fromImage(`${host}/team/none:1`, registryLogin), /no image .*none:1/)
-        await refused(Template().fromImage(`team/multi@sha256:${'0'.repeat(64)}`), /no image/)
-        await refused(Template().fromDebianImage('no-such'), /has no image .*debian:no-such/)
-        await refused(Template().fromImage(`${places.open.host}/hub/team/multi:zstd`), /internal network/)
-        const keys = { accessKeyId: 'AKID', secretAccessKey: 'secret', region: 'nowhere' }
-        await refused(Template().fromAWSRegistry('1.dkr.ecr.aws.invalid/x', keys), /AWS region/)
-        const mirrored = Template().fromImage('mirrored.example/none:1', wrong)
-        await refused(mirrored, /no image .*team\/none:1/)
-        assert.ok(!readFileSync(warren.logFile, 'utf8').includes(registryLogin.password))
-      })
-
-      it(`e2b ${version} installs, clones and prepares with the tools of the template`, async () => {
-        const tools = Template({ fileContextPath: context.folder })
-          .fromBaseImage()
-          .copy('srv', '/srv', { user: 'root' })
-          .runCmd('bash /srv/make.sh', { user: 'root' })
-          .setEnvs(noNetwork)
-          .gitClone('/srv/repo', 'clone')
-          .gitClone('file:///srv/repo', '/home/user/shallow', { branch: 'other', depth: 1, user: 'root' })
-          .aptInstall(['local-deb'], { noInstallRecommends: true, fixMissing: true })
-          .pipInstall('/srv/local_py-1-py3-none-any.whl')
-          .pipInstall(['/srv/local_own-1-py3-none-any.whl'], { g: false })
-          .npmInstall('/srv/js', { g: true })
-          .npmInstall(['/srv/js'], { dev: true })
-          .bunInstall()
-          .bunInstall('left', { dev: true })
-          .bunInstall(['one', 'two'], { g: true })
-        for (const each of ['mcp-gateway', 'devcontainer']) await Template.build(tools, each, warren.client)
-        assert.deepEqual((await sayIn(warren, 'devcontainer', checkTools)).trimEnd().split('\n'), toolsSay)
-        const servers = Template()
-          .fromTemplate('mcp-gateway')
-          .addMcpServer(['exa', 'time'])
-          .runCmd('test "$(tail -n 1 /srv/said)" = "root: mcp-gateway pull exa time"')
-        const container = Template()
-          .fromTemplate('devcontainer')
-          .betaDevContainerPrebuild('/srv/repo')
-          .betaSetDevContainerStart('/srv/repo')
-        await Template.build(servers, name('servers'), warren.client)
-        await Template.build(container, name('container'), warren.client)
-        const [build, up] = ['build', 'up'].map(
-          (verb) => `root: devcontainer ${verb} --workspace-folder /srv/repo\n`,
-        )
-        assert.equal(
-          await sayIn(warren, name('container'), 'tail -n 2 /srv/said; cat /devcontainer.sh'),
-          `${build}${up}# prepared /srv/repo\n`,
-        )
-        const missing = Template().fromTemplate('mcp-gateway').aptInstall('no-such-package')
-        await assert.rejects(
-          Template.build(missing, name('missing'), warren.client),
-          /^BuildError: failed to run command 'apt-get update && .* no-such-package': exit status 100$/,
-        )
-      })
-    }
-
-    for (const [version] of isolation === 'container' ? pythonReleases(isolation, 'same') : []) {
-      it(`e2b ${version} for Python does all of it too`, () => {
-        const environment = {
-          ...{
-            ...warren.environment,
-            CONTEXT: context.folder,
-            PINNED: places.pinned,
-            MUSL_IMAGE: muslImage(),
-          },
-          ...{ REGISTRY_USER: registryLogin.username, REGISTRY_PASSWORD: registryLogin.password },
-          ...{ CHECK: checkTools, SAYS: toolsSay.join('\n') },
-        }
-        runPython({ ...warren, environment }, version, 'images.py', version)
-      })
-    }
   })
-}
+  after(async () => {
+    context?.[Symbol.dispose]()
+    await warren?.stop()
+    await places?.close()
+  })
+  const muslImage = () => `${places.closed.host}/team/musl:1`
+  const reasonOf = async (name: string) => {
+    const [build] = await buildsOf(warren, name)
+    const path = `/templates/${build!.templateID}/builds/${build!.buildID}/status`
+    const { reason } = (await (await warren.api(path)).json()) as {
+      reason: { step: string; message: string }
+    }
+    return reason
+  }
+
+  it('begins with images of every kind, from wherever they come', async () => {
+    const names = { contextFolder: context.folder, muslImage: muslImage(), pinned: places.pinned }
+    await Promise.all(
+      imageBuilders(Template, names).map(([kind, builder]) => Template.build(builder, kind, warren.client)),
+    )
+    assert.equal(await sayIn(warren, 'musl', 'musl-program; pwd'), 'user 42\n/home/user\n')
+    assert.equal(await sayIn(warren, 'pinned', 'ls -l /bin/sh | grep -o busybox'), 'busybox\n')
+    const asRoot = 'sudo id -un; curl --version | head -c 4; dpkg -s bash | head -n 1'
+    assert.equal(await sayIn(warren, 'debian', asRoot), 'root\ncurlPackage: bash\n')
+  })
+
+  it('tells why there is no image', async () => {
+    const refused = async (builder: TemplateBuilder, text: RegExp) => {
+      await assert.rejects(Template.build(builder, 'refused', warren.client), (error: Error) => {
+        assert.ok(error instanceof BuildError, String(error))
+        assert.match(error.message, text)
+        return true
+      })
+      const { step, message } = await reasonOf('refused')
+      assert.equal(step, 'base')
+      assert.match(message, text)
+    }
+    const { host } = places.closed
+    const wrong = { ...registryLogin, password: 'not-it' }
+    await refused(
+      Template().fromImage(muslImage(), wrong),
+      /gives no access to .*musl:1\. Check that the credentials/,
+    )
+    await refused(Template().fromImage(muslImage()), /gives no access to .*musl:1\..*needs credentials/)
+    await refused(Template().fromImage(`${host}/team/none:1`, registryLogin), /no image .*none:1/)
+    await refused(Template().fromImage(`team/multi@sha256:${'0'.repeat(64)}`), /no image/)
+    await refused(Template().fromDebianImage('no-such'), /has no image .*debian:no-such/)
+    await refused(Template().fromImage(`${places.open.host}/hub/team/multi:zstd`), /internal network/)
+    const keys = { accessKeyId: 'AKID', secretAccessKey: 'secret', region: 'nowhere' }
+    await refused(Template().fromAWSRegistry('1.dkr.ecr.aws.invalid/x', keys), /AWS region/)
+    const mirrored = Template().fromImage('mirrored.example/none:1', wrong)
+    await refused(mirrored, /no image .*team\/none:1/)
+    assert.ok(!readFileSync(warren.logFile, 'utf8').includes(registryLogin.password))
+  })
+
+  it('installs, clones and prepares with the tools of the template', async () => {
+    for (const [name, builder] of toolBuilders(Template, context.folder)) {
+      await Template.build(builder, name, warren.client)
+    }
+    assert.deepEqual((await sayIn(warren, 'devcontainer', checkTools)).trimEnd().split('\n'), toolsSay)
+    const [build, up] = ['build', 'up'].map(
+      (verb) => `root: devcontainer ${verb} --workspace-folder /srv/repo\n`,
+    )
+    assert.equal(
+      await sayIn(warren, 'container', 'tail -n 2 /srv/said; cat /devcontainer.sh'),
+      `${build}${up}# prepared /srv/repo\n`,
+    )
+    const missing = Template().fromTemplate('mcp-gateway').aptInstall('no-such-package')
+    await assert.rejects(
+      Template.build(missing, 'missing', warren.client),
+      /^BuildError: failed to run command 'apt-get update && .* no-such-package': exit status 100$/,
+    )
+  })
+
+  const [[version]] = pythonReleases(anyIsolation, 'same') as [PythonRelease]
+  it(`e2b ${version} for Python does all of it too`, () => {
+    const environment = {
+      ...{
+        ...warren.environment,
+        CONTEXT: context.folder,
+        PINNED: places.pinned,
+        MUSL_IMAGE: muslImage(),
+      },
+      ...{ REGISTRY_USER: registryLogin.username, REGISTRY_PASSWORD: registryLogin.password },
+      ...{ CHECK: checkTools, SAYS: toolsSay.join('\n') },
+    }
+    runPython({ ...warren, environment }, version, 'images.py', version)
+  })
+})

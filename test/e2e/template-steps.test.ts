@@ -19,55 +19,63 @@ for (const isolation of isolations) {
     it('USER takes numbers and groups, and commands, copies and sandboxes follow', async () => {
       using context = await buildContext({ 'file.txt': 'file\n' })
       // As Docker has it: who is not known by a number is in the group of root, and has no other.
-      const cases: [user: string, ids: string, groups: string][] = [
+      const numbers: [user: string, ids: string, groups: string][] = [
         ['1000', '1000 1000', '1000'],
         ['1000:1000', '1000 1000', '1000'],
         ['4242', '4242 0', '0'],
         ['4242:4343', '4242 4343', '4343'],
-        ['app:app', '', ''],
-        ['app:staff', '', ''],
       ]
-      const holds = async ([user, ids, groups]: (typeof cases)[number]) => {
-        const name = `user-${user.replace(':', '-')}`
-        const template = Template({ fileContextPath: context.folder })
-          .fromBaseImage()
-          .setUser(user)
-          .runCmd(
-            'echo $(id -u) $(id -g) > /tmp/ids; id -G > /tmp/groups; id -nu > /tmp/name; id -ng > /tmp/group; true',
-          )
-          .copy('file.txt', '/tmp/copied/')
-        await Template.build(template, name, warren.client)
-        const told = await sayIn(
-          warren,
-          name,
-          'cat /tmp/ids /tmp/groups; stat -c "%u %g" /tmp/copied/file.txt; echo $(id -u) $(id -g); cat /tmp/name /tmp/group 2>/dev/null',
-        )
-        const [built, all, copied, now, userName, group] = told.split('\n')
-        if (ids !== '')
-          assert.deepEqual([built, all?.split(' ')[0], copied, now], [ids, groups, ids, ids], user)
-        else assert.deepEqual([`${userName}:${group}`, copied, now], [user, built, built], user)
+      const names = ['app:app', 'app:staff']
+      const folderOf = (user: string) => `/tmp/as-${user.replace(':', '-')}`
+      const tell = '(echo $(id -u) $(id -g); id -G; echo $(id -nu; id -ng)) > told 2>/dev/null || true'
+      /** All of them, one after the other; the sandbox is the last one's. */
+      const build = async (name: string, users: string[]) => {
+        const builder = Template({ fileContextPath: context.folder }).fromBaseImage()
+        for (const user of users) {
+          const folder = folderOf(user)
+          builder
+            .setUser(user)
+            .runCmd(`mkdir ${folder} && cd ${folder} && ${tell}`)
+            .copy('file.txt', `${folder}/`)
+        }
+        await Template.build(builder as Parameters<typeof Template.build>[0], name, warren.client)
+        const told = users.map((user) => `cd ${folderOf(user)}; cat told; stat -c "%u %g" file.txt`)
+        const said = await sayIn(warren, name, [...told, 'echo $(id -u) $(id -g)'].join('; '))
+        const lines = said.trimEnd().split('\n')
+        const parts = users.map((_, at) => lines.slice(4 * at, 4 * at + 4))
+        return { parts, own: lines.at(-1) }
       }
-      await Promise.all(cases.map(holds))
+      const [numbered, named] = await Promise.all([
+        build(
+          'user-by-number',
+          numbers.map(([user]) => user),
+        ),
+        build('user-by-name', names),
+      ])
+      for (const [at, [user, ids, groups]] of numbers.entries()) {
+        const [built, all, , copied] = numbered.parts[at]!
+        assert.deepEqual([built, all?.split(' ')[0], copied], [ids, groups, ids], user)
+      }
+      assert.equal(numbered.own, numbers.at(-1)![1])
+      for (const [at, user] of names.entries()) {
+        const [built, , name, copied] = named.parts[at]!
+        assert.deepEqual([name?.replace(' ', ':'), copied], [user, built], user)
+      }
+      assert.equal(named.own, named.parts.at(-1)![0])
       const bad = Template().fromBaseImage().setUser('-x')
       await assert.rejects(Template.build(bad, 'user-bad', warren.client), /that is no user/)
     })
 
-    it('an authority that a step put into the image is trusted, and an inherited service runs where its own template said', async () => {
-      const { certificate } = makeAuthority('of a template')
-      const folder = '/usr/local/share/ca-certificates'
-      const add = `cat > ${folder}/own.crt <<'END'\n${certificate}\nEND`
+    it('an inherited service runs where its own template said', async () => {
       const parent = Template()
         .fromBaseImage()
         .setUser('root')
         .setWorkdir('/srv')
         .setEnvs({ WHO: 'parent' })
-        .runCmd(add)
         .setStartCmd('echo "$(id -un) $PWD $WHO" > /tmp/started; sleep infinity', 'test -s /tmp/started')
-      await Template.build(parent, 'trusting', warren.client)
-      const verify = `openssl verify -CAfile /etc/ssl/certs/ca-certificates.crt ${folder}/own.crt`
-      assert.equal(await sayIn(warren, 'trusting', verify), `${folder}/own.crt: OK\n`)
+      await Template.build(parent, 'serving', warren.client)
       const child = Template()
-        .fromTemplate('trusting')
+        .fromTemplate('serving')
         .setUser('user')
         .setWorkdir('/home/user/app')
         .setEnvs({ WHO: 'child' })
@@ -107,6 +115,34 @@ for (const isolation of isolations) {
       ])
     })
 
+    it('a step that wrote much is whole in the next, in the sandbox, and in the cache', async () => {
+      const template = () =>
+        Template()
+          .fromBaseImage()
+          .runCmd('head -c 40000000 /dev/urandom > big; sha256sum big > sum')
+          .runCmd('sha256sum -c sum && echo small > small')
+      await Template.build(template(), 'big', warren.client)
+      assert.equal(await sayIn(warren, 'big', 'sha256sum -c sum; cat small'), 'big: OK\nsmall\n')
+      const { lines, options } = listening(warren)
+      await Template.build(template().runCmd('cat small > after; rm big'), 'big-again', options)
+      assert.equal(lines.filter((line) => line.startsWith('CACHED')).length, 2)
+      assert.equal(await sayIn(warren, 'big-again', 'cat after; ls'), 'small\nafter\nsmall\nsum\n')
+      assert.equal(await sayIn(warren, 'big', 'sha256sum -c sum'), 'big: OK\n')
+    })
+
+    // What follows is written into the build or run as a step, under any isolation.
+    if (isolation !== 'container') return
+
+    it('an authority that a step put into the image is trusted', async () => {
+      const { certificate } = makeAuthority('of a template')
+      const folder = '/usr/local/share/ca-certificates'
+      const add = `cat > ${folder}/own.crt <<'END'\n${certificate}\nEND`
+      const template = Template().fromBaseImage().setUser('root').runCmd(add)
+      await Template.build(template, 'trusting', warren.client)
+      const verify = `openssl verify -CAfile /etc/ssl/certs/ca-certificates.crt ${folder}/own.crt`
+      assert.equal(await sayIn(warren, 'trusting', verify), `${folder}/own.crt: OK\n`)
+    })
+
     it('a template that begins with another one goes on with its service', async () => {
       const port = (number: number) => `curl -s -o /dev/null localhost:${number}`
       const parent = Template().fromBaseImage().setStartCmd('python3 -m http.server 8123', port(8123))
@@ -127,21 +163,6 @@ for (const isolation of isolations) {
         await sayIn(warren, 'own-service', `${port(8124)} && ! ${port(8123)} && echo own`),
         'own\n',
       )
-    })
-
-    it('a step that wrote much is whole in the next, in the sandbox, and in the cache', async () => {
-      const template = () =>
-        Template()
-          .fromBaseImage()
-          .runCmd('head -c 100000000 /dev/urandom > big; sha256sum big > sum')
-          .runCmd('sha256sum -c sum && echo small > small')
-      await Template.build(template(), 'big', warren.client)
-      assert.equal(await sayIn(warren, 'big', 'sha256sum -c sum; cat small'), 'big: OK\nsmall\n')
-      const { lines, options } = listening(warren)
-      await Template.build(template().runCmd('cat small > after; rm big'), 'big-again', options)
-      assert.equal(lines.filter((line) => line.startsWith('CACHED')).length, 2)
-      assert.equal(await sayIn(warren, 'big-again', 'cat after; ls'), 'small\nafter\nsmall\nsum\n')
-      assert.equal(await sayIn(warren, 'big', 'sha256sum -c sum'), 'big: OK\n')
     })
   })
 }

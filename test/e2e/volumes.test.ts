@@ -71,7 +71,8 @@ for (const isolation of isolations) {
       await assert.rejects(Volume.getInfo(volume.volumeId, warren.client), VolumeNotFoundError)
     })
 
-    for (const [version] of pythonReleases(isolation, 'same')) {
+    // What volumes hold is asked of Warren, not of a sandbox.
+    for (const [version] of isolation === 'container' ? pythonReleases(isolation, 'same') : []) {
       it(`does all that Volume of the Python client ${version} has`, () =>
         runPython(warren, version, 'volumes_test.py'))
     }

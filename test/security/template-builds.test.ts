@@ -126,50 +126,6 @@ for (const isolation of isolations) {
       nothingOutside()
     })
 
-    it('a registry is asked where the operator allows it, and its password goes nowhere else', async () => {
-      const port = inside.host.split(':')[1]
-      for (const host of [
-        inside.host,
-        `localhost:${port}`,
-        `[::1]:${port}`,
-        `2130706433:${port}`,
-        '169.254.169.254',
-      ]) {
-        assert.match(await refusal(Template().fromImage(`${host}/x:1`), 'inside'), /internal network/, host)
-      }
-      addImage(registry, 'moved', { layers: [await busyboxLayer(), fileLayer('moved', String(Date.now()))] })
-      storage.blobs = registry.blobs
-      const ask = (to: string) => {
-        registry.requests.length = 0
-        registry.intercept = (request, response) => {
-          if (request.headers.authorization !== `Basic ${basic}`) {
-            response.writeHead(401, { 'WWW-Authenticate': 'Basic realm="x"' }).end(login.password)
-            return true
-          }
-          const [, digest] = request.url!.split('/blobs/')
-          if (digest) response.writeHead(307, { Location: `http://${to}/v2/moved/blobs/${digest}` }).end()
-          return digest !== undefined
-        }
-        return Template().fromImage(`${registry.host}/moved:moved`, login)
-      }
-      const { lines, options } = listening(warren)
-      assert.match(await refusal(ask(inside.host), 'moved'), /internal network/)
-      await Template.build(ask(storage.host), 'moved', options)
-      assert.ok(storage.requests.length > 0)
-      assert.ok(storage.requests.every(({ headers }) => headers.authorization === undefined))
-      const wrong = Template().fromImage(`${registry.host}/moved:moved`, { ...login, username: 'you' })
-      const told = await refusal(wrong, 'moved')
-      registry.intercept = undefined
-      assert.equal(inside.requests.length, 0)
-      const { templateID } = (await buildsOf(warren, 'moved'))[0]!
-      const shown = await (await warren.api(`/templates/${templateID}`)).text()
-      for (const text of [told, shown, ...lines]) assert.ok(!text.includes(login.password), text)
-      const hidden = [login.password, basic, Buffer.from(`you:${login.password}`).toString('base64')]
-      assert.deepEqual(filesWith(warren.dataFolder, ...hidden), [])
-      const known = filesWith(warren.dataFolder, registry.host).join()
-      assert.match(known, /logs.*warren\.db|warren\.db.*logs/s)
-    })
-
     it('what a step says is text, never a command for the machine', async () => {
       const evil = `$(touch ${canary}) \`touch ${canary}\` '; touch ${canary} #\n"`
       const folder = `/srv/a '"\`touch ${canary}\``
@@ -232,6 +188,53 @@ for (const isolation of isolations) {
         .runCmd('python3 -c "x = bytearray(400 * 2**20); print(len(x))"')
       const small = { ...warren.client, memoryMB: 128 }
       await assert.rejects(Template.build(eating, 'eating', small), BuildError)
+    })
+
+    // No sandbox takes part in it.
+    if (isolation !== 'container') return
+
+    it('a registry is asked where the operator allows it, and its password goes nowhere else', async () => {
+      const port = inside.host.split(':')[1]
+      for (const host of [
+        inside.host,
+        `localhost:${port}`,
+        `[::1]:${port}`,
+        `2130706433:${port}`,
+        '169.254.169.254',
+      ]) {
+        assert.match(await refusal(Template().fromImage(`${host}/x:1`), 'inside'), /internal network/, host)
+      }
+      addImage(registry, 'moved', { layers: [await busyboxLayer(), fileLayer('moved', String(Date.now()))] })
+      storage.blobs = registry.blobs
+      const ask = (to: string) => {
+        registry.requests.length = 0
+        registry.intercept = (request, response) => {
+          if (request.headers.authorization !== `Basic ${basic}`) {
+            response.writeHead(401, { 'WWW-Authenticate': 'Basic realm="x"' }).end(login.password)
+            return true
+          }
+          const [, digest] = request.url!.split('/blobs/')
+          if (digest) response.writeHead(307, { Location: `http://${to}/v2/moved/blobs/${digest}` }).end()
+          return digest !== undefined
+        }
+        return Template().fromImage(`${registry.host}/moved:moved`, login)
+      }
+      const { lines, options } = listening(warren)
+      assert.match(await refusal(ask(inside.host), 'moved'), /internal network/)
+      await Template.build(ask(storage.host), 'moved', options)
+      assert.ok(storage.requests.length > 0)
+      assert.ok(storage.requests.every(({ headers }) => headers.authorization === undefined))
+      const wrong = Template().fromImage(`${registry.host}/moved:moved`, { ...login, username: 'you' })
+      const told = await refusal(wrong, 'moved')
+      registry.intercept = undefined
+      assert.equal(inside.requests.length, 0)
+      const { templateID } = (await buildsOf(warren, 'moved'))[0]!
+      const shown = await (await warren.api(`/templates/${templateID}`)).text()
+      for (const text of [told, shown, ...lines]) assert.ok(!text.includes(login.password), text)
+      const hidden = [login.password, basic, Buffer.from(`you:${login.password}`).toString('base64')]
+      assert.deepEqual(filesWith(warren.dataFolder, ...hidden), [])
+      const known = filesWith(warren.dataFolder, registry.host).join()
+      assert.match(known, /logs.*warren\.db|warren\.db.*logs/s)
     })
   })
 }

@@ -7,8 +7,11 @@ import {
   type Warren,
 } from './warren.ts'
 
-/** Files make templates that they use once or twice: of each only one more sandbox is booted for a next time. */
-const fewWarm = { WARREN_WARM_SANDBOXES: '1' }
+/**
+ * Files make templates that they use once or twice: each would have a sandbox booted for a next time that does not come.
+ * So the clients meet warm sandboxes where a boot is cheap; under gVisor the tests of the warm pool and of chaos do.
+ */
+const warmSandboxes: Record<Isolation, string> = { container: '1', gvisor: '0' }
 
 export class SharedWarren {
   readonly #isolation: Isolation
@@ -24,7 +27,8 @@ export class SharedWarren {
   /** What a file needs to join. Once the server is closed that is nothing, and the file starts one of its own. */
   async environment(): Promise<Record<string, string>> {
     if (this.#closed) return {}
-    this.#warren ??= startWarren(this.#isolation, { seat: this.#seat, settings: fewWarm })
+    const settings = { WARREN_WARM_SANDBOXES: warmSandboxes[this.#isolation] }
+    this.#warren ??= startWarren(this.#isolation, { seat: this.#seat, settings })
     const warren = await this.#warren.catch((error) => {
       this.#warren = undefined
       throw error

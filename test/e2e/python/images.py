@@ -19,7 +19,7 @@ def say(template: str, command: str) -> str:
         sandbox.kill()
 
 
-async def images() -> None:
+def image_builders() -> list:
     def of():
         return AsyncTemplate(file_context_path=context)
 
@@ -38,11 +38,14 @@ async def images() -> None:
         ("pinned", "multi"): of().from_image(f"team/multi@{os.environ['PINNED']}"),
         ("docker", "python"): of().from_dockerfile("FROM python:3\nRUN true"),
     }
-    builds = [
-        AsyncTemplate.build(builder.run_cmd(f'test "$IMAGE" = {image}'), f"{kind}-{suffix}")
+    return [
+        (f"{kind}-{suffix}", builder.run_cmd(f'test "$IMAGE" = {image}'))
         for (kind, image), builder in builders.items()
     ]
-    await asyncio.gather(*builds)
+
+
+async def images() -> None:
+    await asyncio.gather(*[AsyncTemplate.build(builder, name) for name, builder in image_builders()])
 
 
 def refusals() -> None:
@@ -57,8 +60,8 @@ def refusals() -> None:
             assert message in str(error), error
 
 
-def tools() -> None:
-    template = (
+def tools_builder():
+    return (
         Template(file_context_path=context)
         .from_base_image()
         .copy("srv", "/srv", user="root")
@@ -75,29 +78,49 @@ def tools() -> None:
         .bun_install("left", dev=True)
         .bun_install(["one", "two"], g=True)
     )
-    for name in ("mcp-gateway", "devcontainer"):
-        Template.build(template, name)
-    said = say("devcontainer", os.environ["CHECK"])
-    assert said.rstrip("\n") == os.environ["SAYS"], said
-    servers = (
+
+
+def servers_builder():
+    return (
         Template()
         .from_template("mcp-gateway")
         .add_mcp_server(["exa", "time"])
         .run_cmd('test "$(tail -n 1 /srv/said)" = "root: mcp-gateway pull exa time"')
     )
-    Template.build(servers, f"servers-{suffix}")
-    container = (
+
+
+def container_builder():
+    return (
         Template()
         .from_template("devcontainer")
         .beta_dev_container_prebuild("/srv/repo")
         .beta_set_dev_container_start("/srv/repo")
     )
-    Template.build(container, f"container-{suffix}")
+
+
+def tools() -> None:
+    for name in ("mcp-gateway", "devcontainer"):
+        Template.build(tools_builder(), name)
+    said = say("devcontainer", os.environ["CHECK"])
+    assert said.rstrip("\n") == os.environ["SAYS"], said
+    Template.build(servers_builder(), f"servers-{suffix}")
+    Template.build(container_builder(), f"container-{suffix}")
     said = say(f"container-{suffix}", "tail -n 2 /srv/said; cat /devcontainer.sh")
     lines = [f"root: devcontainer {verb} --workspace-folder /srv/repo" for verb in ("build", "up")]
     assert said.splitlines() == [*lines, "# prepared /srv/repo"], said
 
 
-asyncio.run(images())
-tools()
-refusals()
+async def only_send() -> None:
+    sizes = {"cpu_count": 2, "memory_mb": 1024}
+    for name, builder in image_builders():
+        await AsyncTemplate.build(builder, name, **sizes)
+    for builder in (tools_builder(), servers_builder(), container_builder()):
+        Template.build(builder, f"tools-{suffix}", **sizes)
+
+
+if sys.argv[2:] == ["only-send"]:
+    asyncio.run(only_send())
+else:
+    asyncio.run(images())
+    tools()
+    refusals()
