@@ -246,3 +246,22 @@ it('a create is told as made when others paused its sandbox before the answer of
   const { sandboxID, state } = await service.create(team, request())
   assert.deepEqual([state, (await service.get(team, sandboxID)).state], ['paused', 'paused'])
 })
+
+it('a sandbox of the warm pool that is given to a create while a round looks around goes on', async () => {
+  await using fixture = await openFixture({ warm: 1 })
+  const { service, team, catalog, warm, driver, reconciler, stores, clock } = fixture
+  warm.keep((await catalog.resolve(team, 'base')).build)
+  clock.advance(1000)
+  await until(async () => (await driver.list()).some(({ sandboxID }) => warm.holds(sandboxID)))
+  const [pooled] = [...driver.world.sandboxes.keys()]
+  const listUnended = stores.sandboxes.listUnended.bind(stores.sandboxes)
+  let created: string | undefined
+  stores.sandboxes.listUnended = async (...given) => {
+    const rows = await listUnended(...given)
+    created ??= (await service.create(team, request())).sandboxID
+    return rows
+  }
+  await reconciler.run()
+  assert.equal(created, pooled)
+  assert.equal(driver.world.sandboxes.get(created!)?.running, true)
+})

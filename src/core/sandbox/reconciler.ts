@@ -201,7 +201,7 @@ export class Reconciler {
   }
 
   async #reconcileUnowned(found: readonly FoundSandbox[]): Promise<void> {
-    const { driver, service, warm, clock, log } = this.#parts
+    const { driver, service, sandboxes, warm, clock, log } = this.#parts
     const before = this.#unownedSince
     this.#unownedSince = new Map()
     for (const one of found) {
@@ -209,8 +209,12 @@ export class Reconciler {
       if (warm.holds(sandboxID) || service.isBusyWith(sandboxID)) continue
       const since = before.get(sandboxID) ?? clock.now()
       this.#unownedSince.set(sandboxID, since)
-      if (!before.has(sandboxID)) log.warn({ sandboxID }, 'A sandbox is there that no row owns.')
       await this.#attempt(sandboxID, async () => {
+        // The warm pool may have given it to a create since the rows were listed. What nothing in this process holds by
+        // now either has its row, or will never have one.
+        const row = await sandboxes.find(sandboxID)
+        if (row && row.state !== 'ended') return
+        if (!before.has(sandboxID)) log.warn({ sandboxID }, 'A sandbox is there that no row owns.')
         if (one.unreadable) throw one.unreadable
         if (one.disposable) await driver.stop(one.handle)
         else if (clock.now() - since >= unownedGraceMs) await this.#endUnowned(one)
