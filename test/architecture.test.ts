@@ -111,6 +111,8 @@ suite('the rules can be broken', () => {
     ['process.env', 'src/agent/x.ts', 'const home = process.env.HOME', /settings are read once/],
     ['Date.now', 'src/core/x.ts', 'const at = Date.now()', /a Clock/],
     ['new Date()', 'src/core/x.ts', 'const at = new Date()', /a Clock/],
+    ['a timer', 'src/core/x.ts', 'const timer = setTimeout(() => {}, 5)', /a Clock/],
+    ['a timer of a signal', 'src/core/x.ts', 'const signal = AbortSignal.timeout(5)', /a Clock/],
     ['Math.random', 'src/core/x.ts', 'const n = Math.random()', /ids and secrets/],
     ['randomUUID', 'src/api/x.ts', "import { randomUUID } from 'node:crypto'", /ids and secrets/],
     ['randomness inside a text', 'src/api/x.ts', 'const id = `x-${crypto.randomUUID()}`', /ids and secrets/],

@@ -6,7 +6,12 @@ import { silentLog } from '../../lib/log.ts'
 import { vault } from '../../store/suite/rows.ts'
 import type { EventType } from '../event/event.ts'
 import type { Team } from '../team/team.ts'
-import { WebhookDispatcher, type WebhookRequestOptions, type WebhookSender } from './dispatcher.ts'
+import {
+  requestTimeoutMs,
+  WebhookDispatcher,
+  type WebhookRequestOptions,
+  type WebhookSender,
+} from './dispatcher.ts'
 import { WebhookService } from './service.ts'
 import { signatureOf } from './signature.ts'
 import { webhookLimits } from './webhook.ts'
@@ -42,6 +47,26 @@ function openWebhooks(fixture: Fixture, sender = new FakeSender()) {
 }
 
 describe('webhooks', () => {
+  it('do not wait longer than ten seconds for an answer, and say so', async () => {
+    await using fixture = await openFixture()
+    const { add, dispatcher, sender, service } = openWebhooks(fixture)
+    const { webhookID } = await add()
+    const { team, clock } = fixture
+    sender.answer = (_, signal) =>
+      new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
+    await fixture.service.create(team, request())
+    await dispatcher.run()
+    await until(async () => sender.sent.length === 1)
+    clock.advance(requestTimeoutMs)
+    const listed = () => service.listDeliveries(team, webhookID, { offset: 0, limit: 10 })
+    await until(async () => (await listed()).some(({ attempts }) => attempts === 1))
+    assert.deepEqual(
+      (await listed()).map(({ status, lastError }) => [status, lastError]),
+      [['pending', 'There was no answer within 10 s.']],
+    )
+    await dispatcher.close()
+  })
+
   it('are sent the events of a life in their order, signed, each once', async () => {
     await using fixture = await openFixture()
     const { add, dispatcher, sender, service } = openWebhooks(fixture)

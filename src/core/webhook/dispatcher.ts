@@ -4,6 +4,7 @@
  */
 import { errorText } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
+import { deadlineSignal } from '../../lib/deadline.ts'
 import type { Log } from '../../lib/log.ts'
 import { retryPassing } from '../../lib/retry-passing.ts'
 import type { DeliveryStore, LeaseStore } from '../event-stores.ts'
@@ -146,17 +147,19 @@ export class WebhookDispatcher {
   }
 
   async #attempt(delivery: DueDelivery): Promise<Pick<Attempt, 'httpStatus' | 'error'> | undefined> {
-    const { sender } = this.#parts
-    const timeout = AbortSignal.timeout(requestTimeoutMs)
+    const { sender, clock } = this.#parts
+    const words = `There was no answer within ${requestTimeoutMs / 1000} s.`
+    const timeout = deadlineSignal(clock, requestTimeoutMs, () => new Error(words))
     try {
       const request = this.#requestOf(delivery)
-      const httpStatus = await sender.send(request, AbortSignal.any([this.#closing.signal, timeout]))
+      const httpStatus = await sender.send(request, AbortSignal.any([this.#closing.signal, timeout.signal]))
       const hasArrived = httpStatus >= 200 && httpStatus < 300
       return { httpStatus, error: hasArrived ? null : `The receiver answered with status ${httpStatus}.` }
     } catch (error) {
       if (this.#closing.signal.aborted) return undefined
-      const words = `There was no answer within ${requestTimeoutMs / 1000} s.`
-      return { httpStatus: null, error: timeout.aborted ? words : errorText(error) }
+      return { httpStatus: null, error: timeout.signal.aborted ? words : errorText(error) }
+    } finally {
+      timeout.cancel()
     }
   }
 
