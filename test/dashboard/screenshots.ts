@@ -1,6 +1,6 @@
 /**
  * `npm run screenshots` makes the pictures of docs/dashboard: it starts a Warren, fills it with what people make, and opens
- * each view in both themes, and some on a phone. `--png FOLDER` writes them there as PNG instead.
+ * each view in both themes, and some on a phone. `--png FOLDER` writes them there as PNG, too, for programs that know no WebP.
  */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -14,7 +14,7 @@ import { makeOthers, makeSandboxes, makeThings } from './scene.ts'
 const { values } = parseArgs({
   options: { png: { type: 'string' }, only: { type: 'string' }, fresh: { type: 'boolean' } },
 })
-const folder = values.png ?? join(repoFolder, 'docs/dashboard')
+const folder = join(repoFolder, 'docs/dashboard')
 const quality = 82
 /** Figures are sampled every five seconds; a curve needs a few. */
 const curvesMs = 25_000
@@ -31,10 +31,7 @@ type View = {
 }
 
 async function take(page: Page, name: string): Promise<void> {
-  if (values.png !== undefined) {
-    await page.screenshot({ path: join(folder, `${name}.png`) })
-    return
-  }
+  if (values.png !== undefined) await page.screenshot({ path: join(values.png, `${name}.png`) })
   const session = await page.context().newCDPSession(page)
   const { data } = await session.send('Page.captureScreenshot', { format: 'webp', quality })
   writeFileSync(join(folder, `${name}.webp`), Buffer.from(data, 'base64'))
@@ -83,7 +80,7 @@ async function takeAll(browser: Browser, warren: Warren, views: readonly View[],
 const warren = await startWarren(anyIsolation, { settings: { WARREN_WARM_SANDBOXES: '1' } })
 try {
   process.env.E2B_VOLUME_API_URL = warren.url
-  mkdirSync(folder, { recursive: true })
+  for (const one of [folder, values.png ?? folder]) mkdirSync(one, { recursive: true })
   const { busy, paused } = await makeSandboxes(warren)
   const { volumeID, webhookID, templateID } = await makeThings(warren)
   await makeOthers(warren)

@@ -35,6 +35,7 @@ export type ClusterMember = {
 export type TestCluster = {
   members: ClusterMember[]
   postgres: TestPostgres
+  databaseURL: string
   /** The member that has the sandbox, by its row. */
   ownerOf(sandboxID: string): Promise<ClusterMember>
   stop(): Promise<void>
@@ -69,7 +70,8 @@ export async function startCluster(isolation: Isolation, options: ClusterOptions
     await stop()
     throw failed.reason
   }
-  return { members, postgres, stop, ownerOf: (sandboxID) => findOwner(url.href, members, sandboxID) }
+  const ownerOf = (sandboxID: string) => findOwner(url.href, members, sandboxID)
+  return { members, postgres, databaseURL: url.href, stop, ownerOf }
 }
 
 async function findOwner(url: string, members: ClusterMember[], sandboxID: string): Promise<ClusterMember> {

@@ -1,0 +1,43 @@
+/** Who gets in, where the key lies, and what hostile texts cannot do. */
+import assert from 'node:assert/strict'
+import { it } from 'node:test'
+import { logIn } from './browser.ts'
+import type { DashboardFixture } from './fixture.ts'
+import { hostile } from './scene.ts'
+
+export function credentialSuite(dashboard: DashboardFixture): void {
+  it('tells whoever comes without a valid key what is wrong', async () => {
+    const { warren, openPage } = dashboard
+    const { context: other, page: stranger } = await openPage()
+    await stranger.goto(warren.url)
+    await stranger.getByLabel('API key or admin token').fill(`e2b_${'0'.repeat(40)}`)
+    await stranger.getByRole('button', { name: 'Log in' }).click()
+    assert.match((await stranger.getByRole('alert').textContent()) ?? '', /key/i)
+    await other.close()
+  })
+
+  it('keeps the key where no other origin and no later visit finds it, and forgets it on request', async () => {
+    const { warren, context, page, open } = dashboard
+    await open('sandboxes')
+    assert.deepEqual(await context.cookies(), [])
+    const stored = (await page.evaluate('JSON.stringify(localStorage)')) as string
+    assert.ok(!stored.includes(warren.apiKey))
+    await page.getByRole('button', { name: 'Log out' }).click()
+    await page.getByLabel('API key or admin token').waitFor()
+    assert.equal(await page.evaluate('sessionStorage.length'), 0)
+  })
+
+  it('shows hostile texts as texts, runs none of them, and asks nobody else for anything', async () => {
+    const { warren, page, problems } = dashboard
+    const { headers } = await fetch(`${warren.url}/dashboard`)
+    const policy = headers.get('content-security-policy') ?? ''
+    assert.match(policy, /default-src 'none'/)
+    assert.match(policy, /frame-ancestors 'none'/)
+    assert.doesNotMatch(policy, /unsafe|\*/)
+    assert.equal(headers.get('x-content-type-options'), 'nosniff')
+    await logIn(page, warren.url, warren.apiKey)
+    await page.getByText(`note=${hostile}`).waitFor()
+    assert.equal(await page.evaluate('window.owned'), undefined)
+    assert.deepEqual(problems, [])
+  })
+}

@@ -1,0 +1,79 @@
+/** What the operator sees of the machine, and why the server refuses what it cannot do. */
+import assert from 'node:assert/strict'
+import { it } from 'node:test'
+import type { Node } from '../../src/contract/rest/node.ts'
+import type { PruneReport } from '../../src/contract/rest/prune.ts'
+import type { QuarantineEntry } from '../../src/contract/rest/quarantine.ts'
+import { logIn } from './browser.ts'
+import type { DashboardFixture } from './fixture.ts'
+import { hostile } from './scene.ts'
+
+export function operatorSuite(dashboard: DashboardFixture): void {
+  it('shows the operator the machine, with its health checks, and all teams', async () => {
+    const { warren, scene, openPage } = dashboard
+    const { context: other, page: operator } = await openPage()
+    await logIn(operator, warren.url, warren.adminToken)
+    await operator.keyboard.press('/')
+    await operator.keyboard.type(scene.busy.sandboxId)
+    await operator.getByRole('link', { name: scene.busy.sandboxId }).waitFor()
+    await operator.getByRole('link', { name: 'Machine' }).click()
+    await operator.getByText('Create, median').waitFor()
+    await operator.getByText('namespaces').first().waitFor()
+    await operator.getByRole('table').first().waitFor()
+    await operator.getByRole('link', { name: 'Team', exact: true }).click()
+    await operator.getByRole('button', { name: 'New team' }).waitFor()
+    await other.close()
+  })
+
+  it('asks the server to undrain, to forget, to recover and to prune, and tells the operator why it refuses', async () => {
+    const { warren, openPage } = dashboard
+    const { context: other, page: operator } = await openPage()
+    // Other tests use this server too: it looks like a drained one of two, and what would be pruned and recovered is made up.
+    await operator.route(/\/nodes$/, async (route) => {
+      const nodes = (await (await route.fetch()).json()) as Node[]
+      const both = nodes.flatMap((node) => [
+        { ...node, status: 'draining' },
+        { ...node, id: 'a-node-of-nobody', status: 'unhealthy' },
+      ])
+      await route.fulfill({ json: both })
+    })
+    await operator.route(/\/admin\/quarantine$/, (route) => route.fulfill({ json: [unowned] }))
+    const pruned: string[] = []
+    await operator.route(/\/admin\/prune$/, (route) => {
+      pruned.push(route.request().postData() ?? '')
+      return route.fulfill({ json: prunable })
+    })
+    await logIn(operator, warren.url, warren.adminToken)
+    await operator.getByRole('link', { name: 'Machine' }).click()
+    await operator.getByRole('button', { name: 'Undrain' }).click()
+    await operator.getByText('This Warren is on its own').waitFor()
+    await operator.getByRole('button', { name: 'Forget' }).click()
+    await operator.getByRole('dialog').getByRole('button', { name: 'Forget' }).click()
+    await operator.getByRole('dialog').getByText("There is no node 'a-node-of-nobody'").waitFor()
+    await operator.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click()
+    await operator.getByRole('button', { name: 'Recover' }).click()
+    await operator.getByText(`There is no snapshot '${unowned.snapshotName}'`).waitFor()
+    await operator.getByRole('button', { name: `Delete ${unowned.snapshotName}` }).click()
+    await operator.getByRole('dialog').getByRole('button', { name: 'Delete' }).click()
+    await operator.getByRole('dialog').getByText('There is no snapshot').waitFor()
+    await operator.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click()
+    await operator.getByRole('button', { name: 'Prune' }).click()
+    await operator.getByRole('dialog').getByText('3 cached build steps').waitFor()
+    await operator.getByRole('dialog').getByRole('button', { name: 'Prune' }).click()
+    await operator.getByText('2.0 GB are freed.').waitFor()
+    assert.deepEqual(pruned, ['{"dryRun":true}', '{"dryRun":false}'])
+    await other.close()
+  })
+
+  const unowned: QuarantineEntry = {
+    ...{ snapshotName: 'a-snapshot-of-nobody', sandboxID: null, reason: hostile },
+    ...{ since: new Date(1e12).toISOString(), deletedAt: new Date(3e12).toISOString() },
+  }
+
+  const freed = { count: 0, bytes: 0 }
+
+  const prunable: PruneReport = {
+    ...{ dryRun: true, steps: { count: 3, bytes: 0 }, savedStates: { count: 1, bytes: 2 ** 31 } },
+    ...{ layers: freed, files: freed, bytes: 2 ** 31 },
+  }
+}

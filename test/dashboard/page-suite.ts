@@ -1,0 +1,116 @@
+/** The page itself: its size, its lists of thousands, and who can read it. */
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { it } from 'node:test'
+import type { Page } from 'playwright-core'
+import type { ListedSandbox } from '../../src/contract/rest/sandbox.ts'
+import { eventually } from '../support/eventually.ts'
+import { logIn } from './browser.ts'
+import { type DashboardFixture, withinMs } from './fixture.ts'
+
+const axeSource = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+type AxeReport = { violations: { id: string; impact: string; nodes: { html: string }[] }[] }
+
+const crowd = 5000
+const aPage = 500
+const mostFirstBytes = 300 * 1024
+
+export function pageSuite(dashboard: DashboardFixture): void {
+  it('is quick to arrive: the first view is small, and all of it is kept by its name', async () => {
+    const { warren, openPage } = dashboard
+    const { context: other, page: fresh } = await openPage()
+    const sizes: number[] = []
+    const headers: Record<string, string>[] = []
+    fresh.on('response', async (response) => {
+      if (!response.url().includes('/dashboard')) return
+      headers.push(response.headers())
+      sizes.push(Number(response.headers()['content-length']))
+    })
+    await logIn(fresh, warren.url, warren.apiKey)
+    const total = sizes.reduce((sum, size) => sum + size, 0)
+    assert.ok(total > 20_000 && total < mostFirstBytes, `the first view has ${total} bytes`)
+    const assets = headers.filter((one) => one['content-encoding'] !== undefined)
+    assert.ok(assets.length >= 2)
+    for (const one of assets) assert.match(one['cache-control'] ?? '', /immutable/)
+    await other.close()
+  })
+
+  it('draws a few rows of five thousand sandboxes, and the last ones when they are scrolled to', async () => {
+    const { warren, openPage } = dashboard
+    const { context: other, page: crowded } = await openPage()
+    const idOf = (at: number) => `i${String(at).padStart(20, '0')}`
+    await crowded.route(/\/v2\/sandboxes\?/, (route) => {
+      const token = Number(new URL(route.request().url()).searchParams.get('nextToken') ?? 0)
+      const rows = Array.from({ length: aPage }, (_, at) => listed(idOf(token + at), token + at))
+      const next = token + aPage < crowd ? { 'x-next-token': String(token + aPage) } : {}
+      return route.fulfill({ json: rows, headers: next as Record<string, string> })
+    })
+    await crowded.route(/\/sandboxes\/.*metrics/, (route) => route.fulfill({ json: [] }))
+    await logIn(crowded, warren.url, warren.apiKey)
+    await crowded.getByText('5,000 running').waitFor()
+    assert.ok((await crowded.locator('.row.item').count()) < 60)
+    await crowded.evaluate("document.querySelector('.rows .body').scrollTo(0, 1e9)")
+    await crowded.getByRole('link', { name: idOf(crowd - 1) }).waitFor()
+    assert.ok((await crowded.locator('.row.item').count()) < 60)
+    await other.close()
+  })
+
+  const listed = (sandboxID: string, at: number): ListedSandbox => ({
+    ...{ sandboxID, templateID: 'base', clientID: '', cpuCount: 1, memoryMB: 512, diskSizeMB: 512 },
+    ...{ state: 'running', envdVersion: '0', startedAt: new Date(2e12 - at * 1000).toISOString() },
+    endAt: new Date(3e12).toISOString(),
+  })
+
+  it('can be read by a screen reader, in both themes', { timeout: 240_000 }, async () => {
+    const { warren, things, busyPath } = dashboard
+    const { volumeID, webhookID, templateID } = things
+    const views = [
+      ...[
+        'sandboxes',
+        busyPath(),
+        `${busyPath()}/logs`,
+        `${busyPath()}/files`,
+        `${busyPath()}/terminal`,
+        `${busyPath()}/processes`,
+      ],
+      ...[
+        `${busyPath()}/network`,
+        `${busyPath()}/connect`,
+        'templates',
+        `templates/${templateID}`,
+        'snapshots',
+      ],
+      ...['volumes', `volumes/${volumeID}`, 'secrets', 'webhooks', `webhooks/${webhookID}`, 'keys', 'team'],
+    ]
+    await readAll(warren.apiKey, views)
+    await readAll(warren.adminToken, ['machine', 'team'])
+  })
+
+  async function readAll(secret: string, views: readonly string[]) {
+    const { warren, browser } = dashboard
+    // It makes style sheets to look at others, which the page's policy rejects.
+    const reading = await browser.newContext({ reducedMotion: 'reduce', bypassCSP: true })
+    const reader = await reading.newPage()
+    await reader.addInitScript(axeSource)
+    await logIn(reader, warren.url, secret)
+    for (const [at, view] of views.entries()) {
+      await reader.emulateMedia({ colorScheme: at % 2 === 0 ? 'dark' : 'light' })
+      await reader.goto(`${warren.url}/dashboard/${view}`)
+      await reader.locator('main h1').waitFor()
+      await eventually(async () => assert.equal(await reader.locator('.waiting').count(), 0), withinMs)
+      // What is around the view is the same in all of them.
+      assert.deepEqual(await seriousFindings(reader, at === 0 ? 'html' : 'main'), [], view)
+    }
+    await reading.close()
+  }
+
+  async function seriousFindings(of: Page, within: string): Promise<string[]> {
+    const { violations } = (await of.evaluate(
+      `axe.run('${within}', { resultTypes: ['violations'] })`,
+    )) as AxeReport
+    return violations
+      .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+      .map(({ id, nodes }) => `${id}: ${nodes[0]?.html}`)
+  }
+}
