@@ -7,4 +7,6 @@ import { App } from './views/app.tsx'
 
 startTheme()
 startRouting()
-render(<App />, document.getElementById('app')!)
+const place = document.getElementById('app')!
+place.replaceChildren()
+render(<App />, place)

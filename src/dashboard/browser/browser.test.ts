@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import { stepsOf } from './build-steps.ts'
 import { curvePath } from './curve.ts'
 import { joinPath, sortEntries, textOf, trailOf } from './file-paths.ts'
-import { ago, bytes, duration, permissions, quantile } from './format.ts'
+import { ago, bytes, duration, permissions, plainText, quantile } from './format.ts'
 import { LogTail } from './log-tail.ts'
 import { parseLines, parsePairs } from './pairs.ts'
 import { parseListening, parseProcesses } from './proc-text.ts'
@@ -98,6 +98,13 @@ describe('what a sandbox prints', () => {
 })
 
 describe('the end of a log', () => {
+  it('is shown without what only a terminal understands', () => {
+    const printed = '\x1b[01;34mdata\x1b[0m \x1b[?2004h\x1b]0;title\x07~ $ [not] <b>markup</b>'
+    assert.equal(plainText(printed), 'data ~ $ [not] <b>markup</b>')
+    const endless = `\x1b]${'x'.repeat(100_000)}`
+    assert.equal(plainText(endless), endless)
+  })
+
   const entry = (ms: number, message: string) => ({
     ...{ timestamp: new Date(ms).toISOString(), level: 'info' as const, message, fields: {} },
   })

@@ -72,3 +72,9 @@ export function permissions(mode: number, type: 'file' | 'directory' | 'symlink'
   const bits = [...'rwxrwxrwx'].map((letter, at) => ((mode >> (8 - at)) & 1 ? letter : '-'))
   return kind + bits.join('')
 }
+
+/** Sequences by which a terminal is told colours, cursor positions and titles; a log has no use for them. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they begin with one
+const terminalSequences = /\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])/g
+
+export const plainText = (text: string): string => text.replace(terminalSequences, '')

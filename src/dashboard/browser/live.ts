@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { systemClock } from '../../lib/clock.ts'
 import { logOut } from './log-in.ts'
-import { RestFailure } from './rest.ts'
+import { brokenOff, RestFailure } from './rest.ts'
 
 export type Live<T> = {
   data: T | undefined
@@ -76,7 +76,9 @@ export function useLive<T>(
     again.current = round
     void round()
     document.addEventListener('visibilitychange', whenVisible)
+    const stopWatching = brokenOff.subscribe(() => void round())
     return () => {
+      stopWatching()
       stopped.abort()
       clearTimeout(timer)
       document.removeEventListener('visibilitychange', whenVisible)

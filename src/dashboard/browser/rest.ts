@@ -1,6 +1,8 @@
 /** Requests to Warren's REST API, with the credential of who is logged in. */
 import type { ErrorBody } from '../../contract/rest/shared.ts'
 import { credentialHeaders } from './session.ts'
+import { Shared } from './store.ts'
+import { tryAgain } from './try-again.ts'
 
 export class RestFailure extends Error {
   readonly status: number
@@ -20,17 +22,49 @@ export type AskOptions = {
   headers?: Record<string, string>
   /** Sent as it is. */
   raw?: Blob | string
-  /** Warren does it once, however often it is sent; so it is sent again when the connection breaks. */
+  /** It gets an idempotency key, by which Warren does it once, however often it is sent. */
   once?: boolean
+  /** Sending it twice does the same as sending it once. Left out: true of all methods but POST. */
+  repeatable?: boolean
   signal?: AbortSignal | undefined
 }
 
+/** Changes when a request broke off that may have changed something: whoever shows what there is reads it again. */
+export const brokenOff = new Shared(0)
+
+const unreachable = 'Warren does not answer. Is it running, and is this machine connected?'
+const maybeDone =
+  'The connection broke before Warren answered, so this may be done or not. ' +
+  'The page has read again what is there: look at it before you repeat this.'
+
+/** Resolves when the whole answer is there. What is repeatable is sent again if the connection breaks. */
 export async function send(path: string, options: AskOptions = {}): Promise<Response> {
-  const { body, team, headers, raw, once, signal } = options
+  const { once = false, signal } = options
+  const request = requestOf(options)
+  const { method } = request
+  const { repeatable = once || method !== 'POST' } = options
+  let attempts = 0
+  const attempt = () => {
+    attempts++
+    return fetchWhole(path, request)
+  }
+  let response: Response
+  try {
+    response = await (repeatable ? tryAgain(attempt, signal) : attempt())
+  } catch (error) {
+    if (signal?.aborted) throw error
+    throw new RestFailure(0, repeatable ? unreachable : await whatBroke())
+  }
+  // The attempt that broke off has deleted it.
+  if (method === 'DELETE' && response.status === 404 && attempts > 1) return new Response()
+  if (!response.ok) throw new RestFailure(response.status, await messageOf(response))
+  return response
+}
+
+function requestOf({ body, team, headers, raw, once, signal, ...options }: AskOptions) {
   const hasBody = body !== undefined || raw !== undefined
-  const method = options.method ?? (hasBody ? 'POST' : 'GET')
-  const request: RequestInit = {
-    method,
+  return {
+    method: options.method ?? (hasBody ? 'POST' : 'GET'),
     headers: {
       ...(headers ?? credentialHeaders(team)),
       ...(body !== undefined && { 'content-type': 'application/json' }),
@@ -39,20 +73,25 @@ export async function send(path: string, options: AskOptions = {}): Promise<Resp
     ...(hasBody && { body: raw ?? JSON.stringify(body) }),
     ...(signal && { signal }),
     credentials: 'omit',
-  }
-  let response: Response
-  try {
-    response = await fetch(path, request).catch((error) => {
-      // Chromium breaks off what is under way when a network comes or goes, as with each sandbox of its own machine.
-      if (signal?.aborted || !(once || method === 'GET')) throw error
-      return fetch(path, request)
-    })
-  } catch (error) {
-    if (signal?.aborted) throw error
-    throw new RestFailure(0, 'Warren does not answer. Is it running, and is this machine connected?')
-  }
-  if (!response.ok) throw new RestFailure(response.status, await messageOf(response))
-  return response
+  } satisfies RequestInit
+}
+
+/** A connection may break in the middle of an answer, too. */
+async function fetchWhole(path: string, request: RequestInit): Promise<Response> {
+  const response = await fetch(path, request)
+  const body = await response.blob()
+  const { status, statusText, headers } = response
+  return new Response(body.size > 0 ? body : null, { status, statusText, headers })
+}
+
+async function whatBroke(): Promise<string> {
+  const isThere = await tryAgain(() => fetch('/health')).then(
+    () => true,
+    () => false,
+  )
+  if (!isThere) return unreachable
+  brokenOff.set(brokenOff.get() + 1)
+  return maybeDone
 }
 
 const newKey = (): string =>

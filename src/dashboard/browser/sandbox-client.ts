@@ -2,6 +2,7 @@
 import type { Sandbox } from 'e2b'
 import { useEffect, useState } from 'preact/hooks'
 import type { SandboxDetail } from '../../contract/rest/sandbox.ts'
+import { tryAgain } from './try-again.ts'
 
 export type { Sandbox } from 'e2b'
 
@@ -17,7 +18,7 @@ export function sharesHost(hostname: string, configured: string): boolean {
 
 /** It neither resumes the sandbox nor changes when it ends: looking at one must not keep it alive. */
 async function openClient(detail: SandboxDetail): Promise<Sandbox> {
-  const { Sandbox } = await import('e2b')
+  const { Sandbox } = await tryAgain(() => import('e2b'))
   const configured = domain()
   return new Sandbox({
     sandboxId: detail.sandboxID,

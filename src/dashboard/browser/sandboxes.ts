@@ -37,10 +37,10 @@ export const pauseSandbox = ({ sandboxID, team }: SandboxRef): Promise<unknown> 
   ask(at(sandboxID, '/pause'), { team, body: {} })
 
 export const resumeSandbox = ({ sandboxID, team }: SandboxRef, timeout: number): Promise<unknown> =>
-  ask(`/v2${at(sandboxID, '/connect')}`, { team, body: { timeout } })
+  ask(`/v2${at(sandboxID, '/connect')}`, { team, body: { timeout }, repeatable: true })
 
 export const setTimeoutOf = ({ sandboxID, team }: SandboxRef, timeout: number): Promise<unknown> =>
-  ask(at(sandboxID, '/timeout'), { team, body: { timeout } })
+  ask(at(sandboxID, '/timeout'), { team, body: { timeout }, repeatable: true })
 
 export const snapshotSandbox = (
   { sandboxID, team }: SandboxRef,

@@ -2,6 +2,7 @@
 import { useEffect, useRef } from 'preact/hooks'
 import type uPlot from 'uplot'
 import { theme } from '../browser/theme.ts'
+import { tryAgain } from '../browser/try-again.ts'
 
 export type Series = { times: readonly number[]; values: readonly (number | null)[] }
 
@@ -16,7 +17,7 @@ type ChartProps = {
   note?: string
 }
 
-const height = 132
+const height = 136
 
 export function Chart({ title, series, tone, most, format, note }: ChartProps) {
   const place = useRef<HTMLDivElement>(null)
@@ -30,7 +31,7 @@ export function Chart({ title, series, tone, most, format, note }: ChartProps) {
     if (!element) return
     let isWanted = true
     const resize = new ResizeObserver(() => plot.current?.setSize({ width: element.clientWidth, height }))
-    void import('uplot').then(({ default: UPlot }) => {
+    void tryAgain(() => import('uplot')).then(({ default: UPlot }) => {
       if (!isWanted) return
       plot.current = new UPlot(optionsOf(element, tone, most, format), latest.current, element)
       resize.observe(element)
@@ -82,7 +83,7 @@ function optionsOf(
     cursor: { points: { size: 6 }, drag: { x: false, y: false } },
     scales: { y: { range: (_, __, max) => [0, most ?? Math.max(1, max * 1.15)] } },
     axes: [
-      { ...axis, size: 26, space: 70, grid: { show: false }, values: (_, all) => timeLabels(all) },
+      { ...axis, size: 30, gap: 10, space: 70, grid: { show: false }, values: (_, all) => timeLabels(all) },
       {
         ...axis,
         size: 62,

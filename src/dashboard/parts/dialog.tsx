@@ -12,6 +12,8 @@ export function Dialog({ title, onClose, children, wide }: DialogProps) {
   const titleID = useId()
   useEffect(() => {
     element.current?.showModal()
+    // The browser would choose the button that closes it.
+    element.current?.querySelector<HTMLElement>('form :is(input, select, textarea)')?.focus()
   }, [])
   const closeOutside = (event: MouseEvent) => {
     if (event.target === element.current) onClose()

@@ -98,7 +98,7 @@ function NewFolder({ onName }: { onName: (name: string) => Promise<unknown> }) {
     <>
       <Button kind="quiet" small icon="folder-plus" label="New folder" onPress={() => setOpen(true)} />
       {isOpen && (
-        <NameDialog title="New folder" action="Make it" mono onClose={() => setOpen(false)} onName={onName} />
+        <NameDialog title="New folder" action="Create" mono onClose={() => setOpen(false)} onName={onName} />
       )}
     </>
   )

@@ -1,6 +1,6 @@
 import type { BuildLogEntry, BuildStatusAnswer, TemplateBuild } from '../../contract/rest/template.ts'
 import { stepsOf } from '../browser/build-steps.ts'
-import { clockTime, shortDuration } from '../browser/format.ts'
+import { clockTime, plainText, shortDuration } from '../browser/format.ts'
 import { type Live, now, useLive } from '../browser/live.ts'
 import { ask } from '../browser/rest.ts'
 import { Card, Loaded } from '../parts/layout.tsx'
@@ -50,7 +50,7 @@ export function BuildLog(props: { build: TemplateBuild; templateID: string; team
                   <div class="entry" key={at}>
                     <time dateTime={timestamp}>{clockTime(timestamp)}</time>
                     <span class={`level ${level}`}>{level}</span>
-                    <span class="message">{message}</span>
+                    <span class="message">{plainText(message)}</span>
                   </div>
                 ))}
               </div>

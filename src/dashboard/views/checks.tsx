@@ -8,14 +8,13 @@ export function Checks({ checks }: { checks: DoctorReport['checks'] }) {
   const sorted = [...checks].sort((a, b) => order[a.status] - order[b.status])
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by the keyboard
-    <ul class="problems" aria-label="What the doctor finds" tabIndex={0}>
+    <ul class="problems" aria-label="Health checks" tabIndex={0}>
       {sorted.map(({ name, status, text, remedy }) => (
         <li key={name}>
           <Badge state={status} />
           <div class="two">
-            <span>
-              <b class="name">{name}</b> {text}
-            </span>
+            <b class="name">{name}</b>
+            <span class="soft">{text}</span>
             {remedy !== undefined && <span class="faint">{remedy}</span>}
           </div>
         </li>

@@ -23,8 +23,8 @@ export function MachineView() {
     return (
       <div class="view">
         <ViewHead title="Machine" />
-        <Empty icon="server" title="The machine is the operator's">
-          <p>Log in with the admin token to see it.</p>
+        <Empty icon="server" title="Only the operator sees the machine">
+          <p>Log in with the admin token.</p>
         </Empty>
       </div>
     )
@@ -60,7 +60,7 @@ function Machine() {
           Prune
         </Button>
         <Button icon="activity" onPress={doctor.reload}>
-          Examine
+          Run checks
         </Button>
       </ViewHead>
       <Loaded live={machine}>{(report) => <Server report={report} />}</Loaded>
@@ -70,7 +70,7 @@ function Machine() {
           <Loaded live={machine}>{({ problems }) => <Problems problems={problems} now={now} />}</Loaded>
         </Card>
         <Card
-          title="What the doctor finds"
+          title="Health checks"
           actions={doctor.data && <Badge state={doctor.data.canRun ? 'ok' : 'fail'} />}
           flush
         >
@@ -111,8 +111,8 @@ const rateOf = (perSecond: number) =>
 function Problems({ problems, now }: { problems: MachineReport['problems']; now: number }) {
   if (problems.length === 0) {
     return (
-      <Empty icon="check" title="No problem was told">
-        <p>Warnings and errors of the server since it started are shown here, with what to do about them.</p>
+      <Empty icon="check" title="No problems">
+        <p>The server's warnings and errors since it started are shown here, with what to do about them.</p>
       </Empty>
     )
   }

@@ -48,7 +48,7 @@ export function NewSandboxDialog({ onClose, template: given, team: givenTeam }: 
           options={names.map((name) => [name, name] as const)}
         />
       )}
-      <Field label="Minutes until it ends" kind="number" value={minutes} onInput={setMinutes} required />
+      <Field label="Timeout in minutes" kind="number" value={minutes} onInput={setMinutes} required />
       <Field
         label="Metadata"
         value={metadata}
@@ -56,10 +56,10 @@ export function NewSandboxDialog({ onClose, template: given, team: givenTeam }: 
         lines={2}
         mono
         placeholder="user=42"
-        hint="One key=value a line. The list can be searched by it."
+        hint="One key=value per line. You can search the list by it."
       />
-      <Check label="It may reach the internet" checked={hasInternet} onChange={setInternet} />
-      <Check label="At its end, pause it instead of killing it" checked={pauses} onChange={setPauses} />
+      <Check label="Internet access" checked={hasInternet} onChange={setInternet} />
+      <Check label="Pause at the timeout instead of killing" checked={pauses} onChange={setPauses} />
     </FormDialog>
   )
 }

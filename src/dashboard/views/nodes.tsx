@@ -60,7 +60,7 @@ type ActionsProps = { node: Node; onChange: () => Promise<void> }
 function NodeActions({ node: { id, status }, onChange }: ActionsProps) {
   const name = shortID(id)
   const setStatus = async (wanted: 'ready' | 'draining') => {
-    await ask(`/nodes/${encodeURIComponent(id)}`, { body: { status: wanted } })
+    await ask(`/nodes/${encodeURIComponent(id)}`, { body: { status: wanted }, repeatable: true })
     tellDone(wanted === 'ready' ? `${name} gets new sandboxes again.` : `${name} gets no new sandboxes.`)
     await onChange()
   }
@@ -71,7 +71,7 @@ function NodeActions({ node: { id, status }, onChange }: ActionsProps) {
       'Forget',
       async () => {
         const path = `/admin/nodes/${encodeURIComponent(id)}`
-        const lost = await ask<ForgottenNode>(path, { method: 'DELETE' })
+        const lost = await ask<ForgottenNode>(path, { method: 'DELETE', repeatable: false })
         const parts = [
           ...[count(lost.sandboxes, 'sandbox', 'sandboxes'), count(lost.builds, 'build')],
           count(lost.volumes, 'volume'),

@@ -24,7 +24,12 @@ function allCommands(): Command[] {
       icon: 'plus',
       run: () => navigate(`${pathTo(['sandboxes'])}?new=1`),
     },
-    { text: `Use the ${other} theme`, hint: 'Do', icon: 'moon', run: () => chooseTheme(other) },
+    {
+      text: `Use the ${other} theme`,
+      hint: 'Do',
+      icon: other === 'dark' ? 'moon' : 'sun',
+      run: () => chooseTheme(other),
+    },
     { text: 'Log out', hint: 'Do', icon: 'out', run: logOut },
   ]
   const sandboxes = knownSandboxes().map(({ sandboxID, alias, team }) => ({

@@ -4,7 +4,7 @@ import { ask } from '../browser/rest.ts'
 import { confirmFirst } from '../parts/dialog.tsx'
 import { tellDone } from '../parts/toasts.tsx'
 
-const prune = (dryRun: boolean) => ask<PruneReport>('/admin/prune', { body: { dryRun } })
+const prune = (dryRun: boolean) => ask<PruneReport>('/admin/prune', { body: { dryRun }, repeatable: dryRun })
 
 /** Says what nothing needs, and removes it when the operator agrees. */
 export async function offerPrune(): Promise<void> {

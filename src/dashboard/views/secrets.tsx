@@ -90,13 +90,13 @@ function SecretDialog({ edited, onClose, onDone }: DialogProps) {
   const submit = async () => {
     if (known) await ask(`/secrets/${encodeURIComponent(known.secretID)}`, { body: { value }, team })
     else await ask('/secrets', { body: { name, value }, team })
-    tellDone(`The secret ${name} is kept.`)
+    tellDone(`The secret ${name} is saved.`)
     await onDone()
   }
   return (
     <FormDialog
       title={known ? `New value of ${known.name}` : 'New secret'}
-      action="Keep it"
+      action="Save"
       onSubmit={submit}
       onClose={onClose}
     >

@@ -33,7 +33,7 @@ export function TeamTable({ teams }: { teams: readonly KnownTeam[] }) {
     )
   return (
     <div class="view">
-      <ViewHead title="Teams" note="Each sees only what is its own.">
+      <ViewHead title="Teams" note="Each team sees only its own sandboxes, templates and keys.">
         <Button kind="primary" icon="plus" onPress={() => setMaking(true)}>
           New team
         </Button>
@@ -64,9 +64,9 @@ export function TeamTable({ teams }: { teams: readonly KnownTeam[] }) {
                 </span>
               ),
             },
-            { name: 'CPUs', end: true, wide: true, cell: ({ limits }) => limits?.maxCPU },
+            { name: 'CPU limit', end: true, wide: true, cell: ({ limits }) => limits?.maxCPU },
             {
-              name: 'Memory',
+              name: 'Memory limit',
               end: true,
               wide: true,
               cell: ({ limits }) => megabytes(limits?.maxMemoryMB ?? 0),

@@ -54,7 +54,7 @@ function OneTeam({ team }: { team: KnownTeam }) {
       </ViewHead>
       <Loaded live={running}>{(sandboxes) => <Use team={team} sandboxes={sandboxes} />}</Loaded>
       <Card
-        title="Over time"
+        title="Usage"
         actions={
           <Choice
             label="Time range"
@@ -84,15 +84,15 @@ function Use({ team: { limits }, sandboxes }: { team: KnownTeam; sandboxes: read
         used={sandboxes.length}
         most={limits?.maxSandboxes}
       />
-      <Figure name="CPUs promised" value={String(cpu)} used={cpu} most={limits?.maxCPU} />
+      <Figure name="CPUs allocated" value={String(cpu)} used={cpu} most={limits?.maxCPU} />
       <Figure
-        name="Memory promised"
+        name="Memory allocated"
         value={megabytes(memory)}
         used={memory}
         most={limits?.maxMemoryMB}
         {...(limits && { of: megabytes(limits.maxMemoryMB) })}
       />
-      <Figure name="Longest life" value={limits ? count(limits.maxLifetimeHours, 'hour') : '–'} />
+      <Figure name="Longest timeout" value={limits ? count(limits.maxLifetimeHours, 'hour') : '–'} />
     </div>
   )
 }

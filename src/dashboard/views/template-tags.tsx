@@ -69,7 +69,10 @@ type AddProps = {
 function AddTag({ template, team, onClose, onDone }: AddProps) {
   const [tag, setTag] = useState('')
   const submit = async () => {
-    await ask('/templates/tags', { body: { target: nameOf(template), tags: [tag.trim()] }, team })
+    await ask('/templates/tags', {
+      ...{ body: { target: nameOf(template), tags: [tag.trim()] }, team },
+      repeatable: true,
+    })
     await onDone()
   }
   return (

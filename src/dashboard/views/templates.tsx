@@ -62,7 +62,7 @@ export function TemplatesView() {
                 small
                 kind="quiet"
                 icon={row.public ? 'globe' : 'lock'}
-                title={row.public ? 'Take it back' : 'Let every team start it'}
+                title={row.public ? 'Make it private' : 'Let every team start it'}
                 onPress={() => setVisibility(row, !row.public).then(live.reload)}
               >
                 {row.public ? 'public' : 'private'}

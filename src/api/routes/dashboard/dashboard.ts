@@ -25,7 +25,9 @@ export function dashboardPage(
     `<link rel="stylesheet" href="${assets}/${style}">`,
     ...preloads.map((name) => `<link rel="modulepreload" href="${assets}/${name}">`),
     `<script type="module" src="${assets}/${script}"></script></head>`,
-    '<body><div id="app"></div><noscript>The dashboard needs JavaScript.</noscript></body></html>',
+    // Shown until the script has drawn the first view, or when a broken connection cut it off.
+    '<body><div id="app"><p class="arriving">The dashboard is loading. <a href="">Load it again</a> if this stays.</p></div>',
+    '<noscript>The dashboard needs JavaScript.</noscript></body></html>',
   ].join('\n')
 }
 

@@ -107,7 +107,7 @@ function SnapshotDialog({ sandbox, onClose }: DialogProps) {
     tellDone(`Snapshot ${names[0] ?? snapshotID} is kept.`)
   }
   return (
-    <FormDialog title="Make a snapshot" action="Make it" onSubmit={submit} onClose={onClose}>
+    <FormDialog title="Make a snapshot" action="Create" onSubmit={submit} onClose={onClose}>
       <p>Memory and files of this moment are kept. New sandboxes can start from it, and this one goes on.</p>
       <Field
         label="Name (may be left out)"

@@ -1,6 +1,6 @@
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import type { SandboxLogEntry } from '../../../contract/rest/logs.ts'
-import { clockTime, fullTime } from '../../browser/format.ts'
+import { clockTime, fullTime, plainText } from '../../browser/format.ts'
 import { type LogLine, LogTail } from '../../browser/log-tail.ts'
 import { ask, messageFor } from '../../browser/rest.ts'
 import type { SandboxRef } from '../../browser/sandboxes.ts'
@@ -94,7 +94,7 @@ function Line({ line: { timestamp, level, message, fields } }: { line: LogLine }
       <span class={`level ${level}`}>{level}</span>
       <span class="message">
         {source !== undefined && <span class="source">{source} </span>}
-        {message}
+        {plainText(message)}
       </span>
     </div>
   )

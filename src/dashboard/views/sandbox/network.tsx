@@ -32,12 +32,12 @@ export function NetworkTab({ detail, sandbox, reload }: SandboxTabProps) {
   return (
     <div class="columns">
       <div class="stack">
-        <Card title="What may leave">
+        <Card title="Egress policy">
           <Check
-            label="It may reach the internet"
+            label="Internet access"
             checked={hasInternet}
             onChange={setInternet}
-            hint="Private networks, its neighbours and this machine stay closed in any case."
+            hint="Private networks, other sandboxes and this machine cannot be reached either way."
           />
           <Field
             label="Always allowed"
@@ -46,7 +46,7 @@ export function NetworkTab({ detail, sandbox, reload }: SandboxTabProps) {
             lines={4}
             mono
             placeholder={'api.example.com\n*.example.org\n203.0.113.0/24'}
-            hint="Addresses, ranges, names or *.names, one a line. They go before what is denied."
+            hint="One per line: an address, a range, a name or *.name. Allowed entries win over denied ones."
           />
           <Field
             label="Denied"
@@ -55,7 +55,7 @@ export function NetworkTab({ detail, sandbox, reload }: SandboxTabProps) {
             lines={4}
             mono
             placeholder="0.0.0.0/0"
-            hint="Addresses and ranges, one a line."
+            hint="One per line: an address or a range."
           />
           {network.egressProxy && (
             <p class="notice">
@@ -78,14 +78,16 @@ export function NetworkTab({ detail, sandbox, reload }: SandboxTabProps) {
       </div>
       <div class="stack">
         <Ports detail={detail} />
-        <Card title="What may come in">
+        <Card title="Ingress">
           <Facts
             facts={[
               [
-                'Its ports',
-                network.allowPublicTraffic === false ? 'need the traffic token' : 'are open by their address',
+                'Ports',
+                network.allowPublicTraffic === false
+                  ? 'only with the traffic access token'
+                  : 'open to anyone who has the address',
               ],
-              ['Host header', network.maskRequestHost ?? 'as clients send it'],
+              ['Host header', network.maskRequestHost ?? 'passed on as clients send it'],
             ]}
           />
         </Card>

@@ -33,7 +33,7 @@ export function OverviewTab({ detail, sandbox }: SandboxTabProps) {
     <div class="columns">
       <div class="stack">
         <Card
-          title="Use"
+          title="Usage"
           actions={
             <Choice
               label="Time range"
@@ -112,7 +112,7 @@ function About({ detail }: { detail: SandboxDetail }) {
           lifecycle?.onTimeout === 'pause' ? 'Pauses' : 'Ends',
           detail.state === 'running' ? fullTime(detail.endAt) : 'when it runs again',
         ],
-        ['Traffic', lifecycle?.autoResume ? 'resumes it when paused' : 'does not resume it'],
+        ['Auto-resume', lifecycle?.autoResume ? 'on: traffic resumes it' : 'off'],
         [
           'Metadata',
           Object.keys(metadata).length === 0 ? (

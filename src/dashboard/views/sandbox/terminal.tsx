@@ -2,6 +2,7 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import { messageFor } from '../../browser/rest.ts'
 import { useClient } from '../../browser/sandbox-client.ts'
 import type { Shell } from '../../browser/shell-session.ts'
+import { tryAgain } from '../../browser/try-again.ts'
 import { Button } from '../../parts/button.tsx'
 import { Select } from '../../parts/fields.tsx'
 import type { SandboxTabProps } from './tab-props.ts'
@@ -20,7 +21,7 @@ export function TerminalTab({ detail }: SandboxTabProps) {
     let isWanted = true
     const failed = (error: unknown) => isWanted && setState(messageFor(error))
     setState('connecting…')
-    import('../../browser/shell-session.ts')
+    tryAgain(() => import('../../browser/shell-session.ts'))
       .then(async ({ openShell }) => {
         if (!isWanted) return
         shell = await openShell({ client, element, user, onEnd: (why) => isWanted && setState(why) })
