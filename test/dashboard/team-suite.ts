@@ -64,13 +64,16 @@ export function teamSuite(dashboard: DashboardFixture): void {
   it('finds any view and command by the keyboard', async () => {
     const { page, open } = dashboard
     await open('sandboxes')
-    await page.keyboard.press('Control+k')
-    await page.keyboard.type('webho')
-    await page.keyboard.press('Enter')
+    const choose = async (text: string) => {
+      await page.keyboard.press('Control+k')
+      await page.getByRole('combobox', { name: 'Find or do' }).waitFor()
+      await page.keyboard.type(text)
+      await page.getByRole('option').first().waitFor()
+      await page.keyboard.press('Enter')
+    }
+    await choose('webho')
     await page.getByRole('heading', { name: 'Webhooks', level: 1 }).waitFor()
-    await page.keyboard.press('Control+k')
-    await page.keyboard.type('create a sand')
-    await page.keyboard.press('Enter')
+    await choose('create a sand')
     await page.getByRole('dialog', { name: 'New sandbox' }).waitFor()
     assert.equal(await page.evaluate('document.activeElement.tagName'), 'SELECT')
     await page.keyboard.press('Escape')

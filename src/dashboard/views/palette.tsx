@@ -1,5 +1,5 @@
 /** The command palette: every view, every sandbox in memory, and a few commands, by a few letters. */
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { logOut } from '../browser/log-in.ts'
 import { navigate, pathTo } from '../browser/router.ts'
 import { knownSandboxes } from '../browser/sandboxes.ts'
@@ -45,7 +45,8 @@ export function Palette({ onClose }: { onClose: () => void }) {
   const [at, setAt] = useState(0)
   const commands = useMemo(allCommands, [])
   const found = useMemo(() => bestOf(commands, text), [commands, text])
-  useEffect(() => element.current?.showModal(), [])
+  // Before the next key arrives, so that none is lost.
+  useLayoutEffect(() => element.current?.showModal(), [])
   useEffect(() => {
     element.current?.querySelector('[aria-selected="true"]')?.scrollIntoView({ block: 'nearest' })
   }, [at, found])
