@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
-import { loadConfig, showSettings } from './config.ts'
+import { isKeptByJournal, loadConfig, showSettings } from './config.ts'
 
 const refusal = (env: Record<string, string>) => {
   try {
@@ -107,4 +107,10 @@ test('shown settings say where a value is from and hide a password', () => {
     )
   }
   assert.equal(shown.find((one) => one.name === 'WARREN_PORT')!.from, 'default')
+})
+
+test('the output of a service is known from that of a terminal which a service has opened', () => {
+  assert.equal(isKeptByJournal(false, { JOURNAL_STREAM: '8:1' }), true)
+  assert.equal(isKeptByJournal(true, { JOURNAL_STREAM: '8:1' }), false)
+  assert.equal(isKeptByJournal(false, {}), false)
 })

@@ -32,6 +32,14 @@ export function clientVariables(env: Record<string, string | undefined> = proces
   return { apiKey: apiKey || undefined, apiUrl: apiUrl || (domain ? `https://api.${domain}` : undefined) }
 }
 
+/** systemd says so to a service whose output it keeps, and shells that a service has started inherit it. */
+export function isKeptByJournal(
+  isTerminal: boolean,
+  env: Record<string, string | undefined> = process.env,
+): boolean {
+  return env.JOURNAL_STREAM !== undefined && !isTerminal
+}
+
 /** By the standard variables of OpenTelemetry, which are read by its library and are no settings of Warren's. */
 export function wantsTraces(env: Record<string, string | undefined> = process.env): boolean {
   if (env.OTEL_SDK_DISABLED === 'true' || env.OTEL_TRACES_EXPORTER === 'none') return false

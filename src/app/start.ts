@@ -1,7 +1,7 @@
 /** `warren start`: from a bare machine to a serving process, and down again on a signal. */
 import pino from 'pino'
 import type { Dashboard } from '../api/routes/dashboard/dashboard.ts'
-import { banner } from '../cli/env.ts'
+import { banner, serviceLine } from '../cli/env.ts'
 import { instanceOf } from '../drivers/oci/layout.ts'
 import { AppError } from '../lib/app-error.ts'
 import { systemClock } from '../lib/clock.ts'
@@ -10,7 +10,7 @@ import { raisePriority, restorePriority } from '../lib/priority.ts'
 import { currentRequestID } from '../lib/request-id.ts'
 import { startProgramsInThread } from '../lib/run-command.ts'
 import { buildAgentKit } from './agent-kit.ts'
-import type { Config } from './config.ts'
+import { type Config, isKeptByJournal } from './config.ts'
 import { openDashboard } from './dashboard-bundle.ts'
 import { type DataPaths, openDataFolder } from './data-folder.ts'
 import { lockDataFolder } from './data-lock.ts'
@@ -87,7 +87,8 @@ async function bringUp(config: Config, paths: DataPaths, log: Log): Promise<Runn
   const running = await serve({ config, paths, isolation, baseRootFolder, openDashboard, log })
   const { url, domain } = running.server
   const { apiKey } = running.credentials
-  process.stdout.write(banner({ url, domain, apiKey }, describe(isolation.isolation, machine.runscMissing)))
+  const told = isKeptByJournal(process.stdout.isTTY) ? serviceLine : banner
+  process.stdout.write(told({ url, domain, apiKey }, describe(isolation.isolation, machine.runscMissing)))
   return running
 }
 

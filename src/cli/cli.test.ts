@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import test, { after, beforeEach } from 'node:test'
 import { AdminClient } from './admin-client.ts'
 import { UsageError } from './arguments.ts'
-import { banner, clientEnvironment, envCommand, shellExports } from './env.ts'
+import { banner, clientEnvironment, envCommand, serviceLine, shellExports } from './env.ts'
 import { keyVerbs } from './key.ts'
 import { nodeVerbs } from './node.ts'
 import { table } from './output.ts'
@@ -244,6 +244,12 @@ test('the banner has the lines to paste', () => {
   for (const line of ['export E2B_API_KEY=e2b_1', "from 'e2b'", 'from e2b import Sandbox']) {
     assert.ok(text.includes(line), line)
   }
+})
+
+test('a service does not write its key to the journal', () => {
+  const text = serviceLine({ url, domain: null, apiKey: 'e2b_1' }, 'gVisor')
+  assert.match(text, /serves at .*bin\/warren env/)
+  assert.ok(!text.includes('e2b_1'))
 })
 
 test('a name with control characters cannot break the table', () => {

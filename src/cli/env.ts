@@ -65,4 +65,8 @@ The dashboard is at ${location.url}/dashboard; log in with the key above.
 `
 }
 
+/** What a service begins its log with: more people read that than may have the key. */
+export const serviceLine = ({ url }: ServerLocation, isolation: string): string =>
+  `Warren serves at ${url} (${isolation}). \`bin/warren env\` prints the key; the dashboard is at ${url}/dashboard.\n`
+
 const indented = (text: string): string => text.replace(/^/gm, '  ')

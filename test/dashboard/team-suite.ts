@@ -60,22 +60,4 @@ export function teamSuite(dashboard: DashboardFixture): void {
     await page.getByRole('button', { name: 'clean', exact: true }).click()
     await page.getByText('This folder is empty').waitFor()
   })
-
-  it('finds any view and command by the keyboard', async () => {
-    const { page, open } = dashboard
-    await open('sandboxes')
-    const choose = async (text: string) => {
-      await page.keyboard.press('Control+k')
-      await page.getByRole('combobox', { name: 'Find or do' }).waitFor()
-      await page.keyboard.type(text)
-      await page.getByRole('option').first().waitFor()
-      await page.keyboard.press('Enter')
-    }
-    await choose('webho')
-    await page.getByRole('heading', { name: 'Webhooks', level: 1 }).waitFor()
-    await choose('create a sand')
-    await page.getByRole('dialog', { name: 'New sandbox' }).waitFor()
-    assert.equal(await page.evaluate('document.activeElement.tagName'), 'SELECT')
-    await page.keyboard.press('Escape')
-  })
 }
