@@ -65,7 +65,9 @@ async function takeAll(browser: Browser, warren: Warren, views: readonly View[],
     }
     await logIn(page, warren.url, asAdmin ? warren.adminToken : warren.apiKey)
     for (const { name, path, prepare } of wanted) {
-      await page.goto(`${warren.url}/dashboard/${path}`)
+      const url = `${warren.url}/dashboard/${path}`
+      // Chromium breaks it off when another Warren of this machine makes a network.
+      await page.goto(url).catch(() => page.goto(url))
       await page.locator('main h1').waitFor()
       await page.waitForLoadState('networkidle').catch(() => {})
       await prepare?.(page)
