@@ -36,7 +36,9 @@ export class TreeWatcher implements InotifyListener {
   /** By their watch, relative to the root, which is ''. */
   #folders = new Map<number, string>()
   #found = new Set<string>()
-  #moving: { cookie: number; name: string; kind: TemporaryKind | undefined } | undefined
+  #moving: { cookie: number; name: string } | undefined
+  /** By the cookie of their move: the kernel mixes the halves of moves that happen at once in several folders. */
+  #arriving = new Map<number, TemporaryKind>()
   /** Names whose watch turned out to belong to another folder, which took their place. */
   #displaced: string[] = []
   #waiting = 0
@@ -106,12 +108,22 @@ export class TreeWatcher implements InotifyListener {
   async #handle(
     { mask, cookie, name: ownName }: InotifyEvent,
     name: string,
-    moved: { name: string; kind: TemporaryKind | undefined } | undefined,
+    moved: { name: string } | undefined,
   ): Promise<void> {
     const kind = temporaryKind(ownName)
-    if (mask & flag.movedFrom) this.#moving = { cookie, name, kind }
-    if (kind) return
-    if (mask & (flag.create | flag.movedTo)) await this.#appeared(name, (mask & flag.isFolder) !== 0, moved)
+    if (kind) {
+      if (mask & flag.movedFrom) this.#arrive(cookie, kind)
+      return
+    }
+    if (mask & flag.movedFrom) this.#moving = { cookie, name }
+    if (mask & (flag.create | flag.movedTo)) {
+      const arrived = this.#arriving.get(cookie)
+      this.#arriving.delete(cookie)
+      await this.#appeared(name, arrived ? arrivals[arrived] : [EventType.CREATE], {
+        isFolder: (mask & flag.isFolder) !== 0,
+        moved,
+      })
+    }
     if (mask & (flag.delete | flag.movedFrom)) this.#found.delete(name)
     if (mask & flag.modify) this.changes.push(name, EventType.WRITE)
     if (mask & flag.delete) this.changes.push(name, EventType.REMOVE)
@@ -119,13 +131,18 @@ export class TreeWatcher implements InotifyListener {
     if (mask & flag.attrib) this.changes.push(name, EventType.CHMOD)
   }
 
+  #arrive(cookie: number, kind: TemporaryKind): void {
+    if (this.#arriving.size >= mostFound) this.#arriving.clear()
+    this.#arriving.set(cookie, kind)
+  }
+
   async #appeared(
     name: string,
-    isFolder: boolean,
-    moved: { name: string; kind: TemporaryKind | undefined } | undefined,
+    types: Change['type'][],
+    { isFolder, moved }: { isFolder: boolean; moved: { name: string } | undefined },
   ): Promise<void> {
     if (this.#found.delete(name)) return
-    for (const type of moved?.kind ? arrivals[moved.kind] : [EventType.CREATE]) this.changes.push(name, type)
+    for (const type of types) this.changes.push(name, type)
     if (!isFolder || !this.#recursive) return
     if (moved && this.#rename(moved.name, name)) return
     await this.#adopt(name, true)
