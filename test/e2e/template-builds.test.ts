@@ -30,8 +30,12 @@ for (const isolation of isolations) {
         process: ['sleep 4321', current.waitForProcess('sleep')],
         timeout: ['sleep 4321', current.waitForTimeout(1000)],
       } as const
+      // How a client waits is a command like any other: one that answers and one that is only there will do elsewhere.
+      const kinds = Object.entries(ready).filter(
+        ([kind]) => isolation === 'container' || ['port', 'process'].includes(kind),
+      )
       await Promise.all(
-        Object.entries(ready).map(async ([kind, [command, wait]]) => {
+        kinds.map(async ([kind, [command, wait]]) => {
           const template = Template().fromBaseImage().setEnvs({ KIND: kind }).setStartCmd(command, wait)
           await Template.build(template, `ready-${kind}`, warren.client)
         }),
@@ -45,9 +49,10 @@ for (const isolation of isolations) {
       assert.ok(lines.includes('Waiting for template to be ready: test -d /home/user'), lines.join('\n'))
       const check = 'curl -s -o /dev/null -w "%{http_code}" http://localhost:8000/'
       assert.equal(await sayIn(warren, 'ready-port', `${check}; echo " $KIND"`), '200 port\n')
+      assert.equal(await sayIn(warren, 'ready-process', 'pgrep -u user -x sleep | wc -l'), '1\n')
+      if (isolation !== 'container') return
       assert.equal(await sayIn(warren, 'ready-url', check), '200')
       assert.equal(await sayIn(warren, 'ready-file', 'ls /tmp/up'), '/tmp/up\n')
-      assert.equal(await sayIn(warren, 'ready-process', 'pgrep -u user -x sleep | wc -l'), '1\n')
     })
 
     it('rejects a service that ends before it is ready', async () => {
