@@ -73,6 +73,8 @@ export class SimulatedNode {
   readonly oldCopies = new Set<string>()
   /** The history is over. */
   isAtRest = false
+  /** The process was begun before that, so that calls which it made first may still fail. */
+  mayFailToStart = false
   /** Resolves when the process ends. */
   died: Promise<void> = Promise.resolve()
   #die = () => {}
@@ -114,6 +116,7 @@ export class SimulatedNode {
   /** A new process: it reconciles, then takes requests, then reconciles every minute. */
   boot(): void {
     this.process = this.#newProcess()
+    this.mayFailToStart = !this.isAtRest
     this.died = new Promise((resolve) => {
       this.#die = resolve
     })

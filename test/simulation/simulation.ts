@@ -316,10 +316,10 @@ export class Simulation {
   }
 
   /** A node that comes back stops what others have taken over before it answers anybody, unless that failed. */
-  #checkCopiesOf({ name, world, oldCopies }: SimulatedNode): void {
+  #checkCopiesOf({ name, world, oldCopies, mayFailToStart }: SimulatedNode): void {
     for (const sandboxID of oldCopies) if (!world.sandboxes.has(sandboxID)) oldCopies.delete(sandboxID)
     const stopFails = Object.values(this.plan.faults.driver ?? {}).some((likely) => likely > 0)
-    if (!this.plan.isCluster || (this.faultsAreOn && stopFails)) return
+    if (!this.plan.isCluster || (mayFailToStart && stopFails)) return
     for (const sandboxID of world.sandboxes.keys()) {
       const row = this.watch.sandboxes.get(sandboxID)
       if (!row || row.state === 'ended' || row.nodeID === name || world.unreadable.has(sandboxID)) continue
