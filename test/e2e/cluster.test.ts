@@ -43,6 +43,20 @@ const nodesAt = async (warren: Warren): Promise<ShownNode[]> =>
   (await (await asAdmin(warren, 'GET', '/nodes')).json()) as ShownNode[]
 const asAdmin = (warren: Warren, method: string, path: string, body?: object) =>
   warren.api(path, { method, key: null, headers: { 'X-Admin-Token': warren.adminToken }, body })
+/** For who is on the machine itself, which may be cut off. */
+async function statusAtOwnDoor({ machine, warren }: ClusterMember, path: string): Promise<number> {
+  const curl = ['curl', '-s', '-m', '60', '-o', '/dev/null', '-w', '%{http_code}']
+  const args = [`--net=${machine.namespace}`, ...curl, '-H', `X-API-Key: ${warren.apiKey}`, warren.url + path]
+  return Number((await run('nsenter', args)).stdout)
+}
+/** Once the node that has it is back. */
+async function eventuallyConnect(warren: Warren, sandboxID: string): Promise<Sandbox> {
+  let found: Sandbox | undefined
+  await eventually(async () => {
+    found = await Sandbox.connect(sandboxID, warren.client)
+  }, 60_000)
+  return found!
+}
 const reach = (warren: Warren, sandboxID: string) =>
   Sandbox.connect(sandboxID, warren.client).then((sandbox) => sandbox.commands.run('echo reached'))
 
@@ -90,10 +104,7 @@ suite('three Warrens as three machines', () => {
     assert.equal(await same.files.read('/tmp/big'), big)
     await same.commands.run(`cat > /tmp/serve.py <<'END'\n${upgradeServer}\nEND`)
     await same.commands.run('python3 /tmp/serve.py', { background: true })
-    const { port } = new URL(other.url)
-    await eventually(async () =>
-      assert.equal(await echoThrough(Number(port), `8000-${sandboxId}`), 'back: hello'),
-    )
+    await eventually(async () => assert.equal(await echoThrough(other, `8000-${sandboxId}`), 'back: hello'))
     await eventually(async () => {
       const { logs } = (await (await other.api(`/v2/sandboxes/${sandboxId}/logs`)).json()) as { logs: [] }
       assert.ok(logs.length > 0)
@@ -146,6 +157,36 @@ suite('three Warrens as three machines', () => {
     await sandbox.kill()
   })
 
+  test('a machine that is cut off is away; what runs there goes on, and is reached again with the network', async () => {
+    const { sandbox, member, other } = await onNode(2)
+    const { sandboxId } = sandbox
+    const beats = 'while sleep 0.2; do echo beat >> /tmp/beats; done'
+    await sandbox.commands.run(`setsid sh -c '${beats}' > /dev/null 2>&1 &`)
+    await reach(other, sandboxId)
+    await member.machine.cut()
+    try {
+      const lost = await other.api(`/sandboxes/${sandboxId}/timeout`, { body: { timeout: 300 } })
+      assert.equal(lost.status, 503)
+      assert.ok(Number(lost.headers.get('retry-after')) > 0)
+      await eventually(async () => {
+        const node = (await nodesAt(other)).find(({ id }) => id === member.nodeID)
+        assert.equal(node?.status, 'unhealthy')
+      }, 30_000)
+      assert.equal((await other.api(`/sandboxes/${sandboxId}`)).status, 200)
+      assert.equal(await statusAtOwnDoor(member, '/v2/sandboxes'), 503)
+      const elsewhere = await Sandbox.create(other.client)
+      assert.notEqual(await cluster.ownerOf(elsewhere.sandboxId), member)
+      await elsewhere.kill()
+    } finally {
+      await member.machine.mend()
+    }
+    const same = await eventuallyConnect(other, sandboxId)
+    // It wrote all the time that it could not be reached.
+    const count = Number((await same.commands.run('wc -l < /tmp/beats')).stdout)
+    assert.ok(count > 40, `${count} beats`)
+    await same.kill()
+  })
+
   test('others restart one after the other while a command streams', async () => {
     const { sandbox, other } = await onNode(0)
     const same = await Sandbox.connect(sandbox.sandboxId, door(0).client)
@@ -163,7 +204,7 @@ suite('three Warrens as three machines', () => {
     await Sandbox.kill(sandbox.sandboxId, again.client)
   })
 
-  test('a drained node gets nothing new, and one that is forgotten takes what it had with it', async () => {
+  test('a drained node gets nothing new, and one whose machine is gone and forgotten takes what it had with it', async () => {
     const { sandbox, member, other } = await onNode(2)
     assert.equal(
       (await asAdmin(other, 'POST', `/nodes/${member.nodeID}`, { status: 'draining' })).status,
@@ -182,9 +223,11 @@ suite('three Warrens as three machines', () => {
     }
     assert.equal((await reach(other, sandbox.sandboxId)).stdout, 'reached\n')
     assert.equal((await asAdmin(other, 'DELETE', `/admin/nodes/${member.nodeID}`)).status, 409)
-    await member.warren.stop()
-    const forgotten = await asAdmin(other, 'DELETE', `/admin/nodes/${member.nodeID}`)
-    assert.equal(((await forgotten.json()) as { sandboxes: number }).sandboxes, 1)
+    await member.losePower()
+    await eventually(async () => {
+      const forgotten = await asAdmin(other, 'DELETE', `/admin/nodes/${member.nodeID}`)
+      assert.equal(((await forgotten.json()) as { sandboxes: number }).sandboxes, 1)
+    })
     assert.equal((await other.api(`/sandboxes/${sandbox.sandboxId}`)).status, 404)
     assert.equal((await nodesAt(other)).length, 2)
     await member.restart('stop')
@@ -246,10 +289,11 @@ while True:
 `
 
 /** Leaves HTTP at the door, by the host name of the sandbox, and gives what comes back. */
-function echoThrough(port: number, name: string): Promise<string> {
+function echoThrough({ url }: Warren, name: string): Promise<string> {
+  const { hostname, port } = new URL(url)
   return new Promise((resolve, reject) => {
     let text = ''
-    const socket = connect(port, '127.0.0.1')
+    const socket = connect(Number(port), hostname)
     socket.write(`GET / HTTP/1.1\r\nHost: ${name}.localhost\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n`)
     socket.on('data', (piece) => {
       text += piece

@@ -18,8 +18,11 @@ let cluster: TestCluster
 const door = (index: number): Warren => cluster.members[index]!.warren
 
 before(async () => {
-  objects = await startObjectStore()
-  cluster = await startCluster(isolation, { count: 2, settings: objects.env })
+  const settings = async (hostAddress: string) => {
+    objects = await startObjectStore(hostAddress)
+    return objects.env
+  }
+  cluster = await startCluster(isolation, { count: 2, settings })
 })
 after(async () => {
   await cluster?.stop()

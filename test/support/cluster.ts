@@ -1,35 +1,26 @@
 /**
- * A cluster of real Warrens for tests: each with a data folder, a network and ports of its own, as if it were a machine of
- * its own, over one real PostgreSQL. What a node has to the database and what others have to the node can be cut.
+ * A cluster of real Warrens for tests: each with a data folder and a network namespace of its own, as if it were a machine
+ * of its own, over one real PostgreSQL. A machine can be cut off from all others, and from the database alone.
  */
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Client } from 'pg'
 import { loseMachine } from './leftovers.ts'
+import { type MachineNetwork, makeMachineNetwork, type TestMachine } from './machine-network.ts'
 import { startPostgres, type TestPostgres } from './postgres.ts'
 import { openLink, type SeverableLink } from './severable-link.ts'
-import {
-  cacheFolder,
-  type Isolation,
-  noWarmPool,
-  portOf,
-  seat,
-  startWarren,
-  subnetOf,
-  type Warren,
-} from './warren.ts'
+import { cacheFolder, type Isolation, noWarmPool, seat, startWarren, type Warren } from './warren.ts'
 
 export type ClusterMember = {
   warren: Warren
   nodeID: string
   /** Between the node and PostgreSQL. */
   database: SeverableLink
-  /** Between the other nodes and this one. */
-  inbound: SeverableLink
-  /** Where peers are really served. */
-  innerPort: number
+  machine: TestMachine
   /** The same node again, with what it had; ends the old process by the signal first. */
   restart(signal: 'stop' | 'crash'): Promise<void>
+  /** As if the power of its machine failed: what runs there is gone, what is on its disk stays. */
+  losePower(): Promise<void>
 }
 
 export type TestCluster = {
@@ -41,18 +32,26 @@ export type TestCluster = {
   stop(): Promise<void>
 }
 
-export type ClusterOptions = { count?: number; settings?: Record<string, string> }
+export type ClusterOptions = {
+  count?: number
+  /** For all nodes, which reach this process by the address. */
+  settings?: (hostAddress: string) => Promise<Record<string, string>>
+}
 
 export async function startCluster(isolation: Isolation, options: ClusterOptions = {}): Promise<TestCluster> {
-  const { count = 3, settings = {} } = options
+  const { count = 3 } = options
+  const network = await makeMachineNetwork(isolation)
   const postgres = await startPostgres()
   const url = new URL(await postgres.createDatabase())
   const socket = join(decodeURIComponent(url.hostname || /@([^/]+)\//.exec(url.href)![1]!), '.s.PGSQL.5432')
   const secretsFolder = join(cacheFolder, `secrets-${isolation}-${seat}`)
   makeSecrets(secretsFolder)
-  const shared = { WARREN_SECRETS_DIR: secretsFolder, ...noWarmPool, ...settings }
+  const settings = {
+    ...{ WARREN_SECRETS_DIR: secretsFolder, WARREN_HOST: '0.0.0.0', ...noWarmPool },
+    ...(await options.settings?.(network.hostAddress)),
+  }
   const start = (index: number) =>
-    startMember(isolation, index, { socket, database: url.pathname.slice(1), settings: shared })
+    startMember(isolation, index, { network, socket, database: url.pathname.slice(1), settings })
   // The first alone, as on a cluster that grows: it makes the tables.
   const first = await Promise.allSettled([start(0)])
   const others = Array.from({ length: count - 1 }, (_, index) => start(index + 1))
@@ -62,7 +61,8 @@ export async function startCluster(isolation: Isolation, options: ClusterOptions
     await Promise.all(members.map(({ warren }) => warren.stop()))
     // What a node had that was forgotten lives on for a while.
     for (const { warren } of members) await loseMachine(warren.dataFolder)
-    for (const { database, inbound } of members) for (const link of [database, inbound]) link.close()
+    for (const { database } of members) database.close()
+    await network.remove()
     await postgres.stop()
   }
   const failed = started.find((one) => one.status === 'rejected')
@@ -83,35 +83,40 @@ async function findOwner(url: string, members: ClusterMember[], sandboxID: strin
   return members.find(({ nodeID }) => nodeID === rows[0]?.node_id)!
 }
 
-type MemberParts = { socket: string; database: string; settings: Record<string, string> }
+type MemberParts = {
+  network: MachineNetwork
+  socket: string
+  database: string
+  settings: Record<string, string>
+}
 
 async function startMember(
   isolation: Isolation,
   index: number,
-  { socket, database: name, settings }: MemberParts,
+  { network, socket, database: name, settings }: MemberParts,
 ): Promise<ClusterMember> {
-  const portOffset = 40 + index
-  const innerPort = portOf(isolation, seat) + 50 + index
-  const database = await openLink({ path: socket })
-  const inbound = await openLink({ host: '127.0.0.1', port: innerPort })
+  const machine = await network.addMachine(index)
+  const database = await openLink({ path: socket }, network.hostAddress)
   const start = (keep: boolean) =>
     startWarren(isolation, {
-      ...{ keep, name: `node-${index}`, portOffset },
+      ...{ keep, name: `node-${index}`, machine },
       settings: {
-        WARREN_DATABASE_URL: `postgres://warren@127.0.0.1:${database.port}/${name}`,
-        WARREN_PEER_ADDRESS: `127.0.0.1:${inbound.port}`,
-        WARREN_PEER_LISTEN: `127.0.0.1:${innerPort}`,
-        WARREN_SUBNET: partOf(subnetOf(isolation, seat), index),
+        WARREN_DATABASE_URL: `postgres://warren@${network.hostAddress}:${database.port}/${name}`,
+        WARREN_PEER_ADDRESS: `${machine.address}:7443`,
         ...settings,
       },
     })
   const warren = await start(false)
   const nodeID = await readNodeID(warren)
   const member: ClusterMember = {
-    ...{ warren, nodeID, database, inbound, innerPort },
+    ...{ warren, nodeID, database, machine },
     async restart(signal) {
       await member.warren[signal]()
       member.warren = await start(true)
+    },
+    async losePower() {
+      await member.warren.crash()
+      await loseMachine(member.warren.dataFolder)
     },
   }
   return member
@@ -130,10 +135,4 @@ function makeSecrets(folder: string): void {
     mode: 0o600,
   })
   writeFileSync(join(folder, 'secret-key.json'), JSON.stringify({ key: hex('3') }), { mode: 0o600 })
-}
-
-/** One of sixteen parts of a /18. */
-function partOf(subnet: string, index: number): string {
-  const [a, b, c] = subnet.split('.').map(Number)
-  return `${a}.${b}.${c! + 4 * index}.0/22`
 }

@@ -1,4 +1,4 @@
-/** A real S3 server of the tests' own (versitygw), on loopback, with its objects in a temporary folder. */
+/** A real S3 server of the tests' own (versitygw), with its objects in a temporary folder. */
 import { once } from 'node:events'
 import { existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { rename } from 'node:fs/promises'
@@ -48,24 +48,16 @@ export function installVersitygw(): Promise<string> {
   })
 }
 
-export async function startObjectStore(): Promise<TestObjectStore> {
+export async function startObjectStore(host = '127.0.0.1'): Promise<TestObjectStore> {
   const program = await installVersitygw()
   const root = mkdtempSync(join(tmpdir(), 'warren-objects-'))
   const bucket = 'warren-tests'
   const folder = join(root, 'data', bucket)
   mkdirSync(folder, { recursive: true })
-  const port = await freePort()
+  const port = await freePort(host)
   const credentials = { accessKeyId: 'tester', secretAccessKey: 'secret-of-the-tests' }
   const { accessKeyId, secretAccessKey } = credentials
-  const flags = [
-    '--access',
-    accessKeyId,
-    '--secret',
-    secretAccessKey,
-    '--port',
-    `127.0.0.1:${port}`,
-    '--quiet',
-  ]
+  const flags = ['--access', accessKeyId, '--secret', secretAccessKey, '--port', `${host}:${port}`, '--quiet']
   const spawn = () =>
     spawnBound(program, [...flags, 'posix', join(root, 'data')], { cwd: root, stdio: 'ignore' })
   let server: ReturnType<typeof spawn> | undefined
@@ -78,12 +70,12 @@ export async function startObjectStore(): Promise<TestObjectStore> {
   const start = async () => {
     server = spawn()
     await eventually(async () => {
-      const socket = connect(port, '127.0.0.1')
+      const socket = connect(port, host)
       await once(socket, 'connect').finally(() => socket.destroy())
     })
   }
   await start()
-  const endpoint = `http://127.0.0.1:${port}`
+  const endpoint = `http://${host}:${port}`
   return {
     ...{ endpoint, bucket, credentials, folder, stop, start },
     env: {
@@ -97,8 +89,8 @@ export async function startObjectStore(): Promise<TestObjectStore> {
   }
 }
 
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
+async function freePort(host: string): Promise<number> {
+  const server = createServer().listen(0, host)
   await once(server, 'listening')
   const { port } = server.address() as AddressInfo
   server.close()

@@ -10,7 +10,7 @@ export type SeverableLink = {
   close(): void
 }
 
-export async function openLink(to: NetConnectOpts): Promise<SeverableLink> {
+export async function openLink(to: NetConnectOpts, host: string): Promise<SeverableLink> {
   const open = new Set<Socket>()
   let isCut = false
   const reset = () => {
@@ -36,7 +36,7 @@ export async function openLink(to: NetConnectOpts): Promise<SeverableLink> {
       one.pipe(other)
     }
   })
-  server.listen(0, '127.0.0.1')
+  server.listen(0, host)
   await once(server, 'listening')
   return {
     port: (server.address() as AddressInfo).port,

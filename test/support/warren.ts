@@ -17,7 +17,7 @@ import {
 import { mkdir } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { delay } from '../../src/lib/clock.ts'
-import { freeNetwork } from './leftovers.ts'
+import { freeNetwork, loseMachine } from './leftovers.ts'
 import { spawnBound } from './spawn-bound.ts'
 
 export type Isolation = 'container' | 'gvisor'
@@ -103,6 +103,8 @@ export type StartOptions = {
   portOffset?: number
   /** Another than that of this process. */
   seat?: number
+  /** Where it runs as if it were alone on a machine; on this one unless given. */
+  machine?: { namespace: string; address: string }
   /** The launcher; that of this project unless given. */
   program?: string
 }
@@ -186,7 +188,7 @@ export async function startWarren(isolation: Isolation, options: StartOptions = 
     rmSync(join(dataFolder, 'server.json'), { force: true })
     for (const suffix of ['', '-wal', '-shm']) rmSync(join(dataFolder, `warren.db${suffix}`), { force: true })
     rmSync(join(dataFolder, 'credentials.json'), { force: true })
-    await freeNetwork(settings.WARREN_SUBNET!)
+    await (options.machine ? loseMachine(dataFolder) : freeNetwork(settings.WARREN_SUBNET!))
     // A Warren without their rows would keep them: somebody might want them.
     for (const name of ['sandboxes', 'saved', 'volumes'])
       rmSync(join(dataFolder, name), { recursive: true, force: true })
@@ -194,7 +196,10 @@ export async function startWarren(isolation: Isolation, options: StartOptions = 
   const logFile = join(dataFolder, 'server.log')
   if (!options.keep) writeFileSync(logFile, '')
   const log = openSync(logFile, 'a')
-  const child = spawnBound(options.program ?? join(repoFolder, 'bin/warren'), ['start'], {
+  const program = options.program ?? join(repoFolder, 'bin/warren')
+  const { machine } = options
+  const [first, ...more] = [...(machine ? ['nsenter', `--net=${machine.namespace}`] : []), program, 'start']
+  const child = spawnBound(first!, more, {
     env: { ...withoutWarren(process.env), ...settings },
     stdio: ['ignore', log, log],
     detached: true,
@@ -204,7 +209,7 @@ export async function startWarren(isolation: Isolation, options: StartOptions = 
   const credentials = JSON.parse(readFileSync(join(dataFolder, 'credentials.json'), 'utf8'))
   const secretsFolder = settings.WARREN_SECRETS_DIR ?? dataFolder
   const secrets = JSON.parse(readFileSync(join(secretsFolder, 'secrets.json'), 'utf8'))
-  const url = `http://127.0.0.1:${port}`
+  const url = `http://${machine?.address ?? '127.0.0.1'}:${port}`
   return {
     ...{ isolation, url, dataFolder, logFile, pid: child.pid!, adminToken: secrets.adminToken },
     team: 'default',
