@@ -8,6 +8,7 @@ import type { Node } from '../../src/contract/rest/node.ts'
 import { logIn, openBrowser } from '../dashboard/browser.ts'
 import { type ClusterMember, startCluster, type TestCluster } from '../support/cluster.ts'
 import { eventually } from '../support/eventually.ts'
+import { openLink, type SeverableLink } from '../support/severable-link.ts'
 import { anyIsolation, type Warren } from '../support/warren.ts'
 
 const withinMs = 30_000
@@ -15,6 +16,7 @@ const withinMs = 30_000
 describe('the dashboard of a cluster', { timeout: 300_000 }, () => {
   let cluster: TestCluster
   let browser: Browser
+  let link: SeverableLink
   let operator: Page
   let door: Warren
   let second: ClusterMember
@@ -28,11 +30,15 @@ describe('the dashboard of a cluster', { timeout: 300_000 }, () => {
     browser = await openBrowser()
     operator = await browser.newPage({ reducedMotion: 'reduce' })
     operator.setDefaultTimeout(withinMs)
-    await logIn(operator, door.url, door.adminToken)
+    // Browsers trust pages of this machine alone without TLS.
+    const { hostname, port } = new URL(door.url)
+    link = await openLink({ host: hostname, port: Number(port) }, '127.0.0.1')
+    await logIn(operator, `http://127.0.0.1:${link.port}`, door.adminToken)
     await operator.getByRole('link', { name: 'Machine' }).click()
   })
   after(async () => {
     await browser?.close()
+    link?.close()
     await cluster?.stop()
   })
 
