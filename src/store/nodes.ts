@@ -21,7 +21,7 @@ const idsPerRead = 1000
 export class SqlNodeStore implements NodeStore {
   readonly #db: Kysely<Tables>
   readonly #vault: SecretVault
-  /** Of each process that was listed last. They are most of a row, and hold as long as the process lives. */
+  /** The facts of each process that was listed last: most of a row, and true as long as the process lives. */
   #facts: FactsByNode = new Map()
 
   constructor(db: Kysely<Tables>, vault: SecretVault) {
@@ -75,7 +75,8 @@ export class SqlNodeStore implements NodeStore {
   async leave({ nodeID, runID }: Pick<JoiningNode, 'nodeID' | 'runID'>): Promise<void> {
     await this.#db
       .updateTable('nodes')
-      .set({ seen_at: 0 })
+      // Silent for just so long that it is away: how long it is away counts from here.
+      .set(({ eb }) => ({ seen_at: eb(databaseNow(this.#db), '-', awayAfterMs + 1) }))
       .where('id', '=', nodeID)
       .where('run_id', '=', runID)
       .execute()

@@ -65,7 +65,7 @@ export interface NodeStore {
   join(node: JoiningNode): Promise<boolean>
   /** A sign of life. Undefined: the node was forgotten, or another process has its id. */
   renew(node: Pick<JoiningNode, 'nodeID' | 'runID' | 'load'>): Promise<NodeStatus | undefined>
-  /** The process ends: from now on the node is away. */
+  /** The process ends: the node is away from now on, and no longer than since now. */
   leave(node: Pick<JoiningNode, 'nodeID' | 'runID'>): Promise<void>
   find(nodeID: string): Promise<ClusterNode | undefined>
   /** By id. */

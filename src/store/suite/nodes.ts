@@ -1,6 +1,6 @@
 /** The nodes of a cluster over one database: who is there, who owns what, and what goes with one that is forgotten. */
 import assert from 'node:assert/strict'
-import type { JoiningNode, Owned } from '../../core/cluster/node.ts'
+import { awayAfterMs, isAway, type JoiningNode, type Owned } from '../../core/cluster/node.ts'
 import type { Stores } from '../../core/stores.ts'
 import { newUUID } from '../../lib/ids.ts'
 import { aBuild, insertSandboxIn, insertTeam, insertTemplate, time } from './rows.ts'
@@ -15,6 +15,7 @@ export function nodeSuite(pairTest: PairTest): void {
   pairTest('a node that joined is listed with what it says of itself', joinedNodesAreListed)
   pairTest('what a node says of its machine is listed anew when its process is another', newProcessIsListed)
   pairTest('the id of a node that lives is not taken by another process', livingNodesKeepTheirID)
+  pairTest('a node that leaves is away at once, and since then', nodesThatLeaveAreAwaySinceThen)
   pairTest('a node that was drained stays so until it is told otherwise', drainedNodesStaySo)
   pairTest('what is shared is what the first one wrote', firstValueIsShared)
   pairTest('any node finds the owner of a sandbox, a build and a volume', ownersAreFound)
@@ -78,6 +79,18 @@ async function livingNodesKeepTheirID({ nodes: one }: Stores, { nodes: other }: 
   await one.leave(node)
   assert.equal(await other.join(copy), true)
   assert.equal(await one.renew(node), undefined)
+}
+
+async function nodesThatLeaveAreAwaySinceThen(
+  { nodes: one }: Stores,
+  { nodes: other }: Stores,
+): Promise<void> {
+  const node = aNode('one')
+  await one.join(node)
+  await one.leave(node)
+  const left = (await other.find('one'))!
+  assert.ok(isAway(left))
+  assert.ok(left.silentMs < awayAfterMs + 60_000, `silent for ${left.silentMs} ms`)
 }
 
 async function drainedNodesStaySo({ nodes: one }: Stores, { nodes: other }: Stores): Promise<void> {
