@@ -4,7 +4,14 @@ import { isAppError } from '../../lib/app-error.ts'
 import { ManualClock } from '../../lib/clock.ts'
 import { silentLog } from '../../lib/log.ts'
 import { Membership } from './membership.ts'
-import type { ClusterNode, JoiningNode, NodeLoad, NodeStatus, NodeStore } from './node.ts'
+import {
+  type ClusterNode,
+  isAway,
+  type JoiningNode,
+  type NodeLoad,
+  type NodeStatus,
+  type NodeStore,
+} from './node.ts'
 
 /** One row, by a clock that moves with every question. */
 class FakeNodes {
@@ -114,4 +121,18 @@ test('the nodes are read again only while somebody asks for them', async () => {
   const before = store.lists
   for (let round = 0; round < 5; round++) await membership.renew()
   assert.equal(store.lists, before + 1)
+})
+
+test('a node that comes back is known within half a second, however often one asks for it', async () => {
+  const { store, clock, membership } = open()
+  await membership.join()
+  store.now += 60_000
+  clock.advance(10_000)
+  assert.ok(isAway((await membership.find('n'))!))
+  const before = store.lists
+  for (let asked = 0; asked < 10; asked++) assert.ok(isAway((await membership.find('n'))!))
+  assert.equal(store.lists, before)
+  store.row!.seenAt = store.now
+  clock.advance(500)
+  assert.equal(isAway((await membership.find('n'))!), false)
 })

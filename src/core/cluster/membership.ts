@@ -8,6 +8,7 @@ import { JoinedWork } from '../../lib/keyed-lock.ts'
 import type { Log } from '../../lib/log.ts'
 import {
   type ClusterNode,
+  isAway,
   type JoiningNode,
   type NodeLoad,
   type NodeStatus,
@@ -18,6 +19,8 @@ import {
 /** What was read of the nodes is good for so long; whoever asks later waits for news, but not for longer than this. */
 const goodForMs = 3 * renewEveryMs
 const waitForNewsMs = 1000
+/** That a node is away is good for less: it may have just come back. */
+const awayGoodForMs = 500
 /** While another process has the id of this one, it is looked at this often whether that one lives. */
 const lookAgainMs = 500
 
@@ -102,10 +105,11 @@ export class Membership {
     return this.#known
   }
 
-  /** One that is not known may have just joined, so the nodes are read again for it. */
+  /** One that is not known may have just joined, and one that is away may be back, so the nodes are read again for it. */
   async find(nodeID: string): Promise<ClusterNode | undefined> {
     const known = findIn(await this.nodes(), nodeID)
-    if (known) return known
+    const knownForMs = this.#parts.clock.now() - this.#readAt
+    if (known && (!isAway(known) || knownForMs < awayGoodForMs)) return known
     await this.#readSoon()
     return findIn(this.#known, nodeID)
   }
