@@ -162,9 +162,9 @@ export const mutations: Mutation[] = [
     edits: [
       {
         file: 'src/core/archive/archiver.ts',
-        from: 'const saved = await snapshots.save(snapshotName, key, this.#closing.signal)',
+        from: 'const saved = await snapshots.save(snapshotName, key, this.#closing.signal, await logs.pack(sandboxID))',
         to: `await rows.markSandbox({ sandboxID, runID }, { at: clock.now(), needs: null })
-      const saved = await snapshots.save(snapshotName, key, this.#closing.signal)`,
+      const saved = await snapshots.save(snapshotName, key, this.#closing.signal, await logs.pack(sandboxID))`,
       },
     ],
     search: { plan: { nodes: 3, mishaps: [] } },
