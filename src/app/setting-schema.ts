@@ -206,7 +206,7 @@ export const schema = {
   ),
   startsPerCPU: setting(
     'WARREN_STARTS_PER_CPU',
-    '4',
+    '2',
     'So many sandboxes for each CPU of the machine start or resume at the same time; the others wait their turn.',
     kind.wholeNumber(1, 1000, 'starts'),
   ),
