@@ -1,30 +1,46 @@
-/**
- * npm run simulate                      runs 1,000 histories with new seeds
- * npm run simulate -- --seed 7          replays one history and prints its trace
- * npm run simulate -- --seed 7 --shrink prints the trace of the smallest history that breaks the same rule
- * npm run simulate -- --histories 5000  runs so many
- * npm run simulate -- --for 10m         goes on for so long (s, m or h)
- */
+/** Runs histories of the core against its rules, or one of them again. */
 import { parseArgs } from 'node:util'
+import { errorText } from '../../src/lib/app-error.ts'
 import { runHistory } from './history.ts'
 import { planHistory } from './plan.ts'
 import { explain, openDatabase, search, seedsFrom } from './search.ts'
 
-const { values } = parseArgs({
-  options: {
-    seed: { type: 'string' },
-    shrink: { type: 'boolean' },
-    histories: { type: 'string' },
-    for: { type: 'string' },
-    from: { type: 'string' },
-    nodes: { type: 'string' },
-  },
-})
+const help = `npm run simulate                       runs 1,000 histories with new seeds
+npm run simulate -- --histories 5000   runs so many
+npm run simulate -- --for 10m          goes on for so long (s, m or h)
+npm run simulate -- --from 7           begins with this seed
+npm run simulate -- --nodes 3          has a cluster of three nodes in every history
+npm run simulate -- --seed 7           replays one history and prints its trace
+npm run simulate -- --seed 7 --shrink  prints the trace of the smallest history that breaks the same rule`
+
+const values = readOptions()
 const database = await openDatabase()
 const plan = { ...(values.nodes && { nodes: Number(values.nodes) }) }
 
 if (values.seed !== undefined) process.exitCode = await replay(Number(values.seed))
 else process.exitCode = await goOn()
+
+function readOptions() {
+  try {
+    const { values } = parseArgs({
+      options: {
+        seed: { type: 'string' },
+        shrink: { type: 'boolean' },
+        histories: { type: 'string' },
+        for: { type: 'string' },
+        from: { type: 'string' },
+        nodes: { type: 'string' },
+        help: { type: 'boolean' },
+      },
+    })
+    if (!values.help) return values
+    console.log(help)
+    process.exit(0)
+  } catch (error) {
+    console.error(`${errorText(error)}\n\n${help}`)
+    process.exit(2)
+  }
+}
 
 async function replay(seed: number): Promise<number> {
   const { violations, trace } = await runHistory(database, planHistory(seed, plan), { trace: true })
