@@ -274,7 +274,9 @@ export class Simulation {
     }
     if (after.state === 'paused' && before?.state !== 'paused') {
       entry.toldEnds = []
-      entry.keepsMemory = after.snapshot?.memory === true
+      // Memory that stands still in a sandbox is gone with its processes, also before the row says that it is paused.
+      const isLost = after.snapshot?.frozen === true && this.ledger.died.has(after.startedRunID)
+      entry.keepsMemory = after.snapshot?.memory === true && !isLost
     }
     if (after.state === 'resuming') {
       entry.resumesMemory = entry.keepsMemory ? entry.inMemory : undefined
