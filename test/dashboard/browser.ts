@@ -2,6 +2,7 @@
 import { type Browser, chromium, type Page } from 'playwright-core'
 import { createProgress } from '../../src/app/setup/progress.ts'
 import { installSystemPackages } from '../../src/app/setup/system-packages.ts'
+import { errorText } from '../../src/lib/app-error.ts'
 
 const file = '/usr/bin/chromium'
 
@@ -11,8 +12,20 @@ export async function openBrowser(...args: string[]): Promise<Browser> {
   return chromium.launch({ executablePath: file, args: ['--no-sandbox', ...args] })
 }
 
+/** Chromium gives up what it loads when this machine gets a network interface, as for every sandbox of any test beside this one. */
+export async function openPage(page: Page, url: string): Promise<void> {
+  for (let tries = 1; ; tries++) {
+    try {
+      await page.goto(url)
+      return
+    } catch (error) {
+      if (tries === 10 || !errorText(error).includes('ERR_NETWORK_CHANGED')) throw error
+    }
+  }
+}
+
 export async function logIn(page: Page, url: string, secret: string): Promise<void> {
-  await page.goto(`${url}/dashboard`)
+  await openPage(page, `${url}/dashboard`)
   await page.getByLabel('API key or admin token').fill(secret)
   await page.getByRole('button', { name: 'Log in' }).click()
   await page.locator('nav[aria-label="Views"]').waitFor({ state: 'attached' })
