@@ -13,7 +13,7 @@ export async function openBrowser(...args: string[]): Promise<Browser> {
 }
 
 /** Chromium gives up what it loads when this machine gets a network interface, as for every sandbox of any test beside this one. */
-export async function openPage(page: Page, url: string): Promise<void> {
+export async function goTo(page: Page, url: string): Promise<void> {
   for (let tries = 1; ; tries++) {
     try {
       await page.goto(url)
@@ -25,7 +25,7 @@ export async function openPage(page: Page, url: string): Promise<void> {
 }
 
 export async function logIn(page: Page, url: string, secret: string): Promise<void> {
-  await openPage(page, `${url}/dashboard`)
+  await goTo(page, `${url}/dashboard`)
   await page.getByLabel('API key or admin token').fill(secret)
   await page.getByRole('button', { name: 'Log in' }).click()
   await page.locator('nav[aria-label="Views"]').waitFor({ state: 'attached' })

@@ -1,7 +1,7 @@
 /** Who gets in, where the key lies, and what hostile texts cannot do. */
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
-import { logIn, openPage } from './browser.ts'
+import { goTo, logIn } from './browser.ts'
 import type { DashboardFixture } from './fixture.ts'
 import { hostile } from './scene.ts'
 
@@ -9,7 +9,7 @@ export function credentialSuite(dashboard: DashboardFixture): void {
   it('tells whoever comes without a valid key what is wrong', async () => {
     const { warren, openPage } = dashboard
     const { context: other, page: stranger } = await openPage()
-    await openPage(stranger, warren.url)
+    await goTo(stranger, warren.url)
     await stranger.getByLabel('API key or admin token').fill(`e2b_${'0'.repeat(40)}`)
     await stranger.getByRole('button', { name: 'Log in' }).click()
     assert.match((await stranger.getByRole('alert').textContent()) ?? '', /key/i)
@@ -18,7 +18,7 @@ export function credentialSuite(dashboard: DashboardFixture): void {
 
   it('keeps the key where no other origin and no later visit finds it, and forgets it on request', async () => {
     const { warren, context, page, open } = dashboard
-    await openPage('sandboxes')
+    await open('sandboxes')
     assert.deepEqual(await context.cookies(), [])
     const stored = (await page.evaluate('JSON.stringify(localStorage)')) as string
     assert.ok(!stored.includes(warren.apiKey))

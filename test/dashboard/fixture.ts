@@ -1,7 +1,7 @@
 /** One browser before one Warren with real sandboxes, which the suites of all views of the dashboard share. */
 import type { Browser, BrowserContext, Page } from 'playwright-core'
 import type { Warren } from '../support/warren.ts'
-import { logIn, openBrowser, openPage } from './browser.ts'
+import { goTo, logIn, openBrowser } from './browser.ts'
 import { makeSandboxes, makeThings, type Scene } from './scene.ts'
 
 export const withinMs = 30_000
@@ -51,7 +51,7 @@ export class DashboardFixture {
 
   /** A view of the first page. */
   readonly open = async (path: string): Promise<void> => {
-    await openPage(this.page, `${this.warren.url}/dashboard/${path}`)
+    await goTo(this.page, `${this.warren.url}/dashboard/${path}`)
     await this.page.locator('main h1').waitFor()
   }
 

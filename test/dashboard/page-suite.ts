@@ -6,7 +6,7 @@ import { it } from 'node:test'
 import type { Page } from 'playwright-core'
 import type { ListedSandbox } from '../../src/contract/rest/sandbox.ts'
 import { eventually } from '../support/eventually.ts'
-import { logIn, openPage } from './browser.ts'
+import { goTo, logIn } from './browser.ts'
 import { type DashboardFixture, withinMs } from './fixture.ts'
 
 const axeSource = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
@@ -96,7 +96,7 @@ export function pageSuite(dashboard: DashboardFixture): void {
     await logIn(reader, warren.url, secret)
     for (const [at, view] of views.entries()) {
       await reader.emulateMedia({ colorScheme: at % 2 === 0 ? 'dark' : 'light' })
-      await openPage(reader, `${warren.url}/dashboard/${view}`)
+      await goTo(reader, `${warren.url}/dashboard/${view}`)
       await reader.locator('main h1').waitFor()
       await eventually(async () => assert.equal(await reader.locator('.waiting').count(), 0), withinMs)
       // What is around the view is the same in all of them.

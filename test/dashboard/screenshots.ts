@@ -8,7 +8,7 @@ import { parseArgs } from 'node:util'
 import type { Browser, Page } from 'playwright-core'
 import { delay } from '../../src/lib/clock.ts'
 import { anyIsolation, repoFolder, startWarren, type Warren } from '../support/warren.ts'
-import { logIn, openBrowser, openPage } from './browser.ts'
+import { goTo, logIn, openBrowser } from './browser.ts'
 import { makeOthers, makeSandboxes, makeThings } from './scene.ts'
 
 const { values } = parseArgs({
@@ -59,7 +59,7 @@ async function takeAll(browser: Browser, warren: Warren, views: readonly View[],
     })
     const suffix = `${size === 'phone' ? '-phone' : ''}-${dark ? 'dark' : 'light'}`
     if (!asAdmin && size === 'desktop' && !values.only) {
-      await openPage(page, `${warren.url}/dashboard`)
+      await goTo(page, `${warren.url}/dashboard`)
       await page.getByLabel('API key or admin token').waitFor()
       await take(page, `login${suffix}`)
     }
@@ -67,7 +67,7 @@ async function takeAll(browser: Browser, warren: Warren, views: readonly View[],
     for (const { name, path, prepare } of wanted) {
       const url = `${warren.url}/dashboard/${path}`
       // Chromium breaks it off when another Warren of this machine makes a network.
-      await openPage(page, url)
+      await goTo(page, url)
       await page.locator('main h1').waitFor()
       await page.waitForLoadState('networkidle').catch(() => {})
       await prepare?.(page)

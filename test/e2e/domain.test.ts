@@ -9,7 +9,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
-import { logIn, openPage } from '../dashboard/browser.ts'
+import { goTo, logIn } from '../dashboard/browser.ts'
 import { openBrowserApart } from '../dashboard/browser-apart.ts'
 import { eventually } from '../support/eventually.ts'
 import { type NameServer, startNameServer } from '../support/name-server.ts'
@@ -100,7 +100,7 @@ describe('clients with a domain', () => {
         new RegExp(`^https://8000-\\w+\\.${environment.E2B_DOMAIN!.replaceAll('.', '\\.')}/$`),
       )
       const stranger = await context.newPage()
-      await openPage(stranger, link)
+      await goTo(stranger, link)
       await eventually(() => assert.match(stranger.frames()[1]?.url() ?? '', /^chrome-error:/))
       assert.equal(await stranger.evaluate('sessionStorage.length + localStorage.length'), 0)
       const popup = stranger.waitForEvent('popup')
