@@ -8,6 +8,8 @@ import { wireResult } from './wire-result.ts'
 const keepaliveAfterMs = 5000
 /** A client that reads slower than the cell prints lets the cell wait. */
 const mostUnsentBytes = 1024 * 1024
+/** A cell starts before it prints, so these are few. */
+const mostHeldLines = 100
 
 export type OutputSource = { pauseOutput(): void; resumeOutput(): void }
 
@@ -16,6 +18,8 @@ export class ExecutionStream implements CellListener {
   readonly #source: OutputSource
   readonly #clock: Clock
   #keepalive: NodeJS.Timeout | undefined
+  /** What the cell printed before it was heard that it has started: outputs and events come by pipes of their own. */
+  #held: object[] | undefined = []
 
   constructor(response: ServerResponse, source: OutputSource, clock: Clock) {
     this.#response = response
@@ -29,26 +33,36 @@ export class ExecutionStream implements CellListener {
 
   onOutput = (type: 'stdout' | 'stderr', text: string): void => {
     const timestamp = new Date(this.#clock.now()).toISOString()
-    this.#write({ type, text, timestamp })
+    const line = { type, text, timestamp }
+    if (!this.#held) this.#write(line)
+    else if (this.#held.push(line) >= mostHeldLines) this.#writeHeld()
   }
 
   onEvent = (event: KernelEvent): void => {
     if (event.type === 'started') {
       this.#write({ type: 'number_of_executions', execution_count: event.count })
+      this.#writeHeld()
     } else if (event.type === 'result') this.#write(wireResult(event.data, event.main))
     else if (event.type === 'error') this.fail(event.name, event.value, event.traceback)
   }
 
   fail(name: string, value: string, traceback = ''): void {
+    this.#writeHeld()
     this.#write({ type: 'error', name, value, traceback })
   }
 
   end(): void {
-    clearTimeout(this.#keepalive)
+    this.#writeHeld()
     this.#write({ type: 'end_of_execution' })
     clearTimeout(this.#keepalive)
     this.#source.resumeOutput()
     this.#response.end()
+  }
+
+  #writeHeld(): void {
+    const lines = this.#held ?? []
+    this.#held = undefined
+    for (const line of lines) this.#write(line)
   }
 
   #write(line: object): void {

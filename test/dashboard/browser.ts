@@ -12,14 +12,19 @@ export async function openBrowser(...args: string[]): Promise<Browser> {
   return chromium.launch({ executablePath: file, args: ['--no-sandbox', ...args] })
 }
 
-/** Chromium gives up what it loads when this machine gets a network interface, as for every sandbox of any test beside this one. */
+/**
+ * Chromium gives up what it loads when this machine gets a network interface, as for every sandbox of any test beside this
+ * one; its page that says so may come after the next try.
+ */
+const isGivenUp = (error: unknown) => /ERR_NETWORK_CHANGED|chrome-error:/.test(errorText(error))
+
 export async function goTo(page: Page, url: string): Promise<void> {
   for (let tries = 1; ; tries++) {
     try {
       await page.goto(url)
       return
     } catch (error) {
-      if (tries === 10 || !errorText(error).includes('ERR_NETWORK_CHANGED')) throw error
+      if (tries === 10 || !isGivenUp(error)) throw error
     }
   }
 }
