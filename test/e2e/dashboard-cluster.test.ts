@@ -5,7 +5,7 @@ import { Sandbox } from 'e2b'
 import { Client } from 'pg'
 import type { Browser, Page } from 'playwright-core'
 import type { Node } from '../../src/contract/rest/node.ts'
-import { logIn, openBrowser } from '../dashboard/browser.ts'
+import { goTo, logIn, openBrowser } from '../dashboard/browser.ts'
 import { type ClusterMember, startCluster, type TestCluster } from '../support/cluster.ts'
 import { eventually } from '../support/eventually.ts'
 import { openLink, type SeverableLink } from '../support/severable-link.ts'
@@ -67,7 +67,7 @@ describe('the dashboard of a cluster', { timeout: 300_000 }, () => {
     await second.restart('stop')
     await eventually(async () => assert.equal(await statusOfSecond(), 'ready'))
     assert.equal((await door.api(`/sandboxes/${sandbox.sandboxId}`)).status, 404)
-    await operator.reload()
+    await goTo(operator, operator.url())
     const entry = operator.getByRole('row').filter({ hasText: sandbox.sandboxId })
     await entry.getByRole('button', { name: /^Recover/ }).click()
     await operator.getByText(`The sandbox ${sandbox.sandboxId} of`).waitFor()
