@@ -8,7 +8,7 @@ import { errorText } from '../../lib/app-error.ts'
 import { runCommand } from '../../lib/run-command.ts'
 import type { Config } from '../config.ts'
 import { dataPaths } from '../data-folder.ts'
-import { findRunsc } from '../setup/gvisor.ts'
+import { findOlderRunsc, findRunsc } from '../setup/gvisor.ts'
 import { findSystemProgram } from '../setup/programs.ts'
 import { missingNeeds, type Need, systemNeeds } from '../setup/system-packages.ts'
 import { type Finding, fail, type MachineCheck, ok, warn } from './finding.ts'
@@ -87,7 +87,9 @@ async function tryRunc(): Promise<Finding> {
 async function tryGvisor(config: Config): Promise<Finding> {
   if (config.isolation === 'container') return ok('not wanted: WARREN_ISOLATION is container')
   const refuse = config.isolation === 'gvisor' ? fail : warn
-  const runsc = findRunsc(dataPaths(config.dataDir).runtimes) ?? findRunsc(config.cacheDir)
+  const { runtimes } = dataPaths(config.dataDir)
+  const own = findRunsc(runtimes) ?? findRunsc(config.cacheDir)
+  const runsc = own ?? findOlderRunsc(runtimes)
   if (!runsc) {
     return warn(
       'not installed',
@@ -99,8 +101,11 @@ async function tryGvisor(config: Config): Promise<Finding> {
   for (const platform of platforms) {
     try {
       await startSomething(runsc, ['--network=none', `--platform=${platform}`])
-      return ok(
-        `${runsc.split('/').at(-2)} works with the platform ${platform}, ${why}; a pause keeps memory, over a reboot too`,
+      const works = `${runsc.split('/').at(-2)} works with the platform ${platform}, ${why}; a pause keeps memory, over a reboot too`
+      if (own) return ok(works)
+      return warn(
+        `${works}; it is the build of an earlier Warren`,
+        'Start Warren with network, or with Go on the PATH, to get its own.',
       )
     } catch (error) {
       refusals.push(`${platform}: ${lastWords(error)}`)

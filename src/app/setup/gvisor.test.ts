@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
-import { existsSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import test, { type TestContext } from 'node:test'
-import { findRunsc, installRunsc, runscVersions } from './gvisor.ts'
+import { findOlderRunsc, findRunsc, installRunsc, runscVersions } from './gvisor.ts'
 import { createProgress } from './progress.ts'
 
 const quiet = createProgress({ write: () => {} })
@@ -35,6 +35,26 @@ test('the official release is taken before a build of our own', (t) => {
   putRunsc(runtimes, runscVersions[1]!, '')
   const official = putRunsc(runtimes, runscVersions[0]!, '')
   assert.equal(findRunsc(runtimes), official)
+})
+
+test('the newest build of an earlier Warren serves where the one of this Warren cannot be had', async (t) => {
+  const { runtimes, cache } = foldersFor(t)
+  const said: string[] = []
+  const heard = createProgress({ write: (text) => void said.push(text) })
+  const oldest = putRunsc(runtimes, 'of-the-year-before', '')
+  utimesSync(oldest, 1, 1)
+  const older = putRunsc(runtimes, 'of-last-month', '')
+  assert.deepEqual(await installRunsc(runtimes, cache, heard, async () => 'There is no network.'), {
+    path: older,
+  })
+  assert.match(
+    said.join(''),
+    /go on with an older gVisor, runsc-of-last-month.* There is no network\. .*with Go on the PATH/s,
+  )
+  const own = putRunsc(cache, runscVersions[1]!, '#!/bin/sh\n')
+  const installed = await installRunsc(runtimes, cache, heard)
+  assert.ok('path' in installed && installed.path.endsWith(own.slice(cache.length)))
+  assert.equal(findOlderRunsc(runtimes), older)
 })
 
 test('a runsc that does not run is not installed', async (t) => {

@@ -1,11 +1,11 @@
 /**
  * Gets gVisor's runsc: the official release at a pinned version and checksum, else built with Go at a pinned
- * version, else not at all (Warren then uses plain containers).
+ * version, else the build that an earlier Warren left, else not at all (Warren then uses plain containers).
  */
 import { createHash } from 'node:crypto'
-import { createWriteStream, existsSync } from 'node:fs'
+import { createWriteStream, existsSync, readdirSync, statSync } from 'node:fs'
 import { chmod, copyFile, mkdir, rename, rm } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { AppError, errorText } from '../../lib/app-error.ts'
@@ -36,18 +36,31 @@ export function findRunsc(parent: string): string | undefined {
   return runscVersions.map((version) => placeOf(parent, version)).find((path) => existsSync(path))
 }
 
+/** The newest build that an earlier Warren left there. */
+export function findOlderRunsc(parent: string): string | undefined {
+  if (!existsSync(parent)) return undefined
+  const versions = readdirSync(parent).flatMap((name) => /^runsc-(.+)/.exec(name)?.slice(1) ?? [])
+  const older = versions
+    .filter((version) => !runscVersions.includes(version))
+    .map((version) => placeOf(parent, version))
+    .filter((path) => existsSync(path))
+  const made = new Map(older.map((path) => [path, statSync(path).mtimeMs]))
+  return older.sort((one, other) => made.get(other)! - made.get(one)!)[0]
+}
+
 /** The path of runsc below `<dataDir>/runtimes`, or why there is none. */
 export async function installRunsc(
   runtimesDir: string,
   cacheDir: string,
   progress: Progress,
+  fill: typeof fillCache = fillCache,
 ): Promise<{ path: string } | { missing: string }> {
   const there = findRunsc(runtimesDir)
   if (there) return { path: there }
   let missing = ''
   if (!findRunsc(cacheDir)) {
     progress.note('gVisor (runsc) is missing: it gives each sandbox a kernel of its own.')
-    missing = await fillCache(cacheDir, progress)
+    missing = await fill(cacheDir, progress)
   }
   for (const version of runscVersions) {
     const cached = placeOf(cacheDir, version)
@@ -56,7 +69,13 @@ export async function installRunsc(
     await place(path, (partial) => copyFile(cached, partial))
     return { path }
   }
-  return { missing }
+  const older = findOlderRunsc(runtimesDir)
+  if (older === undefined) return { missing }
+  progress.note(
+    `Sandboxes go on with an older gVisor, ${basename(dirname(older))}: the one of this Warren cannot be had. ${missing} ` +
+      'The next start with network, or with Go on the PATH, gets it.',
+  )
+  return { path: older }
 }
 
 /** Gives the empty text on success, else the reasons of all failures. */
