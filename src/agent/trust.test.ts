@@ -95,7 +95,7 @@ suite('trust', () => {
     const store = join(root, 'usr/local/share/ca-certificates/warren.jks')
     assert.equal(readFileSync(store).readUInt32BE(8), rootCertificates.length + 1)
     const listed = spawnSync('keytool', ['-list', '-keystore', store, '-storepass', 'changeit'])
-    if (listed.error) return t.diagnostic('Java itself did not read it: there is no keytool here')
+    if (listed.error) return t.skip('there is no keytool here, so Java itself did not read it')
     assert.match(String(listed.stdout), new RegExp(`contains ${rootCertificates.length + 1} entries`))
   })
 

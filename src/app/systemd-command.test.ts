@@ -22,7 +22,7 @@ test('the service comes before sandboxes, as a sibling of their cgroup', () => {
 })
 
 test('systemd finds nothing wrong with the unit', (t) => {
-  if (spawnSync('systemd-analyze', ['--version']).error) return t.diagnostic('There is no systemd here.')
+  if (spawnSync('systemd-analyze', ['--version']).error) return t.skip('there is no systemd-analyze here')
   const folder = mkdtempSync(join(tmpdir(), 'unit-'))
   t.after(() => rmSync(folder, { recursive: true }))
   mkdirSync(join(folder, 'bin'))

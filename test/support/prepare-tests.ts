@@ -17,6 +17,8 @@ const testTools = [
   { package: 'skopeo', file: 'skopeo', why: 'puts images into the registry of the tests' },
   { package: 'openssl', file: 'openssl', why: 'judges the certificates that Warren makes' },
   { package: 'git', file: 'git', why: 'keeps the repository that sandboxes clone' },
+  { package: 'systemd', file: 'systemd-analyze', why: 'judges the unit of the service' },
+  { package: 'default-jre-headless', file: 'keytool', why: 'reads the certificates that Java gets' },
   { package: 'openssh-client', file: 'ssh-keygen', why: 'makes keys for SSH' },
   { package: 'libwrap0', file: '/usr/share/doc/libwrap0', why: 'is a part of the SSH server of the tests' },
 ]
