@@ -4,7 +4,11 @@ import { asJson, table } from '../cli/output.ts'
 import { loadConfig, type ShownSetting, showSettings } from './config.ts'
 
 const command = 'warren config'
-const usage = 'Usage:\n  warren config [--json | --markdown]'
+const usage = `Usage:
+  warren config [--json | --markdown]
+
+Shows every setting, its value, and whether that is the default or from the environment. --markdown is the table of
+docs/settings.md.`
 
 export function configCommand(args: readonly string[]): string {
   const [format, ...more] = args

@@ -2,14 +2,16 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { AdminClient } from '../cli/admin-client.ts'
-import { asksForHelp, UsageError, unknownArgument } from '../cli/arguments.ts'
+import { asksForHelp, parseCommand, takeWords, UsageError, unknownArgument } from '../cli/arguments.ts'
 import { type CommandEntry, completionCommand, entryOf } from '../cli/completion.ts'
 import { envCommand } from '../cli/env.ts'
 import { keyVerbs } from '../cli/key.ts'
 import { nodeVerbs } from '../cli/node.ts'
+import { asJson } from '../cli/output.ts'
 import { pruneCommand } from '../cli/prune.ts'
 import { recoverCommand } from '../cli/recover.ts'
 import { sandboxVerbs } from '../cli/sandbox.ts'
+import { didYouMean, suggestCommands } from '../cli/suggest.ts'
 import { teamVerbs } from '../cli/team.ts'
 import { TeamClient } from '../cli/team-client.ts'
 import { templateVerbs } from '../cli/template.ts'
@@ -111,7 +113,10 @@ const commands: readonly Command[] = [
     ...{ name: 'completion', use: 'completion SHELL', does: 'completion of words for bash, zsh or fish' },
     run: (args) => completionCommand(args, commands),
   },
-  { name: 'version', use: 'version', does: 'the version of this Warren', run: async () => version },
+  {
+    ...{ name: 'version', use: 'version [--json]', does: 'the version of this Warren' },
+    run: async (args) => versionCommand(args),
+  },
 ]
 
 const help = `Warren ${version}: a sandbox cloud on your own machine.
@@ -121,14 +126,28 @@ ${commands.map(({ use, does }) => `  warren ${use.padEnd(20)} ${does}`).join('\n
 Each command answers --help; those that show something take --json. They end with 0, with 1 when they failed, and with 2
 when they were written wrongly. Settings are environment variables: WARREN_PORT=3001 warren start`
 
+const startUsage = `Usage:
+  warren start
+
+Installs what is missing, then serves until Ctrl-C; sandboxes go on without it. The first start takes some minutes. It needs
+root. Settings are environment variables, such as WARREN_PORT=3001; \`warren config\` shows all of them, and
+\`warren systemd --install\` makes it a service that comes up with the machine.`
+
 async function startServer(args: string[]): Promise<string | number> {
-  if (asksForHelp(args)) return help
-  if (args[0] !== undefined) throw unknownArgument(args[0], 'warren')
+  if (asksForHelp(args)) return startUsage
+  if (args[0] !== undefined) throw unknownArgument(args[0], 'warren start')
   const config = loadConfig()
   process.title = 'warren'
   const { start } = await import('./start.ts')
   await start(config)
   return 0
+}
+
+function versionCommand(args: string[]): string {
+  if (asksForHelp(args)) return 'Usage:\n  warren version [--json]'
+  const { words, json } = parseCommand(args, [], 'warren version')
+  takeWords(words, [], 'warren version')
+  return json ? asJson({ version }) : version
 }
 
 function print(line: string): void {
@@ -165,7 +184,10 @@ async function main([word = 'help', ...args]: string[]): Promise<number> {
     return 0
   }
   const command = commands.find((one) => one.name === name)
-  if (!command) throw new UsageError(`Unknown command '${word}'.`, 'warren')
+  if (!command) {
+    const suggestion = didYouMean(suggestCommands(word, commands))
+    throw new UsageError(`Unknown command '${word}'.${suggestion}`, 'warren')
+  }
   const result = await command.run(args)
   if (typeof result === 'number') return result
   print(result)

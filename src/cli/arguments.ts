@@ -1,5 +1,6 @@
 import { parseArgs } from 'node:util'
 import { AppError, errorText } from '../lib/app-error.ts'
+import { didYouMean, nearestWords } from './suggest.ts'
 
 /** The command is written wrongly. `command` is what to ask for help, such as `warren team`. */
 export class UsageError extends AppError {
@@ -12,10 +13,14 @@ export const unknownArgument = (word: string, command: string): UsageError =>
   new UsageError(`Unknown argument '${word}'.`, command)
 
 /** `choices` are the words that may stand there. */
-export function unknownVerb(verb: string | undefined, choices: string, command: string): UsageError {
-  return verb === undefined
-    ? new UsageError(`An argument is missing: ${choices}.`, command)
-    : unknownArgument(verb, command)
+export function unknownVerb(
+  verb: string | undefined,
+  choices: readonly string[],
+  command: string,
+): UsageError {
+  if (verb === undefined) return new UsageError(`An argument is missing: ${choices.join(', ')}.`, command)
+  const suggestion = didYouMean(nearestWords(verb, choices).map((one) => `${command} ${one}`))
+  return new UsageError(`Unknown argument '${verb}'.${suggestion}`, command)
 }
 
 export const asksForHelp = (args: readonly string[]): boolean =>

@@ -30,7 +30,7 @@ export async function completionCommand(
   commands: readonly CommandEntry[],
 ): Promise<string> {
   if (asksForHelp(args)) return usage
-  const [shell] = takeWords(args, ['bash, zsh or fish'], command)
+  const [shell] = takeWords(args, ['SHELL'], command)
   if (shell === 'bash') return bash(commands)
   if (shell === 'zsh') return zsh(commands)
   if (shell === 'fish') return fish(commands)

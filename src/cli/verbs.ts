@@ -39,7 +39,7 @@ export async function runVerb<Parts, Result>(
   const command = `warren ${table.name}`
   const [name = '', ...rest] = args
   const verb = Object.hasOwn(table.verbs, name) ? table.verbs[name] : undefined
-  if (!verb) throw unknownVerb(args[0], Object.keys(table.verbs).join(', '), command)
+  if (!verb) throw unknownVerb(args[0], Object.keys(table.verbs), command)
   const { words = [], texts = {}, lists = {}, flags = [], needs = [] } = verb
   const more = { lists: Object.keys(lists), flags, json: verb.json ?? true }
   const given = parseCommand(rest, Object.keys(texts), command, more)

@@ -13,7 +13,11 @@ import { runtimeChecks } from './runtime-checks.ts'
 export type Diagnosis = Finding & { name: string }
 
 const command = 'warren doctor'
-const usage = 'Usage:\n  warren doctor [--json]'
+const usage = `Usage:
+  warren doctor [--json]
+
+Tries on this machine what Warren will do, and says of each thing that does not work how to mend it. It changes nothing, needs
+root, and ends with 1 if sandboxes cannot run here.`
 export const allChecks: readonly MachineCheck[] = [
   ...kernelChecks,
   ...runtimeChecks,
