@@ -5,6 +5,7 @@ import { goTo, logIn, openBrowser } from './browser.ts'
 import { makeSandboxes, makeThings, type Scene } from './scene.ts'
 
 export const withinMs = 30_000
+export const phoneSize = { width: 390, height: 780 }
 
 export class DashboardFixture {
   /** What the browser refused to do or to run, and every request to another host. */

@@ -7,11 +7,12 @@ import type { Page } from 'playwright-core'
 import type { ListedSandbox } from '../../src/contract/rest/sandbox.ts'
 import { eventually } from '../support/eventually.ts'
 import { goTo, logIn } from './browser.ts'
-import { type DashboardFixture, withinMs } from './fixture.ts'
+import { type DashboardFixture, phoneSize, withinMs } from './fixture.ts'
 
 const axeSource = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 type AxeReport = { violations: { id: string; impact: string; nodes: { html: string }[] }[] }
 
+const desktopSize = { width: 1280, height: 720 }
 const crowd = 5000
 const aPage = 500
 const mostFirstBytes = 300 * 1024
@@ -62,7 +63,9 @@ export function pageSuite(dashboard: DashboardFixture): void {
     endAt: new Date(3e12).toISOString(),
   })
 
-  it('can be read by a screen reader, in both themes', { timeout: 240_000 }, async () => {
+  it('can be read by a screen reader in both themes, and on a phone without moving it sideways', {
+    timeout: 240_000,
+  }, async () => {
     const { warren, things, busyPath } = dashboard
     const { volumeID, webhookID, templateID } = things
     const views = [
@@ -90,7 +93,9 @@ export function pageSuite(dashboard: DashboardFixture): void {
   async function readAll(secret: string, views: readonly string[]) {
     const { warren, browser } = dashboard
     // It makes style sheets to look at others, which the page's policy rejects.
-    const reading = await browser.newContext({ reducedMotion: 'reduce', bypassCSP: true })
+    const reading = await browser.newContext({
+      ...{ viewport: desktopSize, reducedMotion: 'reduce', bypassCSP: true },
+    })
     const reader = await reading.newPage()
     await reader.addInitScript(axeSource)
     await logIn(reader, warren.url, secret)
@@ -101,6 +106,9 @@ export function pageSuite(dashboard: DashboardFixture): void {
       await eventually(async () => assert.equal(await reader.locator('.waiting').count(), 0), withinMs)
       // What is around the view is the same in all of them.
       assert.deepEqual(await seriousFindings(reader, at === 0 ? 'html' : 'main'), [], view)
+      await reader.setViewportSize(phoneSize)
+      assert.equal(await reader.evaluate('document.documentElement.scrollWidth'), phoneSize.width, view)
+      await reader.setViewportSize(desktopSize)
     }
     await reading.close()
   }

@@ -1,10 +1,13 @@
 /** What a team has besides sandboxes. */
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
+import { Sandbox } from 'e2b'
 import type { Route } from 'playwright-core'
+import type { Delivery, Webhook } from '../../src/contract/rest/event.ts'
 import type { ListedSandbox } from '../../src/contract/rest/sandbox.ts'
 import type { ApiKey } from '../../src/contract/rest/team.ts'
-import { type DashboardFixture, enterName } from './fixture.ts'
+import { eventually } from '../support/eventually.ts'
+import { type DashboardFixture, enterName, withinMs } from './fixture.ts'
 
 export function teamSuite(dashboard: DashboardFixture): void {
   it('starts one sandbox from a template, and tells why the template cannot be deleted then', async () => {
@@ -59,5 +62,63 @@ export function teamSuite(dashboard: DashboardFixture): void {
     await enterName(page, 'clean', 'Create')
     await page.getByRole('button', { name: 'clean', exact: true }).click()
     await page.getByText('This folder is empty').waitFor()
+  })
+
+  it('makes a webhook, shows what became of its deliveries, and turns it off and away', async () => {
+    const { warren, scene, page, open } = dashboard
+    const dialog = page.getByRole('dialog')
+    await open('webhooks')
+    await page.getByRole('button', { name: 'New webhook' }).click()
+    await dialog.getByLabel('Secret that signs requests').fill('a secret of 16 bytes or more')
+    await dialog.getByLabel('URL').fill('http://127.0.0.1/hook')
+    await enterName(page, 'robots', 'Create')
+    await dialog.getByText('its host is on an internal network').waitFor()
+    await dialog.getByLabel('URL').fill('https://receiver.invalid/hook')
+    await dialog.getByRole('button', { name: 'Create' }).click()
+    await page.getByRole('link', { name: 'robots' }).click()
+    await page.getByText('Nothing was sent yet').waitFor()
+    const webhookID = new URL(page.url()).pathname.split('/').at(-1)!
+    await scene.busy.setTimeout(3_600_000)
+    const path = `/events/webhooks/${webhookID}/deliveries`
+    await eventually(async () => {
+      const [last] = (await (await warren.api(path)).json()) as Delivery[]
+      assert.ok(last?.lastError)
+    }, withinMs)
+    await open(`webhooks/${webhookID}`)
+    const delivery = page.getByRole('row').filter({ hasText: 'updated' })
+    await delivery.getByText('retrying').waitFor()
+    await delivery.getByText('The name receiver.invalid could not be looked up').waitFor()
+    await page.getByRole('button', { name: 'Turn off' }).click()
+    await page.getByRole('button', { name: 'Turn on' }).waitFor()
+    const kept = (await (await warren.api(`/events/webhooks/${webhookID}`)).json()) as Webhook
+    assert.equal(kept.enabled, false)
+    await delivery.getByRole('link', { name: scene.busy.sandboxId }).click()
+    await page.getByRole('heading', { name: scene.busy.sandboxId }).waitFor()
+    await page.goBack()
+    await page.getByRole('button', { name: 'Delete' }).click()
+    await dialog.getByRole('button', { name: 'Delete' }).click()
+    await page.getByText('The webhook is deleted.').waitFor()
+    assert.equal((await warren.api(`/events/webhooks/${webhookID}`)).status, 404)
+  })
+
+  it('starts a sandbox from a snapshot with its files, and deletes the snapshot', async () => {
+    const { warren, scene, page, open } = dashboard
+    await scene.busy.files.write('/home/user/then', 'of that moment')
+    const { snapshotId } = await scene.busy.createSnapshot({ name: 'that-moment' })
+    await scene.busy.files.write('/home/user/then', 'changed since')
+    await open('snapshots')
+    const row = page.getByRole('row').filter({ hasText: 'that-moment' })
+    await row.getByRole('button', { name: 'Start' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Create' }).click()
+    await page.getByRole('button', { name: 'Pause' }).waitFor()
+    const copy = await Sandbox.connect(new URL(page.url()).pathname.split('/').at(-1)!, warren.client)
+    assert.equal(await copy.files.read('/home/user/then'), 'of that moment')
+    await copy.kill()
+    await open('snapshots')
+    await row.getByRole('button', { name: 'Delete' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click()
+    await page.getByText('The snapshot is deleted.').waitFor()
+    await row.waitFor({ state: 'detached' })
+    await assert.rejects(Sandbox.create(snapshotId, warren.client))
   })
 }

@@ -2,19 +2,23 @@
 import { after, before, describe } from 'node:test'
 import { credentialSuite } from '../dashboard/credential-suite.ts'
 import { DashboardFixture } from '../dashboard/fixture.ts'
+import { keyboardSuite } from '../dashboard/keyboard-suite.ts'
 import { operatorSuite } from '../dashboard/operator-suite.ts'
 import { pageSuite } from '../dashboard/page-suite.ts'
+import { phoneSuite } from '../dashboard/phone-suite.ts'
 import { sandboxSuite } from '../dashboard/sandbox-suite.ts'
 import { teamSuite } from '../dashboard/team-suite.ts'
 import { anyIsolation, joinWarren } from '../support/warren.ts'
 
-describe('the dashboard', { timeout: 300_000 }, () => {
+describe('the dashboard', { timeout: 600_000 }, () => {
   const dashboard = new DashboardFixture()
   before(async () => dashboard.start(await joinWarren(anyIsolation)))
   after(() => dashboard.close())
 
   sandboxSuite(dashboard)
   teamSuite(dashboard)
+  keyboardSuite(dashboard)
+  phoneSuite(dashboard)
   pageSuite(dashboard)
   operatorSuite(dashboard)
   // It logs out, and then looks at what the others have met.

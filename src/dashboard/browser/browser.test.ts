@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import { stepsOf } from './build-steps.ts'
 import { curvePath } from './curve.ts'
 import { joinPath, sortEntries, textOf, trailOf } from './file-paths.ts'
-import { ago, bytes, duration, permissions, plainText, quantile } from './format.ts'
+import { ago, bytes, duration, megabytes, permissions, plainText, quantile, sizeOf } from './format.ts'
 import { LogTail } from './log-tail.ts'
 import { parseLines, parsePairs } from './pairs.ts'
 import { parseListening, parseProcesses } from './proc-text.ts'
@@ -20,6 +20,8 @@ describe('figures', () => {
       '10.0 GB',
       '0 B',
     ])
+    assert.deepEqual([512, 1024, 1536].map(megabytes), ['512 MB', '1 GB', '1.5 GB'])
+    assert.deepEqual([sizeOf(2, 1024), sizeOf(0, 0)], ['2 CPU, 1 GB', '–'])
     assert.deepEqual([0, 59_000, 3_605_000, 90_000_000, -5].map(duration), ['0s', '59s', '1h', '1d 1h', '0s'])
     assert.equal(ago(1000, 3_700_000), '1h ago')
     assert.equal(permissions(0o755, 'directory'), 'drwxr-xr-x')

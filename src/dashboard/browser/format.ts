@@ -9,7 +9,12 @@ export function bytes(count: number): string {
   return `${value >= 100 || step === 0 ? Math.round(value) : value.toFixed(1)} ${units[step]}`
 }
 
-export const megabytes = (count: number): string => bytes(count * 1024 ** 2)
+/** A size that somebody chose: `1 GB`, not `1.0 GB`. */
+export const megabytes = (count: number): string => bytes(count * 1024 ** 2).replace('.0 ', ' ')
+
+/** What a template gives its sandboxes; without a build that succeeded nobody knows. */
+export const sizeOf = (cpuCount: number, memoryMB: number): string =>
+  cpuCount === 0 ? '–' : `${cpuCount} CPU, ${megabytes(memoryMB)}`
 
 export function percent(value: number): string {
   return `${value >= 10 || value === 0 ? Math.round(value) : value.toFixed(1)} %`

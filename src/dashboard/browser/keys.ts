@@ -1,13 +1,14 @@
 /** Keys that work anywhere in the dashboard, unless somebody is writing. */
-import { useEffect } from 'preact/hooks'
+import { useLayoutEffect } from 'preact/hooks'
 
 export function isWriting(target: EventTarget | null): boolean {
   if (!(target instanceof HTMLElement)) return false
   return target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName)
 }
 
+/** It listens as soon as the view is drawn, so that no key of whoever sees it is lost. */
 export function useKey(key: string, action: () => void): void {
-  useEffect(() => {
+  useLayoutEffect(() => {
     const listen = (event: KeyboardEvent) => {
       if (event.key !== key || event.metaKey || event.ctrlKey || event.altKey) return
       if (event.defaultPrevented || isWriting(event.target) || document.querySelector('dialog[open]')) return

@@ -81,7 +81,10 @@ function optionsOf(
   return {
     ...{ width: element.clientWidth, height, padding: [6, 26, 0, 0], legend: { show: false } },
     cursor: { points: { size: 6 }, drag: { x: false, y: false } },
-    scales: { y: { range: (_, __, max) => [0, most ?? Math.max(1, max * 1.15)] } },
+    scales: {
+      x: { range: (_, first, last) => timeRange(first, last) },
+      y: { range: (_, __, max) => [0, most ?? Math.max(1, max * 1.15)] },
+    },
     axes: [
       { ...axis, size: 30, gap: 10, space: 70, grid: { show: false }, values: (_, all) => timeLabels(all) },
       {
@@ -91,8 +94,23 @@ function optionsOf(
         values: (_, all) => all.map(format),
       },
     ],
-    series: [{}, { stroke: colour(tone), width: 1.5, fill: `${colour(tone)}1f`, points: { show: false } }],
+    series: [
+      {},
+      {
+        stroke: colour(tone),
+        width: 1.5,
+        fill: `${colour(tone)}1f`,
+        points: { show: (plot: uPlot) => plot.data[0].length === 1 },
+      },
+    ],
   } as uPlot.Options
+}
+
+const leastSeconds = 60
+
+/** A minute at the least: of one sample alone uPlot would show years. */
+function timeRange(first: number, last: number): [number, number] {
+  return last - first < leastSeconds ? [last - leastSeconds, last] : [first, last]
 }
 
 const daySeconds = 86_400

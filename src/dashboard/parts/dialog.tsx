@@ -1,17 +1,35 @@
 /** Dialogs over the page. The browser's own element keeps the focus inside and closes on Escape. */
-import type { ComponentChildren } from 'preact'
-import { useEffect, useId, useRef, useState } from 'preact/hooks'
+import type { ComponentChildren, RefObject } from 'preact'
+import { useId, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { messageFor } from '../browser/rest.ts'
 import { Shared } from '../browser/store.ts'
 import { Button } from './button.tsx'
 
+/** Opens a dialog as it is drawn. However it closes, the focus goes back to what had it before. */
+export function useModal(onClose: () => void): RefObject<HTMLDialogElement | null> {
+  const element = useRef<HTMLDialogElement>(null)
+  const close = useRef(onClose)
+  close.current = onClose
+  useLayoutEffect(() => {
+    const dialog = element.current
+    if (!dialog) return
+    const tell = () => close.current()
+    dialog.showModal()
+    dialog.addEventListener('close', tell)
+    return () => {
+      dialog.removeEventListener('close', tell)
+      dialog.close()
+    }
+  }, [])
+  return element
+}
+
 type DialogProps = { title: string; onClose: () => void; children: ComponentChildren; wide?: boolean }
 
 export function Dialog({ title, onClose, children, wide }: DialogProps) {
-  const element = useRef<HTMLDialogElement>(null)
+  const element = useModal(onClose)
   const titleID = useId()
-  useEffect(() => {
-    element.current?.showModal()
+  useLayoutEffect(() => {
     // The browser would choose the button that closes it.
     element.current?.querySelector<HTMLElement>('form :is(input, select, textarea)')?.focus()
   }, [])
@@ -23,7 +41,6 @@ export function Dialog({ title, onClose, children, wide }: DialogProps) {
       ref={element}
       class={`dialog${wide ? ' wide' : ''}`}
       aria-labelledby={titleID}
-      onClose={onClose}
       onMouseDown={closeOutside}
     >
       <header>

@@ -1,5 +1,6 @@
 /** What every view is made of: a head, cards, tables, empty states. */
 import type { ComponentChildren } from 'preact'
+import { useEffect, useRef } from 'preact/hooks'
 import type { Live } from '../browser/live.ts'
 import { messageFor } from '../browser/rest.ts'
 import { Icon, type IconName } from './icon.tsx'
@@ -164,8 +165,12 @@ export function Tabs(props: {
   tabs: readonly (readonly [name: string, text: string, href: string])[]
 }) {
   const { label, current, tabs } = props
+  const row = useRef<HTMLElement>(null)
+  useEffect(() => {
+    row.current?.querySelector('[aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'center' })
+  }, [current])
   return (
-    <nav class="tabs" aria-label={label}>
+    <nav class="tabs" aria-label={label} ref={row}>
       {tabs.map(([name, text, href]) => (
         <a key={name} href={href} aria-current={name === current ? 'page' : undefined}>
           {text}

@@ -9,10 +9,13 @@ import { confirmFirst, Dialog, FormDialog } from '../parts/dialog.tsx'
 import { Field, firstTeam, TeamField } from '../parts/fields.tsx'
 import { Empty, ViewHead } from '../parts/layout.tsx'
 import { NameDialog } from '../parts/name-dialog.tsx'
-import { TeamList, useTeamList } from '../parts/team-list.tsx'
+import { NameCell, TeamList, useTeamList } from '../parts/team-list.tsx'
 import { tellDone } from '../parts/toasts.tsx'
 
 type KeyRow = ApiKey & { team: string }
+
+const masked = ({ prefix, maskedValuePrefix, maskedValueSuffix }: ApiKey['mask']): string =>
+  `${prefix}${maskedValuePrefix}…${maskedValueSuffix}`
 
 export function KeysView() {
   const live = useTeamList<ApiKey>('keys', (team, signal) => ask('/api-keys', { team, signal }), 10_000)
@@ -42,16 +45,7 @@ export function KeysView() {
         live={live}
         keyOf={({ id }) => id}
         columns={[
-          { name: 'Name', cell: ({ name }) => <span class="name">{name}</span> },
-          {
-            name: 'Key',
-            cell: ({ mask }) => (
-              <code>
-                {mask.prefix}
-                {mask.maskedValuePrefix}…{mask.maskedValueSuffix}
-              </code>
-            ),
-          },
+          { name: 'Name', cell: ({ name, mask }) => <NameCell name={name} note={masked(mask)} /> },
           { name: 'Created', wide: true, cell: ({ createdAt }) => fullTime(createdAt) },
           {
             name: 'Last used',

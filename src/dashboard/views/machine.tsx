@@ -2,7 +2,7 @@
 import type { DoctorReport, MachineReport } from '../../contract/rest/machine.ts'
 import type { Node } from '../../contract/rest/node.ts'
 import type { QuarantineEntry } from '../../contract/rest/quarantine.ts'
-import { ago, duration, fullTime } from '../browser/format.ts'
+import { ago, duration, fullTime, shortDuration } from '../browser/format.ts'
 import { useLive, useNow } from '../browser/live.ts'
 import { ask } from '../browser/rest.ts'
 import { isAdmin } from '../browser/session.ts'
@@ -87,7 +87,7 @@ function Server({ report: { sandboxes, warmPool, creates } }: { report: MachineR
   const others = Object.entries(moving).flatMap(([state, number]) =>
     number > 0 ? [`${number} ${state}`] : [],
   )
-  const milliseconds = (value: number | null) => (value === null ? '–' : `${value} ms`)
+  const time = (value: number | null) => (value === null ? '–' : shortDuration(value))
   return (
     <div class="grid">
       <Figure name="Running" value={String(running)} note={[`${paused} paused`, ...others].join(', ')} />
@@ -96,8 +96,11 @@ function Server({ report: { sandboxes, warmPool, creates } }: { report: MachineR
         {...rateOf(creates.perSecond)}
         note={`${creates.succeeded} of the last ${creates.succeeded + creates.failed} succeeded`}
       />
-      <Figure name="Create, median" value={milliseconds(creates.p50Ms)} />
-      <Figure name="Create, p99" value={milliseconds(creates.p99Ms)} />
+      <Figure
+        name="Create, median"
+        value={time(creates.p50Ms)}
+        note={`99 of 100 within ${time(creates.p99Ms)}`}
+      />
     </div>
   )
 }

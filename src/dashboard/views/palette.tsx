@@ -1,10 +1,11 @@
 /** The command palette: every view, every sandbox in memory, and a few commands, by a few letters. */
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
+import { useEffect, useMemo, useState } from 'preact/hooks'
 import { logOut } from '../browser/log-in.ts'
 import { navigate, pathTo } from '../browser/router.ts'
 import { knownSandboxes } from '../browser/sandboxes.ts'
 import { rank } from '../browser/search.ts'
 import { chooseTheme, shownTheme } from '../browser/theme.ts'
+import { useModal } from '../parts/dialog.tsx'
 import { Icon, type IconName } from '../parts/icon.tsx'
 import { visibleDestinations } from './destinations.ts'
 
@@ -40,13 +41,11 @@ function allCommands(): Command[] {
 }
 
 export function Palette({ onClose }: { onClose: () => void }) {
-  const element = useRef<HTMLDialogElement>(null)
+  const element = useModal(onClose)
   const [text, setText] = useState('')
   const [at, setAt] = useState(0)
   const commands = useMemo(allCommands, [])
   const found = useMemo(() => bestOf(commands, text), [commands, text])
-  // Before the next key arrives, so that none is lost.
-  useLayoutEffect(() => element.current?.showModal(), [])
   useEffect(() => {
     element.current?.querySelector('[aria-selected="true"]')?.scrollIntoView({ block: 'nearest' })
   }, [at, found])
@@ -70,7 +69,6 @@ export function Palette({ onClose }: { onClose: () => void }) {
       ref={element}
       class="palette"
       aria-label="Find or do"
-      onClose={onClose}
       onMouseDown={(event) => event.target === element.current && onClose()}
     >
       <input
@@ -104,6 +102,7 @@ export function Palette({ onClose }: { onClose: () => void }) {
             <span class="hint">{command.hint}</span>
           </div>
         ))}
+        {found.length === 0 && <p class="none">Nothing is called that.</p>}
       </div>
     </dialog>
   )

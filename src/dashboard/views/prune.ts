@@ -14,13 +14,14 @@ export async function offerPrune(): Promise<void> {
     return
   }
   const parts = [
-    ...[
-      count(steps.count, 'cached build step'),
-      count(savedStates.count, 'snapshot of them', 'snapshots of them'),
-    ],
-    ...[count(layers.count, 'image layer'), count(files.count, 'uploaded file')],
+    ...(steps.count > 0 ? [count(steps.count, 'cached build step')] : []),
+    ...(savedStates.count > 0
+      ? [count(savedStates.count, 'snapshot of a build', 'snapshots of builds')]
+      : []),
+    ...(layers.count > 0 ? [count(layers.count, 'image layer')] : []),
+    ...(files.count > 0 ? [count(files.count, 'uploaded file')] : []),
   ]
-  const text = `${parts.join(', ')}: no template, build, sandbox or snapshot needs them. About ${bytes(size)} are freed.`
+  const text = `No template, build, sandbox or snapshot needs ${parts.join(', ')}. About ${bytes(size)} are freed.`
   confirmFirst('Prune what nothing needs?', text, 'Prune', async () => {
     const freed = await prune(false)
     tellDone(`${bytes(freed.bytes)} are freed.`)

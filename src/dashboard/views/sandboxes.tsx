@@ -1,7 +1,6 @@
 /** All sandboxes, live: filtered, selected and killed by many, and smooth with thousands. */
-import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks'
+import { useEffect, useMemo, useState } from 'preact/hooks'
 import { count } from '../browser/format.ts'
-import { useKey } from '../browser/keys.ts'
 import { useLive } from '../browser/live.ts'
 import { navigate, pathTo, place } from '../browser/router.ts'
 import { domain } from '../browser/sandbox-client.ts'
@@ -13,8 +12,8 @@ import { Button } from '../parts/button.tsx'
 import { Snippets } from '../parts/copy.tsx'
 import { confirmFirst } from '../parts/dialog.tsx'
 import { Choice, Select } from '../parts/fields.tsx'
-import { Icon } from '../parts/icon.tsx'
 import { Empty, Loaded, ViewHead } from '../parts/layout.tsx'
+import { SearchField } from '../parts/search-field.tsx'
 import { tellDone, tellFailure } from '../parts/toasts.tsx'
 import { NewSandboxDialog } from './new-sandbox.tsx'
 import { SandboxRows } from './sandbox-rows.tsx'
@@ -31,11 +30,6 @@ export function SandboxesView() {
   const [template, setTemplate] = useState('')
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set())
   const [isMaking, setMaking] = useState(false)
-  const search = useRef<HTMLInputElement>(null)
-  useKey(
-    '/',
-    useCallback(() => search.current?.focus(), []),
-  )
   useEffect(() => {
     if (query.get('new') === null) return
     setMaking(true)
@@ -85,18 +79,12 @@ export function SandboxesView() {
           ) : (
             <>
               <div class="toolbar">
-                <div class="search">
-                  <Icon name="search" />
-                  <input
-                    ref={search}
-                    type="search"
-                    aria-label="Search sandboxes"
-                    placeholder="Id, template, or key=value"
-                    value={text}
-                    onInput={(event) => setText(event.currentTarget.value)}
-                  />
-                  {text === '' && <kbd>/</kbd>}
-                </div>
+                <SearchField
+                  label="Search sandboxes"
+                  placeholder="Id, template, or key=value"
+                  value={text}
+                  onInput={setText}
+                />
                 <Choice
                   label="State"
                   value={state}

@@ -1,6 +1,6 @@
 /** The frame around every view: navigation, team, theme, and the command palette. */
-import type { ComponentChildren } from 'preact'
-import { useEffect, useState } from 'preact/hooks'
+import type { ComponentChildren, RefObject } from 'preact'
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { logOut } from '../browser/log-in.ts'
 import { base, navigate, pathTo, place } from '../browser/router.ts'
 import { isAdmin, session, setScope, teamName } from '../browser/session.ts'
@@ -28,15 +28,8 @@ export function Shell({ children }: { children: ComponentChildren }) {
     const text = visibleDestinations().find(({ noun }) => noun === current)?.text ?? 'Warren'
     document.title = `${here.segments[1] ? `${here.segments[1]} · ` : ''}${text} · Warren`
   }, [here])
-  useEffect(() => {
-    const listen = (event: KeyboardEvent) => {
-      if (event.key.toLowerCase() !== 'k' || !(event.metaKey || event.ctrlKey)) return
-      event.preventDefault()
-      setFinding(true)
-    }
-    document.addEventListener('keydown', listen)
-    return () => document.removeEventListener('keydown', listen)
-  }, [])
+  usePaletteKey(() => setFinding(true))
+  const menu = useMenuFocus(isOpen, () => setOpen(false))
   return (
     <div class="shell">
       <button type="button" class="skip" onClick={() => document.querySelector('main')?.focus()}>
@@ -52,7 +45,7 @@ export function Shell({ children }: { children: ComponentChildren }) {
       {isOpen && (
         <button type="button" class="veil" aria-label="Close the menu" onClick={() => setOpen(false)} />
       )}
-      <aside class={`sidebar${isOpen ? ' open' : ''}`}>
+      <aside ref={menu} class={`sidebar${isOpen ? ' open' : ''}`} tabIndex={-1}>
         <a class="brand" href={base}>
           <Brand /> Warren
         </a>
@@ -76,6 +69,37 @@ export function Shell({ children }: { children: ComponentChildren }) {
       {isFinding && <Palette onClose={() => setFinding(false)} />}
     </div>
   )
+}
+
+function usePaletteKey(open: () => void): void {
+  useLayoutEffect(() => {
+    const listen = (event: KeyboardEvent) => {
+      if (event.key.toLowerCase() !== 'k' || !(event.metaKey || event.ctrlKey)) return
+      // A shell cuts the rest of the line with Ctrl K.
+      if (event.ctrlKey && (event.target as Element).closest('.screen')) return
+      event.preventDefault()
+      open()
+    }
+    document.addEventListener('keydown', listen, { capture: true })
+    return () => document.removeEventListener('keydown', listen, { capture: true })
+  }, [])
+}
+
+/** The menu of a narrow screen takes the focus while it is open, and closes on Escape. */
+function useMenuFocus(isOpen: boolean, close: () => void): RefObject<HTMLElement | null> {
+  const menu = useRef<HTMLElement>(null)
+  useEffect(() => {
+    if (!isOpen) return
+    const before = document.activeElement as HTMLElement | null
+    menu.current?.focus()
+    const listen = ({ key }: KeyboardEvent) => key === 'Escape' && close()
+    document.addEventListener('keydown', listen)
+    return () => {
+      document.removeEventListener('keydown', listen)
+      before?.focus()
+    }
+  }, [isOpen])
+  return menu
 }
 
 function Navigation({ current }: { current: string }) {

@@ -108,7 +108,7 @@ function UsageCharts({ samples }: { samples: readonly UsageSample[] }) {
     [shown],
   )
   const starts = useMemo(
-    () => ({ times, values: shown.map(({ sandboxStartRate }) => sandboxStartRate) }),
+    () => ({ times, values: shown.map(({ sandboxStartRate }) => 60 * sandboxStartRate) }),
     [shown],
   )
   return (
@@ -120,7 +120,13 @@ function UsageCharts({ samples }: { samples: readonly UsageSample[] }) {
         most={evenAbove(Math.max(0, ...concurrent.values))}
         format={(value) => value.toFixed(0)}
       />
-      <Chart title="Started per second" tone="cpu" series={starts} format={(value) => value.toFixed(2)} />
+      <Chart
+        title="Started per minute"
+        tone="cpu"
+        series={starts}
+        most={evenAbove(Math.max(0, ...starts.values))}
+        format={(value) => value.toFixed(value > 0 && value < 10 ? 1 : 0)}
+      />
     </div>
   )
 }

@@ -1,7 +1,7 @@
 /** One template: its builds with their logs and step times, and its tags. */
 import { useState } from 'preact/hooks'
 import type { Template, TemplateBuild } from '../../contract/rest/template.ts'
-import { ago, fullTime, megabytes, shortDuration } from '../browser/format.ts'
+import { ago, count, fullTime, megabytes, shortDuration, sizeOf } from '../browser/format.ts'
 import { now, useLive, useNow } from '../browser/live.ts'
 import { ask } from '../browser/rest.ts'
 import { navigate, pathTo } from '../browser/router.ts'
@@ -14,7 +14,7 @@ import { tellDone } from '../parts/toasts.tsx'
 import { BuildLog } from './build-log.tsx'
 import { NewSandboxDialog } from './new-sandbox.tsx'
 import { TemplateTags } from './template-tags.tsx'
-import { nameOf, setVisibility } from './templates.tsx'
+import { canStart, nameOf, setVisibility } from './templates.tsx'
 
 type WithBuilds = Template & { builds: TemplateBuild[] }
 const everyMs = 3000
@@ -55,7 +55,13 @@ export function TemplateView({ templateID, team }: { templateID: string; team: s
                 </>
               }
             >
-              <Button kind="primary" icon="play" onPress={() => setStarting(true)}>
+              <Button
+                kind="primary"
+                icon="play"
+                disabled={!canStart(template)}
+                title={canStart(template) ? undefined : 'None of its builds is ready'}
+                onPress={() => setStarting(true)}
+              >
                 New sandbox
               </Button>
               <Button
@@ -105,15 +111,22 @@ function About({ template }: { template: WithBuilds }) {
         facts={[
           ['Names', names.join(', ') || '–'],
           ['Visibility', template.public ? 'every team may start it' : 'only its team may start it'],
-          ['Size', `${cpuCount} CPU, ${megabytes(memoryMB)}, ${megabytes(diskSizeMB)} disk`],
+          [
+            'Size',
+            canStart(template)
+              ? `${sizeOf(cpuCount, memoryMB)}, ${megabytes(diskSizeMB)} disk`
+              : 'known after a build',
+          ],
           [
             'Started',
-            `${spawnCount.toLocaleString('en')} times${lastSpawnedAt ? `, last ${ago(lastSpawnedAt, now())}` : ''}`,
+            lastSpawnedAt ? `${count(spawnCount, 'time')}, last ${ago(lastSpawnedAt, now())}` : 'never',
           ],
           ['Created', fullTime(createdAt)],
         ]}
       />
-      <CodeBlock code={`Sandbox.create('${nameOf(template)}')`} label="Start it from a program" />
+      {canStart(template) && (
+        <CodeBlock code={`Sandbox.create('${nameOf(template)}')`} label="Start it from a program" />
+      )}
     </Card>
   )
 }

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
 import type { Template } from '../../contract/rest/template.ts'
-import { ago, megabytes } from '../browser/format.ts'
+import { ago, fullTime, sizeOf } from '../browser/format.ts'
 import { useNow } from '../browser/live.ts'
 import { ask, askAll } from '../browser/rest.ts'
 import { Badge } from '../parts/badges.tsx'
@@ -16,6 +16,9 @@ const everyMs = 4000
 
 export const nameOf = ({ names, templateID }: Pick<Template, 'names' | 'templateID'>): string =>
   names[0] ?? templateID
+
+/** It has a build that succeeded, maybe an older one than the last. */
+export const canStart = ({ cpuCount }: Pick<Template, 'cpuCount'>): boolean => cpuCount > 0
 
 export async function setVisibility({ templateID, team }: TemplateRow, isPublic: boolean): Promise<void> {
   await ask(`/v2/templates/${templateID}`, { method: 'PATCH', body: { public: isPublic }, team })
@@ -72,7 +75,7 @@ export function TemplatesView() {
           {
             name: 'Size',
             wide: true,
-            cell: ({ cpuCount, memoryMB }) => `${cpuCount} CPU, ${megabytes(memoryMB)}`,
+            cell: ({ cpuCount, memoryMB }) => <span class="whole">{sizeOf(cpuCount, memoryMB)}</span>,
           },
           {
             name: 'Started',
@@ -83,11 +86,21 @@ export function TemplatesView() {
           {
             name: 'Changed',
             wide: true,
-            cell: ({ updatedAt }) => <span class="soft">{ago(updatedAt, now)}</span>,
+            cell: ({ updatedAt }) => (
+              <span class="soft whole" title={fullTime(updatedAt)}>
+                {ago(updatedAt, now)}
+              </span>
+            ),
           },
         ]}
         actions={(row) => (
-          <Button small icon="play" onPress={() => setStarting(row)}>
+          <Button
+            small
+            icon="play"
+            disabled={!canStart(row)}
+            title={canStart(row) ? undefined : 'None of its builds is ready'}
+            onPress={() => setStarting(row)}
+          >
             Start
           </Button>
         )}

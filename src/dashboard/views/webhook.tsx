@@ -1,5 +1,5 @@
 import type { Delivery, Webhook } from '../../contract/rest/event.ts'
-import { ago, fullTime } from '../browser/format.ts'
+import { ago, duration, fullTime } from '../browser/format.ts'
 import { useLive, useNow } from '../browser/live.ts'
 import { ask } from '../browser/rest.ts'
 import { navigate, pathTo } from '../browser/router.ts'
@@ -72,6 +72,15 @@ export function WebhookView({ webhookID, team }: { webhookID: string; team: stri
   )
 }
 
+/** One that failed and is tried again is not merely on its way. */
+const progressOf = ({ status, attempts }: Delivery): string =>
+  status === 'pending' && attempts > 0 ? 'retrying' : status
+
+const until = (time: string, now: number): string => {
+  const leftMs = Date.parse(time) - now
+  return leftMs < 1000 ? 'now' : `in ${duration(leftMs)}`
+}
+
 function Deliveries({ deliveries, team }: { deliveries: readonly Delivery[]; team: string | undefined }) {
   const now = useNow(5000)
   return (
@@ -81,22 +90,38 @@ function Deliveries({ deliveries, team }: { deliveries: readonly Delivery[]; tea
         rows={deliveries}
         keyOf={({ id }) => id}
         columns={[
-          { name: 'Event', cell: ({ type }) => type.split('.').at(-1) },
           {
-            name: 'Sandbox',
-            cell: ({ sandboxID }) => (
-              <a class="mono" href={pathTo(['sandboxes', sandboxID], { team })}>
-                {sandboxID}
-              </a>
+            name: 'Event',
+            cell: ({ type, sandboxID }) => (
+              <span class="two">
+                <span class="name">{type.split('.').at(-1)}</span>
+                <a class="faint mono cut" href={pathTo(['sandboxes', sandboxID], { team })}>
+                  {sandboxID}
+                </a>
+              </span>
             ),
           },
-          { name: 'State', cell: ({ status }) => <Badge state={status} /> },
-          { name: 'Answer', wide: true, cell: ({ lastStatus, lastError }) => lastError ?? lastStatus ?? '–' },
+          { name: 'State', cell: (row) => <Badge state={progressOf(row)} /> },
+          {
+            name: 'Answer',
+            wide: true,
+            cell: ({ lastStatus, lastError }) =>
+              lastError ?? (lastStatus === null ? '–' : `HTTP ${lastStatus}`),
+          },
+          {
+            name: 'Next attempt',
+            wide: true,
+            cell: ({ status, nextAttemptAt }) => (
+              <span class="soft whole">
+                {status === 'pending' && nextAttemptAt ? until(nextAttemptAt, now) : '–'}
+              </span>
+            ),
+          },
           { name: 'Attempts', wide: true, end: true, cell: ({ attempts }) => attempts },
           {
             name: 'When',
             cell: ({ createdAt }) => (
-              <span class="soft" title={fullTime(createdAt)}>
+              <span class="soft whole" title={fullTime(createdAt)}>
                 {ago(createdAt, now)}
               </span>
             ),

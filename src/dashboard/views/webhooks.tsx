@@ -13,8 +13,14 @@ const eventTypes = ['created', 'updated', 'paused', 'resumed', 'checkpointed', '
   (name) => `sandbox.lifecycle.${name}` as EventType,
 )
 
-export const stateOf = ({ enabled, failingSince }: Webhook): string =>
-  failingSince !== null ? 'failed' : enabled ? 'on' : 'off'
+export const stateOf = ({ enabled, failingSince, lastError }: Webhook): string =>
+  failingSince !== null ? 'failed' : !enabled ? 'off' : lastError !== null ? 'failing' : 'on'
+
+const makeWebhook = () => `curl ${location.origin}/events/webhooks \\
+  -H "X-API-Key: $E2B_API_KEY" -H "Content-Type: application/json" \\
+  -d '{"name": "mine", "url": "https://example.com/hook",
+       "events": ["sandbox.lifecycle.created"],
+       "signatureSecret": "…"}'`
 
 export function WebhooksView() {
   const live = useTeamList<Webhook>(
@@ -51,10 +57,7 @@ export function WebhooksView() {
         empty={
           <Empty icon="bell" title="Nobody is told yet">
             <p>A webhook gets a signed request for each event of a sandbox. Make one here, or with curl:</p>
-            <CodeBlock
-              code={`curl -X POST ${location.origin}/events/webhooks -H "X-API-Key: $E2B_API_KEY" \\\n  -H "Content-Type: application/json" -d '{"name":"mine","url":"https://example.com/hook",\n  "events":["sandbox.lifecycle.created"],"signatureSecret":"…"}'`}
-              label="Make a webhook"
-            />
+            <CodeBlock code={makeWebhook()} label="Make a webhook" />
           </Empty>
         }
       />

@@ -6,8 +6,8 @@ import { ask, messageFor } from '../../browser/rest.ts'
 import type { SandboxRef } from '../../browser/sandboxes.ts'
 import { Button } from '../../parts/button.tsx'
 import { Select } from '../../parts/fields.tsx'
-import { Icon } from '../../parts/icon.tsx'
-import { Empty } from '../../parts/layout.tsx'
+import { Empty, Waiting } from '../../parts/layout.tsx'
+import { SearchField } from '../../parts/search-field.tsx'
 import type { SandboxTabProps } from './tab-props.ts'
 
 const everyMs = 1000
@@ -38,17 +38,7 @@ export function LogsTab({ sandbox }: SandboxTabProps) {
   return (
     <>
       <div class="toolbar">
-        <div class="search">
-          <Icon name="search" />
-          <input
-            type="search"
-            aria-label="Search the log"
-            placeholder="Search the log"
-            maxLength={256}
-            value={text}
-            onInput={(event) => setText(event.currentTarget.value)}
-          />
-        </div>
+        <SearchField label="Search the log" placeholder="Search the log" value={text} onInput={setText} />
         <Select
           label="Least level"
           hideLabel
@@ -72,7 +62,9 @@ export function LogsTab({ sandbox }: SandboxTabProps) {
       )}
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by the keyboard */}
       <div class="log" ref={box} onScroll={scrolled} role="log" aria-label="Log" aria-live="off" tabIndex={0}>
-        {lines.length === 0 ? (
+        {lines === undefined ? (
+          problem === undefined && <Waiting />
+        ) : lines.length === 0 ? (
           <Empty icon="list" title={search === '' ? 'Nothing was logged' : 'Nothing matches'}>
             <p>What commands print, and what happens to the sandbox, is shown here as it comes.</p>
           </Empty>
@@ -102,14 +94,15 @@ function Line({ line: { timestamp, level, message, fields } }: { line: LogLine }
 
 /** The newest entries first, and then whatever comes. */
 function useLog({ sandboxID, team }: SandboxRef, { level, search }: Filter) {
-  const [lines, setLines] = useState<readonly LogLine[]>([])
+  /** Undefined until the first answer. */
+  const [lines, setLines] = useState<readonly LogLine[]>()
   const [problem, setProblem] = useState<unknown>()
   const key = useMemo(() => [sandboxID, level, search].join(' '), [sandboxID, level, search])
   useEffect(() => {
     const stopped = new AbortController()
     const tail = new LogTail()
     let timer: ReturnType<typeof setTimeout>
-    setLines([])
+    setLines(undefined)
     const read = async (more: Record<string, string>) => {
       const query = new URLSearchParams({ level, ...(search !== '' && { search }), ...more })
       const path = `/v2/sandboxes/${sandboxID}/logs?${query}`
@@ -122,7 +115,7 @@ function useLog({ sandboxID, team }: SandboxRef, { level, search }: Filter) {
           ? (await read({ direction: 'backward' })).reverse()
           : await read({ direction: 'forward', cursor: String(tail.cursor) })
         if (stopped.signal.aborted) return
-        if (tail.add(found)) setLines(tail.lines)
+        if (tail.add(found) || isFirst) setLines(tail.lines)
         setProblem(undefined)
       } catch (error) {
         if (stopped.signal.aborted) return

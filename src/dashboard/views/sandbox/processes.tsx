@@ -40,7 +40,7 @@ export function ProcessesTab({ detail }: SandboxTabProps) {
               rows={processes}
               keyOf={({ pid }) => String(pid)}
               columns={[
-                { name: 'PID', cell: ({ pid }) => <span class="mono">{pid}</span> },
+                { name: 'PID', cell: ({ pid }) => <span class="mono">{pid}</span>, wide: true },
                 {
                   name: 'Command',
                   cell: ({ command }) => (

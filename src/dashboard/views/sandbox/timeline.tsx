@@ -10,7 +10,8 @@ const everyMs = 5000
 /** `sandbox.lifecycle.created` as a person says it. */
 const said = (type: string): string => {
   const word = type.split('.').at(-1)!
-  return word[0]!.toUpperCase() + word.slice(1)
+  const text = { checkpointed: 'snapshot taken', updated: 'timeout changed' }[word] ?? word
+  return text[0]!.toUpperCase() + text.slice(1)
 }
 
 /** What happened to the sandbox, the newest first. */
@@ -28,7 +29,7 @@ export function Timeline({ sandbox }: { sandbox: SandboxRef }) {
       <Loaded live={live}>
         {(events) =>
           events.length === 0 ? (
-            <p class="faint">None is known.</p>
+            <p class="faint">Warren knows of none.</p>
           ) : (
             <ul class="timeline">
               {events.map(({ id, type, timestamp }) => (

@@ -1,0 +1,46 @@
+/** The dashboard on a phone. */
+import assert from 'node:assert/strict'
+import { it } from 'node:test'
+import type { Page } from 'playwright-core'
+import { logIn } from './browser.ts'
+import { type DashboardFixture, phoneSize, withinMs } from './fixture.ts'
+
+export function phoneSuite(dashboard: DashboardFixture): void {
+  it('leads on a phone from the menu over the list to everything of one sandbox', async () => {
+    const { warren, scene, browser } = dashboard
+    const context = await browser.newContext({
+      ...{ viewport: phoneSize, reducedMotion: 'reduce', isMobile: true, hasTouch: true },
+    })
+    const page = await context.newPage()
+    page.setDefaultTimeout(withinMs)
+    await logIn(page, warren.url, warren.apiKey)
+    const menu = page.getByRole('navigation', { name: 'Views' })
+    assert.equal(await menu.isVisible(), false)
+    await page.getByRole('button', { name: 'Menu' }).tap()
+    await menu.getByRole('link', { name: 'API keys' }).tap()
+    await page.getByRole('heading', { name: 'API keys', level: 1 }).waitFor()
+    await menu.waitFor({ state: 'hidden' })
+    await page.getByRole('button', { name: 'Menu' }).tap()
+    await menu.waitFor()
+    await page.keyboard.press('Escape')
+    await menu.waitFor({ state: 'hidden' })
+    await page.getByRole('button', { name: 'Menu' }).tap()
+    await menu.getByRole('link', { name: 'Sandboxes' }).tap()
+    await page.getByRole('link', { name: scene.busy.sandboxId }).tap()
+    await page.getByRole('button', { name: 'Pause' }).waitFor()
+    await page.getByRole('link', { name: 'Logs' }).tap()
+    await page.getByText('listening on 8000').waitFor()
+    await page.getByRole('link', { name: 'Files' }).tap()
+    await page.getByRole('button', { name: 'server.py' }).first().tap()
+    assert.match(await page.getByLabel('Content of server.py').inputValue(), /serve_forever/)
+    assert.deepEqual(await tooSmall(page), [])
+    await context.close()
+  })
+}
+
+/** What a finger would miss: the least size of WCAG 2.2 is 24 pixels. */
+const tooSmall = (page: Page): Promise<string[]> =>
+  page.evaluate(`[...document.querySelectorAll('main button, main .tabs a, .topbar button')]
+    .filter((one) => one.checkVisibility())
+    .filter((one) => Math.min(one.offsetWidth, one.offsetHeight) < 24)
+    .map((one) => one.outerHTML.slice(0, 120))`) as Promise<string[]>
