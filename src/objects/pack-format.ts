@@ -24,8 +24,16 @@ const compressed = promisify(zstdCompress)
 const decompressed = promisify(zstdDecompress)
 
 /** Speed counts more than size: what is saved is mostly memory, and the network is near. */
+const quickly = { [constants.ZSTD_c_compressionLevel]: 1 }
+
+/**
+ * Node hands out what it has compressed or unpacked in pieces, of 16 KiB unless it is told otherwise, and goes through the
+ * event loop for each. A piece that is larger than the whole makes it one.
+ */
+const inOnePiece = (bytes: number): { chunkSize: number } => ({ chunkSize: bytes + 1024 })
+
 export const compress = (bytes: Uint8Array): Promise<Buffer> =>
-  compressed(bytes, { params: { [constants.ZSTD_c_compressionLevel]: 1 } })
+  compressed(bytes, { params: quickly, ...inOnePiece(bytes.length) })
 
 /** On another thread: the event loop has requests to answer meanwhile. */
 export async function hashOf(bytes: Uint8Array): Promise<string> {
@@ -35,7 +43,7 @@ export async function hashOf(bytes: Uint8Array): Promise<string> {
 /** Rejects unless it is, to the bit, what was packed. */
 export async function unpackPart(packed: Uint8Array, part: PackPart): Promise<Buffer> {
   if ((await hashOf(packed)) !== part.sha256) throw damaged('a part of it does not match its checksum')
-  const bytes = await decompressed(packed, { maxOutputLength: part.bytes })
+  const bytes = await decompressed(packed, { maxOutputLength: part.bytes, ...inOnePiece(part.bytes) })
   if (bytes.length !== part.bytes) throw damaged('a part of it has another length than its index says')
   return bytes
 }
