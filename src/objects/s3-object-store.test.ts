@@ -42,7 +42,9 @@ test('wrong credentials, a missing bucket and a server that is gone are unavaila
       () => listed(store, 'x'),
     ]
     for (const fail of failures) {
-      await assert.rejects(fail(), (error) => isAppError(error, 'unavailable'), JSON.stringify(changes))
+      const isTold = (error: unknown) =>
+        isAppError(error, 'unavailable') && (error.retry?.afterSeconds ?? 0) > 0
+      await assert.rejects(fail(), isTold, JSON.stringify(changes))
     }
     await store.close()
   }

@@ -48,6 +48,9 @@ export function parseS3Url(text: string): S3Location {
   return { bucket, prefix: parts.map((part) => `${part}/`).join('') }
 }
 
+/** What clients are told to wait for before they ask again for what the store has. */
+const retryAfterSeconds = 5
+
 export class S3ObjectStore implements ObjectStore {
   readonly #client: S3Client
   readonly #bucket: string
@@ -198,6 +201,9 @@ function problem(error: unknown): AppError {
     status === 401 || status === 403
       ? 'The object store rejects the credentials of this Warren. Check the AWS variables and what they may do.'
       : 'The object store does not answer as it should. Try again later; the log of the server has the cause.',
-    { cause: new Error(`the object store: ${said}${status ? ` (${status})` : ''}`, { cause: error }) },
+    {
+      cause: new Error(`the object store: ${said}${status ? ` (${status})` : ''}`, { cause: error }),
+      retry: { should: true, afterSeconds: retryAfterSeconds },
+    },
   )
 }

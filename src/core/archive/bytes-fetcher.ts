@@ -10,6 +10,9 @@ import { buildKey, sandboxKey } from './keys.ts'
 import type { LogCarrier } from './log-carrier.ts'
 import type { SnapshotArchive } from './snapshot-archive.ts'
 
+/** Its own node looks every minute for what is to be brought to the object store. */
+const retryAfterSeconds = 60
+
 export type BytesFetcherParts = {
   rows: ArchiveStore
   snapshots: SnapshotArchive
@@ -54,7 +57,7 @@ export class BytesFetcher {
         )
         await rows.unmarkBuild(buildID)
         throw new AppError('unavailable', `${error.message} Try again later, or build the template again.`, {
-          cause: error,
+          ...{ cause: error, retry: { should: true, afterSeconds: retryAfterSeconds } },
         })
       }
       throw error
