@@ -50,7 +50,19 @@ test('a machine without a base gets the one of the others, byte by byte', async 
   const images = await open('images-other')
   t.after(() => images.close())
   assert.equal(await images.adopt('base', folder), layer)
+})
+
+test('what was fetched at the first start is not fetched again for the first sandbox', async (t) => {
+  const { objects, opened, make, open, layer } = await world(t)
+  const { folder } = await make(
+    'other',
+    baseFetcher(async () => opened),
+  )
+  objects.objects.delete(layerKey(layer))
+  const images = await open('images-other')
+  t.after(() => images.close())
   assert.equal(await baseLayer(images, folder, opened, silentLog), layer)
+  assert.deepEqual(images.missing([layer]), [])
 })
 
 test('a machine that has made another base uses that of the others; without the object store, its own', async (t) => {
@@ -59,6 +71,7 @@ test('a machine that has made another base uses that of the others; without the 
   const images = await open('images-other')
   t.after(() => images.close())
   assert.equal(await baseLayer(images, folder, opened, silentLog), layer)
+  assert.deepEqual(images.missing([layer]), [], 'no create waits for it')
   objects.isGone = true
   assert.notEqual(await baseLayer(images, folder, opened, silentLog), layer)
 })

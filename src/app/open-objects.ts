@@ -28,7 +28,8 @@ export async function openObjects(config: Config): Promise<OpenedObjects | undef
 
 /**
  * The layer of the base template. Where another Warren has put one of the same recipe into the object store, that is the
- * base of all: two machines never make the same files, and memory fits only over the same ones.
+ * base of all: two machines never make the same files, and memory fits only over the same ones. It is on this machine
+ * when this resolves, so that no create waits for it.
  */
 export async function baseLayer(
   images: ClosableImages,
@@ -36,11 +37,26 @@ export async function baseLayer(
   opened: OpenedObjects | undefined,
   log: Log,
 ): Promise<string> {
-  const shared = await findSharedBase(basename(rootFolder), opened?.objects).catch((err) => {
+  const shared = await haveSharedBase(images, rootFolder, opened).catch((err) => {
     log.warn({ err }, 'The object store does not answer; the base template is the one of this machine.')
     return undefined
   })
   return shared ?? images.adopt(basename(rootFolder), rootFolder)
+}
+
+/** Undefined: the object store has no base of this name yet. */
+async function haveSharedBase(
+  images: ClosableImages,
+  rootFolder: string,
+  opened: OpenedObjects | undefined,
+): Promise<string | undefined> {
+  const name = basename(rootFolder)
+  const shared = await findSharedBase(name, opened?.objects)
+  if (shared === undefined || images.missing([shared]).length === 0) return shared
+  // A root that was fetched is that layer already.
+  if ((await images.adopt(name, rootFolder)) === shared) return shared
+  await images.archive!.bring([shared], new AbortController().signal)
+  return shared
 }
 
 /** The digest of the layer that is the base of this name for all. */
