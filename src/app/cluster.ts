@@ -82,7 +82,7 @@ export async function joinCluster(parts: ClusterParts, closers: Closers): Promis
       await domain.warm.setDraining(membership.isDraining)
     }),
   )
-  startForgetting(parts, closers)
+  startForgetting(parts, membership, closers)
   const connections = new PeerConnections(identity)
   closers.add('connections to peers', async () => connections.close())
   const { drainer, router, takeOffered } = joinClusterDomain({
@@ -100,12 +100,13 @@ export async function joinCluster(parts: ClusterParts, closers: Closers): Promis
   return { nodeID, identity, membership, forwarder, ...placers, everyNode, files, takeOffered }
 }
 
-function startForgetting({ config, ports }: ClusterParts, closers: Closers): void {
+function startForgetting({ config, ports }: ClusterParts, membership: Membership, closers: Closers): void {
   const { forgetNodesAfterMinutes } = config
   if (forgetNodesAfterMinutes === null) return
   const forgetter = new NodeForgetter({
     ...ports.stores,
     ...ports,
+    membership,
     afterMs: forgetNodesAfterMinutes * 60_000,
   })
   const run = () => forgetter.run()

@@ -19,6 +19,7 @@ class FakeNodes {
   now = 0
   isGone = false
   lists = 0
+  listedID = 'n'
   /** What the other holder of the id does between two questions. */
   meanwhile = () => {}
 
@@ -38,7 +39,9 @@ class FakeNodes {
 
   async find(): Promise<ClusterNode | undefined> {
     const { row } = this
-    return row && ({ nodeID: 'n', ...row, silentMs: this.now - row.seenAt } as unknown as ClusterNode)
+    return (
+      row && ({ nodeID: this.listedID, ...row, silentMs: this.now - row.seenAt } as unknown as ClusterNode)
+    )
   }
 
   async list(): Promise<ClusterNode[]> {
@@ -125,14 +128,48 @@ test('the nodes are read again only while somebody asks for them', async () => {
 
 test('a node that comes back is known within half a second, however often one asks for it', async () => {
   const { store, clock, membership } = open()
+  store.listedID = 'another'
   await membership.join()
   store.now += 60_000
   clock.advance(10_000)
-  assert.ok(isAway((await membership.find('n'))!))
+  assert.ok(isAway((await membership.find('another'))!))
   const before = store.lists
-  for (let asked = 0; asked < 10; asked++) assert.ok(isAway((await membership.find('n'))!))
+  for (let asked = 0; asked < 10; asked++) assert.ok(isAway((await membership.find('another'))!))
   assert.equal(store.lists, before)
   store.row!.seenAt = store.now
   clock.advance(500)
-  assert.equal(isAway((await membership.find('n'))!), false)
+  assert.equal(isAway((await membership.find('another'))!), false)
+})
+
+test('a node that lived when the database went away is not away when it is back, until it had time for a sign of life', async () => {
+  const { store, clock, membership } = open()
+  await membership.join()
+  await membership.nodes()
+  store.isGone = true
+  for (let seconds = 0; seconds < 60; seconds += 2) {
+    await assert.rejects(membership.renew())
+    clock.advance(2000)
+    store.now += 2000
+  }
+  store.isGone = false
+  const shown = async () => {
+    clock.advance(6000)
+    store.now += 6000
+    return isAway((await membership.nodes())[0]!)
+  }
+  assert.equal(await shown(), false)
+  assert.equal(await shown(), false)
+  assert.equal(await shown(), true)
+  assert.equal(membership.steadyForMs, 12_000)
+})
+
+test('a node that was away before the database went is away when it is back', async () => {
+  const { store, clock, membership } = open()
+  store.listedID = 'another'
+  await membership.join()
+  store.now += 60_000
+  clock.advance(10_000)
+  assert.ok(isAway((await membership.nodes())[0]!))
+  clock.advance(60_000)
+  assert.ok(isAway((await membership.nodes())[0]!))
 })

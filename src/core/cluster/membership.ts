@@ -1,12 +1,14 @@
 /**
  * This Warren as a node of its cluster: it joins with an id that no other living process has, gives signs of life, and
- * knows the other nodes. While the database cannot be reached, what was last known of them holds.
+ * knows the other nodes. While the database cannot be reached, what was last known of them holds; and since nobody could
+ * give a sign of life meanwhile, their silence counts from when it is back.
  */
 import { AppError } from '../../lib/app-error.ts'
 import { type Clock, sleep } from '../../lib/clock.ts'
 import { JoinedWork } from '../../lib/keyed-lock.ts'
 import type { Log } from '../../lib/log.ts'
 import {
+  awayAfterMs,
   type ClusterNode,
   isAway,
   type JoiningNode,
@@ -16,6 +18,8 @@ import {
   renewEveryMs,
 } from './node.ts'
 
+/** Whoever could not ask the database for longer takes it as away: a node asks it every `renewEveryMs`. */
+const databaseAwayAfterMs = 3 * renewEveryMs
 /** What was read of the nodes is good for so long; whoever asks later waits for news, but not for longer than this. */
 const goodForMs = 3 * renewEveryMs
 const waitForNewsMs = 1000
@@ -40,6 +44,11 @@ export class Membership {
   #known: readonly ClusterNode[] = []
   #readAt = Number.NEGATIVE_INFINITY
   #status: NodeStatus = 'ready'
+  /** When the database answered last, and since when it has done so without a pause. */
+  #answeredAt = Number.NEGATIVE_INFINITY
+  #steadySince = Number.POSITIVE_INFINITY
+  /** The nodes that lived when the database last went away, as far as this one knew, and this one. */
+  #livedBefore: ReadonlySet<string> = new Set()
   /** Somebody wanted to know the nodes since they were last read. */
   #isAsked = false
 
@@ -54,6 +63,11 @@ export class Membership {
   /** As the last sign of life found it. */
   get isDraining(): boolean {
     return this.#status === 'draining'
+  }
+
+  /** For how long the database has answered this node: every node that lives and reaches it could give signs of life. */
+  get steadyForMs(): number {
+    return Math.max(0, this.#parts.clock.now() - this.#steadySince)
   }
 
   /** Rejects with `conflict` when another process with this id gives signs of life; one that was killed gives none. */
@@ -75,6 +89,7 @@ export class Membership {
     const { nodes, self, readLoad, onForgotten, log } = this.#parts
     const load = await readLoad()
     const status = await nodes.renew({ ...self, load })
+    this.#noteAnswer()
     if (status !== undefined) {
       this.#status = status
       if (this.#isAsked) await this.#read()
@@ -114,6 +129,25 @@ export class Membership {
     return findIn(this.#known, nodeID)
   }
 
+  #noteAnswer(): void {
+    const now = this.#parts.clock.now()
+    const wasAway = now - this.#answeredAt > databaseAwayAfterMs
+    this.#answeredAt = now
+    if (!wasAway) return
+    this.#steadySince = now
+    const living = this.#known.filter((node) => !isAway(node)).map(({ nodeID }) => nodeID)
+    this.#livedBefore = new Set([this.nodeID, ...living])
+  }
+
+  /** A node that lived when the database went away has until `awayAfterMs` after its return for a sign of life. */
+  #withoutOutage(listed: readonly ClusterNode[]): readonly ClusterNode[] {
+    const { steadyForMs } = this
+    if (steadyForMs > awayAfterMs) return listed
+    return listed.map((node) =>
+      isAway(node) && this.#livedBefore.has(node.nodeID) ? { ...node, silentMs: steadyForMs } : node,
+    )
+  }
+
   async #readSoon(): Promise<void> {
     await Promise.race([this.#read(), sleep(this.#parts.clock, waitForNewsMs)])
   }
@@ -125,7 +159,9 @@ export class Membership {
       // Set before: while the database is away, only one request now and then waits for news.
       if (this.#known.length > 0) this.#readAt = readAt
       try {
-        this.#known = await nodes.list()
+        const listed = await nodes.list()
+        this.#noteAnswer()
+        this.#known = this.#withoutOutage(listed)
         this.#readAt = readAt
       } catch (error) {
         // The silence of the database says nothing of the nodes.

@@ -8,6 +8,7 @@ import { NodeForgetter } from './node-forgetter.ts'
 function open(silences: Record<string, number>) {
   const forgotten: string[] = []
   const lease = { isTaken: false }
+  const membership = { steadyForMs: 3_600_000 }
   const forgetter = new NodeForgetter({
     nodes: {
       list: async () =>
@@ -21,9 +22,9 @@ function open(silences: Record<string, number>) {
       take: async () => !lease.isTaken,
       release: async () => {},
     },
-    ...{ afterMs: 600_000, clock: new ManualClock(), log: silentLog },
+    ...{ membership, afterMs: 600_000, clock: new ManualClock(), log: silentLog },
   })
-  return { forgetter, forgotten, lease }
+  return { forgetter, forgotten, lease, membership }
 }
 
 test('a node that is away for longer than the operator waits is forgotten, and no other', async () => {
@@ -37,4 +38,16 @@ test('while another Warren does it, this one does not', async () => {
   lease.isTaken = true
   await forgetter.run()
   assert.deepEqual(forgotten, [])
+})
+
+test('nodes that could give no sign of life while the database was away are not forgotten when it is back', async () => {
+  const { forgetter, forgotten, membership } = open({ 'lives, and tells so in a second': 601_000 })
+  for (const steadyForMs of [0, 1000, 299_000]) {
+    membership.steadyForMs = steadyForMs
+    await forgetter.run()
+  }
+  assert.deepEqual(forgotten, [])
+  membership.steadyForMs = 300_000
+  await forgetter.run()
+  assert.equal(forgotten.length, 1)
 })

@@ -2,14 +2,21 @@
 import type { Clock } from '../../lib/clock.ts'
 import type { Log } from '../../lib/log.ts'
 import type { LeaseStore } from '../event-stores.ts'
+import type { Membership } from './membership.ts'
 import type { NodeStore } from './node.ts'
 
 const lease = 'forget nodes'
 const leaseMs = 5 * 60_000
+/**
+ * While the database is away, no node can give a sign of life. So a Warren forgets nobody before the database has answered it
+ * for as long as the operator waits for a node, or for this long if that is longer.
+ */
+const mostSteadyMs = 5 * 60_000
 
 export type NodeForgetterParts = {
   nodes: Pick<NodeStore, 'list' | 'forget'>
   leases: LeaseStore
+  membership: Pick<Membership, 'steadyForMs'>
   /** Longer than it takes a node to be away at all. */
   afterMs: number
   clock: Clock
@@ -24,7 +31,8 @@ export class NodeForgetter {
   }
 
   async run(): Promise<void> {
-    const { nodes, leases, afterMs, clock, log } = this.#parts
+    const { nodes, leases, membership, afterMs, clock, log } = this.#parts
+    if (membership.steadyForMs < Math.min(afterMs, mostSteadyMs)) return
     if (!(await leases.take(lease, leaseMs))) return
     try {
       for (const { nodeID, silentMs } of await nodes.list()) {
