@@ -10,6 +10,7 @@ async function openMisfit() {
   const state = { isAway: false }
   const forwarder = {
     isFromPeer: () => false,
+    tellMade: () => {},
     async forward() {
       if (state.isAway) throw new AppError('unprocessable', 'The memory cannot be used on this machine.')
       return false

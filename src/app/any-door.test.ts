@@ -8,9 +8,11 @@ import { test } from 'node:test'
 import { type ApiNode, openApiCluster } from '../../test/support/api-cluster.ts'
 import { gate, request, turning, until } from '../../test/support/domain.ts'
 import { loseSandbox } from '../../test/support/lost-sandbox.ts'
+import { hopHeader } from '../contract/constants.ts'
 import type { PruneReport } from '../contract/rest/prune.ts'
 import { NodeDirectory } from '../core/cluster/node-directory.ts'
 import type { BuiltInRecipe } from '../core/template/built-in-templates.ts'
+import { AppError } from '../lib/app-error.ts'
 import { aNode } from '../store/suite/nodes.ts'
 
 const create = async ({ fixture: { service, team } }: ApiNode): Promise<string> =>
@@ -66,6 +68,25 @@ test('a team is deleted by force with its sandboxes, volumes and templates of al
   assert.equal((await one.callAsAdmin('DELETE', '/admin/teams/alpha?force=true')).status, 204)
   assert.equal(await other.fixture.stores.teams.findTeam('alpha'), undefined)
   for (const { fixture } of [one, other]) assert.deepEqual(await fixture.volumeDisks.list(), [])
+})
+
+test('a door reaches what others made for it without the database, and tells no client how', async () => {
+  await using cluster = await openApiCluster()
+  const [one, other] = cluster.nodes as [ApiNode, ApiNode]
+  cluster.statuses.set('one', 'draining')
+  const answer = await one.call('POST', '/v2/sandboxes', { body: { templateID: 'base' } })
+  const { sandboxID } = (await answer.json()) as { sandboxID: string }
+  const forked = await one.call('POST', `/sandboxes/${sandboxID}/fork`, { body: { count: 2 } })
+  const forks = (await forked.json()) as { sandbox: { sandboxID: string } }[]
+  for (const { headers } of [answer, forked]) assert.equal(headers.get(hopHeader.made), null)
+  one.fixture.stores.owners.ownerOf = () => Promise.reject(new AppError('unavailable', 'No database.'))
+  const made = [sandboxID, ...forks.map(({ sandbox }) => sandbox.sandboxID)]
+  assert.equal(made.length, 3)
+  for (const id of made) {
+    assert.equal(await stateOf(other, id), 'running')
+    const extended = await one.call('POST', `/sandboxes/${id}/timeout`, { body: { timeout: 60 } })
+    assert.equal(extended.status, 204)
+  }
 })
 
 test('what all nodes prune is added up, and a node that is away is named', async () => {

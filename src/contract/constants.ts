@@ -26,6 +26,7 @@ export const hopHeader = {
   clientProtocol: 'warren-client-protocol',
   neededRoom: 'warren-needs-room',
   refusal: 'warren-refusal',
+  made: 'warren-made',
   operation: 'warren-operation',
 } as const
 

@@ -17,6 +17,9 @@ export const ownedByEdge: ReadonlySet<string> = new Set([
 /** On a host shared with the API the cookies are the API's. */
 const ownedOnSharedHost = new Set([...ownedByEdge, 'cookie'])
 
+/** Only nodes say this in answers, to each other. */
+const saidByNodes: ReadonlySet<string> = new Set([hopHeader.refusal, hopHeader.made])
+
 /** On a host shared with the API, what a sandbox says about the host's cookies or transport is not its to say. */
 const droppedOnSharedHost = new Set([
   'set-cookie',
@@ -24,8 +27,7 @@ const droppedOnSharedHost = new Set([
   'strict-transport-security',
   'alt-svc',
   'service-worker-allowed',
-  // Only nodes say this, to each other.
-  hopHeader.refusal,
+  ...saidByNodes,
 ])
 
 export type ForwardOptions = {
@@ -58,7 +60,7 @@ export function headersFromSandbox(
     ownHost === null
       ? (name: string) => droppedOnSharedHost.has(name)
       : (name: string, value: string) =>
-          name === hopHeader.refusal || (name === 'set-cookie' && isForeign(value, ownHost))
+          saidByNodes.has(name) || (name === 'set-cookie' && isForeign(value, ownHost))
   const headers = answerHeaders(raw, { trailers: keepsTrailers, drops })
   // A service that names its requests itself does so for clients of its own.
   if (headerValue(raw, requestIDHeader) === undefined) headers.push('X-Request-Id', requestID)

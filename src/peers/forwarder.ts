@@ -16,8 +16,10 @@ import {
   headersFromPeer,
   headForPeer,
   hopOf,
+  madeIn,
   type Refusal,
   refusalOf,
+  tellMade,
   trailersOfHop,
 } from './hop.ts'
 import type { PeerConnections } from './peer-connections.ts'
@@ -82,6 +84,10 @@ export class ClusterForwarder implements Forwarder {
     answerRefusal(exchange, 503, 'no room')
   }
 
+  tellMade(exchange: HttpExchange, sandboxIDs: readonly string[]): void {
+    if (this.isFromPeer(exchange.request)) tellMade(exchange, sandboxIDs)
+  }
+
   /** The peer is no owner any more: whoever is one now gets the same request, this node by its own inner door. */
   async #carryAgain(what: Owned, exchange: HttpExchange, body: Buffer | undefined): Promise<boolean> {
     const node = await this.#parts.router.routeAgain(what)
@@ -94,7 +100,7 @@ export class ClusterForwarder implements Forwarder {
 
   /** Resolves when the answer has begun, or with why the node has none. */
   #carry(node: ClusterNode, exchange: HttpExchange, attempt: Attempt): Promise<Refusal | undefined> {
-    const { connections, log } = this.#parts
+    const { router, connections, log } = this.#parts
     const { request, response, upgrade, awaitsContinue } = exchange
     const { body, needs } = attempt
     return new Promise((resolve, reject) => {
@@ -115,6 +121,7 @@ export class ClusterForwarder implements Forwarder {
           path: request.url ?? '/',
         },
         answerHeaders: (raw, keepsTrailers) => {
+          for (const sandboxID of madeIn(raw)) router.rememberMade(sandboxID, node.nodeID)
           resolve(undefined)
           return headersFromPeer(raw, keepsTrailers)
         },

@@ -7,11 +7,18 @@ import { hopHeader } from '../contract/constants.ts'
 import type { NeededRoom } from '../core/cluster/forwarder.ts'
 import { originOf, tellOrigin } from '../lib/client-origin.ts'
 import { discardBody } from '../lib/http-relay/discard-body.ts'
-import { answerHeaders, type OutgoingHead, outgoingHead } from '../lib/http-relay/headers.ts'
+import { answerHeaders, headerValue, type OutgoingHead, outgoingHead } from '../lib/http-relay/headers.ts'
 import type { HttpExchange } from '../lib/http-relay/http-relay.ts'
 import { requestIDHeader, requestIDOf } from '../lib/request-id.ts'
 
-const { clientAddress: address, clientProtocol: protocol, neededRoom: room, refusal, operation } = hopHeader
+const {
+  clientAddress: address,
+  clientProtocol: protocol,
+  neededRoom: room,
+  refusal,
+  made,
+  operation,
+} = hopHeader
 
 const ofHop: ReadonlySet<string> = new Set(Object.values(hopHeader))
 
@@ -95,6 +102,13 @@ export function refusalOf({ headers }: IncomingMessage): Refusal | undefined {
   const why = headers[refusal]
   return why === 'not the owner' || why === 'no room' ? why : undefined
 }
+
+/** Tells a peer which sandboxes this node made for the request. */
+export function tellMade({ response }: HttpExchange, sandboxIDs: readonly string[]): void {
+  if (sandboxIDs.length > 0) response.setHeader(made, sandboxIDs.join(' '))
+}
+
+export const madeIn = (raw: readonly string[]): readonly string[] => headerValue(raw, made)?.split(' ') ?? []
 
 /** What an answer to a peer must not say by itself. */
 export const trailersOfHop = ofHop

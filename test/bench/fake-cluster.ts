@@ -188,6 +188,7 @@ function forwarderIn(cluster: FakeCluster): Forwarder {
     isFromPeer: (asked) => createOf(asked).isFromPeer,
     roomNeeded: (asked) => createOf(asked).needs,
     refuseForRoom: () => {},
+    tellMade: () => {},
     refuseAsMisdirected: () => {},
     async send(nodeID, exchange, { needs }) {
       const asked = createOf(exchange.request)

@@ -38,6 +38,16 @@ async function onNode(index: number): Promise<{ sandbox: Sandbox; member: Cluste
   throw new Error(`No sandbox was placed on node ${index}.`)
 }
 
+/** A sandbox that another node made for a request at that door, which nobody has reached there yet. */
+async function madeForDoor(index: number): Promise<Sandbox> {
+  for (let attempt = 0; attempt < 30; attempt++) {
+    const sandbox = await Sandbox.create(door(index).client)
+    if ((await cluster.ownerOf(sandbox.sandboxId)) !== cluster.members[index]) return sandbox
+    await sandbox.kill()
+  }
+  throw new Error(`Every sandbox was placed on node ${index}.`)
+}
+
 type ShownNode = { id: string; status: string; sandboxCount: number }
 const nodesAt = async (warren: Warren): Promise<ShownNode[]> =>
   (await (await asAdmin(warren, 'GET', '/nodes')).json()) as ShownNode[]
@@ -129,8 +139,10 @@ suite('three Warrens as three machines', () => {
     const { sandbox, other } = await onNode(0)
     await reach(other, sandbox.sandboxId)
     const same = await Sandbox.connect(sandbox.sandboxId, other.client)
+    const elsewhere = await madeForDoor(0)
     for (const { database } of cluster.members) database.cut()
     try {
+      assert.equal((await elsewhere.commands.run('echo on')).stdout, 'on\n')
       assert.equal((await same.commands.run('echo on')).stdout, 'on\n')
       assert.equal((await sandbox.commands.run('echo on')).stdout, 'on\n')
       const rejected = await other.api('/v2/sandboxes')
@@ -140,7 +152,7 @@ suite('three Warrens as three machines', () => {
       for (const { database } of cluster.members) database.mend()
     }
     await eventually(async () => assert.equal((await other.api('/v2/sandboxes')).status, 200))
-    await sandbox.kill()
+    await Promise.all([sandbox.kill(), elsewhere.kill()])
   })
 
   test('a node that was killed is away: its sandboxes are shown, and are back with it', async () => {

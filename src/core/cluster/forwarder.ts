@@ -23,6 +23,8 @@ export interface Forwarder {
   refuseAsMisdirected(exchange: HttpExchange): void
   /** Tells that peer that there is none. */
   refuseForRoom(exchange: HttpExchange): void
+  /** Tells a peer that passed the request on which sandboxes this node makes for it. Nobody else is told. */
+  tellMade(exchange: HttpExchange, sandboxIDs: readonly string[]): void
   /** Carries a request whose body was read already to this node. */
   send(nodeID: string, exchange: HttpExchange, sent: SentBody): Promise<SendOutcome>
 }

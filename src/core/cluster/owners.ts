@@ -29,14 +29,20 @@ export class Owners {
 
   /** As the row says at this moment. */
   async read(what: Owned): Promise<Owner | undefined> {
-    const key = keyOf(what)
     const owner = await this.#store.ownerOf(what)
-    this.#remembered.delete(key)
+    this.forget(what)
     // The newest build of a template is another one soon.
-    if (!owner || owner.nodeID === this.#nodeID || what.kind === 'template') return owner
+    if (owner && what.kind !== 'template') this.remember(what, owner)
+    return owner
+  }
+
+  /** As the owner itself has said. */
+  remember(what: Owned, owner: Owner): void {
+    if (owner.nodeID === this.#nodeID) return
+    const key = keyOf(what)
+    this.#remembered.delete(key)
     if (this.#remembered.size >= mostRemembered) this.#forgetOldest()
     this.#remembered.set(key, owner)
-    return owner
   }
 
   /** Its owner has changed, as this node knows by itself. */

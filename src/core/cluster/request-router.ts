@@ -85,6 +85,11 @@ export class RequestRouter {
     return node
   }
 
+  /** A peer made the sandbox for a request of this door, which then reaches it without the database. */
+  rememberMade(sandboxID: string, nodeID: string): void {
+    this.#parts.owners.remember({ kind: 'sandbox', id: sandboxID }, { nodeID, isMovable: false })
+  }
+
   takeWithoutMemory(sandboxID: string): Promise<boolean> {
     return this.#take(sandboxID, { memory: false })
   }

@@ -38,10 +38,11 @@ export function createSandboxRoutes(app: Api, context: RouteContext): void {
         const team = context.auth.teamOf(request)
         const claim = idempotencyClaim(request, context.tokens)
         const wanted = placedRequest(body, claim)
-        if (await context.cluster?.placer.place(team, wanted, exchangeOf(request, reply)))
-          return reply.hijack()
+        const exchange = exchangeOf(request, reply)
+        if (await context.cluster?.placer.place(team, wanted, exchange)) return reply.hijack()
         const create = toCreateRequest(body, defaultTimeoutSeconds)
         const created = await context.sandboxes.create(team, create, claim)
+        context.cluster?.forwarder.tellMade(exchange, [created.sandboxID])
         return reply.code(201).send(presentSandbox(created, context, request))
       },
     )

@@ -4,6 +4,7 @@ import { SandboxPath } from '../../../contract/rest/sandbox.ts'
 import { failures } from '../../../contract/rest/shared.ts'
 import type { Api, RouteContext } from '../../context.ts'
 import { errorBody } from '../../error-handler.ts'
+import { exchangeOf } from '../../pass-on.ts'
 import { presentSandbox } from '../../present.ts'
 import { parseSandboxID } from '../../sandbox-id.ts'
 import { sandboxSchema } from './sandbox-schema.ts'
@@ -29,6 +30,8 @@ export function forkSandboxRoute(app: Api, context: RouteContext): void {
         timeoutMs: (request.body?.timeout ?? defaultTimeoutSeconds) * 1000,
         count: request.body?.count ?? 1,
       })
+      const made = outcomes.flatMap((outcome) => ('sandbox' in outcome ? [outcome.sandbox.sandboxID] : []))
+      context.cluster?.forwarder.tellMade(exchangeOf(request, reply), made)
       return reply
         .code(201)
         .send(
