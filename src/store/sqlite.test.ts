@@ -39,6 +39,14 @@ test('commits go to a write-ahead log, and foreign keys and the busy timeout are
   await db.destroy()
 })
 
+test('a limit is part of the text of a statement, so that SQLite compiles it once', async (context) => {
+  const db = await openDatabase({ url: undefined, dataFolder: emptyFolder(context), vault })
+  const compiled = db.selectFrom('teams').select('id').where('slug', '=', 'a').limit(7).compile()
+  assert.match(compiled.sql, /limit 7$/)
+  assert.deepEqual(compiled.parameters, ['a'])
+  await db.destroy()
+})
+
 test('what was stored is there after reopening, and only the owner may read the files', async (context) => {
   const dataFolder = join(emptyFolder(context), 'new', 'folder')
   const stores = await openStores({ url: undefined, dataFolder, vault })
