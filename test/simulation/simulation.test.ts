@@ -11,9 +11,9 @@ import { planHistory } from './plan.ts'
 import { openDatabase } from './search.ts'
 
 const script = join(import.meta.dirname, 'simulate.ts')
-const knownHistories = countOf({ short: 400, long: 2000 })
+const knownHistories = countOf({ short: 540, long: 2000 })
 /** Histories of three nodes that share a database and an object store; each takes as long as three of a single machine. */
-const clusterHistories = countOf({ short: 100, long: 1500 })
+const clusterHistories = countOf({ short: 130, long: 1500 })
 const newHistories = countOf({ short: 0, long: 20_000 })
 
 suite('the simulation of the core', () => {
