@@ -7,7 +7,7 @@ import type { IncomingMessage } from 'node:http'
 import { header } from '../contract/constants.ts'
 import type { AgentPort } from '../core/agent.ts'
 import type { Endpoint } from '../core/driver.ts'
-import { type LogLevel, logLevels, type NumberedLogEntry } from '../core/logs.ts'
+import { type NumberedLogEntry, parseLogEntry } from '../core/logs.ts'
 import { AppError } from '../lib/app-error.ts'
 import { sleep, systemClock } from '../lib/clock.ts'
 import { Pace } from '../lib/pace.ts'
@@ -16,8 +16,6 @@ import { type AgentRequestOptions, requestAgent, responseTo } from './request.ts
 const headWithinMs = 30_000
 /** Texts of an entry are cut at 4096 characters by the agent. JSON makes six of a character at worst. */
 const longestLine = 192 * 1024
-const mostFields = 32
-const latestTime = 8_640_000_000_000_000
 /** Entries that come one by one are taken together: each batch costs a write to the disk. */
 const batchPauseMs = 30
 /** What an entry costs beside its bytes. */
@@ -92,39 +90,7 @@ class Lines {
 }
 
 function parseEntry(line: string): NumberedLogEntry {
-  const { sequence, at, level, message, fields } = parseObject(line)
-  const isEntry =
-    isWhole(sequence, Number.MAX_SAFE_INTEGER) &&
-    isWhole(at, latestTime) &&
-    isLevel(level) &&
-    typeof message === 'string' &&
-    isTextMap(fields)
-  if (!isEntry) throw notAnEntry()
-  return { sequence, at, level, message, fields }
-}
-
-function parseObject(line: string): Record<string, unknown> {
-  try {
-    const value: unknown = JSON.parse(line)
-    if (typeof value === 'object' && value !== null) return value as Record<string, unknown>
-  } catch {}
-  throw notAnEntry()
-}
-
-function notAnEntry(): AppError {
-  return new AppError('internal', 'the agent sent a log line that is no entry')
-}
-
-function isWhole(value: unknown, largest: number): value is number {
-  return Number.isSafeInteger(value) && (value as number) >= 0 && (value as number) <= largest
-}
-
-function isLevel(value: unknown): value is LogLevel {
-  return logLevels.some((level) => level === value)
-}
-
-function isTextMap(value: unknown): value is Record<string, string> {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false
-  const texts = Object.values(value)
-  return texts.length <= mostFields && texts.every((text) => typeof text === 'string')
+  const entry = parseLogEntry(line)
+  if (!entry) throw new AppError('internal', 'the agent sent a log line that is no entry')
+  return entry
 }

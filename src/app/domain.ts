@@ -180,7 +180,7 @@ function joinArchive(ports: DomainPorts, { nodeID }: DomainSettings, snapshots: 
     packs,
     clock,
     log,
-    logs: new LogCarrier(ports.logs),
+    logs: new LogCarrier(ports.logs, log),
     snapshots: new SnapshotArchive({ driver, snapshots, packs }),
   }
   const fetcher = new BytesFetcher(parts)

@@ -15,6 +15,44 @@ export type LogEntry = {
  */
 export type NumberedLogEntry = LogEntry & { sequence: number }
 
+/** The latest moment that a date can name, in milliseconds. */
+const latestTime = 8_640_000_000_000_000
+const mostFields = 32
+
+/** The entry in a line of JSON that a sandbox or another machine wrote; undefined if that is none. */
+export function parseLogEntry(line: string): NumberedLogEntry | undefined {
+  const { sequence, at, level, message, fields } = parseObject(line)
+  const isEntry =
+    isWhole(sequence, Number.MAX_SAFE_INTEGER) &&
+    isWhole(at, latestTime) &&
+    isLevel(level) &&
+    typeof message === 'string' &&
+    isTextMap(fields)
+  return isEntry ? { sequence, at, level, message, fields } : undefined
+}
+
+function parseObject(line: string): Record<string, unknown> {
+  try {
+    const value: unknown = JSON.parse(line)
+    if (typeof value === 'object' && value !== null) return value as Record<string, unknown>
+  } catch {}
+  return {}
+}
+
+function isWhole(value: unknown, largest: number): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0 && (value as number) <= largest
+}
+
+function isLevel(value: unknown): value is LogLevel {
+  return logLevels.some((level) => level === value)
+}
+
+function isTextMap(value: unknown): value is Record<string, string> {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false
+  const texts = Object.values(value)
+  return texts.length <= mostFields && texts.every((text) => typeof text === 'string')
+}
+
 export type LogQuery = {
   /** Inclusive. */
   from?: number

@@ -7,10 +7,12 @@ import { type Fixture, failsWith, gate, openFixture, request, until } from '../.
 import { newFakeWorld } from '../../drivers/fake/fake-driver.ts'
 import { ManualClock } from '../../lib/clock.ts'
 import { newUUID } from '../../lib/ids.ts'
+import { silentLog } from '../../lib/log.ts'
 import { MemoryObjectStore } from '../../objects/memory-object-store.ts'
 import { ObjectPacks } from '../../objects/packs.ts'
 import { aBuild } from '../../store/suite/rows.ts'
 import { sandboxKey } from './keys.ts'
+import { LogCarrier } from './log-carrier.ts'
 
 const wish = { memory: true, requireHealthyAgent: false }
 const timed = { timeoutMs: 60_000, memory: true }
@@ -107,6 +109,30 @@ test('the log of a sandbox goes with it, there and back', async (t) => {
     assert.deepEqual(numbers, [1, 2, 3].slice(0, sequence))
     ;[here, there] = [there, here]
   }
+})
+
+test('a log that no Warren can have packed is left out, and the sandbox comes without it', async (t) => {
+  const { one } = await cluster(t)
+  const { sandboxID } = await one.service.create(one.team, request())
+  const before = await one.logs.newest(sandboxID, 1e6)
+  const carrier = new LogCarrier(one.logs, silentLog)
+  const entry = { sequence: 7, at: 8e15, level: 'info', message: 'line', fields: {} }
+  const mostPieces = 100
+  let piecesRead = 0
+  async function* endless() {
+    for (; piecesRead < mostPieces; piecesRead++) yield Buffer.alloc(64 * 1024, `${JSON.stringify(entry)}\n`)
+  }
+  async function* of(text: string) {
+    yield Buffer.from(text)
+  }
+  const broken = ['no JSON', '[]', 'null', JSON.stringify({ ...entry, level: 'x' }), '{"at":"now"}']
+  for (const content of [endless(), ...broken.map(of)]) {
+    const take = carrier.unpack(sandboxID).open('log.jsonl')
+    assert.ok(typeof take === 'function')
+    await take(content)
+  }
+  assert.ok(piecesRead < 20, `${piecesRead} pieces of an endless log were read`)
+  assert.deepEqual(await one.logs.newest(sandboxID, 1e6), before)
 })
 
 test('a node that finds a sandbox of its own owned by another stops its copy at once', async (t) => {
