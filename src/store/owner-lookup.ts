@@ -2,7 +2,7 @@ import type { Kysely } from 'kysely'
 import type { LocatedBuild, Owned, Owner, OwnerStore, UnfinishedCount } from '../core/cluster/node.ts'
 import type { Sandbox } from '../core/sandbox/sandbox.ts'
 import type { SecretVault } from '../core/secret/vault.ts'
-import { uuidForm } from '../lib/ids.ts'
+import { findReadyRow } from './ready-build.ts'
 import { isUnended } from './sandbox-queries.ts'
 import { hashOf, sandboxOf } from './sandbox-row.ts'
 import type { Tables } from './tables.ts'
@@ -26,19 +26,7 @@ export class SqlOwnerStore implements OwnerStore {
   }
 
   async locateBuild(templateID: string, tagOrBuildID: string): Promise<LocatedBuild | undefined> {
-    const ready = this.#db
-      .selectFrom('template_builds')
-      .select(['template_builds.id', 'cpu_count', 'memory_mb', 'node_id', 'stored_at'])
-      .where('template_builds.template_id', '=', templateID)
-      .where('status', '=', 'ready')
-    const row = uuidForm.test(tagOrBuildID)
-      ? await ready.where('id', '=', tagOrBuildID).executeTakeFirst()
-      : await ready
-          .innerJoin('template_tags', 'template_tags.build_id', 'template_builds.id')
-          .where('tag', '=', tagOrBuildID)
-          .orderBy('sequence', 'desc')
-          .limit(1)
-          .executeTakeFirst()
+    const row = await findReadyRow(this.#db, { templateID, tagOrBuildID })
     if (!row || row.node_id === null) return undefined
     const { id: buildID, cpu_count: cpuCount, memory_mb: memoryMB, node_id: nodeID } = row
     return { buildID, cpuCount, memoryMB, nodeID, isStored: row.stored_at !== null }

@@ -11,10 +11,10 @@ import type {
   TemplateSummary,
 } from '../core/template/template.ts'
 import { AppError } from '../lib/app-error.ts'
-import { uuidForm } from '../lib/ids.ts'
 import { insertBuild, insertBuildWithin, insertTemplate } from './build-insert.ts'
 import { listBuildsIn, listSuperseded, moveBuild, supersede } from './build-moves.ts'
 import { discardSnapshots } from './quarantine.ts'
+import { findReadyRow } from './ready-build.ts'
 import { isUnended } from './sandbox-queries.ts'
 import { listSnapshots, type SnapshotPage } from './snapshots.ts'
 import type { Tables } from './tables.ts'
@@ -111,20 +111,7 @@ export class SqlTemplateStore implements TemplateStore {
   }
 
   async findReadyBuild(templateID: string, tagOrBuildID: string): Promise<TemplateBuild | undefined> {
-    const ready = this.#db
-      .selectFrom('template_builds')
-      .selectAll('template_builds')
-      .where('template_builds.template_id', '=', templateID)
-      .where('status', '=', 'ready')
-      .where(this.#isHere)
-    const row = uuidForm.test(tagOrBuildID)
-      ? await ready.where('id', '=', tagOrBuildID).executeTakeFirst()
-      : await ready
-          .innerJoin('template_tags', 'template_tags.build_id', 'template_builds.id')
-          .where('tag', '=', tagOrBuildID)
-          .orderBy('sequence', 'desc')
-          .limit(1)
-          .executeTakeFirst()
+    const row = await findReadyRow(this.#db, { templateID, tagOrBuildID }, this.#isHere)
     return row && buildOf(row)
   }
 
