@@ -287,7 +287,7 @@ export interface SandboxStore {
    */
   reopen(
     sandboxID: string,
-    changes: Required<Pick<Sandbox, 'runID' | 'endAt'>> & { snapshot: SandboxSnapshot },
+    changes: Required<Pick<Sandbox, 'runID' | 'endAt' | 'handle'>> & { snapshot: SandboxSnapshot },
     named?: NamedChange,
   ): Promise<Sandbox | undefined>
   /** Forgets the key, so that the request can be made again. */

@@ -304,14 +304,14 @@ export class SqlSandboxStore implements SandboxStore {
 
   reopen(
     sandboxID: string,
-    { snapshot, runID, endAt }: Parameters<SandboxStore['reopen']>[1],
+    { snapshot, handle, runID, endAt }: Parameters<SandboxStore['reopen']>[1],
     named?: NamedChange,
   ): Promise<Sandbox | undefined> {
     return this.#db.transaction().execute(async (transaction) => {
-      const cleared = { handle: null, ended_at: null, end_reason: null, stored_at: null, stored_needs: null }
+      const cleared = { ended_at: null, end_reason: null, stored_at: null, stored_needs: null }
       const update: RowUpdate = {
         fence: { sandboxID, from: ['ended'], nodeID: this.#nodeID },
-        columns: { ...changedColumns({ snapshot, runID, endAt }), ...cleared, state: 'paused' },
+        columns: { ...changedColumns({ snapshot, handle, runID, endAt }), ...cleared, state: 'paused' },
         named,
         news: { type: 'paused' },
       }

@@ -6,6 +6,7 @@ import { AppError } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { newUUID } from '../../lib/ids.ts'
 import type { Log } from '../../lib/log.ts'
+import type { Driver, DriverHandle } from '../driver.ts'
 import type { LogEntry } from '../logs.ts'
 import type { SandboxStore } from '../stores.ts'
 import { recoveredEntry } from './life-entries.ts'
@@ -18,6 +19,7 @@ export type QuarantineParts = {
   entries: QuarantineStore
   sandboxes: SandboxStore
   snapshots: SnapshotStore
+  driver: Driver
   clock: Clock
   /** This Warren: it sees only what lies on its own disk. */
   nodeID: string
@@ -76,9 +78,11 @@ export class Quarantine {
     return snapshots.holding(snapshotName, async () => {
       const found = await snapshots.find(snapshotName)
       if (!found) throw notWhole(snapshotName, snapshots.folder(snapshotName))
-      const rest = { frozen: false, agentUnresponsive: false }
-      const snapshot = { name: snapshotName, memory: found.memory, ...rest }
-      const changes = { snapshot, runID: newUUID(), endAt: clock.now() }
+      const handle = await this.#findFrozen(sandboxID)
+      const frozen = handle !== null
+      const memory = frozen || found.memory
+      const snapshot = { name: snapshotName, memory, frozen, agentUnresponsive: false }
+      const changes = { snapshot, handle, runID: newUUID(), endAt: clock.now() }
       const row = await sandboxes.reopen(sandboxID, changes)
       if (!row) throw noSandbox(snapshotName, snapshots.folder(snapshotName))
       appendLog(sandboxID, recoveredEntry(changes.endAt, snapshot.memory))
@@ -119,6 +123,22 @@ export class Quarantine {
     }
   }
 
+  /**
+   * The sandbox itself, if it is still there as its pause left it: then it comes back with its memory. Of one whose processes
+   * are gone, the rest is removed, since no other could be started in its place.
+   */
+  async #findFrozen(sandboxID: string): Promise<DriverHandle | null> {
+    const { driver } = this.#parts
+    const found = (await driver.list()).find((one) => one.sandboxID === sandboxID)
+    if (!found) return null
+    if (found.unreadable) throw found.unreadable
+    const there = await driver.recover(found.handle)
+    if (there === 'paused') return found.handle
+    if (there === 'running') throw stillRuns(sandboxID)
+    await driver.stop(found.handle)
+    return null
+  }
+
   async #find(snapshotName: string): Promise<QuarantinedSnapshot> {
     const { entries, nodeID } = this.#parts
     const entry = await entries.find(snapshotName)
@@ -135,6 +155,14 @@ const noSandbox = (snapshotName: string, folder: string) =>
     'conflict',
     `The snapshot '${snapshotName}' cannot become a sandbox: the database has no ended sandbox that it belongs to. ` +
       `Its files are in ${folder}.`,
+    { retry: { should: false } },
+  )
+
+const stillRuns = (sandboxID: string) =>
+  new AppError(
+    'conflict',
+    `The sandbox "${sandboxID}" still runs although no row owns it, and is newer than the snapshot. Warren keeps a snapshot ` +
+      'of it within some minutes and stops it: recover that one then, `warren recover` lists it.',
     { retry: { should: false } },
   )
 

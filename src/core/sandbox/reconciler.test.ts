@@ -25,6 +25,15 @@ async function loseWrongly({ driver, reconciler, stores }: Fixture, sandboxID: s
   return name
 }
 
+/** Ends the row of a paused sandbox as if by a fault, and leaves everything else. */
+async function forget({ stores }: Fixture, sandboxID: string) {
+  const { snapshot, runID } = (await stores.sandboxes.find(sandboxID))!
+  await stores.sandboxes.move({ sandboxID, runID, from: ['paused'] }, 'killing')
+  const ended = { endedAt: 1, endReason: 'lost' as const, snapshot: null }
+  await stores.sandboxes.move({ sandboxID, runID, from: ['killing'] }, 'ended', ended)
+  return { snapshotName: snapshot!.name }
+}
+
 describe('the quarantine', () => {
   it('keeps the snapshot of a sandbox that ended as lost, and gives the sandbox back', async () => {
     await using fixture = await openFixture()
@@ -44,6 +53,42 @@ describe('the quarantine', () => {
     await fixture.reconciler.run()
     await service.connect(team, sandboxID, connect)
     assert.equal(driver.world.sandboxes.get(sandboxID)?.memory.get('m'), 'memory')
+  })
+
+  it('gives a sandbox back with its memory while its pause still holds it frozen', async () => {
+    await using fixture = await openFixture({ snapshotMemory: false })
+    const { service, team, driver, quarantine, reconciler, stores } = fixture
+    const sandboxID = await paused(fixture)
+    const { snapshotName } = await forget(fixture, sandboxID)
+    await reconciler.run()
+    await quarantine.recover(snapshotName)
+    await reconciler.run()
+    assert.equal((await stores.sandboxes.find(sandboxID))?.snapshot?.frozen, true)
+    await service.connect(team, sandboxID, connect)
+    assert.equal(driver.world.sandboxes.get(sandboxID)?.memory.get('m'), 'memory')
+  })
+
+  it('gives a sandbox back from its snapshot at once when only a rest of its frozen processes is there', async () => {
+    await using fixture = await openFixture({ snapshotMemory: false })
+    const { service, team, driver, quarantine, reconciler } = fixture
+    const sandboxID = await paused(fixture)
+    const { snapshotName } = await forget(fixture, sandboxID)
+    await reconciler.run()
+    driver.recover = async () => 'gone'
+    await quarantine.recover(snapshotName)
+    delete (driver as Partial<typeof driver>).recover
+    const resumed = await service.connect(team, sandboxID, connect)
+    assert.equal(resumed.sandbox.state, 'running')
+  })
+
+  it('gives no earlier moment of a sandbox back while the sandbox itself runs without a row', async () => {
+    await using fixture = await openFixture({ snapshotMemory: false })
+    const { driver, quarantine, reconciler } = fixture
+    const sandboxID = await paused(fixture)
+    const { snapshotName } = await forget(fixture, sandboxID)
+    await reconciler.run()
+    driver.recover = async () => 'running'
+    await assert.rejects(quarantine.recover(snapshotName), /still runs although no row owns it/)
   })
 
   it('keeps a snapshot that nothing owns for its days, then deletes it', async () => {

@@ -43,10 +43,11 @@ export function quarantineSuite(sandboxTest: StoreTest): void {
       const team = await insertTeam(stores)
       const { sandboxID } = await insertSandboxIn(stores, team.teamID, 'ended')
       const snapshot = { name: 'ione-run', memory: false, frozen: false, agentUnresponsive: false }
-      const changes = { snapshot, runID: newUUID(), endAt: time + 7 }
+      const handle = { driver: 'fake', version: 1, data: {} }
+      const changes = { snapshot, handle, runID: newUUID(), endAt: time + 7 }
       await quarantine.insert(entry({ sandboxID }))
       const row = await sandboxes.reopen(sandboxID, changes)
-      const cleared = { state: 'paused', handle: null, endedAt: null, endReason: null }
+      const cleared = { state: 'paused', endedAt: null, endReason: null }
       assert.deepEqual({ ...row, ...changes, ...cleared }, row)
       assert.equal(await quarantine.find('ione-run'), undefined)
       assert.equal(await sandboxes.reopen(sandboxID, changes), undefined, 'it has not ended')

@@ -29,7 +29,12 @@ export function sandboxCountSuite(storeTest: StoreTest): void {
     await sandboxes.resumeWithinLimits(frozen, defaultTeamLimits, { runID: newUUID() })
     await agree(stores, teamID)
     for (const { sandboxID } of ended) {
-      await sandboxes.reopen(sandboxID, { snapshot: aSnapshot(), runID: newUUID(), endAt: time })
+      await sandboxes.reopen(sandboxID, {
+        snapshot: aSnapshot(),
+        handle: null,
+        runID: newUUID(),
+        endAt: time,
+      })
     }
     await agree(stores, teamID)
     const { sandboxID, runID } = await insertSandboxIn(stores, teamID, 'killing')
