@@ -4,6 +4,7 @@ import type { OciDriverOptions } from '../drivers/oci/driver-options.ts'
 import { createOciDriver } from '../drivers/oci/oci-driver.ts'
 import { AppError } from '../lib/app-error.ts'
 import type { Config } from './config.ts'
+import { StartRefusal } from './start-refusal.ts'
 
 export type Runtimes = {
   runc: string
@@ -41,7 +42,7 @@ export async function chooseIsolation(
   const driver = createOciDriver({ ...options, isolation: 'container', runtimeBinary: runtimes.runc })
   const probe = await driver.probe()
   if (!probe.usable)
-    throw new AppError('unavailable', `Sandboxes cannot run here: ${probe.reason} ${probe.remedy}`)
+    throw new StartRefusal('unavailable', `Sandboxes cannot run here: ${probe.reason} ${probe.remedy}`)
   const note =
     wanted === 'auto' ? `plain containers, because gVisor cannot be used: ${whyNotGvisor}` : probe.detail
   return { driver, isolation: 'container', note }

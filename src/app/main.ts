@@ -27,6 +27,7 @@ import { clientVariables, loadConfig, wantsStacks } from './config.ts'
 import { configCommand } from './config-command.ts'
 import { findServer, findTeamAccess } from './find-server.ts'
 import { projectFolder } from './project-folder.ts'
+import { refusedStatus, refusingStart, StartRefusal } from './start-refusal.ts'
 import { version } from './version.ts'
 
 type Command = CommandEntry & { run: (args: string[]) => Promise<string | number> }
@@ -131,12 +132,13 @@ const startUsage = `Usage:
 
 Installs what is missing, then serves until Ctrl-C; sandboxes go on without it. The first start takes some minutes. It needs
 root. Settings are environment variables, such as WARREN_PORT=3001; \`warren config\` shows all of them, and
-\`warren systemd --install\` makes it a service that comes up with the machine.`
+\`warren systemd --install\` makes it a service that comes up with the machine. It ends with 78 when
+the machine or the settings have to be changed first, with 1 when the next try may succeed.`
 
 async function startServer(args: string[]): Promise<string | number> {
   if (asksForHelp(args)) return startUsage
   if (args[0] !== undefined) throw unknownArgument(args[0], 'warren start')
-  const config = loadConfig()
+  const config = refusingStart(loadConfig)
   process.title = 'warren'
   const { start } = await import('./start.ts')
   await start(config)
@@ -205,6 +207,7 @@ function report(error: unknown): number {
       `Something went wrong that Warren did not expect: ${text}\nWARREN_LOG_LEVEL=debug shows where.\n`,
     )
   }
+  if (error instanceof StartRefusal) return refusedStatus
   return error instanceof UsageError ? 2 : 1
 }
 

@@ -1,14 +1,26 @@
 import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
 import { createServer } from 'node:net'
+import { join } from 'node:path'
 import test from 'node:test'
 import { refusePort } from './port.ts'
 import { refuseMachine } from './start.ts'
+import { refusedStatus, StartRefusal } from './start-refusal.ts'
 
 test('a machine that no setup can mend is refused in one sentence', () => {
   assert.throws(() => refuseMachine('darwin', 'arm64', 0), /needs Linux; this is darwin/)
   assert.throws(() => refuseMachine('linux', 'ppc64', 0), /this is ppc64/)
   assert.throws(() => refuseMachine('linux', 'x64', 1000), /must run as root.*sudo npm start/)
   refuseMachine('linux', 'x64', 0)
+})
+
+test('what a machine or a setting makes impossible ends the start with a status of its own', () => {
+  assert.throws(() => refuseMachine('linux', 'x64', 1000), StartRefusal)
+  const args = [join(import.meta.dirname, 'main.ts'), 'start']
+  const env = { ...process.env, WARREN_PORT: 'no port' }
+  const { status, stderr } = spawnSync(process.execPath, args, { env, encoding: 'utf8' })
+  assert.match(stderr, /^WARREN_PORT is 'no port'/)
+  assert.equal(status, refusedStatus)
 })
 
 test('a taken port is refused with who has it and how to choose another', async (t) => {

@@ -22,6 +22,7 @@ import { refusePort } from './port.ts'
 import { type RunningServer, serve } from './serve.ts'
 import { prepareMachine } from './setup/prepare-machine.ts'
 import { createProgress, type Progress } from './setup/progress.ts'
+import { StartRefusal } from './start-refusal.ts'
 
 export async function start(config: Config): Promise<void> {
   refuseMachine(process.platform, process.arch, process.getuid?.())
@@ -125,13 +126,13 @@ function describe(isolation: 'gvisor' | 'container', runscMissing: string | unde
 /** Rejects machines that no set-up can make fit. */
 export function refuseMachine(platform: string, arch: string, uid: number | undefined): void {
   if (platform !== 'linux') {
-    throw new AppError('unavailable', `Warren needs Linux; this is ${platform}.`)
+    throw new StartRefusal('unavailable', `Warren needs Linux; this is ${platform}.`)
   }
   if (arch !== 'x64' && arch !== 'arm64') {
-    throw new AppError('unavailable', `Warren runs on x86-64, and untried on arm64; this is ${arch}.`)
+    throw new StartRefusal('unavailable', `Warren runs on x86-64, and untried on arm64; this is ${arch}.`)
   }
   if (uid !== 0) {
-    throw new AppError(
+    throw new StartRefusal(
       'permission_denied',
       'Warren must run as root: it makes namespaces, mounts and firewall rules for sandboxes, which are not root outside. Run `sudo npm start`.',
     )

@@ -21,6 +21,12 @@ test('the service comes before sandboxes, as a sibling of their cgroup', () => {
   assert.ok(lines.includes('CPUWeight=1000'))
 })
 
+test('systemd does not start Warren again where the next start would fail in the same way', () => {
+  const lines = systemdUnit('/opt/warren').split('\n')
+  assert.ok(lines.includes('Restart=always'))
+  assert.ok(lines.includes('RestartPreventExitStatus=78'))
+})
+
 test('systemd finds nothing wrong with the unit', (t) => {
   if (spawnSync('systemd-analyze', ['--version']).error) return t.skip('there is no systemd-analyze here')
   const folder = mkdtempSync(join(tmpdir(), 'unit-'))

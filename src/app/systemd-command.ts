@@ -5,6 +5,7 @@ import { asksForHelp, parseCommand, takeWords } from '../cli/arguments.ts'
 import { AppError } from '../lib/app-error.ts'
 import { runCommand } from '../lib/run-command.ts'
 import { givenSettings } from './config.ts'
+import { refusedStatus } from './start-refusal.ts'
 
 const command = 'warren systemd'
 const usage = `Usage:
@@ -65,6 +66,8 @@ Slice=-.slice
 CPUWeight=1000
 Restart=always
 RestartSec=2
+# Then the machine or the settings have to be changed first; the log says how.
+RestartPreventExitStatus=${refusedStatus}
 # A first start installs packages and builds the base template.
 TimeoutStartSec=infinity
 LimitNOFILE=1048576
