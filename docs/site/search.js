@@ -67,7 +67,25 @@ async function search() {
 field.addEventListener('input', search)
 field.addEventListener('keydown', (event) => {
   if (event.key === 'Enter') found.querySelector('a')?.click()
+  if (event.key === 'ArrowDown') moveIn(event, 1)
   if (event.key === 'Escape') found.hidden = true
+})
+/** Goes to the next or the previous of what was found, and from the first back to the field. */
+function moveIn(event, step) {
+  const links = [...found.querySelectorAll('a')]
+  event.preventDefault()
+  const next = links[links.indexOf(document.activeElement) + step]
+  if (next) next.focus()
+  else if (step < 0) field.focus()
+}
+
+found.addEventListener('keydown', (event) => {
+  if (event.key === 'ArrowDown') moveIn(event, 1)
+  if (event.key === 'ArrowUp') moveIn(event, -1)
+  if (event.key === 'Escape') {
+    found.hidden = true
+    field.focus()
+  }
 })
 document.addEventListener('keydown', (event) => {
   if (event.key !== '/' || event.target === field) return

@@ -12,6 +12,7 @@ export function framedPage(path: string, page: RenderedPage, titles: ReadonlyMap
 <link rel="icon" href="/docs/site/icon.svg">
 <link rel="stylesheet" href="/docs/site/site.css">
 <script src="/docs/site/search.js" defer></script>
+<script src="/docs/site/copy.js" defer></script>
 </head>
 <body>
 <a class="skip" href="#content">Skip to the text</a>
