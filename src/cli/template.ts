@@ -116,10 +116,17 @@ async function addBuiltIn(
 async function list({ json }: Given, { connectTeam }: TemplateCommandParts): Promise<string> {
   const found = await (await connectTeam()).listTemplates()
   if (json) return asJson(found)
+  if (found.length === 0) return 'The team has no templates of its own; every team can start base.'
   return table(
     ['TEMPLATE', 'ID', 'STATUS', 'CPU', 'MEMORY', 'BUILDS', 'USED', 'UPDATED'],
     found.map((one) => [
-      ...[one.names[0] ?? '', one.templateID, one.buildStatus, String(one.cpuCount), `${one.memoryMB} MiB`],
+      ...[
+        one.names[0] ?? '',
+        one.templateID,
+        one.buildStatus,
+        one.cpuCount === 0 ? '-' : String(one.cpuCount),
+        one.memoryMB === 0 ? '-' : `${one.memoryMB} MiB`,
+      ],
       ...[String(one.buildCount), `${one.spawnCount} times`, one.updatedAt.slice(0, 10)],
     ]),
   )

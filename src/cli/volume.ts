@@ -39,6 +39,7 @@ async function remove({ words: [team, word], json }: Given, connect: Connect): P
 
 function show(volumes: Volume[], json: boolean): string {
   if (json) return asJson(volumes)
+  if (volumes.length === 0) return 'The team has no volumes.'
   return table(
     ['VOLUME', 'ID'],
     volumes.map(({ name, volumeID }) => [name, volumeID]),
