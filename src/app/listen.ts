@@ -47,7 +47,7 @@ export async function listen(parts: ListenParts, closers: Closers): Promise<stri
   const { config, ports, domain, cluster, loneNode } = parts
   const { measures } = ports.telemetry
   const requests = countRequests(measures, config.accessLog, ports.log)
-  addServerGauges(measures, { ...ports, warm: domain.warm, version })
+  addServerGauges(measures, { ...ports, ...domain, version })
   const edge = createEdge({
     routes: ports.routes,
     domain: config.domain,

@@ -1,4 +1,5 @@
 /** What is looked up when somebody asks for the figures: how much there is of everything right now. */
+import type { Admission } from '../../core/sandbox/admission.ts'
 import type { RouteTable } from '../../core/sandbox/routes.ts'
 import type { WarmPool } from '../../core/sandbox/warm-pool.ts'
 import type { Stores } from '../../core/stores.ts'
@@ -7,6 +8,7 @@ import type { Measures } from '../../lib/measures.ts'
 export type GaugeParts = {
   stores: Pick<Stores, 'sandboxes'>
   warm: Pick<WarmPool, 'count'>
+  admission: Pick<Admission, 'waiting' | 'capacity'>
   routes: Pick<RouteTable, 'values'>
   /** Bytes that are free on the disk of the data folder. */
   freeBytes: () => Promise<number>
@@ -14,7 +16,7 @@ export type GaugeParts = {
 }
 
 export function addServerGauges(measures: Measures, parts: GaugeParts): void {
-  const { stores, warm, routes, freeBytes, version } = parts
+  const { stores, warm, admission, routes, freeBytes, version } = parts
   const single = (value: number) => [{ labels: [], value }]
   measures.gauge({
     name: 'warren_info',
@@ -40,6 +42,25 @@ export function addServerGauges(measures: Measures, parts: GaugeParts): void {
     help: 'Sandboxes that the edge can reach.',
     labelNames: [],
     read: () => single([...routes.values()].length),
+  })
+  measures.gauge({
+    name: 'warren_starts_waiting',
+    help: 'Sandboxes that wait for their turn to start.',
+    labelNames: [],
+    read: () => single(admission.waiting),
+  })
+  const capacity = async () => admission.capacity(await stores.sandboxes.sumActive())
+  measures.gauge({
+    name: 'warren_memory_free_bytes',
+    help: 'Memory that may still be promised to new sandboxes.',
+    labelNames: [],
+    read: async () => single((await capacity()).freeMemoryMB * 1024 ** 2),
+  })
+  measures.gauge({
+    name: 'warren_cpus_free',
+    help: 'CPUs that may still be promised to new sandboxes.',
+    labelNames: [],
+    read: async () => single((await capacity()).freeCPU),
   })
   measures.gauge({
     name: 'warren_disk_free_bytes',

@@ -127,7 +127,18 @@ test('the page of figures and the dashboard for Grafana name figures that there 
   countDecisions(measures)
   countTakes(measures)
   addServerGauges(measures, {
-    stores: { sandboxes: { countByState: async () => [{ state: 'running', count: 2 }] } as never },
+    stores: {
+      sandboxes: {
+        countByState: async () => [{ state: 'running', count: 2 }],
+        sumActive: async () => ({ cpuCount: 1, memoryMB: 512 }),
+      } as never,
+    },
+    admission: {
+      waiting: 3,
+      capacity: ({ cpuCount, memoryMB }) => ({
+        ...{ freeCPU: 8 - cpuCount, freeMemoryMB: 1024 - memoryMB, starting: 4 },
+      }),
+    },
     warm: { count: () => ({ ready: 1, booting: 0 }) },
     routes: { values: () => [].values() },
     freeBytes: async () => 5,
@@ -135,6 +146,9 @@ test('the page of figures and the dashboard for Grafana name figures that there 
   })
   const { text } = await createPrometheus(measures)()
   assert.match(text, /^warren_sandboxes\{state="running"\} 2$/m)
+  assert.match(text, /^warren_starts_waiting 3$/m)
+  assert.match(text, /^warren_memory_free_bytes 536870912$/m)
+  assert.match(text, /^warren_cpus_free 7$/m)
   const known = new Set([...text.matchAll(/^# TYPE (\S+)/gm)].map(([, name]) => name!))
   const docs = join(import.meta.dirname, '../../../docs')
   const page = readFileSync(join(docs, 'observe.md'), 'utf8')

@@ -71,6 +71,11 @@ export class Admission {
     return this.#parts.settings.startsAtOnce
   }
 
+  /** How many sandboxes wait for their turn to start. */
+  get waiting(): number {
+    return [...this.#waiting.values()].reduce((total, { length }) => total + length, 0)
+  }
+
   /** Resolves when the sandbox may start; the returned function says that the start has ended, well or not. */
   async enter(request: StartDemand, signal: AbortSignal): Promise<() => void> {
     signal.throwIfAborted()
