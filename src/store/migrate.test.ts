@@ -8,7 +8,8 @@ import { isAppError } from '../lib/app-error.ts'
 import { migrate, migrationsWith } from './migrate.ts'
 import { openDatabase, openStores } from './open-stores.ts'
 import { sqliteDialect } from './sqlite.ts'
-import { vault } from './suite/rows.ts'
+import { aNode } from './suite/nodes.ts'
+import { insertSandboxIn, insertTeam, vault } from './suite/rows.ts'
 import { hidden } from './suite/sealing.ts'
 import { upgradeWithoutSnapshots } from './suite/upgrade.ts'
 import type { Tables } from './tables.ts'
@@ -46,6 +47,28 @@ test('a database of a newer build is refused, and says which migration this buil
     assert.ok(isAppError(error, 'internal'))
     return error.message.includes('9999-later') && error.message.includes('newer Warren')
   })
+})
+
+test('a Warren that runs goes on beside a newer one, whose migrations only add', async (context) => {
+  const { options, db } = await open(context)
+  const stores = await openStores(options)
+  context.after(() => stores.close())
+  const addsColumns = {
+    async up(part: Kysely<never>) {
+      for (const table of await part.introspection.getTables())
+        await part.schema.alterTable(table.name).addColumn('later', 'text').execute()
+    },
+  }
+  await migrate(db, { ...known, '9998-later': addsTable, '9999-columns': addsColumns })
+  const team = await insertTeam(stores)
+  const { sandboxID, state } = await insertSandboxIn(stores, team.teamID, 'running')
+  assert.equal(state, 'running')
+  assert.equal((await stores.sandboxes.find(sandboxID))?.sandboxID, sandboxID)
+  await stores.nodes.join(aNode('older'))
+  assert.deepEqual(
+    (await stores.nodes.list()).map(({ nodeID }) => nodeID),
+    ['older'],
+  )
 })
 
 test('opening twice changes nothing', async (context) => {
