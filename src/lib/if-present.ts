@@ -11,6 +11,16 @@ export async function ifPresent<T>(work: Promise<T>): Promise<T | undefined> {
   }
 }
 
+/** The same of what is read at once. */
+export function ifPresentNow<T>(read: () => T): T | undefined {
+  try {
+    return read()
+  } catch (error) {
+    if (isMissing(error)) return undefined
+    throw error
+  }
+}
+
 export function isMissing(error: unknown): boolean {
   return (error as NodeJS.ErrnoException | undefined)?.code === 'ENOENT'
 }

@@ -1,5 +1,8 @@
-/** Cgroups as the runtime made them, version 1, 2, or both side by side: read, emptied and removed, not configured. */
-import { existsSync, readFileSync } from 'node:fs'
+/**
+ * Cgroups as the runtime made them, version 1, 2, or both side by side: read, emptied and removed, not configured. What
+ * the kernel answers from memory is read and written at once: to hand it to another thread takes many times as long.
+ */
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { mkdir, readFile, rmdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { AppError } from '../../lib/app-error.ts'
@@ -42,32 +45,28 @@ export class Cgroups {
 
   /** Empty only when no hierarchy has a process in the group; rejects when that cannot be told. */
   async pids(group: string): Promise<number[]> {
-    const lists = await Promise.all(
-      this.#mounts.all.map((mount) => readGroupFile(join(mount, group, 'cgroup.procs'))),
-    )
-    return pidsIn(lists)
+    return pidsIn(this.#mounts.all.map((mount) => readGroupFile(join(mount, group, 'cgroup.procs'))))
   }
 
-  #pidsNow(group: string): number[] {
-    return pidsIn(
-      this.#mounts.all.map((mount) => {
-        try {
-          return readFileSync(join(mount, group, 'cgroup.procs'), 'utf8')
-        } catch (error) {
-          if (isGone(error)) return undefined
-          throw error
-        }
-      }),
-    )
+  /**
+   * Those in the first hierarchy that has any: one that is killed leaves all of them, so the next look finds the others.
+   * Empty only when no hierarchy has a process in the group. Version 1 has a dozen, and a kill looks again and again.
+   */
+  #nextPids(group: string): number[] {
+    for (const mount of this.#mounts.all) {
+      const pids = pidsIn([readGroupFile(join(mount, group, 'cgroup.procs'))])
+      if (pids.length > 0) return pids
+    }
+    return []
   }
 
   /** Kills everything in the group, waits until it is empty, and removes it. Not there is success. */
   async end(group: string, signal?: AbortSignal): Promise<void> {
     await this.#killAtOnce(group)
     const search = {
-      find: () => this.pids(group),
+      find: async () => this.#nextPids(group),
       confirm: (pids: readonly number[]) => {
-        const there = new Set(this.#pidsNow(group))
+        const there = new Set(this.#nextPids(group))
         return pids.filter((pid) => there.has(pid))
       },
     }
@@ -81,7 +80,7 @@ export class Cgroups {
   async #killAtOnce(group: string): Promise<void> {
     if (this.#mounts.v2 === undefined) return
     const file = join(this.#mounts.v2, group, 'cgroup.kill')
-    await ifThere(writeFile(file, '1', { flag: 'r+' }))
+    ifThere(() => writeFileSync(file, '1', { flag: 'r+' }))
   }
 
   async use(group: string): Promise<CgroupUse> {
@@ -106,7 +105,7 @@ export class Cgroups {
   /** How many processes of the group the kernel has killed for want of memory; 0 where the group is gone. */
   async memoryKills(group: string): Promise<number> {
     const { unified, file } = this.#mounts
-    const text = await readGroupFile(file('memory', group, unified ? 'memory.events' : 'memory.oom_control'))
+    const text = readGroupFile(file('memory', group, unified ? 'memory.events' : 'memory.oom_control'))
     return field(text ?? '', 'oom_kill')
   }
 
@@ -126,11 +125,10 @@ export class Cgroups {
     return this.#setFrozen(group, false)
   }
 
-  #setFrozen(group: string, frozen: boolean): Promise<void> {
+  async #setFrozen(group: string, frozen: boolean): Promise<void> {
     const { unified, file } = this.#mounts
-    return unified
-      ? writeFile(file('freezer', group, 'cgroup.freeze'), frozen ? '1' : '0')
-      : writeFile(file('freezer', group, 'freezer.state'), frozen ? 'FROZEN' : 'THAWED')
+    if (unified) writeFileSync(file('freezer', group, 'cgroup.freeze'), frozen ? '1' : '0')
+    else writeFileSync(file('freezer', group, 'freezer.state'), frozen ? 'FROZEN' : 'THAWED')
   }
 
   async #isFrozen(group: string): Promise<boolean> {
@@ -143,7 +141,7 @@ export class Cgroups {
   async restoreShares(group: string): Promise<void> {
     const { unified, file } = this.#mounts
     if (!this.has('cpu')) return
-    await writeFile(file('cpu', group, unified ? 'cpu.weight' : 'cpu.shares'), unified ? '100' : '1024')
+    writeFileSync(file('cpu', group, unified ? 'cpu.weight' : 'cpu.shares'), unified ? '100' : '1024')
   }
 
   /** Lifts the memory limit of a running group. */
@@ -151,9 +149,9 @@ export class Cgroups {
     const { unified, file } = this.#mounts
     // Version 1 wants the limit with swap first: it may never be the smaller one.
     if (!unified && this.countsSwap) {
-      await writeFile(file('memory', group, 'memory.memsw.limit_in_bytes'), String(bytes))
+      writeFileSync(file('memory', group, 'memory.memsw.limit_in_bytes'), String(bytes))
     }
-    await writeFile(file('memory', group, unified ? 'memory.max' : 'memory.limit_in_bytes'), String(bytes))
+    writeFileSync(file('memory', group, unified ? 'memory.max' : 'memory.limit_in_bytes'), String(bytes))
   }
 
   /**
@@ -196,16 +194,16 @@ const isGone = (error: unknown): boolean =>
   isMissing(error) || (error as NodeJS.ErrnoException).code === 'ENODEV'
 
 /** Undefined: the group is not there. */
-async function ifThere<T>(work: Promise<T>): Promise<T | undefined> {
+function ifThere<T>(work: () => T): T | undefined {
   try {
-    return await work
+    return work()
   } catch (error) {
     if (isGone(error)) return undefined
     throw error
   }
 }
 
-const readGroupFile = (path: string): Promise<string | undefined> => ifThere(readFile(path, 'utf8'))
+const readGroupFile = (path: string): string | undefined => ifThere(() => readFileSync(path, 'utf8'))
 
 /** A group whose last process has just died can say EBUSY for an instant. */
 async function removeGroup(folder: string): Promise<void> {

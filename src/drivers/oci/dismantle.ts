@@ -1,5 +1,5 @@
 /** Takes a sandbox apart from any state it can be in, a start cut off in the middle included. Safe to repeat. */
-import { rm } from 'node:fs/promises'
+import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { allDone } from '../../lib/all-done.ts'
 import type { OciContext } from './context.ts'
@@ -21,12 +21,16 @@ export async function dismantle(context: OciContext, sandboxID: string, signal?:
     }
     await cgroups.end(layout.cgroup(sandboxID), signal)
     await allDone([
-      rm(layout.runtimeState(record.slot), { recursive: true, force: true }),
-      rm(layout.shownProc(sandboxID), { recursive: true, force: true }),
+      removeSmall([layout.runtimeState(record.slot), layout.shownProc(sandboxID)]),
       slots.remove(record.slot),
       firewall.forget(record),
     ])
     cpuShares.release(record.runID)
   }
   await records.remove(sandboxID)
+}
+
+/** At once: these hold a few small files, and each step that waits for a thread takes longer than all of them. */
+async function removeSmall(folders: readonly string[]): Promise<void> {
+  for (const folder of folders) rmSync(folder, { recursive: true, force: true })
 }

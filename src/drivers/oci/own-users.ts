@@ -5,7 +5,8 @@
  * belongs to a neighbour or to the host's root. Files keep owners from one range that all sandboxes share; they
  * are mapped when they are mounted.
  */
-import { type FileHandle, mkdir, open, writeFile } from 'node:fs/promises'
+import { closeSync, openSync, writeFileSync } from 'node:fs'
+import { mkdir } from 'node:fs/promises'
 import { errorText } from '../../lib/app-error.ts'
 import { holdCommand } from '../../lib/run-command.ts'
 import { mappedIDs } from './container-spec.ts'
@@ -74,7 +75,7 @@ export class OwnUsers {
     ]
     const close = async () => {
       for (const each of await Promise.allSettled(opened)) {
-        if (each.status === 'fulfilled') await each.value.close()
+        if (each.status === 'fulfilled') closeSync(each.value)
       }
     }
     try {
@@ -98,18 +99,19 @@ export class OwnUsers {
   }
 }
 
-const pathOf = ({ fd }: FileHandle): string => `/proc/${process.pid}/fd/${fd}`
+const pathOf = (fd: number): string => `/proc/${process.pid}/fd/${fd}`
 
+/** Gives a descriptor of the namespace. Files below /proc are written at once: they never wait for a disk. */
 async function openUserNamespace(
   owner: number,
   map: string,
   useNetwork?: (pid: number) => Promise<void>,
-): Promise<FileHandle> {
+): Promise<number> {
   await using held = await holdNamespaces(useNetwork ? ['--user', '--net'] : ['--user'], owner)
-  await writeFile(`/proc/${held.pid}/uid_map`, map)
-  await writeFile(`/proc/${held.pid}/gid_map`, map)
+  writeFileSync(`/proc/${held.pid}/uid_map`, map)
+  writeFileSync(`/proc/${held.pid}/gid_map`, map)
   await useNetwork?.(held.pid)
-  return await open(`/proc/${held.pid}/ns/user`, 'r')
+  return openSync(`/proc/${held.pid}/ns/user`, 'r')
 }
 
 type HeldNamespaces = AsyncDisposable & { pid: number }

@@ -1,13 +1,15 @@
 /**
  * What the driver knows of a sandbox, on disk: a folder with its record, written before anything else of the
- * sandbox is made and removed after everything else is gone. So a sandbox that is there, even half, is found.
+ * sandbox is made and removed after everything else is gone. So a sandbox that is there, even half, is found. What is
+ * small is written and removed at once: each step that waits for a thread takes longer than all of them together.
  */
-import { mkdir, readdir, rename, rm, rmdir, writeFile } from 'node:fs/promises'
+import { lstatSync, mkdirSync, readdirSync, renameSync, rmdirSync, rmSync, writeFileSync } from 'node:fs'
+import { readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { DiskMount } from '../../core/driver.ts'
 import { type AddressRules, closedToAll, openRules } from '../../core/egress.ts'
 import { AppError } from '../../lib/app-error.ts'
-import { ifPresent } from '../../lib/if-present.ts'
+import { ifPresent, ifPresentNow } from '../../lib/if-present.ts'
 import type { Layout } from './layout.ts'
 import { readVersioned } from './versioned-file.ts'
 
@@ -47,6 +49,7 @@ export type SandboxRecord = {
 
 export const recordVersion = 1
 const recordName = 'record.json'
+const largestSmallBytes = 1024 * 1024
 
 export function assertSandboxID(sandboxID: string): void {
   // It becomes a folder, a cgroup and a host name.
@@ -67,20 +70,24 @@ export class Records {
 
   async create(record: SandboxRecord): Promise<void> {
     const folder = this.#layout.sandbox(record.sandboxID)
-    await mkdir(folder).catch((error: NodeJS.ErrnoException) => {
-      if (error.code !== 'EEXIST') throw error
+    try {
+      mkdirSync(folder)
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
       throw new AppError('already_exists', `Sandbox ${record.sandboxID} is already there; stop it first.`)
-    })
-    await this.replace(record).catch(async (error) => {
-      await rm(folder, { recursive: true, force: true })
+    }
+    try {
+      await this.replace(record)
+    } catch (error) {
+      rmSync(folder, { recursive: true, force: true })
       throw error
-    })
+    }
   }
 
   async replace(record: SandboxRecord): Promise<void> {
     const path = this.#path(record.sandboxID)
-    await writeFile(`${path}.new`, JSON.stringify(record))
-    await rename(`${path}.new`, path)
+    writeFileSync(`${path}.new`, JSON.stringify(record))
+    renameSync(`${path}.new`, path)
   }
 
   /**
@@ -105,12 +112,17 @@ export class Records {
   /** The record goes last: until then the sandbox can be found. */
   async remove(sandboxID: string): Promise<void> {
     const folder = this.#layout.sandbox(sandboxID)
-    const names = await ifPresent(readdir(folder))
+    const names = ifPresentNow(() => readdirSync(folder))
     if (!names) return
-    const others = names.filter((name) => name !== recordName)
-    await Promise.all(others.map((name) => rm(join(folder, name), { recursive: true, force: true })))
-    await rm(join(folder, recordName), { force: true })
-    await ifPresent(rmdir(folder))
+    const others = names.filter((name) => name !== recordName).map((name) => join(folder, name))
+    // The blocks of a disk take long to be freed; whatever else lies here is small.
+    const disks = others.filter(
+      (path) => (ifPresentNow(() => lstatSync(path))?.size ?? 0) > largestSmallBytes,
+    )
+    await Promise.all(disks.map((path) => rm(path, { recursive: true, force: true })))
+    for (const path of others) rmSync(path, { recursive: true, force: true })
+    rmSync(join(folder, recordName), { force: true })
+    ifPresentNow(() => rmdirSync(folder))
   }
 
   #path(sandboxID: string): string {

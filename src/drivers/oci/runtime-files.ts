@@ -1,8 +1,9 @@
 /** What the runtime leaves in the folder of a sandbox: its first pid, its log, and that memory is being read back. */
-import { access, readFile, rm } from 'node:fs/promises'
+import { accessSync, readFileSync } from 'node:fs'
+import { readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { delay } from '../../lib/clock.ts'
-import { ifPresent } from '../../lib/if-present.ts'
+import { ifPresentNow } from '../../lib/if-present.ts'
 import { type ArgumentMark, findMarked } from './processes.ts'
 
 export const pidFileName = 'pid'
@@ -31,7 +32,7 @@ export async function runtimeComplaint(folder: string): Promise<string | undefin
 
 /** Undefined: no process of the sandbox has been started. The runtime writes the file in more than one step. */
 export async function startedPid(folder: string): Promise<number | undefined> {
-  return Number((await ifPresent(readFile(join(folder, pidFileName), 'utf8'))) ?? '') || undefined
+  return Number(ifPresentNow(() => readFileSync(join(folder, pidFileName), 'utf8')) ?? '') || undefined
 }
 
 /** A restore outlives whoever asked for it; only when it is over can be said what became of the sandbox. */
@@ -44,5 +45,9 @@ export async function untilRestored(folder: string, signal?: AbortSignal): Promi
 }
 
 export async function isRestoring(folder: string): Promise<boolean> {
-  return (await ifPresent(access(join(folder, restoringName)).then(() => true))) ?? false
+  const isThere = ifPresentNow(() => {
+    accessSync(join(folder, restoringName))
+    return true
+  })
+  return isThere ?? false
 }

@@ -3,7 +3,8 @@
  * that a start does not wait for them. A slot serves one sandbox and is then taken apart; its number, and
  * with it its address, comes round again only after all others.
  */
-import { readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { rmSync, writeFileSync } from 'node:fs'
+import { readdir, readFile, rm } from 'node:fs/promises'
 import { allDone } from '../../../lib/all-done.ts'
 import { AppError } from '../../../lib/app-error.ts'
 import { ifPresent } from '../../../lib/if-present.ts'
@@ -210,7 +211,7 @@ export class SlotPool {
       this.#next = number + 1
       if (this.#used.has(number)) continue
       this.#used.add(number)
-      await writeFile(layout.nextSlot, String(this.#next))
+      writeFileSync(layout.nextSlot, String(this.#next))
       return number
     }
     throw new AppError(
@@ -239,5 +240,6 @@ async function removeSlot(layout: Layout, number: number): Promise<void> {
   const namespaces = [layout.netnsPath(number), layout.mountNamespace(number)]
   // Both may be half-made or unmounted already; unlink fails as long as a mount is on top, and tells the truth.
   await runCommand('umount', namespaces).catch(() => {})
-  await Promise.all([...namespaces, layout.slotDisk(number)].map((path) => rm(path, { force: true })))
+  for (const path of namespaces) rmSync(path, { force: true })
+  await rm(layout.slotDisk(number), { force: true })
 }
