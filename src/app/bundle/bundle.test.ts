@@ -16,6 +16,21 @@ import { after, suite, test } from 'node:test'
 import { promisify } from 'node:util'
 import { projectFolder, sourcesFolder } from '../project-folder.ts'
 
+/** A module that prints, when the process ends, stacks of errors that seem to come from a line of the bundle. */
+function stackPrinter(bundle: string): string {
+  const source = `
+    import { readFileSync } from 'node:fs'
+    import { runInThisContext } from 'node:vm'
+    const filename = ${JSON.stringify(`file://${bundle}`)}
+    const lineOffset = readFileSync(${JSON.stringify(bundle)}, 'utf8').split('\\n').findIndex((line) => line.includes('await import'))
+    const stackOf = (code) => Object.assign(runInThisContext('new Error("ended")', { filename, lineOffset }), { code }).stack
+    process.on('exit', () => {
+      const stacks = { plain: stackOf(undefined), ABORT_ERR: stackOf('ABORT_ERR'), ECONNRESET: stackOf('ECONNRESET') }
+      process.stdout.write('\\n' + JSON.stringify(stacks))
+    })`
+  return `data:text/javascript,${encodeURIComponent(source)}`
+}
+
 suite('the bundle', () => {
   const project = mkdtempSync(join(tmpdir(), 'warren-bundle-'))
   for (const name of ['bin', 'src', 'package.json', 'package-lock.json']) {
@@ -63,6 +78,15 @@ suite('the bundle', () => {
     )
     const ownLines = (stack: string) => stack.split('\n').filter((line) => line.includes('/src/cli/'))
     assert.deepEqual(ownLines(bundled.stderr), ownLines(fromSources.stderr))
+  })
+
+  test('reads no source map for an error that a connection ended with', () => {
+    const { file } = programToStart()
+    const { stdout, stderr } = run('bin/node', ['--import', stackPrinter(file), file, 'version'])
+    const stacks = JSON.parse(stdout.trim().split('\n').at(-1)!) as Record<string, string>
+    assert.match(stacks.plain!, /\/src\/\S+\.ts:\d+/, stderr)
+    assert.match(stacks.ABORT_ERR!, /\/warren\.mjs:\d+/)
+    assert.match(stacks.ECONNRESET!, /\/warren\.mjs:\d+/)
   })
 
   test('has every thread that a source starts', () => {
