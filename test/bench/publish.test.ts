@@ -1,0 +1,48 @@
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import { repoFolder } from '../support/warren.ts'
+import { withFigures } from './publish.ts'
+import type { KeptReport } from './report.ts'
+
+const readme = readFileSync(join(repoFolder, 'README.md'), 'utf8')
+const last = 'burst of 100, until the last has answered'
+
+function measured(ms: Record<string, number>): KeptReport {
+  const rows = Object.entries(ms).map(([name, value]) => ({
+    ...{ name, unit: 'ms' as const, samples: [value], failures: [] },
+  }))
+  return {
+    date: '2026-11-16',
+    machine: { cpus: 2, kernel: '6.18', load: 0 },
+    report: { title: 'Time to interactive', rows },
+  }
+}
+
+describe('the figures of the README', () => {
+  it('become those that were measured last, and what others published stays', () => {
+    const page = withFigures(
+      readme,
+      measured({
+        'warren container · sequential': 38.4,
+        'warren gvisor · sequential': 91.6,
+        'docker · sequential': 333,
+        [`warren container · ${last}`]: 9_870,
+        [`warren gvisor · ${last}`]: 20_400,
+        [`docker · ${last}`]: 17_100,
+      }),
+    )
+    const lines = page.split('\n').filter((line) => !readme.includes(line))
+    assert.equal(lines.length, 2)
+    assert.match(lines[0]!, /\| 38 ms containers, 92 ms gVisor \(warm pool\) \| 491 ms \|.*\| 333 ms \|$/)
+    assert.match(
+      lines[1]!,
+      /\| 9\.9 s containers, 20 s gVisor, on 2 cores \| 1\.3 s, on their cloud \|.*\| 17 s, on the same 2 cores \|$/,
+    )
+  })
+
+  it('stay where nothing was measured', () => {
+    assert.equal(withFigures(readme, measured({ 'docker · another': 1 })), readme)
+  })
+})

@@ -1,0 +1,59 @@
+/**
+ * Puts what was measured last into the project's pages: `bin/node test/bench/publish.ts`. It draws docs/benchmark.svg and
+ * writes our figures and Docker's into the table of README.md. What was not measured stays as it is.
+ */
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { repoFolder } from '../support/warren.ts'
+import { chartSvg } from './chart.ts'
+import { type KeptReport, medianOf, previousReport } from './report.ts'
+
+/** A line of the table, by what its first cell begins with, and what its first and last column say. */
+type Line = {
+  begins: string
+  row: string
+  ours: (container: string, gvisor: string) => string
+  docker: string
+}
+
+const lines: Line[] = [
+  {
+    begins: 'create and first command, one after another',
+    row: 'sequential',
+    ours: (container, gvisor) => `${container} containers, ${gvisor} gVisor (warm pool)`,
+    docker: '',
+  },
+  {
+    begins: '100 creates at once, until the last answers',
+    row: 'burst of 100, until the last has answered',
+    ours: (container, gvisor) => `${container} containers, ${gvisor} gVisor, on 2 cores`,
+    docker: ', on the same 2 cores',
+  },
+]
+
+export function withFigures(page: string, { report }: KeptReport): string {
+  return page
+    .split('\n')
+    .map((text) => {
+      const line = lines.find(({ begins }) => text.startsWith(`| ${begins}`))
+      return line ? filled(text, line, (contender) => medianOf(report, `${contender} · ${line.row}`)) : text
+    })
+    .join('\n')
+}
+
+function filled(text: string, { ours, docker }: Line, msOf: (contender: string) => number): string {
+  const cells = text.split(' | ')
+  const [container, gvisor, dockerMs] = [msOf('warren container'), msOf('warren gvisor'), msOf('docker')]
+  if (Number.isFinite(container + gvisor)) cells[1] = ours(duration(container), duration(gvisor))
+  if (Number.isFinite(dockerMs)) cells[cells.length - 1] = `${duration(dockerMs)}${docker} |`
+  return cells.join(' | ')
+}
+
+const duration = (ms: number): string =>
+  ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(ms < 10_000 ? 1 : 0)} s`
+
+if (import.meta.main) {
+  writeFileSync(join(repoFolder, 'docs/benchmark.svg'), chartSvg(previousReport))
+  const [page, interactive] = [join(repoFolder, 'README.md'), previousReport('interactive')]
+  if (interactive) writeFileSync(page, withFigures(readFileSync(page, 'utf8'), interactive))
+}
