@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { request } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { basename, dirname, join } from 'node:path'
-import { envdPort } from '../contract/constants.ts'
+import { envdPort, header } from '../contract/constants.ts'
 import { systemClock } from '../lib/clock.ts'
 import { releaseMemoryWhenIdle } from './idle-memory.ts'
 import { isGvisor, listenAlone } from './listen.ts'
@@ -16,6 +16,8 @@ import { createAgent } from './server.ts'
 declare const agentAddon: string
 
 const startedAheadAfterMs = 200
+/** Of an agent that nobody else reaches, and that ends at once. */
+const rehearsalToken = 'rehearsal'
 
 export function startAgent(): void {
   // The sandbox dies with its agent: a fault in one request must not take everything else along.
@@ -43,24 +45,27 @@ export async function rehearse(folder: string): Promise<void> {
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   const { port } = server.address() as AddressInfo
-  const message = JSON.stringify({ process: { cmd: '/bin/sh', args: ['-c', 'echo'] }, stdin: false })
-  const head = Buffer.alloc(5)
-  head.writeUInt32BE(message.length, 1)
   const identity = JSON.stringify({
+    accessToken: rehearsalToken,
     envVars: { E2B_SANDBOX: 'true' },
     defaultUser: 'root',
     defaultWorkdir: '/',
   })
   await send(port, '/init', 'application/json', identity)
-  await send(
-    port,
-    '/process.Process/Start',
-    'application/connect+json',
-    Buffer.concat([head, Buffer.from(message)]),
-  )
+  // Those that take longer go another way, on which their output is read as it comes.
+  for (const command of ['echo', 'echo; sleep 0.1; echo']) await start(port, command)
   await send(port, '/filesystem.Filesystem/Stat', 'application/json', '{"path":"/"}')
   server.closeAllConnections()
   server.close()
+}
+
+function start(port: number, command: string): Promise<void> {
+  const message = Buffer.from(
+    JSON.stringify({ process: { cmd: '/bin/sh', args: ['-c', command] }, stdin: false }),
+  )
+  const head = Buffer.alloc(5)
+  head.writeUInt32BE(message.length, 1)
+  return send(port, '/process.Process/Start', 'application/connect+json', Buffer.concat([head, message]))
 }
 
 async function send(port: number, path: string, type: string, body: string | Buffer): Promise<void> {
@@ -69,7 +74,7 @@ async function send(port: number, path: string, type: string, body: string | Buf
     port,
     method: 'POST',
     path,
-    headers: { 'content-type': type },
+    headers: { 'content-type': type, [header.accessToken]: rehearsalToken },
     agent: false,
   })
   outgoing.end(body)
