@@ -2,7 +2,8 @@
  * `npm run bench [-- name …] [--long] [--rounds 5] [--count 20] [--isolation container] [--no-docker]
  * [--nodes 1000] [--sandboxes 10000]`
  * Runs the named benchmarks; where none is named, those that take some ten minutes together, or with --long all of them,
- * with more rounds. Prints what each found, and keeps it at once as JSON and as a chart. Root only.
+ * with more rounds. Prints what each found, and keeps it at once as JSON and as a chart; `publish.ts` puts that into the
+ * project's pages. Root only.
  */
 import { writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
