@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { findCgroupMounts } from './cgroup-mounts.ts'
-import { openCgroups } from './cgroups.ts'
+import { Cgroups, openCgroups } from './cgroups.ts'
 
 /** The build machines have version 1: version 2 is read here from files laid out as the kernel does. */
 describe('cgroups of version 2', () => {
@@ -75,6 +75,32 @@ describe('cgroups of version 2', () => {
     // The files of a real group go with its folder.
     await assert.rejects(open().end('/warren-x/one'), /ENOTEMPTY/)
     assert.equal(await readFile(join(group, 'cgroup.kill'), 'utf8'), '1')
+  })
+})
+
+describe('cgroups of version 1', () => {
+  it('are not taken for empty because the first hierarchy has no process in them', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'warren-cgroup-'))
+    const [first, second] = ['cpu', 'memory'].map((name) => join(folder, name, 'warren-x'))
+    const child = spawn('sleep', ['60'])
+    try {
+      await once(child, 'spawn')
+      for (const group of [first!, second!]) await mkdir(group, { recursive: true })
+      await writeFile(join(first!, 'cgroup.procs'), '')
+      await writeFile(join(second!, 'cgroup.procs'), `${child.pid}\n`)
+      const ended = once(child, 'exit').finally(() => writeFileSync(join(second!, 'cgroup.procs'), ''))
+      const cgroups = new Cgroups({
+        ...{ unified: false, controllers: ['cpu', 'memory'], v2: undefined },
+        all: ['cpu', 'memory'].map((name) => join(folder, name)),
+        file: (controller, group, name) => join(folder, controller, group, name),
+      })
+      // The files of a real group go with its folder.
+      await assert.rejects(cgroups.end('/warren-x'), /ENOTEMPTY/)
+      assert.deepEqual(await ended, [null, 'SIGKILL'])
+    } finally {
+      child.kill('SIGKILL')
+      await rm(folder, { recursive: true })
+    }
   })
 })
 

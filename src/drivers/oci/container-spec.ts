@@ -61,7 +61,6 @@ export function containerSpec(input: ContainerInput) {
     root: { path: layout.rootMount, readonly: false },
     process: agentProcess(input, parts.rlimits),
     mounts: [...commonMounts(input, parts.devptsOptions), ...parts.mounts, ...sharedMounts(input)],
-    ...(parts.hooks && { hooks: parts.hooks }),
     linux: {
       uidMappings: mapping,
       gidMappings: mapping,

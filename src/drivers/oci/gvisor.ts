@@ -16,6 +16,7 @@ export const gvisor: RuntimeFlavour = {
   inheritsLimits: false,
   emptyNetworkName: 'null-netns',
   runFlags: [],
+  movedMounts: [],
   remedy: (binary) => `Put gVisor's runsc at ${binary}.`,
   globalFlags: (platform) => [
     `--platform=${platform ?? 'systrap'}`,

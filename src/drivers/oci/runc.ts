@@ -1,9 +1,8 @@
 /** Plain containers: sandboxes share the host's kernel, behind namespaces, a system call filter and covered files. */
-import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { bindMount, bootIDFile, bootIDPath } from './container-spec.ts'
 import { systemPackages } from './probe.ts'
-import type { ContainerInput, Hook, RuntimeFlavour } from './runtime-flavour.ts'
+import type { RuntimeFlavour } from './runtime-flavour.ts'
 import { seccompProfile } from './seccomp.ts'
 import { shownProcFiles } from './shown-machine.ts'
 
@@ -56,12 +55,17 @@ const maskedPaths = [
   '/proc/vmallocinfo',
   '/proc/vmstat',
   '/proc/zoneinfo',
+  // Until its own lies over it: from its first moment on nothing in a sandbox sees the machine's.
+  bootIDPath,
 ]
 
 const readonlyPaths = ['/proc/sys', '/proc/sysrq-trigger']
 
 /** Terminals come out of one pool of the machine, of which the kernel keeps a part for the host. */
 const mostTerminals = 512
+
+/** One of the few files of /proc over which runc mounts. What it shows otherwise is seen again once the mount is moved. */
+const passedBootID = '/proc/uptime'
 
 export const runc: RuntimeFlavour = {
   runtime: 'runc',
@@ -77,6 +81,7 @@ export const runc: RuntimeFlavour = {
   emptyNetworkName: undefined,
   // A session keyring per sandbox would run into the per-user quota; the keyring calls are closed anyway.
   runFlags: ['--no-new-keyring'],
+  movedMounts: [{ from: passedBootID, to: bootIDPath }],
   remedy: () => `Install it: ${systemPackages}`,
   globalFlags: () => [],
   ownMemoryMB: () => 0,
@@ -91,23 +96,7 @@ export const runc: RuntimeFlavour = {
         bindMount(join(input.layout.shownProc(input.record.sandboxID), name), `/proc/${name}`),
       ),
     ],
-    hooks: { createContainer: [coverBootID(input)] },
     hostPidsLimit: input.pidsLimit,
     linux: { maskedPaths, readonlyPaths, seccomp: seccompProfile },
   }),
-}
-
-/** Where runc puts the file for the hook, which moves it to its place: what is there otherwise is seen again then. */
-const passedBootID = '/proc/uptime'
-
-/** One program, and by its path: `sh` and a search for it would take as long again, in every start. */
-const mountProgram = ['/usr/bin/mount', '/bin/mount'].find((path) => existsSync(path)) ?? '/bin/mount'
-
-/**
- * runc itself does not mount over this path, so a hook does. It runs inside the sandbox's namespaces with no more
- * rights than the sandbox's root, before the root is the sandbox's.
- */
-function coverBootID({ layout }: ContainerInput): Hook {
-  const paths = [passedBootID, bootIDPath].map((path) => join(layout.rootMount, path))
-  return { path: mountProgram, args: ['mount', '--no-mtab', '--move', ...paths], env: [] }
 }

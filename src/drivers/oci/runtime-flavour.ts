@@ -3,6 +3,7 @@
 import type { AgentProgram } from './agent-program.ts'
 import type { CgroupUse } from './cgroups.ts'
 import type { Layout } from './layout.ts'
+import type { MountMove } from './namespace/move-mounts.ts'
 import type { RuntimeName, SandboxRecord } from './records.ts'
 
 /** What operators and users call the two kinds of walls. */
@@ -28,6 +29,8 @@ export type RuntimeFlavour = {
   /** Where the runtime looks for a network namespace without a network in its state folder; undefined: it needs none. */
   readonly emptyNetworkName: string | undefined
   readonly runFlags: readonly string[]
+  /** Mounts that the runtime refuses to make in their place: once it has started the sandbox they are moved there. */
+  readonly movedMounts: readonly MountMove[]
   /** What an operator does when the binary does not run. */
   remedy(binary: string): string
   /** Flags of every command, before the verb. */
@@ -70,10 +73,7 @@ export type SpecParts = {
   mounts: Mount[]
   /** Added to those of /dev/pts. */
   devptsOptions: readonly string[]
-  hooks?: { createContainer: Hook[] }
   /** Threads and processes that the host allows the sandbox as a whole. */
   hostPidsLimit: number
   linux: Record<string, unknown>
 }
-
-export type Hook = { path: string; args: string[]; env: string[] }

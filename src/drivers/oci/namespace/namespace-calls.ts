@@ -16,6 +16,7 @@ export const mountFlags = {
   noDevices: 4,
   noAccessTimes: 1024,
   bind: 4096,
+  move: 8192,
   recursive: 16384,
   private: 1 << 18,
   shared: 1 << 20,

@@ -9,12 +9,14 @@ import { atUsualPriority } from '../../../lib/priority.ts'
 import { siblingModule } from '../../../lib/sibling-module.ts'
 import type { CoverTask } from './cover-folders.ts'
 import type { RootTask, SlotDiskTask } from './mount-disks.ts'
+import type { MoveTask } from './move-mounts.ts'
 import type { NetworkTask } from './slot-network.ts'
 
 export type NamespaceTask =
   | { cover: CoverTask }
   | { mountSlotDisk: SlotDiskTask }
   | { mountRoot: RootTask }
+  | { moveMounts: MoveTask }
   | { makeNetwork: NetworkTask }
 
 export type NamespaceRequest = { number: number; task: NamespaceTask }

@@ -5,6 +5,7 @@
 import { parentPort } from 'node:worker_threads'
 import { coverFolders } from './cover-folders.ts'
 import { mountRoot, mountSlotDisk } from './mount-disks.ts'
+import { moveMounts } from './move-mounts.ts'
 import type { NamespaceReply, NamespaceRequest, NamespaceTask } from './namespace-thread.ts'
 import { makeNetwork } from './slot-network.ts'
 
@@ -12,6 +13,7 @@ function perform(task: NamespaceTask): void {
   if ('cover' in task) coverFolders(task.cover)
   else if ('mountSlotDisk' in task) mountSlotDisk(task.mountSlotDisk)
   else if ('mountRoot' in task) mountRoot(task.mountRoot)
+  else if ('moveMounts' in task) moveMounts(task.moveMounts)
   else makeNetwork(task.makeNetwork)
 }
 

@@ -1,0 +1,12 @@
+/** Moves mounts of a sandbox that has just been started to where its runtime would not put them. */
+import { inNamespace, mount, mountFlags } from './namespace-calls.ts'
+
+/** `pid`: of a process in the sandbox. Paths are the sandbox's own. */
+export type MoveTask = { pid: number; moves: readonly MountMove[] }
+export type MountMove = { from: string; to: string }
+
+export function moveMounts({ pid, moves }: MoveTask): void {
+  inNamespace('mounts', `/proc/${pid}/ns/mnt`, () => {
+    for (const { from, to } of moves) mount({ source: from, target: to, flags: mountFlags.move })
+  })
+}
