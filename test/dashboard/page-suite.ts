@@ -90,6 +90,40 @@ export function pageSuite(dashboard: DashboardFixture): void {
     await readAll(warren.adminToken, ['machine', 'team'])
   })
 
+  it('has documentation that is searched and copied from, in both themes and on a phone', async () => {
+    const { warren, browser } = dashboard
+    const context = await browser.newContext({
+      ...{ permissions: ['clipboard-read', 'clipboard-write'], bypassCSP: true },
+    })
+    const page = await context.newPage()
+    await goTo(page, `${warren.url}/docs`)
+    await page.keyboard.press('/')
+    await page.keyboard.type('first sandbox')
+    const found = page.locator('#found').getByRole('link')
+    await found.first().waitFor()
+    await page.keyboard.press('ArrowDown')
+    await page.keyboard.press('Enter')
+    await page.getByRole('heading', { name: 'Your first sandbox', level: 1 }).waitFor()
+    await page.locator('main pre').first().hover()
+    await page.getByRole('button', { name: 'Copy' }).first().click()
+    await page.getByRole('button', { name: 'Copied' }).waitFor()
+    assert.equal(await page.evaluate('navigator.clipboard.readText()'), 'eval "$(bin/warren env)"')
+    await page.evaluate(axeSource)
+    for (const colorScheme of ['light', 'dark'] as const) {
+      await page.emulateMedia({ colorScheme })
+      assert.deepEqual(await seriousFindings(page, 'html'), [])
+    }
+    await page.setViewportSize(phoneSize)
+    for (const name of ['first-sandbox', 'api', 'settings', 'templates']) {
+      await goTo(page, `${warren.url}/docs/${name}`)
+      assert.equal(await page.evaluate('document.documentElement.scrollWidth'), phoneSize.width, name)
+    }
+    await page.getByRole('link', { name: 'Pages' }).click()
+    await page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name: 'Volumes' }).click()
+    await page.getByRole('heading', { name: 'Volumes', level: 1 }).waitFor()
+    await context.close()
+  })
+
   async function readAll(secret: string, views: readonly string[]) {
     const { warren, browser } = dashboard
     // It makes style sheets to look at others, which the page's policy rejects.

@@ -86,6 +86,7 @@ try {
   const { busy, paused } = await makeSandboxes(warren)
   const { volumeID, webhookID, templateID } = await makeThings(warren)
   await makeOthers(warren)
+  await busy.createSnapshot({ name: 'report-read' })
   await busy.commands.run(
     'timeout 90 sh -c "while :; do python3 -c \\"sum(range(10**6))\\"; sleep 0.3; done"',
     {

@@ -1,10 +1,11 @@
-/** Disk space that comes back: `warren prune`. */
+/** Disk space that comes back: `warren prune`, and the dashboard. */
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { promisify } from 'node:util'
 import { Sandbox, Template } from 'e2b'
+import { logIn, openBrowser } from '../dashboard/browser.ts'
 import { buildContext, sayIn } from '../support/building.ts'
 import { eventually } from '../support/eventually.ts'
 import { type LayeredImages, layersOf, makeLayeredImages } from '../support/layered-images.ts'
@@ -64,5 +65,29 @@ describe('pruning', () => {
     assert.equal(await sayIn(warren, 'kept', 'cat /srv/made /many/3/7'), 'made\none')
     await Template.build(template('two:1'), 'gone', warren.client)
     assert.equal(await sayIn(warren, 'gone', 'cat /srv/made /many/3/7'), 'made\ntwo')
+  })
+
+  it('gives it back from the dashboard, which says before what goes', async () => {
+    assert.equal((await warren.api('/templates/gone', { method: 'DELETE' })).status, 204)
+    await eventually(async () => {
+      const planned: Report = JSON.parse(await prune(warren, '--dry-run', '--json'))
+      assert.equal(planned.layers.count, 1)
+    }, 30_000)
+    await using browser = await openBrowser()
+    const page = await browser.newPage({ reducedMotion: 'reduce' })
+    await logIn(page, warren.url, warren.adminToken)
+    await page.getByRole('link', { name: 'Machine' }).click()
+    await page.getByRole('button', { name: 'Prune' }).click()
+    await page
+      .getByRole('dialog')
+      .getByText(/ 1 image layer.*About \d+\.\d MB are freed\./)
+      .waitFor()
+    const before = layersOf(warren)
+    await page.getByRole('dialog').getByRole('button', { name: 'Prune' }).click()
+    await page.getByText(/^\d+\.\d MB are freed\.$/).waitFor()
+    assert.equal(before.length - layersOf(warren).length, 1)
+    await page.getByRole('button', { name: 'Prune' }).click()
+    await page.getByText('There is nothing to prune.').waitFor()
+    assert.equal(await sayIn(warren, 'kept', 'cat /srv/made /many/3/7'), 'made\none')
   })
 })
