@@ -114,7 +114,7 @@ export function pageSuite(dashboard: DashboardFixture): void {
       assert.deepEqual(await seriousFindings(page, 'html'), [])
     }
     await page.setViewportSize(phoneSize)
-    for (const name of ['first-sandbox', 'api', 'settings', 'templates']) {
+    for (const name of ['api', 'templates']) {
       await goTo(page, `${warren.url}/docs/${name}`)
       assert.equal(await page.evaluate('document.documentElement.scrollWidth'), phoneSize.width, name)
     }
