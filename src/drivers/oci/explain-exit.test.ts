@@ -19,6 +19,13 @@ describe('why a sandbox ended', () => {
     assert.equal(explainExit(exitedWith(143), false).reason, 'killed')
   })
 
+  it('is no kill from outside when somebody inside killed the agent', () => {
+    assert.deepEqual(explainExit(exitedWith(137), false), {
+      reason: 'crashed',
+      detail: 'Its agent was ended by SIGKILL.',
+    })
+  })
+
   it('is a crash otherwise, with what is known of it', () => {
     assert.deepEqual(explainExit(11, false), {
       reason: 'crashed',

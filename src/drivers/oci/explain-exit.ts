@@ -19,13 +19,17 @@ export function explainExit(
   if (status === undefined) {
     return { reason: 'crashed', detail: 'Its processes have ended; the kernel does not say how.' }
   }
-  const isKill = signal === constants.signals.SIGKILL || signal === constants.signals.SIGTERM
   if (signal > 0) {
-    const detail = `Its first process was ended by ${nameOf(signal)}.`
-    return { reason: isKill ? 'killed' : 'crashed', detail }
+    const who = ownSignal ? 'first process' : 'agent'
+    const detail = `Its ${who} was ended by ${nameOf(signal)}.`
+    return { reason: isFromOutside(ownSignal, signal) ? 'killed' : 'crashed', detail }
   }
   return { reason: 'crashed', detail: `Its first process exited with status ${exitCode}.` }
 }
+
+/** Init hands a SIGTERM on to the agent. A SIGKILL it cannot: one that ended the agent came from inside the sandbox. */
+const isFromOutside = (ownSignal: number, signal: number): boolean =>
+  signal === constants.signals.SIGTERM || ownSignal === constants.signals.SIGKILL
 
 const nameOf = (signal: number): string =>
   Object.entries(constants.signals).find(([, number]) => number === signal)?.[0] ?? `signal ${signal}`
