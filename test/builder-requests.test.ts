@@ -1,6 +1,6 @@
 /**
- * Whether the older releases of the clients ask for the same builds as the newest: what those are proved to be made of
- * with real sandboxes (e2e/template-images.test.ts) holds for the older ones too.
+ * Whether the releases of the clients, of JavaScript and of Python, ask for the same builds: what is proved with real
+ * sandboxes for the newest of JavaScript (e2e/template-images.test.ts) holds for all of them.
  */
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
@@ -9,7 +9,7 @@ import { after, before, test } from 'node:test'
 import { promisify } from 'node:util'
 import { type BuildRecorder, startBuildRecorder } from './support/build-recorder.ts'
 import { type BuildContext, buildContext } from './support/building.ts'
-import { imageBuilders, toolBuilders } from './support/image-builders.ts'
+import { imageBuilders, refusedBuilders, toolBuilders } from './support/image-builders.ts'
 import { pythonCommand } from './support/python.ts'
 import { registryLogin, serviceAccount } from './support/registry.ts'
 import { javaScriptReleases, pythonReleases } from './support/releases.ts'
@@ -27,39 +27,40 @@ after(() => {
   context?.[Symbol.dispose]()
 })
 
+/** By the newest JavaScript release. */
+let sent: string[] = []
+
 test('every JavaScript release sends the same for templates of images and tools', async () => {
-  const sent = []
+  const found = []
   for (const [, { Template }] of javaScriptReleases('container', 'same')) {
     const contextFolder = context.folder
     const builders = [
       ...imageBuilders(Template, { contextFolder, muslImage, pinned }),
       ...toolBuilders(Template, contextFolder),
+      ...Object.entries(refusedBuilders(Template, muslImage)),
     ]
     // Where a caller names no sizes, the older ones send what they take for usual.
     const sizes = { cpuCount: 2, memoryMB: 1024 }
     const client = { apiKey: `e2b_${'0'.repeat(40)}`, apiUrl: recorder.url, ...sizes }
     for (const [name, builder] of builders) await Template.build(builder, name, client)
-    sent.push(recorder.take())
+    found.push(recorder.take())
   }
-  const [newest, older] = sent
-  assert.ok(newest!.length >= 2 * 18, `${newest!.length} requests`)
+  const [newest = [], older] = found
+  assert.ok(newest.length >= 2 * 20, `${newest.length} requests`)
   assert.deepEqual(older, newest)
+  sent = newest
 })
 
-test('every Python release sends the same for templates of images and tools', async () => {
-  const script = join(import.meta.dirname, 'e2e/python/images.py')
-  const sent = []
+test('every Python release sends the same as those of JavaScript', async () => {
+  const script = join(import.meta.dirname, 'support/image_builders.py')
   for (const [version] of pythonReleases('container', 'same')) {
-    const [python, args] = pythonCommand(version, script, 'any', 'only-send')
+    const [python, args] = pythonCommand(version, script)
     const environment = {
       ...{ E2B_API_KEY: `e2b_${'0'.repeat(40)}`, E2B_API_URL: recorder.url },
       ...{ CONTEXT: context.folder, PINNED: pinned, MUSL_IMAGE: muslImage },
       ...{ REGISTRY_USER: registryLogin.username, REGISTRY_PASSWORD: registryLogin.password },
     }
     await promisify(execFile)(python, args, { env: { ...process.env, ...environment } })
-    sent.push(recorder.take())
+    assert.deepEqual(recorder.take(), sent, version)
   }
-  const [newest, older] = sent
-  assert.ok(newest!.length >= 2 * 16, `${newest!.length} requests`)
-  assert.deepEqual(older, newest)
 })

@@ -1,6 +1,6 @@
 /**
  * Images of real registries and of a folder, and every tool that a builder method calls, with the newest unmodified
- * clients: what the older ones ask for is the same (builder-requests.test.ts). What the tools fetch lies in the
+ * JavaScript client: what others ask for is the same (builder-requests.test.ts). What the tools fetch lies in the
  * template: nothing here needs the network. Sandboxes of images on both runtimes are in
  * security/template-builds.test.ts, and roots of every kind in roots.test.ts.
  */
@@ -9,11 +9,9 @@ import { readFileSync } from 'node:fs'
 import { after, before, describe, it } from 'node:test'
 import { BuildError, Template, type TemplateBuilder } from 'e2b'
 import { type BuildContext, buildContext, buildsOf, sayIn } from '../support/building.ts'
-import { imageBuilders, toolBuilders } from '../support/image-builders.ts'
+import { imageBuilders, refusedBuilders, toolBuilders } from '../support/image-builders.ts'
 import { type ImagePlaces, openImagePlaces } from '../support/image-places.ts'
-import { runPython } from '../support/python.ts'
 import { registryLogin, serviceAccount } from '../support/registry.ts'
-import { type PythonRelease, pythonReleases } from '../support/releases.ts'
 import { anyIsolation, noWarmPool, startWarren, type Warren } from '../support/warren.ts'
 
 /** Repositories of git, Debian, Python and npm, and programs that write down how they were called. */
@@ -110,17 +108,14 @@ describe('images and tools', () => {
     }
     const { host } = places.closed
     const wrong = { ...registryLogin, password: 'not-it' }
-    await refused(
-      Template().fromImage(muslImage(), wrong),
-      /gives no access to .*musl:1\. Check that the credentials/,
-    )
+    const { password, region } = refusedBuilders(Template, muslImage())
+    await refused(password, /gives no access to .*musl:1\. Check that the credentials/)
     await refused(Template().fromImage(muslImage()), /gives no access to .*musl:1\..*needs credentials/)
     await refused(Template().fromImage(`${host}/team/none:1`, registryLogin), /no image .*none:1/)
     await refused(Template().fromImage(`team/multi@sha256:${'0'.repeat(64)}`), /no image/)
     await refused(Template().fromDebianImage('no-such'), /has no image .*debian:no-such/)
     await refused(Template().fromImage(`${places.open.host}/hub/team/multi:zstd`), /internal network/)
-    const keys = { accessKeyId: 'AKID', secretAccessKey: 'secret', region: 'nowhere' }
-    await refused(Template().fromAWSRegistry('1.dkr.ecr.aws.invalid/x', keys), /AWS region/)
+    await refused(region, /AWS region/)
     const mirrored = Template().fromImage('mirrored.example/none:1', wrong)
     await refused(mirrored, /no image .*team\/none:1/)
     assert.ok(!readFileSync(warren.logFile, 'utf8').includes(registryLogin.password))
@@ -143,20 +138,5 @@ describe('images and tools', () => {
       Template.build(missing, 'missing', warren.client),
       /^BuildError: failed to run command 'apt-get update && .* no-such-package': exit status 100$/,
     )
-  })
-
-  const [[version]] = pythonReleases(anyIsolation, 'same') as [PythonRelease]
-  it(`e2b ${version} for Python does all of it too`, () => {
-    const environment = {
-      ...{
-        ...warren.environment,
-        CONTEXT: context.folder,
-        PINNED: places.pinned,
-        MUSL_IMAGE: muslImage(),
-      },
-      ...{ REGISTRY_USER: registryLogin.username, REGISTRY_PASSWORD: registryLogin.password },
-      ...{ CHECK: checkTools, SAYS: toolsSay.join('\n') },
-    }
-    runPython({ ...warren, environment }, version, 'images.py', version)
   })
 })

@@ -1,6 +1,7 @@
 /**
  * Templates that begin with images of every kind, and that call every tool. Each release of the JavaScript client
- * builds them: the newest against a Warren, and all of them against a recorder of what they send.
+ * builds them: the newest against a Warren, and all of them against a recorder of what they send. Those of Python send
+ * the same (image_builders.py).
  */
 import type { Template as CurrentTemplate, TemplateBuilder } from 'e2b'
 import { registryLogin } from './registry.ts'
@@ -42,6 +43,20 @@ export function imageBuilders(
     kind,
     builder.runCmd(`test "$IMAGE" = ${imageOf[kind] ?? kind}`),
   ])
+}
+
+/** By what is wrong with what they begin with. */
+export function refusedBuilders(
+  Template: NewTemplate,
+  muslImage: string,
+): Record<'password' | 'region', TemplateBuilder> {
+  const keys = { accessKeyId: 'AKID', secretAccessKey: 'secret', region: 'nowhere' }
+  return {
+    password: Template()
+      .skipCache()
+      .fromImage(muslImage, { ...registryLogin, password: 'not-it' }),
+    region: Template().fromAWSRegistry('1.dkr.ecr.aws.invalid/x', keys),
+  }
 }
 
 const noNetwork = { PIP_NO_INDEX: '1', NPM_CONFIG_OFFLINE: 'true', NPM_CONFIG_UPDATE_NOTIFIER: 'false' }
