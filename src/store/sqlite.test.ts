@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { type TestContext, test } from 'node:test'
 import { sql } from 'kysely'
+import { copyEmptyDatabase } from '../../test/support/empty-database.ts'
 import { type AppError, isAppError } from '../lib/app-error.ts'
 import { openDatabase, openStores, storesOver } from './open-stores.ts'
 import { storeSuite } from './store-suite.ts'
@@ -19,7 +20,11 @@ function emptyFolder(context: TestContext): string {
   return folder
 }
 
-storeSuite('SQLite', (context) => openStores({ url: undefined, dataFolder: emptyFolder(context), vault }))
+storeSuite('SQLite', async (context) => {
+  const dataFolder = emptyFolder(context)
+  await copyEmptyDatabase(dataFolder)
+  return openStores({ url: undefined, dataFolder, vault })
+})
 ownerSuite('SQLite', async (context) => {
   const shared = { url: undefined, dataFolder: emptyFolder(context), vault }
   return [await openStores({ ...shared, nodeID: 'one' }), await openStores({ ...shared, nodeID: 'other' })]

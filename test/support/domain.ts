@@ -21,6 +21,7 @@ import { LogFiles } from '../../src/logs/log-files.ts'
 import { openStores } from '../../src/store/open-stores.ts'
 import { soleNode } from '../../src/store/owners.ts'
 import { vault } from '../../src/store/suite/rows.ts'
+import { copyEmptyDatabase } from './empty-database.ts'
 import { createFakeAgent } from './fake-agent.ts'
 import { FakeGate } from './fake-gate.ts'
 import { FakeVolumeDisks } from './fake-volumes.ts'
@@ -83,9 +84,11 @@ export async function openFixture(options: FixtureOptions = {}) {
   const folder = options.folder ?? mkdtempSync(join(tmpdir(), 'warren-core-'))
   const clock = options.clock ?? new ManualClock()
   const nodeID = options.nodeID ?? soleNode
+  const dataFolder = options.databaseFolder ?? folder
+  if (options.url === undefined) await copyEmptyDatabase(dataFolder)
   const stores = await openStores({
     url: options.url,
-    dataFolder: options.databaseFolder ?? folder,
+    dataFolder,
     vault: options.vault ?? vault,
     nodeID,
     ...(!options.onDisk && { syncLog: async () => {} }),
