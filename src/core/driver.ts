@@ -119,7 +119,7 @@ export type UnreadableSandbox = { sandboxID: string; unreadable: Error }
 export type SandboxExit = {
   sandboxID: string
   runID: string
-  /** `killed`: by a signal from outside the sandbox or to its agent; `crashed`: in any other way. */
+  /** `killed`: by a signal from outside the sandbox; `crashed`: in any other way, an agent that was killed inside among them. */
   reason: 'out_of_memory' | 'killed' | 'crashed'
   /** What else is known, as a full sentence. */
   detail: string

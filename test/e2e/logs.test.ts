@@ -1,7 +1,7 @@
 /** What happened in a sandbox, read by the unmodified clients and command line, on both runtimes. */
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
-import { Sandbox } from 'e2b'
+import { Sandbox, SandboxError, SandboxNotFoundError } from 'e2b'
 import { delay } from '../../src/lib/clock.ts'
 import { e2b } from '../support/e2b-cli.ts'
 import { eventually } from '../support/eventually.ts'
@@ -129,6 +129,25 @@ except urllib.error.HTTPError as error: print(error.code)"`,
           ...['last words', 'Process ended: exit status 0', 'Sandbox ended: killed'],
         ])
       })
+    })
+
+    it('tell how a sandbox ended whose agent was killed inside of it, and streams of it break at once', async () => {
+      const own = await Sandbox.create('base', { ...warren.client, timeoutMs: 600_000 })
+      const ticked = Promise.withResolvers<void>()
+      const streaming = own.commands.run('echo tick; exec sleep 600', {
+        timeoutMs: 0,
+        onStdout: () => ticked.resolve(),
+      })
+      const broken = assert.rejects(streaming, SandboxError)
+      await ticked.promise
+      await assert.rejects(own.commands.run('kill -9 -1', { user: 'root' }), SandboxError)
+      await broken
+      await eventually(async () => {
+        const last = (await readLog(warren, own.sandboxId)).at(-1)
+        assert.equal(last?.message, 'Sandbox ended: its processes crashed. Its agent was ended by SIGKILL.')
+        assert.equal(last.fields.reason, 'crashed')
+      })
+      await assert.rejects(Sandbox.connect(own.sandboxId, warren.client), SandboxNotFoundError)
     })
 
     it('stay small in a flood and tell what is missing', async () => {
