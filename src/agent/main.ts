@@ -16,7 +16,7 @@ import { createAgent } from './server.ts'
 declare const agentAddon: string
 
 const startedAheadAfterMs = 200
-/** Of an agent that nobody else reaches, and that ends at once. */
+/** The token of an agent that nobody else reaches, and that ends at once. */
 const rehearsalToken = 'rehearsal'
 
 export function startAgent(): void {
