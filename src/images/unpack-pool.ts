@@ -42,7 +42,7 @@ export class UnpackPool {
     this.#closed = true
     const idle = this.#idle.splice(0)
     for (const { timer } of idle) clearTimeout(timer)
-    await Promise.all(idle.map(({ worker }) => worker.terminate()))
+    await Promise.all(idle.map(({ worker }) => endWorker(worker)))
   }
 
   async #withWorker<T>(signal: AbortSignal, work: (worker: Worker) => Promise<T>): Promise<T> {
@@ -57,7 +57,7 @@ export class UnpackPool {
       return result
     } catch (error) {
       // The worker may still be writing this layer; it must not go on in the next one.
-      await worker?.terminate()
+      if (worker) await endWorker(worker)
       throw error
     } finally {
       this.#busy--
@@ -93,13 +93,13 @@ export class UnpackPool {
 
   #keep(worker: Worker): void {
     if (this.#closed) {
-      void worker.terminate()
+      void endWorker(worker)
       return
     }
     worker.unref()
     const timer = setTimeout(() => {
       this.#idle = this.#idle.filter((kept) => kept.worker !== worker)
-      void worker.terminate()
+      void endWorker(worker)
     }, idleForMs)
     timer.unref()
     this.#idle.push({ worker, timer })
@@ -112,6 +112,18 @@ function startWorker(): Worker {
   const worker = atUsualPriority(() => new Worker(siblingModule('unpack-worker', import.meta.url), options))
   worker.on('error', () => {})
   return worker
+}
+
+/**
+ * The worker ends itself, between two messages. One that is terminated while it loads the addon for calls of the C library
+ * takes the whole process with it: the addon fails, and has no way left to say so.
+ */
+async function endWorker(worker: Worker): Promise<void> {
+  if (worker.threadId === -1) return
+  worker.ref()
+  const exited = new Promise((resolve) => worker.once('exit', resolve))
+  worker.postMessage({ type: 'stop' } satisfies ToWorker)
+  await exited
 }
 
 /** One job of one worker. */

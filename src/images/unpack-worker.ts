@@ -20,6 +20,7 @@ port.on('message', (message: ToWorker) => {
     answer(unpack(message.job, input))
   } else if (message.type === 'chunk') input?.push(message.bytes)
   else if (message.type === 'end') input?.push(null)
+  else process.exit()
 })
 
 function answer(work: Promise<LayerFacts>): void {
