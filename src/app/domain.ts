@@ -141,7 +141,7 @@ function joinSandboxes(ports: DomainPorts, settings: DomainSettings, volumes: Vo
     ...{ ...ports, sandboxes, snapshots, entries: ports.stores.quarantine },
     ...{ nodeID: settings.nodeID, keepMs: settings.quarantineMs },
   })
-  const spare = { sum: () => warm.sum(), giveUp: () => warm.giveUp() }
+  const spare = { sum: () => warm.sum(), giveUp: (count: number) => warm.giveUp(count) }
   const { tracer = noTracer } = ports
   const admission = tracedAdmission(
     new Admission({ ...ports, sandboxes, spare, settings: settings.admission }),

@@ -123,7 +123,7 @@ export const schema = {
   warmMemoryMB: setting(
     'WARREN_WARM_MEMORY_MB',
     '',
-    'All sandboxes of the warm pool together may be promised so much memory; unset: half of the machine’s.',
+    'All sandboxes of the warm pool together may be promised so much memory; unset: half of the machine’s, and more while half of it is available.',
     kind.optional(kind.wholeNumber(0, 1_073_741_824, 'MiB')),
   ),
   baseImage: setting(

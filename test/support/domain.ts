@@ -63,6 +63,7 @@ export type FixtureOptions = {
   world?: FakeWorld
   clock?: ManualClock
   warm?: number
+  warmMemoryMB?: number
   snapshotMemory?: boolean
   vault?: SecretVault
   /** The address of a PostgreSQL database, in place of SQLite in the folder. */
@@ -134,7 +135,7 @@ export async function openFixture(options: FixtureOptions = {}) {
     },
     {
       ...{ seed: 'seed', nodeID, quarantineMs: 7 * 24 * 3_600_000 },
-      warmPool: { least: options.warm ?? 0, memoryMB: undefined },
+      warmPool: { least: options.warm ?? 0, memoryMB: options.warmMemoryMB },
       admission: { ...generousAdmission, ...options.admission },
       minFreeBytes: 1e9,
       maxBuildLogBytes: 5e5,
@@ -163,6 +164,8 @@ export async function openFixture(options: FixtureOptions = {}) {
     },
     async [Symbol.asyncDispose]() {
       if (crashed) return
+      // A build may wait for its next try to write its end. What it tells lies in the folder.
+      await turning(clock, domain.builds.close(), Number.POSITIVE_INFINITY)
       await service.close()
       await warm.close()
       await stores.close()
@@ -252,14 +255,14 @@ export async function until(check: () => Promise<boolean>): Promise<void> {
 }
 
 /** Moves time on in small steps until the work has ended. */
-export async function turning<T>(clock: ManualClock, work: Promise<T>): Promise<T> {
+export async function turning<T>(clock: ManualClock, work: Promise<T>, mostRounds = 5000): Promise<T> {
   let hasEnded = false
   const end = () => {
     hasEnded = true
   }
   work.then(end, end)
   for (let round = 0; !hasEnded; round++) {
-    assert.ok(round < 5000, 'it never ended')
+    assert.ok(round < mostRounds, 'it never ended')
     await new Promise((resolve) => setImmediate(resolve))
     if (round % 10 === 9) clock.advance(100)
   }

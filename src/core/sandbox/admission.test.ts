@@ -7,6 +7,7 @@ import { Admission, type AdmissionSettings } from './admission.ts'
 function openAdmission(changes: Partial<AdmissionSettings> = {}) {
   const clock = new ManualClock()
   const machine = { active: { cpuCount: 0, memoryMB: 0 }, availableMB: 10_000, diskBytes: 1e12 }
+  const spare = { count: 0, givenUp: [] as number[] }
   const settings = {
     ...{ memoryOvercommit: 2, cpuOvercommit: 4, minFreeMemoryMB: 500, startsAtOnce: 2, waitMs: 45_000 },
     ...changes,
@@ -15,13 +16,21 @@ function openAdmission(changes: Partial<AdmissionSettings> = {}) {
     machine: { cpuCount: 2, memoryMB: 4000, availableMemoryMB: async () => machine.availableMB },
     freeBytes: async () => machine.diskBytes,
     sandboxes: { sumActive: async () => machine.active },
-    spare: { sum: () => ({ cpuCount: 0, memoryMB: 0 }), giveUp: async () => false },
+    spare: {
+      sum: () => ({ cpuCount: 0, memoryMB: spare.count * 100 }),
+      giveUp: async (count) => {
+        const taken = Math.min(count, spare.count)
+        spare.count -= taken
+        spare.givenUp.push(taken)
+        return taken > 0
+      },
+    },
     ...{ settings, clock },
   })
   const order: string[] = []
   const releases: (() => void)[] = []
   return {
-    ...{ clock, machine, order, releases },
+    ...{ clock, machine, spare, order, releases },
     enter: (teamID: string, sizes = {}, signal = new AbortController().signal) =>
       admission.enter({ teamID, cpuCount: 1, memoryMB: 100, ...sizes }, signal).then((release) => {
         order.push(teamID)
@@ -123,6 +132,13 @@ describe('admission', () => {
     world.machine.active = { cpuCount: 1, memoryMB: 7950 }
     await world.still()
     assert.deepEqual(world.order, ['a'])
+  })
+
+  it('takes spare sandboxes down for a start that does not fit, more at once each time, and no more once it fits', async () => {
+    const world = openAdmission()
+    world.spare.count = 80
+    await world.enter('a', { memoryMB: 1000 })
+    assert.deepEqual(world.spare, { count: 65, givenUp: [1, 2, 4, 8] })
   })
 
   it('lets a small start of another team pass one that does not fit', async () => {

@@ -38,8 +38,8 @@ export type AdmissionParts = {
 export interface SpareSandboxes {
   /** What they were promised. */
   sum(): { cpuCount: number; memoryMB: number }
-  /** False: there is none left. */
-  giveUp(): Promise<boolean>
+  /** Takes up to so many down at once. False: there is none left. */
+  giveUp(count: number): Promise<boolean>
 }
 
 export type StartDemand = Pick<Sandbox, 'teamID' | 'cpuCount' | 'memoryMB'>
@@ -84,12 +84,12 @@ export class Admission {
   }
 
   /**
-   * For a start that nobody waits for: it gets its turn only if it takes nothing from those who do, and leaves as much
-   * memory as it is promised. Undefined: not now.
+   * For a start that nobody waits for: it gets its turn only if it takes nothing from those who do, and so much memory
+   * stays available beyond the minimum. Undefined: not now.
    */
-  async tryEnter({ cpuCount, memoryMB }: StartSizes): Promise<(() => void) | undefined> {
+  async tryEnter({ cpuCount, memoryMB }: StartSizes, leaveMB: number): Promise<(() => void) | undefined> {
     const request = { cpuCount, memoryMB }
-    if (this.#isBusy() || (await this.#shortage(request, memoryMB)) || this.#isBusy()) return undefined
+    if (this.isBusy || (await this.#shortage(request, leaveMB)) || this.isBusy) return undefined
     this.#starting.add(request)
     return () => this.#end(request)
   }
@@ -112,12 +112,13 @@ export class Admission {
     return (await this.#shortage(request)) === undefined
   }
 
-  /** Whether the machine is short of memory or disk, whatever was promised. */
-  async isShort(): Promise<boolean> {
-    return (await this.#shortage({ cpuCount: 0, memoryMB: 0 })) !== undefined
+  /** Whether the machine is short of memory, of which so much is to stay beyond the minimum, or of disk. */
+  async isShort(leaveMB = 0): Promise<boolean> {
+    return (await this.#shortage({ cpuCount: 0, memoryMB: 0 }, leaveMB)) !== undefined
   }
 
-  #isBusy(): boolean {
+  /** Whether starts wait for their turn, or keep all CPUs busy. */
+  get isBusy(): boolean {
     return this.#waiting.size > 0 || this.#starting.size >= this.#parts.machine.cpuCount
   }
 
@@ -190,11 +191,11 @@ export class Admission {
     return false
   }
 
-  /** Spare sandboxes are given up until the machine can take it. */
+  /** Spare sandboxes are given up until the machine can take it; more at once each time, since somebody waits for it. */
   async #shortageWithoutSpare(request: StartSizes): Promise<string | undefined> {
-    for (;;) {
+    for (let count = 1; ; count *= 2) {
       const reason = await this.#shortage(request)
-      if (reason === undefined || !(await this.#parts.spare.giveUp())) return reason
+      if (reason === undefined || !(await this.#parts.spare.giveUp(count))) return reason
     }
   }
 

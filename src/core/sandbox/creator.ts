@@ -46,6 +46,9 @@ export type CreatorParts = VerbParts & {
   warm: WarmPool
 }
 
+/** `isPooled`: the warm pool keeps sandboxes of this kind. */
+type StartOptions = LaunchOptions & { isPooled?: boolean }
+
 /** `takeTurn` waits until the machine has room for a boot. */
 type LaunchWork = { signal: AbortSignal; takeTurn: () => Promise<void> }
 
@@ -73,7 +76,7 @@ export class SandboxCreator {
     const options = { ...request.options, ...(!isBare && { volumeMounts: mounts }) }
     const row = newSandbox(team, resolved, { ...request, options }, clock.now(), warm)
     try {
-      return await this.start(team, row, build, { warm, snapshot }, claim)
+      return await this.start(team, row, build, { warm, snapshot, isPooled: isBare }, claim)
     } finally {
       // Still held: no row took the warm sandbox.
       if (warm && pool.holds(warm.sandboxID)) pool.putBack(warm)
@@ -85,7 +88,7 @@ export class SandboxCreator {
     team: Team,
     row: NewSandbox,
     build: TemplateBuild,
-    options: LaunchOptions,
+    { isPooled = false, ...options }: StartOptions,
     claim?: IdempotencyClaim,
   ): Promise<Sandbox> {
     const { sandboxes, ongoing, warm: pool } = this.#parts
@@ -95,6 +98,7 @@ export class SandboxCreator {
       if (result.earlier.requestHash !== claim?.requestHash) throw errors.idempotencyMismatch()
       return this.#earlierOutcome(result.earlier.sandboxID)
     }
+    if (isPooled) pool.recordCreate(build, options.warm !== undefined)
     const outcome = ongoing.run(row.sandboxID, (signal) => this.#launch(row, build, options, signal))
     this.#outcomes.set(row.sandboxID, outcome)
     outcome.then(

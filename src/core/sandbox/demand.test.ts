@@ -1,30 +1,73 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { Demand } from './demand.ts'
+import { Demand, inUseMs } from './demand.ts'
+
+const refillMs = 500
+const most = 100
 
 function demandAt(...times: number[]): Demand {
-  const demand = new Demand()
-  for (const time of times) demand.record(time)
+  const demand = new Demand(most)
+  for (const time of times) demand.record(time, refillMs)
   return demand
 }
 
+const every = (ms: number, count: number): number[] => Array.from({ length: count }, (_, at) => at * ms)
+
 describe('demand', () => {
-  it('is what came in the busiest stretch, not the sum', () => {
-    const demand = demandAt(0, 100, 200, 5000, 5100, 9000)
-    assert.equal(demand.peak(9000, 1000), 3)
-    assert.equal(demand.peak(9000, 50), 1)
-    assert.equal(demand.peak(9000, 9000), 6)
+  it('is one where creates come more slowly than the pool refills', () => {
+    assert.equal(demandAt(...every(500, 50)).peak(25_000), 1)
   })
 
-  it('is forgotten after five minutes', () => {
-    const demand = demandAt(0, 1, 2)
-    assert.equal(demand.peak(299_999, 1000), 3)
-    assert.equal(demand.peak(300_001, 1000), 1)
-    assert.equal(demand.peak(300_002, 1000), 0)
+  it('is all of a burst', () => {
+    assert.equal(demandAt(...every(0, 60)).peak(0), 60)
+  })
+
+  it('is what the pool could not refill while creates came one after the other', () => {
+    // In 19.8 s the pool refills 39.6 of 100.
+    assert.equal(demandAt(...every(200, 100)).peak(20_000), 61)
+  })
+
+  it('is that of the highest of several bursts, not the sum, if the pool refills in between', () => {
+    const demand = demandAt(0, 0, 0, 60_000, 60_000, 60_000, 60_000, 120_000, 120_000)
+    assert.equal(demand.peak(120_000), 4)
+  })
+
+  it('is not the sum either, if the pool refilled sooner than its pace said', () => {
+    const demand = demandAt(0, 0, 0)
+    demand.recordFull()
+    demand.record(1, refillMs)
+    demand.record(1, refillMs)
+    assert.equal(demand.peak(1), 3)
+  })
+
+  it('is remembered for an hour, then the next highest counts', () => {
+    const later = inUseMs / 2
+    const demand = demandAt(0, 0, 0, later, later)
+    assert.equal(demand.peak(inUseMs - 1), 3)
+    assert.equal(demand.peak(inUseMs), 2)
+    assert.equal(demand.peak(later + inUseMs), 0)
+  })
+
+  it('is no more than the most, also of what is missing when the next create comes', () => {
+    const demand = demandAt(...every(1, 10_000))
+    assert.equal(demand.peak(10_000), most)
+    const later = 10_000 + inUseMs
+    demand.record(later, refillMs)
+    assert.equal(demand.peak(later), 1)
+  })
+
+  it('can be lowered, and grows again with the creates that follow', () => {
+    const demand = demandAt(0, 0, 0, 0, 0)
+    demand.lowerTo(2)
+    assert.equal(demand.peak(0), 2)
+    demand.record(0, refillMs)
+    assert.equal(demand.peak(0), 3)
   })
 
   it('takes times that a clock set back left in the future for old ones', () => {
     const demand = demandAt(10_000, 10_001)
-    assert.equal(demand.peak(5000, 1000), 0)
+    assert.equal(demand.peak(5000), 0)
+    demand.record(5000, refillMs)
+    assert.equal(demand.peak(5000), 1)
   })
 })

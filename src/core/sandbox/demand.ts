@@ -1,31 +1,52 @@
-/** How many sandboxes of one template were asked for within one stretch of time, at the busiest lately. */
+/**
+ * How many sandboxes of one template would have had to wait ready lately for every create to find one: each create
+ * takes one, and what is missing comes back at the pace of the pool.
+ */
 
-const rememberMs = 5 * 60_000
-/** More than any machine keeps ready. */
-const mostRemembered = 1000
+/** A template counts as in use for so long after a create, and its creates are remembered. */
+export const inUseMs = 60 * 60_000
+type Peak = { at: number; count: number }
 
 export class Demand {
-  /** When each of the last creates came, the oldest first. */
-  #times: number[] = []
+  readonly #most: number
+  /** How many were missing right after the last create, had all been there before. */
+  #missing: Peak = { at: 0, count: 0 }
+  /** The highest first, and each later than the one before: what is the highest once the others are forgotten. */
+  #peaks: Peak[] = []
 
-  record(now: number): void {
-    this.#times = [...this.#recent(now), now].slice(-mostRemembered)
+  /** `most`: what goes beyond is not counted. */
+  constructor(most: number) {
+    this.#most = most
   }
 
-  /** The most creates that came within `lengthMs` of each other. */
-  peak(now: number, lengthMs: number): number {
-    const times = this.#recent(now)
-    let first = 0
-    let most = 0
-    for (const [at, time] of times.entries()) {
-      while (time - times[first]! > lengthMs) first++
-      most = Math.max(most, at - first + 1)
-    }
-    return most
+  /** `refillMs`: after so long the pool has one sandbox more. */
+  record(now: number, refillMs: number): void {
+    const passedMs = now - this.#missing.at
+    // A wall clock that was set back does not tell how long it took.
+    const missing = passedMs < 0 ? 0 : Math.max(0, this.#missing.count - passedMs / refillMs)
+    this.#missing = { at: now, count: Math.min(this.#most, missing + 1) }
+    const count = Math.ceil(this.#missing.count)
+    this.#peaks = [...this.#recent(now).filter((peak) => peak.count > count), { at: now, count }]
+  }
+
+  /** All that is wanted is there: whatever the pace was, nothing is missing. */
+  recordFull(): void {
+    this.#missing.count = 0
+  }
+
+  peak(now: number): number {
+    return this.#recent(now)[0]?.count ?? 0
+  }
+
+  /** Nothing beyond `count` is wanted until creates ask for it again. */
+  lowerTo(count: number): void {
+    const lower = (peak: Peak): Peak => ({ ...peak, count: Math.min(peak.count, count) })
+    this.#missing = lower(this.#missing)
+    this.#peaks = this.#peaks.map(lower)
   }
 
   /** A wall clock that was set back leaves times in the future: they count as old. */
-  #recent(now: number): number[] {
-    return this.#times.filter((time) => time <= now && now - time < rememberMs)
+  #recent(now: number): Peak[] {
+    return this.#peaks.filter(({ at }) => at <= now && now - at < inUseMs)
   }
 }

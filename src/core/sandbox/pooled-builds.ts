@@ -1,10 +1,10 @@
 /**
- * Which builds the warm pool has sandboxes of, how many it should have of each, and in which order it makes them. It
- * knows numbers only; the pool starts and stops.
+ * Which builds the warm pool has sandboxes of, how many it should have of each, and in which order it makes them and
+ * lets them go. It knows numbers only; the pool starts and stops.
  */
 import type { Clock } from '../../lib/clock.ts'
 import type { TemplateBuild } from '../template/template.ts'
-import { Demand } from './demand.ts'
+import { Demand, inUseMs } from './demand.ts'
 import type { WarmSandbox } from './warm-sandbox.ts'
 
 export type PooledBuild = {
@@ -17,7 +17,9 @@ export type PooledBuild = {
   ready: WarmSandbox[]
   boots: Set<Promise<void>>
   bootMs: number
-  /** The last boot failed; the next create tries again. */
+  /** So many died while they waited since the last create. */
+  deaths: number
+  /** Its sandboxes do not start or do not last; the next create tries again. */
   failed: boolean
   /** Ends the boots that are under way. */
   abort: AbortController
@@ -28,21 +30,33 @@ export type PooledBuildsParts = {
   least: number
   /** All together may be promised so much memory. */
   budgetMB: number
+  /** Whether there may be more than that, where the machine has the memory in truth. */
+  mayExceedBudget: boolean
+  cpuCount: number
   clock: Clock
 }
 
-/** A build that nobody used for so long is let go. */
-const inUseMs = 60 * 60_000
-/** Shorter boots count as this long, and so do those that were not measured yet. */
-export const shortestBootMs = 500
+/** All together are no more than so many for each CPU: the machine boots them within half a minute or so. */
+const mostPerCPU = 64
+/** Shorter boots count as this long. */
+const shortestBootMs = 100
+/** As long as none was measured. */
+const firstBootMs = 500
+/** Beside creates the pool boots on a part of the CPUs, and a boot takes twice as long as alone. */
+export const cpuShareBesideCreates = 1 / 2
+const bootsSlowerBesideCreates = 2
+/** A build of which more die while they wait is left alone until the next create. */
+const mostDeaths = 3
 
 export class PooledBuilds {
   readonly #parts: PooledBuildsParts
+  readonly #most: number
   /** By id, in the order of their last use. */
   readonly #builds = new Map<string, PooledBuild>()
 
   constructor(parts: PooledBuildsParts) {
     this.#parts = parts
+    this.#most = mostPerCPU * parts.cpuCount
   }
 
   /** The one that was used least lately comes first. */
@@ -58,16 +72,31 @@ export class PooledBuilds {
     this.#builds.delete(build.buildID)
   }
 
-  /** Undefined: the pool never has sandboxes of this build. */
-  recordCreate(build: TemplateBuild): PooledBuild | undefined {
+  /** False: the pool never has sandboxes of this build. */
+  recordCreate(build: TemplateBuild): boolean {
     const pooled = this.#use(build)
-    if (!pooled) return undefined
-    const now = this.#parts.clock.now()
+    if (!pooled) return false
+    const { cpuCount, clock } = this.#parts
+    const now = clock.now()
     pooled.uses++
     pooled.usedAt = Math.max(pooled.usedAt, now)
-    pooled.demand.record(now)
+    const refillMs = (bootsSlowerBesideCreates * pooled.bootMs) / (cpuShareBesideCreates * cpuCount)
+    pooled.demand.record(now, refillMs)
     pooled.failed = false
-    return pooled
+    pooled.deaths = 0
+    return true
+  }
+
+  recordBoot(pooled: PooledBuild, warm: WarmSandbox, tookMs: number): void {
+    // One slow boot among quick ones does not tell the pace.
+    pooled.bootMs = (pooled.bootMs + Math.max(shortestBootMs, tookMs)) / 2
+    pooled.ready.push(warm)
+    if (pooled.ready.length >= this.#wanted(pooled)) pooled.demand.recordFull()
+  }
+
+  recordDeath(pooled: PooledBuild): void {
+    pooled.deaths++
+    pooled.failed ||= pooled.deaths > mostDeaths
   }
 
   /** As if it had been used often until then. */
@@ -85,6 +114,15 @@ export class PooledBuilds {
     return short.find((one) => countOf(one) < this.#parts.least) ?? short[0]
   }
 
+  /** Whether one more of this build stays within what all together may be promised. */
+  isWithinBudget({ build }: PooledBuild): boolean {
+    return this.#promisedMB() + build.memoryMB <= this.#parts.budgetMB
+  }
+
+  isOverBudget(): boolean {
+    return this.#promisedMB() > this.#parts.budgetMB
+  }
+
   /** One that is not wanted any more. */
   takeSurplus(): WarmSandbox | undefined {
     for (const pooled of this.all()) {
@@ -95,40 +133,74 @@ export class PooledBuilds {
     return undefined
   }
 
-  /** The build that was used last has none, because the others have all that may be had. */
-  lacksFirst(): boolean {
+  /**
+   * One of another build that makes room for what the build used last has at least. Undefined: that has it, or no other
+   * has more ready.
+   */
+  takeForLast(): WarmSandbox | undefined {
     const last = this.all().at(-1)
-    return last !== undefined && countOf(last) === 0 && !this.#fits(last)
+    if (!last || last.failed || countOf(last) >= this.#leastOf(last) || this.#fits(last)) return undefined
+    const fullest = this.#fullest()
+    return fullest && fullest.ready.length > countOf(last) ? fullest.ready.pop() : undefined
+  }
+
+  /** Up to so many, of those builds first that have the most ready. */
+  takeMany(count: number): WarmSandbox[] {
+    const taken: WarmSandbox[] = []
+    while (taken.length < count) {
+      const warm = this.#fullest()?.ready.pop()
+      if (!warm) break
+      taken.push(warm)
+    }
+    return taken
+  }
+
+  /** What there was beyond what is there now is not wanted before creates ask for it again. */
+  lowerDemand(): void {
+    for (const one of this.all()) one.demand.lowerTo(countOf(one))
   }
 
   #use(build: TemplateBuild): PooledBuild | undefined {
-    const { least, budgetMB } = this.#parts
-    if (least === 0 || build.memoryMB > budgetMB) return undefined
-    const pooled = this.#builds.get(build.buildID) ?? newPooledBuild(build)
+    const { least, budgetMB, mayExceedBudget } = this.#parts
+    if (least === 0 || (build.memoryMB > budgetMB && !mayExceedBudget)) return undefined
+    const pooled = this.#builds.get(build.buildID) ?? newPooledBuild(build, this.#most)
     this.#builds.delete(build.buildID)
     this.#builds.set(build.buildID, pooled)
     return pooled
   }
 
-  #wanted({ demand, uses, usedAt, bootMs }: PooledBuild): number {
-    const { least, clock } = this.#parts
-    const now = clock.now()
-    const leastNow = now - usedAt < inUseMs ? Math.min(least, uses) : 0
-    // What is missing is there again after about twice the time of a boot.
-    return Math.max(leastNow, demand.peak(now, 2 * bootMs))
+  #wanted(pooled: PooledBuild): number {
+    return Math.max(this.#leastOf(pooled), pooled.demand.peak(this.#parts.clock.now()))
   }
 
-  #fits({ build }: PooledBuild): boolean {
-    const used = this.all().reduce((sum, one) => sum + countOf(one) * one.build.memoryMB, 0)
-    return used + build.memoryMB <= this.#parts.budgetMB
+  #leastOf({ uses, usedAt }: PooledBuild): number {
+    const { least, clock } = this.#parts
+    return clock.now() - usedAt < inUseMs ? Math.min(least, uses) : 0
+  }
+
+  #fits(pooled: PooledBuild): boolean {
+    const count = this.all().reduce((sum, one) => sum + countOf(one), 0)
+    return count < this.#most && (this.#parts.mayExceedBudget || this.isWithinBudget(pooled))
+  }
+
+  /** Of several the one that was used least lately. */
+  #fullest(): PooledBuild | undefined {
+    return this.all().reduce<PooledBuild | undefined>(
+      (most, one) => (one.ready.length > (most?.ready.length ?? 0) ? one : most),
+      undefined,
+    )
+  }
+
+  #promisedMB(): number {
+    return this.all().reduce((sum, one) => sum + countOf(one) * one.build.memoryMB, 0)
   }
 }
 
 const countOf = ({ ready, boots }: PooledBuild): number => ready.length + boots.size
 
-function newPooledBuild(build: TemplateBuild): PooledBuild {
+function newPooledBuild(build: TemplateBuild, most: number): PooledBuild {
   return {
-    ...{ build, demand: new Demand(), uses: 0, usedAt: 0, bootMs: shortestBootMs, failed: false },
+    ...{ build, demand: new Demand(most), uses: 0, usedAt: 0, bootMs: firstBootMs, deaths: 0, failed: false },
     ...{ ready: [], boots: new Set(), abort: new AbortController() },
   }
 }

@@ -9,56 +9,21 @@ import {
   turning,
   until,
 } from '../../../test/support/domain.ts'
-import type { TemplateBuild } from '../template/template.ts'
-
-const turn = () => new Promise((resolve) => setImmediate(resolve))
-
-/** Lets the pool do what it has to do now, or within this time. */
-async function passTime({ clock }: Fixture, ms = 1000): Promise<void> {
-  clock.advance(ms)
-  for (let round = 0; round < 100; round++) await turn()
-}
-
-async function waiting({ driver, warm }: Fixture): Promise<string[]> {
-  const found = await driver.list()
-  return found.map(({ sandboxID }) => sandboxID).filter((sandboxID) => warm.holds(sandboxID))
-}
-
-/** The pool fills behind everybody's back; the fake driver needs only a few turns of the event loop for it. */
-async function poolHas(fixture: Fixture, count: number): Promise<string[]> {
-  await passTime(fixture)
-  for (let round = 0; round < 1000 && (await waiting(fixture)).length !== count; round++) await turn()
-  const ids = await waiting(fixture)
-  assert.equal(ids.length, count)
-  return ids
-}
-
-/** A build of another template, on the root of the first. */
-async function addTemplate(
-  { stores, catalog, team, clock }: Fixture,
-  name: string,
-  changes: Partial<TemplateBuild> = {},
-): Promise<TemplateBuild> {
-  const { build } = await catalog.resolve(team, 'base')
-  const now = clock.now()
-  const templateID = `template-${name}`
-  const template = { templateID, teamID: team.teamID, public: false, isSnapshot: false, lastSpawnedAt: null }
-  const made = { ...build, buildID: `build-${name}`, templateID, ...changes }
-  await stores.templates.insertBuild(made, ['default'], {
-    template: { ...template, spawnCount: 0, createdAt: now, updatedAt: now },
-    names: [{ namespace: team.slug, alias: name }],
-  })
-  return made
-}
-
-const create = ({ service, team }: Fixture, template = 'base') => service.create(team, request({ template }))
+import {
+  addTemplate,
+  createAtOnce,
+  createOne,
+  passTime,
+  poolHas,
+  waiting,
+} from '../../../test/support/warm-pool.ts'
 
 describe('the warm pool', () => {
   it('hands its sandboxes out with their id, and boots others in their place', async () => {
     await using fixture = await openFixture({ warm: 2 })
-    await create(fixture)
+    await createOne(fixture)
     const ids = await poolHas(fixture, 1)
-    const second = await create(fixture)
+    const second = await createOne(fixture)
     assert.ok(ids.includes(second.sandboxID))
     assert.equal(second.state, 'running')
     await poolHas(fixture, 2)
@@ -69,21 +34,12 @@ describe('the warm pool', () => {
     const { catalog, team, warm } = fixture
     warm.keep((await catalog.resolve(team, 'base')).build)
     const ids = await poolHas(fixture, 2)
-    assert.ok(ids.includes((await create(fixture)).sandboxID))
-  })
-
-  it('holds as many as came at once lately, and lets them go when that is long ago', async () => {
-    await using fixture = await openFixture({ warm: 1 })
-    const team = { ...fixture.team, limits: { ...fixture.team.limits, maxSandboxes: 10 } }
-    await Promise.all(Array.from({ length: 5 }, () => fixture.service.create(team, request())))
-    await poolHas(fixture, 5)
-    await passTime(fixture, 6 * 60_000)
-    await poolHas(fixture, 1)
+    assert.ok(ids.includes((await createOne(fixture)).sandboxID))
   })
 
   it('lets a template go that nobody used for an hour', async () => {
     await using fixture = await openFixture({ warm: 1 })
-    await create(fixture)
+    await createOne(fixture)
     await poolHas(fixture, 1)
     await passTime(fixture, 61 * 60_000)
     await poolHas(fixture, 0)
@@ -92,30 +48,16 @@ describe('the warm pool', () => {
   it('gives a create only a sandbox of its own template', async () => {
     await using fixture = await openFixture({ warm: 1 })
     await addTemplate(fixture, 'other')
-    await create(fixture)
+    await createOne(fixture)
     const ids = await poolHas(fixture, 1)
-    assert.ok(!ids.includes((await create(fixture, 'other')).sandboxID))
+    assert.ok(!ids.includes((await createOne(fixture, 'other')).sandboxID))
     await poolHas(fixture, 2)
-  })
-
-  it('takes no more memory than it may: the template that was used last comes first', async () => {
-    const machine = { cpuCount: 64, memoryMB: 2100, availableMemoryMB: async () => 1e6 }
-    await using fixture = await openFixture({ warm: 2, ports: { machine } })
-    const other = await addTemplate(fixture, 'other')
-    await create(fixture)
-    await create(fixture)
-    const base = await poolHas(fixture, 2)
-    await create(fixture, 'other')
-    const ids = await poolHas(fixture, 2)
-    assert.equal(ids.filter((sandboxID) => base.includes(sandboxID)).length, 1)
-    await fixture.warm.drop(other.templateID)
-    assert.equal((await waiting(fixture)).length, 1)
   })
 
   it('keeps its sandboxes to what their owner said before the agent hears of it', async () => {
     await using fixture = await openFixture({ warm: 1 })
     const { service, team, driver, agent } = fixture
-    await create(fixture)
+    await createOne(fixture)
     const ids = await poolHas(fixture, 1)
     const before = agent.initialized.length
     driver.beforeLimited = async () => assert.equal(agent.initialized.length, before)
@@ -130,43 +72,57 @@ describe('the warm pool', () => {
   it('gives each agent the token of its id, so that nobody else can have it meanwhile', async () => {
     await using fixture = await openFixture({ warm: 1 })
     const { agent, tokens } = fixture
-    await create(fixture)
+    await createOne(fixture)
     const [id] = await poolHas(fixture, 1)
     assert.equal(agent.initialized.at(-1), id)
-    assert.equal((await create(fixture)).sandboxID, id)
+    assert.equal((await createOne(fixture)).sandboxID, id)
     assert.equal(agent.knownBy.at(-1), tokens.agent(id!))
   })
 
   it('takes a sandbox back when the create is rejected', async () => {
     await using fixture = await openFixture({ warm: 1 })
     const { service, team } = fixture
-    await create(fixture)
+    await createOne(fixture)
     const [id] = await poolHas(fixture, 1)
     const poor = { ...team, limits: { ...team.limits, maxSandboxes: 1 } }
     await assert.rejects(service.create(poor, request()), /maximum number/)
-    assert.equal((await create(fixture)).sandboxID, id)
+    assert.equal((await createOne(fixture)).sandboxID, id)
   })
 
   it('lets those go that die in it', async () => {
     await using fixture = await openFixture({ warm: 1 })
     const { driver } = fixture
-    await create(fixture)
+    await createOne(fixture)
     const [dead] = await poolHas(fixture, 1)
     driver.crash(dead!)
     const [id] = await poolHas(fixture, 1)
     assert.notEqual(id, dead)
-    assert.equal((await create(fixture)).sandboxID, id)
+    assert.equal((await createOne(fixture)).sandboxID, id)
     assert.equal(driver.world.sandboxes.has(dead!), false)
+  })
+
+  it('lets a template be whose sandboxes die again and again, until the next create', async () => {
+    await using fixture = await openFixture({ warm: 1 })
+    await createOne(fixture)
+    for (let deaths = 0; deaths < 4; deaths++) {
+      const [id] = await poolHas(fixture, 1)
+      fixture.driver.crash(id!)
+    }
+    await poolHas(fixture, 0)
+    await passTime(fixture, 61_000)
+    await poolHas(fixture, 0)
+    await createOne(fixture)
+    await poolHas(fixture, 1)
   })
 
   it('fails no create with a sandbox that turns out to be of no use: another one boots', async () => {
     await using fixture = await openFixture({ warm: 1 })
     const { driver, routes, reconciler } = fixture
-    await create(fixture)
+    await createOne(fixture)
     const [id] = await poolHas(fixture, 1)
     // Too short a time ago for the driver to have told.
     driver.world.sandboxes.get(id!)!.running = false
-    const sandbox = await create(fixture)
+    const sandbox = await createOne(fixture)
     assert.equal(sandbox.state, 'running')
     assert.equal(driver.world.sandboxes.get(sandbox.sandboxID)?.running, true)
     await reconciler.run()
@@ -190,19 +146,19 @@ describe('the warm pool', () => {
   it('has disposable sandboxes only, and those that have an owner are not', async () => {
     await using fixture = await openFixture({ warm: 1 })
     const { driver } = fixture
-    await create(fixture)
+    await createOne(fixture)
     const [id] = await poolHas(fixture, 1)
     assert.equal(driver.world.sandboxes.get(id!)?.spec.disposable, true)
-    await create(fixture)
+    await createOne(fixture)
     assert.equal(driver.world.sandboxes.get(id!)?.spec.disposable, false)
   })
 
   it('is empty once Warren closes, boots under way included; sandboxes in use go on', async () => {
     await using fixture = await openFixture({ warm: 2 })
     const { warm, driver } = fixture
-    const { sandboxID } = await create(fixture)
+    const { sandboxID } = await createOne(fixture)
     await poolHas(fixture, 1)
-    const { sandboxID: second } = await create(fixture)
+    const { sandboxID: second } = await createOne(fixture)
     const boots = gate()
     driver.beforeStarted = () => boots.opened
     await passTime(fixture)
@@ -214,14 +170,14 @@ describe('the warm pool', () => {
   it('fails no create with a boot of its own that fails', async () => {
     await using fixture = await openFixture({ warm: 1 })
     const { driver } = fixture
-    await create(fixture)
+    await createOne(fixture)
     driver.beforeStarted = async () => {
       driver.beforeStarted = async () => {}
       throw new Error('no more')
     }
     await poolHas(fixture, 0)
     await passTime(fixture)
-    assert.equal((await create(fixture)).state, 'running')
+    assert.equal((await createOne(fixture)).state, 'running')
     await poolHas(fixture, 1)
   })
 })
@@ -232,7 +188,7 @@ describe('the warm pool of a machine with little to spare', () => {
     const { driver } = fixture
     const boots = gate()
     driver.beforeStarted = () => boots.opened
-    const creates = [create(fixture), create(fixture)]
+    const creates = [createOne(fixture), createOne(fixture)]
     await until(async () => driver.world.sandboxes.size === 1)
     await passTime(fixture, 5000)
     assert.equal(driver.world.sandboxes.size, 1)
@@ -256,16 +212,31 @@ describe('the warm pool of a machine with little to spare', () => {
     await poolHas(fixture, 5)
   })
 
+  it('boots on half of the CPUs while creates come, and on all of them afterwards', async () => {
+    const machine = { cpuCount: 4, memoryMB: 1e6, availableMemoryMB: async () => 1e6 }
+    await using fixture = await openFixture({ warm: 4, ports: { machine } })
+    const { driver, warm } = fixture
+    await createAtOnce(fixture, 8)
+    const boots = gate()
+    driver.beforeStarted = () => boots.opened
+    await passTime(fixture, 500)
+    const beside = warm.count().booting
+    await passTime(fixture, 1000)
+    const afterwards = warm.count().booting
+    boots.open()
+    assert.deepEqual([beside, afterwards], [2, 4])
+  })
+
   it('gives its sandboxes up for a create that the machine could not take otherwise', async () => {
     const machine = { cpuCount: 2, memoryMB: 1e6, availableMemoryMB: async () => 1e6 }
     // Three sandboxes of two CPUs each.
     const admission = { cpuOvercommit: 3 }
     await using fixture = await openFixture({ warm: 2, ports: { machine }, admission })
     await addTemplate(fixture, 'other')
-    await create(fixture)
-    await create(fixture)
+    await createOne(fixture)
+    await createOne(fixture)
     await poolHas(fixture, 1)
-    const other = await create(fixture, 'other')
+    const other = await createOne(fixture, 'other')
     assert.equal(other.state, 'running')
     assert.deepEqual(await waiting(fixture), [])
     await passTime(fixture, 5000)
@@ -273,6 +244,32 @@ describe('the warm pool of a machine with little to spare', () => {
     const rich = { ...fixture.team, limits: { ...fixture.team.limits, maxSandboxes: 9 } }
     const refused = turning(fixture.clock, fixture.service.create(rich, request()))
     await assert.rejects(refused, failsWith('unavailable'))
+  })
+
+  it('boots nothing while as many are handed over as the machine has CPUs', async () => {
+    const machine = { cpuCount: 2, memoryMB: 1e6, availableMemoryMB: async () => 1e6 }
+    await using fixture = await openFixture({ warm: 2, ports: { machine } })
+    const { agent, warm } = fixture
+    await createOne(fixture)
+    await createOne(fixture)
+    await poolHas(fixture, 2)
+    const handedOver = gate()
+    const { initialize } = agent
+    agent.initialize = async (endpoint, identity, options) => {
+      await handedOver.opened
+      await initialize(endpoint, identity, options)
+    }
+    const creates = createAtOnce(fixture, 2)
+    await until(async () => warm.count().ready === 0)
+    await passTime(fixture, 5000)
+    const meanwhile = warm.count()
+    handedOver.open()
+    await creates
+    assert.deepEqual(meanwhile, { ready: 0, booting: 0 })
+    await until(async () => {
+      await passTime(fixture)
+      return warm.count().ready === 2
+    })
   })
 
   it('lets all go when the memory of the machine runs out', async () => {
@@ -283,7 +280,7 @@ describe('the warm pool of a machine with little to spare', () => {
       ports: { machine },
       admission: { minFreeMemoryMB: 500 },
     })
-    await create(fixture)
+    await createOne(fixture)
     await poolHas(fixture, 1)
     availableMB = 400
     await passTime(fixture, 61_000)
@@ -314,13 +311,13 @@ describe('the warm pool of a template with a service', () => {
     const snapshot = (await fixture.prepare(build))!
     await stores.templates.updateBuild(build.buildID, { snapshot })
     agent.ran.length = 0
-    await create(fixture, 'served')
+    await createOne(fixture, 'served')
     const [id] = await poolHas(fixture, 1)
     assert.equal(agent.knownBy.at(-1), tokens.agent(snapshot.sandboxID))
     assert.equal(driver.world.sandboxes.get(id!)?.spec.fromSnapshot?.memory, true)
     await passTime(fixture, 9000)
     assert.equal(driver.world.sandboxes.get(id!)?.frozen, true)
-    const taken = await create(fixture, 'served')
+    const taken = await createOne(fixture, 'served')
     assert.equal(taken.sandboxID, id)
     assert.equal(driver.world.sandboxes.get(id!)?.frozen, false)
     assert.deepEqual(agent.ran, [])
@@ -357,18 +354,32 @@ describe('the warm pool of a template with a service', () => {
     await using fixture = await openFixture({ warm: 1, snapshotMemory: false })
     serving(fixture)
     await addTemplate(fixture, 'served', service)
-    await create(fixture, 'served')
+    await createOne(fixture, 'served')
     await poolHas(fixture, 1)
-    const { sandboxID } = await create(fixture, 'served')
+    const { sandboxID } = await createOne(fixture, 'served')
     await passTime(fixture, 10_000)
     assert.equal(fixture.driver.world.sandboxes.get(sandboxID)?.frozen, false)
+  })
+
+  it('freezes one that a rejected create gave back', async () => {
+    await using fixture = await openFixture({ warm: 1, snapshotMemory: false })
+    const { service: sandboxes, team } = fixture
+    serving(fixture)
+    await addTemplate(fixture, 'served', service)
+    await createOne(fixture, 'served')
+    const [id] = await poolHas(fixture, 1)
+    const poor = { ...team, limits: { ...team.limits, maxSandboxes: 1 } }
+    await assert.rejects(sandboxes.create(poor, request({ template: 'served' })), /maximum number/)
+    await passTime(fixture, 9000)
+    assert.deepEqual(await waiting(fixture), [id])
+    assert.equal(fixture.driver.world.sandboxes.get(id!)?.frozen, true)
   })
 
   it('goes with its template, and changes to a new build of it', async () => {
     await using fixture = await openFixture({ warm: 1 })
     const { team, warm, remover, service: sandboxes } = fixture
     const build = await addTemplate(fixture, 'served')
-    const { sandboxID } = await create(fixture, 'served')
+    const { sandboxID } = await createOne(fixture, 'served')
     const [old] = await poolHas(fixture, 1)
     await warm.replace({ ...build, buildID: 'build-new' })
     const [fresh] = await poolHas(fixture, 1)

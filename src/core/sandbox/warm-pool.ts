@@ -12,21 +12,24 @@ import { canFreeze, type Driver } from '../driver.ts'
 import type { TemplateBuild } from '../template/template.ts'
 import type { Admission, MachineCapacity } from './admission.ts'
 import type { SandboxLauncher } from './launcher.ts'
-import { type PooledBuild, PooledBuilds, shortestBootMs } from './pooled-builds.ts'
+import { cpuShareBesideCreates, type PooledBuild, PooledBuilds } from './pooled-builds.ts'
 import type { WarmSandbox } from './warm-sandbox.ts'
 
 export type WarmPoolSettings = {
   /** So many sandboxes of a template in use are kept at least; 0: there is no pool. */
   least: number
-  /** All sandboxes of the pool together may be promised so much memory; undefined: half of the machine's. */
+  /**
+   * All sandboxes of the pool together may be promised so much memory. Undefined: half of the machine's, and more as
+   * long as half of it is really available.
+   */
   memoryMB: number | undefined
 }
 
 export type WarmPoolParts = {
   driver: Driver
   launcher: Pick<SandboxLauncher, 'boot'>
-  admission: Pick<Admission, 'tryEnter' | 'isShort'>
-  machine: Pick<MachineCapacity, 'memoryMB'>
+  admission: Pick<Admission, 'tryEnter' | 'isBusy' | 'isShort'>
+  machine: Pick<MachineCapacity, 'memoryMB' | 'cpuCount'>
   settings: WarmPoolSettings
   /** Called with each create of a template that the pool keeps: whether there was a sandbox for it. */
   onTake?: (isWarm: boolean) => void
@@ -36,11 +39,19 @@ export type WarmPoolParts = {
 
 /** A sandbox that was just handed out has the CPUs for so long. */
 const fillAfterMs = 250
-/** After so long the pool looks again whether the machine can carry another boot. */
+/** After so long the pool looks again whether the machine can carry another boot: while others start, and while it is short. */
 const lookAgainMs = 500
+const lookWhileShortMs = 5000
+/** Once no create has come for so long, the pool boots on all CPUs. */
+const quietAfterMs = 1000
 const tidyEveryMs = 60_000
 /** What a service does after its start is done by then, and an idle agent has given back memory (`idle-memory.ts`). */
 const freezeAfterMs = 7000
+/** Sandboxes that were booted beyond the budget go when less than this part of the machine's memory is available. */
+const giveBackBelow = 1 / 4
+/** So many are taken down at once where nobody waits for it. */
+const stopsAtOnce = 8
+
 export class WarmPool {
   readonly #parts: WarmPoolParts
   readonly #builds: PooledBuilds
@@ -48,6 +59,8 @@ export class WarmPool {
   readonly #held = new Set<string>()
   /** Those handed out and not yet in a row that counts. */
   readonly #taken = new Map<string, TemplateBuild>()
+  /** When the last create came. */
+  #createdAt = 0
   #isRefilling = false
   #isDraining = false
   #next: { atMs: number; cancel: () => void } | undefined
@@ -57,20 +70,25 @@ export class WarmPool {
   constructor(parts: WarmPoolParts) {
     this.#parts = parts
     const { settings, machine, clock } = parts
-    const budgetMB = settings.memoryMB ?? machine.memoryMB / 2
-    this.#builds = new PooledBuilds({ least: settings.least, budgetMB, clock })
+    const { least, memoryMB } = settings
+    const budget = { budgetMB: memoryMB ?? machine.memoryMB / 2, mayExceedBudget: memoryMB === undefined }
+    this.#builds = new PooledBuilds({ least, ...budget, cpuCount: machine.cpuCount, clock })
   }
 
   /** A sandbox of this build, still held; call `release` once it has a row. It may have died, and may stand still. */
   take(build: TemplateBuild): WarmSandbox | undefined {
-    const pooled = this.#closed ? undefined : this.#builds.recordCreate(build)
-    if (!pooled) return undefined
-    this.#refillIn(fillAfterMs)
-    const warm = pooled.ready.shift()
-    this.#parts.onTake?.(warm !== undefined)
+    const warm = this.#builds.find(build.buildID)?.ready.shift()
     warm?.cancelFreeze()
     if (warm) this.#taken.set(warm.sandboxID, build)
     return warm
+  }
+
+  /** A create of this build was accepted, so that others may be expected. `isWarm`: `take` had a sandbox for it. */
+  recordCreate(build: TemplateBuild, isWarm: boolean): void {
+    this.#createdAt = this.#parts.clock.now()
+    if (this.#closed || !this.#builds.recordCreate(build)) return
+    this.#refillIn(fillAfterMs)
+    this.#parts.onTake?.(isWarm)
   }
 
   /** It has a row now, which owns it and counts for what it takes; or it is gone. */
@@ -83,8 +101,9 @@ export class WarmPool {
   putBack(warm: WarmSandbox): void {
     this.#taken.delete(warm.sandboxID)
     const pooled = this.#builds.find(warm.buildID)
-    if (pooled && !this.#closed) pooled.ready.push(warm)
-    else void this.#discard(warm)
+    if (!pooled || this.#closed) return void this.#discard(warm)
+    pooled.ready.push(warm)
+    this.#freezeLater(warm, pooled.build)
   }
 
   holds(sandboxID: string): boolean {
@@ -127,18 +146,21 @@ export class WarmPool {
     return { ready: total(({ ready }) => ready.length), booting: total(({ boots }) => boots.size) }
   }
 
-  /** Takes one down in favour of somebody who needs what it takes. False: there is none. */
-  async giveUp(): Promise<boolean> {
-    const victim = this.#builds.all().find(({ ready }) => ready.length > 0)
-    if (victim) await this.#discard(victim.ready.pop()!)
-    return victim !== undefined
+  /**
+   * Takes up to so many down at once in favour of somebody who needs what they take. Only what each template has at
+   * least is booted again before creates ask for more. False: there is none.
+   */
+  async giveUp(count: number): Promise<boolean> {
+    const isAny = await this.#takeDown(count)
+    this.#builds.lowerDemand()
+    return isAny
   }
 
   /** While its node is drained the pool is empty: what waits there would only be in the way. */
   async setDraining(isDraining: boolean): Promise<void> {
     if (this.#isDraining === isDraining) return
     this.#isDraining = isDraining
-    if (isDraining) while (await this.giveUp()) {}
+    if (isDraining) while (await this.#takeDown(stopsAtOnce)) {}
     else this.#refillIn(fillAfterMs)
   }
 
@@ -189,11 +211,14 @@ export class WarmPool {
   }
 
   async #bootMissing(): Promise<void> {
+    const { admission, machine } = this.#parts
     const next = () => (this.#closed || this.#isDraining ? undefined : this.#builds.nextToFill())
     for (let pooled = next(); pooled; pooled = next()) {
-      const leave = await this.#parts.admission.tryEnter(pooled.build)
-      if (!leave) return this.#refillIn(lookAgainMs)
-      const { boots } = pooled
+      if (!this.#hasFreeCPU()) return this.#refillIn(lookAgainMs)
+      const { build, boots } = pooled
+      const leaveMB = this.#builds.isWithinBudget(pooled) ? build.memoryMB : machine.memoryMB / 2
+      const leave = await admission.tryEnter(build, leaveMB)
+      if (!leave) return this.#refillIn(admission.isBusy ? lookAgainMs : lookWhileShortMs)
       const boot = this.#boot(pooled).finally(() => {
         leave()
         boots.delete(boot)
@@ -203,12 +228,35 @@ export class WarmPool {
     }
   }
 
-  /** Takes down what is too much, and everything when the machine is short or the node is drained. */
+  /** Whoever creates sandboxes runs commands in them and kills some: that needs CPUs as well. */
+  #hasFreeCPU(): boolean {
+    const { machine, clock } = this.#parts
+    if (this.#taken.size >= machine.cpuCount) return false
+    if (clock.now() - this.#createdAt >= quietAfterMs) return true
+    return this.count().booting < Math.max(1, cpuShareBesideCreates * machine.cpuCount)
+  }
+
+  /** Takes down what is too much, and everything when the machine stays short or the node is drained. */
   async #tidy(): Promise<void> {
-    if (this.#isDraining || (await this.#parts.admission.isShort())) while (await this.giveUp()) {}
+    if (this.#isDraining) while (await this.#takeDown(stopsAtOnce)) {}
+    while (await this.#hasTooMuch()) if (!(await this.giveUp(stopsAtOnce))) break
     for (let warm = this.#builds.takeSurplus(); warm; warm = this.#builds.takeSurplus())
       await this.#discard(warm)
-    while (this.#builds.lacksFirst() && (await this.giveUp())) {}
+    for (let warm = this.#builds.takeForLast(); warm; warm = this.#builds.takeForLast())
+      await this.#discard(warm)
+  }
+
+  /** The machine is short of something, or has little memory left and the pool has more than its budget. */
+  async #hasTooMuch(): Promise<boolean> {
+    const { admission, machine } = this.#parts
+    if (this.#builds.isOverBudget()) return admission.isShort(machine.memoryMB * giveBackBelow)
+    return admission.isShort()
+  }
+
+  async #takeDown(count: number): Promise<boolean> {
+    const taken = this.#builds.takeMany(count)
+    await Promise.all(taken.map((warm) => this.#discard(warm)))
+    return taken.length > 0
   }
 
   async #boot(pooled: PooledBuild): Promise<void> {
@@ -223,9 +271,8 @@ export class WarmPool {
       const warm: WarmSandbox = { ...identity, handle, buildID, cancelFreeze: () => {} }
       // The template may have been dropped meanwhile.
       if (pooled.abort.signal.aborted) return await this.#discard(warm)
-      pooled.bootMs = Math.max(shortestBootMs, clock.now() - startedAt)
-      if (pooled.build.startCmd || pooled.build.snapshot?.memory) this.#freezeLater(warm)
-      pooled.ready.push(warm)
+      this.#freezeLater(warm, pooled.build)
+      this.#builds.recordBoot(pooled, warm, clock.now() - startedAt)
     } catch (error) {
       pooled.failed = true
       this.#held.delete(identity.sandboxID)
@@ -239,9 +286,10 @@ export class WarmPool {
   }
 
   /** A service may work on and on; while nobody owns it, it stands still. */
-  #freezeLater(warm: WarmSandbox): void {
+  #freezeLater(warm: WarmSandbox, { startCmd, snapshot }: TemplateBuild): void {
     const { driver, clock, log } = this.#parts
-    if (!canFreeze(driver)) return
+    const hasService = startCmd !== null || snapshot?.memory
+    if (!hasService || warm.freeze || !canFreeze(driver)) return
     warm.cancelFreeze = clock.after(freezeAfterMs, () => {
       warm.freeze = driver.freeze(warm.handle).catch((error) => {
         log.warn({ sandboxID: warm.sandboxID, err: error }, 'A sandbox of the warm pool could not be frozen.')
@@ -250,10 +298,11 @@ export class WarmPool {
   }
 
   #dropDead(sandboxID: string): void {
-    for (const { ready } of this.#builds.all()) {
-      const at = ready.findIndex((warm) => warm.sandboxID === sandboxID)
+    for (const pooled of this.#builds.all()) {
+      const at = pooled.ready.findIndex((warm) => warm.sandboxID === sandboxID)
       if (at < 0) continue
-      const [warm] = ready.splice(at, 1)
+      const [warm] = pooled.ready.splice(at, 1)
+      this.#builds.recordDeath(pooled)
       void this.#discard(warm!)
       this.#refillIn(fillAfterMs)
     }
