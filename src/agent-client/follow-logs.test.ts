@@ -4,6 +4,7 @@ import http from 'node:http'
 import net, { type AddressInfo } from 'node:net'
 import { suite, test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
+import { eventually } from '../../test/support/eventually.ts'
 import type { NumberedLogEntry } from '../core/logs.ts'
 import { isAppError } from '../lib/app-error.ts'
 import { ManualClock } from '../lib/clock.ts'
@@ -72,6 +73,39 @@ test('asks with its token for what comes after, and puts lines together that arr
   })
   assert.deepEqual(await collect(agent.endpoint), [entry(8), entry(9)])
   assert.deepEqual(asked, ['/logs?after=7', 'token'])
+})
+
+test('gives entries that come within a moment together, at its end: a command has its answer by then', async () => {
+  const clock = new ManualClock()
+  const answers: http.ServerResponse[] = []
+  using agent = await agentThat((_, response) => answers.push(response.writeHead(200)))
+  const sent: number[] = []
+  const send = (sequence: number) => answers[0]!.write(line(entry(sequence)), () => sent.push(sequence))
+  const batches: NumberedLogEntry[][] = []
+  const reading = (async () => {
+    for await (const batch of createLogFollower(clock)(agent.endpoint, 't', 0, never)) batches.push(batch)
+  })()
+  const arrival = async (count: number) => {
+    await eventually(() => assert.equal(sent.length, count))
+    // What lies in the socket of this very process is read in the next turns.
+    for (let turns = 0; turns < 20; turns++) await turn()
+  }
+  const batchesAfterPause = async (count: number) => {
+    clock.advance(30)
+    await eventually(() => assert.equal(batches.length, count))
+  }
+  await eventually(() => assert.equal(answers.length, 1))
+  send(1)
+  send(2)
+  await arrival(2)
+  assert.deepEqual(batches, [])
+  await batchesAfterPause(1)
+  send(3)
+  await arrival(3)
+  await batchesAfterPause(2)
+  assert.deepEqual(batches, [[entry(1), entry(2)], [entry(3)]])
+  answers[0]!.end()
+  await reading
 })
 
 test('ends when it is told to', async () => {

@@ -16,7 +16,10 @@ import { type AgentRequestOptions, requestAgent, responseTo } from './request.ts
 const headWithinMs = 30_000
 /** Texts of an entry are cut at 4096 characters by the agent. JSON makes six of a character at worst. */
 const longestLine = 192 * 1024
-/** Entries that come one by one are taken together: each batch costs a write to the disk. */
+/**
+ * An entry waits for so long. The last of a command comes a moment before the command's answer, which it must not hold
+ * up, and entries that come one by one are taken together: each batch costs a write to the disk.
+ */
 const batchPauseMs = 30
 /** What an entry costs beside its bytes. */
 const entryCost = 128
@@ -30,19 +33,25 @@ export function createLogFollower(clock = systemClock): AgentPort['followLogs'] 
   return async function* followLogs(agent, accessToken, after, signal) {
     const paces = [new Pace({ ...ownPace, clock }), total]
     const response = await open(agent, accessToken, after, { signal, paces, clock })
-    for await (const entries of readEntries(response)) {
+    const pause = (ms: number) => sleep(clock, ms, signal)
+    for await (const entries of readEntries(response, () => pause(batchPauseMs))) {
       if (entries.length > 0) yield entries
-      const waitsMs = paces.map((pace) => pace.spend(entries.length * entryCost))
-      await sleep(clock, Math.max(batchPauseMs, ...waitsMs), signal)
+      const waitMs = Math.max(...paces.map((pace) => pace.spend(entries.length * entryCost)))
+      if (waitMs > 0) await pause(waitMs)
     }
   }
 }
 
-async function* readEntries(response: IncomingMessage): AsyncGenerator<NumberedLogEntry[]> {
+async function* readEntries(
+  response: IncomingMessage,
+  pause: () => Promise<void>,
+): AsyncGenerator<NumberedLogEntry[]> {
   const lines = new Lines()
   try {
     for await (const chunk of response.setEncoding('utf8') as AsyncIterable<string>) {
-      yield Array.from(lines.add(chunk), parseEntry)
+      await pause()
+      const more: string | null = response.read()
+      yield Array.from(lines.add(chunk + (more ?? '')), parseEntry)
     }
   } finally {
     response.destroy()

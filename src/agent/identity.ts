@@ -32,6 +32,12 @@ export class Identity {
     this.accounts = accounts
   }
 
+  /** Another that acts as the same users, for an agent that only this process reaches. */
+  withoutToken(): Identity {
+    const { defaultUser, defaultWorkdir } = this
+    return Object.assign(new Identity(this.accounts), { defaultUser, defaultWorkdir })
+  }
+
   /** Whether callers must show the token. */
   get wantsToken(): boolean {
     return this.secure && this.hasToken

@@ -42,8 +42,11 @@ export async function initRoute(
   }
   const isAnother = identity.hasToken && accessToken !== undefined && !identity.tokenMatches(accessToken)
   identity.apply(given)
-  publish(identity.envVars, runFolder)
+  // The control plane waits for this answer and knows the time; what Node does for a first date is left for later.
+  response.sendDate = false
   response.writeHead(204, { 'cache-control': 'no-store' }).end()
+  // Whoever sees the answer cannot ask for anything before this is done: the agent does one thing at a time.
+  publish(identity.envVars, runFolder)
   return { isAnother }
 }
 

@@ -23,8 +23,6 @@ export function startAgent(): void {
   // The sandbox dies with its agent: a fault in one request must not take everything else along.
   const log = new AgentLog(systemClock)
   process.on('uncaughtException', (error) => logFault(log, error))
-  // Without Node's debugger behind it (node-flags.ts) this signal would end the agent, and the sandbox with it.
-  process.on('SIGUSR1', () => {})
   const onKill = (pid: number, bytes: number) => logMemoryKill(log, pid, bytes)
   const guard = isGvisor() ? new MemoryGuard({ onKill }) : undefined
   const agent = createAgent({ addon: agentAddon, log, processes: { onStart: () => guard?.watch() } })

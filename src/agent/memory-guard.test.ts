@@ -68,6 +68,42 @@ suite('the memory guard', () => {
     assert.equal(new MemoryGuard({ machine: machine(2048, 20, {}).it }).look(), undefined)
   })
 
+  test('looks also where processes are started all the time', (t) => {
+    t.mock.timers.enable({ apis: ['setTimeout'] })
+    const { it, killed } = machine(256, 250, { 11: 120 })
+    const guard = new MemoryGuard({ machine: it })
+    for (let ms = 0; ms < 20; ms += 5) {
+      guard.watch()
+      t.mock.timers.tick(5)
+    }
+    assert.deepEqual(killed, [11])
+  })
+
+  test('looks once a tenth of the memory can have been taken, then again, and rests when no process is left', (t) => {
+    t.mock.timers.enable({ apis: ['setTimeout'] })
+    const { it } = machine(2000, 20, {})
+    let ms = 0
+    let looks: number[] = []
+    const guard = new MemoryGuard({
+      machine: {
+        ...it,
+        memory: () => {
+          looks.push(ms)
+          return it.memory()
+        },
+      },
+    })
+    const looksAfterStart = () => {
+      guard.watch()
+      looks = []
+      for (ms = 1; ms <= 1500; ms++) t.mock.timers.tick(1)
+      return looks
+    }
+    // How much there is shows at the first look of all.
+    assert.deepEqual(looksAfterStart(), [10, 510])
+    assert.deepEqual(looksAfterStart(), [100, 600])
+  })
+
   test('says whom it ended, and how much they held', () => {
     const { it } = machine(256, 270, { 11: 30, 12: 31, 13: 32, 14: 33, 15: 1 })
     const told: number[][] = []

@@ -22,6 +22,12 @@ const assumedOwnShare = 0.5
 const growthPerCpu = 2 * mebibyte
 const shortestPauseMs = 10
 const longestPauseMs = 500
+/**
+ * Nothing is known of memory when the first process begins. What can grow until the first look, as a share of the
+ * sandbox's memory, is within the margin of the host's limit; a look costs as much as a short command, and should come
+ * after its end.
+ */
+const unseenShare = 0.1
 /** For so many looks the memory of ended processes counts as free already: giving it back takes a while. */
 const looksUntilFreed = 10
 /** Past this share of the sandbox's memory the host is about to end the sandbox. */
@@ -53,20 +59,27 @@ export class MemoryGuard {
   #onKill: (pid: number, bytes: number) => void
   #timer: NodeJS.Timeout | undefined
   #leaving = { bytes: 0, looks: 0 }
+  #firstPauseMs = shortestPauseMs
+  #isFirstLook = false
 
   constructor({ machine = ownMachine(), onKill = () => {} }: MemoryGuardOptions = {}) {
     this.#onKill = onKill
     this.#machine = machine
   }
 
-  /** Looks after memory until no process is left; called again for each new one. */
+  /**
+   * Looks after memory until no process is left; called again for each new one. A look that is due stays due: its time
+   * was set by how fast the CPUs can take memory, whoever they work for.
+   */
   watch(): void {
-    clearTimeout(this.#timer)
-    this.#lookIn(shortestPauseMs)
+    if (this.#timer) return
+    this.#isFirstLook = true
+    this.#lookIn(this.#firstPauseMs)
   }
 
   #lookIn(pauseMs: number): void {
     this.#timer = setTimeout(() => {
+      this.#timer = undefined
       const next = this.look()
       if (next !== undefined) this.#lookIn(next)
     }, pauseMs)
@@ -81,8 +94,11 @@ export class MemoryGuard {
     const headroom = totalBytes - staying - Math.max(smallestReserve, totalBytes * reserveShare)
     const growth = growthPerCpu * this.#machine.cpuCount
     const pauseMs = Math.min(longestPauseMs, Math.max(shortestPauseMs, headroom / growth))
+    const isFirstLook = this.#isFirstLook
+    this.#isFirstLook = false
+    this.#firstPauseMs = Math.max(shortestPauseMs, (totalBytes * unseenShare) / growth)
     // Whether anybody is left is asked only when there is time for it, or nothing else to do.
-    if (headroom > 0 && pauseMs < longestPauseMs / 10) return pauseMs
+    if (headroom > 0 && (isFirstLook || pauseMs < longestPauseMs / 10)) return pauseMs
     const pids = this.#machine.pids()
     if (pids.length === 0) return undefined
     if (headroom <= 0) {

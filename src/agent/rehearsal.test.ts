@@ -1,14 +1,17 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
+import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, suite, test } from 'node:test'
+import { setImmediate as turn } from 'node:timers/promises'
 import { ManualClock } from '../lib/clock.ts'
 import { addonFile } from '../lib/native.ts'
 import { token } from './agent-suite.ts'
 import { AgentLog } from './log/agent-log.ts'
+import { rehearseCommand } from './rehearsal.ts'
 import { createAgent } from './server.ts'
 
 const closers: (() => void)[] = []
@@ -16,12 +19,12 @@ afterEach(() => {
   for (const close of closers.splice(0)) close()
 })
 
-async function openAgent() {
+async function openAgent(rehearse: (server: Server) => Promise<unknown>) {
   const folder = mkdtempSync(join(tmpdir(), 'warren-rehearsal-'))
   const clock = new ManualClock()
   const log = new AgentLog(clock)
   const { server, services } = createAgent({
-    ...{ addon: addonFile()!, clock, log },
+    ...{ addon: addonFile()!, clock, log, rehearse },
     ...{ runFolder: folder, systemRoot: folder },
   })
   closers.push(() => {
@@ -44,18 +47,33 @@ async function openAgent() {
 
 /** How often an agent that was given these identities has rehearsed half a second later. */
 async function countRehearsals(...identities: object[]): Promise<number> {
-  const { processes, services, clock, init } = await openAgent()
   let count = 0
-  processes.rehearse = async () => void count++
+  const { services, clock, init } = await openAgent(async () => void count++)
   for (const identity of identities) await init(identity)
   clock.advance(500)
-  await services()
+  for (let turns = 0; turns < 5; turns++) await services().then(() => turn())
   return count
+}
+
+/** What an agent of this identity was answered in its rehearsal. */
+async function rehearseAs(identity: object) {
+  const answer = Promise.withResolvers<string>()
+  const { processes, clock, log, init } = await openAgent(async (server) => {
+    answer.resolve(await rehearseCommand(server))
+  })
+  await init({ hasOwner: false, ...identity })
+  clock.advance(500)
+  return { answer: await answer.promise, processes, log }
 }
 
 suite('a sandbox that waits for an owner', () => {
   test('rehearses a command', async () => {
     assert.equal(await countRehearsals({ hasOwner: false }), 1)
+    const { answer } = await rehearseAs({ defaultUser: 'root', defaultWorkdir: '/' })
+    assert.match(answer, /^HTTP\/1.1 200 OK\r\n/)
+    // The user id of root.
+    assert.ok(answer.includes(`"stdout":"${Buffer.from('0\n').toString('base64')}"`), answer)
+    assert.match(answer, /"exit status 0"/)
   })
 
   test('does not once it has one, nor does a sandbox that had one from the start', async () => {
@@ -64,18 +82,15 @@ suite('a sandbox that waits for an owner', () => {
   })
 
   test('keeps nothing of the rehearsal: no process, no log', async () => {
-    const { processes, log, init } = await openAgent()
-    await init({ hasOwner: false, defaultUser: 'root', defaultWorkdir: '/' })
-    const rehearsal = processes.rehearse()
-    const listed = processes.table.running()
-    await rehearsal
-    assert.deepEqual(listed, [])
+    const { processes, log, answer } = await rehearseAs({ defaultUser: 'root', defaultWorkdir: '/' })
+    const pid = Number(/"pid":(\d+)/.exec(answer)?.[1])
+    assert.ok(pid > 0)
+    assert.throws(() => processes.table.findOrEnded({ selector: { case: 'pid', value: pid } } as never))
     assert.equal(log.readAfter(0, 1_000_000), undefined)
   })
 
   test('goes without a rehearsal where there is no such user', async () => {
-    const { processes, init } = await openAgent()
-    await init({ hasOwner: false, defaultUser: 'nobody-of-this-name' })
-    await processes.rehearse()
+    const { answer } = await rehearseAs({ defaultUser: 'nobody-of-this-name' })
+    assert.match(answer, /invalid username/)
   })
 })

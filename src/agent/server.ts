@@ -34,6 +34,8 @@ export type AgentOptions = Partial<InitFolders> & {
   clock?: Clock
   log?: AgentLog
   processes?: ProcessOptions
+  /** Goes the way of a first command through the given server. */
+  rehearse?: (server: Server) => Promise<unknown>
 }
 
 export type Agent = { server: Server; identity: Identity; services(): Promise<Services> }
@@ -60,7 +62,16 @@ export function createAgent(options: AgentOptions): Agent {
     return loading
   }
   const folders = { runFolder: options.runFolder ?? '/run/e2b', systemRoot: options.systemRoot ?? '/' }
-  const routes = createRoutes({ identity, clock, metadata, log, folders, services })
+  const rehearse = async () => {
+    await services()
+    // The first command is the owner's, and must not wait.
+    if (identity.hasOwner) return
+    const { rehearseCommand } = await import('./rehearsal.ts')
+    // Another agent in this process, of which nothing is kept.
+    const twin = createAgent({ ...options, identity: identity.withoutToken(), log: new AgentLog(clock) })
+    await (options.rehearse ?? rehearseCommand)(twin.server)
+  }
+  const routes = createRoutes({ identity, clock, metadata, log, folders, services, rehearse })
   const route = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const [path, query] = splitOnce(request.url ?? '/', '?')
     const verb = `${request.method} ${path}`
@@ -94,11 +105,15 @@ const serverOptions: ServerOptions = {
   shouldUpgradeCallback: (request) => request.headers.upgrade === relayProtocol,
 }
 
-type RouteParts = FilesContext & { folders: InitFolders; services(): Promise<Services> }
+type RouteParts = FilesContext & {
+  folders: InitFolders
+  services(): Promise<Services>
+  rehearse(): Promise<void>
+}
 
 /** The plain routes. Those under `open` check their caller themselves; the others need the token. */
 function createRoutes(parts: RouteParts): Record<'open' | 'guarded', Record<string, RouteHandler>> {
-  const { identity, clock, log, folders, services } = parts
+  const { identity, clock, log, folders, services, rehearse } = parts
   const readFile: RouteHandler = (request, response, query) => readFileRoute(parts, request, response, query)
   return {
     open: {
@@ -110,7 +125,7 @@ function createRoutes(parts: RouteParts): Record<'open' | 'guarded', Record<stri
         if (identity.hasOwner) log.add('info', 'Agent ready', { logger: 'agent', event_type: 'agent_init' })
         // A first command will follow: what it needs is made ready while the control plane tells its caller.
         response.once('close', () => void services().then(({ processes }) => processes.warmUp()))
-        if (!identity.hasOwner) clock.after(rehearsalAfterMs, () => void rehearse(parts))
+        if (!identity.hasOwner) clock.after(rehearsalAfterMs, () => void rehearse())
       },
       'GET /files': readFile,
       'HEAD /files': readFile,
@@ -129,12 +144,6 @@ function createRoutes(parts: RouteParts): Record<'open' | 'guarded', Record<stri
       'GET /envs': (_, response) => sendJSON(response, 200, { ...identity.trustVars, ...identity.envVars }),
     },
   }
-}
-
-/** Unless the owner has come: the first command is theirs then, and must not wait. */
-async function rehearse({ identity, services }: RouteParts): Promise<void> {
-  const { processes } = await services()
-  if (!identity.hasOwner) await processes.rehearse()
 }
 
 function find(handlers: Record<string, RouteHandler>, verb: string): RouteHandler | undefined {

@@ -15,6 +15,8 @@ import { createRpcHandler, type RpcHandler } from './rpc/rpc.ts'
 
 export type Services = { processes: ProcessService; watchers: Watchers; rpc: RpcHandler }
 
+const ignore = (): void => {}
+
 export function createServices(
   identity: Identity,
   addon: string,
@@ -22,6 +24,9 @@ export function createServices(
   metadata: Metadata,
   log: AgentLog,
 ): Services {
+  // Without Node's debugger behind it (node-flags.ts) this signal would end the agent, and the sandbox with it. Nobody is
+  // there to send it before the first process.
+  if (!process.listeners('SIGUSR1').includes(ignore)) process.on('SIGUSR1', ignore)
   const processes = new ProcessService(identity, addon, { ...options, log })
   const watchers = new Watchers(addon)
   const filesystem = new FilesystemService(identity, metadata, watchers)

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
-import { mkdtemp, readdir, rm, stat, utimes } from 'node:fs/promises'
+import { once } from 'node:events'
+import { mkdtemp, readdir, rm, stat, utimes, writeFile } from 'node:fs/promises'
 import { get } from 'node:http'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -53,11 +54,13 @@ suite('the agent kit', () => {
     )
   })
 
-  test('boots with nothing but itself', async (context) => {
+  test('boots with nothing but itself, and without what takes Node long to load', async (context) => {
     if (await isTaken(envdPort)) return context.skip(`port ${envdPort} is in use here`)
-    const command = kit.command.slice(2).map((word) => word.replace('/.warren', kit.folder))
-    const [program, ...words] = command
-    const child = spawn(program!, words, { env: kit.env, stdio: 'ignore' })
+    const tell = join(folder, 'tell.cjs')
+    await writeFile(tell, tellModules)
+    const [program, ...words] = kit.command.slice(2).map((word) => word.replace('/.warren', kit.folder))
+    const stdio = ['ignore', 'pipe', 'ignore'] as const
+    const child = spawn(program!, words.toSpliced(-1, 0, '-r', tell), { env: kit.env, stdio: [...stdio] })
     try {
       const agent = { host: '127.0.0.1', port: envdPort }
       const identity = { accessToken: 'x', envVars: {}, defaultUser: 'root', defaultWorkdir: '/' }
@@ -67,11 +70,31 @@ suite('the agent kit', () => {
         get({ ...agent, path: '/envs', agent: false }, (response) => resolve(response.statusCode)),
       )
       assert.equal(status, 401)
+      const stat = await fetch(`http://127.0.0.1:${envdPort}/filesystem.Filesystem/Stat`, {
+        method: 'POST',
+        body: '{"path":"/"}',
+        headers: { 'x-access-token': 'x', 'content-type': 'application/json' },
+      })
+      assert.equal(stat.status, 200)
+      child.kill('SIGUSR2')
+      const [told] = await once(child.stdout!, 'data')
+      const loaded = String(told).split(',')
+      assert.ok(loaded.includes('NativeModule http'))
+      const late = ['cluster', 'child_process', 'crypto', 'perf_hooks'].map((name) => `NativeModule ${name}`)
+      assert.deepEqual(
+        late.filter((name) => loaded.includes(name)),
+        [],
+        'Every agent waits for these at its start: see src/agent/listen.ts, src/lib/clock.ts and src/lib/ids.ts.',
+      )
     } finally {
       child.kill('SIGKILL')
     }
   })
 })
+
+/** For a program that Node runs with this file loaded first: it prints the modules of Node that it has loaded. */
+const tellModules = `process.on('SIGUSR2', () =>
+  require('node:fs').writeSync(1, process.moduleLoadList.join()))`
 
 async function isTaken(port: number): Promise<boolean> {
   const server = createServer()

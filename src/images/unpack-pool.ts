@@ -1,6 +1,7 @@
 /** The worker threads that unpack layers: a few, kept for a while. Writing many small files blocks a thread. */
 import { Worker } from 'node:worker_threads'
 import { AppError } from '../lib/app-error.ts'
+import { endWorker } from '../lib/ending-worker.ts'
 import { atUsualPriority } from '../lib/priority.ts'
 import { siblingModule } from '../lib/sibling-module.ts'
 import type { LayerFacts } from './layer-writer.ts'
@@ -112,18 +113,6 @@ function startWorker(): Worker {
   const worker = atUsualPriority(() => new Worker(siblingModule('unpack-worker', import.meta.url), options))
   worker.on('error', () => {})
   return worker
-}
-
-/**
- * The worker ends itself, between two messages. One that is terminated while it loads the addon for calls of the C library
- * takes the whole process with it: the addon fails, and has no way left to say so.
- */
-async function endWorker(worker: Worker): Promise<void> {
-  if (worker.threadId === -1) return
-  worker.ref()
-  const exited = new Promise((resolve) => worker.once('exit', resolve))
-  worker.postMessage({ type: 'stop' } satisfies ToWorker)
-  await exited
 }
 
 /** One job of one worker. */

@@ -19,8 +19,6 @@ export type ToWorker =
   | { type: 'unpack'; job: UnpackJob }
   | { type: 'chunk'; bytes: Uint8Array }
   | { type: 'end' }
-  /** The worker ends, whatever it has begun. */
-  | { type: 'stop' }
 
 export type FromWorker =
   /** Bytes that were sent and are used up; and what the archive holds so far. */

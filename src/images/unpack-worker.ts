@@ -2,6 +2,7 @@
 import { Readable } from 'node:stream'
 import { parentPort } from 'node:worker_threads'
 import { AppError, errorText } from '../lib/app-error.ts'
+import { hearMessages } from '../lib/ending-worker.ts'
 import { decompress, isDamagedData } from './decompress.ts'
 import { hasherFor, wrongDigest } from './digest.ts'
 import { openFileSystemCalls } from './file-system-calls.ts'
@@ -9,18 +10,16 @@ import { type LayerFacts, LayerWriter } from './layer-writer.ts'
 import { TarReader } from './tar-reader.ts'
 import type { FromWorker, ToWorker, UnpackJob } from './unpack-protocol.ts'
 
-const port = parentPort!
-const tell = (message: FromWorker): void => port.postMessage(message)
+const tell = (message: FromWorker): void => parentPort!.postMessage(message)
 
 let input: Readable | undefined
 
-port.on('message', (message: ToWorker) => {
+hearMessages((message: ToWorker) => {
   if (message.type === 'unpack') {
     input = new Readable({ read() {} })
     answer(unpack(message.job, input))
   } else if (message.type === 'chunk') input?.push(message.bytes)
-  else if (message.type === 'end') input?.push(null)
-  else process.exit()
+  else input?.push(null)
 })
 
 function answer(work: Promise<LayerFacts>): void {

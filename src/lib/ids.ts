@@ -2,9 +2,9 @@
  * The only source of randomness. Ids carry at least 100 bits, so none can be guessed,
  * but for those of requests, which open nothing.
  */
-import { randomBytes } from 'node:crypto'
 
-let source: (count: number) => Buffer = randomBytes
+/** Loaded when first needed: it takes an agent several milliseconds, and few of them ever need it. */
+let source = (count: number): Buffer => process.getBuiltinModule('node:crypto').randomBytes(count)
 
 /** Every id comes from this source until the returned function is called: a simulation repeats itself by its seed. */
 export function replaceRandomSource(bytes: (count: number) => Buffer): () => void {

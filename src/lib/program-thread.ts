@@ -3,6 +3,7 @@
  * on a machine whose CPUs are taken that is tens of milliseconds each time, and all requests would wait with it.
  */
 import { Worker } from 'node:worker_threads'
+import { endWorker } from './ending-worker.ts'
 import type { HeldProgram, HoldRequest } from './hold-program.ts'
 import { siblingModule } from './sibling-module.ts'
 import type { ProgramEnd, ProgramRequest } from './spawn-program.ts'
@@ -55,7 +56,7 @@ export class ProgramThread {
   }
 
   async close(): Promise<void> {
-    await this.#worker.terminate()
+    await endWorker(this.#worker)
   }
 
   #ask<T>(question: ProgramQuestion): { number: number; answer: Promise<T> } {

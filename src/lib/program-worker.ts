@@ -1,5 +1,6 @@
 /** The thread behind `ProgramThread`. */
 import { parentPort } from 'node:worker_threads'
+import { hearMessages } from './ending-worker.ts'
 import { type HeldProgram, holdProgram } from './hold-program.ts'
 import type { FromProgramThread, ProgramQuestion, ToProgramThread } from './program-thread.ts'
 import { spawnProgram } from './spawn-program.ts'
@@ -8,7 +9,7 @@ import { spawnProgram } from './spawn-program.ts'
 const running = new Map<number, AbortController>()
 const held = new Map<number, HeldProgram>()
 
-parentPort!.on('message', async ({ number, question }: ToProgramThread) => {
+hearMessages(async ({ number, question }: ToProgramThread) => {
   const reply = await answer(number, question).then(
     (answer) => ({ number, answer }),
     ({ message }: Error) => ({ number, answer: undefined, failure: message }),

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
 import { after, before, describe, it } from 'node:test'
-import { threadId } from 'node:worker_threads'
+import { threadId, Worker } from 'node:worker_threads'
 import { ProgramThread } from './program-thread.ts'
 import { CommandFailed, holdCommand, runCommand, startProgramsInThread } from './run-command.ts'
 
@@ -77,11 +77,13 @@ describe('the thread that starts programs', () => {
     assert.equal(threadId, 0)
   })
 
-  it('fails what it was asked for when it ends, and starts nothing more', async () => {
+  it('fails what it was asked for when it ends by itself, and starts nothing more', async (t) => {
+    const terminate = t.mock.method(Worker.prototype, 'terminate')
     const thread = new ProgramThread()
     const failed = assert.rejects(thread.run({ program: 'sleep', args: ['1'] }), /thread .* failed: it ended/)
     await thread.close()
     await failed
+    assert.equal(terminate.mock.callCount(), 0)
     assert.equal(thread.isUsable, false)
     await assert.rejects(thread.run({ program: 'true', args: [] }), /thread .* failed: it ended/)
   })

@@ -7,6 +7,7 @@ import { closeSync } from 'node:fs'
 import { Socket } from 'node:net'
 import type { Readable, Writable } from 'node:stream'
 import { getSystemErrorName } from 'node:util'
+import { exitCodeOf } from './await-child.ts'
 import { type CFunction, type CLibrary, openCLibrary } from './c-library.ts'
 import { delay } from './clock.ts'
 import { addonFile } from './native.ts'
@@ -33,11 +34,8 @@ const signalSetBytes = 128
 /** POSIX_SPAWN_SETSIGDEF and POSIX_SPAWN_SETSIGMASK. */
 const resetSignals = 0x4 | 0x8
 const closeOnExec = 0o2000000
-/** WNOHANG, and the parts of what `wait` gives. */
+/** WNOHANG. */
 const withoutWaiting = 1
-const signalBits = 0x7f
-const exitCodeShift = 8
-const exitCodeBits = 0xff
 const longestPauseMs = 5
 
 type SpawnNatively = (program: string, args: readonly string[], options: SpawnOptions) => SpawnedProgram
@@ -146,9 +144,7 @@ function follow(
       if (found === 0) await delay(pauseMs)
     }
     hasEnded = true
-    if (found !== pid) return null
-    const ended = status.readInt32LE()
-    return (ended & signalBits) === 0 ? (ended >> exitCodeShift) & exitCodeBits : null
+    return found === pid ? exitCodeOf(status.readInt32LE()) : null
   })()
   const kill = () => {
     // Until its end is known the pid is nobody else's.

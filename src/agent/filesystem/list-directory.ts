@@ -2,6 +2,7 @@ import { isUtf8 } from 'node:buffer'
 import { readdirSync, realpathSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { AppError } from '../../lib/app-error.ts'
+import { monotonicMs } from '../../lib/clock.ts'
 import { fromSystemError, systemErrorCode } from '../errors.ts'
 import type { EntryInit, EntryPath } from './entry.ts'
 
@@ -26,7 +27,7 @@ export async function listDirectory(
   const open: { folder: EntryPath; names: EntryPath[] }[] = [
     { folder: root, names: sortedNames(realpathSync(root)) },
   ]
-  let turnEnds = performance.now() + longestTurnMs
+  let turnEnds = monotonicMs() + longestTurnMs
   while (open.length > 0) {
     const current = open.at(-1)!
     const name = current.names.pop()
@@ -44,10 +45,10 @@ export async function listDirectory(
       const names = skipClosed(() => sortedNames(path))
       if (names) open.push({ folder: path, names })
     }
-    if (performance.now() > turnEnds) {
+    if (monotonicMs() > turnEnds) {
       await new Promise((resolve) => setImmediate(resolve))
       signal.throwIfAborted()
-      turnEnds = performance.now() + longestTurnMs
+      turnEnds = monotonicMs() + longestTurnMs
     }
   }
   return entries

@@ -37,7 +37,7 @@ const largestOomScore = 1000
 export function launch(request: LaunchRequest, identity: Identity, native: Native): Launched {
   const { config, account, terminal } = request
   if (config.cmd === '') throw new AppError('invalid_argument', 'no command given')
-  const cwd = workingDirectory(config.cwd ?? '', account, identity.defaultWorkdir)
+  const folders = workingFolders(config.cwd ?? '', account, identity.defaultWorkdir)
   const env: Record<string, string> & { PATH: string } = {
     PATH: searchPath,
     HOME: account.home,
@@ -49,25 +49,44 @@ export function launch(request: LaunchRequest, identity: Identity, native: Nativ
   }
   const words = [config.cmd, ...config.args]
   const variables = Object.entries(env).map(([name, value]) => `${name}=${value}`)
-  rejectZeroBytes([cwd, ...words, ...variables])
-  const program = searchExecutable(config.cmd, env.PATH, cwd)
+  rejectZeroBytes([...folders, ...words, ...variables])
   const opened = openStreams(request, native)
-  try {
-    const pid = start(native, {
-      ...{ program, words, variables, cwd, stdio: opened.stdio },
+  const startIn = (cwd: string): number =>
+    start(native, {
+      ...{ program: searchExecutable(config.cmd, env.PATH, cwd), words, variables, cwd, stdio: opened.stdio },
       user: account.uid === 0 && account.gid === 0 ? undefined : account,
       controlsTerminal: terminal !== undefined,
       oomScore: commandOomScore(),
     })
+  try {
+    const { pid, cwd } = startInFirst(folders, startIn, request)
     return { pid, streams: opened.streams, workdir: cwd }
   } catch (error) {
     opened.abandon()
-    throw systemCallOf(error) === 'chdir'
-      ? notEnterable(cwd, account, error)
-      : notStartable(config.cmd, error)
+    throw error
   } finally {
     opened.closeTheirs()
   }
+}
+
+/** Whether a folder is there is asked only when a process could not be started in it. */
+function startInFirst(
+  folders: readonly string[],
+  startIn: (cwd: string) => number,
+  { config, account }: LaunchRequest,
+): { pid: number; cwd: string } {
+  for (const cwd of folders) {
+    try {
+      return { pid: startIn(cwd), cwd }
+    } catch (error) {
+      if (!isDirectory(cwd)) continue
+      if (error instanceof AppError) throw error
+      throw systemCallOf(error) === 'chdir'
+        ? notEnterable(cwd, account, error)
+        : notStartable(config.cmd, error)
+    }
+  }
+  throw new AppError('invalid_argument', `cwd '${folders[0]}' does not exist`)
 }
 
 function start(native: Native, request: SpawnRequest): number {
@@ -100,14 +119,9 @@ function rejectZeroBytes(texts: string[]): void {
 }
 
 /** An asked-for directory must exist; of the defaults the first that exists is taken. */
-function workingDirectory(asked: string, account: Account, defaultWorkdir: string): string {
-  if (asked === '') {
-    const defaults = [resolvePath('', account, defaultWorkdir), resolvePath('~', account, '')]
-    return defaults.find((path) => isDirectory(path)) ?? '/'
-  }
-  const path = resolvePath(asked, account, defaultWorkdir)
-  if (!isDirectory(path)) throw new AppError('invalid_argument', `cwd '${path}' does not exist`)
-  return path
+function workingFolders(asked: string, account: Account, defaultWorkdir: string): string[] {
+  if (asked !== '') return [resolvePath(asked, account, defaultWorkdir)]
+  return [...new Set([resolvePath('', account, defaultWorkdir), resolvePath('~', account, ''), '/'])]
 }
 
 function isDirectory(path: string): boolean {

@@ -15,10 +15,10 @@ export type Native = {
   awaitExit: AwaitExit
   /** A pipe's two ends, to read and to write. */
   pipe(): { read: number; write: number }
-  /** A read from this descriptor returns at once, whether there is something or not. */
-  neverWait(fd: number): void
   /** How much can be read from this end of a pipe at once. */
   waitingBytes(fd: number): number
+  /** Whether something can be read from this end of a pipe, and whether nobody can write to it any more. */
+  stateOf(fd: number): { hasBytes: boolean; isClosed: boolean }
   /** A new terminal: the end that we hold, and the path of the one for a process. */
   openTerminal(size: TerminalSize): { ours: number; path: string }
   /** The same open file by another number. */
@@ -41,13 +41,22 @@ const countWaitingBytes = 0x541b
 const setDumpable = 4
 const duplicateClosedOnExec = 1030
 const closeOnExec = 0o2000000
-const setStatusFlags = 4
 const largestSize = 0xffff
+/** POLLIN and POLLHUP. */
+const [readable, hungUp] = [1, 16]
 /** RLIMIT_NPROC. */
 const processCount = 6
 
+let loaded: { addonPath: string; native: Native } | undefined
+
+/** Once for all who ask: limits of this process are read before they are changed. */
 export function loadNative(addonPath: string): Native {
-  const { libc, ioctl, fcntl, pipe2, prctl, getrlimit, setrlimit, errno } = bind(addonPath)
+  if (loaded?.addonPath !== addonPath) loaded = { addonPath, native: openNative(addonPath) }
+  return loaded.native
+}
+
+function openNative(addonPath: string): Native {
+  const { libc, ioctl, fcntl, pipe2, poll, prctl, getrlimit, setrlimit, errno } = bind(addonPath)
   // No process is started before this is loaded: none can trace the agent, or read its memory and its token.
   prctl(setDumpable, 0, 0, 0, 0)
   const commandLimit = Buffer.alloc(16)
@@ -64,21 +73,27 @@ export function loadNative(addonPath: string): Native {
     control(fd, setSize, value)
   }
   const count = Buffer.alloc(4)
+  const polled = Buffer.alloc(8)
+  // First: what it does at a signal is what a new process must not do.
+  const awaitExit = openAwaitExit(libc)
   return {
     spawn: openSpawn(libc),
-    awaitExit: openAwaitExit(libc),
+    awaitExit,
     pipe() {
       const ends = Buffer.alloc(8)
       if (pipe2(ends, closeOnExec) !== 0) throw failed('no pipe could be made', errno())
       return { read: ends.readInt32LE(0), write: ends.readInt32LE(4) }
     },
-    neverWait(fd) {
-      if (fcntl(fd, setStatusFlags, constants.O_NONBLOCK) !== 0)
-        throw failed('no pipe could be made', errno())
-    },
     waitingBytes(fd) {
       if (ioctl(fd, countWaitingBytes, count) !== 0) throw failed('a pipe could not be looked into', errno())
       return count.readInt32LE()
+    },
+    stateOf(fd) {
+      polled.writeInt32LE(fd, 0)
+      polled.writeInt32LE(readable, 4)
+      if (poll(polled, 1, 0) < 0) throw failed('a pipe could not be looked into', errno())
+      const events = polled.readInt16LE(6)
+      return { hasBytes: (events & readable) !== 0, isClosed: (events & hungUp) !== 0 }
     },
     openTerminal(size) {
       const ours = openTerminalEnd('/dev/ptmx')
@@ -129,6 +144,7 @@ function bind(addonPath: string) {
     fcntl: libc.func('int fcntl(int fd, int command, int value)'),
     ioctl: libc.func('int ioctl(int fd, unsigned long request, void *value)'),
     pipe2: libc.func('int pipe2(void *ends, int flags)'),
+    poll: libc.func('int poll(void *descriptors, unsigned long count, int timeout)'),
     prctl: libc.func(
       'int prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d)',
     ),

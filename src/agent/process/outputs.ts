@@ -3,7 +3,7 @@ import { closeSync, readSync } from 'node:fs'
 import { Socket } from 'node:net'
 import type { Readable } from 'node:stream'
 import { noteSpent } from '../../lib/spent-buffers.ts'
-import { systemErrorCode } from '../errors.ts'
+import type { Native } from './native.ts'
 
 export type OutputName = 'stdout' | 'stderr' | 'pty'
 
@@ -23,9 +23,9 @@ const readBytes = 64 * 1024
 const mostReads = 16
 const space = Buffer.allocUnsafeSlow(readBytes)
 
-type PipeNative = { waitingBytes(fd: number): number }
+type PipeNative = Pick<Native, 'waitingBytes' | 'stateOf'>
 
-/** Our end of a pipe. It must not make us wait. */
+/** Our end of a pipe, of which nobody else reads. */
 export class PipeOutput implements Output {
   readonly name: OutputName
   readonly #fd: number
@@ -47,29 +47,20 @@ export class PipeOutput implements Output {
 
   drain(take: (bytes: Buffer) => void): boolean {
     for (let read = 0; read < mostReads; read++) {
-      const bytes = this.#read()
-      if (bytes === undefined) return false
-      if (bytes === 0) {
+      const { hasBytes, isClosed } = this.#native.stateOf(this.#fd)
+      const bytes = hasBytes ? readSync(this.#fd, space, 0, readBytes, null) : 0
+      if (bytes > 0) take(Buffer.from(space.subarray(0, bytes)))
+      if (isClosed && bytes < readBytes) {
         this.close()
         return true
       }
-      take(Buffer.from(space.subarray(0, bytes)))
+      if (!hasBytes) return false
     }
     return false
   }
 
   close(): void {
     closeSync(this.#fd)
-  }
-
-  /** Undefined when there is nothing yet. */
-  #read(): number | undefined {
-    try {
-      return readSync(this.#fd, space, 0, readBytes, null)
-    } catch (error) {
-      if (systemErrorCode(error) === 'EAGAIN') return undefined
-      throw error
-    }
   }
 }
 

@@ -16,7 +16,6 @@ import { loadNative, type Native, type TerminalSize } from './native.ts'
 import { type EventAnswer, ProcessFollower } from './process-follower.ts'
 import { type EndedProcess, ProcessTable } from './process-table.ts'
 import { RunningProcess } from './running-process.ts'
-import type { TailBudget } from './tail.ts'
 
 const noStdinToClose =
   'error closing stdin: cannot close stdin for PTY process, send Ctrl+D (0x04) as pty input instead'
@@ -26,11 +25,6 @@ export type ProcessOptions = {
   onStart?: () => void
   log?: AgentLog | undefined
 }
-
-const longestRehearsalMs = 5000
-
-/** Nothing of the output is kept. */
-const noBudget: TailBudget = { take: () => false, give: () => {} }
 
 /** Start and Connect give the same answers. */
 export class ProcessService {
@@ -53,33 +47,6 @@ export class ProcessService {
     try {
       this.#loadNative()
     } catch {}
-  }
-
-  /**
-   * Runs a command that does nothing, so that the first one of the owner finds loaded and in memory what every command
-   * needs. Without the files that a login shell reads: they are the owner's to run. Nothing of it is told or kept.
-   * Resolves at its end, and where there is no such command.
-   */
-  async rehearse(): Promise<void> {
-    const over = Promise.withResolvers<void>()
-    try {
-      const account = this.#identity.accountOf(undefined)
-      const config = { cmd: '/bin/bash', args: ['-c', 'id -u'], envs: { BASH_ENV: '' } }
-      const native = this.#loadNative()
-      const { pid, streams } = launch(
-        { config, account, wantsStdin: false, terminal: undefined },
-        this.#identity,
-        native,
-      )
-      const owner = { budget: noBudget, ended: () => over.resolve() }
-      const process = new RunningProcess(pid, config, undefined, streams, owner)
-      native.awaitExit(pid, (exitCode, signal) => process.exited(exitCode, signal))
-      // Whatever `bash` is here, it must not be there for long.
-      process.limitTo(longestRehearsalMs, () => {})
-    } catch {
-      over.resolve()
-    }
-    return over.promise
   }
 
   #loadNative(): Native {

@@ -65,7 +65,6 @@ function openPipes(wantsStdin: boolean, account: Account, native: Native): Opene
   }
   const openOutput = (name: 'stdout' | 'stderr'): { output: PipeOutput; theirs: number } => {
     const { ours, theirs } = open(false)
-    native.neverWait(ours)
     const output = new PipeOutput(name, ours, native)
     closers.push(() => output.close())
     return { output, theirs }

@@ -1,6 +1,7 @@
 /** One call as its method sees it: who asks, how long it may take, and whether anybody still waits for the answer. */
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
 import { AppError } from '../../lib/app-error.ts'
+import { monotonicMs } from '../../lib/clock.ts'
 import { RpcError } from './rpc-error.ts'
 
 /** A longer time limit is none: a Node timer cannot hold it and would fire at once. */
@@ -11,7 +12,7 @@ const longestKeepaliveSeconds = 86_400
 export class RpcCall {
   readonly #request: IncomingMessage
   readonly #response: ServerResponse
-  /** On the clock of `performance.now()`. */
+  /** On the clock of `monotonicMs`. */
   readonly #endsAt: number | undefined
   #isOutOfTime = false
   #timer: NodeJS.Timeout | undefined
@@ -21,7 +22,7 @@ export class RpcCall {
     this.#request = request
     this.#response = response
     const timeoutMs = parseTimeout(request.headers['connect-timeout-ms'])
-    if (timeoutMs !== undefined) this.#endsAt = performance.now() + timeoutMs
+    if (timeoutMs !== undefined) this.#endsAt = monotonicMs() + timeoutMs
   }
 
   get headers(): IncomingHttpHeaders {
@@ -30,7 +31,7 @@ export class RpcCall {
 
   /** What is left of the time that the caller gives; undefined when it gave no limit. */
   remainingMs(): number | undefined {
-    return this.#endsAt === undefined ? undefined : Math.max(0, this.#endsAt - performance.now())
+    return this.#endsAt === undefined ? undefined : Math.max(0, this.#endsAt - monotonicMs())
   }
 
   get isOutOfTime(): boolean {

@@ -11,9 +11,6 @@ import { runCommand } from '../../lib/run-command.ts'
 import type { Layout } from './layout.ts'
 import type { NamespaceThread } from './namespace/namespace-thread.ts'
 
-/** As `mount-disks.ts` mounts it too. */
-export const diskMountOptions = 'loop,noatime,nodev,discard'
-
 export class Disks {
   readonly #layout: Layout
   readonly #uidBase: number

@@ -4,60 +4,24 @@ import { join, resolve } from 'node:path'
 import type { SandboxSpec } from '../../core/driver.ts'
 import { openRules } from '../../core/egress.ts'
 import { allDone } from '../../lib/all-done.ts'
-import { AppError, errorText, shownText } from '../../lib/app-error.ts'
+import { AppError, shownText } from '../../lib/app-error.ts'
 import { delay } from '../../lib/clock.ts'
 import { runCommand } from '../../lib/run-command.ts'
 import { restoresHostname } from './builds.ts'
 import { type StartParts, writeBundle } from './bundle.ts'
-import { processCountLimit, processLimits } from './container-spec.ts'
 import type { OciContext } from './context.ts'
-import { diskMountOptions } from './disks.ts'
 import { dismantle } from './dismantle.ts'
 import { flavourOf } from './flavours.ts'
 import { offerEmptyNetwork } from './network/empty-network.ts'
 import { recordVersion, type SandboxRecord } from './records.ts'
 import { diskName, layerName, layerNumbers, overlayOptions, rootFolders, rootsName } from './root-layers.ts'
-import { renameArguments, startArguments } from './runtime-commands.ts'
-import { runtimeComplaint, startedPid } from './runtime-files.ts'
-import { explainRestore, mountShared, sharedFolders } from './shared-disks.ts'
+import { runRuntime } from './run-runtime.ts'
+import { renameArguments } from './runtime-commands.ts'
+import { startedPid } from './runtime-files.ts'
+import { mountShared, sharedFolders } from './shared-disks.ts'
 import { planRestore, type RestorePlan } from './snapshot/restore.ts'
 
 const startLimitMs = 60_000
-/** The most is 1000: this is above the server and most other things, with room above it for what runs inside. */
-const sandboxOomScore = 500
-const toolPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
-
-/**
- * Both run in the slot's mount namespace. The first one's arguments: where the disk is mounted, an image to mount
- * there instead of the slot's own (or nothing), its mount options, then an image and a mount point for each layer.
- * An overlay will not take a disk again as long as `work` tells of the last time.
- */
-const mountImages = `set -e
-disk=$1 own=$2 options=$3
-shift 3
-if [ "$own" ]; then
-  umount "$disk"
-  mount -o "$options" "$own" "$disk"
-  rm -rf "$disk/work/work"
-fi
-while [ $# -gt 0 ]; do
-  mount -o loop,ro,noatime,nodev "$1" "$2"
-  shift 2
-done`
-
-/**
- * Its arguments: a file to make before the sandbox runs on the files of a snapshot (or nothing), and the runtime's
- * command line. The runtime gets no pipe of ours: the sandbox would hold it open. Where the whole machine is short of
- * memory, sandboxes die before the server that would start them again.
- */
-const runRuntime = `set -e
-ran=$1
-shift
-exec </dev/null >/dev/null 2>&1
-echo ${sandboxOomScore} > /proc/self/oom_score_adj || :
-[ "$ran" ] || exec "$@"
-: > "$ran"
-"$@" || { rm "$ran"; exit 1; }`
 
 /** Gives back the record of a sandbox that runs, or rejects with nothing left of it. */
 export async function startSandbox(
@@ -165,7 +129,7 @@ async function launch(
   const abort = plan?.consumedMark ? undefined : signal
   await mountDisks(context, record, parts)
   await allDone([
-    enterAndRun(record, folder, runCommandLine(context, record, parts), abort),
+    runRuntime(context, record, parts, abort),
     plan?.memory ? raiseMemoryOnceStarted(context, record) : undefined,
   ])
   const pid = (await startedPid(folder))!
@@ -185,44 +149,17 @@ async function mountDisks(
 ): Promise<void> {
   const folder = layout.sandbox(record.sandboxID)
   const namespace = layout.mountNamespace(record.slot)
-  const layers = layerNumbers(record).flatMap((number) => [
-    join(folder, layerName(number)),
-    layout.layerMount(number),
-  ])
-  const image = plan?.bringsDisk ? join(folder, diskName) : ''
-  if (image || layers.length > 0) {
-    const script = ['sh', '-c', mountImages, 'sh', layout.diskMount, image, diskMountOptions, ...layers]
-    await runCommand('nsenter', [`--mount=${namespace}`, ...script], { timeoutMs: startLimitMs })
-  }
+  const layers = layerNumbers(record).map((number) => ({
+    image: join(folder, layerName(number)),
+    target: layout.layerMount(number),
+  }))
+  const disk = plan?.bringsDisk ? { image: join(folder, diskName), target: layout.diskMount } : undefined
+  if (disk || layers.length > 0) await namespaces.do({ mountImages: { namespace, disk, layers } })
   await mountShared(layout, record)
   const owned = [...rootFolders(layout, folder, record), ...sharedFolders(layout, record)]
   if (users) await ownUsers?.cover(users, namespace, owned)
   const [roots, overlay] = [join(folder, rootsName), overlayOptions(record)]
   await namespaces.do({ mountRoot: { namespace, roots, overlay, target: layout.rootMount } })
-}
-
-/**
- * Runs the command line that follows under the limits of a sandbox. Where sandboxes share users the kernel would count
- * the processes of all of them together, so there only their cgroup limits these.
- */
-function limitCommand({ openFilesLimit, pidsLimit }: OciContext, hasOwnUsers: boolean): string[] {
-  const perUser = processCountLimit(pidsLimit - Math.ceil(pidsLimit / 8))
-  const limits = [...processLimits(openFilesLimit), ...(hasOwnUsers ? [perUser] : [])]
-  const options = limits.map(
-    ({ type, soft, hard }) => `--${type.replace('RLIMIT_', '').toLowerCase()}=${soft}:${hard}`,
-  )
-  return ['prlimit', ...options]
-}
-
-/** The arguments of `nsenter` that run the runtime in the slot's namespace. */
-function runCommandLine(context: OciContext, record: SandboxRecord, { plan, users }: StartParts): string[] {
-  const { layout } = context
-  return [
-    ...[`--mount=${layout.mountNamespace(record.slot)}`, 'sh', '-c', runRuntime, 'sh'],
-    plan?.consumedMark ?? '',
-    ...(flavourOf(record).inheritsLimits ? limitCommand(context, users !== undefined) : []),
-    ...startArguments(layout, record, plan?.memory),
-  ]
 }
 
 /**
@@ -245,34 +182,6 @@ async function setHostname(
   if (await restoresHostname(record.runtimeBinary)) return
   const [program, ...args] = renameArguments(layout, record, agent.setHostname)
   await runCommand(program!, args, { timeoutMs: startLimitMs })
-}
-
-async function enterAndRun(
-  record: SandboxRecord,
-  folder: string,
-  command: string[],
-  signal: AbortSignal | undefined,
-): Promise<void> {
-  const limits = { timeoutMs: startLimitMs, ...(signal && { signal }) }
-  try {
-    await runCommand('nsenter', command, { env: { PATH: toolPath }, ...limits })
-  } catch (error) {
-    signal?.throwIfAborted()
-    const complaint = (await runtimeComplaint(folder)) ?? errorText(error)
-    const explained = explainRestore(complaint, record)
-    if (explained) throw explained
-    const { runtime } = flavourOf(record)
-    // The words of the runtime name folders and processes of the host: they are for the log.
-    throw new AppError(
-      'unavailable',
-      `${runtime} could not start the sandbox; the log of the server has the cause.`,
-      {
-        cause: new Error(`${runtime} could not start sandbox ${record.sandboxID}: ${complaint}`, {
-          cause: error,
-        }),
-      },
-    )
-  }
 }
 
 async function raiseMemory({ layout, cgroups }: OciContext, record: SandboxRecord): Promise<void> {

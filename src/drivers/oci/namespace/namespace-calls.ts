@@ -38,6 +38,7 @@ const setns = kernelCall('int setns(int descriptor, int kind)')
 const mountCall = kernelCall(
   'int mount(const char *source, const char *target, const char *type, unsigned long flags, const char *data)',
 )
+const unmountCall = kernelCall('int umount2(const char *target, int flags)')
 const setAffinity = kernelCall('int sched_setaffinity(int thread, size_t size, const void *mask)')
 export const changeFolder = kernelCall('int chdir(const char *path)')
 
@@ -56,6 +57,11 @@ export type MountRequest = {
 
 export function mount({ source, target, type, flags = 0, data }: MountRequest): void {
   mountCall(target, source, target, type ?? null, flags, data ?? null)
+}
+
+/** It may have to write back first: not for what others had time to write to. */
+export function unmount(target: string): void {
+  unmountCall(target, target, 0)
 }
 
 /** Keeps a namespace alive by a mount over a file. */

@@ -5,35 +5,50 @@
  */
 import { Worker } from 'node:worker_threads'
 import { AppError } from '../../../lib/app-error.ts'
+import { endWorker } from '../../../lib/ending-worker.ts'
 import { atUsualPriority } from '../../../lib/priority.ts'
 import { siblingModule } from '../../../lib/sibling-module.ts'
 import type { CoverTask } from './cover-folders.ts'
-import type { RootTask, SlotDiskTask } from './mount-disks.ts'
+import type { ImagesTask, RootTask, SlotDiskTask } from './mount-disks.ts'
 import type { MoveTask } from './move-mounts.ts'
 import type { NetworkTask } from './slot-network.ts'
+import type { RuntimeTask } from './start-runtime.ts'
 
 export type NamespaceTask =
   | { cover: CoverTask }
   | { mountSlotDisk: SlotDiskTask }
+  | { mountImages: ImagesTask }
   | { mountRoot: RootTask }
   | { moveMounts: MoveTask }
   | { makeNetwork: NetworkTask }
+  | { startRuntime: RuntimeTask }
 
 export type NamespaceRequest = { number: number; task: NamespaceTask }
 
 export type NamespaceReply = {
   number: number
+  /** Of the process that was started. */
+  pid: number | undefined
   failure: { code: string | undefined; message: string } | undefined
 }
 
-type Waiting = { resolve: () => void; reject: (error: Error) => void }
+type Waiting = { resolve: (pid: number | undefined) => void; reject: (error: Error) => void }
 
 export class NamespaceThread {
   readonly #waiting = new Map<number, Waiting>()
   #worker: Worker | undefined
   #last = 0
 
-  do(task: NamespaceTask): Promise<void> {
+  async do(task: NamespaceTask): Promise<void> {
+    await this.#ask(task)
+  }
+
+  /** Gives the pid of the runtime, which is a child of this process: somebody has to wait for its end. */
+  async start(task: RuntimeTask): Promise<number> {
+    return (await this.#ask({ startRuntime: task }))!
+  }
+
+  #ask(task: NamespaceTask): Promise<number | undefined> {
     const number = ++this.#last
     return new Promise((resolve, reject) => {
       this.#waiting.set(number, { resolve, reject })
@@ -42,7 +57,7 @@ export class NamespaceThread {
   }
 
   async close(): Promise<void> {
-    await this.#worker?.terminate()
+    if (this.#worker) await endWorker(this.#worker)
   }
 
   #open(): Worker {
@@ -52,11 +67,11 @@ export class NamespaceThread {
     )
     this.#worker = worker
     worker.unref()
-    worker.on('message', ({ number, failure }: NamespaceReply) => {
+    worker.on('message', ({ number, pid, failure }: NamespaceReply) => {
       const waiting = this.#waiting.get(number)
       this.#waiting.delete(number)
       if (failure) waiting?.reject(Object.assign(new Error(failure.message), { code: failure.code }))
-      else waiting?.resolve()
+      else waiting?.resolve(pid)
     })
     const end = (cause?: unknown) => {
       if (this.#worker === worker) this.#worker = undefined

@@ -3,27 +3,34 @@
  * threads must stay where they are. Everything it calls is synchronous.
  */
 import { parentPort } from 'node:worker_threads'
+import { hearMessages } from '../../../lib/ending-worker.ts'
 import { coverFolders } from './cover-folders.ts'
-import { mountRoot, mountSlotDisk } from './mount-disks.ts'
+import { mountImages, mountRoot, mountSlotDisk } from './mount-disks.ts'
 import { moveMounts } from './move-mounts.ts'
 import type { NamespaceReply, NamespaceRequest, NamespaceTask } from './namespace-thread.ts'
 import { makeNetwork } from './slot-network.ts'
+import { startRuntime } from './start-runtime.ts'
 
-function perform(task: NamespaceTask): void {
+/** Gives the pid of a process that was started. */
+function perform(task: NamespaceTask): number | undefined {
+  if ('startRuntime' in task) return startRuntime(task.startRuntime)
   if ('cover' in task) coverFolders(task.cover)
   else if ('mountSlotDisk' in task) mountSlotDisk(task.mountSlotDisk)
+  else if ('mountImages' in task) mountImages(task.mountImages)
   else if ('mountRoot' in task) mountRoot(task.mountRoot)
   else if ('moveMounts' in task) moveMounts(task.moveMounts)
   else makeNetwork(task.makeNetwork)
+  return undefined
 }
 
-parentPort!.on('message', ({ number, task }: NamespaceRequest) => {
+hearMessages(({ number, task }: NamespaceRequest) => {
+  let pid: number | undefined
   let failure: NamespaceReply['failure']
   try {
-    perform(task)
+    pid = perform(task)
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException
     failure = { code, message }
   }
-  parentPort!.postMessage({ number, failure } satisfies NamespaceReply)
+  parentPort!.postMessage({ number, pid, failure } satisfies NamespaceReply)
 })

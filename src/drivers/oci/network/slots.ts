@@ -7,6 +7,7 @@ import { rmSync, writeFileSync } from 'node:fs'
 import { readdir, readFile, rm } from 'node:fs/promises'
 import { allDone } from '../../../lib/all-done.ts'
 import { AppError } from '../../../lib/app-error.ts'
+import { systemClock } from '../../../lib/clock.ts'
 import { ifPresent } from '../../../lib/if-present.ts'
 import { runCommand } from '../../../lib/run-command.ts'
 import type { Disks } from '../disks.ts'
@@ -32,6 +33,9 @@ export type SlotPoolOptions = {
   log: (message: string, cause?: unknown) => void
 }
 
+/** A sandbox that was just started boots for so long, and its first command follows. */
+const bootMs = 150
+
 export class SlotPool {
   readonly #options: SlotPoolOptions
   readonly #used = new Set<number>()
@@ -44,6 +48,7 @@ export class SlotPool {
   #next = 0
   #diskMB: number
   #filling: Promise<void> | undefined
+  #cancelRefill: (() => void) | undefined
   #closed = false
 
   constructor(options: SlotPoolOptions) {
@@ -89,10 +94,14 @@ export class SlotPool {
     }
   }
 
+  /** As long as there are free slots, the next ones are not made beside a sandbox that boots. */
   startIsOver(): void {
     this.#starting--
-    // A filling that is about to end has looked before this one was over.
-    void Promise.resolve(this.#filling).then(() => this.refill())
+    this.#cancelRefill ??= systemClock.after(this.#free.length > 0 ? bootMs : 0, () => {
+      this.#cancelRefill = undefined
+      // A filling that is about to end has looked before this one was over.
+      void Promise.resolve(this.#filling).then(() => this.refill())
+    })
   }
 
   async #take(diskMB: number): Promise<Slot> {
@@ -126,6 +135,8 @@ export class SlotPool {
   /** Takes away every slot but those that sandboxes hold; where that is not known, none at all. */
   async close(held: Iterable<number> | undefined): Promise<void> {
     this.#closed = true
+    this.#cancelRefill?.()
+    this.#cancelRefill = undefined
     for (const waiting of this.#waiting.splice(0)) waiting.reject(closedError())
     await this.#filling
     for (const { users } of this.#free.splice(0)) await users?.close()

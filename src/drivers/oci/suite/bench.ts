@@ -193,7 +193,8 @@ async function settled(driver: OciDriver, options: OciDriverOptions): Promise<vo
   }
 }
 
-function loopFiles(): string[] {
+/** What loop devices lie over, a file for each device. */
+export function loopFiles(): string[] {
   return namesIn('/sys/block', 'loop').map((name) => textOf(`/sys/block/${name}/loop/backing_file`))
 }
 

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { readFile, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { after, before, describe, it } from 'node:test'
+import { eventually } from '../../../../test/support/eventually.ts'
 import type { DriverHandle } from '../../../core/driver.ts'
 import { openCgroups } from '../cgroups.ts'
 import { createLayout } from '../layout.ts'
@@ -63,18 +64,19 @@ export function isolationSuite(runtime: 'runc' | 'runsc', open: () => Promise<Oc
     it('root is nobody outside', async () => {
       const layout = createLayout(bench.options.dataFolder, bench.options.instance)
       assert.equal((await run('id -u')).trim(), '0')
-      const pids = await openCgroups().pids(layout.cgroup(String(handle.data.sandboxID)))
-      assert.ok(pids.length > 0)
-      for (const pid of pids) {
-        const uids = /^Uid:\s+(.*)$/m
-          .exec(await readFile(`/proc/${pid}/status`, 'utf8'))![1]!
-          .split(/\s+/)
-          .map(Number)
-        assert.ok(
-          uids.every((uid) => uid >= 100_000),
-          `process ${pid} runs as ${uids}`,
-        )
-      }
+      // One that is about to end may be gone before it is looked at.
+      await eventually(async () => {
+        const pids = await openCgroups().pids(layout.cgroup(String(handle.data.sandboxID)))
+        assert.ok(pids.length > 0)
+        for (const pid of pids) {
+          const status = await readFile(`/proc/${pid}/status`, 'utf8')
+          const uids = /^Uid:\s+(.*)$/m.exec(status)![1]!.split(/\s+/).map(Number)
+          assert.ok(
+            uids.every((uid) => uid >= 100_000),
+            `process ${pid} runs as ${uids}`,
+          )
+        }
+      })
     })
 
     it('setuid programs work, and so do chown, useradd and su', async () => {

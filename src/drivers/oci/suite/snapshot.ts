@@ -13,9 +13,9 @@ import { runCommand } from '../../../lib/run-command.ts'
 import { listed, newSpec } from '../../driver-fixture.ts'
 import { createLayout } from '../layout.ts'
 import { createOciDriver } from '../oci-driver.ts'
-import { mostDiskLayers } from '../root-layers.ts'
+import { layerName, mostDiskLayers } from '../root-layers.ts'
 import { readSnapshot } from '../snapshot/snapshot-store.ts'
-import type { OciBench } from './bench.ts'
+import { loopFiles, type OciBench } from './bench.ts'
 import type { SnapshotChildInput } from './snapshot-child.ts'
 
 export function ociSnapshotSuite(runtime: 'runc' | 'runsc', open: () => Promise<OciBench>): void {
@@ -68,6 +68,11 @@ export function ociSnapshotSuite(runtime: 'runc' | 'runsc', open: () => Promise<
       await save(handle, 'go-on')
       const forks = await Promise.all([startFrom(), startFrom()])
       await bench.driver.removeSnapshot(folder)
+      // One device for both, so that what they read of it is in memory once.
+      const layers = loopFiles().filter(
+        (file) => file.startsWith(bench.options.dataFolder) && file.includes(layerName(1)),
+      )
+      assert.equal(layers.length, 1, layers.join())
       for (const fork of forks) {
         assert.equal(await bench.run(fork, 'md5sum < /root/large'), sum)
         assert.ok((await diskBytes(fork)) < 8 * 1024 * 1024)

@@ -1,10 +1,10 @@
 /**
- * System calls for a new process to make before it becomes a program, written out beforehand. The process shares the
- * agent's memory until then, so that nothing has to be copied for it, and none of the agent's own code may run in it:
- * it runs a few instructions that make one call of the list after another and end the process at the first that fails.
+ * System calls for a new process to make before it becomes a program, written out beforehand. The process shares our
+ * memory until then, so that nothing has to be copied for it, and none of our own code may run in it: it runs a few
+ * instructions that make one call of the list after another and end the process at the first that fails.
  */
-import { AppError } from '../../lib/app-error.ts'
-import type { CLibrary } from '../../lib/c-library.ts'
+import { AppError } from './app-error.ts'
+import type { CLibrary } from './c-library.ts'
 
 /** The words of a call: its number, four arguments, and the result; before the call whether it may fail. */
 const wordsPerCall = 6
@@ -30,9 +30,11 @@ export type CallName =
   | 'execve'
   | 'ioctl'
   | 'openat'
+  | 'prlimit64'
   | 'rt_sigaction'
   | 'rt_sigprocmask'
   | 'setgroups'
+  | 'setns'
   | 'setresgid'
   | 'setresuid'
   | 'setsid'
@@ -48,6 +50,7 @@ const machines: Record<string, Machine> = {
     numbers: {
       ...{ chdir: 80, close: 3, dup3: 292, execve: 59, ioctl: 16, openat: 257, rt_sigaction: 13 },
       ...{ rt_sigprocmask: 14, setgroups: 116, setresgid: 119, setresuid: 117, setsid: 112, write: 1 },
+      ...{ prlimit64: 302, setns: 308 },
     },
     instructions:
       '4889fb488b03488b7b08488b7310488b53184c8b53200f05488b4b28488943284883c330483d01f0ffff72d74885c975d2bf7f000000' +
@@ -57,6 +60,7 @@ const machines: Record<string, Machine> = {
     numbers: {
       ...{ chdir: 49, close: 57, dup3: 24, execve: 221, ioctl: 29, openat: 56, rt_sigaction: 134 },
       ...{ rt_sigprocmask: 135, setgroups: 159, setresgid: 149, setresuid: 147, setsid: 157, write: 64 },
+      ...{ prlimit64: 261, setns: 268 },
     },
     instructions:
       'f30300aa680240f9608640a9628e41a9010000d4691640f9601600f973c200911ffc3fb103ffff54e9feffb5e00f80d2a80b80d2' +
@@ -64,7 +68,7 @@ const machines: Record<string, Machine> = {
   },
 }
 
-/** An address in the agent's memory. It fits a number: no machine uses more than 52 bits of them. */
+/** An address in our memory. It fits a number: no machine uses more than 52 bits of them. */
 export type Address = number
 
 export type CallMemory = {

@@ -1,0 +1,111 @@
+/**
+ * Loop devices, over which the images of disks are mounted. A device lets go of itself with its last user, so one that is
+ * held here stays until it is released and nothing is mounted from it.
+ */
+import { closeSync, openSync, statSync } from 'node:fs'
+import { kernelCall } from './namespace-calls.ts'
+
+export type HeldLoop = { path: string; release: () => void }
+
+const requests = {
+  getFree: 0x4c82,
+  configure: 0x4c0a,
+  setFile: 0x4c00,
+  setStatus: 0x4c04,
+  status: 0x4c05,
+} as const
+/**
+ * The `struct loop_config`: the file, the size of blocks (0: the usual), a `struct loop_info64` and 64 bytes for later. In
+ * the second, LO_FLAGS_AUTOCLEAR: the device lets go of itself with its last user. The file and this flag have to be set
+ * by one call, where the kernel has it: a Warren that is killed between two leaves the device for ever.
+ */
+const config = { bytes: 8 + 232 + 64, infoAt: 8 } as const
+const info = { bytes: 232, deviceAt: 0, inodeAt: 8, flagsAt: 52, readOnly: 1, letsGo: 4 } as const
+/** Others may take a free device before we do. */
+const mostTries = 64
+/** An image that is forgotten gets another device, which takes memory and nothing else. */
+const mostShared = 1024
+
+const control = kernelCall('int ioctl(int file, unsigned long request, long value)')
+const structControl = kernelCall('int ioctl(int file, unsigned long request, void *value)')
+
+/** By the image's device and inode. */
+const shared = new Map<string, string>()
+
+/** A device over a file that is written to. */
+export const holdLoop = (image: string): HeldLoop => attach(image, 'r+')
+
+/**
+ * A read-only device over a file, the same one for as long as somebody has it mounted: what sandboxes read of a file that
+ * lies below all of them is then in memory once.
+ */
+export function holdSharedLoop(image: string): HeldLoop {
+  const { dev, ino } = statSync(image, { bigint: true })
+  const key = `${dev}:${ino}`
+  const known = shared.get(key)
+  const held = known === undefined ? undefined : holdIfOver(known, dev, ino)
+  if (held) return held
+  const device = attach(image, 'r')
+  shared.delete(key)
+  shared.set(key, device.path)
+  if (shared.size > mostShared) shared.delete(shared.keys().next().value!)
+  return device
+}
+
+/** Undefined: the device has let go of that file, and may be another's by now. */
+function holdIfOver(path: string, dev: bigint, ino: bigint): HeldLoop | undefined {
+  const device = openDevice(path, 'r')
+  const found = Buffer.alloc(info.bytes)
+  try {
+    structControl(path, device.fd, requests.status, found)
+  } catch (error) {
+    device.release()
+    if ((error as NodeJS.ErrnoException).code === 'ENXIO') return undefined
+    throw error
+  }
+  const isOver = found.readBigUInt64LE(info.deviceAt) === dev && found.readBigUInt64LE(info.inodeAt) === ino
+  if (isOver && found.readUInt32LE(info.flagsAt) & info.readOnly) return device
+  device.release()
+  return undefined
+}
+
+function attach(image: string, mode: 'r' | 'r+'): HeldLoop {
+  const file = openSync(image, mode)
+  const loops = openSync('/dev/loop-control', 'r+')
+  try {
+    for (let tries = 1; ; tries++) {
+      const path = `/dev/loop${control('/dev/loop-control', loops, requests.getFree, 0)}`
+      const device = openDevice(path, mode)
+      try {
+        setUp(path, device.fd, file)
+        return device
+      } catch (error) {
+        device.release()
+        if ((error as NodeJS.ErrnoException).code !== 'EBUSY' || tries === mostTries) throw error
+      }
+    }
+  } finally {
+    closeSync(loops)
+    closeSync(file)
+  }
+}
+
+function openDevice(path: string, mode: 'r' | 'r+'): HeldLoop & { fd: number } {
+  const fd = openSync(path, mode)
+  return { path, fd, release: () => closeSync(fd) }
+}
+
+/** A file that was opened to be read makes a device that can only be read. */
+function setUp(path: string, fd: number, file: number): void {
+  const wanted = Buffer.alloc(config.bytes)
+  wanted.writeUInt32LE(file)
+  wanted.writeUInt32LE(info.letsGo, config.infoAt + info.flagsAt)
+  try {
+    structControl(path, fd, requests.configure, wanted)
+  } catch (error) {
+    // Before Linux 5.8 there is no such request, and two calls have to do.
+    if (!['EINVAL', 'ENOTTY'].includes(String((error as NodeJS.ErrnoException).code))) throw error
+    control(path, fd, requests.setFile, file)
+    structControl(path, fd, requests.setStatus, wanted.subarray(config.infoAt, config.infoAt + info.bytes))
+  }
+}

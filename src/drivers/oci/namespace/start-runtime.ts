@@ -1,0 +1,77 @@
+/**
+ * Starts a runtime in the mount namespace of a slot, under the limits of its sandbox. The new process sets them itself
+ * before it becomes the runtime; programs that would do so instead are loaded one after the other.
+ */
+import { closeSync, openSync } from 'node:fs'
+import { openCLibrary } from '../../../lib/c-library.ts'
+import type { CallList } from '../../../lib/call-list.ts'
+import { addDefaultSignals, addOomScore, addSignalMask, openListProcess } from '../../../lib/list-process.ts'
+import { requireAddonFile } from '../../../lib/native.ts'
+import type { ResourceLimit } from '../runtime-flavour.ts'
+
+export type RuntimeTask = {
+  /** The file of the mount namespace. */
+  namespace: string
+  /** The program by its path, and its arguments. It reads nothing, and nobody reads what it says. */
+  command: readonly string[]
+  /** Its environment, each as `NAME=value`. */
+  variables: readonly string[]
+  limits: readonly ResourceLimit[]
+  oomScore: number
+}
+
+/** CLONE_NEWNS. */
+const mountNamespace = 0x20000
+const resourceNumbers: Record<string, number> = { RLIMIT_CORE: 4, RLIMIT_NPROC: 6, RLIMIT_NOFILE: 7 }
+const currentFolder = -100
+const readAndWrite = 2
+/** UTF-8 takes at most so many bytes for each unit of a text, and every text ends with a zero byte and has an address. */
+const bytesPerUnit = 3
+const bytesPerText = 9
+/** For what is small and always there. */
+const otherBytes = 1024
+
+const start = openListProcess(openCLibrary(requireAddonFile('Sandboxes cannot be started')), (list) =>
+  addDefaultSignals(list),
+)
+
+/** Gives the pid of the runtime, which is a child of this process. */
+export function startRuntime({ namespace, ...task }: RuntimeTask): number {
+  const descriptor = openSync(namespace, 'r')
+  try {
+    return start(dataBytes(task), (list) => addCalls(list, descriptor, task))
+  } finally {
+    closeSync(descriptor)
+  }
+}
+
+type RuntimeCalls = Omit<RuntimeTask, 'namespace'>
+
+function dataBytes({ command, variables }: RuntimeCalls): number {
+  const texts = [...command, ...variables]
+  return texts.reduce((bytes, text) => bytes + text.length * bytesPerUnit + bytesPerText, otherBytes)
+}
+
+function addCalls(
+  list: CallList,
+  namespace: number,
+  { command, variables, limits, oomScore }: RuntimeCalls,
+): void {
+  addOomScore(list, oomScore)
+  list.add('setns', namespace, mountNamespace)
+  list.add('close', 0)
+  list.add('openat', currentFolder, list.text('/dev/null'), readAndWrite)
+  list.add('dup3', 0, 1)
+  list.add('dup3', 0, 2)
+  for (const limit of limits) addLimit(list, limit)
+  addSignalMask(list)
+  const [argv, envp] = [command, variables].map((texts) =>
+    list.addresses(texts.map((text) => list.text(text))),
+  )
+  list.add('execve', list.text(command[0]!), argv!, envp!)
+}
+
+function addLimit(list: CallList, { type, soft, hard }: ResourceLimit): void {
+  const limit = Buffer.from(new BigUint64Array([BigInt(soft), BigInt(hard)]).buffer)
+  list.add('prlimit64', 0, resourceNumbers[type]!, list.bytes(limit))
+}

@@ -1,0 +1,78 @@
+/** Starts a process that makes the calls of a list and becomes a program, without a copy of this one. */
+import { getSystemErrorName } from 'node:util'
+import type { CLibrary } from './c-library.ts'
+import { type CallFailure, type CallList, openCallMemory } from './call-list.ts'
+
+/**
+ * Gives the pid once the process has become the program. Throws the failure of the system call, by its name, when there
+ * is no process, or it could not become one. `dataBytes` is how much the calls that are added point at.
+ */
+export type StartByList = (dataBytes: number, addCalls: (list: CallList) => void) => number
+
+/** CLONE_VM, CLONE_VFORK, and SIGCHLD at its end: it has our memory, and we wait until it has another. */
+const shareMemory = 0x100 | 0x4000 | 17
+const setMask = 2
+const allSignals = Buffer.alloc(128, 0xff)
+const maskBytes = 8
+const noSignals = Buffer.alloc(maskBytes)
+/** The `struct sigaction` of the kernel, all zero: what the signal does by default. */
+const defaultAction = Buffer.alloc(32)
+export const ordinarySignals = Array.from({ length: 31 }, (_, index) => index + 1)
+const unchangeableSignals = [9, 19]
+const currentFolder = -100
+const writeOnly = 1
+
+/** `addFirst` adds what every list begins with: it is written only once. */
+export function openListProcess(libc: CLibrary, addFirst: (list: CallList) => void): StartByList {
+  const memory = openCallMemory(libc, addFirst)
+  const clone = libc.func('int clone(void *instructions, void *stack, int flags, void *list)')
+  const setSignalMask = libc.func('int pthread_sigmask(int how, void *set, void *old)')
+  const waitpid = libc.func('int waitpid(int pid, void *status, int options)')
+  const before = Buffer.alloc(allSignals.length)
+  return (dataBytes, addCalls) => {
+    const list = memory.beginList(dataBytes)
+    try {
+      addCalls(list)
+      // Our handlers must not run in the new process, on our memory.
+      setSignalMask(setMask, allSignals, before)
+      const pid = clone(memory.instructions, list.stack, shareMemory, list.address)
+      const failure = pid < 0 ? noProcess(libc) : list.failure()
+      setSignalMask(setMask, before, null)
+      if (failure === undefined) return pid
+      if (pid > 0) waitpid(pid, null, 0)
+      throw systemError(failure)
+    } finally {
+      list.release()
+    }
+  }
+}
+
+/** Our handlers go before signals may come; `signals` are those that can have any. */
+export function addDefaultSignals(list: CallList, signals: readonly number[] = ordinarySignals): void {
+  const byDefault = list.bytes(defaultAction)
+  for (const signal of signals) {
+    if (!unchangeableSignals.includes(signal)) list.add('rt_sigaction', signal, byDefault, 0, maskBytes)
+  }
+}
+
+/** From here on signals come. */
+export function addSignalMask(list: CallList): void {
+  list.add('rt_sigprocmask', setMask, list.bytes(noSignals), 0, maskBytes)
+}
+
+/** Standard input is closed then: a file that is opened afterwards takes its number. */
+export function addOomScore(list: CallList, score: number): void {
+  const text = String(score)
+  list.add('close', 0)
+  list.addOptional('openat', currentFolder, list.text('/proc/self/oom_score_adj'), writeOnly)
+  list.addOptional('write', 0, list.text(text), text.length)
+}
+
+function noProcess(libc: CLibrary): CallFailure {
+  return { call: 'clone', errorNumber: libc.errno() }
+}
+
+function systemError({ call, errorNumber }: CallFailure): NodeJS.ErrnoException {
+  const code = getSystemErrorName(-errorNumber)
+  return Object.assign(new Error(code), { code, errno: -errorNumber, syscall: call })
+}
