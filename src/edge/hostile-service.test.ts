@@ -47,6 +47,17 @@ const hints = 'HTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload\r\n\r
 const header = `X-More: ${'x'.repeat(100)}\r\n`.repeat(500)
 
 describe('a service that never comes to its answer', within, () => {
+  it('is cut off when it leaves HTTP for nothing that it names', async () => {
+    await using edge = await edgeFixture()
+    const sandbox = edge.sandbox()
+    const service = await edge.raw((socket) => {
+      socket.on('data', () => socket.write('HTTP/1.1 101 Switching Protocols\r\n\r\n'))
+    })
+    sandbox.map(80, service.port)
+    const { status } = await fetchOnce(edge.port, { headers: to(sandbox, 80) })
+    assert.equal(status, 502)
+  })
+
   it('is cut off after a number of interim answers, with a 502 and one line in the log', async () => {
     await using through = await endless('', hints)
     for (let round = 0; round < 2; round++) {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import http, { type IncomingMessage } from 'node:http'
 import { test } from 'node:test'
-import { edgeFixture, to } from './edge-fixture.ts'
+import { edgeFixture, rawExchange, to } from './edge-fixture.ts'
 
 test('a small answer arrives byte for byte, in one piece or as it comes', async () => {
   await using edge = await edgeFixture()
@@ -30,3 +30,18 @@ test('a small answer arrives byte for byte, in one piece or as it comes', async 
   assert.deepEqual(Buffer.concat(await parts.toArray()), bytes.subarray(100))
   assert.equal((await (await ask('/whole', 'HEAD')).toArray()).length, 0)
 })
+
+for (const status of ['204 No Content', '304 Not Modified']) {
+  test(`an answer ${status} that says how long its body would be ends, and the next one follows`, async () => {
+    await using edge = await edgeFixture()
+    const sandbox = edge.sandbox()
+    const service = await edge.raw((socket) => {
+      socket.on('data', () => socket.write(`HTTP/1.1 ${status}\r\nContent-Length: 44\r\n\r\n`))
+    })
+    sandbox.map(80, service.port)
+    const hosts = Object.entries(to(sandbox, 80)).map(([name, value]) => `${name}: ${value}\r\n`)
+    const head = `GET / HTTP/1.1\r\n${hosts.join('')}`
+    const answers = await rawExchange(edge.port, `${head}\r\n${head}Connection: close\r\n\r\n`)
+    assert.equal(answers.split(`HTTP/1.1 ${status}`).length - 1, 2, answers)
+  })
+}

@@ -137,12 +137,14 @@ export class HttpRelay {
     // Cut off on the far side: a clean end would pass for a whole answer.
     incoming.once('error', () => resetSocket(request.socket))
     try {
+      // Node takes it for an upgrade only if its headers say to what.
+      if (status === 101) throw new MalformedAnswer('it left HTTP for nothing that it names')
       response.writeHead(status, incoming.statusMessage, options.answerHeaders(rawHeaders, keepsTrailers))
       const length = Number(headerValue(rawHeaders, 'content-length'))
       const flow = () => {
         takeBulk(upstream, incoming, length, response, new BodyFlow(incoming, response, options))
       }
-      if (isSmallAnswer(length, request.method)) sendSmallAnswer(incoming, length, response, flow)
+      if (isSmallAnswer(length, status, request.method)) sendSmallAnswer(incoming, length, response, flow)
       else flow()
     } catch (error) {
       incoming.removeAllListeners('error').on('error', () => {})

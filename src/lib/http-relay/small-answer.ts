@@ -6,9 +6,9 @@ import { beginningOf } from './body-flow.ts'
 /** Up to here a body is cheaper to copy than to write by itself. */
 const smallBody = 4096
 
-/** `length`: what the answer says of itself. */
-export const isSmallAnswer = (length: number, method: string | undefined): boolean =>
-  length > 0 && length <= smallBody && method !== 'HEAD'
+/** `length`: what the answer says of itself. One that has no body may still say how long it would be. */
+export const isSmallAnswer = (length: number, status: number, method: string | undefined): boolean =>
+  length > 0 && length <= smallBody && method !== 'HEAD' && status !== 204 && status !== 304
 
 /** `otherwise` is called where the body comes in pieces. */
 export function sendSmallAnswer(
