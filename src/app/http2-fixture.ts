@@ -1,7 +1,6 @@
 /** For tests: a TLS listener, and a client that speaks HTTP/2 frame by frame, as no well-behaved one would. */
 import { once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { connect, type TLSSocket } from 'node:tls'
 import { issueCertificate, makeAuthority } from '../lib/certificates.ts'
 import { createListener, type Listener } from './http-server.ts'
@@ -15,17 +14,19 @@ const leaf = issueCertificate(authority, { names: ['e2b.test'], days: 1 })
 
 type Handler = (request: IncomingMessage, response: ServerResponse) => void
 
+/**
+ * It listens on a socket of this machine that has no file: what the kernel keeps there for a client that does not read
+ * is some hundred kilobytes. Of a TCP connection it is up to tens of megabytes, the more the busier the machine.
+ */
 export async function startListener(handle: Handler): Promise<Listener> {
   const listener = createListener({}, { cert: Buffer.from(leaf.certificate), key: Buffer.from(leaf.key) })
   listener.server.on('request', handle)
-  await listener.listen('127.0.0.1', 0)
+  listener.server.listen(`\0warren-http2-${process.pid}`)
+  await once(listener.server, 'listening')
   return listener
 }
 
 export type Frame = { type: number; flags: number; stream: number; length: number; payload: Buffer }
-
-/** A busy machine may leave a server without the CPU for a while. */
-const stoppedReadingMs = 20_000
 
 export class RawClient {
   readonly #socket: TLSSocket
@@ -43,9 +44,9 @@ export class RawClient {
   }
 
   static async open(listener: Listener): Promise<RawClient> {
-    const { port } = listener.server.address() as AddressInfo
+    const path = listener.server.address() as string
     const ca = authority.certificate
-    const socket = connect({ host: '127.0.0.1', port, servername: 'e2b.test', ca, ALPNProtocols: ['h2'] })
+    const socket = connect({ path, servername: 'e2b.test', ca, ALPNProtocols: ['h2'] })
     await once(socket, 'secureConnect')
     return new RawClient(socket)
   }
@@ -112,19 +113,9 @@ export class RawClient {
     this.#socket.pause()
   }
 
-  /**
-   * Until what was sent has left this process, or the connection is over. False: the server has not read for so long
-   * that it will not go on.
-   */
-  async sent(): Promise<boolean> {
-    let [waiting, since] = [0, Date.now()]
-    while (this.#socket.writableLength > 0 && !this.#socket.destroyed) {
-      if (this.#socket.writableLength !== waiting)
-        [waiting, since] = [this.#socket.writableLength, Date.now()]
-      if (Date.now() - since > stoppedReadingMs) return false
-      await new Promise((resolve) => setTimeout(resolve, 5))
-    }
-    return true
+  /** Bytes that were sent and are still in this process, because the server has not read those before them. */
+  get unsentBytes(): number {
+    return this.#socket.writableLength
   }
 
   close(): void {

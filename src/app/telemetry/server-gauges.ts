@@ -3,6 +3,7 @@ import type { Admission } from '../../core/sandbox/admission.ts'
 import type { RouteTable } from '../../core/sandbox/routes.ts'
 import type { WarmPool } from '../../core/sandbox/warm-pool.ts'
 import type { Stores } from '../../core/stores.ts'
+import { JoinedWork } from '../../lib/keyed-lock.ts'
 import type { Measures } from '../../lib/measures.ts'
 
 export type GaugeParts = {
@@ -49,7 +50,9 @@ export function addServerGauges(measures: Measures, parts: GaugeParts): void {
     labelNames: [],
     read: () => single(admission.waiting),
   })
-  const capacity = async () => admission.capacity(await stores.sandboxes.sumActive())
+  /** All gauges are read at once, and the database is asked once for those that need this. */
+  const lookUps = new JoinedWork<ReturnType<Admission['capacity']>>()
+  const capacity = () => lookUps.run('', async () => admission.capacity(await stores.sandboxes.sumActive()))
   measures.gauge({
     name: 'warren_memory_free_bytes',
     help: 'Memory that may still be promised to new sandboxes.',

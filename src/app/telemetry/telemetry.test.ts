@@ -126,11 +126,15 @@ test('the page of figures and the dashboard for Grafana name figures that there 
   countRequests(measures, 'off', silentLog)
   countDecisions(measures)
   countTakes(measures)
+  let sums = 0
   addServerGauges(measures, {
     stores: {
       sandboxes: {
         countByState: async () => [{ state: 'running', count: 2 }],
-        sumActive: async () => ({ cpuCount: 1, memoryMB: 512 }),
+        async sumActive() {
+          sums++
+          return { cpuCount: 1, memoryMB: 512 }
+        },
       } as never,
     },
     admission: {
@@ -149,6 +153,7 @@ test('the page of figures and the dashboard for Grafana name figures that there 
   assert.match(text, /^warren_starts_waiting 3$/m)
   assert.match(text, /^warren_memory_free_bytes 536870912$/m)
   assert.match(text, /^warren_cpus_free 7$/m)
+  assert.equal(sums, 1, 'the promised sizes are summed once')
   const known = new Set([...text.matchAll(/^# TYPE (\S+)/gm)].map(([, name]) => name!))
   const docs = join(import.meta.dirname, '../../../docs')
   const page = readFileSync(join(docs, 'observe.md'), 'utf8')
