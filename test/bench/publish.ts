@@ -29,6 +29,12 @@ const lines: Line[] = [
     ours: (container, gvisor) => `${container} containers, ${gvisor} gVisor, on 2 cores`,
     docker: ', on the same 2 cores',
   },
+  {
+    begins: 'the same 100 once more, within the hour',
+    row: 'burst of 100, seen before, until the last has answered',
+    ours: (container, gvisor) => `${container} containers, ${gvisor} gVisor (warm pool)`,
+    docker: '',
+  },
 ]
 
 export function withFigures(page: string, { report }: KeptReport): string {

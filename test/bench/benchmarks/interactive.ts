@@ -1,7 +1,8 @@
 /**
  * Time to interactive, as sandbox services are publicly ranked (ComputeSDK): `create` plus `node -v` with the ordinary
- * client, removal untimed, no retries, failures counted. One after the other, one each 200 ms, all at once. Five
- * percent are cut off at each end. A sandbox that was used before fails.
+ * client, removal untimed, no retries, failures counted. One after the other, one each 200 ms, all at once. The last two
+ * come as they come, three seconds after each other, and then once more when Warren has seen them before and has made
+ * ahead what it makes ahead for that. Five percent are cut off at each end. A sandbox that was used before fails.
  */
 import { Sandbox } from 'e2b'
 import { delay } from '../../../src/lib/clock.ts'
@@ -16,15 +17,24 @@ import { medianOf, type Report, type Target } from '../report.ts'
 const staggerMs = 200
 const cutShare = 0.05
 const [fewAtOnce, manyAtOnce] = [20, 100]
-/** The pools of what is made ahead fill up again. */
+/** The pools of what is made ahead fill up again, in part. */
 const restMs = 3000
+/** Of the warm pool: how often it is looked at, how long it must stay the same, and how long it may take. */
+const [lookMs, stillMs, refillLimitMs] = [250, 6000, 120_000]
 
 const [sequential, staggered] = ['sequential', 'staggered']
 const burst = (count: number) => `burst of ${count}`
+const seenBefore = (mode: string) => `${mode}, seen before`
 const untilLast = (mode: string) => `${mode}, until the last has answered`
 
 /** `check`: after the figure is taken, and only while nothing else is measured. */
-type Interactive = { name: string; use(check: boolean): Promise<Use>; mostAtOnce: number }
+type Interactive = {
+  name: string
+  use(check: boolean): Promise<Use>
+  mostAtOnce: number
+  /** Resolves when all is made ahead that is going to be. */
+  untilRefilled(signal: AbortSignal): Promise<void>
+}
 /** `answeredAt`: by the clock of `performance.now()`. */
 type Use = { ms: number; answeredAt: number }
 
@@ -38,17 +48,21 @@ export async function interactive(machine: BenchMachine, { count }: { count: num
     return { name, sample: async () => ({ [sequential]: (await use(true)).ms }) }
   })
   const rows = await takeTurns(inTurn, { rounds: count, signal })
-  for (const contender of contenders) {
+  // Those come first that make nothing ahead: sandboxes that wait take memory, and some CPU, from whoever comes after.
+  for (const contender of contenders.toReversed()) {
     machine.say(`  one each ${staggerMs} ms and all at once, ${contender.name}`)
-    await delay(restMs, signal)
-    rows.push(...(await together(contender, { mode: staggered, count, apartMs: staggerMs, signal })))
-    // A count below 20 is for a quick try.
-    const bursts = count < fewAtOnce ? [count] : [fewAtOnce, manyAtOnce]
-    for (const atOnce of bursts.filter((most) => most <= contender.mostAtOnce)) {
+    const modes = modesFor(contender, count)
+    for (const mode of modes) {
       await delay(restMs, signal)
-      const mode = burst(atOnce)
-      rows.push(...(await together(contender, { mode, count: atOnce, apartMs: 0, signal })))
+      rows.push(...(await together(contender, mode, signal)))
     }
+    for (const mode of modes) {
+      await contender.untilRefilled(signal)
+      rows.push(...(await together(contender, { ...mode, mode: seenBefore(mode.mode) }, signal)))
+      await contender.use(true)
+    }
+    // What it makes ahead after the last of them must not be in the way of the next contender.
+    await contender.untilRefilled(signal)
   }
   const cut = rows.map((row) => ({ ...row, samples: trimmed(row.samples, cutShare) }))
   return {
@@ -59,21 +73,38 @@ export async function interactive(machine: BenchMachine, { count }: { count: num
   }
 }
 
-function targets(rows: Row[]): Target[] {
-  const ratio = (contender: string, step: string) =>
-    medianOf({ rows }, rowName(contender, step)) / medianOf({ rows }, rowName('docker', step))
-  const all = untilLast(burst(manyAtOnce))
-  const made = (promise: string, value: number, atMost: number): Target => ({
-    ...{ promise, value, atMost, unit: ' ×' },
-  })
-  const failed = (contender: string) =>
-    rows.find(({ name }) => name === rowName(contender, burst(manyAtOnce)))?.failures.length ?? Number.NaN
+/** A count below 20 is for a quick try. */
+function modesFor({ mostAtOnce }: Interactive, count: number): Mode[] {
+  const bursts = count < fewAtOnce ? [count] : [fewAtOnce, manyAtOnce].filter((most) => most <= mostAtOnce)
   return [
-    made(`container, ${all}, against docker`, ratio('warren container', all), 1 / 2.5),
-    made(`gVisor, ${all}, against docker`, ratio('warren gvisor', all), 1),
-    made('gVisor, one each 200 ms, against docker', ratio('warren gvisor', staggered), 1),
+    { mode: staggered, count, apartMs: staggerMs },
+    ...bursts.map((atOnce) => ({ mode: burst(atOnce), count: atOnce, apartMs: 0 })),
+  ]
+}
+
+function targets(rows: Row[]): Target[] {
+  return [
+    ...targetsOf(rows, 'as it comes', (mode) => mode),
+    ...targetsOf(rows, 'once seen before', seenBefore),
+  ]
+}
+
+/** Docker makes nothing ahead, so what it takes at first is what it takes. */
+function targetsOf(rows: Row[], when: string, stepOf: (mode: string) => string): Target[] {
+  const ratio = (promise: string, contender: string, atMost: number, mode: string, step = stepOf(mode)) => ({
+    ...{ promise: `${promise}, ${when}, against docker`, atMost, unit: ' ×' },
+    value: medianOf({ rows }, rowName(contender, step)) / medianOf({ rows }, rowName('docker', mode)),
+  })
+  const many = burst(manyAtOnce)
+  const [all, allOf] = [untilLast(many), untilLast(stepOf(many))]
+  const failed = (contender: string) =>
+    rows.find(({ name }) => name === rowName(contender, stepOf(many)))?.failures.length ?? Number.NaN
+  return [
+    ratio(`container, ${all}`, 'warren container', 1 / 2.5, all, allOf),
+    ratio(`gVisor, ${all}`, 'warren gvisor', 1, all, allOf),
+    ratio('gVisor, one each 200 ms', 'warren gvisor', 1, staggered),
     ...['container', 'gvisor'].map((isolation) => ({
-      ...{ promise: `${isolation}, failures in a ${burst(manyAtOnce)}`, atMost: 0, unit: '' },
+      ...{ promise: `${isolation}, failures in a ${many}, ${when}`, atMost: 0, unit: '' },
       value: failed(`warren ${isolation}`),
     })),
   ]
@@ -88,6 +119,7 @@ function warrenUse(warren: Warren): Interactive {
   return {
     name: warrenName(warren),
     mostAtOnce: manyAtOnce,
+    untilRefilled: (signal) => untilPoolStays(warren, signal),
     async use(check) {
       const [createMs, sandbox] = await timed(() => Sandbox.create('base', warren.client))
       try {
@@ -107,6 +139,7 @@ function engineUse(engine: ContainerEngine): Interactive {
     name: engine.name,
     // A hundred at once take podman minutes.
     mostAtOnce: engine.name === 'docker' ? manyAtOnce : fewAtOnce,
+    untilRefilled: (signal) => delay(restMs, signal),
     async use() {
       const start = performance.now()
       const { firstOutputMs } = await engine.run(['node', '-v'])
@@ -115,9 +148,35 @@ function engineUse(engine: ContainerEngine): Interactive {
   }
 }
 
-type Mode = { mode: string; count: number; apartMs: number; signal: AbortSignal }
+async function untilPoolStays(warren: Warren, signal: AbortSignal): Promise<void> {
+  const giveUpAt = performance.now() + refillLimitMs
+  let [ready, sinceMs] = [-1, performance.now()]
+  while (performance.now() < giveUpAt) {
+    const pool = await readPool(warren)
+    if (pool.booting > 0 || pool.ready !== ready) [ready, sinceMs] = [pool.ready, performance.now()]
+    if (performance.now() - sinceMs >= stillMs) return
+    await delay(lookMs, signal)
+  }
+}
 
-async function together({ name, use }: Interactive, { mode, count, apartMs, signal }: Mode): Promise<Row[]> {
+async function readPool({ url, adminToken }: Warren): Promise<{ ready: number; booting: number }> {
+  const headers = { authorization: `Bearer ${adminToken}` }
+  const text = await (await fetch(`${url}/metrics`, { headers })).text()
+  const count = (stage: string) =>
+    Number(new RegExp(`^warren_warm_pool_sandboxes\\{stage="${stage}"\\} (\\d+)$`, 'm').exec(text)?.[1])
+  const pool = { ready: count('ready'), booting: count('booting') }
+  if (!Number.isInteger(pool.ready + pool.booting))
+    throw new Error(`The metrics of ${url} do not tell of the warm pool.`)
+  return pool
+}
+
+type Mode = { mode: string; count: number; apartMs: number }
+
+async function together(
+  { name, use }: Interactive,
+  { mode, count, apartMs }: Mode,
+  signal: AbortSignal,
+): Promise<Row[]> {
   const start = performance.now()
   const tries = Array.from({ length: count }, async (_, index) => {
     await delay(index * apartMs, signal)
