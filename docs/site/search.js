@@ -5,9 +5,19 @@ const mostShown = 12
 const mostMissing = 0.4
 let index
 
-async function loadIndex() {
-  index ??= await (await fetch('/docs/search.json')).json()
+/** Asked for once, however many letters are typed until it is there; after a failure, with the next letter. */
+function loadIndex() {
+  index ??= fetchIndex().catch((error) => {
+    index = undefined
+    throw error
+  })
   return index
+}
+
+async function fetchIndex() {
+  const response = await fetch('/docs/search.json')
+  if (!response.ok) throw new Error(`The index of the search was answered with ${response.status}.`)
+  return response.json()
 }
 
 function scoreOf(section, words) {

@@ -96,14 +96,23 @@ export function pageSuite(dashboard: DashboardFixture): void {
       ...{ permissions: ['clipboard-read', 'clipboard-write'], bypassCSP: true },
     })
     const page = await context.newPage()
+    const typed = Promise.withResolvers<void>()
+    let indexRequests = 0
+    await page.route('**/docs/search.json', async (route) => {
+      indexRequests++
+      await typed.promise
+      await route.continue()
+    })
     await goTo(page, `${warren.url}/docs`)
     await page.keyboard.press('/')
     await page.keyboard.type('first sandbox')
+    typed.resolve()
     const found = page.locator('#found').getByRole('link')
     await found.first().waitFor()
     await page.keyboard.press('ArrowDown')
     await page.keyboard.press('Enter')
     await page.getByRole('heading', { name: 'Your first sandbox', level: 1 }).waitFor()
+    assert.equal(indexRequests, 1)
     await page.locator('main pre').first().hover()
     await page.getByRole('button', { name: 'Copy' }).first().click()
     await page.getByRole('button', { name: 'Copied' }).waitFor()

@@ -25,12 +25,13 @@ export class Shared<T> {
 
   use(): T {
     const [, draw] = useState(0)
+    const shown = this.#value
     useEffect(() => {
-      const seen = this.#value
       const stop = this.subscribe(() => draw((count) => count + 1))
-      if (seen !== this.#value) draw((count) => count + 1)
+      // It may have changed since it was drawn.
+      if (shown !== this.#value) draw((count) => count + 1)
       return stop
     }, [])
-    return this.#value
+    return shown
   }
 }
