@@ -96,6 +96,28 @@ it('method, path, headers, cookies and body arrive as they were sent, and so doe
   )
 })
 
+it('an answer has all of its headers, also those after the first thousand and those with names of objects', async () => {
+  client.destroy()
+  client = connect(`https://api.e2b.test:${port}`, { ca, lookup: toLoopback, maxHeaderListPairs: 10_000 })
+  const many = Array.from({ length: 2000 }, (_, at) => [`x-${at}`, `${at}`]).flat()
+  handler = (_, response) => {
+    response.writeHead(200, [
+      ...many,
+      '__proto__',
+      'a',
+      '__proto__',
+      'b',
+      'content-security-policy',
+      'sandbox',
+    ])
+    response.end()
+  }
+  const { headers } = await answerOf(client.request({}))
+  assert.equal(headers['x-1999'], '1999')
+  assert.equal(Object.getOwnPropertyDescriptor(headers, '__proto__')?.value, 'a, b')
+  assert.equal(headers['content-security-policy'], 'sandbox')
+})
+
 it('a POST without a body and a HEAD have none on either side', async () => {
   handler = async (request, response) => {
     response.setHeader('X-Saw', `${(await request.toArray()).length}`)

@@ -16,6 +16,8 @@ export const alpnProtocols = ['h2', 'http/1.1']
 const idleSessionMs = 310_000
 const lingerMs = 10_000
 const maxHeaderBytes = 64 * 1024
+/** Whatever head came so far also leaves: the encoder reckons with twelve bytes more for each header. */
+const mostAnswerHeadBytes = 8 * maxHeaderBytes
 
 export type Http2Connections = {
   /** No new streams; those that are open may end. */
@@ -32,6 +34,7 @@ export function openHttp2(server: HttpsServer): Http2Connections {
   const accept = (socket: Duplex) => http1.call(server, socket)
   const http2 = createServer({
     maxHeaderListPairs: 600,
+    maxSendHeaderBlockLength: mostAnswerHeadBytes,
     settings: { maxConcurrentStreams: 250, initialWindowSize: 512 * 1024, maxHeaderListSize: maxHeaderBytes },
   })
   const sessions = new Map<Http2Session, SessionStreams>()
@@ -99,6 +102,8 @@ function carry(stream: ServerHttp2Stream, rawHeaders: string[], accept: (socket:
     refuse(stream)
     return
   }
+  // By default Node drops those after the first thousand: the last are the edge's own.
+  request.maxHeadersCount = 0
   request.on('error', () => {
     if (!stream.writableEnded) breakOff(stream)
   })
@@ -160,7 +165,9 @@ function answer(
     return
   }
   const status = incoming.statusCode ?? 502
-  const headers: Record<string, string | number | string[]> = { ':status': status }
+  // Without a prototype: a header may be called `__proto__`.
+  const headers: Record<string, string | number | string[]> = Object.create(null)
+  headers[':status'] = status
   for (const [name, values] of Object.entries(incoming.headersDistinct)) {
     if (!hopByHop.has(name)) headers[name] = values!.length === 1 ? values![0]! : values!
   }

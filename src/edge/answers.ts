@@ -32,16 +32,22 @@ export const portClosed = (sandboxId: string, port: number): EdgeAnswer => ({
 })
 
 /** Must not contain the words of the two answers above: clients tell the cases apart by them. */
-export const upstreamFailed = (sandboxId: string, port: number): EdgeAnswer => ({
+const noAnswer = (sandboxId: string, port: number, message: string): EdgeAnswer => ({
   status: 502,
   title: 'No answer from the sandbox',
-  json: {
-    sandboxId,
-    message: 'The sandbox closed the connection before it answered. Check the service inside and try again',
-    port,
-    code: 502,
-  },
+  json: { sandboxId, message, port, code: 502 },
 })
+
+export const upstreamFailed = (sandboxId: string, port: number): EdgeAnswer =>
+  noAnswer(
+    sandboxId,
+    port,
+    'The sandbox closed the connection before it answered. Check the service inside and try again',
+  )
+
+/** `fault` is the rest of a sentence about the service. */
+export const upstreamMalformed = (sandboxId: string, port: number, fault: string): EdgeAnswer =>
+  noAnswer(sandboxId, port, `The service in the sandbox gave no answer that can be passed on: ${fault}`)
 
 export const trafficTokenMissing = (sandboxId: string): EdgeAnswer =>
   trafficRejected(sandboxId, `Token header '${header.trafficToken}' is missing`)

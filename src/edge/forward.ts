@@ -2,12 +2,19 @@
 import type { ClientRequestArgs } from 'node:http'
 import type { Socket } from 'node:net'
 import { MalformedHead, type OutgoingHead } from '../lib/http-relay/headers.ts'
-import { HttpRelay } from '../lib/http-relay/http-relay.ts'
+import { HttpRelay, MalformedAnswer } from '../lib/http-relay/http-relay.ts'
 import { TooManyInterimAnswers } from '../lib/http-relay/interim-answers.ts'
 import { resetSocket } from '../lib/join-sockets.ts'
 import type { Log } from '../lib/log.ts'
 import { requestIDOf } from '../lib/request-id.ts'
-import { type EdgeAnswer, portClosed, routingFailed, sendAnswer, upstreamFailed } from './answers.ts'
+import {
+  type EdgeAnswer,
+  portClosed,
+  routingFailed,
+  sendAnswer,
+  upstreamFailed,
+  upstreamMalformed,
+} from './answers.ts'
 import type { Cut } from './clients.ts'
 import { PortClosed } from './dial.ts'
 import { headersFromSandbox, headForSandbox, ownedByEdge } from './headers.ts'
@@ -88,5 +95,7 @@ function answerToFailure({ request, run, destination, log }: SandboxExchange, er
     log.warn({ requestID, sandboxID, port }, `The edge cut a connection to a sandbox: ${error.message}.`)
   }
   log.debug({ requestID, error, sandboxID, port }, 'A sandbox did not answer.')
+  if (error instanceof MalformedAnswer || error instanceof TooManyInterimAnswers)
+    return upstreamMalformed(sandboxID, port, error.message)
   return upstreamFailed(sandboxID, port)
 }

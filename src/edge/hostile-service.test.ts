@@ -61,8 +61,9 @@ describe('a service that never comes to its answer', within, () => {
   it('is cut off after a number of interim answers, with a 502 and one line in the log', async () => {
     await using through = await endless('', hints)
     for (let round = 0; round < 2; round++) {
-      const { status } = await fetchOnce(through.edge.port, { headers: to(through.sandbox, 80) })
+      const { status, body } = await fetchOnce(through.edge.port, { headers: to(through.sandbox, 80) })
       assert.equal(status, 502)
+      assert.match(body, /more than 100 interim answers/)
     }
     await through.closed
     assert.equal(through.warnings.length, 1)
@@ -109,7 +110,9 @@ describe('a service that never comes to its answer', within, () => {
     const chunked = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-More\r\n\r\n'
     {
       await using through = await endless('HTTP/1.1 200 OK\r\n', header)
-      assert.equal((await fetchOnce(through.edge.port, { headers: to(through.sandbox, 80) })).status, 502)
+      const { status, body } = await fetchOnce(through.edge.port, { headers: to(through.sandbox, 80) })
+      assert.equal(status, 502)
+      assert.match(body, /the head of its answer is larger than 65536 bytes/)
       await through.closed
     }
     for (const first of [`${chunked}1\r\nx\r\n0\r\n`, `${chunked}1;`]) {
@@ -118,6 +121,29 @@ describe('a service that never comes to its answer', within, () => {
       await assert.rejects(rawExchange(through.edge.port, request), { code: 'ECONNRESET' })
       await through.closed
     }
+  })
+
+  it('has all of its headers passed on, or a 502 that says how many are too many', async () => {
+    await using edge = await edgeFixture()
+    const sandbox = edge.sandbox()
+    const lines = (count: number) => Array.from({ length: count }, (_, at) => `X-${at}: ${at}\r\n`).join('')
+    const service = await edge.raw((socket) =>
+      socket.once('data', (head) => {
+        const count = Number(/^GET \/(\d+)/.exec(`${head}`)?.[1])
+        socket.end(`HTTP/1.1 200 OK\r\n${lines(count)}Content-Length: 2\r\n\r\nok`)
+      }),
+    )
+    sandbox.map(80, service.port)
+    const ask = (path: string) =>
+      rawExchange(
+        edge.port,
+        `GET ${path} HTTP/1.1\r\nHost: ${to(sandbox, 80).Host}\r\nConnection: close\r\n\r\n`,
+      )
+    const many = await ask('/1500')
+    assert.ok(many.includes(lines(1500)))
+    assert.match(many, /\r\nContent-Length: 2\r\n.*\r\n\r\nok$/s)
+    const tooMany = await ask('/2000')
+    assert.match(tooMany, /^HTTP\/1\.1 502 .*its answer has more than 2000 headers/s)
   })
 
   it('cannot keep a connection waiting by what it answers on the port of the agent', async () => {

@@ -21,6 +21,8 @@ import { isSmallAnswer, sendSmallAnswer } from './small-answer.ts'
 
 /** The largest head that an answer may have. */
 const maxHeaderBytes = 64 * 1024
+/** Far above honest use: reading and writing tens of thousands of empty ones would hold others up. */
+const mostHeaders = 2000
 
 /** What a client asked for, and where its answer goes. */
 export type HttpExchange = {
@@ -50,6 +52,7 @@ export type RelayOptions = HttpExchange & {
   keepsAnswer?: ((answer: IncomingMessage) => boolean) | undefined
 }
 
+/** The message is the rest of a sentence about the far side. */
 export class MalformedAnswer extends Error {}
 
 export class HttpRelay {
@@ -89,12 +92,14 @@ export class HttpRelay {
       headers: head.headers,
       maxHeaderSize: maxHeaderBytes,
     } as ClientRequestArgs)
+    // Node drops the headers of an answer after so many silently: one more is read, to see that there are too many.
+    upstream.maxHeadersCount = mostHeaders + 1
     upstream.on('error', (error) => {
       if (this.#isOver()) return
       // The far side closed an idle connection just as it was picked, and the request can be sent twice.
       const isStale = firstTime && upstream.reusedSocket && isConnectionLoss(error)
       if (isStale && (body || !head.hasBody) && isSafe(method)) this.#upstream = this.#send(false)
-      else this.#options.fail(error)
+      else this.#options.fail(inWords(error))
     })
     upstream.on('response', (incoming) => {
       if (this.#options.keepsAnswer?.(incoming)) {
@@ -139,6 +144,9 @@ export class HttpRelay {
     try {
       // Node takes it for an upgrade only if its headers say to what.
       if (status === 101) throw new MalformedAnswer('it left HTTP for nothing that it names')
+      if (rawHeaders.length > 2 * mostHeaders) {
+        throw new MalformedAnswer(`its answer has more than ${mostHeaders} headers`)
+      }
       response.writeHead(status, incoming.statusMessage, options.answerHeaders(rawHeaders, keepsTrailers))
       const length = Number(headerValue(rawHeaders, 'content-length'))
       const flow = () => {
@@ -150,7 +158,7 @@ export class HttpRelay {
       incoming.removeAllListeners('error').on('error', () => {})
       incoming.destroy()
       response.statusMessage = ''
-      options.fail(new MalformedAnswer('its answer has a malformed head', { cause: error }))
+      options.fail(error instanceof MalformedAnswer ? error : malformedHead(error))
     }
   }
 
@@ -175,6 +183,17 @@ export class HttpRelay {
 /** Once an answer is whole Node no longer tells when more of the request can be written: nobody wants the rest. */
 function stopSending(upstream: ClientRequest): void {
   if (!upstream.writableFinished) upstream.destroy()
+}
+
+const malformedHead = (cause: unknown) => new MalformedAnswer('its answer has a malformed head', { cause })
+
+/** Node's parser names what is wrong with an answer by codes. */
+function inWords(error: NodeJS.ErrnoException): Error {
+  if (!error.code?.startsWith('HPE_')) return error
+  if (error.code !== 'HPE_HEADER_OVERFLOW') return malformedHead(error)
+  return new MalformedAnswer(`the head of its answer is larger than ${maxHeaderBytes} bytes`, {
+    cause: error,
+  })
 }
 
 function isConnectionLoss(error: NodeJS.ErrnoException): boolean {
