@@ -61,6 +61,8 @@ describe('what a sandbox is created with', () => {
       [{ metadata: { 'a\0b': 'x' } }, /^validation error: body\/metadata must match pattern/],
       [{ envVars: { 'A=B': 'x' } }, /^validation error: body\/envVars must match pattern/],
       [{ envVars: { A: 'x\0' } }, /^validation error: body\/envVars\/A must match pattern/],
+      [{ metadata: { a: 'é'.repeat(32_768) } }, /^metadata has more than 65536 bytes: put/],
+      [{ envVars: { A: 'x'.repeat(131_070) } }, /no variable of more than 131072 bytes: put 'A' into a file/],
     ]
     for (const [options, says] of refused) {
       const answer = await warren.ask('POST', '/v2/sandboxes', { body: { templateID: 'base', ...options } })
@@ -69,7 +71,8 @@ describe('what a sandbox is created with', () => {
     }
     assert.deepEqual(await warren.fixture.driver.list(), [])
     await warren.create({ metadata: { ...many(1023), 'a=b': '=' }, envVars: { A: 'b=c' } })
-    assert.equal((await warren.fixture.driver.list()).length, 1)
+    await warren.create({ metadata: { a: 'x'.repeat(65_535) }, envVars: { A: 'x'.repeat(131_069) } })
+    assert.equal((await warren.fixture.driver.list()).length, 2)
   })
 })
 

@@ -17,6 +17,7 @@ import { createdEntry } from './life-entries.ts'
 import { checkCreateTimeout } from './lifetime.ts'
 import { isVisible, type NewSandbox, type Sandbox, type SandboxOptions } from './sandbox.ts'
 import type { SpawnCounter } from './spawn-counter.ts'
+import { checkTexts } from './text-limits.ts'
 import type { VerbParts } from './verb-parts.ts'
 import type { WarmPool } from './warm-pool.ts'
 import type { WarmSandbox } from './warm-sandbox.ts'
@@ -65,6 +66,7 @@ export class SandboxCreator {
   async create(team: Team, request: CreateRequest, claim?: IdempotencyClaim): Promise<Sandbox> {
     const { clock, catalog, launcher, egress, volumes, warm: pool } = this.#parts
     checkCreateTimeout(request.timeoutMs, team.limits)
+    checkTexts(request)
     await egress.check(request.options)
     const resolved = await catalog.resolve(team, request.template)
     const { build } = resolved
