@@ -30,4 +30,8 @@ export class JoinedWork<T> {
   get(key: string): Promise<T> | undefined {
     return this.#running.get(key)
   }
+
+  keys(): string[] {
+    return [...this.#running.keys()]
+  }
 }

@@ -60,8 +60,14 @@ export class Cgroups {
     return []
   }
 
-  /** Kills everything in the group, waits until it is empty, and removes it. Not there is success. */
+  /** Kills everything in the group, and removes it. Not there is success. */
   async end(group: string, signal?: AbortSignal): Promise<void> {
+    await this.kill(group, signal)
+    await this.remove(group)
+  }
+
+  /** Kills everything in the group, and waits until it is empty. Not there is success. */
+  async kill(group: string, signal?: AbortSignal): Promise<void> {
     await this.#killAtOnce(group)
     const search = {
       find: async () => this.#nextPids(group),
@@ -73,6 +79,10 @@ export class Cgroups {
     // Version 1 delivers no signal to what is frozen; a group that cannot be thawed is told by its processes.
     const afterKill = () => this.thaw(group).catch(() => {})
     await untilKilled(`Processes of ${group}`, search, { afterKill, ...(signal && { signal }) })
+  }
+
+  /** Removes a group that has no processes any more. Not there is success. */
+  async remove(group: string): Promise<void> {
     await Promise.all(this.#mounts.all.map((mount) => removeGroup(join(mount, group))))
   }
 

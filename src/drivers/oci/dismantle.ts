@@ -1,33 +1,46 @@
-/** Takes a sandbox apart from any state it can be in, a start cut off in the middle included. Safe to repeat. */
+/** Ends a sandbox and takes it apart, from any state it can be in, a start cut off in the middle included. Safe to repeat. */
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { allDone } from '../../lib/all-done.ts'
 import type { OciContext } from './context.ts'
 import { copyMark } from './disk-files.ts'
 import { killMarked } from './processes.ts'
+import type { SandboxRecord } from './records.ts'
 import { diskName } from './root-layers.ts'
 import { isRestoring, startedPid, startMark } from './runtime-files.ts'
 
 /** An abort ends the wait for processes to die; the sandbox is then still there to be dismantled again. */
 export async function dismantle(context: OciContext, sandboxID: string, signal?: AbortSignal): Promise<void> {
-  const { layout, cgroups, records, slots, firewall, cpuShares, exits } = context
+  const { layout, cgroups, records, slots, exits } = context
   const record = await records.read(sandboxID)
-  const folder = layout.sandbox(sandboxID)
   exits.unwatch(sandboxID)
   if (record) {
-    // What a start was doing when its Warren died goes on without it.
-    if (!(await startedPid(folder)) || (await isRestoring(folder))) {
-      await killMarked([startMark(folder), copyMark(folder), ['-y', join(folder, diskName)]], signal)
-    }
-    await cgroups.end(layout.cgroup(sandboxID), signal)
+    if (!record.ended) await endRun(context, record, signal)
     await allDone([
+      cgroups.remove(layout.cgroup(sandboxID)),
       removeSmall([layout.runtimeState(record.slot), layout.shownProc(sandboxID)]),
       slots.remove(record.slot),
-      firewall.forget(record),
     ])
-    cpuShares.release(record.runID)
   }
   await records.remove(sandboxID)
+}
+
+/** Resolves when nothing of the sandbox runs any more, and what it had of the machine is free for others. */
+export async function endRun(
+  { layout, cgroups, cpuShares, firewall, exits }: OciContext,
+  record: SandboxRecord,
+  signal?: AbortSignal,
+): Promise<void> {
+  const { sandboxID, runID } = record
+  const folder = layout.sandbox(sandboxID)
+  exits.unwatch(sandboxID)
+  // What a start was doing when its Warren died goes on without it.
+  if (!(await startedPid(folder)) || (await isRestoring(folder))) {
+    await killMarked([startMark(folder), copyMark(folder), ['-y', join(folder, diskName)]], signal)
+  }
+  await cgroups.kill(layout.cgroup(sandboxID), signal)
+  cpuShares.release(runID)
+  await firewall.forget(record)
 }
 
 /** At once: these hold a few small files, and each step that waits for a thread takes longer than all of them. */

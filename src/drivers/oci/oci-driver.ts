@@ -28,7 +28,7 @@ import { KeyedLock } from '../../lib/keyed-lock.ts'
 import { describeBuild, restoresHostname } from './builds.ts'
 import type { OciContext } from './context.ts'
 import { createContext } from './create-context.ts'
-import { dismantle } from './dismantle.ts'
+import { dismantle, endRun } from './dismantle.ts'
 import type { OciDriverOptions } from './driver-options.ts'
 import { driverName, handleOf, readHandle, unfinishedHandle } from './handles.ts'
 import { startSandbox } from './launch.ts'
@@ -40,7 +40,8 @@ import { choosePlatform } from './platform.ts'
 import { prepareRoot } from './prepare-root.ts'
 import { probeMachine } from './probe.ts'
 import { assertSandboxID, type SandboxRecord } from './records.ts'
-import { rootsOf } from './root-layers.ts'
+import { Remains } from './remains.ts'
+import { isApart, rootsOf } from './root-layers.ts'
 import { startedPid, untilRestored } from './runtime-files.ts'
 import { mountAgent } from './shown-mounts.ts'
 import { freeze, readFrozenNote, thaw, wasEndedBySnapshot } from './snapshot/freeze.ts'
@@ -49,6 +50,9 @@ import { assertOurs, describeSnapshot, removeSnapshot } from './snapshot/snapsho
 import { takeSnapshot } from './snapshot/take-snapshot.ts'
 import { measure } from './stats.ts'
 import { startUpkeep } from './upkeep.ts'
+
+/** So many stopped sandboxes may wait to be taken apart, and hold so large a part of the addresses. */
+const [mostRemains, remainsShare] = [128, 1 / 8]
 
 export function createOciDriver(options: OciDriverOptions): OciDriver {
   return new OciDriver(options)
@@ -62,12 +66,17 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
   readonly #locks = new KeyedLock()
   /** By the folder of their snapshot: sandboxes that ended with it and are being dismantled. */
   readonly #dismantling = new Map<string, Promise<void>>()
+  readonly #remains: Remains
   #opened: Promise<void> | undefined
   #stopUpkeep: (() => void) | undefined
 
   constructor(options: OciDriverOptions) {
     this.#context = createContext(options)
     this.#log = options.log ?? (() => {})
+    this.#remains = new Remains({
+      takeApart: (sandboxID) => this.#takeApart(sandboxID),
+      most: Math.min(mostRemains, this.#context.subnet.capacity * remainsShare),
+    })
     const { flavour } = this.#context.runtime
     this.name = driverName(flavour)
     const snapshotMemory = flavour.keepsMemory
@@ -110,6 +119,7 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
     if (problem)
       this.#log(`Sandboxes share one range of users, because this machine cannot map owners: ${problem}`)
     await slots.open(present.map((record) => record.slot))
+    for (const { sandboxID, ended } of present) if (ended) void this.#remains.add(sandboxID)
     if (runtime.flavour.hasPlatforms) runtime.platform ??= await choosePlatform(this.#context)
     // Takes a while; the first snapshot with memory need not wait for it, and tells a failure.
     if (runtime.flavour.keepsMemory) {
@@ -125,12 +135,16 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
     signal?.throwIfAborted()
     await this.open()
     if (spec.fromSnapshot) await this.#dismantling.get(resolve(spec.fromSnapshot.folder))
+    await this.#remains.finish(spec.sandboxID)
+    this.#remains.noteStart()
     const record = await this.#locks.run(spec.sandboxID, () => startSandbox(this.#context, spec, signal))
+    this.#remains.noteStart()
     return handleOf(record)
   }
 
   async adopt(handle: DriverHandle): Promise<void> {
     const { records, cgroups, layout } = this.#context
+    this.#remains.noteStart()
     await this.#withAlive(handle, async ({ disposable, background, ...record }) => {
       if (background) await cgroups.restoreShares(layout.cgroup(record.sandboxID))
       if (disposable || background) await records.replace(record)
@@ -253,12 +267,28 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
 
   async stop(handle: DriverHandle, signal?: AbortSignal): Promise<void> {
     const { sandboxID, runID } = readHandle(handle)
-    await this.#locked(sandboxID, signal, async () => {
-      const record = await this.#context.records.read(sandboxID)
+    await this.#remains.finish(sandboxID)
+    const remains = await this.#locked(sandboxID, signal, async () => {
+      const { records, layout } = this.#context
+      const record = await records.read(sandboxID)
       // A later run of the same sandbox is not ours to end.
-      if (record && record.runID !== runID) return
-      await dismantle(this.#context, sandboxID, signal)
+      if (record && record.runID !== runID) return false
+      const mayWait = this.#opened && record && !record.ended && isApart(layout.sandbox(sandboxID), record)
+      if (!mayWait) {
+        await dismantle(this.#context, sandboxID, signal)
+        return false
+      }
+      await endRun(this.#context, record, signal)
+      await records.replace({ ...record, ended: true })
+      return true
     })
+    if (remains) await this.#remains.add(sandboxID)
+  }
+
+  #takeApart(sandboxID: string): Promise<void> {
+    return this.#locks
+      .run(sandboxID, () => dismantle(this.#context, sandboxID))
+      .catch((error) => this.#log(`Sandbox ${sandboxID} ended but is not all gone`, error))
   }
 
   endpoint(handle: DriverHandle, port: number) {
@@ -275,7 +305,7 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
 
   async list(): Promise<FoundSandbox[]> {
     await Promise.all(this.#dismantling.values())
-    const names = await this.#context.records.names()
+    const names = (await this.#context.records.names()).filter((name) => !this.#remains.has(name))
     return Promise.all(names.map((sandboxID) => this.#describe(sandboxID)))
   }
 
@@ -286,8 +316,9 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
         const handle = unfinishedHandle(this.name, sandboxID)
         return { sandboxID, runID: '', handle, roots: [], disposable: true }
       }
-      const { runID, disposable = false } = record
-      return { sandboxID, runID, handle: handleOf(record), roots: rootsOf(record), disposable }
+      const { runID, disposable = false, ended = false } = record
+      const handle = handleOf(record)
+      return { sandboxID, runID, handle, roots: rootsOf(record), disposable: disposable || ended }
     } catch (error) {
       return { sandboxID, unreadable: error instanceof Error ? error : new Error(errorText(error)) }
     }
@@ -300,7 +331,7 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
     await this.#opened.catch(() => {})
     this.#stopUpkeep?.()
     this.#stopUpkeep = undefined
-    await Promise.all(this.#dismantling.values())
+    await Promise.all([...this.#dismantling.values(), this.#remains.finishAll()])
     const present = await records.all().catch((error) => {
       this.#log('Free slots are left behind, because it is not known which slots sandboxes hold', error)
     })
@@ -355,7 +386,7 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
   async #find(handle: DriverHandle): Promise<SandboxRecord | undefined> {
     const { sandboxID, runID } = readHandle(handle)
     const record = await this.#context.records.read(sandboxID)
-    return record?.runID === runID ? record : undefined
+    return record?.runID === runID && !record.ended ? record : undefined
   }
 }
 

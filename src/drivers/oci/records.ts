@@ -41,6 +41,8 @@ export type SandboxRecord = {
   mounts?: readonly DiskMount[]
   /** Nobody would miss it, because it has no owner yet. */
   disposable?: true
+  /** It was stopped: nothing of it runs any more, and what is left waits to be taken apart. */
+  ended?: true
   /** Nobody waits for it, because it has no owner yet. */
   background?: true
   /** The host's CPUs it may run on, as the kernel writes lists; null where it may use all. */

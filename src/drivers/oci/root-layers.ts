@@ -55,6 +55,12 @@ function findEtc(record: SandboxRecord): Stats | undefined {
 
 export const rootsOf = ({ rootFolder, lowerFolders = [] }: SandboxRecord) => [rootFolder, ...lowerFolders]
 
+/** Whether no volume, no snapshot and no other sandbox has a part in its disks. False where its start was cut off. */
+export function isApart(folder: string, { layers, mounts }: SandboxRecord): boolean {
+  if (layers > 0 || mounts) return false
+  return lstatSync(join(folder, diskName), { throwIfNoEntry: false })?.nlink === 1
+}
+
 /**
  * Short names for all that the root is made of: they must fit into one page of mount options, which the sandbox can
  * read, so they tell it nothing of this machine.

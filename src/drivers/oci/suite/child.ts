@@ -1,18 +1,20 @@
-/** A process of its own for the survival tests: starts sandboxes with the options it is given until it is killed. */
+/** A process of its own for the survival tests: starts sandboxes with the options it is given until it is killed, and stops each if wanted. */
 import type { SandboxSpec } from '../../../core/driver.ts'
 import { newSpec } from '../../driver-fixture.ts'
 import type { OciDriverOptions } from '../driver-options.ts'
 import { createOciDriver } from '../oci-driver.ts'
 
-const { options, rootFolder, changes } = JSON.parse(process.argv[2]!) as {
+const { options, rootFolder, changes, stops } = JSON.parse(process.argv[2]!) as {
   options: OciDriverOptions
   rootFolder: string
   changes?: Partial<SandboxSpec>
+  stops?: boolean
 }
 const driver = createOciDriver(options)
 await driver.open()
 process.stdout.write('open\n')
 for (;;) {
   const handle = await driver.start(newSpec(rootFolder, changes))
+  if (stops) await driver.stop(handle)
   process.stdout.write(`${JSON.stringify(handle)}\n`)
 }

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { after, afterEach, before, describe, it } from 'node:test'
@@ -29,8 +30,8 @@ export function survivalSuite(runtime: 'runc' | 'runsc', open: () => Promise<Oci
       await bench.driver.close()
     })
 
-    async function startChild(): Promise<void> {
-      const input = JSON.stringify({ options: bench.options, rootFolder: bench.rootFolder })
+    async function startChild(work: { stops?: boolean } = {}): Promise<void> {
+      const input = JSON.stringify({ options: bench.options, rootFolder: bench.rootFolder, ...work })
       child = spawn(process.execPath, [join(import.meta.dirname, 'child.ts'), input], {
         stdio: ['ignore', 'pipe', 'inherit'],
       })
@@ -72,6 +73,23 @@ export function survivalSuite(runtime: 'runc' | 'runsc', open: () => Promise<Oci
       }
     })
 
+    it('go by themselves if they were stopped before, and are never listed again', async () => {
+      await startChild({ stops: true })
+      const handle = JSON.parse((await lines.next()).value as string) as DriverHandle
+      await killChild()
+      const folder = layoutOf(bench).sandbox(String(handle.data.sandboxID))
+      assert.ok(existsSync(folder), 'it was taken apart at once')
+      assert.equal(await bench.driver.recover(handle), 'gone')
+      await bench.driver.open()
+      const found = await listed(bench.driver)
+      assert.ok(!found.some(({ handle: { data } }) => data.sandboxID === handle.data.sandboxID))
+      for (let attempt = 0; attempt < 200 && existsSync(folder); attempt++) await delay(50)
+      assert.ok(!existsSync(folder), 'it was not taken apart')
+      for (const one of found) await bench.driver.stop(one.handle)
+      await bench.driver.close()
+      assert.deepEqual(await bench.traces(), [])
+    })
+
     it('are not touched by a second process while the first one lives', async () => {
       await startChild()
       await assert.rejects(bench.driver.start(newSpec(bench.rootFolder)), (error) =>
@@ -90,7 +108,8 @@ export function survivalSuite(runtime: 'runc' | 'runsc', open: () => Promise<Oci
   })
 }
 
+const layoutOf = ({ options }: OciBench) => createLayout(options.dataFolder, options.instance)
+
 async function processOf(bench: OciBench, handle: DriverHandle): Promise<number> {
-  const layout = createLayout(bench.options.dataFolder, bench.options.instance)
-  return (await startedPid(layout.sandbox(String(handle.data.sandboxID))))!
+  return (await startedPid(layoutOf(bench).sandbox(String(handle.data.sandboxID))))!
 }
