@@ -14,10 +14,14 @@ const exitCodeBits = 0xff
 const status = Buffer.alloc(4)
 const listeners = new Map<number, (exitCode: ExitCode) => void>()
 let waitpid: CFunction | undefined
+/** A signal alone does not keep Node running, and whoever waits here would be left without an answer. */
+let awake: NodeJS.Timeout | undefined
+const longestTimerMs = 2 ** 31 - 1
 
 /** For the main thread, since no other one is told of signals. Nobody else may wait for the same process. */
 export function awaitChild(pid: number): Promise<ExitCode> {
   waitpid ??= listenForEnds()
+  awake ??= setInterval(() => {}, longestTimerMs)
   return new Promise((resolve) => {
     listeners.set(pid, resolve)
     // The signal may have come before.
@@ -45,6 +49,9 @@ function look(): void {
     listeners.delete(pid)
     tell(found === pid ? exitCodeOf(status.readInt32LE()) : null)
   }
+  if (listeners.size > 0) return
+  clearInterval(awake)
+  awake = undefined
 }
 
 export function exitCodeOf(ended: number): ExitCode {

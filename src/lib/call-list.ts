@@ -1,6 +1,6 @@
 /**
- * System calls for a new process to make before it becomes a program, written out beforehand. The process shares our
- * memory until then, so that nothing has to be copied for it, and none of our own code may run in it: it runs a few
+ * System calls for a new process to make before it becomes a program or ends, written out beforehand. The process shares
+ * our memory until then, so that nothing has to be copied for it, and none of our own code may run in it: it runs a few
  * instructions that make one call of the list after another and end the process at the first that fails.
  */
 import { AppError } from './app-error.ts'
@@ -26,8 +26,10 @@ const ownMemory = 0x22
 export type CallName =
   | 'chdir'
   | 'close'
+  | 'close_range'
   | 'dup3'
   | 'execve'
+  | 'exit'
   | 'ioctl'
   | 'openat'
   | 'prlimit64'
@@ -38,6 +40,7 @@ export type CallName =
   | 'setresgid'
   | 'setresuid'
   | 'setsid'
+  | 'umount2'
   | 'write'
 
 export type CallFailure = { call: CallName | 'clone'; errorNumber: number }
@@ -50,7 +53,7 @@ const machines: Record<string, Machine> = {
     numbers: {
       ...{ chdir: 80, close: 3, dup3: 292, execve: 59, ioctl: 16, openat: 257, rt_sigaction: 13 },
       ...{ rt_sigprocmask: 14, setgroups: 116, setresgid: 119, setresuid: 117, setsid: 112, write: 1 },
-      ...{ prlimit64: 302, setns: 308 },
+      ...{ prlimit64: 302, setns: 308, close_range: 436, exit: 60, umount2: 166 },
     },
     instructions:
       '4889fb488b03488b7b08488b7310488b53184c8b53200f05488b4b28488943284883c330483d01f0ffff72d74885c975d2bf7f000000' +
@@ -60,7 +63,7 @@ const machines: Record<string, Machine> = {
     numbers: {
       ...{ chdir: 49, close: 57, dup3: 24, execve: 221, ioctl: 29, openat: 56, rt_sigaction: 134 },
       ...{ rt_sigprocmask: 135, setgroups: 159, setresgid: 149, setresuid: 147, setsid: 157, write: 64 },
-      ...{ prlimit64: 261, setns: 268 },
+      ...{ prlimit64: 261, setns: 268, close_range: 436, exit: 93, umount2: 39 },
     },
     instructions:
       'f30300aa680240f9608640a9628e41a9010000d4691640f9601600f973c200911ffc3fb103ffff54e9feffb5e00f80d2a80b80d2' +
@@ -76,7 +79,7 @@ export type CallMemory = {
   instructions: Address
   /**
    * The list that each process begins with, to which more can be added, and space for so many bytes that its calls point
-   * at. It is released once the process runs, and there is one at a time.
+   * at. It is released once the process has become a program or has ended.
    */
   beginList(dataBytes: number): CallList
 }
@@ -93,19 +96,27 @@ export function openCallMemory(libc: CLibrary, addFirst: (list: CallList) => voi
   const instructions = map(code.length)
   code.copy(instructions.bytes)
   mprotect(instructions.address, code.length, readable | executable)
-  const open = (bytes: number, release: (address: Address) => void) => {
+  const open = (bytes: number, release: (list: CallList) => void) => {
     const memory = map(bytes)
-    const list = new CallList(machine.numbers, memory.address, memory.bytes, () => release(memory.address))
+    const list = new CallList(machine.numbers, memory.address, memory.bytes, () => release(list))
     addFirst(list)
     list.keep()
     return list
   }
-  const usual = open(usualBytes, () => usual.reset())
+  const openUsual = () => open(usualBytes, letGo)
+  const letGo = (list: CallList) => {
+    list.reset()
+    free.push(list)
+  }
+  const free: CallList[] = []
+  letGo(openUsual())
+  const firstBytes = free[0]!.usedBytes
   return {
     instructions: instructions.address,
     beginList(dataBytes) {
-      const bytes = usual.usedBytes + dataBytes
-      return bytes <= usualBytes ? usual : open(bytes, (address) => munmap(address, bytes))
+      const bytes = firstBytes + dataBytes
+      if (bytes <= usualBytes) return free.pop() ?? openUsual()
+      return open(bytes, ({ address }) => munmap(address, bytes))
     },
   }
 }

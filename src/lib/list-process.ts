@@ -1,4 +1,4 @@
-/** Starts a process that makes the calls of a list and becomes a program, without a copy of this one. */
+/** Starts a process that makes the calls of a list and becomes a program or ends, without a copy of this one. */
 import { getSystemErrorName } from 'node:util'
 import type { CLibrary } from './c-library.ts'
 import { type CallFailure, type CallList, openCallMemory } from './call-list.ts'
@@ -9,8 +9,10 @@ import { type CallFailure, type CallList, openCallMemory } from './call-list.ts'
  */
 export type StartByList = (dataBytes: number, addCalls: (list: CallList) => void) => number
 
-/** CLONE_VM, CLONE_VFORK, and SIGCHLD at its end: it has our memory, and we wait until it has another. */
-const shareMemory = 0x100 | 0x4000 | 17
+/** CLONE_VM, and SIGCHLD at its end. */
+const shareMemory = 0x100 | 17
+/** CLONE_VFORK: we wait until it has another memory, or has ended. */
+const untilProgram = 0x4000
 const setMask = 2
 const allSignals = Buffer.alloc(128, 0xff)
 const maskBytes = 8
@@ -24,10 +26,36 @@ const writeOnly = 1
 
 /** `addFirst` adds what every list begins with: it is written only once. */
 export function openListProcess(libc: CLibrary, addFirst: (list: CallList) => void): StartByList {
+  const start = openListClone(libc, addFirst, untilProgram)
+  const waitpid = libc.func('int waitpid(int pid, void *status, int options)')
+  return (dataBytes, addCalls) => {
+    const { pid, list } = start(dataBytes, addCalls)
+    try {
+      const failure = list.failure()
+      if (failure === undefined) return pid
+      waitpid(pid, null, 0)
+      throw systemError(failure)
+    } finally {
+      list.release()
+    }
+  }
+}
+
+/** The list is the caller's to release, once the process uses it no longer. */
+export type CloneByList = (
+  dataBytes: number,
+  addCalls: (list: CallList) => void,
+) => { pid: number; list: CallList }
+
+/** Without a flag more, the process makes its calls beside us. */
+export function openListClone(
+  libc: CLibrary,
+  addFirst: (list: CallList) => void,
+  moreFlags = 0,
+): CloneByList {
   const memory = openCallMemory(libc, addFirst)
   const clone = libc.func('int clone(void *instructions, void *stack, int flags, void *list)')
   const setSignalMask = libc.func('int pthread_sigmask(int how, void *set, void *old)')
-  const waitpid = libc.func('int waitpid(int pid, void *status, int options)')
   const before = Buffer.alloc(allSignals.length)
   return (dataBytes, addCalls) => {
     const list = memory.beginList(dataBytes)
@@ -35,14 +63,14 @@ export function openListProcess(libc: CLibrary, addFirst: (list: CallList) => vo
       addCalls(list)
       // Our handlers must not run in the new process, on our memory.
       setSignalMask(setMask, allSignals, before)
-      const pid = clone(memory.instructions, list.stack, shareMemory, list.address)
-      const failure = pid < 0 ? noProcess(libc) : list.failure()
+      const pid = clone(memory.instructions, list.stack, shareMemory | moreFlags, list.address)
+      const errorNumber = pid < 0 ? libc.errno() : 0
       setSignalMask(setMask, before, null)
-      if (failure === undefined) return pid
-      if (pid > 0) waitpid(pid, null, 0)
-      throw systemError(failure)
-    } finally {
+      if (pid < 0) throw systemError({ call: 'clone', errorNumber })
+      return { pid, list }
+    } catch (error) {
       list.release()
+      throw error
     }
   }
 }
@@ -68,11 +96,7 @@ export function addOomScore(list: CallList, score: number): void {
   list.addOptional('write', 0, list.text(text), text.length)
 }
 
-function noProcess(libc: CLibrary): CallFailure {
-  return { call: 'clone', errorNumber: libc.errno() }
-}
-
-function systemError({ call, errorNumber }: CallFailure): NodeJS.ErrnoException {
+export function systemError({ call, errorNumber }: CallFailure): NodeJS.ErrnoException {
   const code = getSystemErrorName(-errorNumber)
   return Object.assign(new Error(code), { code, errno: -errorNumber, syscall: call })
 }

@@ -10,6 +10,7 @@ import { JoinedWork } from '../../lib/keyed-lock.ts'
 import { runCommand } from '../../lib/run-command.ts'
 import type { Layout } from './layout.ts'
 import type { NamespaceThread } from './namespace/namespace-thread.ts'
+import { unmount } from './unmount.ts'
 
 export class Disks {
   readonly #layout: Layout
@@ -40,7 +41,7 @@ export class Disks {
   }
 
   async remakeForSlot(slot: number, sizeMB: number): Promise<void> {
-    await runCommand('umount', [this.#layout.mountNamespace(slot)])
+    await unmount(this.#layout.mountNamespace(slot))
     await rm(this.#layout.slotDisk(slot), { force: true })
     await this.copyForSlot(slot, sizeMB)
     await this.mountForSlot(slot)

@@ -35,17 +35,12 @@ async function start(script: string, change: object = {}): Promise<number> {
   }
 }
 
-async function exitCodeOf(pid: number) {
-  const awake = setInterval(() => {}, 1000)
-  return awaitChild(pid).finally(() => clearInterval(awake))
-}
-
 describe('a runtime that a list of calls starts', () => {
   it('gets its words, its variables, its limits and its OOM score, no stream and no signal handling of ours', async () => {
     const script = `{ echo "$2|$3|$#|$NAME|$(pwd)"; ulimit -Sn; ulimit -Hn; cat /proc/self/oom_score_adj
       readlink /proc/self/fd/0 /proc/self/fd/2; grep -Ec 'Sig(Ign|Blk):.0{16}' /proc/self/status; } > "$1"; exit 3`
     const pid = await start(script)
-    assert.equal(await exitCodeOf(pid), 3)
+    assert.equal(await awaitChild(pid), 3)
     assert.deepEqual(readFileSync(said, 'utf8').trim().split('\n'), [
       ...['two words||3|a=b|/', '100', '200', '500', '/dev/null', '/dev/null', '2'],
     ])
@@ -65,12 +60,12 @@ describe('the end of a child', () => {
   it('is known although it came before anybody waited', async () => {
     const pid = await start('exit 4')
     await eventually(() => assert.match(readFileSync(`/proc/${pid}/stat`, 'utf8'), /\) Z /))
-    assert.equal(await exitCodeOf(pid), 4)
+    assert.equal(await awaitChild(pid), 4)
   })
 
   it('by a kill has no exit code, and nobody is killed afterwards', async () => {
     const pid = await start('exec sleep 60')
-    const ended = exitCodeOf(pid)
+    const ended = awaitChild(pid)
     killChild(pid)
     assert.equal(await ended, null)
     killChild(pid)

@@ -9,11 +9,11 @@ import { allDone } from '../../../lib/all-done.ts'
 import { AppError } from '../../../lib/app-error.ts'
 import { systemClock } from '../../../lib/clock.ts'
 import { ifPresent } from '../../../lib/if-present.ts'
-import { runCommand } from '../../../lib/run-command.ts'
 import type { Disks } from '../disks.ts'
 import type { Layout } from '../layout.ts'
 import type { NamespaceThread } from '../namespace/namespace-thread.ts'
 import type { OwnUsers, SlotUsers } from '../own-users.ts'
+import { unmountIfMounted } from '../unmount.ts'
 import type { Subnet } from './addresses.ts'
 
 export type Slot = { number: number; diskMB: number; users: SlotUsers | undefined }
@@ -250,7 +250,7 @@ async function foundSlots(layout: Layout): Promise<number[]> {
 async function removeSlot(layout: Layout, number: number): Promise<void> {
   const namespaces = [layout.netnsPath(number), layout.mountNamespace(number)]
   // Both may be half-made or unmounted already; unlink fails as long as a mount is on top, and tells the truth.
-  await runCommand('umount', namespaces).catch(() => {})
+  await unmountIfMounted(namespaces)
   for (const path of namespaces) rmSync(path, { force: true })
   await rm(layout.slotDisk(number), { force: true })
 }

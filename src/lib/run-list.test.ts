@@ -1,0 +1,118 @@
+import assert from 'node:assert/strict'
+import { execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, describe, it } from 'node:test'
+import { eventually } from '../../test/support/eventually.ts'
+import type { CallList } from './call-list.ts'
+import { runList } from './run-list.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'warren-list-'))
+after(() => rmSync(folder, { recursive: true }))
+
+const currentFolder = -100
+const writeOnly = 1
+const create = 0o100
+const enoughBytes = 1000
+
+function fifo(name: string): string {
+  const path = join(folder, name)
+  execFileSync('mkfifo', [path])
+  return path
+}
+
+/** Waits until somebody reads from the pipe, then makes the file. */
+const waitAndMake = (pipe: string, file: string) => (list: CallList) => {
+  list.add('openat', currentFolder, list.text(pipe), writeOnly)
+  list.add('openat', currentFolder, list.text(file), writeOnly | create, 0o600)
+}
+
+const childrenOf = (pid: number) =>
+  readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').filter(Boolean).map(Number)
+
+/** The process of a list waits in `openat`, with nothing open but what its list opened. */
+const assertHoldsNothing = (pid: number) => assert.deepEqual(readdirSync(`/proc/${pid}/fd`), [])
+
+describe('a list of system calls in a process of its own', () => {
+  it('is run to its end beside others, and holds nothing of ours open', async () => {
+    const pipes = ['first', 'second'].map(fifo)
+    const files = pipes.map((pipe) => `${pipe}-made`)
+    const ran = pipes.map((pipe, index) => runList(enoughBytes, waitAndMake(pipe, files[index]!)))
+    const processes = childrenOf(process.pid)
+    assert.equal(processes.length, 2)
+    await eventually(() => processes.forEach(assertHoldsNothing))
+    await readFile(pipes[1]!)
+    await ran[1]
+    assert.deepEqual(files.map(existsSync), [false, true])
+    await readFile(pipes[0]!)
+    await ran[0]
+    assert.deepEqual(files.map(existsSync), [true, true])
+    assert.deepEqual(childrenOf(process.pid), [])
+  })
+
+  it('ends with the first failure, unless that call may fail', async () => {
+    const file = join(folder, 'after-failure')
+    const make = (list: CallList) =>
+      list.add('openat', currentFolder, list.text(file), writeOnly | create, 0o600)
+    const failed = runList(enoughBytes, (list) => {
+      list.add('chdir', list.text('/nowhere'))
+      make(list)
+    })
+    await assert.rejects(failed, { code: 'ENOENT', syscall: 'chdir' })
+    assert.ok(!existsSync(file))
+    await runList(enoughBytes, (list) => {
+      list.addOptional('chdir', list.text('/nowhere'))
+      make(list)
+    })
+    assert.ok(existsSync(file))
+  })
+
+  it('that a signal ends is a failure', async () => {
+    const ran = runList(enoughBytes, waitAndMake(fifo('of-killed'), join(folder, 'never-made')))
+    process.kill(childrenOf(process.pid)[0]!, 'SIGKILL')
+    await assert.rejects(ran, /A signal ended/)
+  })
+
+  const inAnotherProcess = (pipe: string, file: string) => {
+    const script = `import { runList } from '${import.meta.dirname}/run-list.ts'
+      await runList(${enoughBytes}, (list) => {
+        list.add('openat', ${currentFolder}, list.text('${pipe}'), ${writeOnly})
+        list.add('openat', ${currentFolder}, list.text('${file}'), ${writeOnly | create}, 0o600)
+      })
+      console.log('done')`
+    return spawn(process.execPath, ['--input-type=module', '--eval', script], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    })
+  }
+
+  it('keeps Node running until it is over', async () => {
+    const pipe = fifo('of-waiting')
+    const child = inAnotherProcess(pipe, join(folder, 'waited'))
+    let said = ''
+    child.stdout.on('data', (text) => {
+      said += text
+    })
+    await readFile(pipe)
+    const [exitCode] = await once(child, 'close')
+    assert.deepEqual([exitCode, said], [0, 'done\n'])
+  })
+
+  it('goes on when the one who started it is killed', async () => {
+    const [pipe, file] = [fifo('of-orphan'), join(folder, 'made-by-orphan')]
+    const child = inAnotherProcess(pipe, file)
+    let orphan = 0
+    await eventually(() => {
+      orphan = childrenOf(child.pid!)[0]!
+      assertHoldsNothing(orphan)
+    })
+    child.kill('SIGKILL')
+    await once(child, 'close')
+    assert.ok(!existsSync(file))
+    await readFile(pipe)
+    await eventually(() => assert.ok(existsSync(file)))
+    await eventually(() => assert.ok(!existsSync(`/proc/${orphan}`)))
+  })
+})

@@ -1,0 +1,38 @@
+/**
+ * Runs system calls that may take long in a process of their own. It shares our memory, becomes no program and holds
+ * nothing of ours open; when this process is killed it goes on to the end of its list.
+ */
+import { awaitChild } from './await-child.ts'
+import { openCLibrary } from './c-library.ts'
+import type { CallList } from './call-list.ts'
+import { type CloneByList, openListClone, systemError } from './list-process.ts'
+import { requireAddonFile } from './native.ts'
+import { atUsualPriority } from './priority.ts'
+
+const lastDescriptor = 0xffffffff
+
+let start: CloneByList | undefined
+
+/**
+ * For the main thread, as `awaitChild` is. Rejects with the failure of the first call that may not fail. `dataBytes` is how
+ * much the calls point at.
+ */
+export async function runList(dataBytes: number, addCalls: (list: CallList) => void): Promise<void> {
+  start ??= openListClone(openCLibrary(requireAddonFile('System calls cannot be run')), (list) =>
+    list.add('close_range', 0, lastDescriptor),
+  )
+  const { pid, list } = atUsualPriority(() =>
+    start!(dataBytes, (list) => {
+      addCalls(list)
+      list.add('exit', 0)
+    }),
+  )
+  try {
+    const exitCode = await awaitChild(pid)
+    if (exitCode === 0) return
+    const failure = list.failure()
+    throw failure ? systemError(failure) : new Error('A signal ended the process that ran system calls.')
+  } finally {
+    list.release()
+  }
+}
