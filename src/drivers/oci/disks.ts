@@ -24,16 +24,13 @@ export class Disks {
     this.#namespaces = namespaces
   }
 
-  async copyForSlot(slot: number, sizeMB: number): Promise<void> {
-    const blank = await this.#blanks.run(String(sizeMB), () => this.#makeBlank(sizeMB))
-    await runCommand('cp', ['--sparse=always', '--reflink=auto', blank, this.#layout.slotDisk(slot)])
-  }
-
   /** The namespace sees the mounts of this moment and no later ones: the slot's network must be there already. */
-  async mountForSlot(slot: number): Promise<void> {
+  async makeForSlot(slot: number, sizeMB: number): Promise<void> {
+    const blank = await this.#blanks.run(String(sizeMB), () => this.#makeBlank(sizeMB))
     await this.#namespaces.do({
-      mountSlotDisk: {
+      makeSlotDisk: {
         namespace: this.#layout.mountNamespace(slot),
+        blank,
         image: this.#layout.slotDisk(slot),
         target: this.#layout.diskMount,
       },
@@ -43,8 +40,7 @@ export class Disks {
   async remakeForSlot(slot: number, sizeMB: number): Promise<void> {
     await unmount(this.#layout.mountNamespace(slot))
     await rm(this.#layout.slotDisk(slot), { force: true })
-    await this.copyForSlot(slot, sizeMB)
-    await this.mountForSlot(slot)
+    await this.makeForSlot(slot, sizeMB)
   }
 
   /** No journal: a sandbox that was cut off is gone anyway. Inode tables are left for the first use. */

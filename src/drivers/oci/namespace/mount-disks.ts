@@ -1,11 +1,12 @@
-/** Mounts the disk of a slot in a mount namespace of its own, and the root of a sandbox in that of its slot. */
+/** Makes the disk of a slot and mounts it in a mount namespace of its own, and the root of a sandbox in that of its slot. */
 import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { copySparsely } from '../../../lib/copy-sparsely.ts'
 import { type HeldLoop, holdLoop, holdSharedLoop } from './loop-devices.ts'
 import { changeFolder, inNamespace, makeNamespace, mount, mountFlags, unmount } from './namespace-calls.ts'
 
-/** `namespace`: the file that the new namespace is kept by. */
-export type SlotDiskTask = { namespace: string; image: string; target: string }
+/** `namespace`: the file that the new namespace is kept by. `image` becomes a copy of `blank`, which holds little. */
+export type SlotDiskTask = { namespace: string; blank: string; image: string; target: string }
 /** `disk`: takes the place of the slot's own, on which nothing was written. `layers` are read-only, and shared. */
 export type ImagesTask = {
   namespace: string
@@ -20,7 +21,8 @@ const diskFlags = mountFlags.noDevices | mountFlags.noAccessTimes
 /** Inode tables need no zeroes in a file that has holes there: the kernel would write them, beside all that runs. */
 const diskOptions = 'discard,noinit_itable'
 
-export function mountSlotDisk({ namespace, image, target }: SlotDiskTask): void {
+export function makeSlotDisk({ namespace, blank, image, target }: SlotDiskTask): void {
+  copySparsely(blank, image)
   writeFileSync(namespace, '')
   makeNamespace('mounts', namespace, () => {
     mount({ source: null, target: '/', flags: mountFlags.recursive | mountFlags.private })

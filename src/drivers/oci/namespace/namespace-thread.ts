@@ -16,7 +16,7 @@ import type { RuntimeTask } from './start-runtime.ts'
 
 export type NamespaceTask =
   | { cover: CoverTask }
-  | { mountSlotDisk: SlotDiskTask }
+  | { makeSlotDisk: SlotDiskTask }
   | { mountImages: ImagesTask }
   | { mountRoot: RootTask }
   | { moveMounts: MoveTask }

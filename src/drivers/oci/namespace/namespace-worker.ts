@@ -5,7 +5,7 @@
 import { parentPort } from 'node:worker_threads'
 import { hearMessages } from '../../../lib/ending-worker.ts'
 import { coverFolders } from './cover-folders.ts'
-import { mountImages, mountRoot, mountSlotDisk } from './mount-disks.ts'
+import { makeSlotDisk, mountImages, mountRoot } from './mount-disks.ts'
 import { moveMounts } from './move-mounts.ts'
 import type { NamespaceReply, NamespaceRequest, NamespaceTask } from './namespace-thread.ts'
 import { makeNetwork } from './slot-network.ts'
@@ -15,7 +15,7 @@ import { startRuntime } from './start-runtime.ts'
 function perform(task: NamespaceTask): number | undefined {
   if ('startRuntime' in task) return startRuntime(task.startRuntime)
   if ('cover' in task) coverFolders(task.cover)
-  else if ('mountSlotDisk' in task) mountSlotDisk(task.mountSlotDisk)
+  else if ('makeSlotDisk' in task) makeSlotDisk(task.makeSlotDisk)
   else if ('mountImages' in task) mountImages(task.mountImages)
   else if ('mountRoot' in task) mountRoot(task.mountRoot)
   else if ('moveMounts' in task) moveMounts(task.moveMounts)

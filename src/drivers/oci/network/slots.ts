@@ -5,7 +5,6 @@
  */
 import { rmSync, writeFileSync } from 'node:fs'
 import { readdir, readFile, rm } from 'node:fs/promises'
-import { allDone } from '../../../lib/all-done.ts'
 import { AppError } from '../../../lib/app-error.ts'
 import { systemClock } from '../../../lib/clock.ts'
 import { ifPresent } from '../../../lib/if-present.ts'
@@ -183,12 +182,9 @@ export class SlotPool {
     let owned: SlotUsers | undefined
     try {
       forgetFlows(subnet.sandbox(number))
-      const makeNetwork = async () => {
-        if (!users?.isUsable) return this.#makeNetwork(number)
-        owned = await users.make(number, (pid) => this.#makeNetwork(number, pid))
-      }
-      await allDone([makeNetwork(), disks.copyForSlot(number, diskMB)])
-      await disks.mountForSlot(number)
+      if (users?.isUsable) owned = await users.make(number, (pid) => this.#makeNetwork(number, pid))
+      else await this.#makeNetwork(number)
+      await disks.makeForSlot(number, diskMB)
       return { number, diskMB, users: owned }
     } catch (error) {
       await owned?.close()

@@ -1,0 +1,64 @@
+/** Copies a large file that holds little, as a disk does on which nothing was written: by calls, without a program. */
+import { closeSync, fstatSync, ftruncateSync, openSync, readSync, writeSync } from 'node:fs'
+import type { CFunction } from './c-library.ts'
+import { openNativeLibc } from './native.ts'
+
+/** SEEK_DATA and SEEK_HOLE. */
+const [seekData, seekHole] = [3, 4]
+const blockBytes = 4096
+const zeroes = Buffer.alloc(blockBytes)
+
+type FileSeek = (file: number, from: number, what: number) => number | undefined
+
+let seek: FileSeek | undefined
+
+/** What is a hole there, or holds zeroes only, is a hole in the copy. All at once: the caller waits. */
+export function copySparsely(from: string, to: string): void {
+  seek ??= openSeek()
+  const source = openSync(from, 'r')
+  const target = openSync(to, 'w')
+  try {
+    ftruncateSync(target, fstatSync(source).size)
+    let end = 0
+    for (;;) {
+      const start = seek(source, end, seekData)
+      if (start === undefined) return
+      end = seek(source, start, seekHole)!
+      copyBlocks(source, target, start, end)
+    }
+  } finally {
+    closeSync(target)
+    closeSync(source)
+  }
+}
+
+function copyBlocks(source: number, target: number, start: number, end: number): void {
+  const block = Buffer.allocUnsafe(blockBytes)
+  for (let at = start; at < end; ) {
+    // Up to the end of a block of the file, since holes begin and end there.
+    const count = readSync(source, block, 0, Math.min(end - at, blockBytes - (at % blockBytes)), at)
+    if (count === 0) throw new Error('A file became shorter while it was copied.')
+    const read = block.subarray(0, count)
+    if (!read.equals(zeroes.subarray(0, count))) writeAll(target, read, at)
+    at += count
+  }
+}
+
+function writeAll(target: number, bytes: Buffer, at: number): void {
+  for (let written = 0; written < bytes.length; ) {
+    written += writeSync(target, bytes, written, bytes.length - written, at + written)
+  }
+}
+
+/** Undefined: there is no more data. */
+function openSeek(): FileSeek {
+  const libc = openNativeLibc('Disks cannot be copied')
+  const lseek: CFunction = libc.func('int64_t lseek(int file, int64_t offset, int whence)')
+  return (file, from, what) => {
+    const found = lseek(file, from, what)
+    if (found >= 0) return found
+    const failure = libc.failure('lseek')
+    if (failure.code === 'ENXIO') return undefined
+    throw failure
+  }
+}
