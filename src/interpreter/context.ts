@@ -6,7 +6,7 @@ import { KeyedLock } from '../lib/keyed-lock.ts'
 import type { VariableChanges } from './bash-variables.ts'
 import type { KernelEvent } from './event-lines.ts'
 import { type CellListener, Kernel } from './kernel.ts'
-import { defaultFolder, kernelKind, noKernel } from './languages.ts'
+import { kernelKind, noKernel } from './languages.ts'
 
 export type ContextRequest = { language: string; cwd: string }
 
@@ -21,14 +21,21 @@ export type Execution = {
 
 export type ReadVariables = (accessToken: string | undefined) => Promise<Record<string, string> | undefined>
 
+export type ContextParts = {
+  /** Where the kernels lie. */
+  kernelsFolder: string
+  /** Where a kernel begins that was told nothing else. */
+  homeFolder: string
+  readVariables: ReadVariables
+}
+
 export class Context {
   readonly id = newUUID()
   readonly language: string
   /** As it was given. */
   readonly cwd: string
   readonly #folder: string
-  readonly #kernelsFolder: string
-  readonly #readVariables: ReadVariables
+  readonly #parts: ContextParts
   readonly #turn = new KeyedLock()
   #kernel: Kernel
   #started: Promise<void>
@@ -36,12 +43,11 @@ export class Context {
   /** The sandbox's variables as the kernel has them, and the token by which they were read. */
   #known: { variables: Record<string, string>; accessToken: string | undefined } | undefined
 
-  constructor({ language, cwd }: ContextRequest, kernelsFolder: string, readVariables: ReadVariables) {
+  constructor({ language, cwd }: ContextRequest, parts: ContextParts) {
     this.language = language
     this.cwd = cwd
-    this.#folder = resolve(defaultFolder, cwd)
-    this.#kernelsFolder = kernelsFolder
-    this.#readVariables = readVariables
+    this.#folder = resolve(parts.homeFolder, cwd)
+    this.#parts = parts
     this.#kernel = this.#newKernel()
     this.#started = this.#begin(this.#kernel)
   }
@@ -97,7 +103,7 @@ export class Context {
   #newKernel(): Kernel {
     const kind = kernelKind(this.language)
     if (!kind) throw noKernel(this.language)
-    const kernel = new Kernel(kind, this.#kernelsFolder, this.#folder)
+    const kernel = new Kernel(kind, this.#parts.kernelsFolder, this.#folder)
     this.#known = undefined
     void kernel.ended.then(() => {
       // One that never became ready would only fail again.
@@ -119,7 +125,9 @@ export class Context {
     this.#started = kernel
       .ready()
       .then(() =>
-        kernel.enterFolder(this.#folder).catch(() => kernel.enterFolder(defaultFolder).catch(() => {})),
+        kernel
+          .enterFolder(this.#folder)
+          .catch(() => kernel.enterFolder(this.#parts.homeFolder).catch(() => {})),
       )
     this.#started.catch(() => {})
     await this.#started.catch((error) => {
@@ -134,7 +142,7 @@ export class Context {
   }> {
     const known = this.#known?.variables ?? {}
     const isCurrent = this.#known !== undefined && this.#known.accessToken === accessToken
-    const fresh = isCurrent ? known : ((await this.#readVariables(accessToken)) ?? known)
+    const fresh = isCurrent ? known : ((await this.#parts.readVariables(accessToken)) ?? known)
     this.#known = { variables: fresh, accessToken }
     const gone = Object.keys(known).filter((name) => !Object.hasOwn(fresh, name))
     return {

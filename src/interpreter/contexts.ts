@@ -1,23 +1,21 @@
 /** All contexts of the sandbox, in the order of their creation, and which one is meant by a language alone. */
 import { AppError, errorText } from '../lib/app-error.ts'
 import { JoinedWork } from '../lib/keyed-lock.ts'
-import { Context, type ContextRequest, type ReadVariables } from './context.ts'
-import { defaultFolder, defaultLanguage, kernelKind, noKernel } from './languages.ts'
+import { Context, type ContextParts, type ContextRequest } from './context.ts'
+import { defaultLanguage, kernelKind, noKernel } from './languages.ts'
 
 /** Each has a process of its own; more would only starve the sandbox. */
 const mostContexts = 100
 
 export class Contexts {
-  readonly #kernelsFolder: string
-  readonly #readVariables: ReadVariables
+  readonly #parts: ContextParts
   readonly #contexts = new Map<string, Context>()
   readonly #defaults = new Map<string, Context>()
   /** Requests that need the same default at once wait for the same one. */
   readonly #making = new JoinedWork<Context>()
 
-  constructor(kernelsFolder: string, readVariables: ReadVariables) {
-    this.#kernelsFolder = kernelsFolder
-    this.#readVariables = readVariables
+  constructor(parts: ContextParts) {
+    this.#parts = parts
   }
 
   list(): Context[] {
@@ -32,7 +30,7 @@ export class Contexts {
         `There are ${mostContexts} contexts, which is the most; remove one.`,
       )
     }
-    const context = new Context(request, this.#kernelsFolder, this.#readVariables)
+    const context = new Context(request, this.#parts)
     this.#contexts.set(context.id, context)
     try {
       await context.started
@@ -55,7 +53,7 @@ export class Contexts {
     const known = this.#defaults.get(language)
     if (known && this.#contexts.has(known.id)) return known
     return this.#making.run(language, async () => {
-      const made = await this.create({ language, cwd: defaultFolder })
+      const made = await this.create({ language, cwd: this.#parts.homeFolder })
       this.#defaults.set(language, made)
       return made
     })

@@ -77,7 +77,6 @@ const otherNames: Record<string, string> = {
 }
 
 export const defaultLanguage = 'python'
-export const defaultFolder = '/home/user'
 
 /** The name that answers carry. */
 export function normalLanguage(given: string | null | undefined): string {

@@ -8,6 +8,7 @@ const port = 49_999
 
 const interpreter = createInterpreter({
   kernelsFolder: dirname(process.argv[1]!),
+  homeFolder: '/home/user',
   readVariables: (accessToken) => readSandboxVariables(accessToken),
   clock: systemClock,
 })

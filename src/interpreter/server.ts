@@ -3,18 +3,13 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { header } from '../contract/constants.ts'
 import { AppError, errorText, isAppError } from '../lib/app-error.ts'
 import type { Clock } from '../lib/clock.ts'
-import type { Context, ReadVariables } from './context.ts'
+import type { Context, ContextParts } from './context.ts'
 import { Contexts } from './contexts.ts'
 import { ExecutionStream } from './execution-stream.ts'
-import { defaultFolder, normalLanguage } from './languages.ts'
+import { normalLanguage } from './languages.ts'
 import { InvalidBody, readContextRequest, readExecuteRequest } from './requests.ts'
 
-export type InterpreterOptions = {
-  /** Where the kernels lie. */
-  kernelsFolder: string
-  readVariables: ReadVariables
-  clock: Clock
-}
+export type InterpreterOptions = ContextParts & { clock: Clock }
 
 export type Interpreter = {
   server: Server
@@ -25,8 +20,8 @@ export type Interpreter = {
 
 const defaultLanguages = ['python', 'javascript']
 
-export function createInterpreter({ kernelsFolder, readVariables, clock }: InterpreterOptions): Interpreter {
-  const contexts = new Contexts(kernelsFolder, readVariables)
+export function createInterpreter({ clock, ...parts }: InterpreterOptions): Interpreter {
+  const contexts = new Contexts(parts)
   let isReady = false
   const server = createServer((request, response) => {
     allowAllOrigins(request, response)
@@ -48,7 +43,7 @@ export function createInterpreter({ kernelsFolder, readVariables, clock }: Inter
         return answer(response, 200, contexts.list().map(presentContext))
       case 'POST /contexts': {
         const { language, cwd } = await readContextRequest(request)
-        const wanted = { language: normalLanguage(language), cwd: cwd ?? defaultFolder }
+        const wanted = { language: normalLanguage(language), cwd: cwd ?? parts.homeFolder }
         return answer(response, 200, presentContext(await contexts.create(wanted)))
       }
       case 'DELETE /contexts/ID':

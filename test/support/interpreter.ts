@@ -18,6 +18,9 @@ export type ExecuteOptions = {
   signal?: AbortSignal
 }
 
+/** Every machine has it, and it is two folders deep as that of a sandbox. */
+const homeFolder = '/usr/share'
+
 export async function openInterpreter(
   readVariables: () => Promise<Record<string, string>> = async () => ({}),
   /** Java's kernel is compiled only for those who need it, because that takes seconds. */
@@ -26,7 +29,9 @@ export async function openInterpreter(
   const folder = mkdtempSync(join(tmpdir(), 'warren-interpreter-'))
   await writeInterpreter(folder)
   if (language === 'java') await runCommand('bash', [join(folder, 'java/compile.sh')], { timeoutMs: 60_000 })
-  const interpreter = createInterpreter({ kernelsFolder: folder, readVariables, clock: systemClock })
+  const interpreter = createInterpreter({
+    ...{ kernelsFolder: folder, homeFolder, readVariables, clock: systemClock },
+  })
   interpreter.server.listen(0, '127.0.0.1')
   await once(interpreter.server, 'listening')
   const url = `http://127.0.0.1:${(interpreter.server.address() as AddressInfo).port}`
