@@ -22,6 +22,8 @@ export type BenchMachine = {
   isolations: readonly Isolation[]
   signal: AbortSignal
   warren(isolation: Isolation, mode?: WarrenMode): Promise<Warren>
+  /** One that remembers nothing and has made nothing ahead, for as long as the work takes. One of them at a time. */
+  withNewWarren<T>(isolation: Isolation, work: (warren: Warren) => Promise<T>): Promise<T>
   /** The root folder of the base template. */
   rootFolder(): Promise<string>
   /** Undefined where Docker is not wanted or cannot start. */
@@ -41,13 +43,17 @@ const subnetOf = (isolation: Isolation, number: number): string =>
   `10.${number - 10 * place}.${isolation === 'gvisor' ? 128 : 0}.0/17`
 
 /** A server of its own for each mode, which starts with nothing in its database. */
-const modes: Record<'warm' | WarrenMode, { name: string; number: number; settings?: () => Settings }> = {
+const modes: Record<
+  'warm' | 'new' | WarrenMode,
+  { name: string; number: number; settings?: () => Settings }
+> = {
   warm: { name: 'bench', number: 219 },
   cold: { name: 'bench-cold', number: 220, settings: () => noWarmPool },
   trusting: { name: 'bench-trusting', number: 221, settings: trustSettings },
+  new: { name: 'bench-new', number: 222 },
 }
 
-function startFor(isolation: Isolation, mode: 'warm' | WarrenMode): Promise<Warren> {
+function startFor(isolation: Isolation, mode: keyof typeof modes): Promise<Warren> {
   const { name, number, settings } = modes[mode]
   return startWarren(isolation, {
     name,
@@ -84,6 +90,14 @@ export function openBenchMachine(options: BenchMachineOptions): BenchMachine {
     warren: (isolation, mode) => {
       const name = `Warren (${[isolation, mode].filter(Boolean).join(', ')})`
       return once(name, () => startFor(isolation, mode ?? 'warm'), stopWarren)
+    },
+    async withNewWarren(isolation, work) {
+      const warren = await startFor(isolation, 'new')
+      try {
+        return await work(warren)
+      } finally {
+        await stopWarren(warren)
+      }
     },
     rootFolder: async () => baseRoot(await machine.warren(options.isolations[0]!)),
     network: (number = 0) =>

@@ -2,11 +2,12 @@
  * Time to interactive, as sandbox services are publicly ranked (ComputeSDK): `create` plus `node -v` with the ordinary
  * client, removal untimed, no retries, failures counted. One after the other, one each 200 ms, all at once. The last two
  * come as they come, three seconds after each other, and then once more when Warren has seen them before and has made
- * ahead what it makes ahead for that. Five percent are cut off at each end. A sandbox that was used before fails.
+ * ahead what it makes ahead for that. Contenders take turns with them, each turn with a new Warren that ends with it.
+ * Five percent are cut off at each end. A sandbox that was used before fails.
  */
 import { Sandbox } from 'e2b'
 import { delay } from '../../../src/lib/clock.ts'
-import type { Warren } from '../../support/warren.ts'
+import type { Isolation, Warren } from '../../support/warren.ts'
 import type { BenchMachine } from '../bench-machine.ts'
 import type { ContainerEngine } from '../contenders/container-engine.ts'
 import { ReuseDetector } from '../contenders/reuse-detector.ts'
@@ -17,6 +18,10 @@ import { medianOf, type Report, type Target } from '../report.ts'
 const staggerMs = 200
 const cutShare = 0.05
 const [fewAtOnce, manyAtOnce] = [20, 100]
+/** The speed of a machine that is shared with others changes within minutes. */
+const turnsTogether = 3
+/** A new Warren has done so many before. */
+const warmUps = 3
 /** The pools of what is made ahead fill up again, in part. */
 const restMs = 3000
 /** Of the warm pool: how often it is looked at, how long it must stay the same, and how long it may take. */
@@ -31,40 +36,36 @@ const untilLast = (mode: string) => `${mode}, until the last has answered`
 type Interactive = {
   name: string
   use(check: boolean): Promise<Use>
-  mostAtOnce: number
   /** Resolves when all is made ahead that is going to be. */
   untilRefilled(signal: AbortSignal): Promise<void>
+}
+type Party = {
+  mostAtOnce: number
+  steady: Interactive
+  /** With one that has seen none of it before. */
+  withNew<T>(work: (contender: Interactive) => Promise<T>): Promise<T>
 }
 /** `answeredAt`: by the clock of `performance.now()`. */
 type Use = { ms: number; answeredAt: number }
 
 export async function interactive(machine: BenchMachine, { count }: { count: number }): Promise<Report> {
   const { signal } = machine
-  const contenders: Interactive[] = []
-  for (const isolation of machine.isolations) contenders.push(warrenUse(await machine.warren(isolation)))
-  for (const engine of await machine.engines()) contenders.push(engineUse(engine))
+  const parties: Party[] = []
+  for (const isolation of machine.isolations) parties.push(await warrenParty(machine, isolation))
+  for (const engine of await machine.engines()) parties.push(engineParty(engine))
   machine.say(`  ${count} one after the other`)
-  const inTurn = contenders.map(({ name, use }): Contender => {
+  const inTurn = parties.map(({ steady: { name, use } }): Contender => {
     return { name, sample: async () => ({ [sequential]: (await use(true)).ms }) }
   })
   const rows = await takeTurns(inTurn, { rounds: count, signal })
-  // Those come first that make nothing ahead: sandboxes that wait take memory, and some CPU, from whoever comes after.
-  for (const contender of contenders.toReversed()) {
-    machine.say(`  one each ${staggerMs} ms and all at once, ${contender.name}`)
-    const modes = modesFor(contender, count)
-    for (const mode of modes) {
-      await delay(restMs, signal)
-      rows.push(...(await together(contender, mode, signal)))
+  for (let turn = 1; turn <= turnsTogether; turn++) {
+    for (const { steady, mostAtOnce, withNew } of parties) {
+      machine.say(`  one each ${staggerMs} ms and all at once, ${steady.name}, ${turn} of ${turnsTogether}`)
+      const modes = modesFor(mostAtOnce, count)
+      rows.push(...(await withNew((contender) => allTogether(contender, modes, signal))))
     }
-    for (const mode of modes) {
-      await contender.untilRefilled(signal)
-      rows.push(...(await together(contender, { ...mode, mode: seenBefore(mode.mode) }, signal)))
-      await contender.use(true)
-    }
-    // What it makes ahead after the last of them must not be in the way of the next contender.
-    await contender.untilRefilled(signal)
   }
-  const cut = rows.map((row) => ({ ...row, samples: trimmed(row.samples, cutShare) }))
+  const cut = joined(rows).map((row) => ({ ...row, samples: trimmed(row.samples, cutShare) }))
   return {
     title: `Time to interactive: create + node -v, ${count} each, 5 % trimmed at each end`,
     rows: cut,
@@ -73,8 +74,33 @@ export async function interactive(machine: BenchMachine, { count }: { count: num
   }
 }
 
+async function allTogether(contender: Interactive, modes: Mode[], signal: AbortSignal): Promise<Row[]> {
+  const rows: Row[] = []
+  for (let done = 0; done < warmUps; done++) await contender.use(true)
+  await contender.untilRefilled(signal)
+  for (const mode of modes) {
+    await delay(restMs, signal)
+    rows.push(...(await together(contender, mode, signal)))
+  }
+  for (const mode of modes) {
+    await contender.untilRefilled(signal)
+    rows.push(...(await together(contender, { ...mode, mode: seenBefore(mode.mode) }, signal)))
+    await contender.use(true)
+  }
+  return rows
+}
+
+/** One row for all turns. */
+function joined(rows: readonly Row[]): Row[] {
+  return [...Map.groupBy(rows, ({ name }) => name).values()].map((same) => ({
+    ...same[0]!,
+    samples: same.flatMap(({ samples }) => samples),
+    failures: same.flatMap(({ failures }) => failures),
+  }))
+}
+
 /** A count below 20 is for a quick try. */
-function modesFor({ mostAtOnce }: Interactive, count: number): Mode[] {
+function modesFor(mostAtOnce: number, count: number): Mode[] {
   const bursts = count < fewAtOnce ? [count] : [fewAtOnce, manyAtOnce].filter((most) => most <= mostAtOnce)
   return [
     { mode: staggered, count, apartMs: staggerMs },
@@ -110,6 +136,14 @@ function targetsOf(rows: Row[], when: string, stepOf: (mode: string) => string):
   ]
 }
 
+async function warrenParty(machine: BenchMachine, isolation: Isolation): Promise<Party> {
+  return {
+    mostAtOnce: manyAtOnce,
+    steady: warrenUse(await machine.warren(isolation)),
+    withNew: (work) => machine.withNewWarren(isolation, (warren) => work(warrenUse(warren))),
+  }
+}
+
 function warrenUse(warren: Warren): Interactive {
   const detector = new ReuseDetector(warren.isolation)
   const answer = async (sandbox: Sandbox) => {
@@ -118,7 +152,6 @@ function warrenUse(warren: Warren): Interactive {
   }
   return {
     name: warrenName(warren),
-    mostAtOnce: manyAtOnce,
     untilRefilled: (signal) => untilPoolStays(warren, signal),
     async use(check) {
       const [createMs, sandbox] = await timed(() => Sandbox.create('base', warren.client))
@@ -134,11 +167,17 @@ function warrenUse(warren: Warren): Interactive {
   }
 }
 
+/** It remembers nothing, so that it is as good as new. */
+function engineParty(engine: ContainerEngine): Party {
+  const steady = engineUse(engine)
+  // A hundred at once take podman minutes.
+  const mostAtOnce = engine.name === 'docker' ? manyAtOnce : fewAtOnce
+  return { mostAtOnce, steady, withNew: (work) => work(steady) }
+}
+
 function engineUse(engine: ContainerEngine): Interactive {
   return {
     name: engine.name,
-    // A hundred at once take podman minutes.
-    mostAtOnce: engine.name === 'docker' ? manyAtOnce : fewAtOnce,
     untilRefilled: (signal) => delay(restMs, signal),
     async use() {
       const start = performance.now()
