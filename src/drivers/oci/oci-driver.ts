@@ -40,7 +40,7 @@ import { choosePlatform } from './platform.ts'
 import { prepareRoot } from './prepare-root.ts'
 import { probeMachine } from './probe.ts'
 import { assertSandboxID, type SandboxRecord } from './records.ts'
-import { Remains } from './remains.ts'
+import { SandboxRemains } from './remains.ts'
 import { isApart, rootsOf } from './root-layers.ts'
 import { startedPid, untilRestored } from './runtime-files.ts'
 import { mountAgent } from './shown-mounts.ts'
@@ -66,14 +66,14 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
   readonly #locks = new KeyedLock()
   /** By the folder of their snapshot: sandboxes that ended with it and are being dismantled. */
   readonly #dismantling = new Map<string, Promise<void>>()
-  readonly #remains: Remains
+  readonly #remains: SandboxRemains
   #opened: Promise<void> | undefined
   #stopUpkeep: (() => void) | undefined
 
   constructor(options: OciDriverOptions) {
     this.#context = createContext(options)
     this.#log = options.log ?? (() => {})
-    this.#remains = new Remains({
+    this.#remains = new SandboxRemains({
       takeApart: (sandboxID) => this.#takeApart(sandboxID),
       most: Math.min(mostRemains, this.#context.subnet.capacity * remainsShare),
     })

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
 import { ManualClock } from '../../lib/clock.ts'
-import { Remains } from './remains.ts'
+import { SandboxRemains } from './remains.ts'
 
 describe('what is left of stopped sandboxes', () => {
   it('is taken apart once no sandbox starts', async () => {
@@ -74,7 +74,7 @@ function setUp(wait: () => Promise<void> = async () => {}) {
     await wait()
     gone.push(sandboxID)
   }
-  return { remains: new Remains({ takeApart, most: 2, clock }), clock, gone }
+  return { remains: new SandboxRemains({ takeApart, most: 2, clock }), clock, gone }
 }
 
 /** What became due is done when it returns. */

@@ -18,7 +18,7 @@ export type RemainsOptions = {
 const quietAfterMs = 500
 const longestMs = 10_000
 
-export class Remains {
+export class SandboxRemains {
   readonly #options: RemainsOptions
   readonly #clock: Clock
   /** Since when; the one that waits longest comes first. */
