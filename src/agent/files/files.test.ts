@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
+import { once } from 'node:events'
 import {
   chmodSync,
   chownSync,
@@ -9,11 +10,12 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  rmSync,
   statSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs'
-import { Agent as HttpAgent, request } from 'node:http'
+import { Agent as HttpAgent, type IncomingMessage, request } from 'node:http'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { suite, test } from 'node:test'
@@ -215,6 +217,30 @@ suite('writing', () => {
     linkSync(at('kept'), at('second-name'))
     await agent.fetch('POST', url(at('kept')), octets, 'newer')
     assert.equal(readFileSync(at('second-name'), 'utf8'), 'newer')
+  })
+
+  test('a link or a pipe that takes the name of a file with several during the upload gets nothing', async () => {
+    const [name, elsewhere] = [at('several/file'), at('elsewhere')]
+    const replacements = [() => symlinkSync(elsewhere, name), () => execFileSync('mkfifo', [name])]
+    writeFileSync(elsewhere, 'kept')
+    for (const replace of replacements) {
+      mkdirSync(at('several'))
+      writeFileSync(name, 'old')
+      linkSync(name, at('several/too'))
+      const headers = { ...octets, 'x-access-token': token }
+      const upload = request({ port: agent.port, method: 'POST', path: url(name), headers })
+      upload.write('ne')
+      while (readdirSync(at('several')).length < 3) await new Promise((resolve) => setImmediate(resolve))
+      rmSync(name)
+      replace()
+      upload.end('w')
+      const [answer] = (await once(upload, 'response')) as [IncomingMessage]
+      assert.equal(answer.statusCode, 409)
+      assert.match(`${await answer.toArray()}`, /something else took the name of the file/)
+      assert.deepEqual(readdirSync(at('several')), ['file', 'too'])
+      assert.equal(readFileSync(elsewhere, 'utf8'), 'kept')
+      rmSync(at('several'), { recursive: true })
+    }
   })
 
   test('a link that leads nowhere yet is written through, one in a circle is rejected', async () => {

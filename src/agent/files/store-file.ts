@@ -5,6 +5,7 @@
 import { constants, createReadStream, promises as files, type Stats } from 'node:fs'
 import type { FileHandle } from 'node:fs/promises'
 import { basename, dirname, join, resolve } from 'node:path'
+import type { Readable } from 'node:stream'
 import { AppError } from '../../lib/app-error.ts'
 import { noteSpent } from '../../lib/spent-buffers.ts'
 import type { Account } from '../accounts.ts'
@@ -112,10 +113,31 @@ async function putInPlace(beside: string, target: string, stats: Stats | undefin
     }
   }
   await requireSpace(beside, target)
-  await files.writeFile(target, createReadStream(beside, { highWaterMark: copyAtOnce }))
+  await overwrite(target, createReadStream(beside, { highWaterMark: copyAtOnce }))
   await files.unlink(beside)
   return true
 }
+
+/** Nothing but a file: a link or a pipe may have taken its name meanwhile. */
+async function overwrite(target: string, bytes: Readable): Promise<void> {
+  const { O_WRONLY, O_NOFOLLOW, O_NONBLOCK } = constants
+  const file = await files.open(target, O_WRONLY | O_NOFOLLOW | O_NONBLOCK).catch((error) => {
+    throw replacedCodes.has(systemErrorCode(error) ?? '') ? replaced() : error
+  })
+  try {
+    if (!(await file.stat()).isFile()) throw replaced()
+    await file.truncate()
+    await file.writeFile(bytes)
+  } finally {
+    bytes.destroy()
+    await file.close()
+  }
+}
+
+/** A link, a pipe that nobody reads, nothing. */
+const replacedCodes = new Set(['ELOOP', 'ENXIO', 'ENOENT'])
+const replaced = () =>
+  new AppError('conflict', 'something else took the name of the file while it was written: write it again')
 
 /** The old bytes go when the first new one comes: that the rest will fit must be known before. */
 async function requireSpace(beside: string, target: string): Promise<void> {
