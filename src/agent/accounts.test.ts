@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, suite, test } from 'node:test'
@@ -55,6 +56,38 @@ suite('accounts', () => {
     assert.equal(accounts.userName(1000), 'user')
     assert.equal(accounts.userName(77), '77')
     assert.equal(accounts.groupName(1500), 'extra')
+  })
+
+  test('ids that no process can have are those of nobody', () => {
+    const odd = mkdtempSync(join(folder, 'odd-'))
+    writeFileSync(
+      join(odd, 'passwd'),
+      'a:x:4294967296:0::/:\nb:x:1:x::/:\nc:x:4294967295:1::/:\nd:x:4294967294:1::/:\n',
+    )
+    const found = new Accounts(odd)
+    assert.deepEqual(
+      ['a', 'b', 'c', 'd'].map((name) => found.find(name)?.uid),
+      [...Array(3), 4294967294],
+    )
+  })
+
+  test('what stands in the place of the file and is none, or too large, is as good as missing', () => {
+    const odd = mkdtempSync(join(folder, 'odd-'))
+    const path = join(odd, 'passwd')
+    const put: (() => void)[] = [
+      () => mkdirSync(path),
+      () => symlinkSync('passwd', path),
+      () => symlinkSync('/dev/zero', path),
+      () => writeFileSync(path, 'user:x:1:1::/:\n') ?? truncateSync(path, 2 ** 32),
+      () => void execFileSync('mkfifo', [path]),
+    ]
+    for (const one of put) {
+      one()
+      const found = new Accounts(odd)
+      assert.equal(found.find('user'), undefined)
+      assert.equal(found.find('root')?.uid, 0)
+      rmSync(path, { recursive: true })
+    }
   })
 
   test('a user added later is found', () => {

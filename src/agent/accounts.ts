@@ -2,7 +2,8 @@
  * Users and groups as the sandbox's own /etc/passwd and /etc/group tell them. Read by ourselves: an image may
  * have no getent, and our libc is not the image's.
  */
-import { readFileSync, statSync } from 'node:fs'
+import { closeSync, constants, openSync, readSync, type Stats, statSync } from 'node:fs'
+import { systemErrorCode } from './errors.ts'
 
 export type Account = {
   name: string
@@ -14,6 +15,10 @@ export type Account = {
 }
 
 const bareID = /^\d{1,9}$/
+/** The next one means none in system calls. */
+const largestID = 2 ** 32 - 2
+/** Far above what any image has: all of it is read at once. */
+const largestFile = 4 * 1024 * 1024
 const none: string[][] = []
 
 /** The rows of a file, and what shows that the file is still the one that they were read from. */
@@ -89,17 +94,48 @@ export class Accounts {
 
   #rows(file: 'passwd' | 'group'): string[][] {
     const path = `${this.#folder}/${file}`
-    const stats = statSync(path, { throwIfNoEntry: false })
+    const stats = statTable(path)
     if (!stats) return none
     const { ino, size, mtimeMs } = stats
     const known = this.#tables.get(file)
     if (known?.ino === ino && known.size === size && known.mtimeMs === mtimeMs) return known.rows
-    const fieldCount = file === 'passwd' ? 6 : 4
-    const rows = readFileSync(path, 'utf8')
+    const [fieldCount, ids] = file === 'passwd' ? [6, [2, 3]] : [4, [2]]
+    const rows = readBytes(path, size)
+      .toString()
       .split('\n')
       .map((line) => line.split(':'))
-      .filter((fields) => fields.length >= fieldCount && fields[0] !== '' && /^\d+$/.test(fields[2]!))
+      .filter(
+        (fields) => fields.length >= fieldCount && fields[0] !== '' && ids.every((at) => isID(fields[at]!)),
+      )
     this.#tables.set(file, { ino, size, mtimeMs, rows })
     return rows
+  }
+}
+
+const isID = (text: string): boolean => /^\d+$/.test(text) && Number(text) <= largestID
+
+/** Who is root inside may put anything in its place: what is no file of a fair size counts as missing. */
+function statTable(path: string): Stats | undefined {
+  try {
+    const stats = statSync(path, { throwIfNoEntry: false })
+    return stats?.isFile() && stats.size <= largestFile ? stats : undefined
+  } catch (error) {
+    if (systemErrorCode(error) === 'ELOOP') return undefined
+    throw error
+  }
+}
+
+/** At most so many, and without waiting: it may have become a pipe or an endless device meanwhile. */
+function readBytes(path: string, size: number): Buffer {
+  const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
+  try {
+    const bytes = Buffer.alloc(size)
+    let length = 0
+    for (let read = 1; read > 0 && length < size; length += read) {
+      read = readSync(file, bytes, length, size - length, null)
+    }
+    return bytes.subarray(0, length)
+  } finally {
+    closeSync(file)
   }
 }

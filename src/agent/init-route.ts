@@ -1,4 +1,4 @@
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { closeSync, constants, mkdirSync, openSync, writeSync } from 'node:fs'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { join } from 'node:path'
 import { AppError } from '../lib/app-error.ts'
@@ -7,6 +7,9 @@ import type { Identity, InitRequest } from './identity.ts'
 import { readJSON } from './read-body.ts'
 
 const largestBodyMB = 8
+/** Without waiting for the reader of a pipe, and not through a link, that who is root inside has put there. */
+const { O_WRONLY, O_CREAT, O_TRUNC, O_NOFOLLOW, O_NONBLOCK } = constants
+const publishing = O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK
 const publishedNames = ['E2B_SANDBOX', 'E2B_SANDBOX_ID', 'E2B_TEMPLATE_ID']
 
 export type InitFolders = {
@@ -87,6 +90,15 @@ function publish(envVars: Record<string, string>, runFolder: string): void {
   if (published.length === 0) return
   try {
     mkdirSync(runFolder, { recursive: true, mode: 0o755 })
-    for (const name of published) writeFileSync(join(runFolder, `.${name}`), envVars[name]!, { mode: 0o644 })
+    for (const name of published) write(join(runFolder, `.${name}`), envVars[name]!)
   } catch {}
+}
+
+function write(path: string, text: string): void {
+  const file = openSync(path, publishing, 0o644)
+  try {
+    writeSync(file, text)
+  } finally {
+    closeSync(file)
+  }
 }

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { type AddressInfo, connect, createServer } from 'node:net'
 import { join } from 'node:path'
 import { suite, test } from 'node:test'
@@ -85,6 +86,27 @@ suite('init', () => {
       assert.equal((await fresh.open('POST', '/init', { 'x-access-token': 'wrong' }, again)).statusCode, 401)
       assert.equal((await fresh.open('POST', '/init', { 'x-access-token': 'first' }, again)).statusCode, 204)
       assert.equal((await fresh.open('POST', '/init', { 'x-access-token': 'first' }, again)).statusCode, 401)
+    } finally {
+      await fresh.stop()
+    }
+  })
+
+  test('publishes through no link, and waits for no pipe, that stands in the place of a file', async () => {
+    const fresh = new TestAgent()
+    await fresh.start()
+    try {
+      const published = join(fresh.folder, 'run/.E2B_SANDBOX_ID')
+      const target = join(fresh.folder, 'target')
+      const body = JSON.stringify({ envVars: { E2B_SANDBOX_ID: 'iabc' } })
+      mkdirSync(join(fresh.folder, 'run'))
+      writeFileSync(target, 'kept')
+      symlinkSync(target, published)
+      assert.equal((await fresh.open('POST', '/init', { 'x-access-token': token }, body)).statusCode, 204)
+      assert.equal(readFileSync(target, 'utf8'), 'kept')
+      rmSync(published)
+      execFileSync('mkfifo', [published])
+      assert.equal((await fresh.open('POST', '/init', { 'x-access-token': token }, body)).statusCode, 204)
+      assert.equal((await fresh.open('GET', '/health')).statusCode, 204)
     } finally {
       await fresh.stop()
     }

@@ -104,6 +104,18 @@ suite('trust', () => {
     assert.equal(trustAuthorities(authority.certificate, root).SSL_CERT_FILE, undefined)
   })
 
+  test('writes through no link, and waits for no pipe, where it begins a file', () => {
+    const beside = join(root, `${bundle}.warren`)
+    const target = join(root, 'target')
+    writeFileSync(target, 'kept')
+    symlinkSync(target, beside)
+    trustAuthorities(authority.certificate, root)
+    assert.equal(readFileSync(target, 'utf8'), 'kept')
+    spawnSync('mkfifo', [beside])
+    trustAuthorities(makeAuthority('next').certificate, root)
+    assert.equal(existsSync(beside), false)
+  })
+
   test('takes no other certificate, and nothing else', () => {
     const leaf = issueCertificate(authority, { names: ['x.example'], days: 1 })
     for (const text of ['', 'nonsense', leaf.certificate, authority.key]) {

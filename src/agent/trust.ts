@@ -129,7 +129,8 @@ function addTo(path: string, text: string): void {
 function replaceFile(path: string, text: string): void {
   if (isBundle(path) && readFileSync(path, 'latin1') === text) return
   const fresh = `${path}.warren`
-  writeFileSync(fresh, text, { encoding: 'latin1', mode: 0o644 })
+  rmSync(fresh, { recursive: true, force: true })
+  writeFileSync(fresh, text, { encoding: 'latin1', mode: 0o644, flag: 'wx' })
   chmodSync(fresh, 0o644)
   renameSync(fresh, path)
 }
