@@ -49,6 +49,16 @@ for (const isolation of isolations) {
       await asRoot('rm -f file etc-link up magic zero')
     })
 
+    it('is not mounted over a file, and its owner is told so', async () => {
+      const body = { templateID: 'base', volumeMounts: [{ name: volume.name, path: '/etc/passwd' }] }
+      const answer = await warren.api('/v2/sandboxes', { body })
+      assert.equal(answer.status, 400)
+      assert.match(
+        ((await answer.json()) as { message: string }).message,
+        /"\/etc\/passwd" is a file\. Choose/,
+      )
+    })
+
     it('special files are neither read nor waited for, and devices and setuid programs have no power', async () => {
       await asRoot(
         'mkfifo fifo; mknod null c 1 3; mknod disk b 7 0; cp /usr/bin/id own-id; chmod 4755 own-id; true',

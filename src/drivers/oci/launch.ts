@@ -14,11 +14,19 @@ import { dismantle } from './dismantle.ts'
 import { flavourOf } from './flavours.ts'
 import { offerEmptyNetwork } from './network/empty-network.ts'
 import { recordVersion, type SandboxRecord } from './records.ts'
-import { diskName, layerName, layerNumbers, overlayOptions, rootFolders, rootsName } from './root-layers.ts'
+import {
+  diskName,
+  layerName,
+  layerNumbers,
+  overlayOptions,
+  rootFolders,
+  rootsName,
+  rootsOf,
+} from './root-layers.ts'
 import { runRuntime } from './run-runtime.ts'
 import { renameArguments } from './runtime-commands.ts'
 import { startedPid } from './runtime-files.ts'
-import { mountShared, sharedFolders } from './shared-disks.ts'
+import { assertMountPoints, mountShared, sharedFolders } from './shared-disks.ts'
 import { planRestore, type RestorePlan } from './snapshot/restore.ts'
 
 const startLimitMs = 60_000
@@ -32,6 +40,8 @@ export async function startSandbox(
   const { slots } = context
   signal?.throwIfAborted()
   const plan = spec.fromSnapshot && (await planRestore(context, spec.fromSnapshot, spec.mounts))
+  // What the sandboxes of a snapshot have changed of the root is on their disks.
+  if (!plan) assertMountPoints(rootsOf(spec), spec.mounts)
   const slot = await slots.take(plan?.snapshot.origin.diskMB ?? spec.diskMB)
   try {
     const record = await createRecord(context, spec, slot.number, plan)

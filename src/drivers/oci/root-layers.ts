@@ -53,7 +53,8 @@ function findEtc(record: SandboxRecord): Stats | undefined {
   return undefined
 }
 
-export const rootsOf = ({ rootFolder, lowerFolders = [] }: SandboxRecord) => [rootFolder, ...lowerFolders]
+type Roots = Pick<SandboxRecord, 'rootFolder'> & { lowerFolders?: readonly string[] }
+export const rootsOf = ({ rootFolder, lowerFolders = [] }: Roots): string[] => [rootFolder, ...lowerFolders]
 
 /** Whether no volume, no snapshot and no other sandbox has a part in its disks. False where its start was cut off. */
 export function isApart(folder: string, { layers, mounts }: SandboxRecord): boolean {
