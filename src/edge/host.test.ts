@@ -205,6 +205,7 @@ describe('a signed file URL', () => {
   const cases: [ask: Ask, expected: string][] = [
     [{ host: 'localhost', url: '/files?path=a&signature=v1_x' }, 'signed-file'],
     [{ host: 'localhost', url: '/files?signature=v1_x', method: 'POST' }, 'signed-file'],
+    [{ host: 'localhost', url: '/files?signature=v1_x', method: 'HEAD' }, 'signed-file'],
     [{ host: `api.${domain}`, url: '/files?signature=v1_x' }, 'signed-file'],
     [{ host: `sandbox.${domain}`, url: '/files?signature=v1_x' }, 'signed-file'],
     [{ host: `80-${id}.${domain}`, url: '/files?signature=v1_x' }, `${id}:80`],

@@ -144,12 +144,10 @@ function originForm({ method, url = '' }: RequestHead, host: string): string | n
   return rest.startsWith('/') ? rest : `/${rest}`
 }
 
-function isSignedFile({ method, url = '' }: RequestHead): boolean {
-  return (
-    (method === 'GET' || method === 'POST') &&
-    url.startsWith('/files?') &&
-    /[?&]signature=/.test(url.slice(6))
-  )
+const fileMethods = new Set(['GET', 'HEAD', 'POST'])
+
+function isSignedFile({ method = '', url = '' }: RequestHead): boolean {
+  return fileMethods.has(method) && url.startsWith('/files?') && /[?&]signature=/.test(url.slice(6))
 }
 
 /** Without a zone: those mean something on the client's machine only. */
