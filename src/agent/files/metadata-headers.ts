@@ -10,7 +10,7 @@ const mostBytes = 4096
 
 /** The metadata an upload brings in `X-Metadata-<key>: <value>`: keys in lower case, of several values the first. */
 export function metadataIn({ headersDistinct }: IncomingMessage): FileMetadata {
-  const metadata: FileMetadata = {}
+  const pairs: [string, string][] = []
   let size = 0
   for (const [name, values] of Object.entries(headersDistinct)) {
     if (!name.startsWith(prefix)) continue
@@ -21,9 +21,10 @@ export function metadataIn({ headersDistinct }: IncomingMessage): FileMetadata {
     if (!/^[\x20-\x7e]*$/.test(text))
       throw new AppError('invalid_argument', `the metadata value of ${key} must be printable ASCII`)
     size += attributePrefix.length + key.length + text.length
-    metadata[key] = text
+    pairs.push([key, text])
   }
   if (size > mostBytes)
     throw new AppError('invalid_argument', `the metadata is larger than ${mostBytes} bytes: give less of it`)
-  return metadata
+  // By assignment a key called `__proto__` would be lost.
+  return Object.fromEntries(pairs)
 }

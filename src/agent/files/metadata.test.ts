@@ -38,6 +38,17 @@ suite('metadata of a file', () => {
     assert.deepEqual(listed.find((entry) => entry.name === 'noted')?.metadata, metadata)
   })
 
+  test('has any names, also those that objects have a meaning for', async () => {
+    const { json } = await upload('odd', { 'x-metadata-__proto__': 'a', 'x-metadata-constructor': 'b' })
+    const pairs = [
+      ['__proto__', 'a'],
+      ['constructor', 'b'],
+    ]
+    const [answered] = json as unknown as [{ metadata: object }]
+    assert.deepEqual(Object.entries(answered.metadata).sort(), pairs)
+    assert.deepEqual(Object.entries((await metadataOf(at('odd'))) as object).sort(), pairs)
+  })
+
   test('is replaced as a whole by the next upload, and cleared by one without any', async () => {
     await upload('twice', { 'x-metadata-a': '1', 'x-metadata-b': '2' })
     await upload('twice', { 'x-metadata-b': '3' })
