@@ -118,6 +118,25 @@ it('an answer has all of its headers, also those after the first thousand and th
   assert.equal(headers['content-security-policy'], 'sandbox')
 })
 
+it('an answer that says twice what should be said once arrives as it is', async () => {
+  handler = (_, response) => {
+    response.writeHead(200, [
+      ...['etag', 'a', 'etag', 'b'],
+      ...['content-type', 'text/a', 'content-type', 'text/b'],
+    ])
+    response.end('whole')
+  }
+  const stream = client.request({})
+  const raw = new Promise<string[]>((resolve) => {
+    stream.once('response', (...event: unknown[]) => resolve(event[2] as string[]))
+  })
+  assert.equal((await answerOf(stream)).body, 'whole')
+  const valuesOf = async (name: string) =>
+    (await raw).filter((_, at, all) => at % 2 === 1 && all[at - 1] === name)
+  assert.deepEqual(await valuesOf('etag'), ['a', 'b'])
+  assert.deepEqual(await valuesOf('content-type'), ['text/a', 'text/b'])
+})
+
 it('a POST without a body and a HEAD have none on either side', async () => {
   handler = async (request, response) => {
     response.setHeader('X-Saw', `${(await request.toArray()).length}`)

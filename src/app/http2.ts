@@ -35,6 +35,8 @@ export function openHttp2(server: HttpsServer): Http2Connections {
   const http2 = createServer({
     maxHeaderListPairs: 600,
     maxSendHeaderBlockLength: mostAnswerHeadBytes,
+    // What a service says twice is passed on as it is, as over HTTP/1.1.
+    strictSingleValueFields: false,
     settings: { maxConcurrentStreams: 250, initialWindowSize: 512 * 1024, maxHeaderListSize: maxHeaderBytes },
   })
   const sessions = new Map<Http2Session, SessionStreams>()
