@@ -5,6 +5,7 @@ import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { EntryInfoSchema } from '../../contract/rpc/filesystem_pb.ts'
 import { FileType } from '../../contract/rpc/filesystem-fields.ts'
 import type { Accounts } from '../accounts.ts'
+import { systemErrorCode } from '../errors.ts'
 import type { Metadata } from './metadata.ts'
 
 export type EntryInit = MessageInitShape<typeof EntryInfoSchema>
@@ -31,11 +32,24 @@ export function rememberNames(accounts: Accounts): EntrySources['accounts'] {
 /** The bytes of a path that is no UTF-8: no string could be turned back into them. */
 export type EntryPath = string | Buffer
 
+const mostTries = 10
+
 /**
  * Describes what lies at `path` itself; throws the system's error when nothing does. The wire has UTF-8 only: what is
  * none in a path is shown as U+FFFD.
  */
-export function describeEntry(path: EntryPath, { accounts, metadata }: EntrySources): EntryInit {
+export function describeEntry(path: EntryPath, sources: EntrySources): EntryInit {
+  for (let tries = 1; ; tries++) {
+    try {
+      return describeOnce(path, sources)
+    } catch (error) {
+      // It was a link a moment ago, and something else has its name now.
+      if (systemErrorCode(error) !== 'EINVAL' || tries === mostTries) throw error
+    }
+  }
+}
+
+function describeOnce(path: EntryPath, { accounts, metadata }: EntrySources): EntryInit {
   const shownPath = path.toString()
   const own = lstatSync(path, { bigint: true })
   const isLink = own.isSymbolicLink()

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
+import { once } from 'node:events'
 import {
   existsSync,
   mkdirSync,
@@ -11,7 +12,10 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { suite, test } from 'node:test'
+import { Worker } from 'node:worker_threads'
+import { Accounts } from '../accounts.ts'
 import { type Json, useAgent } from '../agent-suite.ts'
+import { describeEntry } from './entry.ts'
 
 const agent = useAgent()
 const at = (name: string) => join(agent.folder, name)
@@ -55,6 +59,28 @@ suite('Stat', () => {
     assert.equal(entry.permissions, 'Lrwxrwxrwx')
     assert.equal(entry.symlinkTarget, at('target'))
     assert.equal(entry.isSymlink, true)
+  })
+
+  test('what is a link at one moment and a file at the next is one of them', async () => {
+    const path = at('changing')
+    const swap = `
+      const { renameSync, symlinkSync, writeFileSync } = require('node:fs')
+      const { parentPort, workerData: path } = require('node:worker_threads')
+      const put = (make) => { make(path + '-next'); renameSync(path + '-next', path) }
+      for (let times = 0; ; times++) {
+        put((next) => symlinkSync('nowhere', next))
+        put((next) => writeFileSync(next, ''))
+        if (times === 0) parentPort.postMessage('begun')
+      }`
+    const worker = new Worker(swap, { eval: true, workerData: path })
+    await once(worker, 'message')
+    try {
+      const accounts = new Accounts()
+      // About a hundred of so many looks fall between the two.
+      for (let look = 0; look < 20_000; look++) describeEntry(path, { accounts })
+    } finally {
+      await worker.terminate()
+    }
   })
 
   test('a broken link and one in a circle are links', async () => {
