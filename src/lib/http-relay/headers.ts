@@ -2,7 +2,7 @@
  * spelling and order survive. */
 import { hopByHop } from './hop-by-hop.ts'
 
-/** Far above honest use, and below the 2000 at which Node starts to drop headers silently. */
+/** Far above honest use, and below the 1000 at which Node's server rejects them without words, or drops some. */
 const mostHeaders = 500
 
 /** Methods that carry no body unless they say so. */
@@ -38,7 +38,8 @@ export function outgoingHead(
   { method = '', rawHeaders: raw }: { method?: string | undefined; rawHeaders: readonly string[] },
   options: OutgoingHeadOptions,
 ): OutgoingHead {
-  if (raw.length > mostHeaders * 2) throw new MalformedHead(431, 'Too many headers')
+  if (raw.length > mostHeaders * 2)
+    throw new MalformedHead(431, `Too many headers: at most ${mostHeaders} are passed on`)
   const nominated = connectionTokens(raw)
   const headers: string[] = []
   let length: string | undefined
