@@ -33,6 +33,11 @@ test('creates are counted by how they ended, with their rate and quantiles', asy
   creates.record(9999, false)
   await assert.rejects(creates.trace('sandbox.create', {}, async () => assert.fail('no')))
   await creates.trace('sandbox.kill', {}, async () => {})
+  // What a client must not have, or asks for in the wrong way, is no failure of the machine.
+  for (const code of ['invalid_argument', 'not_found', 'limit_reached'] as const) {
+    const reject = () => Promise.reject(new AppError(code, 'no'))
+    await assert.rejects(creates.trace('sandbox.create', {}, reject), { code })
+  }
   const { perSecond, ...rest } = creates.read()
   assert.deepEqual(rest, { succeeded: 100, failed: 2, p50Ms: 51, p99Ms: 100 })
   assert.equal(perSecond, 102 / 60)

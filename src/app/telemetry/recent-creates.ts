@@ -1,4 +1,5 @@
 /** The last creates of sandboxes, from which an operator sees how fast they are. */
+import { AppError, type ErrorCode } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { monotonicMs } from '../../lib/clock.ts'
 import type { TraceAttributes, Tracer } from '../../lib/tracer.ts'
@@ -14,6 +15,9 @@ export type CreateFigures = {
 const mostCreates = 1000
 const rateMs = 60_000
 const createOperation = 'sandbox.create'
+
+/** All else is a rejection of what a client asked for, and says nothing of the machine. */
+const faults: ReadonlySet<ErrorCode> = new Set(['no_space', 'unavailable', 'deadline_exceeded', 'internal'])
 
 type Create = { at: number; ms: number; succeeded: boolean }
 
@@ -31,13 +35,14 @@ export class RecentCreates implements Tracer {
   async trace<T>(operation: string, attributes: TraceAttributes, work: () => Promise<T>): Promise<T> {
     if (operation !== createOperation) return this.#tracer.trace(operation, attributes, work)
     const startedAt = monotonicMs()
-    let succeeded = false
     try {
       const made = await this.#tracer.trace(operation, attributes, work)
-      succeeded = true
+      this.record(monotonicMs() - startedAt, true)
       return made
-    } finally {
-      this.record(monotonicMs() - startedAt, succeeded)
+    } catch (error) {
+      if (!(error instanceof AppError) || faults.has(error.code))
+        this.record(monotonicMs() - startedAt, false)
+      throw error
     }
   }
 
