@@ -33,6 +33,7 @@ export type CallName =
   | 'ioctl'
   | 'openat'
   | 'prlimit64'
+  | 'read'
   | 'rt_sigaction'
   | 'rt_sigprocmask'
   | 'setgroups'
@@ -41,9 +42,10 @@ export type CallName =
   | 'setresuid'
   | 'setsid'
   | 'umount2'
+  | 'unshare'
   | 'write'
 
-export type CallFailure = { call: CallName | 'clone'; errorNumber: number }
+export type CallFailure = { call: CallName | 'clone' | 'socketpair'; errorNumber: number }
 
 type Machine = { numbers: Record<CallName, number>; instructions: string }
 
@@ -53,7 +55,7 @@ const machines: Record<string, Machine> = {
     numbers: {
       ...{ chdir: 80, close: 3, dup3: 292, execve: 59, ioctl: 16, openat: 257, rt_sigaction: 13 },
       ...{ rt_sigprocmask: 14, setgroups: 116, setresgid: 119, setresuid: 117, setsid: 112, write: 1 },
-      ...{ prlimit64: 302, setns: 308, close_range: 436, exit: 60, umount2: 166 },
+      ...{ prlimit64: 302, setns: 308, close_range: 436, exit: 60, read: 0, umount2: 166, unshare: 272 },
     },
     instructions:
       '4889fb488b03488b7b08488b7310488b53184c8b53200f05488b4b28488943284883c330483d01f0ffff72d74885c975d2bf7f000000' +
@@ -63,7 +65,7 @@ const machines: Record<string, Machine> = {
     numbers: {
       ...{ chdir: 49, close: 57, dup3: 24, execve: 221, ioctl: 29, openat: 56, rt_sigaction: 134 },
       ...{ rt_sigprocmask: 135, setgroups: 159, setresgid: 149, setresuid: 147, setsid: 157, write: 64 },
-      ...{ prlimit64: 261, setns: 268, close_range: 436, exit: 93, umount2: 39 },
+      ...{ prlimit64: 261, setns: 268, close_range: 436, exit: 93, read: 63, umount2: 39, unshare: 97 },
     },
     instructions:
       'f30300aa680240f9608640a9628e41a9010000d4691640f9601600f973c200911ffc3fb103ffff54e9feffb5e00f80d2a80b80d2' +

@@ -98,5 +98,5 @@ export function addOomScore(list: CallList, score: number): void {
 
 export function systemError({ call, errorNumber }: CallFailure): NodeJS.ErrnoException {
   const code = getSystemErrorName(-errorNumber)
-  return Object.assign(new Error(code), { code, errno: -errorNumber, syscall: call })
+  return Object.assign(new Error(`${code}: ${call}`), { code, errno: -errorNumber, syscall: call })
 }

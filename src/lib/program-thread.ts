@@ -4,16 +4,11 @@
  */
 import { Worker } from 'node:worker_threads'
 import { endWorker } from './ending-worker.ts'
-import type { HeldProgram, HoldRequest } from './hold-program.ts'
 import { siblingModule } from './sibling-module.ts'
 import type { ProgramEnd, ProgramRequest } from './spawn-program.ts'
 
-/** What the thread can be asked for; `abort` and `end` name the earlier question that they are about. */
-export type ProgramQuestion =
-  | { run: ProgramRequest }
-  | { hold: HoldRequest }
-  | { abort: number }
-  | { end: number }
+/** What the thread can be asked for; `abort` names the earlier question that it is about. */
+export type ProgramQuestion = { run: ProgramRequest } | { abort: number }
 export type ToProgramThread = { number: number; question: ProgramQuestion }
 export type FromProgramThread = { number: number; answer: unknown; failure?: string }
 
@@ -48,11 +43,6 @@ export class ProgramThread {
     } finally {
       signal?.removeEventListener('abort', abort)
     }
-  }
-
-  async hold(request: HoldRequest): Promise<HeldProgram> {
-    const { number, answer } = this.#ask<number>({ hold: request })
-    return { pid: await answer, end: () => this.#ask<void>({ end: number }).answer }
   }
 
   async close(): Promise<void> {

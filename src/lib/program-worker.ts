@@ -1,13 +1,11 @@
 /** The thread behind `ProgramThread`. */
 import { parentPort } from 'node:worker_threads'
 import { hearMessages } from './ending-worker.ts'
-import { type HeldProgram, holdProgram } from './hold-program.ts'
 import type { FromProgramThread, ProgramQuestion, ToProgramThread } from './program-thread.ts'
 import { spawnProgram } from './spawn-program.ts'
 
 /** By the number of the question that started them. */
 const running = new Map<number, AbortController>()
-const held = new Map<number, HeldProgram>()
 
 hearMessages(async ({ number, question }: ToProgramThread) => {
   const reply = await answer(number, question).then(
@@ -19,16 +17,6 @@ hearMessages(async ({ number, question }: ToProgramThread) => {
 
 async function answer(number: number, question: ProgramQuestion): Promise<unknown> {
   if ('abort' in question) return running.get(question.abort)?.abort()
-  if ('hold' in question) {
-    const program = await holdProgram(question.hold)
-    held.set(number, program)
-    return program.pid
-  }
-  if ('end' in question) {
-    const program = held.get(question.end)
-    held.delete(question.end)
-    return program?.end()
-  }
   const abort = new AbortController()
   running.set(number, abort)
   return spawnProgram(question.run, abort.signal).finally(() => running.delete(number))

@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict'
-import { existsSync } from 'node:fs'
 import { after, before, describe, it } from 'node:test'
 import { threadId, Worker } from 'node:worker_threads'
 import { ProgramThread } from './program-thread.ts'
-import { CommandFailed, holdCommand, runCommand, startProgramsInThread } from './run-command.ts'
+import { CommandFailed, runCommand, startProgramsInThread } from './run-command.ts'
 
 const modes: Record<string, () => () => Promise<void>> = {
   'by the thread that wants it': () => async () => {},
@@ -46,14 +45,6 @@ for (const [mode, begin] of Object.entries(modes)) {
       abort.abort(reason)
       await assert.rejects(ran, (error) => error === reason)
       await assert.rejects(runCommand('sleep', ['60'], { signal: abort.signal }), (error) => error === reason)
-    })
-
-    it('is held until it is ended', async () => {
-      const held = await holdCommand('sh', ['-c', 'echo; exec cat'])
-      assert.equal(existsSync(`/proc/${held.pid}`), true)
-      await held.end()
-      assert.equal(existsSync(`/proc/${held.pid}`), false)
-      await assert.rejects(holdCommand('sh', ['-c', 'echo why >&2; exit 1']), /sh ended: why/)
     })
 
     it('is seen while it prints', async () => {

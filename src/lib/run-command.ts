@@ -1,6 +1,5 @@
 /** Runs a program without a shell and gives back what it printed; a failure quotes the program's own words. */
 import { AppError } from './app-error.ts'
-import { type HeldProgram, holdProgram } from './hold-program.ts'
 import { atUsualPriority } from './priority.ts'
 import { ProgramThread } from './program-thread.ts'
 import { type ProgramOptions, spawnProgram } from './spawn-program.ts'
@@ -36,12 +35,6 @@ export function startProgramsInThread(): () => Promise<void> {
     if (thread === started) thread = undefined
     await started.close()
   }
-}
-
-/** Starts a program that is there for what it holds, until it is ended. */
-export function holdCommand(program: string, args: readonly string[]): Promise<HeldProgram> {
-  const request = { program, args }
-  return thread?.isUsable ? thread.hold(request) : atUsualPriority(() => holdProgram(request))
 }
 
 export async function runCommand(

@@ -50,11 +50,11 @@ export async function spawnProgram(
   return killOnAbort(child, ended, signal).finally(() => clearTimeout(timer))
 }
 
-/** Where Node started it, it may have no pid, and its `exited` rejects: then it could not be started. */
-type Child = Omit<SpawnedProgram, 'pid'> & { pid: number | undefined }
+/** Where Node started it, its `exited` may reject: then it could not be started. */
+type Child = Omit<SpawnedProgram, 'pid'>
 
 /** Throws, or gives a program whose `exited` rejects, when it cannot be started. */
-export function spawnChild(program: string, args: readonly string[], options: SpawnOptions): Child {
+function spawnChild(program: string, args: readonly string[], options: SpawnOptions): Child {
   return spawnByCall(program, args, options) ?? spawnByNode(program, args, options)
 }
 
@@ -71,9 +71,9 @@ function spawnByNode(
     child.on('error', reject)
     child.on('close', resolve)
   })
-  const { pid, stdin, stdout, stderr } = child
+  const { stdin, stdout, stderr } = child
   const kill = () => void child.kill('SIGKILL')
-  return { pid, stdin: stdin ?? undefined, stdout: stdout!, stderr: stderr!, exited, kill }
+  return { stdin: stdin ?? undefined, stdout: stdout!, stderr: stderr!, exited, kill }
 }
 
 function killOnAbort(

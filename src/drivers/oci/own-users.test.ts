@@ -2,12 +2,14 @@ import assert from 'node:assert/strict'
 import { readdirSync, readlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { it } from 'node:test'
+import { after, it } from 'node:test'
 import { createLayout, instanceOf } from './layout.ts'
 import { NamespaceThread } from './namespace/namespace-thread.ts'
 import { OwnUsers } from './own-users.ts'
 
 const folder = join(tmpdir(), 'warren-users-of-nobody')
+const namespaces = new NamespaceThread()
+after(() => namespaces.close())
 
 function heldNamespaces(): string[] {
   return readdirSync('/proc/self/fd').flatMap((fd) => {
@@ -21,12 +23,12 @@ function heldNamespaces(): string[] {
 }
 
 it('users of a slot hold two namespaces until they are closed, and none where its network cannot be made', async () => {
-  const users = new OwnUsers(createLayout(folder, instanceOf(folder)), 100_000, new NamespaceThread())
-  const made = await users.make(1, async () => {})
+  const users = new OwnUsers(createLayout(folder, instanceOf(folder)), 100_000, namespaces)
+  const made = await users.make(1, undefined)
   assert.equal(heldNamespaces().length, 2)
   await made.close()
   assert.deepEqual(heldNamespaces(), [])
-  const failed = users.make(1, () => Promise.reject(new Error('no network')))
-  await assert.rejects(failed, /no network/)
+  const nowhere = { path: '/dev/null/network', link: 'none', gateway: '10.0.0.1', address: '10.0.0.2' }
+  await assert.rejects(users.make(1, nowhere), { code: 'EEXIST' })
   assert.deepEqual(heldNamespaces(), [])
 })

@@ -5,13 +5,13 @@
  * belongs to a neighbour or to the host's root. Files keep owners from one range that all sandboxes share; they
  * are mapped when they are mounted.
  */
-import { closeSync, openSync, writeFileSync } from 'node:fs'
+import { closeSync } from 'node:fs'
 import { mkdir } from 'node:fs/promises'
 import { errorText } from '../../lib/app-error.ts'
-import { holdCommand } from '../../lib/run-command.ts'
 import { mappedIDs } from './container-spec.ts'
 import type { Layout } from './layout.ts'
 import type { NamespaceThread } from './namespace/namespace-thread.ts'
+import type { NetworkTask } from './namespace/slot-network.ts'
 
 /** The users of one slot, until its sandbox runs or is given up. */
 export type SlotUsers = {
@@ -43,10 +43,9 @@ export class OwnUsers {
   async probe(): Promise<string | undefined> {
     try {
       await mkdir(this.#layout.data, { recursive: true })
-      await using trial = await holdNamespaces(['--mount'])
-      const users = await this.make(0, async () => {})
+      const users = await this.make(0, undefined)
       try {
-        await this.cover(users, `/proc/${trial.pid}/ns/mnt`, [this.#layout.data])
+        await this.cover(users, undefined, [this.#layout.data])
       } finally {
         await users.close()
       }
@@ -62,33 +61,24 @@ export class OwnUsers {
     return this.#isUsable
   }
 
-  /**
-   * A sandbox may enter only a network that belongs to its users: `useNetwork` is called with the id of a process in
-   * one, which lives until the call is over.
-   */
-  async make(slot: number, useNetwork: (pid: number) => Promise<void>): Promise<SlotUsers> {
+  /** `network` is made with them, since a sandbox may enter only one that belongs to its users. */
+  async make(slot: number, network: NetworkTask | undefined): Promise<SlotUsers> {
     const firstID = this.#firstID(slot)
-    const opened = [
-      openUserNamespace(firstID, `0 ${firstID} ${mappedIDs}\n`, useNetwork),
+    const [inside, files] = await this.#namespaces.makeUsers({
+      owner: firstID,
+      map: `0 ${firstID} ${mappedIDs}\n`,
       // The host's root stays itself: overlayfs makes its working files as the one who mounted it.
-      openUserNamespace(0, `0 0 1\n${this.#fileOwnerBase} ${firstID} ${mappedIDs}\n`),
-    ]
+      fileMap: `0 0 1\n${this.#fileOwnerBase} ${firstID} ${mappedIDs}\n`,
+      network,
+    })
     const close = async () => {
-      for (const each of await Promise.allSettled(opened)) {
-        if (each.status === 'fulfilled') closeSync(each.value)
-      }
+      for (const each of [inside, files]) closeSync(each)
     }
-    try {
-      const [inside, files] = await Promise.all(opened)
-      return { firstID, namespace: pathOf(inside!), fileNamespace: pathOf(files!), close }
-    } catch (error) {
-      await close()
-      throw error
-    }
+    return { firstID, namespace: pathOf(inside), fileNamespace: pathOf(files), close }
   }
 
-  /** Shows these folders with the sandbox's own users as owners, in that mount namespace only. */
-  cover(users: SlotUsers, mountNamespace: string, folders: readonly string[]): Promise<void> {
+  /** Shows these folders with the sandbox's own users as owners, in that mount namespace only; without one it is only tried. */
+  cover(users: SlotUsers, mountNamespace: string | undefined, folders: readonly string[]): Promise<void> {
     return this.#namespaces.do({ cover: { mountNamespace, userNamespace: users.fileNamespace, folders } })
   }
 
@@ -100,30 +90,3 @@ export class OwnUsers {
 }
 
 const pathOf = (fd: number): string => `/proc/${process.pid}/fd/${fd}`
-
-/** Gives a descriptor of the namespace. Files below /proc are written at once: they never wait for a disk. */
-async function openUserNamespace(
-  owner: number,
-  map: string,
-  useNetwork?: (pid: number) => Promise<void>,
-): Promise<number> {
-  await using held = await holdNamespaces(useNetwork ? ['--user', '--net'] : ['--user'], owner)
-  writeFileSync(`/proc/${held.pid}/uid_map`, map)
-  writeFileSync(`/proc/${held.pid}/gid_map`, map)
-  await useNetwork?.(held.pid)
-  return openSync(`/proc/${held.pid}/ns/user`, 'r')
-}
-
-type HeldNamespaces = AsyncDisposable & { pid: number }
-
-/** A process in namespaces of its own, which holds them until it is disposed of or this process dies. */
-async function holdNamespaces(
-  kinds: readonly ('--user' | '--net' | '--mount')[],
-  owner = 0,
-): Promise<HeldNamespaces> {
-  const become = ['setpriv', `--reuid=${owner}`, `--regid=${owner}`, '--clear-groups']
-  const hold = ['unshare', ...kinds, 'cat']
-  const [program, ...args] = owner === 0 ? hold : [...become, ...hold]
-  const held = await holdCommand(program!, args)
-  return { pid: held.pid, [Symbol.asyncDispose]: () => held.end() }
-}

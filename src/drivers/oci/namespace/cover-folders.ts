@@ -4,10 +4,17 @@
  * that the kernel's limits per user are its own too: an idmapped clone of each folder lies over that folder there.
  */
 import { closeSync, openSync } from 'node:fs'
-import { inNamespace, kernelCall } from './namespace-calls.ts'
+import { inNamespace, inPassingMounts, kernelCall } from './namespace-calls.ts'
 
-/** Files of namespaces; the user namespace says which owner becomes which. */
-export type CoverTask = { mountNamespace: string; userNamespace: string; folders: readonly string[] }
+/**
+ * Files of namespaces; the user namespace says which owner becomes which. Without a mount namespace it is only tried, in one
+ * that is gone afterwards.
+ */
+export type CoverTask = {
+  mountNamespace: string | undefined
+  userNamespace: string
+  folders: readonly string[]
+}
 
 const flags = {
   closeOnExec: 0o2000000,
@@ -34,9 +41,11 @@ export function coverFolders({ mountNamespace, userNamespace, folders }: CoverTa
   const users = openSync(userNamespace, 'r')
   try {
     const attributes = idmapAttributes(users)
-    inNamespace('mounts', mountNamespace, () => {
+    const coverAll = () => {
       for (const folder of folders) cover(folder, attributes)
-    })
+    }
+    if (mountNamespace === undefined) inPassingMounts(coverAll)
+    else inNamespace('mounts', mountNamespace, coverAll)
   } finally {
     closeSync(users)
   }

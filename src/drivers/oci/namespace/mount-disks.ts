@@ -3,7 +3,15 @@ import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { copySparsely } from '../../../lib/copy-sparsely.ts'
 import { type HeldLoop, holdLoop, holdSharedLoop } from './loop-devices.ts'
-import { changeFolder, inNamespace, makeNamespace, mount, mountFlags, unmount } from './namespace-calls.ts'
+import {
+  changeFolder,
+  inNamespace,
+  makeNamespace,
+  mount,
+  mountFlags,
+  shareNoMounts,
+  unmount,
+} from './namespace-calls.ts'
 
 /** `namespace`: the file that the new namespace is kept by. `image` becomes a copy of `blank`, which holds little. */
 export type SlotDiskTask = { namespace: string; blank: string; image: string; target: string }
@@ -25,7 +33,7 @@ export function makeSlotDisk({ namespace, blank, image, target }: SlotDiskTask):
   copySparsely(blank, image)
   writeFileSync(namespace, '')
   makeNamespace('mounts', namespace, () => {
-    mount({ source: null, target: '/', flags: mountFlags.recursive | mountFlags.private })
+    shareNoMounts()
     mountDisk({ image, target })
   })
 }

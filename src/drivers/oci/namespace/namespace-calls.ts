@@ -86,6 +86,20 @@ export function makeNamespace(kind: Kind, file: string, work: () => void): void 
   inNamespace(kind, file, work)
 }
 
+/** Works in a copy of this mount namespace, which shares nothing with it and is gone afterwards. */
+export function inPassingMounts(work: () => void): void {
+  unshare('', unshareFlags.mounts)
+  andComeHome('mounts', () => {
+    shareNoMounts()
+    work()
+  })
+}
+
+/** What is mounted from now on is seen in this mount namespace only. */
+export function shareNoMounts(): void {
+  mount({ source: null, target: '/', flags: mountFlags.recursive | mountFlags.private })
+}
+
 /** False: the kernel takes the new namespace for an older one than that of this process. */
 function makeAndKeep(kind: Kind, file: string): boolean {
   unshare('', unshareFlags[kind])

@@ -1,7 +1,7 @@
 /**
  * The thread that enters the namespaces of slots, to mount and to configure there by system calls: each program that is
  * run for that instead takes a millisecond or more of CPU to load. What may take long in the kernel, an unmount that has
- * to write back for example, is left to programs, since there is one thread for all slots.
+ * to write back for example, is left to other processes, since there is one thread for all slots.
  */
 import { Worker } from 'node:worker_threads'
 import { AppError } from '../../../lib/app-error.ts'
@@ -12,6 +12,7 @@ import type { CoverTask } from './cover-folders.ts'
 import type { ImagesTask, RootTask, SlotDiskTask } from './mount-disks.ts'
 import type { MoveTask } from './move-mounts.ts'
 import type { NetworkTask } from './slot-network.ts'
+import type { UsersTask } from './slot-users.ts'
 import type { RuntimeTask } from './start-runtime.ts'
 
 export type NamespaceTask =
@@ -21,18 +22,19 @@ export type NamespaceTask =
   | { mountRoot: RootTask }
   | { moveMounts: MoveTask }
   | { makeNetwork: NetworkTask }
+  | { makeUsers: UsersTask }
   | { startRuntime: RuntimeTask }
 
 export type NamespaceRequest = { number: number; task: NamespaceTask }
 
 export type NamespaceReply = {
   number: number
-  /** Of the process that was started. */
-  pid: number | undefined
+  /** The pid of the process that was started, or descriptors that were opened. */
+  given: readonly number[]
   failure: { code: string | undefined; message: string } | undefined
 }
 
-type Waiting = { resolve: (pid: number | undefined) => void; reject: (error: Error) => void }
+type Waiting = { resolve: (given: readonly number[]) => void; reject: (error: Error) => void }
 
 export class NamespaceThread {
   readonly #waiting = new Map<number, Waiting>()
@@ -45,10 +47,16 @@ export class NamespaceThread {
 
   /** Gives the pid of the runtime, which is a child of this process: somebody has to wait for its end. */
   async start(task: RuntimeTask): Promise<number> {
-    return (await this.#ask({ startRuntime: task }))!
+    return (await this.#ask({ startRuntime: task }))[0]!
   }
 
-  #ask(task: NamespaceTask): Promise<number | undefined> {
+  /** Gives descriptors of both user namespaces: somebody has to close them. */
+  async makeUsers(task: UsersTask): Promise<[inside: number, files: number]> {
+    const [inside, files] = await this.#ask({ makeUsers: task })
+    return [inside!, files!]
+  }
+
+  #ask(task: NamespaceTask): Promise<readonly number[]> {
     const number = ++this.#last
     return new Promise((resolve, reject) => {
       this.#waiting.set(number, { resolve, reject })
@@ -67,11 +75,11 @@ export class NamespaceThread {
     )
     this.#worker = worker
     worker.unref()
-    worker.on('message', ({ number, pid, failure }: NamespaceReply) => {
+    worker.on('message', ({ number, given, failure }: NamespaceReply) => {
       const waiting = this.#waiting.get(number)
       this.#waiting.delete(number)
       if (failure) waiting?.reject(Object.assign(new Error(failure.message), { code: failure.code }))
-      else waiting?.resolve(pid)
+      else waiting?.resolve(given)
     })
     const end = (cause?: unknown) => {
       if (this.#worker === worker) this.#worker = undefined

@@ -9,28 +9,29 @@ import { makeSlotDisk, mountImages, mountRoot } from './mount-disks.ts'
 import { moveMounts } from './move-mounts.ts'
 import type { NamespaceReply, NamespaceRequest, NamespaceTask } from './namespace-thread.ts'
 import { makeNetwork } from './slot-network.ts'
+import { makeUsers } from './slot-users.ts'
 import { startRuntime } from './start-runtime.ts'
 
-/** Gives the pid of a process that was started. */
-function perform(task: NamespaceTask): number | undefined {
-  if ('startRuntime' in task) return startRuntime(task.startRuntime)
+function perform(task: NamespaceTask): NamespaceReply['given'] {
+  if ('startRuntime' in task) return [startRuntime(task.startRuntime)]
+  if ('makeUsers' in task) return makeUsers(task.makeUsers)
   if ('cover' in task) coverFolders(task.cover)
   else if ('makeSlotDisk' in task) makeSlotDisk(task.makeSlotDisk)
   else if ('mountImages' in task) mountImages(task.mountImages)
   else if ('mountRoot' in task) mountRoot(task.mountRoot)
   else if ('moveMounts' in task) moveMounts(task.moveMounts)
   else makeNetwork(task.makeNetwork)
-  return undefined
+  return []
 }
 
 hearMessages(({ number, task }: NamespaceRequest) => {
-  let pid: number | undefined
+  let given: NamespaceReply['given'] = []
   let failure: NamespaceReply['failure']
   try {
-    pid = perform(task)
+    given = perform(task)
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException
     failure = { code, message }
   }
-  parentPort!.postMessage({ number, pid, failure } satisfies NamespaceReply)
+  parentPort!.postMessage({ number, given, failure } satisfies NamespaceReply)
 })

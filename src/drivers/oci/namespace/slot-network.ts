@@ -10,8 +10,6 @@ import { attribute, type Netlink, nested, numberAttribute, openNetlink, textAttr
 export type NetworkTask = {
   /** The file by which the namespace is kept. */
   path: string
-  /** A process in the namespace to use; without one it is made. */
-  holder: number | undefined
   /** The name of the host's end. */
   link: string
   gateway: string
@@ -39,8 +37,9 @@ function linkNumber(name: string): number {
   return number
 }
 
-export function makeNetwork(task: NetworkTask): void {
-  const { path, holder, link, gateway } = task
+/** `holder` is a process in the namespace to use; without one it is made. */
+export function makeNetwork(task: NetworkTask, holder?: number): void {
+  const { path, link, gateway } = task
   shareFolder(path.slice(0, path.lastIndexOf('/')))
   writeFileSync(path, '', { flag: 'wx', mode: 0o444 })
   if (holder === undefined) makeNamespace('network', path, () => configureInside(task))

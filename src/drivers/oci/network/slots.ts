@@ -11,6 +11,7 @@ import { ifPresent } from '../../../lib/if-present.ts'
 import type { Disks } from '../disks.ts'
 import type { Layout } from '../layout.ts'
 import type { NamespaceThread } from '../namespace/namespace-thread.ts'
+import type { NetworkTask } from '../namespace/slot-network.ts'
 import type { OwnUsers, SlotUsers } from '../own-users.ts'
 import { unmountIfMounted } from '../unmount.ts'
 import type { Subnet } from './addresses.ts'
@@ -176,14 +177,15 @@ export class SlotPool {
   }
 
   async #make(): Promise<Slot> {
-    const { disks, users, subnet, forgetFlows } = this.#options
+    const { disks, users, subnet, namespaces, forgetFlows } = this.#options
     const number = await this.#nextNumber()
     const diskMB = this.#diskMB
     let owned: SlotUsers | undefined
     try {
       forgetFlows(subnet.sandbox(number))
-      if (users?.isUsable) owned = await users.make(number, (pid) => this.#makeNetwork(number, pid))
-      else await this.#makeNetwork(number)
+      const network = this.#networkOf(number)
+      if (users?.isUsable) owned = await users.make(number, network)
+      else await namespaces.do({ makeNetwork: network })
       await disks.makeForSlot(number, diskMB)
       return { number, diskMB, users: owned }
     } catch (error) {
@@ -197,18 +199,14 @@ export class SlotPool {
     }
   }
 
-  /** `holder` is a process in the network namespace to use; without one it is made. */
-  async #makeNetwork(number: number, holder?: number): Promise<void> {
-    const { layout, subnet, namespaces } = this.#options
-    await namespaces.do({
-      makeNetwork: {
-        path: layout.netnsPath(number),
-        holder,
-        link: layout.link(number),
-        gateway: subnet.gateway(number),
-        address: subnet.sandbox(number),
-      },
-    })
+  #networkOf(number: number): NetworkTask {
+    const { layout, subnet } = this.#options
+    return {
+      path: layout.netnsPath(number),
+      link: layout.link(number),
+      gateway: subnet.gateway(number),
+      address: subnet.sandbox(number),
+    }
   }
 
   async #nextNumber(): Promise<number> {

@@ -1,0 +1,100 @@
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import {
+  closeSync,
+  existsSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { describe, it } from 'node:test'
+import { eventually } from '../../../../test/support/eventually.ts'
+import { openNativeLibc } from '../../../lib/native.ts'
+import { heldKinds, holdNamespaces } from './held-namespaces.ts'
+
+const owner = 200_000_000
+const both = heldKinds.user | heldKinds.network
+/** NS_GET_OWNER_UID and PR_GET_DUMPABLE. */
+const [askOwner, askDumpable] = [0xb704, 3]
+const libc = openNativeLibc('This cannot be tested')
+const prctl = libc.func('int prctl(int option, unsigned long value)')
+const ioctl = libc.func('int ioctl(int file, unsigned long request, void *value)')
+
+function makerOf(pid: number): number {
+  const file = openSync(`/proc/${pid}/ns/user`, 'r')
+  const uid = Buffer.alloc(4)
+  assert.equal(ioctl(file, askOwner, uid), 0)
+  closeSync(file)
+  return uid.readUInt32LE()
+}
+
+function holdsAsOurs(pid: number): Record<string, boolean> {
+  const link = (of: number | 'self', kind: string) => readlinkSync(`/proc/${of}/ns/${kind}`)
+  return Object.fromEntries(
+    ['user', 'net', 'mnt', 'pid'].map((kind) => [kind, link(pid, kind) === link('self', kind)]),
+  )
+}
+
+const statusOf = (pid: number, name: string) =>
+  new RegExp(`^${name}:\t(.*)$`, 'm').exec(readFileSync(`/proc/${pid}/status`, 'utf8'))![1]!.trim()
+const openFiles = () => readdirSync('/proc/self/fd').length
+const children = () => readFileSync('/proc/thread-self/children', 'utf8')
+
+describe('a process that holds namespaces', () => {
+  it('is that user alone, in namespaces that this user made, with one descriptor', () => {
+    const held = holdNamespaces(both, owner)
+    try {
+      assert.equal(makerOf(held.pid), owner)
+      assert.deepEqual(holdsAsOurs(held.pid), { user: false, net: false, mnt: true, pid: true })
+      assert.deepEqual(readdirSync(`/proc/${held.pid}/fd`), ['0'])
+      for (const map of ['uid_map', 'gid_map']) writeFileSync(`/proc/${held.pid}/${map}`, `0 ${owner} 1000\n`)
+      const four = Array(4).fill(owner).join('\t')
+      assert.deepEqual(
+        ['Uid', 'Gid', 'Groups'].map((name) => statusOf(held.pid, name)),
+        [four, four, ''],
+      )
+      // Whoever has that user on the host must not trace a process that has our memory.
+      assert.notEqual(prctl(askDumpable, 0), 1)
+    } finally {
+      held.end()
+    }
+    assert.equal(prctl(askDumpable, 0), 1)
+  })
+
+  it('stays root where root shall make them', () => {
+    const held = holdNamespaces(heldKinds.user, 0)
+    try {
+      assert.equal(makerOf(held.pid), 0)
+      assert.deepEqual(holdsAsOurs(held.pid), { user: false, net: true, mnt: true, pid: true })
+    } finally {
+      held.end()
+    }
+  })
+
+  it('leaves nothing when it is ended, or cannot make them', () => {
+    const before = openFiles()
+    const { pid, end } = holdNamespaces(both, owner)
+    end()
+    assert.equal(existsSync(`/proc/${pid}`), false)
+    assert.throws(() => holdNamespaces(heldKinds.user | 1, owner), { code: 'EINVAL', syscall: 'unshare' })
+    assert.equal(children(), '')
+    assert.equal(openFiles(), before)
+    assert.equal(prctl(askDumpable, 0), 1)
+  })
+
+  it('ends with its maker', async () => {
+    const script = `import { holdNamespaces } from '${import.meta.dirname}/held-namespaces.ts'
+      console.log(holdNamespaces(${both}, ${owner}).pid)
+      setInterval(() => {}, 1000)`
+    const maker = spawn(process.execPath, ['--input-type=module', '--eval', script], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    })
+    const pid = Number((await once(maker.stdout, 'data'))[0])
+    assert.ok(existsSync(`/proc/${pid}`))
+    maker.kill('SIGKILL')
+    await eventually(() => assert.ok(!existsSync(`/proc/${pid}`)))
+  })
+})

@@ -1,0 +1,37 @@
+/** The users of a slot: a user namespace for its sandbox, with the network that belongs to it, and one that maps files' owners. */
+import { closeSync, openSync, writeFileSync } from 'node:fs'
+import { heldKinds, holdNamespaces } from './held-namespaces.ts'
+import { makeNetwork, type NetworkTask } from './slot-network.ts'
+
+export type UsersTask = {
+  /** Who makes the sandbox's namespace, and what its ids are outside. */
+  owner: number
+  map: string
+  /** The ids of the namespace that maps owners of files. */
+  fileMap: string
+  /** A sandbox may enter only a network that belongs to its users. Without it the network is gone with the task. */
+  network: NetworkTask | undefined
+}
+
+/** Gives descriptors of both namespaces, which are there as long as this process holds them. */
+export function makeUsers({ owner, map, fileMap, network }: UsersTask): [inside: number, files: number] {
+  const inside = openUserNamespace(heldKinds.user | heldKinds.network, owner, map, network)
+  try {
+    return [inside, openUserNamespace(heldKinds.user, 0, fileMap)]
+  } catch (error) {
+    closeSync(inside)
+    throw error
+  }
+}
+
+function openUserNamespace(kinds: number, owner: number, map: string, network?: NetworkTask): number {
+  const { pid, end } = holdNamespaces(kinds, owner)
+  try {
+    writeFileSync(`/proc/${pid}/uid_map`, map)
+    writeFileSync(`/proc/${pid}/gid_map`, map)
+    if (network) makeNetwork(network, pid)
+    return openSync(`/proc/${pid}/ns/user`, 'r')
+  } finally {
+    end()
+  }
+}
