@@ -46,9 +46,10 @@ export async function leavingNothing(bench: Leaves, work: () => Promise<unknown>
   const counted = await steadyCount(bench)
   await work()
   await bench.settled()
-  for (let attempt = 0; attempt < 100 && (await bench.traces()).length !== counted; attempt++) await delay(50)
+  for (let attempt = 0; attempt < 100 && (await bench.traces()).length > counted; attempt++) await delay(50)
   const left = await bench.traces()
-  assert.equal(left.length, counted, `left behind:\n${left.join('\n')}`)
+  // Fewer: the kernel was still removing something of an earlier test when they were counted.
+  assert.ok(left.length <= counted, `${counted} before, left behind:\n${left.join('\n')}`)
 }
 
 /** What an earlier test ended may take a moment to be gone. */
