@@ -1,5 +1,6 @@
 /** Waits for the end of processes that a thread of this one started by a system call: Node knows nothing of them. */
 import type { CFunction } from './c-library.ts'
+import { longestTimerMs } from './clock.ts'
 import { openNativeLibc } from './native.ts'
 
 /** Null: a signal ended it. */
@@ -16,7 +17,6 @@ const listeners = new Map<number, (exitCode: ExitCode) => void>()
 let waitpid: CFunction | undefined
 /** A signal alone does not keep Node running, and whoever waits here would be left without an answer. */
 let awake: NodeJS.Timeout | undefined
-const longestTimerMs = 2 ** 31 - 1
 
 /** For the main thread, since no other one is told of signals. Nobody else may wait for the same process. */
 export function awaitChild(pid: number): Promise<ExitCode> {

@@ -5,7 +5,7 @@ export interface Clock {
   after(delayMs: number, action: () => void): () => void
 }
 
-const longestTimerMs = 2 ** 31 - 1
+export const longestTimerMs = 2 ** 31 - 1
 
 export const systemClock: Clock = {
   now: () => Date.now(),

@@ -23,6 +23,7 @@ export const ordinarySignals = Array.from({ length: 31 }, (_, index) => index + 
 const unchangeableSignals = [9, 19]
 const currentFolder = -100
 const writeOnly = 1
+const lastDescriptor = 0xffffffff
 
 /** `addFirst` adds what every list begins with: it is written only once. */
 export function openListProcess(libc: CLibrary, addFirst: (list: CallList) => void): StartByList {
@@ -86,6 +87,11 @@ export function addDefaultSignals(list: CallList, signals: readonly number[] = o
 /** From here on signals come. */
 export function addSignalMask(list: CallList): void {
   list.add('rt_sigprocmask', setMask, list.bytes(noSignals), 0, maskBytes)
+}
+
+/** Closes this descriptor and all above it. */
+export function addCloseFrom(list: CallList, first: number): void {
+  list.add('close_range', first, lastDescriptor)
 }
 
 /** Standard input is closed then: a file that is opened afterwards takes its number. */

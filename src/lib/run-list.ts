@@ -5,11 +5,9 @@
 import { awaitChild } from './await-child.ts'
 import { openCLibrary } from './c-library.ts'
 import type { CallList } from './call-list.ts'
-import { type CloneByList, openListClone, systemError } from './list-process.ts'
+import { addCloseFrom, type CloneByList, openListClone, systemError } from './list-process.ts'
 import { requireAddonFile } from './native.ts'
 import { atUsualPriority } from './priority.ts'
-
-const lastDescriptor = 0xffffffff
 
 let start: CloneByList | undefined
 
@@ -19,7 +17,7 @@ let start: CloneByList | undefined
  */
 export async function runList(dataBytes: number, addCalls: (list: CallList) => void): Promise<void> {
   start ??= openListClone(openCLibrary(requireAddonFile('System calls cannot be run')), (list) =>
-    list.add('close_range', 0, lastDescriptor),
+    addCloseFrom(list, 0),
   )
   const { pid, list } = atUsualPriority(() =>
     start!(dataBytes, (list) => {

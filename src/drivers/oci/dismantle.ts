@@ -6,7 +6,7 @@ import type { OciContext } from './context.ts'
 import { copyMark } from './disk-files.ts'
 import { killMarked } from './processes.ts'
 import type { SandboxRecord } from './records.ts'
-import { diskName } from './root-layers.ts'
+import { diskName, isApart } from './root-layers.ts'
 import { isRestoring, startedPid, startMark } from './runtime-files.ts'
 
 /** An abort ends the wait for processes to die; the sandbox is then still there to be dismantled again. */
@@ -25,8 +25,24 @@ export async function dismantle(context: OciContext, sandboxID: string, signal?:
   await records.remove(sandboxID)
 }
 
+/** Ends what runs, and marks the rest as what can be dismantled later. False: it has to be dismantled now. */
+export async function endForLater(
+  context: OciContext,
+  record: SandboxRecord,
+  signal?: AbortSignal,
+): Promise<boolean> {
+  const { layout, records } = context
+  if (record.ended || !isApart(layout.sandbox(record.sandboxID), record)) return false
+  await endRun(context, record, signal)
+  // A disk that is full takes no mark, and what is left may be what fills it.
+  return records.replace({ ...record, ended: true }).then(
+    () => true,
+    () => false,
+  )
+}
+
 /** Resolves when nothing of the sandbox runs any more, and what it had of the machine is free for others. */
-export async function endRun(
+async function endRun(
   { layout, cgroups, cpuShares, firewall, exits }: OciContext,
   record: SandboxRecord,
   signal?: AbortSignal,

@@ -28,7 +28,7 @@ import { KeyedLock } from '../../lib/keyed-lock.ts'
 import { describeBuild, restoresHostname } from './builds.ts'
 import type { OciContext } from './context.ts'
 import { createContext } from './create-context.ts'
-import { dismantle, endRun } from './dismantle.ts'
+import { dismantle, endForLater } from './dismantle.ts'
 import type { OciDriverOptions } from './driver-options.ts'
 import { driverName, handleOf, readHandle, unfinishedHandle } from './handles.ts'
 import { startSandbox } from './launch.ts'
@@ -41,7 +41,7 @@ import { prepareRoot } from './prepare-root.ts'
 import { probeMachine } from './probe.ts'
 import { assertSandboxID, type SandboxRecord } from './records.ts'
 import { SandboxRemains } from './remains.ts'
-import { isApart, rootsOf } from './root-layers.ts'
+import { rootsOf } from './root-layers.ts'
 import { startedPid, untilRestored } from './runtime-files.ts'
 import { mountAgent } from './shown-mounts.ts'
 import { freeze, readFrozenNote, thaw, wasEndedBySnapshot } from './snapshot/freeze.ts'
@@ -269,18 +269,12 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
     const { sandboxID, runID } = readHandle(handle)
     await this.#remains.finish(sandboxID)
     const remains = await this.#locked(sandboxID, signal, async () => {
-      const { records, layout } = this.#context
-      const record = await records.read(sandboxID)
+      const record = await this.#context.records.read(sandboxID)
       // A later run of the same sandbox is not ours to end.
       if (record && record.runID !== runID) return false
-      const mayWait = this.#opened && record && !record.ended && isApart(layout.sandbox(sandboxID), record)
-      if (!mayWait) {
-        await dismantle(this.#context, sandboxID, signal)
-        return false
-      }
-      await endRun(this.#context, record, signal)
-      await records.replace({ ...record, ended: true })
-      return true
+      if (this.#opened && record && (await endForLater(this.#context, record, signal))) return true
+      await dismantle(this.#context, sandboxID, signal)
+      return false
     })
     if (remains) await this.#remains.add(sandboxID)
   }

@@ -6,7 +6,7 @@
 import { closeSync, readSync } from 'node:fs'
 import { openCLibrary } from '../../../lib/c-library.ts'
 import type { CallList } from '../../../lib/call-list.ts'
-import { openListClone, systemError } from '../../../lib/list-process.ts'
+import { addCloseFrom, openListClone, systemError } from '../../../lib/list-process.ts'
 import { requireAddonFile } from '../../../lib/native.ts'
 
 export type HeldNamespaces = { pid: number; end(): void }
@@ -16,7 +16,6 @@ export const heldKinds = { user: 0x10000000, network: 0x40000000 } as const
 
 /** AF_UNIX; SOCK_STREAM and SOCK_CLOEXEC. */
 const [localFamily, stream] = [1, 1 | 0o2000000]
-const lastDescriptor = 0xffffffff
 /** PR_GET_DUMPABLE and PR_SET_DUMPABLE. */
 const [getDumpable, setDumpable] = [3, 4]
 /** The list points at a text of one byte and a byte to read into. */
@@ -65,7 +64,7 @@ function startHolder(ours: number, theirs: number, add: (list: CallList) => void
 /** It has nothing of ours open but its end of the pair, so that it hears when we close the other or die. */
 function addCalls(list: CallList, theirs: number, kinds: number, owner: number): void {
   list.add('dup3', theirs, 0)
-  list.add('close_range', 1, lastDescriptor)
+  addCloseFrom(list, 1)
   if (owner !== 0) {
     list.add('setgroups', 0, 0)
     list.add('setresgid', owner, owner, owner)
