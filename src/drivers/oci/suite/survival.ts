@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync } from 'node:fs'
+import { existsSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { after, afterEach, before, describe, it } from 'node:test'
@@ -93,6 +93,15 @@ export function survivalSuite(runtime: 'runc' | 'runsc', open: () => Promise<Oci
       for (const one of found) await bench.driver.stop(one.handle)
       await bench.driver.close()
       await assertNoTraces()
+    })
+
+    it('are taken apart at once where nothing can be written down of their end, as on a full disk', async () => {
+      const handle = await bench.sandbox()
+      const folder = layoutOf(bench).sandbox(String(handle.data.sandboxID))
+      // It takes the place of the file that would hold the mark.
+      mkdirSync(join(folder, 'record.json.new'))
+      await bench.driver.stop(handle)
+      assert.ok(!existsSync(folder))
     })
 
     it('are not touched by a second process while the first one lives', async () => {
