@@ -9,7 +9,7 @@ import { fileJob, groupJob } from './support/run-files.ts'
 const folder = mkdtempSync(join(tmpdir(), 'warren-run-files-'))
 after(() => rmSync(folder, { recursive: true }))
 
-async function outcome(source: string, withinMs?: number) {
+async function outcome(source: string, silentMs?: number) {
   const path = join(folder, 'sample.test.mjs')
   writeFileSync(path, `import { suite, test } from 'node:test'\n${source}`)
   let printed = ''
@@ -17,7 +17,7 @@ async function outcome(source: string, withinMs?: number) {
     printed += text
   }
   const environment = async () => ({ SAMPLE: 'told' })
-  const job = fileJob({ name: 'sample.test.mjs', path, environment, ...(withinMs && { withinMs }) })
+  const job = fileJob({ name: 'sample.test.mjs', path, environment, ...(silentMs && { silentMs }) })
   const [result] = await runJobs([job], { concurrency: 2, write })
   const { passed, failed, skipped, failures } = result!
   return { passed, failed, skipped, failures, printed }
@@ -68,12 +68,20 @@ test('what a test left open does not keep its file from ending', async () => {
 })
 
 test('a file that hangs, breaks off or has no tests has failed', async () => {
-  const hanging = await outcome(`test('waits', () => new Promise(() => setInterval(() => {}, 1000)))`, 500)
+  const hanging = await outcome(`test('waits', () => new Promise(() => setInterval(() => {}, 1000)))`, 3000)
   assert.equal(hanging.failed, 1)
   assert.match(hanging.printed, /It hangs: [\s\S]*"timer"/)
   assert.match(hanging.failures[0]!.name, /^ended with SIGKILL after \d+ ms$/)
   assert.match((await outcome(`process.exit(3)`)).failures[0]!.name, /^ended with 3/)
   assert.equal((await outcome('')).failed, 1)
+})
+
+test('a file that takes long and goes on is left to end', async () => {
+  const slow = await outcome(
+    `for (const name of ['one', 'two']) test(name, () => new Promise((resolve) => setTimeout(resolve, 3000)))`,
+    5000,
+  )
+  assert.equal(slow.passed, 2)
 })
 
 async function groupOutcome(...sources: string[]) {

@@ -7,7 +7,7 @@ import type { Page } from 'playwright-core'
 import type { ListedSandbox } from '../../src/contract/rest/sandbox.ts'
 import { eventually } from '../support/eventually.ts'
 import { goTo, logIn } from './browser.ts'
-import { type DashboardFixture, phoneSize, withinMs } from './fixture.ts'
+import { type DashboardFixture, phoneSize } from './fixture.ts'
 
 const axeSource = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 type AxeReport = { violations: { id: string; impact: string; nodes: { html: string }[] }[] }
@@ -146,7 +146,7 @@ export function pageSuite(dashboard: DashboardFixture): void {
       await reader.emulateMedia({ colorScheme: at % 2 === 0 ? 'dark' : 'light' })
       await goTo(reader, `${warren.url}/dashboard/${view}`)
       await reader.locator('main h1').waitFor()
-      await eventually(async () => assert.equal(await reader.locator('.waiting').count(), 0), withinMs)
+      await eventually(async () => assert.equal(await reader.locator('.waiting').count(), 0))
       // What is around the view is the same in all of them.
       assert.deepEqual(await seriousFindings(reader, at === 0 ? 'html' : 'main'), [], view)
       await reader.setViewportSize(phoneSize)

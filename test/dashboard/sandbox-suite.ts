@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs'
 import { it } from 'node:test'
 import type { ListedSandbox, SandboxDetail } from '../../src/contract/rest/sandbox.ts'
 import { eventually } from '../support/eventually.ts'
-import { type DashboardFixture, enterName, withinMs } from './fixture.ts'
+import { type DashboardFixture, enterName } from './fixture.ts'
 
 export function sandboxSuite(dashboard: DashboardFixture): void {
   it('lists sandboxes, and finds them by state and by metadata', async () => {
@@ -36,10 +36,7 @@ export function sandboxSuite(dashboard: DashboardFixture): void {
     await page.getByText('connected', { exact: true }).waitFor()
     const colour = '\\e[38;2;1;2;3m'
     await page.keyboard.type(`echo $((6*7)) > /tmp/typed; printf '${colour}done-%d\\n' 2\n`)
-    await eventually(
-      async () => assert.equal((await scene.busy.files.read('/tmp/typed')).trim(), '42'),
-      withinMs,
-    )
+    await eventually(async () => assert.equal((await scene.busy.files.read('/tmp/typed')).trim(), '42'))
     await page.locator('.xterm-rows').getByText('done-2').waitFor()
     const isShown = "(span) => span.textContent.includes('done-2')"
     const shown = `[...document.querySelectorAll('.xterm-rows span')].find(${isShown})`

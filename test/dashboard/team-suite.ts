@@ -7,7 +7,7 @@ import type { Delivery, Webhook } from '../../src/contract/rest/event.ts'
 import type { ListedSandbox } from '../../src/contract/rest/sandbox.ts'
 import type { ApiKey } from '../../src/contract/rest/team.ts'
 import { eventually } from '../support/eventually.ts'
-import { type DashboardFixture, enterName, withinMs } from './fixture.ts'
+import { type DashboardFixture, enterName } from './fixture.ts'
 
 export function teamSuite(dashboard: DashboardFixture): void {
   it('starts one sandbox from a template, and tells why the template cannot be deleted then', async () => {
@@ -83,7 +83,7 @@ export function teamSuite(dashboard: DashboardFixture): void {
     await eventually(async () => {
       const [last] = (await (await warren.api(path)).json()) as Delivery[]
       assert.ok(last?.lastError)
-    }, withinMs)
+    })
     await open(`webhooks/${webhookID}`)
     const delivery = page.getByRole('row').filter({ hasText: 'updated' })
     await delivery.getByText('retrying').waitFor()

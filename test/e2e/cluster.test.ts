@@ -64,7 +64,7 @@ async function eventuallyConnect(warren: Warren, sandboxID: string): Promise<San
   let found: Sandbox | undefined
   await eventually(async () => {
     found = await Sandbox.connect(sandboxID, warren.client)
-  }, 60_000)
+  })
   return found!
 }
 const reach = (warren: Warren, sandboxID: string) =>
@@ -183,7 +183,7 @@ suite('three Warrens as three machines', () => {
       await eventually(async () => {
         const node = (await nodesAt(other)).find(({ id }) => id === member.nodeID)
         assert.equal(node?.status, 'unhealthy')
-      }, 30_000)
+      })
       assert.equal((await other.api(`/sandboxes/${sandboxId}`)).status, 200)
       assert.equal(await statusAtOwnDoor(member, '/v2/sandboxes'), 503)
       const elsewhere = await Sandbox.create(other.client)
@@ -273,7 +273,7 @@ async function buildAtAnyDoor(): Promise<void> {
   await eventually(async () => {
     const status = await door(2).api(`/templates/${templateID}/builds/${buildID}/status`)
     assert.equal(((await status.json()) as { status: string }).status, 'ready')
-  }, 60_000)
+  })
   const sandbox = await Sandbox.create('anywhere', door(2).client)
   assert.equal(await sandbox.files.read('/built'), 'built\n')
 }

@@ -58,7 +58,7 @@ describe('signing in the command line', () => {
 
   it('goes through the page, and everything works without a key in the environment', async () => {
     const login = startCommandLine('auth', 'login')
-    await eventually(async () => assert.match(login.printed(), /\/api\/cli\?next=/), 30_000)
+    await eventually(async () => assert.match(login.printed(), /\/api\/cli\?next=/))
     const page = new URL(/http\S+\/api\/cli\?next=\S+/.exec(login.printed())![0])
     const next = page.searchParams.get('next')!
     const shown = await fetch(page)

@@ -155,7 +155,7 @@ for (const isolation of isolations) {
         assert.equal((await detailOf(warren, full.sandboxId)).pauseMode, 'full')
         assert.equal((await detailOf(warren, files.sandboxId)).pauseMode, 'filesystem')
         assert.equal((await warren.api(`/sandboxes/${killed.sandboxId}`)).status, 404)
-      }, 20_000)
+      })
       const listed = await Sandbox.list({ ...warren.client, query: { state: ['paused'] } }).nextItems()
       assert.deepEqual(
         new Set(listed.map(({ sandboxId }) => sandboxId)),

@@ -174,7 +174,7 @@ for (const isolation of isolations) {
         )
         await Promise.all(terminals.map(({ type }, i) => type(`echo number-$((${i}))-\r`)))
         for (const [i, { shown }] of terminals.entries()) {
-          await eventually(() => assert.match(shown.text, new RegExp(`\\rnumber-${i}-\\r\\n`)), 60_000)
+          await eventually(() => assert.match(shown.text, new RegExp(`\\rnumber-${i}-\\r\\n`)))
         }
         assert.equal(new Set(terminals.map(({ pid }) => pid)).size, 50)
         for (const { handle } of terminals) assert.equal(await handle.kill(), true)

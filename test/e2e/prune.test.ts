@@ -37,7 +37,7 @@ describe('pruning', () => {
     await eventually(async () => {
       await prune(warren)
       assert.equal(layersOf(warren).length, 1, 'more than that of the base template')
-    }, 60_000)
+    })
     using context = await buildContext({ 'file.txt': 'copied\n' })
     const template = (image: string) =>
       Template({ fileContextPath: context.folder })
@@ -61,7 +61,7 @@ describe('pruning', () => {
     await eventually(async () => {
       const planned: Report = JSON.parse(await prune(warren, '--dry-run', '--json'))
       assert.equal(planned.layers.count, 1)
-    }, 30_000)
+    })
     const before = layersOf(warren)
     assert.match(await prune(warren), /\nFreed \d+\.\d MiB\.\n$/)
     assert.equal(before.length - layersOf(warren).length, 1)
@@ -77,7 +77,7 @@ describe('pruning', () => {
     await eventually(async () => {
       const planned: Report = JSON.parse(await prune(warren, '--dry-run', '--json'))
       assert.equal(planned.layers.count, 1)
-    }, 30_000)
+    })
     await using browser = await openBrowser()
     const page = await browser.newPage({ reducedMotion: 'reduce' })
     await logIn(page, warren.url, warren.adminToken)

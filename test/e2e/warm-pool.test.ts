@@ -70,7 +70,7 @@ for (const isolation of isolations) {
         if (ids.includes(sandbox.sandboxId)) taken = sandbox
         else await sandbox.kill()
         assert.ok(taken, `${sandbox.sandboxId} did not wait`)
-      }, 60_000)
+      })
       return taken!
     }
 
@@ -117,7 +117,7 @@ for (const isolation of isolations) {
 
     it('the sandboxes of a template go with it', async () => {
       await create('served').then((sandbox) => sandbox.kill())
-      await eventually(() => assert.notDeepEqual(waiting(true), []), 60_000)
+      await eventually(() => assert.notDeepEqual(waiting(true), []))
       await warren.api('/templates/served', { method: 'DELETE' })
       assert.deepEqual(waiting(true), [])
     })

@@ -14,7 +14,6 @@ import { isolations, noWarmPool, repoFolder, startWarren, type Warren } from '..
 const browser = { package: 'chromium', file: '/usr/bin/chromium', why: 'shows the stream of a desktop' }
 const pngSignature = Buffer.from('89504e470d0a1a0a', 'hex')
 const written = '/home/user/written.txt'
-const withinMs = 60_000
 
 const pythonScript = `
 from e2b_desktop import Sandbox
@@ -46,7 +45,7 @@ for (const isolation of isolations) {
       let windows: string[] = []
       await eventually(async () => {
         windows = await desktop.getApplicationWindows(program)
-      }, withinMs)
+      })
       return windows
     }
 
@@ -67,9 +66,8 @@ for (const isolation of isolations) {
       assert.match(await desktop.getWindowTitle(editor!), /written\.txt/)
       await desktop.write(`It's "typed" & kept`)
       await desktop.press(['ctrl', 's'])
-      await eventually(
-        async () => assert.match(await desktop.files.read(written), /^It's "typed" & kept\n?$/),
-        withinMs,
+      await eventually(async () =>
+        assert.match(await desktop.files.read(written), /^It's "typed" & kept\n?$/),
       )
     })
 
@@ -78,7 +76,7 @@ for (const isolation of isolations) {
       await desktop.launch('google-chrome', 'file:///home/user/page.html')
       const windows = await windowsOf('chromium')
       const titles = () => Promise.all(windows.map((id) => desktop.getWindowTitle(id)))
-      await eventually(async () => assert.match((await titles()).join(), /A page of ours/), withinMs)
+      await eventually(async () => assert.match((await titles()).join(), /A page of ours/))
     })
 
     it('streams to a browser that knows the password', async () => {
@@ -92,7 +90,7 @@ for (const isolation of isolations) {
         await eventually(async () => {
           await page.goto(url, { waitUntil: 'load' })
           await page.waitForSelector('.noVNC_connected canvas', { timeout: 10_000 })
-        }, withinMs)
+        })
         const size = await page.evaluate(
           '(({ width, height }) => [width, height])(document.querySelector("canvas"))',
         )
@@ -100,7 +98,7 @@ for (const isolation of isolations) {
         await page.mouse.move(400, 300)
         const before = await desktop.getCursorPosition()
         await page.mouse.move(440, 330)
-        await eventually(async () => assert.notDeepEqual(await desktop.getCursorPosition(), before), withinMs)
+        await eventually(async () => assert.notDeepEqual(await desktop.getCursorPosition(), before))
       } finally {
         await shown.close()
       }

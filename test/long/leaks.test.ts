@@ -29,7 +29,7 @@ for (const isolation of isolations) {
         while (left-- > 0) await liveOnce(warren)
       }
       await Promise.all(Array.from({ length: atOnce }, worker))
-      await eventually(() => assert.deepEqual(countTraces(warren.dataFolder), clean), 30_000)
+      await eventually(() => assert.deepEqual(countTraces(warren.dataFolder), clean))
     })
   })
 }

@@ -60,13 +60,13 @@ function forkBombTests(shapes: readonly Shape[], mine: () => Target, theirs: () 
       await eventually(async () => {
         const full = await tryShell(mine(), 'head -c 1000 /tmp/full')
         assert.match(full ?? '', /Resource temporarily unavailable|can't start new thread/)
-      }, 60_000)
+      })
       assert.equal(await theirs().shell('echo alive'), 'alive')
       // A shell's bomb shrinks for a moment each time that its forks are refused.
       await eventually(async () => {
         const seen = Number(await mine().shell(countBomb, 'root'))
         assert.ok(seen > 20, `${seen} processes and threads of the bomb were seen`)
-      }, 60_000)
+      })
       assert.equal(await mine().shell(endBomb, 'root'), 'ended')
       assert.equal(await mine().shell('echo alive'), 'alive')
     })

@@ -8,9 +8,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { CountsOfFiles } from './counting-reporter.ts'
 import type { Counts, Job, Write } from './jobs.ts'
 
-/** A file that hangs must not hold up the rest. */
-const fileWithinMs = 10 * 60_000
-const groupWithinMs = 2 * fileWithinMs
+/** A file that hangs must not hold up the rest. Of one that goes on, each test is told as it ends, however slow the machine. */
+const mostSilentMs = 10 * 60_000
 const reporter = join(import.meta.dirname, 'counting-reporter.ts')
 
 export type FileJobOptions = {
@@ -19,18 +18,19 @@ export type FileJobOptions = {
   /** Asked for when the job runs, for the seat that it has then. */
   environment?: (seat: number) => Promise<Record<string, string>>
   lock?: string | undefined
-  withinMs?: number
+  /** So long without a word, and it hangs. */
+  silentMs?: number
 }
 
 export function fileJob(options: FileJobOptions): Job {
-  const { name, path, environment = async () => ({}), lock, withinMs = fileWithinMs } = options
+  const { name, path, environment = async () => ({}), lock, silentMs = mostSilentMs } = options
   const job: Job = {
     ...{ name, repeatable: true, lock },
     async run(write, seat) {
       const started = Date.now()
       const counts = await environment(seat)
         .then(async (given) => {
-          const { files, problem } = await runProcess([path], { write, environment: given, withinMs })
+          const { files, problem } = await runProcess([path], { write, environment: given, silentMs })
           return judgeFile(files, problem)
         })
         .catch(notRun)
@@ -52,7 +52,7 @@ export function groupJob(name: string, files: FileJobOptions[]): Job {
     async run(write) {
       const started = Date.now()
       const paths = files.map(({ path }) => path)
-      const { files: found, problem } = await runProcess(paths, { write, withinMs: groupWithinMs })
+      const { files: found, problem } = await runProcess(paths, { write, silentMs: mostSilentMs })
       const broken = problem !== undefined && !Object.values(found).some(({ failed }) => failed > 0)
       if (broken) return [{ ...judgeFile(found, problem), job, ms: Date.now() - started }]
       const results = files.map((file) => {
@@ -73,11 +73,11 @@ export function groupJob(name: string, files: FileJobOptions[]): Job {
 const hasAny = ({ passed, failed, skipped, failures }: Counts) =>
   passed + failed + skipped + failures.length > 0
 
-type ProcessOptions = { write: Write; environment?: Record<string, string>; withinMs: number }
+type ProcessOptions = { write: Write; environment?: Record<string, string>; silentMs: number }
 /** `problem` says how the process ended, if not well. */
 type Found = { files: CountsOfFiles; problem: string | undefined }
 
-async function runProcess(paths: string[], { write, environment, withinMs }: ProcessOptions): Promise<Found> {
+async function runProcess(paths: string[], { write, environment, silentMs }: ProcessOptions): Promise<Found> {
   const folder = mkdtempSync(join(tmpdir(), 'warren-test-counts-'))
   const countsFile = join(folder, 'counts.json')
   const started = Date.now()
@@ -89,12 +89,15 @@ async function runProcess(paths: string[], { write, environment, withinMs }: Pro
     // With the context of a run around this one, a file would report to that instead of to its reporters.
     env: { ...process.env, NODE_TEST_CONTEXT: undefined, ...environment },
   })
-  child.stdout.setEncoding('utf8').on('data', write)
+  const silence = setTimeout(() => endHanging(child, folder, write), silentMs)
+  child.stdout.setEncoding('utf8').on('data', (text) => {
+    silence.refresh()
+    write(text)
+  })
   child.stderr.setEncoding('utf8').on('data', write)
   const closed = once(child, 'close')
-  const late = setTimeout(() => endHanging(child, folder, write), withinMs)
   const [code, signal] = (await once(child, 'exit')) as [number | null, string | null]
-  clearTimeout(late)
+  clearTimeout(silence)
   // A server that outlived its test may hold the pipe open: what has come by now is all.
   await Promise.race([closed, sleep(1000)])
   child.stdout.destroy()
