@@ -7,7 +7,7 @@ import { describe, it } from 'node:test'
 import { silentLog } from '../lib/log.ts'
 import { agentToken, edgeFixture, fetchOnce, rawExchange, textOf, to } from './edge-fixture.ts'
 
-const within = { timeout: 30_000 }
+const within = { timeout: 300_000 }
 
 /** Writes the same bytes for as long as somebody takes them. */
 function writeForever(socket: Socket, text: string): void {

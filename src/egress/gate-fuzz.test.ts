@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { eventually } from '../../test/support/eventually.ts'
 import { mutate, newSeed, type Random, seeded } from '../../test/support/fuzz.ts'
 import { readAll, startWorld } from './gate-fixture.ts'
 import { helloOf } from './hello-fixture.ts'
@@ -45,7 +46,7 @@ function randomRequests(random: Random): Buffer {
   return random.below(2) === 0 ? whole : mutate(whole, random)
 }
 
-describe('whatever a sandbox sends', { timeout: 60_000 }, () => {
+describe('whatever a sandbox sends', () => {
   it('reaches no host that its policy does not name, and the gate goes on', async () => {
     const seed = newSeed()
     const random = seeded(seed)
@@ -87,7 +88,10 @@ describe('whatever a sandbox sends', { timeout: 60_000 }, () => {
     }
     assert.deepEqual(strayed, [], `seed ${seed}`)
     assert.ok(good > 0, 'some requests were right')
-    const { status, body } = await world.get(to, { Host: 'good.example' })
-    assert.equal(status, 200, `${body} (seed ${seed})`)
+    // A busy machine may be slower than the limits of this gate.
+    await eventually(async () => {
+      const { status, body } = await world.get(to, { Host: 'good.example' })
+      assert.equal(status, 200, `${body} (seed ${seed})`)
+    })
   })
 })

@@ -185,9 +185,8 @@ describe('limits of the gate', within, () => {
     for (const options of [...beginnings, afterOne]) {
       const socket = await world.connect({ address: to, port: 80 })
       socket.write(options)
-      const started = performance.now()
+      // Until the gate closes it; nobody else does.
       await readAll(socket)
-      assert.ok(performance.now() - started < 3000, `${options}`)
     }
   })
 

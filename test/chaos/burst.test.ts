@@ -26,9 +26,7 @@ const settings = {
 
 for (const isolation of isolations) {
   describe(`a burst of ${creates} creates, ${isolation}`, () => {
-    it('starts what the machine may take; the rest get 503, what runs goes on, and nothing is left behind', {
-      timeout: 600_000,
-    }, async (t) => {
+    it('starts what the machine may take; the rest get 503, what runs goes on, and nothing is left behind', async (t) => {
       const warren = await startWarren(isolation, { settings })
       try {
         await allow(warren, creates + 1)

@@ -21,7 +21,7 @@ for (const isolation of isolations) {
 
     it('a sandbox outlives a crash while a command streams, answers again, and still ends at its timeout', async () => {
       warren = await startWarren(isolation, { settings })
-      const sandbox = await Sandbox.create('base', { ...warren.client, timeoutMs: 120_000 })
+      const sandbox = await Sandbox.create('base', { ...warren.client, timeoutMs: 3_600_000 })
       const background = await sandbox.commands.run('sleep 1000', { background: true, timeoutMs: 0 })
       const streaming = sandbox.commands.run('while true; do echo tick; sleep 0.1; done', { timeoutMs: 0 })
       const broken = assert.rejects(streaming)
@@ -46,7 +46,7 @@ for (const isolation of isolations) {
 
     it('an orderly stop leaves sandboxes running', async () => {
       warren = warren ?? (await startWarren(isolation, { settings }))
-      const sandbox = await Sandbox.create('base', { ...warren.client, timeoutMs: 120_000 })
+      const sandbox = await Sandbox.create('base', { ...warren.client, timeoutMs: 3_600_000 })
       assert.equal(await warren.stop(), 0)
       assert.match(readFileSync(warren.logFile, 'utf8'), /"signal":"SIGINT","msg":"closing".*"msg":"closed"/s)
       warren = await startWarren(isolation, { keep: true, settings })

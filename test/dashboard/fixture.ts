@@ -4,7 +4,7 @@ import type { Warren } from '../support/warren.ts'
 import { goTo, logIn, openBrowser } from './browser.ts'
 import { makeSandboxes, makeThings, type Scene } from './scene.ts'
 
-export const withinMs = 30_000
+export const withinMs = 180_000
 export const phoneSize = { width: 390, height: 780 }
 
 export class DashboardFixture {

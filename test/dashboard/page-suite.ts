@@ -63,9 +63,7 @@ export function pageSuite(dashboard: DashboardFixture): void {
     endAt: new Date(3e12).toISOString(),
   })
 
-  it('can be read by a screen reader in both themes, and on a phone without moving it sideways', {
-    timeout: 240_000,
-  }, async () => {
+  it('can be read by a screen reader in both themes, and on a phone without moving it sideways', async () => {
     const { warren, things, busyPath } = dashboard
     const { volumeID, webhookID, templateID } = things
     const views = [

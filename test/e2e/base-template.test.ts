@@ -51,7 +51,7 @@ describe('the base template', () => {
     assert.deepEqual([others, old!.id, old!.layers], [[], first!.id, null])
     assert.deepEqual(JSON.parse(upgraded!.layers!), [layer])
     assert.equal(await sayIn(warren, 'on-base', 'cat built'), 'built\n')
-    const options = { ...warren.client, timeoutMs: 300_000 }
+    const options = { ...warren.client, timeoutMs: 3_600_000 }
     const sandbox = await Sandbox.create(`base:${old!.id}`, options)
     await sandbox.files.write('/home/user/note', 'mine')
     const fresh = await Sandbox.create('base', options)

@@ -47,14 +47,14 @@ const order: readonly Isolation[] = ['container', 'gvisor']
 const dataOf = order[0]!
 
 for (const isolation of order) {
-  describe(`the code interpreter (${isolation})`, { timeout: 600_000 }, () => {
+  describe(`the code interpreter (${isolation})`, () => {
     let warren: Warren
     let sandbox: Sandbox
     before(async () => {
       const settings = { ...trustSettings(), ...noWarmPool, WARREN_ISOLATION: isolation }
       warren = await startWarren(dataOf, { settings, keep: isolation !== dataOf })
       if (isolation === dataOf) await addTemplate(warren)
-      sandbox = await Sandbox.create({ ...warren.client, timeoutMs: 300_000, envs: { OF_SANDBOX: 'yes' } })
+      sandbox = await Sandbox.create({ ...warren.client, timeoutMs: 3_600_000, envs: { OF_SANDBOX: 'yes' } })
     })
     after(async () => {
       await sandbox?.kill()
@@ -97,7 +97,7 @@ for (const isolation of order) {
     })
 
     it('comes back when its server is killed', async () => {
-      const other = await Sandbox.create({ ...warren.client, timeoutMs: 300_000 })
+      const other = await Sandbox.create({ ...warren.client, timeoutMs: 3_600_000 })
       await other.commands.run('pkill -9 -f server.cjs', { user: 'root' })
       const healthy =
         'for _ in $(seq 300); do curl -sf localhost:49999/health && exit 0; sleep 0.1; done; exit 1'
@@ -110,7 +110,7 @@ for (const isolation of order) {
       const context = await sandbox.createCodeContext({ cwd: '/tmp' })
       await sandbox.runCode('own = 1', { context })
       await sandbox.runCode('let own = 10', { language: 'js' })
-      const results = await sandbox.fork({ count: 2, timeoutMs: 300_000 })
+      const results = await sandbox.fork({ count: 2, timeoutMs: 3_600_000 })
       const forks = results.map((one) => (one instanceof Error ? assert.fail(one) : one))
       for (const fork of forks) {
         if (isolation === 'gvisor') {

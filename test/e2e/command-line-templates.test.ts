@@ -27,7 +27,7 @@ describe('templates of the command line', () => {
       ...['--cmd', 'python3 -m http.server 8000', '--ready-cmd', 'curl -sf localhost:8000'],
     )
     assert.match(told, /\[builder \d+\/\d+\] RUN cat app\/main\.txt > copied/)
-    const sandbox = await Sandbox.create('by-cli', { ...warren.client, timeoutMs: 60_000 })
+    const sandbox = await Sandbox.create('by-cli', { ...warren.client, timeoutMs: 3_600_000 })
     const answer = await sandbox.commands.run('cat copied; curl -s localhost:8000/copied')
     assert.equal(answer.stdout, 'main\nmain\n')
     await sandbox.kill()

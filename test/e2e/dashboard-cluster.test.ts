@@ -13,7 +13,7 @@ import { anyIsolation, type Warren } from '../support/warren.ts'
 
 const withinMs = 30_000
 
-describe('the dashboard of a cluster', { timeout: 300_000 }, () => {
+describe('the dashboard of a cluster', () => {
   let cluster: TestCluster
   let browser: Browser
   let link: SeverableLink

@@ -10,7 +10,7 @@ import { sandboxSuite } from '../dashboard/sandbox-suite.ts'
 import { teamSuite } from '../dashboard/team-suite.ts'
 import { anyIsolation, joinWarren } from '../support/warren.ts'
 
-describe('the dashboard', { timeout: 600_000 }, () => {
+describe('the dashboard', () => {
   const dashboard = new DashboardFixture()
   before(async () => dashboard.start(await joinWarren(anyIsolation)))
   after(() => dashboard.close())

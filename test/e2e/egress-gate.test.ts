@@ -27,7 +27,7 @@ for (const isolation of isolations) {
 
     type Network = NonNullable<Parameters<typeof Sandbox.create>[1]>['network']
     const create = (network: Network) =>
-      Sandbox.create('base', { ...warren.client, timeoutMs: 300_000, network })
+      Sandbox.create('base', { ...warren.client, timeoutMs: 3_600_000, network })
 
     /** What the far end says it saw; undefined when nothing was let through. */
     async function visit(sandbox: Sandbox, ...args: string[]): Promise<Seen | undefined> {

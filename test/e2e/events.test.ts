@@ -61,7 +61,7 @@ describe('events and webhooks', () => {
     const made = await warren.api('/events/webhooks', { method: 'POST', body: { ...body, events } })
     assert.equal(made.status, 201)
     const { id } = (await made.json()) as { id: string }
-    const sandbox = await Sandbox.create('base', { ...warren.client, timeoutMs: 300_000 })
+    const sandbox = await Sandbox.create('base', { ...warren.client, timeoutMs: 3_600_000 })
     await sandbox.setTimeout(200_000)
     await sandbox.pause()
     await Sandbox.connect(sandbox.sandboxId, warren.client)

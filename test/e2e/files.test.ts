@@ -25,7 +25,7 @@ for (const isolation of isolations) {
 function filesTests(client: typeof current, warren: () => Warren): void {
   let sandbox: current.Sandbox
   before(async () => {
-    sandbox = await client.Sandbox.create('base', { ...warren().client, timeoutMs: 300_000 })
+    sandbox = await client.Sandbox.create('base', { ...warren().client, timeoutMs: 3_600_000 })
   })
   after(() => sandbox?.kill())
   const shell = async (command: string, user = 'user') =>

@@ -31,7 +31,7 @@ for (const isolation of isolations) {
 
     for (const [version, client] of javaScriptReleases(isolation, 'same')) {
       it(`e2b ${version} forks ten, all different and all right`, async () => {
-        const options = { ...warren.client, timeoutMs: 600_000, envs: { GIVEN: 'at create' } }
+        const options = { ...warren.client, timeoutMs: 3_600_000, envs: { GIVEN: 'at create' } }
         const origin = await client.Sandbox.create('base', { ...options, metadata: { of: 'origin' } })
         await origin.files.write('/home/user/kept', 'kept')
         const holder = `python3 -c "import hashlib, os, signal
@@ -44,7 +44,7 @@ write('/tmp/sum')
 while True: signal.pause()"`
         const held = await origin.commands.run(holder, { background: true, timeoutMs: 0 })
         await origin.commands.run('while ! [ -s /tmp/sum ]; do sleep 0.1; done; echo origin > /tmp/who')
-        const results = await origin.fork({ count: version === '2.51' ? 10 : 2, timeoutMs: 120_000 })
+        const results = await origin.fork({ count: version === '2.51' ? 10 : 2, timeoutMs: 3_600_000 })
         const forks = results.map((result) => (result instanceof Error ? assert.fail(result) : result))
         const seen = await Promise.all(
           [origin, ...forks].map(async (sandbox) => {
@@ -82,7 +82,7 @@ while True: signal.pause()"`
     }
 
     it('a token of the origin opens no fork, nor the other way round', async () => {
-      const origin = await Sandbox.create('base', { ...warren.client, timeoutMs: 600_000 })
+      const origin = await Sandbox.create('base', { ...warren.client, timeoutMs: 3_600_000 })
       const [fork] = (await origin.fork()) as [current.Sandbox]
       const tokenOf = async (sandboxId: string) =>
         ((await (await warren.api(`/sandboxes/${sandboxId}`)).json()) as { envdAccessToken: string })
@@ -99,7 +99,7 @@ while True: signal.pause()"`
 
     for (const [version, client] of javaScriptReleases(isolation, 'same')) {
       it(`e2b ${version} takes snapshots, starts from them, lists and deletes them`, async () => {
-        const origin = await client.Sandbox.create('base', { ...warren.client, timeoutMs: 600_000 })
+        const origin = await client.Sandbox.create('base', { ...warren.client, timeoutMs: 3_600_000 })
         await origin.files.write('/home/user/kept', 'first')
         const sleeper = await origin.commands.run('sleep 1000', { background: true, timeoutMs: 0 })
         const name = `snap-${version.replace('.', '-')}`

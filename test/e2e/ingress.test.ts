@@ -35,7 +35,7 @@ for (const isolation of isolations) {
       warren = await joinWarren(isolation)
       sandbox = await Sandbox.create('base', {
         ...warren.client,
-        timeoutMs: 300_000,
+        timeoutMs: 3_600_000,
         network: { allowPublicTraffic: false, maskRequestHost: 'localhost:${PORT}', httpsPorts: [8443] },
       })
       const leaf = issueCertificate(makeAuthority('inside'), { names: ['inside'], days: 1 })

@@ -42,7 +42,7 @@ for (const isolation of isolations) {
     after(() => warren?.stop())
 
     it(`of memory and files over ${cycles} pauses under load, asked for and by themselves`, async () => {
-      const options = { ...warren.client, timeoutMs: 600_000, lifecycle: { onTimeout: 'pause' } as const }
+      const options = { ...warren.client, timeoutMs: 3_600_000, lifecycle: { onTimeout: 'pause' } as const }
       let sandbox = await Sandbox.create('base', options)
       const { pid } = await sandbox.commands.run(worker, { background: true, timeoutMs: 0 })
       for (let cycle = 0; cycle < cycles; cycle++) {
@@ -50,16 +50,16 @@ for (const isolation of isolations) {
           await sandbox.setTimeout(0)
           await eventually(async () => assert.equal(await stateOf(warren, sandbox.sandboxId), 'paused'))
         } else await sandbox.pause()
-        sandbox = await Sandbox.connect(sandbox.sandboxId, { ...warren.client, timeoutMs: 600_000 })
+        sandbox = await Sandbox.connect(sandbox.sandboxId, { ...warren.client, timeoutMs: 3_600_000 })
       }
-      const joined = await sandbox.commands.connect(pid, { timeoutMs: 120_000 })
+      const joined = await sandbox.commands.connect(pid, { timeoutMs: 0 })
       await sandbox.files.write('/tmp/stop', '')
       assert.match((await joined.wait()).stdout, /^whole after \d+ rounds\n$/)
       await sandbox.kill()
     })
 
     it('of the answer when the agent is stuck: refused where asked, marked otherwise, and rebooted', async () => {
-      const sandbox = await Sandbox.create('base', { ...warren.client, timeoutMs: 600_000 })
+      const sandbox = await Sandbox.create('base', { ...warren.client, timeoutMs: 3_600_000 })
       const id = sandbox.sandboxId
       await sandbox.files.write('/home/user/kept', 'kept')
       const post = async (verb: string, body: object) => {

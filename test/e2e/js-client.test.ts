@@ -24,7 +24,7 @@ for (const isolation of isolations) {
         let sandbox: current.Sandbox
         before(async () => {
           const options = { ...warren.client, metadata: { suite: version }, envs: { GREETING: 'hello' } }
-          sandbox = await Sandbox.create('base', { ...options, timeoutMs: 300_000 })
+          sandbox = await Sandbox.create('base', { ...options, timeoutMs: 3_600_000 })
         })
         after(() => sandbox?.kill())
 

@@ -17,7 +17,7 @@ for (const isolation of isolations) {
     before(async () => {
       warren = await joinWarren(isolation)
       const envs = { SECRET: 'value-of-the-secret' }
-      sandbox = await Sandbox.create('base', { ...warren.client, timeoutMs: 600_000, envs })
+      sandbox = await Sandbox.create('base', { ...warren.client, timeoutMs: 3_600_000, envs })
       await sandbox.commands.run('echo töne; echo bad >&2; exit 3').catch(() => {})
       await sandbox.files.write('note.txt', 'contents-of-the-note')
       await sandbox.files.read('note.txt')
@@ -120,7 +120,7 @@ except urllib.error.HTTPError as error: print(error.code)"`,
     })
 
     it('are there after the sandbox has ended, to its last words', async () => {
-      const own = await Sandbox.create('base', { ...warren.client, timeoutMs: 60_000 })
+      const own = await Sandbox.create('base', { ...warren.client, timeoutMs: 3_600_000 })
       await own.commands.run('echo last words')
       await own.kill()
       await eventually(async () => {
@@ -132,7 +132,7 @@ except urllib.error.HTTPError as error: print(error.code)"`,
     })
 
     it('tell how a sandbox ended whose agent was killed inside of it, and streams of it break at once', async () => {
-      const own = await Sandbox.create('base', { ...warren.client, timeoutMs: 600_000 })
+      const own = await Sandbox.create('base', { ...warren.client, timeoutMs: 3_600_000 })
       const ticked = Promise.withResolvers<void>()
       const streaming = own.commands.run('echo tick; exec sleep 600', {
         timeoutMs: 0,
@@ -151,7 +151,7 @@ except urllib.error.HTTPError as error: print(error.code)"`,
     })
 
     it('stay small in a flood and tell what is missing', async () => {
-      const own = await Sandbox.create('base', { ...warren.client, timeoutMs: 60_000 })
+      const own = await Sandbox.create('base', { ...warren.client, timeoutMs: 3_600_000 })
       const run = await own.commands.run('yes | head -c 20M | tee /dev/null | wc -c; yes | head -c 20M')
       assert.equal(run.stdout.length, 20 * mebibyte + '20971520\n'.length)
       await eventually(async () => {
@@ -162,15 +162,19 @@ except urllib.error.HTTPError as error: print(error.code)"`,
       const missing = leftOut.reduce((sum, { fields }) => sum + Number(fields.bytes), 0)
       const kept = entries.filter(({ fields }) => fields.event_type === 'stdout')
       const keptBytes = kept.reduce((sum, { message }) => sum + message.length + 1, 0)
+      // Where the machine is so busy that nobody collects in time, entries of a piece each are told as dropped.
+      const dropped = entries.filter(({ fields }) => fields.event_type === 'dropped')
+      const droppedPieces = dropped.reduce((sum, { fields }) => sum + Number(fields.entries), 0)
       // The last newline of each piece is not kept.
-      assert.ok(Math.abs(missing + keptBytes - run.stdout.length) <= kept.length, `${missing} ${keptBytes}`)
+      const lost = Math.abs(missing + keptBytes - run.stdout.length)
+      assert.ok(lost <= kept.length + droppedPieces * 4096, `${missing} ${keptBytes} ${droppedPieces}`)
       await own.kill()
     })
 
     // Under runc the kernel itself ends a process, and the sandbox sees only that it was killed.
     if (isolation === 'gvisor') {
       it('tell which process was ended when memory ran out', async () => {
-        const own = await Sandbox.create('base', { ...warren.client, timeoutMs: 60_000 })
+        const own = await Sandbox.create('base', { ...warren.client, timeoutMs: 3_600_000 })
         const grow = 'python3 -c "held = []\nwhile True: held.append(bytearray(1024 * 1024))"'
         await assert.rejects(own.commands.run(grow))
         await eventually(async () => {
@@ -207,7 +211,7 @@ except urllib.error.HTTPError as error: print(error.code)"`,
     })
 
     it('are followed by the command line until the sandbox ends', async () => {
-      const own = await Sandbox.create('base', { ...warren.client, timeoutMs: 60_000 })
+      const own = await Sandbox.create('base', { ...warren.client, timeoutMs: 3_600_000 })
       const following = e2b(warren, 'sandbox', 'logs', own.sandboxId, '--follow')
       for (const word of ['first', 'second', 'third']) {
         await own.commands.run(`echo ${word}`)

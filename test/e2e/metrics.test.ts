@@ -18,7 +18,7 @@ for (const isolation of isolations) {
     let sandbox: current.Sandbox
     before(async () => {
       warren = await joinWarren(isolation)
-      sandbox = await Sandbox.create('base', { ...warren.client, timeoutMs: 600_000 })
+      sandbox = await Sandbox.create('base', { ...warren.client, timeoutMs: 3_600_000 })
     })
     after(async () => {
       await sandbox?.kill()

@@ -105,14 +105,14 @@ describe('one machine', () => {
       const build = () =>
         Template.build(Template().fromTemplate('base').runCmd('echo built > ~/built'), 'shared', one.client)
       await build()
-      const options = { ...one.client, timeoutMs: 600_000 }
+      const options = { ...one.client, timeoutMs: 3_600_000 }
       const [running, paused] = [
         await Sandbox.create('shared', options),
         await Sandbox.create('base', options),
       ]
       await paused.files.write('/home/user/note', 'kept')
       await paused.pause()
-      const theirs = await Sandbox.create('base', { ...two.client, timeoutMs: 600_000 })
+      const theirs = await Sandbox.create('base', { ...two.client, timeoutMs: 3_600_000 })
 
       // Both keys are of the same team, which sees all that it has; but a Warren acts only on what it owns.
       assert.deepEqual(

@@ -41,7 +41,7 @@ for (const isolation of isolations) {
       describe(`e2b ${version}`, () => {
         let sandbox: current.Sandbox
         before(async () => {
-          sandbox = await Sandbox.create('base', { ...warren.client, timeoutMs: 600_000 })
+          sandbox = await Sandbox.create('base', { ...warren.client, timeoutMs: 3_600_000 })
         })
         after(() => sandbox?.kill())
 
@@ -164,7 +164,7 @@ for (const isolation of isolations) {
     describe('much at once', () => {
       let sandbox: current.Sandbox
       beforeEach(async () => {
-        sandbox = await current.Sandbox.create('base', { ...warren.client, timeoutMs: 600_000 })
+        sandbox = await current.Sandbox.create('base', { ...warren.client, timeoutMs: 3_600_000 })
       })
       afterEach(() => sandbox?.kill())
 

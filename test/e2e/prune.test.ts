@@ -47,7 +47,7 @@ describe('pruning', () => {
     await Template.build(template('one:1'), 'kept', warren.client)
     await Template.build(template('two:1'), 'gone', warren.client)
     // Its template goes; it must go on, and over a pause too.
-    const sandbox = await Sandbox.create('gone', { ...warren.client, timeoutMs: 120_000 })
+    const sandbox = await Sandbox.create('gone', { ...warren.client, timeoutMs: 3_600_000 })
     await sandbox.pause()
     await prune(warren)
     const asOperator = { headers: { 'X-Admin-Token': warren.adminToken }, key: null }

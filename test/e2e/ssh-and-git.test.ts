@@ -29,7 +29,7 @@ for (const isolation of isolations) {
     type Network = NonNullable<Parameters<typeof Sandbox.create>[1]>['network']
     /** A sandbox that has the key to the host, and knows the host's. */
     async function create(network: Network): Promise<Sandbox> {
-      const sandbox = await Sandbox.create('base', { ...warren.client, timeoutMs: 300_000, network })
+      const sandbox = await Sandbox.create('base', { ...warren.client, timeoutMs: 3_600_000, network })
       await sandbox.files.write([
         { path: '.ssh/id_ed25519', data: host.clientKey },
         { path: '.ssh/known_hosts', data: `${internet},${name} ${host.hostKey}\n` },
@@ -40,7 +40,7 @@ for (const isolation of isolations) {
       await sandbox.commands.run(`chmod 600 .ssh/id_ed25519 && ${identity}`)
       return sandbox
     }
-    const options = { timeoutMs: 20_000, envs: { GIT_TERMINAL_PROMPT: '0' } }
+    const options = { timeoutMs: 300_000, envs: { GIT_TERMINAL_PROMPT: '0' } }
     const run = async (sandbox: Sandbox, command: string) =>
       (await sandbox.commands.run(`{ ${command}\n} 2>&1`, options)).stdout
     const ssh = (to: string) => `ssh -o BatchMode=yes git@${to}`
@@ -93,7 +93,7 @@ git commit -qm change; git push -q origin HEAD:main; cd; git clone -q ${url} two
         sandbox.commands.run(`${ssh(internet)} '${command}'`, {
           background: true,
           stdin: true,
-          timeoutMs: 20_000,
+          timeoutMs: 300_000,
         })
       const busy = await session('while echo tick; do sleep 0.1; done')
       const quiet = await session(`while read line; do echo "$line" | tee -a heard; done`)

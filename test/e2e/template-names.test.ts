@@ -151,7 +151,7 @@ describe('names of templates', () => {
 
   it('cannot be deleted while a sandbox needs them', async () => {
     await Template.build(Template().fromBaseImage().runCmd('echo k > k'), 'needed', warren.client)
-    const sandbox = await Sandbox.create('needed', { ...warren.client, timeoutMs: 120_000 })
+    const sandbox = await Sandbox.create('needed', { ...warren.client, timeoutMs: 3_600_000 })
     const remove = () => warren.api('/templates/needed:any', { method: 'DELETE' })
     const says = async (text: RegExp) => {
       const answer = await remove()

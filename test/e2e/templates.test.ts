@@ -61,7 +61,10 @@ for (const isolation of isolations) {
           .runCmd('touch made-here')
         const options = { ...warren.client, cpuCount: 1, memoryMB: 256 }
         const built = await client.Template.build(template, name('methods'), options)
-        const sandbox = await client.Sandbox.create(name('methods'), { ...warren.client, timeoutMs: 120_000 })
+        const sandbox = await client.Sandbox.create(name('methods'), {
+          ...warren.client,
+          timeoutMs: 3_600_000,
+        })
         try {
           const run = async (command: string) =>
             (await sandbox.commands.run(command)).stdout.trimEnd().split('\n')

@@ -26,7 +26,7 @@ for (const isolation of isolations) {
     })
 
     const create = (volumeMounts: Record<string, Volume | string>) =>
-      Sandbox.create('base', { ...warren.client, timeoutMs: 600_000, volumeMounts })
+      Sandbox.create('base', { ...warren.client, timeoutMs: 3_600_000, volumeMounts })
     const run = async (sandbox: Sandbox, command: string, user = 'user') =>
       (await sandbox.commands.run(command, { user })).stdout.trim()
 
@@ -111,7 +111,7 @@ for (const isolation of isolations) {
       )
       await assert.rejects(Volume.destroy(shared!.volumeId, warren.client), /409.*mounted in 2 sandboxes/)
 
-      const [fork] = await one.fork({ timeoutMs: 600_000 })
+      const [fork] = await one.fork({ timeoutMs: 3_600_000 })
       assert.ok(fork instanceof Sandbox, String(fork))
       await run(fork, 'echo fork > /mnt/data/from-fork')
       assert.equal(await run(one, 'cat /mnt/data/from-fork'), 'fork')
@@ -119,7 +119,7 @@ for (const isolation of isolations) {
       await Promise.all([fork.kill(), two.kill()])
 
       const { snapshotId } = await one.createSnapshot()
-      const plain = await Sandbox.create(snapshotId, { ...warren.client, timeoutMs: 600_000 })
+      const plain = await Sandbox.create(snapshotId, { ...warren.client, timeoutMs: 3_600_000 })
       assert.equal(await run(plain, 'ls -A /mnt/data /home/user/more 2>&1 | grep -c from; true'), '0')
       await plain.kill()
       await Sandbox.deleteSnapshot(snapshotId, warren.client)
@@ -136,7 +136,7 @@ for (const isolation of isolations) {
       await sandbox.pause()
       await volume.writeFile('/meanwhile', 'written while it was paused')
       await assert.rejects(Volume.destroy(volume.volumeId, warren.client), /409.*mounted in 1 sandboxes/)
-      const again = await Sandbox.connect(sandbox.sandboxId, { ...warren.client, timeoutMs: 600_000 })
+      const again = await Sandbox.connect(sandbox.sandboxId, { ...warren.client, timeoutMs: 3_600_000 })
       assert.equal(await run(again, 'cat /mnt/data/meanwhile'), 'written while it was paused')
       const before = (await volume.getInfo('/open')).size
       await eventually(async () => assert.ok((await volume.getInfo('/open')).size > before))
@@ -148,7 +148,7 @@ for (const isolation of isolations) {
       await again.pause({ keepMemory: false })
       await warren.stop()
       warren = await startWarren(isolation, { settings, keep: true })
-      const rebooted = await Sandbox.connect(sandbox.sandboxId, { ...warren.client, timeoutMs: 600_000 })
+      const rebooted = await Sandbox.connect(sandbox.sandboxId, { ...warren.client, timeoutMs: 3_600_000 })
       assert.equal(await run(rebooted, 'cat /mnt/data/meanwhile'), 'more')
 
       const doomed = 'exec 3>/mnt/data/doomed; touch /tmp/open; exec sleep 600'
@@ -157,7 +157,7 @@ for (const isolation of isolations) {
       await rebooted.pause()
       await volume.remove('/doomed')
       const connect = (onResume: 'restore' | 'reboot') =>
-        Sandbox.connect(sandbox.sandboxId, { ...warren.client, timeoutMs: 600_000, onResume })
+        Sandbox.connect(sandbox.sandboxId, { ...warren.client, timeoutMs: 3_600_000, onResume })
       // gVisor finds open files again by their path; processes in containers have them as they were.
       if (isolation === 'gvisor')
         await assert.rejects(connect('restore'), /422.*had "doomed" open on a volume/)

@@ -29,7 +29,7 @@ const traces = {
 const leftovers = 'ls -A /tmp /home/user /var/tmp'
 
 for (const isolation of isolations) {
-  describe(`the warm pool (${isolation})`, { timeout: 600_000 }, () => {
+  describe(`the warm pool (${isolation})`, () => {
     let warren: Warren
 
     before(async () => {
@@ -66,7 +66,7 @@ for (const isolation of isolations) {
       await eventually(async () => {
         const ids = waiting(isServed)
         assert.ok(ids.length > 0, 'none waits')
-        const sandbox = await Sandbox.create(template, { ...warren.client, timeoutMs: 120_000, ...rest })
+        const sandbox = await Sandbox.create(template, { ...warren.client, timeoutMs: 3_600_000, ...rest })
         if (ids.includes(sandbox.sandboxId)) taken = sandbox
         else await sandbox.kill()
         assert.ok(taken, `${sandbox.sandboxId} did not wait`)

@@ -57,7 +57,7 @@ for (const isolation of isolations) {
 
     before(async () => {
       warren = await startWarren(isolation, { settings: noWarmPool })
-      sandbox = await Sandbox.create('base', { ...warren.client, timeoutMs: 300_000 })
+      sandbox = await Sandbox.create('base', { ...warren.client, timeoutMs: 3_600_000 })
       await sandbox.files.write('/tmp/service.py', service)
       await sandbox.commands.run('python3 /tmp/service.py', { background: true })
       await eventually(async () => {

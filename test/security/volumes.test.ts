@@ -15,7 +15,7 @@ for (const isolation of isolations) {
       content = { apiUrl: warren.url }
       volume = await Volume.create(`hostile-${isolation}`, warren.client)
       const volumeMounts = { '/mnt/data': volume }
-      sandbox = await Sandbox.create('base', { ...warren.client, timeoutMs: 600_000, volumeMounts })
+      sandbox = await Sandbox.create('base', { ...warren.client, timeoutMs: 3_600_000, volumeMounts })
     })
     after(async () => {
       await sandbox?.kill()

@@ -40,7 +40,7 @@ export class Target {
   readonly #url: URL
 
   static async create(warren: Warren): Promise<Target> {
-    return new Target(await Sandbox.create('base', { ...warren.client, timeoutMs: 600_000 }), warren.url)
+    return new Target(await Sandbox.create('base', { ...warren.client, timeoutMs: 3_600_000 }), warren.url)
   }
 
   constructor(sandbox: Sandbox, url: string) {

@@ -50,7 +50,7 @@ export async function buildsOf(warren: Warren, name: string): Promise<Build[]> {
 
 /** What a command says in a sandbox of the template, which is gone afterwards. */
 export async function sayIn(warren: Warren, template: string, command: string, envs = {}): Promise<string> {
-  const sandbox = await Sandbox.create(template, { ...warren.client, timeoutMs: 120_000, envs })
+  const sandbox = await Sandbox.create(template, { ...warren.client, timeoutMs: 3_600_000, envs })
   try {
     return (await sandbox.commands.run(command)).stdout
   } finally {

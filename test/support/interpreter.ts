@@ -28,7 +28,7 @@ export async function openInterpreter(
 ) {
   const folder = mkdtempSync(join(tmpdir(), 'warren-interpreter-'))
   await writeInterpreter(folder)
-  if (language === 'java') await runCommand('bash', [join(folder, 'java/compile.sh')], { timeoutMs: 60_000 })
+  if (language === 'java') await runCommand('bash', [join(folder, 'java/compile.sh')], { timeoutMs: 300_000 })
   const interpreter = createInterpreter({
     ...{ kernelsFolder: folder, homeFolder, readVariables, clock: systemClock },
   })

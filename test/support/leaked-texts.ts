@@ -13,7 +13,7 @@ export function filesWith(folder: string, ...texts: string[]): string[] {
   const files = ['-type', 'f', '-size', '-2000000k']
   const grep = ['grep', '-laF', ...texts.flatMap((text) => ['-e', text])]
   const args = [folder, '-xdev', '(', ...skip, ')', '-prune', '-o', ...files, '-exec', ...grep, '{}', '+']
-  const found = spawnSync('find', args, { encoding: 'utf8', timeout: 120_000 })
+  const found = spawnSync('find', args, { encoding: 'utf8', timeout: 600_000 })
   assert.equal(found.signal, null)
   return found.stdout.split('\n').filter((line) => line !== '')
 }

@@ -32,7 +32,8 @@ export function rememberNames(accounts: Accounts): EntrySources['accounts'] {
 /** The bytes of a path that is no UTF-8: no string could be turned back into them. */
 export type EntryPath = string | Buffer
 
-const mostTries = 10
+/** A name that changes all the time, in step with us, may change between two looks many times in a row. */
+const mostTries = 1000
 
 /**
  * Describes what lies at `path` itself; throws the system's error when nothing does. The wire has UTF-8 only: what is

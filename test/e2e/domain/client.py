@@ -16,7 +16,7 @@ def fetch(url, data=None, headers={}):
 
 
 def same_thread():
-    sandbox = Sandbox.create(timeout=120)
+    sandbox = Sandbox.create(timeout=3600)
     try:
         domain = os.environ["E2B_DOMAIN"]
         assert sandbox.get_host(8000) == f"8000-{sandbox.sandbox_id}.{domain}"
@@ -43,7 +43,7 @@ def same_thread():
 
 
 async def with_async():
-    sandbox = await AsyncSandbox.create(timeout=120)
+    sandbox = await AsyncSandbox.create(timeout=3600)
     try:
         results = await asyncio.gather(*(sandbox.commands.run(f"echo {number}") for number in range(20)))
         assert [result.stdout for result in results] == [f"{number}\n" for number in range(20)]

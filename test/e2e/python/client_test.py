@@ -15,7 +15,7 @@ TEMPLATE = "base"
 class SyncClient(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.sandbox = Sandbox.create(TEMPLATE, timeout=300, metadata={"suite": "py"}, envs={"GREETING": "hello"})
+        cls.sandbox = Sandbox.create(TEMPLATE, timeout=3600, metadata={"suite": "py"}, envs={"GREETING": "hello"})
 
     @classmethod
     def tearDownClass(cls):
@@ -93,7 +93,7 @@ class SyncClient(unittest.TestCase):
 
 class AsyncClient(unittest.IsolatedAsyncioTestCase):
     async def test_many_commands_at_once(self):
-        sandbox = await AsyncSandbox.create(TEMPLATE, timeout=120)
+        sandbox = await AsyncSandbox.create(TEMPLATE, timeout=3600)
         try:
             results = await asyncio.gather(*(sandbox.commands.run(f"echo {n}") for n in range(20)))
             self.assertEqual([result.stdout for result in results], [f"{n}\n" for n in range(20)])

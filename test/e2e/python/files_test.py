@@ -23,7 +23,7 @@ def pieces():
 class SyncFiles(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.sandbox = Sandbox.create(TEMPLATE, timeout=300)
+        cls.sandbox = Sandbox.create(TEMPLATE, timeout=3600)
         cls.files = cls.sandbox.files
 
     @classmethod
@@ -115,7 +115,7 @@ class SyncFiles(unittest.TestCase):
 
 class AsyncFiles(unittest.IsolatedAsyncioTestCase):
     async def asyncSetUp(self):
-        self.sandbox = await AsyncSandbox.create(TEMPLATE, timeout=120)
+        self.sandbox = await AsyncSandbox.create(TEMPLATE, timeout=3600)
         self.files = self.sandbox.files
 
     async def asyncTearDown(self):

@@ -14,10 +14,10 @@ def reached(sandbox: Sandbox) -> list:
 
 
 def sync() -> None:
-    closed = Sandbox.create("base", timeout=120, allow_internet_access=False)
+    closed = Sandbox.create("base", timeout=3600, allow_internet_access=False)
     assert reached(closed) == []
     closed.kill()
-    some = Sandbox.create("base", timeout=120, network={"allow_out": [internet], "deny_out": [ALL_TRAFFIC]})
+    some = Sandbox.create("base", timeout=3600, network={"allow_out": [internet], "deny_out": [ALL_TRAFFIC]})
     assert reached(some) == [internet]
     if hasattr(some, "update_network"):
         some.update_network({"deny_out": [internet]})
@@ -30,14 +30,14 @@ def sync() -> None:
         assert not newest
     some.kill()
     try:
-        Sandbox.create("base", timeout=120, network={"deny_out": ["example.test"]})
+        Sandbox.create("base", timeout=3600, network={"deny_out": ["example.test"]})
         raise AssertionError("a denied name was taken")
     except Exception as error:
         assert "invalid denied CIDR example.test" in str(error), error
 
 
 async def later() -> None:
-    some = await AsyncSandbox.create("base", timeout=120, network={"deny_out": [f"{internet}/32"]})
+    some = await AsyncSandbox.create("base", timeout=3600, network={"deny_out": [f"{internet}/32"]})
     assert (await some.commands.run(probe)).stdout.split() == [elsewhere]
     if hasattr(some, "update_network"):
         await some.update_network({"deny_out": [elsewhere]})

@@ -8,7 +8,7 @@ newest = sys.argv[1] == "newest"
 
 
 def sync() -> None:
-    sandbox = Sandbox.create("base", timeout=600, envs={"GIVEN": "at create"})
+    sandbox = Sandbox.create("base", timeout=3600, envs={"GIVEN": "at create"})
     sandbox.files.write("/home/user/kept", "kept")
     sleeper = sandbox.commands.run("sleep 1000", background=True, timeout=0)
     assert sandbox.pause() is not False
@@ -24,7 +24,7 @@ def sync() -> None:
         assert again.pause() is True
         again = Sandbox.connect(sandbox.sandbox_id, on_resume="reboot")
         assert again.files.read("/home/user/kept") == "kept"
-    forks = again.fork(timeout=120, count=2)
+    forks = again.fork(timeout=3600, count=2)
     for fork in forks:
         assert not isinstance(fork, Exception), fork
         assert fork.files.read("/home/user/kept") == "kept"
@@ -33,11 +33,11 @@ def sync() -> None:
     snapshot = again.create_snapshot(name="py-snap")
     if newest:
         files_only = again.create_snapshot(name="py-files", mode="filesystem")
-        from_files = Sandbox.create(files_only.snapshot_id, timeout=60)
+        from_files = Sandbox.create(files_only.snapshot_id, timeout=3600)
         assert from_files.files.read("/home/user/kept") == "kept"
         from_files.kill()
         assert Sandbox.delete_snapshot(files_only.snapshot_id) is True
-    other = Sandbox.create(snapshot.snapshot_id, timeout=60)
+    other = Sandbox.create(snapshot.snapshot_id, timeout=3600)
     assert other.files.read("/home/user/kept") == "kept"
     other.kill()
     again.kill()
@@ -48,7 +48,7 @@ def sync() -> None:
 
 
 async def later() -> None:
-    sandbox = await AsyncSandbox.create("base", timeout=600)
+    sandbox = await AsyncSandbox.create("base", timeout=3600)
     await sandbox.files.write("/home/user/kept", "kept")
     await sandbox.pause()
     again = await AsyncSandbox.connect(sandbox.sandbox_id)

@@ -44,7 +44,7 @@ async def async_until(condition, seconds=20):
 class SyncProcesses(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.sandbox = Sandbox.create(TEMPLATE, timeout=600)
+        cls.sandbox = Sandbox.create(TEMPLATE, timeout=3600)
 
     @classmethod
     def tearDownClass(cls):
@@ -149,7 +149,7 @@ class SyncProcesses(unittest.TestCase):
 
 class AsyncProcesses(unittest.IsolatedAsyncioTestCase):
     async def asyncSetUp(self):
-        self.sandbox = await AsyncSandbox.create(TEMPLATE, timeout=600)
+        self.sandbox = await AsyncSandbox.create(TEMPLATE, timeout=3600)
 
     async def asyncTearDown(self):
         await self.sandbox.kill()

@@ -37,7 +37,7 @@ def context() -> str:
 
 
 def say(template: str, command: str) -> str:
-    sandbox = Sandbox.create(template, timeout=120)
+    sandbox = Sandbox.create(template, timeout=3600)
     try:
         return sandbox.commands.run(command).stdout
     finally:
@@ -91,7 +91,7 @@ def methods() -> None:
     Template.remove_tags(name, "stable")
     tags = Template.get_tags(built.template_id)
     assert [one.tag for one in tags] == ["default", "v1", "v2"], tags
-    info = Sandbox.create(name, timeout=60)
+    info = Sandbox.create(name, timeout=3600)
     detail = info.get_info()
     assert (detail.cpu_count, detail.memory_mb) == (1, 256), detail
     info.kill()
@@ -176,7 +176,7 @@ async def later() -> None:
     assert any(line.startswith("CACHED [builder 1/1]") for line in again), again
     forced = AsyncTemplate().from_template(name).set_ready_cmd(wait_for_timeout(1000))
     await AsyncTemplate.build(forced, f"{name}-1", skip_cache=True)
-    sandbox = await AsyncSandbox.create(f"{name}-0", timeout=60)
+    sandbox = await AsyncSandbox.create(f"{name}-0", timeout=3600)
     assert (await sandbox.commands.run("cat copied")).stdout == "deep"
     await sandbox.kill()
     await AsyncTemplate.assign_tags(name, "kept")

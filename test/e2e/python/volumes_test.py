@@ -49,7 +49,7 @@ class Volumes(unittest.TestCase):
         self.assertEqual(asyncio.run(work()), "text")
 
     def test_a_sandbox_with_the_volume(self):
-        sandbox = Sandbox.create("base", timeout=120, volume_mounts={"/mnt/data": self.volume})
+        sandbox = Sandbox.create("base", timeout=3600, volume_mounts={"/mnt/data": self.volume})
         try:
             sandbox.commands.run("echo inside > /mnt/data/file")
             self.assertEqual(self.volume.read_file("/file"), "inside\n")

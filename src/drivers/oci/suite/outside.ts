@@ -132,10 +132,15 @@ exec nsenter --net=/run/netns/${netns} python3 -c "$1"`
   }
 }
 
-/** For each target what came back, or nothing. All at once: a target that keeps quiet costs two seconds. */
-export async function reachFrom(bench: OciBench, handle: DriverHandle, targets: string[]): Promise<string[]> {
+/** For each target what came back, or nothing. All at once. What is closed says so; a target that keeps quiet is waited for. */
+export async function reachFrom(
+  bench: OciBench,
+  handle: DriverHandle,
+  targets: string[],
+  withinSeconds = 30,
+): Promise<string[]> {
   const one = (target: string) =>
-    `(answer=$(timeout 2 bash -c 'exec 3<>/dev/tcp/${target.replace(':', '/')} && head -c 100 <&3' 2>/dev/null); echo "${target} $answer") &`
+    `(answer=$(timeout ${withinSeconds} bash -c 'exec 3<>/dev/tcp/${target.replace(':', '/')} && head -c 100 <&3' 2>/dev/null); echo "${target} $answer") &`
   const output = await bench.run(handle, `${targets.map(one).join('\n')}\nwait`)
   const answers = new Map(
     output
