@@ -64,7 +64,8 @@ async function runWhole(files: WholeTest[]): Promise<JobResult[]> {
   return results
 }
 
-async function runPlan(): Promise<JobResult[]> {
+/** `checked`: what the checks find that are under way. */
+async function runPlan(checked: Promise<JobResult[]>): Promise<JobResult[]> {
   const paths = globSync('{src,test}/**/*.test.ts', { cwd: repoFolder }).sort()
   const all = paths.filter((path) => !path.startsWith('test/bench/') && (options.long || !isLong(path)))
   const wanted = chosen.map((path) => relative(repoFolder, resolve(path)))
@@ -82,15 +83,17 @@ async function runPlan(): Promise<JobResult[]> {
     const [first, ...more] = group.map(optionsOf)
     return more.length === 0 ? fileJob(first!) : groupJob(`Unit tests, part ${at + 1}`, [first!, ...more])
   })
-  const jobs = [...(options.long || chosen.length > 0 ? [] : checks()), ...units]
   const whole = plan.whole.length > 0 ? phase('Real sandboxes', () => runWhole(plan.whole)) : undefined
   // Beside real sandboxes one at a time: it takes the CPU time that those leave while they wait.
   const width = whole
     ? { concurrency: 1, more: { after: whole, concurrency: concurrency - 1 } }
     : { concurrency }
-  const runUnits = () => runJobs(jobs, { ...width, write, live: false })
+  const runUnits = async () => [
+    ...(await checked),
+    ...(await runJobs(units, { ...width, write, live: false })),
+  ]
   const found = await Promise.all([
-    jobs.length > 0 ? phase('Checks and unit tests', runUnits) : [],
+    units.length > 0 ? phase('Checks and unit tests', runUnits) : [],
     whole ?? [],
   ])
   return found.flat()
@@ -110,8 +113,13 @@ function keepTimes(found: JobResult[]): void {
   writeFileSync(timesFile, `${JSON.stringify(sorted, null, 2)}\n`)
 }
 
+// Beside the set-up, which waits for the network most of its time.
+const checked =
+  options.long || chosen.length > 0
+    ? Promise.resolve([])
+    : runJobs(checks(), { concurrency: 1, write, live: false })
 await phase('Set-up', prepareTests)
-const results = await phase('All checks and tests', runPlan)
+const results = await phase('All checks and tests', () => runPlan(checked))
 const outcome = results.some(({ failed }) => failed > 0)
   ? await phase('Once more what failed', () => repeatFailed(results, write))
   : { results, flaky: [] }

@@ -9,7 +9,7 @@ import type { CountsOfFiles } from './counting-reporter.ts'
 import type { Counts, Job, Write } from './jobs.ts'
 
 /** A file that hangs must not hold up the rest. Of one that goes on, each test is told as it ends, however slow the machine. */
-const mostSilentMs = 10 * 60_000
+const mostSilentMs = 15 * 60_000
 const reporter = join(import.meta.dirname, 'counting-reporter.ts')
 
 export type FileJobOptions = {
