@@ -84,8 +84,9 @@ export class Target {
     return this.ask('POST', filesPath(path, { username: user }), headers, body)
   }
 
+  /** For as long as it takes: under attack, or on a busy machine, that may be minutes. */
   async shell(command: string, user: 'user' | 'root' = 'user'): Promise<string> {
-    return (await this.sandbox.commands.run(command, { user })).stdout.trim()
+    return (await this.sandbox.commands.run(command, { user, timeoutMs: 0 })).stdout.trim()
   }
 }
 
