@@ -194,7 +194,7 @@ function raceTests(mine: () => Target): void {
           controller.enqueue(chunk)
         },
       })
-      await mine().sandbox.files.write('/tmp/big', body, { requestTimeoutMs: 120_000 })
+      await mine().sandbox.files.write('/tmp/big', body, { requestTimeoutMs: 600_000 })
       assert.equal(await mine().shell('stat -c %s /tmp/big; rm /tmp/big'), String(size))
       const largest = "awk '/VmHWM|VmRSS/ && $2 > most { most = $2 } END { print most }'"
       const statuses = '$(grep -l boot.cjs /proc/[0-9]*/cmdline | sed s/cmdline/status/)'

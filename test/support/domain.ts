@@ -29,7 +29,7 @@ import { StoreFaults } from './store-faults.ts'
 
 export const request = (changes: Partial<CreateRequest> = {}): CreateRequest => ({
   template: 'base',
-  timeoutMs: 300_000,
+  timeoutMs: 60_000,
   metadata: {},
   envVars: {},
   options: {

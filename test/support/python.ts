@@ -20,7 +20,7 @@ export function pythonWith(requirement: string): string {
   return python
 }
 
-const runWithinMs = 300_000
+const runWithinMs = 1_800_000
 const runAndLeave = join(import.meta.dirname, 'run_and_leave.py')
 
 /** The command line of a script that uses the given release of the client. */

@@ -77,7 +77,7 @@ export type Warren = {
   pid: number
   adminToken: string
   /** Options for `Sandbox.create` and its like, of any client. */
-  client: { apiKey: string; apiUrl: string; sandboxUrl: string }
+  client: { apiKey: string; apiUrl: string; sandboxUrl: string; requestTimeoutMs: number }
   environment: Record<string, string>
   api(path: string, options?: ApiOptions): Promise<Response>
   /** Ctrl-C, and waits for the end. */
@@ -148,7 +148,8 @@ export async function joinWarren(isolation: Isolation): Promise<Warren> {
 function clientOf(url: string, apiKey: string): Pick<Warren, 'apiKey' | 'client' | 'environment' | 'api'> {
   return {
     apiKey,
-    client: { apiKey, apiUrl: url, sandboxUrl: url },
+    // A busy machine may take longer than the minute that clients wait by themselves.
+    client: { apiKey, apiUrl: url, sandboxUrl: url, requestTimeoutMs: 300_000 },
     environment: { E2B_API_KEY: apiKey, E2B_API_URL: url, E2B_SANDBOX_URL: url, E2B_VOLUME_API_URL: url },
     api: (path, options = {}) => callApi(url, apiKey, path, options),
   }
