@@ -11,7 +11,7 @@ import { echo, type SleepyEdge, sleepyEdge, until } from './sleepy-edge-fixture.
 const envd = 49983
 const withToken = { 'X-Access-Token': agentToken }
 /** For requests that would wait for ever if they were wrongly let in. */
-const impatient = () => ({ signal: AbortSignal.timeout(10_000) })
+const impatient = () => ({ signal: AbortSignal.timeout(120_000) })
 
 describe('traffic for a sleeping sandbox', () => {
   it('waits until it runs and then gets through, however much there is and whatever its form', async () => {

@@ -6,7 +6,7 @@ import { describe, it } from 'node:test'
 import { type DnsAnswer, dnsQuery, readDnsAnswer } from './dns-fixture.ts'
 import { startWorld, type World } from './gate-fixture.ts'
 
-const within = { timeout: 20_000 }
+const within = { timeout: 300_000 }
 const types = { A: 1, NS: 2, NULL: 10, MX: 15, TXT: 16, AAAA: 28, SVCB: 64, HTTPS: 65, ANY: 255 }
 const codes = { ok: 0, failed: 2, noSuchName: 3, refused: 5 }
 

@@ -5,7 +5,7 @@ import { describe, it } from 'node:test'
 import type { Log } from '../lib/log.ts'
 import { fetchOver, readAll, startWorld, type World } from './gate-fixture.ts'
 
-const within = { timeout: 20_000 }
+const within = { timeout: 300_000 }
 const secret = (name: string) => `\${e2b.secrets.${name}}`
 
 /** TLS as a sandbox sees it that trusts the machine's authority alone. */

@@ -5,7 +5,7 @@ import type { Socket } from 'node:net'
 import { describe, it } from 'node:test'
 import { fetchOver, readAll, startWorld, type World } from './gate-fixture.ts'
 
-const within = { timeout: 20_000 }
+const within = { timeout: 300_000 }
 
 /** A host that says who it is and whom it was asked for. */
 const saying = (who: string) => (request: IncomingMessage, response: ServerResponse) =>

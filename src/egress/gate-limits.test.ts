@@ -7,7 +7,7 @@ import { readAll, startWorld, type World } from './gate-fixture.ts'
 import { helloOf } from './hello-fixture.ts'
 import { startSocks } from './socks-fixture.ts'
 
-const within = { timeout: 20_000 }
+const within = { timeout: 300_000 }
 
 /** A connection to a host that answers the first bytes with "on" and then waits. */
 async function openTls(world: World, to: string, name: string): Promise<Socket> {

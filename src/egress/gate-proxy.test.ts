@@ -4,7 +4,7 @@ import { fetchOver, issue, readAll, startWorld } from './gate-fixture.ts'
 import { helloOf } from './hello-fixture.ts'
 import { startSocks } from './socks-fixture.ts'
 
-const within = { timeout: 20_000 }
+const within = { timeout: 300_000 }
 
 describe('the egress proxy', within, () => {
   it('carries every connection, by name where the name decided', async () => {

@@ -5,7 +5,7 @@ import { connect as connectTls } from 'node:tls'
 import { fetchOver, readAll, startWorld } from './gate-fixture.ts'
 import { helloOf } from './hello-fixture.ts'
 
-const within = { timeout: 20_000 }
+const within = { timeout: 300_000 }
 const alert = (code: number) => Buffer.from([21, 3, 3, 0, 2, 2, code]).toString('latin1')
 const [accessDenied, unrecognized] = [alert(49), alert(112)]
 const denied = /access denied|ALERT_ACCESS_DENIED/i

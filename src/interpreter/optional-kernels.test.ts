@@ -69,7 +69,7 @@ const samples: Record<string, Sample> = {
 
 for (const [language, sample] of Object.entries(samples)) {
   if (!kernelKind(language)) continue
-  suite(`the kernel of ${language}`, { timeout: 240_000 }, () => {
+  suite(`the kernel of ${language}`, { timeout: 900_000 }, () => {
     let opened: Opened
     before(async () => {
       opened = await openInterpreter(async () => ({ FROM_SANDBOX: 'yes' }), language)

@@ -4,7 +4,7 @@ import { openInterpreter } from '../../test/support/interpreter.ts'
 
 type Opened = Awaited<ReturnType<typeof openInterpreter>>
 
-suite('the interpreter with kernels that every machine has', { timeout: 120_000 }, () => {
+suite('the interpreter with kernels that every machine has', { timeout: 900_000 }, () => {
   let opened: Opened
   let variables: Record<string, string> = { FROM_SANDBOX: 'yes' }
   before(async () => {

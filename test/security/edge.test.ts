@@ -35,7 +35,7 @@ describe('the edge, attacked', () => {
       const chunks: Buffer[] = []
       socket.on('data', (chunk) => chunks.push(chunk)).on('error', fail)
       socket.on('close', () => done(Buffer.concat(chunks).toString('latin1')))
-      socket.setTimeout(20_000, () => socket.destroy(new Error(`no answer to ${lines[0]}`)))
+      socket.setTimeout(300_000, () => socket.destroy(new Error(`no answer to ${lines[0]}`)))
       socket.write(`${[...lines, 'Connection: close'].join('\r\n')}\r\n\r\n`, 'latin1')
     })
   const get = (host: string, ...more: string[]) => send('GET / HTTP/1.1', `Host: ${host}`, ...more)

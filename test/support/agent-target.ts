@@ -65,7 +65,7 @@ export class Target {
         response.on('end', () => resolve({ status: response.statusCode!, text }))
         response.on('error', reject)
       })
-      outgoing.setTimeout(30_000, () => outgoing.destroy(new Error(`no answer to ${method} ${path}`)))
+      outgoing.setTimeout(300_000, () => outgoing.destroy(new Error(`no answer to ${method} ${path}`)))
       outgoing.on('error', reject).end(body)
     })
   }
