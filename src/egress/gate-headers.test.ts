@@ -23,20 +23,18 @@ describe('header rules', within, () => {
     const to = await world.https(1, 'api.example', (request, response) => {
       const raw = request.rawHeaders.map((text) => text.toLowerCase())
       seen = [request.headers.authorization, request.headers['x-other'] as string]
-      response.end(
-        `${raw.filter((name) => name === 'authorization').length} ${request.method} ${request.url}`,
-      )
+      const count = (name: string) => raw.filter((one) => one === name).length
+      response.end(`${count('authorization')} ${count('__proto__')} ${request.method} ${request.url}`)
     })
-    world.admit({
-      allowNames: ['api.example'],
-      headerRules: [
-        rule('api.example', { Authorization: `Bearer ${secret('key')}`, 'X-Other': secret('ünique') }),
-      ],
-    })
+    const headersOfRule = {
+      ...{ Authorization: `Bearer ${secret('key')}`, 'X-Other': secret('ünique') },
+      ['__proto__']: 'a name like any other',
+    }
+    world.admit({ allowNames: ['api.example'], headerRules: [rule('api.example', headersOfRule)] })
     const socket = await intercepted(world, to, 'api.example')
     const headers = { Host: 'api.example', Authorization: 'Bearer stolen' }
     const answer = await fetchOver(socket, headers, '/v1?x', { method: 'POST', body: 'hello' })
-    assert.equal(answer.body, '1 POST /v1?x')
+    assert.equal(answer.body, '1 1 POST /v1?x')
     assert.equal(seen[0], 'Bearer s3same')
     assert.equal(Buffer.from(seen[1]!, 'latin1').toString(), 'ключ')
   })

@@ -10,11 +10,11 @@ export async function fillHeaders(
   teamID: string,
   secrets: SecretReader,
 ): Promise<Record<string, string>> {
-  const filled: Record<string, string> = {}
+  const filled: [name: string, value: string][] = []
   for (const [name, template] of Object.entries(rule.headers)) {
-    filled[name] = await fill(template, name, teamID, secrets)
+    filled.push([name, await fill(template, name, teamID, secrets)])
   }
-  return filled
+  return Object.fromEntries(filled)
 }
 
 async function fill(

@@ -126,7 +126,7 @@ describe('the base of a build', () => {
       sandbox.memory.set(command, '')
       return command === 'serve' ? new Promise(() => {}) : Promise.resolve(ok)
     }
-    const steps = [step('ENV', ['A', '1']), step('USER', ['me'])]
+    const steps = [step('ENV', ['A', '1', '__proto__', '2']), step('USER', ['me'])]
     const parent = await site.build({ steps, startCmd: 'serve', readyCmd: 'ready' })
     assert.equal(parent.result.snapshot?.memory, true)
     const source = { build: await site.asTemplate(parent.result) }
@@ -137,7 +137,10 @@ describe('the base of a build', () => {
     }
     const child = await site.build({ source, steps: runs('look') })
     assert.deepEqual(seen[0], [[], ['serve', 'ready']])
-    assert.deepEqual(agent.commands.find(({ command }) => command === 'look')?.envs, { A: '1' })
+    assert.deepEqual(agent.commands.find(({ command }) => command === 'look')?.envs, {
+      A: '1',
+      ['__proto__']: '2',
+    })
     assert.equal(child.result.defaultUser, 'me')
     const quiet = { build: { ...source.build, startCmd: null, readyCmd: null } }
     const bare = await site.build({ source: quiet })

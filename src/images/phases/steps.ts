@@ -81,7 +81,7 @@ async function copyFiles({ args, filesHash }: BuildStep, context: StepContext): 
 
 async function setEnvironment({ args }: BuildStep, context: StepContext): Promise<void> {
   const { site, number } = context
-  const envVars = { ...site.stage.envVars }
+  let envVars = { ...site.stage.envVars }
   const seen: Record<string, string> = {}
   for (let at = 0; at < args.length; at += 2) {
     const name = args[at]!
@@ -90,7 +90,8 @@ async function setEnvironment({ args }: BuildStep, context: StepContext): Promis
     }
     const value = args[at + 1]!
     Object.assign(seen, await seenInside([value], { ...seen, ...envVars }, context))
-    envVars[name] = expandVariables(value, { ...seen, ...envVars })
+    // Not by assignment, which would lose a variable named __proto__.
+    envVars = { ...envVars, [name]: expandVariables(value, { ...seen, ...envVars }) }
   }
   if (envVars.PATH !== undefined && envVars.PATH !== site.stage.envVars.PATH) {
     const failed = (why: string) => new BuildFailure(number, `failed to set 'PATH': ${why}`)
