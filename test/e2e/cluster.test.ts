@@ -113,7 +113,7 @@ suite('three Warrens as three machines', () => {
     await same.files.write('/tmp/big', big)
     assert.equal(await same.files.read('/tmp/big'), big)
     await same.commands.run(`cat > /tmp/serve.py <<'END'\n${upgradeServer}\nEND`)
-    await same.commands.run('python3 /tmp/serve.py', { background: true })
+    await same.commands.run('python3 /tmp/serve.py', { background: true, timeoutMs: 0 })
     await eventually(async () => assert.equal(await echoThrough(other, `8000-${sandboxId}`), 'back: hello'))
     await eventually(async () => {
       const { logs } = (await (await other.api(`/v2/sandboxes/${sandboxId}/logs`)).json()) as { logs: [] }
@@ -205,6 +205,7 @@ suite('three Warrens as three machines', () => {
     const seen: string[] = []
     const command = await same.commands.run('for i in 1 2 3 4 5 6 7 8 9; do echo $i; sleep 1; done', {
       background: true,
+      timeoutMs: 0,
       onStdout: (text) => void seen.push(text),
     })
     for (const index of [1, 2]) await cluster.members[index]!.restart('stop')

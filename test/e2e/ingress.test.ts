@@ -46,7 +46,7 @@ for (const isolation of isolations) {
         { path: 'secure.py', data: server(8443, true) },
       ])
       for (const name of ['plain', 'secure']) {
-        await sandbox.commands.run(`python3 ${name}.py`, { background: true })
+        await sandbox.commands.run(`python3 ${name}.py`, { background: true, timeoutMs: 0 })
       }
     })
     after(async () => {

@@ -63,6 +63,7 @@ for (const isolation of isolations) {
           const seen: { text: string; at: number }[] = []
           const handle = await sandbox.commands.run('echo first; read line; echo got $line', {
             background: true,
+            timeoutMs: 0,
             stdin: true,
             onStdout: (text) => void seen.push({ text, at: seen.length }),
           })
@@ -71,7 +72,7 @@ for (const isolation of isolations) {
           const result = await handle.wait()
           assert.equal(result.stdout, 'first\ngot word\n')
 
-          const sleeper = await sandbox.commands.run('sleep 300', { background: true })
+          const sleeper = await sandbox.commands.run('sleep 300', { background: true, timeoutMs: 0 })
           const listed = await sandbox.commands.list()
           assert.ok(listed.some((process) => process.pid === sleeper.pid))
           const inside = await sandbox.commands.run(`kill -0 ${sleeper.pid} && echo alive`)
@@ -84,6 +85,7 @@ for (const isolation of isolations) {
         it('reconnects to a running command', async () => {
           const handle = await sandbox.commands.run('read line; echo got $line', {
             background: true,
+            timeoutMs: 0,
             stdin: true,
           })
           await handle.disconnect()

@@ -99,7 +99,7 @@ suite('two Warrens with an object store', () => {
     await eventually(async () => assert.equal(readdirSync(stored('layers')).length, 1))
     const sandbox = await createOnFirst('shared')
     sandboxID = sandbox.sandboxId
-    await sandbox.commands.run('sleep 1000', { background: true })
+    await sandbox.commands.run('sleep 1000', { background: true, timeoutMs: 0 })
     await sandbox.commands.run('echo in memory > /dev/shm/mark; echo on disk > mark')
     await sandbox.pause()
     await eventually(async () => assert.equal(readdirSync(stored(`sandboxes/${sandboxID}`)).length, 1))

@@ -109,19 +109,23 @@ for (const isolation of isolations) {
           const { pid, handle } = await openTerminal(sandbox)
           await assert.rejects(sandbox.commands.sendStdin(pid, 'x'), client.SandboxError)
           await handle.kill()
-          const command = await sandbox.commands.run('cat', { background: true, stdin: true })
+          const command = await sandbox.commands.run('cat', { background: true, timeoutMs: 0, stdin: true })
           await assert.rejects(sandbox.pty.sendInput(command.pid, bytes('x')), client.SandboxError)
           await assert.rejects(sandbox.pty.resize(command.pid, { cols: 1, rows: 1 }), client.SandboxError)
           await command.kill()
         })
 
         it('stdin stays open until it is closed, and is refused where there is none', async () => {
-          const reader = await sandbox.commands.run('cat; echo end', { background: true, stdin: true })
+          const reader = await sandbox.commands.run('cat; echo end', {
+            background: true,
+            timeoutMs: 0,
+            stdin: true,
+          })
           await sandbox.commands.sendStdin(reader.pid, 'żółć ')
           await sandbox.commands.sendStdin(reader.pid, '🐇\n')
           await sandbox.commands.closeStdin(reader.pid)
           assert.equal((await reader.wait()).stdout, 'żółć 🐇\nend\n')
-          const closed = await sandbox.commands.run('sleep 600', { background: true })
+          const closed = await sandbox.commands.run('sleep 600', { background: true, timeoutMs: 0 })
           await assert.rejects(sandbox.commands.sendStdin(closed.pid, 'x'), client.SandboxError)
           await closed.kill()
         })

@@ -70,13 +70,13 @@ for (const isolation of isolations) {
       })
 
       it('feeds standard input, and background commands can be joined and killed', async () => {
-        const options = { background: true as const, stdin: true }
+        const options = { background: true as const, timeoutMs: 0, stdin: true }
         const reader = await sandbox.commands.run('read line; echo got $line', options)
         await reader.disconnect()
         const again = await sandbox.commands.connect(reader.pid)
         await sandbox.commands.sendStdin(reader.pid, 'word\n')
         assert.equal((await again.wait()).stdout, 'got word\n')
-        const sleeper = await sandbox.commands.run('sleep 300', { background: true })
+        const sleeper = await sandbox.commands.run('sleep 300', { background: true, timeoutMs: 0 })
         assert.equal(await run(`kill -0 ${sleeper.pid} && echo alive`), 'alive\n')
         assert.equal(await sleeper.kill(), true)
         await assert.rejects(sleeper.wait(), CommandExitError)

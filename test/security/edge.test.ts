@@ -49,7 +49,7 @@ describe('the edge, attacked', () => {
     const make = async (client: Warren['client'], mark: string) => {
       const sandbox = await Sandbox.create('base', { ...client, network })
       await sandbox.files.write('/tmp/service.py', service(mark))
-      await sandbox.commands.run('python3 /tmp/service.py', { background: true })
+      await sandbox.commands.run('python3 /tmp/service.py', { background: true, timeoutMs: 0 })
       return sandbox
     }
     mine = await make(warren.client, 'mine')

@@ -45,7 +45,10 @@ const endBomb =
 
 async function startBomb({ sandbox }: Target, words: readonly string[]): Promise<void> {
   await sandbox.commands.run('rm -f /tmp/full', { user: 'root' })
-  await sandbox.commands.run(`exec ${words.map(quote).join(' ')} >/dev/null 2>&1`, { background: true })
+  await sandbox.commands.run(`exec ${words.map(quote).join(' ')} >/dev/null 2>&1`, {
+    background: true,
+    timeoutMs: 0,
+  })
 }
 
 /** The output of a command, or nothing where it could not be run for want of processes. */

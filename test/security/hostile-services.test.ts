@@ -59,7 +59,7 @@ for (const isolation of isolations) {
       warren = await startWarren(isolation, { settings: noWarmPool })
       sandbox = await Sandbox.create('base', { ...warren.client, timeoutMs: 3_600_000 })
       await sandbox.files.write('/tmp/service.py', service)
-      await sandbox.commands.run('python3 /tmp/service.py', { background: true })
+      await sandbox.commands.run('python3 /tmp/service.py', { background: true, timeoutMs: 0 })
       await eventually(async () => {
         const listening = await sandbox.commands.run('grep -c ":1F4[1234]" /proc/net/tcp || true')
         assert.equal(Number(listening.stdout), 4)

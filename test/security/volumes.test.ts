@@ -79,7 +79,11 @@ for (const isolation of isolations) {
       await asRoot('mkdir -p home/below')
       const climb =
         'cd /mnt/data/home/below; touch /tmp/inside; while [ -e /mnt/data/home ]; do sleep 0.1; done; cd ..; ls -a .. ../..'
-      const climbing = await sandbox.commands.run(`${climb} 2>&1; true`, { background: true, user: 'root' })
+      const climbing = await sandbox.commands.run(`${climb} 2>&1; true`, {
+        background: true,
+        timeoutMs: 0,
+        user: 'root',
+      })
       await sandbox.commands.run('while ! [ -e /tmp/inside ]; do sleep 0.1; done')
       await volume.remove('/home', content)
       const { stdout } = await climbing.wait()

@@ -34,7 +34,7 @@ def same_thread():
         fetch(sandbox.upload_url("signed.txt"), part.encode(), kind)
         assert fetch(sandbox.download_url("signed.txt")) == b"by link"
 
-        sandbox.commands.run("python3 -m http.server 8000", background=True)
+        sandbox.commands.run("python3 -m http.server 8000", background=True, timeout=0)
         sandbox.commands.run("until curl -s localhost:8000 >/dev/null; do sleep 0.1; done")
         assert fetch(f"https://{sandbox.get_host(8000)}/signed.txt") == b"by link"
     finally:

@@ -73,7 +73,7 @@ try {
 
   step('a port')
   await sandbox.files.write('server.py', webServer)
-  await sandbox.commands.run('python3 server.py', { background: true })
+  await sandbox.commands.run('python3 server.py', { background: true, timeoutMs: 0 })
   const host = sandbox.getHost(8765)
   await eventually(async () => {
     const answer = await fetch(`https://${host}/page`)

@@ -36,10 +36,10 @@ class SyncClient(unittest.TestCase):
         self.assertEqual(run("pwd", cwd="/tmp").stdout, "/tmp\n")
 
     def test_background_commands_stream_take_input_and_can_be_killed(self):
-        handle = self.sandbox.commands.run("read line; echo got $line", background=True, stdin=True)
+        handle = self.sandbox.commands.run("read line; echo got $line", background=True, timeout=0, stdin=True)
         self.sandbox.commands.send_stdin(handle.pid, "word\n")
         self.assertEqual(handle.wait().stdout, "got word\n")
-        sleeper = self.sandbox.commands.run("sleep 300", background=True)
+        sleeper = self.sandbox.commands.run("sleep 300", background=True, timeout=0)
         self.assertIn(sleeper.pid, [process.pid for process in self.sandbox.commands.list()])
         self.assertTrue(sleeper.kill())
         self.assertRaises(CommandExitException, sleeper.wait)
@@ -87,7 +87,7 @@ class SyncClient(unittest.TestCase):
         self.assertFalse(brief.kill())
 
     def test_ports(self):
-        self.sandbox.commands.run("python3 -m http.server 8003", background=True)
+        self.sandbox.commands.run("python3 -m http.server 8003", background=True, timeout=0)
         self.assertTrue(self.sandbox.get_host(8003).startswith("8003-" + self.sandbox.sandbox_id))
 
 

@@ -103,7 +103,7 @@ class SyncProcesses(unittest.TestCase):
         thread.join(20)
 
     def test_input_is_streamed_frame_by_frame_and_stdin_stays_open(self):
-        handle = self.sandbox.commands.run("while read line; do echo got $line; done", background=True, stdin=True)
+        handle = self.sandbox.commands.run("while read line; do echo got $line; done", background=True, timeout=0, stdin=True)
         seen = []
         reader = threading.Thread(target=lambda: handle.wait(on_stdout=seen.append))
         reader.start()
@@ -122,7 +122,7 @@ class SyncProcesses(unittest.TestCase):
     def test_input_for_nobody_is_refused(self):
         with self.assertRaises(NotFoundException):
             self.sandbox.commands.stream_input(999_999, iter(["x"]))
-        sleeper = self.sandbox.commands.run("sleep 600", background=True)
+        sleeper = self.sandbox.commands.run("sleep 600", background=True, timeout=0)
         with self.assertRaises(SandboxException):
             self.sandbox.commands.stream_input(sleeper.pid, iter(["x"]))
         with self.assertRaises(SandboxException):
@@ -136,7 +136,7 @@ class SyncProcesses(unittest.TestCase):
         until(lambda: self.sandbox.commands.run(count).stdout == "0\n")
 
     def test_what_ended_can_still_be_read(self):
-        started = self.sandbox.commands.run("echo kept; echo too >&2; exit 9", background=True)
+        started = self.sandbox.commands.run("echo kept; echo too >&2; exit 9", background=True, timeout=0)
         started.disconnect()
         with self.assertRaises(CommandExitException) as told:
             started = self.sandbox.commands.connect(started.pid)
@@ -178,7 +178,7 @@ class AsyncProcesses(unittest.IsolatedAsyncioTestCase):
     async def test_streamed_input_arrives_as_it_is_sent(self):
         seen = []
         handle = await self.sandbox.commands.run(
-            "while read line; do echo got $line; done", background=True, stdin=True, on_stdout=seen.append
+            "while read line; do echo got $line; done", background=True, timeout=0, stdin=True, on_stdout=seen.append
         )
         stream = self.sandbox.commands.stream_input(handle.pid)
         for word in ("one", "two"):
