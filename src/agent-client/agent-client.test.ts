@@ -200,7 +200,7 @@ suite('isHealthy', () => {
     const held = await agent.fillQueue()
     try {
       assert.equal(await createAgentClient().isHealthy(agent, { withinMs: 500 }), false)
-      const answered = createAgentClient().isHealthy(agent, { withinMs: 20_000 })
+      const answered = createAgentClient().isHealthy(agent, { withinMs: 120_000 })
       await delay(500)
       agent.goOn()
       assert.equal(await answered, true)
