@@ -63,7 +63,7 @@ describe('the egress proxy', within, () => {
   })
 
   it('is spoken to inside TLS, with its certificate checked', async () => {
-    await using world = await startWorld({ limits: { dialMs: 1000 } })
+    await using world = await startWorld({ limits: { dialMs: 5000 } })
     const to = await world.http(1, (_, response) => response.end('there'))
     await using socks = await startSocks(world.address(80), issue(world.internetAuthority, 'proxy.example'))
     const caCert = world.internetAuthority.certificate
@@ -90,7 +90,7 @@ describe('the egress proxy', within, () => {
   })
 
   it('fails closed', async () => {
-    await using world = await startWorld({ limits: { dialMs: 700 } })
+    await using world = await startWorld({ limits: { dialMs: 3000 } })
     let reached = 0
     const to = await world.http(1, (_, response) => {
       reached++
