@@ -2,16 +2,18 @@ import { delay } from '../../src/lib/clock.ts'
 
 /** Nobody waits for it where all is well; a busy machine may need ten times what a quiet one does. */
 const longestMs = 180_000
+const [shortestPauseMs, longestPauseMs] = [50, 500]
 
-/** Repeats a check until it holds; in the end its own failure is the test's. */
+/** Repeats a check until it holds, less often the longer it takes; in the end its own failure is the test's. */
 export async function eventually(check: () => void | Promise<void>): Promise<void> {
-  const deadline = Date.now() + longestMs
+  const started = Date.now()
   for (;;) {
     try {
       return await check()
     } catch (error) {
-      if (Date.now() > deadline) throw error
-      await delay(50)
+      const waitedMs = Date.now() - started
+      if (waitedMs > longestMs) throw error
+      await delay(Math.min(Math.max(shortestPauseMs, waitedMs / 10), longestPauseMs))
     }
   }
 }
