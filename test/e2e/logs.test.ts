@@ -39,7 +39,7 @@ for (const isolation of isolations) {
       assert.deepEqual(
         entries.map(({ level, message, fields }) => [level, fields.event_type, message]),
         [
-          ['info', 'sandbox_created', 'Sandbox created from template base for 600 s'],
+          ['info', 'sandbox_created', 'Sandbox created from template base for 3600 s'],
           ['info', 'agent_init', 'Agent ready'],
           ['info', 'process_start', 'Process started: /bin/bash -l -c echo töne; echo bad >&2; exit 3'],
           ['info', 'stdout', 'töne'],
