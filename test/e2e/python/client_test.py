@@ -80,8 +80,11 @@ class SyncClient(unittest.TestCase):
     def test_expiry_and_kill(self):
         brief = Sandbox.create(TEMPLATE, timeout=5)
         self.assertTrue(brief.is_running())
+        # Until it is gone: while it is being ended, a kill is one of it.
         for _ in range(600):
-            if not brief.is_running():
+            try:
+                brief.get_info()
+            except NotFoundException:
                 break
             time.sleep(0.2)
         self.assertFalse(brief.is_running())
