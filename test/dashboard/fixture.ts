@@ -5,6 +5,8 @@ import { goTo, logIn, openBrowser } from './browser.ts'
 import { makeSandboxes, makeThings, type Scene } from './scene.ts'
 
 export const withinMs = 180_000
+/** What the browser says of requests that are refused, or given up for reasons of this machine; the dashboard tries again. */
+const ofTheNetwork = /status of [45]\d\d|ERR_CONNECTION_RESET|ERR_NETWORK_CHANGED/
 export const phoneSize = { width: 390, height: 780 }
 
 export class DashboardFixture {
@@ -40,8 +42,7 @@ export class DashboardFixture {
     page.setDefaultTimeout(withinMs)
     page.on('pageerror', (error) => this.problems.push(error.message))
     page.on('console', (message) => {
-      if (message.type() === 'error' && !/status of [45]\d\d|ERR_CONNECTION_RESET/.test(message.text()))
-        this.problems.push(message.text())
+      if (message.type() === 'error' && !ofTheNetwork.test(message.text())) this.problems.push(message.text())
     })
     page.on('request', (request) => {
       if (!/^(blob|data):/.test(request.url()) && !request.url().startsWith(`${this.warren.url}/`))

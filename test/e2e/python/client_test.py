@@ -80,16 +80,17 @@ class SyncClient(unittest.TestCase):
     def test_expiry_and_kill(self):
         brief = Sandbox.create(TEMPLATE, timeout=5)
         self.assertTrue(brief.is_running())
-        # Until it is gone: while it is being ended, a kill is one of it.
         for _ in range(600):
-            try:
-                brief.get_info()
-            except NotFoundException:
+            if not brief.is_running():
                 break
             time.sleep(0.2)
         self.assertFalse(brief.is_running())
         with self.assertRaises(TimeoutException):
             brief.commands.run("true")
+        # While it is being ended, a kill is a part of that.
+        for _ in range(600):
+            if not brief.kill():
+                break
         self.assertFalse(brief.kill())
 
     def test_ports(self):
