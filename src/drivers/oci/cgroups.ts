@@ -19,7 +19,9 @@ export type CgroupUse = {
   memoryCacheBytes: number
 }
 
-const freezeLimitMs = 10_000
+/** A millisecond or more each. */
+const mostFreezeTries = 10_000
+const triesUntilThaw = 50
 
 export function openCgroups(mountinfo = readFileSync('/proc/self/mountinfo', 'utf8')): Cgroups {
   return new Cgroups(findCgroupMounts(mountinfo))
@@ -119,16 +121,20 @@ export class Cgroups {
     return field(text ?? '', 'oom_kill')
   }
 
-  /** Resolves when every process in the group stands still. */
+  /**
+   * Resolves when every process in the group stands still. Version 1 may miss one that is just being started, and waits
+   * for it then without end: it is told again, and now and then lets all run for a moment first.
+   */
   async freeze(group: string): Promise<void> {
-    await this.#setFrozen(group, true)
-    for (let waitedMs = 0; !(await this.#isFrozen(group)); waitedMs++) {
-      if (waitedMs > freezeLimitMs) {
-        await this.#setFrozen(group, false)
-        throw new AppError('unavailable', `Processes of ${group} do not stand still; try again later.`)
-      }
+    for (let tries = 1; ; tries++) {
+      await this.#setFrozen(group, true)
+      if (await this.#isFrozen(group)) return
+      if (tries > mostFreezeTries) break
+      if (!this.#mounts.unified && tries % triesUntilThaw === 0) await this.#setFrozen(group, false)
       await delay(1)
     }
+    await this.#setFrozen(group, false)
+    throw new AppError('unavailable', `Processes of ${group} do not stand still; try again later.`)
   }
 
   thaw(group: string): Promise<void> {
