@@ -1,0 +1,81 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { Turns } from './turns.ts'
+
+const later = () => new Promise<void>((resolve) => setImmediate(resolve))
+
+describe('turns', () => {
+  it('come one after another, each with the row as it is then', async () => {
+    let row = 'first'
+    const turns = new Turns(async () => row)
+    const seen: (string | undefined)[] = []
+    const one = turns.take('a', async (turn) => {
+      seen.push(turn.row)
+      await later()
+      row = 'second'
+    })
+    const two = turns.take('a', async (turn) => void seen.push(turn.row))
+    await Promise.all([one, two])
+    assert.deepEqual(seen, ['first', 'second'])
+    assert.equal(turns.has('a'), false)
+  })
+
+  it('of other ids do not wait, and a failed one lets the next come', async () => {
+    const turns = new Turns(async (id) => id)
+    const stuck = Promise.withResolvers<void>()
+    const failing = turns.take('a', async () => {
+      await stuck.promise
+      throw new Error('no')
+    })
+    assert.equal(await turns.take('b', async ({ row }) => row), 'b')
+    const next = turns.take('a', async ({ row }) => row)
+    stuck.resolve()
+    await assert.rejects(failing, /no/)
+    assert.equal(await next, 'a')
+  })
+
+  it('are refused to who takes only a free one', async () => {
+    const turns = new Turns(async (id) => id)
+    const held = Promise.withResolvers<void>()
+    const holder = turns.begin('a', () => held.promise)
+    assert.equal(
+      turns.takeIfFree('a', async () => 'mine'),
+      undefined,
+    )
+    held.resolve()
+    await holder
+    assert.equal(await turns.takeIfFree('a', async () => 'mine'), 'mine')
+  })
+
+  it('are called off with everybody who waits at that moment, and nobody later', async () => {
+    const turns = new Turns(async (id) => id)
+    const reason = new Error('killed')
+    const signals: AbortSignal[] = []
+    const wait = () =>
+      turns.take('a', async ({ signal }) => {
+        signals.push(signal)
+        await later()
+      })
+    const both = Promise.all([wait(), wait()])
+    turns.cancel('a', reason)
+    const last = wait()
+    await both
+    await last
+    assert.deepEqual(
+      signals.map(({ aborted }) => aborted),
+      [true, true, false],
+    )
+    assert.equal(signals[0]!.reason, reason)
+  })
+
+  it('are waited for by who asks until all are over', async () => {
+    const turns = new Turns(async (id) => id)
+    let isDone = false
+    void turns.take('a', async () => {
+      await later()
+      isDone = true
+    })
+    await turns.allFinished()
+    assert.equal(isDone, true)
+  })
+})
