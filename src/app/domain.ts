@@ -20,11 +20,11 @@ import { BuildSandboxes } from '../core/sandbox/build-sandboxes.ts'
 import { SandboxEgress, type SandboxEgressParts } from '../core/sandbox/egress.ts'
 import { type LauncherParts, SandboxLauncher } from '../core/sandbox/launcher.ts'
 import { SandboxMover } from '../core/sandbox/mover.ts'
-import { OngoingWork } from '../core/sandbox/ongoing-work.ts'
 import { Quarantine } from '../core/sandbox/quarantine.ts'
 import { Reconciler } from '../core/sandbox/reconciler.ts'
 import { retryingSandboxStore } from '../core/sandbox/retrying-store.ts'
 import type { RouteTable } from '../core/sandbox/routes.ts'
+import { SandboxTurns } from '../core/sandbox/sandbox-turns.ts'
 import { SandboxService } from '../core/sandbox/service.ts'
 import { type SnapshotFolders, SnapshotStore } from '../core/sandbox/snapshot-store.ts'
 import { SandboxTokens } from '../core/sandbox/tokens.ts'
@@ -134,7 +134,7 @@ function joinSandboxes(ports: DomainPorts, settings: DomainSettings, volumes: Vo
   const tokens = new SandboxTokens(settings.seed)
   const catalog = new TemplateCatalog(templates)
   const snapshots = new SnapshotStore({ driver, places: ports.snapshotFolders })
-  const ongoing = new OngoingWork()
+  const turns = new SandboxTurns(sandboxes)
   const archive = joinArchive(ports, settings, snapshots)
   const fetcher = archive?.fetcher
   const quarantine = new Quarantine({
@@ -150,15 +150,15 @@ function joinSandboxes(ports: DomainPorts, settings: DomainSettings, volumes: Vo
   const egress = new SandboxEgress({ ...ports, tokens })
   const launcher = new SandboxLauncher({ ...ports, tokens, snapshots, egress, volumes, fetcher })
   const warm = new WarmPool({ ...ports, launcher, admission, settings: settings.warmPool })
-  const buildSandboxes = new BuildSandboxes({ ...ports, tokens, launcher, snapshots, ongoing })
+  const buildSandboxes = new BuildSandboxes({ ...ports, tokens, launcher, snapshots, turns })
   const shared = {
-    ...{ ...ports, sandboxes, templates, catalog, launcher, egress, warm, snapshots, quarantine, ongoing },
+    ...{ ...ports, sandboxes, templates, catalog, launcher, egress, warm, snapshots, quarantine, turns },
     ...{ admission, volumes, owners: ports.stores.owners },
     ...{ fetcher, onKept: () => archive?.archiver.nudge() },
   }
   const service = tracedSandboxes(new SandboxService(shared), tracer)
   const reconciler = new Reconciler({
-    ...{ ...shared, service, cache, routes },
+    ...{ ...shared, service, cache },
     archive: archive && ports.stores.archive,
   })
   const findResumable = createAutoResume({ service, sandboxes, teams, routes, tokens })

@@ -59,7 +59,7 @@ export async function listen(parts: ListenParts, closers: Closers): Promise<stri
     log: ports.log,
   })
   const url = `${config.tlsCert ? 'https' : 'http'}://${reachableHost(config.host)}:${config.port}`
-  const readiness = new Readiness({ askStore: () => ports.stores.sandboxes.nextEnd(), ...ports })
+  const readiness = new Readiness({ askStore: () => ports.stores.sandboxes.nextEnd('kill'), ...ports })
   const api = await openApi(parts, url, { ...requests, whyNotReady: () => readiness.whyNot() })
   closers.add('the API', () => api.close())
   const listener = openListener(edge.serverOptions, config, ports, closers)

@@ -1,7 +1,9 @@
 /**
- * What the domain needs remembered. Every method is one atomic step; none knows HTTP or a driver. A method rejects
- * with `unavailable` when the failure may pass (the connection was lost, the database was busy, a deadlock); whether
- * the step took effect is unknown then.
+ * What the domain needs remembered. Every method is one atomic step; none knows HTTP or a driver. A step that changes
+ * something has an outcome of three kinds. Done, and not done: the method resolves, or rejects with what the step found
+ * (`already_exists`, `not_found`, …). Unknown: it rejects with anything else, with `unavailable` when the failure may
+ * pass (the connection was lost, the database was busy, a deadlock). Who needs to know then reads back what identifies
+ * this very step; nobody takes an unknown outcome for a step that did not happen.
  */
 import type { ArchiveStore } from './archive/archive-store.ts'
 import type { NodeStore, OwnerStore } from './cluster/node.ts'
@@ -215,11 +217,29 @@ export type ExceededLimit = 'maxSandboxes' | 'maxCPU' | 'maxMemoryMB'
 
 export type IdempotencyClaim = { key: string; requestHash: string }
 
+/** What rows of sandboxes say. */
+export type SandboxReader = Pick<
+  SandboxStore,
+  | 'find'
+  | 'list'
+  | 'count'
+  | 'sumActive'
+  | 'countByState'
+  | 'listUnended'
+  | 'listExpired'
+  | 'nextEnd'
+  | 'listLocked'
+  | 'listSnapshotNames'
+>
+
+/** What happens to a sandbox at the end of its time. */
+export type ExpiryKind = 'kill' | 'pause'
+
 export interface SandboxStore {
   /**
    * Inserts the row as `creating` if its template and its volumes are still there and the team stays within its limits, all in one
    * step that parallel creates cannot pass together. With a claim whose key is known already, nothing is inserted and the earlier
-   * request is returned.
+   * request is returned. `mayStillAppear`: an earlier try of this call, whose answer was lost, may reach the database later.
    */
   insertWithinLimits(
     sandbox: NewSandbox,
@@ -227,8 +247,12 @@ export interface SandboxStore {
     claim?: IdempotencyClaim,
   ): Promise<
     | { inserted: true }
-    | { inserted: false; exceeded: ExceededLimit }
-    | { inserted: false; earlier: { requestHash: string; sandboxID: string } }
+    | { inserted: false; exceeded: ExceededLimit; mayStillAppear?: boolean }
+    | {
+        inserted: false
+        earlier: { requestHash: string; sandboxID: string }
+        mayStillAppear?: boolean
+      }
   >
   /** Only a sandbox of this node. */
   find(sandboxID: string): Promise<Sandbox | undefined>
@@ -273,10 +297,10 @@ export interface SandboxStore {
     onlyExtend: boolean,
     named?: NamedChange,
   ): Promise<Sandbox | undefined>
-  /** Running rows whose end has come, earliest first. */
-  listExpired(now: number, limit: number): Promise<Sandbox[]>
-  /** The earliest end of any running row. */
-  nextEnd(): Promise<number | undefined>
+  /** Running rows whose end has come, and that are to be killed, or paused, then; earliest first. */
+  listExpired(now: number, kind: ExpiryKind, limit: number): Promise<Sandbox[]>
+  /** The earliest end of any running row that is to be killed, or paused, then. */
+  nextEnd(kind: ExpiryKind): Promise<number | undefined>
   /** Sandboxes that have not ended and whose network cannot be opened: they are read as closed to all. */
   listLocked(): Promise<{ sandboxID: string; why: string }[]>
   /** Every snapshot that a row which has not ended names, of all nodes. */

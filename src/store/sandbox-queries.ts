@@ -1,7 +1,7 @@
 /** Parts of the statements about sandboxes, within the transactions of others. */
 import { type ExpressionBuilder, sql, type Transaction } from 'kysely'
 import type { Sandbox } from '../core/sandbox/sandbox.ts'
-import type { SandboxFilter } from '../core/stores.ts'
+import type { ExpiryKind, SandboxFilter } from '../core/stores.ts'
 import { AppError } from '../lib/app-error.ts'
 import { pairHashes } from './sandbox-row.ts'
 import type { SandboxRow, Tables } from './tables.ts'
@@ -95,6 +95,10 @@ export const isEnded = (where: ExpressionBuilder<Tables, 'sandboxes'>) =>
 /** The same for those that run. */
 export const isRunning = (where: ExpressionBuilder<Tables, 'sandboxes'>) =>
   where('state', '=', sql.lit('running'))
+
+/** Whether the end of its time kills or pauses it. */
+export const endsBy = (kind: ExpiryKind) => (where: ExpressionBuilder<Tables, 'sandboxes'>) =>
+  where('auto_pause', '=', kind === 'pause' ? 1 : 0)
 
 export function matches(where: ExpressionBuilder<Tables, 'sandboxes'>, filter: SandboxFilter) {
   const conditions = [where('team_id', '=', filter.teamID), where('state', 'in', filter.states)]

@@ -12,6 +12,7 @@ import {
 import { pauseSnapshotName } from '../core/sandbox/snapshot-names.ts'
 import type { SecretVault } from '../core/secret/vault.ts'
 import type {
+  ExpiryKind,
   IdempotencyClaim,
   NamedChange,
   SandboxChanges,
@@ -28,6 +29,7 @@ import { countByState, countInStates, type Usage, usageOfNode } from './sandbox-
 import { listPage, unendedInParts } from './sandbox-list.ts'
 import { optionColumns, whyLocked } from './sandbox-options.ts'
 import {
+  endsBy,
   findClaim,
   holdPaused,
   insertSandbox,
@@ -248,12 +250,13 @@ export class SqlSandboxStore implements SandboxStore {
     return row?.runID === runID && row.state === 'running' ? row : undefined
   }
 
-  async listExpired(now: number, limit: number): Promise<Sandbox[]> {
+  async listExpired(now: number, kind: ExpiryKind, limit: number): Promise<Sandbox[]> {
     const rows = await this.#db
       .selectFrom('sandboxes')
       .selectAll()
       .where(isRunning)
       .where('node_id', '=', this.#nodeID)
+      .where(endsBy(kind))
       .where('end_at', '<=', now)
       .orderBy('end_at')
       .orderBy('id')
@@ -262,11 +265,12 @@ export class SqlSandboxStore implements SandboxStore {
     return rows.map(this.#read)
   }
 
-  async nextEnd(): Promise<number | undefined> {
+  async nextEnd(kind: ExpiryKind): Promise<number | undefined> {
     const row = await this.#db
       .selectFrom('sandboxes')
       .select('end_at')
       .where(isRunning)
+      .where(endsBy(kind))
       .where('node_id', '=', this.#nodeID)
       .orderBy('end_at')
       .limit(1)

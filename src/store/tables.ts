@@ -135,6 +135,8 @@ export type SandboxRow = {
   env_vars: Json
   /** The options without the parts of the network that are sealed. */
   options: Json
+  /** As the options say; 0 in rows of versions that did not know it. */
+  auto_pause: Flag
   network_key_id: string | null
   network_sealed: string | null
   saved: Json | null

@@ -10,7 +10,7 @@ import { agentPort } from '../agent.ts'
 import type { Driver, DriverHandle } from '../driver.ts'
 import type { TemplateBuild } from '../template/template.ts'
 import type { SandboxLauncher } from './launcher.ts'
-import type { OngoingWork } from './ongoing-work.ts'
+import type { SandboxTurns } from './sandbox-turns.ts'
 import type { SnapshotStore } from './snapshot-store.ts'
 import type { SandboxTokens } from './tokens.ts'
 
@@ -20,7 +20,7 @@ export type BuildSandboxesParts = {
   tokens: SandboxTokens
   launcher: SandboxLauncher
   snapshots: SnapshotStore
-  ongoing: OngoingWork
+  turns: SandboxTurns
 }
 
 export type RunOptions = { onOutput?: (output: CommandOutput) => void; signal: AbortSignal }
@@ -37,10 +37,10 @@ export class BuildSandboxes {
 
   /** Boots a sandbox on what the build has so far. */
   async open(build: TemplateBuild, signal: AbortSignal): Promise<BuildSandbox> {
-    const { launcher, ongoing } = this.#parts
+    const { launcher, turns } = this.#parts
     const sandboxID = newSandboxID()
     const done = Promise.withResolvers<void>()
-    void ongoing.run(sandboxID, () => done.promise)
+    void turns.begin(sandboxID, () => done.promise)
     const { templateID } = build
     const options = { allowInternetAccess: null, network: null }
     const row = { sandboxID, runID: newUUID(), teamID: nobody, templateID, envVars: {}, options }

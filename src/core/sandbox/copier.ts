@@ -11,6 +11,7 @@ import type { SnapshotRef } from './launcher.ts'
 import { copiedEntry } from './life-entries.ts'
 import { checkCreateTimeout } from './lifetime.ts'
 import { isVisible, type NewSandbox, type Sandbox } from './sandbox.ts'
+import type { SandboxInTurn } from './sandbox-turns.ts'
 import { newForkSnapshotName } from './snapshot-names.ts'
 import type { SnapshotStore } from './snapshot-store.ts'
 import type { VerbParts } from './verb-parts.ts'
@@ -79,27 +80,30 @@ export class SandboxCopier {
     })
   }
 
-  /** For a copy that failed or was cut off: the sandbox itself goes on. */
-  async repair(row: Sandbox): Promise<void> {
-    await this.#goOn(row, {})
+  /** For a copy that was cut off: the sandbox itself goes on. Undefined: a kill has it. */
+  repair(row: SandboxInTurn): Promise<SandboxInTurn | undefined> {
+    return this.#goOn(row, {})
   }
 
-  async #goOn({ sandboxID, runID }: Sandbox, changes: { isCheckpointed?: true }): Promise<void> {
-    const { sandboxes, onRunning } = this.#parts
-    const running = await sandboxes.move({ sandboxID, runID, from: ['snapshotting'] }, 'running', changes)
+  async #goOn(row: SandboxInTurn, changes: { isCheckpointed?: true }): Promise<SandboxInTurn | undefined> {
+    const { turns, onRunning } = this.#parts
+    const running = await turns.move(row, 'running', changes)
     if (running) onRunning(running)
+    return running
   }
 
   /** The sandbox stands still while the snapshot is taken, and goes on whatever comes of it. */
-  #takeSnapshot(
+  async #takeSnapshot(
     team: Team,
     sandboxID: string,
     { name, memory, ...kept }: { name: string } & Pick<SnapshotOptions, 'memory' | 'lasting' | 'startsAfter'>,
     whenPaused: AppError,
   ): Promise<{ parent: Sandbox; memory: boolean }> {
-    const { snapshots, ongoing, log } = this.#parts
-    return ongoing.run(sandboxID, async (signal) => {
-      const parent = await this.#claim(team, sandboxID, whenPaused)
+    const { sandboxes, snapshots, turns, log } = this.#parts
+    // Who would have to wait for another change of it is told so at once.
+    this.#requireRunning(team, sandboxID, await sandboxes.find(sandboxID), whenPaused)
+    return turns.take(sandboxID, async ({ row, signal }) => {
+      const parent = await this.#claim(team, sandboxID, row, whenPaused)
       const changes: { isCheckpointed?: true } = {}
       try {
         // Sandboxes of a template have volumes of their own, or none: memory would miss those it knows.
@@ -121,15 +125,28 @@ export class SandboxCopier {
     })
   }
 
-  async #claim(team: Team, sandboxID: string, whenPaused: AppError): Promise<Sandbox> {
-    const { sandboxes } = this.#parts
-    const row = await sandboxes.find(sandboxID)
-    if (!row || row.teamID !== team.teamID || !isVisible(row.state)) throw errors.sandboxNotFound(sandboxID)
-    const at = { sandboxID, runID: row.runID, from: ['running'] as const }
-    const claimed = row.state === 'running' ? await sandboxes.move(at, 'snapshotting') : undefined
-    if (claimed) return claimed
-    const { state } = (await sandboxes.find(sandboxID)) ?? row
-    throw state === 'paused' ? whenPaused : errors.sandboxIsBusy(sandboxID, state)
+  async #claim(
+    team: Team,
+    sandboxID: string,
+    row: SandboxInTurn | undefined,
+    whenPaused: AppError,
+  ): Promise<SandboxInTurn> {
+    const running = this.#requireRunning(team, sandboxID, row, whenPaused)
+    const claimed = await this.#parts.turns.move(running, 'snapshotting')
+    if (!claimed) throw errors.killedWhile(sandboxID, 'copied')
+    return claimed
+  }
+
+  #requireRunning<Row extends Sandbox>(
+    { teamID }: Team,
+    sandboxID: string,
+    row: Row | undefined,
+    whenPaused: AppError,
+  ): Row {
+    if (!row || row.teamID !== teamID || !isVisible(row.state)) throw errors.sandboxNotFound(sandboxID)
+    if (row.state === 'paused') throw whenPaused
+    if (row.state !== 'running') throw errors.sandboxIsBusy(sandboxID, row.state)
+    return row
   }
 
   async #startForks(

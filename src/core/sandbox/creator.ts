@@ -15,7 +15,8 @@ import * as errors from './errors.ts'
 import { LaunchLeftover, type LaunchOptions, type SandboxLauncher } from './launcher.ts'
 import { createdEntry } from './life-entries.ts'
 import { checkCreateTimeout } from './lifetime.ts'
-import { isVisible, type NewSandbox, type Sandbox, type SandboxOptions } from './sandbox.ts'
+import type { NewSandbox, Sandbox, SandboxOptions } from './sandbox.ts'
+import type { SandboxInTurn, SandboxTurns } from './sandbox-turns.ts'
 import type { SpawnCounter } from './spawn-counter.ts'
 import { checkTexts } from './text-limits.ts'
 import type { VerbParts } from './verb-parts.ts'
@@ -27,12 +28,12 @@ export type CreateRequest = {
   timeoutMs: number
   metadata: Record<string, string>
   envVars: Record<string, string>
-  /** Those of the sandbox are found by these. */
+  /** Names by which the sandbox's volumes are looked up. */
   volumeMounts?: readonly WantedMount[]
   options: Omit<SandboxOptions, 'volumeMounts'>
 }
 
-/** A request with the same idempotency key that another node carries out is waited for, and looked at this often. */
+/** How long to wait, and how often to look, while another node handles the same idempotency key. */
 const waitForOtherMs = 60_000
 const lookAgainMs = 200
 
@@ -47,6 +48,9 @@ export type CreatorParts = VerbParts & {
   warm: WarmPool
 }
 
+/** Why there is no row: a limit of the team, or an earlier request with the same key. */
+type NotInserted = Exclude<Awaited<ReturnType<SandboxTurns['insert']>>, { inserted: true }>
+
 /** `isPooled`: the warm pool keeps sandboxes of this kind. */
 type StartOptions = LaunchOptions & { isPooled?: boolean }
 
@@ -55,7 +59,7 @@ type LaunchWork = { signal: AbortSignal; takeTurn: () => Promise<void> }
 
 export class SandboxCreator {
   readonly #parts: CreatorParts
-  readonly #outcomes = new Map<string, Promise<Sandbox>>()
+  readonly #outcomes = new Map<string, Promise<Sandbox | NotInserted>>()
   /** Since this process began. */
   readonly counts = { successes: 0, fails: 0 }
 
@@ -77,12 +81,7 @@ export class SandboxCreator {
     const snapshot = isBare ? launcher.memoryOf(build) : undefined
     const options = { ...request.options, ...(!isBare && { volumeMounts: mounts }) }
     const row = newSandbox(team, resolved, { ...request, options }, clock.now(), warm)
-    try {
-      return await this.start(team, row, build, { warm, snapshot, isPooled: isBare }, claim)
-    } finally {
-      // Still held: no row took the warm sandbox.
-      if (warm && pool.holds(warm.sandboxID)) pool.putBack(warm)
-    }
+    return this.start(team, row, build, { warm, snapshot, isPooled: isBare }, claim)
   }
 
   /** Inserts the row within the limits of its team, and makes it real. */
@@ -90,32 +89,65 @@ export class SandboxCreator {
     team: Team,
     row: NewSandbox,
     build: TemplateBuild,
-    { isPooled = false, ...options }: StartOptions,
+    options: StartOptions,
     claim?: IdempotencyClaim,
   ): Promise<Sandbox> {
-    const { sandboxes, ongoing, warm: pool } = this.#parts
-    const result = await sandboxes.insertWithinLimits(row, team.limits, claim)
-    if (!result.inserted) {
-      if ('exceeded' in result) throw errors.teamLimitReached(result.exceeded, team.limits)
-      if (result.earlier.requestHash !== claim?.requestHash) throw errors.idempotencyMismatch()
-      return this.#earlierOutcome(result.earlier.sandboxID)
-    }
-    if (isPooled) pool.recordCreate(build, options.warm !== undefined)
-    const outcome = ongoing.run(row.sandboxID, (signal) => this.#launch(row, build, options, signal))
-    this.#outcomes.set(row.sandboxID, outcome)
-    outcome.then(
-      () => this.counts.successes++,
-      () => this.counts.fails++,
+    const { turns } = this.#parts
+    const { sandboxID } = row
+    // Its turn begins before its row: nobody else judges a row that is being inserted.
+    const outcome = turns.begin(sandboxID, (signal) =>
+      this.#insertAndLaunch(team, row, build, { ...options, claim }, signal),
     )
-    return outcome.finally(() => {
-      this.#outcomes.delete(row.sandboxID)
-      if (options.warm) pool.release(options.warm)
+    this.#outcomes.set(sandboxID, outcome)
+    const result = await outcome.finally(() => this.#outcomes.delete(sandboxID))
+    if ('sandboxID' in result) return result
+    if ('exceeded' in result) throw errors.teamLimitReached(result.exceeded, team.limits)
+    if (result.earlier.requestHash !== claim?.requestHash) throw errors.idempotencyMismatch()
+    return this.#earlierOutcome(result.earlier.sandboxID)
+  }
+
+  async #insertAndLaunch(
+    team: Team,
+    row: NewSandbox,
+    build: TemplateBuild,
+    { isPooled, claim, warm, ...options }: StartOptions & { claim: IdempotencyClaim | undefined },
+    signal: AbortSignal,
+  ): Promise<Sandbox | NotInserted> {
+    const { turns, warm: pool } = this.#parts
+    const result = await turns.insert(row, team.limits, claim).catch((error) => {
+      if (warm) pool.release(warm)
+      throw error
     })
+    if (!result.inserted) {
+      if (warm) this.#returnWarm(warm, result)
+      return result
+    }
+    if (isPooled) pool.recordCreate(build, warm !== undefined)
+    try {
+      const running = await this.#launch(result.row, build, { ...options, warm }, signal)
+      this.counts.successes++
+      return running
+    } catch (error) {
+      this.counts.fails++
+      throw error
+    } finally {
+      if (warm) pool.release(warm)
+    }
+  }
+
+  /**
+   * No row took the warm sandbox, so another create may have it. One that a row may still come to name is never given to
+   * anybody else: released, it is the reconciler's to remove, with its row if that appears.
+   */
+  #returnWarm(warm: WarmSandbox, { mayStillAppear }: NotInserted): void {
+    const { warm: pool } = this.#parts
+    if (mayStillAppear) pool.release(warm)
+    else pool.putBack(warm)
   }
 
   /** What it takes of the machine is counted as that of a start until its row counts as running. */
   async #launch(
-    row: NewSandbox,
+    row: SandboxInTurn,
     build: TemplateBuild,
     options: LaunchOptions,
     signal: AbortSignal,
@@ -124,18 +156,18 @@ export class SandboxCreator {
     const takeTurn = async () => {
       endTurn = await this.#parts.admission.enter(row, signal)
     }
-    return this.#launchInTurn(row, build, options, { signal, takeTurn }).finally(() => endTurn())
+    return this.#launchAdmitted(row, build, options, { signal, takeTurn }).finally(() => endTurn())
   }
 
-  async #launchInTurn(
-    row: NewSandbox,
+  async #launchAdmitted(
+    row: SandboxInTurn,
     build: TemplateBuild,
     options: LaunchOptions,
     work: LaunchWork,
   ): Promise<Sandbox> {
     const { signal } = work
-    const { sandboxes, spawns, launcher, clock, appendLog, onRunning, log } = this.#parts
-    const { sandboxID, runID } = row
+    const { turns, spawns, launcher, clock, appendLog, onRunning, log } = this.#parts
+    const { sandboxID } = row
     const handle = await this.#launchAny(row, build, options, work).catch(async (error) => {
       log.error({ sandboxID, err: error }, 'create failed')
       // Whoever kills it has the row. What could not be stopped keeps its row, and the reconciler ends both.
@@ -145,18 +177,18 @@ export class SandboxCreator {
       throw error
     })
     const startedAt = clock.now()
-    const changes = { handle, startedAt, endAt: startedAt + row.timeoutMs }
-    const running = await sandboxes.move({ sandboxID, runID, from: ['creating'] }, 'running', changes)
+    const running = await turns.move(row, 'running', {
+      handle,
+      startedAt,
+      endAt: startedAt + row.timeoutMs,
+    })
     if (!running) {
-      // The answer of the move was lost, and others who saw it running did something with it since: it was made.
-      const later = await sandboxes.find(sandboxID)
-      if (later && isVisible(later.state)) return later
       // A kill came first: it waits for this outcome and then removes what was started.
       await this.#leave(row, handle)
       throw errors.killedWhile(sandboxID, 'created')
     }
     appendLog(sandboxID, createdEntry(running))
-    launcher.openRoute(running)
+    await launcher.open(running)
     onRunning(running)
     spawns.count(row.templateID, startedAt)
     log.info({ sandboxID, teamID: row.teamID, templateID: row.templateID }, 'sandbox running')
@@ -165,7 +197,7 @@ export class SandboxCreator {
 
   /** A warm sandbox runs already, and needs no turn. One that is of no use is gone, and another one starts. */
   async #launchAny(
-    row: NewSandbox,
+    row: SandboxInTurn,
     build: TemplateBuild,
     { warm, snapshot }: LaunchOptions,
     { signal, takeTurn }: LaunchWork,
@@ -185,25 +217,24 @@ export class SandboxCreator {
   }
 
   /** Whoever ends the row finds in it what was started; where it cannot be told, that goes now. */
-  async #leave({ sandboxID, runID }: NewSandbox, handle: DriverHandle): Promise<void> {
-    const { sandboxes, launcher, log } = this.#parts
-    const isSaved = await sandboxes.saveHandle(sandboxID, runID, handle).catch(() => false)
+  async #leave(row: SandboxInTurn, handle: DriverHandle): Promise<void> {
+    const { turns, launcher, log } = this.#parts
+    const isSaved = await turns.saveHandle(row, handle).catch(() => false)
     if (isSaved) return
     await launcher.stop(handle).catch((error) => {
-      log.error({ sandboxID, err: error }, 'A sandbox that nobody owns could not be stopped.')
+      log.error({ sandboxID: row.sandboxID, err: error }, 'A sandbox that nobody owns could not be stopped.')
     })
   }
 
   /** The failed start left nothing behind; only the row is to be ended, unless a kill has it. */
-  async #giveUp(row: NewSandbox): Promise<void> {
-    const { sandboxes, clock, log } = this.#parts
-    const { sandboxID, runID } = row
+  async #giveUp(row: SandboxInTurn): Promise<void> {
+    const { sandboxes, turns, clock, log } = this.#parts
+    const { sandboxID, teamID } = row
     const endReason = 'create_failed'
     try {
-      await sandboxes.releaseClaim(row.teamID, sandboxID)
-      const mine = await sandboxes.move({ sandboxID, runID, from: ['creating'] }, 'killing', { endReason })
-      const changes = { endedAt: clock.now(), endReason } as const
-      if (mine) await sandboxes.move({ sandboxID, runID, from: ['killing'] }, 'ended', changes)
+      await sandboxes.releaseClaim(teamID, sandboxID)
+      const mine = await turns.move(row, 'killing', { endReason })
+      if (mine) await turns.move(mine, 'ended', { endedAt: clock.now(), endReason })
     } catch (error) {
       log.error(
         { sandboxID, err: error },
@@ -213,9 +244,8 @@ export class SandboxCreator {
   }
 
   async #earlierOutcome(sandboxID: string): Promise<Sandbox> {
-    const outcome = this.#outcomes.get(sandboxID)
-    if (outcome) return outcome
-    const sandbox = await this.#createdElsewhere(sandboxID)
+    const here = await this.#outcomes.get(sandboxID)
+    const sandbox = here && 'sandboxID' in here ? here : await this.#createdElsewhere(sandboxID)
     if (!sandbox || sandbox.endReason === 'create_failed') throw errors.idempotencyOutcomeUnknown()
     return sandbox
   }

@@ -9,6 +9,7 @@ import { type AddressRules, type EgressGate, openRules } from '../egress.ts'
 import { addressRules, egressPolicy, type RequestedEgress } from '../network-policy/egress-policy.ts'
 import { checkIngress } from '../network-policy/ingress-options.ts'
 import { invalidNetwork } from '../network-policy/invalid-network.ts'
+import type { SandboxInTurn } from './sandbox-turns.ts'
 import type { SandboxTokens } from './tokens.ts'
 
 const agentTrustsWithinMs = 30_000
@@ -34,12 +35,14 @@ export type EgressOwner = { sandboxID: string; teamID: string; options: Requeste
 
 export class SandboxEgress {
   readonly #parts: SandboxEgressParts
+  /** The rules that hold, by the life of a sandbox, as the driver has told this process. */
+  readonly #proved = new Map<string, AddressRules>()
 
   constructor(parts: SandboxEgressParts) {
     this.#parts = parts
   }
 
-  /** Throws in words at whatever cannot be honoured. */
+  /** Throws if an option is not supported. */
   async check(requested: RequestedEgress): Promise<void> {
     const policy = egressPolicy(requested)
     if (requested.network) checkIngress(requested.network)
@@ -55,18 +58,37 @@ export class SandboxEgress {
     return addressRules(egressPolicy(requested))
   }
 
-  /** Changes what may leave a sandbox that runs; nothing to do where it holds already. */
+  /** Makes the kernel and the gate hold a running sandbox to what its row says. */
+  async apply(row: SandboxInTurn): Promise<void> {
+    const { handle, options } = row
+    if (!handle) return
+    await this.limit(handle, options)
+    this.admit(row, handle)
+  }
+
+  /**
+   * Changes what may leave a sandbox that runs. Until the driver has said that the new rules hold, nothing is known of the
+   * rules that do: neither the old nor the new ones count as proved.
+   */
   async limit(handle: DriverHandle, requested: RequestedEgress): Promise<void> {
     const { driver } = this.#parts
     const rules = this.rulesOf(requested)
+    this.#proved.delete(keyOf(handle))
     if (canLimitEgress(driver)) await driver.limitEgress(handle, rules)
     else if (!isDeepStrictEqual(rules, openRules))
       throw invalidNetwork(`${driver.name} cannot limit what leaves a sandbox`)
+    this.noteRules(handle, rules)
   }
 
-  /** The same for a sandbox that is open to everything: nothing to do where it may stay so. */
-  async limitOpen(handle: DriverHandle, requested: RequestedEgress): Promise<void> {
-    if (!isDeepStrictEqual(this.rulesOf(requested), openRules)) await this.limit(handle, requested)
+  /** The driver has said that these rules hold for the sandbox. */
+  noteRules(handle: DriverHandle, rules: AddressRules): void {
+    this.#proved.set(keyOf(handle), rules)
+  }
+
+  /** Whether this process knows that the sandbox is held to these options. */
+  isProved(handle: DriverHandle, requested: RequestedEgress): boolean {
+    const proved = this.#proved.get(keyOf(handle))
+    return proved !== undefined && isDeepStrictEqual(proved, this.rulesOf(requested))
   }
 
   /** From now on the gate knows whose connections these are. */
@@ -91,8 +113,15 @@ export class SandboxEgress {
     await agent.initialize(endpoint, { caBundle }, options)
   }
 
-  forget(handle: DriverHandle): void {
+  /** The gate lets nothing of it through any more. The rules of the kernel stay as they are. */
+  close(handle: DriverHandle): void {
     this.#parts.gate?.forget(this.#addressOf(handle))
+  }
+
+  /** The sandbox is gone, and what was known of its rules with it. */
+  forget(handle: DriverHandle): void {
+    this.close(handle)
+    this.#proved.delete(keyOf(handle))
   }
 
   #addressOf(handle: DriverHandle): string {
@@ -107,3 +136,6 @@ export class SandboxEgress {
       throw invalidNetwork(`egressProxy: ${host} is at an address of an internal network`)
   }
 }
+
+/** Each start of a sandbox has a handle of its own. */
+const keyOf = ({ data }: DriverHandle): string => JSON.stringify(data)

@@ -7,18 +7,19 @@ import type { SandboxStore } from '../stores.ts'
 import * as errors from './errors.ts'
 import type { SandboxLauncher } from './launcher.ts'
 import { endedEntry } from './life-entries.ts'
-import type { OngoingWork } from './ongoing-work.ts'
 import type { Quarantine } from './quarantine.ts'
 import type { EndReason, Sandbox } from './sandbox.ts'
+import type { SandboxInTurn, SandboxTurns } from './sandbox-turns.ts'
 import { pauseSnapshotName } from './snapshot-names.ts'
 import type { SnapshotStore } from './snapshot-store.ts'
 
 export type EnderParts = {
-  sandboxes: SandboxStore
+  /** A kill overtakes: it alone moves rows without their turn, and only to `killing`. */
+  sandboxes: Pick<SandboxStore, 'find' | 'move' | 'releaseClaim'>
+  turns: SandboxTurns
   launcher: SandboxLauncher
   snapshots: SnapshotStore
   quarantine: Quarantine
-  ongoing: OngoingWork
   clock: Clock
   appendLog: (sandboxID: string, entry: LogEntry) => void
   log: Log
@@ -35,48 +36,69 @@ export class SandboxEnder {
     this.#parts = parts
   }
 
-  isEnding(sandboxID: string): boolean {
-    return this.#ending.get(sandboxID) !== undefined
-  }
-
   /**
    * Ends the sandbox whatever it is doing. Callers for the same sandbox share one ending. The reason is saved with
    * the first step, so that an ending that is cut off goes on with it.
    */
-  end(sandboxID: string, reason: EndReason, detail?: string): Promise<void> {
+  end(sandboxID: string, reason: EndReason): Promise<void> {
     return this.#ending.run(sandboxID, async () => {
       const { sandboxes } = this.#parts
       for (let row = await sandboxes.find(sandboxID); row; row = await sandboxes.find(sandboxID)) {
         if (row.state === 'ended') return
-        if (row.state === 'killing') return this.#finish(row, row.endReason ?? reason, detail)
         // From the state that was seen: whether its team hears of the end depends on it.
         const at = { sandboxID, runID: row.runID, from: [row.state] }
-        const taken = await sandboxes.move(at, 'killing', { endReason: reason })
-        if (taken) return this.#finish(taken, reason, detail)
+        const taken =
+          row.state === 'killing' ? row : await sandboxes.move(at, 'killing', { endReason: reason })
+        if (taken) return this.#overtake(taken)
       }
     })
   }
 
-  /** Ends the sandbox only if it is still in the run and state, and with the end of its time, that were seen. */
-  async endAsSeen(seen: Sandbox, reason: EndReason, detail?: string): Promise<void> {
+  /**
+   * Ends the sandbox only if it is still in the run and state, and with the end of its time, that were seen. Resolves when
+   * its row says that it ends, or that it does not; the rest goes on by itself, and the reconciler finishes what fails.
+   */
+  async beginAsSeen(seen: Sandbox, reason: EndReason): Promise<void> {
+    const { sandboxes, log } = this.#parts
     const { sandboxID, runID, state, endAt } = seen
-    const at = { sandboxID, runID, from: [state], endAt }
-    const taken =
-      state === 'killing' ? seen : await this.#parts.sandboxes.move(at, 'killing', { endReason: reason })
-    if (taken) await this.end(sandboxID, reason, detail)
+    const taken = await sandboxes.move({ sandboxID, runID, from: [state], endAt }, 'killing', {
+      endReason: reason,
+    })
+    if (!taken) return
+    void this.end(sandboxID, reason).catch((error) => {
+      log.error({ sandboxID, reason, err: error }, 'An end was cut off; the reconciler finishes it.')
+    })
   }
 
-  async #finish(row: Sandbox, reason: EndReason, detail: string | undefined): Promise<void> {
-    const { sandboxes, launcher, ongoing, clock, appendLog, log } = this.#parts
-    const { sandboxID, runID } = row
+  /** Ends a sandbox by whoever has its turn. */
+  async endInTurn(row: SandboxInTurn, reason: EndReason, detail?: string): Promise<void> {
+    const killing =
+      row.state === 'killing' ? row : await this.#parts.turns.move(row, 'killing', { endReason: reason })
+    // Undefined: a kill came first, and takes its turn after this one.
+    if (killing) await this.#finish(killing, detail)
+  }
+
+  /** Calls off whatever has the turn, and takes it then. */
+  async #overtake(row: Sandbox): Promise<void> {
+    const { launcher, turns } = this.#parts
+    const { sandboxID } = row
     launcher.closeRoute(row)
-    await ongoing.cancel(sandboxID, errors.killedWhile(sandboxID, 'changed'))
-    const last = (await sandboxes.find(sandboxID)) ?? row
-    if (last.handle) await launcher.stop(last.handle)
-    await this.#releaseSnapshots(last, reason)
-    if (reason === 'create_failed') await sandboxes.releaseClaim(row.teamID, sandboxID)
+    turns.cancel(sandboxID, errors.killedWhile(sandboxID, 'changed'))
+    await turns.take(sandboxID, async ({ row: last }) => {
+      if (last?.state === 'killing') await this.#finish(last)
+    })
+  }
+
+  async #finish(row: SandboxInTurn, detail?: string): Promise<void> {
+    const { sandboxes, turns, launcher, clock, appendLog, log } = this.#parts
+    const { sandboxID, teamID, handle } = row
+    const reason = row.endReason ?? 'killed'
+    launcher.closeRoute(row)
+    if (handle) await launcher.stop(handle)
+    await this.#releaseSnapshots(row, reason)
+    if (reason === 'create_failed') await sandboxes.releaseClaim(teamID, sandboxID)
     const changes = { endedAt: clock.now(), endReason: reason }
-    const ended = await sandboxes.move({ sandboxID, runID, from: ['killing'] }, 'ended', changes)
+    const ended = await turns.move(row, 'ended', changes)
     if (!ended) return
     appendLog(sandboxID, endedEntry(changes.endedAt, reason, detail))
     log.info({ sandboxID, reason, ...(detail !== undefined && { detail }) }, 'sandbox ended')

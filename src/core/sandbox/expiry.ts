@@ -1,11 +1,11 @@
 /** Ends or pauses sandboxes when their time is over: one timer over one query. */
 import type { Clock } from '../../lib/clock.ts'
 import type { Log } from '../../lib/log.ts'
-import type { SandboxStore } from '../stores.ts'
+import type { ExpiryKind, SandboxReader } from '../stores.ts'
 import type { SandboxEnder } from './ender.ts'
-import type { OngoingWork } from './ongoing-work.ts'
 import type { Pauser } from './pauser.ts'
 import type { Sandbox } from './sandbox.ts'
+import type { SandboxTurns } from './sandbox-turns.ts'
 
 const longestSleepMs = 60_000
 const mostAtOnce = 50
@@ -16,10 +16,10 @@ const mostPausesAtOnce = 8
 const shortestSleepMs = 50
 
 export type ExpiryParts = {
-  sandboxes: SandboxStore
+  sandboxes: Pick<SandboxReader, 'listExpired' | 'nextEnd'>
+  turns: SandboxTurns
   ender: SandboxEnder
   pauser: Pauser
-  ongoing: OngoingWork
   clock: Clock
   log: Log
 }
@@ -47,8 +47,11 @@ export class Expiry {
 
   /** To be called once the rows may have changed behind the timer's back. */
   async armNext(): Promise<void> {
-    const next = await this.#parts.sandboxes.nextEnd()
-    if (next !== undefined) this.arm(next)
+    const { sandboxes } = this.#parts
+    for (const kind of ['kill', 'pause'] as const) {
+      const next = await sandboxes.nextEnd(kind)
+      if (next !== undefined) this.arm(next)
+    }
   }
 
   close(): void {
@@ -57,48 +60,78 @@ export class Expiry {
   }
 
   async #fire(): Promise<void> {
+    const { clock, log } = this.#parts
     this.#armedFor = Number.POSITIVE_INFINITY
-    const next = await this.#expireDue()
-    this.arm(Math.min(next ?? Number.POSITIVE_INFINITY, this.#parts.clock.now() + longestSleepMs))
-  }
-
-  /** Returns when the next end comes. */
-  async #expireDue(): Promise<number | undefined> {
-    const { sandboxes, clock, log } = this.#parts
+    let next: number
     try {
-      const due = await sandboxes.listExpired(clock.now(), mostAtOnce)
-      const outcomes = await Promise.allSettled(due.map((row) => this.#expire(row)))
-      const failed = outcomes.filter((outcome) => outcome.status === 'rejected')
-      for (const { reason } of failed)
-        log.error({ err: reason }, 'A sandbox whose time is over could not be ended.')
-      const next = await sandboxes.nextEnd()
-      // What is still due is being ended; the later look is for the case that it was not.
-      return next && Math.max(next, clock.now() + (failed.length > 0 ? retryAfterMs : shortestSleepMs))
+      // Kills are looked for apart: they do not wait behind pauses that wait for a place.
+      next = Math.min(await this.#killDue(), await this.#pauseDue())
     } catch (error) {
       log.error({ err: error }, 'The expiry could not read the store; it tries again.')
-      return clock.now() + retryAfterMs
+      next = clock.now() + retryAfterMs
     }
+    this.arm(Math.min(next, clock.now() + longestSleepMs))
   }
 
-  async #expire(row: Sandbox): Promise<void> {
-    if (row.options.autoPause) this.#pause(row)
-    else await this.#parts.ender.endAsSeen(row, 'timeout')
+  /** Returns when to look again. */
+  async #killDue(): Promise<number> {
+    const { sandboxes, ender, clock, log } = this.#parts
+    const due = await sandboxes.listExpired(clock.now(), 'kill', mostAtOnce)
+    const outcomes = await Promise.allSettled(
+      // A row of an older version may be listed here though its options say that it is paused.
+      due.map((row) => (row.options.autoPause ? this.#pauseIfFree(row) : ender.beginAsSeen(row, 'timeout'))),
+    )
+    const failed = outcomes.filter((outcome) => outcome.status === 'rejected')
+    for (const { reason } of failed)
+      log.error({ err: reason }, 'A sandbox whose time is over could not be ended.')
+    return this.#nextLook('kill', failed.length > 0)
+  }
+
+  /** The same. While all places are taken, whoever leaves one looks again. */
+  async #pauseDue(): Promise<number> {
+    const { sandboxes, clock } = this.#parts
+    if (this.#pausing >= mostPausesAtOnce) return Number.POSITIVE_INFINITY
+    const due = await sandboxes.listExpired(clock.now(), 'pause', mostAtOnce)
+    let isSkipped = false
+    for (const row of due) {
+      if (this.#pausing >= mostPausesAtOnce) return Number.POSITIVE_INFINITY
+      if (!this.#pauseIfFree(row)) isSkipped = true
+    }
+    return this.#nextLook('pause', isSkipped)
+  }
+
+  /** False: all places are taken, or something else is done to it just now. */
+  #pauseIfFree(row: Sandbox): boolean {
+    if (this.#pausing >= mostPausesAtOnce || this.#parts.turns.has(row.sandboxID)) return false
+    void this.#pause(row)
+    return true
+  }
+
+  async #nextLook(kind: ExpiryKind, isAnyLeft: boolean): Promise<number> {
+    const { sandboxes, clock } = this.#parts
+    const next = await sandboxes.nextEnd(kind)
+    // What is still due is on its way; the later look is for the case that it was not.
+    const soonest = clock.now() + (isAnyLeft ? retryAfterMs : shortestSleepMs)
+    return next === undefined ? Number.POSITIVE_INFINITY : Math.max(next, soonest)
   }
 
   /** A pause takes as long as it takes: the ends of others must not wait for it. */
-  #pause(row: Sandbox): void {
-    const { pauser, ongoing, log } = this.#parts
-    const { sandboxID, options } = row
-    if (ongoing.has(sandboxID) || this.#pausing >= mostPausesAtOnce) return
+  async #pause(seen: Sandbox): Promise<void> {
+    const { turns, pauser, clock, log } = this.#parts
+    const { sandboxID } = seen
     this.#pausing++
-    const pause = { memory: options.autoPauseMemory, requireHealthyAgent: false, isAutomatic: true }
-    pauser
-      .pause(row, pause)
-      .catch((error) => {
-        log.error({ sandboxID, err: error }, 'A sandbox whose time is over could not be paused.')
+    try {
+      await turns.take(sandboxID, async ({ row, signal }) => {
+        const isDue = row?.state === 'running' && row.options.autoPause && row.endAt <= clock.now()
+        if (!isDue) return
+        const { autoPauseMemory: memory } = row.options
+        await pauser.pause(row, { memory, requireHealthyAgent: false, isAutomatic: true }, signal)
       })
-      .finally(() => {
-        this.#pausing--
-      })
+    } catch (error) {
+      log.error({ sandboxID, err: error }, 'A sandbox whose time is over could not be paused.')
+    } finally {
+      this.#pausing--
+      this.arm(clock.now() + shortestSleepMs)
+    }
   }
 }

@@ -14,6 +14,7 @@ import { createFailed } from './errors.ts'
 import { exitSignal } from './exit-signal.ts'
 import { ingressOf, type Route, type RouteTable } from './routes.ts'
 import type { NewSandbox, Sandbox, SandboxOptions } from './sandbox.ts'
+import type { SandboxInTurn } from './sandbox-turns.ts'
 import type { SnapshotStore } from './snapshot-store.ts'
 import { runStartCommand } from './start-command.ts'
 import type { SandboxTokens } from './tokens.ts'
@@ -133,7 +134,7 @@ export class SandboxLauncher {
     return { ...snapshot, keep: true }
   }
 
-  /** What there is to start from then: of a snapshot whose memory cannot be used here, the files alone. */
+  /** Returns the snapshot to start from, without its memory if that cannot be used here. */
   async #bring(
     build: TemplateBuild,
     snapshot: SnapshotRef | undefined,
@@ -186,9 +187,10 @@ export class SandboxLauncher {
       const rules = isAhead ? openRules : egress.rulesOf(row.options)
       const spec = { ...this.#specOf(build, snapshot), sandboxID, runID, egress: rules, disposable }
       handle ??= await this.#start(spec, row.options.volumeMounts, signal)
+      egress.noteRules(handle, rules)
       await allDone([onStart?.(handle), warm && this.#adopt(warm, signal)])
       if (!warm && isAhead) await this.#bringUp(sandboxID, build, handle, undefined, alive.signal)
-      if (isAhead) await egress.limitOpen(handle, row.options)
+      await this.#limit(handle, row.options)
       egress.admit(row, handle)
       const knownAs = isAhead ? sandboxID : snapshot?.memory ? snapshot.sandboxID : undefined
       await this.handOver(row, build, handle, knownAs, alive.signal)
@@ -287,6 +289,18 @@ export class SandboxLauncher {
     await driver.thaw(handle, signal)
   }
 
+  /** Lets a frozen sandbox go on for its owner, held to what its row says of its network from its first step on. */
+  async goOn({ handle, options }: SandboxInTurn, signal: AbortSignal): Promise<void> {
+    await this.#limit(handle!, options)
+    await this.thaw(handle!, signal)
+  }
+
+  /** Nothing to do where the rules are known to hold. */
+  async #limit(handle: DriverHandle, options: LaunchRow['options']): Promise<void> {
+    const { egress } = this.#parts
+    if (!egress.isProved(handle, options)) await egress.limit(handle, options)
+  }
+
   #identityOf(row: AgentOwner, build: TemplateBuild): AgentIdentity {
     const { extraCA } = this.#parts
     return {
@@ -306,35 +320,45 @@ export class SandboxLauncher {
     }
   }
 
-  openRoute(sandbox: Sandbox): void {
+  /** Whether a running sandbox has its route, and is known to be held to its egress policy. */
+  isOpen({ sandboxID, runID, handle, options }: Sandbox): boolean {
+    const { routes, egress } = this.#parts
+    return routes.get(sandboxID)?.runID === runID && handle !== null && egress.isProved(handle, options)
+  }
+
+  /** Opens the way to a running sandbox, once its egress policy holds. */
+  async open(row: SandboxInTurn): Promise<void> {
     const { driver, routes, tokens, egress } = this.#parts
-    const { sandboxID, runID, handle } = sandbox
-    if (!handle) throw new AppError('internal', `Sandbox "${sandboxID}" runs but has no handle`)
+    const { sandboxID, runID, handle, state } = row
+    if (!handle || state !== 'running')
+      throw new AppError('internal', `Sandbox "${sandboxID}" is ${state} and cannot have a route`)
+    await this.#limit(handle, row.options)
     const route: Route = {
       sandboxID,
       runID,
       endpoint: (port) => driver.endpoint(handle, port),
       agentToken: tokens.agent(sandboxID),
-      trafficToken: tokens.trafficOf(sandbox),
-      ...ingressOf(sandbox.options.network),
+      trafficToken: tokens.trafficOf(row),
+      ...ingressOf(row.options.network),
     }
     routes.set(route)
-    egress.admit(sandbox, handle)
-  }
-
-  /** Brings the egress rules of a sandbox that an earlier process left running in line with its row. */
-  async applyEgress({ handle, options }: Sandbox): Promise<void> {
-    if (handle) await this.#parts.egress.limit(handle, options)
+    egress.admit(row, handle)
   }
 
   /** Open connections are cut before the processes end or stand still, so that no client sees a clean end. */
   closeRoute({ sandboxID, runID, handle }: Pick<Sandbox, 'sandboxID' | 'runID' | 'handle'>): void {
     this.#parts.routes.remove(sandboxID, runID)
-    if (handle) this.#parts.egress.forget(handle)
+    if (handle) this.#parts.egress.close(handle)
   }
 
   async stop(handle: DriverHandle): Promise<void> {
     await this.#parts.driver.stop(handle)
+    this.#parts.egress.forget(handle)
+  }
+
+  /** A snapshot has ended the sandbox. */
+  forget(handle: DriverHandle): void {
+    this.#parts.egress.forget(handle)
   }
 }
 

@@ -8,6 +8,7 @@ import * as errors from './errors.ts'
 import type { SandboxLauncher } from './launcher.ts'
 import { pausedEntry } from './life-entries.ts'
 import type { Sandbox, SandboxSnapshot } from './sandbox.ts'
+import type { SandboxInTurn } from './sandbox-turns.ts'
 import { pauseSnapshotName } from './snapshot-names.ts'
 import type { SnapshotStore } from './snapshot-store.ts'
 import type { VerbParts } from './verb-parts.ts'
@@ -37,21 +38,24 @@ export class Pauser {
   }
 
   /**
-   * Resolves once all is kept. Undefined when the sandbox is not running in that run any more or, for an automatic
-   * pause, when its time ends at another moment by now.
+   * Pauses a running sandbox; resolves once all is kept. Undefined when a kill has it or, for an automatic pause, when its
+   * time ends at another moment by now.
    */
-  pause(seen: Sandbox, options: PauseOptions): Promise<Sandbox | undefined> {
-    const { sandboxes, ongoing, snapshots } = this.#parts
-    const { sandboxID, runID, endAt } = seen
-    return ongoing.run(sandboxID, async (signal) => {
-      const at = { sandboxID, runID, from: ['running'] as const, ...(options.isAutomatic && { endAt }) }
-      const row = await sandboxes.move(at, 'pausing')
-      return row && snapshots.holding(pauseSnapshotName(row), () => this.#pause(row, options, signal))
-    })
+  async pause(
+    row: SandboxInTurn,
+    options: PauseOptions,
+    signal: AbortSignal,
+  ): Promise<SandboxInTurn | undefined> {
+    const { turns, snapshots } = this.#parts
+    const fence = options.isAutomatic ? { endAt: row.endAt } : {}
+    const pausing = await turns.move(row, 'pausing', {}, fence)
+    return (
+      pausing && snapshots.holding(pauseSnapshotName(pausing), () => this.#pause(pausing, options, signal))
+    )
   }
 
   /** Finishes or undoes a pause by what is really there. False: neither the sandbox nor its snapshot is there. */
-  async repair(row: Sandbox, changes: { endAt?: number } = {}): Promise<boolean> {
+  async repair(row: SandboxInTurn, changes: { endAt?: number } = {}): Promise<boolean> {
     const { driver, launcher, snapshots } = this.#parts
     if (!row.handle) return false
     const name = pauseSnapshotName(row)
@@ -72,7 +76,7 @@ export class Pauser {
     return true
   }
 
-  async #pause(row: Sandbox, options: PauseOptions, signal: AbortSignal): Promise<Sandbox> {
+  async #pause(row: SandboxInTurn, options: PauseOptions, signal: AbortSignal): Promise<SandboxInTurn> {
     const { clock, log } = this.#parts
     const { sandboxID } = row
     let snapshot: SandboxSnapshot
@@ -107,15 +111,15 @@ export class Pauser {
     const memory = options.memory && snapshots.keepMemory
     const afterwards = frozen ? 'stay-frozen' : 'end'
     await snapshots.take(handle, name, { memory, afterwards, lasting: true }, signal)
+    if (!frozen) launcher.forget(handle)
     return { name, memory: memory || frozen, frozen, agentUnresponsive: !isHealthy }
   }
 
-  async #markPaused(row: Sandbox, snapshot: SandboxSnapshot): Promise<Sandbox> {
-    const { sandboxes, clock, appendLog, onKept, log } = this.#parts
-    const { sandboxID, runID } = row
+  async #markPaused(row: SandboxInTurn, snapshot: SandboxSnapshot): Promise<SandboxInTurn> {
+    const { turns, clock, appendLog, onKept, log } = this.#parts
+    const { sandboxID } = row
     const changes = { snapshot, handle: snapshot.frozen ? row.handle : null, endAt: clock.now() }
-    const at = { sandboxID, runID, from: ['pausing'] as const }
-    const paused = await sandboxes.move(at, 'paused', changes).catch((cause) => {
+    const paused = await turns.move(row, 'paused', changes).catch((cause) => {
       throw errors.pauseNotRecorded(sandboxID, cause)
     })
     // A kill came first: it waits for this and then removes the snapshot.
@@ -127,12 +131,11 @@ export class Pauser {
   }
 
   /** The sandbox was not paused: it is as it was before. */
-  async #goOn(row: Sandbox, changes: { endAt?: number }): Promise<void> {
-    const { sandboxes, launcher, onRunning } = this.#parts
-    const { sandboxID, runID } = row
-    const running = await sandboxes.move({ sandboxID, runID, from: ['pausing'] }, 'running', changes)
+  async #goOn(row: SandboxInTurn, changes: { endAt?: number }): Promise<void> {
+    const { turns, launcher, onRunning } = this.#parts
+    const running = await turns.move(row, 'running', changes)
     if (!running) return
-    launcher.openRoute(running)
+    await launcher.open(running)
     onRunning(running)
   }
 }

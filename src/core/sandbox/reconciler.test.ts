@@ -276,20 +276,21 @@ describe('a sandbox that dies', () => {
   })
 })
 
-it('a create is told as made when others paused its sandbox before the answer of its last step came', async () => {
+it('a create is told as made when its timeout was set before the answer of its last step came', async () => {
   await using fixture = await openFixture()
-  const { service, team, stores } = fixture
+  const { service, team, stores, routes } = fixture
   const move = stores.sandboxes.move.bind(stores.sandboxes)
   let isFirst = true
   stores.sandboxes.move = async (at, to, changes) => {
     const moved = await move(at, to, changes)
     if (to !== 'running' || !isFirst) return moved
     isFirst = false
-    await service.pause(team, at.sandboxID, pause)
+    await service.setTimeout(team, at.sandboxID, 5000)
     return undefined
   }
   const { sandboxID, state } = await service.create(team, request())
-  assert.deepEqual([state, (await service.get(team, sandboxID)).state], ['paused', 'paused'])
+  assert.deepEqual([state, (await service.get(team, sandboxID)).state], ['running', 'running'])
+  assert.ok(routes.get(sandboxID))
 })
 
 it('a sandbox of the warm pool that is given to a create while a round looks around goes on', async () => {

@@ -15,12 +15,11 @@ import {
   type ReadableSandbox,
   type SandboxExit,
 } from '../driver.ts'
-import type { BuildCacheStore, SandboxStore, TemplateStore } from '../stores.ts'
+import type { BuildCacheStore, SandboxReader, TemplateStore } from '../stores.ts'
 import type { SandboxLauncher } from './launcher.ts'
-import type { OngoingWork } from './ongoing-work.ts'
 import type { Quarantine } from './quarantine.ts'
-import type { RouteTable } from './routes.ts'
 import type { EndReason, Sandbox } from './sandbox.ts'
+import type { SandboxInTurn, SandboxTurns } from './sandbox-turns.ts'
 import type { SandboxService } from './service.ts'
 import { pausedSandboxOf, pauseSnapshotName } from './snapshot-names.ts'
 import type { SnapshotStore } from './snapshot-store.ts'
@@ -31,27 +30,28 @@ const unownedGraceMs = 5 * 60_000
 /** So many rows are compared between two turns of the event loop. */
 const rowsPerTurn = 100
 
+type CopyFinder = Pick<ArchiveStore, 'listElsewhere'>
+
 export type ReconcilerParts = {
   service: SandboxService
-  sandboxes: SandboxStore
+  sandboxes: SandboxReader
   driver: Driver
   templates: TemplateStore
   cache: BuildCacheStore
   launcher: SandboxLauncher
   snapshots: SnapshotStore
   quarantine: Quarantine
-  routes: RouteTable
   warm: WarmPool
-  ongoing: OngoingWork
+  turns: SandboxTurns
   /** Undefined where there is no object store, so that no sandbox ever goes to another node. */
-  archive: Pick<ArchiveStore, 'listElsewhere'> | undefined
+  archive: CopyFinder | undefined
   clock: Clock
   log: Log
 }
 
 /** What sandboxes, templates and the quarantine own. The build cache owns others, which can be made again. */
 export async function snapshotNamesInUse(stores: {
-  sandboxes: SandboxStore
+  sandboxes: SandboxReader
   templates: TemplateStore
   quarantine: Pick<Quarantine, 'names'>
 }): Promise<string[]> {
@@ -114,50 +114,53 @@ export class Reconciler {
   }
 
   async #reconcileExit({ sandboxID }: SandboxExit): Promise<void> {
-    const { ongoing, sandboxes } = this.#parts
     // What is under way sees the death by itself; then what it made of the row counts.
-    await ongoing.finished(sandboxID)
-    const row = await sandboxes.find(sandboxID)
-    if (row && row.state !== 'ended') await this.#reconcile(row, undefined)
+    await this.#parts.turns.take(sandboxID, ({ row, signal }) =>
+      this.#reconcileInTurn(row, undefined, signal),
+    )
     this.#exits.delete(sandboxID)
   }
 
+  /** What was listed only tells whether there may be something to do; what there is, the turn finds out. */
   async #reconcile(seen: Sandbox, found: FoundSandbox | undefined): Promise<void> {
-    const { driver, service } = this.#parts
-    if (service.isBusyWith(seen.sandboxID)) return
+    const { driver, launcher, turns } = this.#parts
+    if (turns.has(seen.sandboxID)) return
     if (found?.unreadable) throw found.unreadable
-    const row = await this.#withHandle(seen, found)
-    const there = row.handle ? await driver.recover(row.handle) : 'gone'
-    // What stands still is in the middle of something: if it is ours, it has begun since the row was read.
-    if (service.isBusyWith(row.sandboxID)) return
+    const isInPlace = seen.state === 'running' && seen.handle !== null && launcher.isOpen(seen)
+    if (isInPlace && (await driver.recover(seen.handle!)) === 'running') return
+    await turns.takeIfFree(seen.sandboxID, ({ row, signal }) => this.#reconcileInTurn(row, found, signal))
+  }
+
+  async #reconcileInTurn(
+    read: SandboxInTurn | undefined,
+    found: ReadableSandbox | undefined,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { driver, service } = this.#parts
+    if (!read || read.state === 'ended') return void (read && this.#exits.delete(read.sandboxID))
+    const row = await this.#withHandle(read, found)
     switch (row.state) {
       case 'running':
-      case 'snapshotting':
+      case 'snapshotting': {
+        const there = row.handle ? await driver.recover(row.handle) : 'gone'
         if (there !== 'gone') return this.#keepRunning(row, there)
         break
+      }
       case 'pausing':
       case 'paused':
       case 'resuming':
-        if (await service.repair(row)) return
+        if (await service.repair(row, signal)) return
     }
     const { reason, detail } = this.#whyEnded(row)
-    await service.endAsSeen(row, reason, detail)
+    await service.endInTurn(row, reason, detail)
     this.#exits.delete(row.sandboxID)
   }
 
-  async #keepRunning(row: Sandbox, there: 'running' | 'paused'): Promise<void> {
-    const { launcher, routes, service, sandboxes } = this.#parts
-    if (there === 'paused') {
-      // It may have been paused since the rows were listed, and then has to stand still.
-      const now = await sandboxes.find(row.sandboxID)
-      const isAsSeen = now?.state === row.state && now.runID === row.runID
-      if (!isAsSeen || service.isBusyWith(row.sandboxID)) return
-      await launcher.thaw(row.handle!)
-    }
-    if (row.state === 'snapshotting') await service.repair(row)
-    if (routes.get(row.sandboxID)) return
-    await launcher.applyEgress(row)
-    launcher.openRoute(row)
+  async #keepRunning(row: SandboxInTurn, there: 'running' | 'paused'): Promise<void> {
+    const { launcher, service } = this.#parts
+    if (there === 'paused') await launcher.thaw(row.handle!)
+    const running = row.state === 'snapshotting' ? await service.repairCopied(row) : row
+    if (running && !launcher.isOpen(running)) await launcher.open(running)
   }
 
   #whyEnded({ sandboxID, state, endReason }: Sandbox): { reason: EndReason; detail?: string } {
@@ -169,57 +172,85 @@ export class Reconciler {
   }
 
   /** A start that was cut short before its handle was saved: what it started is known to the driver alone. */
-  async #withHandle(row: Sandbox, found: ReadableSandbox | undefined): Promise<Sandbox> {
-    const { driver, sandboxes } = this.#parts
+  async #withHandle(row: SandboxInTurn, listed: ReadableSandbox | undefined): Promise<SandboxInTurn> {
+    const { driver, turns } = this.#parts
+    // What was listed may be an earlier run of it, and the last one may have been started since.
+    const mayBeNew = row.state === 'creating' || row.state === 'resuming'
+    const found = mayBeNew ? await this.#findReadable(row.sandboxID) : listed
     if (!found) return row
     if (row.state === 'paused' && !row.snapshot?.frozen) {
       await driver.stop(found.handle)
       return row
     }
     if (row.handle && (row.state !== 'resuming' || found.runID !== row.runID)) return row
-    await sandboxes.saveHandle(row.sandboxID, row.runID, found.handle)
+    await turns.saveHandle(row, found.handle)
     return { ...row, handle: found.handle }
   }
 
+  async #findReadable(sandboxID: string): Promise<ReadableSandbox | undefined> {
+    const found = (await this.#parts.driver.list()).find((one) => one.sandboxID === sandboxID)
+    if (found?.unreadable) throw found.unreadable
+    return found
+  }
+
   /**
-   * Stops at once what another node owns: there must never be two of a sandbox, and the other one has the row.
+   * Stops at once what another node owns: there must never be two of a sandbox, and the other one has the row. Returns the
+   * rest.
    */
   async #withoutCopies(found: readonly FoundSandbox[]): Promise<readonly FoundSandbox[]> {
-    const { archive, driver, log } = this.#parts
+    const { archive } = this.#parts
     if (!archive || found.length === 0) return found
     const elsewhere = new Set(await archive.listElsewhere(found.map(({ sandboxID }) => sandboxID)))
     for (const one of found) {
-      const { sandboxID } = one
-      if (!elsewhere.has(sandboxID)) continue
-      await this.#attempt(sandboxID, async () => {
+      if (!elsewhere.has(one.sandboxID)) continue
+      await this.#attempt(one.sandboxID, async () => {
         if (one.unreadable) throw one.unreadable
-        await driver.stop(one.handle)
-        log.warn({ sandboxID }, 'The copy of a sandbox that another node owns was stopped.')
+        await this.#stopCopy(archive, one)
       })
     }
     return found.filter(({ sandboxID }) => !elsewhere.has(sandboxID))
   }
 
+  /** Unless this node has taken the sandbox over since it was listed. */
+  async #stopCopy(archive: CopyFinder, { sandboxID, handle }: ReadableSandbox): Promise<void> {
+    const { driver, turns, log } = this.#parts
+    await turns.takeIfFree(sandboxID, async ({ row }) => {
+      if (row && row.state !== 'ended') return
+      if ((await archive.listElsewhere([sandboxID])).length === 0) return
+      await driver.stop(handle)
+      log.warn({ sandboxID }, 'The copy of a sandbox that another node owns was stopped.')
+    })
+  }
+
   async #reconcileUnowned(found: readonly FoundSandbox[]): Promise<void> {
-    const { driver, service, sandboxes, warm, clock, log } = this.#parts
+    const { turns, warm, clock } = this.#parts
     const before = this.#unownedSince
     this.#unownedSince = new Map()
     for (const one of found) {
       const { sandboxID } = one
-      if (warm.holds(sandboxID) || service.isBusyWith(sandboxID)) continue
+      if (warm.holds(sandboxID)) continue
       const since = before.get(sandboxID) ?? clock.now()
-      this.#unownedSince.set(sandboxID, since)
       await this.#attempt(sandboxID, async () => {
-        // The warm pool may have given it to a create since the rows were listed. What nothing in this process holds by
-        // now either has its row, or will never have one.
-        const row = await sandboxes.find(sandboxID)
-        if (row && row.state !== 'ended') return
-        if (!before.has(sandboxID)) log.warn({ sandboxID }, 'A sandbox is there that no row owns.')
-        if (one.unreadable) throw one.unreadable
-        if (one.disposable) await driver.stop(one.handle)
-        else if (clock.now() - since >= unownedGraceMs) await this.#endUnowned(one)
+        await turns.takeIfFree(sandboxID, async ({ row }) => {
+          // A create may have got it from the warm pool since the rows were listed, or may be about to.
+          if ((row && row.state !== 'ended') || warm.holds(sandboxID)) return
+          this.#unownedSince.set(sandboxID, since)
+          await this.#removeUnowned(one, { since, isNew: !before.has(sandboxID) })
+        })
       })
     }
+  }
+
+  /** To be called in its turn, in which no row was found that owns it. */
+  async #removeUnowned(
+    one: FoundSandbox,
+    { since, isNew }: { since: number; isNew: boolean },
+  ): Promise<void> {
+    const { driver, clock, log } = this.#parts
+    if (isNew) log.warn({ sandboxID: one.sandboxID }, 'A sandbox is there that no row owns.')
+    if (one.unreadable) throw one.unreadable
+    if (one.disposable) await driver.stop(one.handle)
+    else if (clock.now() - since >= unownedGraceMs) await this.#endUnowned(one)
   }
 
   /** Whoever it belongs to may want it back: what lives is kept as a snapshot. */

@@ -6,7 +6,7 @@
 import { shownText } from '../../lib/app-error.ts'
 import { newUUID } from '../../lib/ids.ts'
 import type { BytesFetcher } from '../archive/bytes-fetcher.ts'
-import type { Snapshot } from '../driver.ts'
+import type { DriverHandle, Snapshot } from '../driver.ts'
 import type { TemplateStore } from '../stores.ts'
 import type { TeamLimits } from '../team/team.ts'
 import type { TemplateBuild } from '../template/template.ts'
@@ -16,6 +16,7 @@ import { LaunchLeftover, type SnapshotRef } from './launcher.ts'
 import { memoryLostEntry, resumedEntry } from './life-entries.ts'
 import type { PauserParts } from './pauser.ts'
 import type { Sandbox, SandboxSnapshot } from './sandbox.ts'
+import type { SandboxInTurn } from './sandbox-turns.ts'
 
 export type ResumerParts = PauserParts & {
   admission: Admission
@@ -40,62 +41,64 @@ export class Resumer {
     this.#parts = parts
   }
 
-  /** Undefined when the sandbox is not paused in that run any more. */
-  resume(seen: Sandbox, limits: TeamLimits, options: ResumeOptions): Promise<Sandbox | undefined> {
-    const { ongoing, admission } = this.#parts
-    const { sandboxID } = seen
-    return ongoing.run(sandboxID, async (signal) => {
-      const memory = options.memory && seen.snapshot?.memory === true
-      if (memory && seen.snapshot?.agentUnresponsive) throw errors.pausedUnresponsive(sandboxID)
-      return this.#withSnapshot(seen, memory, signal, async () => {
-        const ended = await admission.enter(seen, signal).catch((error) => {
-          throw signal.aborted ? errors.killedWhile(sandboxID, 'resumed') : error
-        })
-        return this.#resume(seen, limits, { ...options, memory }, signal).finally(ended)
+  /** Resumes a paused sandbox. Undefined when a kill has it, or another node. */
+  async resume(
+    row: SandboxInTurn,
+    limits: TeamLimits,
+    options: ResumeOptions,
+    signal: AbortSignal,
+  ): Promise<SandboxInTurn | undefined> {
+    const { admission } = this.#parts
+    const { sandboxID } = row
+    const memory = options.memory && row.snapshot?.memory === true
+    if (memory && row.snapshot?.agentUnresponsive) throw errors.pausedUnresponsive(sandboxID)
+    return this.#withSnapshot(row, memory, signal, async () => {
+      const ended = await admission.enter(row, signal).catch((error) => {
+        throw signal.aborted ? errors.killedWhile(sandboxID, 'resumed') : error
       })
+      return this.#resume(row, limits, { ...options, memory }, signal).finally(ended)
     })
   }
 
   /** Fetched before the row moves: until then it says where the snapshot is. Held, since another node may have had it. */
   async #withSnapshot<T>(
-    seen: Sandbox,
+    row: SandboxInTurn,
     memory: boolean,
     signal: AbortSignal,
     work: () => Promise<T>,
   ): Promise<T> {
     const { fetcher, snapshots } = this.#parts
-    if (!fetcher || !seen.snapshot) return work()
-    return snapshots.holding(seen.snapshot.name, async () => {
-      await fetcher.bringPaused(seen, { memory }, signal)
+    if (!fetcher || !row.snapshot) return work()
+    return snapshots.holding(row.snapshot.name, async () => {
+      await fetcher.bringPaused(row, { memory }, signal)
       return work()
     })
   }
 
   async #resume(
-    seen: Sandbox,
+    paused: SandboxInTurn,
     limits: TeamLimits,
     { timeoutMs, memory }: ResumeOptions,
     signal: AbortSignal,
-  ): Promise<Sandbox | undefined> {
-    const { sandboxes, clock } = this.#parts
-    const { sandboxID, runID } = seen
+  ): Promise<SandboxInTurn | undefined> {
+    const { turns, clock } = this.#parts
     const startedAt = clock.now()
     const changes = { runID: newUUID(), startedAt, endAt: startedAt + timeoutMs }
-    const result = await sandboxes.resumeWithinLimits({ sandboxID, runID }, limits, changes)
+    const result = await turns.resumeWithinLimits(paused, limits, changes)
     if ('exceeded' in result) throw errors.teamLimitReached(result.exceeded, limits)
     if (!result.moved) return undefined
-    await this.#start(result.moved, seen, memory, signal)
+    await this.#start(result.moved, paused, memory, signal)
     return this.#markRunning(result.moved, memory)
   }
 
   /** Finishes or undoes a resume by what is really there. False: neither the sandbox nor its snapshot is there. */
-  async repairResuming(row: Sandbox, signal: AbortSignal): Promise<boolean> {
+  async repairResuming(row: SandboxInTurn, signal: AbortSignal): Promise<boolean> {
     const { driver, launcher, clock } = this.#parts
     const found = row.handle ? await driver.recover(row.handle) : 'gone'
     const before = { startedAt: row.startedAt, endAt: row.startedAt }
     if (found === 'gone') return this.#goBack(row, before, 'a resume was cut off after it had run on')
     try {
-      if (found === 'paused') await launcher.thaw(row.handle!)
+      if (found === 'paused') await launcher.goOn(row, signal)
       await launcher.handOver(row, await this.#buildOf(row), row.handle!, row.sandboxID, signal)
     } catch (error) {
       // The agent may only be busy. Once the time of this run is over, nobody waits for it any more.
@@ -108,24 +111,36 @@ export class Resumer {
   }
 
   /** Corrects what the row says about its snapshot. False: neither the frozen sandbox nor its snapshot is there. */
-  async repairPaused(row: Sandbox): Promise<boolean> {
-    const { driver, launcher, sandboxes, snapshots, fetcher } = this.#parts
+  async repairPaused(row: SandboxInTurn): Promise<boolean> {
+    const { driver, launcher, turns, snapshots, fetcher } = this.#parts
     const found = row.handle ? await driver.recover(row.handle) : 'gone'
-    if (row.snapshot?.frozen && found !== 'gone') return true
+    if (row.snapshot?.frozen && found !== 'gone') {
+      if (found === 'running') await this.#freezeAgain(row.handle!, row.snapshot)
+      return true
+    }
     const snapshot = row.snapshot && (await snapshots.find(row.snapshot.name))
     if (!snapshot) return (await fetcher?.isArchived(row)) ?? false
     if (row.handle) await launcher.stop(row.handle)
     const remaining = this.#remaining(row, snapshot, 'the machine went down')
-    if (remaining !== row.snapshot) await sandboxes.setSnapshot(row.sandboxID, row.runID, remaining)
+    if (remaining !== row.snapshot) await turns.setSnapshot(row, remaining)
     return true
   }
 
-  async #start(row: Sandbox, before: Times, memory: boolean, signal: AbortSignal): Promise<void> {
+  /** It runs although its row says that it stands still: something thawed it, and removed its snapshot with that. */
+  async #freezeAgain(handle: DriverHandle, { name }: SandboxSnapshot): Promise<void> {
+    const { snapshots } = this.#parts
+    await snapshots.holding(name, async () => {
+      await snapshots.remove(name)
+      await snapshots.take(handle, name, { memory: false, afterwards: 'stay-frozen', lasting: true })
+    })
+  }
+
+  async #start(row: SandboxInTurn, before: Times, memory: boolean, signal: AbortSignal): Promise<void> {
     const { launcher, log } = this.#parts
     const { sandboxID } = row
     const { frozen } = row.snapshot!
     try {
-      if (frozen && memory) return await launcher.thaw(row.handle!, signal)
+      if (frozen && memory) return await launcher.goOn(row, signal)
       if (row.handle) await launcher.stop(row.handle)
       await this.#launch(row, memory, signal)
     } catch (error) {
@@ -143,7 +158,7 @@ export class Resumer {
   }
 
   /** Nothing of the start is left. A frozen sandbox that was thawed after all stays `resuming`: the reconciler finishes it. */
-  async #undo(row: Sandbox, before: Times, memory: boolean): Promise<void> {
+  async #undo(row: SandboxInTurn, before: Times, memory: boolean): Promise<void> {
     if (row.snapshot!.frozen && memory) {
       const found = await this.#parts.driver.recover(row.handle!)
       if (found === 'paused') return this.#backToPaused(row, row.snapshot!, before)
@@ -152,24 +167,23 @@ export class Resumer {
     await this.#goBack(row, before, 'a resume failed after it had run on')
   }
 
-  async #launch(row: Sandbox, memory: boolean, signal: AbortSignal): Promise<void> {
-    const { sandboxes, launcher } = this.#parts
-    const { sandboxID, runID } = row
+  async #launch(row: SandboxInTurn, memory: boolean, signal: AbortSignal): Promise<void> {
+    const { turns, launcher } = this.#parts
+    const { sandboxID } = row
     const snapshot: SnapshotRef = { name: row.snapshot!.name, memory, keep: false, sandboxID }
     await launcher.launch(row, await this.#buildOf(row), { snapshot }, signal, async (handle) => {
-      await sandboxes.saveHandle(sandboxID, runID, handle)
+      await turns.saveHandle(row, handle)
     })
   }
 
-  async #markRunning(row: Sandbox, memory: boolean): Promise<Sandbox> {
-    const { sandboxes, launcher, snapshots, clock, appendLog, onRunning, log } = this.#parts
-    const { sandboxID, runID } = row
+  async #markRunning(row: SandboxInTurn, memory: boolean): Promise<SandboxInTurn> {
+    const { turns, launcher, snapshots, clock, appendLog, onRunning, log } = this.#parts
+    const { sandboxID } = row
     const startedAt = clock.now()
     const changes = { snapshot: null, startedAt, endAt: startedAt + (row.endAt - row.startedAt) }
-    const at = { sandboxID, runID, from: ['resuming'] as const }
     // From the move on no row names the snapshot any more, and it is still there.
     const release = snapshots.hold(row.snapshot!.name)
-    const running = await sandboxes.move(at, 'running', changes).catch((cause) => {
+    const running = await turns.move(row, 'running', changes).catch((cause) => {
       release()
       throw errors.resumeNotRecorded(sandboxID, cause)
     })
@@ -178,7 +192,7 @@ export class Resumer {
       throw errors.killedWhile(sandboxID, 'resumed')
     }
     appendLog(sandboxID, resumedEntry(running, memory))
-    launcher.openRoute(running)
+    await launcher.open(running)
     onRunning(running)
     log.info({ sandboxID, memory }, 'sandbox resumed')
     // The sandbox runs: nobody need wait for this.
@@ -192,7 +206,7 @@ export class Resumer {
   }
 
   /** Ends what was started, and keeps the files as they are. False: there is no snapshot. */
-  async #goBack(row: Sandbox, before: Times, why: string): Promise<boolean> {
+  async #goBack(row: SandboxInTurn, before: Times, why: string): Promise<boolean> {
     const { launcher, snapshots } = this.#parts
     const snapshot = row.snapshot && (await snapshots.find(row.snapshot.name))
     if (!snapshot) return false
@@ -202,13 +216,16 @@ export class Resumer {
     return true
   }
 
-  async #backToPaused(row: Sandbox, snapshot: SandboxSnapshot, { startedAt, endAt }: Times): Promise<void> {
-    const { sandboxID, runID } = row
+  async #backToPaused(
+    row: SandboxInTurn,
+    snapshot: SandboxSnapshot,
+    { startedAt, endAt }: Times,
+  ): Promise<void> {
     const changes = { snapshot, startedAt, endAt, handle: snapshot.frozen ? row.handle : null }
-    await this.#parts.sandboxes.move({ sandboxID, runID, from: ['resuming'] }, 'paused', changes)
+    await this.#parts.turns.move(row, 'paused', changes)
   }
 
-  /** What the row may still say of a sandbox of which only the snapshot is there. */
+  /** What a row says of its snapshot when the sandbox is gone and only the snapshot remains. */
   #remaining({ sandboxID, snapshot }: Sandbox, { memory }: Snapshot, why: string): SandboxSnapshot {
     const { clock, appendLog } = this.#parts
     if (!snapshot!.memory || (memory && !snapshot!.frozen)) return snapshot!

@@ -3,11 +3,12 @@
  * again a few times. It may have taken effect all the same, so before it is tried again as a whole, the row is read
  * back where a second try would see its own first one.
  */
+import { isAppError } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { newUUID } from '../../lib/ids.ts'
 import { retryPassing } from '../../lib/retry-passing.ts'
 import type { NamedChange, SandboxStore } from '../stores.ts'
-import type { Sandbox } from './sandbox.ts'
+import type { NewSandbox, Sandbox } from './sandbox.ts'
 
 export function retryingSandboxStore(store: SandboxStore, clock: Clock): SandboxStore {
   const retry = <T>(step: (attempt: number) => Promise<T>) => retryPassing(clock, step)
@@ -22,8 +23,8 @@ export function retryingSandboxStore(store: SandboxStore, clock: Clock): Sandbox
     listUnended: (states) => retry(() => store.listUnended(states)),
     setSnapshot: (sandboxID, runID, snapshot) => retry(() => store.setSnapshot(sandboxID, runID, snapshot)),
     saveHandle: (sandboxID, runID, handle) => retry(() => store.saveHandle(sandboxID, runID, handle)),
-    listExpired: (now, limit) => retry(() => store.listExpired(now, limit)),
-    nextEnd: () => retry(() => store.nextEnd()),
+    listExpired: (now, kind, limit) => retry(() => store.listExpired(now, kind, limit)),
+    nextEnd: (kind) => retry(() => store.nextEnd(kind)),
     listLocked: () => retry(() => store.listLocked()),
     listSnapshotNames: () => retry(() => store.listSnapshotNames()),
     releaseClaim: (teamID, sandboxID) => retry(() => store.releaseClaim(teamID, sandboxID)),
@@ -40,11 +41,24 @@ function insertAndMove(
   clock: Clock,
 ): Pick<SandboxStore, 'insertWithinLimits' | 'move' | 'resumeWithinLimits' | 'reopen'> {
   return {
-    insertWithinLimits: (sandbox, limits, claim) =>
-      retry(async (attempt) => {
-        if (attempt > 0 && (await store.find(sandbox.sandboxID))) return { inserted: true }
-        return store.insertWithinLimits(sandbox, limits, claim)
-      }),
+    insertWithinLimits(sandbox, limits, claim) {
+      const isInserted = async () => isRowOf(sandbox, await store.find(sandbox.sandboxID))
+      return retry(async (attempt) => {
+        if (attempt > 0 && (await isInserted())) return { inserted: true }
+        try {
+          const result = await store.insertWithinLimits(sandbox, limits, claim)
+          if (result.inserted || attempt === 0) return result
+          // The earlier request with this key may be an earlier try of this one.
+          const isOwn = 'earlier' in result && result.earlier.sandboxID === sandbox.sandboxID
+          return isOwn ? { inserted: true } : { ...result, mayStillAppear: true }
+        } catch (error) {
+          // An earlier try took effect after the look and before this one.
+          if (attempt > 0 && isAppError(error, 'already_exists') && (await isInserted()))
+            return { inserted: true }
+          throw error
+        }
+      })
+    },
     move(at, to, changes) {
       const names = new ChangeNames(clock)
       return retry(async (attempt) => {
@@ -93,6 +107,10 @@ function changesWhileRunning(
     setOptions: (at, options) => once(at.sandboxID, (named) => store.setOptions(at, options, named)),
   }
 }
+
+/** Whether it is this very sandbox, and not another one that has its id. */
+const isRowOf = (sandbox: NewSandbox, row: Sandbox | undefined): boolean =>
+  row?.runID === sandbox.runID && row.teamID === sandbox.teamID && row.createdAt === sandbox.createdAt
 
 /** A name for each try of one change: if others changed the row in between, a second one is a change of its own. */
 class ChangeNames {

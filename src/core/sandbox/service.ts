@@ -28,17 +28,14 @@ import { Expiry } from './expiry.ts'
 import type { SandboxLauncher } from './launcher.ts'
 import { checkTimeout, endAfter, refreshDuration } from './lifetime.ts'
 import { type NetworkUpdate, NetworkUpdater } from './network-updater.ts'
-import type { OngoingWork } from './ongoing-work.ts'
 import { type PauseOptions, Pauser } from './pauser.ts'
 import type { Quarantine } from './quarantine.ts'
 import { Resumer } from './resumer.ts'
 import { type EndReason, isVisible, type Sandbox } from './sandbox.ts'
+import type { SandboxInTurn, SandboxTurns } from './sandbox-turns.ts'
 import type { SnapshotStore } from './snapshot-store.ts'
 import { SpawnCounter } from './spawn-counter.ts'
 import type { WarmPool } from './warm-pool.ts'
-
-/** How many changes of state a connect waits out. */
-const mostTransitions = 3
 
 export type SandboxServiceParts = {
   admission: Admission
@@ -53,7 +50,7 @@ export type SandboxServiceParts = {
   warm: WarmPool
   snapshots: SnapshotStore
   quarantine: Quarantine
-  ongoing: OngoingWork
+  turns: SandboxTurns
   /** Undefined where there is no object store. */
   fetcher: BytesFetcher | undefined
   /** Called when the snapshot of a paused sandbox or of a template is on the disk, and its row says so. */
@@ -72,7 +69,7 @@ export type ConnectRequest = {
 
 export class SandboxService {
   readonly #parts: SandboxServiceParts
-  readonly #ongoing: OngoingWork
+  readonly #turns: SandboxTurns
   readonly #spawns: SpawnCounter
   readonly #creator: SandboxCreator
   readonly #pauser: Pauser
@@ -84,7 +81,7 @@ export class SandboxService {
 
   constructor(parts: SandboxServiceParts) {
     this.#parts = parts
-    this.#ongoing = parts.ongoing
+    this.#turns = parts.turns
     const onRunning = ({ endAt }: Sandbox) => this.#expiry.arm(endAt)
     this.#spawns = new SpawnCounter(parts)
     const shared = { ...parts, onRunning, spawns: this.#spawns }
@@ -111,20 +108,12 @@ export class SandboxService {
 
   /** The sandbox as its team may see it: one that is being made or removed does not exist for it. */
   async get(team: Team, sandboxID: string): Promise<Sandbox> {
-    const sandbox = await this.#parts.sandboxes.find(sandboxID)
-    if (!sandbox || sandbox.teamID !== team.teamID || !isVisible(sandbox.state)) {
-      throw errors.sandboxNotFound(sandboxID)
-    }
-    return sandbox
+    return visible(team, sandboxID, await this.#parts.sandboxes.find(sandboxID))
   }
 
   /** The same for a sandbox of any node, as its row says. */
   async show(team: Team, sandboxID: string): Promise<Sandbox> {
-    const sandbox = await this.#parts.owners.findSandbox(sandboxID)
-    if (!sandbox || sandbox.teamID !== team.teamID || !isVisible(sandbox.state)) {
-      throw errors.sandboxNotFound(sandboxID)
-    }
-    return sandbox
+    return visible(team, sandboxID, await this.#parts.owners.findSandbox(sandboxID))
   }
 
   list(filter: SandboxFilter, page: SandboxPage): Promise<Sandbox[]> {
@@ -146,67 +135,72 @@ export class SandboxService {
     sandboxID: string,
     { timeoutMs, memory }: ConnectRequest,
   ): Promise<{ sandbox: Sandbox; resumed: boolean }> {
-    const { sandboxes, clock } = this.#parts
     checkTimeout(timeoutMs, team.limits)
-    for (let transition = 0; transition <= mostTransitions; transition++) {
-      const row = await this.#known(team, sandboxID)
-      if (row.state === 'running') {
-        const endAt = endAfter(clock.now(), timeoutMs, row.startedAt, team.limits)
-        const sandbox = await sandboxes.setEnd(sandboxID, row.runID, endAt, true)
-        if (sandbox) {
-          this.#expiry.arm(sandbox.endAt)
-          return { sandbox, resumed: false }
-        }
-      } else if (row.state === 'paused') {
-        const sandbox = await this.#resumer.resume(row, team.limits, { timeoutMs, memory })
-        if (sandbox) return { sandbox, resumed: true }
-      } else await this.#ongoing.finished(sandboxID)
-    }
-    throw errors.sandboxIsBusy(sandboxID, (await this.#known(team, sandboxID)).state)
+    const seen = await this.#known(team, sandboxID)
+    const running = seen.state === 'running' ? await this.#extend(team, seen, timeoutMs) : undefined
+    if (running) return { sandbox: running, resumed: false }
+    return this.#turns.take(sandboxID, async ({ row, signal }) => {
+      const now = known(team, sandboxID, row)
+      const resumed =
+        now.state === 'paused' &&
+        (await this.#resumer.resume(now, team.limits, { timeoutMs, memory }, signal))
+      if (resumed) return { sandbox: resumed, resumed: true }
+      const extended = now.state === 'running' && (await this.#extend(team, now, timeoutMs))
+      if (extended) return { sandbox: extended, resumed: false }
+      throw errors.sandboxIsBusy(sandboxID, (await this.#known(team, sandboxID)).state)
+    })
   }
 
   /** Only what is paused or being paused. One that is being resumed is waited for: that resume is this one's too. */
   async resume(team: Team, sandboxID: string, request: ConnectRequest): Promise<Sandbox> {
     checkTimeout(request.timeoutMs, team.limits)
-    let isShared = false
-    for (let transition = 0; transition <= mostTransitions; transition++) {
-      const row = await this.get(team, sandboxID)
-      if (row.state === 'running') {
-        if (isShared) return row
-        throw errors.alreadyRunning(sandboxID)
-      }
-      isShared = row.state === 'resuming' || row.state === 'paused'
+    const seen = await this.get(team, sandboxID)
+    if (seen.state === 'running') throw errors.alreadyRunning(sandboxID)
+    if (seen.state === 'snapshotting') throw errors.sandboxIsBusy(sandboxID, seen.state)
+    return this.#turns.take(sandboxID, async ({ row, signal }) => {
+      const now = visible(team, sandboxID, row)
+      if (now.state === 'running') return now
       const resumed =
-        row.state === 'paused' ? await this.#resumer.resume(row, team.limits, request) : undefined
+        now.state === 'paused' && (await this.#resumer.resume(now, team.limits, request, signal))
       if (resumed) return resumed
-      if (row.state === 'snapshotting') throw errors.sandboxIsBusy(sandboxID, row.state)
-      await this.#ongoing.finished(sandboxID)
-    }
-    throw errors.sandboxIsBusy(sandboxID, 'pausing')
+      throw errors.sandboxIsBusy(sandboxID, (await this.get(team, sandboxID)).state)
+    })
   }
 
   /** One that is being paused is waited for: that pause is this one's too. */
   async pause(team: Team, sandboxID: string, options: Omit<PauseOptions, 'isAutomatic'>): Promise<void> {
-    const row = await this.get(team, sandboxID)
-    if (row.state === 'paused') throw errors.alreadyPaused(sandboxID)
-    const paused =
-      row.state === 'running' ? await this.#pauser.pause(row, { ...options, isAutomatic: false }) : undefined
-    if (paused) return
-    if (row.state === 'running' || row.state === 'pausing') await this.#ongoing.finished(sandboxID)
-    const { state, snapshot } = await this.get(team, sandboxID)
-    if (state !== 'paused') throw errors.cannotPause(sandboxID, state)
-    // A pause that kept something else than was asked for is not this one.
-    if (snapshot?.memory !== options.memory) throw errors.alreadyPaused(sandboxID)
+    const seen = await this.get(team, sandboxID)
+    if (seen.state === 'paused') throw errors.alreadyPaused(sandboxID)
+    await this.#turns.take(sandboxID, async ({ row, signal }) => {
+      const now = visible(team, sandboxID, row)
+      const paused =
+        now.state === 'running'
+          ? await this.#pauser.pause(now, { ...options, isAutomatic: false }, signal)
+          : now
+      if (!paused) throw errors.killedWhile(sandboxID, 'paused')
+      if (paused.state !== 'paused') throw errors.cannotPause(sandboxID, paused.state)
+      // A pause that kept something else than was asked for is not this one.
+      if (paused.snapshot?.memory !== options.memory) throw errors.alreadyPaused(sandboxID)
+    })
   }
 
   /** Keeps its memory, if it still runs as it was seen; undefined when it does not. */
   pauseAsSeen(seen: Sandbox): Promise<Sandbox | undefined> {
-    return this.#pauser.pause(seen, { memory: true, requireHealthyAgent: true, isAutomatic: false })
+    const options = { memory: true, requireHealthyAgent: true, isAutomatic: false }
+    return this.#turns.take(seen.sandboxID, async ({ row, signal }) =>
+      row?.state === 'running' && row.runID === seen.runID
+        ? this.#pauser.pause(row, options, signal)
+        : undefined,
+    )
   }
 
   /** With its memory, if it is still paused as it was seen; undefined when it is not. */
   resumeAsSeen(seen: Sandbox, { limits }: Team, timeoutMs: number): Promise<Sandbox | undefined> {
-    return this.#resumer.resume(seen, limits, { timeoutMs, memory: true })
+    return this.#turns.take(seen.sandboxID, async ({ row, signal }) =>
+      row?.state === 'paused' && row.runID === seen.runID
+        ? this.#resumer.resume(row, limits, { timeoutMs, memory: true }, signal)
+        : undefined,
+    )
   }
 
   fork(team: Team, sandboxID: string, request: ForkRequest): Promise<ForkOutcome[]> {
@@ -237,36 +231,31 @@ export class SandboxService {
     await this.#ender.end(sandboxID, 'killed')
   }
 
-  /** Ends what was found in that run and state, unless it has moved on since. */
-  async endAsSeen(seen: Sandbox, reason: EndReason, detail?: string): Promise<void> {
-    if (!this.isBusyWith(seen.sandboxID)) await this.#ender.endAsSeen(seen, reason, detail)
-  }
-
-  /** True while this process is doing something to it, so that nobody else needs to. */
-  isBusyWith(sandboxID: string): boolean {
-    return this.#ongoing.has(sandboxID) || this.#ender.isEnding(sandboxID)
+  /** Ends a sandbox whose turn the caller has. */
+  endInTurn(row: SandboxInTurn, reason: EndReason, detail?: string): Promise<void> {
+    return this.#ender.endInTurn(row, reason, detail)
   }
 
   /**
-   * Finishes or undoes a pause, a resume or a copy that was cut off, by what is really there. False: nothing is.
-   * Rejects when that could not be found out; the row is left as it is then.
+   * Finishes or undoes a pause or a resume that was cut off, by what is really there. False: nothing is. Rejects when that
+   * could not be found out; the row is left as it is then.
    */
-  repair(seen: Sandbox): Promise<boolean> {
-    return this.#ongoing.run(seen.sandboxID, async (signal) => {
-      switch (seen.state) {
-        case 'pausing':
-          return this.#pauser.repair(seen)
-        case 'paused':
-          return this.#resumer.repairPaused(seen)
-        case 'resuming':
-          return this.#resumer.repairResuming(seen, signal)
-        case 'snapshotting':
-          await this.#copier.repair(seen)
-          return true
-        default:
-          return false
-      }
-    })
+  async repair(row: SandboxInTurn, signal: AbortSignal): Promise<boolean> {
+    switch (row.state) {
+      case 'pausing':
+        return this.#pauser.repair(row)
+      case 'paused':
+        return this.#resumer.repairPaused(row)
+      case 'resuming':
+        return this.#resumer.repairResuming(row, signal)
+      default:
+        return false
+    }
+  }
+
+  /** A copy was cut off: the sandbox goes on. Undefined: a kill has it. */
+  repairCopied(row: SandboxInTurn): Promise<SandboxInTurn | undefined> {
+    return this.#copier.repair(row)
   }
 
   /** To be called once the rows may have changed behind the timer's back: at boot. */
@@ -277,23 +266,17 @@ export class SandboxService {
   /** Waits for what is under way; sandboxes live on. */
   async close(): Promise<void> {
     this.#expiry.close()
-    await this.#ongoing.allFinished()
+    await this.#turns.allFinished()
     await this.#spawns.close()
   }
 
   /** Not ended, and the team's. */
   async #owned(team: Team, sandboxID: string): Promise<Sandbox> {
-    const row = await this.#parts.sandboxes.find(sandboxID)
-    if (!row || row.teamID !== team.teamID || row.state === 'ended') throw errors.sandboxNotFound(sandboxID)
-    return row
+    return owned(team, sandboxID, await this.#parts.sandboxes.find(sandboxID))
   }
 
-  /** One that is being made is not known to anybody yet; one that is being killed is told apart. */
   async #known(team: Team, sandboxID: string): Promise<Sandbox> {
-    const row = await this.#owned(team, sandboxID)
-    if (row.state === 'creating') throw errors.sandboxNotFound(sandboxID)
-    if (row.state === 'killing') throw errors.sandboxEnds(sandboxID)
-    return row
+    return known(team, sandboxID, await this.#parts.sandboxes.find(sandboxID))
   }
 
   /** For what only a running sandbox can be told. */
@@ -301,6 +284,15 @@ export class SandboxService {
     const sandbox = await this.get(team, sandboxID)
     if (sandbox.state === 'paused') throw errors.sandboxNotFound(sandboxID)
     if (sandbox.state !== 'running') throw errors.sandboxIsBusy(sandboxID, sandbox.state)
+    return sandbox
+  }
+
+  /** Undefined when it does not run in that run any more. */
+  async #extend(team: Team, seen: Sandbox, timeoutMs: number): Promise<Sandbox | undefined> {
+    const { sandboxes, clock } = this.#parts
+    const endAt = endAfter(clock.now(), timeoutMs, seen.startedAt, team.limits)
+    const sandbox = await sandboxes.setEnd(seen.sandboxID, seen.runID, endAt, true)
+    if (sandbox) this.#expiry.arm(sandbox.endAt)
     return sandbox
   }
 
@@ -313,4 +305,24 @@ export class SandboxService {
     this.#expiry.arm(changed.endAt)
     return changed
   }
+}
+
+/** The row, if it is the team's and has not ended. */
+function owned<Row extends Sandbox>(team: Team, sandboxID: string, row: Row | undefined): Row {
+  if (!row || row.teamID !== team.teamID || row.state === 'ended') throw errors.sandboxNotFound(sandboxID)
+  return row
+}
+
+/** One that is being made is not known to anybody yet; one that is being killed is told apart. */
+function known<Row extends Sandbox>(team: Team, sandboxID: string, row: Row | undefined): Row {
+  const mine = owned(team, sandboxID, row)
+  if (mine.state === 'creating') throw errors.sandboxNotFound(sandboxID)
+  if (mine.state === 'killing') throw errors.sandboxEnds(sandboxID)
+  return mine
+}
+
+/** As its team may see it: one that is being made or removed does not exist for it. */
+function visible<Row extends Sandbox>(team: Team, sandboxID: string, row: Row | undefined): Row {
+  if (!row || row.teamID !== team.teamID || !isVisible(row.state)) throw errors.sandboxNotFound(sandboxID)
+  return row
 }

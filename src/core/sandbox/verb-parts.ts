@@ -1,14 +1,15 @@
 import type { Clock } from '../../lib/clock.ts'
 import type { Log } from '../../lib/log.ts'
 import type { LogEntry } from '../logs.ts'
-import type { SandboxStore } from '../stores.ts'
-import type { OngoingWork } from './ongoing-work.ts'
+import type { SandboxReader, SandboxStore } from '../stores.ts'
 import type { Sandbox } from './sandbox.ts'
+import type { SandboxTurns } from './sandbox-turns.ts'
 
 /** What every verb that leaves a sandbox running or paused works with. */
 export type VerbParts = {
-  sandboxes: SandboxStore
-  ongoing: OngoingWork
+  /** Rows change through `turns`; only the end of a sandbox's time and the claim of a failed create do without one. */
+  sandboxes: SandboxReader & Pick<SandboxStore, 'setEnd' | 'releaseClaim'>
+  turns: SandboxTurns
   clock: Clock
   /** Adds to the log of a sandbox, without anybody waiting for it. */
   appendLog: (sandboxID: string, entry: LogEntry) => void

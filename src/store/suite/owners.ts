@@ -47,13 +47,13 @@ async function sandboxesAreOwned(one: Stores, other: Stores): Promise<void> {
   const { sandboxID, runID } = mine
   const theirs = other.sandboxes
   assert.deepEqual(
-    [await theirs.find(sandboxID), await theirs.listUnended(), await theirs.nextEnd()],
+    [await theirs.find(sandboxID), await theirs.listUnended(), await theirs.nextEnd('kill')],
     [undefined, [], undefined],
   )
   const filter = { teamID, states: ['running'] } as const
   assert.deepEqual(await theirs.list(filter, { order: 'asc', limit: 10 }), [mine])
   assert.equal(await theirs.count(filter), 1)
-  assert.deepEqual(await theirs.listExpired(mine.endAt + 1, 10), [])
+  assert.deepEqual(await theirs.listExpired(mine.endAt + 1, 'kill', 10), [])
   assert.equal(await theirs.move({ sandboxID, runID, from: ['running'] }, 'killing'), undefined)
   assert.equal(await theirs.setEnd(sandboxID, runID, time, false), undefined)
   assert.equal(await theirs.saveHandle(sandboxID, runID, { driver: 'd', version: 1, data: {} }), false)

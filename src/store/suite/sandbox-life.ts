@@ -325,8 +325,8 @@ function endings(storeTest: StoreTest): void {
       const { sandboxID, runID } = await insertSandboxIn(stores, team.teamID, state, { endAt: time })
       assert.equal(await stores.sandboxes.setEnd(sandboxID, runID, time + 1, false), undefined, state)
     }
-    assert.deepEqual(await stores.sandboxes.listExpired(time + 1, 10), [])
-    assert.equal(await stores.sandboxes.nextEnd(), undefined)
+    assert.deepEqual(await stores.sandboxes.listExpired(time + 1, 'kill', 10), [])
+    assert.equal(await stores.sandboxes.nextEnd('kill'), undefined)
   })
 
   storeTest('expired sandboxes come earliest first, those of this very moment included', async (stores) => {
@@ -337,11 +337,34 @@ function endings(storeTest: StoreTest): void {
       ids.push((await insertSandboxIn(stores, team.teamID, 'running', { endAt })).sandboxID)
     }
     const expired = async (limit: number) =>
-      (await stores.sandboxes.listExpired(time + 2, limit)).map(({ sandboxID }) => sandboxID)
+      (await stores.sandboxes.listExpired(time + 2, 'kill', limit)).map(({ sandboxID }) => sandboxID)
     assert.deepEqual(await expired(10), [ids[1], ids[2], ids[0]])
     assert.deepEqual(await expired(2), [ids[1], ids[2]])
-    assert.equal(await stores.sandboxes.nextEnd(), time)
+    assert.equal(await stores.sandboxes.nextEnd('kill'), time)
   })
+
+  storeTest(
+    'what is paused at the end of its time is looked for apart from what is killed',
+    async (stores) => {
+      const team = await insertTeam(stores)
+      const end = async (autoPause: boolean, endAt: number) => {
+        const options = { ...aSandbox(team.teamID).options, autoPause }
+        return (await insertSandboxIn(stores, team.teamID, 'running', { endAt, options })).sandboxID
+      }
+      const [killed, paused] = [await end(false, time + 1), await end(true, time)]
+      for (const [kind, sandboxID, endAt] of [
+        ['kill', killed, time + 1],
+        ['pause', paused, time],
+      ] as const) {
+        const expired = await stores.sandboxes.listExpired(time + 5, kind, 10)
+        assert.deepEqual(
+          expired.map((row) => row.sandboxID),
+          [sandboxID],
+        )
+        assert.equal(await stores.sandboxes.nextEnd(kind), endAt)
+      }
+    },
+  )
 
   storeTest('pruning forgets ended rows and keys from before, and nothing else', async (stores) => {
     const { sandboxes } = stores

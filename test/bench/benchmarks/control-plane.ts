@@ -124,8 +124,8 @@ function stepsOf({
     'list by metadata that all have': () => service.list({ ...filter, metadata: { app: 'agents' } }, page),
     'count of those that run': () => sandboxes.count(filter),
     'expiry, with nothing due': async () => {
-      await sandboxes.listExpired(clock.now(), 50)
-      await sandboxes.nextEnd()
+      await sandboxes.listExpired(clock.now(), 'kill', 50)
+      await sandboxes.nextEnd('kill')
     },
   }
 }
