@@ -99,12 +99,18 @@ const bans: Ban[] = [
   {
     what: '.move(',
     code: /\.\s*move\s*\(/,
-    onlyIn: ['creator', 'pauser', 'resumer', 'copier', 'ender', 'retrying-store'].map(
+    onlyIn: [...['creator', 'pauser', 'resumer', 'copier', 'ender', 'sandbox-turns', 'retrying-store']].map(
       (verb) => `src/core/sandbox/${verb}.ts`,
     ),
     // These cannot reach the store, so what they move are files.
     notIn: ['agent', 'cli', 'dashboard', 'contract', 'lib'],
     reason: "a sandbox's state changes only in the files of its verbs, where every move can be seen",
+  },
+  {
+    what: 'a row of a turn by a cast',
+    code: /\bas\s+(?:\w*InTurn)\b/,
+    onlyIn: ['src/core/turns.ts', 'src/core/sandbox/sandbox-turns.ts'],
+    reason: 'only a turn gives such a row: what acts on a row relies on it being as it was just read',
   },
 ]
 

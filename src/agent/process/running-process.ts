@@ -5,6 +5,7 @@ import { isGvisor } from '../listen.ts'
 import type { ProcessLog } from '../log/process-log.ts'
 import { endEvent } from './end-event.ts'
 import { dataEvents, type EventReader, type ProcessEventInit } from './events.ts'
+import { InputOrder } from './input-order.ts'
 import type { ProcessConfig } from './launch.ts'
 import type { TerminalSize } from './native.ts'
 import { type OutputName, Outputs } from './outputs.ts'
@@ -13,7 +14,6 @@ import { Stdin, stdinError } from './stdin.ts'
 import type { Streams } from './streams.ts'
 import { Tail, type TailBudget } from './tail.ts'
 import { type Terminal, terminalError } from './terminal.ts'
-import { Turns } from './turns.ts'
 
 /**
  * A process that is over within this time is told of in one answer; of what lives longer the start is told then. Under
@@ -48,7 +48,7 @@ export class RunningProcess {
   #terminal: Terminal | undefined
   #outputs: Outputs
   #tails = new Map<OutputName, Tail>()
-  #inputTurns = new Turns()
+  #inputOrder = new InputOrder()
   #readers = new Set<EventReader>()
   #result: { exitCode: number | null; signal: string | null } | undefined
   #hasEnded = false
@@ -140,13 +140,13 @@ export class RunningProcess {
     if (!stdin) throw stdinError('stdin not enabled or closed')
     // Somebody waits for what it says to that.
     this.#openOutputs()
-    return this.#inputTurns.run(signal, () => stdin.write(bytes, signal))
+    return this.#inputOrder.run(signal, () => stdin.write(bytes, signal))
   }
 
   writeTerminal(bytes: Uint8Array, signal: AbortSignal): Promise<void> {
     const terminal = this.#terminal
     if (!terminal) throw terminalError('the process has no terminal: send the input as stdin')
-    return this.#inputTurns.run(signal, () => terminal.write(bytes, signal))
+    return this.#inputOrder.run(signal, () => terminal.write(bytes, signal))
   }
 
   resize(size: TerminalSize): void {

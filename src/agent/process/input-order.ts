@@ -1,7 +1,7 @@
 import { untilAborted } from '../../lib/until-aborted.ts'
 
 /** Runs one thing after another, in the order asked for, also when one of them fails or is given up. */
-export class Turns {
+export class InputOrder {
   #last: Promise<unknown> = Promise.resolve()
 
   async run(signal: AbortSignal, work: () => Promise<void>): Promise<void> {
