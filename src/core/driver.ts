@@ -267,7 +267,11 @@ export interface CanExportSnapshots {
 }
 
 export interface CanLimitEgress {
-  /** Replaces the rules of a sandbox at once, for connections that are open too. */
+  /**
+   * Replaces the rules of a sandbox at once, for connections that are open too. After a rejection it is unknown which
+   * rules hold, the old or the new ones; the next call with the same rules applies them. Rejects with `unavailable`
+   * where the machine failed, in words that a client may see.
+   */
   limitEgress(handle: DriverHandle, rules: AddressRules): Promise<void>
   /**
    * Where the gate has to listen, once the driver is open; only sandboxes reach it, and only by what `toGate`

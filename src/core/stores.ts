@@ -380,7 +380,9 @@ export interface VolumeStore {
    * that moment. Undefined when it is not ready.
    */
   beginDeletion(volumeID: string): Promise<{ begun: true } | { usedBy: string[] } | undefined>
-  /** Forgets a volume that is not ready. */
+  /** One that was being created is being deleted from now on. Undefined when it is not there in that state. */
+  cancelCreation(volumeID: string): Promise<Volume | undefined>
+  /** Forgets a volume that is being deleted. Forgotten already is success. */
   remove(volumeID: string): Promise<void>
 }
 

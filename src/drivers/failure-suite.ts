@@ -1,7 +1,8 @@
 /** What every driver promises about sandboxes that die by themselves and about what it cannot read, as tests. */
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
-import type { Driver, DriverHandle, SandboxExit } from '../core/driver.ts'
+import { canLimitEgress, type Driver, type DriverHandle, type SandboxExit } from '../core/driver.ts'
+import { closedToAll, openRules } from '../core/egress.ts'
 import { isAppError } from '../lib/app-error.ts'
 import type { DriverBench, DriverTools } from './driver-fixture.ts'
 
@@ -10,6 +11,10 @@ export type FailureBench = DriverBench & {
   killProcesses(handle: DriverHandle): Promise<void>
   /** Nothing can be found out about this sandbox any more, until the function that comes back has resolved. */
   makeUnreadable(sandboxID: string): Promise<() => Promise<void>>
+  /** The machine takes no egress rules any more, until the function that comes back has resolved. */
+  breakEgress(): Promise<() => Promise<void>>
+  /** Whether the machine holds a rule now that denies everything to the sandbox. */
+  isClosed(handle: DriverHandle): Promise<boolean>
 }
 
 /** They run on the bench of the suite for all drivers. */
@@ -52,6 +57,23 @@ export function failureTests({ bench, spec, find }: DriverTools<FailureBench>): 
     await makeReadable()
     assert.equal(await bench().driver.recover(handles[1]!), 'running')
     await Promise.all(handles.map((handle) => bench().driver.stop(handle)))
+  })
+
+  it('applies rules that it could not apply when it is told the same again', async (test) => {
+    const { driver, breakEgress, isClosed } = bench()
+    if (!canLimitEgress(driver)) return test.skip('it has no rules')
+    const handle = await driver.start(spec())
+    const rules = { ...openRules, deny: [closedToAll] }
+    const mend = await breakEgress()
+    const limited = driver.limitEgress(handle, rules)
+    await assert.rejects(
+      limited,
+      (error) => isAppError(error, 'unavailable') && /Try again/i.test(error.message),
+    )
+    await mend()
+    await driver.limitEgress(handle, rules)
+    assert.equal(await isClosed(handle), true)
+    await driver.stop(handle)
   })
 }
 

@@ -28,6 +28,8 @@ export class ExecutionStream implements CellListener {
     response.writeHead(200, { 'content-type': 'application/x-ndjson', 'cache-control': 'no-store' })
     response.flushHeaders()
     response.on('drain', () => source.resumeOutput())
+    // A client that has gone reads no more, and a cell that waits for it could not end.
+    response.on('close', () => !response.writableEnded && source.resumeOutput())
     this.#expectSilence()
   }
 

@@ -34,7 +34,10 @@ export class Kernel {
   readonly ended: Promise<void>
   #isReady = false
   #marker = ''
+  /** Who waits for an event of the kernel, or for its end: the one cell or request that it has. */
   #onEvent: ((event: KernelEvent) => void) | undefined
+  #onEnd: (() => void) | undefined
+  #hasEnded = false
   #stopInterrupting: (() => void) | undefined
 
   /** `folder` is where the kernels lie. It starts in `cwd` where there is such a folder; `enterFolder` tells. */
@@ -52,6 +55,10 @@ export class Kernel {
     })
     const { promise, resolve } = Promise.withResolvers<void>()
     this.ended = promise
+    void promise.then(() => {
+      this.#hasEnded = true
+      this.#onEnd?.()
+    })
     this.#child.once('exit', () => {
       // What passes requests on to the kernel ends with its input.
       for (const descriptor of [3, 5]) this.#pipe(descriptor)?.destroy()
@@ -179,12 +186,15 @@ export class Kernel {
     onOther: (event: KernelEvent) => void = () => {},
   ): Promise<KernelEvent | undefined> {
     return new Promise((resolve) => {
+      if (this.#hasEnded) return resolve(undefined)
       const settle = (event: KernelEvent | undefined) => {
         this.#onEvent = undefined
+        this.#onEnd = undefined
         resolve(event)
       }
       this.#onEvent = (event) => (types.includes(event.type) ? settle(event) : onOther(event))
-      void this.ended.then(() => settle(undefined))
+      // Not `ended.then`: a promise keeps all that was ever added to it, and a kernel outlives thousands of cells.
+      this.#onEnd = () => settle(undefined)
     })
   }
 }

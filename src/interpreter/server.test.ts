@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, suite, test } from 'node:test'
 import { openInterpreter } from '../../test/support/interpreter.ts'
+import { delay } from '../lib/clock.ts'
 
 type Opened = Awaited<ReturnType<typeof openInterpreter>>
 
@@ -101,6 +102,22 @@ suite('the interpreter with kernels that every machine has', { timeout: 900_000 
       const running = opened.execute(code, { language, signal: AbortSignal.timeout(300) })
       await assert.rejects(running, /abort/i)
       assert.equal(opened.printed(await opened.execute(ask, { language })), '7\n', code)
+    }
+  })
+
+  test('frees the place of a client that left while its cell waited for it to read', async () => {
+    for (const [language, code] of [
+      ['bash', 'yes "a line that is printed again and again" 2>/dev/null'],
+      ['javascript', 'process.stdout.write("x".repeat(20_000_000))'],
+    ] as const) {
+      const gone = new AbortController()
+      const body = JSON.stringify({ code, language })
+      await fetch(`${opened.url}/execute`, { method: 'POST', body, signal: gone.signal })
+      // Nobody reads it, so after some megabytes the cell has to wait.
+      await delay(1500)
+      gone.abort()
+      const next = language === 'bash' ? 'echo next' : 'console.log("next")'
+      assert.match(opened.printed(await opened.execute(next, { language })).slice(-10), /next\n$/)
     }
   })
 

@@ -180,7 +180,10 @@ export class CallList {
     this.#add(call, values, true)
   }
 
+  /** A call beyond the last place would be written over the stack of the process, and text beyond the end is cut off. */
   #add(call: CallName, values: number[], mayFail: boolean): void {
+    if (this.#calls.length === mostCalls) throw tooLong(`more than ${mostCalls} system calls`)
+    if (values.length > mostValues) throw tooLong(`a system call with more than ${mostValues} arguments`)
     const at = this.#calls.length * wordsPerCall
     this.#calls.push({ call, mayFail })
     this.#setWord(at, this.#numbers[call])
@@ -195,10 +198,9 @@ export class CallList {
 
   /** The address of a text that ends with a zero byte. */
   text(text: string): Address {
-    const address = this.address + this.#dataEnd
-    this.#dataEnd += this.#bytes.write(text, this.#dataEnd)
-    this.#bytes[this.#dataEnd++] = 0
-    return address
+    const at = this.#takeBytes(Buffer.byteLength(text) + 1)
+    this.#bytes[at + this.#bytes.write(text, at)] = 0
+    return this.address + at
   }
 
   /** The address of a table of addresses that ends with none. */
@@ -217,8 +219,14 @@ export class CallList {
 
   /** Where so many words begin that nothing else will use. */
   #takeWords(count: number): number {
-    const at = Math.ceil(this.#dataEnd / wordBytes) * wordBytes
-    this.#dataEnd = at + count * wordBytes
+    this.#takeBytes(-this.#dataEnd & (wordBytes - 1))
+    return this.#takeBytes(count * wordBytes)
+  }
+
+  #takeBytes(count: number): number {
+    const at = this.#dataEnd
+    if (at + count > this.#bytes.length) throw tooLong(`texts of more than ${this.#bytes.length} bytes`)
+    this.#dataEnd += count
     return at
   }
 
@@ -233,3 +241,6 @@ export class CallList {
     return undefined
   }
 }
+
+const tooLong = (what: string) =>
+  new AppError('internal', `A list of system calls is too long: it has ${what}.`)

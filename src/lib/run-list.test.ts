@@ -79,6 +79,28 @@ describe('a list of system calls in a process of its own', () => {
     assert.ok(existsSync(file))
   })
 
+  it('with more calls or longer texts than its memory holds is rejected before a process is started', async () => {
+    // The list closes what is open first, and exits last.
+    const most = 64 - 2
+    const closing = (count: number) => (list: CallList) => {
+      for (let index = 0; index < count; index++) list.addOptional('close', 0)
+    }
+    await runList(0, closing(most))
+    const [ran, processes] = startedBy(() => runList(0, closing(most + 1)))
+    await assert.rejects(
+      ran,
+      /^AppError: A list of system calls is too long: it has more than 64 system calls\.$/,
+    )
+    assert.deepEqual(processes, [])
+    const long = 'x'.repeat(1024 * 1024)
+    await assert.rejects(
+      runList(0, (list) => list.add('chdir', list.text(long))),
+      /it has texts of more than \d+ bytes/,
+    )
+    await runList(long.length + 1, (list) => list.addOptional('chdir', list.text(long)))
+    await runList(0, closing(most))
+  })
+
   it('that a signal ends is a failure', async () => {
     const pipe = fifo('of-killed')
     const [ran, processes] = startedBy(() =>

@@ -33,10 +33,18 @@ export class SqlVolumeStore implements VolumeStore {
     })
   }
 
-  async markReady(volumeID: string): Promise<Volume | undefined> {
+  markReady(volumeID: string): Promise<Volume | undefined> {
+    return this.#endCreation(volumeID, 'ready')
+  }
+
+  cancelCreation(volumeID: string): Promise<Volume | undefined> {
+    return this.#endCreation(volumeID, 'deleting')
+  }
+
+  async #endCreation(volumeID: string, to: 'ready' | 'deleting'): Promise<Volume | undefined> {
     const row = await this.#db
       .updateTable('volumes')
-      .set({ state: 'ready' })
+      .set({ state: to })
       .where('id', '=', volumeID)
       .where('state', '=', 'creating')
       .where('node_id', '=', this.#nodeID)
@@ -96,7 +104,7 @@ export class SqlVolumeStore implements VolumeStore {
       const { numDeletedRows } = await transaction
         .deleteFrom('volumes')
         .where('id', '=', volumeID)
-        .where('state', '<>', 'ready')
+        .where('state', '=', 'deleting')
         .where('node_id', '=', this.#nodeID)
         .executeTakeFirstOrThrow()
       if (numDeletedRows === 0n) return

@@ -6,9 +6,11 @@ import { join } from 'node:path'
 import { type DomainPorts, joinDomain } from '../../src/app/domain.ts'
 import type { AdmissionSettings } from '../../src/core/sandbox/admission.ts'
 import type { CreateRequest } from '../../src/core/sandbox/creator.ts'
+import type { QuarantineStore } from '../../src/core/sandbox/quarantine-store.ts'
 import { RouteTable } from '../../src/core/sandbox/routes.ts'
 import { takeStartSnapshot } from '../../src/core/sandbox/start-snapshot.ts'
 import type { SecretVault } from '../../src/core/secret/vault.ts'
+import type { TemplateStore, VolumeStore } from '../../src/core/stores.ts'
 import { defaultTeamLimits, type Team } from '../../src/core/team/team.ts'
 import type { TemplateBuild } from '../../src/core/template/template.ts'
 import { FakeDriver, type FakeWorld } from '../../src/drivers/fake/fake-driver.ts'
@@ -104,6 +106,12 @@ export async function openFixture(options: FixtureOptions = {}) {
   const gate = new FakeGate()
   const volumeDisks = options.volumeDisks ?? new FakeVolumeDisks()
   const faults = new StoreFaults()
+  /** The same for other stores. */
+  const storeFaults = {
+    volumes: new StoreFaults<VolumeStore>(),
+    quarantine: new StoreFaults<QuarantineStore>(),
+    templates: new StoreFaults<TemplateStore>(),
+  }
   const logged: Logged[] = []
   const routes = new RouteTable()
   const roots = { folder: '/root' }
@@ -112,7 +120,13 @@ export async function openFixture(options: FixtureOptions = {}) {
   const buildFiles = new StoredBuildFiles(join(folder, 'build-files'))
   const domain = joinDomain(
     {
-      stores: { ...stores, sandboxes: faults.wrap(stores.sandboxes) },
+      stores: {
+        ...stores,
+        sandboxes: faults.wrap(stores.sandboxes),
+        volumes: storeFaults.volumes.wrap(stores.volumes),
+        quarantine: storeFaults.quarantine.wrap(stores.quarantine),
+        templates: storeFaults.templates.wrap(stores.templates),
+      },
       ...{ driver, agent, gate, routes, logs, buildFiles, clock, log: loggingTo(logged) },
       appendLog: (sandboxID, { message }) => void told.push(`${sandboxID} ${message}`),
       lookup: async (name) => (name === 'inside.test' ? ['10.0.0.1'] : ['198.51.100.1']),
@@ -148,7 +162,7 @@ export async function openFixture(options: FixtureOptions = {}) {
   return {
     ...domain,
     ...{ folder, clock, stores, driver, agent, team, routes, told, gate, roots, logs, buildFiles },
-    ...{ faults, logged, volumeDisks },
+    ...{ faults, storeFaults, logged, volumeDisks },
     prepare: (build: TemplateBuild) =>
       takeStartSnapshot({ buildSandboxes, agent, snapshots, clock }, build, {
         signal: new AbortController().signal,

@@ -15,6 +15,8 @@ export class FakeVolumeDisks implements VolumeDisks {
   /** Knobs: called in the middle of each. */
   beforeCreated: (volumeID: string) => Promise<void> = async () => {}
   beforeRemoved: (volumeID: string) => Promise<void> = async () => {}
+  beforeReleased: () => Promise<void> = async () => {}
+  beforeUsed: (volumeID: string) => Promise<void> = async () => {}
   #root: Promise<string> | undefined
 
   async create(volumeID: string): Promise<void> {
@@ -35,7 +37,11 @@ export class FakeVolumeDisks implements VolumeDisks {
     this.#assertThere(volumeID)
     this.held++
     const disk = { device: `/dev/${volumeID}`, options: 'rw', folder: 'files' }
-    return { disk, release: async () => void this.held-- }
+    const release = async () => {
+      await this.beforeReleased()
+      this.held--
+    }
+    return { disk, release }
   }
 
   /** What the volume holds, for tests to look at from outside. */
@@ -47,6 +53,7 @@ export class FakeVolumeDisks implements VolumeDisks {
   }
 
   async useFiles<T>(volumeID: string, work: (files: VolumeFiles) => Promise<T>): Promise<T> {
+    await this.beforeUsed(volumeID)
     this.#assertThere(volumeID)
     const files = await openFolder(await this.folder(volumeID))
     const incoming = await openFolder(join(await this.folder(volumeID), '../incoming'))

@@ -1,23 +1,23 @@
-/** A store of sandboxes that fails when a test says so, before or after a step took effect. */
+/** A store, of sandboxes or of something else, that fails when a test says so, before or after a step took effect. */
 import type { SandboxStore } from '../../src/core/stores.ts'
 import { AppError } from '../../src/lib/app-error.ts'
 
-type Method = keyof SandboxStore
-type Hook = (method: Method, args: readonly unknown[]) => void | Promise<void>
+type Hook<Store> = (method: keyof Store, args: readonly unknown[]) => void | Promise<void>
 
-export class StoreFaults {
+export class StoreFaults<Store extends object = SandboxStore> {
   /** Called before each step; what it throws is the failure of a step that did not happen. */
-  before: Hook = () => {}
+  before: Hook<Store> = () => {}
   /** Called after each step took effect; what it throws hides its outcome. */
-  after: Hook = () => {}
+  after: Hook<Store> = () => {}
 
-  wrap(store: SandboxStore): SandboxStore {
+  wrap(store: Store): Store {
     return new Proxy(store, {
       get: (target, name) => {
-        const method = name as Method
+        const method = name as keyof Store
         return async (...args: never[]) => {
           await this.before(method, args)
-          const outcome = await (target[method] as (...args: never[]) => Promise<unknown>).apply(target, args)
+          const step = target[method] as (...args: never[]) => Promise<unknown>
+          const outcome = await step.apply(target, args)
           await this.after(method, args)
           return outcome
         }
@@ -34,9 +34,17 @@ export function failMoves(
   to: string,
   times = Number.POSITIVE_INFINITY,
   error: () => Error = connectionLost,
-): Hook {
+): Hook<SandboxStore> {
   let left = times
   return (method, args) => {
     if (method === 'move' && args[1] === to && left-- > 0) throw error()
+  }
+}
+
+/** A hook that fails calls of this method, so many times. */
+export function failCalls<Store>(method: keyof Store, times = Number.POSITIVE_INFINITY): Hook<Store> {
+  let left = times
+  return (called) => {
+    if (called === method && left-- > 0) throw connectionLost()
   }
 }

@@ -7,15 +7,20 @@ import { Admission, type AdmissionSettings } from './admission.ts'
 function openAdmission(changes: Partial<AdmissionSettings> = {}) {
   const clock = new ManualClock()
   const machine = { active: { cpuCount: 0, memoryMB: 0 }, availableMB: 10_000, diskBytes: 1e12 }
+  const unreadable = new Set<keyof typeof machine>()
+  const read = <Key extends keyof typeof machine>(key: Key): (typeof machine)[Key] => {
+    if (unreadable.has(key)) throw new Error(`${key} cannot be read`)
+    return machine[key]
+  }
   const spare = { count: 0, givenUp: [] as number[] }
   const settings = {
     ...{ memoryOvercommit: 2, cpuOvercommit: 4, minFreeMemoryMB: 500, startsAtOnce: 2, waitMs: 45_000 },
     ...changes,
   }
   const admission = new Admission({
-    machine: { cpuCount: 2, memoryMB: 4000, availableMemoryMB: async () => machine.availableMB },
-    freeBytes: async () => machine.diskBytes,
-    sandboxes: { sumActive: async () => machine.active },
+    machine: { cpuCount: 2, memoryMB: 4000, availableMemoryMB: async () => read('availableMB') },
+    freeBytes: async () => read('diskBytes'),
+    sandboxes: { sumActive: async () => read('active') },
     spare: {
       sum: () => ({ cpuCount: 0, memoryMB: spare.count * 100 }),
       giveUp: async (count) => {
@@ -30,7 +35,7 @@ function openAdmission(changes: Partial<AdmissionSettings> = {}) {
   const order: string[] = []
   const releases: (() => void)[] = []
   return {
-    ...{ clock, machine, spare, order, releases },
+    ...{ clock, machine, unreadable, spare, order, releases },
     enter: (teamID: string, sizes = {}, signal = new AbortController().signal) =>
       admission.enter({ teamID, cpuCount: 1, memoryMB: 100, ...sizes }, signal).then((release) => {
         order.push(teamID)
@@ -159,5 +164,24 @@ describe('admission', () => {
     world.releases[0]!()
     await world.enter('c')
     assert.deepEqual(world.order, ['a', 'c'])
+  })
+
+  it('counts what it could read of the machine where something else could not be read', async () => {
+    const all = ['active', 'availableMB', 'diskBytes'] as const
+    for (const [short, changes] of [
+      ['active', { active: { cpuCount: 0, memoryMB: 8000 } }],
+      ['availableMB', { availableMB: 100 }],
+      ['diskBytes', { diskBytes: 1e6 }],
+    ] as const) {
+      const world = openAdmission()
+      Object.assign(world.machine, changes)
+      for (const other of all) if (other !== short) world.unreadable.add(other)
+      void world.enter('a')
+      await world.still()
+      assert.equal(world.order.length, 0, short)
+      world.unreadable.add(short)
+      world.clock.advance(500)
+      await world.started(1)
+    }
   })
 })

@@ -200,20 +200,18 @@ export class Admission {
   }
 
   /**
-   * Why the machine cannot take it now and leave so much memory free beyond the minimum, as a sentence. A machine that
-   * cannot be read stops nobody.
+   * Why the machine cannot take it now and leave so much memory free beyond the minimum, as a sentence. What cannot be
+   * read stops nobody; what could be read counts.
    */
   async #shortage({ cpuCount, memoryMB }: StartSizes, leaveMB = 0): Promise<string | undefined> {
     const { machine, sandboxes, spare, settings, freeBytes } = this.#parts
     // Read before the rows: a start that ends in between is counted twice for a moment, never not at all.
     const starting = [...this.#starting]
     const [active, availableMB, diskBytes] = await Promise.all([
-      sandboxes.sumActive(),
-      machine.availableMemoryMB(),
-      freeBytes(),
-    ]).catch(
-      () => [{ cpuCount: 0, memoryMB: 0 }, Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY] as const,
-    )
+      sandboxes.sumActive().catch(() => ({ cpuCount: 0, memoryMB: 0 })),
+      machine.availableMemoryMB().catch(() => Number.POSITIVE_INFINITY),
+      freeBytes().catch(() => Number.POSITIVE_INFINITY),
+    ])
     const sum = (key: 'cpuCount' | 'memoryMB') =>
       active[key] + spare.sum()[key] + starting.reduce((total, one) => total + one[key], 0)
     if (sum('memoryMB') + memoryMB > machine.memoryMB * settings.memoryOvercommit)

@@ -5,6 +5,7 @@
  */
 import type { Readable } from 'node:stream'
 import { newSandboxID, newUUID } from '../../lib/ids.ts'
+import type { Log } from '../../lib/log.ts'
 import type { AgentCommand, AgentPort, CommandEnd, CommandOutput } from '../agent.ts'
 import { agentPort } from '../agent.ts'
 import type { Driver, DriverHandle } from '../driver.ts'
@@ -21,6 +22,7 @@ export type BuildSandboxesParts = {
   launcher: SandboxLauncher
   snapshots: SnapshotStore
   turns: SandboxTurns
+  log: Log
 }
 
 export type RunOptions = { onOutput?: (output: CommandOutput) => void; signal: AbortSignal }
@@ -103,9 +105,14 @@ export class BuildSandbox {
     this.#onEnd()
   }
 
-  /** After a save there is nothing to do. */
+  /** After a save there is nothing to do. One that cannot be stopped is nobody's from then on: the reconciler ends it. */
   async close(): Promise<void> {
-    await this.#parts.launcher.stop(this.#handle)
-    this.#onEnd()
+    const { sandboxID } = this
+    await this.#parts.launcher
+      .stop(this.#handle)
+      .catch((error) =>
+        this.#parts.log.warn({ sandboxID, err: error }, 'The sandbox of a build could not be stopped yet.'),
+      )
+      .finally(this.#onEnd)
   }
 }

@@ -19,6 +19,14 @@ export const tooManyVolumes = (most: number) =>
     { slug: 'volume_limit_reached', retry: { should: false } },
   )
 
+export const perhapsCreated = (name: string, cause: unknown) =>
+  new AppError(
+    'unavailable',
+    `The database did not answer, so it is not known whether volume "${name}" exists now: list the volumes before you ` +
+      'create it again',
+    { cause, retry: { should: false } },
+  )
+
 export const contentIsBusy = (most: number) =>
   new AppError(
     'limit_reached',

@@ -1,6 +1,15 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { addTeam, failsWith, openFixture, request, until } from '../../../test/support/domain.ts'
+import {
+  addTeam,
+  type Fixture,
+  failsWith,
+  openFixture,
+  request,
+  turning,
+  until,
+} from '../../../test/support/domain.ts'
+import { connectionLost, failCalls } from '../../../test/support/store-faults.ts'
 
 const at = (name: string, path = '/mnt/data') => ({ volumeMounts: [{ name, path }] })
 
@@ -181,5 +190,201 @@ describe('volumes after a crash', () => {
     await volumes.reconcile()
     made.resolve()
     assert.equal((await creating).state, 'ready')
+  })
+})
+
+describe('a volume in its turn', () => {
+  it('that was listed as being created and is ready by then keeps its disk', async () => {
+    await using fixture = await openFixture()
+    const { volumes, team, volumeDisks, storeFaults } = fixture
+    const made = Promise.withResolvers<void>()
+    const listed = Promise.withResolvers<void>()
+    const goOn = Promise.withResolvers<void>()
+    volumeDisks.beforeCreated = () => made.promise
+    storeFaults.volumes.after = async (method) => {
+      if (method !== 'listAll') return
+      listed.resolve()
+      await goOn.promise
+    }
+    const creating = volumes.create(team, 'v')
+    await until(async () => volumeDisks.disks.size === 1)
+    const reconciled = volumes.reconcile()
+    await listed.promise
+    made.resolve()
+    const { volumeID } = await creating
+    goOn.resolve()
+    await reconciled
+    assert.deepEqual([...volumeDisks.disks], [volumeID])
+    assert.equal((await volumes.get(team, volumeID)).state, 'ready')
+  })
+
+  it('that was made between the two lists of a reconcile is not told as one without a disk', async () => {
+    await using fixture = await openFixture()
+    const { volumes, team, storeFaults, logged } = fixture
+    storeFaults.volumes.before = async (method) => {
+      if (method !== 'listAll') return
+      storeFaults.volumes.before = () => {}
+      await volumes.create(team, 'v')
+    }
+    await volumes.reconcile()
+    assert.deepEqual(
+      logged.filter(({ level }) => level === 'error' || level === 'warn'),
+      [],
+    )
+  })
+
+  it('is deleted once by all who ask at once', async () => {
+    await using fixture = await openFixture()
+    const { volumes, team, volumeDisks } = fixture
+    const { volumeID } = await volumes.create(team, 'v')
+    let removals = 0
+    volumeDisks.beforeRemoved = async () => void removals++
+    const ends = await Promise.allSettled([
+      volumes.delete(team, volumeID),
+      volumes.delete(team, volumeID),
+      volumes.deleteAll(team),
+    ])
+    assert.equal(removals, 1)
+    assert.deepEqual(
+      ends.map(({ status }) => status),
+      ['fulfilled', 'rejected', 'fulfilled'],
+    )
+    assert.ok(failsWith('not_found')((ends[1] as PromiseRejectedResult).reason))
+  })
+
+  it('is deleted with all of its team, in whatever state a crash left it', async () => {
+    const before = await openFixture()
+    await before.volumes.create(before.team, 'ready')
+    before.volumeDisks.beforeCreated = () => new Promise<never>(() => {})
+    void before.volumes.create(before.team, 'creating')
+    await until(async () => before.volumeDisks.disks.size === 2)
+    before.volumeDisks.beforeCreated = async () => {}
+    await using after = await before.again()
+    await after.volumes.deleteAll(after.team)
+    assert.deepEqual([after.volumeDisks.disks.size, await after.stores.volumes.listAll()], [0, []])
+  })
+
+  it('that is deleted while its content is opened is not found, and nothing is done with its files', async () => {
+    for (const moment of ['before', 'after'] as const) {
+      await using fixture = await openFixture()
+      const { volumes, team, volumeDisks } = fixture
+      const volume = await volumes.create(team, 'v')
+      const useFiles = volumeDisks.useFiles.bind(volumeDisks)
+      const remove = () => volumes.delete(team, volume.volumeID)
+      if (moment === 'before') volumeDisks.beforeUsed = remove
+      else
+        volumeDisks.useFiles = (volumeID, work) =>
+          useFiles(volumeID, async (files) => {
+            await remove()
+            return work(files)
+          })
+      let isUsed = false
+      const used = volumes.withFiles(volume.volumeID, volumes.tokenOf(volume), async () => {
+        isUsed = true
+      })
+      await assert.rejects(used, failsWith('not_found'), moment)
+      assert.equal(isUsed, false, moment)
+    }
+  })
+})
+
+describe('a volume whose store answers are lost', () => {
+  const rows = ({ stores }: Fixture) => stores.volumes.listAll()
+
+  for (const [method, make] of [
+    ['insert', undefined],
+    ['markReady', undefined],
+    ['cancelCreation', 'fail'],
+    ['beginDeletion', 'delete'],
+    ['remove', 'delete'],
+  ] as const) {
+    it(`comes to the same end when one answer of ${method} is lost`, async () => {
+      await using fixture = await openFixture()
+      const { volumes, team, clock, storeFaults, volumeDisks } = fixture
+      storeFaults.volumes.after = failCalls(method, 1)
+      if (make === 'fail') volumeDisks.beforeCreated = () => Promise.reject(new Error('no disk'))
+      const created = turning(clock, volumes.create(team, 'v'))
+      if (make === 'fail') await assert.rejects(created, /no disk/)
+      else {
+        const volume = await created
+        assert.deepEqual([volume.state, await rows(fixture)], ['ready', [volume]])
+        assert.deepEqual([...volumeDisks.disks], [volume.volumeID])
+        if (!make) return
+        await turning(clock, volumes.delete(team, volume.volumeID))
+      }
+      assert.deepEqual([volumeDisks.disks.size, await rows(fixture)], [0, []])
+    })
+  }
+
+  it('keeps its disk when it is never heard whether it is ready, and it is', async () => {
+    await using fixture = await openFixture()
+    const { volumes, team, clock, storeFaults, volumeDisks } = fixture
+    storeFaults.volumes.after = failCalls('markReady')
+    await assert.rejects(turning(clock, volumes.create(team, 'v')), {
+      code: 'unavailable',
+      message: /not known whether volume "v" exists now: list the volumes/,
+    })
+    storeFaults.volumes.after = () => {}
+    const [volume] = await volumes.list(team)
+    assert.equal(volume?.state, 'ready')
+    for (let round = 0; round < 2; round++) await volumes.reconcile()
+    assert.deepEqual([...volumeDisks.disks], [volume.volumeID])
+    await volumes.withFiles(volume.volumeID, volumes.tokenOf(volume), async () => {})
+  })
+
+  it('goes with its disk when it is never heard whether it is ready, and it is not', async () => {
+    await using fixture = await openFixture()
+    const { volumes, team, clock, storeFaults, volumeDisks } = fixture
+    storeFaults.volumes.before = failCalls('markReady')
+    await assert.rejects(turning(clock, volumes.create(team, 'v')), failsWith('unavailable'))
+    assert.equal(volumeDisks.disks.size, 1)
+    storeFaults.volumes.before = () => {}
+    await volumes.reconcile()
+    assert.deepEqual([volumeDisks.disks.size, await rows(fixture)], [0, []])
+    await volumes.create(team, 'v')
+  })
+
+  it('keeps its disk when it is never heard whether its deletion has begun, until it has', async () => {
+    await using fixture = await openFixture()
+    const { volumes, team, clock, storeFaults, volumeDisks } = fixture
+    const { volumeID } = await volumes.create(team, 'v')
+    storeFaults.volumes.after = failCalls('beginDeletion')
+    await assert.rejects(turning(clock, volumes.delete(team, volumeID)), failsWith('unavailable'))
+    assert.equal(volumeDisks.disks.size, 1)
+    storeFaults.volumes.after = () => {}
+    await volumes.reconcile()
+    assert.deepEqual([volumeDisks.disks.size, await rows(fixture)], [0, []])
+  })
+
+  it('does not take its own name for taken when the database carries the first try out late', async () => {
+    await using fixture = await openFixture()
+    const { volumes, team, clock, storeFaults, stores } = fixture
+    let tries = 0
+    storeFaults.volumes.before = async (method, args) => {
+      if (method !== 'insert') return
+      tries++
+      if (tries === 1) throw connectionLost()
+      // The first try takes effect in the moment of the second.
+      if (tries === 2) await stores.volumes.insert(...(args as [never, never]))
+    }
+    assert.equal((await turning(clock, volumes.create(team, 'v'))).state, 'ready')
+  })
+})
+
+describe('the release of a disk that fails after a start', () => {
+  it('ends no sandbox, is tried again, and leaves the volume in use', async () => {
+    await using fixture = await openFixture()
+    const { volumes, team, service, volumeDisks, driver, logged } = fixture
+    const { volumeID } = await volumes.create(team, 'v')
+    volumeDisks.beforeReleased = () => Promise.reject(new Error('the device is busy'))
+    const { sandboxID } = await service.create(team, request(at('v')))
+    assert.ok(driver.world.sandboxes.has(sandboxID))
+    assert.equal((await service.get(team, sandboxID)).state, 'running')
+    await assert.rejects(volumes.delete(team, volumeID), failsWith('conflict'))
+    assert.equal(volumeDisks.held, 1)
+    assert.ok(logged.some(({ message }) => /is held on; trying again/.test(message)))
+    volumeDisks.beforeReleased = async () => {}
+    await volumes.reconcile()
+    assert.equal(volumeDisks.held, 0)
   })
 })

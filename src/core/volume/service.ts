@@ -1,20 +1,29 @@
 /**
  * The volumes of teams: files that outlive sandboxes and that several sandboxes share. A volume is a row and a disk.
- * The row comes first and goes last, so that a disk is never without one; rows that a crash left in the middle of
- * that are finished or undone by `reconcile`.
+ * The row comes first and goes last, so that a disk is never without one, and a disk is removed only in a turn in which
+ * the row says that it is being deleted. What a crash or a lost answer left in between is finished or undone by
+ * `reconcile`.
  */
 import { AppError, isAppError, shownText } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { newUUID, uuidForm } from '../../lib/ids.ts'
-import { KeyedLock } from '../../lib/keyed-lock.ts'
 import type { Log } from '../../lib/log.ts'
 import type { DiskMount } from '../driver.ts'
 import type { VolumeStore } from '../stores.ts'
 import type { Team } from '../team/team.ts'
-import { contentIsBusy, tooManyVolumes, volumeInUse, volumeNameTaken, volumeNotFound } from './errors.ts'
+import type { InTurn } from '../turns.ts'
+import {
+  contentIsBusy,
+  perhapsCreated,
+  tooManyVolumes,
+  volumeInUse,
+  volumeNameTaken,
+  volumeNotFound,
+} from './errors.ts'
 import type { VolumeTokens } from './tokens.ts'
 import { checkMounts, checkVolumeName, type Volume, type VolumeMount, type WantedMount } from './volume.ts'
-import type { VolumeDisks, VolumeFiles } from './volume-files.ts'
+import type { HeldDisk, VolumeDisks, VolumeFiles } from './volume-files.ts'
+import { type DeletingVolume, isDeleting, VolumeTurns } from './volume-turns.ts'
 
 export type VolumeSettings = {
   /** How many volumes a team may have. */
@@ -35,49 +44,60 @@ export type VolumeServiceParts = {
 }
 
 /** Disks that are held for a start. */
-export type HeldMounts = { mounts: DiskMount[]; release(): Promise<void> }
+export type HeldMounts = {
+  mounts: DiskMount[]
+  /** Never rejects: whether the sandbox runs has nothing to do with it. */
+  release(): Promise<void>
+}
 
 /** Requests for the content of one volume that may be under way at once. */
 const mostContentRequests = 64
 
 export class VolumeService {
   readonly #parts: VolumeServiceParts
-  /** One change of a volume at a time. */
-  readonly #locks = new KeyedLock()
-  /** Volumes that this process is making or deleting. */
-  readonly #busy = new Set<string>()
+  readonly #turns: VolumeTurns
+  /** Disks that a start does not need any longer, and that are still held. */
+  readonly #unreleased = new Set<HeldDisk>()
   readonly #contentRequests = new Map<string, number>()
   /** Disks and rows whose other half is missing, as far as that was told already. */
   readonly #told = new Set<string>()
 
   constructor(parts: VolumeServiceParts) {
     this.#parts = parts
+    this.#turns = new VolumeTurns(parts.volumes, parts.clock)
   }
 
   async create({ teamID }: Team, name: string): Promise<Volume> {
-    const { volumes, settings, clock, requireDiskSpace, log } = this.#parts
+    const { settings, clock, requireDiskSpace, disks } = this.#parts
     checkVolumeName(name)
     await requireDiskSpace()
     const volumeID = newUUID()
     const state = 'creating' as const
     const volume: Volume = { volumeID, teamID, name, state, sizeMB: settings.sizeMB, createdAt: clock.now() }
-    return this.#changing(volumeID, async () => {
-      const inserted = await volumes.insert(volume, settings.perTeam).catch(volumeNameTaken(name))
-      if (!inserted) throw tooManyVolumes(settings.perTeam)
+    return this.#turns.begin(volumeID, async () => {
+      const row = await this.#turns.insert(volume, settings.perTeam).catch(volumeNameTaken(name))
+      if (!row) throw tooManyVolumes(settings.perTeam)
       try {
-        await this.#parts.disks.create(volumeID, volume.sizeMB)
-        const ready = await volumes.markReady(volumeID)
-        if (!ready) throw new AppError('conflict', `The team of volume "${name}" was deleted meanwhile`)
-        return ready
+        await disks.create(volumeID, volume.sizeMB)
       } catch (error) {
-        await this.#discard(volumeID).catch((cause) => {
-          log.error(
-            { volumeID, err: cause },
-            'A volume that could not be made is not all gone; trying again later.',
-          )
-        })
+        await this.#undoCreation(row)
         throw error
       }
+      const ready = await this.#turns.markReady(row).catch((error) => {
+        throw perhapsCreated(name, error)
+      })
+      if (!ready) throw new AppError('conflict', `The team of volume "${name}" was deleted meanwhile`)
+      return ready
+    })
+  }
+
+  async #undoCreation(row: InTurn<Volume>): Promise<void> {
+    const { volumeID } = row
+    await this.#finish(row).catch((cause) => {
+      this.#parts.log.error(
+        { volumeID, err: cause },
+        'A volume that could not be made is not all gone; trying again later.',
+      )
     })
   }
 
@@ -97,21 +117,31 @@ export class VolumeService {
 
   /** Rejects with `conflict` while a sandbox that has not ended, or is paused, has it mounted. */
   async delete(team: Team, volumeID: string): Promise<void> {
-    const { volumes, log } = this.#parts
-    const { name } = await this.get(team, volumeID)
-    await this.#changing(volumeID, async () => {
-      const result = await volumes.beginDeletion(volumeID)
-      if (!result) throw volumeNotFound(volumeID)
-      if ('usedBy' in result) throw volumeInUse(name, result.usedBy)
-      await this.#discard(volumeID)
-      log.info({ volumeID, teamID: team.teamID }, 'volume deleted')
+    await this.get(team, volumeID)
+    await this.#turns.take(volumeID, async ({ row }) => {
+      if (row?.state !== 'ready') throw volumeNotFound(volumeID)
+      await this.#deleteReady(row)
     })
   }
 
-  /** Those of this node. */
-  async deleteAll(team: Team): Promise<void> {
-    for (const { volumeID } of await this.#parts.volumes.listHere(team.teamID))
-      await this.delete(team, volumeID)
+  /** Those of this node, with what earlier creations and deletions left. */
+  async deleteAll({ teamID }: Team): Promise<void> {
+    const own = (await this.#parts.volumes.listAll()).filter((volume) => volume.teamID === teamID)
+    for (const { volumeID } of own) {
+      await this.#turns.take(volumeID, async ({ row }) => {
+        if (row?.state === 'ready') await this.#deleteReady(row)
+        else if (row) await this.#finish(row)
+      })
+    }
+  }
+
+  async #deleteReady(row: InTurn<Volume>): Promise<void> {
+    const { volumeID, teamID, name } = row
+    const result = await this.#turns.beginDeletion(row)
+    if (!result) throw volumeNotFound(volumeID)
+    if ('usedBy' in result) throw volumeInUse(name, result.usedBy)
+    await this.#discard(result.begun)
+    this.#parts.log.info({ volumeID, teamID }, 'volume deleted')
   }
 
   /** What a client asked for, as a row keeps it. Unknown names and those of other teams are told alike. */
@@ -130,9 +160,7 @@ export class VolumeService {
   async hold(mounts: readonly VolumeMount[]): Promise<HeldMounts> {
     const held = await Promise.allSettled(mounts.map(({ volumeID }) => this.#parts.disks.hold(volumeID)))
     const disks = held.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []))
-    const release = async () => {
-      for (const disk of disks) await disk.release()
-    }
+    const release = () => this.#release(disks)
     const failed = held.findIndex(({ status }) => status === 'rejected')
     if (failed < 0) {
       return { mounts: disks.map(({ disk }, at) => ({ ...disk, path: mounts[at]!.path })), release }
@@ -145,26 +173,51 @@ export class VolumeService {
     })
   }
 
+  /** What cannot be released now is tried again by `reconcile`. */
+  async #release(disks: Iterable<HeldDisk>): Promise<void> {
+    for (const held of disks) {
+      this.#unreleased.delete(held)
+      try {
+        await held.release()
+      } catch (error) {
+        this.#unreleased.add(held)
+        const { device } = held.disk
+        this.#parts.log.error({ device, err: error }, 'The disk of a volume is held on; trying again later.')
+      }
+    }
+  }
+
   /** Works on the files of a volume for whoever shows its token. */
   async withFiles<T>(
     volumeID: string,
     token: string | undefined,
     work: (files: VolumeFiles) => Promise<T>,
   ): Promise<T> {
-    const { volumes, disks, tokens } = this.#parts
+    const { disks, tokens } = this.#parts
     tokens.check(volumeID, token)
     const under = this.#contentRequests.get(volumeID) ?? 0
     if (under >= mostContentRequests) throw contentIsBusy(mostContentRequests)
     this.#contentRequests.set(volumeID, under + 1)
     try {
-      const found = await volumes.find(volumeID)
-      if (found?.state !== 'ready') throw volumeNotFound(volumeID)
-      return await disks.useFiles(volumeID, work)
+      await this.#requireReady(volumeID)
+      return await disks.useFiles(volumeID, async (files) => {
+        // Once more: it may have been deleted while its disk was opened.
+        await this.#requireReady(volumeID)
+        return work(files)
+      })
+    } catch (error) {
+      // Its disk may be missing because it was deleted in between.
+      if (isAppError(error, 'unavailable')) await this.#requireReady(volumeID)
+      throw error
     } finally {
       const left = this.#contentRequests.get(volumeID)! - 1
       if (left === 0) this.#contentRequests.delete(volumeID)
       else this.#contentRequests.set(volumeID, left)
     }
+  }
+
+  async #requireReady(volumeID: string): Promise<void> {
+    if ((await this.#parts.volumes.find(volumeID))?.state !== 'ready') throw volumeNotFound(volumeID)
   }
 
   requireDiskSpace(): Promise<void> {
@@ -176,48 +229,50 @@ export class VolumeService {
    * owns, are left alone and told once: what is missing may come back, and what is there may be wanted.
    */
   async reconcile(): Promise<void> {
-    const { volumes, disks, log } = this.#parts
-    // Read before the rows: what was made in between then has its row.
+    const { volumes, disks } = this.#parts
+    await this.#release([...this.#unreleased])
     const there = new Set(await disks.list())
     const rows = await volumes.listAll()
-    for (const { volumeID, state } of rows) {
-      if (this.#busy.has(volumeID)) continue
-      if (state !== 'ready') await this.#changing(volumeID, () => this.#discard(volumeID))
-      else if (!there.has(volumeID)) {
-        this.#tellOnce(volumeID, () =>
-          log.error({ volumeID }, 'The disk of a volume is missing; requests for it fail until it is back.'),
-        )
-      }
-    }
     const owned = new Set(rows.map(({ volumeID }) => volumeID))
-    for (const volumeID of there) {
-      if (owned.has(volumeID) || this.#busy.has(volumeID)) continue
-      this.#tellOnce(volumeID, () =>
-        log.warn(
-          { volumeID },
-          'A volume disk is there that no row owns; it is left alone. Delete it by hand.',
-        ),
-      )
+    const inDoubt = [
+      ...rows.filter(({ volumeID, state }) => state !== 'ready' || !there.has(volumeID)),
+      ...[...there].filter((volumeID) => !owned.has(volumeID)).map((volumeID) => ({ volumeID })),
+    ]
+    for (const { volumeID } of inDoubt) {
+      await this.#turns
+        .takeIfFree(volumeID, ({ row }) => this.#reconcileOne(volumeID, row))
+        ?.catch((error) => {
+          this.#parts.log.error(
+            { volumeID, err: error },
+            'A volume could not be reconciled; trying again later.',
+          )
+        })
     }
     await disks.closeIdle()
   }
 
-  /** The disk first: as long as anything of it is there, the row says so. */
-  async #discard(volumeID: string): Promise<void> {
-    await this.#parts.disks.remove(volumeID)
-    await this.#parts.volumes.remove(volumeID)
-  }
-
-  #changing<T>(volumeID: string, work: () => Promise<T>): Promise<T> {
-    return this.#locks.run(volumeID, async () => {
-      this.#busy.add(volumeID)
-      return work().finally(() => this.#busy.delete(volumeID))
-    })
-  }
-
-  #tellOnce(volumeID: string, tell: () => void): void {
+  async #reconcileOne(volumeID: string, row: InTurn<Volume> | undefined): Promise<void> {
+    if (row && row.state !== 'ready') return this.#finish(row)
+    const isThere = (await this.#parts.disks.list()).includes(volumeID)
+    if (row ? isThere : !isThere) return
     if (this.#told.has(volumeID)) return
     this.#told.add(volumeID)
-    tell()
+    const { log } = this.#parts
+    if (row)
+      log.error({ volumeID }, 'The disk of a volume is missing; requests for it fail until it is back.')
+    else
+      log.warn({ volumeID }, 'A volume disk is there that no row owns; it is left alone. Delete it by hand.')
+  }
+
+  /** Undoes the creation, or finishes the deletion, of a volume that nobody is making or deleting. */
+  async #finish(row: InTurn<Volume>): Promise<void> {
+    const deleting = isDeleting(row) ? row : await this.#turns.cancelCreation(row)
+    if (deleting) await this.#discard(deleting)
+  }
+
+  /** The disk first: as long as anything of it is there, the row says so. */
+  async #discard(row: DeletingVolume): Promise<void> {
+    await this.#parts.disks.remove(row.volumeID)
+    await this.#turns.forget(row)
   }
 }

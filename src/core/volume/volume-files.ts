@@ -3,7 +3,11 @@ import type { Readable } from 'node:stream'
 import type { DiskMount } from '../driver.ts'
 
 /** A disk that is there to be mounted, as long as it is held. */
-export type HeldDisk = { disk: Omit<DiskMount, 'path'>; release(): Promise<void> }
+export type HeldDisk = {
+  disk: Omit<DiskMount, 'path'>
+  /** After a rejection it can be called again. */
+  release(): Promise<void>
+}
 
 export interface VolumeDisks {
   /** Rejects with `no_space` when the machine has none left. What an earlier attempt left is replaced. */

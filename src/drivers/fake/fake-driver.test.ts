@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { DriverHandle } from '../../core/driver.ts'
-import { isAppError } from '../../lib/app-error.ts'
+import { closedToAll } from '../../core/egress.ts'
+import { AppError, isAppError } from '../../lib/app-error.ts'
 import { listed, newSpec } from '../driver-fixture.ts'
 import { driverSuite } from '../driver-suite.ts'
 import { snapshotDriverSuite } from '../snapshot-suite.ts'
@@ -21,6 +22,14 @@ driverSuite('the fake', async () => {
       driver.world.unreadable.add(sandboxID)
       return async () => void driver.world.unreadable.delete(sandboxID)
     },
+    breakEgress: async () => {
+      driver.beforeLimited = () => Promise.reject(new AppError('unavailable', 'It failed. Try again.'))
+      return async () => {
+        driver.beforeLimited = async () => {}
+      }
+    },
+    isClosed: async ({ data }) =>
+      driver.world.sandboxes.get(String(data.sandboxID))!.spec.egress.deny.includes(closedToAll),
     close: () => driver.close(),
   }
 })

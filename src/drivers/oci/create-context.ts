@@ -35,7 +35,9 @@ export function createContext(options: OciDriverOptions): OciContext {
     agent: options.agent,
     pidsLimit: Math.min(options.pidsLimit ?? 4096, hardLimit('Max processes')),
     openFilesLimit: Math.min(mostOpenFiles, hardLimit('Max open files')),
-    firewall: new Firewall({ layout, subnet, dnsServers, openedRanges, mostFlows }, () => records.all()),
+    firewall: new Firewall({ layout, subnet, dnsServers, openedRanges, mostFlows }, async () =>
+      (await records.all()).filter(({ ended }) => !ended),
+    ),
     cpuShares: new CpuShares(cgroups.has('cpuset') ? usableCpus() : []),
     exits: new ExitWatch({ cgroups, layout, log }),
     sysSkeletons: new JoinedWork(),

@@ -55,8 +55,8 @@ export async function startSandbox(
     }
     return record
   } finally {
-    await slot.users?.close()
     slots.startIsOver()
+    await slot.users?.close()
   }
 }
 

@@ -194,8 +194,8 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
     const { records, firewall } = this.#context
     assertRules(egress)
     await this.#withAlive(handle, async (record) => {
-      if (isDeepStrictEqual(record.egress, egress)) return
-      await records.replace({ ...record, egress })
+      // Even if nothing changes: the record says what the kernel should have, the firewall knows what it has.
+      if (!isDeepStrictEqual(record.egress, egress)) await records.replace({ ...record, egress })
       await firewall.replace(record.address, record.egress, egress)
     })
   }

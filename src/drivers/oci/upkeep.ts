@@ -4,6 +4,8 @@ import type { OciContext } from './context.ts'
 import { refreshShownMachine } from './refresh-shown-machine.ts'
 
 const firewallCheckMs = 10_000
+/** To list thousands of rules takes a tenth of a second of CPU. */
+const wholeFirewallCheckMs = 60_000
 const shownMachineEveryMs = 5000
 
 type Log = (message: string, cause?: unknown) => void
@@ -11,7 +13,8 @@ type Log = (message: string, cause?: unknown) => void
 /** The function that comes back ends it. */
 export function startUpkeep(context: OciContext, log: Log): () => void {
   const stops = [
-    repeat(firewallCheckMs, () => checkFirewall(context, log)),
+    repeat(firewallCheckMs, () => checkFirewall(context, log, 'isWhole')),
+    repeat(wholeFirewallCheckMs, () => checkFirewall(context, log, 'isAsApplied')),
     repeat(shownMachineEveryMs, () => refreshAll(context, log)),
   ]
   return () => {
@@ -19,11 +22,15 @@ export function startUpkeep(context: OciContext, log: Log): () => void {
   }
 }
 
-/** Whoever flushes the machine's ruleset takes ours with it; it must not stay away. */
-async function checkFirewall({ firewall }: OciContext, log: Log): Promise<void> {
+/** Whoever flushes or changes the machine's ruleset does so to ours too; it must not stay so. */
+async function checkFirewall(
+  { firewall }: OciContext,
+  log: Log,
+  look: 'isWhole' | 'isAsApplied',
+): Promise<void> {
   try {
-    if (await firewall.isWhole()) return
-    log('The firewall table of the sandboxes was not whole and is loaded again')
+    if (await firewall[look]()) return
+    log('The firewall table of the sandboxes was not as it should be and is loaded again')
     await firewall.load()
   } catch (error) {
     log('The firewall of the sandboxes could not be checked', error)

@@ -102,8 +102,11 @@ export class BuildSite {
 
   /** Ends the sandbox and releases everything that only this site held. */
   async close(): Promise<void> {
-    await this.#leave()
-    for (const release of this.#releases.splice(0)) release()
+    try {
+      await this.#leave()
+    } finally {
+      for (const release of this.#releases.splice(0)) release()
+    }
   }
 
   async #leave(): Promise<void> {

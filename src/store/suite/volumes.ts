@@ -55,6 +55,28 @@ export function volumeSuite(storeTest: StoreTest): void {
     assert.deepEqual(await volumes.find(volume.volumeID), ready, 'a ready volume is not forgotten')
   })
 
+  storeTest('a creation that is cancelled leaves a volume that is being deleted', async (stores) => {
+    const { volumes } = stores
+    const { teamID } = await insertTeam(stores)
+    const volume = aVolume(teamID)
+    await volumes.insert(volume, most)
+    await volumes.remove(volume.volumeID)
+    assert.deepEqual(
+      await volumes.find(volume.volumeID),
+      volume,
+      'one that is being created is not forgotten',
+    )
+    const deleting = { ...volume, state: 'deleting' }
+    assert.deepEqual(await volumes.cancelCreation(volume.volumeID), deleting)
+    assert.equal(await volumes.cancelCreation(volume.volumeID), undefined)
+    assert.equal(await volumes.markReady(volume.volumeID), undefined)
+    await volumes.remove(volume.volumeID)
+    await volumes.remove(volume.volumeID)
+    assert.equal(await volumes.find(volume.volumeID), undefined)
+    const { volumeID } = await insertReady(stores, teamID)
+    assert.equal(await volumes.cancelCreation(volumeID), undefined)
+  })
+
   storeTest('a name is taken once per team, also by one that is being deleted', async (stores) => {
     const { teamID } = await insertTeam(stores)
     const other = await insertTeam(stores)

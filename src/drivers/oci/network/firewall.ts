@@ -7,10 +7,12 @@
 import { readFile } from 'node:fs/promises'
 import { isDeepStrictEqual } from 'node:util'
 import { type AddressRules, type GatePorts, openRules } from '../../../core/egress.ts'
+import { AppError } from '../../../lib/app-error.ts'
 import { hostNetworks } from '../../../lib/host-networks.ts'
 import { ifPresent } from '../../../lib/if-present.ts'
 import { KeyedLock } from '../../../lib/keyed-lock.ts'
 import { runCommand } from '../../../lib/run-command.ts'
+import { holdsExactly, type ListedTable, readListedTable } from './listed-table.ts'
 import { changes, type FirewallOptions, type Limited, ruleset } from './ruleset.ts'
 
 /** To count more of them on every new connection takes longer than the connection is worth. */
@@ -18,20 +20,30 @@ const mostFlows = 4096
 /** So many sandboxes may be at their limit at once before the machine's table is full. */
 const sandboxesAtLimit = 32
 
+export type FirewallParts = FirewallOptions & {
+  mostFlows?: number | undefined
+  /** Runs nft with this input and gives back what it printed; tests let it fail. */
+  nft?: (args: readonly string[], input?: string) => Promise<string>
+}
+
 export class Firewall {
-  readonly #options: FirewallOptions & { mostFlows?: number | undefined }
+  readonly #options: FirewallParts
   readonly #present: () => Promise<Limited[]>
   readonly #table: string
   readonly #lock = new KeyedLock()
   #gatePorts: GatePorts | undefined
-  /** A change failed, so that the table may hold more than it should. */
+  /** A change failed, so that nobody knows what the table holds until it is loaded again. */
   #isStale = false
+  /** What the kernel was told, and accepted, by address. Undefined: this process has not loaded the table. */
+  #applied: Map<string, AddressRules> | undefined
+  /**
+   * What is the same for all sandboxes, as nft listed it right after it was loaded. Undefined: this nft lists tables in
+   * a form that cannot be read, so nothing can be held against them.
+   */
+  #shared: string | undefined
 
   /** `present` gives the sandboxes that are there, from what is written down. */
-  constructor(
-    options: FirewallOptions & { mostFlows?: number | undefined },
-    present: () => Promise<Limited[]>,
-  ) {
+  constructor(options: FirewallParts, present: () => Promise<Limited[]>) {
     this.#options = options
     this.#present = present
     this.#table = `inet ${options.layout.table}`
@@ -47,7 +59,10 @@ export class Firewall {
     const networks = [...new Set(hostNetworks().map(({ cidr }) => cidr))]
     const input = { ...this.#options, limited, hostNetworks: networks, gatePorts: this.#gatePorts }
     await this.#nft(ruleset({ ...input, mostFlows: input.mostFlows ?? (await flowsPerSandbox()) }))
+    this.#applied = new Map(limited.map(({ address, egress }) => [address, egress]))
     this.#isStale = false
+    const listed = await this.#list().catch(() => undefined)
+    this.#shared = listed && holdsExactly(listed, limited) ? listed.shared : undefined
   }
 
   async openGate(ports: GatePorts): Promise<void> {
@@ -55,37 +70,92 @@ export class Firewall {
     await this.load()
   }
 
+  /** Whether the table is there, and nothing failed since it was loaded. */
   async isWhole(): Promise<boolean> {
-    const { stdout } = await runCommand('nft', ['list', 'tables', 'inet'])
-    return !this.#isStale && stdout.split('\n').includes(`table ${this.#table}`)
+    const listed = await this.#run(['list', 'tables', 'inet'])
+    return !this.#isStale && listed.split('\n').includes(`table ${this.#table}`)
   }
 
-  /** What is written down has to say so already: where this fails, the table is made anew from that. */
+  /** Whether the kernel has exactly what it was told, whoever else may have changed it. */
+  isAsApplied(): Promise<boolean> {
+    return this.#lock.run('table', async () => {
+      if (this.#isStale || !this.#applied) return false
+      if (this.#shared === undefined) return true
+      const limited = [...this.#applied].map(([address, egress]) => ({ address, egress }))
+      const listed = await this.#list()
+      return listed.shared === this.#shared && holdsExactly(listed, limited)
+    })
+  }
+
+  /**
+   * What is written down has to say so already: where this fails, the table is made anew from that. `before` counts only
+   * in a process that has not loaded the table. After a rejection it is unknown which rules hold; the next call makes
+   * the table anew, and so does the upkeep.
+   */
   async replace(address: string, before: AddressRules, after: AddressRules): Promise<void> {
-    if (isDeepStrictEqual(before, after)) return
-    const text = changes(this.#table, { address, egress: before }, { address, egress: after })
-    await this.#lock.run('table', () => this.#nft(text).catch(() => this.#load()))
+    await this.#lock.run('table', async () => {
+      try {
+        if (this.#isStale) return await this.#load()
+        await this.#change(address, before, after)
+      } catch (error) {
+        this.#isStale = true
+        await this.#load().catch((second) => {
+          throw notApplied([error, second])
+        })
+      }
+    })
   }
 
   /** Removes the rules of a sandbox that has ended. A failure waits for the next look at the table. */
   async forget({ address, egress }: Limited): Promise<void> {
-    const text = changes(this.#table, { address, egress }, { address, egress: openRules })
-    if (text === '') return
-    await this.#lock.run('table', () =>
-      this.#nft(text).catch(() => {
+    await this.#lock.run('table', async () => {
+      try {
+        await this.#change(address, egress, openRules)
+      } catch {
         this.#isStale = true
-      }),
-    )
+      }
+    })
   }
 
   async remove(): Promise<void> {
     await this.#nft(`table ${this.#table} {}\ndelete table ${this.#table}\n`)
+    this.#applied = undefined
+  }
+
+  async #change(address: string, recorded: AddressRules, after: AddressRules): Promise<void> {
+    const before = this.#applied ? (this.#applied.get(address) ?? openRules) : recorded
+    const text = isDeepStrictEqual(before, after)
+      ? ''
+      : changes(this.#table, { address, egress: before }, { address, egress: after })
+    if (text !== '') await this.#nft(text)
+    if (isDeepStrictEqual(after, openRules)) this.#applied?.delete(address)
+    else this.#applied?.set(address, after)
+  }
+
+  async #list(): Promise<ListedTable> {
+    return readListedTable(await this.#run(['--stateless', 'list', 'table', ...this.#table.split(' ')]))
   }
 
   async #nft(input: string): Promise<void> {
-    await runCommand('nft', ['-f', '-'], { input })
+    await this.#run(['-f', '-'], input)
+  }
+
+  async #run(args: readonly string[], input?: string): Promise<string> {
+    if (this.#options.nft) return this.#options.nft(args, input)
+    return (await runCommand('nft', args, input === undefined ? {} : { input })).stdout
   }
 }
+
+const notApplied = (causes: readonly unknown[]) =>
+  new AppError(
+    'unavailable',
+    'The egress rules of the sandbox could not be applied, and it is not known which ones hold now. Try again; the log ' +
+      'of the server has the cause.',
+    {
+      cause: new AggregateError(causes, 'nft failed, and so did loading the whole table'),
+      retry: { should: true },
+    },
+  )
 
 /** What the kernel can remember is known once it remembers any; until then its usual choice is large enough. */
 async function flowsPerSandbox(): Promise<number> {

@@ -30,8 +30,8 @@ export type RulesetInput = FirewallOptions & {
 }
 
 /** The sets that hold what is one sandbox's own. */
-const ownSets = ['allowed', 'denied', 'gated', 'tunnelled', 'web'] as const
-type OwnSet = (typeof ownSets)[number]
+export const ownSets = ['allowed', 'denied', 'gated', 'tunnelled', 'web'] as const
+export type OwnSet = (typeof ownSets)[number]
 
 export function elementsOf({ address, egress }: Limited): Record<OwnSet, string[]> {
   return {
@@ -45,10 +45,11 @@ export function elementsOf({ address, egress }: Limited): Record<OwnSet, string[
 
 /** A set of pairs takes no two elements that overlap. */
 function pairs(address: string, networks: readonly string[]): string[] {
-  return mergeRanges(networks.map(rangeOf)).map(({ first, last }) => {
-    const end = first === last ? '' : `-${numberToAddress(last)}`
-    return `${address} . ${numberToAddress(first)}${end}`
-  })
+  return mergeRanges(networks.map(rangeOf)).map((range) => `${address} . ${rangeElement(range)}`)
+}
+
+export function rangeElement({ first, last }: AddressRange): string {
+  return `${numberToAddress(first)}${first === last ? '' : `-${numberToAddress(last)}`}`
 }
 
 function rangeOf(network: string): AddressRange {

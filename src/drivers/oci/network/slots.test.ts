@@ -4,9 +4,12 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { eventually } from '../../../../test/support/eventually.ts'
 import { isAppError } from '../../../lib/app-error.ts'
+import type { OciContext } from '../context.ts'
 import { Disks } from '../disks.ts'
 import { createLayout, instanceOf } from '../layout.ts'
 import { NamespaceThread } from '../namespace/namespace-thread.ts'
+import type { SandboxRecord } from '../records.ts'
+import { takeSnapshot } from '../snapshot/take-snapshot.ts'
 import { parseSubnet } from './addresses.ts'
 import { SlotPool } from './slots.ts'
 
@@ -40,9 +43,25 @@ test('a full subnet is told as a lack of room that may pass, and what an operato
 
 test('slots of starts that are announced are made before they come, and not after they have', async () => {
   const { pool, logged } = await openFullPool()
-  const haveCome = pool.expect(2, 128)
+  await pool.expecting(2, 128, () => eventually(() => assert.equal(logged.length, 1)))
+  pool.refill()
+  await pool.close(undefined)
+  assert.equal(logged.length, 1)
+})
+
+test('slots of starts that are announced, and whose snapshot fails, are not expected any longer', async () => {
+  const { pool, logged } = await openFullPool()
+  const layout = { sandbox: () => '/nowhere' }
+  const record = { sandboxID: 'one', diskMB: 128, runtimeBinary: '/nowhere/runsc' }
+  const options = { memory: true, afterwards: 'go-on', lasting: false, startsAfter: 2 } as const
+  const taken = takeSnapshot(
+    { slots: pool, layout } as unknown as OciContext,
+    record as SandboxRecord,
+    '/nowhere/snapshot',
+    options,
+  )
+  await assert.rejects(taken, /ENOENT/)
   await eventually(() => assert.equal(logged.length, 1))
-  haveCome()
   pool.refill()
   await pool.close(undefined)
   assert.equal(logged.length, 1)

@@ -84,12 +84,14 @@ export class SlotPool {
     }
   }
 
-  /** So many starts are about to come, and their slots are made meanwhile; the returned function says that they have come. */
-  expect(count: number, diskMB: number): () => void {
+  /** So many starts come as soon as the work is done, well or not, and their slots are made meanwhile. */
+  async expecting<T>(count: number, diskMB: number, work: () => Promise<T>): Promise<T> {
     this.#diskMB = diskMB
     this.#expected += count
     this.refill()
-    return () => {
+    try {
+      return await work()
+    } finally {
       this.#expected -= count
     }
   }

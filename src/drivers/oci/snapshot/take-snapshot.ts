@@ -42,8 +42,19 @@ export async function takeSnapshot(
     )
   }
   signal?.throwIfAborted()
+  return context.slots.expecting(options.startsAfter ?? 0, record.diskMB, () =>
+    writeSnapshot(context, record, folder, options, signal),
+  )
+}
+
+async function writeSnapshot(
+  context: OciContext,
+  record: SandboxRecord,
+  folder: string,
+  options: SnapshotOptions,
+  signal?: AbortSignal,
+): Promise<Snapshot> {
   const goesOn = options.afterwards === 'go-on'
-  const haveCome = context.slots.expect(options.startsAfter ?? 0, record.diskMB)
   const build = options.memory ? await describeBuild(record.runtimeBinary) : null
   try {
     await beginSnapshot(folder)
@@ -60,8 +71,6 @@ export async function takeSnapshot(
     await removeSnapshot(folder)
     signal?.throwIfAborted()
     throw await snapshotError(context, record, error, outcome)
-  } finally {
-    haveCome()
   }
   return (await describeSnapshot(folder))!
 }

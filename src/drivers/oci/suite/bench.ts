@@ -117,6 +117,8 @@ export async function openOciBench(
     },
     killProcesses: (handle) => killProcesses(options, handle),
     makeUnreadable: (sandboxID) => makeUnreadable(join(dataFolder, 'sandboxes', sandboxID, 'record.json')),
+    breakEgress: () => breakEgress(options),
+    isClosed: async (handle) => isClosed(options, driver.endpoint(handle, 0).host),
     traces: async () => tracesOf(options),
     settled: () => settled(driver, options),
     run: (handle, script) => runInside(driver, handle, script),
@@ -149,6 +151,21 @@ export async function makeUnreadable(path: string): Promise<() => Promise<void>>
     await rmdir(path)
     await rename(`${path}.aside`, path)
   }
+}
+
+/** Without its table nothing can be changed in it, and it is not loaded as long as a record cannot be read. */
+async function breakEgress({ dataFolder, instance }: OciDriverOptions): Promise<() => Promise<void>> {
+  const { table, sandboxes } = createLayout(dataFolder, instance)
+  const folder = join(sandboxes, 'unreadable')
+  await mkdir(join(folder, 'record.json'), { recursive: true })
+  spawnSync('nft', ['delete', 'table', 'inet', table])
+  return () => rm(folder, { recursive: true })
+}
+
+function isClosed({ dataFolder, instance }: OciDriverOptions, address: string): boolean {
+  const { table } = createLayout(dataFolder, instance)
+  const element = `{ ${address} . 0.0.0.0-255.255.255.255 }`
+  return spawnSync('nft', ['get', 'element', 'inet', table, 'denied', element]).status === 0
 }
 
 async function runInside(driver: OciDriver, handle: DriverHandle, script: string): Promise<string> {

@@ -1,0 +1,147 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { type AddressRules, openRules } from '../../../core/egress.ts'
+import { isAppError } from '../../../lib/app-error.ts'
+import { runCommand } from '../../../lib/run-command.ts'
+import { createLayout } from '../layout.ts'
+import { parseSubnet } from './addresses.ts'
+import { Firewall } from './firewall.ts'
+import type { Limited } from './ruleset.ts'
+
+const subnet = parseSubnet('10.213.0.0/16')
+const [one, two] = [subnet.sandbox(0), subnet.sandbox(1)]
+const closed: AddressRules = { ...openRules, deny: ['0.0.0.0/0'] }
+const some: AddressRules = {
+  allow: ['192.0.2.0/25', '192.0.2.200'],
+  deny: ['198.51.100.0/24'],
+  toGate: 'web',
+  webPorts: [8443],
+}
+
+/** A firewall in a network of its own, with what is written down, and an nft that fails when it is told to. */
+async function openFirewall(name: string) {
+  const namespace = `warren-fw-${name}-${process.pid}`
+  await runCommand('ip', ['netns', 'add', namespace])
+  const table = createLayout('/tmp/none', 'abcdef')
+  const written = new Map<string, AddressRules>()
+  const nft = async (args: readonly string[], input?: string) =>
+    (
+      await runCommand('ip', ['netns', 'exec', namespace, 'nft', ...args], {
+        ...(input !== undefined && { input }),
+      })
+    ).stdout
+  const faults = { beforeNft: async (_input: string | undefined): Promise<void> => {} }
+  const firewall = new Firewall(
+    {
+      ...{ layout: table, subnet, dnsServers: ['172.31.0.1'], openedRanges: [], mostFlows: 100 },
+      nft: async (args, input) => {
+        await faults.beforeNft(input)
+        return nft(args, input)
+      },
+    },
+    async (): Promise<Limited[]> => [...written].map(([address, egress]) => ({ address, egress })),
+  )
+  await firewall.load()
+  return {
+    ...{ firewall, faults, written, nft, table: `inet ${table.table}` },
+    /** As the driver does it: first it is written down, then the kernel is told. */
+    limit: async (address: string, egress: AddressRules) => {
+      const before = written.get(address) ?? openRules
+      written.set(address, egress)
+      await firewall.replace(address, before, egress)
+    },
+    denies: async (address: string) =>
+      (await nft(['list', 'set', 'inet', table.table, 'denied'])).includes(`${address} . `),
+    async [Symbol.asyncDispose]() {
+      await runCommand('ip', ['netns', 'delete', namespace])
+    },
+  }
+}
+
+const failing = async (input: string | undefined) => {
+  if (input !== undefined) throw new Error('nft: Could not process rule: No such file or directory')
+}
+
+test('rules that neither a change nor a load could apply are applied by the next call with the same rules', async () => {
+  await using opened = await openFirewall('again')
+  opened.faults.beforeNft = failing
+  const expected = (error: unknown) => {
+    assert.ok(isAppError(error, 'unavailable'))
+    assert.match(error.message, /^The egress rules .* not known which ones hold now\. Try again/)
+    assert.doesNotMatch(error.message, /nft|No such file/)
+    assert.match(String((error.cause as AggregateError).errors[0]), /No such file/)
+    return true
+  }
+  await assert.rejects(opened.limit(one, closed), expected)
+  await assert.rejects(opened.limit(one, closed), expected)
+  assert.equal(await opened.firewall.isWhole(), false)
+  assert.equal(await opened.firewall.isAsApplied(), false)
+  opened.faults.beforeNft = async () => {}
+  assert.equal(await opened.denies(one), false)
+  await opened.limit(one, closed)
+  assert.equal(await opened.denies(one), true)
+  assert.equal(await opened.firewall.isWhole(), true)
+})
+
+test('rules of which it is unknown whether they hold are applied with the next change of any sandbox', async () => {
+  await using opened = await openFirewall('others')
+  opened.faults.beforeNft = failing
+  await assert.rejects(opened.limit(one, closed))
+  opened.faults.beforeNft = async () => {}
+  await opened.limit(two, some)
+  assert.deepEqual([await opened.denies(one), await opened.denies(two)], [true, true])
+})
+
+test('a change whose answer is lost is made once more, as a whole', async () => {
+  await using opened = await openFirewall('lost')
+  let lost = 1
+  const { nft } = opened
+  opened.faults.beforeNft = async (input) => {
+    if (input === undefined || lost-- <= 0) return
+    await nft(['-f', '-'], input)
+    throw new Error('nft was killed')
+  }
+  await opened.limit(one, some)
+  assert.equal(await opened.firewall.isAsApplied(), true)
+  await opened.limit(one, openRules)
+  assert.equal(await opened.denies(one), false)
+})
+
+test('the next sandbox at an address has none of the rules that a load brought back for the last one', async () => {
+  await using opened = await openFirewall('reuse')
+  await opened.limit(one, closed)
+  await opened.firewall.forget({ address: one, egress: closed })
+  // Its record is still there.
+  await opened.firewall.load()
+  assert.equal(await opened.denies(one), true)
+  opened.written.delete(one)
+  await opened.limit(one, openRules)
+  assert.equal(await opened.denies(one), false)
+})
+
+test('what somebody else changed in the table is seen, whatever it is', async () => {
+  await using opened = await openFirewall('seen')
+  const { firewall, nft, table } = opened
+  await opened.limit(one, some)
+  await opened.limit(two, closed)
+  assert.equal(await firewall.isAsApplied(), true)
+  const change = (text: string) => nft(['-f', '-'], `${text}\n`)
+  for (const text of [
+    `flush set ${table} denied`,
+    `delete element ${table} web { ${one} . 8443 }`,
+    `add element ${table} allowed { ${two} . 203.0.113.7 }`,
+    `flush set ${table} closed`,
+    `flush chain ${table} through`,
+    `add rule ${table} from-sandbox accept`,
+  ]) {
+    await change(text)
+    assert.equal(await firewall.isAsApplied(), false, text)
+    assert.equal(await firewall.isWhole(), true, text)
+    await firewall.load()
+    assert.equal(await firewall.isAsApplied(), true, text)
+  }
+  await change(`add element ${table} flows { 10.213.0.9 ct count over 100 }`)
+  assert.equal(await firewall.isAsApplied(), true)
+  await change(`delete table ${table}`)
+  assert.equal(await firewall.isWhole(), false)
+})
