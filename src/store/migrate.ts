@@ -18,6 +18,7 @@ import * as sandboxCounts from './migrations/0016-sandbox-counts.ts'
 import * as nodes from './migrations/0017-nodes.ts'
 import * as storedBytes from './migrations/0018-stored-bytes.ts'
 import * as startRequests from './migrations/0021-start-requests.ts'
+import * as departures from './migrations/0022-departures.ts'
 import type { Tables } from './tables.ts'
 
 /** In order of their names; one that was released is never changed, only followed by another. */
@@ -39,6 +40,7 @@ export const migrationsWith = (vault: SecretVault): Record<string, Migration> =>
   '0017-nodes': nodes,
   '0018-stored-bytes': storedBytes,
   '0021-start-requests': startRequests,
+  '0022-departures': departures,
 })
 
 /** Brings the tables to what this build knows, all or nothing; a database of a newer build is left alone. */

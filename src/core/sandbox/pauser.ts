@@ -27,6 +27,8 @@ export type PauseOptions = {
   requireHealthyAgent: boolean
   /** Nobody asked for it: its time is over. */
   isAutomatic: boolean
+  /** For a drain: it is to run again until the end of its time, and its row says so from the first step on. */
+  departs?: boolean
 }
 
 export class Pauser {
@@ -38,14 +40,15 @@ export class Pauser {
 
   /**
    * Resolves once all is kept. Undefined when the sandbox is not running in that run any more or, for an automatic
-   * pause, when its time ends at another moment by now.
+   * pause and for a drain, when its time ends at another moment by now.
    */
   pause(seen: Sandbox, options: PauseOptions): Promise<Sandbox | undefined> {
     const { sandboxes, ongoing, snapshots } = this.#parts
     const { sandboxID, runID, endAt } = seen
     return ongoing.run(sandboxID, async (signal) => {
-      const at = { sandboxID, runID, from: ['running'] as const, ...(options.isAutomatic && { endAt }) }
-      const row = await sandboxes.move(at, 'pausing')
+      const isForEnd = options.isAutomatic || options.departs
+      const at = { sandboxID, runID, from: ['running'] as const, ...(isForEnd && { endAt }) }
+      const row = await sandboxes.move(at, 'pausing', options.departs ? { runUntil: endAt } : {})
       return row && snapshots.holding(pauseSnapshotName(row), () => this.#pause(row, options, signal))
     })
   }

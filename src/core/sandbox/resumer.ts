@@ -28,6 +28,8 @@ export type ResumeOptions = {
   timeoutMs: number
   /** False: boot from the files even though the memory is there. */
   memory: boolean
+  /** Its `runUntil`, where that is why it is resumed: whoever lets it stay paused meanwhile comes first. */
+  markedUntil?: number | undefined
 }
 
 /** When the run before began and ended. */
@@ -74,14 +76,17 @@ export class Resumer {
   async #resume(
     seen: Sandbox,
     limits: TeamLimits,
-    { timeoutMs, memory }: ResumeOptions,
+    { timeoutMs, memory, markedUntil }: ResumeOptions,
     signal: AbortSignal,
   ): Promise<Sandbox | undefined> {
     const { sandboxes, clock } = this.#parts
-    const { sandboxID, runID } = seen
+    const { sandboxID, runID, runUntil } = seen
     const startedAt = clock.now()
-    const changes = { runID: newUUID(), startedAt, endAt: startedAt + timeoutMs }
-    const result = await sandboxes.resumeWithinLimits({ sandboxID, runID }, limits, changes)
+    // A drain has paused what a client was told to run until then.
+    const endAt = Math.max(startedAt + timeoutMs, runUntil ?? 0)
+    const changes = { runID: newUUID(), startedAt, endAt }
+    const at = { sandboxID, runID, ...(markedUntil !== undefined && { markedUntil }) }
+    const result = await sandboxes.resumeWithinLimits(at, limits, changes)
     if ('exceeded' in result) throw errors.teamLimitReached(result.exceeded, limits)
     if (!result.moved) return undefined
     await this.#start(result.moved, seen, memory, signal)

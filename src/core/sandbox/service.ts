@@ -188,25 +188,39 @@ export class SandboxService {
   /** One that is being paused is waited for: that pause is this one's too. */
   async pause(team: Team, sandboxID: string, options: Omit<PauseOptions, 'isAutomatic'>): Promise<void> {
     const row = await this.get(team, sandboxID)
-    if (row.state === 'paused') throw errors.alreadyPaused(sandboxID)
+    if (row.state === 'paused') return this.#stayPaused(row, options)
     const paused =
       row.state === 'running' ? await this.#pauser.pause(row, { ...options, isAutomatic: false }) : undefined
     if (paused) return
     if (row.state === 'running' || row.state === 'pausing') await this.#ongoing.finished(sandboxID)
-    const { state, snapshot } = await this.get(team, sandboxID)
-    if (state !== 'paused') throw errors.cannotPause(sandboxID, state)
+    const now = await this.get(team, sandboxID)
+    if (now.state !== 'paused') throw errors.cannotPause(sandboxID, now.state)
+    if (now.runUntil !== null) return this.#stayPaused(now, options)
     // A pause that kept something else than was asked for is not this one.
-    if (snapshot?.memory !== options.memory) throw errors.alreadyPaused(sandboxID)
+    if (now.snapshot?.memory !== options.memory) throw errors.alreadyPaused(sandboxID)
   }
 
-  /** Keeps its memory, if it still runs as it was seen; undefined when it does not. */
-  pauseAsSeen(seen: Sandbox): Promise<Sandbox | undefined> {
-    return this.#pauser.pause(seen, { memory: true, requireHealthyAgent: true, isAutomatic: false })
+  /** What a drain has paused, so that it runs on elsewhere, stays paused for a client that asks for it. */
+  async #stayPaused(row: Sandbox, { memory }: { memory: boolean }): Promise<void> {
+    const { sandboxID, runID, runUntil, snapshot } = row
+    if (runUntil === null) throw errors.alreadyPaused(sandboxID)
+    const kept = { ...snapshot!, memory: snapshot!.memory && memory }
+    if (!(await this.#parts.sandboxes.stayPaused(sandboxID, runID, kept)))
+      throw errors.sandboxIsBusy(sandboxID, 'moving')
   }
 
-  /** With its memory, if it is still paused as it was seen; undefined when it is not. */
+  /**
+   * Keeps its memory, if it still runs as it was seen; undefined when it does not. With `departs` also undefined when
+   * its time ends at another moment by now; else its row says from the first step on that it is to run again until then.
+   */
+  pauseAsSeen(seen: Sandbox, { departs = false } = {}): Promise<Sandbox | undefined> {
+    return this.#pauser.pause(seen, { memory: true, requireHealthyAgent: true, isAutomatic: false, departs })
+  }
+
+  /** With its memory, if it is still paused, and still to run again, as it was seen; undefined when it is not. */
   resumeAsSeen(seen: Sandbox, { limits }: Team, timeoutMs: number): Promise<Sandbox | undefined> {
-    return this.#resumer.resume(seen, limits, { timeoutMs, memory: true })
+    const markedUntil = seen.runUntil ?? undefined
+    return this.#resumer.resume(seen, limits, { timeoutMs, memory: true, markedUntil })
   }
 
   fork(team: Team, sandboxID: string, request: ForkRequest): Promise<ForkOutcome[]> {
