@@ -11,13 +11,10 @@ async function openMisfit() {
   const forwarder = {
     isFromPeer: () => false,
     tellMade: () => {},
-    async forward() {
-      if (state.isAway) throw new AppError('unprocessable', 'The memory cannot be used on this machine.')
-      return false
-    },
-    async takeWithoutMemory(sandboxID: string) {
+    forward: async () => (state.isAway ? 'absent' : 'here'),
+    async takeOver(sandboxID: string, { memory }: { memory: boolean }) {
+      if (memory) throw new AppError('unprocessable', 'The memory cannot be used on this machine.')
       taken.push(sandboxID)
-      return true
     },
   }
   const placer = { place: async () => false }

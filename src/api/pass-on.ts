@@ -1,7 +1,8 @@
-/** Requests for what another node owns go there, before anything of them is read or checked here. */
+/** Requests for what another node owns go there, before anything of them is read or checked here: that node checks them. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Forwarder } from '../core/cluster/forwarder.ts'
 import type { Owned } from '../core/cluster/node.ts'
+import { sandboxNotFound } from '../core/sandbox/errors.ts'
 import { type AppError, isAppError } from '../lib/app-error.ts'
 import type { HttpExchange } from '../lib/http-relay/http-relay.ts'
 import type { RouteContext } from './context.ts'
@@ -20,33 +21,68 @@ declare module 'fastify' {
   }
 }
 
+/**
+ * What the owner would have to answer is held until it is known who asks: before that this node takes nothing over, and
+ * nobody learns that there is such a thing.
+ */
 export function passOnToOwners(
   app: FastifyInstance,
   forwarder: Forwarder,
   context: Pick<RouteContext, 'auth' | 'sandboxes'>,
 ): void {
+  const held = new WeakMap<FastifyRequest, Held>()
   const misfits = new WeakMap<FastifyRequest, Misfit>()
   app.addHook('onRequest', async (request, reply) => {
     const what = ownedBy(request)
     if (!what) return
     try {
-      if (await forwarder.forward(what, exchangeOf(request, reply))) reply.hijack()
+      const forwarded = await forwarder.forward(what, exchangeOf(request, reply))
+      if (forwarded === 'answered') reply.hijack()
+      if (forwarded === 'absent') held.set(request, { what, error: undefined })
     } catch (error) {
-      if (!isAppError(error, 'unprocessable') || !request.routeOptions.config.worksWithoutMemory) throw error
-      misfits.set(request, { sandboxID: what.id, error })
+      if (!isAppError(error)) throw error
+      held.set(request, { what, error })
     }
   })
-  // Only here is it known who asks, and for what.
+  // After the route itself has checked who asks, and before the body is read.
+  app.addHook('preParsing', async (request) => {
+    const found = held.get(request)
+    if (!found) return
+    const { what, error } = found
+    if (!(await mayUse(context, request, what))) {
+      // Answered here as if there were no such sandbox, unless its body went into the try to reach the owner.
+      if (request.raw.readableDidRead) throw sandboxNotFound(what.id)
+      return
+    }
+    if (error) throw error
+    await forwarder.takeOver(what.id, { memory: true }).catch((cause) => {
+      if (!isAppError(cause, 'unprocessable') || !request.routeOptions.config.worksWithoutMemory) throw cause
+      misfits.set(request, { sandboxID: what.id, error: cause })
+    })
+  })
+  // Only here is it known what is asked for.
   app.addHook('preHandler', async (request) => {
     const misfit = misfits.get(request)
     if (!misfit) return
-    await context.sandboxes.show(context.auth.teamOf(request), misfit.sandboxID)
-    if (wantsMemory(request) || !(await forwarder.takeWithoutMemory(misfit.sandboxID))) throw misfit.error
+    if (wantsMemory(request)) throw misfit.error
+    await forwarder.takeOver(misfit.sandboxID, { memory: false })
   })
 }
 
+/** A request that the owner cannot answer, and why; undefined: it is away, and this node can take its sandbox over. */
+type Held = { what: Owned; error: AppError | undefined }
+
 /** A paused sandbox of a node that is away, and why its memory cannot be used here. */
 type Misfit = { sandboxID: string; error: AppError }
+
+async function mayUse(
+  { auth, sandboxes }: Pick<RouteContext, 'auth' | 'sandboxes'>,
+  request: FastifyRequest,
+  { kind, id }: Owned,
+): Promise<boolean> {
+  if (kind !== 'sandbox' && kind !== 'log') return true
+  return (await sandboxes.ownedBy(auth.teamOf(request), [id])).length > 0
+}
 
 const wantsMemory = ({ method, body }: FastifyRequest): boolean =>
   method !== 'DELETE' && (body as { memory?: boolean } | undefined)?.memory !== false

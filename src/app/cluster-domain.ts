@@ -36,7 +36,7 @@ export function joinClusterDomain(parts: ClusterDomainParts): ClusterDomain {
     archive &&
     new Drainer({
       ...{ ...stores, membership, rows: stores.archive, archiver: archive.archiver, service, clock, log },
-      handOver,
+      ...{ mover: archive.mover, handOver },
       canMoveMemory: snapshots.keepMemory && driver.capabilities.exportSnapshots,
       drawBelow: randomBelow,
     })
@@ -50,7 +50,10 @@ export function joinClusterDomain(parts: ClusterDomainParts): ClusterDomain {
     router,
     async takeOffered(offered) {
       if (!archive) throw new AppError('unavailable', 'This node has no object store.')
-      await takeOffered({ ...stores, rows: stores.archive, mover: archive.mover, service, log }, offered)
+      await takeOffered(
+        { ...stores, rows: stores.archive, mover: archive.mover, service, clock, log },
+        offered,
+      )
     },
   }
 }

@@ -15,7 +15,7 @@ import type { Images, LayerArchive } from '../core/images.ts'
 import type { LogEntry, LogStore } from '../core/logs.ts'
 import type { ObjectStore, PackStore } from '../core/object-store.ts'
 import { Admission, type AdmissionSettings, type MachineCapacity } from '../core/sandbox/admission.ts'
-import { createAutoResume } from '../core/sandbox/auto-resume.ts'
+import { createAutoResume, createFindDemand } from '../core/sandbox/auto-resume.ts'
 import { BuildSandboxes } from '../core/sandbox/build-sandboxes.ts'
 import { SandboxEgress, type SandboxEgressParts } from '../core/sandbox/egress.ts'
 import { type LauncherParts, SandboxLauncher } from '../core/sandbox/launcher.ts'
@@ -162,9 +162,10 @@ function joinSandboxes(ports: DomainPorts, settings: DomainSettings, volumes: Vo
     archive: archive && ports.stores.archive,
   })
   const findResumable = createAutoResume({ service, sandboxes, teams, routes, tokens })
+  const findDemand = createFindDemand({ owners: ports.stores.owners, tokens })
   return {
     ...{ tokens, catalog, warm, snapshots, quarantine, launcher, buildSandboxes, service, reconciler },
-    ...{ findResumable, admission, archive },
+    ...{ findResumable, findDemand, admission, archive },
   }
 }
 

@@ -53,6 +53,7 @@ export async function listen(parts: ListenParts, closers: Closers): Promise<stri
     domain: config.domain,
     connectionLimit: config.connectionsPerSandbox,
     findResumable: domain.findResumable,
+    findDemand: domain.findDemand,
     onFinished: requests.onFinished,
     forwarder: cluster?.forwarder ?? loneNode,
     findSigned: cluster && ((request, path) => findSigned(cluster, request, path)),

@@ -189,7 +189,10 @@ export type SandboxPage = {
 }
 
 export type SandboxChanges = Partial<
-  Pick<Sandbox, 'runID' | 'handle' | 'snapshot' | 'startedAt' | 'endAt' | 'endedAt' | 'endReason'>
+  Pick<
+    Sandbox,
+    'runID' | 'handle' | 'snapshot' | 'startedAt' | 'endAt' | 'endedAt' | 'endReason' | 'runUntil'
+  >
 > & {
   /** A snapshot was taken of it meanwhile, which is an event. */
   isCheckpointed?: true
@@ -209,6 +212,9 @@ export type SandboxFence = {
   /** The end of its time, where that is what the move is about. */
   endAt?: number
 }
+
+/** A paused sandbox that is to be resumed. `markedUntil`: its `runUntil`, where that is why. */
+export type PausedFence = { sandboxID: string; runID: string; markedUntil?: number }
 
 /** One run of a team's sandbox. */
 export type SandboxRun = Pick<Sandbox, 'sandboxID' | 'teamID' | 'runID'>
@@ -264,7 +270,7 @@ export interface SandboxStore {
   countByState(): Promise<{ state: SandboxState; count: number }[]>
   /** Every row that is not ended, or only those in some of the states. */
   listUnended(states?: readonly SandboxState[]): Promise<Sandbox[]>
-  /** The one way a state changes. Undefined when the row is not as `at` says. */
+  /** The one way a state changes. Undefined when the row is not as `at` says. What runs or ends has no `runUntil` any more. */
   move(
     at: SandboxFence,
     to: SandboxState,
@@ -276,10 +282,15 @@ export interface SandboxStore {
    * and resumes cannot pass together. `moved` is undefined when the row has moved on.
    */
   resumeWithinLimits(
-    at: { sandboxID: string; runID: string },
+    at: PausedFence,
     limits: TeamLimits,
     changes: SandboxChanges,
   ): Promise<{ moved: Sandbox | undefined } | { exceeded: ExceededLimit }>
+  /**
+   * A sandbox that a drain has paused stays paused, with this snapshot. Undefined when it is not paused in that run any
+   * more, or not to run again.
+   */
+  stayPaused(sandboxID: string, runID: string, snapshot: SandboxSnapshot): Promise<Sandbox | undefined>
   /** Corrects what is kept of a paused sandbox. Undefined when it is not paused in that run any more. */
   setSnapshot(sandboxID: string, runID: string, snapshot: SandboxSnapshot): Promise<Sandbox | undefined>
   /** Changes what was asked for while it runs. Undefined when it is not in that run and state any more. */

@@ -7,8 +7,7 @@ import { type IncomingMessage, type Server, type ServerOptions, ServerResponse }
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { envdPort } from '../contract/constants.ts'
-import type { Forwarder } from '../core/cluster/forwarder.ts'
-import type { FindResumable } from '../core/sandbox/resumable-route.ts'
+import type { FindDemand, FindResumable } from '../core/sandbox/resumable-route.ts'
 import type { Route, RouteTable } from '../core/sandbox/routes.ts'
 import type { HttpExchange } from '../lib/http-relay/http-relay.ts'
 import type { Log } from '../lib/log.ts'
@@ -28,7 +27,7 @@ import {
 import type { Cut } from './clients.ts'
 import { forward } from './forward.ts'
 import { type Destination, destinationOf, domainName, type SandboxDestination } from './host.ts'
-import { type FindSigned, PeerTraffic } from './peer-traffic.ts'
+import { type EdgeForwarder, type FindSigned, PeerTraffic } from './peer-traffic.ts'
 import { type EdgeExchange, type OnFinished, RequestWatch } from './request-watch.ts'
 import { Run } from './run.ts'
 import { routeOfSignedFile } from './signed-file.ts'
@@ -39,7 +38,9 @@ export type EdgeOptions = {
   /** Traffic for a sandbox without a route wakes the one found here; without this, nothing wakes. */
   findResumable?: FindResumable
   /** Traffic for sandboxes of other nodes goes to these; without this, there are none. */
-  forwarder?: Pick<Forwarder, 'forward'> | undefined
+  forwarder?: EdgeForwarder | undefined
+  /** Who may use the sandbox of a node that is away; without this, nobody is told anything of it. */
+  findDemand?: FindDemand | undefined
   findSigned?: FindSigned | undefined
   /** Null, or `localhost`: every host that names no sandbox is shared with the API. */
   domain: string | null
@@ -131,6 +132,7 @@ class SandboxEdge {
     routes,
     findResumable,
     forwarder,
+    findDemand,
     findSigned,
     domain,
     log,
@@ -140,7 +142,7 @@ class SandboxEdge {
   }: EdgeOptions) {
     this.#routes = routes
     this.#waker = findResumable ? new Waker(findResumable, connectionLimit, log) : null
-    this.#peers = forwarder ? new PeerTraffic({ forwarder, findSigned, log }) : null
+    this.#peers = forwarder ? new PeerTraffic({ forwarder, findDemand, findSigned, log }) : null
     this.#domain = domainName(domain)
     this.#log = log
     this.#onFinished = onFinished
@@ -206,7 +208,7 @@ class SandboxEdge {
 
   async #findAndCarry(exchange: EdgeExchange, destination: SandboxDestination): Promise<void> {
     const { request, response } = exchange
-    const forwarded = await this.#peers?.forward(exchange, destination.sandboxID)
+    const forwarded = await this.#peers?.forward(exchange, destination)
     if (forwarded === true || request.socket.destroyed) return
     // What the resume writes to the log is told by the request that it is for.
     const wake = () => this.#waker?.wake(exchange, destination)

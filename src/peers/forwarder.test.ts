@@ -204,6 +204,6 @@ test('memory of an away node that does not fit here is left where it is, until w
   peers.unfit.add('a')
   assert.match(await (await fetch(`${one!.publicURL}/sandboxes/a`)).text(), /memory does not fit/)
   assert.deepEqual(peers.taken, [])
-  assert.equal(await one!.forwarder.takeWithoutMemory('a'), true)
+  await one!.forwarder.takeOver('a', { memory: false })
   assert.equal(await (await fetch(`${one!.publicURL}/sandboxes/a`)).text(), 'one')
 })

@@ -1,7 +1,7 @@
 /** Carries requests between the nodes of a cluster, each once. */
 import type { ClientRequestArgs, IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
-import type { Forwarder, NeededRoom, SendOutcome, SentBody } from '../core/cluster/forwarder.ts'
+import type { Forwarded, Forwarder, NeededRoom, SendOutcome, SentBody } from '../core/cluster/forwarder.ts'
 import type { Membership } from '../core/cluster/membership.ts'
 import { type ClusterNode, isAway, type Owned } from '../core/cluster/node.ts'
 import { isMoving, type RequestRouter } from '../core/cluster/request-router.ts'
@@ -47,22 +47,22 @@ export class ClusterForwarder implements Forwarder {
     return hopOf(request) !== undefined
   }
 
-  async forward(what: Owned, exchange: HttpExchange): Promise<boolean> {
+  async forward(what: Owned, exchange: HttpExchange): Promise<Forwarded> {
     const { router } = this.#parts
     const answerer = await router.route(what, { isFromPeer: this.isFromPeer(exchange.request) })
-    if (answerer === 'here') return false
+    if (answerer === 'here' || answerer === 'absent') return answerer
     if (answerer === 'misdirected') {
       this.refuseAsMisdirected(exchange)
-      return true
+      return 'answered'
     }
     const body = await readSmallBody(exchange)
     const refusal = await this.#carry(answerer, exchange, { body, needs: undefined })
-    if (refusal === undefined) return true
-    return this.#carryAgain(what, exchange, body)
+    if (refusal !== undefined) await this.#carryAgain(what, exchange, body)
+    return 'answered'
   }
 
-  takeWithoutMemory(sandboxID: string): Promise<boolean> {
-    return this.#parts.router.takeWithoutMemory(sandboxID)
+  takeOver(sandboxID: string, options: { memory: boolean }): Promise<void> {
+    return this.#parts.router.takeOver(sandboxID, options)
   }
 
   async send(nodeID: string, exchange: HttpExchange, { body, needs }: SentBody): Promise<SendOutcome> {
@@ -89,13 +89,12 @@ export class ClusterForwarder implements Forwarder {
   }
 
   /** The peer is no owner any more: whoever is one now gets the same request, this node by its own inner door. */
-  async #carryAgain(what: Owned, exchange: HttpExchange, body: Buffer | undefined): Promise<boolean> {
+  async #carryAgain(what: Owned, exchange: HttpExchange, body: Buffer | undefined): Promise<void> {
     const node = await this.#parts.router.routeAgain(what)
     const canRepeat = body !== undefined || !hasBody(exchange.request)
     const isAnswered =
       canRepeat && (await this.#carry(node, exchange, { body, needs: undefined })) === undefined
     if (!isAnswered) throw isMoving(what)
-    return true
   }
 
   /** Resolves when the answer has begun, or with why the node has none. */

@@ -70,7 +70,9 @@ export class TestPeers {
       const { request, response } = exchange
       try {
         const id = /^\/sandboxes\/([a-z0-9]+)/.exec(request.url ?? '')?.[1] ?? 'none'
-        if (await forwarder.forward({ kind: 'sandbox', id }, exchange)) return
+        const forwarded = await forwarder.forward({ kind: 'sandbox', id }, exchange)
+        if (forwarded === 'answered') return
+        if (forwarded === 'absent') await forwarder.takeOver(id, { memory: true })
         answered.push(request)
         handle(request, response)
       } catch (error) {

@@ -8,7 +8,7 @@ import { PeerConnections } from './peer-connections.ts'
 import { TestPeers } from './peer-fixture.ts'
 import { answerOperation, createHandOver } from './peer-operations.ts'
 
-const offered: OfferedSandbox = { sandboxID: 'a', runID: 'r', timeoutMs: 1000 }
+const offered: OfferedSandbox = { sandboxID: 'a', runID: 'r', nodeID: 'one' }
 const { signal } = new AbortController()
 
 async function open(t: test.TestContext, take: (offered: OfferedSandbox) => Promise<void>) {

@@ -8,6 +8,7 @@ import type {
 } from '../core/archive/archive-store.ts'
 import type { SandboxSnapshot } from '../core/sandbox/sandbox.ts'
 import { unendedInParts } from './sandbox-list.ts'
+import { isMovable } from './sandbox-queries.ts'
 import type { SandboxRow, Tables, TemplateBuildRow } from './tables.ts'
 import { digestsIn } from './template-row.ts'
 
@@ -19,6 +20,8 @@ const pausedColumns = ['id', 'run_id', 'node_id', 'saved', 'stored_at', 'stored_
 const idsPerQuery = 1000
 
 const mostForeign = 1000
+/** More than all nodes of a cluster move at once. */
+const mostDepartures = 1000
 
 export class SqlArchiveStore implements ArchiveStore {
   readonly #db: Kysely<Tables>
@@ -70,17 +73,41 @@ export class SqlArchiveStore implements ArchiveStore {
     return numUpdatedRows > 0n
   }
 
-  async take(at: { sandboxID: string; runID: string; nodeID: string }): Promise<boolean> {
+  async take(
+    at: { sandboxID: string; runID: string; nodeID: string },
+    snapshotName: string,
+  ): Promise<boolean> {
+    const { sandboxID } = at
+    const row = await this.#db
+      .selectFrom('sandboxes')
+      .select('saved')
+      .where('id', '=', sandboxID)
+      .executeTakeFirst()
+    if (row?.saved == null) return false
+    const saved: SandboxSnapshot = { ...JSON.parse(row.saved), name: snapshotName }
     const { numUpdatedRows } = await this.#db
       .updateTable('sandboxes')
-      .set({ node_id: this.#nodeID })
-      .where('id', '=', at.sandboxID)
+      .set({ node_id: this.#nodeID, saved: JSON.stringify(saved) })
+      .where('id', '=', sandboxID)
       .where('run_id', '=', at.runID)
-      .where('state', '=', 'paused')
       .where('node_id', '=', at.nodeID)
-      .where('stored_at', 'is not', null)
+      .where(isMovable)
+      // What its owner has corrected since it was read would be lost.
+      .where('saved', '=', row.saved)
       .executeTakeFirstOrThrow()
     return numUpdatedRows > 0n
+  }
+
+  async listDepartures(): Promise<PausedSandbox[]> {
+    const rows = await this.#db
+      .selectFrom('sandboxes')
+      .select(pausedColumns)
+      .where('run_until', 'is not', null)
+      .where('state', '=', 'paused')
+      .orderBy('run_until')
+      .limit(mostDepartures)
+      .execute()
+    return rows.flatMap(pausedOf)
   }
 
   async listElsewhere(sandboxIDs: readonly string[]): Promise<string[]> {

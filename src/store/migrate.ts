@@ -18,6 +18,7 @@ import * as sandboxCounts from './migrations/0016-sandbox-counts.ts'
 import * as nodes from './migrations/0017-nodes.ts'
 import * as storedBytes from './migrations/0018-stored-bytes.ts'
 import * as startRequests from './migrations/0021-start-requests.ts'
+import * as departures from './migrations/0022-departures.ts'
 import * as autoPause from './migrations/0023-auto-pause.ts'
 import type { Tables } from './tables.ts'
 
@@ -40,6 +41,7 @@ export const migrationsWith = (vault: SecretVault): Record<string, Migration> =>
   '0017-nodes': nodes,
   '0018-stored-bytes': storedBytes,
   '0021-start-requests': startRequests,
+  '0022-departures': departures,
   '0023-auto-pause': autoPause,
 })
 

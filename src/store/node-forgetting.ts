@@ -5,7 +5,7 @@ import { eventOfMove } from '../core/event/event.ts'
 import type { SecretVault } from '../core/secret/vault.ts'
 import { newUUID } from '../lib/ids.ts'
 import { databaseNow } from './database-clock.ts'
-import { isUnended } from './sandbox-queries.ts'
+import { isMovable, isUnended } from './sandbox-queries.ts'
 import { sandboxOf } from './sandbox-row.ts'
 import { updateAndTell } from './sandbox-update.ts'
 import type { Tables } from './tables.ts'
@@ -46,20 +46,22 @@ async function loseSandboxes(
     .where('node_id', '=', nodeID)
     .where(isUnended)
     // Any node can take what the object store has.
-    .where((where) => where.or([where('state', '<>', 'paused'), where('stored_at', 'is', null)]))
+    .where((where) => where.not(isMovable(where)))
     .orderBy('id')
     .execute()
+  let lost = 0
   for (const { id: sandboxID, state } of rows) {
     const type = eventOfMove(state, 'killing')
     const update = {
-      fence: { sandboxID, nodeID, from: [state] },
-      columns: { state: 'ended', ended_at: at, end_reason: 'lost' } as const,
+      // The node may live all the same, and have brought it to the object store since it was listed.
+      fence: { sandboxID, nodeID, from: [state], isUnmovable: true } as const,
+      columns: { state: 'ended', ended_at: at, end_reason: 'lost', run_until: null } as const,
       named: { moveID: newUUID(), at },
       news: type && { type },
     }
-    await updateAndTell(transaction, update, (row) => sandboxOf(row, vault))
+    if (await updateAndTell(transaction, update, (row) => sandboxOf(row, vault))) lost++
   }
-  return rows.length
+  return lost
 }
 
 async function failBuilds(transaction: Transaction<Tables>, nodeID: string, at: number): Promise<number> {

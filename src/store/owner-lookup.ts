@@ -3,7 +3,7 @@ import type { LocatedBuild, Owned, Owner, OwnerStore, UnfinishedCount } from '..
 import type { Sandbox } from '../core/sandbox/sandbox.ts'
 import type { SecretVault } from '../core/secret/vault.ts'
 import { findReadyRow } from './ready-build.ts'
-import { isUnended } from './sandbox-queries.ts'
+import { isMovable, isUnended } from './sandbox-queries.ts'
 import { hashOf, sandboxOf } from './sandbox-row.ts'
 import type { Tables } from './tables.ts'
 
@@ -124,13 +124,14 @@ export class SqlOwnerStore implements OwnerStore {
   async #ownerOfSandbox(sandboxID: string, kind: 'sandbox' | 'log'): Promise<Owner | undefined> {
     const row = await this.#db
       .selectFrom('sandboxes')
-      .select(['node_id', 'state', 'stored_at'])
+      .select(['node_id', 'state'])
+      .select((select) => select.case().when(isMovable(select)).then(1).else(0).end().as('is_movable'))
       .where('id', '=', sandboxID)
       .executeTakeFirst()
     if (row?.node_id == null) return undefined
     if (kind === 'log') return { nodeID: row.node_id, isMovable: false }
     if (row.state === 'ended') return undefined
-    return { nodeID: row.node_id, isMovable: row.state === 'paused' && row.stored_at !== null }
+    return { nodeID: row.node_id, isMovable: row.is_movable === 1 }
   }
 
   async #nodeOf(kind: 'build' | 'volume' | 'template', id: string): Promise<string | null | undefined> {

@@ -1,7 +1,7 @@
 /** Parts of the statements about sandboxes, within the transactions of others. */
 import { type ExpressionBuilder, sql, type Transaction } from 'kysely'
 import type { Sandbox } from '../core/sandbox/sandbox.ts'
-import type { ExpiryKind, SandboxFilter } from '../core/stores.ts'
+import type { ExpiryKind, PausedFence, SandboxFilter } from '../core/stores.ts'
 import { AppError } from '../lib/app-error.ts'
 import { pairHashes } from './sandbox-row.ts'
 import type { SandboxRow, Tables } from './tables.ts'
@@ -17,17 +17,17 @@ const mostTerms = 10
  */
 export async function holdPaused(
   transaction: Transaction<Tables>,
-  at: { sandboxID: string; runID: string; nodeID: string },
+  at: PausedFence & { nodeID: string },
 ): Promise<Pick<Sandbox, 'teamID' | 'cpuCount' | 'memoryMB'> | undefined> {
-  const row = await transaction
+  let query = transaction
     .updateTable('sandboxes')
     .set((set) => ({ state: set.ref('state') }))
     .where('id', '=', at.sandboxID)
     .where('run_id', '=', at.runID)
     .where('state', '=', 'paused')
     .where('node_id', '=', at.nodeID)
-    .returning(['team_id', 'cpu_count', 'memory_mb', 'is_frozen'])
-    .executeTakeFirst()
+  if (at.markedUntil !== undefined) query = query.where('run_until', '=', at.markedUntil)
+  const row = await query.returning(['team_id', 'cpu_count', 'memory_mb', 'is_frozen']).executeTakeFirst()
   if (!row) return undefined
   return { teamID: row.team_id, cpuCount: row.cpu_count, memoryMB: row.is_frozen ? 0 : row.memory_mb }
 }
@@ -99,6 +99,22 @@ export const isRunning = (where: ExpressionBuilder<Tables, 'sandboxes'>) =>
 /** Whether the end of its time kills or pauses it. */
 export const endsBy = (kind: ExpiryKind) => (where: ExpressionBuilder<Tables, 'sandboxes'>) =>
   where('auto_pause', '=', kind === 'pause' ? 1 : 0)
+
+/**
+ * Any node may take it over: it is paused, the object store has its snapshot, and it has no volume, whose disk is on one
+ * machine alone.
+ */
+export const isMovable = (where: ExpressionBuilder<Tables, 'sandboxes'>) =>
+  where.and([where('state', '=', 'paused'), where('stored_at', 'is not', null), hasNoVolume(where)])
+
+const hasNoVolume = ({ not, exists, selectFrom }: ExpressionBuilder<Tables, 'sandboxes'>) =>
+  not(
+    exists(
+      selectFrom('sandbox_volumes')
+        .select('volume_id')
+        .whereRef('sandbox_volumes.sandbox_id', '=', 'sandboxes.id'),
+    ),
+  )
 
 export function matches(where: ExpressionBuilder<Tables, 'sandboxes'>, filter: SandboxFilter) {
   const conditions = [where('team_id', '=', filter.teamID), where('state', 'in', filter.states)]

@@ -36,6 +36,7 @@ export function newSandboxRow(sandbox: NewSandbox, nodeID: string, vault: Secret
     end_at: sandbox.endAt,
     ended_at: null,
     end_reason: null,
+    run_until: null,
   }
 }
 
@@ -64,6 +65,7 @@ export function sandboxOf(row: SandboxRow, vault: SecretVault): Sandbox {
     endAt: row.end_at,
     endedAt: row.ended_at,
     endReason: row.end_reason,
+    runUntil: row.run_until,
   }
 }
 
@@ -79,6 +81,7 @@ export function changedColumns(changes: SandboxChanges): Updateable<SandboxRow> 
     end_at: changes.endAt,
     ended_at: changes.endedAt,
     end_reason: changes.endReason,
+    run_until: changes.runUntil,
   }
   return Object.fromEntries(Object.entries(columns).filter(([, value]) => value !== undefined))
 }

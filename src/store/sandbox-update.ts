@@ -5,6 +5,7 @@ import type { Sandbox, SandboxState } from '../core/sandbox/sandbox.ts'
 import type { NamedChange, SandboxChanges } from '../core/stores.ts'
 import { AppError } from '../lib/app-error.ts'
 import { tellEvent } from './event-insert.ts'
+import { isMovable } from './sandbox-queries.ts'
 import type { SandboxRow, Tables } from './tables.ts'
 
 /** What must hold of the row. */
@@ -15,6 +16,10 @@ export type RowFence = {
   from: readonly SandboxState[]
   endAt?: number
   endsBefore?: number
+  /** No other node may take it over. */
+  isUnmovable?: true
+  /** A drain has paused it, and it is to run again. */
+  isToRun?: true
 }
 
 export type RowUpdate = {
@@ -61,7 +66,7 @@ function updateRow(
   db: Kysely<Tables>,
   { fence, columns, named, news }: RowUpdate,
 ): Promise<SandboxRow | undefined> {
-  const { sandboxID, nodeID, runID, from, endAt, endsBefore } = fence
+  const { sandboxID, nodeID, runID, from, endAt, endsBefore, isUnmovable, isToRun } = fence
   let update = db
     .updateTable('sandboxes')
     .set({ ...columns, ...(named && { move_id: named.moveID }) })
@@ -72,6 +77,8 @@ function updateRow(
   if (runID !== undefined) update = update.where('run_id', '=', runID)
   if (endAt !== undefined) update = update.where('end_at', '=', endAt)
   if (endsBefore !== undefined) update = update.where('end_at', '<', endsBefore)
+  if (isToRun) update = update.where('run_until', 'is not', null)
+  if (isUnmovable) update = update.where((where) => where.not(isMovable(where)))
   return update.returningAll().executeTakeFirst()
 }
 

@@ -15,6 +15,7 @@ import type {
   ExpiryKind,
   IdempotencyClaim,
   NamedChange,
+  PausedFence,
   SandboxChanges,
   SandboxFence,
   SandboxFilter,
@@ -45,6 +46,9 @@ import type { SandboxRow, Tables } from './tables.ts'
 import { keepTemplate } from './template-tags.ts'
 
 const byAge = (a: Sandbox, b: Sandbox) => a.createdAt - b.createdAt || (a.sandboxID < b.sandboxID ? -1 : 1)
+
+/** What a drain has paused is finished by these. */
+const forgetsDeparture: readonly SandboxState[] = ['running', 'killing', 'ended']
 
 export class SqlSandboxStore implements SandboxStore {
   readonly #db: Kysely<Tables>
@@ -156,13 +160,17 @@ export class SqlSandboxStore implements SandboxStore {
     if (to === 'ended' && (changes.endReason == null || changes.endedAt == null)) {
       throw new AppError('internal', 'A sandbox ends only with a reason and a time')
     }
-    const columns = { ...changedColumns(changes), state: to }
+    const columns = {
+      ...changedColumns(changes),
+      ...(forgetsDeparture.includes(to) && { run_until: null }),
+      state: to,
+    }
     const news = named && newsOfMove(at.from, to, changes)
     return this.#update({ fence: { ...at, nodeID: this.#nodeID }, columns, named, news })
   }
 
   resumeWithinLimits(
-    at: { sandboxID: string; runID: string },
+    at: PausedFence,
     limits: TeamLimits,
     changes: SandboxChanges,
   ): ReturnType<SandboxStore['resumeWithinLimits']> {
@@ -208,6 +216,14 @@ export class SqlSandboxStore implements SandboxStore {
     return this.#update({
       fence: { sandboxID, runID, from: ['paused'], nodeID: this.#nodeID },
       columns: changedColumns({ snapshot }),
+      ...{ named: undefined, news: undefined },
+    })
+  }
+
+  stayPaused(sandboxID: string, runID: string, snapshot: SandboxSnapshot): Promise<Sandbox | undefined> {
+    return this.#update({
+      fence: { sandboxID, runID, from: ['paused'], nodeID: this.#nodeID, isToRun: true },
+      columns: changedColumns({ snapshot, runUntil: null }),
       ...{ named: undefined, news: undefined },
     })
   }
@@ -295,11 +311,13 @@ export class SqlSandboxStore implements SandboxStore {
 
   async listSnapshotNames(): Promise<string[]> {
     const names: string[] = []
-    const parts = unendedInParts(this.#db, (part) => part.select(['id', 'run_id', 'saved']).execute())
+    const parts = unendedInParts(this.#db, (part) =>
+      part.select(['id', 'run_id', 'state', 'saved']).execute(),
+    )
     for await (const rows of parts) {
-      for (const { id, run_id, saved } of rows) {
+      for (const { id, run_id, state, saved } of rows) {
         // A pause that was cut off may have made its snapshot although the row does not name it yet.
-        names.push(pauseSnapshotName({ sandboxID: id, runID: run_id }))
+        if (state !== 'paused') names.push(pauseSnapshotName({ sandboxID: id, runID: run_id }))
         if (saved !== null) names.push((JSON.parse(saved) as SandboxSnapshot).name)
       }
     }
@@ -312,7 +330,13 @@ export class SqlSandboxStore implements SandboxStore {
     named?: NamedChange,
   ): Promise<Sandbox | undefined> {
     return this.#db.transaction().execute(async (transaction) => {
-      const cleared = { ended_at: null, end_reason: null, stored_at: null, stored_needs: null }
+      const cleared = {
+        ended_at: null,
+        end_reason: null,
+        run_until: null,
+        stored_at: null,
+        stored_needs: null,
+      }
       const update: RowUpdate = {
         fence: { sandboxID, from: ['ended'], nodeID: this.#nodeID },
         columns: { ...changedColumns({ snapshot, handle, runID, endAt }), ...cleared, state: 'paused' },

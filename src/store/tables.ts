@@ -151,6 +151,8 @@ export type SandboxRow = {
   end_at: number
   ended_at: number | null
   end_reason: EndReason | null
+  /** A drain has paused it: it is to run again until this time. */
+  run_until: number | null
 }
 
 /** How many sandboxes a team has on a node in a state other than `ended`, and what they take; triggers keep it. */

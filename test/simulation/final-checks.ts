@@ -145,8 +145,10 @@ export async function checkContent(simulation: Simulation, rest: () => Promise<v
     const team = teams.find(({ teamID }) => teamID === row.teamID)!
     const wish = { timeoutMs: 600_000, memory: !isUnresponsive }
     if (row.isArchived) {
-      const other = nodes[(nodes.indexOf(simulation.ownerOf(row.sandboxID)) + 1) % nodes.length]!
-      const taken = await perform(other.core!.archive!.mover.take(row.sandboxID, { memory: true }))
+      const owner = simulation.ownerOf(row.sandboxID)
+      const other = nodes[(nodes.indexOf(owner) + 1) % nodes.length]!
+      const options = { memory: true, from: owner.name }
+      const taken = await perform(other.core!.archive!.mover.take(row.sandboxID, options))
       if (taken !== true) return fail(row, `cannot be taken over: ${taken}`)
     }
     const answer = await perform(serviceOf(row.sandboxID).connect(team, row.sandboxID, wish))

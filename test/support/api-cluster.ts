@@ -87,10 +87,10 @@ async function openNode(nodeID: string, known: Known, fixture: FixtureOptions) {
   }
   const api = await openApi({ fixture, cluster: join })
   await api.api.ready()
-  const { routes, findResumable } = api.fixture
+  const { routes, findResumable, findDemand } = api.fixture
   const files = new FileSearch(membership, createAskForFile(connections!))
   const edge = createEdge({
-    ...{ routes, findResumable, forwarder: forwarder!, domain: null, log: silentLog },
+    ...{ routes, findResumable, findDemand, forwarder: forwarder!, domain: null, log: silentLog },
     findSigned: async (request, path) =>
       forwarder!.isFromPeer(request) ? undefined : files.find({ method: request.method!, path }),
   })

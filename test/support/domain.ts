@@ -161,7 +161,7 @@ export async function openFixture(options: FixtureOptions = {}) {
   let crashed = false
   return {
     ...domain,
-    ...{ folder, clock, stores, driver, agent, team, routes, told, gate, roots, logs, buildFiles },
+    ...{ folder, nodeID, clock, stores, driver, agent, team, routes, told, gate, roots, logs, buildFiles },
     ...{ faults, storeFaults, logged, volumeDisks },
     prepare: (build: TemplateBuild) =>
       takeStartSnapshot({ buildSandboxes, agent, snapshots, clock }, build, {

@@ -28,10 +28,13 @@ export interface ArchiveStore {
   /** False: the sandbox is not paused on this node in that run any more, so the bytes are not its own. */
   markSandbox(at: { sandboxID: string; runID: string }, archived: ArchivedBytes): Promise<boolean>
   /**
-   * This node owns the sandbox from now on, if it is still paused in that run, owned by that node, and archived. False
-   * when it is not. What the earlier owner still has of it on its disk is a copy that nobody may use.
+   * This node owns the sandbox from now on, if it is still paused in that run, owned by that node, archived, and without
+   * volumes. False when it is not. Its snapshot has the given name from now on, which must be a new one: under the earlier
+   * name a disk may have files of another moment.
    */
-  take(at: { sandboxID: string; runID: string; nodeID: string }): Promise<boolean>
+  take(at: { sandboxID: string; runID: string; nodeID: string }, snapshotName: string): Promise<boolean>
+  /** Sandboxes of all nodes that a drain has paused, and that are to run again; those that end first come first. */
+  listDepartures(): Promise<PausedSandbox[]>
   /** Those of the sandboxes that another node owns. */
   listElsewhere(sandboxIDs: readonly string[]): Promise<string[]>
   /** Ready builds of this node whose bytes are on its disk alone. */

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import test, { type TestContext } from 'node:test'
 import { type Fixture, failsWith, gate, openFixture, request, until } from '../../../test/support/domain.ts'
 import { newFakeWorld } from '../../drivers/fake/fake-driver.ts'
+import { AppError } from '../../lib/app-error.ts'
 import { ManualClock } from '../../lib/clock.ts'
 import { newUUID } from '../../lib/ids.ts'
 import { silentLog } from '../../lib/log.ts'
@@ -76,7 +77,7 @@ test('a paused sandbox of one node resumes on another, memory included, and its 
   const { one, other, objects } = await cluster(t)
   const sandboxID = await paused(one)
   await archivedSoon(one, sandboxID)
-  assert.equal(await other.archive!.mover.take(sandboxID, { memory: true }), true)
+  assert.equal(await other.archive!.mover.take(sandboxID, { memory: true, from: 'one' }), true)
   const { sandbox } = await other.service.connect(other.team, sandboxID, timed)
   assert.equal(sandbox.state, 'running')
   assert.deepEqual(holds(other, sandboxID), ['memory', 'file'])
@@ -101,7 +102,7 @@ test('the log of a sandbox goes with it, there and back', async (t) => {
     await add(here, sandboxID, sequence)
     await here.service.pause(here.team, sandboxID, wish)
     await archivedSoon(here, sandboxID)
-    assert.equal(await there.archive!.mover.take(sandboxID, { memory: true }), true)
+    assert.equal(await there.archive!.mover.take(sandboxID, { memory: true, from: here.nodeID }), true)
     await there.service.connect(there.team, sandboxID, timed)
     await here.reconciler.run()
     const entries = await there.logs.newest(sandboxID, 1e6)
@@ -139,7 +140,7 @@ test('a node that finds a sandbox of its own owned by another stops its copy at 
   const { one, other } = await cluster(t)
   const sandboxID = await paused(one)
   await archivedSoon(one, sandboxID)
-  await other.archive!.mover.take(sandboxID, { memory: true })
+  await other.archive!.mover.take(sandboxID, { memory: true, from: 'one' })
   await other.service.connect(other.team, sandboxID, timed)
   // As if the earlier owner had gone on with it while it could not see the rows.
   const inside = other.driver.world.sandboxes.get(sandboxID)!
@@ -158,7 +159,7 @@ test('what the quarantine of the earlier owner has of a sandbox stays there when
   const earlier = `${sandboxID}-${newUUID()}`
   one.driver.world.snapshots.set(earlier, one.driver.world.snapshots.get(name!)!)
   await one.quarantine.add(earlier, 'an earlier one')
-  await other.archive!.mover.take(sandboxID, { memory: true })
+  await other.archive!.mover.take(sandboxID, { memory: true, from: 'one' })
   await one.reconciler.run()
   assert.deepEqual([...one.driver.world.snapshots.keys()], [earlier])
 })
@@ -167,7 +168,7 @@ test('the copy of the earlier owner goes also before the new one has fetched it'
   const { one, other } = await cluster(t)
   const sandboxID = await paused(one)
   await archivedSoon(one, sandboxID)
-  await other.archive!.mover.take(sandboxID, { memory: true })
+  await other.archive!.mover.take(sandboxID, { memory: true, from: 'one' })
   await one.reconciler.run()
   assert.equal(one.driver.world.snapshots.size, 0)
   await other.reconciler.run()
@@ -183,7 +184,8 @@ test('of several that want the same sandbox at once, its own node included, one 
     const sandboxID = await paused(one)
     await archivedSoon(one, sandboxID)
     const resumes = [one, other, third].map(async (node) => {
-      if (node !== one && !(await node.archive!.mover.take(sandboxID, { memory: true }))) return undefined
+      if (node !== one && !(await node.archive!.mover.take(sandboxID, { memory: true, from: 'one' })))
+        return undefined
       return node.service.connect(node.team, sandboxID, timed).catch(() => undefined)
     })
     await Promise.all(resumes)
@@ -198,7 +200,7 @@ test('what only its own disk has cannot be taken', async (t) => {
   objects.isGone = true
   const sandboxID = await paused(one)
   await one.archive!.archiver.run()
-  assert.equal(await other.archive!.mover.take(sandboxID, { memory: true }), false)
+  assert.equal(await other.archive!.mover.take(sandboxID, { memory: true, from: 'one' }), false)
   const { sandbox } = await one.service.connect(one.team, sandboxID, timed)
   assert.equal(sandbox.state, 'running')
 })
@@ -255,9 +257,12 @@ test('memory of another kind of machine is rejected in words before the sandbox 
   other.driver.world.cpu = 'lesser'
   const sandboxID = await paused(one)
   await archivedSoon(one, sandboxID)
-  await assert.rejects(other.archive!.mover.take(sandboxID, { memory: true }), /needs the CPU usual/)
+  await assert.rejects(
+    other.archive!.mover.take(sandboxID, { memory: true, from: 'one' }),
+    /needs the CPU usual/,
+  )
   assert.equal((await one.service.get(one.team, sandboxID)).state, 'paused')
-  assert.equal(await other.archive!.mover.take(sandboxID, { memory: false }), true)
+  assert.equal(await other.archive!.mover.take(sandboxID, { memory: false, from: 'one' }), true)
   await assert.rejects(other.service.connect(other.team, sandboxID, timed), failsWith('unprocessable'))
   await other.service.connect(other.team, sandboxID, { ...timed, memory: false })
   assert.deepEqual(holds(other, sandboxID), [undefined, 'file'])
@@ -267,7 +272,7 @@ test('a store that fails in the middle of a fetch leaves the sandbox paused, and
   const { one, other, objects } = await cluster(t)
   const sandboxID = await paused(one)
   await archivedSoon(one, sandboxID)
-  await other.archive!.mover.take(sandboxID, { memory: true })
+  await other.archive!.mover.take(sandboxID, { memory: true, from: 'one' })
   objects.isGone = true
   await assert.rejects(other.service.connect(other.team, sandboxID, timed), failsWith('unavailable'))
   assert.equal((await other.service.get(other.team, sandboxID)).state, 'paused')
@@ -280,12 +285,12 @@ test('a sandbox that moves there and back is the newest of its states', async (t
   const { one, other } = await cluster(t)
   const sandboxID = await paused(one)
   await archivedSoon(one, sandboxID)
-  await other.archive!.mover.take(sandboxID, { memory: true })
+  await other.archive!.mover.take(sandboxID, { memory: true, from: 'one' })
   await other.service.connect(other.team, sandboxID, timed)
   other.driver.world.sandboxes.get(sandboxID)!.files.set('f', 'changed')
   await other.service.pause(other.team, sandboxID, wish)
   await archivedSoon(other, sandboxID)
-  assert.equal(await one.archive!.mover.take(sandboxID, { memory: true }), true)
+  assert.equal(await one.archive!.mover.take(sandboxID, { memory: true, from: 'other' }), true)
   await one.service.connect(one.team, sandboxID, timed)
   assert.deepEqual(holds(one, sandboxID), ['memory', 'changed'])
 })
@@ -333,4 +338,32 @@ test('a build of one node starts on another once the object store has its layers
   await other.stores.archive.unmarkBuild(name)
   await other.reconciler.run()
   assert.equal(other.driver.world.snapshots.has(name), false, 'a copy needs no quarantine')
+})
+
+test('files that a failed resume has changed are what the next owner resumes, whatever its disk has from before', async (t) => {
+  const { one, other } = await cluster(t)
+  const sandboxID = await paused(one)
+  await archivedSoon(one, sandboxID)
+  await other.archive!.mover.take(sandboxID, { memory: true, from: 'one' })
+  other.agent.initialize = async () => {
+    other.driver.world.sandboxes.get(sandboxID)!.files.set('f', 'newer')
+    throw new AppError('internal', 'The agent does not answer.')
+  }
+  await assert.rejects(other.service.connect(other.team, sandboxID, timed))
+  await other.archive!.archiver.run()
+  assert.equal((await other.service.get(other.team, sandboxID)).state, 'paused')
+  assert.equal(one.driver.world.snapshots.size, 1, 'the first owner still has its copy')
+  assert.equal(await one.archive!.mover.take(sandboxID, { memory: false, from: 'other' }), true)
+  await one.service.connect(one.team, sandboxID, { ...timed, memory: false })
+  assert.equal(holds(one, sandboxID)?.[1], 'newer')
+  await one.reconciler.run()
+  assert.equal(holds(one, sandboxID)?.[1], 'newer')
+})
+
+test('a sandbox is taken from the node that was seen to have it, and from no other', async (t) => {
+  const { one, other } = await cluster(t)
+  const sandboxID = await paused(one)
+  await archivedSoon(one, sandboxID)
+  assert.equal(await other.archive!.mover.take(sandboxID, { memory: true, from: 'third' }), false)
+  assert.equal((await one.service.get(one.team, sandboxID)).state, 'paused')
 })

@@ -1,20 +1,24 @@
 /**
  * Empties this node while it is draining. A running sandbox is paused with its memory, brought to the object store, and
  * another node resumes it; a paused one goes as it is. Only the row moves, by compare and set, so there are never two of a
- * sandbox. Where a step fails, the sandbox goes on here, or stays paused where its row is; it is told once and tried again.
+ * sandbox. That it is to run again is written into its row with the first step of the pause. So whatever fails, and
+ * whichever process dies, the node that has the row then lets it go on: it offers the sandbox to another node while it is
+ * draining itself, or resumes it. What fails is told once and tried again.
  */
 import { AppError, errorText, isAppError } from '../../lib/app-error.ts'
 import { type Clock, sleep } from '../../lib/clock.ts'
 import { JoinedWork } from '../../lib/keyed-lock.ts'
 import type { Log } from '../../lib/log.ts'
-import type { ArchiveStore } from '../archive/archive-store.ts'
+import type { ArchiveStore, PausedSandbox } from '../archive/archive-store.ts'
 import type { Archiver } from '../archive/archiver.ts'
+import type { SandboxMover } from '../sandbox/mover.ts'
 import type { Sandbox } from '../sandbox/sandbox.ts'
 import type { SandboxService } from '../sandbox/service.ts'
-import type { SandboxStore, TeamStore } from '../stores.ts'
+import type { SandboxStore } from '../stores.ts'
+import { type DepartureParts, resumeDeparted } from './departure.ts'
 import type { HandOver } from './hand-over.ts'
 import type { Membership } from './membership.ts'
-import type { ClusterNode } from './node.ts'
+import { type ClusterNode, isAway } from './node.ts'
 import { rankNodes } from './rank-nodes.ts'
 
 /** A move loads the disk and the network, and its sandbox stands still meanwhile. */
@@ -25,14 +29,17 @@ const retryAfterMs = 60_000
 const leastLeftMs = 60_000
 /** Requests for a sandbox wait no longer than this for the end of its move. */
 const mostWaitMs = 30_000
-const leastTimeoutMs = 1000
+/** How often a sandbox whose timeout is changed meanwhile is paused anew. */
+const mostPauses = 3
+/** A node that is not draining looks this often for sandboxes that a drain has paused. */
+const lookEveryMs = 30_000
 
-export type DrainerParts = {
+export type DrainerParts = DepartureParts & {
   membership: Pick<Membership, 'nodeID' | 'isDraining' | 'nodes'>
   sandboxes: Pick<SandboxStore, 'find' | 'listUnended'>
-  teams: Pick<TeamStore, 'findTeam'>
-  rows: Pick<ArchiveStore, 'findPaused' | 'findArchivedBuild'>
+  rows: Pick<ArchiveStore, 'findPaused' | 'findArchivedBuild' | 'listDepartures'>
   archiver: Pick<Archiver, 'archiveSandbox'>
+  mover: Pick<SandboxMover, 'take'>
   service: Pick<SandboxService, 'pauseAsSeen' | 'resumeAsSeen'>
   handOver: HandOver
   /** Snapshots of running sandboxes hold their memory, and other machines can use them. */
@@ -42,40 +49,32 @@ export type DrainerParts = {
   log: Log
 }
 
-/** It ran until this node paused it, and is to run on elsewhere; it is not known yet whether it does. */
-type Departure = { node: ClusterNode; runID: string; endAt: number }
+type Step = { sandboxID: string; run: () => Promise<void> }
 
 export class Drainer {
   readonly #parts: DrainerParts
   readonly #closing = new AbortController()
   readonly #moves = new JoinedWork<void>()
-  readonly #departures = new Map<string, Departure>()
   /** What was logged of which sandbox, and when it is tried again. */
   readonly #problems = new Map<string, { text: string; retryAt: number }>()
+  /** Sandboxes whose memory another node cannot use: they are not moved again. */
+  readonly #unfit = new Set<string>()
+  #nextLookAt = Number.NEGATIVE_INFINITY
 
   constructor(parts: DrainerParts) {
     this.#parts = parts
   }
 
-  /** One round; without effect while the node is not draining. */
+  /** One round: first what earlier moves have left, here or on a node that is away, then what is to leave this one. */
   async run(): Promise<void> {
-    for (const [sandboxID, departure] of this.#departures)
-      await this.#attempt(sandboxID, () => this.#finish(sandboxID, departure))
-    if (!this.#parts.membership.isDraining) {
-      if (this.#departures.size === 0) this.#problems.clear()
-      return
-    }
-    const rows = await this.#parts.sandboxes.listUnended(['running', 'paused'])
-    const queue = rows.filter(({ options }) => !options.volumeMounts?.length).values()
-    const work = async () => {
-      for (const row of queue) {
-        if (!this.#goesOn()) return
-        await this.#attempt(row.sandboxID, () =>
-          row.state === 'running' ? this.#move(row) : this.#give(row),
-        )
-      }
-    }
-    await Promise.all(Array.from({ length: movesAtOnce }, work))
+    const departures = await this.#departures()
+    await this.#takeSteps(departures)
+    const moves = this.#goesOn() ? await this.#moveSteps() : []
+    await this.#takeSteps(moves, () => this.#goesOn())
+    const listed = new Set([...departures, ...moves].map(({ sandboxID }) => sandboxID))
+    for (const sandboxID of this.#problems.keys())
+      if (!listed.has(sandboxID)) this.#problems.delete(sandboxID)
+    for (const sandboxID of this.#unfit) if (!listed.has(sandboxID)) this.#unfit.delete(sandboxID)
   }
 
   /** Resolves when the sandbox is not being moved, or after a while. */
@@ -93,73 +92,136 @@ export class Drainer {
     return this.#parts.membership.isDraining && !this.#closing.signal.aborted
   }
 
-  async #attempt(sandboxID: string, work: () => Promise<void>): Promise<void> {
+  async #takeSteps(steps: readonly Step[], goesOn = () => !this.#closing.signal.aborted): Promise<void> {
+    const queue = steps.values()
+    const work = async () => {
+      for (const step of queue) {
+        if (!goesOn()) return
+        await this.#attempt(step)
+      }
+    }
+    await Promise.all(Array.from({ length: movesAtOnce }, work))
+  }
+
+  async #attempt({ sandboxID, run }: Step): Promise<void> {
     const { clock, log } = this.#parts
     const before = this.#problems.get(sandboxID)
     if (before && clock.now() < before.retryAt) return
     try {
-      await this.#moves.run(sandboxID, work)
+      await this.#moves.run(sandboxID, run)
       this.#problems.delete(sandboxID)
     } catch (error) {
       const text = errorText(error)
-      // What no other node can use is not tried again.
-      const retryAt = isAppError(error, 'unprocessable')
-        ? Number.POSITIVE_INFINITY
-        : clock.now() + retryAfterMs
-      this.#problems.set(sandboxID, { text, retryAt })
+      this.#problems.set(sandboxID, { text, retryAt: clock.now() + retryAfterMs })
       if (before?.text !== text && !this.#closing.signal.aborted)
-        log.warn({ sandboxID, err: error }, 'A sandbox could not be moved off this node, which is draining.')
+        log.warn(
+          { sandboxID, err: error },
+          'A sandbox could not be moved from a node that is drained; it is tried again every minute.',
+        )
     }
   }
 
-  async #move(seen: Sandbox): Promise<void> {
-    const { service, rows, canMoveMemory, clock } = this.#parts
-    const { sandboxID, buildID, endAt } = seen
-    if (!canMoveMemory || endAt - clock.now() < leastLeftMs) return
-    if (!(await rows.findArchivedBuild(buildID))) return
-    const node = await this.#nodeFor(seen, { withRoom: true })
-    const paused = await service.pauseAsSeen(seen)
-    if (!paused) return
-    const departure = { node, runID: paused.runID, endAt }
-    this.#departures.set(sandboxID, departure)
-    await this.#finish(sandboxID, departure)
+  /** What runs or is paused on this node, and is not on its way already. */
+  async #moveSteps(): Promise<Step[]> {
+    const rows = await this.#parts.sandboxes.listUnended(['running', 'paused'])
+    const movable = rows.filter(({ options, runUntil }) => !options.volumeMounts?.length && runUntil === null)
+    return movable.map((row) => ({
+      sandboxID: row.sandboxID,
+      run: () => (row.state === 'running' ? this.#move(row) : this.#give(row)),
+    }))
   }
 
-  /** May be done again until it is known that nothing is left to do. */
-  async #finish(sandboxID: string, departure: Departure): Promise<void> {
-    const { archiver, handOver } = this.#parts
-    const { node, runID, endAt } = departure
+  /** Sandboxes that a drain has paused and nobody has resumed yet: this node's own, and those of nodes that are away. */
+  async #departures(): Promise<Step[]> {
+    const { membership, rows, clock } = this.#parts
+    if (!membership.isDraining && clock.now() < this.#nextLookAt) return []
+    const listed = await rows.listDepartures()
+    this.#nextLookAt = listed.length > 0 ? clock.now() : clock.now() + lookEveryMs
+    return listed.map((departed) => ({
+      sandboxID: departed.sandboxID,
+      run: () => (departed.nodeID === membership.nodeID ? this.#finish(departed) : this.#rescue(departed)),
+    }))
+  }
+
+  async #move(seen: Sandbox): Promise<void> {
+    const { rows, canMoveMemory, clock } = this.#parts
+    if (!canMoveMemory || seen.endAt - clock.now() < leastLeftMs || this.#unfit.has(seen.sandboxID)) return
+    if (!(await rows.findArchivedBuild(seen.buildID))) return
+    const node = await this.#nodeFor(seen, { withRoom: true })
+    const paused = await this.#pause(seen)
+    if (paused) await this.#handOver(paused, async () => node)
+  }
+
+  /** A timeout that a client was told since the sandbox was listed holds: it is read again then. */
+  async #pause(seen: Sandbox): Promise<Sandbox | undefined> {
+    const { service, sandboxes } = this.#parts
+    let row: Sandbox | undefined = seen
+    for (let pauses = 0; pauses < mostPauses; pauses++) {
+      if (row?.state !== 'running' || row.runID !== seen.runID) return undefined
+      const paused = await service.pauseAsSeen(row, { departs: true })
+      if (paused) return paused
+      row = await sandboxes.find(seen.sandboxID)
+    }
+    return undefined
+  }
+
+  /** The node is chosen anew with each try. */
+  async #finish({ sandboxID, runID }: PausedSandbox): Promise<void> {
+    const { sandboxes, rows } = this.#parts
+    const row = await sandboxes.find(sandboxID)
+    if (row?.state !== 'paused' || row.runID !== runID || row.runUntil === null) return
+    const mayMove =
+      this.#goesOn() && !this.#unfit.has(sandboxID) && (await rows.findArchivedBuild(row.buildID))
+    if (mayMove) await this.#handOver(row, () => this.#nodeFor(row, { withRoom: true }))
+    else await resumeDeparted(this.#parts, row)
+  }
+
+  /** Where that fails, the sandbox goes on here, unless the other node has its row by now. */
+  async #handOver({ sandboxID, runID }: Sandbox, choose: () => Promise<ClusterNode>): Promise<void> {
+    const { archiver, handOver, membership } = this.#parts
     try {
+      const node = await choose()
       await archiver.archiveSandbox({ sandboxID, runID })
-      await handOver(node, { sandboxID, runID, timeoutMs: this.#leftUntil(endAt) }, this.#closing.signal)
-      this.#departures.delete(sandboxID)
+      await handOver(node, { sandboxID, runID, nodeID: membership.nodeID }, this.#closing.signal)
     } catch (error) {
-      await this.#goOnHere(sandboxID, departure)
+      if (isAppError(error, 'unprocessable')) this.#unfit.add(sandboxID)
+      await resumeDeparted(this.#parts, { sandboxID, runID })
       throw error
     }
   }
 
+  /** The node that took it is away before it resumed it. One whose memory cannot be used here is left to others. */
+  async #rescue({ sandboxID, runID, nodeID, archived }: PausedSandbox): Promise<void> {
+    const { membership, mover, log } = this.#parts
+    const nodes = await membership.nodes()
+    const owner = nodes.find((node) => node.nodeID === nodeID)
+    if (!archived || (owner && !isAway(owner))) return
+    const isLeftToOthers = nodes.some((node) => node.status === 'ready' && !isAway(node))
+    if (membership.isDraining && isLeftToOthers) return
+    const isMine = await mover.take(sandboxID, { memory: true, from: nodeID }).catch((error) => {
+      if (isAppError(error, 'unprocessable')) return false
+      throw error
+    })
+    if (isMine && (await resumeDeparted(this.#parts, { sandboxID, runID })))
+      log.info(
+        { sandboxID, from: nodeID },
+        'A sandbox that was on its way to a node that is away runs here now.',
+      )
+  }
+
   /** A paused sandbox that the object store does not have yet is left for a later round. */
   async #give(row: Sandbox): Promise<void> {
-    const { rows, handOver } = this.#parts
+    const { rows, handOver, membership } = this.#parts
     const { sandboxID, runID, buildID } = row
+    if (this.#unfit.has(sandboxID)) return
     if (!(await rows.findPaused(sandboxID))?.archived || !(await rows.findArchivedBuild(buildID))) return
     const node = await this.#nodeFor(row, { withRoom: false })
-    await handOver(node, { sandboxID, runID, timeoutMs: null }, this.#closing.signal)
-  }
-
-  /** Unless the other node has it after all, or somebody else changed it. */
-  async #goOnHere(sandboxID: string, { runID, endAt }: Departure): Promise<void> {
-    const { sandboxes, teams, service } = this.#parts
-    const row = await sandboxes.find(sandboxID)
-    if (row?.state !== 'paused' || row.runID !== runID) return
-    const team = await teams.findTeam(row.teamID)
-    if (team && (await service.resumeAsSeen(row, team, this.#leftUntil(endAt))))
-      this.#departures.delete(sandboxID)
-  }
-
-  #leftUntil(endAt: number): number {
-    return Math.max(leastTimeoutMs, endAt - this.#parts.clock.now())
+    await handOver(node, { sandboxID, runID, nodeID: membership.nodeID }, this.#closing.signal).catch(
+      (error) => {
+        if (isAppError(error, 'unprocessable')) this.#unfit.add(sandboxID)
+        throw error
+      },
+    )
   }
 
   async #nodeFor(row: Sandbox, { withRoom }: { withRoom: boolean }): Promise<ClusterNode> {

@@ -1,22 +1,24 @@
 /** How a request reaches the node that owns what it is for. Without a cluster there is none of this. */
 import type { IncomingMessage } from 'node:http'
 import type { HttpExchange } from '../../lib/http-relay/http-relay.ts'
+import type { TakeOptions } from '../sandbox/mover.ts'
 import type { Owned } from './node.ts'
 
 export interface Forwarder {
   /** A peer passed the request on: it is answered here, or rejected as misdirected. */
   isFromPeer(request: IncomingMessage): boolean
   /**
-   * Carries the request to the node that owns what it is for, and the answer back. False: this node is to answer it; its
-   * body is untouched then. Rejects before anything was answered, with `unavailable` where the owner cannot be reached,
-   * and with `unprocessable` where that has a paused sandbox whose memory cannot be used here: it is as it was then.
+   * Carries the request to the node that owns what it is for, and the answer back. Changes nothing by itself, since nobody
+   * has asked yet whether the sender may. Rejects before anything was answered, with `unavailable` where the owner cannot
+   * be reached; who may not use what the request is for must not be told even that.
    */
-  forward(what: Owned, exchange: HttpExchange): Promise<boolean>
+  forward(what: Owned, exchange: HttpExchange): Promise<Forwarded>
   /**
-   * Makes such a sandbox this node's own all the same, for who wants no more than its files: from then on no other node can
-   * use its memory either. False: it could not be had.
+   * Makes a sandbox whose owner is away this node's own. To be called only for somebody who is known to be allowed to use
+   * it. With `memory`, rejects with `unprocessable` where its memory cannot be used here: it is as it was then. Without,
+   * no other node can use its memory from then on. Rejects with `unavailable` where it could not be had.
    */
-  takeWithoutMemory(sandboxID: string): Promise<boolean>
+  takeOver(sandboxID: string, options: { memory: boolean }): Promise<void>
   /** The room that the request needs, where the peer that passed it on has other nodes to try if this one lacks it. */
   roomNeeded(request: IncomingMessage): NeededRoom | undefined
   /** Tells a peer that passed the request on that another node is to have it. */
@@ -29,6 +31,12 @@ export interface Forwarder {
   send(nodeID: string, exchange: HttpExchange, sent: SentBody): Promise<SendOutcome>
 }
 
+/**
+ * `here`: this node is to answer; the body is untouched. `absent`: the owner is away, and this node is to answer once it
+ * has taken the sandbox over.
+ */
+export type Forwarded = 'answered' | 'here' | 'absent'
+
 export type NeededRoom = { cpuCount: number; memoryMB: number }
 
 export type SentBody = {
@@ -40,4 +48,4 @@ export type SentBody = {
 export type SendOutcome = 'answered' | 'no room'
 
 /** Takes over a paused sandbox of a node that is away, as `SandboxMover.take` says. False: it could not be had. */
-export type TakeOver = (sandboxID: string, options: { memory: boolean }) => Promise<boolean>
+export type TakeOver = (sandboxID: string, options: TakeOptions) => Promise<boolean>

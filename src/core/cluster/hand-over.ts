@@ -3,48 +3,42 @@ import { AppError } from '../../lib/app-error.ts'
 import type { Log } from '../../lib/log.ts'
 import type { ArchiveStore } from '../archive/archive-store.ts'
 import type { SandboxMover } from '../sandbox/mover.ts'
-import type { SandboxService } from '../sandbox/service.ts'
-import type { SandboxStore, TeamStore } from '../stores.ts'
+import { type DepartureParts, resumeDeparted } from './departure.ts'
 import type { ClusterNode } from './node.ts'
 
-/** A paused sandbox whose snapshot the object store has. */
+/** A paused sandbox whose snapshot the object store has. Its row says whether it is to run again, and until when. */
 export type OfferedSandbox = {
   sandboxID: string
-  /** What became of it in a later run is none of this. */
+  /** Later runs are not covered. */
   runID: string
-  /** How much of its time is left when it runs again; null: it stays paused. */
-  timeoutMs: number | null
+  /** The node that offers it: it is taken from that one alone. */
+  nodeID: string
 }
 
-/** Resolves when the other node has the sandbox and, where that was asked for, it runs there. */
+/** Resolves when the other node has the sandbox and, where it is to run again, it runs there. */
 export type HandOver = (node: ClusterNode, offered: OfferedSandbox, signal: AbortSignal) => Promise<void>
 
-export type TakerParts = {
+export type TakerParts = DepartureParts & {
   rows: Pick<ArchiveStore, 'findPaused'>
   mover: Pick<SandboxMover, 'take'>
-  sandboxes: Pick<SandboxStore, 'find'>
-  teams: Pick<TeamStore, 'findTeam'>
-  service: Pick<SandboxService, 'resumeAsSeen'>
   log: Log
 }
 
 /**
  * May be asked again for the same: what was done already is not done twice. Rejects with `unprocessable` when its memory
- * cannot be used here. After any other failure the sandbox is paused, here or where it was.
+ * cannot be used here. After any other failure the sandbox is paused, here or where it was, and its row says that it is
+ * to run again: whoever has it resumes it later.
  */
 export async function takeOffered(parts: TakerParts, offered: OfferedSandbox): Promise<void> {
-  const { rows, mover, sandboxes, teams, service, log } = parts
-  const { sandboxID, runID, timeoutMs } = offered
+  const { rows, mover, log } = parts
+  const { sandboxID, runID, nodeID } = offered
   const paused = await rows.findPaused(sandboxID)
   // It was resumed or has ended since it was offered.
   if (paused?.runID !== runID) return
-  if (!(await mover.take(sandboxID, { memory: true }))) {
+  if (!(await mover.take(sandboxID, { memory: true, from: nodeID }))) {
     throw new AppError('unavailable', `Sandbox "${sandboxID}" could not be taken over.`)
   }
-  const row = timeoutMs === null ? undefined : await sandboxes.find(sandboxID)
-  if (timeoutMs === null || row?.state !== 'paused' || row.runID !== runID) return
-  const team = await teams.findTeam(row.teamID)
-  if (team && (await service.resumeAsSeen(row, team, timeoutMs))) {
+  if (await resumeDeparted(parts, offered)) {
     log.info({ sandboxID }, 'A sandbox of a node that is drained runs here now.')
   }
 }

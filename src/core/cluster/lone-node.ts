@@ -12,9 +12,9 @@ export class LoneNode implements Pick<Forwarder, 'forward'> {
     this.#nodeID = nodeID
   }
 
-  async forward(what: Owned): Promise<false> {
+  async forward(what: Owned): Promise<'here'> {
     await this.requireReachable(what)
-    return false
+    return 'here'
   }
 
   /** Rejects with `misdirected` when another Warren has it. */

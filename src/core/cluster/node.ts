@@ -92,7 +92,7 @@ export type Owned = {
 
 export type Owner = {
   nodeID: string
-  /** It is a paused sandbox whose snapshot is in the object store: any node can take it. */
+  /** It is a paused sandbox without volumes whose snapshot is in the object store: any node can take it. */
   isMovable: boolean
 }
 

@@ -49,7 +49,8 @@ function newRouter(row: { owner: Owner }, nodes: ClusterNode[]) {
       },
       'one',
     ),
-    takeOver: async (id) => {
+    takeOver: async (id, { from }) => {
+      assert.equal(from, row.owner.nodeID)
       state.taken.push(id)
       row.owner = { nodeID: 'one', isMovable: false }
       return true
@@ -75,7 +76,9 @@ test('a remembered owner is asked without a look at the row, and looked up again
 test('what was taken over is not passed on when the node that had it is back', async () => {
   const nodes = [nodeOf('other', 60_000)]
   const { router, state } = newRouter({ owner: { nodeID: 'other', isMovable: true } }, nodes)
-  assert.equal(await router.route(sandbox, { isFromPeer: false }), 'here')
+  assert.equal(await router.route(sandbox, { isFromPeer: false }), 'absent')
+  assert.deepEqual(state.taken, [], 'it is not known yet whether who asks may use it')
+  await router.takeOver('a', { memory: true })
   nodes[0]!.silentMs = 0
   assert.equal(await router.route(sandbox, { isFromPeer: false }), 'here')
   assert.deepEqual(state.taken, ['a'])
@@ -86,5 +89,18 @@ test('a peer is told when it asks the wrong node, which never takes over for it'
     nodeOf('other', 60_000),
   ])
   assert.equal(await router.route(sandbox, { isFromPeer: true }), 'misdirected')
+  assert.deepEqual(state.taken, [])
+})
+
+test('what its owner, back again, or another node has by now is not taken from it', async () => {
+  const row = { owner: { nodeID: 'other', isMovable: true } }
+  const nodes = [nodeOf('other', 60_000), nodeOf('third')]
+  const { router, state } = newRouter(row, nodes)
+  assert.equal(await router.route(sandbox, { isFromPeer: false }), 'absent')
+  row.owner = { nodeID: 'third', isMovable: true }
+  await assert.rejects(router.takeOver('a', { memory: true }), /is moving to another node/)
+  row.owner = { nodeID: 'other', isMovable: true }
+  nodes[0]!.silentMs = 0
+  await assert.rejects(router.takeOver('a', { memory: true }), /is moving to another node/)
   assert.deepEqual(state.taken, [])
 })

@@ -15,7 +15,7 @@ const retryMovedAfterSeconds = 1
 export type Course =
   | { kind: 'answer' }
   | { kind: 'pass on'; node: ClusterNode }
-  /** Its owner is away, and the object store has all of it. */
+  /** Its owner is away, and any node can take it: this one does, once it is known that who asks may use it. */
   | { kind: 'take over' }
   | { kind: 'tell that it is away' }
   /** A Warren has it that shares the database and is no node of the cluster. */
@@ -48,8 +48,11 @@ export type RequestRouterParts = {
   settled: (sandboxID: string) => Promise<void>
 }
 
-/** `misdirected`: a peer passed it on to this node, which is no owner. */
-export type Answerer = 'here' | 'misdirected' | ClusterNode
+/**
+ * `misdirected`: a peer passed it on to this node, which is no owner. `absent`: its owner is away, and this node is to take
+ * it over before it answers.
+ */
+export type Answerer = 'here' | 'misdirected' | 'absent' | ClusterNode
 
 export class RequestRouter {
   readonly #parts: RequestRouterParts
@@ -58,7 +61,7 @@ export class RequestRouter {
     this.#parts = parts
   }
 
-  /** Rejects with `unavailable` where the owner is away, and as `SandboxMover.take` does. */
+  /** Rejects with `unavailable` where the owner is away. Changes nothing: it is not known yet who asks. */
   async route(what: Owned, { isFromPeer }: { isFromPeer: boolean }): Promise<Answerer> {
     const { owners, settled } = this.#parts
     if (what.kind === 'sandbox') await settled(what.id)
@@ -71,9 +74,22 @@ export class RequestRouter {
     if (course.kind === 'answer') return 'here'
     if (isFromPeer) return 'misdirected'
     if (course.kind === 'pass on') return course.node
-    if (course.kind === 'take over' && (await this.#take(what.id, { memory: true }))) return 'here'
-    if (course.kind === 'tell that it is out of reach') throw isOutOfReach(what, owner!, 'that one')
-    throw await this.#isAway(what, owner!)
+    if (course.kind === 'take over') return 'absent'
+    throw await this.#whyNot(what, owner!, course)
+  }
+
+  /** For somebody who may use the sandbox, which was found `absent`. Rejects as `Forwarder.takeOver` says. */
+  async takeOver(sandboxID: string, { memory }: { memory: boolean }): Promise<void> {
+    const { owners, takeOver } = this.#parts
+    const what = { kind: 'sandbox', id: sandboxID } as const
+    // Its owner may be back, and another may have taken it.
+    const owner = await owners.read(what)
+    const course = await this.#courseFor(what, owner)
+    if (course.kind === 'answer') return
+    if (course.kind === 'pass on') throw isMoving(what)
+    if (course.kind !== 'take over') throw await this.#whyNot(what, owner!, course)
+    if (!(await takeOver(sandboxID, { memory, from: owner!.nodeID }))) throw isMoving(what)
+    owners.forget(what)
   }
 
   /** A peer said that it is no owner: who is one now, which may be this node. */
@@ -90,22 +106,17 @@ export class RequestRouter {
     this.#parts.owners.remember({ kind: 'sandbox', id: sandboxID }, { nodeID, isMovable: false })
   }
 
-  takeWithoutMemory(sandboxID: string): Promise<boolean> {
-    return this.#take(sandboxID, { memory: false })
-  }
-
-  async #take(sandboxID: string, options: { memory: boolean }): Promise<boolean> {
-    const { owners, takeOver } = this.#parts
-    const isOwn = await takeOver(sandboxID, options)
-    if (isOwn) owners.forget({ kind: 'sandbox', id: sandboxID })
-    return isOwn
-  }
-
   async #courseFor(what: Owned, owner: Owner | undefined): Promise<Course> {
     const { membership } = this.#parts
     const isElsewhere = owner && owner.nodeID !== membership.nodeID
     const node = isElsewhere ? await membership.find(owner.nodeID) : undefined
     return chooseCourse(membership.nodeID, what, owner, node)
+  }
+
+  async #whyNot(what: Owned, owner: Owner, { kind }: Course): Promise<AppError> {
+    return kind === 'tell that it is out of reach'
+      ? isOutOfReach(what, owner, 'that one')
+      : this.#isAway(what, owner)
   }
 
   async #isAway({ kind, id }: Owned, { nodeID }: Owner): Promise<AppError> {

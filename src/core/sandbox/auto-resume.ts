@@ -1,11 +1,12 @@
 /** Lets traffic wake a paused sandbox, where its team wanted that. Who may is for the edge to check. */
 import { JoinedWork } from '../../lib/keyed-lock.ts'
+import type { OwnerStore } from '../cluster/node.ts'
 import type { SandboxStore, TeamStore } from '../stores.ts'
 import { sandboxIsBusy, sandboxNotFound } from './errors.ts'
 import { longestLifetime } from './lifetime.ts'
-import type { FindResumable } from './resumable-route.ts'
+import type { FindDemand, FindResumable } from './resumable-route.ts'
 import type { Route, RouteTable } from './routes.ts'
-import { type Sandbox, wireStates } from './sandbox.ts'
+import { isVisible, type Sandbox, wireStates } from './sandbox.ts'
 import type { SandboxService } from './service.ts'
 import type { SandboxTokens } from './tokens.ts'
 
@@ -34,10 +35,25 @@ export function createAutoResume(parts: AutoResumeParts): FindResumable {
   }
 }
 
+/** Also of a sandbox that another node has: who may wake it is known before this one takes it over. */
+export function createFindDemand(parts: {
+  owners: Pick<OwnerStore, 'findSandbox'>
+  tokens: SandboxTokens
+}): FindDemand {
+  const { owners, tokens } = parts
+  return async (sandboxID) => {
+    const row = await owners.findSandbox(sandboxID)
+    if (!row || !isVisible(row.state)) return undefined
+    const demanded = { agentToken: tokens.agentOf(row), trafficToken: tokens.trafficOf(row) }
+    return { ...demanded, isPaused: isPaused(row), mayWake: mayWake(row) }
+  }
+}
+
+const isPaused = ({ state }: Sandbox): boolean => wireStates.paused.some((one) => one === state)
+
 /** What a pause kept without memory does not hold the service that the traffic is for. */
-function mayWake({ state, options, snapshot }: Sandbox): boolean {
-  const isPaused = wireStates.paused.some((one) => one === state)
-  return isPaused && options.autoResume && snapshot?.memory !== false
+function mayWake(row: Sandbox): boolean {
+  return isPaused(row) && row.options.autoResume && row.snapshot?.memory !== false
 }
 
 async function wake({ service, teams, routes }: AutoResumeParts, row: Sandbox): Promise<Route> {

@@ -28,6 +28,8 @@ export type PauseOptions = {
   requireHealthyAgent: boolean
   /** Nobody asked for it: its time is over. */
   isAutomatic: boolean
+  /** For a drain: it is to run again until the end of its time, and its row says so from the first step on. */
+  departs?: boolean
 }
 
 export class Pauser {
@@ -38,8 +40,8 @@ export class Pauser {
   }
 
   /**
-   * Pauses a running sandbox; resolves once all is kept. Undefined when a kill has it or, for an automatic pause, when its
-   * time ends at another moment by now.
+   * Pauses a running sandbox; resolves once all is kept. Undefined when a kill has it or, for an automatic pause and for a
+   * drain, when its time ends at another moment by now.
    */
   async pause(
     row: SandboxInTurn,
@@ -47,8 +49,9 @@ export class Pauser {
     signal: AbortSignal,
   ): Promise<SandboxInTurn | undefined> {
     const { turns, snapshots } = this.#parts
-    const fence = options.isAutomatic ? { endAt: row.endAt } : {}
-    const pausing = await turns.move(row, 'pausing', {}, fence)
+    const { endAt } = row
+    const fence = options.isAutomatic || options.departs ? { endAt } : {}
+    const pausing = await turns.move(row, 'pausing', options.departs ? { runUntil: endAt } : {}, fence)
     return (
       pausing && snapshots.holding(pauseSnapshotName(pausing), () => this.#pause(pausing, options, signal))
     )

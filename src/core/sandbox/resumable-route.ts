@@ -13,3 +13,14 @@ export type ResumableRoute = Pick<Route, 'sandboxID' | 'trafficToken'> & {
 
 /** Undefined: there is no such sandbox, it is not paused, or traffic may not wake it. */
 export type FindResumable = (sandboxID: string) => Promise<ResumableRoute | undefined>
+
+/** What a sandbox of any node demands of traffic, by its row. */
+export type TrafficDemand = Pick<ResumableRoute, 'agentToken' | 'trafficToken'> & {
+  /** It does not run. */
+  isPaused: boolean
+  /** Traffic may wake it. */
+  mayWake: boolean
+}
+
+/** Undefined: there is no such sandbox, or its team does not see it. */
+export type FindDemand = (sandboxID: string) => Promise<TrafficDemand | undefined>

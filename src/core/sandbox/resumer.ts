@@ -83,7 +83,9 @@ export class Resumer {
   ): Promise<SandboxInTurn | undefined> {
     const { turns, clock } = this.#parts
     const startedAt = clock.now()
-    const changes = { runID: newUUID(), startedAt, endAt: startedAt + timeoutMs }
+    // A drain has paused what a client was told to run until then.
+    const endAt = Math.max(startedAt + timeoutMs, paused.runUntil ?? 0)
+    const changes = { runID: newUUID(), startedAt, endAt }
     const result = await turns.resumeWithinLimits(paused, limits, changes)
     if ('exceeded' in result) throw errors.teamLimitReached(result.exceeded, limits)
     if (!result.moved) return undefined

@@ -22,6 +22,12 @@ export function retryingSandboxStore(store: SandboxStore, clock: Clock): Sandbox
     countByState: () => retry(() => store.countByState()),
     listUnended: (states) => retry(() => store.listUnended(states)),
     setSnapshot: (sandboxID, runID, snapshot) => retry(() => store.setSnapshot(sandboxID, runID, snapshot)),
+    stayPaused: (sandboxID, runID, snapshot) =>
+      retry(async (attempt) => {
+        const row = attempt > 0 ? await store.find(sandboxID) : undefined
+        const isDone = row?.state === 'paused' && row.runID === runID && row.runUntil === null
+        return isDone ? row : store.stayPaused(sandboxID, runID, snapshot)
+      }),
     saveHandle: (sandboxID, runID, handle) => retry(() => store.saveHandle(sandboxID, runID, handle)),
     listExpired: (now, kind, limit) => retry(() => store.listExpired(now, kind, limit)),
     nextEnd: (kind) => retry(() => store.nextEnd(kind)),

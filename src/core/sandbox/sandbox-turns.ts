@@ -45,16 +45,24 @@ export class SandboxTurns extends Turns<Sandbox> {
   async insert(sandbox: NewSandbox, limits: TeamLimits, claim?: IdempotencyClaim) {
     const result = await this.#sandboxes.insertWithinLimits(sandbox, limits, claim)
     if (!result.inserted) return result
-    const fresh = { moveID: null, handle: null, snapshot: null, endedAt: null, endReason: null }
+    const fresh = {
+      moveID: null,
+      handle: null,
+      snapshot: null,
+      runUntil: null,
+      endedAt: null,
+      endReason: null,
+    }
     return { inserted: true as const, row: asInTurn({ ...sandbox, ...fresh, state: 'creating' as const }) }
   }
 
   async resumeWithinLimits(
-    { sandboxID, runID }: SandboxInTurn,
+    { sandboxID, runID, runUntil }: SandboxInTurn,
     limits: TeamLimits,
     changes: SandboxChanges,
   ): Promise<{ moved: SandboxInTurn | undefined } | { exceeded: ExceededLimit }> {
-    const result = await this.#sandboxes.resumeWithinLimits({ sandboxID, runID }, limits, changes)
+    const at = { sandboxID, runID, ...(runUntil !== null && { markedUntil: runUntil }) }
+    const result = await this.#sandboxes.resumeWithinLimits(at, limits, changes)
     return 'exceeded' in result ? result : { moved: asInTurn(result.moved) }
   }
 
@@ -64,6 +72,14 @@ export class SandboxTurns extends Turns<Sandbox> {
 
   async setSnapshot({ sandboxID, runID }: SandboxInTurn, snapshot: SandboxSnapshot): Promise<void> {
     await this.#sandboxes.setSnapshot(sandboxID, runID, snapshot)
+  }
+
+  /** What a drain has paused stays paused. Undefined: it is not paused in that run any more, or not by a drain. */
+  async stayPaused(
+    { sandboxID, runID }: SandboxInTurn,
+    snapshot: SandboxSnapshot,
+  ): Promise<SandboxInTurn | undefined> {
+    return asInTurn(await this.#sandboxes.stayPaused(sandboxID, runID, snapshot))
   }
 
   /** False: the run is over. */

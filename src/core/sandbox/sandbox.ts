@@ -118,6 +118,11 @@ export type Sandbox = {
   endAt: number
   endedAt: number | null
   endReason: EndReason | null
+  /** A drain has paused it: it is to run again until this time, wherever its row is. Null: it is paused for good. */
+  runUntil: number | null
 }
 
-export type NewSandbox = Omit<Sandbox, 'state' | 'moveID' | 'handle' | 'snapshot' | 'endedAt' | 'endReason'>
+export type NewSandbox = Omit<
+  Sandbox,
+  'state' | 'moveID' | 'handle' | 'snapshot' | 'endedAt' | 'endReason' | 'runUntil'
+>

@@ -170,9 +170,10 @@ export class SandboxService {
   /** One that is being paused is waited for: that pause is this one's too. */
   async pause(team: Team, sandboxID: string, options: Omit<PauseOptions, 'isAutomatic'>): Promise<void> {
     const seen = await this.get(team, sandboxID)
-    if (seen.state === 'paused') throw errors.alreadyPaused(sandboxID)
+    if (seen.state === 'paused' && seen.runUntil === null) throw errors.alreadyPaused(sandboxID)
     await this.#turns.take(sandboxID, async ({ row, signal }) => {
       const now = visible(team, sandboxID, row)
+      if (now.state === 'paused' && now.runUntil !== null) return this.#stayPaused(now, options)
       const paused =
         now.state === 'running'
           ? await this.#pauser.pause(now, { ...options, isAutomatic: false }, signal)
@@ -184,20 +185,29 @@ export class SandboxService {
     })
   }
 
-  /** Keeps its memory, if it still runs as it was seen; undefined when it does not. */
-  pauseAsSeen(seen: Sandbox): Promise<Sandbox | undefined> {
-    const options = { memory: true, requireHealthyAgent: true, isAutomatic: false }
+  /** What a drain has paused, so that it runs on elsewhere, stays paused for a client that asks for it. */
+  async #stayPaused(row: SandboxInTurn, { memory }: { memory: boolean }): Promise<void> {
+    const kept = { ...row.snapshot!, memory: row.snapshot!.memory && memory }
+    if (!(await this.#turns.stayPaused(row, kept))) throw errors.sandboxIsBusy(row.sandboxID, 'moving')
+  }
+
+  /**
+   * Keeps its memory, if it still runs as it was seen; undefined when it does not. With `departs` also undefined when
+   * its time ends at another moment by now; else its row says from the first step on that it is to run again until then.
+   */
+  pauseAsSeen(seen: Sandbox, { departs = false } = {}): Promise<Sandbox | undefined> {
+    const options = { memory: true, requireHealthyAgent: true, isAutomatic: false, departs }
     return this.#turns.take(seen.sandboxID, async ({ row, signal }) =>
-      row?.state === 'running' && row.runID === seen.runID
+      row?.state === 'running' && row.runID === seen.runID && row.endAt === seen.endAt
         ? this.#pauser.pause(row, options, signal)
         : undefined,
     )
   }
 
-  /** With its memory, if it is still paused as it was seen; undefined when it is not. */
+  /** With its memory, if it is still paused, and still to run again, as it was seen; undefined when it is not. */
   resumeAsSeen(seen: Sandbox, { limits }: Team, timeoutMs: number): Promise<Sandbox | undefined> {
     return this.#turns.take(seen.sandboxID, async ({ row, signal }) =>
-      row?.state === 'paused' && row.runID === seen.runID
+      row?.state === 'paused' && row.runID === seen.runID && row.runUntil === seen.runUntil
         ? this.#resumer.resume(row, limits, { timeoutMs, memory: true }, signal)
         : undefined,
     )

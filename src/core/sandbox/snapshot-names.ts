@@ -20,6 +20,10 @@ export const startSnapshotName = ({ buildID }: Pick<TemplateBuild, 'buildID'>): 
 export const pauseSnapshotName = ({ sandboxID, runID }: Pick<Sandbox, 'sandboxID' | 'runID'>): string =>
   `${sandboxID}-${runID}`
 
+/** What a node calls its copy of a paused sandbox that it takes over. No other copy on its disk has this name. */
+export const newTakenSnapshotName = ({ sandboxID }: Pick<Sandbox, 'sandboxID'>): string =>
+  `${sandboxID}-${newUUID()}`
+
 /** The sandbox whose pause made it; null where it was not made by a pause. */
 export const pausedSandboxOf = (name: string): string | null => /^(i[a-z0-9]{20})-/.exec(name)?.[1] ?? null
 

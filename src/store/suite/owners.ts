@@ -1,9 +1,19 @@
 /** Two Warrens over one database: each sees and changes only what it owns. */
 import assert from 'node:assert/strict'
 import { type SuiteContext, suite, type TestContext, test } from 'node:test'
+import type { Sandbox } from '../../core/sandbox/sandbox.ts'
 import type { CachedStep, Stores } from '../../core/stores.ts'
-import { nodeSuite } from './nodes.ts'
-import { aBuild, aSnapshot, insertPaused, insertSandboxIn, insertTeam, insertTemplate, time } from './rows.ts'
+import { aNode, nodeSuite } from './nodes.ts'
+import {
+  aBuild,
+  aSandbox,
+  aSnapshot,
+  insertPaused,
+  insertSandboxIn,
+  insertTeam,
+  insertTemplate,
+  time,
+} from './rows.ts'
 import { aVolume } from './volumes.ts'
 
 type Pair = [one: Stores, other: Stores]
@@ -33,6 +43,11 @@ export function ownerSuite(
     )
     pairTest('each has cached steps of its own under the same key', cachesAreApart)
     pairTest('a paused sandbox is taken over by one of them, once the object store has it', pausedIsTaken)
+    pairTest(
+      'a paused sandbox with a volume stays with its own Warren, and ends with it',
+      volumesKeepSandboxes,
+    )
+    pairTest('what a drain has paused is known to all until it runs, ends or is to stay paused', departures)
     pairTest('a paused sandbox is resumed by its own Warren alone', pausedIsResumedByOwner)
     pairTest('what the object store has of a sandbox is forgotten when it is resumed', resumeForgets)
     pairTest('a build is used by all once the object store has it', archivedBuildsAreShared)
@@ -161,6 +176,8 @@ async function cachesAreApart(one: Stores, other: Stores): Promise<void> {
 }
 
 const archived = { at: time, needs: { cpu: 'x' } }
+/** What the Warren that takes a paused sandbox over calls its snapshot. */
+const taken = 'taken'
 
 async function pausedIsTaken(one: Stores, other: Stores): Promise<void> {
   const { teamID } = await insertTeam(one)
@@ -170,18 +187,77 @@ async function pausedIsTaken(one: Stores, other: Stores): Promise<void> {
   assert.deepEqual(known, { sandboxID, runID, snapshotName: snapshot!.name, nodeID: 'one', archived: null })
   assert.deepEqual(await other.archive.listUnarchived(), [])
   const at = { sandboxID, runID, nodeID: 'one' }
-  assert.equal(await other.archive.take(at), false, 'the object store does not have it')
+  assert.equal(await other.archive.take(at, taken), false, 'the object store does not have it')
   assert.equal(await other.archive.markSandbox(at, archived), false, 'it is not theirs')
   assert.equal(await one.archive.markSandbox({ sandboxID, runID: 'an earlier run' }, archived), false)
   assert.equal(await one.archive.markSandbox(frozen, archived), false, 'its processes are in memory')
   assert.equal(await one.archive.markSandbox(at, archived), true)
   assert.deepEqual((await other.archive.findPaused(sandboxID))?.archived, archived)
-  assert.equal(await other.archive.take({ ...at, runID: 'an earlier run' }), false)
-  assert.equal(await other.archive.take(at), true)
-  assert.equal(await other.archive.take(at), false, 'its owner is another by now')
-  assert.equal((await other.sandboxes.find(sandboxID))?.state, 'paused')
+  assert.equal(await other.archive.take({ ...at, runID: 'an earlier run' }, taken), false)
+  assert.equal(await other.archive.take(at, taken), true)
+  assert.equal(await other.archive.take(at, taken), false, 'its owner is another by now')
+  const theirs = (await other.sandboxes.find(sandboxID))!
+  assert.deepEqual([theirs.state, theirs.snapshot], ['paused', { ...snapshot, name: taken }])
   assert.equal(await one.sandboxes.find(sandboxID), undefined)
   assert.deepEqual(await one.archive.listElsewhere([sandboxID, frozen.sandboxID, 'unknown']), [sandboxID])
+}
+
+async function volumesKeepSandboxes(one: Stores, other: Stores): Promise<void> {
+  const { teamID } = await insertTeam(one)
+  const volume = aVolume(teamID)
+  await one.volumes.insert(volume, 10)
+  await one.volumes.markReady(volume.volumeID)
+  const volumeMounts = [{ volumeID: volume.volumeID, name: volume.name, path: '/mnt' }]
+  const bound = await insertPaused(one, teamID, aSnapshot(), {
+    options: { ...aSandbox(teamID).options, volumeMounts },
+  })
+  const free = await insertPaused(one, teamID, aSnapshot())
+  for (const row of [bound, free]) await one.archive.markSandbox(row, archived)
+  const isMovable = async ({ sandboxID }: Sandbox) =>
+    (await other.owners.ownerOf({ kind: 'sandbox', id: sandboxID }))?.isMovable
+  assert.deepEqual([await isMovable(bound), await isMovable(free)], [false, true])
+  assert.equal(await other.archive.take({ ...bound, nodeID: 'one' }, taken), false)
+  const node = aNode('one')
+  await one.nodes.join(node)
+  await one.nodes.leave(node)
+  assert.deepEqual(await other.nodes.forget('one', time), { sandboxes: 1, builds: 0, volumes: 1 })
+  assert.equal((await one.sandboxes.find(bound.sandboxID))?.endReason, 'lost')
+  assert.equal((await one.sandboxes.find(free.sandboxID))?.state, 'paused')
+}
+
+async function departures(one: Stores, other: Stores): Promise<void> {
+  const { teamID, limits } = await insertTeam(one)
+  const depart = async () => {
+    const { sandboxID, runID, endAt } = await insertSandboxIn(one, teamID, 'running')
+    const at = { sandboxID, runID, from: ['running'] as const }
+    assert.equal(
+      await one.sandboxes.move({ ...at, endAt: endAt - 1 }, 'pausing', { runUntil: endAt }),
+      undefined,
+    )
+    await one.sandboxes.move({ ...at, endAt }, 'pausing', { runUntil: endAt })
+    const snapshot = aSnapshot()
+    await one.sandboxes.move({ sandboxID, runID, from: ['pausing'] }, 'paused', { snapshot, endAt: time })
+    return { sandboxID, runID, endAt, snapshot }
+  }
+  const listed = async () => (await other.archive.listDepartures()).map(({ sandboxID }) => sandboxID)
+  const [resumed, killed, stays] = [await depart(), await depart(), await depart()]
+  assert.deepEqual((await listed()).sort(), [resumed, killed, stays].map(({ sandboxID }) => sandboxID).sort())
+  const { sandboxID, runID, endAt } = resumed
+  const resume = (markedUntil: number) =>
+    one.sandboxes.resumeWithinLimits({ sandboxID, runID, markedUntil }, limits, { runID: 'next' })
+  assert.deepEqual(await resume(endAt - 1), { moved: undefined })
+  assert.ok('moved' in (await resume(endAt)))
+  await one.sandboxes.move({ sandboxID, runID: 'next', from: ['resuming'] }, 'paused')
+  assert.equal((await one.sandboxes.find(sandboxID))?.runUntil, endAt, 'a resume that failed is tried again')
+  await one.sandboxes.resumeWithinLimits({ sandboxID, runID: 'next' }, limits, { runID: 'last' })
+  await one.sandboxes.move({ sandboxID, runID: 'last', from: ['resuming'] }, 'running')
+  await one.sandboxes.move({ ...killed, endAt: time, from: ['paused'] }, 'killing', { endReason: 'killed' })
+  const kept = { ...stays.snapshot, memory: false }
+  const paused = await one.sandboxes.stayPaused(stays.sandboxID, stays.runID, kept)
+  assert.deepEqual([paused?.runUntil, paused?.snapshot], [null, kept])
+  assert.equal(await one.sandboxes.stayPaused(stays.sandboxID, stays.runID, kept), undefined)
+  assert.deepEqual(await listed(), [])
+  for (const row of [resumed, killed]) assert.equal((await one.sandboxes.find(row.sandboxID))?.runUntil, null)
 }
 
 async function pausedIsResumedByOwner(one: Stores, other: Stores): Promise<void> {
@@ -193,10 +269,10 @@ async function pausedIsResumedByOwner(one: Stores, other: Stores): Promise<void>
   assert.deepEqual(await one.sandboxes.find(paused.sandboxID), paused)
   await one.archive.markSandbox(paused, archived)
   assert.deepEqual(await resume(other, 'theirs'), { moved: undefined }, 'it has to be taken over first')
-  await other.archive.take({ ...paused, nodeID: 'one' })
+  await other.archive.take({ ...paused, nodeID: 'one' }, taken)
   assert.deepEqual(await resume(one, 'mine'), { moved: undefined }, 'its owner is another by now')
   assert.deepEqual(await resume(other, 'theirs'), {
-    moved: { ...paused, state: 'resuming', runID: 'theirs' },
+    moved: { ...paused, state: 'resuming', runID: 'theirs', snapshot: { ...paused.snapshot, name: taken } },
   })
 }
 
@@ -208,7 +284,7 @@ async function resumeForgets(one: Stores, other: Stores): Promise<void> {
   assert.equal(await other.archive.findPaused(sandboxID), undefined, 'it is not paused')
   await one.sandboxes.move({ sandboxID, runID: 'next', from: ['resuming'] }, 'paused')
   assert.equal((await other.archive.findPaused(sandboxID))?.archived, null)
-  assert.equal(await other.archive.take({ sandboxID, runID: 'next', nodeID: 'one' }), false)
+  assert.equal(await other.archive.take({ sandboxID, runID: 'next', nodeID: 'one' }, taken), false)
 }
 
 async function archivedBuildsAreShared(one: Stores, other: Stores): Promise<void> {

@@ -55,6 +55,7 @@ function limits(storeTest: StoreTest): void {
     const begun = {
       state: 'creating',
       moveID: null,
+      runUntil: null,
       handle: null,
       snapshot: null,
       endedAt: null,

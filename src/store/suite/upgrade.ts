@@ -28,7 +28,9 @@ export async function upgradeWithoutSnapshots(db: Kysely<Tables>): Promise<void>
   const stores = storesOver(db, vault)
   assert.deepEqual(await stores.templates.findByID(template.templateID), template)
   assert.deepEqual(await stores.templates.findReadyBuild(template.templateID, 'default'), build)
-  const none = { moveID: null, handle: null, snapshot: null, endedAt: null, endReason: null }
+  const none = {
+    ...{ moveID: null, handle: null, snapshot: null, endedAt: null, endReason: null, runUntil: null },
+  }
   const paused = { ...sandbox, state: 'paused', ...none }
   assert.deepEqual(await stores.sandboxes.find(sandbox.sandboxID), paused)
   await liesSealed(db, sandbox.sandboxID)

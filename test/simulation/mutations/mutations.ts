@@ -101,9 +101,10 @@ export const mutations: Mutation[] = [
       {
         file: 'src/store/archive.ts',
         from: `      .where('run_id', '=', at.runID)
-      .where('state', '=', 'paused')
       .where('node_id', '=', at.nodeID)
-      .where('stored_at', 'is not', null)
+      .where(isMovable)
+      // What its owner has corrected since it was read would be lost.
+      .where('saved', '=', row.saved)
 `,
         to: '',
       },
@@ -118,7 +119,7 @@ export const mutations: Mutation[] = [
     edits: [
       {
         file: 'src/store/node-forgetting.ts',
-        from: ".where((where) => where.or([where('state', '<>', 'paused'), where('stored_at', 'is', null)]))",
+        from: '.where((where) => where.not(isMovable(where)))',
         to: '',
       },
     ],

@@ -8,6 +8,6 @@ export function passOnToItsNode({ builtIns, cluster }: RouteContext) {
     const build = cluster && (await builtIns.newestBuild((request.params as { name: string }).name))
     if (!build) return
     const what = { kind: 'build', id: build.buildID } as const
-    if (await cluster.forwarder.forward(what, exchangeOf(request, reply))) reply.hijack()
+    if ((await cluster.forwarder.forward(what, exchangeOf(request, reply))) === 'answered') reply.hijack()
   }
 }

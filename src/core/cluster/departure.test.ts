@@ -1,0 +1,192 @@
+import assert from 'node:assert/strict'
+import test from 'node:test'
+import { type Fixture, request, turning } from '../../../test/support/domain.ts'
+import {
+  complaints,
+  describeNode,
+  memoryOn,
+  openDraining,
+  startRunning,
+} from '../../../test/support/draining.ts'
+import { failMoves } from '../../../test/support/store-faults.ts'
+import { AppError } from '../../lib/app-error.ts'
+
+/** Running for an hour, then paused by a drain of its node, whose process ended right after that. */
+async function departed({ service, team, stores, driver }: Fixture) {
+  const sandboxID = await startRunning({ service, team, driver } as Fixture, 3_600_000)
+  const { endAt } = await service.get(team, sandboxID)
+  const paused = await service.pauseAsSeen((await stores.sandboxes.find(sandboxID))!, { departs: true })
+  assert.deepEqual([paused?.state, paused?.runUntil], ['paused', endAt])
+  return { sandboxID, endAt }
+}
+
+test('a node that took it and could not resume it does so later by itself, also if it is not draining', async (t) => {
+  const { one, other, drainer, drainerOfOther, clock, peer, take } = await openDraining(t)
+  await other.stores.teams.setLimits(other.team.teamID, { ...other.team.limits, maxSandboxes: 1 })
+  const sandboxID = await startRunning(one)
+  const { endAt } = await one.service.get(one.team, sandboxID)
+  let inTheWay = ''
+  peer.handOver = async (...offer) => {
+    inTheWay = (await other.service.create(other.team, request({ timeoutMs: 3_600_000 }))).sandboxID
+    await take(...offer)
+  }
+  await drainer.run()
+  assert.equal((await other.service.get(other.team, sandboxID)).state, 'paused')
+  for (let round = 0; round < 3; round++) await drainerOfOther.run()
+  assert.equal(complaints(other).length, 1)
+  await other.service.kill(other.team, inTheWay)
+  clock.advance(61_000)
+  await drainerOfOther.run()
+  const { state, endAt: end } = await other.service.get(other.team, sandboxID)
+  assert.deepEqual([state, end, memoryOn(other, sandboxID)], ['running', endAt, 'memory'])
+})
+
+test('a pause that could not be recorded is finished later, and the sandbox runs on elsewhere', async (t) => {
+  const { one, other, drainer, clock } = await openDraining(t)
+  const sandboxID = await startRunning(one)
+  one.faults.before = failMoves('paused')
+  await turning(clock, drainer.run())
+  assert.equal((await one.stores.sandboxes.find(sandboxID))?.state, 'pausing')
+  one.faults.before = () => {}
+  await one.reconciler.run()
+  assert.equal((await one.stores.sandboxes.find(sandboxID))?.state, 'paused')
+  clock.advance(61_000)
+  await drainer.run()
+  assert.equal(memoryOn(other, sandboxID), 'memory')
+})
+
+test('what a process paused that then crashed runs on, elsewhere or here', async (t) => {
+  const { one, other, again, membership } = await openDraining(t)
+  const moved = await departed(one)
+  await again().run()
+  assert.equal(memoryOn(other, moved.sandboxID), 'memory')
+  assert.equal((await other.service.get(other.team, moved.sandboxID)).endAt, moved.endAt)
+  const kept = await departed(one)
+  membership.isDraining = false
+  await again().run()
+  assert.equal(memoryOn(one, kept.sandboxID), 'memory')
+  assert.equal((await one.service.get(one.team, kept.sandboxID)).endAt, kept.endAt)
+})
+
+test('where the node that took it dies before it resumes it, another one lets it run on', async (t) => {
+  const { one, other, drainer, newDrainer, nodes, clock, peer, open } = await openDraining(t)
+  peer.handOver = async (_, { sandboxID, nodeID }) => {
+    await other.archive!.mover.take(sandboxID, { memory: true, from: nodeID })
+    throw new AppError('unavailable', 'The node died.')
+  }
+  const sandboxID = await startRunning(one)
+  await drainer.run()
+  assert.equal((await other.service.get(other.team, sandboxID)).state, 'paused')
+  const third = await open('third')
+  t.after(() => third.stores.close())
+  nodes[1]!.silentMs = 60_000
+  nodes.push(describeNode('third', 'ready'))
+  clock.advance(61_000)
+  await drainer.run()
+  assert.equal((await other.service.get(other.team, sandboxID)).state, 'paused', 'this one is drained')
+  await newDrainer(third, { nodeID: 'third', isDraining: false, nodes: async () => nodes }).run()
+  assert.equal(memoryOn(third, sandboxID), 'memory')
+})
+
+test('where no other node is left, it goes back to the node that is drained', async (t) => {
+  const { one, other, drainer, nodes, clock, peer } = await openDraining(t)
+  peer.handOver = async (_, { sandboxID, nodeID }) => {
+    await other.archive!.mover.take(sandboxID, { memory: true, from: nodeID })
+    throw new AppError('unavailable', 'The node died.')
+  }
+  const sandboxID = await startRunning(one)
+  await drainer.run()
+  clock.advance(61_000)
+  await drainer.run()
+  assert.equal(memoryOn(one, sandboxID), undefined, 'the other one lives')
+  nodes[1]!.silentMs = 60_000
+  await drainer.run()
+  assert.equal(memoryOn(one, sandboxID), 'memory')
+})
+
+test('a timeout that is extended between the list and the move holds', async (t) => {
+  const { one, other, drainer, membership, nodes, clock } = await openDraining(t)
+  const sandboxID = await startRunning(one, 120_000)
+  let isExtended = false
+  membership.nodes = async () => {
+    if (!isExtended) await one.service.setTimeout(one.team, sandboxID, 3_600_000)
+    isExtended = true
+    return nodes
+  }
+  const endAt = clock.now() + 3_600_000
+  await drainer.run()
+  assert.equal(memoryOn(other, sandboxID), 'memory')
+  assert.equal((await other.service.get(other.team, sandboxID)).endAt, endAt)
+})
+
+test('a client that pauses what a drain has just paused gets that, and it stays paused', async (t) => {
+  const { one, other, again, membership } = await openDraining(t)
+  const { sandboxID } = await departed(one)
+  await one.service.pause(one.team, sandboxID, { memory: true, requireHealthyAgent: false })
+  await assert.rejects(
+    one.service.pause(one.team, sandboxID, { memory: true, requireHealthyAgent: false }),
+    /already paused/,
+  )
+  await one.archive!.archiver.run()
+  await again().run()
+  assert.equal((await other.service.get(other.team, sandboxID)).state, 'paused')
+  const second = await departed(one)
+  await one.service.pause(one.team, second.sandboxID, { memory: false, requireHealthyAgent: false })
+  membership.isDraining = false
+  await again().run()
+  const { state, snapshot } = await one.service.get(one.team, second.sandboxID)
+  assert.deepEqual([state, snapshot?.memory], ['paused', false])
+})
+
+test('a client that pauses it while its new node is about to resume it wins', async (t) => {
+  const { one, other, drainer, peer, take } = await openDraining(t)
+  let sandboxID = ''
+  peer.handOver = async (...offer) => {
+    other.faults.before = async (method) => {
+      if (method !== 'resumeWithinLimits') return
+      other.faults.before = () => {}
+      const { runID, snapshot } = (await other.stores.sandboxes.find(sandboxID))!
+      assert.ok(await other.stores.sandboxes.stayPaused(sandboxID, runID, snapshot!))
+    }
+    await take(...offer)
+  }
+  sandboxID = await startRunning(one)
+  await drainer.run()
+  assert.equal((await other.service.get(other.team, sandboxID)).state, 'paused')
+})
+
+test('who connects to what a drain has paused does not shorten its life', async (t) => {
+  const { one } = await openDraining(t)
+  const { sandboxID, endAt } = await departed(one)
+  const { sandbox } = await one.service.connect(one.team, sandboxID, { timeoutMs: 60_000, memory: true })
+  assert.deepEqual([sandbox.state, sandbox.endAt, sandbox.runUntil], ['running', endAt, null])
+})
+
+test('a resume that fails leaves the sandbox to be resumed again', async (t) => {
+  const { one, again, membership, clock } = await openDraining(t)
+  const { sandboxID } = await departed(one)
+  membership.isDraining = false
+  const drainer = again()
+  one.driver.beforeStarted = async () => {
+    one.driver.beforeStarted = async () => {}
+    throw new AppError('unavailable', 'The machine is busy.')
+  }
+  await drainer.run()
+  assert.equal((await one.service.get(one.team, sandboxID)).state, 'paused')
+  clock.advance(61_000)
+  await drainer.run()
+  assert.equal((await one.service.get(one.team, sandboxID)).state, 'running')
+})
+
+test('a sandbox that has ended is asked for no more', async (t) => {
+  const { one, drainer, clock, peer } = await openDraining(t)
+  peer.handOver = async () => {
+    await one.service.kill(one.team, sandboxID)
+    throw new AppError('unavailable', 'Node other did not answer.')
+  }
+  const sandboxID = await startRunning(one)
+  await drainer.run()
+  clock.advance(61_000)
+  await drainer.run()
+  assert.deepEqual([peer.asked, (await one.stores.sandboxes.find(sandboxID))?.runUntil], [1, null])
+})

@@ -1,0 +1,82 @@
+/** What tests of draining begin with: two nodes over one database and one object store, the first of which is drained. */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { TestContext } from 'node:test'
+import { Drainer, type DrainerParts } from '../../src/core/cluster/drainer.ts'
+import { type HandOver, takeOffered } from '../../src/core/cluster/hand-over.ts'
+import type { ClusterNode } from '../../src/core/cluster/node.ts'
+import { newFakeWorld } from '../../src/drivers/fake/fake-driver.ts'
+import { ManualClock } from '../../src/lib/clock.ts'
+import { MemoryObjectStore } from '../../src/objects/memory-object-store.ts'
+import { ObjectPacks } from '../../src/objects/packs.ts'
+import { type Fixture, openFixture, request } from './domain.ts'
+
+const roomy = { freeCPU: 100, freeMemoryMB: 1e6, allocatedCPU: 0, allocatedMemoryMB: 0, warmTemplates: [] }
+export const describeNode = (nodeID: string, status: ClusterNode['status']) =>
+  ({
+    ...{ nodeID, status, silentMs: 0, load: { ...roomy, buildsAtHand: [] } },
+    facts: { version: '1', isolation: 'gvisor', cpu: { architecture: 'x86_64', features: [] } },
+  }) as unknown as ClusterNode
+
+/** Two Warrens on two machines, over one database and one object store; the first of them is drained. */
+export async function openDraining(t: TestContext, { canMoveMemory = true } = {}) {
+  const folder = mkdtempSync(join(tmpdir(), 'warren-drain-'))
+  const clock = new ManualClock()
+  const objects = new MemoryObjectStore(clock)
+  const layers = { archive: async () => {}, bring: async () => {} }
+  const archive = { objects, packs: new ObjectPacks(objects), layers }
+  const open = (nodeID: string) =>
+    openFixture({ folder, clock, world: newFakeWorld(), nodeID, ports: { archive } })
+  const [one, other] = [await open('one'), await open('other')]
+  t.after(async () => {
+    for (const node of [one, other]) {
+      await node.archive!.archiver.close()
+      await node.service.close()
+      await node.stores.close()
+    }
+    rmSync(folder, { recursive: true, force: true })
+  })
+  const nodes = [describeNode('one', 'draining'), describeNode('other', 'ready')]
+  const membership = { nodeID: 'one', isDraining: true, nodes: async () => nodes }
+  const take: HandOver = (_node, offered) =>
+    takeOffered(
+      { ...other.stores, rows: other.stores.archive, mover: other.archive!.mover, clock, ...partsOf(other) },
+      offered,
+    )
+  const peer = { handOver: take, asked: 0 }
+  const newDrainer = (node: Fixture, as: DrainerParts['membership']) =>
+    new Drainer({
+      ...{ ...node.stores, rows: node.stores.archive, ...node.archive!, ...partsOf(node) },
+      ...{ membership: as, canMoveMemory, clock, drawBelow: () => 0 },
+      handOver: (...offer) => {
+        peer.asked++
+        return peer.handOver(...offer)
+      },
+    })
+  const drainer = newDrainer(one, membership)
+  const drainerOfOther = newDrainer(other, { nodeID: 'other', isDraining: false, nodes: async () => nodes })
+  const { buildID } = (await one.stores.templates.findReadyBuild('basetemplate', 'default'))!
+  await one.stores.archive.markBuild(buildID, { at: 1, needs: null })
+  const again = () => newDrainer(one, membership)
+  const others = { drainerOfOther, newDrainer, again }
+  return { one, other, drainer, ...others, open, membership, nodes, clock, objects, peer, take }
+}
+
+const partsOf = ({ service, logged }: Fixture) => {
+  const at = (level: 'debug' | 'info' | 'warn' | 'error') => (values: object, message: string) =>
+    void logged.push({ level, values, message })
+  return { service, log: { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') } }
+}
+
+export async function startRunning({ service, team, driver }: Fixture, timeoutMs = 600_000): Promise<string> {
+  const { sandboxID } = await service.create(team, request({ timeoutMs }))
+  driver.world.sandboxes.get(sandboxID)!.memory.set('m', 'memory')
+  return sandboxID
+}
+
+export const memoryOn = ({ driver }: Fixture, sandboxID: string) =>
+  driver.world.sandboxes.get(sandboxID)?.memory.get('m')
+
+export const complaints = ({ logged }: Fixture) =>
+  logged.filter(({ message }) => message.includes('could not be moved from a node that is drained'))
