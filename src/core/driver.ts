@@ -267,7 +267,11 @@ export interface CanExportSnapshots {
 }
 
 export interface CanLimitEgress {
-  /** Replaces the rules of a sandbox at once, for connections that are open too. */
+  /**
+   * Replaces the rules of a sandbox at once, for connections that are open too. When it rejects, the old rules or the new
+   * ones hold. The next call then really applies its rules, the same ones too: that they were asked for, or written down,
+   * before proves nothing.
+   */
   limitEgress(handle: DriverHandle, rules: AddressRules): Promise<void>
   /**
    * Where the gate has to listen, once the driver is open; only sandboxes reach it, and only by what `toGate`

@@ -128,6 +128,7 @@ function setBack(simulation: Simulation, node: SimulatedNode, pick: number): voi
     frozenSnapshot: undefined,
     memory: new Map(),
     files: new Map(),
+    enforced: copied.spec.egress,
   }
   node.world.sandboxes.set(sandboxID, { spec: { ...copied.spec, ...run }, handle, ...rest })
   simulation.note(() => `${node.name} comes back with a copy of ${sandboxID}`)

@@ -1,7 +1,7 @@
 /** The state of one history: machines, clients, what was told, and the trace. It knows no order of events. */
 import { sandboxKey } from '../../src/core/archive/keys.ts'
 import { defaultTeamLimits, type Team } from '../../src/core/team/team.ts'
-import { type FakeWorld, newFakeWorld } from '../../src/drivers/fake/fake-driver.ts'
+import { type FakeWorld, newFakeWorld } from '../../src/drivers/fake/fake-world.ts'
 import type { SimulatedDatabase } from './database.ts'
 import { handOverFrom } from './hops.ts'
 import { type Ask, Ledger, type LedgerEntry } from './ledger.ts'
