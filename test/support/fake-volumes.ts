@@ -9,12 +9,13 @@ import { openFolder } from '../../src/volumes/path-walk.ts'
 import { VolumeContent } from '../../src/volumes/volume-content.ts'
 
 export class FakeVolumeDisks implements VolumeDisks {
-  readonly disks = new Set<string>()
+  readonly disks: Set<string> = new Set()
   /** How many disks are held at this moment. */
   held = 0
   /** Knobs: called in the middle of each. */
   beforeCreated: (volumeID: string) => Promise<void> = async () => {}
   beforeRemoved: (volumeID: string) => Promise<void> = async () => {}
+  beforeReleased: (volumeID: string) => Promise<void> = async () => {}
   #root: Promise<string> | undefined
 
   async create(volumeID: string): Promise<void> {
@@ -35,7 +36,11 @@ export class FakeVolumeDisks implements VolumeDisks {
     this.#assertThere(volumeID)
     this.held++
     const disk = { device: `/dev/${volumeID}`, options: 'rw', folder: 'files' }
-    return { disk, release: async () => void this.held-- }
+    const release = async () => {
+      this.held--
+      await this.beforeReleased(volumeID)
+    }
+    return { disk, release }
   }
 
   /** What the volume holds, for tests to look at from outside. */
