@@ -63,7 +63,7 @@ export class CallFaults {
 
   #faultOf(part: string, method: string, process: number): CallFault | undefined {
     const { plan, time, faultRandom, nodes } = this.#parts
-    const likely = plan.faults[part] ?? {}
+    const likely = plan.faults[method] ?? plan.faults[part] ?? {}
     const drawn = (['fails', 'answer-lost', 'hangs'] as const).find((fault) =>
       faultRandom.chance(likely[fault] ?? 0),
     )

@@ -120,6 +120,7 @@ class Scheduler {
     const { nodes, plan } = this.#simulation
     const isFree = plan.isCluster ? nodes.some(({ isUp }) => isUp) : nodes.every(({ isUp }) => isUp)
     return this.#waiting.filter((action) => {
+      if ((action.atMs ?? 0) > this.#simulation.time.elapsedMs) return false
       if ('mishap' in action) return action.mishap.after <= this.#requestsMade
       const { client } = action.request
       if (busy.has(client)) return false
@@ -143,6 +144,7 @@ class Scheduler {
     const next = Math.min(
       ...nodes.map((node) => (node.isStill ? undefined : node.clock?.nextAt()) ?? Number.POSITIVE_INFINITY),
       calls.nextAt() ?? Number.POSITIVE_INFINITY,
+      ...this.#waiting.flatMap(({ atMs = 0 }) => (atMs > time.elapsedMs ? [atMs] : [])),
     )
     return Number.isFinite(next) ? Math.max(0, next - time.elapsedMs) : 1000
   }

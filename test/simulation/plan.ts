@@ -84,7 +84,11 @@ export type Mishap = {
   jumpMs: number
 }
 
-export type Action = ({ request: Request } | { mishap: Mishap }) & { number: number }
+export type Action = ({ request: Request } | { mishap: Mishap }) & {
+  number: number
+  /** Not before so much time has elapsed. */
+  atMs?: number
+}
 
 /** Kinds of histories in which some faults are met more often (profiles.ts). */
 export const machineProfiles = [
@@ -123,7 +127,7 @@ export type Plan = {
   /** The template has a start command. */
   hasService: boolean
   actions: Action[]
-  /** How likely each fault of a call is, by what is called. */
+  /** How likely each fault of a call is, by its method or else by what is called. */
   faults: Partial<Record<string, Partial<Record<CallFault, number>>>>
   /** How likely the oldest call goes on first. */
   inOrder: number

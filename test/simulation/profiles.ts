@@ -36,14 +36,24 @@ function setTeams(plan: Plan, count: number): void {
 
 export const profiles: Record<ProfileName, Profile> = {
   'burst in an outage': {
-    verbs: { create: 20, 'create with a key': 3, kill: 3, list: 1, write: 2, pause: 1 },
-    ...{ requests: [8, 20], clients: [3, 6], timeoutsMs: [20_000, 300_000] },
-    ...{ mishaps: { 'short outage': 4, crash: 1 }, mishapCount: [1, 3] },
+    verbs: { create: 20, 'create with a key': 2, kill: 1 },
+    ...{ requests: [10, 18], clients: [5, 8], timeoutsMs: [300_000] },
+    ...{ mishaps: { 'short outage': 1 }, mishapCount: [1, 1] },
     change(plan, random) {
       setTeams(plan, random.between(2, 3))
       setGenerousLimits(plan)
-      plan.warmSandboxes = random.between(1, 2)
-      plan.faults.store = { ...noFaults }
+      Object.assign(plan, { keepsTime: true, haste: 0.02, warmSandboxes: random.between(1, 3) })
+      plan.faults = { insertWithinLimits: { fails: random.pick([0, 0.4]), 'answer-lost': 0.1 } }
+      // The first fill the pool. Then the burst comes, the outage into the middle of it, and others when its tries are over.
+      const burst = 5000
+      const before = random.between(3, 8)
+      for (const [at, action] of plan.actions.entries()) {
+        action.atMs = at < 2 ? 0 : at < 2 + before ? burst : burst + 3050 + random.below(3000)
+        if (!('mishap' in action)) continue
+        action.atMs = burst
+        action.mishap.after = 2 + random.below(before)
+      }
+      plan.actions.sort((one, other) => (one.atMs ?? 0) - (other.atMs ?? 0))
     },
   },
   'overlapping rounds': {
