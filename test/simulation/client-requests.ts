@@ -202,8 +202,10 @@ function checkWhy({ simulation, ask }: Asked, error: unknown): void {
   const isKilled =
     isAppError(error, 'conflict') && /was killed while it was being created/.test(error.message)
   if (!isKilled) return
-  for (const { sandboxID, metadata } of watch.sandboxes.values()) {
+  for (const { sandboxID, metadata, endReason } of watch.sandboxes.values()) {
     if (metadata.ask !== String(ask.number) || ledger.killAsked.has(sandboxID)) continue
+    // Its node was forgotten meanwhile.
+    if (endReason === 'lost') continue
     const text = `${describeRequest(ask)} was told that ${shortID(sandboxID)} was killed, and nobody asked for that`
     report(new Violation('answer true', text))
   }

@@ -94,6 +94,7 @@ export type Action = ({ request: Request } | { mishap: Mishap }) & {
 export const machineProfiles = [
   'burst in an outage',
   'overlapping rounds',
+  'deaths in rounds',
   'egress policies',
   'volumes',
   'builds',

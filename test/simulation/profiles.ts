@@ -34,6 +34,12 @@ function setTeams(plan: Plan, count: number): void {
   }))
 }
 
+/** The rest is mostly about one sandbox. */
+function beginWithCreate(plan: Plan, random: Random): void {
+  const create = { request: { ...planRequest(random, 'create', 0), timeoutMs: 3_600_000 }, number: -1 }
+  plan.actions.unshift(create)
+}
+
 export const profiles: Record<ProfileName, Profile> = {
   'burst in an outage': {
     verbs: { create: 20, 'create with a key': 2, kill: 1 },
@@ -57,23 +63,37 @@ export const profiles: Record<ProfileName, Profile> = {
     },
   },
   'overlapping rounds': {
-    verbs: { create: 6, pause: 12, resume: 6, connect: 8, kill: 2, 'set-network': 5, snapshot: 1, write: 4 },
-    ...{ requests: [10, 26], clients: [2, 5], timeoutsMs: lasting },
-    ...{ mishaps: { round: 12, death: 3, crash: 1, 'short outage': 1 }, mishapCount: [3, 8] },
+    verbs: { create: 3, pause: 14, resume: 5, connect: 12, kill: 1, 'set-network': 3, snapshot: 1, write: 2 },
+    ...{ requests: [12, 30], clients: [2, 4], timeoutsMs: lasting },
+    ...{ mishaps: { round: 12, crash: 1, 'short outage': 1 }, mishapCount: [6, 14] },
     change(plan, random) {
+      beginWithCreate(plan, random)
       plan.snapshotMemory = random.chance(0.3)
       plan.holdsReads = 1
       plan.haste = random.pick([0.02, 0.1])
-      if (random.chance(0.5)) plan.faults.driver = { ...noFaults, 'answer-lost': 0.1, fails: 0.05 }
-      if (random.chance(0.3)) setGenerousLimits(plan)
+      plan.warmSandboxes = 0
+      plan.faults.middle = { fails: random.pick([0, 0.2]) }
+      if (random.chance(0.5)) plan.faults.driver = { ...noFaults, 'answer-lost': 0.1 }
+    },
+  },
+  'deaths in rounds': {
+    verbs: { create: 5, pause: 10, connect: 8, kill: 1, 'set-network': 3, snapshot: 2, fork: 1, write: 2 },
+    ...{ requests: [8, 20], clients: [2, 4], timeoutsMs: lasting },
+    ...{ mishaps: { death: 6, round: 6, crash: 1 }, mishapCount: [3, 8] },
+    change(plan) {
+      plan.holdsReads = 0.5
     },
   },
   'egress policies': {
-    verbs: { create: 5, 'set-network': 14, pause: 4, connect: 5, kill: 1, write: 1 },
+    verbs: { create: 3, 'set-network': 16, pause: 4, connect: 5, kill: 1, write: 1 },
     ...{ requests: [8, 22], clients: [1, 4], timeoutsMs: lasting },
-    ...{ mishaps: { round: 4, crash: 2, 'short outage': 1 }, mishapCount: [0, 4] },
+    ...{ mishaps: { round: 6, crash: 3, 'short outage': 1 }, mishapCount: [1, 7] },
     change(plan, random) {
-      plan.faults.driver = { fails: 0.15, 'answer-lost': random.chance(0.5) ? 0.1 : 0 }
+      beginWithCreate(plan, random)
+      plan.faults.middle = { fails: random.pick([0, 0.3]) }
+      plan.faults.limitEgress = { 'answer-lost': random.pick([0, 0.2]) }
+      // A process that cannot find out about a sandbox at its start opens no route to it until a later round.
+      plan.faults.recover = { fails: random.pick([0, 0.5]) }
       plan.holdsReads = random.pick([0, 1])
     },
   },

@@ -256,7 +256,7 @@ export class RowWatch {
   #checkReason(ended: WatchedSandbox): void {
     const { hasDied, report, wasKillAsked } = this.#parts
     const { endBegan: began, endReason: reason } = ended
-    if (wasKillAsked(ended.sandboxID) || !began) return
+    if (wasKillAsked(ended.sandboxID) || !began || this.#parts.isForgotten(ended.nodeID)) return
     const from = `${name(ended)} was ${began.from}`
     if (reason === 'timeout') {
       if (began.from !== 'running')
