@@ -56,7 +56,7 @@ export class CallFaults {
 
   #holdsAnswer(method: string): ReturnType<CallPolicy['holdsAnswer']> {
     const { plan, random } = this.#parts
-    const isLook = plan.holdsReads > 0 && looks.test(method)
+    const isLook = plan.holdsReads > 0 && (plan.heldMethods?.includes(method) ?? looks.test(method))
     if (isLook && random.chance(plan.holdsReads) && this.areOn) return 'until it is old'
     return random.chance(plan.holdsAnswers) ? 'a moment' : undefined
   }

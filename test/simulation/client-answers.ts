@@ -182,15 +182,11 @@ export const sandboxAnswers = {
   async write({ simulation, ask, core: { routes } }) {
     const { plan } = simulation
     const row = simulation.watch.sandboxes.get(ask.sandboxID!)
-    // Its programs write by themselves as soon as they go on.
-    const isEarly = plan.writesEarly && row?.state === 'resuming'
-    const sandbox =
-      plan.isCluster && !isEarly
-        ? answeringCopy(simulation, ask, routes, row)
-        : simulation.inWorld(ask.sandboxID!)
+    const sandbox = plan.isCluster
+      ? answeringCopy(simulation, ask, routes, row)
+      : simulation.inWorld(ask.sandboxID!)
     if (
-      !row ||
-      (row.state !== 'running' && !isEarly) ||
+      row?.state !== 'running' ||
       !sandbox?.running ||
       sandbox.frozen ||
       sandbox.spec.runID !== row.startedRunID
@@ -202,7 +198,6 @@ export const sandboxAnswers = {
     const entry = simulation.ledger.entries.get(ask.sandboxID!)!
     entry.written = text
     entry.inMemory = text
-    if (isEarly) entry.resumesMemory = undefined
     return text
   },
 } satisfies Partial<Answers>

@@ -39,7 +39,7 @@ export function makeRequest(simulation: Simulation, request: Request, number: nu
 
 /** In a cluster any node that is up; otherwise the one that has the sandbox. */
 function doorOf(
-  { ledger, nodes, plan }: Simulation,
+  { ledger, nodes, plan, watch }: Simulation,
   request: Request,
   team: Team,
   sandboxID: string | undefined,
@@ -50,6 +50,10 @@ function doorOf(
   // What a template was made of by a snapshot is on the disk of one node alone, and so is a volume.
   const snapshot = request.verb === 'create from a snapshot' && chooseSnapshot(ledger, team, request)
   if (snapshot) return ledger.snapshotNodes.get(snapshot)!
+  if (request.verb.startsWith('recover') || request.verb.startsWith('discard')) {
+    const entry = choose([...watch.quarantined.values()], request.pick)
+    if (entry) return nodes.findIndex(({ name }) => name === entry.nodeID)
+  }
   const volume =
     request.verb.endsWith(' volume') && choose(ledger.volumes.get(team.teamID) ?? [], request.pick)
   if (volume && request.verb !== 'create a volume') return volume.node

@@ -75,9 +75,10 @@ function checkMovedMemory(
 function checkHandedOver(simulation: Simulation, row: WatchedSandbox): void {
   const { sandboxID, teamID, metadata, startedRunID } = row
   const there = simulation.inWorld(sandboxID)
-  if (there?.spec.runID !== startedRunID) return
+  // What ran before the history began was made for no request.
+  if (there?.spec.runID !== startedRunID || metadata.ask === undefined) return
   const { TEAM, ASK } = handedOverWith(there.memory) ?? {}
-  if (TEAM === teamID && (metadata.ask === undefined || ASK === metadata.ask)) return
+  if (TEAM === teamID && ASK === metadata.ask) return
   const text = `${shortID(sandboxID)} of ${teamID} (#${metadata.ask}) has the variables of ${TEAM} (#${ASK})`
   simulation.report(new Violation('own sandbox', text))
 }
@@ -99,6 +100,19 @@ function checkToldEnds({ ledger, report }: Simulation, { sandboxID, endBegan }: 
 function checkNothingRuns(simulation: Simulation, { sandboxID, endReason }: WatchedSandbox): void {
   if (!simulation.inWorld(sandboxID)?.running) return
   simulation.report(new Violation('no orphan', `${shortID(sandboxID)} has ended (${endReason}), and runs on`))
+}
+
+/** Programs that go on after a pause write at once, whatever becomes of the resume. */
+export function writeEarly(simulation: Simulation, sandboxID: string): void {
+  const { plan, ledger, watch, note, step } = simulation
+  const there = simulation.inWorld(sandboxID)
+  const entry = ledger.entries.get(sandboxID)
+  if (!plan.writesEarly || !there || watch.sandboxes.get(sandboxID)?.state !== 'resuming' || !entry) return
+  const text = `early write ${step}`
+  note(() => `${sandboxID}: ${text}`)
+  there.memory.set(writtenKey, text)
+  there.files.set(writtenKey, text)
+  Object.assign(entry, { written: text, inMemory: text, resumesMemory: undefined })
 }
 
 /** Whoever decides to end a sandbox says why with the first step. */

@@ -41,6 +41,7 @@ function checkRow(simulation: Simulation, row: WatchedSandbox, say: Say): void {
     if (!there?.running || there.spec.runID !== row.startedRunID)
       say('row and reality', `${name} should run, and does not`)
     else if (there.frozen) say('row and reality', `${name} should run, and stands still`)
+    checkToldEnd(row, entry, say)
     if (isOverdue(node, row)) say('overdue', `${name} should have ended at ${row.endAt}`)
     if (!node.core!.routes.get(row.sandboxID)) say('row and reality', `${name} runs and has no route`)
     const closed = entry.hasFailedChange ? entry.closed : (entry.closed ?? isClosed(row))
@@ -67,6 +68,17 @@ export const isClosedBy = (rules: AddressRules): boolean => rules.deny.includes(
 function checkEgress(name: string, wanted: boolean, rules: AddressRules, say: Say): void {
   if (isClosedBy(rules) !== wanted)
     say('egress policy', `${name} is ${wanted ? 'open' : 'closed'}, and its client was told otherwise`)
+}
+
+/** No earlier end is written down than a client was told. */
+function checkToldEnd({ sandboxID, endAt }: WatchedSandbox, entry: LedgerEntry, say: Say): void {
+  for (const told of entry.toldEnds) {
+    if (endAt >= told.endAt || entry.shortenedAtStep >= told.askedAtStep) continue
+    say(
+      'lifetime',
+      `${shortID(sandboxID)} is to end ${told.endAt - endAt} ms before the end a client was told`,
+    )
+  }
 }
 
 /** What a drain paused runs again, here or elsewhere, as long as its time is not over. */

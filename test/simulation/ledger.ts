@@ -10,6 +10,8 @@ export type Ask = Request & {
   passedOnTo?: number
   teamID: string
   sandboxID: string | undefined
+  /** The snapshot that it deletes from the quarantine. */
+  discards?: string
   /** Another request of the same kind for the same sandbox was under way meanwhile. */
   overlaps?: boolean
 }
@@ -98,6 +100,10 @@ export class Ledger {
     }
     this.entries.set(sandboxID, entry)
     return entry
+  }
+
+  isDiscarding(snapshotName: string): boolean {
+    return [...this.underway, ...this.unheard].some((ask) => ask.discards === snapshotName)
   }
 
   isAsked(sandboxID: string, ...verbs: string[]): boolean {

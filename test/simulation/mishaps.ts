@@ -38,7 +38,7 @@ export function letHappen(simulation: Simulation, { kind, node: at, pick, jumpMs
       fillDisk(simulation, node, pick)
       break
     case 'gone':
-      beGone(simulation, node, pick)
+      beGone(simulation)
       break
     case 'partition':
       simulation.note(() => `${node.name} does not reach the store for a while`)
@@ -166,13 +166,19 @@ function fillDisk(simulation: Simulation, { name }: SimulatedNode, pick: number)
   })
 }
 
-/** It never comes back. At least two stay, so that there is somebody to take what it has left. */
-function beGone(simulation: Simulation, node: SimulatedNode, pick: number): void {
-  if (!node.core || simulation.nodes.some(({ isGone }) => isGone) || simulation.nodes.length < 3) return
-  simulation.note(() => `${node.name} goes down for good`)
-  end(simulation, node, pick)
-  node.isGone = true
-  simulation.hadOutage = true
+/** From the next sandbox on that a node takes over, that node never comes back. */
+function beGone(simulation: Simulation): void {
+  simulation.note(() => 'the next node that takes a sandbox over goes down for good')
+  simulation.watch.onTaken = (row) => {
+    const node = simulation.nodes.find(({ name }) => name === row.nodeID)!
+    simulation.watch.onTaken = () => {}
+    simulation.afterStep.push(() => {
+      if (!node.core || !simulation.faults.areOn) return
+      end(simulation, node, 1)
+      node.isGone = true
+      simulation.hadOutage = true
+    })
+  }
 }
 
 function drain(simulation: Simulation, node: SimulatedNode, pick: number): void {

@@ -66,6 +66,7 @@ const operatorAnswers = {
   async 'discard a snapshot'(asked) {
     const found = quarantinedOf(asked)
     if (!found) return 'there is none'
+    asked.ask.discards = found.name
     await asked.core.quarantine.remove(found.name)
     return `discarded ${found.name}`
   },

@@ -73,7 +73,8 @@ export type Mishap = {
    * empties it, and takes that back later. `peers apart`: it reaches the store, and no other node. `old copy`: a
    * machine that was set back to an earlier moment runs what another node has by now. `short outage`: for a little longer
    * than anybody tries again, calls of the store fail, and of those that take effect the answers are lost. `round`: the
-   * reconcilers begin a round. `full disk`: for a while the disk of the machine is full. `gone`: the node goes down for good.
+   * reconcilers begin a round. `full disk`: for a while the disk of the machine is full. `gone`: a node that
+   * has just taken a sandbox over goes down for good.
    */
   kind: (typeof mishaps)[number] | (typeof clusterMishaps)[number] | (typeof profileMishaps)[number]
   node: number
@@ -137,14 +138,18 @@ export type Plan = {
   haste: number
   /** How likely the answer of a call that lists or looks is old when it is heard: others go on before. */
   holdsReads: number
+  /** Only calls of these methods are held so; undefined: all that list or look. */
+  heldMethods: readonly string[] | undefined
   /** How long each snapshot takes. */
   slowSnapshotsMs: number
   /** Time moves only while nothing else can go on, and then to the next timer. */
   keepsTime: boolean
   hasVolumes: boolean
   hasBuilds: boolean
-  /** Programs in a sandbox write while its resume is under way. */
+  /** Programs in a sandbox write as soon as they go on, before its resume is done. */
   writesEarly: boolean
+  /** So many sandboxes run already, and are due soon: most are to be paused then, the last ones to end. */
+  dueSoon: { pauses: number; ends: number } | undefined
 }
 
 const verbs: Partial<Record<Verb, number>> = {
@@ -228,6 +233,7 @@ export function planUsual(seed: number, options: PlanOptions = {}): Plan {
     haste: random.pick([0.02, 0.1, 0.4]),
     ...{ holdsReads: 0, slowSnapshotsMs: 0, keepsTime: false },
     ...{ hasVolumes: false, hasBuilds: false, writesEarly: false },
+    ...{ heldMethods: undefined, dueSoon: undefined },
   }
   if (isCluster) plan.faults.objects = planObjectFaults(random)
   return plan

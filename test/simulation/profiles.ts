@@ -34,6 +34,25 @@ function setTeams(plan: Plan, count: number): void {
   }))
 }
 
+const mishapsOf = ({ actions }: Plan): Mishap[] =>
+  actions.flatMap((action) => ('mishap' in action ? [action.mishap] : []))
+
+/** Each verb begins at its time, and mishaps at theirs, so that what comes later finds what it is about. */
+function inPhases(
+  plan: Plan,
+  random: Random,
+  times: Partial<Record<Verb, number>> & { mishap: number },
+): void {
+  plan.keepsTime = true
+  plan.haste = 0.02
+  for (const action of plan.actions) {
+    const from = 'mishap' in action ? times.mishap : (times[action.request.verb] ?? 0)
+    action.atMs = from + (from > 0 ? random.below(2000) : 0)
+    if ('mishap' in action) action.mishap.after = 0
+  }
+  plan.actions.sort((one, other) => one.atMs! - other.atMs!)
+}
+
 /** The rest is mostly about one sandbox. */
 function beginWithCreate(plan: Plan, random: Random): void {
   const create = { request: { ...planRequest(random, 'create', 0), timeoutMs: 3_600_000 }, number: -1 }
@@ -121,24 +140,13 @@ export const profiles: Record<ProfileName, Profile> = {
     },
   },
   'many due': {
-    ...{ verbs: {}, requests: [0, 0], clients: [3, 3], mishaps: {}, mishapCount: [0, 0] },
+    ...{ verbs: {}, requests: [0, 0], clients: [1, 1], mishaps: {}, mishapCount: [0, 0] },
     change(plan, random) {
       setTeams(plan, 1)
       setGenerousLimits(plan)
-      Object.assign(plan, { keepsTime: true, haste: 0, warmSandboxes: 0, hasService: false, nodes: 1 })
-      Object.assign(plan, { holdsAnswers: 0, slowSnapshotsMs: 20_000, snapshotMemory: true, clients: 12 })
-      plan.faults = {}
-      const request = (autoPause: boolean, timeoutMs: number) => {
-        const made = planRequest(random, 'create', random.below(12))
-        return { request: { ...made, autoPause, timeoutMs } }
-      }
-      const pausing = Array.from({ length: 55 }, () => request(true, 100_000))
-      const dying = Array.from({ length: 3 }, () => request(false, 101_000))
-      const after = { ...planRequest(random, 'list', 0), timeoutMs: 0 }
-      plan.actions = [...pausing, ...dying, { request: after }].map((action, number) => ({
-        ...action,
-        number,
-      }))
+      Object.assign(plan, { keepsTime: true, haste: 0, warmSandboxes: 0, hasService: false, holdsAnswers: 0 })
+      Object.assign(plan, { slowSnapshotsMs: 20_000, snapshotMemory: true, faults: {} })
+      plan.dueSoon = { pauses: random.between(59, 63), ends: random.between(1, 3) }
     },
   },
   'full machine': {
@@ -152,67 +160,78 @@ export const profiles: Record<ProfileName, Profile> = {
     },
   },
   drains: {
-    verbs: { create: 8, 'set-timeout': 5, refresh: 4, connect: 5, pause: 2, write: 6, kill: 1 },
-    ...{ requests: [8, 24], clients: [2, 4], timeoutsMs: [300_000, 3_600_000] },
+    verbs: { create: 8, 'set-timeout': 5, refresh: 4, connect: 5, pause: 1, write: 6 },
+    ...{ requests: [8, 24], clients: [2, 4], timeoutsMs: [150_000, 3_600_000] },
     ...{
-      mishaps: { drain: 8, partition: 4, 'short outage': 3, crash: 3, absence: 2, gone: 1, 'peers apart': 1 },
-      mishapCount: [2, 6],
+      mishaps: { drain: 8, partition: 3, 'short outage': 3, crash: 2, absence: 2, gone: 2, 'peers apart': 1 },
+      mishapCount: [3, 7],
     },
     change(plan, random) {
+      beginWithCreate(plan, random)
       setGenerousLimits(plan)
       plan.holdsReads = random.pick([0, 0, 1])
-      plan.faults.store = random.chance(0.5) ? { ...noFaults } : { fails: 0.02, 'answer-lost': 0.02 }
+      plan.faults.store = random.chance(0.5) ? {} : { fails: 0.02, 'answer-lost': 0.02 }
       plan.faults.driver = {}
       plan.snapshotMemory = true
     },
   },
   strangers: {
-    verbs: { create: 6, pause: 10, connect: 2, 'ask as a stranger': 14, write: 1, list: 1 },
-    ...{ requests: [10, 26], clients: [3, 5], timeoutsMs: lasting },
-    ...{ mishaps: { absence: 4, lapse: 2, standstill: 2, partition: 1 }, mishapCount: [1, 4] },
-    change(plan) {
+    verbs: { create: 5, pause: 6, 'ask as a stranger': 8, connect: 1, write: 1 },
+    ...{ requests: [10, 22], clients: [3, 5], timeoutsMs: lasting },
+    ...{ mishaps: { absence: 4, standstill: 2, partition: 1 }, mishapCount: [1, 3] },
+    change(plan, random) {
       setTeams(plan, 2)
+      inPhases(plan, random, { create: 0, pause: 2000, mishap: 5000, 'ask as a stranger': 17_000 })
     },
   },
   layers: {
-    verbs: { build: 12, 'delete a snapshot': 8, prune: 10, 'create from a snapshot': 3, kill: 1 },
-    ...{ requests: [10, 30], clients: [2, 5] },
-    ...{ mishaps: { round: 4, crash: 1, 'no object store': 1 }, mishapCount: [0, 3] },
-    change(plan, random) {
+    verbs: { build: 12, 'delete a snapshot': 8, prune: 6, 'create from a snapshot': 1 },
+    ...{ requests: [10, 26], clients: [2, 4] },
+    ...{ mishaps: { round: 2, crash: 1, 'no object store': 1 }, mishapCount: [0, 2] },
+    change(plan) {
       plan.hasBuilds = true
-      plan.holdsReads = random.pick([0.3, 1])
+      plan.holdsReads = 1
+      plan.heldMethods = ['listNeeded']
       for (const part of ['driver', 'agent']) plan.faults[part] = {}
     },
   },
   quarantine: {
-    verbs: { create: 6, pause: 10, write: 2, connect: 2, 'recover a snapshot': 10, 'discard a snapshot': 8 },
-    ...{ requests: [14, 34], clients: [3, 6], timeoutsMs: lasting },
-    ...{ mishaps: { forgotten: 6, round: 3 }, mishapCount: [2, 4] },
+    verbs: { create: 6, pause: 8, write: 1, 'recover a snapshot': 8, 'discard a snapshot': 6 },
+    ...{ requests: [14, 30], clients: [3, 6], timeoutsMs: lasting },
+    ...{ mishaps: { forgotten: 1 }, mishapCount: [3, 3] },
     change(plan, random) {
+      setGenerousLimits(plan)
       plan.holdsReads = random.pick([0, 0.3])
-      plan.faults.objects = { fails: 1 }
+      plan.faults = { objects: { fails: 1 } }
+      const operator = { 'recover a snapshot': 95_000, 'discard a snapshot': 95_000 }
+      inPhases(plan, random, { create: 0, pause: 2000, mishap: 5000, ...operator })
+      // Each node is, for longer than its lease, still or cut off.
+      for (const [at, mishap] of mishapsOf(plan).entries())
+        Object.assign(mishap, { node: at, pick: 0.4 + 0.6 * mishap.pick })
     },
   },
   'failed resumes': {
-    verbs: { create: 4, pause: 10, connect: 14, write: 16, resume: 3 },
+    verbs: { create: 3, pause: 8, connect: 14, resume: 3, write: 1 },
     ...{ requests: [14, 34], clients: [2, 4], timeoutsMs: lasting },
-    ...{ mishaps: { lapse: 5, absence: 3, 'peers apart': 1, standstill: 1 }, mishapCount: [2, 5] },
-    change(plan) {
+    ...{ mishaps: { lapse: 6, round: 6, absence: 1 }, mishapCount: [4, 10] },
+    change(plan, random) {
+      beginWithCreate(plan, random)
       plan.writesEarly = true
       plan.snapshotMemory = true
-      plan.faults.agent = { fails: 0.25, 'answer-lost': 0.1 }
-      plan.faults.store = {}
+      plan.faults = { initialize: { fails: 0.4 } }
     },
   },
   'volumes of a cluster': {
     verbs: {
-      ...{ 'create a volume': 5, 'create with a volume': 8, 'delete a volume': 2 },
-      ...{ pause: 8, connect: 8, resume: 2, write: 2, kill: 1 },
+      ...{ 'create a volume': 4, 'create with a volume': 8, pause: 8 },
+      ...{ connect: 6, resume: 2, write: 1, 'delete a volume': 1 },
     },
-    ...{ requests: [10, 28], clients: [2, 4], timeoutsMs: lasting },
-    ...{ mishaps: { lapse: 4, absence: 3, drain: 2, round: 2 }, mishapCount: [1, 4] },
-    change(plan) {
+    ...{ requests: [12, 26], clients: [2, 4], timeoutsMs: lasting },
+    ...{ mishaps: { absence: 3, drain: 2, standstill: 1 }, mishapCount: [1, 3] },
+    change(plan, random) {
       plan.hasVolumes = true
+      const late = { connect: 18_000, resume: 18_000, 'delete a volume': 18_000 }
+      inPhases(plan, random, { 'create with a volume': 2000, pause: 4000, mishap: 7000, ...late })
     },
   },
 }

@@ -52,6 +52,8 @@ export type WatchParts = {
   wasExitTold: (runID: string, sandboxID: string) => boolean
   /** The operator asks for it back from the quarantine. */
   isRecovered: (sandboxID: string) => boolean
+  /** The operator asks to delete the snapshot from the quarantine. */
+  isDiscarded: (snapshotName: string) => boolean
   /** Checks whether it may go to another node. */
   mayMove: (row: WatchedSandbox) => void
   onChange: (before: WatchedSandbox | undefined, after: WatchedSandbox) => void
@@ -73,6 +75,8 @@ export class RowWatch {
   /** By the name of the snapshot: the node whose quarantine lists it, or that is told to remove it. */
   readonly quarantined = new Map<string, { nodeID: string; isDiscarded: boolean }>()
   readonly #parts: WatchParts
+  /** Called when a row goes to another node. */
+  onTaken: (row: WatchedSandbox) => void = () => {}
 
   /** What was told of each sandbox. */
   readonly events: EventWatch
@@ -109,7 +113,8 @@ export class RowWatch {
       if (isHeld || isOnlyCopy) return `sandbox ${shortID(sandboxID)}, which is ${state},`
     }
     for (const [holder, held] of this.#snapshotHolders) if (held === name) return shortID(holder)
-    return this.#isQuarantined(name, nodeName) ? 'the quarantine' : undefined
+    const isKept = this.#isQuarantined(name, nodeName) && !this.#parts.isDiscarded(name)
+    return isKept ? 'the quarantine' : undefined
   }
 
   *neededSnapshots(nodeName: string, isOwn: (row: WatchedSandbox) => boolean): Iterable<string> {
@@ -193,6 +198,7 @@ export class RowWatch {
     const isTaken = before.nodeID !== after.nodeID
     if (isTaken) this.#parts.note(() => `row ${name(after)}: ${before.nodeID} → ${after.nodeID}`)
     if (isTaken) this.#parts.mayMove(after)
+    if (isTaken) this.onTaken(after)
     if (isTaken && !(before.state === 'paused' && after.state === 'paused' && before.isArchived)) {
       report(new Violation('one copy', `${name(after)} changed its node while ${before.state}`))
     }

@@ -10,6 +10,7 @@ import { RouteTable } from '../../src/core/sandbox/routes.ts'
 import type { Stores } from '../../src/core/stores.ts'
 import { FakeDriver } from '../../src/drivers/fake/fake-driver.ts'
 import type { FakeWorld } from '../../src/drivers/fake/fake-world.ts'
+import { allDone } from '../../src/lib/all-done.ts'
 import type { Clock } from '../../src/lib/clock.ts'
 import { newUUID } from '../../src/lib/ids.ts'
 import type { Log } from '../../src/lib/log.ts'
@@ -83,6 +84,7 @@ export class SimulatedNode {
   #die = () => {}
   readonly #handOverFrom: (node: SimulatedNode) => HandOver
   readonly #onUp: (node: SimulatedNode) => void
+  readonly #onStarted: (sandboxID: string) => void
   readonly #onExitTold: (runID: string, process: number) => void
   /** The reconciler is asking to be told of exits. */
   #isWatchingExits = false
@@ -113,6 +115,8 @@ export class SimulatedNode {
     handOverFrom: (node: SimulatedNode) => HandOver
     /** Called when its first look at what is there is done. */
     onUp: (node: SimulatedNode) => void
+    /** Called when a sandbox of it has started. */
+    onStarted: (sandboxID: string) => void
     /** Called when the reconciler of this process hears how a run died. */
     onExitTold: (runID: string, process: number) => void
   }) {
@@ -131,6 +135,7 @@ export class SimulatedNode {
     this.#handOverFrom = parts.handOverFrom
     this.#onUp = parts.onUp
     this.#onExitTold = parts.onExitTold
+    this.#onStarted = parts.onStarted
   }
 
   /** A new process: it reconciles, then takes requests, then reconciles every minute. */
@@ -162,10 +167,11 @@ export class SimulatedNode {
     }
     let round: Promise<unknown> | undefined
     const reconcile = async () => {
-      round ??= Promise.all([
+      round ??= allDone([
         reconciler.run(),
-        this.#plan.hasVolumes && volumes.reconcile(),
-        this.#plan.hasBuilds && builds.reconcile(),
+        this.#plan.hasVolumes ? volumes.reconcile() : undefined,
+        this.#plan.hasBuilds ? builds.reconcile() : undefined,
+        this.isUp ? archive?.archiver.run() : undefined,
       ]).finally(() => {
         round = undefined
       })
@@ -184,12 +190,6 @@ export class SimulatedNode {
       repeat('reconcile', () => reconcileEveryMs, reconcile)
       if (membership) repeat('give a sign of life', soon, () => membership.renew())
       if (drainer) repeat('move sandboxes off this node', soon, () => drainer.run())
-      if (archive)
-        repeat(
-          'archive',
-          () => reconcileEveryMs,
-          () => archive.archiver.run(),
-        )
     }
     void start()
   }
@@ -308,6 +308,12 @@ export class SimulatedNode {
           listener(exit)
         })
       })
+    }
+    const start = driver.start.bind(driver)
+    driver.start = async (spec, signal) => {
+      const handle = await start(spec, signal)
+      this.#onStarted(spec.sandboxID)
+      return handle
     }
     driver.beforeRemoved = park
     driver.beforeSnapshot = slowSnapshotsMs ? () => this.#calls.park(process, slowSnapshotsMs) : parkOrFail

@@ -4,7 +4,8 @@ import { defaultTeamLimits, type Team } from '../../src/core/team/team.ts'
 import { BuildWatch } from './build-watch.ts'
 import { CallFaults } from './call-faults.ts'
 import type { RowChange, SimulatedDatabase } from './database.ts'
-import { mayMove, noteCall, noteChange, wasExitTold } from './entry-changes.ts'
+import { startDueSoon } from './due-soon.ts'
+import { mayMove, noteCall, noteChange, wasExitTold, writeEarly } from './entry-changes.ts'
 import { handOverFrom } from './hops.ts'
 import { Ledger } from './ledger.ts'
 import { type Note, ParkedCalls, shortID } from './parked-calls.ts'
@@ -54,6 +55,8 @@ export class Simulation {
   hadOutage = false
   /** The nodes that the operator forgets at this moment. */
   readonly forgotten = new Set<string>()
+  /** What is to happen when this step is done. */
+  readonly afterStep: (() => void)[] = []
   /** The steps since which the disks of the nodes, by name, are full. */
   readonly fullSince = new Map<string, number>()
   readonly options: HistoryOptions
@@ -169,6 +172,7 @@ export class Simulation {
       },
       ['default'],
     )
+    if (this.plan.dueSoon) await startDueSoon(this, this.plan.dueSoon)
     // Every machine has its root.
     if (this.plan.isCluster) await stores.archive.markBuild(buildID, { at: now, needs: null })
   }
@@ -199,6 +203,7 @@ export class Simulation {
       handOverFrom: (node) => handOverFrom(this, node),
       freeBytes: () => (this.fullSince.has(name) ? 0 : 1e12),
       onUp: (node) => checkCopiesOf(this, node),
+      onStarted: (sandboxID) => writeEarly(this, sandboxID),
       onExitTold: (runID, process) => ledger.toldExits.set(runID, { process, step: this.step }),
       newProcess: () => ++this.#processes,
     })
@@ -223,6 +228,7 @@ export class Simulation {
       onChange: (before, after) => noteChange(this, before, after),
       wasExitTold: (runID, sandboxID) => wasExitTold(this, runID, sandboxID),
       isRecovered: (sandboxID) => ledger.isAsked(sandboxID, 'recover a snapshot'),
+      isDiscarded: (name) => ledger.isDiscarding(name),
       mayMove: (row) => mayMove(this, row),
       ...{ note, report },
     })

@@ -8,8 +8,9 @@ import { Violation } from './violation.ts'
 const mostLateMs = 10_000
 
 export function checkEachStep(simulation: Simulation): void {
+  for (const happens of simulation.afterStep.splice(0)) happens()
   checkCopies(simulation)
-  if (simulation.plan.keepsTime) checkLateEnds(simulation)
+  if (simulation.plan.dueSoon) checkLateEnds(simulation)
 }
 
 /** Never do two copies of a sandbox run. */
