@@ -269,8 +269,9 @@ export interface CanExportSnapshots {
 export interface CanLimitEgress {
   /**
    * Replaces the rules of a sandbox at once, for connections that are open too. After a rejection it is unknown which
-   * rules hold, the old or the new ones; the next call with the same rules applies them. Rejects with `unavailable`
-   * where the machine failed, in words that a client may see.
+   * rules hold, the old or the new ones. The next call then really applies its rules, the same ones too: that they were
+   * asked for, or written down, before proves nothing. Rejects with `unavailable` where the machine failed, in words that a
+   * client may see.
    */
   limitEgress(handle: DriverHandle, rules: AddressRules): Promise<void>
   /**

@@ -1,18 +1,17 @@
 /** How the machine that has the sandbox answers each request, and what the client may rely on from then on. */
-import type { CreateRequest } from '../../src/core/sandbox/creator.ts'
-import type { Sandbox } from '../../src/core/sandbox/sandbox.ts'
 import type { Team } from '../../src/core/team/team.ts'
+import { isClosedBy } from './final-checks.ts'
 import type { Ask, Ledger } from './ledger.ts'
 import { shortID } from './parked-calls.ts'
-import type { Request } from './plan.ts'
+import type { Request, Verb } from './plan.ts'
 import type { WatchedSandbox } from './row-watch.ts'
-import { type Core, writtenKey } from './simulated-node.ts'
+import { writtenKey } from './simulated-agent.ts'
+import type { Core } from './simulated-node.ts'
 import type { Simulation } from './simulation.ts'
+import { type Asked, create, made, nowAt, resumed, stillHeard, tellEnd, wishOf } from './told.ts'
 import { Violation } from './violation.ts'
 
 const shortestRefreshMs = 15_000
-
-export type Asked = { simulation: Simulation; core: Core; team: Team; ask: Ask; askedAtStep: number }
 
 /** Mostly the newest, so that requests meet. */
 export function choose<T>(list: readonly T[], pick: number): T | undefined {
@@ -25,7 +24,10 @@ export const chooseSnapshot = (
   { pick }: Request,
 ): string | undefined => choose(snapshots.get(teamID) ?? [], pick)
 
-export const answers: Record<Request['verb'], (asked: Asked) => Promise<string>> = {
+/** By verb: how it is answered, and in which words for the trace. */
+export type Answers = Record<Verb, (asked: Asked) => Promise<string>>
+
+export const sandboxAnswers = {
   create: (asked) => create(asked, 'base'),
 
   async 'create with a key'(asked) {
@@ -138,8 +140,13 @@ export const answers: Record<Request['verb'], (asked: Asked) => Promise<string>>
     const { core, team, ask, simulation } = asked
     await core.service.setNetwork(team, ask.sandboxID!, { allowInternetAccess: !ask.closed })
     const entry = simulation.ledger.entries.get(ask.sandboxID!)!
+    if (!stillHeard(asked)) return ''
     // Of two that overlap, either may be the last.
-    if (stillHeard(asked) && !ask.overlaps) entry.closed = ask.closed
+    if (!ask.overlaps) {
+      entry.closed = ask.closed
+      entry.hasFailedChange = false
+      checkPolicy(simulation, ask)
+    }
     return ask.closed ? 'closed' : 'open'
   },
 
@@ -193,7 +200,7 @@ export const answers: Record<Request['verb'], (asked: Asked) => Promise<string>>
     entry.inMemory = text
     return text
   },
-}
+} satisfies Partial<Answers>
 
 /** What the edge of the answering node sends the traffic to, which must be the one that the row stands for. */
 function answeringCopy(
@@ -213,78 +220,12 @@ function answeringCopy(
   return node.world.sandboxes.get(sandboxID!)
 }
 
-const wishOf = ({ timeoutMs, memory }: Ask) => ({ timeoutMs: timeoutMs || 1000, memory })
-const stillHeard = ({ simulation, ask }: Asked): boolean => simulation.ledger.underway.has(ask)
-const nowAt = ({ simulation, ask }: Asked): number => simulation.nodes[ask.node]!.wall.now()
-
-async function create(
-  asked: Asked,
-  template: string,
-  claim?: { key: string; requestHash: string },
-): Promise<string> {
-  const { core, team, ask } = asked
-  const { autoPause, autoResume, timeoutMs } = ask
-  const request: CreateRequest = {
-    ...{ template, timeoutMs: timeoutMs || 1000, envVars: {} },
-    metadata: { ask: String(ask.number), node: String(ask.node), ...(claim && { key: claim.key }) },
-    options: {
-      ...{ allowInternetAccess: null, network: null, secure: true },
-      ...{ autoPause, autoPauseMemory: true, autoResume },
-    },
-  }
-  return made(asked, await core.service.create(team, request, claim))
-}
-
-function made(asked: Asked, sandbox: Sandbox): string {
-  const { simulation, ask } = asked
-  if (!stillHeard(asked)) return ''
-  const { sandboxID, teamID, endAt, runID } = sandbox
-  const entry = simulation.ledger.learn(teamID, sandboxID, ask.node)
-  const there = simulation.inWorld(sandboxID)
-  if (there?.spec.runID === runID) {
-    entry.written ??= there.files.get(writtenKey)
-    entry.inMemory ??= there.memory.get(writtenKey)
-  }
-  if (simulation.watch.sandboxes.get(sandboxID)?.runID === runID)
-    entry.toldEnds.push({ endAt, askedAtStep: asked.askedAtStep })
-  return sandboxID
-}
-
-function tellEnd({ simulation, ask, askedAtStep }: Asked, endAt: number, step = askedAtStep): void {
-  const row = simulation.watch.sandboxes.get(ask.sandboxID!)
-  if (row?.state !== 'running') return
-  simulation.ledger.entries.get(ask.sandboxID!)!.toldEnds.push({ endAt, askedAtStep: step })
-}
-
-function resumed(asked: Asked, sandbox: Sandbox, wasPaused: boolean): string {
-  const { simulation, ask } = asked
-  if (!stillHeard(asked)) return ''
-  const { sandboxID, runID, endAt } = sandbox
-  const entry = simulation.ledger.entries.get(sandboxID)!
-  const row = simulation.watch.sandboxes.get(sandboxID)!
-  if (row.runID === runID && row.state === 'running') tellEnd(asked, endAt)
-  const there = simulation.inWorld(sandboxID)
-  const isThere = row.runID === runID && there?.spec.runID === row.startedRunID
-  if (wasPaused && isThere && !simulation.ledger.died.has(row.startedRunID)) {
-    const [memory, files] = [there.memory.get(writtenKey), there.files.get(writtenKey)]
-    if (files !== entry.written) {
-      simulation.report(
-        new Violation(
-          'content kept',
-          `${shortID(sandboxID)} has ${files} in its files, not ${entry.written}`,
-        ),
-      )
-    }
-    // Another client may have written since it runs again and before this one heard of it.
-    const expected = [entry.resumesMemory, entry.inMemory]
-    if (ask.memory && entry.resumesMemory && !expected.includes(memory)) {
-      simulation.report(
-        new Violation(
-          'content kept',
-          `${shortID(sandboxID)} was resumed with ${memory} in its memory, not ${entry.resumesMemory}`,
-        ),
-      )
-    }
-  }
-  return `${wasPaused ? 'resumed' : 'extended'} until ${endAt}`
+/** What the client was told holds from the answer on, whatever is written down. */
+function checkPolicy(simulation: Simulation, { sandboxID, closed }: Ask): void {
+  const row = simulation.watch.sandboxes.get(sandboxID!)
+  const there = simulation.inWorld(sandboxID!)
+  if (row?.state !== 'running' || !there?.running || there.spec.runID !== row.startedRunID) return
+  if (isClosedBy(there.enforced) === closed) return
+  const text = `${shortID(sandboxID!)} is ${closed ? 'open' : 'closed'}, and its client was just told otherwise`
+  simulation.report(new Violation('egress policy', text))
 }

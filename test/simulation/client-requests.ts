@@ -1,18 +1,23 @@
 /** What clients ask for, and of which machine, until they are answered or given up. */
 import type { Team } from '../../src/core/team/team.ts'
-import { isAppError } from '../../src/lib/app-error.ts'
-import { type Asked, answers, choose, chooseSnapshot } from './client-answers.ts'
+import { AppError, isAppError } from '../../src/lib/app-error.ts'
+import { choose, chooseSnapshot } from './client-answers.ts'
 import { type Door, findAnswerer, reach } from './hops.ts'
 import type { Ask } from './ledger.ts'
-import type { Request } from './plan.ts'
+import { answers } from './other-answers.ts'
+import { shortID } from './parked-calls.ts'
+import type { Request, Verb } from './plan.ts'
 import type { Simulation } from './simulation.ts'
+import type { Asked } from './told.ts'
 import { Violation } from './violation.ts'
 
 /** Makes the request on the machine that has its sandbox. False: there is nothing that it could be about yet. */
 export function makeRequest(simulation: Simulation, request: Request, number: number): boolean {
   const { ledger, teams, nodes } = simulation
   const team = teams[request.client % teams.length]!
-  const chosen = isAboutOne(request) ? choose(ledger.known.get(team.teamID) ?? [], request.pick) : undefined
+  const asksFor = request.verb === 'ask as a stranger' ? teams.find((one) => one !== team) : team
+  const known = ledger.known.get(asksFor?.teamID ?? '') ?? []
+  const chosen = isAboutOne(request) ? choose(known, request.pick) : undefined
   const sandboxID = request.rush?.sandboxID ?? chosen
   if (isAboutOne(request) && sandboxID === undefined) return false
   const at = request.rush?.door ?? doorOf(simulation, request, team, sandboxID)
@@ -34,7 +39,7 @@ export function makeRequest(simulation: Simulation, request: Request, number: nu
 
 /** In a cluster any node that is up; otherwise the one that has the sandbox. */
 function doorOf(
-  { ledger, nodes, plan }: Simulation,
+  { ledger, nodes, plan, watch }: Simulation,
   request: Request,
   team: Team,
   sandboxID: string | undefined,
@@ -42,9 +47,16 @@ function doorOf(
   if (!plan.isCluster) {
     return sandboxID === undefined ? request.client % nodes.length : ledger.entries.get(sandboxID)!.node
   }
-  // What a template was made of by a snapshot is on the disk of one node alone.
+  // What a template was made of by a snapshot is on the disk of one node alone, and so is a volume.
   const snapshot = request.verb === 'create from a snapshot' && chooseSnapshot(ledger, team, request)
   if (snapshot) return ledger.snapshotNodes.get(snapshot)!
+  if (request.verb.startsWith('recover') || request.verb.startsWith('discard')) {
+    const entry = choose([...watch.quarantined.values()], request.pick)
+    if (entry) return nodes.findIndex(({ name }) => name === entry.nodeID)
+  }
+  const volume =
+    request.verb.endsWith(' volume') && choose(ledger.volumes.get(team.teamID) ?? [], request.pick)
+  if (volume && request.verb !== 'create a volume') return volume.node
   const wanted = (request.client + Math.floor(request.pick * 1000)) % nodes.length
   return nodes[wanted]!.isUp
     ? wanted
@@ -64,10 +76,12 @@ async function passOn(asked: Asked): Promise<string> {
   return answer({ ...asked, core: answerer.core })
 }
 
-async function answererFor({ simulation, ask }: Asked, door: Door): Promise<Door> {
+async function answererFor(asked: Asked, door: Door): Promise<Door> {
+  const { simulation, ask } = asked
   const { sandboxID, verb } = ask
   // The edge serves what it has a route for without a look at the row.
   if (verb === 'write' && door.core.routes.get(sandboxID!)) return door
+  if (verb === 'ask as a stranger' && !simulation.options.routesFirst) await refuseStranger(asked, door)
   if (sandboxID !== undefined) return findAnswerer(simulation, door, ask)
   if (verb !== 'create with a key') return door
   const nodeID = await door.core.claims.nodeOfClaim(ask.teamID, ask.key)
@@ -76,6 +90,12 @@ async function answererFor({ simulation, ask }: Asked, door: Door): Promise<Door
   ask.node = simulation.nodes.indexOf(peer.node)
   ask.passedOnTo = peer.node.process
   return peer
+}
+
+/** Before anything else, a door looks who asks, and whether the sandbox is theirs: as src/api and src/edge have to. */
+async function refuseStranger({ team, ask }: Asked, { core }: Door): Promise<void> {
+  if (ask.closed) throw new AppError('unauthenticated', 'Nobody is known by this key.')
+  await core.service.show(team, ask.sandboxID!)
 }
 
 /** Every door is asked at once for the same paused sandbox. */
@@ -118,11 +138,15 @@ function abandon({ ledger, note, step }: Simulation, ask: Ask): void {
   note(() => `client ${ask.client}: ${describeRequest(ask)} is never answered`)
   const entry = ask.sandboxID === undefined ? undefined : ledger.entries.get(ask.sandboxID)
   if (entry && ask.verb === 'set-timeout') entry.shortenedAtStep = step
-  if (entry && ask.verb === 'set-network') entry.closed = undefined
+  if (entry && ask.verb === 'set-network') Object.assign(entry, { closed: undefined, hasFailedChange: true })
 }
 
-const isAboutOne = ({ verb }: Request): boolean =>
-  !verb.startsWith('create') && !['list', 'delete a snapshot', 'prune'].includes(verb)
+const isAboutOne = ({ verb }: Request): boolean => !verb.startsWith('create') && !aboutNone.includes(verb)
+
+const aboutNone: readonly Verb[] = [
+  ...(['list', 'delete a snapshot', 'prune', 'delete a volume'] as const),
+  ...(['build', 'recover a snapshot', 'discard a snapshot'] as const),
+]
 
 const describeRequest = ({ verb, sandboxID, timeoutMs, memory, key, number }: Ask): string =>
   `#${number} ${verb}${verb === 'create with a key' ? ` ${key}` : ''}${sandboxID ? ` ${sandboxID}` : ''}` +
@@ -133,6 +157,8 @@ function begin({ simulation: { ledger }, ask, askedAtStep }: Asked): void {
   const entry = ask.sandboxID === undefined ? undefined : ledger.entries.get(ask.sandboxID)!
   if (!entry) return
   if (ask.verb === 'kill') ledger.killAsked.add(entry.sandboxID)
+  // From now on it is the client who wants it paused.
+  if (ask.verb === 'pause') entry.movesUntil = undefined
   if (ask.verb === 'set-timeout') entry.shortenedAtStep = askedAtStep
   if (ask.verb !== 'set-network') return
   entry.closed = undefined
@@ -155,9 +181,36 @@ function finish({ simulation, ask }: Asked, words: string): boolean {
   return isHeard
 }
 
-function onError({ simulation, ask }: Asked, error: unknown): void {
-  if (ask.verb.startsWith('create')) simulation.ledger.failedCreates.add(ask.number)
+function onError(asked: Asked, error: unknown): void {
+  const { simulation, ask } = asked
+  const { ledger, report } = simulation
+  if (ask.verb === 'create a volume') ledger.failedVolumes.add(ask.number)
+  else if (ask.verb.startsWith('create')) {
+    ledger.failedCreates.add(ask.number)
+    checkWhy(asked, error)
+  }
+  const entry = ask.sandboxID === undefined ? undefined : ledger.entries.get(ask.sandboxID)
+  if (entry && ask.verb === 'set-network') entry.hasFailedChange = true
   if (isAppError(error) && !/cannot move from|has no handle/.test(error.message)) return
   const words = error instanceof Error ? `${error.stack}` : String(error)
-  simulation.report(new Violation('error in words', `${describeRequest(ask)}: ${words}`))
+  report(new Violation('error in words', `${describeRequest(ask)}: ${words}`))
+}
+
+/** A create never fails because of an id that nobody asked for, nor of a kill that nobody asked for. */
+function checkWhy({ simulation, ask }: Asked, error: unknown): void {
+  const { ledger, watch, report } = simulation
+  if (isAppError(error, 'already_exists')) {
+    const text = `${describeRequest(ask)} was told that it exists already`
+    report(new Violation('own sandbox', text))
+  }
+  const isKilled =
+    isAppError(error, 'conflict') && /was killed while it was being created/.test(error.message)
+  if (!isKilled) return
+  for (const { sandboxID, metadata, endReason } of watch.sandboxes.values()) {
+    if (metadata.ask !== String(ask.number) || ledger.killAsked.has(sandboxID)) continue
+    // Its node was forgotten meanwhile.
+    if (endReason === 'lost') continue
+    const text = `${describeRequest(ask)} was told that ${shortID(sandboxID)} was killed, and nobody asked for that`
+    report(new Violation('answer true', text))
+  }
 }

@@ -16,8 +16,11 @@ export type Row = Record<string, string | number | null>
 /** `before` is undefined for an insert, `after` for a delete. */
 export type RowChange = { table: string; before: Row | undefined; after: Row | undefined }
 
-/** What sandboxes are, what is told of them, and what owns snapshots. */
-const watchedTables = ['sandboxes', 'sandbox_events', 'template_builds', 'build_cache', 'quarantine']
+/** What sandboxes and volumes are, what is told of them, and what owns snapshots. */
+const watchedTables = [
+  ...['sandboxes', 'sandbox_events', 'volumes'],
+  ...['template_builds', 'build_cache', 'quarantine'],
+]
 
 export class SimulatedDatabase {
   readonly #database: DatabaseSync

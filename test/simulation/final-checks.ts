@@ -1,8 +1,11 @@
 /** What must hold once everything has come to rest. */
+import type { AddressRules } from '../../src/core/egress.ts'
 import { egressPolicy } from '../../src/core/network-policy/egress-policy.ts'
+import type { LedgerEntry } from './ledger.ts'
 import { shortID } from './parked-calls.ts'
 import type { WatchedSandbox } from './row-watch.ts'
-import { type SimulatedNode, writtenKey } from './simulated-node.ts'
+import { writtenKey } from './simulated-agent.ts'
+import type { SimulatedNode } from './simulated-node.ts'
 import type { Simulation } from './simulation.ts'
 import { type Rule, Violation } from './violation.ts'
 
@@ -14,9 +17,11 @@ export async function checkAtRest(simulation: Simulation): Promise<void> {
   const say = (rule: Rule, text: string) => simulation.report(new Violation(rule, text))
   if (ledger.underway.size > 0) say('rest', `${ledger.underway.size} requests were never answered`)
   for (const row of watch.sandboxes.values()) checkRow(simulation, row, say)
-  for (const node of nodes) checkMachine(simulation, node, say)
+  for (const node of nodes) if (!node.isGone) checkMachine(simulation, node, say)
   checkKeys(simulation, say)
   watch.events.checkAtRest()
+  simulation.volumes.checkAtRest()
+  simulation.builds.checkAtRest()
 }
 
 type Say = (rule: Rule, text: string) => void
@@ -28,14 +33,19 @@ function checkRow(simulation: Simulation, row: WatchedSandbox, say: Say): void {
   const name = shortID(row.sandboxID)
   const there = node.world.sandboxes.get(row.sandboxID)
   const { madeBy } = entry
+  checkMoved(simulation, row, entry, say)
+  // Nobody can tell what became of it.
+  if (node.isGone) return
   if (!['running', 'paused', 'ended'].includes(row.state)) say('rest', `${name} is ${row.state} at rest`)
   if (row.state === 'running') {
     if (!there?.running || there.spec.runID !== row.startedRunID)
       say('row and reality', `${name} should run, and does not`)
     else if (there.frozen) say('row and reality', `${name} should run, and stands still`)
+    checkToldEnd(row, entry, say)
     if (isOverdue(node, row)) say('overdue', `${name} should have ended at ${row.endAt}`)
     if (!node.core!.routes.get(row.sandboxID)) say('row and reality', `${name} runs and has no route`)
-    if (there && entry.closed !== undefined) checkEgress(name, entry.closed, there.spec.egress, say)
+    const closed = entry.hasFailedChange ? entry.closed : (entry.closed ?? isClosed(row))
+    if (there && closed !== undefined) checkEgress(name, closed, there.enforced, say)
     if (there && there.files.get(writtenKey) !== entry.written && entry.written) {
       say('content kept', `${name} has ${there.files.get(writtenKey)} in its files, not ${entry.written}`)
     }
@@ -49,11 +59,35 @@ function checkRow(simulation: Simulation, row: WatchedSandbox, say: Say): void {
   }
 }
 
-function checkEgress(name: string, closed: boolean, rules: unknown, say: Say): void {
-  const isClosed = JSON.stringify(rules).includes('0.0.0.0/0')
-  const wanted = !egressPolicy({ allowInternetAccess: !closed, network: null }).internet
-  if (isClosed !== wanted)
-    say('egress policy', `${name} is ${isClosed ? 'closed' : 'open'}, and its client was told otherwise`)
+const isClosed = ({ options: { allowInternetAccess, network } }: WatchedSandbox): boolean =>
+  !egressPolicy({ allowInternetAccess, network }).internet
+
+/** Whether these address rules let nothing out. */
+export const isClosedBy = (rules: AddressRules): boolean => rules.deny.includes('0.0.0.0/0')
+
+function checkEgress(name: string, wanted: boolean, rules: AddressRules, say: Say): void {
+  if (isClosedBy(rules) !== wanted)
+    say('egress policy', `${name} is ${wanted ? 'open' : 'closed'}, and its client was told otherwise`)
+}
+
+/** No earlier end is written down than a client was told. */
+function checkToldEnd({ sandboxID, endAt }: WatchedSandbox, entry: LedgerEntry, say: Say): void {
+  for (const told of entry.toldEnds) {
+    if (endAt >= told.endAt || entry.shortenedAtStep >= told.askedAtStep) continue
+    say(
+      'lifetime',
+      `${shortID(sandboxID)} is to end ${told.endAt - endAt} ms before the end a client was told`,
+    )
+  }
+}
+
+/** What a drain paused runs again, here or elsewhere, as long as its time is not over. */
+function checkMoved(simulation: Simulation, row: WatchedSandbox, { movesUntil }: LedgerEntry, say: Say) {
+  const isFull = simulation.teams.some(({ limits }) => limits.maxSandboxes < 50)
+  if (movesUntil === undefined || isFull || row.state !== 'paused') return
+  const leftMs = movesUntil - simulation.time.now()
+  if (leftMs > 0)
+    say('drain', `${shortID(row.sandboxID)} is paused since a drain, ${leftMs} ms before its time is over`)
 }
 
 /** Sandboxes on the machine that neither a row nor the warm pool owns. */
@@ -68,14 +102,14 @@ function* unownedOn(simulation: Simulation, node: SimulatedNode) {
 }
 
 const isOverdue = (node: SimulatedNode, { state, endAt }: WatchedSandbox): boolean =>
-  state === 'running' && node.wall.now() > endAt + overdueMs
+  state === 'running' && !node.isGone && node.wall.now() > endAt + overdueMs
 
 /** One that was reconciled at the last moment ends at the next look of the expiry timer. */
 export const hasOverdue = (simulation: Simulation): boolean =>
   [...simulation.watch.sandboxes.values()].some((row) => isOverdue(simulation.ownerOf(row.sandboxID), row))
 
 export const hasUnowned = (simulation: Simulation): boolean =>
-  simulation.nodes.some((node) => [...unownedOn(simulation, node)].length > 0)
+  simulation.nodes.some((node) => !node.isGone && [...unownedOn(simulation, node)].length > 0)
 
 function checkMachine(simulation: Simulation, node: SimulatedNode, say: Say): void {
   const { watch } = simulation
@@ -88,6 +122,11 @@ function checkMachine(simulation: Simulation, node: SimulatedNode, say: Say): vo
         'no orphan',
         `${shortID(sandboxID)} is on ${node.name}, and its row is ${row?.state ?? 'not there'}`,
       )
+  }
+  for (const { sandboxID, runID } of node.core!.routes.values()) {
+    const row = watch.sandboxes.get(sandboxID)
+    if (row?.state === 'running' && row.runID === runID && simulation.isOn(node.name, row)) continue
+    say('route', `${node.name} has a route to ${shortID(sandboxID)}, which is ${row?.state ?? 'not there'}`)
   }
   const needed = new Set(watch.neededSnapshots(node.name, (row) => simulation.isOn(node.name, row)))
   for (const name of node.world.snapshots.keys()) {
@@ -113,54 +152,4 @@ function checkKeys({ watch, ledger }: Simulation, say: Say): void {
     if (other) say('idempotency', `${key} made ${shortID(other)} and ${shortID(sandboxID)}`)
     made.set(key, sandboxID)
   }
-}
-
-/** Ends what runs, then resumes what is paused one after the other: each must come back as it was told. */
-export async function checkContent(simulation: Simulation, rest: () => Promise<void>): Promise<void> {
-  const { watch, ledger, nodes, teams } = simulation
-  // Those that stand still in memory count against the limits of the others.
-  const isFrozen = ({ snapshot }: WatchedSandbox) => (snapshot?.frozen ? 0 : 1)
-  const rows = [...watch.sandboxes.values()].sort((one, other) => isFrozen(one) - isFrozen(other))
-  const serviceOf = (id: string) => simulation.ownerOf(id).core!.service
-  const perform = async <T>(work: Promise<T>): Promise<T | Error> => {
-    const outcome = work.catch((error: Error) => error)
-    await rest()
-    return Promise.race([outcome, Promise.resolve(new Error('it never came to an end'))])
-  }
-  const kill = async ({ sandboxID, teamID }: WatchedSandbox) => {
-    ledger.killAsked.add(sandboxID)
-    const team = teams.find((one) => one.teamID === teamID)!
-    return perform(serviceOf(sandboxID).kill(team, sandboxID))
-  }
-  const fail = (row: WatchedSandbox, text: string) =>
-    simulation.report(new Violation('content kept', `${shortID(row.sandboxID)} ${text}`))
-  for (const row of rows) {
-    if (watch.sandboxes.get(row.sandboxID)!.state === 'running') await kill(row)
-  }
-  for (const row of rows) {
-    if (watch.sandboxes.get(row.sandboxID)!.state !== 'paused') continue
-    const entry = ledger.entries.get(row.sandboxID)!
-    const { keepsMemory, inMemory } = entry
-    const isUnresponsive = row.snapshot?.agentUnresponsive === true
-    const team = teams.find(({ teamID }) => teamID === row.teamID)!
-    const wish = { timeoutMs: 600_000, memory: !isUnresponsive }
-    if (row.isArchived) {
-      const owner = simulation.ownerOf(row.sandboxID)
-      const other = nodes[(nodes.indexOf(owner) + 1) % nodes.length]!
-      const options = { memory: true, from: owner.name }
-      const taken = await perform(other.core!.archive!.mover.take(row.sandboxID, options))
-      if (taken !== true) return fail(row, `cannot be taken over: ${taken}`)
-    }
-    const answer = await perform(serviceOf(row.sandboxID).connect(team, row.sandboxID, wish))
-    if (answer instanceof Error) return fail(row, `is paused and cannot be resumed: ${answer.message}`)
-    const there = simulation.inWorld(row.sandboxID)
-    if (there?.files.get(writtenKey) !== entry.written && entry.written) {
-      return fail(row, `came back with ${there?.files.get(writtenKey)} in its files, not ${entry.written}`)
-    }
-    if (keepsMemory && inMemory && !isUnresponsive && there?.memory.get(writtenKey) !== inMemory) {
-      return fail(row, `came back with ${there?.memory.get(writtenKey)} in its memory, not ${inMemory}`)
-    }
-    await kill(row)
-  }
-  await rest()
 }

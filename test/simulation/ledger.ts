@@ -10,6 +10,8 @@ export type Ask = Request & {
   passedOnTo?: number
   teamID: string
   sandboxID: string | undefined
+  /** The snapshot that it deletes from the quarantine. */
+  discards?: string
   /** Another request of the same kind for the same sandbox was under way meanwhile. */
   overlaps?: boolean
 }
@@ -36,7 +38,14 @@ export type LedgerEntry = {
   shortenedAtStep: number
   /** What may leave it, as the last request that was answered well set it; undefined where that is not certain. */
   closed: boolean | undefined
+  /** A change of it failed, so that row and reality may differ until the next one. */
+  hasFailedChange: boolean
+  /** A drain paused it, and it is to run on until then; undefined: none did, or it runs again. */
+  movesUntil: number | undefined
 }
+
+/** A volume that clients can name. */
+export type KnownVolume = { volumeID: string; name: string; node: number }
 
 export class Ledger {
   readonly entries = new Map<string, LedgerEntry>()
@@ -55,6 +64,14 @@ export class Ledger {
   readonly died = new Set<string>()
   /** Numbers of creates that were answered with an error. */
   readonly failedCreates = new Set<number>()
+  /** Numbers of creates of volumes that were. */
+  readonly failedVolumes = new Set<number>()
+  /** By team. */
+  readonly volumes = new Map<string, KnownVolume[]>()
+  /** By run: the process that was told by the driver how it died, and when. */
+  readonly toldExits = new Map<string, { process: number; step: number }>()
+  /** By run: the step in which somebody first decided to end it. */
+  readonly endDecided = new Map<string, number>()
   /** By team and key: the sandbox that clients were told. */
   readonly keyed = new Map<string, string>()
 
@@ -78,10 +95,15 @@ export class Ledger {
         keepsMemory: false,
         resumesMemory: undefined,
       },
-      ...{ toldEnds: [], shortenedAtStep: -1, closed: undefined },
+      ...{ toldEnds: [], shortenedAtStep: -1, closed: undefined, hasFailedChange: false },
+      movesUntil: undefined,
     }
     this.entries.set(sandboxID, entry)
     return entry
+  }
+
+  isDiscarding(snapshotName: string): boolean {
+    return [...this.underway, ...this.unheard].some((ask) => ask.discards === snapshotName)
   }
 
   isAsked(sandboxID: string, ...verbs: string[]): boolean {

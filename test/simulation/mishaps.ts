@@ -22,8 +22,23 @@ export function letHappen(simulation: Simulation, { kind, node: at, pick, jumpMs
       break
     case 'outage':
       simulation.note(() => 'the store is away for a while')
-      simulation.storeIsAwayUntilMs = simulation.time.elapsedMs + outageMs
+      simulation.faults.storeIsAwayUntilMs = simulation.time.elapsedMs + outageMs
       simulation.hadOutage = true
+      break
+    case 'short outage':
+      simulation.note(() => 'answers of the store are lost for some seconds')
+      simulation.faults.answersAreLostUntilMs = simulation.time.elapsedMs + 3000 + Math.round(pick * 3000)
+      simulation.hadOutage = true
+      break
+    case 'round':
+      simulation.note(() => `${node.name} begins a round`)
+      if (node.isUp) node.beginRound()
+      break
+    case 'full disk':
+      fillDisk(simulation, node, pick)
+      break
+    case 'gone':
+      beGone(simulation)
       break
     case 'partition':
       simulation.note(() => `${node.name} does not reach the store for a while`)
@@ -52,7 +67,7 @@ export function letHappen(simulation: Simulation, { kind, node: at, pick, jumpMs
     case 'lapse':
       simulation.note(() => 'no node gives a sign of life in time')
       simulation.passTime(awayAfterMs + 1000)
-      simulation.leasesAreLostUntilMs = simulation.time.elapsedMs + Math.round(pick * outageMs)
+      simulation.faults.leasesAreLostUntilMs = simulation.time.elapsedMs + Math.round(pick * outageMs)
       for (const { state, isArchived, sandboxID } of simulation.watch.sandboxes.values())
         if (state === 'paused' && isArchived) rushFor(simulation, sandboxID)
       break
@@ -61,7 +76,7 @@ export function letHappen(simulation: Simulation, { kind, node: at, pick, jumpMs
       break
     case 'no object store':
       simulation.note(() => 'the object store is away for a while')
-      simulation.objectsAreAwayUntilMs = simulation.time.elapsedMs + outageMs
+      simulation.faults.objectsAreAwayUntilMs = simulation.time.elapsedMs + outageMs
       break
     case 'jump':
       simulation.note(() => `${node.name}: the clock jumps by ${jumpMs} ms`)
@@ -84,7 +99,7 @@ function beAway(simulation: Simulation, node: SimulatedNode, pick: number): void
   end(simulation, node, pick)
   const backAtMs = simulation.time.elapsedMs + Math.round(pick * mostAbsentMs)
   simulation.onElapsed(backAtMs, () => {
-    if (!node.core) node.boot()
+    if (!node.core && !node.isGone) node.boot()
   })
 }
 
@@ -96,6 +111,7 @@ function beForgotten(simulation: Simulation, node: SimulatedNode, pick: number):
   else node.cutOffUntilMs = time.elapsedMs + outageMs
   simulation.hadOutage = true
   simulation.onElapsed(time.elapsedMs + forgetAfterMs, () => {
+    if (node.isGone) return
     const { nodes } = database.storesOf('operator')
     simulation.forgotten.add(node.name)
     for (const { nodeID, startedRunID } of simulation.watch.sandboxes.values())
@@ -128,11 +144,41 @@ function setBack(simulation: Simulation, node: SimulatedNode, pick: number): voi
     frozenSnapshot: undefined,
     memory: new Map(),
     files: new Map(),
+    enforced: copied.spec.egress,
   }
   node.world.sandboxes.set(sandboxID, { spec: { ...copied.spec, ...run }, handle, ...rest })
   simulation.note(() => `${node.name} comes back with a copy of ${sandboxID}`)
   node.oldCopies.add(sandboxID)
   node.boot()
+}
+
+/** For longer than a start waits for its turn. */
+const leastFullMs = 60_000
+
+function fillDisk(simulation: Simulation, { name }: SimulatedNode, pick: number): void {
+  const { note, fullSince, step, time } = simulation
+  if (fullSince.has(name)) return
+  note(() => `${name}: the disk is full`)
+  fullSince.set(name, step)
+  simulation.onElapsed(time.elapsedMs + leastFullMs + Math.round(pick * leastFullMs), () => {
+    note(() => `${name}: the disk has space again`)
+    fullSince.delete(name)
+  })
+}
+
+/** From the next sandbox on that a node takes over, that node never comes back. */
+function beGone(simulation: Simulation): void {
+  simulation.note(() => 'the next node that takes a sandbox over goes down for good')
+  simulation.watch.onTaken = (row) => {
+    const node = simulation.nodes.find(({ name }) => name === row.nodeID)!
+    simulation.watch.onTaken = () => {}
+    simulation.afterStep.push(() => {
+      if (!node.core || !simulation.faults.areOn) return
+      end(simulation, node, 1)
+      node.isGone = true
+      simulation.hadOutage = true
+    })
+  }
 }
 
 function drain(simulation: Simulation, node: SimulatedNode, pick: number): void {

@@ -25,23 +25,29 @@ export type ParkedCall = {
   readyAt: number
   /** A statement that is on its way to the database: it may arrive although its process died. */
   isStatement: boolean
+  /** The answer of a look around, which is to be old when it is heard. */
+  isHeld: boolean
   go: () => void
 }
 
 export type CallPolicy = {
-  /** Whether and how this call goes wrong. `part` is `store`, `driver`, `agent` or `objects`. */
+  /** Whether and how this call goes wrong. `part` is `store`, `driver`, `agent`, `objects`, `volumes` or `machine`. */
   faultOf: (part: string, method: string, process: number) => CallFault | undefined
   /** Nothing of this process goes on, as if it had been stopped by a signal. */
   isStill: (process: number) => boolean
   /** Put back in by hand: what a call that cannot be carried out answers instead of failing. */
   absence?: (method: string) => { value: unknown } | undefined
   hangMs: (part: string) => number
-  /** Whether the answer of this call is held up as well. */
-  holdsAnswer: () => boolean
+  /** Whether the answer of this call is held up as well: until chance lets it go, or until others have gone on. */
+  holdsAnswer: (method: string) => 'a moment' | 'until it is old' | undefined
+  /** Told of every call before it takes effect. */
+  onCall?: (name: string, method: string, args: readonly unknown[]) => void
   /** After how many milliseconds a statement of a process that died takes effect; undefined: never. */
   lateBy: () => number | undefined
   note: Note
 }
+
+type ParkOptions = Partial<Pick<ParkedCall, 'isStatement' | 'isHeld'>>
 
 /** Nobody is there to hear the answer. */
 const never = new Promise<never>(() => {})
@@ -65,6 +71,15 @@ export class ParkedCalls {
   }
 
   ready(): ParkedCall[] {
+    return this.#due().filter(({ isHeld }) => !isHeld)
+  }
+
+  /** Those whose answers are to be old. */
+  held(): ParkedCall[] {
+    return this.#due().filter(({ isHeld }) => isHeld)
+  }
+
+  #due(): ParkedCall[] {
     const { isStill } = this.policy
     return this.#calls.filter(({ readyAt, process }) => readyAt <= this.#time.elapsedMs && !isStill(process))
   }
@@ -75,9 +90,9 @@ export class ParkedCalls {
     return later.length > 0 ? Math.min(...later) : undefined
   }
 
-  /** What hangs may go on at once. */
+  /** What hangs or is held may go on at once. */
   endHangs(): void {
-    for (const call of this.#calls) call.readyAt = 0
+    for (const call of this.#calls) Object.assign(call, { readyAt: 0, isHeld: false })
   }
 
   letGo(call: ParkedCall): void {
@@ -99,13 +114,12 @@ export class ParkedCalls {
   }
 
   /** Resolves once the scheduler lets it go on. */
-  park(process: number, delayMs = 0, signal?: AbortSignal, isStatement = false): Promise<void> {
+  park(process: number, delayMs = 0, signal?: AbortSignal, options: ParkOptions = {}): Promise<void> {
     return new Promise((resolve) => {
-      const call = { process, readyAt: this.#time.elapsedMs + delayMs, isStatement, go: resolve }
+      const { isStatement = false, isHeld = false } = options
+      const call = { process, readyAt: this.#time.elapsedMs + delayMs, isStatement, isHeld, go: resolve }
       this.#calls.push(call)
-      signal?.addEventListener('abort', () => {
-        call.readyAt = 0
-      })
+      signal?.addEventListener('abort', () => Object.assign(call, { readyAt: 0, isHeld: false }))
     })
   }
 
@@ -143,7 +157,8 @@ export class ParkedCalls {
     const fault = policy.faultOf(part, method, process)
     const signal = signalOf(args)
     const isStatement = part === 'store' && fault !== 'fails'
-    await this.park(process, fault === 'hangs' ? policy.hangMs(part) : 0, signal, isStatement)
+    policy.onCall?.(name, method, args)
+    await this.park(process, fault === 'hangs' ? policy.hangMs(part) : 0, signal, { isStatement })
     if (fault === 'fails' || (fault === 'hangs' && part === 'agent')) {
       policy.note(() => `${text()} fails`)
       const absence = policy.absence?.(method)
@@ -160,7 +175,9 @@ export class ParkedCalls {
         `${text()} ${'value' in outcome ? `= ${describe(outcome.value)}` : `rejects: ${outcome.error.message}`}`,
     )
     if (this.#dead.has(process)) await never
-    if (fault === 'answer-lost' || policy.holdsAnswer()) await this.park(process, 0, signal)
+    const holds = policy.holdsAnswer(method)
+    if (fault === 'answer-lost' || holds)
+      await this.park(process, 0, signal, { isHeld: holds === 'until it is old' })
     if (fault === 'answer-lost') {
       policy.note(() => `${text()}: the answer is lost`)
       throw passingFailure(part)

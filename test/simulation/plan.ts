@@ -1,4 +1,4 @@
-/** What a seed stands for: who asks for what, what goes wrong, and how the calls are mixed. */
+/** What a history consists of: who asks for what, what goes wrong, and how the calls are mixed. */
 import type { TeamLimits } from '../../src/core/team/team.ts'
 import type { CallFault } from './parked-calls.ts'
 import { Random } from './random.ts'
@@ -21,6 +21,14 @@ export type Verb =
   | 'delete a snapshot'
   | 'prune'
   | 'write'
+  // Those that only histories of a profile have.
+  | 'create with a volume'
+  | 'create a volume'
+  | 'delete a volume'
+  | 'build'
+  | 'recover a snapshot'
+  | 'discard a snapshot'
+  | 'ask as a stranger'
 
 /** One request of a client. The numbers between 0 and 1 choose among what is there when it is made. */
 export type Request = {
@@ -51,6 +59,8 @@ const clusterMishaps = [
   'peers apart',
   'old copy',
 ] as const
+/** What happens in histories of a profile alone. */
+const profileMishaps = ['short outage', 'round', 'full disk', 'gone'] as const
 
 /** What happens to a machine. */
 export type Mishap = {
@@ -61,9 +71,12 @@ export type Mishap = {
    * effect though all nodes live, so that each takes the others for away. `no object store`: no node reaches that. `absence`: its process is
    * down for up to 40 s. `forgotten`: its lease is over, the operator forgets it, and it comes back. `drain`: the operator
    * empties it, and takes that back later. `peers apart`: it reaches the store, and no other node. `old copy`: a
-   * machine that was set back to an earlier moment runs what another node has by now.
+   * machine that was set back to an earlier moment runs what another node has by now. `short outage`: for a little longer
+   * than anybody tries again, calls of the store fail, and of those that take effect the answers are lost. `round`: the
+   * reconcilers begin a round. `full disk`: for a while the disk of the machine is full. `gone`: a node that
+   * has just taken a sandbox over goes down for good.
    */
-  kind: (typeof mishaps)[number] | (typeof clusterMishaps)[number]
+  kind: (typeof mishaps)[number] | (typeof clusterMishaps)[number] | (typeof profileMishaps)[number]
   node: number
   pick: number
   /** It happens once so many requests have been made. */
@@ -72,10 +85,37 @@ export type Mishap = {
   jumpMs: number
 }
 
-export type Action = ({ request: Request } | { mishap: Mishap }) & { number: number }
+export type Action = ({ request: Request } | { mishap: Mishap }) & {
+  number: number
+  /** Not before so much time has elapsed. */
+  atMs?: number
+}
+
+/** Kinds of histories in which some faults are met more often (profiles.ts). */
+export const machineProfiles = [
+  'burst in an outage',
+  'overlapping rounds',
+  'deaths in rounds',
+  'egress policies',
+  'volumes',
+  'builds',
+  'many due',
+  'full machine',
+] as const
+export const clusterProfiles = [
+  'drains',
+  'strangers',
+  'layers',
+  'quarantine',
+  'failed resumes',
+  'volumes of a cluster',
+] as const
+export type ProfileName = (typeof machineProfiles)[number] | (typeof clusterProfiles)[number]
 
 export type Plan = {
   seed: number
+  /** Undefined: everything may happen, and nothing more often than else. */
+  profile: ProfileName | undefined
   /** The seed of the order in which things go on; a shrink tries others. */
   schedule: number
   teams: { slug: string; limits: TeamLimits }[]
@@ -89,16 +129,30 @@ export type Plan = {
   /** The template has a start command. */
   hasService: boolean
   actions: Action[]
-  /** How likely each fault of a call is, by what is called. */
+  /** How likely each fault of a call is, by its method or else by what is called. */
   faults: Partial<Record<string, Partial<Record<CallFault, number>>>>
   /** How likely the oldest call goes on first. */
   inOrder: number
   holdsAnswers: number
   /** How readily time moves on. */
   haste: number
+  /** How likely the answer of a call that lists or looks is old when it is heard: others go on before. */
+  holdsReads: number
+  /** Only calls of these methods are held so; undefined: all that list or look. */
+  heldMethods: readonly string[] | undefined
+  /** How long each snapshot takes. */
+  slowSnapshotsMs: number
+  /** Time moves only while nothing else can go on, and then to the next timer. */
+  keepsTime: boolean
+  hasVolumes: boolean
+  hasBuilds: boolean
+  /** Programs in a sandbox write as soon as they go on, before its resume is done. */
+  writesEarly: boolean
+  /** So many sandboxes run already, and are due soon: most are to be paused then, the last ones to end. */
+  dueSoon: { pauses: number; ends: number } | undefined
 }
 
-const verbs: Record<Verb, number> = {
+const verbs: Partial<Record<Verb, number>> = {
   create: 10,
   'create with a key': 4,
   'create from a snapshot': 3,
@@ -131,10 +185,12 @@ export type PlanOptions = {
   mishaps?: readonly Mishap['kind'][]
   /** How likely each call of the store fails, whatever else goes wrong. */
   storeFails?: number
+  /** Null: none. Undefined: the seed chooses. */
+  profile?: ProfileName | null
 }
 
 /** Each history has only some of the verbs and faults, so that rare combinations are met as often as common ones. */
-export function planHistory(seed: number, options: PlanOptions = {}): Plan {
+export function planUsual(seed: number, options: PlanOptions = {}): Plan {
   const random = new Random(seed)
   const chosen = Object.entries(verbs).filter(([verb]) => verb.startsWith('create') || random.chance(0.7))
   const weights: Partial<Record<Verb, number>> = Object.fromEntries(chosen)
@@ -163,7 +219,7 @@ export function planHistory(seed: number, options: PlanOptions = {}): Plan {
   )
   const actions = [...requests, ...happenings].map((action, number) => ({ ...action, number }))
   const plan: Plan = {
-    ...{ seed, schedule: seed, nodes, isCluster, clients, actions },
+    ...{ seed, profile: undefined, schedule: seed, nodes, isCluster, clients, actions },
     teams: Array.from({ length: random.between(1, 3) }, (_, at) => ({
       slug: `team${at}`,
       limits: planLimits(random),
@@ -175,12 +231,15 @@ export function planHistory(seed: number, options: PlanOptions = {}): Plan {
     inOrder: random.pick([0, 0.3, 0.9]),
     holdsAnswers: random.pick([0, 0.3, 1]),
     haste: random.pick([0.02, 0.1, 0.4]),
+    ...{ holdsReads: 0, slowSnapshotsMs: 0, keepsTime: false },
+    ...{ hasVolumes: false, hasBuilds: false, writesEarly: false },
+    ...{ heldMethods: undefined, dueSoon: undefined },
   }
   if (isCluster) plan.faults.objects = planObjectFaults(random)
   return plan
 }
 
-function planRequest(random: Random, verb: Verb, client: number): Request {
+export function planRequest(random: Random, verb: Verb, client: number): Request {
   return {
     verb,
     client,

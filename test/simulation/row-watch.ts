@@ -48,9 +48,24 @@ export type WatchParts = {
   hasPack: (row: WatchedSandbox) => boolean
   /** A fault of the history took the processes of this run. */
   hasDied: (runID: string) => boolean
+  /** The driver had told how this run died before its end was decided. */
+  wasExitTold: (runID: string, sandboxID: string) => boolean
+  /** The operator asks for it back from the quarantine. */
+  isRecovered: (sandboxID: string) => boolean
+  /** The operator asks to delete the snapshot from the quarantine. */
+  isDiscarded: (snapshotName: string) => boolean
+  /** Checks whether it may go to another node. */
+  mayMove: (row: WatchedSandbox) => void
   onChange: (before: WatchedSandbox | undefined, after: WatchedSandbox) => void
   note: Note
   report: (violation: Violation) => void
+}
+
+type Judges = {
+  isRunning: (sandboxID: string) => boolean
+  /** It is a thaw of this sandbox that removes the snapshot. */
+  isThawed: (sandboxID: string) => boolean
+  isOwn: (row: WatchedSandbox) => boolean
 }
 
 export class RowWatch {
@@ -60,6 +75,8 @@ export class RowWatch {
   /** By the name of the snapshot: the node whose quarantine lists it, or that is told to remove it. */
   readonly quarantined = new Map<string, { nodeID: string; isDiscarded: boolean }>()
   readonly #parts: WatchParts
+  /** Called when a row goes to another node. */
+  onTaken: (row: WatchedSandbox) => void = () => {}
 
   /** What was told of each sandbox. */
   readonly events: EventWatch
@@ -81,23 +98,23 @@ export class RowWatch {
     }
   }
 
-  /** Who would be poorer without this snapshot. A pause whose sandbox has ended has nothing else. */
-  whoNeeds(
-    name: string,
-    nodeName: string,
-    isRunning: (sandboxID: string) => boolean,
-    isOwn: (row: WatchedSandbox) => boolean,
-  ): string | undefined {
+  /**
+   * Who would be poorer without this snapshot. A pause whose sandbox has ended has nothing else, and one whose sandbox
+   * stands still has nothing else when the machine goes down.
+   */
+  whoNeeds(name: string, nodeName: string, { isRunning, isThawed, isOwn }: Judges): string | undefined {
     for (const row of this.sandboxes.values()) {
       // The object store has it too, or it is another node's.
       if (!isOwn(row) || (row.state === 'paused' && row.isArchived)) continue
       const { sandboxID, state, snapshot } = row
-      const isHeld = (state === 'paused' || state === 'resuming') && snapshot?.name === name
+      const isGoingOn = state === 'resuming' && isThawed(sandboxID)
+      const isHeld = (state === 'paused' || (state === 'resuming' && !isGoingOn)) && snapshot?.name === name
       const isOnlyCopy = state === 'pausing' && pauseSnapshotName(row) === name && !isRunning(sandboxID)
       if (isHeld || isOnlyCopy) return `sandbox ${shortID(sandboxID)}, which is ${state},`
     }
     for (const [holder, held] of this.#snapshotHolders) if (held === name) return shortID(holder)
-    return this.#isQuarantined(name, nodeName) ? 'the quarantine' : undefined
+    const isKept = this.#isQuarantined(name, nodeName) && !this.#parts.isDiscarded(name)
+    return isKept ? 'the quarantine' : undefined
   }
 
   *neededSnapshots(nodeName: string, isOwn: (row: WatchedSandbox) => boolean): Iterable<string> {
@@ -135,7 +152,7 @@ export class RowWatch {
       return
     }
     const after = watched(afterRow)
-    after.endBegan = before?.endBegan
+    after.endBegan = after.state === 'killing' || after.state === 'ended' ? before?.endBegan : undefined
     this.sandboxes.set(after.sandboxID, after)
     if (before?.state !== after.state) {
       note(
@@ -172,12 +189,16 @@ export class RowWatch {
       this.#checkForgotten(before, after)
       return
     }
+    const isReopened = before.state === 'ended' && after.state === 'paused'
+    if (isReopened && this.#parts.isRecovered(after.sandboxID)) return
     const isLegal = before.state === after.state || legalMoves[before.state].includes(after.state)
     if (!isLegal || before.state === 'ended') {
       report(new Violation('legal moves', `${name(after)} went from ${before.state} to ${after.state}`))
     }
     const isTaken = before.nodeID !== after.nodeID
     if (isTaken) this.#parts.note(() => `row ${name(after)}: ${before.nodeID} → ${after.nodeID}`)
+    if (isTaken) this.#parts.mayMove(after)
+    if (isTaken) this.onTaken(after)
     if (isTaken && !(before.state === 'paused' && after.state === 'paused' && before.isArchived)) {
       report(new Violation('one copy', `${name(after)} changed its node while ${before.state}`))
     }
@@ -241,7 +262,7 @@ export class RowWatch {
   #checkReason(ended: WatchedSandbox): void {
     const { hasDied, report, wasKillAsked } = this.#parts
     const { endBegan: began, endReason: reason } = ended
-    if (wasKillAsked(ended.sandboxID) || !began) return
+    if (wasKillAsked(ended.sandboxID) || !began || this.#parts.isForgotten(ended.nodeID)) return
     const from = `${name(ended)} was ${began.from}`
     if (reason === 'timeout') {
       if (began.from !== 'running')
@@ -263,6 +284,8 @@ export class RowWatch {
       // A frozen sandbox that was thawed has no snapshot any more.
       const isThawed = began.from === 'resuming' && ended.snapshot?.frozen === true
       const mayDie = ['running', 'snapshotting', 'pausing'].includes(began.from) || isThawed
+      if (reason === 'lost' && this.#parts.wasExitTold(began.runID, ended.sandboxID))
+        report(new Violation('reason told', `${from} and ended as lost, though it was told how it died`))
       if (!mayDie || !hasDied(began.runID)) {
         report(
           new Violation('reason told', `${from} and ended as ${reason}, though nothing had happened to it`),

@@ -1,7 +1,8 @@
 /** Goes through histories until one breaks a rule, and says so in a way that a person can act on. */
 import { SimulatedDatabase } from './database.ts'
 import { runHistory } from './history.ts'
-import { type PlanOptions, planHistory } from './plan.ts'
+import type { PlanOptions } from './plan.ts'
+import { planHistory } from './plan-history.ts'
 import { shrink } from './shrink.ts'
 import type { HistoryOptions } from './simulation.ts'
 import type { Violation } from './violation.ts'

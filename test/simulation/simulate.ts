@@ -2,20 +2,28 @@
 import { parseArgs } from 'node:util'
 import { errorText } from '../../src/lib/app-error.ts'
 import { runHistory } from './history.ts'
-import { planHistory } from './plan.ts'
+import { clusterProfiles, machineProfiles, type PlanOptions } from './plan.ts'
+import { isOfCluster, planHistory } from './plan-history.ts'
 import { explain, openDatabase, search, seedsFrom } from './search.ts'
+import { survey } from './survey.ts'
 
 const help = `npm run simulate                       runs 1,000 histories with new seeds
 npm run simulate -- --histories 5000   runs so many
 npm run simulate -- --for 10m          goes on for so long (s, m or h)
 npm run simulate -- --from 7           begins with this seed
 npm run simulate -- --nodes 3          has a cluster of three nodes in every history
+npm run simulate -- --profile drains   has histories of this profile alone (profiles.ts)
+npm run simulate -- --survey           goes on after a broken rule, and tells at the end which were broken how often
 npm run simulate -- --seed 7           replays one history and prints its trace
 npm run simulate -- --seed 7 --shrink  prints the trace of the smallest history that breaks the same rule`
 
 const values = readOptions()
 const database = await openDatabase()
-const plan = { ...(values.nodes && { nodes: Number(values.nodes) }) }
+const plan = readPlan()
+const history = {
+  ...(values['trusts-record'] && { trustsRecord: true }),
+  ...(values['routes-first'] && { routesFirst: true }),
+}
 
 if (values.seed !== undefined) process.exitCode = await replay(Number(values.seed))
 else process.exitCode = await goOn()
@@ -30,6 +38,11 @@ function readOptions() {
         for: { type: 'string' },
         from: { type: 'string' },
         nodes: { type: 'string' },
+        profile: { type: 'string' },
+        survey: { type: 'boolean' },
+        // Faults put back in by hand.
+        'trusts-record': { type: 'boolean' },
+        'routes-first': { type: 'boolean' },
         help: { type: 'boolean' },
       },
     })
@@ -42,11 +55,28 @@ function readOptions() {
   }
 }
 
+function readPlan(): PlanOptions {
+  const profile = [...machineProfiles, ...clusterProfiles].find((name) => name === values.profile)
+  if (values.profile !== undefined && !profile && values.profile !== 'usual') {
+    console.error(`There is no profile '${values.profile}'; see profiles.ts.`)
+    process.exit(2)
+  }
+  const nodes = values.nodes ?? (profile && isOfCluster(profile) ? '3' : undefined)
+  return {
+    ...(nodes && { nodes: Number(nodes) }),
+    ...(profile && { profile }),
+    ...(values.profile === 'usual' && { profile: null }),
+  }
+}
+
 async function replay(seed: number): Promise<number> {
-  const { violations, trace } = await runHistory(database, planHistory(seed, plan), { trace: true })
+  const { violations, trace } = await runHistory(database, planHistory(seed, plan), {
+    ...history,
+    trace: true,
+  })
   const [violation] = violations
   if (violation && values.shrink) {
-    console.log(await explain(database, { seed, violation, histories: 1 }, { plan }))
+    console.log(await explain(database, { seed, violation, histories: 1 }, { plan, history }))
   } else console.log(trace.join('\n'))
   console.log(
     violation ? `seed ${seed} breaks a rule: ${violation.message}` : `seed ${seed} keeps every rule`,
@@ -66,9 +96,13 @@ async function goOn(): Promise<number> {
       yield seed
     }
   }
-  const found = await search(database, seeds(), { plan })
+  if (values.survey) {
+    console.log(await survey(database, seeds(), { plan, history }))
+    return 0
+  }
+  const found = await search(database, seeds(), { plan, history })
   console.log(`${histories} histories from seed ${first} on`)
-  if (found) console.log(await explain(database, found, { plan }))
+  if (found) console.log(await explain(database, found, { plan, history }))
   return found ? 1 : 0
 }
 

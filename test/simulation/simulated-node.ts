@@ -2,22 +2,26 @@
 
 import { closeForgottenRoutes, joinClusterDomain } from '../../src/app/cluster-domain.ts'
 import { joinDomain } from '../../src/app/domain.ts'
-import type { AgentPort } from '../../src/core/agent.ts'
 import type { HandOver } from '../../src/core/cluster/hand-over.ts'
 import { Membership } from '../../src/core/cluster/membership.ts'
 import type { NodeFacts, NodeLoad } from '../../src/core/cluster/node.ts'
+import type { MachineCapacity } from '../../src/core/sandbox/admission.ts'
 import { RouteTable } from '../../src/core/sandbox/routes.ts'
 import type { Stores } from '../../src/core/stores.ts'
-import { FakeDriver, type FakeWorld } from '../../src/drivers/fake/fake-driver.ts'
-import { AppError } from '../../src/lib/app-error.ts'
+import { FakeDriver } from '../../src/drivers/fake/fake-driver.ts'
+import type { FakeWorld } from '../../src/drivers/fake/fake-world.ts'
+import { allDone } from '../../src/lib/all-done.ts'
 import type { Clock } from '../../src/lib/clock.ts'
 import { newUUID } from '../../src/lib/ids.ts'
 import type { Log } from '../../src/lib/log.ts'
 import { generousAdmission } from '../support/domain.ts'
-import { FakeVolumeDisks } from '../support/fake-volumes.ts'
 import { noBuilds, noEgress } from '../support/no-builds.ts'
 import type { Note, ParkedCalls } from './parked-calls.ts'
-import { noLayers, type SimulatedPacks } from './simulated-packs.ts'
+import type { Plan } from './plan.ts'
+import { newSimulatedAgent } from './simulated-agent.ts'
+import { newSimulatedBuilder, newSimulatedLayers } from './simulated-builds.ts'
+import type { SimulatedDisks } from './simulated-disks.ts'
+import type { SimulatedPacks } from './simulated-packs.ts'
 import { ProcessClock, type SimulatedTime, WallClock } from './simulated-time.ts'
 
 const reconcileEveryMs = 60_000
@@ -27,11 +31,6 @@ const signOfLifeEveryMs = 6000
 /** When nothing goes wrong any more, nobody asks who is away. */
 const signOfLifeAtRestMs = 60_000
 export const rootFolder = '/root'
-/** Where programs in a sandbox write, in its memory and in its files. */
-export const writtenKey = 'written'
-const agentTokenKey = 'agent token'
-
-export type NodeOptions = { snapshotMemory: boolean; warmSandboxes: number }
 
 /** All machines are alike, and placement is not simulated. */
 const sameFacts: NodeFacts = {
@@ -45,6 +44,8 @@ const noLoad: NodeLoad = {
   ...{ warmTemplates: [], buildsAtHand: [] },
 }
 
+const machine: MachineCapacity = { cpuCount: 64, memoryMB: 1e6, availableMemoryMB: async () => 1e6 }
+
 /** What one life of the process consists of. */
 export type Core = ReturnType<SimulatedNode['wire']>
 
@@ -54,7 +55,10 @@ export class SimulatedNode {
   readonly world: FakeWorld
   readonly #calls: ParkedCalls
   readonly #stores: Stores
-  readonly #options: NodeOptions
+  readonly #plan: Plan
+  readonly #trustsRecord: boolean
+  readonly disks: SimulatedDisks
+  readonly #freeBytes: () => number
   readonly #note: Note
   #driver: FakeDriver | undefined
   readonly #newProcess: () => number
@@ -80,6 +84,14 @@ export class SimulatedNode {
   #die = () => {}
   readonly #handOverFrom: (node: SimulatedNode) => HandOver
   readonly #onUp: (node: SimulatedNode) => void
+  readonly #onStarted: (sandboxID: string) => void
+  readonly #onExitTold: (runID: string, process: number) => void
+  /** The reconciler is asking to be told of exits. */
+  #isWatchingExits = false
+  /** It is down for good. */
+  isGone = false
+  /** Begins a round of the reconcilers, unless one is under way. */
+  beginRound: () => void = () => {}
   readonly #packs: SimulatedPacks | undefined
   /** Sandboxes in the middle of their start. */
   readonly starting = new Set<string>()
@@ -92,13 +104,21 @@ export class SimulatedNode {
     stores: Stores
     /** The object store of the cluster that it is a node of; undefined: it knows of no other. */
     packs: SimulatedPacks | undefined
-    options: NodeOptions
+    plan: Plan
+    /** A fault put back in by hand. */
+    trustsRecord: boolean
+    disks: SimulatedDisks
+    freeBytes: () => number
     note: Note
     newProcess: () => number
     /** How it offers sandboxes to the others. */
     handOverFrom: (node: SimulatedNode) => HandOver
     /** Called when its first look at what is there is done. */
     onUp: (node: SimulatedNode) => void
+    /** Called when a sandbox of it has started. */
+    onStarted: (sandboxID: string) => void
+    /** Called when the reconciler of this process hears how a run died. */
+    onExitTold: (runID: string, process: number) => void
   }) {
     this.name = parts.name
     this.wall = new WallClock(parts.time)
@@ -106,11 +126,16 @@ export class SimulatedNode {
     this.#calls = parts.calls
     this.#stores = parts.stores
     this.#packs = parts.packs
-    this.#options = parts.options
+    this.#plan = parts.plan
+    this.#trustsRecord = parts.trustsRecord
+    this.disks = parts.disks
+    this.#freeBytes = parts.freeBytes
     this.#note = parts.note
     this.#newProcess = parts.newProcess
     this.#handOverFrom = parts.handOverFrom
     this.#onUp = parts.onUp
+    this.#onExitTold = parts.onExitTold
+    this.#onStarted = parts.onStarted
   }
 
   /** A new process: it reconciles, then takes requests, then reconciles every minute. */
@@ -124,8 +149,10 @@ export class SimulatedNode {
     this.clock = clock
     const core = this.wire(clock)
     this.core = core
+    this.#isWatchingExits = true
     core.reconciler.watchExits()
-    const { membership, archive, reconciler, drainer } = core
+    this.#isWatchingExits = false
+    const { membership, archive, reconciler, drainer, volumes, builds } = core
     const attempt = (job: string, work: () => Promise<void>) =>
       work().then(
         () => true,
@@ -138,28 +165,31 @@ export class SimulatedNode {
       const again = () => clock.after(everyMs(), () => void attempt(job, work).then(again))
       again()
     }
+    let round: Promise<unknown> | undefined
+    const reconcile = async () => {
+      round ??= allDone([
+        reconciler.run(),
+        this.#plan.hasVolumes ? volumes.reconcile() : undefined,
+        this.#plan.hasBuilds ? builds.reconcile() : undefined,
+        this.isUp ? archive?.archiver.run() : undefined,
+      ]).finally(() => {
+        round = undefined
+      })
+      await round
+    }
+    this.beginRound = () => void attempt('reconcile', reconcile)
     const soon = () => (this.isAtRest ? signOfLifeAtRestMs : signOfLifeEveryMs)
     const start = async () => {
       const joined = !membership || (await attempt('join', () => membership.join()))
-      if (!joined || !(await attempt('reconcile', () => reconciler.run())))
+      if (!joined || !(await attempt('reconcile', reconcile)))
         return void clock.after(bootRetryMs, () => void start())
       if (this.core !== core) return
       this.#note(() => `${this.name} is up`)
       this.isUp = true
       this.#onUp(this)
-      repeat(
-        'reconcile',
-        () => reconcileEveryMs,
-        () => reconciler.run(),
-      )
+      repeat('reconcile', () => reconcileEveryMs, reconcile)
       if (membership) repeat('give a sign of life', soon, () => membership.renew())
       if (drainer) repeat('move sandboxes off this node', soon, () => drainer.run())
-      if (archive)
-        repeat(
-          'archive',
-          () => reconcileEveryMs,
-          () => archive.archiver.run(),
-        )
     }
     void start()
   }
@@ -194,7 +224,8 @@ export class SimulatedNode {
 
   /** The domain as the server joins it, over calls that stand still. */
   wire(clock: Clock) {
-    const { process, world } = this
+    const { process, world, disks } = this
+    const [plan, packs] = [this.#plan, this.#packs]
     const wrap = <T extends object>(part: string, name: string, target: T, immediate?: readonly string[]) =>
       this.#calls.wrap(process, part, name, target, immediate)
     this.#driver = this.#newDriver(process)
@@ -208,6 +239,7 @@ export class SimulatedNode {
       typeof store === 'function' ? store : wrap('store', name, store),
     ])
     const wrapped = Object.fromEntries(stores) as Stores
+    disks.beforeReleased = () => this.#calls.parkOrFail(process, 'volumes')
     const routes = new RouteTable()
     const log = this.#log()
     const driver = wrap('driver', 'driver', this.#driver, ['endpoint', 'onExit'])
@@ -215,25 +247,26 @@ export class SimulatedNode {
       {
         ...{ ...noBuilds, ...noEgress, routes, clock, log },
         stores: wrapped,
-        archive: this.#packs && {
-          objects: wrap('objects', 'objects', this.#packs, ['list']),
-          packs: wrap('objects', 'packs', this.#packs, ['list']),
-          layers: noLayers,
+        archive: packs && {
+          objects: wrap('objects', 'objects', packs, ['list']),
+          packs: wrap('objects', 'packs', packs, ['list']),
+          layers: newSimulatedLayers(wrap('objects', 'packs', packs, ['list'])),
         },
         driver,
-        agent: wrap('agent', 'agent', this.#newAgent(this.#driver)),
+        createBuilder: newSimulatedBuilder,
+        agent: wrap('agent', 'agent', newSimulatedAgent(world)),
         snapshotFolders: wrap('driver', 'folders', folders, ['folder']),
-        volumeDisks: new FakeVolumeDisks(),
+        volumeDisks: wrap('volumes', 'disks', disks, ['closeIdle', 'close']),
         rootsOf: () => [rootFolder],
-        freeBytes: async () => 1e12,
-        machine: { cpuCount: 64, memoryMB: 1e6, availableMemoryMB: async () => 1e6 },
+        freeBytes: async () => this.#freeBytes(),
+        machine: plan.faults.machine ? wrap('machine', 'machine', machine) : machine,
       },
       {
         ...{ seed: 'seed', nodeID: this.name, quarantineMs: 7 * 24 * 3_600_000 },
         ...{ minFreeBytes: 0, maxBuildLogBytes: 0 },
-        warmPool: { least: this.#options.warmSandboxes, memoryMB: undefined },
+        warmPool: { least: plan.warmSandboxes, memoryMB: undefined },
         admission: generousAdmission,
-        volumes: { perTeam: 0, sizeMB: 64 },
+        volumes: { perTeam: 3, sizeMB: 64 },
       },
     )
     const membership = this.#newMembership(wrapped, routes, clock)
@@ -256,7 +289,9 @@ export class SimulatedNode {
 
   /** Each step of a start, a stop and a snapshot stands still as well. */
   #newDriver(process: number): FakeDriver {
-    const driver = new FakeDriver({ world: this.world, snapshotMemory: this.#options.snapshotMemory })
+    const { snapshotMemory, slowSnapshotsMs } = this.#plan
+    const driver = new FakeDriver({ world: this.world, snapshotMemory })
+    driver.trustsRecord = this.#trustsRecord
     const park = () => this.#calls.park(process)
     const parkOrFail = () => this.#calls.parkOrFail(process, 'driver')
     driver.beforeStarted = async ({ sandboxID }) => {
@@ -265,33 +300,25 @@ export class SimulatedNode {
     }
     driver.beforeStopped = park
     const onExit = driver.onExit.bind(driver)
-    driver.onExit = (listener) => onExit((exit) => void park().then(() => listener(exit)))
-    driver.beforeRemoved = park
-    driver.beforeSnapshot = parkOrFail
-    return driver
-  }
-
-  /** Answers exactly as long as its sandbox runs, and keeps its token in memory. */
-  #newAgent(driver: FakeDriver): AgentPort {
-    const at = (host: string) =>
-      [...driver.world.sandboxes.values()].find(
-        ({ handle, running, frozen }) => handle.data.address === host && running && !frozen,
-      )
-    return {
-      async initialize({ host }, { accessToken }, { currentToken }) {
-        const memory = at(host)?.memory
-        if (!memory) throw new AppError('unavailable', 'The agent does not answer.')
-        const known = memory.get(agentTokenKey)
-        if (known !== undefined && known !== currentToken) {
-          throw new AppError('permission_denied', 'The agent knows another token.')
-        }
-        if (accessToken !== undefined) memory.set(agentTokenKey, accessToken)
-      },
-      isHealthy: async ({ host }) => at(host) !== undefined,
-      run: async () => ({ exitCode: 0, status: 'exit status 0' }),
-      async writeFile() {},
-      async *followLogs() {},
+    driver.onExit = (listener) => {
+      const isReconciler = this.#isWatchingExits
+      return onExit((exit) => {
+        void park().then(() => {
+          if (isReconciler) this.#onExitTold(exit.runID, process)
+          listener(exit)
+        })
+      })
     }
+    const start = driver.start.bind(driver)
+    driver.start = async (spec, signal) => {
+      const handle = await start(spec, signal)
+      this.#onStarted(spec.sandboxID)
+      return handle
+    }
+    driver.beforeRemoved = park
+    driver.beforeSnapshot = slowSnapshotsMs ? () => this.#calls.park(process, slowSnapshotsMs) : parkOrFail
+    if (this.#plan.profile) driver.beforeEnforced = parkOrFail
+    return driver
   }
 
   #log(): Log {

@@ -1,5 +1,4 @@
 /** The object store of a history: packs in memory, as one step each, and a watch over what is removed. */
-import type { LayerArchive } from '../../src/core/images.ts'
 import type {
   ObjectEntry,
   ObjectKey,
@@ -76,9 +75,6 @@ export class SimulatedPacks implements PackStore, ObjectStore {
   readonly read = unused
   async close(): Promise<void> {}
 }
-
-/** The one template stands on a folder that every machine has. */
-export const noLayers: LayerArchive = { archive: async () => {}, bring: async () => {} }
 
 async function* inOnePiece(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
   yield bytes

@@ -7,7 +7,7 @@ import { text } from 'node:stream/consumers'
 import { suite, test } from 'node:test'
 import { countOf } from '../support/count-of.ts'
 import { runHistory } from './history.ts'
-import { planHistory } from './plan.ts'
+import { planHistory } from './plan-history.ts'
 import { openDatabase } from './search.ts'
 
 const script = join(import.meta.dirname, 'simulate.ts')

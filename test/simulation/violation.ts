@@ -33,6 +33,12 @@ export const rules = [
   'events',
   'one copy',
   'pack needed',
+  'own sandbox',
+  'route',
+  'volume needed',
+  'stranger',
+  'drain',
+  'admission',
 ] as const
 
 export type Rule = (typeof rules)[number]

@@ -9,13 +9,13 @@ import { openFolder } from '../../src/volumes/path-walk.ts'
 import { VolumeContent } from '../../src/volumes/volume-content.ts'
 
 export class FakeVolumeDisks implements VolumeDisks {
-  readonly disks = new Set<string>()
+  readonly disks: Set<string> = new Set()
   /** How many disks are held at this moment. */
   held = 0
   /** Knobs: called in the middle of each. */
   beforeCreated: (volumeID: string) => Promise<void> = async () => {}
   beforeRemoved: (volumeID: string) => Promise<void> = async () => {}
-  beforeReleased: () => Promise<void> = async () => {}
+  beforeReleased: (volumeID: string) => Promise<void> = async () => {}
   beforeUsed: (volumeID: string) => Promise<void> = async () => {}
   #root: Promise<string> | undefined
 
@@ -38,7 +38,7 @@ export class FakeVolumeDisks implements VolumeDisks {
     this.held++
     const disk = { device: `/dev/${volumeID}`, options: 'rw', folder: 'files' }
     const release = async () => {
-      await this.beforeReleased()
+      await this.beforeReleased(volumeID)
       this.held--
     }
     return { disk, release }

@@ -5,6 +5,7 @@ import { closedToAll } from '../../core/egress.ts'
 import { AppError, isAppError } from '../../lib/app-error.ts'
 import { listed, newSpec } from '../driver-fixture.ts'
 import { driverSuite } from '../driver-suite.ts'
+import { egressSuite } from '../egress-suite.ts'
 import { snapshotDriverSuite } from '../snapshot-suite.ts'
 import { FakeDriver } from './fake-driver.ts'
 
@@ -30,6 +31,23 @@ driverSuite('the fake', async () => {
     },
     isClosed: async ({ data }) =>
       driver.world.sandboxes.get(String(data.sandboxID))!.spec.egress.deny.includes(closedToAll),
+    close: () => driver.close(),
+  }
+})
+
+egressSuite('the fake', async () => {
+  const driver = new FakeDriver()
+  await driver.prepare('/a-root')
+  return {
+    driver,
+    rootFolder: '/a-root',
+    failNextChange: () => {
+      driver.beforeEnforced = async () => {
+        driver.beforeEnforced = async () => {}
+        throw new Error('nft failed')
+      }
+    },
+    enforced: async ({ data }) => driver.world.sandboxes.get(String(data.sandboxID))!.enforced,
     close: () => driver.close(),
   }
 })
@@ -132,6 +150,24 @@ describe("the fake's knobs", () => {
   it('points every port at the given endpoint', async () => {
     const { driver, handle } = await running()
     assert.deepEqual(driver.endpoint(handle, 80), { host: '127.0.0.1', port: 4711 })
+  })
+
+  it('takes rules that are written down for enforced when told to, as a fault put back in', async () => {
+    const { driver, spec, handle } = await running()
+    const closed = { allow: [], deny: ['0.0.0.0/0'], toGate: 'none' } as const
+    driver.trustsRecord = true
+    driver.beforeEnforced = async () => {
+      throw new Error('nft failed')
+    }
+    await assert.rejects(driver.limitEgress(handle, closed), /nft failed/)
+    await driver.limitEgress(handle, closed)
+    assert.deepEqual(driver.world.sandboxes.get(spec.sandboxID)?.enforced, spec.egress)
+  })
+
+  it('gives the address of a sandbox that is gone to the next', async () => {
+    const { driver, handle } = await running()
+    await driver.stop(handle)
+    assert.equal((await driver.start(newSpec('/a-root'))).data.address, handle.data.address)
   })
 
   it('refuses to measure what is gone', async () => {

@@ -3,6 +3,7 @@
  * real machine does to a caller: slow starts, failed starts, sandboxes that crash, entries that cannot be read.
  */
 
+import { isDeepStrictEqual } from 'node:util'
 import type { MemoryNeeds } from '../../core/archive/archive-store.ts'
 import type {
   CanExportSnapshots,
@@ -26,8 +27,10 @@ import type {
 import type { AddressRules, GatePorts } from '../../core/egress.ts'
 import type { PackNote, PackTarget } from '../../core/object-store.ts'
 import { AppError } from '../../lib/app-error.ts'
+import { KeyedLock } from '../../lib/keyed-lock.ts'
 import { untilAborted } from '../../lib/until-aborted.ts'
 import { type FakeContent, filesOf, readInto } from './fake-content.ts'
+import { type FakeSandbox, type FakeSnapshot, type FakeWorld, newFakeWorld } from './fake-world.ts'
 
 export type FakeDriverOptions = {
   /** Where every sandbox's ports are said to be; a test may have a real server there. */
@@ -37,48 +40,6 @@ export type FakeDriverOptions = {
   /** False: like plain containers, it keeps files only. */
   snapshotMemory?: boolean
 }
-
-export type FakeSandbox = FakeContent & {
-  spec: SandboxSpec
-  handle: DriverHandle
-  running: boolean
-  frozen: boolean
-  /** The folder of the snapshot that is there as long as the sandbox stays frozen. */
-  frozenSnapshot: string | undefined
-}
-
-/** `consumedBy`: the run that was started on the very files of the snapshot. */
-type FakeSnapshot = {
-  spec: SandboxSpec
-  content: FakeContent
-  memory: boolean
-  consumedBy: string | undefined
-  imported?: true
-}
-
-/** What outlives a driver: the machine with its sandboxes and snapshots. */
-export type FakeWorld = {
-  sandboxes: Map<string, FakeSandbox>
-  snapshots: Map<string, FakeSnapshot>
-  prepared: Set<string>
-  nextAddress: number
-  /** A knob: memory of a machine with another CPU is of no use here. */
-  cpu: string
-  /** A knob: ids of sandboxes and folders of snapshots of which nothing can be found out for now. */
-  unreadable: Set<string>
-  /** The drivers that are open on this machine; each is told of every crash. */
-  crashListeners: Set<(exit: SandboxExit) => void>
-}
-
-export const newFakeWorld = (): FakeWorld => ({
-  sandboxes: new Map(),
-  snapshots: new Map(),
-  prepared: new Set(),
-  nextAddress: 1,
-  cpu: 'usual',
-  unreadable: new Set(),
-  crashListeners: new Set(),
-})
 
 export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot, CanExportSnapshots {
   readonly name = 'fake'
@@ -93,8 +54,14 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
   beforeSnapshot: (handle: DriverHandle, folder: string) => Promise<void> = async () => {}
   /** Awaited when the processes of a sandbox have ended, by a stop or by a snapshot that ends it, and it is still listed. */
   beforeRemoved: (handle: DriverHandle) => Promise<void> = async () => {}
-  /** Awaited before new rules take effect. */
+  /** Awaited before new rules are written down. */
   beforeLimited: (rules: AddressRules) => Promise<void> = async () => {}
+  /** Awaited when new rules are written down, and packets are still held against the old ones. */
+  beforeEnforced: (rules: AddressRules) => Promise<void> = async () => {}
+  /** A fault put back in by hand: rules that are written down are taken for enforced. */
+  trustsRecord = false
+  /** The later of two changes of the rules is the later one in the record and in the kernel alike. */
+  readonly #egressLocks = new KeyedLock()
   readonly #endpoint: Endpoint | undefined
   /** The runs whose exit this driver tells. */
   readonly #watched = new Set<string>()
@@ -134,11 +101,14 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
       throw new AppError('already_exists', `Sandbox ${spec.sandboxID} is already there; stop it first.`)
     }
     const snapshot = spec.fromSnapshot && this.#openSnapshot(spec.fromSnapshot)
-    const address = `fake-${this.world.nextAddress++}`
+    const address = freeAddress(this.world)
     const data = { sandboxID: spec.sandboxID, runID: spec.runID, address }
     const handle = { driver: this.name, version: 1, data }
     const content = contentFor(spec.fromSnapshot, snapshot)
-    const sandbox = { spec, handle, running: false, frozen: false, frozenSnapshot: undefined, ...content }
+    const sandbox: FakeSandbox = {
+      ...{ spec, handle, running: false, frozen: false, frozenSnapshot: undefined, ...content },
+      enforced: spec.egress,
+    }
     if (snapshot && !spec.fromSnapshot?.keep) snapshot.consumedBy = spec.runID
     this.world.sandboxes.set(spec.sandboxID, sandbox)
     try {
@@ -191,9 +161,14 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
   }
 
   async limitEgress(handle: DriverHandle, egress: AddressRules): Promise<void> {
-    const sandbox = this.#alive(handle)
-    await this.beforeLimited(egress)
-    sandbox.spec = { ...sandbox.spec, egress }
+    await this.#egressLocks.run(String(handle.data.sandboxID), async () => {
+      const sandbox = this.#alive(handle)
+      if (this.trustsRecord && isDeepStrictEqual(sandbox.spec.egress, egress)) return
+      await this.beforeLimited(egress)
+      sandbox.spec = { ...sandbox.spec, egress }
+      await this.beforeEnforced(egress)
+      sandbox.enforced = egress
+    })
   }
 
   async takeSnapshot(
@@ -373,6 +348,12 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
 }
 
 const rootsOf = ({ rootFolder, lowerFolders = [] }: SandboxSpec) => [rootFolder, ...lowerFolders]
+
+/** The lowest that no sandbox has: one that is gone gives its address to the next, as a real machine does. */
+function freeAddress({ sandboxes }: FakeWorld): string {
+  const taken = new Set([...sandboxes.values()].map(({ handle }) => handle.data.address))
+  for (let number = 1; ; number++) if (!taken.has(`fake-${number}`)) return `fake-${number}`
+}
 
 const copyOf = ({ memory, files }: FakeContent): FakeContent => ({
   memory: new Map(memory),

@@ -1,0 +1,42 @@
+/** Sandboxes that run before a history begins, and whose time is over soon after. */
+import type { NewSandbox } from '../../src/core/sandbox/sandbox.ts'
+import { FakeDriver } from '../../src/drivers/fake/fake-driver.ts'
+import { newSandboxID, newUUID } from '../../src/lib/ids.ts'
+import type { Plan } from './plan.ts'
+import { rootFolder } from './simulated-node.ts'
+import type { Simulation } from './simulation.ts'
+
+const pausedAfterMs = 5000
+/** They are due when as many are being paused as may be at once. */
+const endedAfterMs = 6000
+
+export async function startDueSoon(
+  simulation: Simulation,
+  { pauses, ends }: NonNullable<Plan['dueSoon']>,
+): Promise<void> {
+  const [team, node] = [simulation.teams[0]!, simulation.nodes[0]!]
+  const { sandboxes } = simulation.database.storesOf(node.name)
+  const driver = new FakeDriver({ world: node.world })
+  const now = node.wall.now()
+  for (let at = 0; at < pauses + ends; at++) {
+    const autoPause = at < pauses
+    const row: NewSandbox = {
+      ...{ sandboxID: newSandboxID(), runID: newUUID(), teamID: team.teamID, templateID: 'basetemplate' },
+      ...{ buildID: '11111111-1111-4111-8111-111111111111', alias: 'base', envdVersion: '0.6.13' },
+      ...{ cpuCount: 2, memoryMB: 512, diskMB: 1024, metadata: {}, envVars: {}, timeoutMs: 60_000 },
+      options: {
+        ...{ allowInternetAccess: null, network: null, secure: true },
+        ...{ autoPause, autoPauseMemory: true, autoResume: false },
+      },
+      ...{ createdAt: now, startedAt: now, endAt: now + (autoPause ? pausedAfterMs : endedAfterMs) },
+    }
+    const { sandboxID, runID, cpuCount, memoryMB, diskMB } = row
+    await sandboxes.insertWithinLimits(row, team.limits)
+    const egress = { allow: [], deny: [], toGate: 'none' } as const
+    const spec = { sandboxID, runID, rootFolder, cpuCount, memoryMB, diskMB, egress }
+    const handle = await driver.start(spec)
+    const named = { moveID: newUUID(), at: now }
+    await sandboxes.move({ sandboxID, runID, from: ['creating'] }, 'running', { handle }, named)
+  }
+  await driver.close()
+}

@@ -1,0 +1,260 @@
+/**
+ * Kinds of histories that meet faults which the usual ones hardly ever meet: each has few verbs, and what must come
+ * together for its faults comes often. The rest of the plan is as the seed says.
+ */
+import { type Mishap, type Plan, type ProfileName, planRequest, type Verb } from './plan.ts'
+import type { Random } from './random.ts'
+
+type Range = readonly [least: number, most: number]
+
+export type Profile = {
+  verbs: Partial<Record<Verb, number>>
+  requests: Range
+  clients: Range
+  mishaps: Partial<Record<Mishap['kind'], number>>
+  mishapCount: Range
+  timeoutsMs?: readonly number[]
+  /** What else is different; the plan has its actions by then. */
+  change?: (plan: Plan, random: Random) => void
+}
+
+const lasting = [300_000, 3_600_000]
+const generous = { maxSandboxes: 100, maxCPU: 1000, maxMemoryMB: 100_000, maxLifetimeHours: 24 }
+const noFaults = { fails: 0, 'answer-lost': 0, hangs: 0 }
+
+/** Limits keep nobody from anything. */
+function setGenerousLimits(plan: Plan): void {
+  for (const team of plan.teams) team.limits = generous
+}
+
+function setTeams(plan: Plan, count: number): void {
+  plan.teams = Array.from({ length: count }, (_, at) => ({
+    slug: `team${at}`,
+    limits: (plan.teams[at] ?? plan.teams[0]!).limits,
+  }))
+}
+
+const mishapsOf = ({ actions }: Plan): Mishap[] =>
+  actions.flatMap((action) => ('mishap' in action ? [action.mishap] : []))
+
+/** Each verb begins at its time, and mishaps at theirs, so that what comes later finds what it is about. */
+function inPhases(
+  plan: Plan,
+  random: Random,
+  times: Partial<Record<Verb, number>> & { mishap: number },
+): void {
+  plan.keepsTime = true
+  plan.haste = 0.02
+  for (const action of plan.actions) {
+    const from = 'mishap' in action ? times.mishap : (times[action.request.verb] ?? 0)
+    action.atMs = from + (from > 0 ? random.below(2000) : 0)
+    if ('mishap' in action) action.mishap.after = 0
+  }
+  plan.actions.sort((one, other) => one.atMs! - other.atMs!)
+}
+
+/** The rest is mostly about one sandbox. */
+function beginWithCreate(plan: Plan, random: Random): void {
+  const create = { request: { ...planRequest(random, 'create', 0), timeoutMs: 3_600_000 }, number: -1 }
+  plan.actions.unshift(create)
+}
+
+export const profiles: Record<ProfileName, Profile> = {
+  'burst in an outage': {
+    verbs: { create: 20, 'create with a key': 2, kill: 1 },
+    ...{ requests: [10, 18], clients: [5, 8], timeoutsMs: [300_000] },
+    ...{ mishaps: { 'short outage': 1 }, mishapCount: [1, 1] },
+    change(plan, random) {
+      setTeams(plan, random.between(2, 3))
+      setGenerousLimits(plan)
+      Object.assign(plan, { keepsTime: true, haste: 0.02, warmSandboxes: random.between(1, 3) })
+      plan.faults = { insertWithinLimits: { fails: random.pick([0, 0.4]), 'answer-lost': 0.1 } }
+      // The first fill the pool. Then the burst comes, the outage into the middle of it, and others when its tries are over.
+      const burst = 5000
+      const before = random.between(3, 8)
+      for (const [at, action] of plan.actions.entries()) {
+        action.atMs = at < 2 ? 0 : at < 2 + before ? burst : burst + 3050 + random.below(3000)
+        if (!('mishap' in action)) continue
+        action.atMs = burst
+        action.mishap.after = 2 + random.below(before)
+      }
+      plan.actions.sort((one, other) => (one.atMs ?? 0) - (other.atMs ?? 0))
+    },
+  },
+  'overlapping rounds': {
+    verbs: { create: 3, pause: 14, resume: 5, connect: 12, kill: 1, 'set-network': 3, snapshot: 1, write: 2 },
+    ...{ requests: [12, 30], clients: [2, 4], timeoutsMs: lasting },
+    ...{ mishaps: { round: 12, crash: 1, 'short outage': 1 }, mishapCount: [6, 14] },
+    change(plan, random) {
+      beginWithCreate(plan, random)
+      plan.snapshotMemory = random.chance(0.3)
+      plan.holdsReads = 1
+      plan.haste = random.pick([0.02, 0.1])
+      plan.warmSandboxes = 0
+      plan.faults.middle = { fails: random.pick([0, 0.2]) }
+      if (random.chance(0.5)) plan.faults.driver = { ...noFaults, 'answer-lost': 0.1 }
+    },
+  },
+  'deaths in rounds': {
+    verbs: { create: 5, pause: 10, connect: 8, kill: 1, 'set-network': 3, snapshot: 2, fork: 1, write: 2 },
+    ...{ requests: [8, 20], clients: [2, 4], timeoutsMs: lasting },
+    ...{ mishaps: { death: 6, round: 6, crash: 1 }, mishapCount: [3, 8] },
+    change(plan) {
+      plan.holdsReads = 0.5
+    },
+  },
+  'egress policies': {
+    verbs: { create: 3, 'set-network': 16, pause: 4, connect: 5, kill: 1, write: 1 },
+    ...{ requests: [8, 22], clients: [1, 4], timeoutsMs: lasting },
+    ...{ mishaps: { round: 6, crash: 3, 'short outage': 1 }, mishapCount: [1, 7] },
+    change(plan, random) {
+      beginWithCreate(plan, random)
+      plan.faults.middle = { fails: random.pick([0, 0.3]) }
+      plan.faults.limitEgress = { 'answer-lost': random.pick([0, 0.2]) }
+      // A process that cannot find out about a sandbox at its start opens no route to it until a later round.
+      plan.faults.recover = { fails: random.pick([0, 0.5]) }
+      plan.holdsReads = random.pick([0, 1])
+    },
+  },
+  volumes: {
+    verbs: {
+      ...{ 'create a volume': 8, 'delete a volume': 6, 'create with a volume': 8 },
+      ...{ kill: 4, pause: 3, connect: 3, list: 1 },
+    },
+    ...{ requests: [8, 24], clients: [2, 5] },
+    ...{ mishaps: { round: 6, crash: 2, 'short outage': 1, reboot: 1 }, mishapCount: [1, 6] },
+    change(plan, random) {
+      plan.hasVolumes = true
+      plan.holdsReads = random.pick([0, 1])
+      plan.faults.store = { fails: random.pick([0, 0.05]), 'answer-lost': random.pick([0, 0.1]) }
+      plan.faults.volumes = { fails: random.pick([0, 0.1]) }
+    },
+  },
+  builds: {
+    verbs: { build: 8, create: 5, 'create from a snapshot': 6, 'delete a snapshot': 4, kill: 3, prune: 2 },
+    ...{ requests: [4, 14], clients: [2, 4] },
+    ...{ mishaps: { round: 3, crash: 2, death: 2, 'short outage': 1 }, mishapCount: [0, 4] },
+    change(plan, random) {
+      plan.hasBuilds = true
+      plan.faults.driver = { fails: random.pick([0, 0.1]), hangs: random.pick([0, 0.03]) }
+    },
+  },
+  'many due': {
+    ...{ verbs: {}, requests: [0, 0], clients: [1, 1], mishaps: {}, mishapCount: [0, 0] },
+    change(plan, random) {
+      setTeams(plan, 1)
+      setGenerousLimits(plan)
+      Object.assign(plan, { keepsTime: true, haste: 0, warmSandboxes: 0, hasService: false, holdsAnswers: 0 })
+      Object.assign(plan, { slowSnapshotsMs: 20_000, snapshotMemory: true, faults: {} })
+      plan.dueSoon = { pauses: random.between(59, 63), ends: random.between(1, 3) }
+    },
+  },
+  'full machine': {
+    verbs: { create: 10, kill: 3, pause: 3, connect: 3, fork: 1 },
+    ...{ requests: [6, 16], clients: [2, 4], timeoutsMs: lasting },
+    ...{ mishaps: { 'full disk': 1 }, mishapCount: [1, 3] },
+    change(plan) {
+      plan.warmSandboxes = 0
+      plan.faults = { machine: { fails: 0.4 } }
+      setGenerousLimits(plan)
+    },
+  },
+  drains: {
+    verbs: { create: 8, 'set-timeout': 5, refresh: 4, connect: 5, pause: 1, write: 6 },
+    ...{ requests: [8, 24], clients: [2, 4], timeoutsMs: [150_000, 3_600_000] },
+    ...{
+      mishaps: { drain: 8, partition: 3, 'short outage': 3, crash: 2, absence: 2, gone: 2, 'peers apart': 1 },
+      mishapCount: [3, 7],
+    },
+    change(plan, random) {
+      beginWithCreate(plan, random)
+      setGenerousLimits(plan)
+      plan.holdsReads = random.pick([0, 0, 1])
+      plan.faults.store = random.chance(0.5) ? {} : { fails: 0.02, 'answer-lost': 0.02 }
+      plan.faults.driver = {}
+      plan.snapshotMemory = true
+    },
+  },
+  strangers: {
+    verbs: { create: 5, pause: 6, 'ask as a stranger': 8, connect: 1, write: 1 },
+    ...{ requests: [10, 22], clients: [3, 5], timeoutsMs: lasting },
+    ...{ mishaps: { absence: 4, standstill: 2, partition: 1 }, mishapCount: [1, 3] },
+    change(plan, random) {
+      setTeams(plan, 2)
+      inPhases(plan, random, { create: 0, pause: 2000, mishap: 5000, 'ask as a stranger': 17_000 })
+    },
+  },
+  layers: {
+    verbs: { build: 12, 'delete a snapshot': 8, prune: 6, 'create from a snapshot': 1 },
+    ...{ requests: [10, 26], clients: [2, 4] },
+    ...{ mishaps: { round: 2, crash: 1, 'no object store': 1 }, mishapCount: [0, 2] },
+    change(plan) {
+      plan.hasBuilds = true
+      plan.holdsReads = 1
+      plan.heldMethods = ['listNeeded']
+      for (const part of ['driver', 'agent']) plan.faults[part] = {}
+    },
+  },
+  quarantine: {
+    verbs: { create: 6, pause: 8, write: 1, 'recover a snapshot': 8, 'discard a snapshot': 6 },
+    ...{ requests: [14, 30], clients: [3, 6], timeoutsMs: lasting },
+    ...{ mishaps: { forgotten: 1 }, mishapCount: [3, 3] },
+    change(plan, random) {
+      setGenerousLimits(plan)
+      plan.holdsReads = random.pick([0, 0.3])
+      plan.faults = { objects: { fails: 1 } }
+      const operator = { 'recover a snapshot': 95_000, 'discard a snapshot': 95_000 }
+      inPhases(plan, random, { create: 0, pause: 2000, mishap: 5000, ...operator })
+      // Each node is, for longer than its lease, still or cut off.
+      for (const [at, mishap] of mishapsOf(plan).entries())
+        Object.assign(mishap, { node: at, pick: 0.4 + 0.6 * mishap.pick })
+    },
+  },
+  'failed resumes': {
+    verbs: { create: 3, pause: 8, connect: 14, resume: 3, write: 1 },
+    ...{ requests: [14, 34], clients: [2, 4], timeoutsMs: lasting },
+    ...{ mishaps: { lapse: 6, round: 6, absence: 1 }, mishapCount: [4, 10] },
+    change(plan, random) {
+      beginWithCreate(plan, random)
+      plan.writesEarly = true
+      plan.snapshotMemory = true
+      plan.faults = { initialize: { fails: 0.4 } }
+    },
+  },
+  'volumes of a cluster': {
+    verbs: {
+      ...{ 'create a volume': 4, 'create with a volume': 8, pause: 8 },
+      ...{ connect: 6, resume: 2, write: 1, 'delete a volume': 1 },
+    },
+    ...{ requests: [12, 26], clients: [2, 4], timeoutsMs: lasting },
+    ...{ mishaps: { absence: 3, drain: 2, standstill: 1 }, mishapCount: [1, 3] },
+    change(plan, random) {
+      plan.hasVolumes = true
+      const late = { connect: 18_000, resume: 18_000, 'delete a volume': 18_000 }
+      inPhases(plan, random, { 'create with a volume': 2000, pause: 4000, mishap: 7000, ...late })
+    },
+  },
+}
+
+/** Puts the requests and mishaps of the profile in place of those of the plan. */
+export function applyProfile(plan: Plan, name: ProfileName, random: Random): void {
+  const { verbs, requests, clients, mishaps, mishapCount, timeoutsMs, change } = profiles[name]
+  plan.profile = name
+  plan.clients = random.between(...clients)
+  const asked = Array.from({ length: random.between(...requests) }, () => {
+    const request = planRequest(random, random.weighted(verbs), random.below(plan.clients))
+    if (timeoutsMs && request.timeoutMs > 0) request.timeoutMs = random.pick(timeoutsMs)
+    return { request }
+  })
+  const happenings = Array.from({ length: random.between(...mishapCount) }, () => ({
+    mishap: {
+      kind: random.weighted(mishaps),
+      node: random.below(plan.nodes),
+      pick: random.next(),
+      after: random.between(1, asked.length),
+      jumpMs: 0,
+    },
+  }))
+  plan.actions = [...asked, ...happenings].map((action, number) => ({ ...action, number }))
+  change?.(plan, random)
+}

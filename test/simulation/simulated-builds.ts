@@ -1,0 +1,57 @@
+/** How templates are built in a history: one step in one sandbox, and layers that several builds share. */
+import type { BuilderTools } from '../../src/app/domain.ts'
+import { layerKey } from '../../src/core/archive/keys.ts'
+import type { LayerArchive } from '../../src/core/images.ts'
+import type { PackStore } from '../../src/core/object-store.ts'
+import type { Builder, BuildResult } from '../../src/core/template/builder.ts'
+import type { StartRequest } from '../../src/core/template/start-request.ts'
+import { AppError } from '../../src/lib/app-error.ts'
+
+/** Few, so that builds share them. */
+const layerNames = ['sha256:one', 'sha256:two']
+
+/** A build that stands on one of the layers. */
+export const buildOnLayer = (pick: number): StartRequest => ({
+  from: { template: 'base' },
+  steps: [
+    {
+      ...{ type: 'RUN', filesHash: null, force: false },
+      args: [layerNames[Math.floor(pick * layerNames.length)]!],
+    },
+  ],
+  ...{ startCmd: null, readyCmd: null, force: false },
+})
+
+/** As the real one, it ends its sandbox whatever became of the step. */
+export const newSimulatedBuilder = ({ buildSandboxes }: BuilderTools): Builder => ({
+  async run({ build, steps }, _log, signal, onResult) {
+    const sandbox = await buildSandboxes.open(build, signal)
+    const [command] = steps[0]!.args
+    try {
+      await sandbox.run({ command: command! } as Parameters<typeof sandbox.run>[0], { signal })
+    } finally {
+      await sandbox.close()
+    }
+    const result: BuildResult = {
+      ...{ rootFolder: null, layers: [command!], snapshot: null, envVars: {} },
+      ...{ defaultUser: 'user', defaultWorkdir: '/home/user' },
+      ...{ startCmd: null, readyCmd: null, serviceContext: null },
+    }
+    await onResult(result)
+  },
+})
+
+/** Layers are put into the object store once, as `PackedLayers` does; every machine has the disk for all of them. */
+export const newSimulatedLayers = (packs: PackStore): LayerArchive => ({
+  async archive(layers, signal) {
+    for (const layer of layers) {
+      if (!(await packs.has(layerKey(layer), signal))) await packs.save(layerKey(layer), [], {}, signal)
+    }
+  },
+  async bring(layers, signal) {
+    for (const layer of layers) {
+      const found = await packs.load(layerKey(layer), () => ({ open: () => undefined }), signal)
+      if (!found) throw new AppError('not_found', `The object store does not have the layer ${layer}.`)
+    }
+  },
+})

@@ -1,0 +1,54 @@
+/** What must hold at every moment, whatever the rows say. */
+import { shortID } from './parked-calls.ts'
+import type { SimulatedNode } from './simulated-node.ts'
+import type { Simulation } from './simulation.ts'
+import { Violation } from './violation.ts'
+
+/** How late the end of a sandbox may be where the store answers and nothing else keeps its end. */
+const mostLateMs = 10_000
+
+export function checkEachStep(simulation: Simulation): void {
+  for (const happens of simulation.afterStep.splice(0)) happens()
+  checkCopies(simulation)
+  if (simulation.plan.dueSoon) checkLateEnds(simulation)
+}
+
+/** Never do two copies of a sandbox run. */
+function checkCopies({ plan, nodes, report }: Simulation): void {
+  if (!plan.isCluster) return
+  const seen = new Map<string, string>()
+  for (const { name, world, oldCopies } of nodes) {
+    for (const [sandboxID, { running, frozen }] of world.sandboxes) {
+      if (!running || frozen || oldCopies.has(sandboxID)) continue
+      const other = seen.get(sandboxID)
+      if (other)
+        report(new Violation('one copy', `${shortID(sandboxID)} runs on ${other}, and on ${name} too`))
+      seen.set(sandboxID, name)
+    }
+  }
+}
+
+/** However many others are to be paused meanwhile. */
+function checkLateEnds({ watch, nodes, report }: Simulation): void {
+  const now = nodes[0]!.wall.now()
+  for (const { sandboxID, state, endAt, options } of watch.sandboxes.values()) {
+    const lateMs = now - endAt
+    if (state !== 'running' || options.autoPause || lateMs <= mostLateMs) continue
+    report(new Violation('overdue', `${shortID(sandboxID)} runs on ${lateMs} ms after its time was over`))
+  }
+}
+
+/** A node that comes back stops what others have taken over before it answers anybody, unless that failed. */
+export function checkCopiesOf(
+  { plan, watch, report }: Simulation,
+  { name, world, oldCopies, mayFailToStart }: SimulatedNode,
+): void {
+  for (const sandboxID of oldCopies) if (!world.sandboxes.has(sandboxID)) oldCopies.delete(sandboxID)
+  const stopFails = Object.values(plan.faults.driver ?? {}).some((likely) => likely > 0)
+  if (!plan.isCluster || (mayFailToStart && stopFails)) return
+  for (const sandboxID of world.sandboxes.keys()) {
+    const row = watch.sandboxes.get(sandboxID)
+    if (!row || row.state === 'ended' || row.nodeID === name || world.unreadable.has(sandboxID)) continue
+    report(new Violation('one copy', `${name} is up and has ${shortID(sandboxID)}, which is ${row.nodeID}'s`))
+  }
+}
