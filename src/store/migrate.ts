@@ -19,6 +19,7 @@ import * as nodes from './migrations/0017-nodes.ts'
 import * as storedBytes from './migrations/0018-stored-bytes.ts'
 import * as startRequests from './migrations/0021-start-requests.ts'
 import * as departures from './migrations/0022-departures.ts'
+import * as condemnedObjects from './migrations/0023-condemned-objects.ts'
 import type { Tables } from './tables.ts'
 
 /** In order of their names; one that was released is never changed, only followed by another. */
@@ -41,6 +42,7 @@ export const migrationsWith = (vault: SecretVault): Record<string, Migration> =>
   '0018-stored-bytes': storedBytes,
   '0021-start-requests': startRequests,
   '0022-departures': departures,
+  '0023-condemned-objects': condemnedObjects,
 })
 
 /** Brings the tables to what this build knows, all or nothing; a database of a newer build is left alone. */

@@ -312,6 +312,14 @@ export type NodeRow = {
   seen_at: number
 }
 
+/** An object that a node is about to remove, or may have removed. */
+export type CondemnedObjectRow = {
+  key: string
+  /** Empty: the node was forgotten. */
+  node_id: string
+  at: number
+}
+
 /** What the nodes of a cluster agreed on: the first one to join wrote it. */
 export type SharedValueRow = { name: string; value: string }
 
@@ -341,4 +349,5 @@ export type Tables = {
   leases: LeaseRow
   nodes: NodeRow
   shared_values: SharedValueRow
+  condemned_objects: CondemnedObjectRow
 }
