@@ -7,6 +7,7 @@ import type {
   PausedSandbox,
 } from '../core/archive/archive-store.ts'
 import type { SandboxSnapshot } from '../core/sandbox/sandbox.ts'
+import { CondemnedObjects } from './condemned.ts'
 import { unendedInParts } from './sandbox-list.ts'
 import { isMovable } from './sandbox-queries.ts'
 import type { SandboxRow, Tables, TemplateBuildRow } from './tables.ts'
@@ -26,10 +27,12 @@ const mostDepartures = 1000
 export class SqlArchiveStore implements ArchiveStore {
   readonly #db: Kysely<Tables>
   readonly #nodeID: string
+  readonly #condemned: CondemnedObjects
 
   constructor(db: Kysely<Tables>, nodeID: string) {
     this.#db = db
     this.#nodeID = nodeID
+    this.#condemned = new CondemnedObjects(db, nodeID)
   }
 
   async findPaused(sandboxID: string): Promise<PausedSandbox | undefined> {
@@ -152,6 +155,7 @@ export class SqlArchiveStore implements ArchiveStore {
       .updateTable('template_builds')
       .set(archiveColumns(archived))
       .where('id', '=', buildID)
+      .where('status', '=', 'ready')
       .executeTakeFirstOrThrow()
     return numUpdatedRows > 0n
   }
@@ -186,6 +190,22 @@ export class SqlArchiveStore implements ArchiveStore {
     )
     const snapshotNames = builds.flatMap(({ saved_name }) => (saved_name === null ? [] : [saved_name]))
     return { runs, layers, snapshotNames }
+  }
+
+  condemn(keys: readonly string[], at: number): Promise<void> {
+    return this.#condemned.condemn(keys, at)
+  }
+
+  findCondemned(keys: readonly string[]): Promise<string[]> {
+    return this.#condemned.find(keys)
+  }
+
+  listCondemned(): Promise<{ key: string; at: number }[]> {
+    return this.#condemned.list()
+  }
+
+  acquit(keys: readonly string[]): Promise<void> {
+    return this.#condemned.acquit(keys)
   }
 }
 

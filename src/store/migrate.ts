@@ -19,7 +19,8 @@ import * as nodes from './migrations/0017-nodes.ts'
 import * as storedBytes from './migrations/0018-stored-bytes.ts'
 import * as startRequests from './migrations/0021-start-requests.ts'
 import * as departures from './migrations/0022-departures.ts'
-import * as autoPause from './migrations/0023-auto-pause.ts'
+import * as condemnedObjects from './migrations/0023-condemned-objects.ts'
+import * as autoPause from './migrations/0024-auto-pause.ts'
 import type { Tables } from './tables.ts'
 
 /** In order of their names; one that was released is never changed, only followed by another. */
@@ -42,7 +43,8 @@ export const migrationsWith = (vault: SecretVault): Record<string, Migration> =>
   '0018-stored-bytes': storedBytes,
   '0021-start-requests': startRequests,
   '0022-departures': departures,
-  '0023-auto-pause': autoPause,
+  '0023-condemned-objects': condemnedObjects,
+  '0024-auto-pause': autoPause,
 })
 
 /** Brings the tables to what this build knows, all or nothing; a database of a newer build is left alone. */

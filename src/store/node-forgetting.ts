@@ -4,6 +4,7 @@ import { awayAfterMs, type ForgottenNode } from '../core/cluster/node.ts'
 import { eventOfMove } from '../core/event/event.ts'
 import type { SecretVault } from '../core/secret/vault.ts'
 import { newUUID } from '../lib/ids.ts'
+import { disownCondemned } from './condemned.ts'
 import { databaseNow } from './database-clock.ts'
 import { isMovable, isUnended } from './sandbox-queries.ts'
 import { sandboxOf } from './sandbox-row.ts'
@@ -26,6 +27,7 @@ export function forgetNode(
       .returning('id')
       .executeTakeFirst()
     if (!gone) return undefined
+    await disownCondemned(transaction, nodeID)
     return {
       sandboxes: await loseSandboxes(transaction, vault, nodeID, at),
       builds: await failBuilds(transaction, nodeID, at),

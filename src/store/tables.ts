@@ -314,6 +314,14 @@ export type NodeRow = {
   seen_at: number
 }
 
+/** An object that a node is about to remove, or may have removed. */
+export type CondemnedObjectRow = {
+  key: string
+  /** Empty: the node was forgotten. */
+  node_id: string
+  at: number
+}
+
 /** What the nodes of a cluster agreed on: the first one to join wrote it. */
 export type SharedValueRow = { name: string; value: string }
 
@@ -343,4 +351,5 @@ export type Tables = {
   leases: LeaseRow
   nodes: NodeRow
   shared_values: SharedValueRow
+  condemned_objects: CondemnedObjectRow
 }

@@ -1,4 +1,5 @@
 /** What the rows say of bytes that the object store has: of builds and of paused sandboxes, by which others find them. */
+import type { ObjectKey } from '../object-store.ts'
 
 /** What memory needs of the machine that reads it back: plain JSON, which only the driver reads. Null: there is none. */
 export type MemoryNeeds = Readonly<Record<string, string>>
@@ -41,7 +42,7 @@ export interface ArchiveStore {
   listUnarchivedBuilds(): Promise<ArchivableBuild[]>
   /** Ready builds of other nodes that the object store has, the newest thousand. */
   listForeignBuilds(): Promise<ArchivableBuild[]>
-  /** From now on other nodes start sandboxes of the build. False: it is not there any more. */
+  /** From now on other nodes start sandboxes of the build. False: it is not there, or not ready, any more. */
   markBuild(buildID: string, archived: ArchivedBytes): Promise<boolean>
   /** The object store lacks some of its bytes after all: until they are there again, only its own node uses it. */
   unmarkBuild(buildID: string): Promise<void>
@@ -49,6 +50,14 @@ export interface ArchiveStore {
   findArchivedBuild(buildID: string): Promise<ArchivedBytes | undefined>
   /** What rows of all nodes still need of the object store, or may be about to need. */
   listNeeded(): Promise<NeededBytes>
+  /** This node is about to remove these objects: from now on nobody relies on them. */
+  condemn(keys: readonly ObjectKey[], at: number): Promise<void>
+  /** Those of the keys that any node has condemned. */
+  findCondemned(keys: readonly ObjectKey[]): Promise<ObjectKey[]>
+  /** What this node, or one that was forgotten, has condemned and not acquitted yet, and when. */
+  listCondemned(): Promise<{ key: ObjectKey; at: number }[]>
+  /** No removal of these by this node is under way any more. What other nodes have condemned stays so. */
+  acquit(keys: readonly ObjectKey[]): Promise<void>
 }
 
 export type NeededBytes = {

@@ -3,14 +3,14 @@
  * safe on the disk already. The row says so only when all is there. What fails is told once and tried again every round;
  * a crash leaves at most an object that no row needs.
  */
-import { errorText, isAppError } from '../../lib/app-error.ts'
+import { AppError, errorText, isAppError } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { JoinedWork } from '../../lib/keyed-lock.ts'
 import type { Log } from '../../lib/log.ts'
 import type { LayerArchive } from '../images.ts'
-import type { PackStore } from '../object-store.ts'
+import type { ObjectKey, PackStore } from '../object-store.ts'
 import type { ArchivableBuild, ArchiveStore, PausedSandbox } from './archive-store.ts'
-import { buildKey, sandboxKey } from './keys.ts'
+import { buildKey, layerKey, sandboxKey } from './keys.ts'
 import type { LogCarrier } from './log-carrier.ts'
 import type { SnapshotArchive } from './snapshot-archive.ts'
 
@@ -111,6 +111,10 @@ export class Archiver {
     const { rows, layers: layerArchive, snapshots, clock } = this.#parts
     const { signal } = this.#closing
     const run = async () => {
+      await this.#requireUncondemned([
+        ...layers.map(layerKey),
+        ...(snapshotName === null ? [] : [buildKey(snapshotName)]),
+      ])
       await layerArchive.archive(layers, signal)
       const saved =
         snapshotName === null
@@ -132,11 +136,27 @@ export class Archiver {
         { sandboxID, runID },
         { at: clock.now(), needs: saved.needs },
       )
+      if (isStillPaused) return
+      // Another upload of the same run may have come first, and another node may have the sandbox by now.
+      const now = await rows.findPaused(sandboxID)
       // It was resumed while its files were read, so these may be of two moments. No row will ever name them.
-      if (!isStillPaused) await packs.remove(key)
+      if (now?.runID !== runID) await packs.remove(key)
     }
     const subject = `sandbox ${sandboxID} in run ${runID}`
     return { subject, run: () => this.#uploads.run(subject, upload) }
+  }
+
+  /**
+   * To be called when the row is there and before it is looked what the object store has. Whoever condemns one of these
+   * later sees the row first, and leaves it; so what is found there after this call stays.
+   */
+  async #requireUncondemned(keys: readonly ObjectKey[]): Promise<void> {
+    const condemned = await this.#parts.rows.findCondemned(keys)
+    if (condemned.length === 0) return
+    throw new AppError(
+      'unavailable',
+      'Objects that it needs are just being removed, since nothing needed them before; they are put there again after that.',
+    )
   }
 
   /** False: it failed, and may succeed later. */

@@ -1,11 +1,13 @@
 /**
- * Removes objects that no row needs. One Warren of a cluster does it at a time; what is young stays, since its row may
- * not be written yet.
+ * Removes objects that no row needs. One Warren of a cluster does it at a time, unless it takes longer than its lease; what
+ * is young stays, since its row may not be written yet. A row may begin to need an object while it is being removed. So
+ * the sweep first condemns it in the database, and whoever marks a row has looked there (`Archiver`).
  */
 import type { Clock } from '../../lib/clock.ts'
+import { JoinedWork } from '../../lib/keyed-lock.ts'
 import type { Log } from '../../lib/log.ts'
 import type { LeaseStore } from '../event-stores.ts'
-import type { ObjectStore } from '../object-store.ts'
+import type { ObjectKey, ObjectStore } from '../object-store.ts'
 import type { ArchiveStore } from './archive-store.ts'
 import {
   buildKey,
@@ -31,31 +33,69 @@ const graceMs = 3_600_000
 /** Uploaded files that no build asked for since then; who asks for them gets a copy on its own disk. */
 const keepFilesMs = 30 * 24 * 3_600_000
 const unfinishedMs = 24 * 3_600_000
+/** A removal without an answer, by this process or an earlier one of this node, has happened by then or never will. */
+const settleMs = 30 * 60_000
+/** So many are condemned and removed before it is looked again what is needed. */
+const keysAtOnce = 1000
 
 export class ArchiveSweeper {
   readonly #parts: ArchiveSweeperParts
+  readonly #sweeps = new JoinedWork<void>()
 
   constructor(parts: ArchiveSweeperParts) {
     this.#parts = parts
   }
 
-  async run(): Promise<void> {
-    const { objects, leases, clock, log } = this.#parts
-    if (!(await leases.take(lease, leaseMs))) return
-    try {
-      const now = clock.now()
-      const old = await this.#listOlder([sandboxPrefix, buildPrefix, layerPrefix], now - graceMs)
-      const oldFiles = await this.#listOlder([filesPrefix], now - keepFilesMs)
-      // Read after the objects were listed: what was put there since then is not among them.
-      const needed = await this.#neededKeys()
-      const unneeded = [...old.filter((key) => !needed.has(key)), ...oldFiles]
-      for (const key of unneeded) await objects.remove(key)
-      await objects.removeUnfinished(now - unfinishedMs)
-      if (unneeded.length > 0)
-        log.info({ removed: unneeded.length }, 'Objects that no row needs were removed.')
-    } finally {
-      await leases.release(lease)
+  /** Never two at once in this process: each acquits what the node has condemned. */
+  run(): Promise<void> {
+    return this.#sweeps.run('', async () => {
+      const { leases } = this.#parts
+      if (!(await leases.take(lease, leaseMs))) return
+      try {
+        await this.#sweep()
+      } finally {
+        await leases.release(lease)
+      }
+    })
+  }
+
+  async #sweep(): Promise<void> {
+    const { objects, rows, clock, log } = this.#parts
+    const now = clock.now()
+    const earlier = await rows.listCondemned()
+    const young = new Set(earlier.filter(({ at }) => at > now - settleMs).map(({ key }) => key))
+    const old = await this.#listOlder([sandboxPrefix, buildPrefix, layerPrefix], now - graceMs)
+    const needed = await this.#neededKeys()
+    const unneeded = old.filter((key) => !needed.has(key))
+    const due = [...new Set([...earlier.map(({ key }) => key), ...unneeded])].filter((key) => !young.has(key))
+    let removed = 0
+    for (let start = 0; start < due.length; start += keysAtOnce)
+      removed += await this.#removeUnneeded(due.slice(start, start + keysAtOnce))
+    for (const key of await this.#listOlder([filesPrefix], now - keepFilesMs)) {
+      await objects.remove(key)
+      removed++
     }
+    await objects.removeUnfinished(now - unfinishedMs)
+    if (removed > 0) log.info({ removed }, 'Objects that no row needs were removed.')
+  }
+
+  /** What a removal that failed has done is not known: its object stays condemned until a later sweep. */
+  async #removeUnneeded(keys: readonly ObjectKey[]): Promise<number> {
+    const { objects, rows, clock } = this.#parts
+    await rows.condemn(keys, clock.now())
+    // Read after they were condemned: whoever relies on one of them later than that has seen so.
+    const needed = await this.#neededKeys()
+    const unneeded = keys.filter((key) => !needed.has(key))
+    const settled = keys.filter((key) => needed.has(key))
+    try {
+      for (const key of unneeded) {
+        await objects.remove(key)
+        settled.push(key)
+      }
+    } finally {
+      await rows.acquit(settled)
+    }
+    return unneeded.length
   }
 
   async #listOlder(prefixes: readonly string[], than: number): Promise<string[]> {

@@ -51,6 +51,7 @@ export function ownerSuite(
     pairTest('a paused sandbox is resumed by its own Warren alone', pausedIsResumedByOwner)
     pairTest('what the object store has of a sandbox is forgotten when it is resumed', resumeForgets)
     pairTest('a build is used by all once the object store has it', archivedBuildsAreShared)
+    pairTest('an object is condemned until each node that is about to remove it is done', condemnedByEach)
     pairTest('a lease is held by one of them until it ends', leasesAreHeldByOne)
     nodeSuite(pairTest)
   })
@@ -313,4 +314,30 @@ async function archivedBuildsAreShared(one: Stores, other: Stores): Promise<void
   assert.deepEqual(await other.archive.listForeignBuilds(), [])
   assert.equal((await one.archive.listUnarchivedBuilds()).length, 1)
   assert.equal(await other.templates.findReadyBuild(templateID, 'default'), undefined)
+}
+
+async function condemnedByEach(
+  { archive: one, ...stores }: Stores,
+  { archive: other, nodes }: Stores,
+): Promise<void> {
+  await one.condemn(['a', 'b'], time)
+  await other.condemn(['b', 'c'], time + 1)
+  await one.condemn(['a'], time + 2)
+  assert.deepEqual((await one.findCondemned(['a', 'b', 'c', 'd'])).sort(), ['a', 'b', 'c'])
+  assert.deepEqual(await one.listCondemned(), [
+    { key: 'a', at: time + 2 },
+    { key: 'b', at: time },
+  ])
+  await other.acquit(['a', 'b', 'c'])
+  assert.deepEqual((await other.findCondemned(['a', 'b', 'c'])).sort(), ['a', 'b'])
+  await one.acquit(['b'])
+  const node = aNode('one')
+  await stores.nodes.join(node)
+  await stores.nodes.leave(node)
+  await nodes.forget('one', time)
+  assert.deepEqual(await other.findCondemned(['a', 'b']), ['a'])
+  assert.deepEqual(await other.listCondemned(), [{ key: 'a', at: time + 2 }])
+  await other.condemn(['a'], time + 3)
+  await other.acquit(['a'])
+  assert.deepEqual(await one.findCondemned(['a']), [])
 }
