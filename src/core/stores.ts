@@ -318,7 +318,7 @@ export interface SandboxStore {
   listSnapshotNames(): Promise<string[]>
   /**
    * Takes an ended sandbox back as paused with a snapshot that was in quarantine, and removes that from quarantine
-   * in the same step. Undefined when the row has not ended or is not there.
+   * in the same step. Undefined when the row has not ended or is not there, or the snapshot is not in quarantine.
    */
   reopen(
     sandboxID: string,

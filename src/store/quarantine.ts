@@ -1,4 +1,4 @@
-import type { Kysely } from 'kysely'
+import type { Kysely, Transaction } from 'kysely'
 import type { QuarantinedSnapshot, QuarantineStore } from '../core/sandbox/quarantine-store.ts'
 import type { QuarantineRow, Tables } from './tables.ts'
 
@@ -21,6 +21,20 @@ export async function discardSnapshots(
     )
     .onConflict((conflict) => conflict.column('snapshot_name').doNothing())
     .execute()
+}
+
+/** Until the transaction ends, nobody else takes the snapshot out of quarantine. False: it is not there. */
+export async function holdQuarantined(
+  transaction: Transaction<Tables>,
+  snapshotName: string,
+): Promise<boolean> {
+  const { numUpdatedRows } = await transaction
+    .updateTable('quarantine')
+    .set((set) => ({ since: set.ref('since') }))
+    .where('snapshot_name', '=', snapshotName)
+    .where('since', '!=', discardedSince)
+    .executeTakeFirstOrThrow()
+  return numUpdatedRows > 0n
 }
 
 export class SqlQuarantineStore implements QuarantineStore {
@@ -59,6 +73,14 @@ export class SqlQuarantineStore implements QuarantineStore {
       .orderBy('snapshot_name')
       .execute()
     return rows.map(entryOf)
+  }
+
+  async discard(snapshotName: string): Promise<void> {
+    await this.#db
+      .updateTable('quarantine')
+      .set({ since: discardedSince })
+      .where('snapshot_name', '=', snapshotName)
+      .execute()
   }
 
   async listDiscarded(nodeID: string): Promise<string[]> {

@@ -26,6 +26,7 @@ import type {
 import type { TeamLimits } from '../core/team/team.ts'
 import { AppError } from '../lib/app-error.ts'
 import { exceededLimit, lockTeam } from './limits.ts'
+import { holdQuarantined } from './quarantine.ts'
 import { countByState, countInStates, type Usage, usageOfNode } from './sandbox-counts.ts'
 import { listPage, unendedInParts } from './sandbox-list.ts'
 import { optionColumns, whyLocked } from './sandbox-options.ts'
@@ -330,6 +331,7 @@ export class SqlSandboxStore implements SandboxStore {
     named?: NamedChange,
   ): Promise<Sandbox | undefined> {
     return this.#db.transaction().execute(async (transaction) => {
+      if (!(await holdQuarantined(transaction, snapshot.name))) return undefined
       const cleared = {
         ended_at: null,
         end_reason: null,

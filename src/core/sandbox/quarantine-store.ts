@@ -19,8 +19,14 @@ export interface QuarantineStore {
   /** Those on the disk of one Warren, or of all, the oldest first. */
   list(nodeID?: string): Promise<QuarantinedSnapshot[]>
   /**
-   * Snapshots on the disk of one Warren whose template was deleted through another. Nobody wants them back: that Warren
-   * removes them, and then their entry. They are not in quarantine, so neither `find` nor `list` knows them.
+   * From now on nobody can have the snapshot back: it is one of `listDiscarded`. Nothing happens where it is not in
+   * quarantine.
+   */
+  discard(snapshotName: string): Promise<void>
+  /**
+   * Snapshots on the disk of one Warren that are being removed, or whose template was deleted through another. Nobody
+   * wants them back: that Warren removes them, and then their entry. They are not in quarantine, so neither `find` nor
+   * `list` knows them.
    */
   listDiscarded(nodeID: string): Promise<string[]>
   /** Removes the entry of a snapshot in quarantine, or of a discarded one. */

@@ -5,10 +5,13 @@
 import { AppError } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { newUUID } from '../../lib/ids.ts'
+import { KeyedLock } from '../../lib/keyed-lock.ts'
 import type { Log } from '../../lib/log.ts'
+import { retryPassing } from '../../lib/retry-passing.ts'
 import type { Driver, DriverHandle } from '../driver.ts'
 import type { LogEntry } from '../logs.ts'
 import type { SandboxStore } from '../stores.ts'
+import { type InTurn, Turns } from '../turns.ts'
 import { recoveredEntry } from './life-entries.ts'
 import type { QuarantinedSnapshot, QuarantineStore } from './quarantine-store.ts'
 import type { Sandbox } from './sandbox.ts'
@@ -30,9 +33,13 @@ export type QuarantineParts = {
 
 export class Quarantine {
   readonly #parts: QuarantineParts
+  /** By the name of the snapshot. */
+  readonly #turns: Turns<QuarantinedSnapshot>
+  readonly #sandboxes = new KeyedLock()
 
   constructor(parts: QuarantineParts) {
     this.#parts = parts
+    this.#turns = new Turns((snapshotName) => parts.entries.find(snapshotName))
   }
 
   /** Those of all nodes, the oldest first, each with the time at which it is deleted. */
@@ -46,7 +53,7 @@ export class Quarantine {
     return (await entries.list(nodeID)).map(({ snapshotName }) => snapshotName)
   }
 
-  /** Snapshots here whose template was deleted through another node. */
+  /** Snapshots here that are being removed, or whose template was deleted through another node. */
   discarded(): Promise<string[]> {
     const { entries, nodeID } = this.#parts
     return entries.listDiscarded(nodeID)
@@ -59,8 +66,13 @@ export class Quarantine {
 
   /** Nobody is to have these back: their owner was deleted. */
   async release(names: readonly string[]): Promise<void> {
-    const here = await this.names()
-    for (const name of names) if (here.includes(name)) await this.#parts.entries.remove(name)
+    const here = new Set(await this.names())
+    for (const name of names) {
+      if (!here.has(name)) continue
+      await this.#turns.take(name, async ({ row }) => {
+        if (row) await this.#parts.entries.remove(name)
+      })
+    }
   }
 
   async add(snapshotName: string, reason: string): Promise<void> {
@@ -71,32 +83,59 @@ export class Quarantine {
   }
 
   /** Gives the snapshot's sandbox back to its team, as paused. */
-  async recover(snapshotName: string): Promise<Sandbox> {
-    const { sandboxes, snapshots, clock, appendLog, log } = this.#parts
-    const { sandboxID } = await this.#find(snapshotName)
-    if (sandboxID === null) throw noSandbox(snapshotName, snapshots.folder(snapshotName))
-    return snapshots.holding(snapshotName, async () => {
-      const found = await snapshots.find(snapshotName)
-      if (!found) throw notWhole(snapshotName, snapshots.folder(snapshotName))
-      const handle = await this.#findFrozen(sandboxID)
-      const frozen = handle !== null
-      const memory = frozen || found.memory
-      const snapshot = { name: snapshotName, memory, frozen, agentUnresponsive: false }
-      const changes = { snapshot, handle, runID: newUUID(), endAt: clock.now() }
-      const row = await sandboxes.reopen(sandboxID, changes)
-      if (!row) throw noSandbox(snapshotName, snapshots.folder(snapshotName))
-      appendLog(sandboxID, recoveredEntry(changes.endAt, snapshot.memory))
-      log.info({ sandboxID, snapshotName }, 'sandbox recovered from quarantine')
-      return row
+  recover(snapshotName: string): Promise<Sandbox> {
+    const { snapshots } = this.#parts
+    return this.#turns.take(snapshotName, async ({ row }) => {
+      const { sandboxID } = this.#ours(snapshotName, row)
+      if (sandboxID === null) throw noSandbox(snapshotName, snapshots.folder(snapshotName))
+      // Two snapshots of one sandbox are two turns, and only one of them can become the sandbox.
+      return this.#sandboxes.run(sandboxID, () =>
+        snapshots.holding(snapshotName, () => this.#reopen(snapshotName, sandboxID)),
+      )
     })
   }
 
+  async #reopen(snapshotName: string, sandboxID: string): Promise<Sandbox> {
+    const { sandboxes, snapshots, clock, appendLog, log } = this.#parts
+    const found = await snapshots.find(snapshotName)
+    if (!found) throw notWhole(snapshotName, snapshots.folder(snapshotName))
+    // Whatever the driver has of a sandbox whose row has not ended is not ours to look at.
+    const isEnded = (await sandboxes.find(sandboxID))?.state === 'ended'
+    if (!isEnded) throw noSandbox(snapshotName, snapshots.folder(snapshotName))
+    const handle = await this.#findFrozen(sandboxID)
+    const frozen = handle !== null
+    const memory = frozen || found.memory
+    const snapshot = { name: snapshotName, memory, frozen, agentUnresponsive: false }
+    const changes = { snapshot, handle, runID: newUUID(), endAt: clock.now() }
+    const row = await sandboxes.reopen(sandboxID, changes)
+    if (!row) throw noSandbox(snapshotName, snapshots.folder(snapshotName))
+    appendLog(sandboxID, recoveredEntry(changes.endAt, snapshot.memory))
+    log.info({ sandboxID, snapshotName }, 'sandbox recovered from quarantine')
+    return row
+  }
+
   /** Deletes the snapshot now. */
-  async remove(snapshotName: string): Promise<void> {
-    const { entries, snapshots } = this.#parts
-    await this.#find(snapshotName)
-    await snapshots.remove(snapshotName)
-    await entries.remove(snapshotName)
+  remove(snapshotName: string): Promise<void> {
+    return this.#turns.take(snapshotName, async ({ row }) => {
+      this.#ours(snapshotName, row)
+      await this.#remove(row!)
+    })
+  }
+
+  /**
+   * The entry first: once it is discarded, no `reopen` takes effect any more, not even one of an earlier call that the
+   * database carries out late. What a crash leaves of a discarded snapshot is removed by the reconciler.
+   */
+  async #remove({ snapshotName, sandboxID }: InTurn<QuarantinedSnapshot>): Promise<void> {
+    const { entries, sandboxes, snapshots, clock } = this.#parts
+    await snapshots.holding(snapshotName, async () => {
+      await retryPassing(clock, () => entries.discard(snapshotName))
+      const owner = sandboxID === null ? undefined : await sandboxes.find(sandboxID)
+      if (owner && owner.state !== 'ended' && owner.snapshot?.name === snapshotName)
+        throw isRecovered(snapshotName, owner.sandboxID)
+      await snapshots.remove(snapshotName)
+      await retryPassing(clock, () => entries.remove(snapshotName))
+    })
   }
 
   /**
@@ -105,21 +144,36 @@ export class Quarantine {
    * snapshot was removed, or the build once its snapshot, which had no owner until then, was put here.
    */
   async reconcile(readOwned: () => Promise<readonly string[]>): Promise<void> {
-    const { entries, snapshots, clock, nodeID, keepMs, log } = this.#parts
+    const { entries, snapshots, nodeID, log } = this.#parts
     // Read before the disk: a snapshot that is put here meanwhile was on it before.
     const listed = await entries.list(nodeID)
     if (listed.length === 0) return
     const there = new Set(await snapshots.names())
     const owned = new Set(await readOwned())
-    for (const { snapshotName, since } of listed) {
-      if (!there.has(snapshotName) || owned.has(snapshotName)) {
-        await entries.remove(snapshotName)
-        const why = there.has(snapshotName) ? 'A template owns it.' : 'It is not there.'
-        log.warn({ snapshotName, why }, 'A snapshot was taken out of quarantine.')
-      } else if (since + keepMs <= clock.now()) {
-        await this.remove(snapshotName)
-        log.warn({ snapshotName }, 'A snapshot that nobody wanted back was deleted from quarantine.')
-      }
+    for (const { snapshotName } of listed) {
+      const why = owned.has(snapshotName) ? 'A template owns it.' : 'It is not there.'
+      const isKept = there.has(snapshotName) && !owned.has(snapshotName)
+      await this.#turns
+        .takeIfFree(snapshotName, ({ row }) => this.#reconcileOne(row, isKept ? undefined : why))
+        ?.catch((error) => {
+          log.error({ snapshotName, err: error }, 'A snapshot in quarantine could not be looked after.')
+        })
+    }
+  }
+
+  async #reconcileOne(
+    entry: InTurn<QuarantinedSnapshot> | undefined,
+    why: string | undefined,
+  ): Promise<void> {
+    const { entries, clock, keepMs, log } = this.#parts
+    if (!entry) return
+    const { snapshotName, since } = entry
+    if (why !== undefined) {
+      await entries.remove(snapshotName)
+      log.warn({ snapshotName, why }, 'A snapshot was taken out of quarantine.')
+    } else if (since + keepMs <= clock.now()) {
+      await this.#remove(entry)
+      log.warn({ snapshotName }, 'A snapshot that nobody wanted back was deleted from quarantine.')
     }
   }
 
@@ -139,10 +193,8 @@ export class Quarantine {
     return null
   }
 
-  async #find(snapshotName: string): Promise<QuarantinedSnapshot> {
-    const { entries, nodeID } = this.#parts
-    const entry = await entries.find(snapshotName)
-    if (entry?.nodeID === nodeID) return entry
+  #ours(snapshotName: string, entry: QuarantinedSnapshot | undefined): QuarantinedSnapshot {
+    if (entry?.nodeID === this.#parts.nodeID) return entry
     throw new AppError(
       'not_found',
       `There is no snapshot '${snapshotName}' in the quarantine of this server. Run \`warren recover\` to see what is.`,
@@ -155,6 +207,13 @@ const noSandbox = (snapshotName: string, folder: string) =>
     'conflict',
     `The snapshot '${snapshotName}' cannot become a sandbox: the database has no ended sandbox that it belongs to. ` +
       `Its files are in ${folder}.`,
+    { retry: { should: false } },
+  )
+
+const isRecovered = (snapshotName: string, sandboxID: string) =>
+  new AppError(
+    'conflict',
+    `The snapshot '${snapshotName}' belongs to the sandbox "${sandboxID}" again, which was recovered from it.`,
     { retry: { should: false } },
   )
 

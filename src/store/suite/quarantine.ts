@@ -50,10 +50,29 @@ export function quarantineSuite(sandboxTest: StoreTest): void {
       const cleared = { state: 'paused', endedAt: null, endReason: null }
       assert.deepEqual({ ...row, ...changes, ...cleared }, row)
       assert.equal(await quarantine.find('ione-run'), undefined)
+      await quarantine.insert(entry({ sandboxID }))
       assert.equal(await sandboxes.reopen(sandboxID, changes), undefined, 'it has not ended')
       assert.equal(await sandboxes.reopen('inothing', changes), undefined)
+      assert.ok(await quarantine.find('ione-run'))
     },
   )
+
+  sandboxTest('no sandbox comes back with a snapshot that is not in quarantine any more', async (stores) => {
+    const { sandboxes, quarantine } = stores
+    const team = await insertTeam(stores)
+    const { sandboxID } = await insertSandboxIn(stores, team.teamID, 'ended')
+    const snapshot = { name: 'ione-run', memory: false, frozen: false, agentUnresponsive: false }
+    const changes = { snapshot, handle: null, runID: newUUID(), endAt: time + 7 }
+    assert.equal(await sandboxes.reopen(sandboxID, changes), undefined)
+    await quarantine.insert(entry({ sandboxID }))
+    await quarantine.discard('ione-run')
+    assert.equal(await quarantine.find('ione-run'), undefined)
+    assert.deepEqual(await quarantine.listDiscarded('node-a'), ['ione-run'])
+    assert.equal(await sandboxes.reopen(sandboxID, changes), undefined)
+    assert.equal((await sandboxes.find(sandboxID))?.state, 'ended')
+    await quarantine.remove('ione-run')
+    assert.deepEqual(await quarantine.listDiscarded('node-a'), [])
+  })
 
   sandboxTest('an ended row stays as long as a snapshot of it is in quarantine', async (stores) => {
     const { sandboxes, quarantine } = stores

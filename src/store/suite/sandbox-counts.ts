@@ -29,12 +29,12 @@ export function sandboxCountSuite(storeTest: StoreTest): void {
     await sandboxes.resumeWithinLimits(frozen, defaultTeamLimits, { runID: newUUID() })
     await agree(stores, teamID)
     for (const { sandboxID } of ended) {
-      await sandboxes.reopen(sandboxID, {
-        snapshot: aSnapshot(),
-        handle: null,
-        runID: newUUID(),
-        endAt: time,
+      const snapshot = aSnapshot()
+      const reason = 'Nothing owned it.'
+      await stores.quarantine.insert({
+        ...{ snapshotName: snapshot.name, nodeID: 'here', sandboxID, reason, since: time },
       })
+      assert.ok(await sandboxes.reopen(sandboxID, { snapshot, handle: null, runID: newUUID(), endAt: time }))
     }
     await agree(stores, teamID)
     const { sandboxID, runID } = await insertSandboxIn(stores, teamID, 'killing')
