@@ -10,29 +10,24 @@ import type { SandboxRow } from './tables.ts'
 
 type Owner = Pick<Sandbox, 'sandboxID' | 'teamID'>
 type SealedColumns = Pick<SandboxRow, 'network_key_id' | 'network_sealed'>
-type OptionColumns = SealedColumns & Pick<SandboxRow, 'options' | 'auto_pause'>
+type OptionColumns = SealedColumns & Pick<SandboxRow, 'options'>
 type OwnedRow<Columns> = Columns & Pick<SandboxRow, 'id' | 'team_id'>
 
 export function optionColumns(owner: Owner, options: SandboxOptions, vault: SecretVault): OptionColumns {
   const { egressProxy, rules, ...open } = options.network ?? {}
-  const auto_pause = options.autoPause ? 1 : 0
   if (!egressProxy && !rules) {
-    return { options: JSON.stringify(options), auto_pause, network_key_id: null, network_sealed: null }
+    return { options: JSON.stringify(options), network_key_id: null, network_sealed: null }
   }
   const { keyID, sealed } = vault.seal(placeOf(owner), JSON.stringify({ egressProxy, rules }))
   return {
     options: JSON.stringify({ ...options, network: open }),
-    auto_pause,
     network_key_id: keyID,
     network_sealed: sealed,
   }
 }
 
 /** Where it cannot be opened nothing may leave, whatever the rest says: that is safe, and a new network cures it. */
-export function optionsOf(
-  row: OwnedRow<Omit<OptionColumns, 'auto_pause'>>,
-  vault: SecretVault,
-): SandboxOptions {
+export function optionsOf(row: OwnedRow<OptionColumns>, vault: SecretVault): SandboxOptions {
   // Rows that older versions of Warren wrote lack these options.
   const options: SandboxOptions = { autoPauseMemory: true, secure: true, ...JSON.parse(row.options) }
   try {

@@ -26,6 +26,7 @@ export function newSandboxRow(sandbox: NewSandbox, nodeID: string, vault: Secret
     metadata: JSON.stringify(sandbox.metadata),
     env_vars: JSON.stringify(sandbox.envVars),
     ...optionColumns(sandbox, sandbox.options, vault),
+    auto_pause: sandbox.options.autoPause ? 1 : 0,
     saved: null,
     is_frozen: 0,
     stored_at: null,
