@@ -115,6 +115,11 @@ export function writeEarly(simulation: Simulation, sandboxID: string): void {
     !entry
   )
     return
+  const found = there.files.get(writtenKey)
+  if (entry.written !== undefined && found !== entry.written) {
+    const lost = `${shortID(sandboxID)} goes on with ${found} in its files, not ${entry.written}`
+    simulation.report(new Violation('content kept', lost))
+  }
   const text = `early write ${step}`
   note(() => `${sandboxID}: ${text}`)
   there.memory.set(writtenKey, text)
