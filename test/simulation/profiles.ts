@@ -173,6 +173,14 @@ export const profiles: Record<ProfileName, Profile> = {
       plan.faults.store = random.chance(0.5) ? {} : { fails: 0.02, 'answer-lost': 0.02 }
       plan.faults.driver = {}
       plan.snapshotMemory = true
+      inPhases(plan, random, { mishap: 2000 })
+      // What else happens meets the moves, which begin when the node sees that it is to be drained.
+      for (const action of plan.actions) {
+        const isDrain = 'mishap' in action && action.mishap.kind === 'drain'
+        const isCreate = 'request' in action && action.request.verb === 'create'
+        if (!isDrain && !isCreate) action.atMs = 3000 + random.below(15_000)
+      }
+      plan.actions.sort((one, other) => one.atMs! - other.atMs!)
     },
   },
   strangers: {
