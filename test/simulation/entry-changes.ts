@@ -104,10 +104,22 @@ function checkNothingRuns(simulation: Simulation, { sandboxID, endReason }: Watc
 
 /** Programs that go on after a pause write at once, whatever becomes of the resume. */
 export function writeEarly(simulation: Simulation, sandboxID: string): void {
-  const { plan, ledger, watch, note, step } = simulation
+  const { plan, ledger, watch, note, step, faults } = simulation
   const there = simulation.inWorld(sandboxID)
   const entry = ledger.entries.get(sandboxID)
-  if (!plan.writesEarly || !there || watch.sandboxes.get(sandboxID)?.state !== 'resuming' || !entry) return
+  if (
+    !plan.writesEarly ||
+    !faults.areOn ||
+    !there ||
+    watch.sandboxes.get(sandboxID)?.state !== 'resuming' ||
+    !entry
+  )
+    return
+  const found = there.files.get(writtenKey)
+  if (entry.written !== undefined && found !== entry.written) {
+    const lost = `${shortID(sandboxID)} goes on with ${found} in its files, not ${entry.written}`
+    simulation.report(new Violation('content kept', lost))
+  }
   const text = `early write ${step}`
   note(() => `${sandboxID}: ${text}`)
   there.memory.set(writtenKey, text)

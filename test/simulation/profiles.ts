@@ -173,6 +173,14 @@ export const profiles: Record<ProfileName, Profile> = {
       plan.faults.store = random.chance(0.5) ? {} : { fails: 0.02, 'answer-lost': 0.02 }
       plan.faults.driver = {}
       plan.snapshotMemory = true
+      inPhases(plan, random, { mishap: 2000 })
+      // What else happens meets the moves, which begin when the node sees that it is to be drained.
+      for (const action of plan.actions) {
+        const isDrain = 'mishap' in action && action.mishap.kind === 'drain'
+        const isCreate = 'request' in action && action.request.verb === 'create'
+        if (!isDrain && !isCreate) action.atMs = 3000 + random.below(15_000)
+      }
+      plan.actions.sort((one, other) => one.atMs! - other.atMs!)
     },
   },
   strangers: {
@@ -211,14 +219,28 @@ export const profiles: Record<ProfileName, Profile> = {
     },
   },
   'failed resumes': {
-    verbs: { create: 3, pause: 8, connect: 14, resume: 3, write: 1 },
-    ...{ requests: [14, 34], clients: [2, 4], timeoutsMs: lasting },
-    ...{ mishaps: { lapse: 6, round: 6, absence: 1 }, mishapCount: [4, 10] },
+    ...{ verbs: {}, requests: [0, 0], clients: [1, 2], mishaps: {}, mishapCount: [0, 0] },
     change(plan, random) {
-      beginWithCreate(plan, random)
-      plan.writesEarly = true
-      plan.snapshotMemory = true
-      plan.faults = { initialize: { fails: 0.4 } }
+      setTeams(plan, 1)
+      setGenerousLimits(plan)
+      Object.assign(plan, { writesEarly: true, snapshotMemory: true, keepsTime: true, haste: 0.02 })
+      plan.faults = { initialize: { fails: random.pick([0.4, 0.6]) } }
+      const ask = (verb: Verb) => ({ request: { ...planRequest(random, verb, 0), timeoutMs: 3_600_000 } })
+      const happen = (kind: Mishap['kind']) => ({
+        mishap: { kind, node: random.below(plan.nodes), pick: random.next() / 10, after: 0, jumpMs: 0 },
+      })
+      // Again and again it is paused, no node gives a sign of life, and every door is asked for it.
+      const again = Array.from({ length: random.between(3, 4) }, () => [
+        { ...ask('pause'), afterMs: 500 },
+        { ...happen('lapse'), afterMs: 500 },
+        { ...happen('round'), afterMs: random.pick([11_500, 12_500]) },
+      ]).flat()
+      const creates = Array.from({ length: 3 }, () => ({ ...ask('create'), afterMs: 100 }))
+      let atMs = 0
+      plan.actions = [...creates, ...again].map(({ afterMs, ...action }, number) => {
+        atMs += afterMs
+        return { ...action, number, atMs }
+      })
     },
   },
   'volumes of a cluster': {

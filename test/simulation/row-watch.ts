@@ -6,7 +6,7 @@ import {
   type SandboxSnapshot,
   type SandboxState,
 } from '../../src/core/sandbox/sandbox.ts'
-import { pauseSnapshotName } from '../../src/core/sandbox/snapshot-names.ts'
+import { pausedSandboxOf, pauseSnapshotName } from '../../src/core/sandbox/snapshot-names.ts'
 import type { TeamLimits } from '../../src/core/team/team.ts'
 import type { Row, RowChange } from './database.ts'
 import { EventWatch } from './event-watch.ts'
@@ -113,7 +113,9 @@ export class RowWatch {
       if (isHeld || isOnlyCopy) return `sandbox ${shortID(sandboxID)}, which is ${state},`
     }
     for (const [holder, held] of this.#snapshotHolders) if (held === name) return shortID(holder)
-    const isKept = this.#isQuarantined(name, nodeName) && !this.#parts.isDiscarded(name)
+    // What no row owns goes on until it is kept anew.
+    const isThawing = isThawed(pausedSandboxOf(name) ?? '')
+    const isKept = this.#isQuarantined(name, nodeName) && !this.#parts.isDiscarded(name) && !isThawing
     return isKept ? 'the quarantine' : undefined
   }
 

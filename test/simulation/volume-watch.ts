@@ -30,8 +30,9 @@ export class VolumeWatch {
     const isItsCreate = (ask: Ask) =>
       ask.verb === 'create a volume' && ask.teamID === teamID && ask.key === name
     const volumeID = String(after.id)
-    const madeBy =
-      this.volumes.get(volumeID)?.madeBy ?? [...this.#simulation.ledger.underway].find(isItsCreate)
+    const asks = [...this.#simulation.ledger.underway].filter(isItsCreate)
+    // Of two for the same name, nobody knows whose it is.
+    const madeBy = before ? this.volumes.get(volumeID)?.madeBy : asks.length === 1 ? asks[0] : undefined
     const volume = { volumeID, teamID, name, nodeID: String(after.node_id), state: String(after.state) }
     this.#simulation.note(() => `volume ${shortID(volumeID)} ${name}: ${volume.state}`)
     this.volumes.set(volumeID, { ...volume, madeBy })
