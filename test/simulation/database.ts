@@ -27,27 +27,56 @@ export class SimulatedDatabase {
   readonly #db: Kysely<Tables>
   readonly #tables: string[]
   #watcher: ((change: RowChange) => void) | undefined
+  #uncommitted: RowChange[] = []
   #now: () => number = Date.now
 
   static async open(): Promise<SimulatedDatabase> {
     const database = new DatabaseSync(':memory:', { enableForeignKeyConstraints: true })
-    const db = new Kysely<Tables>({ dialect: dialectOver(database, ':memory:') })
-    await migrate(db, migrationsWith(vault))
-    return new SimulatedDatabase(database, db)
+    const migrated = new Kysely<Tables>({ dialect: dialectOver(database, ':memory:') })
+    await migrate(migrated, migrationsWith(vault))
+    return new SimulatedDatabase(database)
   }
 
-  private constructor(database: DatabaseSync, db: Kysely<Tables>) {
+  private constructor(database: DatabaseSync) {
     this.#database = database
-    this.#db = db
+    // Its statements are prepared anew, so that the ends of transactions are seen.
+    this.#db = new Kysely<Tables>({ dialect: dialectOver(database, ':memory:') })
     this.#tables = referrersFirst(database)
     database.function('row_changed', (table, before, after) => {
       const parse = (text: unknown) => (text === null ? undefined : (JSON.parse(String(text)) as Row))
-      this.#watcher?.({ table: String(table), before: parse(before), after: parse(after) })
+      this.#uncommitted.push({ table: String(table), before: parse(before), after: parse(after) })
+      if (!database.isTransaction) this.#tell()
       return null
     })
+    this.#watchEnds()
     // The clock that leases of nodes go by.
     database.function('unixepoch', { varargs: true }, () => this.#now() / 1000)
     for (const table of watchedTables) this.#watchTable(table)
+  }
+
+  /** What a transaction changes is told when it commits, and never when it is rolled back. */
+  #watchEnds(): void {
+    const database = this.#database
+    const prepare = database.prepare.bind(database)
+    database.prepare = (text, ...rest) => {
+      const statement = prepare(text, ...rest)
+      const isCommit = /^\s*commit\b/i.test(text)
+      if (!isCommit && !/^\s*rollback\b/i.test(text)) return statement
+      const run = statement.run.bind(statement)
+      statement.run = () => {
+        const result = run()
+        if (isCommit) this.#tell()
+        else this.#uncommitted = []
+        return result
+      }
+      return statement
+    }
+  }
+
+  #tell(): void {
+    const changes = this.#uncommitted
+    this.#uncommitted = []
+    for (const change of changes) this.#watcher?.(change)
   }
 
   /** What one Warren sees of it. */
