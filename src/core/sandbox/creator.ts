@@ -185,7 +185,7 @@ export class SandboxCreator {
     if (!running) {
       // A kill came first: it waits for this outcome and then removes what was started.
       await this.#leave(row, handle)
-      throw errors.killedWhile(sandboxID, 'created')
+      throw await turns.overtaken(row, 'created')
     }
     appendLog(sandboxID, createdEntry(running))
     await launcher.open(running)

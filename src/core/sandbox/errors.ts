@@ -53,6 +53,15 @@ export const killedWhile = (sandboxID: string, doing: string) =>
     retry: { should: false },
   })
 
+/** It ran, but nobody could be told so before the database answered again. */
+export const timeWasOver = (sandboxID: string, doing: string) =>
+  new AppError(
+    'unavailable',
+    `The timeout of sandbox "${sandboxID}" was over before it was known that it had been ${doing}: the database did not ` +
+      'answer for that long. Create a new one.',
+    { retry: { should: false } },
+  )
+
 export const resumeFailed = (sandboxID: string, cause: unknown, detail: string) =>
   new AppError(
     isAppError(cause) && cause.code !== 'internal' ? cause.code : 'unavailable',

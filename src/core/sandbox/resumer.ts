@@ -191,7 +191,7 @@ export class Resumer {
     })
     if (!running) {
       release()
-      throw errors.killedWhile(sandboxID, 'resumed')
+      throw await turns.overtaken(row, 'resumed')
     }
     appendLog(sandboxID, resumedEntry(running, memory))
     await launcher.open(running)

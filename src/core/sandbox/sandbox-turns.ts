@@ -3,10 +3,12 @@
  * of the turn. A kill overtakes: it moves the row to `killing` from outside, calls off whoever has the turn, and then
  * takes its own; so inside a turn only that can have changed the state.
  */
+import type { AppError } from '../../lib/app-error.ts'
 import type { DriverHandle } from '../driver.ts'
 import type { ExceededLimit, IdempotencyClaim, SandboxChanges, SandboxStore } from '../stores.ts'
 import type { TeamLimits } from '../team/team.ts'
 import { type InTurn, Turns } from '../turns.ts'
+import { killedWhile, timeWasOver } from './errors.ts'
 import type { NewSandbox, Sandbox, SandboxOptions, SandboxSnapshot, SandboxState } from './sandbox.ts'
 
 /** A sandbox's row as its turn read or moved it. */
@@ -39,6 +41,12 @@ export class SandboxTurns extends Turns<Sandbox> {
   async #movedUnseen({ sandboxID, runID }: SandboxInTurn, to: SandboxState) {
     const row = await this.read(sandboxID)
     return to !== 'killing' && row?.state === to && row.runID === runID ? row : undefined
+  }
+
+  /** What to tell somebody whose move came too late, because the sandbox had an end meanwhile. */
+  async overtaken({ sandboxID }: SandboxInTurn, doing: string): Promise<AppError> {
+    const row = await this.read(sandboxID)
+    return row?.endReason === 'timeout' ? timeWasOver(sandboxID, doing) : killedWhile(sandboxID, doing)
   }
 
   /** Inserts the row of a sandbox that begins with this turn. */
