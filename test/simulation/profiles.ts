@@ -111,9 +111,15 @@ export const profiles: Record<ProfileName, Profile> = {
       beginWithCreate(plan, random)
       plan.faults.middle = { fails: random.pick([0, 0.3]) }
       plan.faults.limitEgress = { 'answer-lost': random.pick([0, 0.2]) }
-      // A process that cannot find out about a sandbox at its start opens no route to it until a later round.
-      plan.faults.recover = { fails: random.pick([0, 0.5]) }
       plan.holdsReads = random.pick([0, 1])
+      if (random.chance(0.4)) return
+      // A process that cannot find out about a sandbox at its start opens no route to it until a later round.
+      plan.faults.recover = { fails: 0.5 }
+      plan.holdsReads = 1
+      inPhases(plan, random, { mishap: 3000, 'set-network': 6000, pause: 8000, connect: 8000 })
+      for (const action of plan.actions)
+        if ('mishap' in action && action.mishap.kind === 'round') action.atMs = 6000 + random.below(2000)
+      plan.actions.sort((one, other) => one.atMs! - other.atMs!)
     },
   },
   volumes: {

@@ -42,11 +42,16 @@ export async function explain(
   const { trace } = await runHistory(database, plan, { ...history, trace: true })
   return [
     `Seed ${seed} breaks a rule: ${violation.message}`,
-    `Replay it with: npm run simulate -- --seed ${seed}`,
+    `Replay it with: npm run simulate -- --seed ${seed}${optionsOf(planOptions)}`,
+    `It is a history of the profile '${plan.profile ?? 'usual'}'.`,
     `The same rule is broken by ${plan.actions.length} of its actions:`,
     ...trace,
   ].join('\n')
 }
+
+/** As the command line takes them. */
+const optionsOf = ({ nodes, profile }: PlanOptions = {}): string =>
+  `${nodes ? ` --nodes ${nodes}` : ''}${profile === undefined ? '' : ` --profile '${profile ?? 'usual'}'`}`
 
 export const openDatabase = () => SimulatedDatabase.open()
 

@@ -7,7 +7,8 @@ import { text } from 'node:stream/consumers'
 import { suite, test } from 'node:test'
 import { countOf } from '../support/count-of.ts'
 import { runHistory } from './history.ts'
-import { planHistory } from './plan-history.ts'
+import { clusterProfiles, machineProfiles } from './plan.ts'
+import { isOfCluster, planHistory } from './plan-history.ts'
 import { openDatabase } from './search.ts'
 
 const script = join(import.meta.dirname, 'simulate.ts')
@@ -19,7 +20,10 @@ const newHistories = countOf({ short: 0, long: 20_000 })
 suite('the simulation of the core', () => {
   test('a seed takes the same course each time', async () => {
     const database = await openDatabase()
-    for (const [seed, options] of [[1], [2], [3], [4, { nodes: 3 }]] as const) {
+    const inProfiles = [...machineProfiles, ...clusterProfiles].map(
+      (profile) => [5, { profile, ...(isOfCluster(profile) && { nodes: 3 }) }] as const,
+    )
+    for (const [seed, options] of [[1], [2], [3], [4, { nodes: 3 }], ...inProfiles] as const) {
       const [first, second] = [
         await runHistory(database, planHistory(seed, options), { trace: true }),
         await runHistory(database, planHistory(seed, options), { trace: true }),
@@ -27,6 +31,16 @@ suite('the simulation of the core', () => {
       assert.ok(first.trace.length > 20)
       assert.deepEqual(first.trace, second.trace)
     }
+  })
+
+  test('the seeds of every run choose every profile, and usual histories most often', () => {
+    const chosen = [
+      ...Array.from({ length: 1800 }, (_, at) => planHistory(at + 1).profile),
+      ...Array.from({ length: 200 }, (_, at) => planHistory(at + 1, { nodes: 3 }).profile),
+    ]
+    for (const profile of [...machineProfiles, ...clusterProfiles])
+      assert.ok(chosen.filter((one) => one === profile).length >= 5, profile)
+    assert.ok(chosen.filter((one) => one === undefined).length > 1000)
   })
 
   // In parts, so that a slow machine is seen to go on.
