@@ -119,7 +119,7 @@ export function joinDomain(ports: DomainPorts, settings: DomainSettings) {
   const accessTokens = new AccessTokens({ ...stores, clock })
   const usage = new TeamUsage({ ...stores, clock })
   const teamRemover = new TeamRemover({
-    ...stores,
+    ...{ ...stores, clock },
     killSandbox: (team, sandboxID) => sandboxes.service.kill(team, sandboxID),
     removeTemplate: (team, templateID) => templates.remover.remove(team, templateID),
     removeVolumes: (team) => volumes.deleteAll(team),
@@ -222,7 +222,7 @@ function joinTemplates(
     },
   })
   const remover = new TemplateRemover({
-    ...{ catalog, templates },
+    ...{ catalog, templates, clock },
     removeSnapshots: (names) => reconciler.removeSnapshots(names),
     cancelBuild: (buildID) => builds.cancel(buildID, 'The template was deleted.'),
     dropWarm: (templateID) => warm.drop(templateID),

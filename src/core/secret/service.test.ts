@@ -3,6 +3,8 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
+import { turning } from '../../../test/support/domain.ts'
+import { connectionLost } from '../../../test/support/store-faults.ts'
 import { isAppError } from '../../lib/app-error.ts'
 import { ManualClock } from '../../lib/clock.ts'
 import { openDatabase, storesOver } from '../../store/open-stores.ts'
@@ -23,7 +25,7 @@ async function open() {
   const withKey = (key: string) =>
     new SecretService({ secrets: stores.secrets, vault: new SecretVault(key), clock })
   return {
-    ...{ db, clock, team, other, withKey, service: withKey(oneKey) },
+    ...{ db, stores, clock, team, other, withKey, service: withKey(oneKey) },
     async [Symbol.asyncDispose]() {
       await stores.close()
       rmSync(folder, { recursive: true, force: true })
@@ -121,5 +123,27 @@ describe('secrets', () => {
     // Handing the whole secret to another team is no way either.
     await db.updateTable('secrets').set({ team_id: team.teamID }).where('id', '=', theirs.secretID).execute()
     await assert.rejects(service.readSecret(team.teamID, 'theirs'), /was changed outside of Warren/)
+  })
+
+  it('are made and deleted once when the answer to that is lost', async () => {
+    await using at = await open()
+    const { service, team, clock, stores } = at
+    const { secrets } = stores
+    const [insert, remove] = [secrets.insert.bind(secrets), secrets.delete.bind(secrets)]
+    secrets.insert = async (...args) => {
+      secrets.insert = insert
+      await insert(...args)
+      throw connectionLost()
+    }
+    const made = await turning(clock, service.create(team, { name: 'key', value: 'v' }))
+    assert.deepEqual(await service.list(team, { limit: 10 }), [made])
+    secrets.delete = async (...args) => {
+      secrets.delete = remove
+      await remove(...args)
+      throw connectionLost()
+    }
+    await turning(clock, service.delete(team, 'key'))
+    assert.deepEqual(await service.list(team, { limit: 10 }), [])
+    await assert.rejects(service.delete(team, 'key'), (error) => isAppError(error, 'not_found'))
   })
 })

@@ -2,6 +2,8 @@
 import { AppError, isAppError } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { newSecretID } from '../../lib/ids.ts'
+import { insertOnce } from '../../lib/insert-once.ts'
+import { retryPassing } from '../../lib/retry-passing.ts'
 import type { SecretReader } from '../egress.ts'
 import type { Team } from '../team/team.ts'
 import {
@@ -38,7 +40,10 @@ export class SecretService implements SecretReader {
     const secretID = newSecretID()
     const secret = { secretID, teamID, name, currentVersion: 1, metadata, createdAt: now, updatedAt: now }
     const sealed = this.#vault.seal(placeOf(secret), value)
-    const inserted = await this.#secrets.insert(secret, sealed, secretLimits.perTeam).catch(nameTaken)
+    const inserted = await insertOnce(this.#clock, {
+      insert: () => this.#secrets.insert(secret, sealed, secretLimits.perTeam),
+      isThere: async () => (await this.#secrets.find(teamID, { secretID })) !== undefined,
+    }).catch(nameTaken)
     if (inserted) return secret
     throw new AppError(
       'conflict',
@@ -66,7 +71,13 @@ export class SecretService implements SecretReader {
   }
 
   async delete({ teamID }: Team, idOrName: string): Promise<void> {
-    if (!(await this.#secrets.delete(teamID, secretReference(idOrName)))) notFound()
+    const reference = secretReference(idOrName)
+    const isDeleted = await retryPassing(
+      this.#clock,
+      // After the first try it may be gone because of an earlier one.
+      async (attempt) => (await this.#secrets.delete(teamID, reference)) || attempt > 0,
+    )
+    if (!isDeleted) notFound()
   }
 
   list({ teamID }: Team, page: SecretPage): Promise<Secret[]> {

@@ -1,5 +1,7 @@
 /** Deletes teams, and ends what they still have when that is asked for: each node what it has. */
 import { AppError, isAppError } from '../../lib/app-error.ts'
+import type { Clock } from '../../lib/clock.ts'
+import { retryPassing } from '../../lib/retry-passing.ts'
 import type { OwnerStore, UnfinishedCount } from '../cluster/node.ts'
 import type { SandboxStore, TeamStore, TemplateStore } from '../stores.ts'
 import type { Team } from './team.ts'
@@ -15,6 +17,7 @@ export type TeamRemoverParts = {
   removeTemplate: (team: Team, templateID: string) => Promise<void>
   /** Those of this node. */
   removeVolumes: (team: Team) => Promise<void>
+  clock: Clock
 }
 
 export type TeamRemoval = {
@@ -60,7 +63,12 @@ export class TeamRemover {
   async remove(team: Team, { force, missing }: TeamRemoval): Promise<void> {
     // A template whose sandboxes another node still has cannot go.
     if (force && (await this.leftOn(team, missing)).sandboxes === 0) await this.#removeTemplates(team)
-    const result = await this.#parts.teams.deleteUnused(team.teamID)
+    const { teams, clock } = this.#parts
+    const result = await retryPassing(clock, async (attempt) => {
+      const outcome = await teams.deleteUnused(team.teamID)
+      // An earlier try has deleted it.
+      return outcome ?? (attempt > 0 ? ({ deleted: true } as const) : undefined)
+    })
     if (!result)
       throw new AppError('not_found', `Team '${team.slug}' not found; 'warren team list' shows them`)
     if ('deleted' in result) return
@@ -76,12 +84,17 @@ export class TeamRemover {
   }
 
   async #removeTemplates(team: Team): Promise<void> {
-    const { templates, removeTemplate } = this.#parts
+    const { templates } = this.#parts
+    const removeTemplate = (templateID: string) =>
+      this.#parts.removeTemplate(team, templateID).catch((error) => {
+        // Somebody else has deleted it since it was listed.
+        if (!isAppError(error, 'not_found')) throw error
+      })
     const listed = await templates.listTemplates(team.teamID, { order: 'asc', limit: 1_000_000 })
-    for (const { template } of listed) await removeTemplate(team, template.templateID)
+    for (const { template } of listed) await removeTemplate(template.templateID)
     for (;;) {
       const snapshots = await templates.listSnapshots({ teamID: team.teamID }, { limit: perPage })
-      for (const { templateID } of snapshots) await removeTemplate(team, templateID)
+      for (const { templateID } of snapshots) await removeTemplate(templateID)
       if (snapshots.length < perPage) return
     }
   }

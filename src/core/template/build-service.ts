@@ -7,6 +7,7 @@ import { AppError, errorText, isAppError } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { deadlineSignal } from '../../lib/deadline.ts'
 import { newTemplateID, newUUID } from '../../lib/ids.ts'
+import { insertOnce } from '../../lib/insert-once.ts'
 import type { Log } from '../../lib/log.ts'
 import { retryPassing } from '../../lib/retry-passing.ts'
 import type { LogEntry } from '../logs.ts'
@@ -87,14 +88,18 @@ export class BuildService {
     const names = 'alias' in target ? [{ namespace: team.slug, alias: target.alias }] : []
     const fresh = isNew ? { template, names } : undefined
     const limit = { teamID: team.teamID, statuses: ['waiting', 'building'], most: mostBuildsAtOnce } as const
-    const isWithin = await templates.insertBuildWithin(limit, build, tags, fresh).catch((error) => {
+    const isWithin = await insertOnce(clock, {
+      insert: () => templates.insertBuildWithin(limit, build, tags, fresh),
+      isThere: async () => (await templates.findBuild(build.buildID)) !== undefined,
+    }).catch((error) => {
       // Another request took the name in the meantime: this build belongs to the template which that one made.
       if (isNew && isAppError(error, 'already_exists')) return undefined
       throw error
     })
     if (isWithin === undefined) return this.request(team, target, tags, sizes, startRequest)
     if (!isWithin) throw tooManyBuilds()
-    await templates.supersede(build, tags, { message: superseded, step: null }, now)
+    const reason = { message: superseded, step: null }
+    await retryPassing(clock, () => templates.supersede(build, tags, reason, now))
     return { template, build, names: await templates.namesOf(template.templateID), tags }
   }
 
@@ -119,6 +124,9 @@ export class BuildService {
       .then(
         (building) => building && this.#run({ ...job, build: building }, abort.signal),
         () => {},
+      )
+      .catch((error) =>
+        this.#parts.log.error({ buildID, err: error }, 'A build ended with a fault of its own.'),
       )
       .finally(() => this.#running.delete(buildID))
     // Known before the row says so: `reconcile` must not take it for one that nobody carries out.
@@ -170,7 +178,7 @@ export class BuildService {
     for (const build of unfinished) {
       if ((await templates.findByID(build.templateID))?.teamID !== team.teamID) continue
       try {
-        await this.#cancelUnfinished(build, 'The operator cancelled this build.')
+        await this.#cancelUnfinished(build.buildID, 'The operator cancelled this build.')
         counts.cancelledCount++
       } catch (error) {
         log.error({ buildID: build.buildID, err: error }, 'a build could not be cancelled')
@@ -180,11 +188,11 @@ export class BuildService {
     return counts
   }
 
-  async #cancelUnfinished({ buildID, status }: TemplateBuild, message: string): Promise<void> {
-    await this.cancel(buildID, message)
+  /** One that waits can be started at any moment: only if its row moves from there, nobody has. */
+  async #cancelUnfinished(buildID: string, message: string): Promise<void> {
     const now = this.#parts.clock.now()
     const changes = { reason: { message, step: null }, updatedAt: now, finishedAt: now }
-    if (status === 'waiting') await this.#parts.templates.moveBuild(buildID, ['waiting'], 'error', changes)
+    if (!(await this.#move(buildID, 'waiting', 'error', changes))) await this.cancel(buildID, message)
   }
 
   async cancel(buildID: string, message: string): Promise<void> {
@@ -209,6 +217,7 @@ export class BuildService {
     const startedAt = clock.now()
     const say = (message: string) => buildLog.add(buildID, { level: 'info', message, step: null })
     const deadline = deadlineSignal(clock, buildWithinMs, tookTooLong)
+    let ready: TemplateBuild | undefined
     say(`Building template ${templateID}/${buildID}`)
     try {
       await builder.run(
@@ -219,21 +228,24 @@ export class BuildService {
           const now = clock.now()
           say(`Build finished, took ${((now - startedAt) / 1000).toFixed(1)}s`)
           const changes = { ...result, updatedAt: now, finishedAt: now }
-          const ready = await this.#move(buildID, 'building', 'ready', changes)
-          if (ready) await onReady(ready)
+          ready = await this.#move(buildID, 'building', 'ready', changes)
         },
       )
     } catch (error) {
       const aborted = [signal, deadline.signal].find((one) => one.aborted)
-      await this.#fail(buildID, aborted ? aborted.reason : error)
+      ready = await this.#fail(buildID, aborted ? aborted.reason : error)
     } finally {
       deadline.cancel()
       await buildLog.end(buildID)
     }
+    if (ready) await onReady(ready)
   }
 
-  async #fail(buildID: string, cause: unknown): Promise<void> {
-    const { buildLog, clock, log } = this.#parts
+  /** Gives back the build if it is ready all the same: then only the answer of its last move was lost. */
+  async #fail(buildID: string, cause: unknown): Promise<TemplateBuild | undefined> {
+    const { templates, buildLog, clock, log } = this.#parts
+    const found = await retryPassing(clock, () => templates.findBuild(buildID)).catch(() => undefined)
+    if (found?.status === 'ready') return found
     const reason = reasonOf(cause)
     if (!isAppError(cause)) log.error({ buildID, err: cause }, 'a build failed')
     buildLog.add(buildID, { level: 'error', message: `Build failed: ${reason.message}`, step: reason.step })
@@ -245,6 +257,7 @@ export class BuildService {
         'The end of a build could not be written; the next reconcile ends it.',
       )
     })
+    return undefined
   }
 
   /** A move whose answer was lost is known by its status and time. Undefined when the build has moved on. */
@@ -258,9 +271,17 @@ export class BuildService {
     return retryPassing(clock, async (attempt) => {
       const moved = await templates.moveBuild(buildID, [from], to, changes)
       if (moved || attempt === 0) return moved
-      const build = await templates.findBuild(buildID)
+      const build = await this.#findMoved(buildID, to)
       return build?.status === to && build.updatedAt === changes.updatedAt ? build : undefined
     })
+  }
+
+  /** A build that waits can be started by any node, so one that is under way has to be this node's. */
+  async #findMoved(buildID: string, to: BuildStatus): Promise<TemplateBuild | undefined> {
+    const { templates } = this.#parts
+    if (to !== 'building') return templates.findBuild(buildID)
+    const own = await templates.listBuildsIn(['building'], Number.MAX_SAFE_INTEGER)
+    return own.find((build) => build.buildID === buildID)
   }
 
   async #jobOf(team: Team, build: TemplateBuild, request: StartRequest): Promise<BuildJob> {

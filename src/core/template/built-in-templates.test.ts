@@ -88,3 +88,20 @@ describe('templates that Warren makes by itself', () => {
     await assert.rejects(builtIns.make('nothing', { full: false }), /It has: thing\./)
   })
 })
+
+describe('a template that two ask for at once', () => {
+  it('is made once, and who asked for more is told that less is being made', async () => {
+    await using world = await openBuiltIns()
+    const { builtIns } = world.fixture
+    const [usual, same, full] = await Promise.allSettled([
+      builtIns.make('thing', { full: false }),
+      builtIns.make('thing', { full: false }),
+      builtIns.make('thing', { full: true }),
+    ])
+    assert.equal(world.jobs.length, 1)
+    assert.deepEqual(same, usual)
+    assert.ok(full.status === 'rejected' && failsWith('conflict')(full.reason))
+    world.hold.open()
+    await world.status('ready')
+  })
+})

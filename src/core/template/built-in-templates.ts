@@ -3,7 +3,7 @@
  * operator says so or when it is first used, and is then as public as the base template.
  */
 import { AppError } from '../../lib/app-error.ts'
-import { JoinedWork } from '../../lib/keyed-lock.ts'
+import { KeyedLock } from '../../lib/keyed-lock.ts'
 import type { Team } from '../team/team.ts'
 import type { BuildProgress, BuildService, BuildSizes } from './build-service.ts'
 import type { BuildFiles } from './builder.ts'
@@ -41,7 +41,8 @@ type StartedBuild = BuiltInBuild & { isFull: boolean }
 
 export class BuiltInTemplates {
   readonly #parts: BuiltInTemplatesParts
-  readonly #starting = new JoinedWork<BuiltInBuild>()
+  /** Who comes later sees what the one before started. */
+  readonly #starting = new KeyedLock()
   /** What this node started last. */
   readonly #last = new Map<string, StartedBuild>()
 
@@ -52,17 +53,17 @@ export class BuiltInTemplates {
   /** Starts to make it; while one with as much in it is being made already, that one is meant. */
   async make(name: string, { full }: { full: boolean }): Promise<BuiltInBuild> {
     const recipe = this.#recipe(name)
-    const last = await this.#lastOf(recipe)
-    const status = last && (await this.#statusOf(last)).build.status
-    if (!last || (status !== 'building' && status !== 'waiting')) {
-      return this.#starting.run(recipe.alias, () => this.#start(recipe, full))
-    }
-    const { isFull, ...underWay } = last
-    if (isFull || !full) return underWay
-    throw new AppError(
-      'conflict',
-      `The template '${recipe.alias}' is being made with its usual contents; ask for the full ones when it is ready`,
-    )
+    return this.#starting.run(recipe.alias, async () => {
+      const last = await this.#lastOf(recipe)
+      const status = last && (await this.#statusOf(last)).build.status
+      if (!last || (status !== 'building' && status !== 'waiting')) return this.#start(recipe, full)
+      const { isFull, ...underWay } = last
+      if (isFull || !full) return underWay
+      throw new AppError(
+        'conflict',
+        `The template '${recipe.alias}' is being made with its usual contents; ask for the full ones when it is ready`,
+      )
+    })
   }
 
   /** How the one that was started last is doing. */

@@ -99,3 +99,16 @@ describe('free disk space', () => {
     await blind.require()
   })
 })
+
+describe('disk space that cannot be freed because pruning fails', () => {
+  it('is short all the same', async () => {
+    const { silent, said } = { silent: silentLog, said: [] as string[] }
+    const fails = () => Promise.reject(new Error('a record cannot be read'))
+    const space = new DiskSpace({
+      ...{ freeBytes: async () => 1, minFreeBytes: 10, pruner: { run: fails, oldestUses: fails } },
+      log: { ...silent, error: (_, text) => said.push(text) },
+    })
+    await assert.rejects(space.require(), failsWith('no_space'))
+    assert.match(said[0]!, /could not free disk space: a record cannot be read/)
+  })
+})

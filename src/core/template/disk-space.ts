@@ -23,7 +23,7 @@ export class DiskSpace {
     this.#parts = parts
   }
 
-  /** Prunes until enough is free. False: pruning could not help. Never rejects. */
+  /** Prunes until enough is free. False: pruning could not help, or failed. Never rejects. */
   free(): Promise<boolean> {
     return this.#work.run('', () => this.#free())
   }
@@ -43,7 +43,11 @@ export class DiskSpace {
   async #free(): Promise<boolean> {
     const { freeBytes, minFreeBytes, log } = this.#parts
     try {
-      if ((await freeBytes()) < minFreeBytes) await this.#prune()
+      if ((await freeBytes()) < minFreeBytes) {
+        await this.#prune().catch((error) => {
+          log.error({ err: error }, `could not free disk space: ${errorText(error)}`)
+        })
+      }
       const free = await freeBytes()
       const isShort = free < minFreeBytes
       if (isShort && !this.#isShort) {
@@ -55,7 +59,7 @@ export class DiskSpace {
       this.#isShort = isShort
       return !isShort
     } catch (error) {
-      log.error({ err: error }, `could not free disk space: ${errorText(error)}`)
+      log.error({ err: error }, `could not measure the free disk space: ${errorText(error)}`)
       return true
     }
   }

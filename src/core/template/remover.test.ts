@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { forever, openBuilds } from '../../../test/support/builds.ts'
-import { type Fixture, openFixture, request } from '../../../test/support/domain.ts'
+import { type Fixture, openFixture, request, turning } from '../../../test/support/domain.ts'
+import { failCalls } from '../../../test/support/store-faults.ts'
 
 /** Two Warrens on one database, each with a disk of its own. */
 const openOther = (one: Fixture) => openFixture({ nodeID: 'other', folder: one.folder, clock: one.clock })
@@ -64,5 +65,16 @@ describe('deleting a template through another node', () => {
     await world.builds.reconcile()
     assert.match(String(signal?.reason), /template was deleted/)
     await world.builds.close()
+  })
+})
+
+describe('deleting a template whose answer is lost', () => {
+  it('removes its snapshot at once, and is told as done', async () => {
+    await using fixture = await openFixture()
+    const templateID = await withSnapshot(fixture)
+    fixture.storeFaults.templates.after = failCalls('deleteUnused', 1)
+    await turning(fixture.clock, fixture.remover.remove(fixture.team, templateID))
+    assert.equal(fixture.driver.world.snapshots.size, 0)
+    assert.equal(await fixture.stores.templates.findByID(templateID), undefined)
   })
 })

@@ -1,5 +1,7 @@
 /** Deletes templates that no sandbox uses. */
 import { AppError } from '../../lib/app-error.ts'
+import type { Clock } from '../../lib/clock.ts'
+import { retryPassing } from '../../lib/retry-passing.ts'
 import type { SandboxState } from '../sandbox/sandbox.ts'
 import type { TemplateStore } from '../stores.ts'
 import type { Team } from '../team/team.ts'
@@ -14,6 +16,7 @@ export type TemplateRemoverParts = {
   dropWarm: (templateID: string) => Promise<unknown>
   catalog: TemplateCatalog
   templates: TemplateStore
+  clock: Clock
 }
 
 export class TemplateRemover {
@@ -25,7 +28,7 @@ export class TemplateRemover {
 
   /** Deletes the whole template, whatever tag the reference names. */
   async remove(team: Team, reference: string): Promise<void> {
-    const { catalog, templates, removeSnapshots, cancelBuild, dropWarm } = this.#parts
+    const { catalog, templates, removeSnapshots, cancelBuild, dropWarm, clock } = this.#parts
     const template = await catalog.findOfAny(team, reference)
     if (!template) throw new AppError('not_found', `template '${reference}' not found`)
     const { templateID } = template
@@ -35,7 +38,12 @@ export class TemplateRemover {
         `Template '${reference}' is not your team's; only its owner may delete it`,
       )
     }
-    const result = await templates.deleteUnused(templateID)
+    // Read before: if the answer of the deletion is lost, nothing tells any more what it deleted.
+    const before = await templates.listBuilds(templateID, { limit: Number.MAX_SAFE_INTEGER })
+    const result = await retryPassing(clock, async (attempt) => {
+      const deleted = await templates.deleteUnused(templateID)
+      return deleted ?? (attempt > 0 ? { deleted: before } : undefined)
+    })
     if (!result) throw new AppError('not_found', `template '${reference}' not found`)
     if ('usedIn' in result) throw inUse(templateID, result.usedIn)
     await Promise.all(result.deleted.map(({ buildID }) => cancelBuild(buildID)))

@@ -3,8 +3,8 @@
  * is read back: inside a turn nobody else moves it, so a row that is in the state of the move was moved by it. A move
  * that stays unknown rejects with `unavailable`; then nothing may be removed, and `VolumeService.reconcile` decides later.
  */
-import { isAppError } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
+import { insertOnce } from '../../lib/insert-once.ts'
 import { retryPassing } from '../../lib/retry-passing.ts'
 import type { VolumeStore } from '../stores.ts'
 import { type InTurn, Turns } from '../turns.ts'
@@ -26,21 +26,13 @@ export class VolumeTurns extends Turns<Volume> {
   }
 
   /** In a turn that was begun for this volume. Undefined: the team has as many as it may have. */
-  insert(volume: Volume, most: number): Promise<InTurn<Volume> | undefined> {
+  async insert(volume: Volume, most: number): Promise<InTurn<Volume> | undefined> {
     const { volumeID } = volume
-    return retryPassing(this.#clock, async (attempt) => {
-      const earlier = attempt > 0 ? await this.read(volumeID) : undefined
-      if (earlier) return earlier
-      try {
-        return (await this.#volumes.insert(volume, most)) ? await this.read(volumeID) : undefined
-      } catch (error) {
-        // The name may be taken by an earlier try that the database carried out late.
-        if (attempt === 0 || !isAppError(error, 'already_exists')) throw error
-        const late = await this.read(volumeID)
-        if (late) return late
-        throw error
-      }
+    const isInserted = await insertOnce(this.#clock, {
+      insert: () => this.#volumes.insert(volume, most),
+      isThere: async () => (await this.#volumes.find(volumeID)) !== undefined,
     })
+    return isInserted ? retryPassing(this.#clock, () => this.read(volumeID)) : undefined
   }
 
   /** Undefined: it is not being created any more. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { addTeam, type Fixture, openFixture, request, until } from '../../../test/support/domain.ts'
+import { addTeam, type Fixture, openFixture, request, turning, until } from '../../../test/support/domain.ts'
 import { connectionLost } from '../../../test/support/store-faults.ts'
 import { silentLog } from '../../lib/log.ts'
 import { vault } from '../../store/suite/rows.ts'
@@ -232,5 +232,47 @@ describe('webhooks', () => {
     })
     assert.equal(sender.sent.length, 1)
     await dispatcher.close()
+  })
+})
+
+describe('webhooks under faults', () => {
+  it('are sent nothing again that arrived while the list of what is due was read', async () => {
+    await using fixture = await openFixture()
+    const { add, dispatcher, sender, service } = openWebhooks(fixture)
+    const { webhookID } = await add()
+    const { stores, team } = fixture
+    const answer = Promise.withResolvers<number>()
+    sender.answer = () => answer.promise
+    await fixture.service.create(team, request())
+    await dispatcher.run()
+    await until(async () => sender.sent.length === 1)
+    const listDue = stores.deliveries.listDue.bind(stores.deliveries)
+    stores.deliveries.listDue = async (...args) => {
+      stores.deliveries.listDue = listDue
+      const due = await listDue(...args)
+      assert.equal(due.length, 1)
+      answer.resolve(200)
+      const listed = () => service.listDeliveries(team, webhookID, { offset: 0, limit: 1 })
+      await until(async () => (await listed())[0]?.status === 'delivered')
+      await new Promise((resolve) => setImmediate(resolve))
+      return due
+    }
+    await dispatcher.run()
+    await dispatcher.close()
+    assert.equal(sender.sent.length, 1)
+  })
+
+  it('are made once when the answer to that is lost', async () => {
+    await using fixture = await openFixture()
+    const { stores, clock, team } = fixture
+    const { add, service } = openWebhooks(fixture)
+    const insert = stores.webhooks.insert.bind(stores.webhooks)
+    stores.webhooks.insert = async (...args) => {
+      stores.webhooks.insert = insert
+      await insert(...args)
+      throw connectionLost()
+    }
+    const webhook = await turning(clock, add())
+    assert.deepEqual(await service.list(team), [webhook])
   })
 })

@@ -49,6 +49,8 @@ export class WebhookDispatcher {
   /** By webhook and sandbox: what is under way. */
   readonly #sending = new Map<string, Promise<void>>()
   readonly #perWebhook = new Map<string, number>()
+  /** Deliveries whose outcome was recorded since those that are due were last asked for. */
+  readonly #recordedLately = new Set<string>()
   readonly #closing = new AbortController()
   #leaseUntil = 0
   #round: Promise<void> | undefined
@@ -84,7 +86,10 @@ export class WebhookDispatcher {
 
   async #sendDue(): Promise<void> {
     const { deliveries, clock } = this.#parts
-    const list = () => deliveries.listDue(clock.now(), webhookLimits.requestsAtOnce * 2)
+    const list = () => {
+      this.#recordedLately.clear()
+      return deliveries.listDue(clock.now(), webhookLimits.requestsAtOnce * 2)
+    }
     let due = await list()
     if (due.length === 0) return
     const held = clock.now() < this.#leaseUntil - renewBeforeMs
@@ -108,6 +113,8 @@ export class WebhookDispatcher {
     const { webhookID, sandboxID } = delivery
     const key = `${webhookID} ${sandboxID}`
     const open = this.#perWebhook.get(webhookID) ?? 0
+    // It was listed before its outcome was recorded.
+    if (this.#recordedLately.has(delivery.deliveryID)) return
     const isFull = open >= webhookLimits.requestsAtOnce || this.#sending.size >= mostRequests
     if (isFull || this.#sending.has(key) || this.#closing.signal.aborted) return
     this.#perWebhook.set(webhookID, open + 1)
@@ -139,6 +146,7 @@ export class WebhookDispatcher {
     const nextAt = now + pauseAfter(delivery.attempts + 1)
     const attempt: Attempt = { ...outcome, status, at: now, nextAt }
     await retryPassing(clock, () => deliveries.record(delivery, attempt))
+    this.#recordedLately.add(delivery.deliveryID)
     if (status === 'failed') {
       const { webhookID, deliveryID } = delivery
       log.warn({ webhookID, deliveryID, error: outcome.error }, 'A delivery to a webhook was given up.')

@@ -2,6 +2,7 @@
 import { AppError } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { newUUID } from '../../lib/ids.ts'
+import { insertOnce } from '../../lib/insert-once.ts'
 import type { EventType } from '../event/event.ts'
 import type { DeliveryStore, WebhookStore } from '../event-stores.ts'
 import type { SecretVault } from '../secret/vault.ts'
@@ -47,7 +48,11 @@ export class WebhookService {
     const state = { failingSince: null, lastError: null, createdAt: clock.now() }
     const webhook = { ...request, webhookID, teamID, ...state }
     const sealed = vault.seal(placeOfSecret(webhook), secret)
-    if (await webhooks.insert(webhook, sealed, webhookLimits.perTeam)) return webhook
+    const isInserted = await insertOnce(clock, {
+      insert: () => webhooks.insert(webhook, sealed, webhookLimits.perTeam),
+      isThere: async () => (await webhooks.find(teamID, webhookID)) !== undefined,
+    })
+    if (isInserted) return webhook
     throw new AppError(
       'conflict',
       `The team has ${webhookLimits.perTeam} webhooks, which is the most: delete those it does not need`,

@@ -1,0 +1,55 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { turning } from '../../test/support/domain.ts'
+import { AppError } from './app-error.ts'
+import { ManualClock } from './clock.ts'
+import { insertOnce } from './insert-once.ts'
+
+const lost = () => new AppError('unavailable', 'The database cannot be reached; try again.')
+const taken = () => new AppError('already_exists', 'The name is taken.')
+
+/** Inserts by what each try is to do: first to the table, then to who asked. */
+function insertBy(...tries: { takes?: boolean; ends: boolean | Error }[]) {
+  const clock = new ManualClock()
+  let isThere = false
+  let count = 0
+  const ended = turning(
+    clock,
+    insertOnce(clock, {
+      insert: async () => {
+        const { takes = false, ends } = tries[count++]!
+        isThere ||= takes
+        if (ends instanceof Error) throw ends
+        return ends
+      },
+      isThere: async () => isThere,
+    }),
+  )
+  return { ended, count: () => count }
+}
+
+describe('an insert', () => {
+  it('is made once when its answer is lost', async () => {
+    const { ended, count } = insertBy({ takes: true, ends: lost() })
+    assert.deepEqual([await ended, count()], [true, 1])
+  })
+
+  it('is made again when it did not happen', async () => {
+    assert.equal(await insertBy({ ends: lost() }, { takes: true, ends: true }).ended, true)
+    assert.equal(await insertBy({ ends: lost() }, { ends: false }).ended, false)
+  })
+
+  it('counts when an earlier try takes effect in the middle of a later one', async () => {
+    assert.equal(await insertBy({ ends: lost() }, { takes: true, ends: taken() }).ended, true)
+    assert.equal(await insertBy({ ends: lost() }, { takes: true, ends: false }).ended, true)
+  })
+
+  it('is rejected when somebody else has the name', async () => {
+    await assert.rejects(insertBy({ ends: taken() }).ended, /The name is taken/)
+    await assert.rejects(insertBy({ ends: lost() }, { ends: taken() }).ended, /The name is taken/)
+  })
+
+  it('is unknown when no answer comes', async () => {
+    await assert.rejects(insertBy(...Array(5).fill({ ends: lost() })).ended, /cannot be reached/)
+  })
+})
