@@ -3,22 +3,26 @@ import { type AppError, isAppError } from '../lib/app-error.ts'
 import type { RouteContext } from './context.ts'
 import { ownedBy } from './pass-on.ts'
 
+type ExplainParts = Pick<RouteContext, 'auth' | 'loneNode' | 'cluster' | 'sandboxes' | 'volumes'>
+
 /**
- * Who is told that there is no such thing, although the team has it on another Warren, is told where it is. Only then is it
- * looked up: what is there costs no statement more.
+ * Who is told that there is no such thing, although the team has it on another Warren, is told where it is or, in a
+ * cluster, that it has just gone there. Only then is it looked up: what is there costs no statement more.
  */
 export async function explainMissing(
-  { auth, loneNode, sandboxes, volumes }: Pick<RouteContext, 'auth' | 'loneNode' | 'sandboxes' | 'volumes'>,
+  parts: ExplainParts,
   error: AppError,
   request: FastifyRequest,
 ): Promise<AppError> {
+  const { auth, loneNode, cluster, sandboxes, volumes } = parts
   const team = auth.callerOf(request)?.team
   const what = ownedBy(request)
-  if (!loneNode || !team || error.code !== 'not_found' || !what) return error
+  if (!(loneNode || cluster) || !team || error.code !== 'not_found' || !what) return error
   try {
     if (what.kind === 'sandbox') await sandboxes.show(team, what.id)
     else if (!(await volumes.list(team)).some(({ volumeID }) => volumeID === what.id)) return error
-    await loneNode.requireReachable(what)
+    await loneNode?.requireReachable(what)
+    return (await cluster?.forwarder.whyMissing(what)) ?? error
   } catch (cause) {
     if (isAppError(cause, 'misdirected')) return cause
   }

@@ -10,6 +10,7 @@ async function openMisfit() {
   const state = { isAway: false }
   const forwarder = {
     isFromPeer: () => false,
+    whyMissing: async () => undefined,
     tellMade: () => {},
     forward: async () => (state.isAway ? 'absent' : 'here'),
     async takeOver(sandboxID: string, { memory }: { memory: boolean }) {

@@ -136,3 +136,21 @@ test('traffic takes over only what it may wake, with the tokens that this demand
   await ask(closed, 80, { [header.trafficToken]: tokens.traffic(closed) })
   for (const id of [closed, open80]) assert.equal(await nodeOf(one, id), 'one')
 })
+
+test('a sandbox that goes to another node while a request for it is under way is not said to be gone', async () => {
+  await using warren = await open()
+  const { cluster, one, other, strangersKey } = warren
+  const sandboxID = await paused(warren)
+  cluster.away.clear()
+  const { faults } = other.fixture
+  faults.before = async (method) => {
+    if (method === 'find') await one.fixture.archive!.mover.take(sandboxID, { memory: true, from: 'other' })
+  }
+  const kill = (key: string) =>
+    other.call('DELETE', `/sandboxes/${sandboxID}`, { headers: { 'X-API-Key': key } })
+  const answer = await kill(other.key)
+  assert.deepEqual([answer.status, answer.headers.get('retry-after')], [503, '1'])
+  assert.match(await answer.text(), /is moving to another node/)
+  assert.equal((await kill(strangersKey)).status, 404)
+  assert.equal((await kill(other.key)).status, 204, 'it is asked of that node')
+})

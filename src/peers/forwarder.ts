@@ -65,6 +65,10 @@ export class ClusterForwarder implements Forwarder {
     return this.#parts.router.takeOver(sandboxID, options)
   }
 
+  whyMissing(what: Owned): Promise<AppError | undefined> {
+    return this.#parts.router.whyMissing(what)
+  }
+
   async send(nodeID: string, exchange: HttpExchange, { body, needs }: SentBody): Promise<SendOutcome> {
     const node = await this.#parts.membership.find(nodeID)
     if (!node || isAway(node)) return 'no room'

@@ -1,6 +1,6 @@
 /** What goes with a node that does not come back: everything of which the only copy was on its disk. */
 import type { Kysely, Transaction } from 'kysely'
-import { awayAfterMs, type ForgottenNode } from '../core/cluster/node.ts'
+import type { ForgottenNode } from '../core/cluster/node.ts'
 import { eventOfMove } from '../core/event/event.ts'
 import type { SecretVault } from '../core/secret/vault.ts'
 import { newUUID } from '../lib/ids.ts'
@@ -16,14 +16,13 @@ const withNode = 'The node that had it was forgotten; build it again.'
 export function forgetNode(
   db: Kysely<Tables>,
   vault: SecretVault,
-  nodeID: string,
-  at: number,
+  { nodeID, at, silentForMs }: { nodeID: string; at: number; silentForMs: number },
 ): Promise<ForgottenNode | undefined> {
   return db.transaction().execute(async (transaction) => {
     const gone = await transaction
       .deleteFrom('nodes')
       .where('id', '=', nodeID)
-      .where((where) => where(where('seen_at', '+', awayAfterMs), '<', databaseNow(db)))
+      .where((where) => where(where('seen_at', '+', silentForMs), '<', databaseNow(db)))
       .returning('id')
       .executeTakeFirst()
     if (!gone) return undefined

@@ -123,8 +123,8 @@ export class SqlNodeStore implements NodeStore {
     return numUpdatedRows > 0n
   }
 
-  forget(nodeID: string, at: number): Promise<ForgottenNode | undefined> {
-    return forgetNode(this.#db, this.#vault, nodeID, at)
+  forget(nodeID: string, at: number, silentForMs: number): Promise<ForgottenNode | undefined> {
+    return forgetNode(this.#db, this.#vault, { nodeID, at, silentForMs: Math.max(silentForMs, awayAfterMs) })
   }
 
   async share(name: string, value: string): Promise<string> {

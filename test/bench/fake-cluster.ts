@@ -184,7 +184,7 @@ const createOf = (asked: IncomingMessage): AskedCreate => asked as unknown as As
 function forwarderIn(cluster: FakeCluster): Forwarder {
   const unused = () => Promise.reject(new AppError('internal', 'Only creates are passed on here.'))
   return {
-    ...{ forward: unused, takeOver: unused },
+    ...{ forward: unused, takeOver: unused, whyMissing: unused },
     isFromPeer: (asked) => createOf(asked).isFromPeer,
     roomNeeded: (asked) => createOf(asked).needs,
     refuseForRoom: () => {},

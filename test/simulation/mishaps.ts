@@ -116,7 +116,7 @@ function beForgotten(simulation: Simulation, node: SimulatedNode, pick: number):
     simulation.forgotten.add(node.name)
     for (const { nodeID, startedRunID } of simulation.watch.sandboxes.values())
       if (nodeID === node.name) ledger.died.add(startedRunID)
-    void nodes.forget(node.name, time.now()).then((lost) => {
+    void nodes.forget(node.name, time.now(), 0).then((lost) => {
       simulation.forgotten.delete(node.name)
       simulation.note(() => `${node.name} is forgotten: ${lost ? JSON.stringify(lost) : 'it lives'}`)
     })

@@ -134,7 +134,7 @@ function membershipOf(nodeID: string, { addresses, away, statuses }: Known): Mem
     }))
   const find = async (id: string) => (await nodes()).find((node) => node.nodeID === id)
   const self = {
-    ...{ nodeID, nodes, find },
+    ...{ nodeID, nodes, nodesNow: nodes, find },
     get isDraining() {
       return statuses.get(nodeID) === 'draining'
     },

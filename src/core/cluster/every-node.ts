@@ -8,7 +8,7 @@ import { type ClusterNode, isAway } from './node.ts'
 export type AskNode = (node: ClusterNode, request: IncomingMessage, body: unknown) => Promise<unknown>
 
 export type EveryNodeParts = {
-  membership: Pick<Membership, 'nodeID' | 'nodes'>
+  membership: Pick<Membership, 'nodeID' | 'nodesNow'>
   ask: AskNode
   log: Log
 }
@@ -16,7 +16,7 @@ export type EveryNodeParts = {
 export type OtherNodes = {
   /** What the others answered. */
   answers: unknown[]
-  /** Ids of the nodes that are away or failed: their part is not done. */
+  /** Ids of the nodes that are away or failed, or whose answer was lost: it is not known that their part is done. */
   missing: string[]
 }
 
@@ -30,7 +30,8 @@ export class EveryNode {
   /** Never rejects because of a node that is away or fails. */
   async askOthers(request: IncomingMessage, body: unknown): Promise<OtherNodes> {
     const { membership } = this.#parts
-    const others = (await membership.nodes()).filter(({ nodeID }) => nodeID !== membership.nodeID)
+    // One that has just joined may have a part already.
+    const others = (await membership.nodesNow()).filter(({ nodeID }) => nodeID !== membership.nodeID)
     const missing: string[] = []
     const asked = others.map(async (node) => {
       const answer = await this.#ask(node, request, body)

@@ -1,5 +1,6 @@
 /** How a request reaches the node that owns what it is for. Without a cluster there is none of this. */
 import type { IncomingMessage } from 'node:http'
+import type { AppError } from '../../lib/app-error.ts'
 import type { HttpExchange } from '../../lib/http-relay/http-relay.ts'
 import type { TakeOptions } from '../sandbox/mover.ts'
 import type { Owned } from './node.ts'
@@ -19,6 +20,11 @@ export interface Forwarder {
    * no other node can use its memory from then on. Rejects with `unavailable` where it could not be had.
    */
   takeOver(sandboxID: string, options: { memory: boolean }): Promise<void>
+  /**
+   * For a request that this node was to answer and found nothing for: why, where another node has it by now. To be asked
+   * only for somebody who may use it. Undefined: it is as it seems.
+   */
+  whyMissing(what: Owned): Promise<AppError | undefined>
   /** The room that the request needs, where the peer that passed it on has other nodes to try if this one lacks it. */
   roomNeeded(request: IncomingMessage): NeededRoom | undefined
   /** Tells a peer that passed the request on that another node is to have it. */

@@ -120,6 +120,11 @@ export class Membership {
     return this.#known
   }
 
+  /** All nodes as they are now, for what must leave none out. Rejects while the database does not answer. */
+  async nodesNow(): Promise<readonly ClusterNode[]> {
+    return this.#withoutOutage(await this.#parts.nodes.list())
+  }
+
   /** One that is not known may have just joined, and one that is away may be back, so the nodes are read again for it. */
   async find(nodeID: string): Promise<ClusterNode | undefined> {
     const known = findIn(await this.nodes(), nodeID)

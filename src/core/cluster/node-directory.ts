@@ -2,6 +2,7 @@
 import { AppError } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
 import {
+  awayAfterMs,
   type ClusterNode,
   type ForgottenNode,
   isAway,
@@ -53,7 +54,7 @@ export class NodeDirectory {
   async forget(nodeID: string): Promise<ForgottenNode> {
     const { nodes, clock } = this.#parts
     if (!isAway(await this.get(nodeID))) throw stillLives(nodeID)
-    const forgotten = await nodes.forget(nodeID, clock.now())
+    const forgotten = await nodes.forget(nodeID, clock.now(), awayAfterMs)
     if (!forgotten) throw stillLives(nodeID)
     return forgotten
   }

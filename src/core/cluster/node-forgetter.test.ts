@@ -7,14 +7,18 @@ import { NodeForgetter } from './node-forgetter.ts'
 
 function open(silences: Record<string, number>) {
   const forgotten: string[] = []
+  const waits = new Set<number>()
   const lease = { isTaken: false }
   const membership = { steadyForMs: 3_600_000 }
   const forgetter = new NodeForgetter({
     nodes: {
       list: async () =>
         Object.entries(silences).map(([nodeID, silentMs]) => ({ nodeID, silentMs }) as ClusterNode),
-      forget: async (nodeID) => {
+      forget: async (nodeID, _at, silentForMs) => {
         forgotten.push(nodeID)
+        waits.add(silentForMs)
+        // As if the database went away meanwhile.
+        if (nodeID === 'the last') membership.steadyForMs = 0
         return { sandboxes: 0, builds: 0, volumes: 0 }
       },
     },
@@ -24,13 +28,18 @@ function open(silences: Record<string, number>) {
     },
     ...{ membership, afterMs: 600_000, clock: new ManualClock(), log: silentLog },
   })
-  return { forgetter, forgotten, lease, membership }
+  return { forgetter, forgotten, waits, lease, membership }
 }
 
 test('a node that is away for longer than the operator waits is forgotten, and no other', async () => {
-  const { forgetter, forgotten } = open({ lives: 1000, away: 599_000, 'gone for good': 601_000 })
+  const { forgetter, forgotten, waits } = open({ lives: 1000, away: 599_000, 'gone for good': 601_000 })
   await forgetter.run()
   assert.deepEqual(forgotten, ['gone for good'])
+  assert.deepEqual(
+    [...waits],
+    [600_000],
+    'one that has come back since it was listed, and is away again, stays',
+  )
 })
 
 test('while another Warren does it, this one does not', async () => {
@@ -50,4 +59,10 @@ test('nodes that could give no sign of life while the database was away are not 
   membership.steadyForMs = 300_000
   await forgetter.run()
   assert.equal(forgotten.length, 1)
+})
+
+test('where the database goes away in between, the rest is left for later', async () => {
+  const { forgetter, forgotten } = open({ 'the last': 601_000, 'one more': 601_000 })
+  await forgetter.run()
+  assert.deepEqual(forgotten, ['the last'])
 })

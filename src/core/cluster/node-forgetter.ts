@@ -32,13 +32,15 @@ export class NodeForgetter {
 
   async run(): Promise<void> {
     const { nodes, leases, membership, afterMs, clock, log } = this.#parts
-    if (membership.steadyForMs < Math.min(afterMs, mostSteadyMs)) return
+    const isSteady = () => membership.steadyForMs >= Math.min(afterMs, mostSteadyMs)
+    if (!isSteady()) return
     if (!(await leases.take(lease, leaseMs))) return
     try {
       for (const { nodeID, silentMs } of await nodes.list()) {
-        if (silentMs <= afterMs) continue
+        // To forget the ones before may have taken long.
+        if (silentMs <= afterMs || !isSteady()) continue
         // Undefined: it gave a sign of life since it was listed.
-        const lost = await nodes.forget(nodeID, clock.now())
+        const lost = await nodes.forget(nodeID, clock.now(), afterMs)
         if (lost) log.warn({ nodeID, silentMs, ...lost }, 'A node that was away for too long was forgotten.')
       }
     } finally {

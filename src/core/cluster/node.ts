@@ -74,9 +74,9 @@ export interface NodeStore {
   setStatus(nodeID: string, status: NodeStatus): Promise<boolean>
   /**
    * Removes an away node. What ran on it ends as `lost`; so do its paused sandboxes, its builds and its volumes, unless
-   * their bytes lie elsewhere too. Undefined: there is no such node, or it is not away.
+   * other nodes can have them. Undefined: there is no such node, or it has given a sign of life within `silentForMs`.
    */
-  forget(nodeID: string, at: number): Promise<ForgottenNode | undefined>
+  forget(nodeID: string, at: number, silentForMs: number): Promise<ForgottenNode | undefined>
   /** Keeps the value under the name unless one is there; resolves with the one that is there then. */
   share(name: string, value: string): Promise<string>
 }

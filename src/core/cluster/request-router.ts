@@ -92,6 +92,13 @@ export class RequestRouter {
     owners.forget(what)
   }
 
+  /** Another node may have taken it between the choice of this one and its answer. */
+  async whyMissing(what: Owned): Promise<AppError | undefined> {
+    const { owners, membership } = this.#parts
+    const owner = await owners.read(what)
+    return owner && owner.nodeID !== membership.nodeID ? isMoving(what) : undefined
+  }
+
   /** A peer said that it is no owner: who is one now, which may be this node. */
   async routeAgain(what: Owned): Promise<ClusterNode> {
     const { owners, membership } = this.#parts

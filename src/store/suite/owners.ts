@@ -221,7 +221,7 @@ async function volumesKeepSandboxes(one: Stores, other: Stores): Promise<void> {
   const node = aNode('one')
   await one.nodes.join(node)
   await one.nodes.leave(node)
-  assert.deepEqual(await other.nodes.forget('one', time), { sandboxes: 1, builds: 0, volumes: 1 })
+  assert.deepEqual(await other.nodes.forget('one', time, 0), { sandboxes: 1, builds: 0, volumes: 1 })
   assert.equal((await one.sandboxes.find(bound.sandboxID))?.endReason, 'lost')
   assert.equal((await one.sandboxes.find(free.sandboxID))?.state, 'paused')
 }
@@ -334,7 +334,7 @@ async function condemnedByEach(
   const node = aNode('one')
   await stores.nodes.join(node)
   await stores.nodes.leave(node)
-  await nodes.forget('one', time)
+  await nodes.forget('one', time, 0)
   assert.deepEqual(await other.findCondemned(['a', 'b']), ['a'])
   assert.deepEqual(await other.listCondemned(), [{ key: 'a', at: time + 2 }])
   await other.condemn(['a'], time + 3)
