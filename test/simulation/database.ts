@@ -84,10 +84,6 @@ export class SimulatedDatabase {
     return storesOver(this.#db, vault, nodeID)
   }
 
-  hasSandbox(sandboxID: string): boolean {
-    return this.#database.prepare('select id from sandboxes where id = ?').get(sandboxID) !== undefined
-  }
-
   /** Empty tables; from now on `watcher` is told every change, and it is as late as `now` says. */
   reset(watcher: (change: RowChange) => void, now: () => number): void {
     this.#watcher = undefined

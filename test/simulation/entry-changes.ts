@@ -139,20 +139,6 @@ export function noteCall(
   if (!ledger.endDecided.has(runID)) ledger.endDecided.set(runID, step)
 }
 
-/** A row that was inserted by a transaction which came to nothing was never there; no trigger tells that. */
-export function forgetRolledBack(
-  { watch, ledger, database }: Simulation,
-  name: string,
-  method: string,
-  args: readonly unknown[],
-): void {
-  if (name !== 'sandboxes' || method !== 'insertWithinLimits') return
-  const { sandboxID } = args[0] as { sandboxID: string }
-  if (database.hasSandbox(sandboxID)) return
-  watch.sandboxes.delete(sandboxID)
-  ledger.entries.delete(sandboxID)
-}
-
 /** The driver had told the process that is there how it died before that decided to end it. */
 export function wasExitTold(simulation: Simulation, runID: string, sandboxID: string): boolean {
   const { toldExits, endDecided } = simulation.ledger

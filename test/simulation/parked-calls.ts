@@ -42,8 +42,6 @@ export type CallPolicy = {
   holdsAnswer: (method: string) => 'a moment' | 'until it is old' | undefined
   /** Told of every call before it takes effect. */
   onCall?: (name: string, method: string, args: readonly unknown[]) => void
-  /** Told of every call that took effect and rejected. */
-  onRejected?: (name: string, method: string, args: readonly unknown[]) => void
   /** After how many milliseconds a statement of a process that died takes effect; undefined: never. */
   lateBy: () => number | undefined
   note: Note
@@ -176,7 +174,6 @@ export class ParkedCalls {
       () =>
         `${text()} ${'value' in outcome ? `= ${describe(outcome.value)}` : `rejects: ${outcome.error.message}`}`,
     )
-    if ('error' in outcome) policy.onRejected?.(name, method, args)
     if (this.#dead.has(process)) await never
     const holds = policy.holdsAnswer(method)
     if (fault === 'answer-lost' || holds)

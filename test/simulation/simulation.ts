@@ -5,7 +5,7 @@ import { BuildWatch } from './build-watch.ts'
 import { CallFaults } from './call-faults.ts'
 import type { RowChange, SimulatedDatabase } from './database.ts'
 import { startDueSoon } from './due-soon.ts'
-import { forgetRolledBack, mayMove, noteCall, noteChange, wasExitTold, writeEarly } from './entry-changes.ts'
+import { mayMove, noteCall, noteChange, wasExitTold, writeEarly } from './entry-changes.ts'
 import { handOverFrom } from './hops.ts'
 import { Ledger } from './ledger.ts'
 import { type Note, ParkedCalls, shortID } from './parked-calls.ts'
@@ -183,7 +183,6 @@ export class Simulation {
       ...this.faults.policy,
       absence: (method) => (method in absent ? { value: absent[method] } : undefined),
       onCall: (name, method, args) => noteCall(this, name, method, args),
-      onRejected: (name, method, args) => forgetRolledBack(this, name, method, args),
       note: this.note,
     })
   }
