@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto'
 import type { Updateable } from 'kysely'
 import type { NewSandbox, Sandbox } from '../core/sandbox/sandbox.ts'
+import type { SandboxChanges } from '../core/sandbox/sandbox-store.ts'
 import type { SecretVault } from '../core/secret/vault.ts'
-import type { SandboxChanges } from '../core/stores.ts'
 import { optionColumns, optionsOf } from './sandbox-options.ts'
 import type { SandboxRow } from './tables.ts'
 

@@ -2,7 +2,7 @@
 import { type Kysely, sql, type Transaction, type Updateable } from 'kysely'
 import { type EventCause, type EventType, eventOfMove } from '../core/event/event.ts'
 import type { Sandbox, SandboxState } from '../core/sandbox/sandbox.ts'
-import type { NamedChange, SandboxChanges } from '../core/stores.ts'
+import type { NamedChange, SandboxChanges } from '../core/sandbox/sandbox-store.ts'
 import { AppError } from '../lib/app-error.ts'
 import { tellEvent } from './event-insert.ts'
 import { isMovable } from './sandbox-queries.ts'

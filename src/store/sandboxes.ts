@@ -9,8 +9,6 @@ import {
   type SandboxState,
   statesBefore,
 } from '../core/sandbox/sandbox.ts'
-import { pauseSnapshotName } from '../core/sandbox/snapshot-names.ts'
-import type { SecretVault } from '../core/secret/vault.ts'
 import type {
   ExpiryKind,
   IdempotencyClaim,
@@ -22,7 +20,9 @@ import type {
   SandboxPage,
   SandboxRun,
   SandboxStore,
-} from '../core/stores.ts'
+} from '../core/sandbox/sandbox-store.ts'
+import { pauseSnapshotName } from '../core/sandbox/snapshot-names.ts'
+import type { SecretVault } from '../core/secret/vault.ts'
 import type { TeamLimits } from '../core/team/team.ts'
 import { AppError } from '../lib/app-error.ts'
 import { exceededLimit, lockTeam } from './limits.ts'

@@ -1,12 +1,13 @@
 /** Lets traffic wake a paused sandbox, where its team wanted that. Who may is for the edge to check. */
 import { JoinedWork } from '../../lib/keyed-lock.ts'
 import type { OwnerStore } from '../cluster/node.ts'
-import type { SandboxStore, TeamStore } from '../stores.ts'
+import type { TeamStore } from '../stores.ts'
 import { sandboxIsBusy, sandboxNotFound } from './errors.ts'
 import { longestLifetime } from './lifetime.ts'
 import type { FindDemand, FindResumable } from './resumable-route.ts'
 import type { Route, RouteTable } from './routes.ts'
 import { isVisible, type Sandbox, wireStates } from './sandbox.ts'
+import type { SandboxStore } from './sandbox-store.ts'
 import type { SandboxService } from './service.ts'
 import type { SandboxTokens } from './tokens.ts'
 

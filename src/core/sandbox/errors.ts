@@ -1,6 +1,6 @@
 import { AppError, isAppError } from '../../lib/app-error.ts'
-import type { ExceededLimit } from '../stores.ts'
 import type { TeamLimits } from '../team/team.ts'
+import type { ExceededLimit } from './sandbox-store.ts'
 
 export const sandboxNotFound = (sandboxID: string) =>
   new AppError('not_found', `Sandbox "${sandboxID}" doesn't exist or you don't have access to it`)

@@ -1,10 +1,10 @@
 /** Ends or pauses sandboxes when their time is over: one timer over one query. */
 import type { Clock } from '../../lib/clock.ts'
 import type { Log } from '../../lib/log.ts'
-import type { ExpiryKind, SandboxReader } from '../stores.ts'
 import type { SandboxEnder } from './ender.ts'
 import type { Pauser } from './pauser.ts'
 import type { Sandbox } from './sandbox.ts'
+import type { ExpiryKind, SandboxReader } from './sandbox-store.ts'
 import type { SandboxTurns } from './sandbox-turns.ts'
 
 const longestSleepMs = 60_000

@@ -2,8 +2,9 @@
 import type { Clock } from '../../lib/clock.ts'
 import type { Log } from '../../lib/log.ts'
 import type { Driver } from '../driver.ts'
-import type { MetricStore, SandboxStore } from '../stores.ts'
+import type { MetricStore } from '../stores.ts'
 import { wireStates } from './sandbox.ts'
+import type { SandboxStore } from './sandbox-store.ts'
 
 export const sampleEveryMs = 5000
 

@@ -15,10 +15,11 @@ import {
   type ReadableSandbox,
   type SandboxExit,
 } from '../driver.ts'
-import type { BuildCacheStore, SandboxReader, TemplateStore } from '../stores.ts'
+import type { BuildCacheStore, TemplateStore } from '../stores.ts'
 import type { SandboxLauncher } from './launcher.ts'
 import type { Quarantine } from './quarantine.ts'
 import type { EndReason, Sandbox } from './sandbox.ts'
+import type { SandboxReader } from './sandbox-store.ts'
 import type { SandboxInTurn, SandboxTurns } from './sandbox-turns.ts'
 import type { SandboxService } from './service.ts'
 import { pausedSandboxOf, pauseSnapshotName } from './snapshot-names.ts'

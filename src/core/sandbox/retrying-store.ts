@@ -7,8 +7,8 @@ import { isAppError } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { newUUID } from '../../lib/ids.ts'
 import { retryPassing } from '../../lib/retry-passing.ts'
-import type { NamedChange, SandboxStore } from '../stores.ts'
 import type { NewSandbox, Sandbox } from './sandbox.ts'
+import type { NamedChange, SandboxStore } from './sandbox-store.ts'
 
 export function retryingSandboxStore(store: SandboxStore, clock: Clock): SandboxStore {
   const retry = <T>(step: (attempt: number) => Promise<T>) => retryPassing(clock, step)

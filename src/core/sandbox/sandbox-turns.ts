@@ -5,11 +5,11 @@
  */
 import type { AppError } from '../../lib/app-error.ts'
 import type { DriverHandle } from '../driver.ts'
-import type { ExceededLimit, IdempotencyClaim, SandboxChanges, SandboxStore } from '../stores.ts'
 import type { TeamLimits } from '../team/team.ts'
 import { type InTurn, Turns } from '../turns.ts'
 import { killedWhile, timeWasOver } from './errors.ts'
 import type { NewSandbox, Sandbox, SandboxOptions, SandboxSnapshot, SandboxState } from './sandbox.ts'
+import type { ExceededLimit, IdempotencyClaim, SandboxChanges, SandboxStore } from './sandbox-store.ts'
 
 /** A sandbox's row as its turn read or moved it. */
 export type SandboxInTurn = InTurn<Sandbox>

@@ -1,8 +1,8 @@
 import type { Clock } from '../../lib/clock.ts'
 import type { Log } from '../../lib/log.ts'
 import type { LogEntry } from '../logs.ts'
-import type { SandboxReader, SandboxStore } from '../stores.ts'
 import type { Sandbox } from './sandbox.ts'
+import type { SandboxReader, SandboxStore } from './sandbox-store.ts'
 import type { SandboxTurns } from './sandbox-turns.ts'
 
 /** What every verb that leaves a sandbox running or paused works with. */

@@ -3,7 +3,8 @@ import { AppError, isAppError } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { retryPassing } from '../../lib/retry-passing.ts'
 import type { OwnerStore, UnfinishedCount } from '../cluster/node.ts'
-import type { SandboxStore, TeamStore, TemplateStore } from '../stores.ts'
+import type { SandboxStore } from '../sandbox/sandbox-store.ts'
+import type { TeamStore, TemplateStore } from '../stores.ts'
 import type { Team } from './team.ts'
 
 const perPage = 100

@@ -9,8 +9,9 @@ import type { Driver } from '../driver.ts'
 import type { Freed, Images } from '../images.ts'
 import type { Quarantine } from '../sandbox/quarantine.ts'
 import { snapshotNamesInUse } from '../sandbox/reconciler.ts'
+import type { SandboxStore } from '../sandbox/sandbox-store.ts'
 import type { SnapshotStore } from '../sandbox/snapshot-store.ts'
-import type { BuildCacheStore, CacheUse, SandboxStore, TemplateStore } from '../stores.ts'
+import type { BuildCacheStore, CacheUse, TemplateStore } from '../stores.ts'
 import type { BuildFiles, UploadedFiles } from './builder.ts'
 
 export type PrunerParts = {

@@ -1,7 +1,8 @@
 /** Made-up things for the store suite; each call changes only what its test is about. */
 import type { NewSandbox, Sandbox, SandboxSnapshot, SandboxState } from '../../core/sandbox/sandbox.ts'
+import type { SandboxChanges } from '../../core/sandbox/sandbox-store.ts'
 import { SecretVault } from '../../core/secret/vault.ts'
-import type { SandboxChanges, Stores } from '../../core/stores.ts'
+import type { Stores } from '../../core/stores.ts'
 import { type ApiKey, defaultTeamLimits, type Team } from '../../core/team/team.ts'
 import type { Template, TemplateBuild } from '../../core/template/template.ts'
 import { newSandboxID, newTemplateID, newUUID } from '../../lib/ids.ts'
