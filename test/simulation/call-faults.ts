@@ -49,14 +49,16 @@ export class CallFaults {
       faultOf: (part, method, process) => this.#faultOf(part, method, process),
       isStill: (process) => nodes().some((node) => node.process === process && node.isStill),
       hangMs: (part) => (part === 'agent' ? agentDeadlineMs : faultRandom.pick(hangs)),
-      holdsAnswer: (method) => this.#holdsAnswer(method),
+      holdsAnswer: (method, process) => this.#holdsAnswer(method, process),
       lateBy: () => lateRandom.pick(lateness),
     }
   }
 
-  #holdsAnswer(method: string): ReturnType<CallPolicy['holdsAnswer']> {
-    const { plan, random } = this.#parts
-    const isLook = plan.holdsReads > 0 && (plan.heldMethods?.includes(method) ?? looks.test(method))
+  #holdsAnswer(method: string, process: number): ReturnType<CallPolicy['holdsAnswer']> {
+    const { plan, random, nodes } = this.#parts
+    // Before it is up, nobody could go on meanwhile.
+    const isUp = () => nodes().some((node) => node.process === process && node.isUp)
+    const isLook = plan.holdsReads > 0 && (plan.heldMethods?.includes(method) ?? looks.test(method)) && isUp()
     if (isLook && random.chance(plan.holdsReads) && this.areOn) return 'until it is old'
     return random.chance(plan.holdsAnswers) ? 'a moment' : undefined
   }

@@ -39,7 +39,7 @@ export type CallPolicy = {
   absence?: (method: string) => { value: unknown } | undefined
   hangMs: (part: string) => number
   /** Whether the answer of this call is held up as well: until chance lets it go, or until others have gone on. */
-  holdsAnswer: (method: string) => 'a moment' | 'until it is old' | undefined
+  holdsAnswer: (method: string, process: number) => 'a moment' | 'until it is old' | undefined
   /** Told of every call before it takes effect. */
   onCall?: (name: string, method: string, args: readonly unknown[]) => void
   /** After how many milliseconds a statement of a process that died takes effect; undefined: never. */
@@ -175,7 +175,7 @@ export class ParkedCalls {
         `${text()} ${'value' in outcome ? `= ${describe(outcome.value)}` : `rejects: ${outcome.error.message}`}`,
     )
     if (this.#dead.has(process)) await never
-    const holds = policy.holdsAnswer(method)
+    const holds = policy.holdsAnswer(method, process)
     if (fault === 'answer-lost' || holds)
       await this.park(process, 0, signal, { isHeld: holds === 'until it is old' })
     if (fault === 'answer-lost') {

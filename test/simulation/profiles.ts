@@ -92,6 +92,7 @@ export const profiles: Record<ProfileName, Profile> = {
       plan.haste = random.pick([0.02, 0.1])
       plan.warmSandboxes = 0
       plan.faults.middle = { fails: random.pick([0, 0.2]) }
+      plan.faults.move = { 'answer-lost': random.pick([0, 0.2]) }
       if (random.chance(0.5)) plan.faults.driver = { ...noFaults, 'answer-lost': 0.1 }
     },
   },
@@ -106,7 +107,7 @@ export const profiles: Record<ProfileName, Profile> = {
   'egress policies': {
     verbs: { create: 3, 'set-network': 16, pause: 4, connect: 5, kill: 1, write: 1 },
     ...{ requests: [8, 22], clients: [1, 4], timeoutsMs: lasting },
-    ...{ mishaps: { round: 6, crash: 3, 'short outage': 1 }, mishapCount: [1, 7] },
+    ...{ mishaps: { round: 6, crash: 3, 'short outage': 1 }, mishapCount: [2, 7] },
     change(plan, random) {
       beginWithCreate(plan, random)
       plan.faults.middle = { fails: random.pick([0, 0.3]) }
@@ -114,11 +115,13 @@ export const profiles: Record<ProfileName, Profile> = {
       plan.holdsReads = random.pick([0, 1])
       if (random.chance(0.4)) return
       // A process that cannot find out about a sandbox at its start opens no route to it until a later round.
-      plan.faults.recover = { fails: 0.5 }
-      plan.holdsReads = 1
-      inPhases(plan, random, { mishap: 3000, 'set-network': 6000, pause: 8000, connect: 8000 })
+      setTeams(plan, 1)
+      Object.assign(plan, { holdsReads: 1, hasService: false, warmSandboxes: 0 })
+      plan.faults = { recover: { fails: 0.6 } }
+      for (const [at, mishap] of mishapsOf(plan).entries()) mishap.kind = at === 0 ? 'crash' : 'round'
+      inPhases(plan, random, { mishap: 6000, 'set-network': 6000, pause: 9000, connect: 9000 })
       for (const action of plan.actions)
-        if ('mishap' in action && action.mishap.kind === 'round') action.atMs = 6000 + random.below(2000)
+        if ('mishap' in action && action.mishap.kind === 'crash') action.atMs = 3000
       plan.actions.sort((one, other) => one.atMs! - other.atMs!)
     },
   },
