@@ -92,6 +92,8 @@ export type ApiParts = {
   adminToken: string
   /** The domain under which sandboxes are reached, port included where it is not the usual one. */
   domain: string | undefined
+  /** The port on which the server listens. */
+  port: number
   version: string
   log: Log
   nodes: NodeDirectory
