@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, readdir, rm, stat, utimes, writeFile } from 'node:fs/promises'
+import { mkdtemp, readdir, readFile, rm, stat, utimes, writeFile } from 'node:fs/promises'
 import { get } from 'node:http'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -10,6 +10,7 @@ import { after, before, suite, test } from 'node:test'
 import { createAgentClient } from '../agent-client/agent-client.ts'
 import { envdPort } from '../contract/constants.ts'
 import { type AgentKit, buildAgentKit } from './agent-kit.ts'
+import { foreignPathsIn } from './kit-paths.ts'
 
 suite('the agent kit', () => {
   let folder: string
@@ -52,6 +53,16 @@ suite('the agent kit', () => {
     assert.ok(
       kit.command.filter((word) => word.startsWith('/')).every((word) => word.startsWith('/.warren/')),
     )
+  })
+
+  test('names no file of an image that the loader, the C library or Node would read', async () => {
+    const own = await readFile(process.execPath)
+    assert.ok(foreignPathsIn(own, '/.warren').includes('/etc/resolv.conf'))
+    for (const entry of await readdir(kit.folder, { recursive: true, withFileTypes: true })) {
+      if (!entry.isFile()) continue
+      const program = await readFile(join(entry.parentPath, entry.name))
+      assert.deepEqual(foreignPathsIn(program, '/.warren'), [], entry.name)
+    }
   })
 
   test('boots with nothing but itself, and without what takes Node long to load', async (context) => {
