@@ -148,7 +148,7 @@ async function nameOf(bundle: Map<string, string>, files: Map<string, string>): 
   return hash.digest('hex').slice(0, 32)
 }
 
-type KitParts = {
+type WrittenKit = {
   kitFolder: string
   bundle: Map<string, string>
   files: Map<string, string>
@@ -157,7 +157,7 @@ type KitParts = {
 }
 
 /** Built beside and renamed, so that a kit is whole or not there; of two builders at once one wins. */
-async function writeKit({ kitFolder, bundle, files, loader, mountedAt }: KitParts): Promise<void> {
+async function writeKit({ kitFolder, bundle, files, loader, mountedAt }: WrittenKit): Promise<void> {
   const beside = `${kitFolder}.${randomHex(4)}.new`
   try {
     // Sandbox root is nobody outside: everybody must be able to read and run all of it.
