@@ -39,7 +39,7 @@ export type AgentKit = {
 }
 
 const agentSources = join(sourcesFolder, 'agent')
-const layoutVersion = 6
+const layoutVersion = 7
 /**
  * Whoever could trace init could hold it still, end the agent and take its place, where otherwise the sandbox ends with
  * its agent. Linux lets nobody trace a program whose file they may not read.
@@ -75,7 +75,7 @@ export async function buildAgentKit({
   ]
   const bundle = await bundleAgent(join(mountedAt, 'koffi.node'))
   const kitFolder = join(folder, await nameOf(bundle, files))
-  if (!(await exists(kitFolder))) await writeKit({ kitFolder, bundle, files, loader, mountedAt })
+  if (!(await exists(kitFolder))) await writeKit({ kitFolder, bundle, files, loader })
   const agentWords = ['--', ...run('node'), ...nodeFlags, join(mountedAt, 'boot.cjs')]
   return {
     folder: kitFolder,
@@ -153,11 +153,10 @@ type WrittenKit = {
   bundle: Map<string, string>
   files: Map<string, string>
   loader: string
-  mountedAt: string
 }
 
 /** Built beside and renamed, so that a kit is whole or not there; of two builders at once one wins. */
-async function writeKit({ kitFolder, bundle, files, loader, mountedAt }: WrittenKit): Promise<void> {
+async function writeKit({ kitFolder, bundle, files, loader }: WrittenKit): Promise<void> {
   const beside = `${kitFolder}.${randomHex(4)}.new`
   try {
     // Sandbox root is nobody outside: everybody must be able to read and run all of it.
@@ -167,7 +166,7 @@ async function writeKit({ kitFolder, bundle, files, loader, mountedAt }: Written
     }
     for (const [name, path] of files) {
       const program = await readFile(path)
-      replaceForeignPaths(program, mountedAt)
+      replaceForeignPaths(program)
       await writeFile(join(beside, name), program)
       await chmod(join(beside, name), name === unreadableInit ? 0o711 : 0o755)
     }

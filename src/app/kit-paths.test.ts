@@ -4,27 +4,23 @@ import { foreignPathsIn, replaceForeignPaths } from './kit-paths.ts'
 
 const replaced = (text: string): string => {
   const program = Buffer.from(`\0${text}\0`, 'latin1')
-  replaceForeignPaths(program, '/.warren')
-  assert.deepEqual(foreignPathsIn(program, '/.warren'), [])
+  replaceForeignPaths(program)
+  assert.deepEqual(foreignPathsIn(program), [])
   assert.equal(program.length, text.length + 2)
   return program.subarray(1, -1).toString('latin1')
 }
 
 suite('the paths in a program of the kit', () => {
-  test('lead into the kit at the same length, where they named a file or folder of the image', () => {
-    assert.equal(replaced('/etc/ld.so.preload'), '/.warren/xxxxxxxxx')
-    assert.equal(replaced('/etc/hosts'), '/.warren/x')
-    assert.equal(replaced('/etc/ttys'), '/.warren/')
-    assert.equal(replaced('/etc/ssl'), '/.warren')
-    assert.equal(replaced('/usr/lib/x86_64-linux-gnu/'), '/.warren/xxxxxxxxxxxxxxxx/')
-    assert.equal(replaced('/usr/share/zoneinfo/'), '/.warren/xxxxxxxxxx/')
-    assert.equal(replaced('/var/run/nscd/socket'), '/.warren/xxxxxxxxxxx')
-    assert.equal(replaced('/home/a/lib/ossl-modules'), '/.warren/xxxxxxxxxxxxxxx')
-  })
-
-  test('name the folder of all files where there is no space for a path of the kit', () => {
-    assert.equal(replaced('/lib/'), '/\0\0\0\0')
-    assert.equal(replaced('/lib64/'), '/\0\0\0\0\0\0')
+  test('lead to /sys at the same length, where they named a file or folder of the image', () => {
+    assert.equal(replaced('/etc/ld.so.preload'), '/sys/ld.so.preload')
+    assert.equal(replaced('/etc/ssl'), '/sys/ssl')
+    assert.equal(replaced('/usr/lib/x86_64-linux-gnu/'), '/sys/lib/x86_64-linux-gnu/')
+    assert.equal(replaced('/usr/share/zoneinfo/'), '/sys/share/zoneinfo/')
+    assert.equal(replaced('/var/run/nscd/socket'), '/sys/run/nscd/socket')
+    assert.equal(replaced('/home/a/lib/ossl-modules'), '/sys//a/lib/ossl-modules')
+    assert.equal(replaced('/lib/'), '/sys/')
+    assert.equal(replaced('/lib64/'), '/sys///')
+    assert.equal(replaced('/lib/x86_64-linux-gnu/'), '/sys/x86_64-linux-gnu/')
   })
 
   test('stay as they are where they are a part of a text, or name what every sandbox has', () => {
@@ -36,8 +32,8 @@ suite('the paths in a program of the kit', () => {
 
   test('are found however many follow each other', () => {
     const program = Buffer.from('\0/lib/\0/usr/lib/\0/etc/passwd\0/etc/passwd\0')
-    assert.equal(foreignPathsIn(program, '/.warren').length, 4)
-    replaceForeignPaths(program, '/.warren')
-    assert.deepEqual(foreignPathsIn(program, '/.warren'), [])
+    assert.equal(foreignPathsIn(program).length, 4)
+    replaceForeignPaths(program)
+    assert.deepEqual(foreignPathsIn(program), [])
   })
 })
