@@ -66,7 +66,7 @@ export type ApiParts = {
   accessTokens: AccessTokens
   teamRemover: TeamRemover
   usage: TeamUsage
-  /** How many requests a credential may make in a minute; 0: any number. */
+  /** How many requests a team may make in a minute; 0: any number. */
   requestsPerMinute: number
   /** Clients may ask for sandboxes that whoever knows their id may use. */
   allowInsecureSandboxes: boolean

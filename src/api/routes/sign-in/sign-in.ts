@@ -33,8 +33,13 @@ export function signInRoute(app: Api, context: RouteContext, seals: FormSeal): v
       }
       return reply.redirect(address.href, 303)
     } catch (error) {
-      if (!isAppError(error, 'unauthenticated')) throw error
-      return sendPage(reply, 401, formPage({ address: new URL(next), seal, problem: error.message }))
+      const isOver = isAppError(error, 'limit_reached')
+      if (!isOver && !isAppError(error, 'unauthenticated')) throw error
+      return sendPage(
+        reply,
+        isOver ? 429 : 401,
+        formPage({ address: new URL(next), seal, problem: error.message }),
+      )
     }
   })
 }
