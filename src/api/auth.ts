@@ -81,15 +81,15 @@ export class Authenticator {
     )
   }
 
-  /** Counts the request against the limit of its credential; the operator has none. */
-  #count({ credential }: Caller, reply: FastifyReply): void {
+  /** Counts the request against the limit of its team, so that more keys do not mean more requests. The operator has none. */
+  #count({ team, credential }: Caller, reply: FastifyReply): void {
     if (credential.id === null) return
-    const { headers, isOver, resetSeconds } = this.#parts.rateLimit.take(credential.id)
+    const { headers, isOver, resetSeconds } = this.#parts.rateLimit.take(team.teamID)
     reply.headers(headers)
     if (!isOver) return
     throw new AppError(
       'limit_reached',
-      `Too many requests with this ${credential.kind}: try again in ${resetSeconds} s, or send fewer at a time ` +
+      `Too many requests of this team: try again in ${resetSeconds} s, or send fewer at a time ` +
         '(WARREN_REQUESTS_PER_MINUTE)',
       { retry: { should: true, afterSeconds: resetSeconds } },
     )

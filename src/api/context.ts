@@ -66,7 +66,7 @@ export type ApiParts = {
   accessTokens: AccessTokens
   teamRemover: TeamRemover
   usage: TeamUsage
-  /** How many requests a credential may make in a minute; 0: any number. */
+  /** How many requests a team may make in a minute; 0: any number. */
   requestsPerMinute: number
   /** Clients may ask for sandboxes that whoever knows their id may use. */
   allowInsecureSandboxes: boolean
@@ -92,6 +92,8 @@ export type ApiParts = {
   adminToken: string
   /** The domain under which sandboxes are reached, port included where it is not the usual one. */
   domain: string | undefined
+  /** The port on which the server listens. */
+  port: number
   version: string
   log: Log
   nodes: NodeDirectory

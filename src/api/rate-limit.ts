@@ -1,8 +1,8 @@
-/** How many requests each credential may make in a minute, told in the headers that clients know. */
+/** How many requests each team may make in a minute, told in the headers that clients know. */
 import type { Clock } from '../lib/clock.ts'
 
 const windowMs = 60_000
-/** Windows that are over are forgotten as soon as there are this many; only live credentials have one. */
+/** Windows that are over are forgotten as soon as there are this many; only teams that ask have one. */
 const sweepAt = 1000
 
 type Window = { endsAt: number; taken: number }
@@ -20,10 +20,10 @@ export class RateLimit {
   }
 
   /** Counts one request. Those over the limit are not counted, so that the next minute begins with all of it. */
-  take(credentialID: string): Taken {
+  take(teamID: string): Taken {
     if (this.#limit === 0) return { headers: {}, isOver: false, resetSeconds: 0 }
     const now = this.#clock.now()
-    const window = this.#windowOf(credentialID, now)
+    const window = this.#windowOf(teamID, now)
     const isOver = window.taken >= this.#limit
     if (!isOver) window.taken++
     const resetSeconds = Math.ceil((window.endsAt - now) / 1000)
@@ -35,13 +35,13 @@ export class RateLimit {
     return { headers, isOver, resetSeconds }
   }
 
-  #windowOf(credentialID: string, now: number): Window {
-    const known = this.#windows.get(credentialID)
+  #windowOf(teamID: string, now: number): Window {
+    const known = this.#windows.get(teamID)
     // A clock that was set back must not lock anybody out for longer than a minute.
     if (known && known.endsAt > now && known.endsAt <= now + windowMs) return known
     if (this.#windows.size >= sweepAt) this.#sweep(now)
     const fresh = { endsAt: now + windowMs, taken: 0 }
-    this.#windows.set(credentialID, fresh)
+    this.#windows.set(teamID, fresh)
     return fresh
   }
 

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { openApi } from '../../test/support/api.ts'
+import { mostLiveKeys } from '../core/team/key-limit.ts'
 
 type Api = Awaited<ReturnType<typeof openApi>>
 const byToken = (token: string, more = {}) => ({
@@ -137,20 +138,44 @@ describe('the operator', () => {
   })
 })
 
+describe('the limit of keys', () => {
+  it('holds for keys and tokens together, also when they are asked for at once, until some are revoked', async () => {
+    await using warren = await openApi()
+    const make = (kind: string) => warren.ask('POST', kind, { body: { name: 'one more' } })
+    // One is there already.
+    const kinds = Array.from({ length: mostLiveKeys + 20 }, () => '/api-keys')
+    const answers = await Promise.all(kinds.map(make))
+    const made = answers.filter(({ status }) => status === 201)
+    assert.equal(made.length, mostLiveKeys - 1)
+    for (const path of ['/api-keys', '/access-tokens']) {
+      const over = await make(path)
+      assert.deepEqual([over.status, over.headers['should-retry']], [429, 'false'])
+      assert.match(over.json().message, /at most 200 keys and access tokens: revoke/)
+    }
+    assert.equal((await warren.ask('DELETE', `/api-keys/${made[0]!.json().id}`)).status, 204)
+    assert.equal((await make('/access-tokens')).status, 201)
+    assert.equal((await make('/api-keys')).status, 429)
+  })
+})
+
 describe('the limit of requests', () => {
-  it('is told in headers, refuses with Retry-After, and counts each key apart', async () => {
+  it('is told in headers, refuses with Retry-After, and counts all keys of a team together', async () => {
     await using warren = await openApi({ requestsPerMinute: 2 })
     const { key } = await warren.teams.createKey(warren.fixture.team.teamID, 'second')
+    const other = await warren.teams.createTeam('other')
+    const { key: otherKey } = await warren.teams.createKey(other.teamID, 'theirs')
+    const asked = async (apiKey: string) =>
+      (await warren.ask('GET', '/v2/sandboxes', { headers: { 'x-api-key': apiKey } })).status
     const first = await warren.ask('GET', '/v2/sandboxes')
     assert.deepEqual(
       ['limit', 'remaining', 'reset'].map((name) => first.headers[`ratelimit-${name}`]),
       ['2', '1', '60'],
     )
-    assert.equal((await warren.ask('GET', '/v2/sandboxes')).status, 200)
+    assert.equal(await asked(key), 200)
     const over = await warren.ask('GET', '/v2/sandboxes')
     assert.deepEqual([over.status, over.headers['retry-after']], [429, '60'])
-    assert.match(over.json().message, /Too many requests with this api key: try again in 60 s/)
-    assert.equal((await warren.ask('GET', '/v2/sandboxes', { headers: { 'x-api-key': key } })).status, 200)
+    assert.match(over.json().message, /Too many requests of this team: try again in 60 s/)
+    assert.deepEqual([await asked(key), await asked(otherKey)], [429, 200])
     warren.fixture.clock.advance(60_000)
     assert.equal((await warren.ask('GET', '/v2/sandboxes')).status, 200)
   })

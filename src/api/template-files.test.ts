@@ -86,6 +86,30 @@ describe('files for a build', () => {
     assert.equal((await put(warren, url, Buffer.alloc(1e6))).statusCode, 200)
   })
 
+  it('are given up when their sender leaves before they were checked', async () => {
+    await using warren = await openApi()
+    const { templateID } = await requested(warren, 'mine')
+    const { url } = await linkOf(warren, templateID)
+    const [begun, left] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    warren.fixture.buildFiles.write = async (_team, _hash, body, _most, signal) => {
+      for await (const _ of body) begun.resolve()
+      signal!.addEventListener('abort', () => left.resolve())
+      await left.promise
+    }
+    const origin = await warren.api.listen({ port: 0, host: '127.0.0.1' })
+    const client = new AbortController()
+    const { pathname, search } = new URL(url)
+    const sent = fetch(`${origin}${pathname}${search}`, {
+      method: 'PUT',
+      body: emptyArchive,
+      signal: client.signal,
+    })
+    await begun.promise
+    client.abort()
+    await assert.rejects(sent)
+    await left.promise
+  })
+
   it("are not asked for with a bad hash, nor for another team's template", async () => {
     await using warren = await openApi()
     const { templateID } = await requested(warren, 'mine')

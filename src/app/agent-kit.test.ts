@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, readdir, rm, stat, utimes, writeFile } from 'node:fs/promises'
+import { mkdtemp, readdir, readFile, rm, stat, utimes, writeFile } from 'node:fs/promises'
 import { get } from 'node:http'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -9,7 +9,9 @@ import { join } from 'node:path'
 import { after, before, suite, test } from 'node:test'
 import { createAgentClient } from '../agent-client/agent-client.ts'
 import { envdPort } from '../contract/constants.ts'
+import { runCommand } from '../lib/run-command.ts'
 import { type AgentKit, buildAgentKit } from './agent-kit.ts'
+import { foreignPathsIn } from './kit-paths.ts'
 
 suite('the agent kit', () => {
   let folder: string
@@ -52,6 +54,24 @@ suite('the agent kit', () => {
     assert.ok(
       kit.command.filter((word) => word.startsWith('/')).every((word) => word.startsWith('/.warren/')),
     )
+  })
+
+  test('names no file of an image that the loader, the C library or Node would read', async () => {
+    const own = await readFile(process.execPath)
+    assert.ok(foreignPathsIn(own).includes('/etc/resolv.conf'))
+    for (const entry of await readdir(kit.folder, { recursive: true, withFileTypes: true })) {
+      if (!entry.isFile()) continue
+      const program = await readFile(join(entry.parentPath, entry.name))
+      assert.deepEqual(foreignPathsIn(program), [], entry.name)
+    }
+  })
+
+  test('has a Node whose other texts are whole', async () => {
+    const [program, ...words] = kit.command.slice(2, -1).map((word) => word.replace('/.warren', kit.folder))
+    const code = `const { X509Certificate } = require('node:crypto'), [one] = require('node:tls').rootCertificates
+      console.log(new X509Certificate(one).toString().includes('BEGIN CERT'), new Date(0).getHours())`
+    const { stdout } = await runCommand(program!, [...words, '-e', code], { env: kit.env })
+    assert.equal(stdout, 'true 0\n')
   })
 
   test('boots with nothing but itself, and without what takes Node long to load', async (context) => {

@@ -1,22 +1,10 @@
 /**
  * Builds the folder that every sandbox gets to see read-only: the agent, the Node that runs it, and what else they
- * need, with a loader and libraries of their own, so that it runs in any image. A kit is named
- * after its contents and never changed: a running sandbox keeps the one it started with.
+ * need, with a loader and libraries of their own, so that it runs in any image and believes none of the image's
+ * files. A kit is named after its contents and never changed: a running sandbox keeps the one it started with.
  */
 import { createHash } from 'node:crypto'
-import {
-  access,
-  chmod,
-  constants,
-  copyFile,
-  mkdir,
-  mkdtemp,
-  readFile,
-  rename,
-  rm,
-  stat,
-  writeFile,
-} from 'node:fs/promises'
+import { access, chmod, mkdir, mkdtemp, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import { nodeFlags } from '../agent/node-flags.ts'
@@ -25,6 +13,7 @@ import { randomHex } from '../lib/ids.ts'
 import { requireAddonFile } from '../lib/native.ts'
 import { runCommand } from '../lib/run-command.ts'
 import { bundleSources } from './bundle-sources.ts'
+import { replaceForeignPaths } from './kit-paths.ts'
 import { sourcesFolder } from './project-folder.ts'
 import { findSystemProgram } from './setup/programs.ts'
 
@@ -50,7 +39,7 @@ export type AgentKit = {
 }
 
 const agentSources = join(sourcesFolder, 'agent')
-const layoutVersion = 5
+const layoutVersion = 7
 /**
  * Whoever could trace init could hold it still, end the agent and take its place, where otherwise the sandbox ends with
  * its agent. Linux lets nobody trace a program whose file they may not read.
@@ -79,13 +68,14 @@ export async function buildAgentKit({
 
   const run = (program: string) => [
     join(mountedAt, 'lib', loader),
+    '--inhibit-cache',
     '--library-path',
     join(mountedAt, 'lib'),
     join(mountedAt, program),
   ]
   const bundle = await bundleAgent(join(mountedAt, 'koffi.node'))
   const kitFolder = join(folder, await nameOf(bundle, files))
-  if (!(await exists(kitFolder))) await writeKit(kitFolder, bundle, files, loader)
+  if (!(await exists(kitFolder))) await writeKit({ kitFolder, bundle, files, loader })
   const agentWords = ['--', ...run('node'), ...nodeFlags, join(mountedAt, 'boot.cjs')]
   return {
     folder: kitFolder,
@@ -158,13 +148,15 @@ async function nameOf(bundle: Map<string, string>, files: Map<string, string>): 
   return hash.digest('hex').slice(0, 32)
 }
 
+type WrittenKit = {
+  kitFolder: string
+  bundle: Map<string, string>
+  files: Map<string, string>
+  loader: string
+}
+
 /** Built beside and renamed, so that a kit is whole or not there; of two builders at once one wins. */
-async function writeKit(
-  kitFolder: string,
-  bundle: Map<string, string>,
-  files: Map<string, string>,
-  loader: string,
-): Promise<void> {
+async function writeKit({ kitFolder, bundle, files, loader }: WrittenKit): Promise<void> {
   const beside = `${kitFolder}.${randomHex(4)}.new`
   try {
     // Sandbox root is nobody outside: everybody must be able to read and run all of it.
@@ -173,7 +165,9 @@ async function writeKit(
       await chmod(folder, 0o755)
     }
     for (const [name, path] of files) {
-      await copyFile(path, join(beside, name), constants.COPYFILE_FICLONE)
+      const program = await readFile(path)
+      replaceForeignPaths(program)
+      await writeFile(join(beside, name), program)
       await chmod(join(beside, name), name === unreadableInit ? 0o711 : 0o755)
     }
     for (const [name, text] of bundle) await writeFile(join(beside, name), text)
@@ -191,7 +185,7 @@ async function writeKit(
 async function rehearse(kit: string, loader: string): Promise<void> {
   const scratch = await mkdtemp(join(tmpdir(), 'warren-rehearsal-'))
   try {
-    const node = ['--library-path', join(kit, 'lib'), join(kit, 'node'), ...nodeFlags]
+    const node = ['--inhibit-cache', '--library-path', join(kit, 'lib'), join(kit, 'node'), ...nodeFlags]
     await runCommand(join(kit, 'lib', loader), [...node, join(kit, 'boot.cjs'), 'rehearse', scratch], {
       env: agentEnvironment,
       timeoutMs: rehearsalTimeoutMs,

@@ -137,6 +137,7 @@ async function openApi(
     requestsPerMinute: config.requestsPerMinute,
     allowInsecureSandboxes: config.allowInsecureSandboxes === 'yes',
     domain: config.domain ?? undefined,
+    port: config.port,
     version,
     answerDocs: createAnswerDocs(),
     ...parts.dashboard,

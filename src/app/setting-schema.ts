@@ -177,7 +177,7 @@ export const schema = {
   requestsPerMinute: setting(
     'WARREN_REQUESTS_PER_MINUTE',
     '12000',
-    'So many requests to the API may be made with one key or access token; more get 429. 0: any number.',
+    'So many requests to the API a team may make in a minute, with all its keys and access tokens; more get 429. 0: any number.',
     kind.wholeNumber(0, 1_000_000_000, 'requests'),
   ),
   allowInsecureSandboxes: setting(

@@ -47,6 +47,8 @@ export interface KeyStore {
   /** Finds the live key with this hash, and its team. */
   findByHash(hash: string): Promise<{ key: ApiKey; hash: string; team: Team } | undefined>
   listKeys(teamID: string): Promise<ApiKey[]>
+  /** Those of access tokens among them. */
+  countLiveKeys(teamID: string): Promise<number>
   /** False when the team has no such live key. */
   revokeKey(teamID: string, keyID: string, at: number): Promise<boolean>
   touchKey(keyID: string, at: number): Promise<void>

@@ -1,7 +1,11 @@
 import assert from 'node:assert/strict'
+import { IncomingMessage } from 'node:http'
+import { Socket } from 'node:net'
 import test from 'node:test'
 import { hopHeader } from '../contract/constants.ts'
-import { headersFromSandbox } from './headers.ts'
+import { newAccessToken, newApiKey } from '../core/team/team.ts'
+import { randomHex } from '../lib/ids.ts'
+import { headersFromSandbox, headForSandbox } from './headers.ts'
 
 test('a sandbox cannot say what only the nodes of a cluster say to each other', () => {
   const raw = ['X-Own', 'kept', 'Warren-Refusal', 'not the owner', 'Warren-Made', 'a b']
@@ -11,4 +15,41 @@ test('a sandbox cannot say what only the nodes of a cluster say to each other', 
     for (const name of [hopHeader.refusal, hopHeader.made])
       assert.ok(!headers.some((text) => text.toLowerCase() === name), `${name} ${ownHost}`)
   }
+})
+
+const headFor = (...headers: string[]): string[] => {
+  const request = new IncomingMessage(new Socket())
+  request.method = 'GET'
+  request.rawHeaders = ['Host', '3000-a.example.com', ...headers]
+  for (let at = 0; at < request.rawHeaders.length; at += 2) {
+    request.headers[request.rawHeaders[at]!.toLowerCase()] = request.rawHeaders[at + 1]
+  }
+  const options = { ownHost: '3000-a.example.com', awaitsContinue: false, upgrade: false }
+  return headForSandbox(request, options).headers
+}
+
+test('a sandbox does not get the credentials of Warren that a client sends along', () => {
+  const sent = [
+    ...['X-API-Key', newApiKey(), 'x-api-key', ` ${newApiKey()} `, 'X-Admin-Token', randomHex(32)],
+    ...['Authorization', `Bearer ${newAccessToken()}`, 'X-Own', 'kept'],
+  ]
+  const headers = headFor(...sent)
+  assert.ok(headers.includes('X-Own') && headers.includes('kept'))
+  assert.deepEqual(
+    headers.filter((text) => /api-key|admin|authorization|e2b_|^[0-9a-f]{64}$/i.test(text)),
+    [],
+  )
+})
+
+test('a sandbox gets the keys that its own service has asked for, and the user of a request to its agent', () => {
+  const sent = [
+    'X-API-Key',
+    'key-of-the-service',
+    'X-Admin-Token',
+    'let me in',
+    'Authorization',
+    'Basic cm9vdDo=',
+  ]
+  const headers = headFor(...sent, 'X-Access-Token', 'of the sandbox')
+  for (const text of [...sent, 'of the sandbox']) assert.ok(headers.includes(text), text)
 })

@@ -1,6 +1,7 @@
 /** Which headers the edge writes, keeps to itself, or takes away from what a sandbox says. */
 import type { IncomingMessage } from 'node:http'
 import { header, hopHeader } from '../contract/constants.ts'
+import { isAccessTokenShaped, isAdminTokenShaped, isApiKeyShaped } from '../core/team/team.ts'
 import { originOf } from '../lib/client-origin.ts'
 import { answerHeaders, headerValue, type OutgoingHead, outgoingHead } from '../lib/http-relay/headers.ts'
 import { requestIDHeader } from '../lib/request-id.ts'
@@ -38,12 +39,30 @@ export type ForwardOptions = {
   upgrade: boolean
 }
 
+/**
+ * Credentials of Warren itself, told by their form: a service has keys of its own under the same names, and gets those.
+ * A client that sends its key with every request would otherwise hand it to whatever runs in the sandbox.
+ */
+const isOwnCredential: Record<string, (value: string) => boolean> = {
+  [header.apiKey]: isApiKeyShaped,
+  [header.adminToken]: isAdminTokenShaped,
+  authorization: (value) => isAccessTokenShaped(value.replace(/^bearer +/i, '')),
+}
+
+function withoutOwnCredentials(headers: string[]): string[] {
+  return headers.filter((_, at) => {
+    const pair = at - (at % 2)
+    return !isOwnCredential[headers[pair]!.toLowerCase()]?.(headers[pair + 1]!.trim())
+  })
+}
+
 /** Throws a `MalformedHead` for a request that two servers could read in two ways. */
 export function headForSandbox(request: IncomingMessage, options: ForwardOptions): OutgoingHead {
   const { awaitsContinue, upgrade, ownHost, maskHost } = options
   const own = ownHost === null ? ownedOnSharedHost : ownedByEdge
   const head = outgoingHead(request, { own, awaitsContinue, upgrade, trailers: true })
-  const { host = '' } = request.headers
+  const { host = '', authorization, [header.apiKey]: key, [header.adminToken]: admin } = request.headers
+  if (authorization ?? key ?? admin) head.headers = withoutOwnCredentials(head.headers)
   const { address, protocol } = originOf(request)
   head.headers.push('Host', maskHost ?? host, 'X-Forwarded-For', address)
   head.headers.push('X-Forwarded-Proto', protocol, 'X-Forwarded-Host', host)

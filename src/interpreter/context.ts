@@ -19,6 +19,7 @@ export type Execution = {
   signal: AbortSignal
 }
 
+/** Rejects for a token that is not the sandbox's. */
 export type ReadVariables = (accessToken: string | undefined) => Promise<Record<string, string> | undefined>
 
 export type ContextParts = {

@@ -1,25 +1,39 @@
 /** The variables that the sandbox was created with, from the agent beside us. */
 import { request } from 'node:http'
 import { envdPort, header } from '../contract/constants.ts'
+import { AppError } from '../lib/app-error.ts'
 
 const answersWithinMs = 5000
 const largestAnswer = 8 * 1024 * 1024
 
-/** Undefined when the agent does not tell: a cell runs without them then. */
+/**
+ * Undefined where no agent is there to tell, and for an answer that makes no sense: a cell runs without them then.
+ * Rejects with `unauthenticated` where the sandbox has a token and this is not it, and with `unavailable` where the agent
+ * is too busy to say so.
+ */
 export function readSandboxVariables(
   accessToken: string | undefined,
   port = envdPort,
 ): Promise<Record<string, string> | undefined> {
   const headers = accessToken === undefined ? {} : { [header.accessToken]: accessToken }
-  return new Promise((resolve) => {
+  return new Promise((resolve, reject) => {
     const asked = request({ host: '127.0.0.1', port, path: '/envs', headers, timeout: answersWithinMs })
     const giveUp = () => {
       asked.destroy()
       resolve(undefined)
     }
-    asked.on('timeout', giveUp)
+    asked.on('timeout', () => {
+      asked.destroy()
+      reject(new AppError('unavailable', 'The agent of this sandbox does not answer. Try again.'))
+    })
     asked.on('error', giveUp)
     asked.on('response', (response) => {
+      if (response.statusCode === 401) {
+        asked.destroy()
+        return reject(
+          new AppError('unauthenticated', "Send the sandbox's access token in the header X-Access-Token."),
+        )
+      }
       if (response.statusCode !== 200) return giveUp()
       const parts: Buffer[] = []
       let size = 0

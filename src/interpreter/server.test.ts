@@ -1,7 +1,11 @@
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { after, before, suite, test } from 'node:test'
 import { openInterpreter } from '../../test/support/interpreter.ts'
 import { delay } from '../lib/clock.ts'
+import { readSandboxVariables } from './sandbox-variables.ts'
 
 type Opened = Awaited<ReturnType<typeof openInterpreter>>
 
@@ -70,6 +74,17 @@ suite('the interpreter with kernels that every machine has', { timeout: 900_000 
     assert.equal(opened.printed(lines, 'stderr'), 'oh\n')
     assert.deepEqual(errorOf(lines), { type: 'error', name: 'ExitError', value: '1', traceback: '' })
     assert.equal(opened.printed(await opened.execute('cat; echo end', bash)), 'end\n')
+  })
+
+  test('runs nothing for who does not have the token of a sandbox that has one, also from memory of another', async () => {
+    await using agent = await fakeAgent('right')
+    await using guarded = await openInterpreter((token) => readSandboxVariables(token, agent.port))
+    const run = (token?: string) => guarded.execute('echo ran', { language: 'bash', ...(token && { token }) })
+    assert.equal(guarded.printed(await run('right')), 'ran\n')
+    for (const token of [undefined, 'wrong']) await assert.rejects(run(token), /^Error: 401 Send the sandbox/)
+    agent.token = 'of a fork'
+    await assert.rejects(run('right'), /^Error: 401/)
+    assert.equal(guarded.printed(await run('of a fork')), 'ran\n')
   })
 
   test('sets variables of the sandbox and of one execution, whatever is in them', async () => {
@@ -171,3 +186,15 @@ suite('the interpreter with kernels that every machine has', { timeout: 900_000 
     assert.equal(opened.printed(await next), '1\n2\n3\n4\n5\n')
   })
 })
+
+/** Answers as the agent of a sandbox with a token does. */
+async function fakeAgent(token: string) {
+  const agent = { token, port: 0, [Symbol.asyncDispose]: async () => void server.close() }
+  const server = createServer((request, response) => {
+    const isKnown = request.headers['x-access-token'] === agent.token
+    response.writeHead(isKnown ? 200 : 401).end('{}')
+  })
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  agent.port = (server.address() as AddressInfo).port
+  return agent
+}

@@ -63,13 +63,15 @@ export function createInterpreter({ clock, ...parts }: InterpreterOptions): Inte
     if (contextID !== undefined && language !== undefined) {
       throw new AppError('invalid_argument', 'Only one of context_id or language can be provided')
     }
+    const accessToken = request.headers[header.accessToken]
+    const token = typeof accessToken === 'string' ? accessToken : undefined
+    // Each time: a fork has our memory and another token.
+    await parts.readVariables(token)
     const context = contextID !== undefined ? contexts.find(contextID) : await defaultFor(language)
     await context.started.catch(() => {})
     const gone = new AbortController()
     response.once('close', () => gone.abort())
     const stream = new ExecutionStream(response, context, clock)
-    const accessToken = request.headers[header.accessToken]
-    const token = typeof accessToken === 'string' ? accessToken : undefined
     try {
       await context.execute({ code, variables, accessToken: token, signal: gone.signal }, stream)
     } catch (error) {
@@ -98,7 +100,10 @@ export function createInterpreter({ clock, ...parts }: InterpreterOptions): Inte
 
 const presentContext = ({ id, language, cwd }: Context) => ({ id, language, cwd })
 
-/** Whoever reaches the port may use it: what protects it is the edge, not the origin. */
+/**
+ * What protects the port is the edge, and the sandbox's token for running code; not the origin. The clients send the
+ * token with executions alone, so whoever reaches the port may list, make, restart and remove contexts.
+ */
 function allowAllOrigins(request: IncomingMessage, response: ServerResponse): void {
   response.setHeader('access-control-allow-origin', '*')
   if (request.method !== 'OPTIONS') return
@@ -125,5 +130,6 @@ function answerError(response: ServerResponse, error: unknown): void {
 
 function statusFor(error: unknown): number {
   if (isAppError(error, 'not_found')) return 404
+  if (isAppError(error, 'unauthenticated')) return 401
   return isAppError(error, 'invalid_argument') ? 400 : 500
 }

@@ -46,6 +46,16 @@ export class SqlKeyStore implements KeyStore {
     return rows.map(keyOf)
   }
 
+  async countLiveKeys(teamID: string): Promise<number> {
+    const row = await this.#db
+      .selectFrom('api_keys')
+      .select(({ fn }) => fn.countAll<number>().as('count'))
+      .where('team_id', '=', teamID)
+      .where('revoked_at', 'is', null)
+      .executeTakeFirstOrThrow()
+    return Number(row.count)
+  }
+
   async revokeKey(teamID: string, keyID: string, at: number): Promise<boolean> {
     const updated = await this.#db
       .updateTable('api_keys')

@@ -44,7 +44,7 @@ export function buildColumns(changes: Partial<TemplateBuild>): Updateable<Templa
     envd_version: changes.envdVersion,
     root_folder: changes.rootFolder,
     layers: changes.layers && JSON.stringify(changes.layers),
-    env_vars: changes.envVars && JSON.stringify(changes.envVars),
+    env_vars: changes.envVars && JSON.stringify(storedVariables(changes.envVars, changes.sandboxEnvVars)),
     default_user: changes.defaultUser,
     default_workdir: changes.defaultWorkdir,
     start_cmd: changes.startCmd,
@@ -58,6 +58,21 @@ export function buildColumns(changes: Partial<TemplateBuild>): Updateable<Templa
     ...(changes.reason !== undefined && reasonColumns(changes.reason)),
   }
   return Object.fromEntries(Object.entries(columns).filter(([, value]) => value !== undefined))
+}
+
+/** The name of a variable cannot hold '=', so this is none. */
+const sandboxVariablesName = '=sandbox'
+
+type Variables = Record<string, string>
+
+function storedVariables(envVars: Variables, sandboxEnvVars: Variables = {}): Variables {
+  if (Object.keys(sandboxEnvVars).length === 0) return envVars
+  return { ...envVars, [sandboxVariablesName]: JSON.stringify(sandboxEnvVars) }
+}
+
+function variablesIn(text: string): Pick<TemplateBuild, 'envVars' | 'sandboxEnvVars'> {
+  const { [sandboxVariablesName]: ofSandbox, ...envVars } = JSON.parse(text) as Variables
+  return ofSandbox === undefined ? { envVars } : { envVars, sandboxEnvVars: JSON.parse(ofSandbox) }
 }
 
 function snapshotColumns(snapshot: BuildSnapshot | null) {
@@ -100,7 +115,7 @@ export function buildOf(row: TemplateBuildRow): TemplateBuild {
     envdVersion: row.envd_version,
     rootFolder: row.root_folder,
     layers: row.layers === null ? null : JSON.parse(row.layers),
-    envVars: JSON.parse(row.env_vars),
+    ...variablesIn(row.env_vars),
     defaultUser: row.default_user,
     defaultWorkdir: row.default_workdir,
     startCmd: row.start_cmd,

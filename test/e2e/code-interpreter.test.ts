@@ -96,6 +96,19 @@ for (const isolation of order) {
       assert.equal((await sandbox.runCode('kept')).text, '7')
     })
 
+    it('runs nothing for who knows the id of the sandbox and not its token', async () => {
+      const headers = { 'e2b-sandbox-id': sandbox.sandboxId, 'e2b-sandbox-port': '49999' }
+      for (const token of [undefined, 'wrong']) {
+        const answer = await fetch(`${warren.url}/execute`, {
+          method: 'POST',
+          headers: { ...headers, ...(token && { 'x-access-token': token }) },
+          body: JSON.stringify({ code: 'open("/tmp/stranger", "w")' }),
+        })
+        assert.equal(answer.status, 401)
+      }
+      assert.equal(await sandbox.files.exists('/tmp/stranger'), false)
+    })
+
     it('comes back when its server is killed', async () => {
       const other = await Sandbox.create({ ...warren.client, timeoutMs: 3_600_000 })
       await other.commands.run('pkill -9 -f server.cjs', { user: 'root' })

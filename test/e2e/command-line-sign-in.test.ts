@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { stripVTControlCharacters } from 'node:util'
+import { Sandbox } from 'e2b'
 import { eventually } from '../support/eventually.ts'
 import { anyIsolation, joinWarren, repoFolder, type Warren } from '../support/warren.ts'
 
@@ -49,10 +50,10 @@ describe('signing in the command line', () => {
     return printed()
   }
 
-  const post = (key: string, next: string) =>
+  const post = (key: string, next: string, seal = '') =>
     fetch(`${warren.url}/api/cli`, {
       method: 'POST',
-      body: new URLSearchParams({ key, next }),
+      body: new URLSearchParams({ key, next, seal }),
       redirect: 'manual',
     })
 
@@ -62,10 +63,13 @@ describe('signing in the command line', () => {
     const page = new URL(/http\S+\/api\/cli\?next=\S+/.exec(login.printed())![0])
     const next = page.searchParams.get('next')!
     const shown = await fetch(page)
-    assert.match(await shown.text(), new RegExp(`name="next" value="${next}/?"`))
+    const form = await shown.text()
+    assert.match(form, new RegExp(`listens at <strong><code>${next}/?<`))
+    assert.match(form, new RegExp(`name="next" value="${next}/?"`))
+    const seal = /name="seal" value="([^"]+)"/.exec(form)![1]!
     assert.match(shown.headers.get('content-security-policy')!, /default-src 'none'.*frame-ancestors 'none'/)
-    assert.equal((await post('e2b_wrong', next)).status, 401)
-    const answer = await post(warren.environment.E2B_API_KEY!, next)
+    assert.equal((await post('e2b_wrong', next, seal)).status, 401)
+    const answer = await post(warren.environment.E2B_API_KEY!, next, seal)
     assert.equal(answer.status, 303)
     const back = await fetch(answer.headers.get('location')!)
     assert.match(await back.text(), /Signed in/)
@@ -94,21 +98,24 @@ describe('signing in the command line', () => {
     )
   })
 
-  it('sends a token nowhere but to a port of the same machine', async () => {
+  it('sends a token nowhere but to a port of the same machine, and never to a sandbox', async () => {
     const key = warren.environment.E2B_API_KEY!
-    const strangers = [
-      'http://evil.test:80/',
-      'https://localhost:1/',
-      'http://localhost.evil.test:1/',
-      'x',
-      '',
+    const sandbox = await Sandbox.create({ ...warren.client, timeoutMs: 60_000 })
+    const signed = new URL(await sandbox.downloadUrl('/home/user/any', { useSignatureExpiration: 600 }))
+    const { port } = new URL(warren.url)
+    const onServer = [`http://localhost:${port}`, `http://127.0.0.1:${port}/`]
+    const toSandbox = [
+      `http://localhost:${port}/files${signed.search}`,
+      `http://127.0.0.1:${port}/files${signed.search}`,
+      `http://8000-${sandbox.sandboxId}.localhost:${port}/`,
     ]
-    for (const next of [...strangers, 'http://localhost:1@evil.test:2/']) {
+    for (const next of ['http://evil.test:8000/', 'x', '', ...onServer, ...toSandbox]) {
       const answer = await post(key, next)
       assert.deepEqual([answer.status, answer.headers.get('location')], [400, null])
       const shown = await fetch(`${warren.url}/api/cli?next=${encodeURIComponent(next)}`)
       assert.equal(shown.status, 400)
     }
+    await sandbox.kill()
     const markup = await fetch(`${warren.url}/api/cli?state=error&error=${encodeURIComponent('<b>x</b>')}`)
     assert.match(await markup.text(), /&lt;b&gt;x/)
   })

@@ -1,8 +1,11 @@
-/** What root inside tries in order to answer in place of the agent, on both isolations (I1). */
+/** What root inside tries in order to answer in place of the agent, on both isolations (I1, J4). */
 import assert from 'node:assert/strict'
-import { describe, it } from 'node:test'
-import { attackAgents, type Target } from '../support/agent-target.ts'
-import { isolations, joinWarren } from '../support/warren.ts'
+import { after, before, describe, it } from 'node:test'
+import { Sandbox } from 'e2b'
+import { attackAgents, Target } from '../support/agent-target.ts'
+import { eventually } from '../support/eventually.ts'
+import { markingLibrary } from '../support/marking-library.ts'
+import { isolations, joinWarren, type Warren } from '../support/warren.ts'
 
 /** Prints what each line of it came to, as JSON. */
 const prelude = `
@@ -79,6 +82,88 @@ print(json.dumps(found))`
   })
 }
 
+/** Names of libraries to load, in each file in which programs look for such: a loader, OpenSSL, name services, iconv. */
+const libraryFolder = '/usr/lib/x86_64-linux-gnu'
+const plantedFiles = (library: (name: string) => string): Record<string, string> => ({
+  '/etc/ld.so.preload': `${library('preload')}\n`,
+  '/etc/ssl/openssl.cnf': `nodejs_conf = a
+openssl_conf = a
+[a]
+providers = b
+[b]
+marking = c
+[c]
+module = ${library('provider')}
+activate = 1
+`,
+  '/etc/nsswitch.conf': 'passwd: marking files\ngroup: marking files\nhosts: marking files dns\n',
+  [`${libraryFolder}/gconv/gconv-modules`]: `module UTF-16// INTERNAL ${library('gconv')} 1\n`,
+  '/etc/ld.so.conf': '/opt/planted\n',
+  '/etc/ld.so.cache': 'glibc-ld.so.cache1.1 and nothing that fits',
+  '/etc/localtime': 'TZif2 and nothing that fits',
+  '/etc/resolv.conf': 'options \\\n'.repeat(1000),
+  '/etc/hosts': '192.0.2.1 localhost 127.0.0.1\n',
+  '/etc/environment': `LD_PRELOAD=${library('environment')}\nNODE_OPTIONS=--require=/opt/planted/no.js\n`,
+  '/package.json': '{"type":"module","imports":{"#x":"./x.js"}}',
+  '/node.config.json': '{"nodeOptions":{"require":["/opt/planted/no.js"]}}',
+})
+
+function plantedFileTests(isolation: (typeof isolations)[number]): void {
+  describe(`files of the image before the agent starts, ${isolation}`, () => {
+    let warren: Warren
+    before(async () => {
+      warren = await joinWarren(isolation)
+    })
+    after(() => warren?.stop())
+
+    async function plant(target: Target): Promise<void> {
+      const library = (name: string) => `/opt/planted/${name}.so`
+      const names = ['preload', 'provider', 'gconv', 'environment']
+      for (const name of names)
+        await target.write(library(name), markingLibrary(`/marked-by-${name}`), 'root')
+      const service = markingLibrary('/marked-by-nsswitch')
+      await target.write(`${libraryFolder}/libnss_marking.so.2`, service, 'root')
+      await target.shell(
+        'rm -f /etc/localtime; mkdir -p /opt/planted/bin; cp -a /etc /opt/planted/etc',
+        'root',
+      )
+      // The preload last: programs that start after it load it as well.
+      for (const [path, text] of Object.entries(plantedFiles(library)).reverse()) {
+        assert.equal((await target.write(path, text, 'root')).status, 200, path)
+      }
+    }
+
+    it('make it load nothing, and it answers as before', async () => {
+      const sandbox = await Sandbox.create('base', { ...warren.client, timeoutMs: 600_000 })
+      const { sandboxId } = sandbox
+      await plant(new Target(sandbox, warren.url))
+      const links = 'mv /.warren /x; rm -rf /.warren; ln -sfn /opt/planted /.warren; ls /.warren/node'
+      const { stdout } = await sandbox.commands.run(`{ ${links}; } 2>/dev/null`, { user: 'root' })
+      assert.equal(stdout.trim(), '/.warren/node')
+      const paused = await warren.api(`/sandboxes/${sandboxId}/pause`, { body: { memory: false } })
+      assert.equal(paused.status, 204)
+      const again = new Target(await Sandbox.connect(sandboxId, warren.client), warren.url)
+      const listed = await again.call('ListDir', { path: '/', depth: 1 })
+      assert.equal(listed.status, 200)
+      const { entries } = JSON.parse(listed.text) as { entries: { name: string }[] }
+      const names = entries.map(({ name }) => name)
+      assert.ok(names.includes('etc'))
+      assert.deepEqual(
+        names.filter((name) => name.startsWith('marked-by')),
+        [],
+      )
+      assert.equal(await again.shell('echo "$(id -un) $(date +%Z)"'), 'user UTC')
+      // A program of the image that becomes a child of pid 1 does load it: so the library works.
+      await again.shell("setsid sh -c 'sleep 1; exec /bin/true' > /dev/null 2>&1 < /dev/null &", 'root')
+      await eventually(async () =>
+        assert.equal((await again.call('Stat', { path: '/marked-by-preload' })).status, 200),
+      )
+      await again.sandbox.kill()
+    })
+  })
+}
+
 for (const isolation of isolations) {
+  plantedFileTests(isolation)
   attackAgents(`the agent, to be replaced, ${isolation}`, () => joinWarren(isolation), takeoverTests)
 }

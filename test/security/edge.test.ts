@@ -16,7 +16,7 @@ class Marked(http.server.BaseHTTPRequestHandler):
         for domain in ('localhost', '.localhost'):
             self.send_header('Set-Cookie', 'stolen=1; Domain=' + domain)
         self.end_headers()
-        self.wfile.write(('${mark} ' + self.path + ' ' + str(self.headers.get('e2b-traffic-access-token'))).encode())
+        self.wfile.write(('${mark} ' + self.path + ' ' + str(self.headers.get('e2b-traffic-access-token')) + ' ' + str(self.headers)).encode())
 http.server.HTTPServer(('0.0.0.0', ${port}), Marked).serve_forever()
 `
 
@@ -68,6 +68,20 @@ describe('the edge, attacked', () => {
     await mine?.kill()
     await theirs?.kill()
     await warren?.stop()
+  })
+
+  it('keeps the credentials of Warren from services, and gives them their own (J8)', async () => {
+    const { apiKey, adminToken } = warren
+    const answer = await get(
+      own(mine),
+      withToken(tokens.mine),
+      ...[`X-API-Key: ${apiKey}`, `X-Admin-Token: ${adminToken}`],
+      `Authorization: Bearer sk_${apiKey}`,
+      'X-Own-Key: of the service',
+    )
+    assert.match(answer, /X-Own-Key: of the service/)
+    for (const secret of [apiKey, adminToken]) assert.ok(!answer.includes(secret))
+    assert.match(await get(own(mine), withToken(tokens.mine), 'X-API-Key: 12345'), /X-API-Key: 12345/)
   })
 
   it('is led by Host alone when it names a sandbox, whatever else names another (B1)', async () => {

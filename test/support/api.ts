@@ -78,6 +78,7 @@ export async function openApi(options: OpenApiOptions = {}) {
     requestsPerMinute: options.requestsPerMinute ?? 0,
     allowInsecureSandboxes: options.allowInsecureSandboxes ?? false,
     domain: options.domain,
+    port: 3000,
     version: '0',
     openDashboard: async () => dashboard,
     describeMachine: async () => machine,

@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { writeInterpreter } from '../../src/app/interpreter-files.ts'
+import type { ReadVariables } from '../../src/interpreter/context.ts'
 import { createInterpreter } from '../../src/interpreter/server.ts'
 import { systemClock } from '../../src/lib/clock.ts'
 import { runCommand } from '../../src/lib/run-command.ts'
@@ -22,7 +23,7 @@ export type ExecuteOptions = {
 const homeFolder = '/usr/share'
 
 export async function openInterpreter(
-  readVariables: () => Promise<Record<string, string>> = async () => ({}),
+  readVariables: ReadVariables = async () => ({}),
   /** Java's kernel is compiled only for those who need it, because that takes seconds. */
   language?: string,
 ) {

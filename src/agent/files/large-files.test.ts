@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
-import { readdirSync, readFileSync, readlinkSync, truncateSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, readlinkSync, truncateSync, writeFileSync } from 'node:fs'
+import { connect } from 'node:net'
 import { join } from 'node:path'
 import { suite, test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
+import { gzipSync } from 'node:zlib'
 import { token, useAgent } from '../agent-suite.ts'
 
 const MiB = 1024 * 1024
@@ -52,6 +54,21 @@ suite('a large file', () => {
     const type = { 'content-type': 'application/octet-stream' }
     assert.equal((await agent.fetch('POST', url(at('pieces')), type, pieces())).status, 200)
     assert.ok(readFileSync(at('pieces')).equals(bytes))
+  })
+
+  test('that a small body unpacks to is unpacked no further when its sender leaves', async () => {
+    mkdirSync(at('bomb'))
+    const zeros = gzipSync(Buffer.alloc(16 * 2 ** 20))
+    const body = Buffer.concat(Array.from({ length: 256 }, () => zeros))
+    const socket = connect(agent.port, '127.0.0.1')
+    socket.write(
+      `POST ${url(at('bomb/file'))} HTTP/1.1\r\nHost: x\r\nX-Access-Token: ${token}\r\nContent-Encoding: gzip\r\n` +
+        `Content-Type: application/octet-stream\r\nContent-Length: ${body.length}\r\n\r\n`,
+    )
+    socket.write(body)
+    while (readdirSync(at('bomb')).length === 0) await turn()
+    socket.destroy()
+    while (readdirSync(at('bomb')).length > 0) await turn()
   })
 })
 

@@ -28,7 +28,7 @@ export async function writeFilesRoute(
     const account = accountFor(identity, query.get('username') ?? '')
     const given = metadataIn(request)
     const writer = new Writer(account, identity.defaultWorkdir, given, metadata)
-    body = decoded(request)
+    body = decoded(request, response)
     const type = request.headers['content-type'] ?? ''
     const path = query.get('path') ?? ''
     if (/^multipart\/form-data\b/i.test(type)) await writeParts(writer, body, boundaryOf(type), path)
@@ -95,7 +95,7 @@ class Writer {
 }
 
 /** The bytes of the body without their transfer encoding. Leaving early must not cut the connection. */
-function decoded(request: IncomingMessage): AsyncIterableIterator<Buffer> {
+function decoded(request: IncomingMessage, response: ServerResponse): AsyncIterableIterator<Buffer> {
   const encoding = (request.headers['content-encoding'] ?? 'identity').trim().toLowerCase()
   if (encoding === 'identity' || encoding === '') return iterate(request)
   if (encoding !== 'gzip') {
@@ -106,6 +106,8 @@ function decoded(request: IncomingMessage): AsyncIterableIterator<Buffer> {
   }
   const plain = process.getBuiltinModule('node:zlib').createGunzip()
   request.on('error', (error) => plain.destroy(error))
+  // All of a small body that unpacks to a lot may have come before its sender left.
+  response.once('close', () => plain.destroy(new AppError('invalid_argument', 'the body was cut off')))
   // The reader of the stream fails with an error; one that comes after the reader has left concerns nobody.
   plain.on('error', () => {})
   return iterate(request.pipe(plain))

@@ -98,10 +98,29 @@ describe('a snapshot', () => {
     for (const template of [named.snapshotID, 'mine:v1', unnamed.snapshotID]) {
       const { sandboxID, envVars } = await service.create(team, request({ template, envVars: { B: '2' } }))
       assert.equal(driver.world.sandboxes.get(sandboxID)?.memory.get('m'), 'memory')
-      assert.deepEqual(envVars, { B: '2' })
+      assert.deepEqual(envVars, { A: '1', B: '2' })
       assert.equal(agent.knownBy.at(-1), tokens.agent(origin.sandboxID))
     }
-    assert.equal((await catalog.resolve(team, 'mine:v1')).build.envVars.A, '1')
+    assert.equal((await catalog.resolve(team, 'mine:v1')).build.envVars.A, undefined)
+  })
+
+  it('gives the variables of its sandbox to its own team, and to nobody else once it is public', async () => {
+    await using fixture = await openFixture()
+    const { service, team, teams, catalog, templates, driver } = fixture
+    const { build } = await catalog.resolve(team, 'base')
+    const origin = await service.create(team, request({ envVars: { SECRET: '1', LANG: 'de' } }))
+    const name = parseTemplateName('mine')
+    await service.snapshot(team, origin.sandboxID, { ...snapshot, name })
+    const { template } = await catalog.resolve(team, 'mine')
+    await templates.setPublic(team, template.templateID, true, false)
+    const other = await teams.createTeam('other')
+    const theirs = await service.create(other, request({ template: 'alpha/mine', envVars: { B: '2' } }))
+    assert.deepEqual(theirs.envVars, { B: '2' })
+    assert.deepEqual((await catalog.resolve(other, 'alpha/mine')).build.envVars, build.envVars)
+    await service.snapshot(other, theirs.sandboxID, { ...snapshot, name: parseTemplateName('theirs') })
+    const again = await service.create(other, request({ template: 'theirs' }))
+    assert.deepEqual(again.envVars, { B: '2' })
+    assert.ok(driver.world.sandboxes.has(again.sandboxID))
   })
 
   it('of a known name is a new build of that template', async () => {

@@ -263,7 +263,7 @@ function snapshotBuild(
     ...before,
     ...{ buildID, templateID, status: 'ready', snapshot },
     ...{ cpuCount: parent.cpuCount, memoryMB: parent.memoryMB, diskMB: parent.diskMB },
-    envVars: { ...before.envVars, ...parent.envVars },
+    sandboxEnvVars: parent.envVars,
     ...{ createdAt: now, updatedAt: now, finishedAt: now },
   }
 }

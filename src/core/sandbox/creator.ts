@@ -271,6 +271,7 @@ function newSandbox(
   warm: WarmSandbox | undefined,
 ): NewSandbox {
   const { template, build, alias } = resolved
+  const inherited = template.teamID === team.teamID ? build.sandboxEnvVars : undefined
   return {
     sandboxID: warm?.sandboxID ?? newSandboxID(),
     teamID: team.teamID,
@@ -283,7 +284,7 @@ function newSandbox(
     diskMB: build.diskMB,
     envdVersion: build.envdVersion,
     metadata: request.metadata,
-    envVars: request.envVars,
+    envVars: { ...inherited, ...request.envVars },
     options: request.options,
     timeoutMs: request.timeoutMs,
     createdAt: now,

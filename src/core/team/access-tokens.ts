@@ -2,7 +2,8 @@
 import { AppError } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { newUUID } from '../../lib/ids.ts'
-import type { AccessTokenStore } from '../stores.ts'
+import type { AccessTokenStore, KeyStore } from '../stores.ts'
+import { KeyLimit } from './key-limit.ts'
 import {
   type AccessToken,
   apiKeyOf,
@@ -17,10 +18,12 @@ import {
 
 export class AccessTokens {
   readonly #tokens: AccessTokenStore
+  readonly #limit: KeyLimit
   readonly #clock: Clock
 
-  constructor(parts: { accessTokens: AccessTokenStore; clock: Clock }) {
+  constructor(parts: { accessTokens: AccessTokenStore; keys: KeyStore; clock: Clock }) {
     this.#tokens = parts.accessTokens
+    this.#limit = new KeyLimit(parts.keys)
     this.#clock = parts.clock
   }
 
@@ -46,7 +49,9 @@ export class AccessTokens {
       lastUsedAt: null,
     }
     const record = { ...shared, ...maskOf(token), tokenID: newUUID(), name, keyID: keyRecord.keyID }
-    await this.#tokens.insert({ ...record, hash: hashSecret(token) }, { ...keyRecord, hash: hashSecret(key) })
+    await this.#limit.within(teamID, () =>
+      this.#tokens.insert({ ...record, hash: hashSecret(token) }, { ...keyRecord, hash: hashSecret(key) }),
+    )
     return { token, record }
   }
 

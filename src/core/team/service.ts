@@ -3,6 +3,7 @@ import { AppError } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { newUUID } from '../../lib/ids.ts'
 import type { KeyStore, TeamStore } from '../stores.ts'
+import { KeyLimit } from './key-limit.ts'
 import {
   type ApiKey,
   type Caller,
@@ -22,11 +23,13 @@ const slugPattern = /^[a-z0-9][a-z0-9-_]{0,62}$/
 export class TeamService {
   readonly #teams: TeamStore
   readonly #keys: KeyStore
+  readonly #limit: KeyLimit
   readonly #clock: Clock
 
   constructor(parts: { teams: TeamStore; keys: KeyStore; clock: Clock }) {
     this.#teams = parts.teams
     this.#keys = parts.keys
+    this.#limit = new KeyLimit(parts.keys)
     this.#clock = parts.clock
   }
 
@@ -90,7 +93,7 @@ export class TeamService {
       lastUsedAt: null,
       revokedAt: null,
     }
-    await this.#keys.insertKey({ ...record, hash: hashSecret(key) })
+    await this.#limit.within(teamID, () => this.#keys.insertKey({ ...record, hash: hashSecret(key) }))
     return { key, record }
   }
 

@@ -70,6 +70,8 @@ export const newApiKey = (): string => keyPrefix + randomHex(20)
 export const newAccessToken = (): string => tokenPrefix + randomHex(20)
 export const isApiKeyShaped = (key: string): boolean => keyForm.test(key)
 export const isAccessTokenShaped = (token: string): boolean => tokenForm.test(token)
+/** As the data folder's secrets have it. */
+export const isAdminTokenShaped = (token: string): boolean => /^[0-9a-f]{64}$/.test(token)
 export const hashSecret = (secret: string): string => createHash('sha256').update(secret).digest('hex')
 
 /**

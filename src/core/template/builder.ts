@@ -61,8 +61,14 @@ export class BuildFailure extends AppError {
 /** Files that clients upload for COPY, kept by team and hash. */
 export interface BuildFiles {
   has(teamID: string, hash: string): Promise<boolean>
-  /** Keeps the whole body or nothing of it. Rejects with `payload_too_large`. */
-  write(teamID: string, hash: string, body: AsyncIterable<Uint8Array>, maxBytes: number): Promise<void>
+  /** Keeps the whole body or nothing of it. Rejects with `payload_too_large`. `signal` aborts when the client has left. */
+  write(
+    teamID: string,
+    hash: string,
+    body: AsyncIterable<Uint8Array>,
+    maxBytes: number,
+    signal?: AbortSignal,
+  ): Promise<void>
   /** Undefined when these files are not there. */
   open(teamID: string, hash: string): Promise<import('node:stream').Readable | undefined>
   list(): Promise<UploadedFiles[]>

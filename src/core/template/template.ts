@@ -31,6 +31,11 @@ export type TemplateBuild = {
   /** Digests of the layers it stands on, lowest first; null where it has a root folder, or is not built yet. */
   layers: string[] | null
   envVars: Record<string, string>
+  /**
+   * The variables that the sandbox was created with which the build was made of. They may be secrets: only sandboxes of
+   * the team that has the template get them.
+   */
+  sandboxEnvVars?: Record<string, string>
   defaultUser: string
   defaultWorkdir: string
   startCmd: string | null

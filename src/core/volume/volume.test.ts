@@ -35,7 +35,8 @@ describe('the names and mounts of volumes', () => {
       '/dev/shm',
       '/.warren',
     ]
-    for (const path of [...paths, '/a\0b', '/a\nb', `/${'x'.repeat(1024)}`]) {
+    const odd = ['/a\0b', '/a\nb', '/\ud800', `/${'x'.repeat(256)}`, `/${'é'.repeat(128)}`, '/ab'.repeat(400)]
+    for (const path of [...paths, ...odd, `/${'x'.repeat(4096)}`]) {
       assert.throws(() => checkMounts([{ name: 'a', path }]), { code: 'invalid_argument' }, path)
     }
   })

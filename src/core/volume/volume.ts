@@ -28,7 +28,9 @@ export type WantedMount = Pick<VolumeMount, 'name' | 'path'>
 
 export const mostMounts = 16
 const namePattern = /^[a-zA-Z0-9_-]{1,128}$/
+/** In bytes: a file system takes no longer name, and the path of a root comes in front of the path. */
 const longestPath = 1024
+const longestName = 255
 /** The machinery of a sandbox lies there. */
 const takenFolders = ['/proc', '/sys', '/dev', '/.warren']
 
@@ -53,12 +55,20 @@ export function checkMounts(wanted: readonly WantedMount[]): WantedMount[] {
 
 function mountPath(path: string): string {
   const shown = JSON.stringify(path)
+  if (Buffer.byteLength(path) > longestPath) {
+    throw invalid(`Invalid path of a volume mount: it may have at most ${longestPath} bytes`)
+  }
   // biome-ignore lint/suspicious/noControlCharactersInRegex: no path of a mount has them
-  if (!path.startsWith('/') || path.length > longestPath || /[\u0000-\u001f\u007f]/.test(path)) {
+  if (!path.startsWith('/') || !path.isWellFormed() || /[\u0000-\u001f\u007f]/.test(path)) {
     throw invalid(`Invalid path of a volume mount ${shown}: use an absolute path without control characters`)
   }
   if (path.split('/').includes('..')) throw invalid(`Invalid path of a volume mount ${shown}: leave out ..`)
   const plain = posix.normalize(path).replace(/(?<=.)\/$/, '')
+  if (plain.split('/').some((name) => Buffer.byteLength(name) > longestName)) {
+    throw invalid(
+      `Invalid path of a volume mount ${shown}: no name in it may have more than ${longestName} bytes`,
+    )
+  }
   if (plain === '/' || takenFolders.some((folder) => isWithin(plain, folder))) {
     throw invalid(`A volume cannot be mounted at ${shown}: choose a folder of its own, such as /mnt/data`)
   }

@@ -14,19 +14,11 @@ import { dismantle } from './dismantle.ts'
 import { flavourOf } from './flavours.ts'
 import { offerEmptyNetwork } from './network/empty-network.ts'
 import { recordVersion, type SandboxRecord } from './records.ts'
-import {
-  diskName,
-  layerName,
-  layerNumbers,
-  overlayOptions,
-  rootFolders,
-  rootsName,
-  rootsOf,
-} from './root-layers.ts'
+import { diskName, layerName, layerNumbers, overlayOptions, rootFolders, rootsName } from './root-layers.ts'
 import { runRuntime } from './run-runtime.ts'
 import { renameArguments } from './runtime-commands.ts'
 import { startedPid } from './runtime-files.ts'
-import { assertMountPoints, mountShared, sharedFolders } from './shared-disks.ts'
+import { checkMountPoints, mountShared, sharedFolders } from './shared-disks.ts'
 import { planRestore, type RestorePlan } from './snapshot/restore.ts'
 
 const startLimitMs = 60_000
@@ -40,8 +32,6 @@ export async function startSandbox(
   const { slots } = context
   signal?.throwIfAborted()
   const plan = spec.fromSnapshot && (await planRestore(context, spec.fromSnapshot, spec.mounts))
-  // What the sandboxes of a snapshot have changed of the root is on their disks.
-  if (!plan) assertMountPoints(rootsOf(spec), spec.mounts)
   const slot = await slots.take(plan?.snapshot.origin.diskMB ?? spec.diskMB)
   try {
     const record = await createRecord(context, spec, slot.number, plan)
@@ -170,6 +160,8 @@ async function mountDisks(
   if (users) await ownUsers?.cover(users, namespace, owned)
   const [roots, overlay] = [join(folder, rootsName), overlayOptions(record)]
   await namespaces.do({ mountRoot: { namespace, roots, overlay, target: layout.rootMount } })
+  // Memory goes on with the mounts that it has.
+  if (!plan?.memory) await checkMountPoints(namespaces, namespace, layout.rootMount, record.mounts)
 }
 
 /**

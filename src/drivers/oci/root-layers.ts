@@ -27,9 +27,13 @@ export function writeSeed(
   dnsServers: readonly string[],
 ): void {
   const seed = join(folder, seedName)
-  mkdirSync(join(seed, agentMount), { recursive: true })
+  mkdirSync(seed, { recursive: true })
   own(seed, 0o755, uidBase)
-  own(join(seed, agentMount), 0o755, uidBase)
+  // Real folders, whatever the image has there: who is root inside could turn a link elsewhere, and no mount point.
+  for (const name of [agentMount, 'dev', 'proc', 'sys']) {
+    mkdirSync(join(seed, name))
+    own(join(seed, name), 0o755, uidBase)
+  }
   if (flavourOf(record).coversEmptyTmp) occupyTmp(seed, uidBase)
   const etc = findEtc(record)
   // A root whose /etc is a link or missing keeps it as it is.

@@ -1,10 +1,11 @@
 /** Disks that a sandbox shares with others, mounted in the mount namespace of its slot. */
-import { lstatSync } from 'node:fs'
 import { join } from 'node:path'
 import type { DiskMount } from '../../core/driver.ts'
 import { AppError } from '../../lib/app-error.ts'
 import { runCommand } from '../../lib/run-command.ts'
 import type { Layout } from './layout.ts'
+import { badMountPoint } from './namespace/mount-points.ts'
+import type { NamespaceThread } from './namespace/namespace-thread.ts'
 
 /** Its arguments: a device, its options and a mount point, for each disk. */
 const mountAll = `set -e
@@ -27,34 +28,18 @@ export async function mountShared(layout: Layout, { slot, mounts = [] }: Sharing
   await runCommand('nsenter', [`--mount=${layout.mountNamespace(slot)}`, ...script])
 }
 
-/**
- * Runtimes do not tell that there is a file where a disk is to be mounted. What links and layers make of a path is left
- * to them. `roots` are the layers of a root, the uppermost first.
- */
-export function assertMountPoints(roots: readonly string[], mounts: readonly DiskMount[] = []): void {
-  for (const { path } of mounts) {
-    const file = fileOnTheWay(roots, path)
-    if (file === undefined) continue
-    throw new AppError(
-      'invalid_argument',
-      `A volume cannot be mounted at ${JSON.stringify(path)}: ${JSON.stringify(file)} is a file. Choose a folder of its own, such as /mnt/data`,
-    )
-  }
-}
-
-function fileOnTheWay(roots: readonly string[], path: string): string | undefined {
-  let layers = roots
-  let place = '/'
-  for (const name of path.split('/').filter(Boolean)) {
-    place = join(place, name)
-    const [found, ...below] = layers.map((root) => lstatSync(join(root, place), { throwIfNoEntry: false }))
-    // Nothing, something of a layer below that this one may hide, a link, or the mark of what was deleted.
-    if (!found || found.isSymbolicLink() || found.isCharacterDevice()) return undefined
-    if (!found.isDirectory()) return place
-    const hidden = below.findIndex((lower) => lower !== undefined && !lower.isDirectory())
-    layers = hidden < 0 ? layers : layers.slice(0, hidden + 1)
-  }
-  return undefined
+/** Rejects where a path leads to a file, into the sandbox's own machinery, or into another mount. */
+export async function checkMountPoints(
+  namespaces: Pick<NamespaceThread, 'do'>,
+  namespace: string,
+  root: string,
+  mounts: readonly DiskMount[] = [],
+): Promise<void> {
+  if (mounts.length === 0) return
+  const paths = mounts.map(({ path }) => path)
+  await namespaces.do({ checkMountPoints: { namespace, root, paths } }).catch((error) => {
+    throw error.code === badMountPoint ? new AppError('invalid_argument', error.message) : error
+  })
 }
 
 /** What gVisor says when a file or folder that a process had open has gone from a disk that others changed meanwhile. */

@@ -1,15 +1,15 @@
 /** Uploaded files on disk, one archive per team and hash. Nobody checks the hash, so an archive is for its team alone. */
-import { createWriteStream, rmSync, type Stats, statSync, utimesSync } from 'node:fs'
+import { rmSync, type Stats, statSync, utimesSync } from 'node:fs'
 import { mkdir, open, readdir, rename, rm, stat, utimes } from 'node:fs/promises'
 import { join } from 'node:path'
-import { Readable } from 'node:stream'
-import { pipeline } from 'node:stream/promises'
+import type { Readable } from 'node:stream'
 import type { BuildFiles, UploadedFiles } from '../../core/template/builder.ts'
 import { AppError } from '../../lib/app-error.ts'
 import { systemClock } from '../../lib/clock.ts'
 import { randomHex } from '../../lib/ids.ts'
 import { ifPresent, isMissing } from '../../lib/if-present.ts'
-import { tooLarge, UploadCheck } from './upload-check.ts'
+import { tooLarge } from './upload-check.ts'
+import { UploadChecks } from './upload-checks.ts'
 
 const hashForm = /^[0-9a-f]{64}$/
 /** Files, folders and links in the archive of one COPY. */
@@ -20,6 +20,7 @@ const usedAtOf = ({ mtimeMs }: Stats): number => Math.ceil(mtimeMs)
 
 export class StoredBuildFiles implements BuildFiles {
   readonly #folder: string
+  readonly #checks = new UploadChecks()
 
   constructor(folder: string) {
     this.#folder = folder
@@ -50,26 +51,14 @@ export class StoredBuildFiles implements BuildFiles {
     hash: string,
     body: AsyncIterable<Uint8Array>,
     maxBytes: number,
+    signal?: AbortSignal,
   ): Promise<void> {
     const path = this.#path(teamID, hash)
     const beside = `${path}.${randomHex(8)}.partial`
     await mkdir(join(this.#folder, teamID), { recursive: true, mode: 0o700 })
-    const check = new UploadCheck({ maxBytes, maxEntries: mostEntries })
-    const checked = async function* () {
-      let size = 0
-      for await (const chunk of body) {
-        size += chunk.length
-        if (size > maxBytes) throw tooLarge(maxBytes)
-        await check.add(chunk)
-        yield chunk
-      }
-      await check.finish()
-    }
+    signal?.throwIfAborted()
     try {
-      await pipeline(
-        Readable.from(checked(), { objectMode: false }),
-        createWriteStream(beside, { mode: 0o600 }),
-      )
+      await this.#receive(beside, body, { teamID, maxBytes, signal })
       // The kernel's own time lags behind the clock that builds are dated by.
       const seconds = systemClock.now() / 1000
       await utimes(beside, seconds, seconds)
@@ -84,8 +73,33 @@ export class StoredBuildFiles implements BuildFiles {
         },
       )
     } finally {
-      check.close()
       await rm(beside, { force: true })
+    }
+  }
+
+  /** Writes the body to a new file while a worker checks it, and resolves when it is whole and was found good. */
+  async #receive(
+    path: string,
+    body: AsyncIterable<Uint8Array>,
+    { teamID, maxBytes, signal }: { teamID: string; maxBytes: number; signal: AbortSignal | undefined },
+  ): Promise<void> {
+    const file = await open(path, 'wx', 0o600)
+    const check = this.#checks.open(teamID, path, { maxBytes, maxEntries: mostEntries })
+    const giveUp = () => check.close()
+    signal?.addEventListener('abort', giveUp)
+    try {
+      let size = 0
+      for await (const chunk of body) {
+        size += chunk.length
+        if (size > maxBytes) throw tooLarge(maxBytes)
+        await file.writeFile(chunk)
+        check.grown(size)
+      }
+      await check.finish()
+    } finally {
+      signal?.removeEventListener('abort', giveUp)
+      check.close()
+      await file.close()
     }
   }
 

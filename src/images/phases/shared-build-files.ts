@@ -30,8 +30,9 @@ export class SharedBuildFiles implements BuildFiles {
     hash: string,
     body: AsyncIterable<Uint8Array>,
     maxBytes: number,
+    signal?: AbortSignal,
   ): Promise<void> {
-    await this.#own.write(teamID, hash, body, maxBytes)
+    await this.#own.write(teamID, hash, body, maxBytes, signal)
     // A client whose next request reaches another node finds the files there, unless the object store is away now: then
     // it is asked to send them again.
     await this.#share(teamID, hash).catch((err) =>

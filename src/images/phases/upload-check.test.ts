@@ -1,11 +1,14 @@
 import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { Readable } from 'node:stream'
 import { describe, it } from 'node:test'
+import { setImmediate } from 'node:timers/promises'
 import { gzipSync, zstdCompressSync } from 'node:zlib'
 import { failsWith } from '../../../test/support/domain.ts'
-import { paxOf, tarOf } from '../archive-fixture.ts'
+import { headerOf, paxOf, tarOf } from '../archive-fixture.ts'
 import { StoredBuildFiles } from './build-files.ts'
 import { UploadCheck } from './upload-check.ts'
 
@@ -26,6 +29,12 @@ async function check(upload: Buffer, maxEntries = 1000): Promise<number> {
 
 const folders = (count: number) =>
   tarOf(Array.from({ length: count }, (_, index) => ({ name: `${index}/`, type: '5' })))
+
+/** The head of an archive with one file of so many zeros, and a member of gzip with 16 MiB of them. */
+function zerosInParts(size: number): [head: Buffer, zeros: Buffer] {
+  return [gzipSync(headerOf({ name: 'zeros', size }, 0)), gzipSync(Buffer.alloc(16 * 2 ** 20))]
+}
+const incompressible = gzipSync(randomBytes(64 * 1024))
 
 describe('an upload', () => {
   it('within its bounds is taken, plain, with gzip and with zstd', async () => {
@@ -77,6 +86,66 @@ describe('an upload', () => {
     ]
     for (const upload of wrong) {
       await assert.rejects(check(upload), /must come as a tar archive/)
+    }
+  })
+
+  it('that unpacks to 1,000 times its size is rejected long before the limit of bytes', async () => {
+    let unpacked = 0
+    const limits = { maxBytes: 2 ** 40, maxEntries: 1000 }
+    const upTo = new UploadCheck(limits, (bytes) => {
+      unpacked += bytes
+    })
+    const [head, zeros] = zerosInParts(2 ** 31)
+    const sendAll = async () => {
+      await upTo.add(head)
+      for (let part = 0; part < 128; part++) await upTo.add(zeros)
+      await upTo.finish()
+    }
+    await assert.rejects(sendAll(), /unpack to more than 250 times what was sent/)
+    assert.ok(unpacked < 2 ** 29, `${unpacked} bytes were unpacked`)
+  })
+
+  it('that is given up is not unpacked any further', async () => {
+    let unpacked = 0
+    const limits = { maxBytes: 2 ** 40, maxEntries: 1000 }
+    const upTo = new UploadCheck(limits, async (bytes) => {
+      unpacked += bytes
+      if (unpacked > 2 ** 20) upTo.close()
+      await setImmediate()
+    })
+    const [head, zeros] = zerosInParts(2 ** 31)
+    await assert.rejects(async () => {
+      await upTo.add(head)
+      for (let part = 0; part < 8; part++) await upTo.add(zeros)
+      await upTo.finish()
+    })
+    assert.ok(unpacked < 8 * 2 ** 20, `${unpacked} bytes were unpacked`)
+  })
+
+  it('whose sender leaves is given up, and others are taken meanwhile', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'warren-upload-'))
+    try {
+      const files = new StoredBuildFiles(folder)
+      const [head, zeros] = zerosInParts(2 ** 31)
+      const gone = new AbortController()
+      const bomb = async function* () {
+        yield head
+        // Fewer than 250 times, so that only the sender's leaving ends it.
+        for (let part = 0; part < 128; part++) yield Buffer.concat([zeros, incompressible])
+      }
+      const bombs = Array.from({ length: 6 }, (_, at) =>
+        files.write('a', String(at).repeat(64), bomb(), 2 ** 40, gone.signal),
+      )
+      const ends = Promise.allSettled(bombs)
+      await files.write('b', 'ab'.repeat(32), Readable.from([tarOf([])]), maxBytes)
+      assert.deepEqual(readdirSync(join(folder, 'b')), ['ab'.repeat(32)])
+      assert.equal(readdirSync(join(folder, 'a')).length, 6)
+      gone.abort()
+      for (const { status } of await ends) assert.equal(status, 'rejected')
+      assert.deepEqual(readdirSync(join(folder, 'a')), [])
+      await assert.rejects(files.write('a', 'ab'.repeat(32), bomb(), maxBytes, gone.signal))
+    } finally {
+      rmSync(folder, { recursive: true, force: true })
     }
   })
 

@@ -1,6 +1,7 @@
 /**
  * Reads an uploaded archive while it is stored, and counts what it unpacks to. It is unpacked only later, in the sandbox
- * of a build; a few megabytes that become gigabytes, or millions of names, are stopped here.
+ * of a build; a few megabytes that become gigabytes, or millions of names, are stopped here. It runs in a worker thread:
+ * `upload-check-worker.ts` feeds it.
  */
 import { once } from 'node:events'
 import { PassThrough } from 'node:stream'
@@ -12,14 +13,28 @@ import { type TarHandler, TarReader } from '../tar-reader.ts'
 
 export type UploadBounds = { maxBytes: number; maxEntries: number }
 
+/** Called after so many bytes were unpacked; the next are unpacked when it has resolved. */
+type OnUnpacked = (bytes: number) => Promise<void> | void
+
+/**
+ * What an upload may unpack to besides `mostTimes` its size. Archives of text and programs unpack to 3 to 30 times their
+ * size, gzip can reach 1,000 times, and zstd more.
+ */
+const unpackedAnyway = 128 * 2 ** 20
+const mostTimes = 250
+
 export class UploadCheck {
   readonly #input = new PassThrough()
   readonly #bounds: UploadBounds
+  readonly #onUnpacked: OnUnpacked
   readonly #done: Promise<void>
+  #packedBytes = 0
+  #isClosed = false
   #failure: unknown
 
-  constructor(bounds: UploadBounds) {
+  constructor(bounds: UploadBounds, onUnpacked: OnUnpacked = () => {}) {
     this.#bounds = bounds
+    this.#onUnpacked = onUnpacked
     // A reader that stops early destroys its input with an error of its own; the reason is in `#failure`.
     this.#input.on('error', () => {})
     this.#done = this.#read().catch((error) => {
@@ -31,6 +46,7 @@ export class UploadCheck {
   /** Rejects as soon as a bound is passed. */
   async add(chunk: Uint8Array): Promise<void> {
     if (this.#failure) throw this.#failure
+    this.#packedBytes += chunk.length
     if (!this.#input.write(chunk)) await this.#drained()
     if (this.#failure) throw this.#failure
   }
@@ -43,6 +59,7 @@ export class UploadCheck {
 
   /** Gives up an upload that broke off. */
   close(): void {
+    this.#isClosed = true
     this.#input.destroy()
   }
 
@@ -59,7 +76,11 @@ export class UploadCheck {
       for await (const chunk of chunks) {
         bytes += chunk.length
         if (bytes > maxBytes) throw tooLarge(maxBytes)
+        if (bytes > unpackedAnyway + mostTimes * this.#packedBytes) throw tooDense()
         reader.push(chunk)
+        await this.#onUnpacked(chunk.length)
+        // What was sent before may unpack to a lot, and is not in the input any more.
+        if (this.#isClosed) throw new AppError('unavailable', 'The upload broke off: send it again')
       }
     }
     await decompress(this.#input[Symbol.asyncIterator]() as AsyncGenerator<Buffer>, use)
@@ -96,6 +117,14 @@ export function tooLarge(maxBytes: number): AppError {
   return new AppError(
     'payload_too_large',
     `The files of a COPY may take ${most} MiB at most, packed and unpacked. An operator can raise WARREN_MAX_UPLOAD_MB.`,
+  )
+}
+
+function tooDense(): AppError {
+  return new AppError(
+    'payload_too_large',
+    `The files of a COPY unpack to more than ${mostTimes} times what was sent, and to more than ${unpackedAnyway / 2 ** 20} MiB. ` +
+      'Make files that are mostly empty in a RUN instead.',
   )
 }
 

@@ -101,7 +101,8 @@ export function templateSuite(storeTest: StoreTest): void {
     const { templateID } = await insertTemplate(stores)
     const serviceContext = { user: 'root', workdir: '/srv', envVars: { A: '0' } }
     const service = { startCmd: 'serve', serviceContext }
-    const build = aBuild(templateID, { ...service, envVars: { A: '1', 'B C': '"2"' } })
+    const variables = { envVars: { A: '1', 'B C': '"2"' }, sandboxEnvVars: { A: '3' } }
+    const build = aBuild(templateID, { ...service, ...variables })
     await stores.templates.insertBuild(build, ['default', 'v1'])
     assert.deepEqual(await stores.templates.findReadyBuild(templateID, 'default'), build)
     assert.deepEqual(await stores.templates.findReadyBuild(templateID, 'v1'), build)

@@ -37,13 +37,19 @@ export function sendPage(reply: FastifyReply, status: number, body: string): Fas
     )
 }
 
-export function formPage(next: string, problem?: string): string {
+type SignInForm = { address: URL; seal: string; problem?: string }
+
+/** It says where the token will go before it asks for a key, and takes no key typed before that was read. */
+export function formPage({ address, seal, problem }: SignInForm): string {
   return `<h1>Sign in the command line</h1>
 ${problem === undefined ? '' : `<p class="problem" role="alert">${escapeHtml(problem)}</p>`}
+<p>Go on only if you ran <code>e2b auth login</code> on this computer a moment ago. A token that can do everything your
+team can do will be sent to the program that listens at <strong><code>${escapeHtml(address.href)}</code></strong>.</p>
 <form method="post">
-<input type="hidden" name="next" value="${escapeHtml(next)}">
+<input type="hidden" name="next" value="${escapeHtml(address.href)}">
+<input type="hidden" name="seal" value="${escapeHtml(seal)}">
 <label>API key or access token of your team
-<input name="key" type="password" required autofocus autocomplete="off" placeholder="e2b_…"></label>
+<input name="key" type="password" required autocomplete="off" placeholder="e2b_…"></label>
 <button>Sign in</button>
 </form>
 <p>The operator of this Warren makes keys with <code>warren key create TEAM</code>; <code>warren env</code> prints

@@ -3,6 +3,7 @@
  * sends an access token to the address on which the command line listens. The rest is what OAuth clients call.
  */
 import type { Api, RouteContext } from '../../context.ts'
+import { FormSeal } from './form-seal.ts'
 import { refreshTokenRoute } from './refresh-token.ts'
 import { revokeTokenRoute } from './revoke-token.ts'
 import { showSignInRoute } from './show-sign-in.ts'
@@ -15,8 +16,9 @@ export async function signInRoutes(app: Api, context: RouteContext): Promise<voi
       { parseAs: 'string', bodyLimit: 16 * 1024 },
       (_request, body, done) => done(null, Object.fromEntries(new URLSearchParams(String(body)))),
     )
-    showSignInRoute(forms)
-    signInRoute(forms, context)
+    const seal = new FormSeal(context.uploads.secret)
+    showSignInRoute(forms, context, seal)
+    signInRoute(forms, context, seal)
     refreshTokenRoute(forms, context)
     revokeTokenRoute(forms, context)
   })

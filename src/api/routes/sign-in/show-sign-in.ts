@@ -1,7 +1,9 @@
+import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
-import type { Api } from '../../context.ts'
+import type { Api, RouteContext } from '../../context.ts'
+import type { FormSeal } from './form-seal.ts'
 import { formPage, messagePage, sendPage } from './page.ts'
-import { returnAddress } from './return-address.ts'
+import { portsOfServer, returnAddress } from './return-address.ts'
 
 const Query = Type.Object({
   next: Type.Optional(Type.String()),
@@ -10,7 +12,7 @@ const Query = Type.Object({
 })
 
 /** The page that `e2b auth login` opens, and comes back to with how it ended. */
-export function showSignInRoute(app: Api): void {
+export function showSignInRoute(app: Api, context: RouteContext, seal: FormSeal): void {
   app.get('/api/cli', { schema: { hide: true, querystring: Query } }, async (request, reply) => {
     const { next, state, error } = request.query
     if (state === 'success') {
@@ -27,9 +29,25 @@ export function showSignInRoute(app: Api): void {
         messagePage('Not signed in', `The command line says: ${error ?? 'nothing'}.`),
       )
     }
-    const address = returnAddress(next)
-    if (address) return sendPage(reply, 200, formPage(address.href))
-    const text = 'This page is opened by `e2b auth login`, which names the local address to return to.'
-    return sendPage(reply, 400, messagePage('Nothing to sign in', text))
+    const address = returnAddress(next, portsOfServer(request, context))
+    if (!address) {
+      const text = 'This page is opened by `e2b auth login`, which names the local address to return to.'
+      return sendPage(reply, 400, messagePage('Nothing to sign in', text))
+    }
+    if (isFromPage(request)) {
+      const text =
+        'A link of another page led here. If you ran `e2b auth login` yourself, copy the address that it printed into ' +
+        "the browser's address bar. If you did not, close this page: somebody wants a token of your team."
+      return sendPage(reply, 403, messagePage('Not signed in', text))
+    }
+    return sendPage(reply, 200, formPage({ address, seal: seal.make(address, context.clock.now()) }))
   })
+}
+
+/**
+ * Whether a page led the browser here, rather than a person or a program. Browsers say so on TLS and on localhost, where
+ * alone a page of a sandbox could listen on an address of the form that we accept.
+ */
+function isFromPage(request: FastifyRequest): boolean {
+  return (request.headers['sec-fetch-site'] ?? 'none') !== 'none'
 }

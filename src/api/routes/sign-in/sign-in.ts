@@ -3,17 +3,27 @@ import { Type } from 'typebox'
 import { isAccessTokenShaped, type Team } from '../../../core/team/team.ts'
 import { isAppError } from '../../../lib/app-error.ts'
 import type { Api, RouteContext } from '../../context.ts'
+import type { FormSeal } from './form-seal.ts'
 import { formPage, messagePage, sendPage } from './page.ts'
-import { returnAddress } from './return-address.ts'
+import { portsOfServer, returnAddress } from './return-address.ts'
 
-const Form = Type.Object({ key: Type.String({ maxLength: 200 }), next: Type.String({ maxLength: 2000 }) })
+const Form = Type.Object({
+  key: Type.String({ maxLength: 200 }),
+  next: Type.String({ maxLength: 2000 }),
+  seal: Type.Optional(Type.String({ maxLength: 200 })),
+})
 
-export function signInRoute(app: Api, context: RouteContext): void {
+export function signInRoute(app: Api, context: RouteContext, seals: FormSeal): void {
   app.post('/api/cli', { schema: { hide: true, body: Form } }, async (request, reply) => {
-    const { key, next } = request.body
-    const address = returnAddress(next)
+    const { key, next, seal = '' } = request.body
+    const address = returnAddress(next, portsOfServer(request, context))
     if (!address) {
-      const text = 'The address to return to is not on this machine. Run `e2b auth login` again.'
+      const text = 'The address to return to is not that of a command line. Run `e2b auth login` again.'
+      return sendPage(reply, 400, messagePage('Not signed in', text))
+    }
+    const isOwnForm = (request.headers['sec-fetch-site'] ?? 'same-origin') === 'same-origin'
+    if (!isOwnForm || !seals.isValid(seal, address, context.clock.now())) {
+      const text = 'The page of this form is too old, or not of this server. Run `e2b auth login` again.'
       return sendPage(reply, 400, messagePage('Not signed in', text))
     }
     try {
@@ -23,8 +33,13 @@ export function signInRoute(app: Api, context: RouteContext): void {
       }
       return reply.redirect(address.href, 303)
     } catch (error) {
-      if (!isAppError(error, 'unauthenticated')) throw error
-      return sendPage(reply, 401, formPage(address.href, error.message))
+      const isOver = isAppError(error, 'limit_reached')
+      if (!isOver && !isAppError(error, 'unauthenticated')) throw error
+      return sendPage(
+        reply,
+        isOver ? 429 : 401,
+        formPage({ address: new URL(next), seal, problem: error.message }),
+      )
     }
   })
 }

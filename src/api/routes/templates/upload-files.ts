@@ -31,7 +31,11 @@ export function uploadFilesRoute(app: Api, context: RouteContext): void {
         // A client reads the error only once everything that it still sends has been read.
         const pieces = body.iterator({ destroyOnReturn: false })
         const { teamID, hash } = target
-        await buildFiles.write(teamID, hash, pieces, uploads.maxBytes).finally(() => body.resume())
+        const gone = new AbortController()
+        reply.raw.once('close', () => gone.abort())
+        await buildFiles
+          .write(teamID, hash, pieces, uploads.maxBytes, gone.signal)
+          .finally(() => body.resume())
         return reply.code(200).send(undefined)
       },
     )

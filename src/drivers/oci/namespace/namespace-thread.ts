@@ -10,6 +10,7 @@ import { atUsualPriority } from '../../../lib/priority.ts'
 import { siblingModule } from '../../../lib/sibling-module.ts'
 import type { CoverTask } from './cover-folders.ts'
 import type { ImagesTask, RootTask, SlotDiskTask } from './mount-disks.ts'
+import type { MountPointsTask } from './mount-points.ts'
 import type { MoveTask } from './move-mounts.ts'
 import type { NetworkTask } from './slot-network.ts'
 import type { UsersTask } from './slot-users.ts'
@@ -20,6 +21,7 @@ export type NamespaceTask =
   | { makeSlotDisk: SlotDiskTask }
   | { mountImages: ImagesTask }
   | { mountRoot: RootTask }
+  | { checkMountPoints: MountPointsTask }
   | { moveMounts: MoveTask }
   | { makeNetwork: NetworkTask }
   | { makeUsers: UsersTask }

@@ -6,7 +6,9 @@ import { parentPort } from 'node:worker_threads'
 import { hearMessages } from '../../../lib/ending-worker.ts'
 import { coverFolders } from './cover-folders.ts'
 import { makeSlotDisk, mountImages, mountRoot } from './mount-disks.ts'
+import { checkMountPoints, type MountPointsTask } from './mount-points.ts'
 import { moveMounts } from './move-mounts.ts'
+import { inNamespace } from './namespace-calls.ts'
 import type { NamespaceReply, NamespaceRequest, NamespaceTask } from './namespace-thread.ts'
 import { makeNetwork } from './slot-network.ts'
 import { makeUsers } from './slot-users.ts'
@@ -19,9 +21,14 @@ function perform(task: NamespaceTask): NamespaceReply['given'] {
   else if ('makeSlotDisk' in task) makeSlotDisk(task.makeSlotDisk)
   else if ('mountImages' in task) mountImages(task.mountImages)
   else if ('mountRoot' in task) mountRoot(task.mountRoot)
+  else if ('checkMountPoints' in task) checkInNamespace(task.checkMountPoints)
   else if ('moveMounts' in task) moveMounts(task.moveMounts)
   else makeNetwork(task.makeNetwork)
   return []
+}
+
+function checkInNamespace(task: MountPointsTask): void {
+  inNamespace('mounts', task.namespace, () => checkMountPoints(task))
 }
 
 hearMessages(({ number, task }: NamespaceRequest) => {

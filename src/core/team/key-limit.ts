@@ -1,0 +1,27 @@
+/** How many keys and access tokens a team may have at a time: each is a row that every list shows. */
+import { AppError } from '../../lib/app-error.ts'
+import { KeyedLock } from '../../lib/keyed-lock.ts'
+import type { KeyStore } from '../stores.ts'
+
+export const mostLiveKeys = 200
+
+export class KeyLimit {
+  readonly #keys: Pick<KeyStore, 'countLiveKeys'>
+  readonly #turn = new KeyedLock()
+
+  constructor(keys: Pick<KeyStore, 'countLiveKeys'>) {
+    this.#keys = keys
+  }
+
+  /** Makes a key of the team by `make`, one after another, so that requests at once cannot pass the limit together. */
+  within<T>(teamID: string, make: () => Promise<T>): Promise<T> {
+    return this.#turn.run(teamID, async () => {
+      if ((await this.#keys.countLiveKeys(teamID)) < mostLiveKeys) return make()
+      throw new AppError(
+        'limit_reached',
+        `A team can have at most ${mostLiveKeys} keys and access tokens: revoke those that are not used any more`,
+        { retry: { should: false } },
+      )
+    })
+  }
+}

@@ -1,0 +1,69 @@
+/**
+ * Where in a root the disks of volumes would really be mounted. Runtimes follow the links of an image, and tell in no way
+ * that a client understands what is wrong with a place. Nothing runs in the root yet, so what is found here stays so.
+ */
+import { lstatSync, readlinkSync } from 'node:fs'
+import { posix } from 'node:path'
+
+export type MountPointsTask = { namespace: string; root: string; paths: readonly string[] }
+
+export const badMountPoint = 'WARREN_BAD_MOUNT_POINT'
+
+/** The machinery of a sandbox lies there. */
+const takenFolders = ['/proc', '/sys', '/dev', '/.warren']
+const mostLinks = 40
+
+/** Throws an error with the code `badMountPoint`, whose message is for the client. */
+export function checkMountPoints({ root, paths }: Pick<MountPointsTask, 'root' | 'paths'>): void {
+  const places = paths.map((path) => resolveIn(root, path))
+  for (const [at, place] of places.entries()) {
+    const path = paths[at]!
+    const isTaken = place === '/' || takenFolders.some((folder) => isWithin(place, folder))
+    if (isTaken)
+      throw rejection(path, `it leads to ${JSON.stringify(place)}, which is a part of the sandbox itself`)
+    const other = places.findIndex((one, index) => index !== at && isWithin(place, one))
+    if (other >= 0) throw rejection(path, `it leads into the mount at ${JSON.stringify(paths[other])}`)
+  }
+}
+
+/** What the path means to a process whose root this is. Folders that are missing would be made. */
+function resolveIn(root: string, path: string): string {
+  const names = namesOf(path)
+  let place: string[] = []
+  for (let links = 0; names.length > 0; ) {
+    const name = names.shift()!
+    if (name === '..') {
+      place = place.slice(0, -1)
+      continue
+    }
+    const next = [...place, name]
+    const found = look(root, next, path)
+    if (found?.isSymbolicLink()) {
+      if (++links > mostLinks) throw rejection(path, 'links lead in a circle there')
+      const target = readlinkSync(join(root, next))
+      if (target.startsWith('/')) place = []
+      names.unshift(...namesOf(target))
+    } else if (found && !found.isDirectory()) {
+      throw rejection(path, `${JSON.stringify(join('/', next))} is a file`)
+    } else place = next
+  }
+  return join('/', place)
+}
+
+function look(root: string, names: string[], path: string) {
+  try {
+    return lstatSync(join(root, names), { throwIfNoEntry: false })
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENAMETOOLONG') throw rejection(path, 'it is too long')
+    throw error
+  }
+}
+
+const namesOf = (path: string): string[] => path.split('/').filter((name) => name !== '' && name !== '.')
+const join = (root: string, names: string[]): string => posix.join(root, ...names)
+const isWithin = (path: string, folder: string): boolean => path === folder || path.startsWith(`${folder}/`)
+
+function rejection(path: string, why: string): Error {
+  const message = `A volume cannot be mounted at ${JSON.stringify(path)}: ${why}. Choose a folder of its own, such as /mnt/data`
+  return Object.assign(new Error(message), { code: badMountPoint })
+}
