@@ -138,7 +138,7 @@ function joinSandboxes(ports: DomainPorts, settings: DomainSettings, volumes: Vo
   const archive = joinArchive(ports, settings, snapshots)
   const fetcher = archive?.fetcher
   const quarantine = new Quarantine({
-    ...{ ...ports, sandboxes, snapshots, entries: ports.stores.quarantine },
+    ...{ ...ports, sandboxes, sandboxTurns: turns, snapshots, entries: ports.stores.quarantine },
     ...{ nodeID: settings.nodeID, keepMs: settings.quarantineMs },
   })
   const spare = { sum: () => warm.sum(), giveUp: (count: number) => warm.giveUp(count) }

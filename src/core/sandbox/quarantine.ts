@@ -5,7 +5,6 @@
 import { AppError } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { newUUID } from '../../lib/ids.ts'
-import { KeyedLock } from '../../lib/keyed-lock.ts'
 import type { Log } from '../../lib/log.ts'
 import { retryPassing } from '../../lib/retry-passing.ts'
 import type { Driver, DriverHandle } from '../driver.ts'
@@ -14,13 +13,15 @@ import { type InTurn, Turns } from '../turns.ts'
 import { recoveredEntry } from './life-entries.ts'
 import type { QuarantinedSnapshot, QuarantineStore } from './quarantine-store.ts'
 import type { Sandbox } from './sandbox.ts'
-import type { SandboxStore } from './sandbox-store.ts'
+import type { SandboxReader } from './sandbox-store.ts'
+import type { SandboxInTurn, SandboxTurns } from './sandbox-turns.ts'
 import { pausedSandboxOf } from './snapshot-names.ts'
 import type { SnapshotStore } from './snapshot-store.ts'
 
 export type QuarantineParts = {
   entries: QuarantineStore
-  sandboxes: SandboxStore
+  sandboxes: Pick<SandboxReader, 'find'>
+  sandboxTurns: SandboxTurns
   snapshots: SnapshotStore
   driver: Driver
   clock: Clock
@@ -35,7 +36,6 @@ export class Quarantine {
   readonly #parts: QuarantineParts
   /** By the name of the snapshot. */
   readonly #turns: Turns<QuarantinedSnapshot>
-  readonly #sandboxes = new KeyedLock()
 
   constructor(parts: QuarantineParts) {
     this.#parts = parts
@@ -84,30 +84,29 @@ export class Quarantine {
 
   /** Gives the snapshot's sandbox back to its team, as paused. */
   recover(snapshotName: string): Promise<Sandbox> {
-    const { snapshots } = this.#parts
+    const { snapshots, sandboxTurns } = this.#parts
     return this.#turns.take(snapshotName, async ({ row }) => {
       const { sandboxID } = this.#ours(snapshotName, row)
       if (sandboxID === null) throw noSandbox(snapshotName, snapshots.folder(snapshotName))
-      // Two snapshots of one sandbox are two turns, and only one of them can become the sandbox.
-      return this.#sandboxes.run(sandboxID, () =>
-        snapshots.holding(snapshotName, () => this.#reopen(snapshotName, sandboxID)),
+      return sandboxTurns.take(sandboxID, ({ row: ended }) =>
+        snapshots.holding(snapshotName, () => this.#reopen(snapshotName, ended)),
       )
     })
   }
 
-  async #reopen(snapshotName: string, sandboxID: string): Promise<Sandbox> {
-    const { sandboxes, snapshots, clock, appendLog, log } = this.#parts
+  async #reopen(snapshotName: string, ended: SandboxInTurn | undefined): Promise<Sandbox> {
+    const { sandboxTurns, snapshots, clock, appendLog, log } = this.#parts
     const found = await snapshots.find(snapshotName)
     if (!found) throw notWhole(snapshotName, snapshots.folder(snapshotName))
     // Whatever the driver has of a sandbox whose row has not ended is not ours to look at.
-    const isEnded = (await sandboxes.find(sandboxID))?.state === 'ended'
-    if (!isEnded) throw noSandbox(snapshotName, snapshots.folder(snapshotName))
+    if (ended?.state !== 'ended') throw noSandbox(snapshotName, snapshots.folder(snapshotName))
+    const { sandboxID } = ended
     const handle = await this.#findFrozen(sandboxID)
     const frozen = handle !== null
     const memory = frozen || found.memory
     const snapshot = { name: snapshotName, memory, frozen, agentUnresponsive: false }
     const changes = { snapshot, handle, runID: newUUID(), endAt: clock.now() }
-    const row = await sandboxes.reopen(sandboxID, changes)
+    const row = await sandboxTurns.reopen(ended, changes)
     if (!row) throw noSandbox(snapshotName, snapshots.folder(snapshotName))
     appendLog(sandboxID, recoveredEntry(changes.endAt, snapshot.memory))
     log.info({ sandboxID, snapshotName }, 'sandbox recovered from quarantine')

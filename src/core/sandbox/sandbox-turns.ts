@@ -90,6 +90,14 @@ export class SandboxTurns extends Turns<Sandbox> {
     return asInTurn(await this.#sandboxes.stayPaused(sandboxID, runID, snapshot))
   }
 
+  /** Takes an ended sandbox back as paused. Undefined: it is not to be had any more. */
+  async reopen(
+    { sandboxID }: SandboxInTurn,
+    changes: Parameters<SandboxStore['reopen']>[1],
+  ): Promise<Sandbox | undefined> {
+    return this.#sandboxes.reopen(sandboxID, changes)
+  }
+
   /** False: the run is over. */
   saveHandle({ sandboxID, runID }: SandboxInTurn, handle: DriverHandle): Promise<boolean> {
     return this.#sandboxes.saveHandle(sandboxID, runID, handle)
