@@ -7,7 +7,7 @@ import { longestLifetime } from './lifetime.ts'
 import type { FindDemand, FindResumable } from './resumable-route.ts'
 import type { Route, RouteTable } from './routes.ts'
 import { isVisible, type Sandbox, wireStates } from './sandbox.ts'
-import type { SandboxStore } from './sandbox-store.ts'
+import type { SandboxReader } from './sandbox-store.ts'
 import type { SandboxService } from './service.ts'
 import type { SandboxTokens } from './tokens.ts'
 
@@ -15,7 +15,7 @@ const shortestLifeMs = 300_000
 
 export type AutoResumeParts = {
   service: SandboxService
-  sandboxes: SandboxStore
+  sandboxes: SandboxReader
   teams: TeamStore
   routes: RouteTable
   tokens: SandboxTokens

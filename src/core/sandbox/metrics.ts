@@ -4,20 +4,20 @@ import type { Log } from '../../lib/log.ts'
 import type { Driver } from '../driver.ts'
 import type { MetricStore } from '../stores.ts'
 import { wireStates } from './sandbox.ts'
-import type { SandboxStore } from './sandbox-store.ts'
+import type { SandboxReader } from './sandbox-store.ts'
 
 export const sampleEveryMs = 5000
 
 type Reading = { runID: string; at: number; cpuTimeMs: number }
 
 export class MetricsSampler {
-  readonly #parts: { driver: Driver; sandboxes: SandboxStore; metrics: MetricStore; clock: Clock; log: Log }
+  readonly #parts: { driver: Driver; sandboxes: SandboxReader; metrics: MetricStore; clock: Clock; log: Log }
   /** The reading before, of each running sandbox: CPU use is a difference. */
   #before = new Map<string, Reading>()
 
   constructor(parts: {
     driver: Driver
-    sandboxes: SandboxStore
+    sandboxes: SandboxReader
     metrics: MetricStore
     clock: Clock
     log: Log

@@ -3,7 +3,7 @@ import { AppError, isAppError } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { retryPassing } from '../../lib/retry-passing.ts'
 import type { OwnerStore, UnfinishedCount } from '../cluster/node.ts'
-import type { SandboxStore } from '../sandbox/sandbox-store.ts'
+import type { SandboxReader } from '../sandbox/sandbox-store.ts'
 import type { TeamStore, TemplateStore } from '../stores.ts'
 import type { Team } from './team.ts'
 
@@ -11,7 +11,7 @@ const perPage = 100
 
 export type TeamRemoverParts = {
   teams: TeamStore
-  sandboxes: SandboxStore
+  sandboxes: SandboxReader
   templates: TemplateStore
   owners: Pick<OwnerStore, 'countUnfinished'>
   killSandbox: (team: Team, sandboxID: string) => Promise<void>

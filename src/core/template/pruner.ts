@@ -9,14 +9,14 @@ import type { Driver } from '../driver.ts'
 import type { Freed, Images } from '../images.ts'
 import type { Quarantine } from '../sandbox/quarantine.ts'
 import { snapshotNamesInUse } from '../sandbox/reconciler.ts'
-import type { SandboxStore } from '../sandbox/sandbox-store.ts'
+import type { SandboxReader } from '../sandbox/sandbox-store.ts'
 import type { SnapshotStore } from '../sandbox/snapshot-store.ts'
 import type { BuildCacheStore, CacheUse, TemplateStore } from '../stores.ts'
 import type { BuildFiles, UploadedFiles } from './builder.ts'
 
 export type PrunerParts = {
   templates: TemplateStore
-  sandboxes: SandboxStore
+  sandboxes: SandboxReader
   cache: BuildCacheStore
   files: BuildFiles
   images: Pick<Images, 'prune'>
