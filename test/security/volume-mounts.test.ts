@@ -64,9 +64,7 @@ for (const isolation of isolations) {
         const sandbox = await Sandbox.connect(sandboxID, warren.client)
         await sandbox.files.write(`${path}/mark`, path)
         assert.equal(await sandbox.files.read(`${path}/mark`), path)
-        const { stdout } = await sandbox.commands.run(
-          'ls /.warren/node; ls /dev/null',
-        )
+        const { stdout } = await sandbox.commands.run('ls /.warren/node; ls /dev/null')
         assert.match(stdout, /\/\.warren\/node\n\/dev\/null/)
         await sandbox.kill()
       }
