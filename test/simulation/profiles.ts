@@ -117,7 +117,10 @@ export const profiles: Record<ProfileName, Profile> = {
       // A process that cannot find out about a sandbox at its start opens no route to it until a later round.
       setTeams(plan, 1)
       Object.assign(plan, { holdsReads: 1, hasService: false, warmSandboxes: 0 })
-      plan.faults = { recover: { fails: 0.6 } }
+      plan.faults = { recover: { fails: 0.4 } }
+      plan.heldMethods = ['listUnended', 'recover']
+      plan.actions = plan.actions.filter((action) => 'mishap' in action || action.request.verb !== 'create')
+      beginWithCreate(plan, random)
       for (const [at, mishap] of mishapsOf(plan).entries()) mishap.kind = at === 0 ? 'crash' : 'round'
       inPhases(plan, random, { mishap: 6000, 'set-network': 6000, pause: 9000, connect: 9000 })
       for (const action of plan.actions)
