@@ -89,10 +89,10 @@ export const profiles: Record<ProfileName, Profile> = {
       beginWithCreate(plan, random)
       plan.snapshotMemory = random.chance(0.3)
       plan.holdsReads = 1
-      plan.haste = random.pick([0.02, 0.1])
+      plan.haste = random.pick([0.02, 0.1, 0.4])
       plan.warmSandboxes = 0
-      plan.faults.middle = { fails: random.pick([0, 0.2]) }
-      plan.faults.move = { 'answer-lost': random.pick([0, 0.2]) }
+      plan.faults.middle = { fails: random.pick([0, 0.4]) }
+      plan.faults.move = { 'answer-lost': random.pick([0, 0.3]) }
       if (random.chance(0.5)) plan.faults.driver = { ...noFaults, 'answer-lost': 0.1 }
     },
   },
