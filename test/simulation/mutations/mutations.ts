@@ -2,19 +2,9 @@
  * Faults that Warren once had, put back in by hand: the proof that the simulation would find them again. An edit
  * replaces a text that a source file holds exactly once; when the code changes, the edit is adapted to it.
  */
-import type { SearchOptions } from '../search.ts'
 
-export type Mutation = {
-  name: string
-  /** What went wrong with it. */
-  fault: string
-  edits?: { file: string; from: string; to: string }[]
-  search?: SearchOptions
-  /** The violation that it leads to. */
-  finds: RegExp
-  /** A history that leads to it, tried before any other. Code that changes the course of the seeds makes it another. */
-  seed: number
-}
+import type { Mutation } from './mutation.ts'
+import { staleMutations } from './stale-mutations.ts'
 
 export const mutations: Mutation[] = [
   {
@@ -24,8 +14,8 @@ export const mutations: Mutation[] = [
     edits: [
       {
         file: 'src/core/sandbox/expiry.ts',
-        from: "endAsSeen(row, 'timeout')",
-        to: "end(row.sandboxID, 'timeout')",
+        from: "ender.beginAsSeen(row, 'timeout')",
+        to: "ender.end(row.sandboxID, 'timeout')",
       },
     ],
     search: { plan: { mishaps: [] } },
@@ -195,4 +185,5 @@ export const mutations: Mutation[] = [
     finds: /^pack needed: .* is removed/,
     seed: 13,
   },
+  ...staleMutations,
 ]

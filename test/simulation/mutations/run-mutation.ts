@@ -30,8 +30,9 @@ for (const { file, from } of edits) {
 registerHooks({
   load(url, context, nextLoad) {
     const loaded = nextLoad(url, context)
-    const edit = edits.find((one) => one.url === url)
-    return edit ? { ...loaded, source: String(loaded.source).replace(edit.from, () => edit.to) } : loaded
+    const own = edits.filter((one) => one.url === url)
+    const source = own.reduce((text, { from, to }) => text.replace(from, () => to), String(loaded.source))
+    return own.length > 0 ? { ...loaded, source } : loaded
   },
 })
 

@@ -1,0 +1,316 @@
+/**
+ * The faults of acting on what was true a moment ago, and of taking a lost answer for a call that did not happen, put back
+ * in by hand. None of the searches is narrowed down: these are found in the histories that every run goes through.
+ */
+import type { Mutation } from './mutation.ts'
+
+const inCluster = { plan: { nodes: 3 } }
+
+export const staleMutations: Mutation[] = [
+  {
+    name: 'warm sandbox of two teams',
+    fault:
+      'An insert of unknown outcome gives its warm sandbox back to the pool, and its row is known by its id alone.',
+    edits: [
+      {
+        file: 'src/core/sandbox/creator.ts',
+        from: 'if (warm) pool.release(warm)\n      throw error',
+        to: 'if (warm) pool.putBack(warm)\n      throw error',
+      },
+      {
+        file: 'src/core/sandbox/retrying-store.ts',
+        from: 'isRowOf(sandbox, await store.find(sandbox.sandboxID))',
+        to: '(await store.find(sandbox.sandboxID)) !== undefined',
+      },
+    ],
+    finds: /^(answer true|own sandbox|.*already_exists)|another team|exists already|variables/,
+    seed: 1,
+  },
+  {
+    name: 'row from the list',
+    fault: 'The reconciler acts on the row that it listed, beside whoever has the turn.',
+    edits: [
+      {
+        file: 'src/core/sandbox/reconciler.ts',
+        from: 'await turns.takeIfFree(seen.sandboxID, ({ row, signal }) => this.#reconcileInTurn(row, found, signal))',
+        to: 'await this.#reconcileInTurn(seen, found, new AbortController().signal)',
+      },
+    ],
+    finds: /./,
+    seed: 1,
+  },
+  {
+    name: 'policy proved by a wish',
+    fault: 'Rules that the driver was asked for count as those that hold.',
+    edits: [
+      {
+        file: 'src/core/sandbox/egress.ts',
+        from: 'this.#proved.delete(keyOf(handle))\n    if (canLimitEgress',
+        to: 'this.noteRules(handle, rules)\n    if (canLimitEgress',
+      },
+    ],
+    finds: /^egress policy/,
+    seed: 1,
+  },
+  {
+    name: 'policy of a frozen sandbox',
+    fault: 'A sandbox that was frozen goes on without a look at its rules.',
+    edits: [
+      {
+        file: 'src/core/sandbox/launcher.ts',
+        from: 'await this.#limit(handle!, options)\n    await this.thaw',
+        to: 'await this.thaw',
+      },
+      {
+        file: 'src/core/sandbox/launcher.ts',
+        from: 'await this.#limit(handle, row.options)\n    const route',
+        to: 'const route',
+      },
+    ],
+    finds: /^egress policy/,
+    seed: 1,
+  },
+  {
+    name: 'route before the turn',
+    fault: 'A route is opened for a row that is not running any more.',
+    edits: [
+      {
+        file: 'src/core/sandbox/reconciler.ts',
+        from: 'await turns.takeIfFree(seen.sandboxID, ({ row, signal }) => this.#reconcileInTurn(row, found, signal))',
+        to: `if (seen.state === 'running' && (await driver.recover(seen.handle!)) === 'running') await launcher.open(seen)
+    else await turns.takeIfFree(seen.sandboxID, ({ row, signal }) => this.#reconcileInTurn(row, found, signal))`,
+      },
+    ],
+    finds: /route|egress policy/,
+    seed: 1,
+  },
+  {
+    name: 'kills behind pauses',
+    fault: 'Kills wait until the pauses that are due have their places.',
+    edits: [
+      {
+        file: 'src/core/sandbox/expiry.ts',
+        from: 'next = Math.min(await this.#killDue(), await this.#pauseDue())',
+        to: 'next = await this.#pauseDue()\n      if (next < Number.POSITIVE_INFINITY) next = Math.min(next, await this.#killDue())\n      else next = clock.now() + 50',
+      },
+    ],
+    finds: /^overdue/,
+    seed: 1,
+  },
+  {
+    name: 'row without a turn',
+    fault: 'A create has no turn while its row is being inserted, so a round ends the row.',
+    edits: [
+      {
+        file: 'src/core/sandbox/creator.ts',
+        from: 'const outcome = turns.begin(sandboxID, (signal) =>',
+        to: 'const outcome = ((work: (signal: AbortSignal) => ReturnType<SandboxCreator["start"]>) => work(new AbortController().signal))((signal) =>',
+      },
+    ],
+    finds: /./,
+    seed: 1,
+  },
+  {
+    name: 'exit while busy',
+    fault: 'The exit of a sandbox that is busy is forgotten.',
+    edits: [
+      {
+        file: 'src/core/sandbox/reconciler.ts',
+        from: 'await this.#parts.turns.take(sandboxID, ({ row, signal }) =>',
+        to: 'await this.#parts.turns.takeIfFree(sandboxID, ({ row, signal }) =>',
+      },
+    ],
+    finds: /lost/,
+    seed: 1,
+  },
+  {
+    name: 'volume from the list',
+    fault: 'The disk of a volume goes that was being made when the volumes were listed, and is ready by now.',
+    edits: [
+      {
+        file: 'src/core/volume/service.ts',
+        from: 'for (const { volumeID } of inDoubt) {\n      await this.#turns\n        .takeIfFree(volumeID, ({ row }) => this.#reconcileOne(volumeID, row))',
+        to: "for (const { volumeID, ...rest } of inDoubt as Volume[]) {\n      if (rest.state === 'creating') await this.#parts.disks.remove(volumeID)\n      await this.#turns\n        .takeIfFree(volumeID, ({ row }) => this.#reconcileOne(volumeID, row))",
+      },
+    ],
+    finds: /volume|disk/,
+    seed: 1,
+  },
+  {
+    name: 'volume undone',
+    fault: 'A volume whose last answer was lost loses its disk, and its row stays ready.',
+    edits: [
+      {
+        file: 'src/core/volume/service.ts',
+        from: 'throw perhapsCreated(name, error)',
+        to: 'return disks.remove(volumeID).then(() => Promise.reject(perhapsCreated(name, error)))',
+      },
+    ],
+    finds: /volume|disk/,
+    seed: 1,
+  },
+  {
+    name: 'failed release of a disk',
+    fault: 'A disk that cannot be released makes the start fail, and the sandbox runs on.',
+    edits: [
+      {
+        file: 'src/core/volume/service.ts',
+        from: 'this.#unreleased.add(held)\n',
+        to: 'throw error\n',
+      },
+    ],
+    finds: /./,
+    seed: 1,
+  },
+  {
+    name: 'drain without a mark',
+    fault:
+      'What a drain paused is not written down, so it stays paused when an answer is lost or a process dies.',
+    edits: [
+      {
+        file: 'src/core/sandbox/pauser.ts',
+        from: 'options.departs ? { runUntil: endAt } : {}',
+        to: '{}',
+      },
+    ],
+    search: inCluster,
+    finds: /drain|runs? again|stays paused/,
+    seed: 1,
+  },
+  {
+    name: 'drain without the end',
+    fault: 'A timeout that is extended between the list and the move of a drain is lost.',
+    edits: [
+      {
+        file: 'src/core/sandbox/pauser.ts',
+        from: 'const fence = options.isAutomatic || options.departs ? { endAt } : {}',
+        to: 'const fence = options.isAutomatic ? { endAt } : {}',
+      },
+      {
+        file: 'src/core/sandbox/service.ts',
+        from: "row?.state === 'running' && row.runID === seen.runID && row.endAt === seen.endAt\n        ? this.#pauser.pause(row, options, signal)",
+        to: "row?.state === 'running' && row.runID === seen.runID\n        ? this.#pauser.pause({ ...row, endAt: seen.endAt }, options, signal)",
+      },
+    ],
+    search: inCluster,
+    finds: /^lifetime|told/,
+    seed: 1,
+  },
+  {
+    name: 'volume that moves',
+    fault: 'A paused sandbox with a volume is taken over by a node that cannot mount it.',
+    edits: [
+      {
+        file: 'src/store/sandbox-queries.ts',
+        from: "where.and([where('state', '=', 'paused'), where('stored_at', 'is not', null), hasNoVolume(where)])",
+        to: "where.and([where('state', '=', 'paused'), where('stored_at', 'is not', null)])",
+      },
+    ],
+    search: inCluster,
+    finds: /volume/,
+    seed: 1,
+  },
+  {
+    name: 'stranger who moves a row',
+    fault: 'A request takes a sandbox over before it is known who asks.',
+    edits: [
+      {
+        file: 'src/core/cluster/request-router.ts',
+        from: "if (course.kind === 'take over') return 'absent'",
+        to: "if (course.kind === 'take over') {\n      await this.takeOver(what.id, { memory: true })\n      return 'here'\n    }",
+      },
+    ],
+    search: inCluster,
+    finds: /stranger|nobody of its team/,
+    seed: 1,
+  },
+  {
+    name: 'layer swept in use',
+    fault: 'The sweep reads what is needed once, and removes a layer that a new build has begun to need.',
+    edits: [
+      {
+        file: 'src/core/archive/archiver.ts',
+        from: 'if (condemned.length === 0) return',
+        to: 'if (condemned.length >= 0) return',
+      },
+      {
+        file: 'src/core/archive/sweeper.ts',
+        from: 'const unneeded = keys.filter((key) => !needed.has(key))\n    const settled = keys.filter((key) => needed.has(key))',
+        to: 'const unneeded = needed && [...keys]\n    const settled: ObjectKey[] = []',
+      },
+    ],
+    search: inCluster,
+    finds: /layer/,
+    seed: 1,
+  },
+  {
+    name: 'old copy by name',
+    fault: 'A node that takes a sandbox over resumes the older files that it has under the same name.',
+    edits: [
+      {
+        file: 'src/core/sandbox/mover.ts',
+        from: 'rows.take(paused, newTakenSnapshotName(paused))',
+        to: 'rows.take(paused, paused.snapshotName)',
+      },
+    ],
+    search: inCluster,
+    finds: /^content kept/,
+    seed: 1,
+  },
+  {
+    name: 'quarantine without turns',
+    fault: 'A snapshot is removed while it is being given back.',
+    edits: [
+      {
+        file: 'src/core/sandbox/quarantine.ts',
+        from: 'await retryPassing(clock, () => entries.discard(snapshotName))\n',
+        to: '',
+      },
+      {
+        file: 'src/core/sandbox/quarantine.ts',
+        from: 'remove(snapshotName: string): Promise<void> {\n    return this.#turns.take(snapshotName, async ({ row }) => {\n      this.#ours(snapshotName, row)\n      await this.#remove(row!)\n    })',
+        to: 'async remove(snapshotName: string): Promise<void> {\n    const row = await this.#parts.entries.find(snapshotName)\n    this.#ours(snapshotName, row as never)\n    await this.#parts.snapshots.remove(snapshotName)\n    await this.#parts.entries.remove(snapshotName)',
+      },
+    ],
+    search: inCluster,
+    finds: /snapshot needed|content kept/,
+    seed: 1,
+  },
+  {
+    name: 'admission fails open',
+    fault: 'One figure of the machine that cannot be read lets a start pass, whatever the others say.',
+    edits: [
+      {
+        file: 'src/core/sandbox/admission.ts',
+        from: `      sandboxes.sumActive().catch(() => ({ cpuCount: 0, memoryMB: 0 })),
+      machine.availableMemoryMB().catch(() => Number.POSITIVE_INFINITY),
+      freeBytes().catch(() => Number.POSITIVE_INFINITY),
+    ])`,
+        to: `      sandboxes.sumActive(),
+      machine.availableMemoryMB(),
+      freeBytes(),
+    ]).catch(() => [{ cpuCount: 0, memoryMB: 0 }, Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY] as const)`,
+      },
+    ],
+    finds: /full/,
+    seed: 1,
+  },
+  {
+    name: 'build sandbox kept',
+    fault: 'One failed stop of the sandbox of a build leaves it for ever, and hangs the end of the process.',
+    edits: [
+      {
+        file: 'src/core/sandbox/build-sandboxes.ts',
+        from: '.finally(this.#onEnd)',
+        to: '',
+      },
+      {
+        file: 'src/core/sandbox/build-sandboxes.ts',
+        from: "this.#parts.log.warn({ sandboxID, err: error }, 'The sandbox of a build could not be stopped yet.'),\n      )",
+        to: "{ this.#parts.log.warn({ sandboxID, err: error }, 'not stopped'); throw error },\n      ).then(() => this.#onEnd())",
+      },
+    ],
+    finds: /./,
+    seed: 1,
+  },
+]
