@@ -144,7 +144,6 @@ export const sandboxAnswers = {
     // Of two that overlap, either may be the last.
     if (!ask.overlaps) {
       entry.closed = ask.closed
-      entry.hasFailedChange = false
       checkPolicy(simulation, ask)
     }
     return ask.closed ? 'closed' : 'open'

@@ -138,7 +138,7 @@ function abandon({ ledger, note, step }: Simulation, ask: Ask): void {
   note(() => `client ${ask.client}: ${describeRequest(ask)} is never answered`)
   const entry = ask.sandboxID === undefined ? undefined : ledger.entries.get(ask.sandboxID)
   if (entry && ask.verb === 'set-timeout') entry.shortenedAtStep = step
-  if (entry && ask.verb === 'set-network') Object.assign(entry, { closed: undefined, hasFailedChange: true })
+  if (entry && ask.verb === 'set-network') entry.closed = undefined
 }
 
 const isAboutOne = ({ verb }: Request): boolean => !verb.startsWith('create') && !aboutNone.includes(verb)
@@ -189,8 +189,6 @@ function onError(asked: Asked, error: unknown): void {
     ledger.failedCreates.add(ask.number)
     checkWhy(asked, error)
   }
-  const entry = ask.sandboxID === undefined ? undefined : ledger.entries.get(ask.sandboxID)
-  if (entry && ask.verb === 'set-network') entry.hasFailedChange = true
   if (isAppError(error) && !/cannot move from|has no handle/.test(error.message)) return
   const words = error instanceof Error ? `${error.stack}` : String(error)
   report(new Violation('error in words', `${describeRequest(ask)}: ${words}`))

@@ -44,8 +44,7 @@ function checkRow(simulation: Simulation, row: WatchedSandbox, say: Say): void {
     checkToldEnd(row, entry, say)
     if (isOverdue(node, row)) say('overdue', `${name} should have ended at ${row.endAt}`)
     if (!node.core!.routes.get(row.sandboxID)) say('row and reality', `${name} runs and has no route`)
-    const closed = entry.hasFailedChange ? entry.closed : (entry.closed ?? isClosed(row))
-    if (there && closed !== undefined) checkEgress(name, closed, there.enforced, say)
+    if (there) checkEgress(name, row, entry, there.enforced, say)
     if (there && there.files.get(writtenKey) !== entry.written && entry.written) {
       say('content kept', `${name} has ${there.files.get(writtenKey)} in its files, not ${entry.written}`)
     }
@@ -65,9 +64,19 @@ const isClosed = ({ options: { allowInternetAccess, network } }: WatchedSandbox)
 /** Whether these address rules let nothing out. */
 export const isClosedBy = (rules: AddressRules): boolean => rules.deny.includes('0.0.0.0/0')
 
-function checkEgress(name: string, wanted: boolean, rules: AddressRules, say: Say): void {
-  if (isClosedBy(rules) !== wanted)
-    say('egress policy', `${name} is ${wanted ? 'open' : 'closed'}, and its client was told otherwise`)
+/** What the kernel has is what the row says, also after changes that failed, and what the client was told last. */
+function checkEgress(
+  name: string,
+  row: WatchedSandbox,
+  { closed }: LedgerEntry,
+  rules: AddressRules,
+  say: Say,
+): void {
+  const is = isClosedBy(rules) ? 'closed' : 'open'
+  if (isClosedBy(rules) !== isClosed(row))
+    say('egress policy', `${name} is ${is}, and its row says otherwise`)
+  if (closed !== undefined && isClosedBy(rules) !== closed)
+    say('egress policy', `${name} is ${is}, and its client was told otherwise`)
 }
 
 /** No earlier end is written down than a client was told. */

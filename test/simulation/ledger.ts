@@ -38,8 +38,6 @@ export type LedgerEntry = {
   shortenedAtStep: number
   /** What may leave it, as the last request that was answered well set it; undefined where that is not certain. */
   closed: boolean | undefined
-  /** A change of it failed, so that row and reality may differ until the next one. */
-  hasFailedChange: boolean
   /** A drain paused it, and it is to run on until then; undefined: none did, or it runs again. */
   movesUntil: number | undefined
 }
@@ -95,7 +93,7 @@ export class Ledger {
         keepsMemory: false,
         resumesMemory: undefined,
       },
-      ...{ toldEnds: [], shortenedAtStep: -1, closed: undefined, hasFailedChange: false },
+      ...{ toldEnds: [], shortenedAtStep: -1, closed: undefined },
       movesUntil: undefined,
     }
     this.entries.set(sandboxID, entry)
