@@ -134,10 +134,12 @@ export const profiles: Record<ProfileName, Profile> = {
       ...{ kill: 4, pause: 3, connect: 3, list: 1 },
     },
     ...{ requests: [8, 24], clients: [2, 5] },
-    ...{ mishaps: { round: 6, crash: 2, 'short outage': 1, reboot: 1 }, mishapCount: [1, 6] },
+    ...{ mishaps: { round: 12, crash: 2, 'short outage': 1, reboot: 1 }, mishapCount: [2, 10] },
     change(plan, random) {
       plan.hasVolumes = true
       plan.holdsReads = random.pick([0, 1])
+      // Otherwise a round has hardly begun when the creates are over.
+      if (random.chance(0.7)) plan.heldMethods = ['listAll']
       plan.faults.store = { fails: random.pick([0, 0.05]), 'answer-lost': random.pick([0, 0.1]) }
       plan.faults.volumes = { fails: random.pick([0, 0.1]) }
     },
