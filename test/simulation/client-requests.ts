@@ -81,8 +81,7 @@ async function answererFor(asked: Asked, door: Door): Promise<Door> {
   const { sandboxID, verb } = ask
   // The edge serves what it has a route for without a look at the row.
   if (verb === 'write' && door.core.routes.get(sandboxID!)) return door
-  if (verb === 'ask as a stranger' && !simulation.options.routesFirst) await refuseStranger(asked, door)
-  if (sandboxID !== undefined) return findAnswerer(simulation, door, ask)
+  if (sandboxID !== undefined) return findAnswerer(simulation, door, ask, () => refuseStranger(asked, door))
   if (verb !== 'create with a key') return door
   const nodeID = await door.core.claims.nodeOfClaim(ask.teamID, ask.key)
   if (nodeID === undefined || nodeID === door.node.name) return door
@@ -92,8 +91,9 @@ async function answererFor(asked: Asked, door: Door): Promise<Door> {
   return peer
 }
 
-/** Before anything else, a door looks who asks, and whether the sandbox is theirs: as src/api and src/edge have to. */
+/** Before a door takes a sandbox over, it looks who asks, and whether the sandbox is theirs, as src/api and src/edge do. */
 async function refuseStranger({ team, ask }: Asked, { core }: Door): Promise<void> {
+  if (ask.verb !== 'ask as a stranger') return
   if (ask.closed) throw new AppError('unauthenticated', 'Nobody is known by this key.')
   await core.service.show(team, ask.sandboxID!)
 }

@@ -10,12 +10,17 @@ import type { Simulation } from './simulation.ts'
 export type Door = { node: SimulatedNode; core: Core }
 
 /** Who answers a request for its sandbox that came in at a door. */
-export async function findAnswerer(simulation: Simulation, door: Door, ask: Ask): Promise<Door> {
+export async function findAnswerer(
+  simulation: Simulation,
+  door: Door,
+  ask: Ask,
+  refuseStranger: () => Promise<void>,
+): Promise<Door> {
   const what = { kind: 'sandbox', id: ask.sandboxID! } as const
   const first = await door.core.router.route(what, { isFromPeer: false })
   if (first === 'here' || first === 'misdirected') return door
   if (first === 'absent') {
-    // The clients of a history are of the team that has the sandbox.
+    await refuseStranger()
     await door.core.router.takeOver(what.id, { memory: true })
     return door
   }

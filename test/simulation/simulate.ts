@@ -22,7 +22,6 @@ const database = await openDatabase()
 const plan = readPlan()
 const history = {
   ...(values['trusts-record'] && { trustsRecord: true }),
-  ...(values['routes-first'] && { routesFirst: true }),
 }
 
 if (values.seed !== undefined) process.exitCode = await replay(Number(values.seed))
@@ -42,7 +41,6 @@ function readOptions() {
         survey: { type: 'boolean' },
         // Faults put back in by hand.
         'trusts-record': { type: 'boolean' },
-        'routes-first': { type: 'boolean' },
         help: { type: 'boolean' },
       },
     })

@@ -29,8 +29,6 @@ export type HistoryOptions = {
   oneOwner?: boolean
   /** A fault put back in by hand: the driver takes egress rules that are written down for enforced. */
   trustsRecord?: boolean
-  /** A fault put back in by hand: a door decides which node answers before it knows who asks. */
-  routesFirst?: boolean
 }
 
 export class Simulation {
