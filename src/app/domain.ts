@@ -17,6 +17,8 @@ import type { ObjectStore, PackStore } from '../core/object-store.ts'
 import { Admission, type AdmissionSettings, type MachineCapacity } from '../core/sandbox/admission.ts'
 import { createAutoResume, createFindDemand } from '../core/sandbox/auto-resume.ts'
 import { BuildSandboxes } from '../core/sandbox/build-sandboxes.ts'
+import { DiskGuard, type DiskReserve } from '../core/sandbox/disk-guard.ts'
+import { type DiskLevels, noDiskLevels } from '../core/sandbox/disk-levels.ts'
 import { SandboxEgress, type SandboxEgressParts } from '../core/sandbox/egress.ts'
 import { type LauncherParts, SandboxLauncher } from '../core/sandbox/launcher.ts'
 import { SandboxMover } from '../core/sandbox/mover.ts'
@@ -77,6 +79,8 @@ export type DomainPorts = {
   archive?: { objects: ObjectStore; packs: PackStore; layers: LayerArchive } | undefined
   /** Bytes that are free on the disk of the data folder. */
   freeBytes: () => Promise<number>
+  /** Undefined: none is kept. */
+  diskReserve?: DiskReserve
   tracer?: Tracer
 } & Pick<SandboxEgressParts, 'gate' | 'authority' | 'extraCA' | 'lookup' | 'isClosed'> &
   Pick<LauncherParts, 'rootsOf'> &
@@ -93,6 +97,8 @@ export type DomainSettings = {
   admission: AdmissionSettings
   /** Bytes of the disk that stay free. */
   minFreeBytes: number
+  /** What must be left of the disk for what; unset: nobody watches it. */
+  diskLevels?: DiskLevels
   /** Bytes that are kept of the log of each build. */
   maxBuildLogBytes: number
   volumes: VolumeSettings
@@ -113,7 +119,7 @@ export function joinDomain(ports: DomainPorts, settings: DomainSettings) {
     tokens: new VolumeTokens({ seed: settings.seed, clock }),
     requireDiskSpace: () => templates.diskSpace.require(),
   })
-  const sandboxes = joinSandboxes(ports, settings, volumes)
+  const sandboxes = joinSandboxes(ports, settings, volumes, () => void templates.diskSpace.free())
   const templates = joinTemplates(ports, settings, sandboxes)
   const teams = new TeamService({ teams: stores.teams, keys: stores.keys, clock })
   const accessTokens = new AccessTokens({ ...stores, clock })
@@ -127,7 +133,12 @@ export function joinDomain(ports: DomainPorts, settings: DomainSettings) {
   return { ...sandboxes, ...templates, volumes, teams, accessTokens, usage, teamRemover }
 }
 
-function joinSandboxes(ports: DomainPorts, settings: DomainSettings, volumes: VolumeService) {
+function joinSandboxes(
+  ports: DomainPorts,
+  settings: DomainSettings,
+  volumes: VolumeService,
+  onShortDisk: () => void,
+) {
   const { templates, teams, buildCache: cache } = ports.stores
   const { driver, routes, clock } = ports
   const sandboxes = retryingSandboxStore(ports.stores.sandboxes, clock)
@@ -151,9 +162,22 @@ function joinSandboxes(ports: DomainPorts, settings: DomainSettings, volumes: Vo
   const launcher = new SandboxLauncher({ ...ports, tokens, snapshots, egress, volumes, fetcher })
   const warm = new WarmPool({ ...ports, launcher, admission, settings: settings.warmPool })
   const buildSandboxes = new BuildSandboxes({ ...ports, tokens, launcher, snapshots, turns })
+  const diskGuard = new DiskGuard({
+    ...{ ...ports, turns, levels: settings.diskLevels ?? noDiskLevels, onShort: onShortDisk },
+    promisedBytes: () => ports.volumeDisks.promisedBytes(),
+    reserve: ports.diskReserve ?? noReserve,
+    end: (sandboxID, reason) => service.endBecause(sandboxID, reason),
+    endUnowned: (sandboxID) => {
+      if (!warm.holds(sandboxID)) return buildSandboxes.endForDiskSpace(sandboxID)
+      warm
+        .giveUp(1000)
+        .catch((error) => ports.log.error({ err: error }, 'The warm pool could not be emptied.'))
+      return true
+    },
+  })
   const shared = {
     ...{ ...ports, sandboxes, templates, catalog, launcher, egress, warm, snapshots, quarantine, turns },
-    ...{ admission, volumes, owners: ports.stores.owners },
+    ...{ admission, volumes, diskGuard, owners: ports.stores.owners },
     ...{ fetcher, onKept: () => archive?.archiver.nudge() },
   }
   const service = tracedSandboxes(new SandboxService(shared), tracer)
@@ -165,8 +189,14 @@ function joinSandboxes(ports: DomainPorts, settings: DomainSettings, volumes: Vo
   const findDemand = createFindDemand({ owners: ports.stores.owners, tokens })
   return {
     ...{ tokens, catalog, warm, snapshots, quarantine, launcher, buildSandboxes, service, reconciler },
-    ...{ findResumable, findDemand, admission, archive },
+    ...{ findResumable, findDemand, admission, archive, diskGuard },
   }
+}
+
+const noReserve: DiskReserve = {
+  giveUp: async () => {},
+  restore: async () => false,
+  isThere: async () => true,
 }
 
 /** What brings bytes to the object store and back. */

@@ -35,7 +35,10 @@ export function startJobs(domain: Domain, ports: OpenedPorts, closers: Closers):
   repeat('free disk space', freeDiskEveryMs, () => domain.diskSpace.free())
   repeat('prune what is old', pruneEveryMs, () => pruneOld(domain, ports))
   repeat('sample the use of teams', teamSampleEveryMs, () => domain.usage.sample())
-  repeat('sample metrics', sampleEveryMs, () => sampler.sample())
+  repeat('sample metrics', sampleEveryMs, async () => {
+    // What is left of a full disk is for ends, and for nothing that grows by itself.
+    if (!domain.diskGuard.isCritical) await sampler.sample()
+  })
   startArchiving(domain, ports, closers, repeat)
   closers.add('the webhooks', () => webhooks.dispatcher.close())
   repeat('send events to webhooks', sendEveryMs, () => webhooks.dispatcher.run())

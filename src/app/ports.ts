@@ -1,5 +1,4 @@
 /** Opens what the domain works with on this machine: driver, database, images, logs, the egress gate. */
-import { statfs } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createAgentClient } from '../agent-client/agent-client.ts'
 import type { Driver } from '../core/driver.ts'
@@ -23,9 +22,11 @@ import { codeInterpreterRecipe } from './code-interpreter-recipe.ts'
 import type { Config } from './config.ts'
 import { type DataPaths, loadSecretKey, type Node } from './data-folder.ts'
 import { desktopRecipe } from './desktop-recipe.ts'
+import { FileReserve, freeBytes, readDiskLevels } from './disk-reserve.ts'
 import type { DomainPorts } from './domain.ts'
 import { createIsClosed, createLookup, openGate } from './egress-gate.ts'
 import { readExtraCA } from './extra-ca.ts'
+import { stopWritersOnFullDisk } from './full-disk-start.ts'
 import { sandboxOwner } from './isolation.ts'
 import { readMachine } from './machine.ts'
 import { mcpGatewayRecipe } from './mcp-gateway-recipe.ts'
@@ -59,7 +60,14 @@ export async function openPorts(parts: PortParts, closers: Closers) {
   const { config, paths, driver, baseRootFolder, node, telemetry, log } = parts
   const { tracer } = telemetry
   const extraCA = config.extraCA === null ? undefined : readExtraCA(config.extraCA)
+  const diskLevels = await readDiskLevels(paths.root, config.diskReserveMB)
+  const diskReserve = new FileReserve(paths.root, diskLevels.reserveBytes)
+  const diskFreeBytes = () => freeBytes(paths.root)
   closers.add('the driver', () => driver.close())
+  const endedForSpace = await stopWritersOnFullDisk({
+    ...{ driver, clock, log },
+    ...{ freeBytes: diskFreeBytes, levels: diskLevels, reserve: diskReserve },
+  })
   await driver.open()
   const vault = new SecretVault(await loadSecretKey(paths))
   const url = config.databaseUrl ?? undefined
@@ -79,7 +87,10 @@ export async function openPorts(parts: PortParts, closers: Closers) {
   const buildFiles = await openBuildFiles(paths, opened, log)
   const base = await ensureBaseTemplate(config, stores, await baseLayer(images, baseRootFolder, opened, log))
   await warnOfMissingLayers(stores.templates, images, log)
-  const volumeDisks = new StoredVolumes({ folder: paths.volumes, firstOwner: sandboxOwner, clock, log })
+  const volumeDisks = new StoredVolumes({
+    ...{ folder: paths.volumes, firstOwner: sandboxOwner, clock, log },
+    hasSpaceFor: async (bytes) => (await diskFreeBytes()) - bytes >= diskLevels.startBytes,
+  })
   await volumeDisks.open()
   closers.add('the volumes', () => volumeDisks.close())
   const isClosed = createIsClosed(config.allowPrivateEgress, config.subnet, clock)
@@ -113,7 +124,8 @@ export async function openPorts(parts: PortParts, closers: Closers) {
     machine: readMachine(),
     tracer,
     onTake: countTakes(telemetry.measures),
-    freeBytes: () => freeBytes(paths.root),
+    freeBytes: diskFreeBytes,
+    diskReserve,
     rootsOf: (build) => rootsOf(build, images, paths),
     createBuilder: (tools) => {
       const builder = new StepBuilder({
@@ -123,7 +135,19 @@ export async function openPorts(parts: PortParts, closers: Closers) {
       return tracedBuilder(builder, tracer)
     },
   }
-  return { ...ports, buildFiles, logs, secrets, webhooks, base, baseRootFolder, telemetry, vault }
+  return {
+    ...ports,
+    diskLevels,
+    endedForSpace,
+    buildFiles,
+    logs,
+    secrets,
+    webhooks,
+    base,
+    baseRootFolder,
+    telemetry,
+    vault,
+  }
 }
 
 function openLogs(config: Config, paths: DataPaths): LogFiles {
@@ -158,9 +182,4 @@ function rootsOf(
 ): [string, ...string[]] {
   const folders = layers ? images.layerFolders(layers.toReversed()) : [join(paths.root, rootFolder ?? '')]
   return folders as [string, ...string[]]
-}
-
-async function freeBytes(folder: string): Promise<number> {
-  const { bavail, bsize } = await statfs(folder)
-  return bavail * bsize
 }

@@ -55,7 +55,9 @@ export async function serve(parts: ServeParts): Promise<RunningServer> {
     const telemetry = await openTelemetry(log, closers)
     const driver = tracedDriver(isolation.driver, telemetry.tracer)
     const ports = await openPorts({ ...parts, node, driver, telemetry, log }, closers)
-    const domain = joinDomain(ports, domainSettings(config, node, secrets))
+    const { diskLevels } = ports
+    const domain = joinDomain(ports, { ...domainSettings(config, node, secrets), diskLevels })
+    closers.add('watching the disk', () => domain.diskGuard.close())
     closers.add('the warm pool', () => domain.warm.close())
     closers.add('the sandbox service', () => domain.service.close())
     closers.add('builds', () => domain.builds.close())
@@ -109,7 +111,11 @@ function domainSettings(config: Config, { nodeID }: Node, { seed }: Secrets): Do
 }
 
 /** What an earlier process left half-done is finished or undone before anybody can ask for it. */
-async function repair(domain: Domain, { base }: OpenedPorts): Promise<void> {
+async function repair(domain: Domain, { base, endedForSpace }: OpenedPorts): Promise<void> {
+  for (const sandboxID of endedForSpace) await domain.service.endBecause(sandboxID, 'disk_full')
+  // First, so that nobody who stands still because the disk is full is let go.
+  await domain.diskGuard.look()
+  domain.diskGuard.start()
   await domain.builds.reconcile()
   await domain.reconciler.run()
   await domain.volumes.reconcile()

@@ -174,6 +174,12 @@ export const schema = {
     'Below this the build cache is pruned, oldest use first; where that does not help, new builds are refused.',
     kind.wholeNumber(0, 1_073_741_824, 'MiB'),
   ),
+  diskReserveMB: setting(
+    'WARREN_DISK_RESERVE_MB',
+    '256',
+    'Disk space set aside for Warren itself; below four times this nothing new is begun, below twice this sandboxes that write stand still. At most a sixteenth of the disk.',
+    kind.wholeNumber(16, 1_048_576, 'MiB'),
+  ),
   requestsPerMinute: setting(
     'WARREN_REQUESTS_PER_MINUTE',
     '12000',

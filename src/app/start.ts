@@ -14,6 +14,7 @@ import { type Config, isKeptByJournal } from './config.ts'
 import { openDashboard } from './dashboard-bundle.ts'
 import { type DataPaths, openDataFolder } from './data-folder.ts'
 import { lockDataFolder } from './data-lock.ts'
+import { FileReserve, freeBytes, readDiskLevels } from './disk-reserve.ts'
 import { readExtraCA } from './extra-ca.ts'
 import { chooseIsolation } from './isolation.ts'
 import { tellLastEnd } from './last-end.ts'
@@ -24,18 +25,19 @@ import { prepareMachine } from './setup/prepare-machine.ts'
 import { createProgress, type Progress } from './setup/progress.ts'
 import { StartRefusal } from './start-refusal.ts'
 
+/** So much of the log waits while it cannot be written. */
+const mostLogBytes = 256 * 1024
+
 export async function start(config: Config): Promise<void> {
   refuseMachine(process.platform, process.arch, process.getuid?.())
   const paths = await openDataFolder(config.dataDir, config.secretsDir ?? undefined)
+  await makeSpaceToStart(paths, config)
   const lock = lockDataFolder(paths.lock)
   await refusePort(config.host, config.port)
   // Before the set-up, which takes long.
   if (config.extraCA !== null) readExtraCA(config.extraCA)
   const stopped = nextSignal()
-  const log = pino(
-    { level: config.logLevel, mixin: requestFields },
-    pino.destination({ dest: 2, sync: true }),
-  )
+  const log = pino({ level: config.logLevel, mixin: requestFields }, openLogOutput())
   try {
     await tellLastEnd(paths, systemClock, log)
     const running = await Promise.race([bringUp(config, paths, log), stopped])
@@ -50,6 +52,20 @@ export async function start(config: Config): Promise<void> {
   }
   // A part that did not close in time must not keep the process alive.
   process.exit(0)
+}
+
+/** On a full disk not even the lock can be written. The rest of the reserve goes once nobody else takes it. */
+async function makeSpaceToStart({ root }: DataPaths, { diskReserveMB }: Config): Promise<void> {
+  const { endBytes, reserveBytes } = await readDiskLevels(root, diskReserveMB)
+  if ((await freeBytes(root)) < endBytes) await new FileReserve(root, reserveBytes).giveUpHalf()
+}
+
+/** Where the log cannot be written, as to a file on a full disk, lines are lost, and the server goes on. */
+function openLogOutput() {
+  const output = pino.destination({ dest: 2, sync: true, maxLength: mostLogBytes })
+  output.on('error', () => {})
+  process.stdout.on('error', () => {})
+  return output
 }
 
 /** Every line that is written on behalf of a request names it. */

@@ -95,6 +95,14 @@ export type SandboxStats = {
   diskTotalBytes: number
 }
 
+/** What the disk of a sandbox takes of the machine's. */
+export type DiskUse = {
+  sandboxID: string
+  allocatedBytes: number
+  /** Written by its processes, and still on the way to the disk. */
+  unwrittenBytes: number
+}
+
 /** Whether the driver can work here; where it cannot, why, and what to do about it. */
 export type ProbeResult = { usable: true; detail: string } | { usable: false; reason: string; remedy: string }
 
@@ -176,6 +184,11 @@ export interface Driver {
   /** Reads only. A sandbox that is gone is `not_found`. */
   stats(handle: DriverHandle, signal?: AbortSignal): Promise<SandboxStats>
   /**
+   * The disks of all sandboxes, as far as they can be read: cheap enough to be asked several times a second. Missing: it
+   * cannot be told.
+   */
+  diskUse?(): Promise<DiskUse[]>
+  /**
    * Everything of this driver that is really there, half-made things included. An entry that could not be read is
    * listed as such; rejects when it is not certain that all was seen.
    */
@@ -185,8 +198,8 @@ export interface Driver {
 }
 
 export interface CanFreeze {
-  /** All processes stand still, in memory. Frozen already is success. */
-  freeze(handle: DriverHandle): Promise<void>
+  /** All processes stand still, in memory. Frozen already is success. After an abort they go on. */
+  freeze(handle: DriverHandle, signal?: AbortSignal): Promise<void>
   /** They go on; a snapshot of it that was taken with `stay-frozen` is removed first. Running already is success. */
   thaw(handle: DriverHandle, signal?: AbortSignal): Promise<void>
 }

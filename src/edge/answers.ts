@@ -38,6 +38,14 @@ const noAnswer = (sandboxId: string, port: number, message: string): EdgeAnswer 
   json: { sandboxId, message, port, code: 502 },
 })
 
+/** `why` is a full sentence for whoever asks. */
+export const standsStill = (sandboxId: string, why: string): EdgeAnswer => ({
+  status: 507,
+  title: 'This sandbox stands still',
+  json: { sandboxId, message: why, code: 507 },
+  retryAfterSeconds: 10,
+})
+
 export const upstreamFailed = (sandboxId: string, port: number): EdgeAnswer =>
   noAnswer(
     sandboxId,

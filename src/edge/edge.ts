@@ -21,6 +21,7 @@ import {
   sandboxNotFound,
   sendAnswer,
   sendPreflight,
+  standsStill,
   tooManyConnections,
   unknownSignature,
 } from './answers.ts'
@@ -244,12 +245,16 @@ class SandboxEdge {
         if (leadsToInternalRoute(destination)) return internalRoute(destination.path)
         const route = this.#routes.get(destination.sandboxID)
         if (!route) return sandboxNotFound(destination.sandboxID)
-        return rejectionOf(request, destination, route) ?? { ...destination, route }
+        return (
+          rejectionOf(request, destination, route) ?? this.#heldAnswer(route) ?? { ...destination, route }
+        )
       }
       case 'signed-file': {
         const { path } = destination
         const route = routeOfSignedFile(request.method, path, this.#routes.values())
         if (!route) return unknownSignature
+        const held = this.#heldAnswer(route)
+        if (held) return held
         return { kind: 'sandbox', sandboxID: route.sandboxID, port: envdPort, path, ownHost: null, route }
       }
       case 'rejected':
@@ -257,6 +262,11 @@ class SandboxEdge {
       case 'api':
         return invalidRequest('Invalid host')
     }
+  }
+
+  #heldAnswer(route: Route): EdgeAnswer | undefined {
+    const why = this.#routes.whyHeld(route)
+    return why === undefined ? undefined : standsStill(route.sandboxID, why)
   }
 
   #runOf(route: Route): Run {

@@ -1,8 +1,9 @@
 /**
- * The disk of a volume: a sparse ext4 image, whose size is the volume's limit. Sandboxes see its folder `files`; uploads
- * are collected in `incoming` beside that, until they are whole.
+ * The disk of a volume: an ext4 image, whose size is the volume's limit. All its blocks are taken from the machine's disk
+ * when it is made, so that what was promised to the volume is there whatever others write. Sandboxes see its folder
+ * `files`; uploads are collected in `incoming` beside that, until they are whole.
  */
-import { chmod, chown, mkdir, mkdtemp, open, rename, rm } from 'node:fs/promises'
+import { chmod, chown, mkdir, mkdtemp, open, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { AppError, errorText } from '../lib/app-error.ts'
 import { runCommand } from '../lib/run-command.ts'
@@ -10,11 +11,18 @@ import { runCommand } from '../lib/run-command.ts'
 export const filesFolder = 'files'
 export const incomingFolder = 'incoming'
 
-/** The same for every mount. Nothing in a volume is a device or gives rights to who runs it. */
-export const mountOptions = 'noatime,nodev,nosuid,discard,noinit_itable,errors=remount-ro'
+/**
+ * The same for every mount. Nothing in a volume is a device or gives rights to who runs it. Without `discard`: blocks of
+ * deleted files stay the volume's own.
+ */
+export const mountOptions = 'noatime,nodev,nosuid,nodiscard,noinit_itable,errors=remount-ro'
 
 /** `owner` is the host's id of whom the root of the volume belongs to; everybody may write to it. */
-export async function makeImage(image: string, sizeMB: number, owner: number): Promise<void> {
+export async function makeImage(
+  image: string,
+  sizeMB: number,
+  owner: number,
+): Promise<{ isAllocated: boolean }> {
   const work = await mkdtemp(join(dirname(image), 'making-'))
   try {
     const content = join(work, 'content')
@@ -29,16 +37,42 @@ export async function makeImage(image: string, sizeMB: number, owner: number): P
     const lazy = 'lazy_itable_init=1,lazy_journal_init=1,nodiscard'
     const features = ['-O', '^resize_inode', '-m', '0', '-E', lazy]
     await runCommand('mkfs.ext4', ['-q', '-F', ...features, '-d', content, made, `${sizeMB}M`])
+    const isAllocated = await allocateAll(made)
     await syncFile(made)
     await rename(made, image)
     await syncFile(dirname(image))
+    return { isAllocated }
   } catch (error) {
-    if (!/no space left|ENOSPC/i.test(errorText(error))) throw error
+    if (!isFull(error)) throw error
     throw new AppError('no_space', 'There is no disk space left for a volume.', { cause: error })
   } finally {
     await rm(work, { recursive: true, force: true })
   }
 }
+
+/**
+ * Takes every block of the image from the disk that it does not have yet; what it holds stays as it is. False: this file
+ * system cannot promise blocks. To be called only where the disk has that many: some file systems take all that is left
+ * before they find that it is too little.
+ */
+export async function allocateAll(image: string): Promise<boolean> {
+  const { size } = await stat(image)
+  try {
+    await runCommand('fallocate', ['--length', String(size), image])
+    return true
+  } catch (error) {
+    if (/not supported/i.test(errorText(error))) return false
+    throw error
+  }
+}
+
+/** Bytes of the image that the machine's disk has not given it yet. */
+export async function missingBytes(image: string): Promise<number> {
+  const { size, blocks } = await stat(image)
+  return Math.max(0, size - blocks * 512)
+}
+
+const isFull = (error: unknown): boolean => /no space left|ENOSPC/i.test(errorText(error))
 
 async function syncFile(path: string): Promise<void> {
   const file = await open(path, 'r')

@@ -1,6 +1,6 @@
 /** Volumes on real disks: this needs root and loop devices, as sandboxes do. */
 import assert from 'node:assert/strict'
-import { existsSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
@@ -15,14 +15,18 @@ import { StoredVolumes } from './stored-volumes.ts'
 async function openVolumes() {
   const folder = mkdtempSync(join(tmpdir(), 'warren-volumes-'))
   const clock = new ManualClock()
+  const disk = { free: Number.POSITIVE_INFINITY }
+  const told: string[] = []
+  const log = { ...silentLog, warn: (_values: object, message: string) => void told.push(message) }
+  const hasSpaceFor = async (bytes: number) => bytes <= disk.free
   const open = async () => {
-    const volumes = new StoredVolumes({ folder, firstOwner: 200_000, clock, log: silentLog })
+    const volumes = new StoredVolumes({ folder, firstOwner: 200_000, hasSpaceFor, clock, log })
     await volumes.open()
     return volumes
   }
   const volumes = await open()
   return {
-    ...{ folder, clock, volumes, open },
+    ...{ folder, clock, volumes, open, disk, told },
     devices: async () => {
       const { stdout } = await runCommand('losetup', ['--list', '--noheadings', '--output', 'NAME,BACK-FILE'])
       return stdout.split('\n').filter((line) => line.includes(`${folder}/`))
@@ -88,12 +92,55 @@ describe('stored volumes', () => {
     })
   })
 
-  it('take only the disk space that they use', async () => {
+  it('have all their blocks from the beginning, and keep them when files are deleted', async () => {
     await using stored = await openVolumes()
-    await stored.volumes.create('one', 10_240)
-    const image = statSync(join(stored.folder, 'one.ext4'))
-    assert.equal(image.size, 10_240 * 1024 * 1024)
-    assert.ok(image.blocks * 512 < 8 * 1024 * 1024, `${image.blocks} blocks`)
+    const { volumes, folder } = stored
+    await volumes.create('one', 64)
+    const image = join(folder, 'one.ext4')
+    const assertWhole = () => {
+      const { size, blocks } = statSync(image)
+      assert.equal(size, 64 * 1024 * 1024)
+      assert.ok(blocks * 512 >= size, `${blocks} blocks`)
+    }
+    assertWhole()
+    await volumes.useFiles('one', async (files) => {
+      await files.write('/file', pieces(Buffer.alloc(20 * 1024 * 1024, 'x')), {}, false)
+      await files.remove('/file')
+    })
+    await volumes.close()
+    assertWhole()
+    assert.equal(await volumes.promisedBytes(), 0)
+  })
+
+  it('that the disk has no space for are rejected, and leave nothing', async () => {
+    await using stored = await openVolumes()
+    const { volumes, folder, disk } = stored
+    disk.free = 15 * 1024 * 1024
+    await assert.rejects(volumes.create('one', 16), { code: 'no_space', message: /takes its 16 MiB when/ })
+    assert.deepEqual(readdirSync(folder), ['mounted'])
+    disk.free = 16 * 1024 * 1024
+    await volumes.create('one', 16)
+  })
+
+  it('of an earlier version get their blocks when they are opened, or tell that there are too few', async () => {
+    await using stored = await openVolumes()
+    const { volumes, folder, disk, told } = stored
+    await volumes.create('one', 64)
+    const image = join(folder, 'one.ext4')
+    await runCommand('cp', ['--sparse=always', image, `${image}.sparse`])
+    renameSync(`${image}.sparse`, image)
+    assert.ok(statSync(image).blocks * 512 < 32 * 1024 * 1024)
+    disk.free = 0
+    for (let time = 0; time < 2; time++) {
+      await volumes.useFiles('one', (files) => files.write(`/${time}`, pieces('kept'), {}, false))
+      await volumes.close()
+    }
+    assert.equal(told.length, 1)
+    assert.match(told[0]!, /too little space to set aside/)
+    disk.free = Number.POSITIVE_INFINITY
+    const read = await volumes.useFiles('one', async (files) => text((await files.read('/1', whole)).stream))
+    assert.equal(read, 'kept')
+    assert.ok(statSync(image).blocks * 512 >= 64 * 1024 * 1024)
   })
 
   it('are removed while somebody still reads; who comes later is told that the disk is missing', async () => {

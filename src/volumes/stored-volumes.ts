@@ -10,9 +10,16 @@ import type { Clock } from '../lib/clock.ts'
 import { ifPresent } from '../lib/if-present.ts'
 import { KeyedLock } from '../lib/keyed-lock.ts'
 import type { Log } from '../lib/log.ts'
-import { filesFolder, incomingFolder, makeImage, mountOptions } from './disk-image.ts'
+import {
+  allocateAll,
+  filesFolder,
+  incomingFolder,
+  makeImage,
+  missingBytes,
+  mountOptions,
+} from './disk-image.ts'
 import { EntryOwners } from './entry.ts'
-import { attachLoop } from './loop-device.ts'
+import { attachLoop, type LoopDevice } from './loop-device.ts'
 import { openFolder } from './path-walk.ts'
 import { PrivateMounts } from './private-mounts.ts'
 import { listLeftovers, removeLeftovers } from './removal.ts'
@@ -22,6 +29,8 @@ export type StoredVolumesOptions = {
   folder: string
   /** The host's id of the root of sandboxes, on disk. */
   firstOwner: number
+  /** Whether the machine's disk can give so many bytes and still has what it must keep free. */
+  hasSpaceFor: (bytes: number) => Promise<boolean>
   clock: Clock
   log: Log
 }
@@ -40,6 +49,11 @@ const idleMs = 5 * 60_000
 const rootOwner = 1000
 const suffix = '.ext4'
 const mountPoints = 'mounted'
+/** The key of the lock of whoever takes blocks; volumes have UUIDs. */
+const allocation = 'allocation'
+const mebibyte = 1024 * 1024
+/** What an image may lack without being told: a file system can free a few blocks of it when it writes zeros. */
+const mostMissingBytes = mebibyte
 
 export class StoredVolumes implements VolumeDisks {
   readonly #options: StoredVolumesOptions
@@ -48,6 +62,10 @@ export class StoredVolumes implements VolumeDisks {
   /** One change of what is attached or mounted at a time, for each volume. */
   readonly #locks = new KeyedLock()
   readonly #mounted = new Map<string, MountedVolume>()
+  /** Volumes whose images could not be given all their blocks, as far as that was told already. */
+  readonly #sparse = new Set<string>()
+  /** This file system cannot promise blocks: what images lack may be needed at any time. */
+  #cannotAllocate = false
 
   constructor(options: StoredVolumesOptions) {
     this.#options = options
@@ -65,7 +83,31 @@ export class StoredVolumes implements VolumeDisks {
 
   create(volumeID: string, sizeMB: number): Promise<void> {
     const owner = this.#owners.toHost(rootOwner)
-    return this.#locks.run(volumeID, () => makeImage(this.#image(volumeID), sizeMB, owner))
+    return this.#locks.run(volumeID, () =>
+      // One at a time: what one takes must not be counted as free for another.
+      this.#locks.run(allocation, async () => {
+        if (!(await this.#options.hasSpaceFor(sizeMB * mebibyte + (await this.promisedBytes())))) {
+          throw new AppError(
+            'no_space',
+            `There is too little disk space for a volume: it takes its ${sizeMB} MiB when it is made. Delete ` +
+              'volumes, templates, snapshots or paused sandboxes, or ask the operator for smaller volumes ' +
+              '(WARREN_VOLUME_MB) or a bigger disk.',
+            { retry: { should: false } },
+          )
+        }
+        const { isAllocated } = await makeImage(this.#image(volumeID), sizeMB, owner)
+        if (!isAllocated) this.#cannotAllocate = true
+      }),
+    )
+  }
+
+  /** Bytes that volumes may still need of the machine's disk, where its file system cannot set them aside. */
+  async promisedBytes(): Promise<number> {
+    if (!this.#cannotAllocate) return 0
+    const missing = await Promise.all(
+      (await this.list()).map((volumeID) => ifPresent(missingBytes(this.#image(volumeID)))),
+    )
+    return missing.reduce<number>((total, bytes) => total + (bytes ?? 0), 0)
   }
 
   remove(volumeID: string): Promise<void> {
@@ -82,7 +124,7 @@ export class StoredVolumes implements VolumeDisks {
 
   hold(volumeID: string): Promise<HeldDisk> {
     return this.#locks.run(volumeID, async () => {
-      const device = await attachLoop(await this.#findImage(volumeID))
+      const device = await this.#attach(volumeID)
       const disk = { device: device.path, options: mountOptions, folder: filesFolder }
       return { disk, release: () => device.close() }
     })
@@ -117,7 +159,7 @@ export class StoredVolumes implements VolumeDisks {
 
   async #mount(volumeID: string): Promise<MountedVolume> {
     const { clock } = this.#options
-    const device = await attachLoop(await this.#findImage(volumeID))
+    const device = await this.#attach(volumeID)
     try {
       const path = await this.#mounts.mount(volumeID, device.path, mountOptions)
       const files = await openFolder(join(path, filesFolder))
@@ -160,6 +202,28 @@ export class StoredVolumes implements VolumeDisks {
     mounted.users--
     mounted.usedAt = this.#options.clock.now()
     await closeUnused(mounted)
+  }
+
+  async #attach(volumeID: string): Promise<LoopDevice> {
+    const image = await this.#findImage(volumeID)
+    await this.#locks.run(allocation, () => this.#fill(volumeID, image))
+    return attachLoop(image)
+  }
+
+  /** An image of an earlier version has only the blocks that were written; it gets the others if the disk has them. */
+  async #fill(volumeID: string, image: string): Promise<void> {
+    const missing = await missingBytes(image)
+    if (missing <= mostMissingBytes || this.#cannotAllocate) return
+    if (await this.#options.hasSpaceFor(missing)) {
+      this.#cannotAllocate = !(await allocateAll(image))
+      return void this.#sparse.delete(volumeID)
+    }
+    if (this.#sparse.has(volumeID)) return
+    this.#sparse.add(volumeID)
+    this.#options.log.warn(
+      { volumeID, missingMB: Math.ceil(missing / mebibyte) },
+      'The disk has too little space to set aside what this volume may still fill: once the disk is full, writes to it fail.',
+    )
   }
 
   async #findImage(volumeID: string): Promise<string> {

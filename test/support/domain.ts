@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { type DomainPorts, joinDomain } from '../../src/app/domain.ts'
 import type { AdmissionSettings } from '../../src/core/sandbox/admission.ts'
 import type { CreateRequest } from '../../src/core/sandbox/creator.ts'
+import type { DiskLevels } from '../../src/core/sandbox/disk-levels.ts'
 import type { QuarantineStore } from '../../src/core/sandbox/quarantine-store.ts'
 import { RouteTable } from '../../src/core/sandbox/routes.ts'
 import { takeStartSnapshot } from '../../src/core/sandbox/start-snapshot.ts'
@@ -78,6 +79,8 @@ export type FixtureOptions = {
   /** Where that is, if not in the folder of this one. */
   databaseFolder?: string
   admission?: Partial<AdmissionSettings>
+  /** Unset: nobody watches the disk. */
+  diskLevels?: DiskLevels
   volumeDisks?: FakeVolumeDisks
   /** In place of the fixture's own. */
   ports?: Partial<DomainPorts>
@@ -153,6 +156,7 @@ export async function openFixture(options: FixtureOptions = {}) {
       warmPool: { least: options.warm ?? 0, memoryMB: options.warmMemoryMB },
       admission: { ...generousAdmission, ...options.admission },
       minFreeBytes: 1e9,
+      ...(options.diskLevels && { diskLevels: options.diskLevels }),
       maxBuildLogBytes: 5e5,
       volumes: { perTeam: 3, sizeMB: 64 },
     },
@@ -174,6 +178,7 @@ export async function openFixture(options: FixtureOptions = {}) {
       return openFixture({
         ...{ folder, world: driver.world, clock, vault: withVault, nodeID, volumeDisks },
         ...(options.ports && { ports: options.ports }),
+        ...(options.diskLevels && { diskLevels: options.diskLevels }),
         snapshotMemory: driver.capabilities.snapshotMemory,
       })
     },

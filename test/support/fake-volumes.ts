@@ -65,6 +65,10 @@ export class FakeVolumeDisks implements VolumeDisks {
     }
   }
 
+  async promisedBytes(): Promise<number> {
+    return 0
+  }
+
   async closeIdle(): Promise<void> {}
 
   async close(): Promise<void> {

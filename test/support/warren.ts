@@ -167,12 +167,15 @@ async function killAll(url: string, apiKey: string): Promise<void> {
   }
 }
 
+/** Where the Warren of this name keeps what it has. */
+export function dataFolderOf(isolation: Isolation, name?: string, ownSeat = seat): string {
+  const parts = ['data', isolation, ...(ownSeat > 0 ? [ownSeat] : []), ...(name === undefined ? [] : [name])]
+  return join(cacheFolder, parts.join('-'))
+}
+
 export async function startWarren(isolation: Isolation, options: StartOptions = {}): Promise<Warren> {
   const ownSeat = options.seat ?? seat
-  const folderName = ['data', isolation, ...(ownSeat > 0 ? [ownSeat] : []), options.name ?? []]
-    .flat()
-    .join('-')
-  const dataFolder = join(cacheFolder, folderName)
+  const dataFolder = dataFolderOf(isolation, options.name, ownSeat)
   const port = portOf(isolation, ownSeat) + (options.portOffset ?? 0)
   const settings: Record<string, string> = {
     WARREN_DATA_DIR: dataFolder,

@@ -1,5 +1,6 @@
 /** What is looked up when somebody asks for the figures: how much there is of everything right now. */
 import type { Admission } from '../../core/sandbox/admission.ts'
+import type { DiskGuard } from '../../core/sandbox/disk-guard.ts'
 import type { RouteTable } from '../../core/sandbox/routes.ts'
 import type { WarmPool } from '../../core/sandbox/warm-pool.ts'
 import type { Stores } from '../../core/stores.ts'
@@ -11,13 +12,14 @@ export type GaugeParts = {
   warm: Pick<WarmPool, 'count'>
   admission: Pick<Admission, 'waiting' | 'capacity'>
   routes: Pick<RouteTable, 'values'>
+  diskGuard: Pick<DiskGuard, 'heldCount' | 'counts'>
   /** Bytes that are free on the disk of the data folder. */
   freeBytes: () => Promise<number>
   version: string
 }
 
 export function addServerGauges(measures: Measures, parts: GaugeParts): void {
-  const { stores, warm, admission, routes, freeBytes, version } = parts
+  const { stores, warm, admission, routes, diskGuard, freeBytes, version } = parts
   const single = (value: number) => [{ labels: [], value }]
   measures.gauge({
     name: 'warren_info',
@@ -70,5 +72,20 @@ export function addServerGauges(measures: Measures, parts: GaugeParts): void {
     help: 'Free space on the disk of the data folder.',
     labelNames: [],
     read: async () => single(await freeBytes()),
+  })
+  measures.gauge({
+    name: 'warren_disk_held_sandboxes',
+    help: 'Sandboxes that stand still because the disk is nearly full.',
+    labelNames: [],
+    read: () => single(diskGuard.heldCount),
+  })
+  measures.gauge({
+    name: 'warren_disk_guard_acts',
+    help: 'Sandboxes that the guard of the disk made stand still, or ended, since the start of the server.',
+    labelNames: ['act'],
+    read: () =>
+      Object.entries({ stand_still: diskGuard.counts.stoodStill, end: diskGuard.counts.ended }).map(
+        ([act, value]) => ({ labels: [act], value }),
+      ),
   })
 }

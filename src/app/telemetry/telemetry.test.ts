@@ -146,6 +146,7 @@ test('the page of figures and the dashboard for Grafana name figures that there 
     warm: { count: () => ({ ready: 1, booting: 0 }) },
     routes: { values: () => [].values() },
     freeBytes: async () => 5,
+    diskGuard: { heldCount: 2, counts: { stoodStill: 3, ended: 1 } },
     version: '1',
   })
   const { text } = await createPrometheus(measures)()

@@ -4,6 +4,7 @@
  * reconciler.
  */
 import type { Readable } from 'node:stream'
+import { AppError } from '../../lib/app-error.ts'
 import { newSandboxID, newUUID } from '../../lib/ids.ts'
 import type { Log } from '../../lib/log.ts'
 import type { AgentCommand, AgentPort, CommandEnd, CommandOutput } from '../agent.ts'
@@ -32,9 +33,17 @@ const nobody = ''
 
 export class BuildSandboxes {
   readonly #parts: BuildSandboxesParts
+  readonly #open = new Map<string, BuildSandbox>()
 
   constructor(parts: BuildSandboxesParts) {
     this.#parts = parts
+  }
+
+  /** Ends the sandbox of a build that fills the disk, so that the build fails. False: it is none of these. */
+  endForDiskSpace(sandboxID: string): boolean {
+    const found = this.#open.get(sandboxID)
+    found?.endBecause(diskIsFull())
+    return found !== undefined
   }
 
   /** Boots a sandbox on what the build has so far. */
@@ -49,7 +58,12 @@ export class BuildSandboxes {
     try {
       const bare = { ...build, startCmd: null, readyCmd: null }
       const handle = await launcher.launch(row, bare, { disposable: true }, signal)
-      return new BuildSandbox(this.#parts, sandboxID, handle, done.resolve)
+      const opened = new BuildSandbox(this.#parts, sandboxID, handle, () => {
+        this.#open.delete(sandboxID)
+        done.resolve()
+      })
+      this.#open.set(sandboxID, opened)
+      return opened
     } catch (error) {
       done.resolve()
       throw error
@@ -63,6 +77,7 @@ export class BuildSandbox {
   readonly #parts: BuildSandboxesParts
   readonly #handle: DriverHandle
   readonly #onEnd: () => void
+  #endedBecause: AppError | undefined
 
   constructor(parts: BuildSandboxesParts, sandboxID: string, handle: DriverHandle, onEnd: () => void) {
     this.#parts = parts
@@ -79,8 +94,24 @@ export class BuildSandbox {
     return this.#parts.tokens.agent(this.sandboxID)
   }
 
-  run(command: AgentCommand, options: RunOptions): Promise<CommandEnd> {
-    return this.#parts.agent.run(this.endpoint, this.accessToken, command, options)
+  async run(command: AgentCommand, options: RunOptions): Promise<CommandEnd> {
+    try {
+      return await this.#parts.agent.run(this.endpoint, this.accessToken, command, options)
+    } catch (error) {
+      throw this.#endedBecause ?? error
+    }
+  }
+
+  /** Whatever it does fails, a command with this. */
+  endBecause(reason: AppError): void {
+    if (this.#endedBecause) return
+    this.#endedBecause = reason
+    const { sandboxID } = this
+    this.#parts.log.error({ sandboxID }, `The sandbox of a build ends: ${reason.message}`)
+    void this.#parts.launcher.stop(this.#handle).catch((error) => {
+      this.#endedBecause = undefined
+      this.#parts.log.error({ sandboxID, err: error }, 'The sandbox of a build could not be stopped yet.')
+    })
   }
 
   /** As root, replacing what is there. */
@@ -116,3 +147,10 @@ export class BuildSandbox {
       .finally(this.#onEnd)
   }
 }
+
+const diskIsFull = () =>
+  new AppError(
+    'no_space',
+    'The disk of this server is nearly full, and this build was writing to it. Free some space, then build again.',
+    { retry: { should: false } },
+  )

@@ -99,10 +99,11 @@ export class SandboxCopier {
     { name, memory, ...kept }: { name: string } & Pick<SnapshotOptions, 'memory' | 'lasting' | 'startsAfter'>,
     whenPaused: AppError,
   ): Promise<{ parent: Sandbox; memory: boolean }> {
-    const { sandboxes, snapshots, turns, log } = this.#parts
+    const { sandboxes, snapshots, turns, diskGuard, log } = this.#parts
     // Who would have to wait for another change of it is told so at once.
     this.#requireRunning(team, sandboxID, await sandboxes.find(sandboxID), whenPaused)
     return turns.take(sandboxID, async ({ row, signal }) => {
+      if (row) await diskGuard.requireForSnapshot(row, { memory: memory && snapshots.keepMemory, disk: true })
       const parent = await this.#claim(team, sandboxID, row, whenPaused)
       const changes: { isCheckpointed?: true } = {}
       try {

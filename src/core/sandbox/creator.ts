@@ -75,6 +75,7 @@ export class SandboxCreator {
     const resolved = await catalog.resolve(team, request.template)
     const { build } = resolved
     const mounts = await volumes.resolve(team, request.volumeMounts ?? [])
+    this.#parts.diskGuard.require()
     // Nothing can be mounted in a sandbox that runs already, nor in memory that knows no such mount.
     const isBare = mounts.length === 0
     const warm = isBare ? pool.take(build) : undefined

@@ -73,6 +73,24 @@ export function recoveredEntry(at: number, memory: boolean): LogEntry {
   }
 }
 
+export function standsStillEntry(at: number, why: string): LogEntry {
+  return {
+    at,
+    level: 'warn',
+    message: why,
+    fields: { logger: 'sandbox', event_type: 'sandbox_stands_still' },
+  }
+}
+
+export function goesOnEntry(at: number): LogEntry {
+  return {
+    at,
+    level: 'info',
+    message: 'The sandbox goes on: the disk of the server has space again',
+    fields: { logger: 'sandbox', event_type: 'sandbox_goes_on' },
+  }
+}
+
 const endTexts: Record<EndReason, string> = {
   killed: 'killed',
   timeout: 'its time was over',
@@ -81,6 +99,7 @@ const endTexts: Record<EndReason, string> = {
   out_of_memory: 'it used more memory than it has',
   killed_from_outside: 'its processes were killed from outside the sandbox',
   crashed: 'its processes crashed',
+  disk_full: 'the disk of the server was full, and it had written most lately',
 }
 
 const wanted: readonly EndReason[] = ['killed', 'timeout']

@@ -48,8 +48,13 @@ export class Pauser {
     options: PauseOptions,
     signal: AbortSignal,
   ): Promise<SandboxInTurn | undefined> {
-    const { turns, snapshots } = this.#parts
+    const { turns, snapshots, diskGuard } = this.#parts
     const { endAt } = row
+    const memory = options.memory && snapshots.keepMemory
+    await diskGuard.requireForSnapshot(row, { memory, disk: false }).catch(async (error) => {
+      if (options.isAutomatic) await this.#tryLater(row)
+      throw error
+    })
     const fence = options.isAutomatic || options.departs ? { endAt } : {}
     const pausing = await turns.move(row, 'pausing', options.departs ? { runUntil: endAt } : {}, fence)
     return (
@@ -77,6 +82,12 @@ export class Pauser {
       await this.#goOn(row, changes)
     }
     return true
+  }
+
+  /** It goes on past the end of its time, and is paused when the disk has space for it. */
+  async #tryLater({ sandboxID, runID }: SandboxInTurn): Promise<void> {
+    const { sandboxes, clock } = this.#parts
+    await sandboxes.setEnd(sandboxID, runID, clock.now() + autoPauseRetryMs, true)
   }
 
   async #pause(row: SandboxInTurn, options: PauseOptions, signal: AbortSignal): Promise<SandboxInTurn> {

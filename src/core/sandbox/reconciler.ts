@@ -16,6 +16,7 @@ import {
   type SandboxExit,
 } from '../driver.ts'
 import type { BuildCacheStore, TemplateStore } from '../stores.ts'
+import type { DiskGuard } from './disk-guard.ts'
 import type { SandboxLauncher } from './launcher.ts'
 import type { Quarantine } from './quarantine.ts'
 import type { EndReason, Sandbox } from './sandbox.ts'
@@ -44,6 +45,7 @@ export type ReconcilerParts = {
   quarantine: Quarantine
   warm: WarmPool
   turns: SandboxTurns
+  diskGuard: Pick<DiskGuard, 'keepsFrozen'>
   /** Undefined where there is no object store, so that no sandbox ever goes to another node. */
   archive: CopyFinder | undefined
   clock: Clock
@@ -158,8 +160,8 @@ export class Reconciler {
   }
 
   async #keepRunning(row: SandboxInTurn, there: 'running' | 'paused'): Promise<void> {
-    const { launcher, service } = this.#parts
-    if (there === 'paused') await launcher.thaw(row.handle!)
+    const { launcher, service, diskGuard } = this.#parts
+    if (there === 'paused' && !diskGuard.keepsFrozen(row)) await launcher.thaw(row.handle!)
     const running = row.state === 'snapshotting' ? await service.repairCopied(row) : row
     if (running && !launcher.isOpen(running)) await launcher.open(running)
   }

@@ -48,8 +48,9 @@ export class Resumer {
     options: ResumeOptions,
     signal: AbortSignal,
   ): Promise<SandboxInTurn | undefined> {
-    const { admission } = this.#parts
+    const { admission, diskGuard } = this.#parts
     const { sandboxID } = row
+    diskGuard.require()
     const memory = options.memory && row.snapshot?.memory === true
     if (memory && row.snapshot?.agentUnresponsive) throw errors.pausedUnresponsive(sandboxID)
     return this.#withSnapshot(row, memory, signal, async () => {

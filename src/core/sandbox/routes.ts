@@ -28,6 +28,8 @@ export function ingressOf(network: Network): Pick<Route, 'maskHost' | 'tlsPorts'
 
 export class RouteTable {
   #routes = new Map<string, Route>()
+  /** By sandbox: runs that stand still for now, and why. */
+  #held = new Map<string, { runID: string; why: string }>()
   #onAdd = new Set<(route: Route) => void>()
   #onRemove = new Set<(route: Route) => void>()
 
@@ -46,10 +48,26 @@ export class RouteTable {
 
   /** Removes the route of that run only; connections through it are then reset by whoever watches. */
   remove(sandboxID: string, runID: string): void {
+    this.letGo(sandboxID, runID)
     const route = this.#routes.get(sandboxID)
     if (!route || route.runID !== runID) return
     this.#routes.delete(sandboxID)
     for (const watcher of this.#onRemove) watcher(route)
+  }
+
+  /** The run stands still: new requests get these words until `letGo`, and what is under way waits. */
+  hold(sandboxID: string, runID: string, why: string): void {
+    this.#held.set(sandboxID, { runID, why })
+  }
+
+  letGo(sandboxID: string, runID: string): void {
+    if (this.#held.get(sandboxID)?.runID === runID) this.#held.delete(sandboxID)
+  }
+
+  /** Undefined: it does not stand still. */
+  whyHeld({ sandboxID, runID }: Pick<Route, 'sandboxID' | 'runID'>): string | undefined {
+    const held = this.#held.get(sandboxID)
+    return held?.runID === runID ? held.why : undefined
   }
 
   /** Calls `watcher` for each route that goes; the returned function ends it. */

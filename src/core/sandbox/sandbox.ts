@@ -60,6 +60,8 @@ export type EndReason =
   | 'out_of_memory'
   | 'killed_from_outside'
   | 'crashed'
+  /** It wrote on while the disk of the machine was full. */
+  | 'disk_full'
 
 /** What the client asked for and gets told again, kept as it was sent. */
 export type SandboxOptions = {

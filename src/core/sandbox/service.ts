@@ -21,6 +21,7 @@ import {
   type SnapshotTemplate,
 } from './copier.ts'
 import { type CreateRequest, SandboxCreator } from './creator.ts'
+import type { DiskGuard } from './disk-guard.ts'
 import type { SandboxEgress } from './egress.ts'
 import { SandboxEnder } from './ender.ts'
 import * as errors from './errors.ts'
@@ -52,6 +53,7 @@ export type SandboxServiceParts = {
   snapshots: SnapshotStore
   quarantine: Quarantine
   turns: SandboxTurns
+  diskGuard: Pick<DiskGuard, 'require' | 'requireForSnapshot'>
   /** Undefined where there is no object store. */
   fetcher: BytesFetcher | undefined
   /** Called when the snapshot of a paused sandbox or of a template is on the disk, and its row says so. */
@@ -240,6 +242,11 @@ export class SandboxService {
   async kill(team: Team, sandboxID: string): Promise<void> {
     await this.#owned(team, sandboxID)
     await this.#ender.end(sandboxID, 'killed')
+  }
+
+  /** Ends a sandbox for a reason of the machine's. */
+  endBecause(sandboxID: string, reason: EndReason): Promise<void> {
+    return this.#ender.end(sandboxID, reason)
   }
 
   /** Ends a sandbox whose turn the caller has. */

@@ -1,6 +1,7 @@
 import type { Clock } from '../../lib/clock.ts'
 import type { Log } from '../../lib/log.ts'
 import type { LogEntry } from '../logs.ts'
+import type { DiskGuard } from './disk-guard.ts'
 import type { Sandbox } from './sandbox.ts'
 import type { SandboxReader, SandboxStore } from './sandbox-store.ts'
 import type { SandboxTurns } from './sandbox-turns.ts'
@@ -10,6 +11,7 @@ export type VerbParts = {
   /** Rows change through `turns`; only the end of a sandbox's time and the claim of a failed create do without one. */
   sandboxes: SandboxReader & Pick<SandboxStore, 'setEnd' | 'releaseClaim'>
   turns: SandboxTurns
+  diskGuard: Pick<DiskGuard, 'require' | 'requireForSnapshot'>
   clock: Clock
   /** Adds to the log of a sandbox, without anybody waiting for it. */
   appendLog: (sandboxID: string, entry: LogEntry) => void

@@ -20,6 +20,8 @@ export interface VolumeDisks {
   hold(volumeID: string): Promise<HeldDisk>
   /** The same. The disk stays as long as the work goes on. */
   useFiles<T>(volumeID: string, work: (files: VolumeFiles) => Promise<T>): Promise<T>
+  /** Bytes that disks may still need of the machine's, where its file system cannot set them aside. */
+  promisedBytes(): Promise<number>
   /** Lets go of disks that nobody has used for a while. */
   closeIdle(): Promise<void>
   close(): Promise<void>

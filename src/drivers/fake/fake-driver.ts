@@ -10,6 +10,7 @@ import type {
   CanFreeze,
   CanLimitEgress,
   CanSnapshot,
+  DiskUse,
   Driver,
   DriverCapabilities,
   DriverHandle,
@@ -50,6 +51,10 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
   beforeStarted: (spec: SandboxSpec) => Promise<void> = async () => {}
   /** Awaited before every stop takes effect. */
   beforeStopped: (handle: DriverHandle) => Promise<void> = async () => {}
+  /** Awaited before every freeze takes effect. */
+  beforeFrozen: (handle: DriverHandle) => Promise<void> = async () => {}
+  /** A knob: what the disks of sandboxes take, by sandbox. */
+  readonly diskUses = new Map<string, Omit<DiskUse, 'sandboxID'>>()
   /** Awaited in the middle of every snapshot, when the sandbox stands still and nothing is kept yet. */
   beforeSnapshot: (handle: DriverHandle, folder: string) => Promise<void> = async () => {}
   /** Awaited when the processes of a sandbox have ended, by a stop or by a snapshot that ends it, and it is still listed. */
@@ -141,7 +146,8 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
     return () => this.#exitListeners.delete(listener)
   }
 
-  async freeze(handle: DriverHandle): Promise<void> {
+  async freeze(handle: DriverHandle, signal?: AbortSignal): Promise<void> {
+    await orAborted(this.beforeFrozen(handle), signal)
     this.#alive(handle).frozen = true
   }
 
@@ -274,6 +280,13 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
     const { memoryMB, diskMB } = sandbox.spec
     const used = { cpuTimeMs: 1, memoryUsedBytes: 1, memoryCacheBytes: 0, diskUsedBytes: 1 }
     return { ...used, memoryTotalBytes: memoryMB * 1024 * 1024, diskTotalBytes: diskMB * 1024 * 1024 }
+  }
+
+  async diskUse(): Promise<DiskUse[]> {
+    return [...this.world.sandboxes.keys()].map((sandboxID) => ({
+      ...{ sandboxID, allocatedBytes: 0, unwrittenBytes: 0 },
+      ...this.diskUses.get(sandboxID),
+    }))
   }
 
   async list(): Promise<FoundSandbox[]> {

@@ -114,6 +114,14 @@ export class Cgroups {
     }
   }
 
+  /** What its processes have written to files that has not reached the disk; 0 where the group is gone. */
+  unwrittenBytes(group: string): number {
+    const { unified, file } = this.#mounts
+    const stat = readGroupFile(file('memory', group, 'memory.stat')) ?? ''
+    const names = unified ? ['file_dirty', 'file_writeback'] : ['total_dirty', 'total_writeback']
+    return names.reduce((total, name) => total + field(stat, name), 0)
+  }
+
   /** How many processes of the group the kernel has killed for want of memory; 0 where the group is gone. */
   async memoryKills(group: string): Promise<number> {
     const { unified, file } = this.#mounts
@@ -123,17 +131,19 @@ export class Cgroups {
 
   /**
    * Resolves when every process in the group stands still. Version 1 may miss one that is just being started, and waits
-   * for it then without end: it is told again, and now and then lets all run for a moment first.
+   * for it then without end: it is told again, and now and then lets all run for a moment first. After an abort all of them
+   * run.
    */
-  async freeze(group: string): Promise<void> {
+  async freeze(group: string, signal?: AbortSignal): Promise<void> {
     for (let tries = 1; ; tries++) {
       await this.#setFrozen(group, true)
       if (await this.#isFrozen(group)) return
-      if (tries > mostFreezeTries) break
+      if (tries > mostFreezeTries || signal?.aborted) break
       if (!this.#mounts.unified && tries % triesUntilThaw === 0) await this.#setFrozen(group, false)
       await delay(1)
     }
     await this.#setFrozen(group, false)
+    signal?.throwIfAborted()
     throw new AppError('unavailable', `Processes of ${group} do not stand still; try again later.`)
   }
 

@@ -11,6 +11,7 @@ import type {
   CanFreeze,
   CanLimitEgress,
   CanSnapshot,
+  DiskUse,
   Driver,
   DriverCapabilities,
   DriverHandle,
@@ -48,7 +49,7 @@ import { freeze, readFrozenNote, thaw, wasEndedBySnapshot } from './snapshot/fre
 import { exportSnapshot, type FetchFiles, importSnapshot, whyUnfit } from './snapshot/portable-snapshot.ts'
 import { assertOurs, describeSnapshot, removeSnapshot } from './snapshot/snapshot-store.ts'
 import { takeSnapshot } from './snapshot/take-snapshot.ts'
-import { measure } from './stats.ts'
+import { measure, measureDisks } from './stats.ts'
 import { startUpkeep } from './upkeep.ts'
 
 /** So many stopped sandboxes may wait to be taken apart, and hold so large a part of the addresses. */
@@ -171,11 +172,16 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
     return this.#context.exits.onExit(listener)
   }
 
-  async freeze(handle: DriverHandle): Promise<void> {
-    await this.#withAlive(handle, async (record) => {
+  async freeze(handle: DriverHandle, signal?: AbortSignal): Promise<void> {
+    const standStill = async (record: SandboxRecord) => {
       if (await readFrozenNote(this.#context, record.sandboxID)) return
-      await freeze(this.#context, record, { byRuntime: false, save: null })
-    })
+      await freeze(this.#context, record, { byRuntime: false, save: null }, signal).catch(async (error) => {
+        // All of it runs: nobody must take it for frozen.
+        await thaw(this.#context, record)
+        throw error
+      })
+    }
+    await this.#withAlive(handle, standStill, signal)
   }
 
   async thaw(handle: DriverHandle, signal?: AbortSignal): Promise<void> {
@@ -295,6 +301,10 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
     if (!record) throw notThere(handle)
     await this.#context.exits.noteMemoryKills(record.sandboxID)
     return measure(this.#context, record)
+  }
+
+  async diskUse(): Promise<DiskUse[]> {
+    return measureDisks(this.#context, await this.#context.records.names())
   }
 
   async list(): Promise<FoundSandbox[]> {

@@ -1,12 +1,15 @@
 /** What a sandbox uses now. */
+import { statSync } from 'node:fs'
 import { statfs } from 'node:fs/promises'
-import type { SandboxStats } from '../../core/driver.ts'
+import { join } from 'node:path'
+import type { DiskUse, SandboxStats } from '../../core/driver.ts'
 import { AppError } from '../../lib/app-error.ts'
 import { isMissing } from '../../lib/if-present.ts'
 import type { CgroupUse } from './cgroups.ts'
 import type { OciContext } from './context.ts'
 import { flavourOf } from './flavours.ts'
 import type { SandboxRecord } from './records.ts'
+import { diskName } from './root-layers.ts'
 
 export async function measure(context: OciContext, record: SandboxRecord): Promise<SandboxStats> {
   const { layout, cgroups } = context
@@ -18,6 +21,29 @@ export async function measure(context: OciContext, record: SandboxRecord): Promi
     diskUsedBytes: disk ? (disk.blocks - disk.bfree) * disk.bsize : 0,
     diskTotalBytes: disk ? disk.blocks * disk.bsize : record.diskMB * 1024 * 1024,
   }
+}
+
+/** Less than this on its way to a disk is not looked into. */
+const leastUnwrittenBytes = 1024 * 1024
+
+export async function measureDisks(
+  { layout, cgroups }: OciContext,
+  sandboxIDs: readonly string[],
+): Promise<DiskUse[]> {
+  const uses = sandboxIDs.map(async (sandboxID) => {
+    // At once: what the kernel answers from memory is read many times faster so than through another thread.
+    const image = statSync(join(layout.sandbox(sandboxID), diskName), { throwIfNoEntry: false })
+    if (!image) return undefined
+    const allocatedBytes = image.blocks * 512
+    const dirtyBytes = cgroups.unwrittenBytes(layout.cgroup(sandboxID))
+    if (dirtyBytes < leastUnwrittenBytes) return { sandboxID, allocatedBytes, unwrittenBytes: 0 }
+    // What is on its way to a volume needs no space; what its own file system holds beyond its image does.
+    const disk = await diskUse(await cgroups.pids(layout.cgroup(sandboxID)))
+    const heldBytes = disk ? (disk.blocks - disk.bfree) * disk.bsize : Number.POSITIVE_INFINITY
+    const unwrittenBytes = Math.min(dirtyBytes, Math.max(0, heldBytes - allocatedBytes))
+    return { sandboxID, allocatedBytes, unwrittenBytes }
+  })
+  return (await Promise.all(uses)).filter((use) => use !== undefined)
 }
 
 /** CPU and memory, where the memory that counts as used is the sandbox's and not its runtime's. */

@@ -26,12 +26,17 @@ export function readFrozenNote(context: OciContext, sandboxID: string): Promise<
   return readJSON<FrozenNote>(join(context.layout.sandbox(sandboxID), noteName))
 }
 
-export async function freeze(context: OciContext, record: SandboxRecord, note: FrozenNote): Promise<void> {
+export async function freeze(
+  context: OciContext,
+  record: SandboxRecord,
+  note: FrozenNote,
+  signal?: AbortSignal,
+): Promise<void> {
   const path = join(context.layout.sandbox(record.sandboxID), noteName)
   await writeFile(`${path}.new`, JSON.stringify(note))
   await rename(`${path}.new`, path)
   if (note.byRuntime) await runRuntime(pauseArguments(context.layout, record))
-  else await context.cgroups.freeze(context.layout.cgroup(record.sandboxID))
+  else await context.cgroups.freeze(context.layout.cgroup(record.sandboxID), signal)
 }
 
 export async function thaw(context: OciContext, record: SandboxRecord, signal?: AbortSignal): Promise<void> {

@@ -1,0 +1,182 @@
+/**
+ * One sandbox, within its own limit, writes more than the disk of the server has. Nobody else may be hurt by it: the data
+ * folder of these Warrens is a small file system.
+ */
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { after, afterEach, before, describe, it } from 'node:test'
+import { Sandbox, Volume } from 'e2b'
+import { eventually } from '../support/eventually.ts'
+import { mountSmallDisk, type SmallDisk } from '../support/small-disk.ts'
+import { dataFolderOf, isolations, noWarmPool, startWarren, type Warren } from '../support/warren.ts'
+
+const name = 'full-disk'
+/** The reserve is a sixteenth of it, 128 MiB: nothing is begun below 512, and below 256 writers stand still. */
+const diskMB = 2048
+const settings = {
+  ...noWarmPool,
+  WARREN_POOL_SIZE: '2',
+  WARREN_MIN_FREE_DISK_MB: '0',
+  WARREN_VOLUME_MB: '64',
+}
+const forever = { timeoutMs: 3_600_000 }
+
+for (const isolation of isolations) {
+  describe(`a full disk, ${isolation}`, () => {
+    let warren: Warren
+    let disk: SmallDisk
+    let neighbour: Warren['client']
+    let volume: Volume
+    let bystander: Sandbox
+
+    before(async () => {
+      disk = mountSmallDisk(dataFolderOf(isolation, name), diskMB)
+      warren = await startWarren(isolation, { name, settings })
+      const operator = { headers: { 'X-Admin-Token': warren.adminToken }, key: null }
+      await warren.api('/admin/teams', { ...operator, body: { name: 'neighbour' } })
+      const made = await warren.api('/admin/teams/neighbour/api-keys', { ...operator, body: { name: 'k' } })
+      neighbour = { ...warren.client, apiKey: ((await made.json()) as { key: string }).key }
+      volume = await Volume.create('kept', neighbour)
+      const volumeMounts = { '/mnt/data': volume }
+      bystander = await Sandbox.create('base', { ...neighbour, ...forever, volumeMounts })
+      await bystander.commands.run('echo synced > /mnt/data/before && sync')
+    })
+    after(async () => {
+      disk?.giveBack()
+      for (const client of warren ? [warren.client, neighbour] : []) await killAll(client)
+      await warren?.stop()
+      disk?.remove()
+    })
+
+    afterEach(async () => {
+      disk.giveBack()
+      await killAll(warren.client)
+    })
+
+    const start = async () => {
+      warren = await startWarren(isolation, { name, settings, keep: true })
+    }
+    const killAll = async (client: Warren['client']) => {
+      for (const { sandboxId } of await Sandbox.list(client).nextItems())
+        await Sandbox.kill(sandboxId, client)
+    }
+    const createAttacker = () => Sandbox.create('base', { ...warren.client, ...forever })
+    /** Writes until somebody stops it. */
+    const writeOn = (attacker: Sandbox) =>
+      attacker.commands.run('while :; do cat /dev/zero > "/tmp/$RANDOM$RANDOM"; done', {
+        ...{ background: true, timeoutMs: 0 },
+      })
+    const askAgent = (sandbox: Sandbox) =>
+      warren.api('/health', {
+        headers: { 'E2b-Sandbox-Id': sandbox.sandboxId, 'E2b-Sandbox-Port': '49983' },
+        key: null,
+      })
+    const untilStill = (sandbox: Sandbox) =>
+      eventually(async () => {
+        const answer = await askAgent(sandbox)
+        assert.equal(answer.status, 507)
+        assert.match(await answer.text(), /stands still because the disk of this server is nearly full/)
+      })
+    /** What another team has and does while the disk is full. */
+    const assertUnhurt = async (line: string) => {
+      const listed = await Sandbox.list(neighbour).nextItems()
+      assert.ok(listed.some(({ sandboxId }) => sandboxId === bystander.sandboxId))
+      await bystander.setTimeout(forever.timeoutMs)
+      const written = await bystander.commands.run(
+        `cd /mnt/data && echo ${line} >> during && head -c 10M /dev/zero > large && sync && cat before && tail -1 during`,
+      )
+      assert.equal(written.stdout, `synced\n${line}\n`)
+      assert.equal((await warren.api('/v2/sandboxes')).status, 200)
+    }
+    const whyNoCreate = async () => {
+      const answer = await warren.api('/sandboxes', { body: { templateID: 'base' } })
+      return { status: answer.status, text: await answer.text() }
+    }
+    const untilCreated = () =>
+      eventually(async () => {
+        const sandbox = await Sandbox.create('base', neighbour)
+        assert.equal((await sandbox.commands.run('echo well')).stdout, 'well\n')
+        await sandbox.kill()
+      })
+
+    it('a sandbox that writes without end stands still, with the reason told, and all others go on', async () => {
+      const [attacker, killed] = [await createAttacker(), await Sandbox.create('base', neighbour)]
+      await writeOn(attacker)
+      await untilStill(attacker)
+      assert.ok(disk.freeMB() > 0, 'the disk never ran full')
+      await assertUnhurt('first')
+      const { status, text } = await whyNoCreate()
+      assert.equal(status, 507, text)
+      assert.match(text, /The disk of this server is nearly full/)
+      assert.equal(await killed.kill(), true)
+      await eventually(async () => {
+        const logs = await (await warren.api(`/v2/sandboxes/${attacker.sandboxId}/logs`)).text()
+        assert.match(logs, /stands still because the disk/)
+      })
+      const operator = { headers: { 'X-Admin-Token': warren.adminToken }, key: null }
+      const figures = await (await warren.api('/metrics', operator)).text()
+      assert.match(figures, /^warren_disk_held_sandboxes 1$/m)
+      assert.match(readFileSync(warren.logFile, 'utf8'), /a sandbox that writes stands still/)
+      const gone = await warren.api(`/sandboxes/${attacker.sandboxId}`, { method: 'DELETE' })
+      assert.equal(gone.status, 204)
+      await untilCreated()
+    })
+
+    it('nothing is lost of one that stood still: it goes on by itself when there is space', async () => {
+      const ballastMB = 700
+      disk.takeAway(ballastMB)
+      const writer = await createAttacker()
+      const megabytes = Math.floor(disk.freeMB()) - 150
+      const script = `head -c ${megabytes}M /dev/zero | tr '\\0' x > big; echo $? > done`
+      await writer.commands.run(script, { background: true, timeoutMs: 0, cwd: '/home/user' })
+      await untilStill(writer)
+      await assertUnhurt('second')
+      disk.giveBack()
+      await eventually(async () => assert.equal((await writer.commands.run('cat done')).stdout, '0\n'))
+      const kept = await writer.commands.run(`stat -c %s big; tr -d x < big | wc -c`)
+      assert.equal(kept.stdout, `${megabytes * 1024 * 1024}\n0\n`)
+      await writer.kill()
+      await untilCreated()
+    })
+
+    it('a Warren that is killed while the disk is full lets nobody go on, and ends what it is told to', async () => {
+      const [attacker, expiring] = [await createAttacker(), await createAttacker()]
+      for (const one of [attacker, expiring]) await writeOn(one)
+      for (const one of [attacker, expiring]) await untilStill(one)
+      await warren.crash()
+      await start()
+      for (const one of [attacker, expiring]) await untilStill(one)
+      await assertUnhurt('third')
+      assert.equal((await whyNoCreate()).status, 507)
+      await expiring.setTimeout(1000)
+      await eventually(async () => {
+        const listed = await Sandbox.list(warren.client).nextItems()
+        assert.deepEqual(
+          listed.map(({ sandboxId }) => sandboxId),
+          [attacker.sandboxId],
+        )
+      })
+      assert.equal(await attacker.kill(), true)
+      await untilCreated()
+    })
+
+    it('a Warren comes up on a disk that ran full while there was none, and everything ends as it should', async () => {
+      const attacker = await createAttacker()
+      await writeOn(attacker)
+      await warren.crash()
+      await eventually(() => assert.ok(disk.freeMB() < 4, `${disk.freeMB()} MiB are free`))
+      await start()
+      await assertUnhurt('fourth')
+      // It stands still, or has ended where there is no space even for what it had written before.
+      const gone = await warren.api(`/sandboxes/${attacker.sandboxId}`, { method: 'DELETE' })
+      assert.ok([204, 404].includes(gone.status), String(gone.status))
+      if (gone.status === 404) {
+        const logs = await (await warren.api(`/v2/sandboxes/${attacker.sandboxId}/logs`)).text()
+        assert.match(logs, /Sandbox ended: the disk of the server was full/)
+      }
+      await untilCreated()
+      await bystander.kill()
+      await Volume.destroy(volume.volumeId, neighbour)
+    })
+  })
+}
