@@ -82,7 +82,7 @@ export const staleMutations: Mutation[] = [
       },
     ],
     finds: /route|egress policy/,
-    seed: 1,
+    seed: 3076,
   },
   {
     name: 'kills behind pauses',
@@ -147,7 +147,7 @@ export const staleMutations: Mutation[] = [
       },
     ],
     finds: /volume|disk/,
-    seed: 743,
+    seed: 482,
   },
   {
     name: 'failed release of a disk',
@@ -160,7 +160,7 @@ export const staleMutations: Mutation[] = [
       },
     ],
     finds: /./,
-    seed: 1313,
+    seed: 645,
   },
   {
     name: 'drain without a mark',
@@ -194,7 +194,7 @@ export const staleMutations: Mutation[] = [
     ],
     search: inCluster,
     finds: /^lifetime|told/,
-    seed: 1,
+    seed: 682,
   },
   {
     name: 'volume that moves',
@@ -222,7 +222,7 @@ export const staleMutations: Mutation[] = [
     ],
     search: inCluster,
     finds: /stranger|nobody of its team/,
-    seed: 1,
+    seed: 146,
   },
   {
     name: 'layer swept in use',
@@ -273,8 +273,8 @@ export const staleMutations: Mutation[] = [
       },
     ],
     search: inCluster,
-    finds: /snapshot needed|content kept/,
-    seed: 1,
+    finds: /^snapshot needed|^reason told|^content kept/,
+    seed: 1121,
   },
   {
     name: 'admission fails open',
@@ -319,6 +319,6 @@ export const staleMutations: Mutation[] = [
       'The driver takes rules that are written down for rules that hold, and a retried change is told as done.',
     search: { history: { trustsRecord: true } },
     finds: /^egress policy/,
-    seed: 1,
+    seed: 31,
   },
 ]
