@@ -54,8 +54,8 @@ type NotInserted = Exclude<Awaited<ReturnType<SandboxTurns['insert']>>, { insert
 /** `isPooled`: the warm pool keeps sandboxes of this kind. */
 type StartOptions = LaunchOptions & { isPooled?: boolean }
 
-/** `takeTurn` waits until the machine has room for a boot. */
-type LaunchWork = { signal: AbortSignal; takeTurn: () => Promise<void> }
+/** `admit` waits until the machine has room for a boot. */
+type LaunchWork = { signal: AbortSignal; admit: () => Promise<void> }
 
 export class SandboxCreator {
   readonly #parts: CreatorParts
@@ -153,11 +153,11 @@ export class SandboxCreator {
     options: LaunchOptions,
     signal: AbortSignal,
   ): Promise<Sandbox> {
-    let endTurn = () => {}
-    const takeTurn = async () => {
-      endTurn = await this.#parts.admission.enter(row, signal)
+    let leave = () => {}
+    const admit = async () => {
+      leave = await this.#parts.admission.enter(row, signal)
     }
-    return this.#launchAdmitted(row, build, options, { signal, takeTurn }).finally(() => endTurn())
+    return this.#launchAdmitted(row, build, options, { signal, admit }).finally(() => leave())
   }
 
   async #launchAdmitted(
@@ -196,12 +196,12 @@ export class SandboxCreator {
     return running
   }
 
-  /** A warm sandbox runs already, and needs no turn. One that is of no use is gone, and another one starts. */
+  /** A warm sandbox runs already, and needs no admission. One that is of no use is gone, and another one starts. */
   async #launchAny(
     row: SandboxInTurn,
     build: TemplateBuild,
     { warm, snapshot }: LaunchOptions,
-    { signal, takeTurn }: LaunchWork,
+    { signal, admit }: LaunchWork,
   ): Promise<DriverHandle> {
     const { launcher, log } = this.#parts
     if (warm) {
@@ -213,7 +213,7 @@ export class SandboxCreator {
         log.warn({ sandboxID, err: error }, 'A sandbox of the warm pool was of no use; one boots.')
       }
     }
-    await takeTurn()
+    await admit()
     return launcher.launch(row, build, { snapshot }, signal)
   }
 
