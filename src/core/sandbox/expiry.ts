@@ -1,4 +1,4 @@
-/** Ends or pauses sandboxes when their time is over: one timer over one query. */
+/** Ends or pauses sandboxes when their time is over: one timer over two queries, one for each kind of end. */
 import type { Clock } from '../../lib/clock.ts'
 import type { Log } from '../../lib/log.ts'
 import type { SandboxEnder } from './ender.ts'
