@@ -18,6 +18,8 @@ const settings = {
   WARREN_POOL_SIZE: '2',
   WARREN_MIN_FREE_DISK_MB: '0',
   WARREN_VOLUME_MB: '64',
+  // What a sandbox writes fills its memory at once, and the disk of this test is small.
+  WARREN_DEFAULT_MEMORY_MB: '256',
 }
 const forever = { timeoutMs: 3_600_000 }
 

@@ -21,3 +21,26 @@ describe('a sandbox of a build that cannot be stopped', () => {
     assert.equal(driver.world.sandboxes.size, 0)
   })
 })
+
+describe('a sandbox of a build that fills the disk', () => {
+  it('ends, and its command fails with the reason', async () => {
+    await using fixture = await openFixture()
+    const { buildSandboxes, catalog, team, driver, agent } = fixture
+    const { build } = await catalog.resolve(team, 'base')
+    const { signal } = new AbortController()
+    const sandbox = await buildSandboxes.open(build, signal)
+    agent.run = async () => {
+      assert.equal(buildSandboxes.endForDiskSpace(sandbox.sandboxID), true)
+      throw new Error('the connection is gone')
+    }
+    const command = { cmd: 'true', args: [], envVars: {}, user: 'root' } as never
+    await assert.rejects(sandbox.run(command, { signal }), {
+      code: 'no_space',
+      message: /nearly full, and this build was writing to it/,
+    })
+    assert.equal(driver.world.sandboxes.size, 0)
+    await sandbox.close()
+    assert.equal(buildSandboxes.endForDiskSpace(sandbox.sandboxID), false)
+    assert.equal(buildSandboxes.endForDiskSpace('inobody'), false)
+  })
+})

@@ -47,7 +47,7 @@ export type DiskGuardParts = {
   log: Log
 }
 
-type HeldRun = { runID: string; lately: number }
+type HeldRun = { runID: string; lately: number; since: number }
 
 const mebibyte = 1024 * 1024
 const usualLookMs = 1000
@@ -58,6 +58,8 @@ const farBytes = 8 * 1024 * mebibyte
 const lookAheadMs = 1000
 /** Who grew less lately goes on, as long as half of what lets sandboxes stand still is left. */
 const [muchBytes, anyBytes] = [4 * mebibyte, 64 * 1024]
+/** Who writes in bursts would stand still and go on many times a second otherwise. */
+const stillAtLeastMs = 3000
 /** An end that takes longer than this does not keep the next one waiting. */
 const endWithinMs = 3000
 
@@ -69,6 +71,8 @@ export class DiskGuard {
   readonly #changing = new Set<string>()
   #room = Number.POSITIVE_INFINITY
   #isShort = false
+  /** At the look before, nearly nothing was left. */
+  #isEmpty = false
   #lastEndAt = Number.NEGATIVE_INFINITY
   #problem: string | undefined
   #cancelLook: (() => void) | undefined
@@ -190,9 +194,10 @@ export class DiskGuard {
   }
 
   async #act(): Promise<void> {
-    const { levels, reserve } = this.#parts
+    const { levels, reserve, clock } = this.#parts
     const expected = this.#room - (this.#growth.rate * lookAheadMs) / 1000
     if (this.#room < levels.endBytes) return this.#makeSpace()
+    this.#isEmpty = false
     if (expected < levels.freezeBytes) return this.#stopGrowing()
     if (this.#room < levels.thawBytes) return
     // First the reserve: those who go on may need it again.
@@ -201,7 +206,8 @@ export class DiskGuard {
         this.#parts.log.info({}, 'The reserve of disk space is there again.')
       return
     }
-    const [next] = [...this.#held].sort(([, a], [, b]) => a.lately - b.lately)
+    const longEnough = [...this.#held].filter(([, { since }]) => clock.now() - since >= stillAtLeastMs)
+    const [next] = longEnough.sort(([, a], [, b]) => a.lately - b.lately)
     if (next) this.#change(next[0], () => this.#goOn(next[0]))
   }
 
@@ -220,7 +226,11 @@ export class DiskGuard {
    */
   async #makeSpace(): Promise<void> {
     const { reserve, clock } = this.#parts
+    const isFirst = !this.#isEmpty
+    this.#isEmpty = true
     this.#stopGrowing()
+    // Memory takes what sandboxes write faster than the disk: they may stand still before it has reached that.
+    if (isFirst) return
     if (clock.now() - this.#lastEndAt < endWithinMs) return
     const fastest = this.#growth.fastest(anyBytes)
     const growing = fastest.find(({ sandboxID, isGrowing }) => isGrowing && !this.#held.has(sandboxID))
@@ -273,7 +283,7 @@ export class DiskGuard {
   }
 
   #noteHeld(sandboxID: string, runID: string, lately = 0): void {
-    this.#held.set(sandboxID, { runID, lately })
+    this.#held.set(sandboxID, { runID, lately, since: this.#parts.clock.now() })
     this.#parts.routes.hold(sandboxID, runID, standsStill)
   }
 

@@ -38,6 +38,22 @@ export function limitsSuite(runtime: 'runc' | 'runsc', open: () => Promise<OciBe
       }
     })
 
+    it('what it has written is seen at once, on its way to the disk or there', async () => {
+      const sizeNow = async () => {
+        const use = (await bench.driver.diskUse()).find((one) => one.sandboxID === handle.data.sandboxID)!
+        return use.allocatedBytes + use.unwrittenBytes
+      }
+      await run('rm -f /root/big; sync')
+      const before = await sizeNow()
+      await run('dd if=/dev/urandom of=/root/big bs=1M count=30 2>/dev/null')
+      const grown = (await sizeNow()) - before
+      assert.ok(grown > 25 * 1024 * 1024 && grown < 40 * 1024 * 1024, `${grown} bytes`)
+      await run('sync')
+      const synced = (await sizeNow()) - before
+      assert.ok(synced > 25 * 1024 * 1024 && synced < 40 * 1024 * 1024, `${synced} bytes`)
+      await run('rm /root/big')
+    })
+
     it('never takes more of the host’s disk than its size', async () => {
       const layout = createLayout(bench.options.dataFolder, bench.options.instance)
       await run('dd if=/dev/urandom of=/root/big bs=1M count=200 2>/dev/null; sync; rm /root/big')

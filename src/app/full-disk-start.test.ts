@@ -1,0 +1,60 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { diskLevels } from '../core/sandbox/disk-levels.ts'
+import { FakeDriver } from '../drivers/fake/fake-driver.ts'
+import { systemClock } from '../lib/clock.ts'
+import { silentLog } from '../lib/log.ts'
+import { FileReserve } from './disk-reserve.ts'
+import { stopWritersOnFullDisk } from './full-disk-start.ts'
+
+const mebibyte = 1024 * 1024
+const levels = diskLevels(1e9, 16)
+
+/** Sandboxes with so many MiB on their way to the disk, and a disk with so many left. */
+async function startOn(freeMB: number, unwrittenMB: Record<string, number>) {
+  const folder = mkdtempSync(join(tmpdir(), 'warren-full-'))
+  const driver = new FakeDriver()
+  await driver.prepare('/root')
+  for (const [sandboxID, megabytes] of Object.entries(unwrittenMB)) {
+    const sizes = { cpuCount: 1, memoryMB: 512, diskMB: 1024 }
+    const egress = { allow: [], deny: [], toGate: [] } as never
+    await driver.start({ sandboxID, runID: `${sandboxID}-1`, rootFolder: '/root', ...sizes, egress })
+    driver.diskUses.set(sandboxID, { allocatedBytes: 0, unwrittenBytes: megabytes * mebibyte })
+  }
+  const reserve = new FileReserve(folder, levels.reserveBytes)
+  await reserve.restore()
+  const freeBytes = async () => freeMB * mebibyte
+  const parts = { driver, freeBytes, levels, reserve, clock: systemClock, log: silentLog }
+  return {
+    ...{ driver, reserve, start: () => stopWritersOnFullDisk(parts) },
+    frozen: () =>
+      [...driver.world.sandboxes.values()].filter(({ frozen }) => frozen).map(({ spec }) => spec.sandboxID),
+    [Symbol.dispose]: () => rmSync(folder, { recursive: true }),
+  }
+}
+
+test('a start on a disk with space touches nobody', async () => {
+  using machine = await startOn(1000, { writer: 5 })
+  assert.deepEqual(await machine.start(), [])
+  assert.deepEqual(machine.frozen(), [])
+})
+
+test('a start on a full disk lets writers stand still, and gives up the reserve', async () => {
+  using machine = await startOn(1, { writer: 5, quiet: 0 })
+  assert.deepEqual(await machine.start(), [])
+  assert.deepEqual(machine.frozen(), ['writer'])
+  assert.equal(await machine.reserve.heldBytes(), 0)
+})
+
+test('a start on a full disk ends those whose writes have no space, and those that cannot stand still', async () => {
+  using machine = await startOn(1, { large: 100, small: 2 })
+  assert.deepEqual(await machine.start(), ['large'])
+  assert.deepEqual(machine.frozen(), ['small'])
+  using stuck = await startOn(1, { writer: 2, quiet: 0 })
+  stuck.driver.beforeFrozen = () => Promise.reject(new Error('ENOSPC'))
+  assert.deepEqual(await stuck.start(), ['writer'])
+  assert.equal(stuck.driver.world.sandboxes.has('quiet'), true)
+})
