@@ -18,8 +18,6 @@ const settings = {
   WARREN_POOL_SIZE: '2',
   WARREN_MIN_FREE_DISK_MB: '0',
   WARREN_VOLUME_MB: '64',
-  // What a sandbox writes fills its memory at once, and the disk of this test is small.
-  WARREN_DEFAULT_MEMORY_MB: '256',
 }
 const forever = { timeoutMs: 3_600_000 }
 
@@ -53,6 +51,8 @@ for (const isolation of isolations) {
     afterEach(async () => {
       disk.giveBack()
       await killAll(warren.client)
+      // All that they took comes back, a moment after their ends.
+      await eventually(() => assert.ok(disk.freeMB() > diskMB * 0.8, `${disk.freeMB()} MiB are free`))
     })
 
     const start = async () => {
