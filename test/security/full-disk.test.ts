@@ -68,6 +68,11 @@ for (const isolation of isolations) {
       attacker.commands.run('while :; do cat /dev/zero > "/tmp/$RANDOM$RANDOM"; done', {
         ...{ background: true, timeoutMs: 0 },
       })
+    /** At a pace at which even a busy machine can make it stand still, so that none has to end. */
+    const writeSteadily = (attacker: Sandbox) =>
+      attacker.commands.run('while :; do head -c 10M /dev/zero >> /tmp/big; sync /tmp/big; sleep 0.1; done', {
+        ...{ background: true, timeoutMs: 0 },
+      })
     const askAgent = (sandbox: Sandbox) =>
       warren.api('/health', {
         headers: { 'E2b-Sandbox-Id': sandbox.sandboxId, 'E2b-Sandbox-Port': '49983' },
@@ -146,7 +151,7 @@ for (const isolation of isolations) {
 
     it('a Warren that is killed while the disk is full lets nobody go on, and ends what it is told to', async () => {
       const [attacker, expiring] = [await createAttacker(), await createAttacker()]
-      for (const one of [attacker, expiring]) await writeOn(one)
+      for (const one of [attacker, expiring]) await writeSteadily(one)
       await untilNoCreate()
       for (const one of [attacker, expiring]) await untilStill(one)
       await warren.crash()
