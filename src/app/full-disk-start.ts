@@ -33,7 +33,8 @@ export async function stopWritersOnFullDisk(parts: FullDiskStartParts): Promise<
   const frozen = new Set<string>()
   for (const [sandboxID, handle] of writers) {
     // Whether it may go on is decided once the rows can be read.
-    if (!canFreeze(driver) || !(await succeeds(() => driver.freeze(handle)))) continue
+    if (!canFreeze(driver) || !(await succeeds(() => driver.freeze(handle, undefined, { whileBusy: true }))))
+      continue
     frozen.add(sandboxID)
     log.warn({ sandboxID }, 'The disk is full at the start of Warren: a sandbox that writes stands still.')
   }

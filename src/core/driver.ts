@@ -198,8 +198,11 @@ export interface Driver {
 }
 
 export interface CanFreeze {
-  /** All processes stand still, in memory. Frozen already is success. After an abort they go on. */
-  freeze(handle: DriverHandle, signal?: AbortSignal): Promise<void>
+  /**
+   * All processes stand still, in memory. Frozen already is success. After an abort they go on. `whileBusy`: they are in the
+   * middle of work, so the safest way counts more than the fastest.
+   */
+  freeze(handle: DriverHandle, signal?: AbortSignal, options?: { whileBusy?: boolean }): Promise<void>
   /** They go on; a snapshot of it that was taken with `stay-frozen` is removed first. Running already is success. */
   thaw(handle: DriverHandle, signal?: AbortSignal): Promise<void>
 }

@@ -266,7 +266,7 @@ export class DiskGuard {
       // Who asks it something from now on is answered, and does not wait for it.
       routes.hold(sandboxID, runID, standsStill)
       try {
-        await driver.freeze(row.handle, signal)
+        await driver.freeze(row.handle, signal, { whileBusy: true })
       } catch (error) {
         routes.letGo(sandboxID, runID)
         if (signal.aborted) return

@@ -31,6 +31,7 @@ import type { OciContext } from './context.ts'
 import { createContext } from './create-context.ts'
 import { dismantle, endForLater } from './dismantle.ts'
 import type { OciDriverOptions } from './driver-options.ts'
+import { flavourOf } from './flavours.ts'
 import { driverName, handleOf, readHandle, unfinishedHandle } from './handles.ts'
 import { startSandbox } from './launch.ts'
 import { assertPlainPath } from './layout.ts'
@@ -172,10 +173,16 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
     return this.#context.exits.onExit(listener)
   }
 
-  async freeze(handle: DriverHandle, signal?: AbortSignal): Promise<void> {
+  async freeze(
+    handle: DriverHandle,
+    signal?: AbortSignal,
+    { whileBusy = false }: { whileBusy?: boolean } = {},
+  ): Promise<void> {
     const standStill = async (record: SandboxRecord) => {
       if (await readFrozenNote(this.#context, record.sandboxID)) return
-      await freeze(this.#context, record, { byRuntime: false, save: null }, signal).catch(async (error) => {
+      // A busy gVisor that the host's kernel stops again and again loses processes when it goes on.
+      const byRuntime = whileBusy && flavourOf(record).keepsMemory
+      await freeze(this.#context, record, { byRuntime, save: null }, signal).catch(async (error) => {
         // All of it runs: nobody must take it for frozen.
         await thaw(this.#context, record)
         throw error

@@ -35,7 +35,7 @@ export async function freeze(
   const path = join(context.layout.sandbox(record.sandboxID), noteName)
   await writeFile(`${path}.new`, JSON.stringify(note))
   await rename(`${path}.new`, path)
-  if (note.byRuntime) await runRuntime(pauseArguments(context.layout, record))
+  if (note.byRuntime) await runRuntime(pauseArguments(context.layout, record), signal)
   else await context.cgroups.freeze(context.layout.cgroup(record.sandboxID), signal)
 }
 
