@@ -145,7 +145,7 @@ const isAboutOne = ({ verb }: Request): boolean => !verb.startsWith('create') &&
 
 const aboutNone: readonly Verb[] = [
   ...(['list', 'delete a snapshot', 'prune', 'delete a volume'] as const),
-  ...(['build', 'recover a snapshot', 'discard a snapshot'] as const),
+  ...(['build', 'recover a snapshot', 'discard a snapshot', 'delete a webhook'] as const),
 ]
 
 const describeRequest = ({ verb, sandboxID, timeoutMs, memory, key, number }: Ask): string =>
@@ -185,7 +185,7 @@ function onError(asked: Asked, error: unknown): void {
   const { simulation, ask } = asked
   const { ledger, report } = simulation
   if (ask.verb === 'create a volume') ledger.failedVolumes.add(ask.number)
-  else if (ask.verb.startsWith('create')) {
+  else if (ask.verb.startsWith('create') && ask.verb !== 'create a webhook') {
     ledger.failedCreates.add(ask.number)
     checkWhy(asked, error)
   }

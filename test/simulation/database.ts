@@ -16,9 +16,10 @@ export type Row = Record<string, string | number | null>
 /** `before` is undefined for an insert, `after` for a delete. */
 export type RowChange = { table: string; before: Row | undefined; after: Row | undefined }
 
-/** What sandboxes and volumes are, what is told of them, and what owns snapshots. */
+/** What sandboxes and volumes are, what is told of them and to whom, and what owns snapshots. */
 const watchedTables = [
   ...['sandboxes', 'sandbox_events', 'volumes'],
+  ...['webhooks', 'webhook_deliveries', 'leases'],
   ...['template_builds', 'build_cache', 'quarantine'],
 ]
 

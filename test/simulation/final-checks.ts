@@ -22,6 +22,7 @@ export async function checkAtRest(simulation: Simulation): Promise<void> {
   watch.events.checkAtRest()
   simulation.volumes.checkAtRest()
   simulation.builds.checkAtRest()
+  simulation.webhooks.checkAtRest()
 }
 
 type Say = (rule: Rule, text: string) => void

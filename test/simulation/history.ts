@@ -16,6 +16,8 @@ const restMs = 130_000
 const closeMs = 5000
 /** A sandbox that no row owns is left alone for so long: two rounds of the reconciler more than its grace. */
 const unownedGraceMs = 420_000
+/** Longer than the lease of whoever sends to webhooks. */
+const webhookGraceMs = 80_000
 
 export type HistoryResult = { violations: Violation[]; trace: string[]; steps: number }
 
@@ -77,10 +79,12 @@ class Scheduler {
       () => this.#rest(),
       async () => hasUnowned(this.#simulation) && this.#rest(unownedGraceMs),
       async () => hasOverdue(this.#simulation) && this.#rest(overdueMs),
+      () => this.#restForWebhooks(),
       () => checkAtRest(this.#simulation),
       () => checkContent(this.#simulation, () => this.#rest(1000)),
       // What the last take-overs left on the disks of the nodes before.
       async () => this.#simulation.plan.isCluster && this.#rest(),
+      () => this.#restForWebhooks(),
       () => checkAtRest(this.#simulation),
       () => checkClose(this.#simulation, () => this.#rest(closeMs)),
     ]
@@ -179,6 +183,15 @@ class Scheduler {
       }
       await this.#drain()
     }
+  }
+
+  /** Until what waits for its next try has had it, and a lease that is held by nobody any more is over. */
+  async #restForWebhooks(): Promise<void> {
+    const { webhooks, nodes } = this.#simulation
+    const until = webhooks.waitsUntil()
+    if (until === undefined) return
+    const now = Math.min(...nodes.map(({ wall }) => wall.now()))
+    await this.#rest(Math.max(0, until - now) + webhookGraceMs)
   }
 
   /** Until every promise that could go on has; the second turn is for loops that give the event loop one themselves. */

@@ -62,8 +62,8 @@ export async function checkContent(simulation: Simulation, rest: () => Promise<v
 export async function checkClose(simulation: Simulation, rest: () => Promise<void>): Promise<void> {
   const cores = simulation.nodes.flatMap(({ core }) => core ?? [])
   let open = cores.length
-  for (const { service, builds } of cores)
-    void Promise.all([service.close(), builds.close()]).then(() => open--)
+  for (const { service, builds, webhooks } of cores)
+    void Promise.all([service.close(), builds.close(), webhooks?.dispatcher.close()]).then(() => open--)
   await rest()
   if (open > 0) simulation.report(new Violation('rest', 'a process cannot be closed'))
 }

@@ -66,6 +66,8 @@ export class Ledger {
   readonly failedVolumes = new Set<number>()
   /** By team. */
   readonly volumes = new Map<string, KnownVolume[]>()
+  /** By team: ids of the webhooks that clients can name. */
+  readonly webhooks = new Map<string, string[]>()
   /** By run: the process that was told by the driver how it died, and when. */
   readonly toldExits = new Map<string, { process: number; step: number }>()
   /** By run: the step in which somebody first decided to end it. */

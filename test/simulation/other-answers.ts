@@ -1,9 +1,11 @@
-/** How requests are answered that are about volumes, builds or the quarantine, and those of strangers. */
+/** How requests are answered that are about volumes, webhooks, builds or the quarantine, and those of strangers. */
+import type { EventType } from '../../src/core/event/event.ts'
 import { type Answers, choose, sandboxAnswers } from './client-answers.ts'
 import { shortID } from './parked-calls.ts'
 import { buildOnLayer } from './simulated-builds.ts'
 import { type Asked, create, stillHeard } from './told.ts'
 import { Violation } from './violation.ts'
+import { webhookSecret } from './webhook-watch.ts'
 
 const smallSizes = { cpuCount: 2, memoryMB: 512, diskMB: 1024 }
 
@@ -34,6 +36,40 @@ const volumeAnswers = {
     const { simulation, team, ask } = asked
     const chosen = choose(simulation.ledger.volumes.get(team.teamID) ?? [], ask.pick)
     return create(asked, 'base', undefined, chosen && [{ name: chosen.name, path: '/mnt/data' }])
+  },
+} satisfies Partial<Answers>
+
+/** Some want everything, some only what comes first and last. */
+const wantedEvents: readonly (readonly EventType[])[] = [
+  ['created', 'updated', 'paused', 'resumed', 'checkpointed', 'killed'],
+  ['created', 'killed'],
+  ['paused', 'resumed', 'killed'],
+]
+
+const webhookAnswers = {
+  async 'create a webhook'(asked) {
+    const { core, team, ask, simulation } = asked
+    const events = choose(wantedEvents.toReversed(), ask.pick)!
+    const { webhookID } = await core.webhooks!.service.create(team, {
+      ...{ name: ask.key, url: `https://${team.teamID}.test/`, enabled: true, events, secret: webhookSecret },
+    })
+    if (!stillHeard(asked)) return ''
+    const { webhooks } = simulation.ledger
+    webhooks.set(team.teamID, [...(webhooks.get(team.teamID) ?? []), webhookID])
+    return webhookID
+  },
+
+  async 'delete a webhook'({ core, team, ask, simulation }) {
+    const known = simulation.ledger.webhooks.get(team.teamID) ?? []
+    const chosen = choose(known, ask.pick)
+    if (!chosen) return 'there is none'
+    await core.webhooks!.service.delete(team, chosen)
+    simulation.webhooks.noteDeletionTold(chosen)
+    simulation.ledger.webhooks.set(
+      team.teamID,
+      known.filter((one) => one !== chosen),
+    )
+    return `deleted ${chosen}`
   },
 } satisfies Partial<Answers>
 
@@ -101,4 +137,9 @@ function quarantinedOf({ simulation, ask }: Asked) {
   return name === undefined ? undefined : { name, sandboxID: /^(i[a-z0-9]{20})-/.exec(name)?.[1] }
 }
 
-export const answers: Answers = { ...sandboxAnswers, ...volumeAnswers, ...operatorAnswers }
+export const answers: Answers = {
+  ...sandboxAnswers,
+  ...volumeAnswers,
+  ...webhookAnswers,
+  ...operatorAnswers,
+}

@@ -31,7 +31,10 @@ export type ParkedCall = {
 }
 
 export type CallPolicy = {
-  /** Whether and how this call goes wrong. `part` is `store`, `driver`, `agent`, `objects`, `volumes` or `machine`. */
+  /**
+   * Whether and how this call goes wrong. `part` is `store`, `driver`, `agent`, `objects`, `volumes`, `machine` or
+   * `receiver`.
+   */
   faultOf: (part: string, method: string, process: number) => CallFault | undefined
   /** Nothing of this process goes on, as if it had been stopped by a signal. */
   isStill: (process: number) => boolean

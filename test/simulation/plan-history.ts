@@ -1,6 +1,8 @@
 /** What a seed stands for. */
 import {
   clusterProfiles,
+  laterClusterProfiles,
+  laterMachineProfiles,
   machineProfiles,
   type Plan,
   type PlanOptions,
@@ -20,7 +22,7 @@ const rare: ProfileName = 'many due'
 export function planHistory(seed: number, options: PlanOptions = {}): Plan {
   const random = new Random(seed ^ 0x9f0f11e)
   const isCluster = options.isCluster ?? (options.nodes ?? 1) > 1
-  const chosen = chooseProfile(random, isCluster)
+  const chosen = chooseProfile(random, isCluster) ?? chooseLater(seed, isCluster)
   const profile = options.profile === undefined && !options.mishaps ? chosen : (options.profile ?? undefined)
   // A profile of one machine has one: two Warrens that know nothing of each other have the usual histories.
   const plan = planUsual(seed, profile && !isCluster ? { nodes: 1, isCluster: false, ...options } : options)
@@ -34,5 +36,12 @@ function chooseProfile(random: Random, isCluster: boolean): ProfileName | undefi
   return profile === rare && !random.chance(0.2) ? undefined : profile
 }
 
+/** By a draw of its own, among seeds that would have a usual history. */
+function chooseLater(seed: number, isCluster: boolean): ProfileName | undefined {
+  const random = new Random(seed ^ 0x3eb400c)
+  if (!random.chance(isCluster ? 0.15 : 0.1)) return undefined
+  return random.pick<ProfileName>(isCluster ? laterClusterProfiles : laterMachineProfiles)
+}
+
 export const isOfCluster = (name: ProfileName): boolean =>
-  (clusterProfiles as readonly ProfileName[]).includes(name)
+  ([...clusterProfiles, ...laterClusterProfiles] as readonly ProfileName[]).includes(name)

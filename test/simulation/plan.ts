@@ -29,6 +29,8 @@ export type Verb =
   | 'recover a snapshot'
   | 'discard a snapshot'
   | 'ask as a stranger'
+  | 'create a webhook'
+  | 'delete a webhook'
 
 /** One request of a client. The numbers between 0 and 1 choose among what is there when it is made. */
 export type Request = {
@@ -110,7 +112,19 @@ export const clusterProfiles = [
   'failed resumes',
   'volumes of a cluster',
 ] as const
-export type ProfileName = (typeof machineProfiles)[number] | (typeof clusterProfiles)[number]
+/** Those that came later are drawn apart, so that no seed of the others stands for another history. */
+export const laterMachineProfiles = ['webhooks'] as const
+export const laterClusterProfiles = ['webhooks of a cluster'] as const
+export const allProfiles = [
+  ...machineProfiles,
+  ...laterMachineProfiles,
+  ...clusterProfiles,
+  ...laterClusterProfiles,
+] as const
+export type ProfileName = (typeof allProfiles)[number]
+
+/** What a receiver does with an event that it gets, where it does not take it. */
+export type ReceiverAnswer = 'error' | 'never'
 
 export type Plan = {
   seed: number
@@ -146,6 +160,9 @@ export type Plan = {
   keepsTime: boolean
   hasVolumes: boolean
   hasBuilds: boolean
+  hasWebhooks: boolean
+  /** How likely a receiver of webhooks answers otherwise than it should. */
+  receiverAnswers: Partial<Record<ReceiverAnswer, number>>
   /** Programs in a sandbox write as soon as they go on, before its resume is done. */
   writesEarly: boolean
   /** So many sandboxes run already, and are due soon: most are to be paused then, the last ones to end. */
@@ -233,6 +250,7 @@ export function planUsual(seed: number, options: PlanOptions = {}): Plan {
     haste: random.pick([0.02, 0.1, 0.4]),
     ...{ holdsReads: 0, slowSnapshotsMs: 0, keepsTime: false },
     ...{ hasVolumes: false, hasBuilds: false, writesEarly: false },
+    ...{ hasWebhooks: false, receiverAnswers: {} },
     ...{ heldMethods: undefined, dueSoon: undefined },
   }
   if (isCluster) plan.faults.objects = planObjectFaults(random)

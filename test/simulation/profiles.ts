@@ -59,6 +59,35 @@ function beginWithCreate(plan: Plan, random: Random): void {
   plan.actions.unshift(create)
 }
 
+const webhookVerbs = {
+  ...{ 'create a webhook': 3, 'delete a webhook': 2, create: 4 },
+  ...{ pause: 4, connect: 5, 'set-timeout': 6, kill: 3 },
+}
+
+/** Receivers that fail, lists that are old at their turn, and time for what is tried again. */
+function addWebhooks(plan: Plan, random: Random): void {
+  setTeams(plan, random.between(1, 2))
+  setGenerousLimits(plan)
+  plan.warmSandboxes = 0
+  plan.hasWebhooks = true
+  const first = plan.teams.flatMap((_, client) => [
+    { request: planRequest(random, 'create a webhook', client), number: -1 - 2 * client },
+    { request: { ...planRequest(random, 'create', client), timeoutMs: 3_600_000 }, number: -2 - 2 * client },
+  ])
+  const some = (probability: number) => (random.chance(0.5) ? probability : 0)
+  plan.faults.receiver = { fails: some(0.2), 'answer-lost': some(0.2), hangs: some(0.1) }
+  plan.receiverAnswers = { error: some(0.2), never: some(0.05) }
+  plan.faults.driver = {}
+  plan.faults.agent = {}
+  plan.holdsReads = random.pick([0, 0.5, 1])
+  plan.heldMethods = ['listDue']
+  plan.keepsTime = true
+  plan.haste = random.pick([0.02, 0.1])
+  for (const action of plan.actions) action.atMs = 1000 + random.below(30_000)
+  plan.actions.sort((one, other) => one.atMs! - other.atMs!)
+  plan.actions.unshift(...first)
+}
+
 export const profiles: Record<ProfileName, Profile> = {
   'burst in an outage': {
     verbs: { create: 20, 'create with a key': 2, kill: 1 },
@@ -269,6 +298,21 @@ export const profiles: Record<ProfileName, Profile> = {
       const late = { connect: 18_000, resume: 18_000, 'delete a volume': 18_000 }
       inPhases(plan, random, { 'create with a volume': 2000, pause: 4000, mishap: 7000, ...late })
     },
+  },
+  webhooks: {
+    ...{ verbs: webhookVerbs, requests: [10, 22], clients: [2, 4], timeoutsMs: [20_000, ...lasting] },
+    ...{ mishaps: { crash: 4, 'short outage': 3, jump: 1 }, mishapCount: [0, 4] },
+    change(plan, random) {
+      addWebhooks(plan, random)
+      // More than a day: what fails from then on is given up.
+      for (const mishap of mishapsOf(plan)) if (mishap.kind === 'jump') mishap.jumpMs = 25 * 3_600_000
+    },
+  },
+  'webhooks of a cluster': {
+    ...{ verbs: webhookVerbs, requests: [10, 22], clients: [2, 4], timeoutsMs: [20_000, ...lasting] },
+    mishaps: { crash: 3, 'short outage': 2, absence: 3, standstill: 3, partition: 3 },
+    mishapCount: [1, 4],
+    change: addWebhooks,
   },
 }
 

@@ -14,6 +14,7 @@ import { allDone } from '../../src/lib/all-done.ts'
 import type { Clock } from '../../src/lib/clock.ts'
 import { newUUID } from '../../src/lib/ids.ts'
 import type { Log } from '../../src/lib/log.ts'
+import { vault } from '../../src/store/suite/rows.ts'
 import { generousAdmission } from '../support/domain.ts'
 import { noBuilds, noEgress } from '../support/no-builds.ts'
 import type { Note, ParkedCalls } from './parked-calls.ts'
@@ -23,9 +24,14 @@ import { newSimulatedBuilder, newSimulatedLayers } from './simulated-builds.ts'
 import type { SimulatedDisks } from './simulated-disks.ts'
 import type { SimulatedPacks } from './simulated-packs.ts'
 import { ProcessClock, type SimulatedTime, WallClock } from './simulated-time.ts'
+import { joinSimulatedWebhooks, type SimulatedReceivers } from './simulated-webhooks.ts'
+import type { WebhookWatch } from './webhook-watch.ts'
 
 const reconcileEveryMs = 60_000
 const bootRetryMs = 1000
+/** Less often than a real node, so that a history does not consist of looks at what is due. */
+const sendEveryMs = 3000
+const sendAtRestMs = 15_000
 /** Less often than a real node, and often enough for its lease. */
 const signOfLifeEveryMs = 6000
 /** When nothing goes wrong any more, nobody asks who is away. */
@@ -93,6 +99,7 @@ export class SimulatedNode {
   /** Begins a round of the reconcilers, unless one is under way. */
   beginRound: () => void = () => {}
   readonly #packs: SimulatedPacks | undefined
+  readonly #webhooks: { watch: WebhookWatch; receivers: SimulatedReceivers } | undefined
   /** Sandboxes in the middle of their start. */
   readonly starting = new Set<string>()
 
@@ -104,6 +111,8 @@ export class SimulatedNode {
     stores: Stores
     /** The object store of the cluster that it is a node of; undefined: it knows of no other. */
     packs: SimulatedPacks | undefined
+    /** Undefined: no team has any. */
+    webhooks: { watch: WebhookWatch; receivers: SimulatedReceivers } | undefined
     plan: Plan
     /** A fault put back in by hand. */
     trustsRecord: boolean
@@ -126,6 +135,7 @@ export class SimulatedNode {
     this.#calls = parts.calls
     this.#stores = parts.stores
     this.#packs = parts.packs
+    this.#webhooks = parts.webhooks
     this.#plan = parts.plan
     this.#trustsRecord = parts.trustsRecord
     this.disks = parts.disks
@@ -152,7 +162,7 @@ export class SimulatedNode {
     this.#isWatchingExits = true
     core.reconciler.watchExits()
     this.#isWatchingExits = false
-    const { membership, archive, reconciler, drainer, volumes, builds } = core
+    const { membership, archive, reconciler, drainer, volumes, builds, webhooks } = core
     const attempt = (job: string, work: () => Promise<void>) =>
       work().then(
         () => true,
@@ -179,6 +189,7 @@ export class SimulatedNode {
     }
     this.beginRound = () => void attempt('reconcile', reconcile)
     const soon = () => (this.isAtRest ? signOfLifeAtRestMs : signOfLifeEveryMs)
+    const sendEvery = () => (this.isAtRest ? sendAtRestMs : sendEveryMs)
     const start = async () => {
       const joined = !membership || (await attempt('join', () => membership.join()))
       if (!joined || !(await attempt('reconcile', reconcile)))
@@ -189,6 +200,7 @@ export class SimulatedNode {
       this.#onUp(this)
       repeat('reconcile', () => reconcileEveryMs, reconcile)
       if (membership) repeat('give a sign of life', soon, () => membership.renew())
+      if (webhooks) repeat('send events to webhooks', sendEvery, () => webhooks.dispatcher.run())
       if (drainer) repeat('move sandboxes off this node', soon, () => drainer.run())
     }
     void start()
@@ -275,6 +287,11 @@ export class SimulatedNode {
     return {
       ...{ ...domain, ...cluster, routes, claims: wrapped.owners },
       membership: this.#packs && membership,
+      webhooks:
+        this.#webhooks &&
+        joinSimulatedWebhooks({
+          ...{ ...this.#webhooks, node: this, stores: this.#stores, wrap, vault, clock, log },
+        }),
     }
   }
 

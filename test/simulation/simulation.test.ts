@@ -7,7 +7,7 @@ import { text } from 'node:stream/consumers'
 import { suite, test } from 'node:test'
 import { countOf } from '../support/count-of.ts'
 import { runHistory } from './history.ts'
-import { clusterProfiles, machineProfiles } from './plan.ts'
+import { allProfiles } from './plan.ts'
 import { isOfCluster, planHistory } from './plan-history.ts'
 import { openDatabase } from './search.ts'
 
@@ -20,7 +20,7 @@ const newHistories = countOf({ short: 0, long: 20_000 })
 suite('the simulation of the core', () => {
   test('a seed takes the same course each time', async () => {
     const database = await openDatabase()
-    const inProfiles = [...machineProfiles, ...clusterProfiles].map(
+    const inProfiles = allProfiles.map(
       (profile) => [5, { profile, ...(isOfCluster(profile) && { nodes: 3 }) }] as const,
     )
     for (const [seed, options] of [[1], [2], [3], [4, { nodes: 3 }], ...inProfiles] as const) {
@@ -38,8 +38,7 @@ suite('the simulation of the core', () => {
       ...Array.from({ length: 1800 }, (_, at) => planHistory(at + 1).profile),
       ...Array.from({ length: 200 }, (_, at) => planHistory(at + 1, { nodes: 3 }).profile),
     ]
-    for (const profile of [...machineProfiles, ...clusterProfiles])
-      assert.ok(chosen.filter((one) => one === profile).length >= 5, profile)
+    for (const profile of allProfiles) assert.ok(chosen.filter((one) => one === profile).length >= 5, profile)
     assert.ok(chosen.filter((one) => one === undefined).length > 1000)
   })
 

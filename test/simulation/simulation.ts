@@ -16,10 +16,12 @@ import { SimulatedDisks } from './simulated-disks.ts'
 import { SimulatedNode } from './simulated-node.ts'
 import { SimulatedPacks } from './simulated-packs.ts'
 import { SimulatedTime } from './simulated-time.ts'
+import { SimulatedReceivers } from './simulated-webhooks.ts'
 import { checkCopiesOf } from './step-checks.ts'
 import { Violation } from './violation.ts'
 import { VolumeWatch } from './volume-watch.ts'
 import { newWatchedWorld } from './watched-world.ts'
+import { WebhookWatch } from './webhook-watch.ts'
 
 export type HistoryOptions = {
   trace?: boolean
@@ -46,6 +48,8 @@ export class Simulation {
   readonly watch: RowWatch
   readonly volumes: VolumeWatch
   readonly builds: BuildWatch
+  readonly webhooks: WebhookWatch
+  readonly receivers: SimulatedReceivers
   readonly teams: Team[]
   step = 0
   /** The number of the next request that no plan has. */
@@ -78,6 +82,11 @@ export class Simulation {
     this.watch = this.#newWatch()
     this.volumes = new VolumeWatch(this)
     this.builds = new BuildWatch(this)
+    this.webhooks = new WebhookWatch(this)
+    this.receivers = new SimulatedReceivers({
+      ...{ watch: this.webhooks, answers: plan.receiverAnswers, random: random.branch() },
+      areFaultsOn: () => this.faults.areOn,
+    })
     this.calls = this.#newCalls()
     this.packs = new SimulatedPacks((key) => this.#checkPack(key))
     this.nodes = Array.from({ length: plan.nodes }, (_, at) => this.#newNode(at))
@@ -100,6 +109,7 @@ export class Simulation {
     this.watch.see(change)
     this.volumes.see(change)
     this.builds.see(change)
+    if (this.plan.hasWebhooks) this.webhooks.see(change)
   }
 
   /** Called once so much time has elapsed. */
@@ -197,6 +207,7 @@ export class Simulation {
       }),
       disks: new SimulatedDisks((volumeID) => this.volumes.checkRemoval(volumeID)),
       packs: plan.isCluster ? this.packs : undefined,
+      webhooks: plan.hasWebhooks ? { watch: this.webhooks, receivers: this.receivers } : undefined,
       trustsRecord: this.options.trustsRecord === true,
       handOverFrom: (node) => handOverFrom(this, node),
       freeBytes: () => (this.fullSince.has(name) ? 0 : 1e12),

@@ -39,6 +39,7 @@ export const rules = [
   'stranger',
   'drain',
   'admission',
+  'webhooks',
 ] as const
 
 export type Rule = (typeof rules)[number]
