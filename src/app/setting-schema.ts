@@ -272,8 +272,8 @@ export const schema = {
   ),
   volumeMB: setting(
     'WARREN_VOLUME_MB',
-    '10240',
-    'How much a volume can hold; volumes that are there keep their size.',
+    '1024',
+    'How much a volume can hold, which is set aside on the disk when it is made; volumes that are there keep their size.',
     kind.wholeNumber(16, 16_777_216, 'MiB'),
   ),
   connectionsPerSandbox: setting(

@@ -183,6 +183,7 @@ export async function startWarren(isolation: Isolation, options: StartOptions = 
     WARREN_SUBNET: subnetOf(isolation, ownSeat),
     WARREN_ISOLATION: isolation,
     WARREN_ALLOW_INSECURE_SANDBOXES: 'yes',
+    WARREN_VOLUME_MB: '128',
     ...seatSettings,
     ...options.settings,
   }
