@@ -324,7 +324,20 @@ export const staleMutations: Mutation[] = [
       },
     ],
     finds: /is sent again/,
-    seed: 35,
+    seed: 55,
+  },
+  {
+    name: 'sent without the lease',
+    fault: 'Where reading what is due takes longer than the lease, two nodes send.',
+    edits: [
+      {
+        file: 'src/core/webhook/dispatcher.ts',
+        from: 'if (!this.#holdsLease()) return\n',
+        to: '',
+      },
+    ],
+    finds: /sends without the lease/,
+    seed: 1,
   },
   {
     name: 'delivered before it is sent',
