@@ -86,8 +86,8 @@ function addWebhooks(plan: Plan, random: Random): void {
   plan.haste = random.pick([0.02, 0.1])
   // Looks at what is due that take longer than the lease.
   const isSlow = random.chance(0.2)
-  if (isSlow) plan.faults.listDue = { ...plan.faults.store, hangs: 0.3 }
-  const withinMs = isSlow ? 120_000 : random.pick([10_000, 30_000])
+  if (isSlow) plan.faults.listDue = { ...plan.faults.store, hangs: 0.4 }
+  const withinMs = isSlow ? 200_000 : random.pick([10_000, 30_000])
   for (const action of plan.actions) action.atMs = 1000 + random.below(withinMs)
   plan.actions.sort((one, other) => one.atMs! - other.atMs!)
   plan.actions.unshift(...first)

@@ -337,7 +337,7 @@ export const staleMutations: Mutation[] = [
       },
     ],
     finds: /sends without the lease/,
-    seed: 1,
+    seed: 400,
   },
   {
     name: 'delivered before it is sent',
