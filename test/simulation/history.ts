@@ -17,7 +17,8 @@ const closeMs = 5000
 /** A sandbox that no row owns is left alone for so long: two rounds of the reconciler more than its grace. */
 const unownedGraceMs = 420_000
 /** Longer than the lease of whoever sends to webhooks. */
-const webhookGraceMs = 80_000
+const webhookGraceMs = 100_000
+const lookAgainMs = 10_000
 
 export type HistoryResult = { violations: Violation[]; trace: string[]; steps: number }
 
@@ -187,11 +188,13 @@ class Scheduler {
 
   /** Until what waits for its next try has had it, and a lease that is held by nobody any more is over. */
   async #restForWebhooks(): Promise<void> {
-    const { webhooks, nodes } = this.#simulation
-    const until = webhooks.waitsUntil()
-    if (until === undefined) return
+    const { webhooks, nodes, violations } = this.#simulation
     const now = Math.min(...nodes.map(({ wall }) => wall.now()))
-    await this.#rest(Math.max(0, until - now) + webhookGraceMs)
+    let leftMs = Math.max(0, (webhooks.waitsUntil() ?? now) - now) + webhookGraceMs
+    while (leftMs > 0 && violations.length === 0 && webhooks.waitsUntil() !== undefined) {
+      await this.#rest(lookAgainMs)
+      leftMs -= lookAgainMs
+    }
   }
 
   /** Until every promise that could go on has; the second turn is for loops that give the event loop one themselves. */

@@ -60,8 +60,8 @@ function beginWithCreate(plan: Plan, random: Random): void {
 }
 
 const webhookVerbs = {
-  ...{ 'create a webhook': 3, 'delete a webhook': 2, create: 4 },
-  ...{ pause: 4, connect: 5, 'set-timeout': 6, kill: 3 },
+  ...{ 'create a webhook': 2, 'delete a webhook': 2, create: 3 },
+  ...{ pause: 4, connect: 6, 'set-timeout': 14, kill: 2 },
 }
 
 /** Receivers that fail, lists that are old at their turn, and time for what is tried again. */
@@ -70,6 +70,7 @@ function addWebhooks(plan: Plan, random: Random): void {
   setGenerousLimits(plan)
   plan.warmSandboxes = 0
   plan.hasWebhooks = true
+  // What each team has from the beginning on.
   const first = plan.teams.flatMap((_, client) => [
     { request: planRequest(random, 'create a webhook', client), number: -1 - 2 * client },
     { request: { ...planRequest(random, 'create', client), timeoutMs: 3_600_000 }, number: -2 - 2 * client },
@@ -83,7 +84,11 @@ function addWebhooks(plan: Plan, random: Random): void {
   plan.heldMethods = ['listDue']
   plan.keepsTime = true
   plan.haste = random.pick([0.02, 0.1])
-  for (const action of plan.actions) action.atMs = 1000 + random.below(30_000)
+  // Looks at what is due that take longer than the lease.
+  const isSlow = random.chance(0.2)
+  if (isSlow) plan.faults.listDue = { ...plan.faults.store, hangs: 0.4 }
+  const withinMs = isSlow ? 200_000 : random.pick([10_000, 30_000])
+  for (const action of plan.actions) action.atMs = 1000 + random.below(withinMs)
   plan.actions.sort((one, other) => one.atMs! - other.atMs!)
   plan.actions.unshift(...first)
 }
@@ -300,7 +305,7 @@ export const profiles: Record<ProfileName, Profile> = {
     },
   },
   webhooks: {
-    ...{ verbs: webhookVerbs, requests: [10, 22], clients: [2, 4], timeoutsMs: [20_000, ...lasting] },
+    ...{ verbs: webhookVerbs, requests: [8, 16], clients: [2, 4], timeoutsMs: [20_000, ...lasting] },
     ...{ mishaps: { crash: 4, 'short outage': 3, jump: 1 }, mishapCount: [0, 4] },
     change(plan, random) {
       addWebhooks(plan, random)
@@ -309,7 +314,7 @@ export const profiles: Record<ProfileName, Profile> = {
     },
   },
   'webhooks of a cluster': {
-    ...{ verbs: webhookVerbs, requests: [10, 22], clients: [2, 4], timeoutsMs: [20_000, ...lasting] },
+    ...{ verbs: webhookVerbs, requests: [8, 16], clients: [2, 4], timeoutsMs: [20_000, ...lasting] },
     mishaps: { crash: 3, 'short outage': 2, absence: 3, standstill: 3, partition: 3 },
     mishapCount: [1, 4],
     change: addWebhooks,

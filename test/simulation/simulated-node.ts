@@ -30,8 +30,8 @@ import type { WebhookWatch } from './webhook-watch.ts'
 const reconcileEveryMs = 60_000
 const bootRetryMs = 1000
 /** Less often than a real node, so that a history does not consist of looks at what is due. */
-const sendEveryMs = 3000
-const sendAtRestMs = 15_000
+const sendEveryMs = 5000
+const sendAtRestMs = 20_000
 /** Less often than a real node, and often enough for its lease. */
 const signOfLifeEveryMs = 6000
 /** When nothing goes wrong any more, nobody asks who is away. */

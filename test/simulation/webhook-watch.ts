@@ -27,21 +27,22 @@ type Expected = {
   createdAt: number
   /** The receiver has answered that it has it. */
   isAccepted: boolean
-  /** When, counted in looks at the deliveries, its outcome was recorded, and by which process. */
+  /** When its outcome was recorded, and by which process. */
   recorded: { at: number; process: number | undefined } | undefined
 }
 
 export class WebhookWatch {
   readonly #simulation: Simulation
   readonly #webhooks = new Map<string, WatchedWebhook>()
-  /** When, counted in looks, clients were told that a webhook is deleted. */
+  /** When clients were told that a webhook is deleted. */
   readonly #deletionTold = new Map<string, number>()
   /** Of webhooks that are there, by webhook and event. */
   readonly #expected = new Map<string, Expected>()
-  #lease: { holder: string; until: number } | undefined
-  /** Counts the looks at what is due, of all processes. */
-  #looks = 0
-  /** By process: its last look. */
+  /** `since` is when its holder began to hold it. */
+  #lease: { holder: string; until: number; since: number } | undefined
+  /** Counts what happens here, so that it is known what was before what. */
+  #moment = 0
+  /** By process: its last look at what is due. */
   readonly #lastLook = new Map<number, number>()
 
   constructor(simulation: Simulation) {
@@ -52,8 +53,13 @@ export class WebhookWatch {
     if (table === 'webhooks') this.#seeWebhook(before, after)
     if (table === 'sandbox_events' && after) this.#seeEvent(after)
     if (table === 'webhook_deliveries') this.#seeDelivery(before, after)
-    if (table === 'leases' && (after ?? before)?.name === 'webhooks')
-      this.#lease = after && { holder: String(after.holder), until: Number(after.until) }
+    if (table === 'leases' && (after ?? before)?.name === 'webhooks') this.#seeLease(after)
+  }
+
+  #seeLease(after: Row | undefined): void {
+    const holder = String(after?.holder)
+    const since = this.#lease?.holder === holder ? this.#lease.since : ++this.#moment
+    this.#lease = after && { holder, until: Number(after.until), since }
   }
 
   #seeWebhook(before: Row | undefined, after: Row | undefined): void {
@@ -94,7 +100,7 @@ export class WebhookWatch {
       ...{ deliveryID: after.id, status: after.status, nextAt: Number(after.next_at) },
     })
     if (after.status === before?.status || after.status === 'pending') return
-    expected.recorded = { at: this.#looks, process: undefined }
+    expected.recorded = { at: ++this.#moment, process: undefined }
     if (after.status === 'delivered' && !expected.isAccepted)
       this.#say(`${nameOf(expected)} counts as delivered, and its receiver has not said so`)
     const waitedMs = Number(after.ended_at) - expected.createdAt
@@ -104,7 +110,7 @@ export class WebhookWatch {
 
   /** A process has read what is due; the answer may reach it later. */
   noteLook(process: number): void {
-    this.#lastLook.set(process, ++this.#looks)
+    this.#lastLook.set(process, ++this.#moment)
   }
 
   /** A process has recorded an attempt, whether or not it hears of that. */
@@ -114,13 +120,14 @@ export class WebhookWatch {
   }
 
   noteDeletionTold(webhookID: string): void {
-    this.#deletionTold.set(webhookID, this.#looks)
+    this.#deletionTold.set(webhookID, ++this.#moment)
   }
 
   /** To be called when a process begins a request. */
   checkBegin({ name, process }: SimulatedNode, webhookID: string, deliveryID: string): void {
     const now = this.#simulation.time.now()
     const lookedAt = this.#lastLook.get(process) ?? 0
+    const heldSince = this.#lease?.since ?? 0
     if (this.#lease?.holder !== name || this.#lease.until < now)
       this.#say(`${name} sends without the lease, which ${this.#lease?.holder ?? 'nobody'} has`)
     const toldAt = this.#deletionTold.get(webhookID)
@@ -132,8 +139,8 @@ export class WebhookWatch {
     const expected = this.#find(deliveryID)
     const recorded = expected?.recorded
     if (!recorded) return
-    // Another process may have recorded it since: one that died or lost its lease, and whose statement was late.
-    if (recorded.process === process || recorded.at < lookedAt)
+    // Another process may have recorded it since then: one that died or lost its lease, and whose statement was late.
+    if (recorded.process === process || recorded.at < Math.max(lookedAt, heldSince))
       this.#say(`${nameOf(expected)} is sent again, though it is recorded as ${expected.status}`)
   }
 

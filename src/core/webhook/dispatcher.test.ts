@@ -262,6 +262,28 @@ describe('webhooks under faults', () => {
     assert.equal(sender.sent.length, 1)
   })
 
+  it('are sent nothing by a Warren whose lease ended while it read what is due', async () => {
+    await using fixture = await openFixture()
+    const { add, dispatcher, sender } = openWebhooks(fixture)
+    await add()
+    const { stores, clock, team } = fixture
+    await fixture.service.create(team, request())
+    const listDue = stores.deliveries.listDue.bind(stores.deliveries)
+    let reads = 0
+    stores.deliveries.listDue = async (...args) => {
+      const due = await listDue(...args)
+      // The second read is the one under the lease.
+      if (++reads === 2) clock.advance(90_000)
+      return due
+    }
+    await dispatcher.run()
+    assert.equal(reads, 2)
+    assert.equal(sender.sent.length, 0)
+    await dispatcher.run()
+    await until(async () => sender.sent.length === 1)
+    await dispatcher.close()
+  })
+
   it('are made once when the answer to that is lost', async () => {
     await using fixture = await openFixture()
     const { stores, clock, team } = fixture

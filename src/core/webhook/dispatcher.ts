@@ -92,13 +92,18 @@ export class WebhookDispatcher {
     }
     let due = await list()
     if (due.length === 0) return
-    const held = clock.now() < this.#leaseUntil - renewBeforeMs
-    if (!held) {
+    if (!this.#holdsLease()) {
       if (!(await this.#takeLease())) return
       // Whoever held the lease before may have sent some of it in between.
       due = await list()
+      // By a store that takes long, the lease may be over, and another one's. The next round takes it anew.
+      if (!this.#holdsLease()) return
     }
     for (const one of due) this.#begin(one)
+  }
+
+  #holdsLease(): boolean {
+    return this.#parts.clock.now() < this.#leaseUntil - renewBeforeMs
   }
 
   async #takeLease(): Promise<boolean> {

@@ -314,6 +314,48 @@ export const staleMutations: Mutation[] = [
     seed: 1907,
   },
   {
+    name: 'sent again from the list',
+    fault: 'An event that arrived while the list of what is due was read is sent again.',
+    edits: [
+      {
+        file: 'src/core/webhook/dispatcher.ts',
+        from: 'if (this.#recordedLately.has(delivery.deliveryID)) return\n',
+        to: '',
+      },
+    ],
+    finds: /is sent again/,
+    seed: 55,
+  },
+  {
+    name: 'sent without the lease',
+    fault: 'Where reading what is due takes longer than the lease, two nodes send.',
+    edits: [
+      {
+        file: 'src/core/webhook/dispatcher.ts',
+        from: 'if (!this.#holdsLease()) return\n',
+        to: '',
+      },
+    ],
+    finds: /sends without the lease/,
+    seed: 400,
+  },
+  {
+    name: 'delivered before it is sent',
+    fault:
+      'A delivery is recorded before its request is made, so that a crash or a receiver that fails loses it.',
+    edits: [
+      {
+        file: 'src/core/webhook/dispatcher.ts',
+        from: 'const outcome = await this.#attempt(delivery)\n',
+        to: `const early = { status: 'delivered', at: clock.now(), nextAt: 0, httpStatus: 200, error: null } as const
+    await deliveries.record(delivery, early)
+    const outcome = await this.#attempt(delivery)\n`,
+      },
+    ],
+    finds: /has not said so/,
+    seed: 35,
+  },
+  {
     name: 'record taken for the kernel',
     fault:
       'The driver takes rules that are written down for rules that hold, and a retried change is told as done.',
