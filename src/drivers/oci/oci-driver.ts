@@ -46,7 +46,7 @@ import { SandboxRemains } from './remains.ts'
 import { rootsOf } from './root-layers.ts'
 import { startedPid, untilRestored } from './runtime-files.ts'
 import { mountAgent } from './shown-mounts.ts'
-import { freeze, readFrozenNote, thaw, wasEndedBySnapshot } from './snapshot/freeze.ts'
+import { readFrozenNote, standStill, thaw, wasEndedBySnapshot } from './snapshot/freeze.ts'
 import { exportSnapshot, type FetchFiles, importSnapshot, whyUnfit } from './snapshot/portable-snapshot.ts'
 import { assertOurs, describeSnapshot, removeSnapshot } from './snapshot/snapshot-store.ts'
 import { takeSnapshot } from './snapshot/take-snapshot.ts'
@@ -178,17 +178,12 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
     signal?: AbortSignal,
     { whileBusy = false }: { whileBusy?: boolean } = {},
   ): Promise<void> {
-    const standStill = async (record: SandboxRecord) => {
-      if (await readFrozenNote(this.#context, record.sandboxID)) return
-      // A busy gVisor that the host's kernel stops again and again loses processes when it goes on.
-      const byRuntime = whileBusy && flavourOf(record).keepsMemory
-      await freeze(this.#context, record, { byRuntime, save: null }, signal).catch(async (error) => {
-        // All of it runs: nobody must take it for frozen.
-        await thaw(this.#context, record)
-        throw error
-      })
-    }
-    await this.#withAlive(handle, standStill, signal)
+    // A busy gVisor that the host's kernel stops again and again loses processes when it goes on.
+    await this.#withAlive(
+      handle,
+      (record) => standStill(this.#context, record, whileBusy && flavourOf(record).keepsMemory, signal),
+      signal,
+    )
   }
 
   async thaw(handle: DriverHandle, signal?: AbortSignal): Promise<void> {

@@ -39,6 +39,20 @@ export async function freeze(
   else await context.cgroups.freeze(context.layout.cgroup(record.sandboxID), signal)
 }
 
+/** Frozen until `thaw`, and for no snapshot. Frozen already is success; where it fails, all of it runs. */
+export async function standStill(
+  context: OciContext,
+  record: SandboxRecord,
+  byRuntime: boolean,
+  signal?: AbortSignal,
+): Promise<void> {
+  if (await readFrozenNote(context, record.sandboxID)) return
+  await freeze(context, record, { byRuntime, save: null }, signal).catch(async (error) => {
+    await thaw(context, record)
+    throw error
+  })
+}
+
 export async function thaw(context: OciContext, record: SandboxRecord, signal?: AbortSignal): Promise<void> {
   const { layout, cgroups } = context
   const note = await readFrozenNote(context, record.sandboxID)
