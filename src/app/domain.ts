@@ -152,10 +152,14 @@ function joinSandboxes(
     ...{ ...ports, sandboxes, sandboxTurns: turns, snapshots, entries: ports.stores.quarantine },
     ...{ nodeID: settings.nodeID, keepMs: settings.quarantineMs },
   })
+  const { diskLevels = noDiskLevels } = settings
   const spare = { sum: () => warm.sum(), giveUp: (count: number) => warm.giveUp(count) }
   const { tracer = noTracer } = ports
   const admission = tracedAdmission(
-    new Admission({ ...ports, sandboxes, spare, settings: settings.admission }),
+    new Admission({
+      ...{ ...ports, sandboxes, spare },
+      settings: { ...settings.admission, minFreeDiskBytes: diskLevels.startBytes },
+    }),
     tracer,
   )
   const egress = new SandboxEgress({ ...ports, tokens })
@@ -163,10 +167,10 @@ function joinSandboxes(
   const warm = new WarmPool({ ...ports, launcher, admission, settings: settings.warmPool })
   const buildSandboxes = new BuildSandboxes({ ...ports, tokens, launcher, snapshots, turns })
   const diskGuard = new DiskGuard({
-    ...{ ...ports, turns, levels: settings.diskLevels ?? noDiskLevels, onShort: onShortDisk },
+    ...{ ...ports, turns, levels: diskLevels, onShort: onShortDisk },
     promisedBytes: () => ports.volumeDisks.promisedBytes(),
     reserve: ports.diskReserve ?? noReserve,
-    end: (sandboxID, reason) => service.endBecause(sandboxID, reason),
+    end: (sandboxID, reason) => service.endRunning(sandboxID, reason),
     endUnowned: (sandboxID) => {
       if (!warm.holds(sandboxID)) return buildSandboxes.endForDiskSpace(sandboxID)
       warm

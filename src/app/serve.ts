@@ -112,7 +112,7 @@ function domainSettings(config: Config, { nodeID }: Node, { seed }: Secrets): Do
 
 /** What an earlier process left half-done is finished or undone before anybody can ask for it. */
 async function repair(domain: Domain, { base, endedForSpace }: OpenedPorts): Promise<void> {
-  for (const sandboxID of endedForSpace) await domain.service.endBecause(sandboxID, 'disk_full')
+  for (const sandboxID of endedForSpace) await domain.service.endRunning(sandboxID, 'disk_full')
   // First, so that nobody who stands still because the disk is full is let go.
   await domain.diskGuard.look()
   domain.diskGuard.start()

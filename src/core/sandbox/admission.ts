@@ -23,6 +23,8 @@ export type AdmissionSettings = {
   minFreeMemoryMB: number
   startsAtOnce: number
   waitMs: number
+  /** A start must leave so many bytes of the disk free, if that is more than it needs itself. */
+  minFreeDiskBytes?: number
 }
 
 export type AdmissionParts = {
@@ -219,7 +221,8 @@ export class Admission {
     if (sum('cpuCount') + cpuCount > machine.cpuCount * settings.cpuOvercommit)
       return 'All CPUs that this server may promise to sandboxes are taken.'
     if (availableMB < settings.minFreeMemoryMB + leaveMB) return 'The memory of this server is used up.'
-    if (diskBytes < diskForStartBytes) return 'The disk of this server is full.'
+    if (diskBytes < Math.max(diskForStartBytes, settings.minFreeDiskBytes ?? 0))
+      return 'The disk of this server is full.'
     return undefined
   }
 

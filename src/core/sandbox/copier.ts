@@ -103,8 +103,10 @@ export class SandboxCopier {
     // Who would have to wait for another change of it is told so at once.
     this.#requireRunning(team, sandboxID, await sandboxes.find(sandboxID), whenPaused)
     return turns.take(sandboxID, async ({ row, signal }) => {
-      if (row) await diskGuard.requireForSnapshot(row, { memory: memory && snapshots.keepMemory, disk: true })
-      const parent = await this.#claim(team, sandboxID, row, whenPaused)
+      const running = this.#requireRunning(team, sandboxID, row, whenPaused)
+      await diskGuard.requireForSnapshot(running, { memory: memory && snapshots.keepMemory, disk: true })
+      const parent = await turns.move(running, 'snapshotting')
+      if (!parent) throw errors.killedWhile(sandboxID, 'copied')
       const changes: { isCheckpointed?: true } = {}
       try {
         // Sandboxes of a template have volumes of their own, or none: memory would miss those it knows.
@@ -124,18 +126,6 @@ export class SandboxCopier {
         })
       }
     })
-  }
-
-  async #claim(
-    team: Team,
-    sandboxID: string,
-    row: SandboxInTurn | undefined,
-    whenPaused: AppError,
-  ): Promise<SandboxInTurn> {
-    const running = this.#requireRunning(team, sandboxID, row, whenPaused)
-    const claimed = await this.#parts.turns.move(running, 'snapshotting')
-    if (!claimed) throw errors.killedWhile(sandboxID, 'copied')
-    return claimed
   }
 
   #requireRunning<Row extends Sandbox>(

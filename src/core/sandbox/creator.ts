@@ -68,14 +68,14 @@ export class SandboxCreator {
   }
 
   async create(team: Team, request: CreateRequest, claim?: IdempotencyClaim): Promise<Sandbox> {
-    const { clock, catalog, launcher, egress, volumes, warm: pool } = this.#parts
+    const { clock, catalog, launcher, egress, volumes, diskGuard, warm: pool } = this.#parts
     checkCreateTimeout(request.timeoutMs, team.limits)
     checkTexts(request)
     await egress.check(request.options)
     const resolved = await catalog.resolve(team, request.template)
     const { build } = resolved
     const mounts = await volumes.resolve(team, request.volumeMounts ?? [])
-    this.#parts.diskGuard.require()
+    diskGuard.require()
     // Nothing can be mounted in a sandbox that runs already, nor in memory that knows no such mount.
     const isBare = mounts.length === 0
     const warm = isBare ? pool.take(build) : undefined

@@ -49,10 +49,6 @@ export class DiskGrowth {
       .sort((a, b) => b.lately - a.lately)
   }
 
-  latelyOf(sandboxID: string): number {
-    return this.#growths.get(sandboxID)?.lately ?? 0
-  }
-
   /** It goes on: what it grew by before does not count against it. */
   forget(sandboxID: string): void {
     const growth = this.#growths.get(sandboxID)

@@ -36,7 +36,7 @@ export type DiskGuardParts = {
   promisedBytes: () => Promise<number>
   levels: DiskLevels
   reserve: DiskReserve
-  /** Ends a sandbox whatever it is doing. */
+  /** Ends a sandbox, unless it does not run any more. Resolves when its row says so; the rest goes on by itself. */
   end: (sandboxID: string, reason: EndReason) => Promise<void>
   /** Ends one without a row, of the warm pool or of a build. False: it is none of these. */
   endUnowned: (sandboxID: string) => boolean

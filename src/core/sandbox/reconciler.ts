@@ -140,7 +140,7 @@ export class Reconciler {
     signal: AbortSignal,
   ): Promise<void> {
     const { driver, service } = this.#parts
-    if (!read || read.state === 'ended') return void (read && this.#exits.delete(read.sandboxID))
+    if (!read || read.state === 'ended') return
     const row = await this.#withHandle(read, found)
     switch (row.state) {
       case 'running':

@@ -244,9 +244,11 @@ export class SandboxService {
     await this.#ender.end(sandboxID, 'killed')
   }
 
-  /** Ends a sandbox for a reason of the machine's. */
-  endBecause(sandboxID: string, reason: EndReason): Promise<void> {
-    return this.#ender.end(sandboxID, reason)
+  /** Ends a sandbox for a reason of the machine's. One that does not run any more, such as a paused one, is left as it is. */
+  async endRunning(sandboxID: string, reason: EndReason): Promise<void> {
+    const row = await this.#parts.sandboxes.find(sandboxID)
+    const isLive = row?.state === 'running' || row?.state === 'snapshotting'
+    if (isLive) await this.#ender.beginAsSeen(row, reason)
   }
 
   /** Ends a sandbox whose turn the caller has. */

@@ -34,6 +34,10 @@ const longestName = 255
 /** The machinery of a sandbox lies there. */
 const takenFolders = ['/proc', '/sys', '/dev', '/.warren']
 
+/** No disk can be mounted there: it is the root, or a part of the sandbox itself. */
+export const isTaken = (path: string): boolean =>
+  path === '/' || takenFolders.some((folder) => isWithin(path, folder))
+
 const invalid = (message: string) => new AppError('invalid_argument', message)
 
 export function checkVolumeName(name: string): void {
@@ -69,10 +73,11 @@ function mountPath(path: string): string {
       `Invalid path of a volume mount ${shown}: no name in it may have more than ${longestName} bytes`,
     )
   }
-  if (plain === '/' || takenFolders.some((folder) => isWithin(plain, folder))) {
+  if (isTaken(plain)) {
     throw invalid(`A volume cannot be mounted at ${shown}: choose a folder of its own, such as /mnt/data`)
   }
   return plain
 }
 
-const isWithin = (path: string, folder: string): boolean => path === folder || path.startsWith(`${folder}/`)
+export const isWithin = (path: string, folder: string): boolean =>
+  path === folder || path.startsWith(`${folder}/`)

@@ -5,7 +5,6 @@ import { closedToAll } from '../../core/egress.ts'
 import { AppError, isAppError } from '../../lib/app-error.ts'
 import { listed, newSpec } from '../driver-fixture.ts'
 import { driverSuite } from '../driver-suite.ts'
-import { egressSuite } from '../egress-suite.ts'
 import { snapshotDriverSuite } from '../snapshot-suite.ts'
 import { FakeDriver } from './fake-driver.ts'
 
@@ -24,30 +23,14 @@ driverSuite('the fake', async () => {
       return async () => void driver.world.unreadable.delete(sandboxID)
     },
     breakEgress: async () => {
-      driver.beforeLimited = () => Promise.reject(new AppError('unavailable', 'It failed. Try again.'))
+      // The rules are written down by then, and the kernel still has the old ones.
+      driver.beforeEnforced = () => Promise.reject(new AppError('unavailable', 'It failed. Try again.'))
       return async () => {
-        driver.beforeLimited = async () => {}
+        driver.beforeEnforced = async () => {}
       }
     },
     isClosed: async ({ data }) =>
-      driver.world.sandboxes.get(String(data.sandboxID))!.spec.egress.deny.includes(closedToAll),
-    close: () => driver.close(),
-  }
-})
-
-egressSuite('the fake', async () => {
-  const driver = new FakeDriver()
-  await driver.prepare('/a-root')
-  return {
-    driver,
-    rootFolder: '/a-root',
-    failNextChange: () => {
-      driver.beforeEnforced = async () => {
-        driver.beforeEnforced = async () => {}
-        throw new Error('nft failed')
-      }
-    },
-    enforced: async ({ data }) => driver.world.sandboxes.get(String(data.sandboxID))!.enforced,
+      driver.world.sandboxes.get(String(data.sandboxID))!.enforced.deny.includes(closedToAll),
     close: () => driver.close(),
   }
 })

@@ -4,13 +4,12 @@
  */
 import { lstatSync, readlinkSync } from 'node:fs'
 import { posix } from 'node:path'
+import { isTaken, isWithin } from '../../../core/volume/volume.ts'
 
 export type MountPointsTask = { namespace: string; root: string; paths: readonly string[] }
 
 export const badMountPoint = 'WARREN_BAD_MOUNT_POINT'
 
-/** The machinery of a sandbox lies there. */
-const takenFolders = ['/proc', '/sys', '/dev', '/.warren']
 const mostLinks = 40
 
 /** Throws an error with the code `badMountPoint`, whose message is for the client. */
@@ -18,8 +17,7 @@ export function checkMountPoints({ root, paths }: Pick<MountPointsTask, 'root' |
   const places = paths.map((path) => resolveIn(root, path))
   for (const [at, place] of places.entries()) {
     const path = paths[at]!
-    const isTaken = place === '/' || takenFolders.some((folder) => isWithin(place, folder))
-    if (isTaken)
+    if (isTaken(place))
       throw rejection(path, `it leads to ${JSON.stringify(place)}, which is a part of the sandbox itself`)
     const other = places.findIndex((one, index) => index !== at && isWithin(place, one))
     if (other >= 0) throw rejection(path, `it leads into the mount at ${JSON.stringify(paths[other])}`)
@@ -61,7 +59,6 @@ function look(root: string, names: string[], path: string) {
 
 const namesOf = (path: string): string[] => path.split('/').filter((name) => name !== '' && name !== '.')
 const join = (root: string, names: string[]): string => posix.join(root, ...names)
-const isWithin = (path: string, folder: string): boolean => path === folder || path.startsWith(`${folder}/`)
 
 function rejection(path: string, why: string): Error {
   const message = `A volume cannot be mounted at ${JSON.stringify(path)}: ${why}. Choose a folder of its own, such as /mnt/data`
