@@ -1,6 +1,6 @@
 /** The program that is started in every sandbox. */
 export type AgentProgram = {
-  /** Bind-mounted read-only at `agentMount`. */
+  /** Bind-mounted read-only at `agentMount` of layout.ts. */
   folder: string
   /** Runs as pid 1. */
   command: readonly string[]
@@ -15,5 +15,3 @@ export type AgentProgram = {
   /** A program inside that makes system calls and processes and ends; platforms are compared by what it costs. */
   sampleWork?: readonly string[]
 }
-
-export const agentMount = '/.warren'

@@ -25,17 +25,25 @@ export async function writeBundle(
   { plan, users }: StartParts,
 ): Promise<void> {
   const { layout, agent, uidBase, dnsServers, cgroups, openFilesLimit, pidsLimit } = context
+  const flavour = flavourOf(record)
   const sysFolder = await context.sysSkeletons.run(String(record.cpuCount), () =>
     makeSysSkeleton(layout.sysSkeletons, record.cpuCount),
   )
   const input = {
-    ...{ layout, record, agent, sysFolder, openFilesLimit, pidsLimit },
-    ...{ flavour: flavourOf(record), limitSwap: cgroups.countsSwap },
-    ...{ firstID: users?.firstID ?? uidBase, userNamespace: users?.namespace },
+    flavour,
+    layout,
+    record,
+    agent,
+    firstID: users?.firstID ?? uidBase,
+    userNamespace: users?.namespace,
+    sysFolder,
+    limitSwap: cgroups.countsSwap,
+    openFilesLimit,
+    pidsLimit,
   }
   const spec = plan?.memory ? restoredSpec(await plan.readConfig(), layout, record) : containerSpec(input)
   writeFileSync(join(folder, configName), JSON.stringify(spec))
-  writeSeed(folder, record, uidBase, dnsServers)
+  writeSeed(folder, record, { uidBase, dnsServers, occupiesTmp: flavour.coversEmptyTmp })
   writeShownProc(layout, record)
   linkRoots(layout, folder, record)
 }

@@ -1,13 +1,13 @@
 /** The OCI configuration of a sandbox: what is the same under both runtimes; the rest comes from the flavour. */
 import { join } from 'node:path'
-import { agentMount } from './agent-program.ts'
-import type { Layout } from './layout.ts'
+import { agentMount, type Layout } from './layout.ts'
+import { mappedIDs } from './namespace/mapped-ids.ts'
+import type { ResourceLimit } from './namespace/start-runtime.ts'
 import type { SandboxRecord } from './records.ts'
-import type { ContainerInput, Mount, ResourceLimit } from './runtime-flavour.ts'
+import type { ContainerInput, Mount } from './runtime-flavour.ts'
 import { sharedFolders } from './shared-disks.ts'
 import { bootIDName } from './shown-machine.ts'
 
-export const mappedIDs = 65_536
 /** Enough for sudo, apt-get, useradd, su and chown; nothing for mounts, raw sockets, links, tracing or clocks. */
 const capabilities = [
   'CAP_AUDIT_WRITE',

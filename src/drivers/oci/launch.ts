@@ -121,7 +121,7 @@ async function launch(
   await allDone([
     plan?.bringDisks(context, record) ?? rename(layout.slotDisk(record.slot), join(folder, diskName)),
     writeBundle(context, folder, record, parts),
-    offerEmptyNetwork(layout, record),
+    offerEmptyNetwork(layout, record.slot, flavourOf(record).emptyNetworkName),
     firewall.replace(record.address, openRules, record.egress),
   ])
   signal?.throwIfAborted()

@@ -22,6 +22,9 @@ export function assertPlainPath(path: string): void {
   }
 }
 
+/** Where a sandbox finds the folder of its agent. */
+export const agentMount = '/.warren'
+
 /** Where it is remembered which platform of gVisor is best here. */
 export const platformChoiceFile = (dataFolder: string): string => join(dataFolder, 'gvisor-platform.json')
 

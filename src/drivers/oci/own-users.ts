@@ -8,8 +8,8 @@
 import { closeSync } from 'node:fs'
 import { mkdir } from 'node:fs/promises'
 import { errorText } from '../../lib/app-error.ts'
-import { mappedIDs } from './container-spec.ts'
 import type { Layout } from './layout.ts'
+import { mappedIDs } from './namespace/mapped-ids.ts'
 import type { NamespaceThread } from './namespace/namespace-thread.ts'
 import type { NetworkTask } from './namespace/slot-network.ts'
 

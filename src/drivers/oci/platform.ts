@@ -3,7 +3,6 @@
  * differs between machines (inside some virtual ones `kvm` does not start and `systrap` burns CPU while nothing happens),
  * so each is tried once per machine and runtime: what the agent costs to start, to do nothing, and to do some work.
  */
-import { existsSync } from 'node:fs'
 import { mkdir, readFile, rename, stat, writeFile } from 'node:fs/promises'
 import { release } from 'node:os'
 import { join } from 'node:path'
@@ -15,12 +14,9 @@ import type { OciContext } from './context.ts'
 import { dismantle } from './dismantle.ts'
 import { startSandbox } from './launch.ts'
 import { platformChoiceFile } from './layout.ts'
+import { candidatePlatforms, hasKvm, platforms, type SyscallPlatform } from './platforms.ts'
 import { prepareRoot } from './prepare-root.ts'
 import { execArguments } from './runtime-commands.ts'
-
-/** In the order of what they give a sandbox: the first wins, unless another costs much less. */
-export const platforms = ['systrap', 'kvm', 'ptrace'] as const
-export type SyscallPlatform = (typeof platforms)[number]
 
 /** CPU time of starting the agent, of one idle second after that, and of the agent's sample of work. */
 export type Trial = { startCpuMs: number; idleCpuMs: number; workCpuMs: number } | { failure: string }
@@ -42,13 +38,8 @@ const idleSeconds = 20
 const trialVersion = 4
 /** On a busy machine the same trial takes half as much again: what costs more than this share of another does not cost less. */
 const clearlyLess = 2 / 3
-const kvmDevice = '/dev/kvm'
 
 const silent = { ...openRules, deny: [closedToAll] }
-
-/** The platforms that this machine may have. */
-export const candidatePlatforms = (): SyscallPlatform[] =>
-  platforms.filter((platform) => platform !== 'kvm' || existsSync(kvmDevice))
 
 export async function choosePlatform(context: OciContext): Promise<SyscallPlatform> {
   const { data } = context.layout
@@ -143,7 +134,7 @@ async function emptyRoot(context: OciContext): Promise<string> {
 
 async function describeMachine(binary: string): Promise<string> {
   const { size, mtimeMs } = await stat(binary)
-  return `${trialVersion} ${release()} ${binary} ${size} ${Math.round(mtimeMs)} ${existsSync(kvmDevice)}`
+  return `${trialVersion} ${release()} ${binary} ${size} ${Math.round(mtimeMs)} ${hasKvm()}`
 }
 
 async function readChoice(file: string): Promise<StoredChoice | undefined> {

@@ -8,8 +8,8 @@ import { resolve } from 'node:path'
 import { AppError } from '../../lib/app-error.ts'
 import { randomHex } from '../../lib/ids.ts'
 import { ifPresent } from '../../lib/if-present.ts'
-import { mappedIDs } from './container-spec.ts'
 import { assertPlainPath } from './layout.ts'
+import { mappedIDs } from './namespace/mapped-ids.ts'
 
 /** Paths are bytes here: names in an image need not be UTF-8. */
 type Visit = (path: Buffer, found: Stats) => Promise<void>

@@ -4,13 +4,12 @@ import type { ProbeResult } from '../../core/driver.ts'
 import { errorText } from '../../lib/app-error.ts'
 import { runCommand } from '../../lib/run-command.ts'
 import type { OciContext } from './context.ts'
+import { systemPackages, systemTools } from './system-tools.ts'
 
 type ProbeCheck = { reason: string; remedy: string; run(): Promise<unknown> }
 
 const capSysAdmin = 21n
 const capNetAdmin = 12n
-const tools = ['ip', 'nft', 'nsenter', 'unshare', 'mount', 'mkfs.ext4']
-export const systemPackages = 'apt-get install runc nftables iproute2 util-linux e2fsprogs'
 
 const tryOverlay = `mount -t tmpfs none /mnt && mkdir /mnt/a /mnt/b /mnt/c /mnt/d &&
 mount -t overlay -o lowerdir=/mnt/a,upperdir=/mnt/b,workdir=/mnt/c,volatile none /mnt/d`
@@ -62,7 +61,7 @@ function checks({ runtime, cgroups }: OciContext): ProbeCheck[] {
           '-ec',
           'for tool; do command -v "$tool" || { echo "$tool" >&2; exit 1; }; done',
           'sh',
-          ...tools,
+          ...systemTools,
         ]),
     },
     {

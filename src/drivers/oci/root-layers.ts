@@ -5,9 +5,7 @@
 import { createHash } from 'node:crypto'
 import { chmodSync, chownSync, lstatSync, mkdirSync, type Stats, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { agentMount } from './agent-program.ts'
-import { flavourOf } from './flavours.ts'
-import type { Layout } from './layout.ts'
+import { agentMount, type Layout } from './layout.ts'
 import type { SandboxRecord } from './records.ts'
 
 export const seedName = 'seed'
@@ -19,13 +17,16 @@ export const layerName = (number: number): string => `layer-${number}.ext4`
 /** Each costs a mount at every start and a look-up for every path that is not found above it. */
 export const mostDiskLayers = 8
 
+export type SeedOptions = {
+  uidBase: number
+  dnsServers: readonly string[]
+  /** The runtime would lay a memory file system over a /tmp that is empty, so a file is put there. */
+  occupiesTmp: boolean
+}
+
 /** A layer of its own, not the disk: so it is written without entering the slot, and the sandbox can still edit it. */
-export function writeSeed(
-  folder: string,
-  record: SandboxRecord,
-  uidBase: number,
-  dnsServers: readonly string[],
-): void {
+export function writeSeed(folder: string, record: SandboxRecord, options: SeedOptions): void {
+  const { uidBase, dnsServers, occupiesTmp } = options
   const seed = join(folder, seedName)
   mkdirSync(seed, { recursive: true })
   own(seed, 0o755, uidBase)
@@ -34,7 +35,7 @@ export function writeSeed(
     mkdirSync(join(seed, name))
     own(join(seed, name), 0o755, uidBase)
   }
-  if (flavourOf(record).coversEmptyTmp) occupyTmp(seed, uidBase)
+  if (occupiesTmp) occupyTmp(seed, uidBase)
   const etc = findEtc(record)
   // A root whose /etc is a link or missing keeps it as it is.
   if (!etc?.isDirectory()) return

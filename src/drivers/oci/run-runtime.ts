@@ -5,10 +5,10 @@ import type { StartParts } from './bundle.ts'
 import { processCountLimit, processLimits } from './container-spec.ts'
 import type { OciContext } from './context.ts'
 import { flavourOf } from './flavours.ts'
+import type { ResourceLimit } from './namespace/start-runtime.ts'
 import type { SandboxRecord } from './records.ts'
 import { startArguments } from './runtime-commands.ts'
 import { runtimeComplaint } from './runtime-files.ts'
-import type { ResourceLimit } from './runtime-flavour.ts'
 import { explainRestore } from './shared-disks.ts'
 
 const startLimitMs = 60_000

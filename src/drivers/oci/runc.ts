@@ -1,10 +1,10 @@
 /** Plain containers: sandboxes share the host's kernel, behind namespaces, a system call filter and covered files. */
 import { join } from 'node:path'
 import { bindMount, bootIDFile, bootIDPath } from './container-spec.ts'
-import { systemPackages } from './probe.ts'
 import type { RuntimeFlavour } from './runtime-flavour.ts'
 import { seccompProfile } from './seccomp.ts'
 import { shownProcFiles } from './shown-machine.ts'
+import { systemPackages } from './system-tools.ts'
 
 /** Figures and devices of the whole machine. What programs cannot do without is shown: uptime, versions, settings. */
 const maskedPaths = [

@@ -4,6 +4,7 @@ import type { AgentProgram } from './agent-program.ts'
 import type { CgroupUse } from './cgroups.ts'
 import type { Layout } from './layout.ts'
 import type { MountMove } from './namespace/move-mounts.ts'
+import type { ResourceLimit } from './namespace/start-runtime.ts'
 import type { RuntimeName, SandboxRecord } from './records.ts'
 
 /** What operators and users call the two kinds of walls. */
@@ -45,7 +46,6 @@ export type RuntimeFlavour = {
 }
 
 export type Mount = { destination: string; type: string; source: string; options: string[] }
-export type ResourceLimit = { type: string; soft: number; hard: number }
 
 /** What the OCI configuration of a sandbox is made from. */
 export type ContainerInput = {
