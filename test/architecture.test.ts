@@ -6,6 +6,7 @@ import { join, relative } from 'node:path'
 import { suite, test } from 'node:test'
 import {
   errorTableViolations,
+  floorsOf,
   importCircles,
   longestFile,
   mayImport,
@@ -108,6 +109,25 @@ suite('the rules can be broken', () => {
     ['test code', 'src/store/x.ts', "import { a } from '../../test/support/a.ts'", /test code/],
     ['a suite', 'src/store/x.ts', "import { a } from './store-suite.ts'", /test code/],
     ['a file outside every room', 'src/store/x.ts', "import { a } from '../../docs/a.ts'", /in no room/],
+    [
+      'a higher floor',
+      'src/drivers/oci/disk/x.ts',
+      "import { a } from '../runtime/a.ts'",
+      /disk may import record, process, namespace/,
+    ],
+    [
+      'a file above all floors',
+      'src/drivers/oci/snapshot/x.ts',
+      "import type { A } from '../oci-driver.ts'",
+      /snapshot may import/,
+    ],
+    [
+      'anything from the lowest floor',
+      'src/drivers/oci/record/x.ts',
+      "import { a } from '../disk/a.ts'",
+      /no other folder/,
+    ],
+    ['a new floor', 'src/drivers/oci/misc/x.ts', '', /on no floor of src\/drivers\/oci/],
     ['process.env', 'src/agent/x.ts', 'const home = process.env.HOME', /settings are read once/],
     ['Date.now', 'src/core/x.ts', 'const at = Date.now()', /a Clock/],
     ['new Date()', 'src/core/x.ts', 'const at = new Date()', /a Clock/],
@@ -160,6 +180,11 @@ suite('what is allowed passes', () => {
       'src/store/x.ts',
       "import './y.ts'\nimport '../lib/a.ts'\nimport 'node:fs'",
     ],
+    [
+      'a lower floor, and the own one',
+      'src/drivers/oci/disk/x.ts',
+      "import './a.ts'\nimport '../record/a.ts'",
+    ],
     ['SQL in the store', 'src/store/x.ts', "import { sql } from 'kysely'\nimport { Pool } from 'pg'"],
     [
       'types of the contract in the dashboard',
@@ -192,6 +217,21 @@ suite('what is allowed passes', () => {
     )
     for (const [room, rooms] of Object.entries(mayImport)) assert.ok(!rooms.includes(room), room)
   })
+})
+
+test('every folder with floors of its own stands there, and no floor names a higher one', () => {
+  for (const [house, floors] of Object.entries(floorsOf)) {
+    const names = Object.keys(floors)
+    for (const [at, name] of names.entries()) {
+      const folder = name === '.' ? `${house}/` : `${house}/${name}/`
+      assert.ok(
+        [...sources.keys()].some((path) => path.startsWith(folder)),
+        folder,
+      )
+      const higher = floors[name]!.filter((below) => !names.slice(0, at).includes(below))
+      assert.deepEqual(higher, [], `${name} of ${house}`)
+    }
+  }
 })
 
 suite('code is told from texts', () => {

@@ -1,10 +1,10 @@
 /** What the driver does every few seconds for as long as it is open. */
 import { existsSync } from 'node:fs'
 import { systemClock } from '../../lib/clock.ts'
-import type { OciContext } from './context.ts'
-import { flavourOf } from './flavours.ts'
-import type { SandboxRecord } from './records.ts'
-import { writeProcFiles } from './shown-machine.ts'
+import type { OciContext } from './context/context.ts'
+import type { SandboxRecord } from './record/records.ts'
+import { flavourOf } from './runtime/flavours.ts'
+import { writeProcFiles } from './runtime/shown-machine.ts'
 import { readUse } from './stats.ts'
 
 const firewallCheckMs = 10_000

@@ -7,7 +7,7 @@ import { access, mkdir, rm, symlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { ifPresent } from '../../../lib/if-present.ts'
 import { runCommand } from '../../../lib/run-command.ts'
-import type { Layout } from '../layout.ts'
+import type { Layout } from '../record/layout.ts'
 
 /** One for all sandboxes of this Warren. Slots see it only if it was there before them. */
 export async function makeEmptyNetwork(layout: Layout): Promise<void> {

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import { type AddressRules, openRules } from '../../../core/egress.ts'
 import { addressToNumber, numberToAddress } from '../../../lib/ipv4.ts'
 import { runCommand } from '../../../lib/run-command.ts'
-import { createLayout } from '../layout.ts'
+import { createLayout } from '../record/layout.ts'
 import { parseSubnet } from './addresses.ts'
 import { changes, elementsOf, ruleset } from './ruleset.ts'
 

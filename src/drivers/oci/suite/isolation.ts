@@ -5,8 +5,8 @@ import { dirname } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { eventually } from '../../../../test/support/eventually.ts'
 import type { DriverHandle } from '../../../core/driver.ts'
-import { openCgroups } from '../cgroups.ts'
-import { createLayout } from '../layout.ts'
+import { openCgroups } from '../process/cgroups.ts'
+import { createLayout } from '../record/layout.ts'
 import type { OciBench } from './bench.ts'
 
 /** Tries each call as sandbox root and prints `name errno`, 0 for one that went through. */
