@@ -30,7 +30,14 @@ export function createContext(options: OciDriverOptions): OciContext {
   const namespaces = new NamespaceThread()
   const users = flavour.hasOwnUsers ? new OwnUsers(layout, uidBase, namespaces) : undefined
   return {
-    ...{ layout, subnet, uidBase, users, namespaces, cgroups, records, dnsServers },
+    layout,
+    subnet,
+    uidBase,
+    users,
+    namespaces,
+    cgroups,
+    records,
+    dnsServers,
     runtime: { flavour, binary: options.runtimeBinary, platform: options.platform },
     agent: options.agent,
     pidsLimit: Math.min(options.pidsLimit ?? 4096, hardLimit('Max processes')),
@@ -42,7 +49,12 @@ export function createContext(options: OciDriverOptions): OciContext {
     exits: new ExitWatch({ cgroups, layout, log }),
     sysSkeletons: new JoinedWork(),
     slots: new SlotPool({
-      ...{ layout, subnet, users, namespaces, log, disks: new Disks(layout, uidBase, namespaces) },
+      layout,
+      subnet,
+      users,
+      namespaces,
+      log,
+      disks: new Disks(layout, uidBase, namespaces),
       forgetFlows: flowForgetter(log),
       size: options.poolSize ?? 4,
       diskMB: options.poolDiskMB ?? 10_240,

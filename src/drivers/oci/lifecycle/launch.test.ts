@@ -9,8 +9,13 @@ import { flavourFor } from '../runtime/flavours.ts'
 import { startSandbox } from './launch.ts'
 
 const spec = {
-  ...{ sandboxID: 'one', runID: 'run', rootFolder: '/root', egress: openRules },
-  ...{ cpuCount: 1, memoryMB: 256, diskMB: 128 },
+  sandboxID: 'one',
+  runID: 'run',
+  rootFolder: '/root',
+  egress: openRules,
+  cpuCount: 1,
+  memoryMB: 256,
+  diskMB: 128,
 }
 
 /** As much of a driver as a start meets before its record is written. */
@@ -18,7 +23,9 @@ function contextWith(removeSlot: () => Promise<void>) {
   const cpuShares = new CpuShares([0, 1])
   const removed: number[] = []
   const context = {
-    ...{ cpuShares, subnet: parseSubnet('10.213.0.0/24'), agent: { folder: '/agent' } },
+    cpuShares,
+    subnet: parseSubnet('10.213.0.0/24'),
+    agent: { folder: '/agent' },
     runtime: { flavour: flavourFor('container'), binary: '/runc' },
     records: { create: () => Promise.reject(new AppError('no_space', 'The disk is full.')) },
     slots: {

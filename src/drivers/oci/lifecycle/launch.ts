@@ -99,19 +99,27 @@ function newRecord(
   const { rootFolder, lowerFolders, cpuCount, memoryMB, diskMB } = plan?.snapshot.origin ?? wanted
   const restored = plan?.memory ? plan.snapshot.origin : undefined
   return {
-    ...{ version: recordVersion, sandboxID, runID, runtime: runtime.flavour.runtime },
+    version: recordVersion,
+    sandboxID,
+    runID,
+    runtime: runtime.flavour.runtime,
     bootID: restored?.sandboxID === sandboxID ? restored.bootID : runID,
     runtimeBinary: plan?.runtimeBinary ?? runtime.binary,
     platform: (restored ? restored.platform : runtime.platform) ?? null,
     agentFolder: restored?.agentFolder ?? agent.folder,
     layers: plan?.layers ?? 0,
-    ...{ slot, address: subnet.sandbox(slot), egress },
+    slot,
+    address: subnet.sandbox(slot),
+    egress,
     ...(mounts && mounts.length > 0 && { mounts }),
     ...(disposable && { disposable: true as const }),
     ...(background && { background: true as const }),
     rootFolder: resolve(rootFolder),
     ...(lowerFolders && { lowerFolders: lowerFolders.map((folder) => resolve(folder)) }),
-    ...{ cpuCount, memoryMB, diskMB, cpus: cpuShares.take(runID, cpuCount) },
+    cpuCount,
+    memoryMB,
+    diskMB,
+    cpus: cpuShares.take(runID, cpuCount),
   }
 }
 

@@ -20,7 +20,10 @@ export function findCgroupMounts(mountinfo: string): CgroupMounts {
   if (pure) {
     const controllers = readFileSync(join(pure, 'cgroup.controllers'), 'utf8').trim().split(' ')
     return {
-      ...{ unified: true, all: [pure], controllers, v2: pure },
+      unified: true,
+      all: [pure],
+      controllers,
+      v2: pure,
       file: (_controller, group, name) => join(pure, group, name),
     }
   }

@@ -90,7 +90,9 @@ describe('cgroups of version 1', () => {
       await writeFile(join(second!, 'cgroup.procs'), `${child.pid}\n`)
       const ended = once(child, 'exit').finally(() => writeFileSync(join(second!, 'cgroup.procs'), ''))
       const cgroups = new Cgroups({
-        ...{ unified: false, controllers: ['cpu', 'memory'], v2: undefined },
+        unified: false,
+        controllers: ['cpu', 'memory'],
+        v2: undefined,
         all: ['cpu', 'memory'].map((name) => join(folder, name)),
         file: (controller, group, name) => join(folder, controller, group, name),
       })

@@ -26,12 +26,14 @@ export function startArguments(layout: Layout, record: SandboxRecord, memory?: M
 /** For runtimes that keep memory: the whole sandbox stands still, while the runtime can still be spoken to. */
 export const pauseArguments = (layout: Layout, record: SandboxRecord): string[] => [
   ...command(layout, record),
-  ...['pause', record.sandboxID],
+  'pause',
+  record.sandboxID,
 ]
 
 export const resumeArguments = (layout: Layout, record: SandboxRecord): string[] => [
   ...command(layout, record),
-  ...['resume', record.sandboxID],
+  'resume',
+  record.sandboxID,
 ]
 
 /** Runs a program inside and waits for its end. */

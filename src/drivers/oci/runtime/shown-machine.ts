@@ -43,27 +43,26 @@ export function writeProcFiles(folder: string, state: MachineState): void {
 
 /** What programs ask of a CPU before they use it, and could ask the CPU itself; not its place among the host's. */
 const cpuTraits = new Set([
-  ...[
-    'vendor_id',
-    'cpu family',
-    'model',
-    'model name',
-    'stepping',
-    'cache size',
-    'fpu',
-    'cpuid level',
-    'flags',
-  ],
-  ...['bogomips', 'clflush size', 'cache_alignment', 'address sizes'],
-  ...[
-    'BogoMIPS',
-    'Features',
-    'CPU implementer',
-    'CPU architecture',
-    'CPU variant',
-    'CPU part',
-    'CPU revision',
-  ],
+  'vendor_id',
+  'cpu family',
+  'model',
+  'model name',
+  'stepping',
+  'cache size',
+  'fpu',
+  'cpuid level',
+  'flags',
+  'bogomips',
+  'clflush size',
+  'cache_alignment',
+  'address sizes',
+  'BogoMIPS',
+  'Features',
+  'CPU implementer',
+  'CPU architecture',
+  'CPU variant',
+  'CPU part',
+  'CPU revision',
 ])
 let cpuTraitRows: [string, string][] | undefined
 

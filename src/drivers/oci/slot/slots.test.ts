@@ -21,8 +21,13 @@ async function openFullPool() {
   const logged: string[] = []
   const namespaces = new NamespaceThread()
   const pool = new SlotPool({
-    ...{ layout, subnet, users: undefined, size: 0, diskMB: 128 },
-    ...{ namespaces, disks: new Disks(layout, 0, namespaces) },
+    layout,
+    subnet,
+    users: undefined,
+    size: 0,
+    diskMB: 128,
+    namespaces,
+    disks: new Disks(layout, 0, namespaces),
     forgetFlows: () => {},
     log: (message) => void logged.push(message),
   })

@@ -131,7 +131,10 @@ export async function planRestore(
   }
   const diskUse = await chooseDiskUse(folder, snapshot, from)
   return new RestorePlan({
-    ...{ snapshot, folder, diskUse, needsRepair: consumed },
+    snapshot,
+    folder,
+    diskUse,
+    needsRepair: consumed,
     memory: wantsMemory ? await findMemory(join(folder, memoryName), diskUse) : undefined,
     runtimeBinary: wantsMemory ? await findBuild(snapshot.build!, context.runtime.binary) : undefined,
   })

@@ -70,7 +70,8 @@ export const memoryFiles = ['checkpoint.img', pagesName, 'pages_meta.img'].map((
 )
 
 const filesOf = ({ build }: SnapshotRecord): string[] => [
-  ...[recordName, diskName],
+  recordName,
+  diskName,
   ...(build ? [configName, ...memoryFiles] : []),
 ]
 

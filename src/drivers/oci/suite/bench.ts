@@ -81,14 +81,12 @@ export async function openOciBench(
   await writeFile(join(agentFolder, 'agent.pl'), standInAgent)
   const dataFolder = join(folder, 'data')
   const options: OciDriverOptions = {
-    ...{
-      isolation: flavourOf({ runtime }).isolation,
-      runtimeBinary,
-      dataFolder,
-      instance: instanceOf(dataFolder),
-      subnet,
-      poolSize,
-    },
+    isolation: flavourOf({ runtime }).isolation,
+    runtimeBinary,
+    dataFolder,
+    instance: instanceOf(dataFolder),
+    subnet,
+    poolSize,
     agent: {
       folder: agentFolder,
       command: ['/usr/bin/perl', '/.warren/agent.pl'],
@@ -105,7 +103,10 @@ export async function openOciBench(
   await driver.prepare(brokenRootFolder)
   await driver.prepare(machine.baseRootFolder)
   const bench: OciBench = {
-    ...{ driver, options, brokenRootFolder, rootFolder: machine.baseRootFolder },
+    driver,
+    options,
+    brokenRootFolder,
+    rootFolder: machine.baseRootFolder,
     another: () => createOciDriver(options),
     snapshotFolder: (name) => join(dataFolder, 'saved', name),
     remember: async (handle, memory, file) => {

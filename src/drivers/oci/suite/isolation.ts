@@ -200,18 +200,14 @@ export function isolationSuite(runtime: 'runc' | 'runsc', open: () => Promise<Oc
 
     it('nothing under /proc and /sys that steers the host can be written', async () => {
       const paths = [
-        ...[
-          '/proc/sys/kernel/core_pattern',
-          '/proc/sys/kernel/modprobe',
-          '/proc/sys/vm/drop_caches',
-          '/proc/sysrq-trigger',
-        ],
-        ...[
-          '/sys/kernel/uevent_helper',
-          '/sys/fs/cgroup/release_agent',
-          '/sys/fs/cgroup/cgroup.procs',
-          '/proc/1/oom_score_adj.x',
-        ],
+        '/proc/sys/kernel/core_pattern',
+        '/proc/sys/kernel/modprobe',
+        '/proc/sys/vm/drop_caches',
+        '/proc/sysrq-trigger',
+        '/sys/kernel/uevent_helper',
+        '/sys/fs/cgroup/release_agent',
+        '/sys/fs/cgroup/cgroup.procs',
+        '/proc/1/oom_score_adj.x',
       ]
       const script = paths.map((path) => `(echo 1 > ${path}) 2>/dev/null && echo ${path}`).join('\n')
       assert.equal((await run(script)).trim(), '')

@@ -191,7 +191,11 @@ export function ociSnapshotSuite(runtime: 'runc' | 'runsc', open: () => Promise<
       afterMs: number,
     ): Promise<void> {
       const input: SnapshotChildInput = {
-        ...{ options: bench.options, rootFolder: bench.rootFolder, sandboxID, folder, verb },
+        options: bench.options,
+        rootFolder: bench.rootFolder,
+        sandboxID,
+        folder,
+        verb,
       }
       const script = join(import.meta.dirname, 'snapshot-child.ts')
       const child = spawn(process.execPath, [script, JSON.stringify(input)], {
