@@ -1,26 +1,7 @@
-import type { RestoreSpec } from '../../core/driver.ts'
 import type { PackedFile } from '../../core/object-store.ts'
 
 /** What a sandbox holds, for tests to put there and find again. */
 export type FakeContent = { memory: Map<string, string>; files: Map<string, string> }
-
-export const copyOf = ({ memory, files }: FakeContent): FakeContent => ({
-  memory: new Map(memory),
-  files: new Map(files),
-})
-
-/** What a new sandbox holds. One that consumes its snapshot runs on the snapshot's own files. */
-export function contentFor(
-  from: RestoreSpec | undefined,
-  snapshot: { content: FakeContent; memory: boolean } | undefined,
-): FakeContent {
-  if (!snapshot) return { memory: new Map(), files: new Map() }
-  const { memory, files } = copyOf(snapshot.content)
-  return {
-    files: from?.keep ? files : snapshot.content.files,
-    memory: from?.memory && snapshot.memory ? memory : new Map(),
-  }
-}
 
 export const filesOf = (content: FakeContent): PackedFile[] =>
   (['memory', 'files'] as const).map((name) => ({ name, content: inOnePiece([...content[name]]) }))

@@ -30,7 +30,8 @@ import type { PackNote, PackTarget } from '../../core/object-store.ts'
 import { AppError } from '../../lib/app-error.ts'
 import { KeyedLock } from '../../lib/keyed-lock.ts'
 import { untilAborted } from '../../lib/until-aborted.ts'
-import { contentFor, copyOf, type FakeContent, filesOf, readInto } from './fake-content.ts'
+import { type FakeContent, filesOf, readInto } from './fake-content.ts'
+import { contentFor, copyOf, sizeFor } from './fake-restore.ts'
 import { type FakeSandbox, type FakeSnapshot, type FakeWorld, newFakeWorld } from './fake-world.ts'
 
 export type FakeDriverOptions = {
@@ -111,7 +112,7 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
     const handle = { driver: this.name, version: 1, data }
     const content = contentFor(spec.fromSnapshot, snapshot)
     const sandbox: FakeSandbox = {
-      spec,
+      spec: { ...spec, ...sizeFor(spec, snapshot) },
       handle,
       running: false,
       frozen: false,
@@ -225,9 +226,12 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
     if (!snapshot) return undefined
     // The sandbox that consumed it ran on its files, which match its memory no more.
     const memory = snapshot.memory && !snapshot.consumedBy
+    const { cpuCount, memoryMB, diskMB } = snapshot.spec
+    const size = { cpuCount, memoryMB, diskMB }
     return {
       folder,
       memory,
+      size,
       bytes: 1,
       roots: rootsOf(snapshot.spec),
       ...(snapshot.imported && { imported: snapshot.imported }),

@@ -39,7 +39,7 @@ export async function startSandbox(
   const { slots } = context
   signal?.throwIfAborted()
   const plan = spec.fromSnapshot && (await planRestore(context, spec.fromSnapshot, spec.mounts))
-  const slot = await slots.take(plan?.snapshot.origin.diskMB ?? spec.diskMB)
+  const slot = await slots.take(plan?.sizeFor(spec).diskMB ?? spec.diskMB)
   try {
     const record = await createRecord(context, spec, slot.number, plan)
     try {
@@ -96,7 +96,8 @@ function newRecord(
   slot: number,
   plan: RestorePlan | undefined,
 ): SandboxRecord {
-  const { rootFolder, lowerFolders, cpuCount, memoryMB, diskMB } = plan?.snapshot.origin ?? wanted
+  const { rootFolder, lowerFolders } = plan?.snapshot.origin ?? wanted
+  const { cpuCount, memoryMB, diskMB } = plan?.sizeFor(wanted) ?? wanted
   const restored = plan?.memory ? plan.snapshot.origin : undefined
   return {
     version: recordVersion,

@@ -1,7 +1,7 @@
 /** How a sandbox is started from a snapshot: which of its disks the sandbox gets, and in which way. */
-import { access, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { access, readFile, rename, rm, stat, truncate, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { DiskMount, RestoreSpec } from '../../../core/driver.ts'
+import type { DiskMount, RestoreSpec, SandboxSize } from '../../../core/driver.ts'
 import { AppError } from '../../../lib/app-error.ts'
 import { delay } from '../../../lib/clock.ts'
 import { CommandFailed, runCommand } from '../../../lib/run-command.ts'
@@ -68,6 +68,15 @@ export class RestorePlan {
     return this.#diskUse !== 'layer'
   }
 
+  /** The size of a sandbox that is started by this plan where `wanted` was asked for. */
+  sizeFor(wanted: SandboxSize): SandboxSize {
+    const { origin } = this.snapshot
+    if (this.memory) return origin
+    const { cpuCount, memoryMB } = wanted
+    const disks = { move: origin.diskMB, copy: Math.max(origin.diskMB, wanted.diskMB), layer: wanted.diskMB }
+    return { cpuCount, memoryMB, diskMB: disks[this.#diskUse] }
+  }
+
   /** A file to make before the sandbox runs, where that consumes the snapshot. */
   get consumedMark(): string | undefined {
     return this.#diskUse === 'move' ? consumedMark(this.#folder) : undefined
@@ -100,7 +109,9 @@ export class RestorePlan {
       this.#isClaimed = true
       await linkFile(disk, join(own, diskName))
     }
-    if (this.#needsRepair) await repair(join(own, diskName))
+    const grows = record.diskMB > this.snapshot.origin.diskMB
+    if (this.#needsRepair || grows) await repair(join(own, diskName))
+    if (grows) await grow(join(own, diskName), record.diskMB)
   }
 
   /** After the runtime has said that the sandbox runs. */
@@ -206,6 +217,12 @@ export async function untilUnmounted(image: string): Promise<void> {
     await delay(10)
   }
   throw new AppError('unavailable', `${image} is still in use; try again later.`)
+}
+
+/** An image that was checked just now. */
+async function grow(image: string, sizeMB: number): Promise<void> {
+  await truncate(image, sizeMB * 2 ** 20)
+  await runCommand('resize2fs', [image])
 }
 
 async function repair(image: string): Promise<void> {

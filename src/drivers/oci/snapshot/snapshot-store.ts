@@ -95,7 +95,10 @@ export async function describeSnapshot(folder: string): Promise<Snapshot | undef
   const sizes = await Promise.all(filesOf(record).map((name) => ifPresent(stat(join(folder, name)))))
   const bytes = sizes.reduce((sum, size) => sum + (size?.blocks ?? 0) * 512, 0)
   const memory = record.build !== null && !(await isConsumed(folder))
-  return { folder, memory, bytes, roots: rootsOf(record.origin), ...(record.imported && { imported: true }) }
+  const { cpuCount, memoryMB, diskMB } = record.origin
+  const size = { cpuCount, memoryMB, diskMB }
+  const roots = rootsOf(record.origin)
+  return { folder, memory, size, bytes, roots, ...(record.imported && { imported: true }) }
 }
 
 /** The record goes first, so that what a crash leaves is no snapshot any more. */

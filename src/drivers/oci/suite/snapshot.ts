@@ -104,6 +104,11 @@ export function ociSnapshotSuite(runtime: 'runc' | 'runsc', open: () => Promise<
       }
       const left = await bench.run(handle, 'md5sum -c --quiet /root/sums; ls /root')
       assert.equal(left.trim(), `${generations - 1}\nsums`)
+      await save(handle)
+      const larger = await startFrom({ memory: false }, { diskMB: 512 })
+      assert.equal((await bench.run(larger, 'md5sum -c --quiet /root/sums; ls /root')).trim(), left.trim())
+      const { diskTotalBytes } = await bench.driver.stats(larger)
+      assert.ok(diskTotalBytes > 450 * 2 ** 20, `${diskTotalBytes}`)
     })
 
     it('cost no more than what was written', async () => {
