@@ -2,17 +2,17 @@
 /** Reads every file of src/ and bin/ and holds it against the house rules. */
 import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
-import { join, relative } from 'node:path'
+import { dirname, join, relative } from 'node:path'
 import { suite, test } from 'node:test'
 import {
   errorTableViolations,
-  floorsOf,
   importCircles,
   longestFile,
   mayImport,
   sharedTypeNames,
   violationsOf,
 } from './support/architecture.ts'
+import { floorsOf } from './support/floors.ts'
 import { maskTexts } from './support/source-text.ts'
 
 const root = join(import.meta.dirname, '..')
@@ -219,17 +219,14 @@ suite('what is allowed passes', () => {
   })
 })
 
-test('every folder with floors of its own stands there, and no floor names a higher one', () => {
-  for (const [house, floors] of Object.entries(floorsOf)) {
-    const names = Object.keys(floors)
-    for (const [at, name] of names.entries()) {
-      const folder = name === '.' ? `${house}/` : `${house}/${name}/`
-      assert.ok(
-        [...sources.keys()].some((path) => path.startsWith(folder)),
-        folder,
-      )
-      const higher = floors[name]!.filter((below) => !names.slice(0, at).includes(below))
-      assert.deepEqual(higher, [], `${name} of ${house}`)
+test('every floor is a folder with files, and imports only floors below it', () => {
+  const folders = new Set([...sources.keys()].map((path) => dirname(path)))
+  for (const [room, floors] of Object.entries(floorsOf)) {
+    const lower = new Set<string>()
+    for (const [folder, below] of Object.entries(floors)) {
+      assert.ok(folders.has(join(room, folder)), `${room} has no folder ${folder}`)
+      for (const one of below) assert.ok(lower.has(one), `${folder} of ${room} is not above ${one}`)
+      lower.add(folder)
     }
   }
 })

@@ -1,5 +1,6 @@
 /** The house rules of ARCHITECTURE.md as data, and the one function that holds a file against them. */
 import { posix } from 'node:path'
+import { arrowsUp, missingFloor } from './floors.ts'
 import { importsOf, maskTexts } from './source-text.ts'
 
 /** Which rooms each room may import, besides node: and itself. */
@@ -31,37 +32,6 @@ export const mayImport: Record<string, readonly string[]> = {
     ...['lib', 'contract', 'core', 'store', 'logs', 'volumes', 'drivers', 'images', 'agent', 'agent-client'],
     ...['api', 'edge', 'egress', 'peers', 'webhooks', 'mcp', 'cli', 'docs-site', 'objects'],
   ],
-}
-
-/**
- * Folders that are houses of their own: which of its folders each folder may import, besides itself. The lowest stands
- * first, and each names only folders before it. `.` stands for the files that lie directly in the house.
- */
-export const floorsOf: Record<string, Record<string, readonly string[]>> = {
-  'src/drivers/oci': {
-    record: [],
-    process: ['record'],
-    namespace: [],
-    disk: ['record', 'process', 'namespace'],
-    network: ['record', 'namespace'],
-    slot: ['record', 'namespace', 'disk', 'network'],
-    runtime: ['record', 'process', 'namespace', 'disk'],
-    context: ['record', 'process', 'namespace', 'disk', 'network', 'slot', 'runtime'],
-    snapshot: ['record', 'process', 'disk', 'runtime', 'context'],
-    lifecycle: [
-      'record',
-      'process',
-      'namespace',
-      'disk',
-      'network',
-      'slot',
-      'runtime',
-      'context',
-      'snapshot',
-    ],
-    machine: ['record', 'process', 'disk', 'network', 'runtime', 'context', 'lifecycle'],
-    '.': ['record', 'process', 'disk', 'network', 'runtime', 'context', 'snapshot', 'lifecycle', 'machine'],
-  },
 }
 
 /** What the dashboard may run of other rooms. */
@@ -154,7 +124,7 @@ export function violationsOf(path: string, source: string): string[] {
   if (room === undefined || !(room in mayImport))
     return [`${path} is in no room of the house: add it to the table`]
   return [
-    ...floorViolations(path),
+    ...missingFloor(path),
     ...importsOf(source).flatMap((found) => importViolations(path, room, found)),
     ...banViolations(path, room, maskTexts(source)),
     ...lengthViolations(path, source),
@@ -229,7 +199,7 @@ function importViolations(path: string, room: string, { specifier, typeOnly }: F
   if (isTestCode(target) || target.startsWith('test/')) return [`${path} imports test code (${target})`]
   const targetRoom = roomOf(target)
   if (targetRoom === undefined) return [`${path} imports ${target}, which is in no room`]
-  if (targetRoom === room) return arrowViolations(path, target)
+  if (targetRoom === room) return arrowsUp(path, target)
   if (!mayImport[room]!.includes(targetRoom)) {
     const allowed = mayImport[room]!.join(', ') || 'no other room'
     const reason = 'what a room needs of another is a port in core, handed over in app'
@@ -238,32 +208,6 @@ function importViolations(path: string, room: string, { specifier, typeOnly }: F
   if (room === 'dashboard' && !typeOnly && !forBrowsers.includes(target))
     return [`${path} imports ${target}; the dashboard takes only types: it runs in a browser`]
   return []
-}
-
-/** The file's house inside its room, and the folder there. Undefined: its room has no floors there. */
-function floorOf(path: string): { house: string; floor: string } | undefined {
-  const house = Object.keys(floorsOf).find((each) => path.startsWith(`${each}/`))
-  if (house === undefined) return undefined
-  const [first = '', ...rest] = path.slice(house.length + 1).split('/')
-  return { house, floor: rest.length > 0 ? first : '.' }
-}
-
-function floorViolations(path: string): string[] {
-  const from = floorOf(path)
-  if (!from || from.floor in floorsOf[from.house]!) return []
-  return [`${path} is on no floor of ${from.house}: add ${from.floor} to the table`]
-}
-
-function arrowViolations(path: string, target: string): string[] {
-  const from = floorOf(path)
-  const to = floorOf(target)
-  if (!from || from.house !== to?.house || from.floor === to.floor) return []
-  const allowed = floorsOf[from.house]![from.floor] ?? []
-  if (allowed.includes(to.floor)) return []
-  const reason = 'a floor stands on those below it; take what both need down, or hand it over from above'
-  return [
-    `${path} imports ${target}; ${from.floor} may import ${allowed.join(', ') || 'no other folder'}: ${reason}`,
-  ]
 }
 
 function banViolations(path: string, room: string, code: string): string[] {
