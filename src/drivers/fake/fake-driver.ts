@@ -117,7 +117,8 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
       running: false,
       frozen: false,
       frozenSnapshot: undefined,
-      ...content,
+      memory: content.memory,
+      files: content.files,
       enforced: spec.egress,
     }
     if (snapshot && !spec.fromSnapshot?.keep) snapshot.consumedBy = spec.runID
@@ -228,7 +229,11 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
     const { cpuCount, memoryMB, diskMB } = snapshot.spec
     const size = { cpuCount, memoryMB, diskMB }
     return {
-      ...{ folder, memory, size, bytes: 1, roots: rootsOf(snapshot.spec) },
+      folder,
+      memory,
+      size,
+      bytes: 1,
+      roots: rootsOf(snapshot.spec),
       ...(snapshot.imported && { imported: snapshot.imported }),
     }
   }
@@ -260,7 +265,10 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
       const needs = note.needs as MemoryNeeds | null
       const fits = memory && needs !== null && (await this.whyUnfit(needs)) === undefined
       snapshot = {
-        ...{ spec: note.spec as SandboxSpec, content, memory: fits, consumedBy: undefined },
+        spec: note.spec as SandboxSpec,
+        content,
+        memory: fits,
+        consumedBy: undefined,
         imported: true,
       }
       return { open: (name) => (name === 'memory' && !fits ? undefined : readInto(content, name)) }
@@ -292,7 +300,9 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
 
   async diskUse(): Promise<DiskUse[]> {
     return [...this.world.sandboxes.keys()].map((sandboxID) => ({
-      ...{ sandboxID, allocatedBytes: 0, unwrittenBytes: 0 },
+      sandboxID,
+      allocatedBytes: 0,
+      unwrittenBytes: 0,
       ...this.diskUses.get(sandboxID),
     }))
   }

@@ -5,16 +5,16 @@ import type { DiskMount, RestoreSpec, SandboxSize } from '../../../core/driver.t
 import { AppError } from '../../../lib/app-error.ts'
 import { delay } from '../../../lib/clock.ts'
 import { CommandFailed, runCommand } from '../../../lib/run-command.ts'
-import { findBuild } from '../builds.ts'
-import type { ContainerSpec } from '../container-spec.ts'
-import type { OciContext } from '../context.ts'
-import { copyInto, linkFile, linkLayers, opensDirectly } from '../disk-files.ts'
-import { flavourOf } from '../flavours.ts'
-import type { SandboxRecord } from '../records.ts'
-import { diskName, layerName, mostDiskLayers } from '../root-layers.ts'
-import type { MemorySource } from '../runtime-commands.ts'
-import { restoringName } from '../runtime-files.ts'
-import { assertSamePaths } from '../shared-disks.ts'
+import type { OciContext } from '../context/context.ts'
+import { copyInto, linkFile, linkLayers, opensDirectly } from '../disk/disk-files.ts'
+import { diskName, layerName, mostDiskLayers } from '../disk/root-layers.ts'
+import { assertSamePaths } from '../disk/shared-disks.ts'
+import type { SandboxRecord } from '../record/records.ts'
+import { findBuild } from '../runtime/builds.ts'
+import type { ContainerSpec } from '../runtime/container-spec.ts'
+import { flavourOf } from '../runtime/flavours.ts'
+import type { MemorySource } from '../runtime/runtime-commands.ts'
+import { restoringName } from '../runtime/runtime-files.ts'
 import { claimSnapshot, readClaim, releaseClaim } from './snapshot-claim.ts'
 import {
   assertOurs,
@@ -142,7 +142,10 @@ export async function planRestore(
   }
   const diskUse = await chooseDiskUse(folder, snapshot, from)
   return new RestorePlan({
-    ...{ snapshot, folder, diskUse, needsRepair: consumed },
+    snapshot,
+    folder,
+    diskUse,
+    needsRepair: consumed,
     memory: wantsMemory ? await findMemory(join(folder, memoryName), diskUse) : undefined,
     runtimeBinary: wantsMemory ? await findBuild(snapshot.build!, context.runtime.binary) : undefined,
   })
