@@ -24,15 +24,25 @@ while True:
 const bombs = {
   'whose processes stay, as user': ['perl', '-e', stayingBomb, 'bomb-of-the-test'],
   'whose processes stay, as root': ['sudo', 'perl', '-e', stayingBomb, 'bomb-of-the-test'],
+  'of root in namespaces of its own': [
+    ...[
+      'sudo',
+      'bash',
+      '-c',
+      'ulimit -u unlimited; exec unshare --user --map-root-user --pid --fork "$@"',
+      'bash',
+    ],
+    ...['perl', '-e', stayingBomb, 'bomb-of-the-test'],
+  ],
   'of a shell, as user': ['perl', '-e', repeated, shellBomb, 'bomb-of-the-test'],
   'of threads, as user': ['python3', '-c', threadBomb, 'bomb-of-the-test'],
 } as const
 type Shape = keyof typeof bombs
 
-/** Each process costs gVisor milliseconds of CPU time: these two meet both limits, that of root and that of a user. */
+/** Each process costs gVisor milliseconds of CPU time: these meet both limits, that of root and that of a user. */
 const shapesOf: Record<Isolation, readonly Shape[]> = {
-  container: Object.keys(bombs) as Shape[],
-  gvisor: ['whose processes stay, as root', 'of threads, as user'],
+  container: (Object.keys(bombs) as Shape[]).filter((shape) => !/namespaces/.test(shape)),
+  gvisor: ['whose processes stay, as root', 'of root in namespaces of its own', 'of threads, as user'],
 }
 
 const quote = (word: string) => `'${word.replaceAll("'", `'\\''`)}'`

@@ -1,26 +1,25 @@
 /**
  * Builds gVisor's runsc with Go from the pinned sources, as its official releases are built: with system call filters
  * that are compiled beforehand. `go install` leaves these out, and each sandbox would compile its own at its start. And
- * with a package of ours that makes a start cheaper (`gvisor-early.ts`).
+ * with a package of ours that makes a start cheaper (`gvisor-early.ts`), and with changes for a root that has all
+ * capabilities (`gvisor-changes.ts`).
  */
 import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { AppError, errorText } from '../../lib/app-error.ts'
 import { runCommand } from '../../lib/run-command.ts'
+import { rootChanges, type SourceChange } from './gvisor-changes.ts'
 import { earlyPackage } from './gvisor-early.ts'
 import { type Advance, eachLine } from './progress.ts'
 
 const goVersion = 'v0.0.0-20260905035102-160fafc42237'
 /** The name of what is built: that of the sources, and what sets it apart from other builds of them. */
-export const builtVersion = `${goVersion}-filters-early`
+export const builtVersion = `${goVersion}-filters-early-root`
 /** Packages that Go compiles for it, the standard library included; only the bar depends on it. */
 const goPackages = 620
 
-/** A place in gVisor's sources that is replaced. The sources are pinned, so it is there exactly once. */
-type Change = { file: string; from: string; to: string }
-
 /** Keeps those of nearly 600 combinations of options that Warren can choose, which saves a minute of compiling. */
-const fewerOptions: Change = {
+const fewerOptions: SourceChange = {
   file: 'runsc/boot/filter/config/config_precompiled.go',
   from: '	programs := make([]precompiledseccomp.Program, len(opts))\n',
   to: `	kept := opts[:0]
@@ -34,7 +33,7 @@ const fewerOptions: Change = {
 `,
 }
 
-const importEarly: Change = {
+const importEarly: SourceChange = {
   file: 'runsc/main.go',
   from: 'import (\n',
   to: 'import (\n	_ "gvisor.dev/gvisor/early"\n',
@@ -85,6 +84,7 @@ export async function buildRunsc(go: string, path: string, advance: Advance): Pr
     await copySources(go, folder)
     await compileFilters(go, folder, onOutput)
     await addEarlyPackage(folder)
+    for (const one of rootChanges) await change(folder, one)
     await runGo(go, ['build', '-v', '-trimpath', '-ldflags', '-s -w', '-o', path, './runsc'], {
       cwd: folder,
       onOutput,
@@ -135,7 +135,7 @@ async function addEarlyPackage(folder: string): Promise<void> {
   await change(folder, importEarly)
 }
 
-async function change(folder: string, { file, from, to }: Change): Promise<void> {
+async function change(folder: string, { file, from, to }: SourceChange): Promise<void> {
   const path = join(folder, file)
   const parts = (await readFile(path, 'utf8')).split(from)
   if (parts.length !== 2) throw new Error(`${file} of gVisor's sources is not as expected`)

@@ -1,5 +1,5 @@
 /**
- * What is changed in gVisor's sources so that root inside a sandbox can have all capabilities (decision 0078). Each
+ * What is changed in gVisor's sources so that root inside a sandbox can have nearly all capabilities (decision 0078). Each
  * change is small and stands alone; a new gVisor that has the same drops it.
  */
 
@@ -7,8 +7,8 @@
 export type SourceChange = { file: string; from: string; to: string }
 
 /**
- * Root's capabilities exempt it from the limit of processes, and a fork bomb of root would end the whole sandbox. What
- * runsc starts from outside is still exempt.
+ * Root's capabilities exempt it from the limit of processes and let it raise limits, and a fork bomb of root would end the
+ * whole sandbox. What runsc starts from outside is still exempt.
  */
 const processLimitOfRoot: SourceChange[] = [
   {
@@ -19,28 +19,9 @@ const processLimitOfRoot: SourceChange[] = [
   {
     file: 'pkg/sentry/syscalls/linux/sys_rlimit.go',
     from: 'privileged := t.HasRootCapability(linux.CAP_SYS_RESOURCE)\n',
-    to: 'privileged := t.HasRootCapability(linux.CAP_SYS_RESOURCE) && resource != limits.ProcessCount\n',
+    to: 'privileged := false\n',
   },
 ]
-
-/**
- * The agent keeps users of a sandbox apart and says that nobody may trace it (prctl PR_SET_DUMPABLE). Root's capability
- * to trace everything would overrule that.
- */
-const untraceable: SourceChange = {
-  file: 'pkg/sentry/kernel/ptrace.go',
-  from: '	if callerCreds.HasCapabilityIn(linux.CAP_SYS_PTRACE, targetCreds.UserNamespace) {\n		return true\n	}\n	if cuid',
-  to: `	if callerCreds.HasCapabilityIn(linux.CAP_SYS_PTRACE, targetCreds.UserNamespace) {
-		traceable := true
-		target.WithMuLocked(func(t *Task) {
-			if m := t.MemoryManager(); m != nil {
-				traceable = m.Dumpability() != mm.NotDumpable
-			}
-		})
-		return traceable
-	}
-	if cuid`,
-}
 
 /**
  * A restored kernel gives every network namespace but the first an empty network, and those of the saved one stop
@@ -136,12 +117,15 @@ func checkSupportedFileType(mode uint32) error {
   },
 ]
 
-/** Attributes of an overlay are "trusted", which only the host's root may write: they get names that a user may write. */
+/**
+ * Docker writes and reads attributes of overlays as "trusted" ones, which only the host's root may write. They get the
+ * names that gVisor's overlay uses on such file systems, and no listing shows them.
+ */
 const overlayAttributes: SourceChange[] = [
   {
     file: files,
     from: 'func (d *dentry) listXattr(ctx context.Context, size uint64) ([]string, error) {\n',
-    to: `const hostOverlayXattrPrefix = linux.XATTR_USER_PREFIX + "gvisor.overlay."
+    to: `const hostOverlayXattrPrefix = linux.XATTR_USER_PREFIX + "overlay."
 
 func hostXattrName(creds *auth.Credentials, name string) string {
 	rest, ok := strings.CutPrefix(name, linux.XATTR_TRUSTED_PREFIX+"overlay.")
@@ -194,7 +178,6 @@ func (d *dentry) listXattr(ctx context.Context, size uint64) ([]string, error) {
 
 export const rootChanges: readonly SourceChange[] = [
   ...processLimitOfRoot,
-  untraceable,
   noOtherNetworks,
   ...whiteouts,
   ...overlayAttributes,

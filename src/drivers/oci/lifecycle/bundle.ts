@@ -36,6 +36,7 @@ export async function writeBundle(
     agent,
     firstID: users?.firstID ?? uidBase,
     userNamespace: users?.namespace,
+    allCapabilities: await flavour.boundsRoot(record.runtimeBinary),
     sysFolder,
     limitSwap: cgroups.countsSwap,
     openFilesLimit,

@@ -1,4 +1,5 @@
 /** gVisor: every sandbox has a kernel of its own, a process of the host that runsc starts. */
+import { boundsRoot } from './builds.ts'
 import { bindMount, bootIDFile, bootIDPath, processCountLimit, quietMount } from './container-spec.ts'
 import { gvisorMemoryMB, gvisorPidsLimits, machinePids } from './gvisor-limits.ts'
 import type { RuntimeFlavour } from './runtime-flavour.ts'
@@ -14,6 +15,7 @@ export const gvisor: RuntimeFlavour = {
   // Its processes are gVisor's, which counts for them; and memory is read back only under the mapping it was saved with.
   hasOwnUsers: false,
   inheritsLimits: false,
+  boundsRoot,
   emptyNetworkName: 'null-netns',
   runFlags: [],
   movedMounts: [],
@@ -24,6 +26,8 @@ export const gvisor: RuntimeFlavour = {
     // What is written must lie in our overlay, where the disk limit holds and a checkpoint finds it.
     '--overlay2=none',
     '--allow-suid',
+    // For ping. Whatever leaves with another sender's address is dropped by the host's rules.
+    '--net-raw',
     '--host-uds=none',
     // Advice for operators on settings of the machine, looked up anew at every start.
     '--host-settings=ignore',
