@@ -64,6 +64,15 @@ test('a body cut anywhere is rejected and never hangs', async () => {
   }
 })
 
+test('a head that the form ends in is rejected and never hangs', async () => {
+  for (const head of ['Content-Disposition: form-data; name="file"; filename="a"', 'x']) {
+    await assert.rejects(
+      read(Buffer.from(`--b\r\n${head}\r\n--b--\r\n`), 'b', () => 7),
+      (error) => isAppError(error, 'invalid_argument'),
+    )
+  }
+})
+
 test('noise is rejected or read, and nothing else is thrown', async () => {
   for (let round = 0; round < 300; round++) {
     const noise = Buffer.concat([Buffer.from('--b\r\n'), randomBytes(randomInt(200)), Buffer.from('\r\n--b')])
