@@ -12,6 +12,7 @@ import {
   sharedTypeNames,
   violationsOf,
 } from './support/architecture.ts'
+import { coreFolderOf, mayImportInCore } from './support/core-floors.ts'
 import { maskTexts } from './support/source-text.ts'
 
 const root = join(import.meta.dirname, '..')
@@ -33,13 +34,23 @@ function readSources(): Map<string, string> {
 const sources = readSources()
 
 test('every file of src and bin keeps the house rules', () => {
-  for (const known of ['src/core/stores.ts', 'src/lib/clock.ts', 'src/store/open-stores.ts']) {
+  for (const known of ['src/core/sandbox/service.ts', 'src/lib/clock.ts', 'src/store/open-stores.ts']) {
     assert.ok(sources.has(known), `${known} was not read`)
   }
   assert.deepEqual(
     [...sources].flatMap(([path, source]) => violationsOf(path, source)),
     [],
   )
+})
+
+test('every folder of core has its floor, and the table of floors has no circle', () => {
+  const folders = new Set([...sources.keys()].flatMap((path) => coreFolderOf(path) ?? []))
+  assert.deepEqual([...folders].sort(), Object.keys(mayImportInCore).sort())
+  const seen = new Set<string>()
+  for (const [folder, below] of Object.entries(mayImportInCore)) {
+    for (const one of below) assert.ok(seen.has(one), `${folder} stands above ${one}, which is not below it`)
+    seen.add(folder)
+  }
 })
 
 test('a type has a name of its own', () => {
@@ -108,6 +119,20 @@ suite('the rules can be broken', () => {
     ['test code', 'src/store/x.ts', "import { a } from '../../test/support/a.ts'", /test code/],
     ['a suite', 'src/store/x.ts', "import { a } from './store-suite.ts'", /test code/],
     ['a file outside every room', 'src/store/x.ts', "import { a } from '../../docs/a.ts'", /in no room/],
+    [
+      'an arrow up inside core',
+      'src/core/template/x.ts',
+      "import type { Sandbox } from '../sandbox/row/sandbox.ts'",
+      /lower floor/,
+    ],
+    [
+      'an arrow up between rooms of sandboxes',
+      'src/core/sandbox/row/x.ts',
+      "import '../verbs/creator.ts'",
+      /lower floor/,
+    ],
+    ['a file of core in no folder', 'src/core/x.ts', "import './team/team.ts'", /no folder of core/],
+    ['a new folder of core', 'src/core/misc/x.ts', "import '../team/team.ts'", /no folder of core/],
     ['process.env', 'src/agent/x.ts', 'const home = process.env.HOME', /settings are read once/],
     ['Date.now', 'src/core/x.ts', 'const at = Date.now()', /a Clock/],
     ['new Date()', 'src/core/x.ts', 'const at = new Date()', /a Clock/],
@@ -160,6 +185,11 @@ suite('what is allowed passes', () => {
       'src/store/x.ts',
       "import './y.ts'\nimport '../lib/a.ts'\nimport 'node:fs'",
     ],
+    [
+      'an arrow down inside core',
+      'src/core/sandbox/verbs/x.ts',
+      "import './y.ts'\nimport '../row/sandbox.ts'\nimport '../../template/template.ts'",
+    ],
     ['SQL in the store', 'src/store/x.ts', "import { sql } from 'kysely'\nimport { Pool } from 'pg'"],
     [
       'types of the contract in the dashboard',
@@ -175,7 +205,7 @@ suite('what is allowed passes', () => {
     ['a date made from a number', 'src/core/x.ts', 'new Date(row.createdAt).toISOString()'],
     ['files moved by the agent', 'src/agent/filesystem/x.ts', 'await files.move(from, to)'],
     ['the homes themselves', 'src/lib/clock.ts', 'Date.now()'],
-    ['a verb that moves states', 'src/core/sandbox/ender.ts', "store.move(at, 'killing')"],
+    ['a verb that moves states', 'src/core/sandbox/verbs/ender.ts', "store.move(at, 'killing')"],
     ['tests that join rooms', 'src/core/x.test.ts', "import '../store/a.ts'\nprocess.env.HOME; Date.now()"],
     ['exactly as long as allowed', 'src/core/x.ts', 'x\n'.repeat(longestFile)],
     ['generated code of any length', 'src/contract/rpc/process_pb.ts', 'x\n'.repeat(longestFile + 1)],

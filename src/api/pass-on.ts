@@ -1,8 +1,8 @@
 /** Requests for what another node owns go there, before anything of them is read or checked here: that node checks them. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Forwarder } from '../core/cluster/forwarder.ts'
-import type { Owned } from '../core/cluster/node.ts'
-import { sandboxNotFound } from '../core/sandbox/errors.ts'
+import type { Owned } from '../core/cluster/owner-store.ts'
+import { sandboxNotFound } from '../core/sandbox/row/errors.ts'
 import { type AppError, isAppError } from '../lib/app-error.ts'
 import type { HttpExchange } from '../lib/http-relay/http-relay.ts'
 import type { RouteContext } from './context.ts'

@@ -1,6 +1,6 @@
 /** Templates and builds to wire. */
 import type * as wire from '../contract/rest/template.ts'
-import { atLeast, type LogEntry } from '../core/logs.ts'
+import { atLeast, type LogEntry } from '../core/ports/logs.ts'
 import type { BuildProgress } from '../core/template/build-service.ts'
 import { fullName } from '../core/template/catalog.ts'
 import type { TemplateBuild, TemplateSummary } from '../core/template/template.ts'

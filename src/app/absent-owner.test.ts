@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { type ApiNode, openApiCluster } from '../../test/support/api-cluster.ts'
 import { request, until } from '../../test/support/domain.ts'
 import { header } from '../contract/constants.ts'
-import type { SandboxOptions } from '../core/sandbox/sandbox.ts'
+import type { SandboxOptions } from '../core/sandbox/row/sandbox.ts'
 import { MemoryObjectStore } from '../objects/memory-object-store.ts'
 import { ObjectPacks } from '../objects/packs.ts'
 

@@ -1,8 +1,8 @@
 /** Keeps the public template `base` in line with this machine's layers for it and with the configured sizes. */
 import { envdVersion } from '../contract/constants.ts'
-import type { FreshTemplate, TemplateStore } from '../core/stores.ts'
 import { defaultTag } from '../core/template/reference.ts'
 import type { TemplateBuild } from '../core/template/template.ts'
+import type { FreshTemplate, TemplateStore } from '../core/template/template-store.ts'
 import { isAppError } from '../lib/app-error.ts'
 import type { Clock } from '../lib/clock.ts'
 import { newTemplateID, newUUID } from '../lib/ids.ts'

@@ -1,7 +1,7 @@
 /** Opens the gate where the driver sends connections to it. */
 import { join } from 'node:path'
-import { canLimitEgress, type Driver } from '../core/driver.ts'
-import type { SecretReader } from '../core/egress.ts'
+import { canLimitEgress, type Driver } from '../core/ports/driver.ts'
+import type { SecretReader } from '../core/ports/egress.ts'
 import type { OnDecision } from '../egress/decide.ts'
 import { createEgressAuthority } from '../egress/egress-authority.ts'
 import { createGate } from '../egress/gate.ts'

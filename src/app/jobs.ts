@@ -1,5 +1,5 @@
 /** What the server does again and again while it runs. */
-import { MetricsSampler, sampleEveryMs } from '../core/sandbox/metrics.ts'
+import { MetricsSampler, sampleEveryMs } from '../core/sandbox/monitoring/metrics.ts'
 import { teamSampleEveryMs } from '../core/team/metric.ts'
 import { webhookLimits } from '../core/webhook/webhook.ts'
 import type { Domain } from './domain.ts'

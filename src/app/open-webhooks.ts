@@ -1,9 +1,9 @@
 import type { SecretVault } from '../core/secret/vault.ts'
-import type { Stores } from '../core/stores.ts'
 import { WebhookDispatcher } from '../core/webhook/dispatcher.ts'
 import { WebhookService } from '../core/webhook/service.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Log } from '../lib/log.ts'
+import type { Stores } from '../store/stores.ts'
 import { HttpWebhookSender, type HttpWebhookSenderParts } from '../webhooks/sender.ts'
 
 export function openWebhooks(

@@ -6,7 +6,7 @@ import type {
   NeededBytes,
   PausedSandbox,
 } from '../core/archive/archive-store.ts'
-import type { SandboxSnapshot } from '../core/sandbox/sandbox.ts'
+import type { SandboxSnapshot } from '../core/sandbox/row/sandbox.ts'
 import { CondemnedObjects } from './condemned.ts'
 import { unendedInParts } from './sandbox-list.ts'
 import { isMovable } from './sandbox-queries.ts'

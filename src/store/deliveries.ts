@@ -1,6 +1,6 @@
 import { type ExpressionBuilder, type Kysely, sql } from 'kysely'
-import type { DeliveryStore } from '../core/event-stores.ts'
 import type { Attempt, Delivery, DueDelivery } from '../core/webhook/webhook.ts'
+import type { DeliveryStore } from '../core/webhook/webhook-store.ts'
 import type { Tables, WebhookDeliveryRow } from './tables.ts'
 
 type PruneLimits = Parameters<DeliveryStore['prune']>[0]

@@ -1,7 +1,7 @@
 /** Writes an event, and its deliveries to the webhooks of the team, within the transaction that changes the sandbox. */
 import type { Transaction } from 'kysely'
 import { type EventCause, type EventType, eventData, type LifecycleEvent } from '../core/event/event.ts'
-import type { Sandbox } from '../core/sandbox/sandbox.ts'
+import type { Sandbox } from '../core/sandbox/row/sandbox.ts'
 import { payloadOf } from '../core/webhook/payload.ts'
 import { newUUID } from '../lib/ids.ts'
 import type { Tables } from './tables.ts'

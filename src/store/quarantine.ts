@@ -1,5 +1,5 @@
 import type { Kysely, Transaction } from 'kysely'
-import type { QuarantinedSnapshot, QuarantineStore } from '../core/sandbox/quarantine-store.ts'
+import type { QuarantinedSnapshot, QuarantineStore } from '../core/sandbox/snapshots/quarantine-store.ts'
 import type { QuarantineRow, Tables } from './tables.ts'
 
 /** Stands for the time of an entry whose snapshot is discarded: it has been there for longer than any is kept. */

@@ -1,7 +1,7 @@
 import type { Kysely } from 'kysely'
-import { wireStates } from '../core/sandbox/sandbox.ts'
-import type { TeamMetricStore } from '../core/stores.ts'
+import { wireStates } from '../core/sandbox/row/sandbox.ts'
 import type { TeamMetric } from '../core/team/metric.ts'
+import type { TeamMetricStore } from '../core/team/team-store.ts'
 import { isUnended } from './sandbox-queries.ts'
 import type { Tables } from './tables.ts'
 

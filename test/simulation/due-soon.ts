@@ -1,5 +1,5 @@
 /** Sandboxes that run before a history begins, and whose time is over soon after. */
-import type { NewSandbox } from '../../src/core/sandbox/sandbox.ts'
+import type { NewSandbox } from '../../src/core/sandbox/row/sandbox.ts'
 import { FakeDriver } from '../../src/drivers/fake/fake-driver.ts'
 import { newSandboxID, newUUID } from '../../src/lib/ids.ts'
 import type { Plan } from './plan.ts'

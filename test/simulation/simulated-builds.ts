@@ -1,8 +1,8 @@
 /** How templates are built in a history: one step in one sandbox, and layers that several builds share. */
 import type { BuilderTools } from '../../src/app/domain.ts'
 import { layerKey } from '../../src/core/archive/keys.ts'
-import type { LayerArchive } from '../../src/core/images.ts'
-import type { PackStore } from '../../src/core/object-store.ts'
+import type { LayerArchive } from '../../src/core/ports/images.ts'
+import type { PackStore } from '../../src/core/ports/object-store.ts'
 import type { Builder, BuildResult } from '../../src/core/template/builder.ts'
 import type { StartRequest } from '../../src/core/template/start-request.ts'
 import { AppError } from '../../src/lib/app-error.ts'

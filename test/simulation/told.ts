@@ -1,6 +1,7 @@
 /** What a client is told of a sandbox that was made or resumed, and what it may rely on from then on. */
-import type { CreateRequest } from '../../src/core/sandbox/creator.ts'
-import type { Sandbox } from '../../src/core/sandbox/sandbox.ts'
+
+import type { Sandbox } from '../../src/core/sandbox/row/sandbox.ts'
+import type { CreateRequest } from '../../src/core/sandbox/verbs/creator.ts'
 import type { Team } from '../../src/core/team/team.ts'
 import type { WantedMount } from '../../src/core/volume/volume.ts'
 import type { Ask } from './ledger.ts'

@@ -1,5 +1,6 @@
 /** The house rules of ARCHITECTURE.md as data, and the one function that holds a file against them. */
 import { posix } from 'node:path'
+import { floorViolations } from './core-floors.ts'
 import { importsOf, maskTexts } from './source-text.ts'
 
 /** Which rooms each room may import, besides node: and itself. */
@@ -99,9 +100,12 @@ const bans: Ban[] = [
   {
     what: '.move(',
     code: /\.\s*move\s*\(/,
-    onlyIn: [...['creator', 'pauser', 'resumer', 'copier', 'ender', 'sandbox-turns', 'retrying-store']].map(
-      (verb) => `src/core/sandbox/${verb}.ts`,
-    ),
+    onlyIn: [
+      ...['creator', 'pauser', 'resumer', 'copier', 'ender'].map(
+        (verb) => `src/core/sandbox/verbs/${verb}.ts`,
+      ),
+      ...['sandbox-turns', 'retrying-store'].map((file) => `src/core/sandbox/row/${file}.ts`),
+    ],
     // These cannot reach the store, so what they move are files.
     notIn: ['agent', 'cli', 'dashboard', 'contract', 'lib'],
     reason: "a sandbox's state changes only in the files of its verbs, where every move can be seen",
@@ -109,7 +113,7 @@ const bans: Ban[] = [
   {
     what: 'a row of a turn by a cast',
     code: /\bas\s+(?:\w*InTurn)\b/,
-    onlyIn: ['src/core/turns.ts', 'src/core/sandbox/sandbox-turns.ts'],
+    onlyIn: ['src/lib/turns.ts', 'src/core/sandbox/row/sandbox-turns.ts'],
     reason: 'only a turn gives such a row: what acts on a row relies on it being as it was just read',
   },
 ]
@@ -197,7 +201,7 @@ function importViolations(path: string, room: string, { specifier, typeOnly }: F
   if (isTestCode(target) || target.startsWith('test/')) return [`${path} imports test code (${target})`]
   const targetRoom = roomOf(target)
   if (targetRoom === undefined) return [`${path} imports ${target}, which is in no room`]
-  if (targetRoom === room) return []
+  if (targetRoom === room) return room === 'core' ? floorViolations(path, target) : []
   if (!mayImport[room]!.includes(targetRoom)) {
     const allowed = mayImport[room]!.join(', ') || 'no other room'
     const reason = 'what a room needs of another is a port in core, handed over in app'

@@ -1,6 +1,6 @@
 /** The builder over the domain's fixture: images, agent and sandboxes that are not real, uploads and cache that are. */
 import { Readable } from 'node:stream'
-import type { Images, PulledImage, PullOptions } from '../../src/core/images.ts'
+import type { Images, PulledImage, PullOptions } from '../../src/core/ports/images.ts'
 import type { BuildJob, BuildLine, BuildResult } from '../../src/core/template/builder.ts'
 import type { BuildStep } from '../../src/core/template/start-request.ts'
 import type { TemplateBuild } from '../../src/core/template/template.ts'

@@ -7,7 +7,8 @@ import { parseTemplateReference } from '../template/reference.ts'
 import type { StartRequest } from '../template/start-request.ts'
 import type { Forwarder } from './forwarder.ts'
 import type { Membership } from './membership.ts'
-import { isAway, type LocatedBuild, type OwnerStore } from './node.ts'
+import { isAway } from './node.ts'
+import type { LocatedBuild, OwnerStore } from './owner-store.ts'
 
 export type BuildPlacerParts = {
   membership: Pick<Membership, 'nodeID' | 'find'>

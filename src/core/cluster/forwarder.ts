@@ -2,8 +2,8 @@
 import type { IncomingMessage } from 'node:http'
 import type { AppError } from '../../lib/app-error.ts'
 import type { HttpExchange } from '../../lib/http-relay/http-relay.ts'
-import type { TakeOptions } from '../sandbox/mover.ts'
-import type { Owned } from './node.ts'
+import type { TakeOptions } from '../archive/mover.ts'
+import type { Owned } from './owner-store.ts'
 
 export interface Forwarder {
   /** A peer passed the request on: it is answered here, or rejected as misdirected. */

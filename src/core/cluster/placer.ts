@@ -2,14 +2,15 @@
 import { AppError } from '../../lib/app-error.ts'
 import type { HttpExchange } from '../../lib/http-relay/http-relay.ts'
 import { randomBelow } from '../../lib/ids.ts'
-import type { Admission } from '../sandbox/admission.ts'
+import type { Admission } from '../sandbox/capacity/admission.ts'
 import type { Team } from '../team/team.ts'
 import { isUsableBy, type TemplateCatalog } from '../template/catalog.ts'
 import { parseTemplateReference } from '../template/reference.ts'
 import type { Template } from '../template/template.ts'
 import type { Forwarder } from './forwarder.ts'
 import type { Membership } from './membership.ts'
-import { type ClusterNode, isAway, type LocatedBuild, type OwnerStore } from './node.ts'
+import { type ClusterNode, isAway } from './node.ts'
+import type { LocatedBuild, OwnerStore } from './owner-store.ts'
 import { type PlacementDemand, rankNodes, type SentDemand } from './rank-nodes.ts'
 
 /** So many nodes are asked whether they have room at once; then the best one is asked to wait for room. */

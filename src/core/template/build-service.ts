@@ -10,8 +10,7 @@ import { newTemplateID, newUUID } from '../../lib/ids.ts'
 import { insertOnce } from '../../lib/insert-once.ts'
 import type { Log } from '../../lib/log.ts'
 import { retryPassing } from '../../lib/retry-passing.ts'
-import type { LogEntry } from '../logs.ts'
-import type { TemplateStore } from '../stores.ts'
+import type { LogEntry } from '../ports/logs.ts'
 import type { Team } from '../team/team.ts'
 import type { BuildLog } from './build-log.ts'
 import { type Builder, BuildFailure, type BuildJob } from './builder.ts'
@@ -19,6 +18,7 @@ import type { TemplateCatalog } from './catalog.ts'
 import { defaultTag, type TemplateReference } from './reference.ts'
 import type { StartRequest } from './start-request.ts'
 import type { BuildStatus, Template, TemplateBuild, TemplateName } from './template.ts'
+import type { TemplateStore } from './template-store.ts'
 
 const mostBuildsAtOnce = 20
 const buildWithinMs = 3_600_000

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import type { CachedStep } from '../../core/stores.ts'
+import type { CachedStep } from '../../core/template/build-cache-store.ts'
 import { isAppError } from '../../lib/app-error.ts'
 import { newUUID } from '../../lib/ids.ts'
 import { insertTeam, time } from './rows.ts'

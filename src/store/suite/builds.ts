@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
-import type { TemplateStore } from '../../core/stores.ts'
 import type { BuildStatus, TemplateBuild } from '../../core/template/template.ts'
+import type { TemplateStore } from '../../core/template/template-store.ts'
 import { isAppError } from '../../lib/app-error.ts'
 import { newUUID } from '../../lib/ids.ts'
 import { aBuild, aTemplate, insertTeam, insertTemplate, time } from './rows.ts'

@@ -1,8 +1,9 @@
 /** Two Warrens over one database: each sees and changes only what it owns. */
 import assert from 'node:assert/strict'
 import { type SuiteContext, suite, type TestContext, test } from 'node:test'
-import type { Sandbox } from '../../core/sandbox/sandbox.ts'
-import type { CachedStep, Stores } from '../../core/stores.ts'
+import type { Sandbox } from '../../core/sandbox/row/sandbox.ts'
+import type { CachedStep } from '../../core/template/build-cache-store.ts'
+import type { Stores } from '../stores.ts'
 import { aNode, nodeSuite } from './nodes.ts'
 import {
   aBuild,
