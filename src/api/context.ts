@@ -1,5 +1,6 @@
 /** What every route is made with: the app it adds itself to, and the parts it calls. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
+
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type {
   FastifyBaseLogger,
@@ -37,6 +38,7 @@ import type { TemplateService } from '../core/template/service.ts'
 import type { VolumeService } from '../core/volume/service.ts'
 import type { WebhookService } from '../core/webhook/service.ts'
 import type { Clock } from '../lib/clock.ts'
+import type { HttpExchange } from '../lib/http-relay/http-relay.ts'
 import type { Log } from '../lib/log.ts'
 import type { Authenticator } from './auth.ts'
 import type { AnsweredRequest } from './request-id.ts'
@@ -105,11 +107,11 @@ export type ApiParts = {
 
 export type ApiCluster = {
   nodeID: string
-  forwarder: Forwarder
-  placer: Placer
-  everyNode: EveryNode
-  buildPlacer: BuildPlacer
-  volumePlacer: VolumePlacer
+  forwarder: Forwarder<HttpExchange>
+  placer: Placer<HttpExchange>
+  everyNode: EveryNode<IncomingMessage>
+  buildPlacer: BuildPlacer<HttpExchange>
+  volumePlacer: VolumePlacer<HttpExchange>
 }
 
 export type Api = FastifyInstance<

@@ -27,7 +27,7 @@ declare module 'fastify' {
  */
 export function passOnToOwners(
   app: FastifyInstance,
-  forwarder: Forwarder,
+  forwarder: Forwarder<HttpExchange>,
   context: Pick<RouteContext, 'auth' | 'sandboxes'>,
 ): void {
   const held = new WeakMap<FastifyRequest, Held>()

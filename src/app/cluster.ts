@@ -1,5 +1,5 @@
 /** Makes this Warren a node of a cluster, where a setting says so: who the others are, and how requests reach them. */
-import type { Server, ServerOptions } from 'node:http'
+import type { IncomingMessage, Server, ServerOptions } from 'node:http'
 import { BuildPlacer } from '../core/cluster/build-placer.ts'
 import type { Drainer } from '../core/cluster/drainer.ts'
 import { EveryNode } from '../core/cluster/every-node.ts'
@@ -11,6 +11,7 @@ import { NodeForgetter } from '../core/cluster/node-forgetter.ts'
 import { Placer } from '../core/cluster/placer.ts'
 import { VolumePlacer } from '../core/cluster/volume-placer.ts'
 import { AppError } from '../lib/app-error.ts'
+import type { HttpExchange } from '../lib/http-relay/http-relay.ts'
 import { newUUID } from '../lib/ids.ts'
 import { splitAddress } from '../peers/address.ts'
 import { createAskNode } from '../peers/ask-node.ts'
@@ -47,10 +48,10 @@ export type Cluster = {
   identity: PeerIdentity
   membership: Membership
   forwarder: ClusterForwarder
-  placer: Placer
-  everyNode: EveryNode
-  buildPlacer: BuildPlacer
-  volumePlacer: VolumePlacer
+  placer: Placer<HttpExchange>
+  everyNode: EveryNode<IncomingMessage>
+  buildPlacer: BuildPlacer<HttpExchange>
+  volumePlacer: VolumePlacer<HttpExchange>
   /** Finds sandboxes of other nodes by signed file URLs. */
   files: FileSearch
   takeOffered: ClusterDomain['takeOffered']

@@ -15,7 +15,8 @@ import { isSignature } from './signed-file.ts'
 export type FindSigned = (request: IncomingMessage, path: string) => Promise<string | undefined>
 
 /** A Warren on its own has nothing to take over. */
-export type EdgeForwarder = Pick<Forwarder, 'forward'> & Partial<Pick<Forwarder, 'takeOver'>>
+export type EdgeForwarder = Pick<Forwarder<HttpExchange>, 'forward'> &
+  Partial<Pick<Forwarder<HttpExchange>, 'takeOver'>>
 
 export type PeerTrafficParts = {
   forwarder: EdgeForwarder

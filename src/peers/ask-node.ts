@@ -1,4 +1,5 @@
 /** Asks another node for its part of a request, as the client made it, and reads the answer. */
+import type { IncomingMessage } from 'node:http'
 import type { AskNode } from '../core/cluster/every-node.ts'
 import { AppError } from '../lib/app-error.ts'
 import { askPeer } from './ask-peer.ts'
@@ -9,7 +10,7 @@ import type { PeerConnections } from './peer-connections.ts'
 const answerWithinMs = 10 * 60_000
 
 export const createAskNode =
-  (connections: PeerConnections): AskNode =>
+  (connections: PeerConnections): AskNode<IncomingMessage> =>
   async (node, request, given) => {
     const body = given === undefined || given === null ? undefined : Buffer.from(JSON.stringify(given))
     const { headers } = headForPeer(request, {

@@ -37,7 +37,7 @@ export type ForwarderParts = {
 
 type Attempt = { body?: Buffer | undefined; needs: NeededRoom | undefined }
 
-export class ClusterForwarder implements Forwarder {
+export class ClusterForwarder implements Forwarder<HttpExchange> {
   readonly #parts: ForwarderParts
 
   constructor(parts: ForwarderParts) {

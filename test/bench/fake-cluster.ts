@@ -181,7 +181,7 @@ async function readLoad(stores: Stores, domain: ReturnType<typeof joinDomain>): 
 
 const createOf = (asked: IncomingMessage): AskedCreate => asked as unknown as AskedCreate
 
-function forwarderIn(cluster: FakeCluster): Forwarder {
+function forwarderIn(cluster: FakeCluster): Forwarder<HttpExchange> {
   const unused = () => Promise.reject(new AppError('internal', 'Only creates are passed on here.'))
   return {
     ...{ forward: unused, takeOver: unused, whyMissing: unused },

@@ -42,6 +42,9 @@ const withoutPackages: Record<string, string> = {
   lib: 'everything stands on it, the agent included, so it stands on nothing',
 }
 
+/** What core imports of node:, none of which does I/O as core uses it: of `node:net` it takes what tells addresses. */
+const ofNodeInCore = /^node:(?:crypto|net|path|stream|util)$/
+
 const onlyInRoom: { names: RegExp; room: string; reason: string }[] = [
   {
     names: /^@aws-sdk\//,
@@ -184,6 +187,8 @@ function roomOf(path: string): string | undefined {
   return top === 'src' && rest.length > 0 ? room : undefined
 }
 
+const carriesHttp = (specifier: string): boolean => specifier.includes('/lib/http-relay/')
+
 type FoundImport = ReturnType<typeof importsOf>[number]
 
 function importViolations(path: string, room: string, { specifier, typeOnly }: FoundImport): string[] {
@@ -191,6 +196,13 @@ function importViolations(path: string, room: string, { specifier, typeOnly }: F
   for (const { names, room: home, reason } of onlyInRoom) {
     if (names.test(specifier) && room !== home) return [`${path} imports ${specifier}: ${reason}`]
   }
+  if (
+    room === 'core' &&
+    (specifier.startsWith('node:') ? !ofNodeInCore.test(specifier) : carriesHttp(specifier))
+  )
+    return [
+      `${path} imports ${specifier}: ${withoutPackages.core}, so I/O and HTTP stay outside, behind a port`,
+    ]
   if (specifier.startsWith('node:')) return []
   if (!specifier.startsWith('.')) {
     const reason = withoutPackages[room]
