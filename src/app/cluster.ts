@@ -66,9 +66,13 @@ export async function joinCluster(parts: ClusterParts, closers: Closers): Promis
   await requireSharedSecrets(stores.nodes, secrets, vault)
   const identity = await openPeerIdentity(stores.nodes, vault, nodeID)
   const membership = new Membership({
-    ...{ nodes: stores.nodes, clock, log },
+    nodes: stores.nodes,
+    clock,
+    log,
     self: {
-      ...{ nodeID, runID: newUUID(), address: config.peerAddress },
+      nodeID,
+      runID: newUUID(),
+      address: config.peerAddress,
       facts: readFacts(isolation.isolation, ports),
     },
     readLoad: createLoadReader(ports, domain, paths.root),
@@ -87,14 +91,27 @@ export async function joinCluster(parts: ClusterParts, closers: Closers): Promis
   const connections = new PeerConnections(identity)
   closers.add('connections to peers', async () => connections.close())
   const { drainer, router, takeOffered } = joinClusterDomain({
-    ...{ ports, domain, membership },
+    ports,
+    domain,
+    membership,
     handOver: createHandOver(connections),
   })
   if (drainer) startDraining(drainer, parts, closers)
   const forwarder = new ClusterForwarder({ membership, router, connections, log })
-  const placer = new Placer({ ...domain, membership, forwarder, owners: stores.owners })
+  const placer = new Placer({
+    catalog: domain.catalog,
+    admission: domain.admission,
+    membership,
+    forwarder,
+    owners: stores.owners,
+  })
   const everyNode = new EveryNode({ membership, ask: createAskNode(connections), log })
-  const buildPlacer = new BuildPlacer({ ...domain, membership, forwarder, owners: stores.owners })
+  const buildPlacer = new BuildPlacer({
+    catalog: domain.catalog,
+    membership,
+    forwarder,
+    owners: stores.owners,
+  })
   const volumePlacer = new VolumePlacer({ membership, forwarder })
   const files = new FileSearch(membership, createAskForFile(connections))
   const placers = { placer, buildPlacer, volumePlacer }
@@ -105,8 +122,10 @@ function startForgetting({ config, ports }: ClusterParts, membership: Membership
   const { forgetNodesAfterMinutes } = config
   if (forgetNodesAfterMinutes === null) return
   const forgetter = new NodeForgetter({
-    ...ports.stores,
-    ...ports,
+    nodes: ports.stores.nodes,
+    leases: ports.stores.leases,
+    clock: ports.clock,
+    log: ports.log,
     membership,
     afterMs: forgetNodesAfterMinutes * 60_000,
   })
@@ -128,13 +147,22 @@ export function createNodeDirectory(parts: ClusterParts): NodeDirectory {
   const { stores, clock } = ports
   const readLoad = createLoadReader(ports, domain, paths.root)
   const self = {
-    ...{ nodeID: node.nodeID, runID: newUUID(), address: '', statusChangedAt: clock.now(), silentMs: 0 },
+    nodeID: node.nodeID,
+    runID: newUUID(),
+    address: '',
+    statusChangedAt: clock.now(),
+    silentMs: 0,
     status: 'ready' as const,
     facts: readFacts(isolation.isolation, ports),
   }
   const readSelf = async () => ({ ...self, load: await readLoad() })
   const isAlone = config.peerAddress === null
-  return new NodeDirectory({ ...stores, readSelf: isAlone ? readSelf : undefined, clock })
+  return new NodeDirectory({
+    nodes: stores.nodes,
+    owners: stores.owners,
+    readSelf: isAlone ? readSelf : undefined,
+    clock,
+  })
 }
 
 /** Opens the inner door. `attach` adds what it serves. */

@@ -14,9 +14,22 @@ export function openWebhooks(
     log: Log
   },
 ) {
-  const { stores, ...rest } = parts
+  const { stores, vault, isClosed, clock, log } = parts
   return {
-    service: new WebhookService({ ...stores, ...rest }),
-    dispatcher: new WebhookDispatcher({ ...stores, ...rest, sender: new HttpWebhookSender(rest) }),
+    service: new WebhookService({
+      webhooks: stores.webhooks,
+      deliveries: stores.deliveries,
+      vault,
+      isClosed,
+      clock,
+    }),
+    dispatcher: new WebhookDispatcher({
+      deliveries: stores.deliveries,
+      leases: stores.leases,
+      vault,
+      clock,
+      log,
+      sender: new HttpWebhookSender(parts),
+    }),
   }
 }

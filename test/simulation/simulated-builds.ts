@@ -1,5 +1,5 @@
 /** How templates are built in a history: one step in one sandbox, and layers that several builds share. */
-import type { BuilderTools } from '../../src/app/domain.ts'
+import type { BuilderTools } from '../../src/app/domain-ports.ts'
 import { layerKey } from '../../src/core/archive/keys.ts'
 import type { LayerArchive } from '../../src/core/ports/images.ts'
 import type { PackStore } from '../../src/core/ports/object-store.ts'
