@@ -163,6 +163,7 @@ suite('the rules can be broken', () => {
     ['Math.random', 'src/core/team/x.ts', 'const n = Math.random()', /ids and secrets/],
     ['randomUUID', 'src/api/x.ts', "import { randomUUID } from 'node:crypto'", /ids and secrets/],
     ['randomness inside a text', 'src/api/x.ts', 'const id = `x-${crypto.randomUUID()}`', /ids and secrets/],
+    ['packed lines', 'src/core/team/x.ts', 'const a = { ...{ b, c } }', /packs lines/],
     [
       'a state changed elsewhere',
       'src/core/sandbox/expiry.ts',

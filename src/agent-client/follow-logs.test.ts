@@ -49,7 +49,8 @@ async function flood(head: string, bytes: string) {
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   return {
-    ...{ endpoint: { host: '127.0.0.1', port: (server.address() as AddressInfo).port }, state },
+    endpoint: { host: '127.0.0.1', port: (server.address() as AddressInfo).port },
+    state,
     [Symbol.dispose]: () => server.close(),
   }
 }

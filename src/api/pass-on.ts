@@ -89,7 +89,10 @@ const wantsMemory = ({ method, body }: FastifyRequest): boolean =>
 
 /** A continue was sent already, and the API takes no upgrades. */
 export const exchangeOf = (request: FastifyRequest, reply: FastifyReply): HttpExchange => ({
-  ...{ request: request.raw, response: reply.raw, awaitsContinue: false, upgrade: null },
+  request: request.raw,
+  response: reply.raw,
+  awaitsContinue: false,
+  upgrade: null,
 })
 
 export function ownedBy({ routeOptions, params, query }: FastifyRequest): Owned | undefined {

@@ -63,7 +63,9 @@ export function presentProgress(
   const shown = atLeast(entries, level).slice(logsOffset, logsOffset + limit)
   const { templateID, buildID, status, reason } = build
   return {
-    ...{ templateID, buildID, status },
+    templateID,
+    buildID,
+    status,
     logs: shown.map(({ message }) => `${message}\n`),
     logEntries: shown.map(presentLine),
     ...(reason && {

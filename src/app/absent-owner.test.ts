@@ -63,7 +63,8 @@ test('a stranger moves no sandbox of an absent node by the API, and learns nothi
       for (const [method, verb, body] of requests) {
         const ask = async (id: string) => {
           const answer = await one.call(method, `/sandboxes/${id}/${verb}`.replace(/\/$/, ''), {
-            ...{ headers, ...(body && { body }) },
+            headers,
+            ...(body && { body }),
           })
           return [answer.status, (await answer.text()).replaceAll(id, 'ID')]
         }

@@ -40,10 +40,23 @@ function freshTemplate(templateID: string, now: number): FreshTemplate {
 
 function newBuild(templateID: string, now: number): Omit<TemplateBuild, keyof Base> {
   return {
-    ...{ buildID: newUUID(), templateID, status: 'ready', envdVersion, envVars: {} },
-    ...{ defaultUser: 'user', defaultWorkdir: '/home/user', startCmd: null, readyCmd: null },
-    ...{ serviceContext: null, startRequest: null, snapshot: null, rootFolder: null, reason: null },
-    ...{ createdAt: now, updatedAt: now, finishedAt: now },
+    buildID: newUUID(),
+    templateID,
+    status: 'ready',
+    envdVersion,
+    envVars: {},
+    defaultUser: 'user',
+    defaultWorkdir: '/home/user',
+    startCmd: null,
+    readyCmd: null,
+    serviceContext: null,
+    startRequest: null,
+    snapshot: null,
+    rootFolder: null,
+    reason: null,
+    createdAt: now,
+    updatedAt: now,
+    finishedAt: now,
   }
 }
 

@@ -34,7 +34,9 @@ export async function openGate({ config, paths, driver, extraCA, log, ...rest }:
   try {
     const authority = createEgressAuthority(join(paths.root, 'egress'), rest.clock)
     const gate = await createGate({
-      ...{ ...rest, authority, log },
+      ...rest,
+      authority,
+      log,
       host: driver.gateAddress,
       dnsServers: config.dnsServers,
       ...(extraCA !== undefined && { furtherTrust: [extraCA] }),

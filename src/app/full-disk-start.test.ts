@@ -29,7 +29,9 @@ async function startOn(freeMB: number, unwrittenMB: Record<string, number>) {
   const freeBytes = async () => freeMB * mebibyte
   const parts = { driver, freeBytes, levels, reserve, clock: systemClock, log: silentLog }
   return {
-    ...{ driver, reserve, start: () => stopWritersOnFullDisk(parts) },
+    driver,
+    reserve,
+    start: () => stopWritersOnFullDisk(parts),
     frozen: () =>
       [...driver.world.sandboxes.values()].filter(({ frozen }) => frozen).map(({ spec }) => spec.sandboxID),
     [Symbol.dispose]: () => rmSync(folder, { recursive: true }),

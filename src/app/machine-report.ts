@@ -33,7 +33,11 @@ export function createMachineReport(
     async describeMachine() {
       const counts = await stores.sandboxes.countByState()
       return {
-        ...{ version, startedAt, isolation, warmPool: warm.count(), creates: creates.read() },
+        version,
+        startedAt,
+        isolation,
+        warmPool: warm.count(),
+        creates: creates.read(),
         sandboxes: Object.fromEntries(counts.map(({ state, count }) => [state, count])),
         problems: problems.list().map((problem) => ({ ...problem, at: dateTime(problem.at) })),
       }

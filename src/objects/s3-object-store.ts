@@ -76,7 +76,9 @@ export class S3ObjectStore implements ObjectStore {
     const upload = new Upload({
       client: this.#client,
       params: { ...this.#at(key), Body: body, IfNoneMatch: '*' },
-      ...{ partSize: partBytes, queueSize: partsAtOnce, abortController: abort },
+      partSize: partBytes,
+      queueSize: partsAtOnce,
+      abortController: abort,
     })
     try {
       await upload.done()

@@ -14,10 +14,16 @@ export const createAskNode =
   async (node, request, given) => {
     const body = given === undefined || given === null ? undefined : Buffer.from(JSON.stringify(given))
     const { headers } = headForPeer(request, {
-      ...{ awaitsContinue: false, upgrade: false, needs: undefined, bodyLength: body?.length },
+      awaitsContinue: false,
+      upgrade: false,
+      needs: undefined,
+      bodyLength: body?.length,
     })
     const { status, text } = await askPeer(connections, node, {
-      ...{ method: request.method, path: request.url, headers, body },
+      method: request.method,
+      path: request.url,
+      headers,
+      body,
       signal: AbortSignal.timeout(answerWithinMs),
     })
     if (status >= 300) throw new AppError('unavailable', `Node ${node.nodeID} answered ${status}: ${text}`)

@@ -109,7 +109,9 @@ export class ClusterForwarder implements Forwarder<HttpExchange> {
     const { body, needs } = attempt
     return new Promise((resolve, reject) => {
       const head = headForPeer(request, {
-        ...{ awaitsContinue: awaitsContinue && body === undefined, upgrade: upgrade !== null, needs },
+        awaitsContinue: awaitsContinue && body === undefined,
+        upgrade: upgrade !== null,
+        needs,
         bodyLength: body?.length,
       })
       const tunnel: ClientRequestArgs['createConnection'] = (_options, callback) => {
@@ -119,7 +121,12 @@ export class ClusterForwarder implements Forwarder<HttpExchange> {
       }
       response.once('close', () => resolve(undefined))
       new HttpRelay({
-        ...{ request, response, awaitsContinue, upgrade, head, body },
+        request,
+        response,
+        awaitsContinue,
+        upgrade,
+        head,
+        body,
         target: {
           ...(upgrade ? { createConnection: tunnel } : { agent: connections.poolFor(node) }),
           path: request.url ?? '/',
@@ -152,5 +159,6 @@ const noAnswer = ({ nodeID }: ClusterNode, cause: unknown): AppError | Malformed
   cause instanceof MalformedHead
     ? cause
     : new AppError('unavailable', `Node ${nodeID} did not answer; try again in a moment.`, {
-        ...{ cause, retry: { should: true, afterSeconds: retryAfterSeconds } },
+        cause,
+        retry: { should: true, afterSeconds: retryAfterSeconds },
       })

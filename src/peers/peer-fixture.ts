@@ -97,7 +97,11 @@ export class TestPeers {
     })
     const portOf = (server: Server) => (server.address() as AddressInfo).port
     const node: TestNode = {
-      ...{ nodeID, identity, forwarder, answered, inner: { port: portOf(inner), server: inner } },
+      nodeID,
+      identity,
+      forwarder,
+      answered,
+      inner: { port: portOf(inner), server: inner },
       publicURL: `http://127.0.0.1:${portOf(door)}`,
     }
     this.nodes.set(nodeID, node)

@@ -225,7 +225,10 @@ function pausedOf(row: PausedRow): PausedSandbox[] {
   const { name } = JSON.parse(row.saved) as SandboxSnapshot
   return [
     {
-      ...{ sandboxID: row.id, runID: row.run_id, snapshotName: name, nodeID: row.node_id },
+      sandboxID: row.id,
+      runID: row.run_id,
+      snapshotName: name,
+      nodeID: row.node_id,
       archived: archivedOf(row),
     },
   ]
@@ -235,6 +238,8 @@ type BuildRow = { id: string; layers: string | null; saved_name: string | null }
 
 async function archivable(builds: { execute(): Promise<BuildRow[]> }): Promise<ArchivableBuild[]> {
   return (await builds.execute()).map(({ id, layers, saved_name }) => ({
-    ...{ buildID: id, layers: JSON.parse(layers!), snapshotName: saved_name },
+    buildID: id,
+    layers: JSON.parse(layers!),
+    snapshotName: saved_name,
   }))
 }

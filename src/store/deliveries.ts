@@ -86,8 +86,12 @@ export class SqlDeliveryStore implements DeliveryStore {
       const row = await transaction
         .updateTable('webhook_deliveries')
         .set({
-          ...{ status, attempts: seen.attempts + 1, next_at: nextAt },
-          ...{ ended_at: status === 'pending' ? null : at, last_status: httpStatus, last_error: error },
+          status,
+          attempts: seen.attempts + 1,
+          next_at: nextAt,
+          ended_at: status === 'pending' ? null : at,
+          last_status: httpStatus,
+          last_error: error,
         })
         .where('id', '=', seen.deliveryID)
         .where(isPending)

@@ -15,8 +15,11 @@ export async function discardSnapshots(
     .insertInto('quarantine')
     .values(
       snapshots.map(({ snapshotName, nodeID }) => ({
-        ...{ snapshot_name: snapshotName, node_id: nodeID, sandbox_id: null },
-        ...{ reason: 'Its template was deleted.', since: discardedSince },
+        snapshot_name: snapshotName,
+        node_id: nodeID,
+        sandbox_id: null,
+        reason: 'Its template was deleted.',
+        since: discardedSince,
       })),
     )
     .onConflict((conflict) => conflict.column('snapshot_name').doNothing())

@@ -55,8 +55,11 @@ export async function updateAndTell(
   if (named && news) {
     const { moveID: eventID, at } = named
     await tellEvent(transaction, sandbox, {
-      ...{ ...news, eventID, at },
-      ...{ number: row.event_count, from: fence.from[0]! },
+      ...news,
+      eventID,
+      at,
+      number: row.event_count,
+      from: fence.from[0]!,
     })
   }
   return sandbox

@@ -217,7 +217,8 @@ export class SqlSandboxStore implements SandboxStore {
     return this.#update({
       fence: { sandboxID, runID, from: ['paused'], nodeID: this.#nodeID },
       columns: changedColumns({ snapshot }),
-      ...{ named: undefined, news: undefined },
+      named: undefined,
+      news: undefined,
     })
   }
 
@@ -225,7 +226,8 @@ export class SqlSandboxStore implements SandboxStore {
     return this.#update({
       fence: { sandboxID, runID, from: ['paused'], nodeID: this.#nodeID, isToRun: true },
       columns: changedColumns({ snapshot, runUntil: null }),
-      ...{ named: undefined, news: undefined },
+      named: undefined,
+      news: undefined,
     })
   }
 
@@ -254,7 +256,10 @@ export class SqlSandboxStore implements SandboxStore {
   ): Promise<Sandbox | undefined> {
     const changed = await this.#update({
       fence: {
-        ...{ sandboxID, runID, from: ['running'], nodeID: this.#nodeID },
+        sandboxID,
+        runID,
+        from: ['running'],
+        nodeID: this.#nodeID,
         ...(onlyExtend && { endsBefore: endAt }),
       },
       columns: { end_at: endAt },

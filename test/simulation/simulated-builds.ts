@@ -15,11 +15,15 @@ export const buildOnLayer = (pick: number): StartRequest => ({
   from: { template: 'base' },
   steps: [
     {
-      ...{ type: 'RUN', filesHash: null, force: false },
+      type: 'RUN',
+      filesHash: null,
+      force: false,
       args: [layerNames[Math.floor(pick * layerNames.length)]!],
     },
   ],
-  ...{ startCmd: null, readyCmd: null, force: false },
+  startCmd: null,
+  readyCmd: null,
+  force: false,
 })
 
 /** As the real one, it ends its sandbox whatever became of the step. */
@@ -33,9 +37,15 @@ export const newSimulatedBuilder = ({ buildSandboxes }: BuilderTools): Builder =
       await sandbox.close()
     }
     const result: BuildResult = {
-      ...{ rootFolder: null, layers: [command!], snapshot: null, envVars: {} },
-      ...{ defaultUser: 'user', defaultWorkdir: '/home/user' },
-      ...{ startCmd: null, readyCmd: null, serviceContext: null },
+      rootFolder: null,
+      layers: [command!],
+      snapshot: null,
+      envVars: {},
+      defaultUser: 'user',
+      defaultWorkdir: '/home/user',
+      startCmd: null,
+      readyCmd: null,
+      serviceContext: null,
     }
     await onResult(result)
   },

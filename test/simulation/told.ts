@@ -27,16 +27,18 @@ export async function create(
   const { autoPause, autoResume, timeoutMs } = ask
   const allowInternetAccess = simulation.plan.profile === 'egress policies' ? !ask.closed : null
   const request: CreateRequest = {
-    ...{
-      template,
-      timeoutMs: timeoutMs || 1000,
-      envVars: variablesOf(team.teamID, ask.number),
-      volumeMounts,
-    },
+    template,
+    timeoutMs: timeoutMs || 1000,
+    envVars: variablesOf(team.teamID, ask.number),
+    volumeMounts,
     metadata: { ask: String(ask.number), node: String(ask.node), ...(claim && { key: claim.key }) },
     options: {
-      ...{ allowInternetAccess, network: null, secure: true },
-      ...{ autoPause, autoPauseMemory: true, autoResume },
+      allowInternetAccess,
+      network: null,
+      secure: true,
+      autoPause,
+      autoPauseMemory: true,
+      autoResume,
     },
   }
   const sandbox = await core.service.create(team, request, claim)

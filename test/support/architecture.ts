@@ -114,6 +114,12 @@ const bans: Ban[] = [
     reason: "a sandbox's state changes only in the files of its verbs, where every move can be seen",
   },
   {
+    what: 'a spread of an object literal',
+    code: /\.\.\.\{/,
+    onlyIn: [],
+    reason: 'it only packs lines: write its properties out',
+  },
+  {
     what: 'a row of a turn by a cast',
     code: /\bas\s+(?:\w*InTurn)\b/,
     onlyIn: ['src/lib/turns.ts', 'src/core/sandbox/row/sandbox-turns.ts'],
@@ -233,7 +239,8 @@ function banViolations(path: string, room: string, code: string): string[] {
       !ban.notIn?.includes(room) &&
       ban.code.test(code),
   )
-  return broken.map((ban) => `${path} uses ${ban.what}, which belongs in ${ban.onlyIn}: ${ban.reason}`)
+  const home = ({ onlyIn }: Ban) => (onlyIn.length > 0 ? `, which belongs in ${onlyIn}` : '')
+  return broken.map((ban) => `${path} uses ${ban.what}${home(ban)}: ${ban.reason}`)
 }
 
 function lengthViolations(path: string, source: string): string[] {

@@ -51,7 +51,11 @@ export const request = (changes: Partial<CreateRequest> = {}): CreateRequest => 
 
 /** Everybody starts at once. */
 export const generousAdmission: AdmissionSettings = {
-  ...{ memoryOvercommit: 100, cpuOvercommit: 100, minFreeMemoryMB: 0, startsAtOnce: 1000, waitMs: 45_000 },
+  memoryOvercommit: 100,
+  cpuOvercommit: 100,
+  minFreeMemoryMB: 0,
+  startsAtOnce: 1000,
+  waitMs: 45_000,
 }
 
 export type Fixture = Awaited<ReturnType<typeof openFixture>>
@@ -133,7 +137,14 @@ export async function openFixture(options: FixtureOptions = {}) {
         quarantine: storeFaults.quarantine.wrap(stores.quarantine),
         templates: storeFaults.templates.wrap(stores.templates),
       },
-      ...{ driver, agent, gate, routes, logs, buildFiles, clock, log: loggingTo(logged) },
+      driver,
+      agent,
+      gate,
+      routes,
+      logs,
+      buildFiles,
+      clock,
+      log: loggingTo(logged),
       appendLog: (sandboxID, { message }) => void told.push(`${sandboxID} ${message}`),
       lookup: async (name) => (name === 'inside.test' ? ['10.0.0.1'] : ['198.51.100.1']),
       isClosed: (address) => address.startsWith('10.'),
@@ -154,7 +165,9 @@ export async function openFixture(options: FixtureOptions = {}) {
       ...options.ports,
     },
     {
-      ...{ seed: 'seed', nodeID, quarantineMs: 7 * 24 * 3_600_000 },
+      seed: 'seed',
+      nodeID,
+      quarantineMs: 7 * 24 * 3_600_000,
       warmPool: { least: options.warm ?? 0, memoryMB: options.warmMemoryMB },
       admission: { ...generousAdmission, ...options.admission },
       minFreeBytes: 1e9,
@@ -168,8 +181,23 @@ export async function openFixture(options: FixtureOptions = {}) {
   let crashed = false
   return {
     ...domain,
-    ...{ folder, nodeID, clock, stores, driver, agent, team, routes, told, gate, roots, logs, buildFiles },
-    ...{ faults, storeFaults, logged, volumeDisks },
+    folder,
+    nodeID,
+    clock,
+    stores,
+    driver,
+    agent,
+    team,
+    routes,
+    told,
+    gate,
+    roots,
+    logs,
+    buildFiles,
+    faults,
+    storeFaults,
+    logged,
+    volumeDisks,
     prepare: (build: TemplateBuild) =>
       takeStartSnapshot({ buildSandboxes, agent, snapshots, clock }, build, {
         signal: new AbortController().signal,
@@ -178,7 +206,12 @@ export async function openFixture(options: FixtureOptions = {}) {
       crashed = true
       await stores.close()
       return openFixture({
-        ...{ folder, world: driver.world, clock, vault: withVault, nodeID, volumeDisks },
+        folder,
+        world: driver.world,
+        clock,
+        vault: withVault,
+        nodeID,
+        volumeDisks,
         ...(options.ports && { ports: options.ports }),
         ...(options.diskLevels && { diskLevels: options.diskLevels }),
         snapshotMemory: driver.capabilities.snapshotMemory,
@@ -233,21 +266,27 @@ async function ensureTeam(stores: OpenedStores, clock: ManualClock): Promise<Tea
 async function insertBase({ templates }: OpenedStores, now: number, buildID: string): Promise<void> {
   await templates.insertBuild(
     {
-      ...{ buildID, templateID: 'basetemplate', status: 'ready' },
-      ...{ cpuCount: 2, memoryMB: 512, diskMB: 1024, envdVersion: '0.6.13', rootFolder: 'root' },
-      ...{
-        envVars: {},
-        defaultUser: 'user',
-        defaultWorkdir: '/home/user',
-        startCmd: null,
-        readyCmd: null,
-        serviceContext: null,
-        startRequest: null,
-        layers: null,
-        reason: null,
-        snapshot: null,
-      },
-      ...{ createdAt: now, updatedAt: now, finishedAt: now },
+      buildID,
+      templateID: 'basetemplate',
+      status: 'ready',
+      cpuCount: 2,
+      memoryMB: 512,
+      diskMB: 1024,
+      envdVersion: '0.6.13',
+      rootFolder: 'root',
+      envVars: {},
+      defaultUser: 'user',
+      defaultWorkdir: '/home/user',
+      startCmd: null,
+      readyCmd: null,
+      serviceContext: null,
+      startRequest: null,
+      layers: null,
+      reason: null,
+      snapshot: null,
+      createdAt: now,
+      updatedAt: now,
+      finishedAt: now,
     },
     ['default'],
   )

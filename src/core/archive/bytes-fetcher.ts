@@ -54,7 +54,8 @@ export class BytesFetcher implements BytesSource {
         )
         await rows.unmarkBuild(buildID)
         throw new AppError('unavailable', `${error.message} Try again later, or build the template again.`, {
-          ...{ cause: error, retry: { should: true, afterSeconds: retryAfterSeconds } },
+          cause: error,
+          retry: { should: true, afterSeconds: retryAfterSeconds },
         })
       }
       throw error

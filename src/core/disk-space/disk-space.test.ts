@@ -79,7 +79,9 @@ describe('free disk space', () => {
 
   it('is not waited for when all that could go came into use meanwhile', async () => {
     const stuck = new DiskSpace({
-      ...{ freeBytes: async () => 0, minFreeBytes: 1, log: silentLog },
+      freeBytes: async () => 0,
+      minFreeBytes: 1,
+      log: silentLog,
       pruner: {
         run: async () => ({ steps: none, savedStates: none, layers: none, files: none }),
         oldestUses: async () => [5],
@@ -90,7 +92,8 @@ describe('free disk space', () => {
 
   it('that cannot be looked at stops nobody', async () => {
     const blind = new DiskSpace({
-      ...{ minFreeBytes: 1, log: silentLog },
+      minFreeBytes: 1,
+      log: silentLog,
       pruner: { run: async () => assert.fail(), oldestUses: async () => assert.fail() },
       freeBytes: async () => {
         throw new Error('no such disk')
@@ -105,7 +108,9 @@ describe('disk space that cannot be freed because pruning fails', () => {
     const { silent, said } = { silent: silentLog, said: [] as string[] }
     const fails = () => Promise.reject(new Error('a record cannot be read'))
     const space = new DiskSpace({
-      ...{ freeBytes: async () => 1, minFreeBytes: 10, pruner: { run: fails, oldestUses: fails } },
+      freeBytes: async () => 1,
+      minFreeBytes: 10,
+      pruner: { run: fails, oldestUses: fails },
       log: { ...silent, error: (_, text) => said.push(text) },
     })
     await assert.rejects(space.require(), failsWith('no_space'))

@@ -17,7 +17,11 @@ async function openPruner() {
   // Files carry the machine's time.
   clock.advance(Date.now() - clock.now() + 1000)
   return {
-    ...{ ...builder, pruner, stores, clock, snapshots },
+    ...builder,
+    pruner,
+    stores,
+    clock,
+    snapshots,
     prune: (dryRun = false, before = clock.now() + 1) => pruner.run({ before, dryRun }),
     states: () => [...driver.world.snapshots.keys()],
     /** Writes a build down as that of a template. */

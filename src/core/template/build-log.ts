@@ -81,7 +81,10 @@ export class BuildLog {
 }
 
 const begun = (): Running => ({
-  ...{ entries: [], bytes: 0, isFull: false, unwritten: [] },
+  entries: [],
+  bytes: 0,
+  isFull: false,
+  unwritten: [],
   writing: Promise.resolve(),
 })
 

@@ -75,7 +75,11 @@ export function buildCacheSuite(storeTest: StoreTest): void {
     await buildCache.put(other.teamID, unused, time + 5)
     const listed = await buildCache.list()
     const useOf = ({ key, snapshotName, layers }: CachedStep, of: string, usedAt: number) => ({
-      ...{ teamID: of, key, snapshotName, layers, usedAt },
+      teamID: of,
+      key,
+      snapshotName,
+      layers,
+      usedAt,
     })
     assert.deepEqual(listed, [
       useOf(unused, teamID, time),

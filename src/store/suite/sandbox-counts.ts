@@ -32,7 +32,11 @@ export function sandboxCountSuite(storeTest: StoreTest): void {
       const snapshot = aSnapshot()
       const reason = 'Nothing owned it.'
       await stores.quarantine.insert({
-        ...{ snapshotName: snapshot.name, nodeID: 'here', sandboxID, reason, since: time },
+        snapshotName: snapshot.name,
+        nodeID: 'here',
+        sandboxID,
+        reason,
+        since: time,
       })
       assert.ok(await sandboxes.reopen(sandboxID, { snapshot, handle: null, runID: newUUID(), endAt: time }))
     }

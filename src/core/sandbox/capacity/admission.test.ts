@@ -14,7 +14,11 @@ function openAdmission(changes: Partial<AdmissionSettings> = {}) {
   }
   const spare = { count: 0, givenUp: [] as number[] }
   const settings = {
-    ...{ memoryOvercommit: 2, cpuOvercommit: 4, minFreeMemoryMB: 500, startsAtOnce: 2, waitMs: 45_000 },
+    memoryOvercommit: 2,
+    cpuOvercommit: 4,
+    minFreeMemoryMB: 500,
+    startsAtOnce: 2,
+    waitMs: 45_000,
     ...changes,
   }
   const admission = new Admission({
@@ -30,12 +34,18 @@ function openAdmission(changes: Partial<AdmissionSettings> = {}) {
         return taken > 0
       },
     },
-    ...{ settings, clock },
+    settings,
+    clock,
   })
   const order: string[] = []
   const releases: (() => void)[] = []
   return {
-    ...{ clock, machine, unreadable, spare, order, releases },
+    clock,
+    machine,
+    unreadable,
+    spare,
+    order,
+    releases,
     enter: (teamID: string, sizes = {}, signal = new AbortController().signal) =>
       admission.enter({ teamID, cpuCount: 1, memoryMB: 100, ...sizes }, signal).then((release) => {
         order.push(teamID)

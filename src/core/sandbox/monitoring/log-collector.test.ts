@@ -88,7 +88,10 @@ class MemoryLogs implements LogStore {
 }
 
 const route = (runID: string): Route => ({
-  ...{ sandboxID: 'i1', runID, agentToken: 'token', trafficToken: null },
+  sandboxID: 'i1',
+  runID,
+  agentToken: 'token',
+  trafficToken: null,
   endpoint: (port) => ({ host: 'sandbox', port }),
 })
 

@@ -16,7 +16,11 @@ function sampler({ driver, stores, clock }: Fixture, used: { cpuTimeMs: number }
 }
 
 const use = {
-  ...{ memoryUsedBytes: 1, memoryCacheBytes: 2, memoryTotalBytes: 3, diskUsedBytes: 4, diskTotalBytes: 5 },
+  memoryUsedBytes: 1,
+  memoryCacheBytes: 2,
+  memoryTotalBytes: 3,
+  diskUsedBytes: 4,
+  diskTotalBytes: 5,
 }
 
 async function percentages({ stores }: Fixture, sandboxID: string): Promise<number[]> {

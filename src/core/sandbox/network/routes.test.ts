@@ -3,7 +3,10 @@ import { it } from 'node:test'
 import { type Route, RouteTable } from './routes.ts'
 
 const route = (runID: string): Route => ({
-  ...{ sandboxID: 'ia', runID, agentToken: 't', trafficToken: null },
+  sandboxID: 'ia',
+  runID,
+  agentToken: 't',
+  trafficToken: null,
   endpoint: (port) => ({ host: 'h', port }),
 })
 

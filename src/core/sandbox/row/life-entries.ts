@@ -20,7 +20,8 @@ export function pausedEntry(at: number, { memory, frozen, agentUnresponsive }: S
     level: agentUnresponsive ? 'warn' : 'info',
     message: `Sandbox paused with ${kept}${warning}${unresponsive}`,
     fields: {
-      ...{ logger: 'sandbox', event_type: 'sandbox_paused' },
+      logger: 'sandbox',
+      event_type: 'sandbox_paused',
       pause_mode: memory ? 'full' : 'filesystem',
     },
   }

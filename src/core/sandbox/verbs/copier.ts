@@ -252,9 +252,16 @@ function snapshotBuild(
 ): TemplateBuild {
   return {
     ...before,
-    ...{ buildID, templateID, status: 'ready', snapshot },
-    ...{ cpuCount: parent.cpuCount, memoryMB: parent.memoryMB, diskMB: parent.diskMB },
+    buildID,
+    templateID,
+    status: 'ready',
+    snapshot,
+    cpuCount: parent.cpuCount,
+    memoryMB: parent.memoryMB,
+    diskMB: parent.diskMB,
     sandboxEnvVars: parent.envVars,
-    ...{ createdAt: now, updatedAt: now, finishedAt: now },
+    createdAt: now,
+    updatedAt: now,
+    finishedAt: now,
   }
 }

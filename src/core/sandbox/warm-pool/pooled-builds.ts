@@ -200,7 +200,15 @@ const countOf = ({ ready, boots }: PooledBuild): number => ready.length + boots.
 
 function newPooledBuild(build: TemplateBuild, most: number): PooledBuild {
   return {
-    ...{ build, demand: new Demand(most), uses: 0, usedAt: 0, bootMs: firstBootMs, deaths: 0, failed: false },
-    ...{ ready: [], boots: new Set(), abort: new AbortController() },
+    build,
+    demand: new Demand(most),
+    uses: 0,
+    usedAt: 0,
+    bootMs: firstBootMs,
+    deaths: 0,
+    failed: false,
+    ready: [],
+    boots: new Set(),
+    abort: new AbortController(),
   }
 }

@@ -49,7 +49,9 @@ describe('how many wait in the warm pool', () => {
 
   /** As a machine with 8 GB whose available memory can be set. */
   const eightGB = (machine: { availableMB: number }) => ({
-    ...{ cpuCount: 64, memoryMB: 8192, availableMemoryMB: async () => machine.availableMB },
+    cpuCount: 64,
+    memoryMB: 8192,
+    availableMemoryMB: async () => machine.availableMB,
   })
 
   it('is more than the budget while half of the machine’s memory is available, and that again below a quarter', async () => {
