@@ -71,7 +71,10 @@ export async function serve(parts: ServeParts): Promise<RunningServer> {
       ...{ ...ports, config, isolation: isolation.isolation, warm: domain.warm, problems },
       creates: telemetry.creates,
     })
-    const dashboard = { ...machine, openDashboard: parts.openDashboard }
+    const dashboard = {
+      ...{ ...machine, openDashboard: parts.openDashboard },
+      isWeakerThanWanted: isolation.warning !== undefined,
+    }
     const nodes = createNodeDirectory(clusterParts)
     // In a file of its own there is nobody else.
     const mayShare = !cluster && config.databaseUrl !== null
@@ -83,6 +86,7 @@ export async function serve(parts: ServeParts): Promise<RunningServer> {
     closers.add('the server file', () => removeServerFile(paths))
     stopPretenuring()
     log.info({ url, isolation: isolation.isolation }, 'serving')
+    if (isolation.warning !== undefined) log.warn({}, isolation.warning)
     return { server, credentials, close: () => closers.closeAll() }
   } catch (error) {
     await closers.closeAll()
