@@ -2,7 +2,7 @@
 /** Reads every file of src/ and bin/ and holds it against the house rules. */
 import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
-import { join, relative } from 'node:path'
+import { dirname, join, relative } from 'node:path'
 import { suite, test } from 'node:test'
 import {
   errorTableViolations,
@@ -12,6 +12,7 @@ import {
   sharedTypeNames,
   violationsOf,
 } from './support/architecture.ts'
+import { floorsOf } from './support/floors.ts'
 import { maskTexts } from './support/source-text.ts'
 
 const root = join(import.meta.dirname, '..')
@@ -108,6 +109,25 @@ suite('the rules can be broken', () => {
     ['test code', 'src/store/x.ts', "import { a } from '../../test/support/a.ts'", /test code/],
     ['a suite', 'src/store/x.ts', "import { a } from './store-suite.ts'", /test code/],
     ['a file outside every room', 'src/store/x.ts', "import { a } from '../../docs/a.ts'", /in no room/],
+    [
+      'a higher floor',
+      'src/drivers/oci/disk/x.ts',
+      "import { a } from '../runtime/a.ts'",
+      /disk may import record, process, namespace/,
+    ],
+    [
+      'a file above all floors',
+      'src/drivers/oci/snapshot/x.ts',
+      "import type { A } from '../oci-driver.ts'",
+      /snapshot may import/,
+    ],
+    [
+      'anything from the lowest floor',
+      'src/drivers/oci/record/x.ts',
+      "import { a } from '../disk/a.ts'",
+      /no other folder/,
+    ],
+    ['a new floor', 'src/drivers/oci/misc/x.ts', '', /on no floor of src\/drivers\/oci/],
     ['process.env', 'src/agent/x.ts', 'const home = process.env.HOME', /settings are read once/],
     ['Date.now', 'src/core/x.ts', 'const at = Date.now()', /a Clock/],
     ['new Date()', 'src/core/x.ts', 'const at = new Date()', /a Clock/],
@@ -160,6 +180,11 @@ suite('what is allowed passes', () => {
       'src/store/x.ts',
       "import './y.ts'\nimport '../lib/a.ts'\nimport 'node:fs'",
     ],
+    [
+      'a lower floor, and the own one',
+      'src/drivers/oci/disk/x.ts',
+      "import './a.ts'\nimport '../record/a.ts'",
+    ],
     ['SQL in the store', 'src/store/x.ts', "import { sql } from 'kysely'\nimport { Pool } from 'pg'"],
     [
       'types of the contract in the dashboard',
@@ -192,6 +217,18 @@ suite('what is allowed passes', () => {
     )
     for (const [room, rooms] of Object.entries(mayImport)) assert.ok(!rooms.includes(room), room)
   })
+})
+
+test('every floor is a folder with files, and imports only floors below it', () => {
+  const folders = new Set([...sources.keys()].map((path) => dirname(path)))
+  for (const [room, floors] of Object.entries(floorsOf)) {
+    const lower = new Set<string>()
+    for (const [folder, below] of Object.entries(floors)) {
+      assert.ok(folders.has(join(room, folder)), `${room} has no folder ${folder}`)
+      for (const one of below) assert.ok(lower.has(one), `${folder} of ${room} is not above ${one}`)
+      lower.add(folder)
+    }
+  }
 })
 
 suite('code is told from texts', () => {

@@ -1,6 +1,6 @@
 /** Chooses the isolation of sandboxes: what the operator asked for, or the strongest that works here. */
 import type { Driver } from '../core/driver.ts'
-import type { OciDriverOptions } from '../drivers/oci/driver-options.ts'
+import type { OciDriverOptions } from '../drivers/oci/context/driver-options.ts'
 import { createOciDriver } from '../drivers/oci/oci-driver.ts'
 import { AppError } from '../lib/app-error.ts'
 import type { Config } from './config.ts'

@@ -23,7 +23,14 @@ export type DriverHandle = {
   data: Record<string, string | number | boolean>
 }
 
-export type SandboxSpec = {
+export type SandboxSize = {
+  cpuCount: number
+  memoryMB: number
+  /** How much the sandbox may write, in MiB. */
+  diskMB: number
+}
+
+export type SandboxSpec = SandboxSize & {
   sandboxID: string
   /** Fences one life of the sandbox from the next. */
   runID: string
@@ -36,10 +43,6 @@ export type SandboxSpec = {
    * `trusted.overlay.opaque` set to `y` hides what the layers below have in it.
    */
   lowerFolders?: readonly string[]
-  cpuCount: number
-  memoryMB: number
-  /** How much the sandbox may write, in MiB. */
-  diskMB: number
   /** What may leave it, from its first packet on. */
   egress: AddressRules
   /**
@@ -47,7 +50,11 @@ export type SandboxSpec = {
    * Processes go on from a snapshot only where the same paths are mounted.
    */
   mounts?: readonly DiskMount[]
-  /** A snapshot to start from; root and sizes are then those of the snapshot, whatever is said here. */
+  /**
+   * A snapshot to start from. Its root replaces the root given here. Processes that go on from memory keep the CPUs and the
+   * memory that they were saved with; a boot gets what is given here. The snapshot's own disk keeps its size, a copy of it
+   * may grow.
+   */
   fromSnapshot?: RestoreSpec
   /** Nobody would miss it, until `adopt` says that it has an owner. */
   disposable?: boolean
@@ -225,6 +232,8 @@ export type Snapshot = {
   folder: string
   /** It holds memory that a start can use. */
   memory: boolean
+  /** The size of the sandbox it was taken of; processes that go on from its memory keep it. */
+  size: SandboxSize
   /** What it takes on disk, in bytes, without what it shares with others. */
   bytes: number
   /** The folders that the root of a sandbox started from it stands on. */

@@ -1,5 +1,6 @@
 /** The house rules of ARCHITECTURE.md as data, and the one function that holds a file against them. */
 import { posix } from 'node:path'
+import { arrowsUp, missingFloor } from './floors.ts'
 import { importsOf, maskTexts } from './source-text.ts'
 
 /** Which rooms each room may import, besides node: and itself. */
@@ -123,6 +124,7 @@ export function violationsOf(path: string, source: string): string[] {
   if (room === undefined || !(room in mayImport))
     return [`${path} is in no room of the house: add it to the table`]
   return [
+    ...missingFloor(path),
     ...importsOf(source).flatMap((found) => importViolations(path, room, found)),
     ...banViolations(path, room, maskTexts(source)),
     ...lengthViolations(path, source),
@@ -197,7 +199,7 @@ function importViolations(path: string, room: string, { specifier, typeOnly }: F
   if (isTestCode(target) || target.startsWith('test/')) return [`${path} imports test code (${target})`]
   const targetRoom = roomOf(target)
   if (targetRoom === undefined) return [`${path} imports ${target}, which is in no room`]
-  if (targetRoom === room) return []
+  if (targetRoom === room) return arrowsUp(path, target)
   if (!mayImport[room]!.includes(targetRoom)) {
     const allowed = mayImport[room]!.join(', ') || 'no other room'
     const reason = 'what a room needs of another is a port in core, handed over in app'

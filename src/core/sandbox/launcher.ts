@@ -141,10 +141,17 @@ export class SandboxLauncher {
     signal: AbortSignal,
   ): Promise<SnapshotRef | undefined> {
     const { fetcher } = this.#parts
-    if (!fetcher) return snapshot
-    const withSnapshot = snapshot === undefined || snapshot.name === build.snapshot?.name
-    const { memory } = await fetcher.bringBuild(build, { withSnapshot }, signal)
-    return withSnapshot && snapshot?.memory && !memory ? undefined : snapshot
+    const isOfBuild = snapshot !== undefined && snapshot.name === build.snapshot?.name
+    const withSnapshot = snapshot === undefined || isOfBuild
+    const brought = await fetcher?.bringBuild(build, { withSnapshot }, signal)
+    if (!isOfBuild || !snapshot.memory) return snapshot
+    return brought?.memory === false || !(await this.#hasSizeOf(build, snapshot)) ? undefined : snapshot
+  }
+
+  /** Processes that go on from memory have the size they were saved with. Earlier Warrens saved some with another one. */
+  async #hasSizeOf({ cpuCount, memoryMB }: TemplateBuild, { name }: SnapshotRef): Promise<boolean> {
+    const found = await this.#parts.snapshots.find(name)
+    return found === undefined || (found.size.cpuCount === cpuCount && found.size.memoryMB === memoryMB)
   }
 
   #specOf(build: TemplateBuild, snapshot: SnapshotRef | undefined): BootSpec {

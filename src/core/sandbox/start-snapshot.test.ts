@@ -40,6 +40,18 @@ describe('a template with a start command', () => {
     assert.equal(driver.world.snapshots.size, 1)
   })
 
+  it('is started in each sandbox where its memory has another size than the template', async () => {
+    await using fixture = await openFixture()
+    const { service, team, stores, agent, driver } = fixture
+    const build = await withService(fixture)
+    serving(fixture)
+    const snapshot = await fixture.prepare({ ...build, memoryMB: 2 * build.memoryMB })
+    await stores.templates.updateBuild(build.buildID, { snapshot: snapshot! })
+    const { sandboxID } = await service.create(team, request())
+    assert.deepEqual(agent.ran, ['serve', 'ask', 'serve', 'ask'])
+    assert.equal(driver.world.sandboxes.get(sandboxID)!.spec.memoryMB, build.memoryMB)
+  })
+
   it('is started in each sandbox where no memory is kept, before anybody gets it', async () => {
     await using fixture = await openFixture({ snapshotMemory: false })
     const { service, team, agent, routes } = fixture

@@ -31,6 +31,7 @@ import { AppError } from '../../lib/app-error.ts'
 import { KeyedLock } from '../../lib/keyed-lock.ts'
 import { untilAborted } from '../../lib/until-aborted.ts'
 import { type FakeContent, filesOf, readInto } from './fake-content.ts'
+import { contentFor, copyOf, sizeFor } from './fake-restore.ts'
 import { type FakeSandbox, type FakeSnapshot, type FakeWorld, newFakeWorld } from './fake-world.ts'
 
 export type FakeDriverOptions = {
@@ -111,7 +112,13 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
     const handle = { driver: this.name, version: 1, data }
     const content = contentFor(spec.fromSnapshot, snapshot)
     const sandbox: FakeSandbox = {
-      ...{ spec, handle, running: false, frozen: false, frozenSnapshot: undefined, ...content },
+      spec: { ...spec, ...sizeFor(spec, snapshot) },
+      handle,
+      running: false,
+      frozen: false,
+      frozenSnapshot: undefined,
+      memory: content.memory,
+      files: content.files,
       enforced: spec.egress,
     }
     if (snapshot && !spec.fromSnapshot?.keep) snapshot.consumedBy = spec.runID
@@ -219,8 +226,14 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
     if (!snapshot) return undefined
     // The sandbox that consumed it ran on its files, which match its memory no more.
     const memory = snapshot.memory && !snapshot.consumedBy
+    const { cpuCount, memoryMB, diskMB } = snapshot.spec
+    const size = { cpuCount, memoryMB, diskMB }
     return {
-      ...{ folder, memory, bytes: 1, roots: rootsOf(snapshot.spec) },
+      folder,
+      memory,
+      size,
+      bytes: 1,
+      roots: rootsOf(snapshot.spec),
       ...(snapshot.imported && { imported: snapshot.imported }),
     }
   }
@@ -252,7 +265,10 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
       const needs = note.needs as MemoryNeeds | null
       const fits = memory && needs !== null && (await this.whyUnfit(needs)) === undefined
       snapshot = {
-        ...{ spec: note.spec as SandboxSpec, content, memory: fits, consumedBy: undefined },
+        spec: note.spec as SandboxSpec,
+        content,
+        memory: fits,
+        consumedBy: undefined,
         imported: true,
       }
       return { open: (name) => (name === 'memory' && !fits ? undefined : readInto(content, name)) }
@@ -284,7 +300,9 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
 
   async diskUse(): Promise<DiskUse[]> {
     return [...this.world.sandboxes.keys()].map((sandboxID) => ({
-      ...{ sandboxID, allocatedBytes: 0, unwrittenBytes: 0 },
+      sandboxID,
+      allocatedBytes: 0,
+      unwrittenBytes: 0,
       ...this.diskUses.get(sandboxID),
     }))
   }
@@ -366,21 +384,6 @@ const rootsOf = ({ rootFolder, lowerFolders = [] }: SandboxSpec) => [rootFolder,
 function freeAddress({ sandboxes }: FakeWorld): string {
   const taken = new Set([...sandboxes.values()].map(({ handle }) => handle.data.address))
   for (let number = 1; ; number++) if (!taken.has(`fake-${number}`)) return `fake-${number}`
-}
-
-const copyOf = ({ memory, files }: FakeContent): FakeContent => ({
-  memory: new Map(memory),
-  files: new Map(files),
-})
-
-/** A sandbox that consumes the snapshot runs on its very files. */
-function contentFor(from: RestoreSpec | undefined, snapshot: FakeSnapshot | undefined): FakeContent {
-  if (!snapshot) return { memory: new Map(), files: new Map() }
-  const { memory, files } = copyOf(snapshot.content)
-  return {
-    files: from?.keep ? files : snapshot.content.files,
-    memory: from?.memory && snapshot.memory ? memory : new Map(),
-  }
 }
 
 const cannotBeRead = (name: string): AppError =>

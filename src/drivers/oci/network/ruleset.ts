@@ -7,7 +7,7 @@ import type { AddressRules, GatePorts } from '../../../core/egress.ts'
 import { AppError } from '../../../lib/app-error.ts'
 import { internalRanges } from '../../../lib/internal-ranges.ts'
 import { type AddressRange, mergeRanges, numberToAddress, parseRange } from '../../../lib/ipv4.ts'
-import type { Layout } from '../layout.ts'
+import type { Layout } from '../record/layout.ts'
 import type { Subnet } from './addresses.ts'
 
 export type FirewallOptions = {

@@ -9,8 +9,8 @@ import type { DriverHandle } from '../../../core/driver.ts'
 import { type AddressRules, openRules } from '../../../core/egress.ts'
 import { isAppError } from '../../../lib/app-error.ts'
 import { runCommand } from '../../../lib/run-command.ts'
-import type { OciDriverOptions } from '../driver-options.ts'
-import { createLayout } from '../layout.ts'
+import type { OciDriverOptions } from '../context/driver-options.ts'
+import { createLayout } from '../record/layout.ts'
 import type { OciBench } from './bench.ts'
 import {
   closed,

@@ -7,7 +7,7 @@ import { after, before, describe, it } from 'node:test'
 import type { DriverHandle } from '../../../core/driver.ts'
 import { type AddressRules, openRules } from '../../../core/egress.ts'
 import { delay } from '../../../lib/clock.ts'
-import type { OciDriverOptions } from '../driver-options.ts'
+import type { OciDriverOptions } from '../context/driver-options.ts'
 import type { OciBench } from './bench.ts'
 import { elsewhere, internet, nameServer, Outside, port, reachFrom } from './outside.ts'
 

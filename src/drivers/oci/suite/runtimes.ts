@@ -1,6 +1,6 @@
 /** The runtimes that tests of the driver run under, each with networks of its own, so that they can run beside each other. */
 import { type Isolation, place, seat } from '../../../../test/support/warren.ts'
-import type { OciDriverOptions } from '../driver-options.ts'
+import type { OciDriverOptions } from '../context/driver-options.ts'
 import { type OciBench, openOciBench } from './bench.ts'
 
 const runtimes = { container: 'runc', gvisor: 'runsc' } as const

@@ -11,8 +11,8 @@ import type { DriverHandle } from '../../../core/driver.ts'
 import { isAppError } from '../../../lib/app-error.ts'
 import { delay } from '../../../lib/clock.ts'
 import { listed, newSpec } from '../../driver-fixture.ts'
-import { createLayout } from '../layout.ts'
-import { startedPid } from '../runtime-files.ts'
+import { createLayout } from '../record/layout.ts'
+import { startedPid } from '../runtime/runtime-files.ts'
 import type { OciBench } from './bench.ts'
 
 export function survivalSuite(runtime: 'runc' | 'runsc', open: () => Promise<OciBench>): void {

@@ -1,0 +1,59 @@
+/** The floors inside large rooms: which folder may import which, so that arrows run down only. */
+import { posix } from 'node:path'
+
+/**
+ * By room: each of its folders, from the ground up, with the folders below it that it may import. `.` stands for the files
+ * that lie beside the folders.
+ */
+export const floorsOf: Record<string, Record<string, readonly string[]>> = {
+  'src/drivers/oci': {
+    record: [],
+    process: ['record'],
+    namespace: [],
+    disk: ['record', 'process', 'namespace'],
+    network: ['record', 'namespace'],
+    slot: ['record', 'namespace', 'disk', 'network'],
+    runtime: ['record', 'process', 'namespace', 'disk'],
+    context: ['record', 'process', 'namespace', 'disk', 'network', 'slot', 'runtime'],
+    snapshot: ['record', 'process', 'disk', 'runtime', 'context'],
+    lifecycle: [
+      'record',
+      'process',
+      'namespace',
+      'disk',
+      'network',
+      'slot',
+      'runtime',
+      'context',
+      'snapshot',
+    ],
+    machine: ['record', 'process', 'disk', 'network', 'runtime', 'context', 'lifecycle'],
+    '.': ['record', 'process', 'disk', 'network', 'runtime', 'context', 'snapshot', 'lifecycle', 'machine'],
+  },
+}
+
+/** Undefined: the file is in no room that has floors. */
+function floorOf(path: string): { room: string; folder: string } | undefined {
+  const room = Object.keys(floorsOf).find((each) => path.startsWith(`${each}/`))
+  return room === undefined ? undefined : { room, folder: posix.relative(room, posix.dirname(path)) || '.' }
+}
+
+/** For a file whose folder the table does not name. */
+export function missingFloor(path: string): string[] {
+  const at = floorOf(path)
+  if (!at || at.folder in floorsOf[at.room]!) return []
+  return [`${path} is on no floor of ${at.room}: add ${at.folder} to the table of floors`]
+}
+
+/** For an import that the table does not allow. */
+export function arrowsUp(path: string, target: string): string[] {
+  const from = floorOf(path)
+  const to = floorOf(target)
+  if (!from || from.room !== to?.room || from.folder === to.folder) return []
+  const below = floorsOf[from.room]![from.folder] ?? []
+  if (below.includes(to.folder)) return []
+  const reason = 'what two folders share lies on a lower floor than both'
+  return [
+    `${path} imports ${target}; ${from.folder} may import ${below.join(', ') || 'no other folder'}: ${reason}`,
+  ]
+}
