@@ -11,7 +11,8 @@ import { downloadPinned, type PinnedFile } from './download.ts'
 import { findSystemProgram } from './programs.ts'
 import type { Advance } from './progress.ts'
 
-export const goVersion = 'go1.26.8'
+export const goNumber = '1.26.8'
+export const goVersion = `go${goNumber}`
 /** A Go that has another version downloads this one. */
 const answerMs = 300_000
 
@@ -52,7 +53,7 @@ export async function downloadGo(
   if (!archive) throw new AppError('unavailable', `There is no pinned Go for ${process.arch}.`)
   const file = join(folder, 'go.tar.gz')
   await mkdir(folder, { recursive: true })
-  await downloadPinned({ ...archive, name: `Go (${goVersion})` }, file, advance)
+  await downloadPinned({ ...archive, name: `Go ${goNumber}` }, file, advance)
   await runCommand('tar', ['-xzf', file, '-C', folder])
   await rm(file)
   const environment = {

@@ -7,7 +7,7 @@ import { chmod, copyFile, mkdir, rename, rm } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { errorText } from '../../lib/app-error.ts'
 import { runCommand } from '../../lib/run-command.ts'
-import { downloadGo, findGo, goVersion } from './go-toolchain.ts'
+import { downloadGo, findGo, goNumber } from './go-toolchain.ts'
 import { buildRunsc, builtVersion, gvisorPatch, gvisorVersion } from './gvisor-build.ts'
 import type { Progress } from './progress.ts'
 
@@ -68,9 +68,10 @@ async function fillCache(cacheDir: string, progress: Progress): Promise<string> 
     await place(placeOf(cacheDir, builtVersion), async (partial) => {
       const goFolder = `${partial}-go`
       try {
-        const title = `Download Go ${goVersion}, which builds gVisor`
-        const go =
-          (await findGo()) ?? (await progress.step(title, (advance) => downloadGo(goFolder, advance)))
+        const go = await progress.step(
+          `Get Go ${goNumber}, which builds gVisor`,
+          async (advance) => (await findGo()) ?? downloadGo(goFolder, advance),
+        )
         await progress.step(`Build gVisor ${gvisorVersion}`, (advance) =>
           buildRunsc({ go, path: partial, advance, patch: gvisorPatch }),
         )

@@ -1,3 +1,4 @@
+import { pathTo } from '../browser/router.ts'
 import { isAdmin } from '../browser/session.ts'
 import { Icon } from '../parts/icon.tsx'
 
@@ -18,7 +19,7 @@ export function WeakerIsolation() {
           out.{' '}
           {isAdmin() ? (
             <>
-              <a href="/dashboard/machine">Machine</a> shows why, and what to do.
+              <a href={pathTo(['machine'])}>Machine</a> shows why, and what to do.
             </>
           ) : (
             <>
