@@ -1,5 +1,5 @@
 /** Chooses the isolation of sandboxes: what the operator asked for, or the strongest that works here. */
-import type { Driver } from '../core/driver.ts'
+import type { Driver } from '../core/ports/driver.ts'
 import type { OciDriverOptions } from '../drivers/oci/context/driver-options.ts'
 import { createOciDriver } from '../drivers/oci/oci-driver.ts'
 import { AppError } from '../lib/app-error.ts'

@@ -17,7 +17,8 @@ import {
   type ServerFile,
   saveServerFile,
 } from './data-folder.ts'
-import { type Domain, type DomainSettings, joinDomain } from './domain.ts'
+import { type Domain, joinDomain } from './domain.ts'
+import type { DomainSettings } from './domain-ports.ts'
 import { ensureFirstTeam } from './first-team.ts'
 import type { ChosenIsolation } from './isolation.ts'
 import { startJobs } from './jobs.ts'
@@ -68,7 +69,12 @@ export async function serve(parts: ServeParts): Promise<RunningServer> {
     await repair(domain, ports)
     startJobs(domain, ports, closers)
     const machine = createMachineReport({
-      ...{ ...ports, config, isolation: isolation.isolation, warm: domain.warm, problems },
+      stores: ports.stores,
+      clock: ports.clock,
+      config,
+      isolation: isolation.isolation,
+      warm: domain.warm,
+      problems,
       creates: telemetry.creates,
     })
     const dashboard = {

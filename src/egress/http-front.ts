@@ -10,7 +10,7 @@ import {
   ServerResponse,
 } from 'node:http'
 import type { Socket } from 'node:net'
-import type { SecretReader } from '../core/egress.ts'
+import type { SecretReader } from '../core/ports/egress.ts'
 import { answerHeaders } from '../lib/http-relay/headers.ts'
 import { type HttpExchange, HttpRelay } from '../lib/http-relay/http-relay.ts'
 import type { Log } from '../lib/log.ts'

@@ -76,7 +76,9 @@ export async function writeImage({ root, version, out, createdAt }: ImageParts):
     mkdirSync(blobs, { recursive: true })
     const layer = await moveToBlob(blobs, await packRoot(root, join(folder, 'layer.tar')))
     const config = writeBlob(blobs, {
-      ...{ created: createdAt, architecture: process.arch === 'arm64' ? 'arm64' : 'amd64', os: 'linux' },
+      created: createdAt,
+      architecture: process.arch === 'arm64' ? 'arm64' : 'amd64',
+      os: 'linux',
       config: {
         Entrypoint: ['/opt/warren/bin/warren'],
         Cmd: ['start'],
@@ -90,7 +92,8 @@ export async function writeImage({ root, version, out, createdAt }: ImageParts):
     })
     const types = 'application/vnd.oci.image'
     const manifest = writeBlob(blobs, {
-      ...{ schemaVersion: 2, mediaType: `${types}.manifest.v1+json` },
+      schemaVersion: 2,
+      mediaType: `${types}.manifest.v1+json`,
       config: { mediaType: `${types}.config.v1+json`, ...config },
       layers: [{ mediaType: `${types}.layer.v1.tar`, ...layer }],
     })
