@@ -78,7 +78,8 @@ export async function serve(parts: ServeParts): Promise<RunningServer> {
       creates: telemetry.creates,
     })
     const dashboard = {
-      ...{ ...machine, openDashboard: parts.openDashboard },
+      ...machine,
+      openDashboard: parts.openDashboard,
       isWeakerThanWanted: isolation.warning !== undefined,
     }
     const nodes = createNodeDirectory(clusterParts)

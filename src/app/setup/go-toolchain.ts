@@ -57,8 +57,10 @@ export async function downloadGo(
   await runCommand('tar', ['-xzf', file, '-C', folder])
   await rm(file)
   const environment = {
-    ...{ GOTOOLCHAIN: 'local', GOENV: 'off' },
-    ...{ GOPATH: join(folder, 'gopath'), GOCACHE: join(folder, 'gocache') },
+    GOTOOLCHAIN: 'local',
+    GOENV: 'off',
+    GOPATH: join(folder, 'gopath'),
+    GOCACHE: join(folder, 'gocache'),
   }
   return { program: join(folder, 'go/bin/go'), environment }
 }

@@ -70,8 +70,12 @@ export async function fetchSources(go: Go, folder: string): Promise<string> {
 /** Static, since runsc runs itself again in an empty chroot. Nothing of the machine or of Warren's own commit goes into it. */
 function runGo({ program, environment }: Go, args: string[], options: Parameters<typeof runCommand>[2]) {
   const variables = {
-    ...{ CGO_ENABLED: '0', GOFLAGS: '-mod=mod -buildvcs=false', GOWORK: 'off' },
-    ...{ GOAMD64: 'v1', GOARM64: 'v8.0', GOEXPERIMENT: '' },
+    CGO_ENABLED: '0',
+    GOFLAGS: '-mod=mod -buildvcs=false',
+    GOWORK: 'off',
+    GOAMD64: 'v1',
+    GOARM64: 'v8.0',
+    GOEXPERIMENT: '',
     ...environment,
   }
   const named = Object.entries(variables).map(([name, value]) => `${name}=${value}`)
