@@ -77,7 +77,11 @@ export async function serve(parts: ServeParts): Promise<RunningServer> {
       problems,
       creates: telemetry.creates,
     })
-    const dashboard = { ...machine, openDashboard: parts.openDashboard }
+    const dashboard = {
+      ...machine,
+      openDashboard: parts.openDashboard,
+      isWeakerThanWanted: isolation.warning !== undefined,
+    }
     const nodes = createNodeDirectory(clusterParts)
     // In a file of its own there is nobody else.
     const mayShare = !cluster && config.databaseUrl !== null
@@ -89,6 +93,7 @@ export async function serve(parts: ServeParts): Promise<RunningServer> {
     closers.add('the server file', () => removeServerFile(paths))
     stopPretenuring()
     log.info({ url, isolation: isolation.isolation }, 'serving')
+    if (isolation.warning !== undefined) log.warn({}, isolation.warning)
     return { server, credentials, close: () => closers.closeAll() }
   } catch (error) {
     await closers.closeAll()
