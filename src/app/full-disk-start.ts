@@ -4,9 +4,9 @@
  * and goes on when its processes stand still; where there is no space for that, the sandbox ends. Only then is the rest of
  * the reserve given up.
  */
-import { canFreeze, type Driver, type DriverHandle } from '../core/driver.ts'
-import { DiskGrowth } from '../core/sandbox/disk-growth.ts'
-import type { DiskLevels } from '../core/sandbox/disk-levels.ts'
+import { canFreeze, type Driver, type DriverHandle } from '../core/ports/driver.ts'
+import { DiskGrowth } from '../core/sandbox/capacity/disk-growth.ts'
+import type { DiskLevels } from '../core/sandbox/capacity/disk-levels.ts'
 import { type Clock, delay } from '../lib/clock.ts'
 import type { Log } from '../lib/log.ts'
 import type { FileReserve } from './disk-reserve.ts'

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { availableParallelism, totalmem } from 'node:os'
-import type { MachineCapacity } from '../core/sandbox/admission.ts'
+import type { MachineCapacity } from '../core/sandbox/capacity/admission.ts'
 
 const mebibyte = 1024 * 1024
 

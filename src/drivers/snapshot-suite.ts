@@ -12,7 +12,7 @@ import type {
   RestoreSpec,
   SandboxSpec,
   SnapshotOptions,
-} from '../core/driver.ts'
+} from '../core/ports/driver.ts'
 import { type ErrorCode, isAppError } from '../lib/app-error.ts'
 import { delay } from '../lib/clock.ts'
 import { newUUID } from '../lib/ids.ts'

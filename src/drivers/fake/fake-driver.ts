@@ -4,7 +4,6 @@
  */
 
 import { isDeepStrictEqual } from 'node:util'
-import type { MemoryNeeds } from '../../core/archive/archive-store.ts'
 import type {
   CanExportSnapshots,
   CanFreeze,
@@ -16,6 +15,7 @@ import type {
   DriverHandle,
   Endpoint,
   FoundSandbox,
+  MemoryNeeds,
   PortableSnapshot,
   ProbeResult,
   RestoreSpec,
@@ -24,9 +24,9 @@ import type {
   SandboxStats,
   Snapshot,
   SnapshotOptions,
-} from '../../core/driver.ts'
-import type { AddressRules, GatePorts } from '../../core/egress.ts'
-import type { PackNote, PackTarget } from '../../core/object-store.ts'
+} from '../../core/ports/driver.ts'
+import type { AddressRules, GatePorts } from '../../core/ports/egress.ts'
+import type { PackNote, PackTarget } from '../../core/ports/object-store.ts'
 import { AppError } from '../../lib/app-error.ts'
 import { KeyedLock } from '../../lib/keyed-lock.ts'
 import { untilAborted } from '../../lib/until-aborted.ts'

@@ -1,5 +1,5 @@
 /** What a fake sandbox gets from the snapshot that it is started from. */
-import type { RestoreSpec, SandboxSize, SandboxSpec } from '../../core/driver.ts'
+import type { RestoreSpec, SandboxSize, SandboxSpec } from '../../core/ports/driver.ts'
 import type { FakeContent } from './fake-content.ts'
 import type { FakeSnapshot } from './fake-world.ts'
 

@@ -1,5 +1,5 @@
 /** What the domain stores to find a sandbox of this driver again. */
-import type { DriverHandle } from '../../core/driver.ts'
+import type { DriverHandle } from '../../core/ports/driver.ts'
 import { AppError } from '../../lib/app-error.ts'
 import { assertSandboxID, type SandboxRecord } from './record/records.ts'
 import { flavourOf } from './runtime/flavours.ts'

@@ -1,5 +1,5 @@
 /** Finds the sandbox that a handle stands for, and lets one verb at a time work on it. */
-import type { DriverHandle } from '../../core/driver.ts'
+import type { DriverHandle } from '../../core/ports/driver.ts'
 import { AppError } from '../../lib/app-error.ts'
 import { KeyedLock } from '../../lib/keyed-lock.ts'
 import type { OciContext } from './context/context.ts'

@@ -5,7 +5,6 @@
  */
 import { resolve } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
-import type { MemoryNeeds } from '../../core/archive/archive-store.ts'
 import type {
   CanExportSnapshots,
   CanFreeze,
@@ -16,14 +15,15 @@ import type {
   DriverCapabilities,
   DriverHandle,
   FoundSandbox,
+  MemoryNeeds,
   PortableSnapshot,
   SandboxExit,
   SandboxSpec,
   SandboxStats,
   Snapshot,
   SnapshotOptions,
-} from '../../core/driver.ts'
-import type { AddressRules, GatePorts } from '../../core/egress.ts'
+} from '../../core/ports/driver.ts'
+import type { AddressRules, GatePorts } from '../../core/ports/egress.ts'
 import { AppError, errorText } from '../../lib/app-error.ts'
 import type { OciContext } from './context/context.ts'
 import { createContext } from './context/create-context.ts'

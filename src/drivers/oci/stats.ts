@@ -2,7 +2,7 @@
 import { statSync } from 'node:fs'
 import { statfs } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { DiskUse, SandboxStats } from '../../core/driver.ts'
+import type { DiskUse, SandboxStats } from '../../core/ports/driver.ts'
 import { AppError } from '../../lib/app-error.ts'
 import { isMissing } from '../../lib/if-present.ts'
 import type { OciContext } from './context/context.ts'

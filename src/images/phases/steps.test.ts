@@ -118,6 +118,25 @@ describe('ENV', () => {
       await assert.rejects(valuesOf(args), failsIn('1', /names and values come in pairs/))
     }
   })
+
+  it('rejects variables that make each other, or all of them together, too long', async () => {
+    const tenfold = Array.from({ length: 12 }, (_, i) => [`A${i + 1}`, `$A${i}`.repeat(10)]).flat()
+    const tooLong = /^variables make the text longer than 131072 characters/
+    await assert.rejects(valuesOf(['A0', 'xxxxxxxxxx', ...tenfold]), failsIn('1', tooLong))
+    const copies = Array.from({ length: 20 }, (_, i) => [`C${i}`, '$B']).flat()
+    const inAll = /^failed to set 'C10': all variables together have more than 1048576 characters$/
+    await assert.rejects(
+      valuesOf(['A', 'x'.repeat(1000)], ['B', '$A'.repeat(94), ...copies]),
+      failsIn('2', inAll),
+    )
+    const again = Array.from({ length: 20 }, () => ['B', '$A'.repeat(94)]).flat()
+    assert.equal((await valuesOf(['A', 'x'.repeat(1000), ...again])).envVars.B?.length, 94_000)
+  })
+
+  it('sets many pairs as soon as a few', { timeout: 60_000 }, async () => {
+    const pairs = Array.from({ length: 40_000 }, (_, i) => [`A${i}`, '1']).flat()
+    assert.equal(Object.keys((await valuesOf(pairs)).envVars).length, 40_000)
+  })
 })
 
 describe('WORKDIR', () => {
@@ -128,7 +147,9 @@ describe('WORKDIR', () => {
     assert.equal(result.defaultWorkdir, '/opt/x')
     const [first, second] = site.fixture.agent.commands.filter(({ command }) => command === makeWorkdir)
     assert.deepEqual(first, {
-      ...{ command: makeWorkdir, user: 'root', cwd: '/home/user' },
+      command: makeWorkdir,
+      user: 'root',
+      cwd: '/home/user',
       envs: { WARREN_PATH: '/srv', WARREN_OWNER: 'me:' },
     })
     assert.deepEqual([second?.cwd, second?.envs.WARREN_PATH], ['/srv', '/opt/x'])
@@ -191,10 +212,15 @@ describe('COPY', () => {
     const { agent } = site.fixture
     assert.deepEqual(agent.written, [{ path: '/tmp/.warren-files.tar', text }])
     assert.deepEqual(agent.commands.at(-1), {
-      ...{ command: copy, user: 'root', cwd: '/home/user' },
+      command: copy,
+      user: 'root',
+      cwd: '/home/user',
       envs: {
-        ...{ WARREN_ARCHIVE: '/tmp/.warren-files.tar', WARREN_SRC: 'src/*', WARREN_DEST: 'to/' },
-        ...{ WARREN_OWNER: 'me:', WARREN_MODE: '' },
+        WARREN_ARCHIVE: '/tmp/.warren-files.tar',
+        WARREN_SRC: 'src/*',
+        WARREN_DEST: 'to/',
+        WARREN_OWNER: 'me:',
+        WARREN_MODE: '',
       },
     })
   })

@@ -1,6 +1,6 @@
 /** Disks that a sandbox shares with others, mounted in the mount namespace of its slot. */
 import { join } from 'node:path'
-import type { DiskMount } from '../../../core/driver.ts'
+import type { DiskMount } from '../../../core/ports/driver.ts'
 import { AppError } from '../../../lib/app-error.ts'
 import { runCommand } from '../../../lib/run-command.ts'
 import { badMountPoint } from '../namespace/mount-points.ts'

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { openRules } from '../../../core/egress.ts'
+import { openRules } from '../../../core/ports/egress.ts'
 import { AppError, isAppError } from '../../../lib/app-error.ts'
 import type { OciContext } from '../context/context.ts'
 import { parseSubnet } from '../network/addresses.ts'

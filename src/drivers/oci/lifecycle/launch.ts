@@ -1,8 +1,8 @@
 /** One start, step by step: the record first, so that whatever a crash leaves behind can be found. */
 import { rename } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
-import type { SandboxSpec } from '../../../core/driver.ts'
-import { openRules } from '../../../core/egress.ts'
+import type { SandboxSpec } from '../../../core/ports/driver.ts'
+import { openRules } from '../../../core/ports/egress.ts'
 import { allDone } from '../../../lib/all-done.ts'
 import { AppError, shownText } from '../../../lib/app-error.ts'
 import { delay } from '../../../lib/clock.ts'

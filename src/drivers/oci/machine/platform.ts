@@ -6,7 +6,7 @@
 import { mkdir, readFile, rename, stat, writeFile } from 'node:fs/promises'
 import { release } from 'node:os'
 import { join } from 'node:path'
-import { closedToAll, openRules } from '../../../core/egress.ts'
+import { closedToAll, openRules } from '../../../core/ports/egress.ts'
 import { AppError, errorText } from '../../../lib/app-error.ts'
 import { delay } from '../../../lib/clock.ts'
 import { runCommand } from '../../../lib/run-command.ts'

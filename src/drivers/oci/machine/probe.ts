@@ -1,6 +1,6 @@
 /** Whether this machine can run sandboxes, found out by trying each thing in namespaces that vanish at once. */
 import { readFileSync } from 'node:fs'
-import type { ProbeResult } from '../../../core/driver.ts'
+import type { ProbeResult } from '../../../core/ports/driver.ts'
 import { errorText } from '../../../lib/app-error.ts'
 import { runCommand } from '../../../lib/run-command.ts'
 import type { OciContext } from '../context/context.ts'

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { type AddressRules, openRules } from '../../../core/egress.ts'
+import { type AddressRules, openRules } from '../../../core/ports/egress.ts'
 import { isAppError } from '../../../lib/app-error.ts'
 import { runCommand } from '../../../lib/run-command.ts'
 import { createLayout } from '../record/layout.ts'

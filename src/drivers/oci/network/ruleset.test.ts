@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { type AddressRules, openRules } from '../../../core/egress.ts'
+import { type AddressRules, openRules } from '../../../core/ports/egress.ts'
 import { addressToNumber, numberToAddress } from '../../../lib/ipv4.ts'
 import { runCommand } from '../../../lib/run-command.ts'
 import { createLayout } from '../record/layout.ts'

@@ -2,7 +2,7 @@
  * Notices the end of sandboxes. One look at all of them takes a single system call, so it is done a few times a
  * second, and costs nothing that could be noticed.
  */
-import type { SandboxExit } from '../../../core/driver.ts'
+import type { SandboxExit } from '../../../core/ports/driver.ts'
 import { delay, systemClock } from '../../../lib/clock.ts'
 import type { Layout } from '../record/layout.ts'
 import type { SandboxRecord } from '../record/records.ts'

@@ -1,6 +1,6 @@
 /** Why a sandbox ended, from the status of its first process and from what the kernel counted. */
 import { constants } from 'node:os'
-import type { SandboxExit } from '../../../core/driver.ts'
+import type { SandboxExit } from '../../../core/ports/driver.ts'
 
 /** Programs that start others, init and gVisor among them, pass on a signal as a status above this. */
 const signalBase = 128

@@ -4,7 +4,7 @@
  */
 import { rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { SnapshotOptions } from '../../../core/driver.ts'
+import type { SnapshotOptions } from '../../../core/ports/driver.ts'
 import { AppError, errorText } from '../../../lib/app-error.ts'
 import { runCommand } from '../../../lib/run-command.ts'
 import type { OciContext } from '../context/context.ts'

@@ -5,9 +5,8 @@
  */
 import { access, mkdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { MemoryNeeds } from '../../../core/archive/archive-store.ts'
-import type { PortableSnapshot, Snapshot } from '../../../core/driver.ts'
-import type { PackNote, PackTarget } from '../../../core/object-store.ts'
+import type { MemoryNeeds, PortableSnapshot, Snapshot } from '../../../core/ports/driver.ts'
+import type { PackNote, PackTarget } from '../../../core/ports/object-store.ts'
 import { AppError } from '../../../lib/app-error.ts'
 import { ifPresent } from '../../../lib/if-present.ts'
 import type { OciContext } from '../context/context.ts'

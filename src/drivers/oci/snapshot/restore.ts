@@ -1,7 +1,7 @@
 /** How a sandbox is started from a snapshot: which of its disks the sandbox gets, and in which way. */
 import { access, readFile, rename, rm, stat, truncate, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { DiskMount, RestoreSpec, SandboxSize } from '../../../core/driver.ts'
+import type { DiskMount, RestoreSpec, SandboxSize } from '../../../core/ports/driver.ts'
 import { AppError } from '../../../lib/app-error.ts'
 import { delay } from '../../../lib/clock.ts'
 import { CommandFailed, runCommand } from '../../../lib/run-command.ts'

@@ -4,7 +4,7 @@
  */
 import { access, constants, mkdir, open, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
-import type { Snapshot } from '../../../core/driver.ts'
+import type { Snapshot } from '../../../core/ports/driver.ts'
 import { AppError } from '../../../lib/app-error.ts'
 import { ifPresent } from '../../../lib/if-present.ts'
 import { copyMark } from '../disk/disk-files.ts'

@@ -5,7 +5,7 @@
  */
 import { constants, copyFile, mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Snapshot, SnapshotOptions } from '../../../core/driver.ts'
+import type { Snapshot, SnapshotOptions } from '../../../core/ports/driver.ts'
 import { allDone } from '../../../lib/all-done.ts'
 import { AppError, errorText } from '../../../lib/app-error.ts'
 import { runCommand } from '../../../lib/run-command.ts'

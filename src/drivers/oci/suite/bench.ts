@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { freeNetwork } from '../../../../test/support/leftovers.ts'
 import { testMachine } from '../../../../test/support/test-machine.ts'
-import type { DriverHandle, SandboxSpec } from '../../../core/driver.ts'
+import type { DriverHandle, SandboxSpec } from '../../../core/ports/driver.ts'
 import { delay } from '../../../lib/clock.ts'
 import { listed, newSpec } from '../../driver-fixture.ts'
 import type { FailureBench } from '../../failure-suite.ts'
@@ -72,7 +72,7 @@ export async function openOciBench(
 ): Promise<OciBench> {
   const machine = await testMachine()
   const runtimeBinary = machine.runtimes[runtime]
-  if (!runtimeBinary) throw new Error(`${runtime} is not here: ${machine.runscMissing}`)
+  if (!runtimeBinary) throw new Error(`${runtime} is not here: ${machine.runtimes.runscMissing}`)
   await freeNetwork(changes.subnet ?? subnet)
   const folder = await mkdtemp(join(tmpdir(), 'warren-driver-'))
   const agentFolder = join(folder, 'agent')

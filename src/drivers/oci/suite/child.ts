@@ -1,5 +1,5 @@
 /** A process of its own for the survival tests: starts sandboxes with the options it is given until it is killed, and stops each if wanted. */
-import type { SandboxSpec } from '../../../core/driver.ts'
+import type { SandboxSpec } from '../../../core/ports/driver.ts'
 import { newSpec } from '../../driver-fixture.ts'
 import type { OciDriverOptions } from '../context/driver-options.ts'
 import { createOciDriver } from '../oci-driver.ts'
