@@ -1,6 +1,6 @@
 /**
  * How the template `docker` is made: Debian's Docker and Compose, started with every sandbox of it. Images and
- * containers lie on the sandbox's own disk. It needs a root with all capabilities, so it is for gVisor alone.
+ * containers lie on the sandbox's own disk. It needs a root who mounts, so it is for gVisor alone.
  */
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -17,7 +17,7 @@ const capSysAdmin = 21
 const checkRoot = [
   `held=$((16#$(sed -n 's/^CapEff:\\s*//p' /proc/self/status)))`,
   `if [ $((held >> ${capSysAdmin} & 1)) = 0 ]; then`,
-  `echo "Docker needs a root with all capabilities: gVisor, in Warren's own build. See docs/templates.md, Docker." >&2; exit 1; fi`,
+  `echo "Docker needs a root who mounts, which sandboxes have under gVisor alone. See docs/templates.md, Docker." >&2; exit 1; fi`,
 ].join('\n')
 /** Nothing of it may run before the sandbox's network is known. */
 const noServices = `printf '#!/bin/sh\\nexit 101\\n' > /usr/sbin/policy-rc.d && chmod 755 /usr/sbin/policy-rc.d`

@@ -52,7 +52,8 @@ make_bridges() {
 mount_cgroups
 let_containers_out
 rm -f /var/run/docker.pid /var/run/docker/containerd/containerd.pid
-dockerd --iptables=false --ip6tables=false >> /var/log/docker.log 2>&1 &
+# Removed files of an overlay cannot be written to the sandbox's disk, so every layer is a whole copy.
+dockerd --storage-driver=vfs --iptables=false --ip6tables=false >> /var/log/docker.log 2>&1 &
 daemon=$!
 trap 'kill $daemon; wait $daemon; exit' TERM INT
 exec 9<> <(:)

@@ -7,13 +7,17 @@ import { isolations, noWarmPool, startWarren, type Warren } from '../support/war
 
 const packages = 'bindfs fuse3 iptables rclone'
 
+/** The upper layer lies in memory: removed files of the lower one cannot be written to the sandbox's disk. */
 const mounts = `set -e
-sudo mkdir -p /mnt/memory /mnt/bound /mnt/over /var/over/upper /var/over/work /var/over/lower/folder
+sudo mkdir -p /mnt/memory /mnt/bound /mnt/over /var/lower/folder
 sudo mount -t tmpfs -o size=8m none /mnt/memory
+sudo mkdir /mnt/memory/upper /mnt/memory/work
 sudo mount --bind /etc /mnt/bound
-echo below | sudo tee /var/over/lower/folder/file /var/over/lower/gone
-sudo mount -t overlay -o lowerdir=/var/over/lower,upperdir=/var/over/upper,workdir=/var/over/work none /mnt/over
-sudo rm /mnt/over/gone && sudo rm -r /mnt/over/folder && sudo mkdir /mnt/over/folder
+echo below | sudo tee /var/lower/folder/file /var/lower/gone
+sudo mount -t overlay -o lowerdir=/var/lower,upperdir=/mnt/memory/upper,workdir=/mnt/memory/work none /mnt/over
+sudo rm /mnt/over/gone
+sudo rm -r /mnt/over/folder
+sudo mkdir /mnt/over/folder
 echo kept | sudo tee /mnt/memory/file /mnt/over/file`
 const seeMounts = `cat /mnt/memory/file /mnt/over/file; cmp /etc/passwd /mnt/bound/passwd && find /mnt/over | sort`
 const seenMounts = 'kept\nkept\n/mnt/over\n/mnt/over/file\n/mnt/over/folder\n'
@@ -53,9 +57,19 @@ if (isolations.includes('gvisor')) {
     const run = async (command: string, on = sandbox): Promise<string> =>
       (await on.commands.run(command, { timeoutMs: 300_000 })).stdout
 
-    it('mounts memory, folders and overlays, on the sandbox’s own disk', async () => {
+    it('mounts memory, folders and overlays', async () => {
       await run(mounts)
       assert.equal(await run(seeMounts), seenMounts)
+    })
+
+    it('adds and changes files in an overlay on the disk, and gets an error where it removes one of a lower layer', async () => {
+      await run(`set -e
+sudo mkdir -p /mnt/other /var/other/upper /var/other/work
+sudo mount -t overlay -o lowerdir=/var/lower,upperdir=/var/other/upper,workdir=/var/other/work none /mnt/other
+echo changed | sudo tee /mnt/other/gone /mnt/other/new`)
+      assert.equal(await run('cat /mnt/other/gone /mnt/other/new'), 'changed\nchanged\n')
+      await assert.rejects(run('sudo rm /mnt/other/gone'), /exit status 1/)
+      await run('sudo rm /mnt/other/new && sudo umount /mnt/other')
     })
 
     it('mounts file systems of programs (FUSE), as root and as a user', async () => {
@@ -66,7 +80,7 @@ if (isolations.includes('gvisor')) {
     it('keeps mounts and programs that serve them over pause and fork', async () => {
       await sandbox.pause()
       sandbox = await Sandbox.connect(sandbox.sandboxId, { ...warren.client, timeoutMs: 3_600_000 })
-      const [fork] = await sandbox.fork()
+      const [fork] = await sandbox.fork({ timeoutMs: 3_600_000 })
       assert.ok(fork instanceof Sandbox, String(fork))
       for (const one of [sandbox, fork]) {
         assert.equal(await run(seeMounts, one), seenMounts)
@@ -94,7 +108,10 @@ sudo ip -n other addr add 192.168.77.2/24 dev inner && sudo ip -n other link set
 (sudo ip netns exec other python3 -m http.server 9001 > other.log 2>&1 &)
 until curl -s -o /dev/null --max-time 2 http://192.168.77.2:9001/; do read -t 0.1 <> <(:) || true; done`
       await run(own)
-      await assert.rejects(sandbox.pause(), /network namespaces of their own/)
+      await assert.rejects(
+        sandbox.pause(),
+        /goes on running: a process in it has a network namespace of its own/,
+      )
       assert.equal(await run('curl -s -o /dev/null -w %{http_code} http://192.168.77.2:9001/'), '200')
       await run('sudo pkill -f "[h]ttp.server 9001"; sudo ip netns del other; sudo ip link del br0')
       await sandbox.pause()

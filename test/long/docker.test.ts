@@ -71,9 +71,9 @@ if (isolations.includes('gvisor')) {
     it('runs containers of the user, on a bridge and on the host’s network', async () => {
       assert.equal(await run('docker run --rm tiny echo bridged'), 'bridged')
       assert.equal(await run('docker run --rm --network=host tiny echo plain'), 'plain')
-      // Root has no CAP_SYS_PTRACE to hand on.
+      // Root has no CAP_SYS_PTRACE and no CAP_SYS_RESOURCE to hand on.
       assert.match(await run('docker run --rm --privileged tiny echo powerful 2>&1 || true'), /apply caps/)
-      assert.match(await run('docker info'), /Storage Driver: overlay2/)
+      assert.match(await run('docker info'), /Storage Driver: vfs/)
     })
 
     it('builds an image whose layers remove files, and serves it on a port that the sandbox’s host name reaches', async () => {
@@ -100,10 +100,10 @@ if (isolations.includes('gvisor')) {
     })
 
     it('rejects a pause while containers have networks of their own, and goes on', async () => {
-      await assert.rejects(
-        sandbox.pause(),
-        /network namespaces of their own.*goes on|goes on.*network namespaces/s,
-      )
+      const refusal = /goes on running: a process in it has a network namespace of its own/
+      await assert.rejects(sandbox.pause(), refusal)
+      await assert.rejects(sandbox.fork(), refusal)
+      await assert.rejects(sandbox.createSnapshot(), refusal)
       await isText(warren, sandbox, 8081, 'built\n')
       assert.equal(await run('docker ps --quiet --filter name=served | wc -l'), '1')
     })
@@ -117,7 +117,7 @@ if (isolations.includes('gvisor')) {
       await run('sudo mount -t tmpfs none /mnt && echo kept | sudo tee /mnt/file')
       await sandbox.pause()
       sandbox = await Sandbox.connect(sandbox.sandboxId, { ...warren.client, timeoutMs: 3_600_000 })
-      const [fork] = await sandbox.fork()
+      const [fork] = await sandbox.fork({ timeoutMs: 3_600_000 })
       assert.ok(fork instanceof Sandbox, String(fork))
       for (const one of [sandbox, fork]) {
         await isText(warren, one, 8083, 'kept\n')
@@ -136,7 +136,7 @@ if (isolations.includes('container')) {
     try {
       const added = addTemplate(warren)
       assert.notEqual(added.status, 0)
-      assert.match(added.stdout + added.stderr, /Docker needs a root with all capabilities/)
+      assert.match(added.stdout + added.stderr, /Docker needs a root who mounts/)
     } finally {
       await warren.stop()
     }

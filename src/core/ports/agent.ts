@@ -44,6 +44,15 @@ export interface AgentPort {
   /** False also when `signal` aborts first. */
   isHealthy(agent: Endpoint, options?: { withinMs?: number; signal?: AbortSignal }): Promise<boolean>
   /**
+   * Whether a thread inside has a network namespace of its own. False also when the agent does not answer in time, or does not
+   * know the question: it may be older than this control plane.
+   */
+  hasOtherNetworks(
+    agent: Endpoint,
+    accessToken: string,
+    options: { withinMs: number; signal: AbortSignal },
+  ): Promise<boolean>
+  /**
    * Resolves with how the command ended. When `signal` aborts, nobody listens any more, but the command goes on.
    * Rejects with `unprocessable` and the agent's words when it could not be started.
    */

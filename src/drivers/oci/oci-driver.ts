@@ -43,7 +43,7 @@ import { makeEmptyNetwork, removeEmptyNetwork } from './network/empty-network.ts
 import { assertRules } from './network/ruleset.ts'
 import { assertPlainPath } from './record/layout.ts'
 import { assertSandboxID } from './record/records.ts'
-import { boundsRoot, describeBuild, restoresHostname } from './runtime/builds.ts'
+import { describeBuild, restoresHostname } from './runtime/builds.ts'
 import { flavourOf } from './runtime/flavours.ts'
 import { untilRestored } from './runtime/runtime-files.ts'
 import { readFrozenNote, standStill, thaw, wasEndedBySnapshot } from './snapshot/freeze.ts'
@@ -126,8 +126,7 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
     if (runtime.flavour.hasPlatforms) runtime.platform ??= await choosePlatform(this.#context)
     // Takes a while; the first snapshot with memory need not wait for it, and tells a failure.
     if (runtime.flavour.keepsMemory) {
-      for (const ask of [describeBuild, restoresHostname, boundsRoot])
-        void ask(runtime.binary).catch(() => {})
+      for (const ask of [describeBuild, restoresHostname]) void ask(runtime.binary).catch(() => {})
     }
     this.#stopUpkeep = startUpkeep(this.#context, this.#log)
   }
@@ -307,7 +306,7 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
     signal?.throwIfAborted()
     const record = await this.#live.find(handle)
     if (!record) throw notThere(handle)
-    await this.#context.exits.noteMemoryKills(record.sandboxID)
+    await this.#context.exits.noteShortages(record.sandboxID)
     return measure(this.#context, record)
   }
 

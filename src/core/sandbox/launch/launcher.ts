@@ -28,7 +28,7 @@ import type { WarmSandbox } from './warm-sandbox.ts'
 
 const agentReadyWithinMs = 30_000
 /** A busy agent may take its time; one that does not answer for so long is stuck. */
-const agentAnswersWithinMs = 10_000
+export const agentAnswersWithinMs = 10_000
 
 export type LauncherParts = {
   driver: Driver
@@ -294,6 +294,13 @@ export class SandboxLauncher {
   answers(handle: DriverHandle, signal: AbortSignal): Promise<boolean> {
     const { driver, agent } = this.#parts
     return agent.isHealthy(driver.endpoint(handle, agentPort), { withinMs: agentAnswersWithinMs, signal })
+  }
+
+  /** Whether memory that is saved now could not be restored whole. False also when the agent did not answer in time. */
+  async hasOtherNetworks({ sandboxID, handle }: Sandbox, signal: AbortSignal): Promise<boolean> {
+    const { driver, agent, tokens } = this.#parts
+    const options = { withinMs: agentAnswersWithinMs, signal }
+    return agent.hasOtherNetworks(driver.endpoint(handle!, agentPort), tokens.agent(sandboxID), options)
   }
 
   async thaw(handle: DriverHandle, signal?: AbortSignal): Promise<void> {

@@ -39,6 +39,16 @@ export const agentDoesNotAnswer = (sandboxID: string) =>
     { retry: { should: false } },
   )
 
+/** No conflict: clients take that answer to a pause for "is paused already". */
+export const hasOtherNetworks = (sandboxID: string) =>
+  new AppError(
+    'unprocessable',
+    `The memory of sandbox "${sandboxID}" was not saved and the sandbox goes on running: a process in it has a network ` +
+      'namespace of its own, which could not be restored. End such processes first (with Docker: stop the containers, or ' +
+      'run them with --network=host), or do without the memory (keepMemory: false).',
+    { retry: { should: false } },
+  )
+
 /** Its slug makes clients show what to do. */
 export const pausedUnresponsive = (sandboxID: string) =>
   new AppError(

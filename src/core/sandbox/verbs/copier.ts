@@ -6,7 +6,7 @@ import type { Team } from '../../team/team.ts'
 import { defaultTag, type TemplateReference } from '../../template/reference.ts'
 import type { BuildSnapshot, TemplateBuild } from '../../template/template.ts'
 import type { TemplateStore } from '../../template/template-store.ts'
-import type { SnapshotRef } from '../launch/launcher.ts'
+import type { SandboxLauncher, SnapshotRef } from '../launch/launcher.ts'
 import * as errors from '../row/errors.ts'
 import { copiedEntry } from '../row/life-entries.ts'
 import { checkCreateTimeout } from '../row/lifetime.ts'
@@ -19,6 +19,7 @@ import type { VerbParts } from './verb-parts.ts'
 export type CopierParts = VerbParts & {
   templates: TemplateStore
   snapshots: SnapshotStore
+  launcher: Pick<SandboxLauncher, 'hasOtherNetworks'>
   /** Creates a sandbox within the limits of its team. */
   start: (team: Team, row: NewSandbox, build: TemplateBuild, snapshot: SnapshotRef) => Promise<Sandbox>
 }
@@ -99,7 +100,7 @@ export class SandboxCopier {
     { name, memory, ...kept }: { name: string } & Pick<SnapshotOptions, 'memory' | 'lasting' | 'startsAfter'>,
     whenPaused: AppError,
   ): Promise<{ parent: Sandbox; memory: boolean }> {
-    const { sandboxes, snapshots, turns, diskGuard, log } = this.#parts
+    const { sandboxes, snapshots, launcher, turns, diskGuard, log } = this.#parts
     // Who would have to wait for another change of it is told so at once.
     this.#requireRunning(team, sandboxID, await sandboxes.find(sandboxID), whenPaused)
     return turns.take(sandboxID, async ({ row, signal }) => {
@@ -111,6 +112,9 @@ export class SandboxCopier {
       try {
         // Sandboxes of a template have volumes of their own, or none: memory would miss those it knows.
         const keepsMemory = memory && snapshots.keepMemory && !(kept.lasting && parent.options.volumeMounts)
+        if (keepsMemory && (await launcher.hasOtherNetworks(parent, signal))) {
+          throw errors.hasOtherNetworks(sandboxID)
+        }
         const options = { ...kept, memory: keepsMemory, afterwards: 'go-on' } as const
         const taken = await snapshots.take(parent.handle!, name, options, signal)
         changes.isCheckpointed = true

@@ -36,7 +36,6 @@ export async function writeBundle(
     agent,
     firstID: users?.firstID ?? uidBase,
     userNamespace: users?.namespace,
-    allCapabilities: await flavour.boundsRoot(record.runtimeBinary),
     sysFolder,
     limitSwap: cgroups.countsSwap,
     openFilesLimit,

@@ -7,7 +7,7 @@ import type { SandboxRecord } from '../record/records.ts'
 import type { Cgroups } from './cgroups.ts'
 import { ExitWatch } from './exit-watch.ts'
 
-const cgroups = { memoryKills: async () => 0 } as unknown as Cgroups
+const cgroups = { memoryKills: async () => 0, forkRefusals: async () => 0 } as unknown as Cgroups
 const layout = createLayout('/tmp/none', 'abcdef')
 const record = { sandboxID: 'one', runID: 'first' } as SandboxRecord
 

@@ -14,11 +14,15 @@ type Watched = {
   record: SandboxRecord
   pid: number
   fd: number | undefined
-  /** Kills for want of memory that were seen before: what comes on top of them is the reason of the end. */
-  memoryKills: number
+  /** What the kernel had counted before: what comes on top of it is the reason of the end. */
+  counted: Counted
   /** Its end was seen and is being looked into. */
   hasEnded: boolean
 }
+
+/** Kills for want of memory, and processes and threads that were refused. */
+type Counted = { memoryKills: number; forkRefusals: number }
+const noneCounted: Counted = { memoryKills: 0, forkRefusals: 0 }
 
 const lookEveryMs = 200
 /** There is a moment in which a process is reaped and its status is not told. */
@@ -73,10 +77,16 @@ export class ExitWatch {
     this.unwatch(sandboxID)
     try {
       this.#pidfds ??= openPidfds('The end of sandboxes cannot be noticed at once')
-      const watched: Watched = { record, pid, fd: this.#pidfds.open(pid), memoryKills: 0, hasEnded: false }
+      const watched: Watched = {
+        record,
+        pid,
+        fd: this.#pidfds.open(pid),
+        counted: noneCounted,
+        hasEnded: false,
+      }
       this.#watched.set(sandboxID, watched)
       this.#lookLater()
-      watched.memoryKills = await this.#cgroups.memoryKills(this.#layout.cgroup(sandboxID))
+      watched.counted = await this.#count(sandboxID)
     } catch (error) {
       this.#log(`The end of sandbox ${sandboxID} will not be noticed at once`, error)
     }
@@ -89,10 +99,10 @@ export class ExitWatch {
     if (watched?.fd !== undefined && !watched.hasEnded) this.#pidfds!.close(watched.fd)
   }
 
-  /** So that the end of a sandbox is not put down to a kill of one of its processes long before. */
-  async noteMemoryKills(sandboxID: string): Promise<void> {
+  /** So that the end of a sandbox is not put down to a kill or a refused process long before. */
+  async noteShortages(sandboxID: string): Promise<void> {
     const watched = this.#watched.get(sandboxID)
-    if (watched) watched.memoryKills = await this.#cgroups.memoryKills(this.#layout.cgroup(sandboxID))
+    if (watched) watched.counted = await this.#count(sandboxID)
   }
 
   close(): void {
@@ -123,16 +133,29 @@ export class ExitWatch {
     const { fd } = watched
     watched.hasEnded = true
     const status = fd === undefined ? undefined : await this.#status(fd, watched.pid)
-    const kills = await this.#cgroups.memoryKills(this.#layout.cgroup(sandboxID)).catch((error) => {
-      this.#log(`Whether sandbox ${sandboxID} ended for want of memory could not be read`, error)
-      return watched.memoryKills
+    const counted = await this.#count(sandboxID).catch((error) => {
+      this.#log(`Whether sandbox ${sandboxID} ended for want of memory or processes could not be read`, error)
+      return watched.counted
     })
     if (fd !== undefined) this.#pidfds!.close(fd)
     // The driver may have begun to end it meanwhile, and perhaps started it anew.
     if (this.#watched.get(sandboxID) !== watched) return
     this.#watched.delete(sandboxID)
-    const exit = { sandboxID, runID, ...explainExit(status, kills > watched.memoryKills) }
+    const shortage = {
+      memory: counted.memoryKills > watched.counted.memoryKills,
+      processes: counted.forkRefusals > watched.counted.forkRefusals,
+    }
+    const exit = { sandboxID, runID, ...explainExit(status, shortage) }
     for (const listener of this.#listeners) listener(exit)
+  }
+
+  async #count(sandboxID: string): Promise<Counted> {
+    const group = this.#layout.cgroup(sandboxID)
+    const [memoryKills, forkRefusals] = await Promise.all([
+      this.#cgroups.memoryKills(group),
+      this.#cgroups.forkRefusals(group),
+    ])
+    return { memoryKills, forkRefusals }
   }
 
   async #status(fd: number, pid: number): Promise<number | undefined> {

@@ -3,7 +3,6 @@
  * not say so by itself: builds made by Go all carry the same version.
  */
 import { createHash } from 'node:crypto'
-import { statSync } from 'node:fs'
 import { open, stat } from 'node:fs/promises'
 import { AppError } from '../../../lib/app-error.ts'
 import { ifPresent } from '../../../lib/if-present.ts'
@@ -15,11 +14,9 @@ export type RuntimeBuild = { path: string; size: number; mtimeMs: number; sha256
 const pieceBytes = 256 * 1024
 const known = new Map<string, RuntimeBuild>()
 const hashing = new JoinedWork<RuntimeBuild>()
-const searching = new Map<string, Promise<boolean>>()
+const naming = new Map<string, Promise<boolean>>()
 /** The function of gVisor that gives restored memory the host name of the new specification. */
 const namingFunction = 'UTSNamespace).RestoreSpecValues'
-/** Part of a message that only Warren's own build of gVisor has (src/app/setup/gvisor-changes.ts). */
-const boundingMessage = 'network namespaces of their own, which gVisor cannot save'
 
 export async function describeBuild(path: string): Promise<RuntimeBuild> {
   const { size, mtimeMs } = await stat(path)
@@ -49,24 +46,16 @@ export async function findBuild(build: RuntimeBuild, current: string): Promise<s
  * Whether this build gives a restored sandbox its new host name by itself. No command of gVisor tells, but a program
  * made by Go carries the names of its functions. False where it cannot be found out: the name is then set once more.
  */
-export const restoresHostname = (path: string): Promise<boolean> => carries(path, namingFunction)
-
-/**
- * Whether this build of gVisor bounds a root that has all capabilities: its processes are limited, it does not trace the
- * agent, and no snapshot is taken of what gVisor cannot save.
- */
-export const boundsRoot = (path: string): Promise<boolean> => carries(path, boundingMessage)
-
-async function carries(path: string, text: string): Promise<boolean> {
-  const { size, mtimeMs } = statSync(path)
-  const key = `${text} ${path} ${size} ${mtimeMs}`
-  const known = searching.get(key)
+export async function restoresHostname(path: string): Promise<boolean> {
+  const { size, mtimeMs } = await stat(path)
+  const key = `${path} ${size} ${mtimeMs}`
+  const known = naming.get(key)
   if (known) return known
-  const asked = runCommand('grep', ['--quiet', '--text', '--fixed-strings', text, path]).then(
+  const asked = runCommand('grep', ['--quiet', '--text', '--fixed-strings', namingFunction, path]).then(
     () => true,
     () => false,
   )
-  searching.set(key, asked)
+  naming.set(key, asked)
   return asked
 }
 

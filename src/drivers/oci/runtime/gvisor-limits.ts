@@ -1,7 +1,8 @@
 /**
  * How many processes a sandbox under gVisor may have. Every one of them costs threads and memory of the host, and a
  * sandbox that runs out of either is ended by the host's kernel as a whole. So the limit inside, which only makes
- * `fork` fail, has to be reached first. gVisor counts it per user, threads included, and nobody inside may raise it.
+ * `fork` fail, has to be reached first. gVisor counts it per user, threads included, and nobody inside may raise it. Root
+ * is exempt: it has CAP_SYS_ADMIN.
  */
 import { readFileSync } from 'node:fs'
 

@@ -1,5 +1,4 @@
 /** gVisor: every sandbox has a kernel of its own, a process of the host that runsc starts. */
-import { boundsRoot } from './builds.ts'
 import { bindMount, bootIDFile, bootIDPath, processCountLimit, quietMount } from './container-spec.ts'
 import { gvisorMemoryMB, gvisorPidsLimits, machinePids } from './gvisor-limits.ts'
 import type { RuntimeFlavour } from './runtime-flavour.ts'
@@ -15,7 +14,7 @@ export const gvisor: RuntimeFlavour = {
   // Its processes are gVisor's, which counts for them; and memory is read back only under the mapping it was saved with.
   hasOwnUsers: false,
   inheritsLimits: false,
-  boundsRoot,
+  hasOwnKernel: true,
   emptyNetworkName: 'null-netns',
   runFlags: [],
   movedMounts: [],

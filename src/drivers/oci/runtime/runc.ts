@@ -78,7 +78,7 @@ export const runc: RuntimeFlavour = {
   hasOwnUsers: true,
   // To set limits in another user's namespace takes CAP_SYS_RESOURCE, which not every machine gives to root.
   inheritsLimits: true,
-  boundsRoot: async () => false,
+  hasOwnKernel: false,
   emptyNetworkName: undefined,
   // A session keyring per sandbox would run into the per-user quota; the keyring calls are closed anyway.
   runFlags: ['--no-new-keyring'],

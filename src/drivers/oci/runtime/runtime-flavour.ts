@@ -27,8 +27,8 @@ export type RuntimeFlavour = {
   readonly hasOwnUsers: boolean
   /** The sandbox gets the limits that the runtime was started under. */
   readonly inheritsLimits: boolean
-  /** Whether root inside may have all capabilities, under that build of the runtime. */
-  boundsRoot(binary: string): Promise<boolean>
+  /** Capabilities are those of the sandbox's own kernel and not of the host's, so root inside gets nearly all of them. */
+  readonly hasOwnKernel: boolean
   /** Where the runtime looks for a network namespace without a network in its state folder; undefined: it needs none. */
   readonly emptyNetworkName: string | undefined
   readonly runFlags: readonly string[]
@@ -59,8 +59,6 @@ export type ContainerInput = {
   firstID: number
   /** The user namespace to run in; undefined: the runtime makes one. */
   userNamespace: string | undefined
-  /** Root inside has all capabilities, not only the few that containers get. */
-  allCapabilities: boolean
   /** A read-only /sys, for a runtime that does not show one of its own. */
   sysFolder: string
   /** Swap can be accounted here, so it can be forbidden. */

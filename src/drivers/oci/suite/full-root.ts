@@ -1,7 +1,7 @@
-/** What root with all capabilities tries against neighbours, the machine and its own limits (J9). gVisor alone gives them. */
+/** What root with nearly all capabilities tries against neighbours, the machine and its own limits (J9). gVisor alone gives them. */
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
-import type { DriverHandle } from '../../../core/driver.ts'
+import type { DriverHandle } from '../../../core/ports/driver.ts'
 import { parseSubnet } from '../network/addresses.ts'
 import { flavourOf } from '../runtime/flavours.ts'
 import type { OciBench } from './bench.ts'
@@ -22,16 +22,14 @@ def send(text, source, target):
 const python = (lines: string) => `python3 - <<'END'\n${lines}\nEND`
 
 export const fullRootSuite: OciSuite = (runtime, open) => {
-  if (!flavourOf({ runtime }).keepsMemory) return
-  describe(`root with all capabilities under ${runtime}`, () => {
+  if (!flavourOf({ runtime }).hasOwnKernel) return
+  describe(`root with nearly all capabilities under ${runtime}`, () => {
     let bench: OciBench
     let outside: Outside
     let mine: DriverHandle
     let theirs: DriverHandle
-    let isFullRoot = false
     before(async () => {
       bench = await open()
-      isFullRoot = await flavourOf({ runtime }).boundsRoot(bench.options.runtimeBinary)
       outside = new Outside(bench.options.instance)
       await outside.open()
       mine = await bench.sandbox()
@@ -49,8 +47,7 @@ export const fullRootSuite: OciSuite = (runtime, open) => {
       return outside.sees(new RegExp(last))
     }
 
-    it('pings, and sends packets with no address but its own', async (test) => {
-      if (!isFullRoot) return test.skip('this gVisor gives few capabilities')
+    it('pings, and sends packets with no address but its own', async () => {
       assert.match(await run(`ping -c 1 ${internet}`), / 0% packet loss/)
       const [own, other] = [addressOf(mine), addressOf(theirs)]
       const { capacity, gateway, sandbox } = parseSubnet(bench.options.subnet)
@@ -60,8 +57,7 @@ export const fullRootSuite: OciSuite = (runtime, open) => {
       assert.doesNotMatch(await sendAll(lines.join('\n'), 'own address'), /forged/)
     })
 
-    it('gets nothing from an address that it takes, and sends no frame', async (test) => {
-      if (!isFullRoot) return test.skip('this gVisor gives few capabilities')
+    it('gets nothing from an address that it takes, and sends no frame', async () => {
       const other = addressOf(theirs)
       const frames = `
 link = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0806)); link.bind(('eth0', 0x0806))
@@ -81,8 +77,7 @@ ip addr del ${other}/32 dev eth0`
       assert.match(await run(`ping -c 1 ${internet}`, theirs), / 0% packet loss/)
     })
 
-    it('reaches no closed range and no neighbour by packets of its own making', async (test) => {
-      if (!isFullRoot) return test.skip('this gVisor gives few capabilities')
+    it('reaches no closed range and no neighbour by packets of its own making', async () => {
       const listen = python(`
 import os, socket
 listening = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); listening.bind(('', ${port}))
@@ -97,8 +92,7 @@ if os.fork() == 0:
       assert.equal(await run('cat /tmp/heard 2>/dev/null', theirs), '')
     })
 
-    it('mounts no file system that the host would have to serve', async (test) => {
-      if (!isFullRoot) return test.skip('this gVisor gives few capabilities')
+    it('mounts no file system that the host would have to serve', async () => {
       const { dataFolder } = bench.options
       const tries = [
         ...['mount -t 9p -o trans=fd,rfdno=3,wfdno=3,aname=/ none /mnt', 'mount -t erofs /dev/null /mnt'],
@@ -109,8 +103,7 @@ if os.fork() == 0:
       assert.equal(await run(`${script.join('\n')}\ntrue`), '')
     })
 
-    it('loads no module, steers no kernel but its own, and sets no clock', async (test) => {
-      if (!isFullRoot) return test.skip('this gVisor gives few capabilities')
+    it('loads no module, steers no kernel but its own, and sets no clock', async () => {
       const before = Date.now()
       await run(`date -s 2001-01-01; echo b > /proc/sysrq-trigger; echo '|/bin/false' > /proc/sys/kernel/core_pattern;
 python3 -c 'import ctypes; libc = ctypes.CDLL(None); libc.reboot(0x01234567)'; true`)
@@ -119,8 +112,7 @@ python3 -c 'import ctypes; libc = ctypes.CDLL(None); libc.reboot(0x01234567)'; t
       assert.ok(inside >= before - 2000 && inside <= Date.now() + 2000, `it is ${inside} inside`)
     })
 
-    it('keeps what it writes to a memory file system of its own within its memory', async (test) => {
-      if (!isFullRoot) return test.skip('this gVisor gives few capabilities')
+    it('keeps what it writes to a memory file system of its own within its memory', async () => {
       const usedBy = async () => (await bench.driver.stats(mine)).memoryUsedBytes
       const before = await usedBy()
       await run(
@@ -128,23 +120,6 @@ python3 -c 'import ctypes; libc = ctypes.CDLL(None); libc.reboot(0x01234567)'; t
       )
       assert.ok((await usedBy()) - before > 80 << 20, `from ${before} to ${await usedBy()} bytes`)
       await run('umount /mnt/memory')
-    })
-
-    it('no snapshot is taken while a process has a network of its own, and all goes on', async (test) => {
-      if (!isFullRoot) return test.skip('this gVisor gives few capabilities')
-      await run(
-        'setsid unshare --net sleep 1000 </dev/null >/dev/null 2>&1 & until pgrep -x sleep; do true; done',
-      )
-      const folder = bench.snapshotFolder('with-network')
-      const taking = bench.driver.takeSnapshot(mine, folder, {
-        memory: true,
-        afterwards: 'go-on',
-        lasting: false,
-      })
-      await assert.rejects(taking, /goes on running: .*network namespaces of their own/s)
-      assert.equal((await run('pkill -x sleep; echo alive')).trim(), 'alive')
-      await bench.driver.takeSnapshot(mine, folder, { memory: true, afterwards: 'go-on', lasting: false })
-      assert.equal((await run('echo alive')).trim(), 'alive')
     })
   })
 }
