@@ -2,7 +2,9 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { Sandbox } from 'e2b'
+import { eventually } from '../support/eventually.ts'
 import { trustSettings } from '../support/host-authorities.ts'
+import { readLog } from '../support/read-log.ts'
 import { isolations, noWarmPool, startWarren, type Warren } from '../support/warren.ts'
 
 const packages = 'bindfs fuse3 iptables rclone'
@@ -19,6 +21,8 @@ sudo rm /mnt/over/gone
 sudo rm -r /mnt/over/folder
 sudo mkdir /mnt/over/folder
 echo kept | sudo tee /mnt/memory/file /mnt/over/file`
+const overlayOnDisk = `sudo mkdir -p /mnt/other /var/other/upper /var/other/work &&
+sudo mount -t overlay -o lowerdir=/var/lower,upperdir=/var/other/upper,workdir=/var/other/work none /mnt/other`
 const seeMounts = `cat /mnt/memory/file /mnt/over/file; cmp /etc/passwd /mnt/bound/passwd && find /mnt/over | sort`
 const seenMounts = 'kept\nkept\n/mnt/over\n/mnt/over/file\n/mnt/over/folder\n'
 
@@ -62,14 +66,22 @@ if (isolations.includes('gvisor')) {
       assert.equal(await run(seeMounts), seenMounts)
     })
 
-    it('adds and changes files in an overlay on the disk, and gets an error where it removes one of a lower layer', async () => {
-      await run(`set -e
-sudo mkdir -p /mnt/other /var/other/upper /var/other/work
-sudo mount -t overlay -o lowerdir=/var/lower,upperdir=/var/other/upper,workdir=/var/other/work none /mnt/other
-echo changed | sudo tee /mnt/other/gone /mnt/other/new`)
-      assert.equal(await run('cat /mnt/other/gone /mnt/other/new'), 'changed\nchanged\n')
-      await assert.rejects(run('sudo rm /mnt/other/gone'), /exit status 1/)
+    it('adds files to an overlay on the disk, and gets an error where it removes one of a lower layer', async () => {
+      await run(`${overlayOnDisk}; echo new | sudo tee /mnt/other/new`)
+      assert.match(await run('sudo rm /mnt/other/gone 2>&1 || true'), /Operation not permitted/)
+      assert.equal(await run('cat /mnt/other/gone /mnt/other/new'), 'below\nnew\n')
       await run('sudo rm /mnt/other/new && sudo umount /mnt/other')
+    })
+
+    it('ends its own sandbox where it removes a file of a lower layer that it changed on the disk', async () => {
+      const own = await Sandbox.create('base', warren.client)
+      await run(`sudo mkdir /var/lower && echo below | sudo tee /var/lower/gone && ${overlayOnDisk}`, own)
+      await run('echo changed | sudo tee /mnt/other/gone', own)
+      await assert.rejects(run('sudo rm /mnt/other/gone', own))
+      await eventually(async () => {
+        const last = (await readLog(warren, own.sandboxId)).at(-1)
+        assert.match(last?.message ?? '', /^Sandbox ended: its processes crashed/)
+      })
     })
 
     it('mounts file systems of programs (FUSE), as root and as a user', async () => {

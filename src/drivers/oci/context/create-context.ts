@@ -11,7 +11,7 @@ import { CpuShares, usableCpus } from '../process/cpu-shares.ts'
 import { ExitWatch } from '../process/exit-watch.ts'
 import { createLayout } from '../record/layout.ts'
 import { Records } from '../record/records.ts'
-import { flavourFor } from '../runtime/flavours.ts'
+import { flavourFor, flavourOf } from '../runtime/flavours.ts'
 import { OwnUsers } from '../slot/own-users.ts'
 import { SlotPool } from '../slot/slots.ts'
 import type { OciContext } from './context.ts'
@@ -46,7 +46,12 @@ export function createContext(options: OciDriverOptions): OciContext {
       (await records.all()).filter(({ ended }) => !ended),
     ),
     cpuShares: new CpuShares(cgroups.has('cpuset') ? usableCpus() : []),
-    exits: new ExitWatch({ cgroups, layout, log }),
+    exits: new ExitWatch({
+      cgroups,
+      layout,
+      log,
+      needsThreads: (record) => flavourOf(record).hasOwnKernel,
+    }),
     sysSkeletons: new JoinedWork(),
     slots: new SlotPool({
       layout,

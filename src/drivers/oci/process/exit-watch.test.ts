@@ -17,7 +17,8 @@ describe('a watched sandbox', () => {
   before(async () => {
     child = spawn('sleep', ['600'])
     await once(child, 'spawn')
-    watch = new ExitWatch({ cgroups, layout, log: (message, cause) => assert.fail(`${message}: ${cause}`) })
+    const log = (message: string, cause?: unknown) => assert.fail(`${message}: ${cause}`)
+    watch = new ExitWatch({ cgroups, layout, log, needsThreads: () => false })
     await watch.watch(record, child.pid!)
   })
   after(() => {

@@ -5,7 +5,7 @@ import type { SandboxExit } from '../../../core/ports/driver.ts'
 /** Programs that start others, init and gVisor among them, pass on a signal as a status above this. */
 const signalBase = 128
 
-/** What the kernel refused to the sandbox shortly before its end. */
+/** What the host's kernel refused to the sandbox shortly before its end. Processes: where that ends a sandbox. */
 export type Shortage = { memory: boolean; processes: boolean }
 
 /** `status` as `wait` gives it; undefined where it is not known. */
@@ -19,7 +19,7 @@ export function explainExit(
   if (short.memory && (status === undefined || signal === constants.signals.SIGKILL)) {
     return { reason: 'out_of_memory', detail: 'The kernel ended it because it used more memory than it has.' }
   }
-  if (short.processes && !isFromOutside(ownSignal, signal)) {
+  if (short.processes && signal !== constants.signals.SIGTERM) {
     return {
       reason: 'crashed',
       detail: 'It needed more processes and threads of the server than it may have.',
