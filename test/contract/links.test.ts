@@ -21,7 +21,7 @@ test('links between pages lead to files that exist', () => {
 })
 
 test('files of the project that pages name exist', () => {
-  const pages = globSync(['*.md', 'docs/*.md'], { cwd: repoFolder })
+  const pages = globSync(['*.md', 'docs/**/*.md'], { cwd: repoFolder })
   const named = pages.flatMap((page) => {
     const text = readFileSync(join(repoFolder, page), 'utf8')
     const paths = [...text.matchAll(/`((?:src|test|bin|charts|proto)\/[\w./*-]*[\w/*])`/g)].map(
