@@ -20,12 +20,16 @@ import { BuildSandboxes } from '../core/sandbox/build-sandboxes.ts'
 import { DiskGuard, type DiskReserve } from '../core/sandbox/disk-guard.ts'
 import { type DiskLevels, noDiskLevels } from '../core/sandbox/disk-levels.ts'
 import { SandboxEgress, type SandboxEgressParts } from '../core/sandbox/egress.ts'
+import { HeldSandboxes } from '../core/sandbox/held-sandboxes.ts'
 import { type LauncherParts, SandboxLauncher } from '../core/sandbox/launcher.ts'
+import { MachineMemoryGuard } from '../core/sandbox/machine-memory-guard.ts'
+import { memoryLevels } from '../core/sandbox/memory-levels.ts'
 import { SandboxMover } from '../core/sandbox/mover.ts'
 import { Quarantine } from '../core/sandbox/quarantine.ts'
 import { Reconciler } from '../core/sandbox/reconciler.ts'
 import { retryingSandboxStore } from '../core/sandbox/retrying-store.ts'
 import type { RouteTable } from '../core/sandbox/routes.ts'
+import type { EndReason } from '../core/sandbox/sandbox.ts'
 import { SandboxTurns } from '../core/sandbox/sandbox-turns.ts'
 import { SandboxService } from '../core/sandbox/service.ts'
 import { type SnapshotFolders, SnapshotStore } from '../core/sandbox/snapshot-store.ts'
@@ -166,22 +170,31 @@ function joinSandboxes(
   const launcher = new SandboxLauncher({ ...ports, tokens, snapshots, egress, volumes, fetcher })
   const warm = new WarmPool({ ...ports, launcher, admission, settings: settings.warmPool })
   const buildSandboxes = new BuildSandboxes({ ...ports, tokens, launcher, snapshots, turns })
+  const held = new HeldSandboxes({ ...ports, turns })
+  const emptyPool = () =>
+    void warm
+      .giveUp(1000)
+      .catch((error) => ports.log.error({ err: error }, 'The warm pool could not be emptied.'))
+  const endUnowned = (short: 'disk' | 'memory') => (sandboxID: string) => {
+    if (!warm.holds(sandboxID)) return buildSandboxes.endFor(short, sandboxID)
+    emptyPool()
+    return true
+  }
+  const end = (sandboxID: string, reason: EndReason) => service.endRunning(sandboxID, reason)
   const diskGuard = new DiskGuard({
-    ...{ ...ports, turns, levels: diskLevels, onShort: onShortDisk },
+    ...{ ...ports, held, levels: diskLevels, onShort: onShortDisk, end, endUnowned: endUnowned('disk') },
     promisedBytes: () => ports.volumeDisks.promisedBytes(),
     reserve: ports.diskReserve ?? noReserve,
-    end: (sandboxID, reason) => service.endRunning(sandboxID, reason),
-    endUnowned: (sandboxID) => {
-      if (!warm.holds(sandboxID)) return buildSandboxes.endForDiskSpace(sandboxID)
-      warm
-        .giveUp(1000)
-        .catch((error) => ports.log.error({ err: error }, 'The warm pool could not be emptied.'))
-      return true
-    },
+  })
+  const memoryGuard = new MachineMemoryGuard({
+    ...{ ...ports, held, end, endUnowned: endUnowned('memory'), onShort: emptyPool },
+    levels: memoryLevels(settings.admission.minFreeMemoryMB),
+    availableBytes: async () => (await ports.machine.availableMemoryMB()) * 1024 * 1024,
+    pause: (sandboxID) => service.pauseForMemory(sandboxID, held.has(sandboxID)),
   })
   const shared = {
     ...{ ...ports, sandboxes, templates, catalog, launcher, egress, warm, snapshots, quarantine, turns },
-    ...{ admission, volumes, diskGuard, owners: ports.stores.owners },
+    ...{ admission, volumes, diskGuard, held, owners: ports.stores.owners },
     ...{ fetcher, onKept: () => archive?.archiver.nudge() },
   }
   const service = tracedSandboxes(new SandboxService(shared), tracer)
@@ -193,7 +206,7 @@ function joinSandboxes(
   const findDemand = createFindDemand({ owners: ports.stores.owners, tokens })
   return {
     ...{ tokens, catalog, warm, snapshots, quarantine, launcher, buildSandboxes, service, reconciler },
-    ...{ findResumable, findDemand, admission, archive, diskGuard },
+    ...{ findResumable, findDemand, admission, archive, diskGuard, memoryGuard },
   }
 }
 
@@ -239,6 +252,7 @@ function joinTemplates(
     reconciler,
     warm,
     archive,
+    memoryGuard,
   }: ReturnType<typeof joinSandboxes>,
 ) {
   const { templates, sandboxes, buildCache: cache } = ports.stores
@@ -249,7 +263,10 @@ function joinTemplates(
   const buildLog = new BuildLog({ logs, maxBytes: settings.maxBuildLogBytes, clock, log })
   const builds = new BuildService({
     ...{ templates, catalog, builder, buildLog, clock, envdVersion, log },
-    requireDiskSpace: () => diskSpace.require(),
+    requireSpace: () => {
+      memoryGuard.require()
+      return diskSpace.require()
+    },
     onReady: async (build) => {
       archive?.archiver.nudge()
       await warm.replace(build)

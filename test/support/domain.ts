@@ -179,6 +179,7 @@ export async function openFixture(options: FixtureOptions = {}) {
         ...{ folder, world: driver.world, clock, vault: withVault, nodeID, volumeDisks },
         ...(options.ports && { ports: options.ports }),
         ...(options.diskLevels && { diskLevels: options.diskLevels }),
+        ...(options.admission && { admission: options.admission }),
         snapshotMemory: driver.capabilities.snapshotMemory,
       })
     },

@@ -28,6 +28,8 @@ export type PauseOptions = {
   requireHealthyAgent: boolean
   /** Nobody asked for it: its time is over. */
   isAutomatic: boolean
+  /** It stands still, so nobody asks its agent. */
+  standsStill?: boolean
   /** For a drain: it is to run again until the end of its time, and its row says so from the first step on. */
   departs?: boolean
 }
@@ -115,7 +117,7 @@ export class Pauser {
     const { launcher, snapshots, driver } = this.#parts
     const handle = row.handle!
     const name = pauseSnapshotName(row)
-    const isHealthy = await launcher.answers(handle, signal)
+    const isHealthy = options.standsStill === true || (await launcher.answers(handle, signal))
     signal.throwIfAborted()
     if (!isHealthy && (options.requireHealthyAgent || !options.memory)) {
       throw errors.agentDoesNotAnswer(row.sandboxID)

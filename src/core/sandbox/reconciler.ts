@@ -16,7 +16,7 @@ import {
   type SandboxExit,
 } from '../driver.ts'
 import type { BuildCacheStore, TemplateStore } from '../stores.ts'
-import type { DiskGuard } from './disk-guard.ts'
+import type { HeldSandboxes } from './held-sandboxes.ts'
 import type { SandboxLauncher } from './launcher.ts'
 import type { Quarantine } from './quarantine.ts'
 import type { EndReason, Sandbox } from './sandbox.ts'
@@ -45,7 +45,7 @@ export type ReconcilerParts = {
   quarantine: Quarantine
   warm: WarmPool
   turns: SandboxTurns
-  diskGuard: Pick<DiskGuard, 'keepsFrozen'>
+  held: Pick<HeldSandboxes, 'keepsFrozen'>
   /** Undefined where there is no object store, so that no sandbox ever goes to another node. */
   archive: CopyFinder | undefined
   clock: Clock
@@ -160,8 +160,8 @@ export class Reconciler {
   }
 
   async #keepRunning(row: SandboxInTurn, there: 'running' | 'paused'): Promise<void> {
-    const { launcher, service, diskGuard } = this.#parts
-    if (there === 'paused' && !diskGuard.keepsFrozen(row)) await launcher.thaw(row.handle!)
+    const { launcher, service, held } = this.#parts
+    if (there === 'paused' && !held.keepsFrozen(row)) await launcher.thaw(row.handle!)
     const running = row.state === 'snapshotting' ? await service.repairCopied(row) : row
     if (running && !launcher.isOpen(running)) await launcher.open(running)
   }

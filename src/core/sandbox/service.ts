@@ -27,6 +27,7 @@ import { SandboxEnder } from './ender.ts'
 import * as errors from './errors.ts'
 import { Expiry } from './expiry.ts'
 import type { SandboxLauncher } from './launcher.ts'
+import { pausedForMemoryEntry } from './life-entries.ts'
 import { checkTimeout, endAfter, refreshDuration } from './lifetime.ts'
 import { type NetworkUpdate, NetworkUpdater } from './network-updater.ts'
 import { type PauseOptions, Pauser } from './pauser.ts'
@@ -205,6 +206,20 @@ export class SandboxService {
         ? this.#pauser.pause(row, options, signal)
         : undefined,
     )
+  }
+
+  /**
+   * Pauses a running sandbox with its memory for a reason of the machine's. Undefined: something else has its turn. False: it
+   * does not run.
+   */
+  pauseForMemory(sandboxID: string, standsStill: boolean): Promise<boolean> | undefined {
+    const options = { memory: true, requireHealthyAgent: false, isAutomatic: false, standsStill }
+    return this.#turns.takeIfFree(sandboxID, async ({ row, signal }) => {
+      const paused = row?.state === 'running' && (await this.#pauser.pause(row, options, signal))
+      if (!paused) return false
+      this.#parts.appendLog(sandboxID, pausedForMemoryEntry(this.#parts.clock.now()))
+      return true
+    })
   }
 
   /** With its memory, if it is still paused, and still to run again, as it was seen; undefined when it is not. */

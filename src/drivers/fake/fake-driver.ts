@@ -16,6 +16,7 @@ import type {
   DriverHandle,
   Endpoint,
   FoundSandbox,
+  MemoryUse,
   PortableSnapshot,
   ProbeResult,
   RestoreSpec,
@@ -55,6 +56,8 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
   beforeFrozen: (handle: DriverHandle) => Promise<void> = async () => {}
   /** A knob: what the disks of sandboxes take, by sandbox. */
   readonly diskUses = new Map<string, Omit<DiskUse, 'sandboxID'>>()
+  /** A knob: bytes of memory that sandboxes use, by sandbox. */
+  readonly memoryUses = new Map<string, number>()
   /** Awaited in the middle of every snapshot, when the sandbox stands still and nothing is kept yet. */
   beforeSnapshot: (handle: DriverHandle, folder: string) => Promise<void> = async () => {}
   /** Awaited when the processes of a sandbox have ended, by a stop or by a snapshot that ends it, and it is still listed. */
@@ -74,13 +77,9 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
 
   constructor(options: FakeDriverOptions = {}) {
     this.#endpoint = options.endpoint
-    const snapshotMemory = options.snapshotMemory ?? true
     this.capabilities = {
-      freeze: true,
-      snapshotFiles: true,
-      snapshotMemory,
-      limitEgress: true,
-      exportSnapshots: true,
+      ...{ freeze: true, snapshotFiles: true, limitEgress: true, exportSnapshots: true },
+      snapshotMemory: options.snapshotMemory ?? true,
     }
     this.world = options.world ?? newFakeWorld()
     this.world.crashListeners.add(this.#tellExit)
@@ -190,7 +189,8 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
     if (this.world.snapshots.has(folder)) {
       throw new AppError('already_exists', `${folder} holds a snapshot already.`)
     }
-    if (sandbox.frozen)
+    const wasFrozen = sandbox.frozen
+    if (wasFrozen && !(memory && afterwards === 'end' && !sandbox.frozenSnapshot))
       throw new AppError('conflict', 'The sandbox is frozen; thaw it before a snapshot is taken of it.')
     signal?.throwIfAborted()
     sandbox.frozen = true
@@ -198,7 +198,7 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
       await orAborted(this.beforeSnapshot(handle, folder), signal)
       this.#alive(handle)
     } catch (error) {
-      sandbox.frozen = false
+      sandbox.frozen = wasFrozen
       throw error
     }
     this.world.snapshots.set(folder, {
@@ -286,6 +286,13 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
     return [...this.world.sandboxes.keys()].map((sandboxID) => ({
       ...{ sandboxID, allocatedBytes: 0, unwrittenBytes: 0 },
       ...this.diskUses.get(sandboxID),
+    }))
+  }
+
+  async memoryUse(): Promise<MemoryUse[]> {
+    return [...this.world.sandboxes.values()].map(({ spec: { sandboxID, memoryMB } }) => ({
+      ...{ sandboxID, promisedBytes: memoryMB * 1024 * 1024 },
+      usedBytes: this.memoryUses.get(sandboxID) ?? 0,
     }))
   }
 
