@@ -190,7 +190,7 @@ function joinSandboxes(
     ...{ ...ports, held, end, endUnowned: endUnowned('memory'), onShort: emptyPool },
     levels: memoryLevels(settings.admission.minFreeMemoryMB),
     availableBytes: async () => (await ports.machine.availableMemoryMB()) * 1024 * 1024,
-    pause: (sandboxID) => service.pauseForMemory(sandboxID, held.has(sandboxID)),
+    pause: (sandboxID) => service.pauseForMemory(sandboxID),
   })
   const shared = {
     ...{ ...ports, sandboxes, templates, catalog, launcher, egress, warm, snapshots, quarantine, turns },

@@ -9,6 +9,7 @@ import type { Clock } from '../../lib/clock.ts'
 import type { Log } from '../../lib/log.ts'
 import type { DiskUse, Driver } from '../driver.ts'
 import type { DiskLevels } from './disk-levels.ts'
+import * as errors from './errors.ts'
 import { GrowthMeter, type MeasuredSize } from './growth.ts'
 import { GuardLoop } from './guard-loop.ts'
 import type { HeldSandboxes, Shortage } from './held-sandboxes.ts'
@@ -126,7 +127,7 @@ export class DiskGuard {
     { memory, disk }: { memory: boolean; disk: boolean },
   ): Promise<void> {
     const { handle, memoryMB, diskMB } = sandbox
-    if (this.#parts.held.hasRun(sandbox, this.#shortage)) throw new AppError('no_space', standsStill)
+    if (this.#parts.held.hasRun(sandbox, this.#shortage)) throw errors.standsStill(standsStill)
     const most = ((memory ? memoryMB : 0) + (disk ? diskMB : 0)) * mebibyte
     if (!handle || this.#room - most >= this.#parts.levels.startBytes) return
     const used = await this.#parts.driver.stats(handle)

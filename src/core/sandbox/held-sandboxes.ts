@@ -70,6 +70,12 @@ export class HeldSandboxes {
     return held?.runID === runID && held.reasons.has(shortage)
   }
 
+  /** Why this run stands still. Undefined: it does not. */
+  whyHeld({ sandboxID, runID }: { sandboxID: string; runID: string }): string | undefined {
+    const held = this.#held.get(sandboxID)
+    return held?.runID === runID ? [...held.reasons.keys()][0]?.standsStill : undefined
+  }
+
   /**
    * Whether a sandbox that was found frozen stays so. After a restart nobody remembers who stood still: while the machine is
    * short of something, whoever is found frozen does.

@@ -39,6 +39,8 @@ const closeLookMs = 100
 const farBytes = 4 * 1024 * mebibyte
 /** What sandboxes take at their present pace in this time counts as taken: it takes a while until they stand still. */
 const lookAheadMs = 500
+/** Figures that were read within this time belong together. */
+const sameMomentMs = 1000
 /** Who grew less lately goes on, as long as half of what lets sandboxes stand still is left. */
 const [muchBytes, anyBytes] = [8 * mebibyte, mebibyte]
 /** Who stood still for so long while memory stays short is paused to the disk. */
@@ -120,13 +122,17 @@ export class MachineMemoryGuard {
 
   async #measure(): Promise<void> {
     const { driver, held, availableBytes, levels, clock } = this.#parts
-    this.#room = await availableBytes()
+    const isNear = this.#isNear()
+    const began = clock.now()
+    const [room, uses] = await Promise.all([availableBytes(), isNear ? driver.memoryUse?.() : undefined])
+    this.#room = room
     this.#beyond.clear()
-    if (!this.#isNear() || !driver.memoryUse) return this.#growth.clear()
-    const uses = await driver.memoryUse()
+    // The first look that finds little left makes the next one a close one.
+    if (!uses) return this.#growth.clear()
     const sizes = uses.map(({ sandboxID, usedBytes: bytes }) => ({ sandboxID, bytes }))
     this.#growth.measure(sizes, clock.now(), (sandboxID) => held.has(sandboxID))
-    const wantedBytes = levels.freezeBytes - this.#room
+    // Figures of different moments may put down to a small sandbox what another has taken or given back meanwhile.
+    const wantedBytes = clock.now() - began > sameMomentMs ? 0 : levels.freezeBytes - this.#room
     this.#beyond = beyondShare(uses, { roomBytes: this.#room, wantedBytes })
   }
 

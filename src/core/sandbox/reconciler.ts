@@ -161,7 +161,9 @@ export class Reconciler {
 
   async #keepRunning(row: SandboxInTurn, there: 'running' | 'paused'): Promise<void> {
     const { launcher, service, held } = this.#parts
-    if (there === 'paused' && !held.keepsFrozen(row)) await launcher.thaw(row.handle!)
+    // A copy that was cut off has frozen it for itself.
+    const isOfCopy = row.state === 'snapshotting'
+    if (there === 'paused' && (isOfCopy || !held.keepsFrozen(row))) await launcher.thaw(row.handle!)
     const running = row.state === 'snapshotting' ? await service.repairCopied(row) : row
     if (running && !launcher.isOpen(running)) await launcher.open(running)
   }

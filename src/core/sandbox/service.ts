@@ -26,6 +26,7 @@ import type { SandboxEgress } from './egress.ts'
 import { SandboxEnder } from './ender.ts'
 import * as errors from './errors.ts'
 import { Expiry } from './expiry.ts'
+import type { HeldSandboxes } from './held-sandboxes.ts'
 import type { SandboxLauncher } from './launcher.ts'
 import { pausedForMemoryEntry } from './life-entries.ts'
 import { checkTimeout, endAfter, refreshDuration } from './lifetime.ts'
@@ -55,6 +56,7 @@ export type SandboxServiceParts = {
   quarantine: Quarantine
   turns: SandboxTurns
   diskGuard: Pick<DiskGuard, 'require' | 'requireForSnapshot'>
+  held: Pick<HeldSandboxes, 'whyHeld'>
   /** Undefined where there is no object store. */
   fetcher: BytesFetcher | undefined
   /** Called when the snapshot of a paused sandbox or of a template is on the disk, and its row says so. */
@@ -212,8 +214,8 @@ export class SandboxService {
    * Pauses a running sandbox with its memory for a reason of the machine's. Undefined: something else has its turn. False: it
    * does not run.
    */
-  pauseForMemory(sandboxID: string, standsStill: boolean): Promise<boolean> | undefined {
-    const options = { memory: true, requireHealthyAgent: false, isAutomatic: false, standsStill }
+  pauseForMemory(sandboxID: string): Promise<boolean> | undefined {
+    const options = { memory: true, requireHealthyAgent: false, isAutomatic: false }
     return this.#turns.takeIfFree(sandboxID, async ({ row, signal }) => {
       const paused = row?.state === 'running' && (await this.#pauser.pause(row, options, signal))
       if (!paused) return false

@@ -2,6 +2,7 @@ import type { Clock } from '../../lib/clock.ts'
 import type { Log } from '../../lib/log.ts'
 import type { LogEntry } from '../logs.ts'
 import type { DiskGuard } from './disk-guard.ts'
+import type { HeldSandboxes } from './held-sandboxes.ts'
 import type { Sandbox } from './sandbox.ts'
 import type { SandboxReader, SandboxStore } from './sandbox-store.ts'
 import type { SandboxTurns } from './sandbox-turns.ts'
@@ -12,6 +13,7 @@ export type VerbParts = {
   sandboxes: SandboxReader & Pick<SandboxStore, 'setEnd' | 'releaseClaim'>
   turns: SandboxTurns
   diskGuard: Pick<DiskGuard, 'require' | 'requireForSnapshot'>
+  held: Pick<HeldSandboxes, 'whyHeld'>
   clock: Clock
   /** Adds to the log of a sandbox, without anybody waiting for it. */
   appendLog: (sandboxID: string, entry: LogEntry) => void

@@ -56,8 +56,6 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
   beforeFrozen: (handle: DriverHandle) => Promise<void> = async () => {}
   /** A knob: what the disks of sandboxes take, by sandbox. */
   readonly diskUses = new Map<string, Omit<DiskUse, 'sandboxID'>>()
-  /** A knob: bytes of memory that sandboxes use, by sandbox. */
-  readonly memoryUses = new Map<string, number>()
   /** Awaited in the middle of every snapshot, when the sandbox stands still and nothing is kept yet. */
   beforeSnapshot: (handle: DriverHandle, folder: string) => Promise<void> = async () => {}
   /** Awaited when the processes of a sandbox have ended, by a stop or by a snapshot that ends it, and it is still listed. */
@@ -292,7 +290,7 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
   async memoryUse(): Promise<MemoryUse[]> {
     return [...this.world.sandboxes.values()].map(({ spec: { sandboxID, memoryMB } }) => ({
       ...{ sandboxID, promisedBytes: memoryMB * 1024 * 1024 },
-      usedBytes: this.memoryUses.get(sandboxID) ?? 0,
+      usedBytes: this.world.memoryUses.get(sandboxID) ?? 0,
     }))
   }
 
