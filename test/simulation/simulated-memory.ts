@@ -1,6 +1,6 @@
 /**
  * The memory of one machine, which outlives the process. While it is scarce, a few sandboxes take more and more of it, and all
- * others a little: those must never notice.
+ * others take a little and give it back: those must never notice.
  */
 import type { FakeWorld } from '../../src/drivers/fake/fake-world.ts'
 import type { SimulatedTime } from './simulated-time.ts'
@@ -59,7 +59,9 @@ export class SimulatedMemory {
         const before = this.#world.memoryUses.get(sandboxID) ?? 0
         const after = this.hogs.has(sandboxID)
           ? Math.min(mostHogMB * mebibyte, before + hogStepMB * mebibyte)
-          : smallMB * mebibyte
+          : before > 0
+            ? 0
+            : smallMB * mebibyte
         this.#world.memoryUses.set(sandboxID, after)
       }
     }

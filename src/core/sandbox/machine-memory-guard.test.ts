@@ -114,6 +114,8 @@ describe('the guard of the memory', () => {
     machine.take(hog, 200)
     machine.take(small, 20)
     await machine.look()
+    // One look alone may have met a moment between two figures.
+    await machine.look()
     assert.deepEqual([machine.isFrozen(hog), machine.isFrozen(small)], [true, false])
     assert.match(machine.toldOf(hog), /stands still because the memory of this server is nearly used up/)
     assert.match(machine.routes.whyHeld(machine.routes.get(hog)!)!, /Nothing of it is lost/)
@@ -172,6 +174,8 @@ describe('the guard of the memory', () => {
     machine.take(hog, 200)
     await machine.look()
     machine.take(hog, 200)
+    await machine.look()
+    // One look alone may have met a moment between two figures.
     await machine.look()
     await machine.look(5000)
     assert.equal((await machine.rowOf(hog))?.state, 'running')
@@ -258,6 +262,8 @@ describe('the guard of the memory', () => {
     await machine.look()
     machine.take(hog, 200)
     await machine.look()
+    // One look alone may have met a moment between two figures.
+    await machine.look()
     await machine.reconciler.run()
     assert.equal(machine.isFrozen(hog), true)
     const again = await machine.again()
@@ -270,6 +276,49 @@ describe('the guard of the memory', () => {
       machine.memory.otherMB = 1000
       await hands.look(3000)
       assert.equal(hands.isFrozen(hog), false)
+    } finally {
+      await again[Symbol.asyncDispose]()
+    }
+  })
+
+  it('does not hold figures of different moments against a small sandbox', async () => {
+    await using machine = await openMemory()
+    const [hog, small] = [await machine.create(), await machine.create()]
+    machine.memory.otherMB = 3300
+    machine.take(hog, 300)
+    await machine.look()
+    machine.take(small, 20)
+    const { driver } = machine
+    const late = gate()
+    const measure = driver.memoryUse.bind(driver)
+    driver.memoryUse = () => late.opened.then(measure)
+    machine.clock.advance(200)
+    const looked = machine.memoryGuard.look()
+    // The memory was read; meanwhile the one that had it is killed.
+    await machine.settle()
+    await machine.service.kill(machine.team, hog)
+    machine.clock.advance(5000)
+    await machine.settle()
+    late.open()
+    await looked
+    await machine.settle()
+    assert.equal(machine.isFrozen(small), false)
+  })
+
+  it('leaves nobody frozen for a copy that a crash cut off', async () => {
+    await using machine = await openMemory()
+    const [hog, small] = [await machine.create(), await machine.create()]
+    machine.driver.beforeSnapshot = () => new Promise(() => {})
+    const { service, team } = machine
+    void service.snapshot(team, small, { memory: true }).catch(() => {})
+    await until(async () => machine.isFrozen(small))
+    machine.memory.otherMB = 3200
+    machine.take(hog, 300)
+    const again = await machine.again()
+    try {
+      await again.memoryGuard.look()
+      await again.reconciler.run()
+      assert.equal(handsOf(again).isFrozen(small), false)
     } finally {
       await again[Symbol.asyncDispose]()
     }

@@ -124,15 +124,18 @@ export class MachineMemoryGuard {
     const { driver, held, availableBytes, levels, clock } = this.#parts
     const isNear = this.#isNear()
     const began = clock.now()
-    const [room, uses] = await Promise.all([availableBytes(), isNear ? driver.memoryUse?.() : undefined])
-    this.#room = room
+    // In this order: what somebody gives back in between is then counted twice, and what nobody has is wanted of nobody.
+    const uses = isNear ? await driver.memoryUse?.() : undefined
+    const before = this.#room
+    this.#room = await availableBytes()
     this.#beyond.clear()
     // The first look that finds little left makes the next one a close one.
     if (!uses) return this.#growth.clear()
     const sizes = uses.map(({ sandboxID, usedBytes: bytes }) => ({ sandboxID, bytes }))
     this.#growth.measure(sizes, clock.now(), (sandboxID) => held.has(sandboxID))
-    // Figures of different moments may put down to a small sandbox what another has taken or given back meanwhile.
-    const wantedBytes = clock.now() - began > sameMomentMs ? 0 : levels.freezeBytes - this.#room
+    // Figures of different moments would put down to a small sandbox what another has taken meanwhile.
+    const isOld = clock.now() - began > sameMomentMs
+    const wantedBytes = isOld ? 0 : levels.freezeBytes - Math.max(before, this.#room)
     this.#beyond = beyondShare(uses, { roomBytes: this.#room, wantedBytes })
   }
 

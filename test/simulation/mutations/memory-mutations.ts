@@ -19,25 +19,6 @@ export const memoryMutations: Mutation[] = [
     seed: 1,
   },
   {
-    name: 'figures of two moments',
-    fault: 'Available memory that was read before counts against those that are measured now.',
-    edits: [
-      {
-        file: 'src/core/sandbox/machine-memory-guard.ts',
-        from: 'const [room, uses] = await Promise.all([availableBytes(), isNear ? driver.memoryUse?.() : undefined])',
-        to: 'const room = await availableBytes()\n    const uses = isNear ? await driver.memoryUse?.() : undefined',
-      },
-      {
-        file: 'src/core/sandbox/machine-memory-guard.ts',
-        from: 'clock.now() - began > sameMomentMs ? 0 : levels.freezeBytes - this.#room',
-        to: 'levels.freezeBytes - this.#room',
-      },
-    ],
-    search,
-    finds: /^neighbour/,
-    seed: 55,
-  },
-  {
     name: 'frozen for ever',
     fault: 'After a restart, whoever is found frozen stays so, though nothing is short.',
     edits: [
@@ -54,7 +35,7 @@ export const memoryMutations: Mutation[] = [
     ],
     search,
     finds: /stands still/,
-    seed: 1,
+    seed: 5,
   },
   {
     name: 'route held for ever',
@@ -68,20 +49,6 @@ export const memoryMutations: Mutation[] = [
     ],
     search,
     finds: /is said to stand still/,
-    seed: 1,
-  },
-  {
-    name: 'copy kept frozen',
-    fault: 'A sandbox that a copy had frozen when Warren ended stays frozen while memory is short.',
-    edits: [
-      {
-        file: 'src/core/sandbox/reconciler.ts',
-        from: '(isOfCopy || !held.keepsFrozen(row))',
-        to: '!(isOfCopy && false) && !held.keepsFrozen(row)',
-      },
-    ],
-    search,
-    finds: /^neighbour/,
-    seed: 1,
+    seed: 58,
   },
 ]
