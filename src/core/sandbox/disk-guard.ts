@@ -205,7 +205,7 @@ export class DiskGuard {
    * reserve is given up; where that has gone too, the one ends that has taken most lately.
    */
   async #makeSpace(): Promise<void> {
-    const { reserve, clock, held } = this.#parts
+    const { reserve, clock, held, levels } = this.#parts
     const isFirst = !this.#isEmpty
     this.#isEmpty = true
     this.#stopGrowing()
@@ -214,6 +214,9 @@ export class DiskGuard {
     if (clock.now() - this.#lastEndAt < endWithinMs) return
     const fastest = this.#growth.fastest(anyBytes)
     const growing = fastest.find(({ sandboxID, isGrowing }) => isGrowing && !held.has(sandboxID))
+    // While half of this level is left, there is a moment for those that were just told to stand still.
+    const hasMoment = this.#room >= levels.endBytes / 2
+    if (growing && hasMoment && held.isAboutToStandStill(growing.sandboxID)) return
     if (growing) return this.#end(growing.sandboxID)
     if (await reserve.isThere()) {
       await reserve.giveUp()

@@ -36,14 +36,17 @@ export type HeldSandboxesParts = {
 /** A sandbox that works in bursts would stand still and go on many times a second otherwise. */
 const stillAtLeastMs = 3000
 
+/** How long a sandbox that is told to stand still may take for it before that counts as failed. */
+const standsStillWithinMs = 1500
+
 type HeldRun = { runID: string; reasons: Map<Shortage, HeldSandbox> }
 
 export class HeldSandboxes {
   readonly #parts: HeldSandboxesParts
   readonly #shortages: Shortage[] = []
   readonly #held = new Map<string, HeldRun>()
-  /** Those that are just being frozen, thawed or paused. */
-  readonly #changing = new Set<string>()
+  /** Those that are just being frozen, thawed or paused, and since when. */
+  readonly #changing = new Map<string, number>()
 
   constructor(parts: HeldSandboxesParts) {
     this.#parts = parts
@@ -68,6 +71,12 @@ export class HeldSandboxes {
   hasRun({ sandboxID, runID }: { sandboxID: string; runID: string }, shortage: Shortage): boolean {
     const held = this.#held.get(sandboxID)
     return held?.runID === runID && held.reasons.has(shortage)
+  }
+
+  /** It was told so a moment ago: on a busy machine it takes that long. */
+  isAboutToStandStill(sandboxID: string): boolean {
+    const since = this.#changing.get(sandboxID)
+    return since !== undefined && this.#parts.clock.now() - since < standsStillWithinMs
   }
 
   /** Why this run stands still. Undefined: it does not. */
@@ -104,7 +113,7 @@ export class HeldSandboxes {
   /** One change of a sandbox at a time. Undefined: not now, the next look tries again. */
   change(sandboxID: string, work: () => Promise<void> | undefined): void {
     if (this.#changing.has(sandboxID)) return
-    this.#changing.add(sandboxID)
+    this.#changing.set(sandboxID, this.#parts.clock.now())
     const done = () => void this.#changing.delete(sandboxID)
     Promise.resolve(work()).then(done, (error) => {
       done()

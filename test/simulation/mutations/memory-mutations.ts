@@ -9,7 +9,7 @@ export const memoryMutations: Mutation[] = [
     fault: 'Whoever takes more memory stands still, also within its share.',
     edits: [
       {
-        file: 'src/core/sandbox/machine-memory-guard.ts',
+        file: 'src/core/sandbox/memory-share.ts',
         from: 'if (bytes > 0 || wanted > 0) beyond.set(sandboxID, bytes)',
         to: 'beyond.set(sandboxID, bytes)',
       },
@@ -49,6 +49,6 @@ export const memoryMutations: Mutation[] = [
     ],
     search,
     finds: /is said to stand still/,
-    seed: 58,
+    seed: 107,
   },
 ]
