@@ -2,7 +2,7 @@
 /** Reads every file of src/ and bin/ and holds it against the house rules. */
 import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
-import { join, relative } from 'node:path'
+import { dirname, join, relative } from 'node:path'
 import { suite, test } from 'node:test'
 import {
   errorTableViolations,
@@ -12,6 +12,7 @@ import {
   sharedTypeNames,
   violationsOf,
 } from './support/architecture.ts'
+import { floorsOf } from './support/floors.ts'
 import { maskTexts } from './support/source-text.ts'
 
 const root = join(import.meta.dirname, '..')
@@ -33,7 +34,7 @@ function readSources(): Map<string, string> {
 const sources = readSources()
 
 test('every file of src and bin keeps the house rules', () => {
-  for (const known of ['src/core/stores.ts', 'src/lib/clock.ts', 'src/store/open-stores.ts']) {
+  for (const known of ['src/core/sandbox/service.ts', 'src/lib/clock.ts', 'src/store/open-stores.ts']) {
     assert.ok(sources.has(known), `${known} was not read`)
   }
   assert.deepEqual(
@@ -81,13 +82,13 @@ suite('the rules can be broken', () => {
     [
       'a sibling for its effects',
       'src/agent/x.ts',
-      "import '../core/driver.ts'",
+      "import '../core/ports/driver.ts'",
       /agent may import contract, lib/,
     ],
     [
       'a sibling over several lines',
-      'src/core/x.ts',
-      "import {\n  a,\n} from '../contract/a.ts'",
+      'src/core/team/x.ts',
+      "import {\n  a,\n} from '../../contract/a.ts'",
       /core may import lib/,
     ],
     ['app', 'src/cli/x.ts', "import { a } from '../app/config.ts'", /cli may import/],
@@ -95,7 +96,7 @@ suite('the rules can be broken', () => {
     ['a room from bin', 'bin/warren.ts', "import { a } from '../src/core/a.ts'", /bin may import app, cli/],
     ['a computed name', 'src/app/x.ts', 'await import(name)', /computed/],
     ['a computed text', 'src/app/x.ts', 'await import(`./${name}.ts`)', /computed/],
-    ['a package in core', 'src/core/x.ts', "import fastify from 'fastify'", /core takes none/],
+    ['a package in core', 'src/core/team/x.ts', "import fastify from 'fastify'", /core takes none/],
     ['a package in lib', 'src/lib/x.ts', "import type { A } from '@scope/a'", /lib takes none/],
     ['kysely outside the store', 'src/api/x.ts', "import { sql } from 'kysely'", /SQL lives in the store/],
     [
@@ -108,22 +109,71 @@ suite('the rules can be broken', () => {
     ['test code', 'src/store/x.ts', "import { a } from '../../test/support/a.ts'", /test code/],
     ['a suite', 'src/store/x.ts', "import { a } from './store-suite.ts'", /test code/],
     ['a file outside every room', 'src/store/x.ts', "import { a } from '../../docs/a.ts'", /in no room/],
+    [
+      'an arrow up inside core',
+      'src/core/template/x.ts',
+      "import type { Sandbox } from '../sandbox/row/sandbox.ts'",
+      /lower floor/,
+    ],
+    [
+      'an arrow up between rooms of sandboxes',
+      'src/core/sandbox/row/x.ts',
+      "import '../verbs/creator.ts'",
+      /lower floor/,
+    ],
+    [
+      'HTTP in core',
+      'src/core/cluster/x.ts',
+      "import type { IncomingMessage } from 'node:http'",
+      /I\/O and HTTP/,
+    ],
+    [
+      'the HTTP relay in core',
+      'src/core/cluster/x.ts',
+      "import '../../lib/http-relay/http-relay.ts'",
+      /I\/O and HTTP/,
+    ],
+    ['files in core', 'src/core/cluster/x.ts', "import 'node:fs'", /I\/O and HTTP/],
+    ['a file of core in no folder', 'src/core/x.ts', '', /on no floor of src\/core/],
+    ['a new folder of core', 'src/core/misc/x.ts', '', /on no floor of src\/core/],
+    [
+      'a higher floor',
+      'src/drivers/oci/disk/x.ts',
+      "import { a } from '../runtime/a.ts'",
+      /disk may import record, process, namespace/,
+    ],
+    [
+      'a file above all floors',
+      'src/drivers/oci/snapshot/x.ts',
+      "import type { A } from '../oci-driver.ts'",
+      /snapshot may import/,
+    ],
+    [
+      'anything from the lowest floor',
+      'src/drivers/oci/record/x.ts',
+      "import { a } from '../disk/a.ts'",
+      /no other folder/,
+    ],
+    ['a new floor', 'src/drivers/oci/misc/x.ts', '', /on no floor of src\/drivers\/oci/],
     ['process.env', 'src/agent/x.ts', 'const home = process.env.HOME', /settings are read once/],
-    ['Date.now', 'src/core/x.ts', 'const at = Date.now()', /a Clock/],
-    ['new Date()', 'src/core/x.ts', 'const at = new Date()', /a Clock/],
-    ['a timer', 'src/core/x.ts', 'const timer = setTimeout(() => {}, 5)', /a Clock/],
-    ['a timer of a signal', 'src/core/x.ts', 'const signal = AbortSignal.timeout(5)', /a Clock/],
-    ['Math.random', 'src/core/x.ts', 'const n = Math.random()', /ids and secrets/],
+    ['Date.now', 'src/core/team/x.ts', 'const at = Date.now()', /a Clock/],
+    ['new Date()', 'src/core/team/x.ts', 'const at = new Date()', /a Clock/],
+    ['a timer', 'src/core/team/x.ts', 'const timer = setTimeout(() => {}, 5)', /a Clock/],
+    ['a timer of a signal', 'src/core/team/x.ts', 'const signal = AbortSignal.timeout(5)', /a Clock/],
+    ['a private part of Node', 'src/egress/x.ts', 'const { fd } = socket._handle', /nobody promises/],
+    ['a flag of V8', 'src/app/x.ts', "setFlagsFromString('--x')", /nobody promises/],
+    ['Math.random', 'src/core/team/x.ts', 'const n = Math.random()', /ids and secrets/],
     ['randomUUID', 'src/api/x.ts', "import { randomUUID } from 'node:crypto'", /ids and secrets/],
     ['randomness inside a text', 'src/api/x.ts', 'const id = `x-${crypto.randomUUID()}`', /ids and secrets/],
+    ['packed lines', 'src/core/team/x.ts', 'const a = { ...{ b, c } }', /packs lines/],
     [
       'a state changed elsewhere',
       'src/core/sandbox/expiry.ts',
       "await store.move(at, 'killing')",
       /files of its verbs/,
     ],
-    ['a file too long', 'src/core/x.ts', 'x\n'.repeat(longestFile + 1), /401 lines/],
-    ['a test too long', 'src/core/x.test.ts', 'x\n'.repeat(longestFile + 1), /401 lines/],
+    ['a file too long', 'src/core/team/x.ts', 'x\n'.repeat(longestFile + 1), /401 lines/],
+    ['a test too long', 'src/core/team/x.test.ts', 'x\n'.repeat(longestFile + 1), /401 lines/],
     ['a new room', 'src/misc/x.ts', '', /no room/],
     ['a file in no room', 'src/x.ts', '', /no room/],
   ]
@@ -160,6 +210,16 @@ suite('what is allowed passes', () => {
       'src/store/x.ts',
       "import './y.ts'\nimport '../lib/a.ts'\nimport 'node:fs'",
     ],
+    [
+      'an arrow down inside core',
+      'src/core/sandbox/verbs/x.ts',
+      "import './y.ts'\nimport '../row/sandbox.ts'\nimport '../../template/template.ts'",
+    ],
+    [
+      'a lower floor, and the own one',
+      'src/drivers/oci/disk/x.ts',
+      "import './a.ts'\nimport '../record/a.ts'",
+    ],
     ['SQL in the store', 'src/store/x.ts', "import { sql } from 'kysely'\nimport { Pool } from 'pg'"],
     [
       'types of the contract in the dashboard',
@@ -168,16 +228,21 @@ suite('what is allowed passes', () => {
     ],
     [
       'bans named in texts and comments',
-      'src/core/x.ts',
+      'src/core/team/x.ts',
       "// process.env\n/* Date.now() */ log('Math.random()')",
     ],
-    ['imports shown in texts', 'src/core/x.ts', "print(`\n  import { Sandbox } from 'e2b'\n`)"],
-    ['a date made from a number', 'src/core/x.ts', 'new Date(row.createdAt).toISOString()'],
+    ['imports shown in texts', 'src/core/team/x.ts', "print(`\n  import { Sandbox } from 'e2b'\n`)"],
+    ['a date made from a number', 'src/core/team/x.ts', 'new Date(row.createdAt).toISOString()'],
     ['files moved by the agent', 'src/agent/filesystem/x.ts', 'await files.move(from, to)'],
     ['the homes themselves', 'src/lib/clock.ts', 'Date.now()'],
-    ['a verb that moves states', 'src/core/sandbox/ender.ts', "store.move(at, 'killing')"],
-    ['tests that join rooms', 'src/core/x.test.ts', "import '../store/a.ts'\nprocess.env.HOME; Date.now()"],
-    ['exactly as long as allowed', 'src/core/x.ts', 'x\n'.repeat(longestFile)],
+    ['a private part of Node in its folder', 'src/lib/node-internals/x.ts', 'socket._handle'],
+    ['a verb that moves states', 'src/core/sandbox/verbs/ender.ts', "store.move(at, 'killing')"],
+    [
+      'tests that join rooms',
+      'src/core/team/x.test.ts',
+      "import '../../store/a.ts'\nprocess.env.HOME; Date.now()",
+    ],
+    ['exactly as long as allowed', 'src/core/team/x.ts', 'x\n'.repeat(longestFile)],
     ['generated code of any length', 'src/contract/rpc/process_pb.ts', 'x\n'.repeat(longestFile + 1)],
   ]
   for (const [what, path, source] of fine) {
@@ -192,6 +257,18 @@ suite('what is allowed passes', () => {
     )
     for (const [room, rooms] of Object.entries(mayImport)) assert.ok(!rooms.includes(room), room)
   })
+})
+
+test('every floor is a folder with files, and imports only floors below it', () => {
+  const folders = new Set([...sources.keys()].map((path) => dirname(path)))
+  for (const [room, floors] of Object.entries(floorsOf)) {
+    const lower = new Set<string>()
+    for (const [folder, below] of Object.entries(floors)) {
+      assert.ok(folders.has(join(room, folder)), `${room} has no folder ${folder}`)
+      for (const one of below) assert.ok(lower.has(one), `${folder} of ${room} is not above ${one}`)
+      lower.add(folder)
+    }
+  }
 })
 
 suite('code is told from texts', () => {

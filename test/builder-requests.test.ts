@@ -56,9 +56,13 @@ test('every Python release sends the same as those of JavaScript', async () => {
   for (const [version] of pythonReleases('container', 'same')) {
     const [python, args] = pythonCommand(version, script)
     const environment = {
-      ...{ E2B_API_KEY: `e2b_${'0'.repeat(40)}`, E2B_API_URL: recorder.url },
-      ...{ CONTEXT: context.folder, PINNED: pinned, MUSL_IMAGE: muslImage },
-      ...{ REGISTRY_USER: registryLogin.username, REGISTRY_PASSWORD: registryLogin.password },
+      E2B_API_KEY: `e2b_${'0'.repeat(40)}`,
+      E2B_API_URL: recorder.url,
+      CONTEXT: context.folder,
+      PINNED: pinned,
+      MUSL_IMAGE: muslImage,
+      REGISTRY_USER: registryLogin.username,
+      REGISTRY_PASSWORD: registryLogin.password,
     }
     await promisify(execFile)(python, args, { env: { ...process.env, ...environment } })
     assert.deepEqual(recorder.take(), sent, version)

@@ -16,7 +16,9 @@ type Steps = (write: (text: string) => void) => Promise<Counts>
 
 function jobOf(name: string, steps: Steps, lock?: string): Job {
   const job: Job = {
-    ...{ name, lock, repeatable: true },
+    name,
+    lock,
+    repeatable: true,
     run: async (write) => [{ ...(await steps(write)), job, ms: 0 }],
   }
   return job
@@ -65,7 +67,8 @@ test('a few flaky jobs are borne, more fail the run', async () => {
 test('of a job with several files only the one that failed runs again, alone', async () => {
   const files = [jobWith('a'), jobWith('b', good), jobWith('c')]
   const group: Job = {
-    ...{ name: 'group', repeatable: true },
+    name: 'group',
+    repeatable: true,
     run: async () => files.map((job, at): JobResult => ({ ...(at === 1 ? bad : good), job, ms: 0 })),
   }
   const { verdict, flaky } = await run([group])
@@ -119,7 +122,8 @@ test('jobs beside each other have seats of their own', async () => {
   const taken = new Set<number>()
   const sitting = (name: string): Job => {
     const job: Job = {
-      ...{ name, repeatable: true },
+      name,
+      repeatable: true,
       async run(_, seat) {
         assert.ok(!taken.has(seat), `${name} has the seat of another`)
         taken.add(seat)
@@ -207,7 +211,8 @@ test('a lane of its own gets more places once the others have ended', async () =
     countedAs('second', async () => together.resolve()),
   ]
   const results = await runJobs(jobs, {
-    ...{ concurrency: 1, more: { after: others.promise, concurrency: 1 } },
+    concurrency: 1,
+    more: { after: others.promise, concurrency: 1 },
     write: () => {},
   })
   assert.deepEqual([results.length, most], [3, 2])

@@ -43,7 +43,9 @@ async function phase<Result>(title: string, work: () => Promise<Result>): Promis
 }
 
 const optionsOf = ({ name, path, lock }: PlannedFile) => ({
-  ...{ name, lock, path: join(repoFolder, path) },
+  name,
+  lock,
+  path: join(repoFolder, path),
   // A single one of the long tests may count for hours.
   ...(options.long && { silentMs: 6 * 3_600_000 }),
 })
@@ -54,7 +56,8 @@ async function runWhole(files: WholeTest[]): Promise<JobResult[]> {
   const shared = new Map(isolations.map((isolation) => [isolation, new SharedWarren(isolation, concurrency)]))
   const jobs = files.map((file) => {
     const environment = async (seat: number) => ({
-      ...{ WARREN_TEST_ISOLATION: file.isolation, WARREN_TEST_SEAT: String(seat) },
+      WARREN_TEST_ISOLATION: file.isolation,
+      WARREN_TEST_SEAT: String(seat),
       ...(file.joins && (await shared.get(file.isolation)!.environment())),
     })
     return fileJob({ ...optionsOf(file), environment })

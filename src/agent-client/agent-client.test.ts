@@ -126,7 +126,9 @@ async function flood(head: string, bytes: string) {
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   return {
-    ...{ host: '127.0.0.1', port: (server.address() as AddressInfo).port, state },
+    host: '127.0.0.1',
+    port: (server.address() as AddressInfo).port,
+    state,
     [Symbol.dispose]: () => server.close(),
   }
 }

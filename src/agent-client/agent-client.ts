@@ -1,7 +1,7 @@
 /** How the control plane speaks to the agent inside a sandbox: hand it its identity, ask whether it lives. */
 import { header } from '../contract/constants.ts'
-import type { AgentIdentity, AgentPort, InitializeOptions } from '../core/agent.ts'
-import type { Endpoint } from '../core/driver.ts'
+import type { AgentIdentity, AgentPort, InitializeOptions } from '../core/ports/agent.ts'
+import type { Endpoint } from '../core/ports/driver.ts'
 import { AppError, errorText, isAppError } from '../lib/app-error.ts'
 import { delay } from '../lib/clock.ts'
 import { withDeadline } from '../lib/deadline.ts'

@@ -5,7 +5,7 @@ import net, { type AddressInfo } from 'node:net'
 import { suite, test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { eventually } from '../../test/support/eventually.ts'
-import type { NumberedLogEntry } from '../core/logs.ts'
+import type { NumberedLogEntry } from '../core/ports/logs.ts'
 import { isAppError } from '../lib/app-error.ts'
 import { ManualClock } from '../lib/clock.ts'
 import { createLogFollower } from './follow-logs.ts'
@@ -49,7 +49,8 @@ async function flood(head: string, bytes: string) {
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   return {
-    ...{ endpoint: { host: '127.0.0.1', port: (server.address() as AddressInfo).port }, state },
+    endpoint: { host: '127.0.0.1', port: (server.address() as AddressInfo).port },
+    state,
     [Symbol.dispose]: () => server.close(),
   }
 }

@@ -5,9 +5,9 @@
  */
 import type { IncomingMessage } from 'node:http'
 import { header } from '../contract/constants.ts'
-import type { AgentPort } from '../core/agent.ts'
-import type { Endpoint } from '../core/driver.ts'
-import { type NumberedLogEntry, parseLogEntry } from '../core/logs.ts'
+import type { AgentPort } from '../core/ports/agent.ts'
+import type { Endpoint } from '../core/ports/driver.ts'
+import { type NumberedLogEntry, parseLogEntry } from '../core/ports/logs.ts'
 import { AppError } from '../lib/app-error.ts'
 import { sleep, systemClock } from '../lib/clock.ts'
 import { Pace } from '../lib/pace.ts'

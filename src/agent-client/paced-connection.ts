@@ -5,7 +5,7 @@
 import { connect, type Socket } from 'node:net'
 import { Duplex } from 'node:stream'
 import { setImmediate as turn } from 'node:timers/promises'
-import type { Endpoint } from '../core/driver.ts'
+import type { Endpoint } from '../core/ports/driver.ts'
 import { type Clock, sleep, systemClock } from '../lib/clock.ts'
 import type { Pace } from '../lib/pace.ts'
 

@@ -6,7 +6,7 @@
 import { once } from 'node:events'
 import { type ClientRequest, type IncomingMessage, type RequestOptions, request } from 'node:http'
 import { connect, type Socket } from 'node:net'
-import type { Endpoint } from '../core/driver.ts'
+import type { Endpoint } from '../core/ports/driver.ts'
 import { AppError } from '../lib/app-error.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Pace } from '../lib/pace.ts'

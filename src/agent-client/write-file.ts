@@ -2,7 +2,7 @@
 import type { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { header } from '../contract/constants.ts'
-import type { Endpoint } from '../core/driver.ts'
+import type { Endpoint } from '../core/ports/driver.ts'
 import { AppError } from '../lib/app-error.ts'
 import { answerTo, requestAgent } from './request.ts'
 

@@ -24,8 +24,12 @@ async function openAgent(rehearse: (server: Server) => Promise<unknown>) {
   const clock = new ManualClock()
   const log = new AgentLog(clock)
   const { server, services } = createAgent({
-    ...{ addon: addonFile()!, clock, log, rehearse },
-    ...{ runFolder: folder, systemRoot: folder },
+    addon: addonFile()!,
+    clock,
+    log,
+    rehearse,
+    runFolder: folder,
+    systemRoot: folder,
   })
   closers.push(() => {
     server.closeAllConnections()

@@ -58,8 +58,12 @@ export function trustAuthorities(pem: string, root = '/'): Record<string, string
   const all = pemCertificates(readFileSync(place(bundle), 'latin1'))
   replaceFile(place(javaFile), javaTrustStore(all).toString('latin1'))
   return {
-    ...{ ...variables, SSL_CERT_FILE: bundle, REQUESTS_CA_BUNDLE: bundle, PIP_CERT: bundle },
-    ...{ CURL_CA_BUNDLE: bundle, CARGO_HTTP_CAINFO: bundle },
+    ...variables,
+    SSL_CERT_FILE: bundle,
+    REQUESTS_CA_BUNDLE: bundle,
+    PIP_CERT: bundle,
+    CURL_CA_BUNDLE: bundle,
+    CARGO_HTTP_CAINFO: bundle,
     JAVA_TOOL_OPTIONS: `-Djavax.net.ssl.trustStore=${javaFile}`,
   }
 }

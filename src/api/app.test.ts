@@ -265,7 +265,13 @@ describe('what is remembered of a sandbox', () => {
     assert.deepEqual(metric, {
       timestamp: '2023-11-14T22:13:21.500Z',
       timestampUnix: 1_700_000_001,
-      ...{ cpuCount: 2, cpuUsedPct: 1.5, memUsed: 1, memCache: 2, memTotal: 3, diskUsed: 4, diskTotal: 5 },
+      cpuCount: 2,
+      cpuUsedPct: 1.5,
+      memUsed: 1,
+      memCache: 2,
+      memTotal: 3,
+      diskUsed: 4,
+      diskTotal: 5,
     })
     assert.deepEqual((await warren.ask('GET', `/sandboxes/${id}/metrics?start=1&end=2`)).json(), [])
     assert.equal((await warren.ask('GET', `/sandboxes/${id}/metrics?start=2&end=1`)).status, 400)

@@ -1,5 +1,6 @@
 /** What every route is made with: the app it adds itself to, and the parts it calls. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
+
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type {
   FastifyBaseLogger,
@@ -15,28 +16,29 @@ import type { Forwarder } from '../core/cluster/forwarder.ts'
 import type { LoneNode } from '../core/cluster/lone-node.ts'
 import type { NodeDirectory } from '../core/cluster/node-directory.ts'
 import type { Placer } from '../core/cluster/placer.ts'
+import type { TeamRemover } from '../core/cluster/team-remover.ts'
 import type { VolumePlacer } from '../core/cluster/volume-placer.ts'
-import type { EventStore } from '../core/event-stores.ts'
-import type { LogStore } from '../core/logs.ts'
-import type { Quarantine } from '../core/sandbox/quarantine.ts'
+import type { Pruner } from '../core/disk-space/pruner.ts'
+import type { EventStore } from '../core/event/event-store.ts'
+import type { LogStore } from '../core/ports/logs.ts'
+import type { MetricStore } from '../core/sandbox/monitoring/metric-store.ts'
+import type { SandboxTokens } from '../core/sandbox/row/tokens.ts'
 import type { SandboxService } from '../core/sandbox/service.ts'
-import type { SandboxTokens } from '../core/sandbox/tokens.ts'
+import type { Quarantine } from '../core/sandbox/snapshots/quarantine.ts'
 import type { SecretService } from '../core/secret/service.ts'
-import type { MetricStore } from '../core/stores.ts'
 import type { AccessTokens } from '../core/team/access-tokens.ts'
-import type { TeamRemover } from '../core/team/remover.ts'
 import type { TeamService } from '../core/team/service.ts'
 import type { TeamUsage } from '../core/team/usage.ts'
 import type { BuildService } from '../core/template/build-service.ts'
 import type { BuildFiles } from '../core/template/builder.ts'
 import type { BuiltInTemplates } from '../core/template/built-in-templates.ts'
 import type { TemplateCatalog } from '../core/template/catalog.ts'
-import type { Pruner } from '../core/template/pruner.ts'
 import type { TemplateRemover } from '../core/template/remover.ts'
 import type { TemplateService } from '../core/template/service.ts'
 import type { VolumeService } from '../core/volume/service.ts'
 import type { WebhookService } from '../core/webhook/service.ts'
 import type { Clock } from '../lib/clock.ts'
+import type { HttpExchange } from '../lib/http-relay/http-relay.ts'
 import type { Log } from '../lib/log.ts'
 import type { Authenticator } from './auth.ts'
 import type { AnsweredRequest } from './request-id.ts'
@@ -73,6 +75,8 @@ export type ApiParts = {
   /** How the server does, and what the doctor finds on its machine. */
   describeMachine(): Promise<MachineReport>
   examineMachine(): Promise<DoctorReport>
+  /** Sandboxes are containers because gVisor does not work, not because the operator wants containers. */
+  isWeakerThanWanted: boolean
   /** The files of the dashboard, made when they are first needed. */
   openDashboard(): Promise<Dashboard>
   /** Answers a request of the Model Context Protocol for who has the key. */
@@ -105,11 +109,11 @@ export type ApiParts = {
 
 export type ApiCluster = {
   nodeID: string
-  forwarder: Forwarder
-  placer: Placer
-  everyNode: EveryNode
-  buildPlacer: BuildPlacer
-  volumePlacer: VolumePlacer
+  forwarder: Forwarder<HttpExchange>
+  placer: Placer<HttpExchange>
+  everyNode: EveryNode<IncomingMessage>
+  buildPlacer: BuildPlacer<HttpExchange>
+  volumePlacer: VolumePlacer<HttpExchange>
 }
 
 export type Api = FastifyInstance<

@@ -1,8 +1,8 @@
 /** Requests for what another node owns go there, before anything of them is read or checked here: that node checks them. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Forwarder } from '../core/cluster/forwarder.ts'
-import type { Owned } from '../core/cluster/node.ts'
-import { sandboxNotFound } from '../core/sandbox/errors.ts'
+import type { Owned } from '../core/cluster/owner-store.ts'
+import { sandboxNotFound } from '../core/sandbox/row/errors.ts'
 import { type AppError, isAppError } from '../lib/app-error.ts'
 import type { HttpExchange } from '../lib/http-relay/http-relay.ts'
 import type { RouteContext } from './context.ts'
@@ -27,7 +27,7 @@ declare module 'fastify' {
  */
 export function passOnToOwners(
   app: FastifyInstance,
-  forwarder: Forwarder,
+  forwarder: Forwarder<HttpExchange>,
   context: Pick<RouteContext, 'auth' | 'sandboxes'>,
 ): void {
   const held = new WeakMap<FastifyRequest, Held>()
@@ -89,7 +89,10 @@ const wantsMemory = ({ method, body }: FastifyRequest): boolean =>
 
 /** A continue was sent already, and the API takes no upgrades. */
 export const exchangeOf = (request: FastifyRequest, reply: FastifyReply): HttpExchange => ({
-  ...{ request: request.raw, response: reply.raw, awaitsContinue: false, upgrade: null },
+  request: request.raw,
+  response: reply.raw,
+  awaitsContinue: false,
+  upgrade: null,
 })
 
 export function ownedBy({ routeOptions, params, query }: FastifyRequest): Owned | undefined {

@@ -28,7 +28,13 @@ export function presentEvent(event: LifecycleEvent): wire.SandboxEvent {
 export function presentWebhook(webhook: Webhook): wire.Webhook {
   const { webhookID, teamID, name, url, enabled, events, lastError } = webhook
   return {
-    ...{ id: webhookID, teamID, name, url, enabled, events: events.map(wireType), lastError },
+    id: webhookID,
+    teamID,
+    name,
+    url,
+    enabled,
+    events: events.map(wireType),
+    lastError,
     createdAt: timeOf(webhook.createdAt),
     failingSince: timeOrNull(webhook.failingSince),
   }
@@ -37,7 +43,14 @@ export function presentWebhook(webhook: Webhook): wire.Webhook {
 export function presentDelivery(delivery: Delivery): wire.Delivery {
   const { deliveryID, eventID, type, sandboxID, status, attempts, lastStatus, lastError } = delivery
   return {
-    ...{ id: deliveryID, eventID, type: wireType(type), sandboxID, status, attempts, lastStatus, lastError },
+    id: deliveryID,
+    eventID,
+    type: wireType(type),
+    sandboxID,
+    status,
+    attempts,
+    lastStatus,
+    lastError,
     createdAt: timeOf(delivery.createdAt),
     nextAttemptAt: status === 'pending' ? timeOf(delivery.nextAt) : null,
     endedAt: timeOrNull(delivery.endedAt),

@@ -1,6 +1,6 @@
 /** Templates and builds to wire. */
 import type * as wire from '../contract/rest/template.ts'
-import { atLeast, type LogEntry } from '../core/logs.ts'
+import { atLeast, type LogEntry } from '../core/ports/logs.ts'
 import type { BuildProgress } from '../core/template/build-service.ts'
 import { fullName } from '../core/template/catalog.ts'
 import type { TemplateBuild, TemplateSummary } from '../core/template/template.ts'
@@ -63,7 +63,9 @@ export function presentProgress(
   const shown = atLeast(entries, level).slice(logsOffset, logsOffset + limit)
   const { templateID, buildID, status, reason } = build
   return {
-    ...{ templateID, buildID, status },
+    templateID,
+    buildID,
+    status,
     logs: shown.map(({ message }) => `${message}\n`),
     logEntries: shown.map(presentLine),
     ...(reason && {

@@ -4,9 +4,9 @@ import { clientID } from '../contract/constants.ts'
 import type * as wire from '../contract/rest/sandbox.ts'
 import type { ApiKey as WireKey, Team as WireTeam } from '../contract/rest/team.ts'
 import { shownNetwork } from '../core/network-policy/network-options.ts'
-import type { SandboxMetric } from '../core/sandbox/metric.ts'
-import { type Sandbox, wireStates } from '../core/sandbox/sandbox.ts'
-import type { SandboxTokens } from '../core/sandbox/tokens.ts'
+import type { SandboxMetric } from '../core/sandbox/monitoring/metric.ts'
+import { type Sandbox, wireStates } from '../core/sandbox/row/sandbox.ts'
+import type { SandboxTokens } from '../core/sandbox/row/tokens.ts'
 import type { ApiKey, Team } from '../core/team/team.ts'
 
 export type PresentParts = { tokens: SandboxTokens; domain: string | undefined }

@@ -50,9 +50,22 @@ describe('reading templates', () => {
     const { templateID } = await requested(warren, 'mine')
     const createdAt = new Date(clock.now()).toISOString()
     const bare = {
-      ...{ templateID, buildID: nil, cpuCount: 0, memoryMB: 0, diskSizeMB: 0, public: false },
-      ...{ aliases: ['mine'], names: ['alpha/mine'], createdAt, updatedAt: createdAt, createdBy: null },
-      ...{ lastSpawnedAt: null, spawnCount: 0, buildCount: 1, envdVersion: '', buildStatus: 'waiting' },
+      templateID,
+      buildID: nil,
+      cpuCount: 0,
+      memoryMB: 0,
+      diskSizeMB: 0,
+      public: false,
+      aliases: ['mine'],
+      names: ['alpha/mine'],
+      createdAt,
+      updatedAt: createdAt,
+      createdBy: null,
+      lastSpawnedAt: null,
+      spawnCount: 0,
+      buildCount: 1,
+      envdVersion: '',
+      buildStatus: 'waiting',
     }
     assert.deepEqual((await warren.ask('GET', '/templates')).json(), [bare])
     assert.deepEqual((await warren.ask('GET', '/v2/templates')).json(), [bare])
@@ -84,8 +97,15 @@ describe('reading templates', () => {
     )
     const time = spawnedAt
     assert.deepEqual(builds[0], {
-      ...{ buildID: bad.buildID, status: 'error', createdAt: time, updatedAt: time, finishedAt: time },
-      ...{ cpuCount: 2, memoryMB: 1024, diskSizeMB: 1024, envdVersion },
+      buildID: bad.buildID,
+      status: 'error',
+      createdAt: time,
+      updatedAt: time,
+      finishedAt: time,
+      cpuCount: 2,
+      memoryMB: 1024,
+      diskSizeMB: 1024,
+      envdVersion,
     })
   })
 

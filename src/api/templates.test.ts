@@ -85,9 +85,18 @@ describe('requesting a template', () => {
     assert.ok(templateID)
     const at = new Date(clock.now()).toISOString()
     assert.deepEqual(rest, {
-      ...{ cpuCount: 4, memoryMB: 256, diskSizeMB: 1024, public: false, aliases: ['mine'] },
-      ...{ createdAt: at, updatedAt: at, createdBy: null, lastSpawnedAt: null },
-      ...{ spawnCount: 0, buildCount: 1, envdVersion },
+      cpuCount: 4,
+      memoryMB: 256,
+      diskSizeMB: 1024,
+      public: false,
+      aliases: ['mine'],
+      createdAt: at,
+      updatedAt: at,
+      createdBy: null,
+      lastSpawnedAt: null,
+      spawnCount: 0,
+      buildCount: 1,
+      envdVersion,
     })
     assert.equal((await warren.ask('POST', '/v2/templates', { body: {} })).status, 400)
   })
@@ -99,7 +108,10 @@ describe('starting a build', () => {
     const hash = 'ab'.repeat(32)
     const { path, buildID } = await requested(warren, 'mine')
     const body = {
-      ...{ fromImage: 'registry.test/a', startCmd: 'serve', readyCmd: '', force: true },
+      fromImage: 'registry.test/a',
+      startCmd: 'serve',
+      readyCmd: '',
+      force: true,
       fromImageRegistry: { type: 'aws', awsAccessKeyId: 'i', awsSecretAccessKey: 's', awsRegion: 'r' },
       steps: [
         { type: 'COPY', args: ['a', 'b', '', ''], filesHash: hash, forceUpload: true, gzip: false },
@@ -122,7 +134,9 @@ describe('starting a build', () => {
         { type: 'RUN', args: ['one\ntwo', 'root'], filesHash: null, force: true },
         { type: 'ENV', args: [], filesHash: null, force: false },
       ],
-      ...{ startCmd: 'serve', readyCmd: null, force: true },
+      startCmd: 'serve',
+      readyCmd: null,
+      force: true,
     })
   })
 

@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { type ApiNode, openApiCluster } from '../../test/support/api-cluster.ts'
 import { request, until } from '../../test/support/domain.ts'
 import { header } from '../contract/constants.ts'
-import type { SandboxOptions } from '../core/sandbox/sandbox.ts'
+import type { SandboxOptions } from '../core/sandbox/row/sandbox.ts'
 import { MemoryObjectStore } from '../objects/memory-object-store.ts'
 import { ObjectPacks } from '../objects/packs.ts'
 
@@ -63,7 +63,8 @@ test('a stranger moves no sandbox of an absent node by the API, and learns nothi
       for (const [method, verb, body] of requests) {
         const ask = async (id: string) => {
           const answer = await one.call(method, `/sandboxes/${id}/${verb}`.replace(/\/$/, ''), {
-            ...{ headers, ...(body && { body }) },
+            headers,
+            ...(body && { body }),
           })
           return [answer.status, (await answer.text()).replaceAll(id, 'ID')]
         }

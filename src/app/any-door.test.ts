@@ -190,9 +190,16 @@ test('a build from the template of another node is carried out there', async () 
 
 test('a template that Warren makes by itself is made on one node, and every door tells how it is doing', async () => {
   const recipe: BuiltInRecipe = {
-    ...{ alias: 'thing-v1', name: 'thing', seconds: 90, sizes: { cpuCount: 1, memoryMB: 512, diskMB: 1024 } },
+    alias: 'thing-v1',
+    name: 'thing',
+    seconds: 90,
+    sizes: { cpuCount: 1, memoryMB: 512, diskMB: 1024 },
     request: async () => ({
-      ...{ from: { image: 'debian:12' }, steps: [], startCmd: null, readyCmd: null, force: false },
+      from: { image: 'debian:12' },
+      steps: [],
+      startCmd: null,
+      readyCmd: null,
+      force: false,
     }),
   }
   const held = gate()

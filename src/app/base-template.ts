@@ -1,8 +1,8 @@
 /** Keeps the public template `base` in line with this machine's layers for it and with the configured sizes. */
 import { envdVersion } from '../contract/constants.ts'
-import type { FreshTemplate, TemplateStore } from '../core/stores.ts'
 import { defaultTag } from '../core/template/reference.ts'
 import type { TemplateBuild } from '../core/template/template.ts'
+import type { FreshTemplate, TemplateStore } from '../core/template/template-store.ts'
 import { isAppError } from '../lib/app-error.ts'
 import type { Clock } from '../lib/clock.ts'
 import { newTemplateID, newUUID } from '../lib/ids.ts'
@@ -40,10 +40,23 @@ function freshTemplate(templateID: string, now: number): FreshTemplate {
 
 function newBuild(templateID: string, now: number): Omit<TemplateBuild, keyof Base> {
   return {
-    ...{ buildID: newUUID(), templateID, status: 'ready', envdVersion, envVars: {} },
-    ...{ defaultUser: 'user', defaultWorkdir: '/home/user', startCmd: null, readyCmd: null },
-    ...{ serviceContext: null, startRequest: null, snapshot: null, rootFolder: null, reason: null },
-    ...{ createdAt: now, updatedAt: now, finishedAt: now },
+    buildID: newUUID(),
+    templateID,
+    status: 'ready',
+    envdVersion,
+    envVars: {},
+    defaultUser: 'user',
+    defaultWorkdir: '/home/user',
+    startCmd: null,
+    readyCmd: null,
+    serviceContext: null,
+    startRequest: null,
+    snapshot: null,
+    rootFolder: null,
+    reason: null,
+    createdAt: now,
+    updatedAt: now,
+    finishedAt: now,
   }
 }
 

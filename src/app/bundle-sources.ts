@@ -40,9 +40,19 @@ async function makePrograms(
   more: MoreOptions,
 ): Promise<Map<string, string>> {
   const result = await build({
-    ...{ entryPoints, outdir: '/', outExtension: { '.js': '.cjs' }, bundle: true, write: false },
-    ...{ platform: 'node', target: 'node24', format: 'cjs', charset: 'ascii', minify: true },
-    ...{ legalComments: 'none', logLevel: 'silent', ...more },
+    entryPoints,
+    outdir: '/',
+    outExtension: { '.js': '.cjs' },
+    bundle: true,
+    write: false,
+    platform: 'node',
+    target: 'node24',
+    format: 'cjs',
+    charset: 'ascii',
+    minify: true,
+    legalComments: 'none',
+    logLevel: 'silent',
+    ...more,
   })
   // esbuild's own process would otherwise stay for as long as ours.
   await stop()

@@ -10,7 +10,8 @@ import { Owners } from '../core/cluster/owners.ts'
 import { RequestRouter } from '../core/cluster/request-router.ts'
 import { AppError } from '../lib/app-error.ts'
 import { randomBelow } from '../lib/ids.ts'
-import type { Domain, DomainPorts } from './domain.ts'
+import type { Domain } from './domain.ts'
+import type { DomainPorts } from './domain-ports.ts'
 
 export type ClusterDomainParts = {
   ports: Pick<DomainPorts, 'stores' | 'driver' | 'routes' | 'clock' | 'log'>
@@ -35,13 +36,22 @@ export function joinClusterDomain(parts: ClusterDomainParts): ClusterDomain {
   const drainer =
     archive &&
     new Drainer({
-      ...{ ...stores, membership, rows: stores.archive, archiver: archive.archiver, service, clock, log },
-      ...{ mover: archive.mover, handOver },
+      sandboxes: stores.sandboxes,
+      teams: stores.teams,
+      membership,
+      rows: stores.archive,
+      archiver: archive.archiver,
+      service,
+      clock,
+      log,
+      mover: archive.mover,
+      handOver,
       canMoveMemory: snapshots.keepMemory && driver.capabilities.exportSnapshots,
       drawBelow: randomBelow,
     })
   const router = new RequestRouter({
-    ...{ membership, owners: new Owners(stores.owners, membership.nodeID) },
+    membership,
+    owners: new Owners(stores.owners, membership.nodeID),
     takeOver: async (sandboxID, options) => (await archive?.mover.take(sandboxID, options)) ?? false,
     settled: async (sandboxID) => drainer?.settled(sandboxID),
   })
@@ -51,7 +61,15 @@ export function joinClusterDomain(parts: ClusterDomainParts): ClusterDomain {
     async takeOffered(offered) {
       if (!archive) throw new AppError('unavailable', 'This node has no object store.')
       await takeOffered(
-        { ...stores, rows: stores.archive, mover: archive.mover, service, clock, log },
+        {
+          sandboxes: stores.sandboxes,
+          teams: stores.teams,
+          rows: stores.archive,
+          mover: archive.mover,
+          service,
+          clock,
+          log,
+        },
         offered,
       )
     },

@@ -1,5 +1,5 @@
 /** Makes this Warren a node of a cluster, where a setting says so: who the others are, and how requests reach them. */
-import type { Server, ServerOptions } from 'node:http'
+import type { IncomingMessage, Server, ServerOptions } from 'node:http'
 import { BuildPlacer } from '../core/cluster/build-placer.ts'
 import type { Drainer } from '../core/cluster/drainer.ts'
 import { EveryNode } from '../core/cluster/every-node.ts'
@@ -11,6 +11,7 @@ import { NodeForgetter } from '../core/cluster/node-forgetter.ts'
 import { Placer } from '../core/cluster/placer.ts'
 import { VolumePlacer } from '../core/cluster/volume-placer.ts'
 import { AppError } from '../lib/app-error.ts'
+import type { HttpExchange } from '../lib/http-relay/http-relay.ts'
 import { newUUID } from '../lib/ids.ts'
 import { splitAddress } from '../peers/address.ts'
 import { createAskNode } from '../peers/ask-node.ts'
@@ -47,10 +48,10 @@ export type Cluster = {
   identity: PeerIdentity
   membership: Membership
   forwarder: ClusterForwarder
-  placer: Placer
-  everyNode: EveryNode
-  buildPlacer: BuildPlacer
-  volumePlacer: VolumePlacer
+  placer: Placer<HttpExchange>
+  everyNode: EveryNode<IncomingMessage>
+  buildPlacer: BuildPlacer<HttpExchange>
+  volumePlacer: VolumePlacer<HttpExchange>
   /** Finds sandboxes of other nodes by signed file URLs. */
   files: FileSearch
   takeOffered: ClusterDomain['takeOffered']
@@ -65,9 +66,13 @@ export async function joinCluster(parts: ClusterParts, closers: Closers): Promis
   await requireSharedSecrets(stores.nodes, secrets, vault)
   const identity = await openPeerIdentity(stores.nodes, vault, nodeID)
   const membership = new Membership({
-    ...{ nodes: stores.nodes, clock, log },
+    nodes: stores.nodes,
+    clock,
+    log,
     self: {
-      ...{ nodeID, runID: newUUID(), address: config.peerAddress },
+      nodeID,
+      runID: newUUID(),
+      address: config.peerAddress,
       facts: readFacts(isolation.isolation, ports),
     },
     readLoad: createLoadReader(ports, domain, paths.root),
@@ -86,14 +91,27 @@ export async function joinCluster(parts: ClusterParts, closers: Closers): Promis
   const connections = new PeerConnections(identity)
   closers.add('connections to peers', async () => connections.close())
   const { drainer, router, takeOffered } = joinClusterDomain({
-    ...{ ports, domain, membership },
+    ports,
+    domain,
+    membership,
     handOver: createHandOver(connections),
   })
   if (drainer) startDraining(drainer, parts, closers)
   const forwarder = new ClusterForwarder({ membership, router, connections, log })
-  const placer = new Placer({ ...domain, membership, forwarder, owners: stores.owners })
+  const placer = new Placer({
+    catalog: domain.catalog,
+    admission: domain.admission,
+    membership,
+    forwarder,
+    owners: stores.owners,
+  })
   const everyNode = new EveryNode({ membership, ask: createAskNode(connections), log })
-  const buildPlacer = new BuildPlacer({ ...domain, membership, forwarder, owners: stores.owners })
+  const buildPlacer = new BuildPlacer({
+    catalog: domain.catalog,
+    membership,
+    forwarder,
+    owners: stores.owners,
+  })
   const volumePlacer = new VolumePlacer({ membership, forwarder })
   const files = new FileSearch(membership, createAskForFile(connections))
   const placers = { placer, buildPlacer, volumePlacer }
@@ -104,8 +122,10 @@ function startForgetting({ config, ports }: ClusterParts, membership: Membership
   const { forgetNodesAfterMinutes } = config
   if (forgetNodesAfterMinutes === null) return
   const forgetter = new NodeForgetter({
-    ...ports.stores,
-    ...ports,
+    nodes: ports.stores.nodes,
+    leases: ports.stores.leases,
+    clock: ports.clock,
+    log: ports.log,
     membership,
     afterMs: forgetNodesAfterMinutes * 60_000,
   })
@@ -127,13 +147,22 @@ export function createNodeDirectory(parts: ClusterParts): NodeDirectory {
   const { stores, clock } = ports
   const readLoad = createLoadReader(ports, domain, paths.root)
   const self = {
-    ...{ nodeID: node.nodeID, runID: newUUID(), address: '', statusChangedAt: clock.now(), silentMs: 0 },
+    nodeID: node.nodeID,
+    runID: newUUID(),
+    address: '',
+    statusChangedAt: clock.now(),
+    silentMs: 0,
     status: 'ready' as const,
     facts: readFacts(isolation.isolation, ports),
   }
   const readSelf = async () => ({ ...self, load: await readLoad() })
   const isAlone = config.peerAddress === null
-  return new NodeDirectory({ ...stores, readSelf: isAlone ? readSelf : undefined, clock })
+  return new NodeDirectory({
+    nodes: stores.nodes,
+    owners: stores.owners,
+    readSelf: isAlone ? readSelf : undefined,
+    clock,
+  })
 }
 
 /** Opens the inner door. `attach` adds what it serves. */

@@ -39,7 +39,10 @@ export function codeInterpreterRecipe(diskMB: number): BuiltInRecipe {
       const files = await packFiles('interpreter', writeInterpreter)
       const packages = full ? [...usualPackages, ...furtherPackages] : usualPackages
       const run = (command: string) => ({
-        ...{ type: 'RUN' as const, args: [command, 'root'], filesHash: null, force: false },
+        type: 'RUN' as const,
+        args: [command, 'root'],
+        filesHash: null,
+        force: false,
       })
       const quietly = '--no-cache-dir --no-compile --progress-bar off --disable-pip-version-check'
       const install = `pip install ${quietly} ${packages.join(' ')} && { ${compilePackages} || true; }`

@@ -60,10 +60,24 @@ async function readBundle(folder: string): Promise<Dashboard | undefined> {
 async function bundle(folder: string): Promise<Dashboard> {
   const { outputFiles, metafile } = await build({
     entryPoints: { main: join(sources, 'main.tsx'), icon: join(sources, 'icon.svg') },
-    ...{ outdir: '/', bundle: true, write: false, splitting: true, format: 'esm', metafile: true },
-    ...{ entryNames: '[name]-[hash]', chunkNames: '[name]-[hash]', loader: { '.svg': 'copy' } },
-    ...{ platform: 'browser', target: 'es2022', minify: true, charset: 'utf8', legalComments: 'none' },
-    ...{ jsx: 'automatic', jsxImportSource: 'preact', logLevel: 'silent', plugins: [withoutNode] },
+    outdir: '/',
+    bundle: true,
+    write: false,
+    splitting: true,
+    format: 'esm',
+    metafile: true,
+    entryNames: '[name]-[hash]',
+    chunkNames: '[name]-[hash]',
+    loader: { '.svg': 'copy' },
+    platform: 'browser',
+    target: 'es2022',
+    minify: true,
+    charset: 'utf8',
+    legalComments: 'none',
+    jsx: 'automatic',
+    jsxImportSource: 'preact',
+    logLevel: 'silent',
+    plugins: [withoutNode],
   })
   // esbuild's own process would otherwise stay for as long as ours.
   await stop()
@@ -82,7 +96,9 @@ const withoutNode: Plugin = {
   name: 'without-node',
   setup(build) {
     build.onResolve({ filter: /^(node:.*|dockerfile-ast)$/ }, ({ path }) => ({
-      ...{ path, namespace: 'without-node', sideEffects: false },
+      path,
+      namespace: 'without-node',
+      sideEffects: false,
     }))
     build.onLoad({ filter: /.*/, namespace: 'without-node' }, () => ({ contents: 'module.exports = {}' }))
   },

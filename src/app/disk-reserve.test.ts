@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { diskLevels } from '../core/sandbox/disk-levels.ts'
+import { diskLevels } from '../core/sandbox/capacity/disk-levels.ts'
 import { FileReserve } from './disk-reserve.ts'
 
 const mebibyte = 1024 * 1024

@@ -4,8 +4,8 @@
  */
 import { open, rm, stat, statfs, truncate } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { DiskReserve } from '../core/sandbox/disk-guard.ts'
-import { type DiskLevels, diskLevels } from '../core/sandbox/disk-levels.ts'
+import type { DiskReserve } from '../core/sandbox/capacity/disk-guard.ts'
+import { type DiskLevels, diskLevels } from '../core/sandbox/capacity/disk-levels.ts'
 import { ifPresent } from '../lib/if-present.ts'
 import { runCommand } from '../lib/run-command.ts'
 

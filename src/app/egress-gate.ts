@@ -1,7 +1,7 @@
 /** Opens the gate where the driver sends connections to it. */
 import { join } from 'node:path'
-import { canLimitEgress, type Driver } from '../core/driver.ts'
-import type { SecretReader } from '../core/egress.ts'
+import { canLimitEgress, type Driver } from '../core/ports/driver.ts'
+import type { SecretReader } from '../core/ports/egress.ts'
 import type { OnDecision } from '../egress/decide.ts'
 import { createEgressAuthority } from '../egress/egress-authority.ts'
 import { createGate } from '../egress/gate.ts'
@@ -34,7 +34,9 @@ export async function openGate({ config, paths, driver, extraCA, log, ...rest }:
   try {
     const authority = createEgressAuthority(join(paths.root, 'egress'), rest.clock)
     const gate = await createGate({
-      ...{ ...rest, authority, log },
+      ...rest,
+      authority,
+      log,
       host: driver.gateAddress,
       dnsServers: config.dnsServers,
       ...(extraCA !== undefined && { furtherTrust: [extraCA] }),

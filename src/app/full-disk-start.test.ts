@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { diskLevels } from '../core/sandbox/disk-levels.ts'
+import { diskLevels } from '../core/sandbox/capacity/disk-levels.ts'
 import { FakeDriver } from '../drivers/fake/fake-driver.ts'
 import { systemClock } from '../lib/clock.ts'
 import { silentLog } from '../lib/log.ts'
@@ -29,7 +29,9 @@ async function startOn(freeMB: number, unwrittenMB: Record<string, number>) {
   const freeBytes = async () => freeMB * mebibyte
   const parts = { driver, freeBytes, levels, reserve, clock: systemClock, log: silentLog }
   return {
-    ...{ driver, reserve, start: () => stopWritersOnFullDisk(parts) },
+    driver,
+    reserve,
+    start: () => stopWritersOnFullDisk(parts),
     frozen: () =>
       [...driver.world.sandboxes.values()].filter(({ frozen }) => frozen).map(({ spec }) => spec.sandboxID),
     [Symbol.dispose]: () => rmSync(folder, { recursive: true }),

@@ -4,10 +4,10 @@
  * and goes on when its processes stand still; where there is no space for that, the sandbox ends. Only then is the rest of
  * the reserve given up.
  */
-import { canFreeze, type Driver, type DriverHandle } from '../core/driver.ts'
-import { sizeOf } from '../core/sandbox/disk-guard.ts'
-import type { DiskLevels } from '../core/sandbox/disk-levels.ts'
-import { GrowthMeter } from '../core/sandbox/growth.ts'
+import { canFreeze, type Driver, type DriverHandle } from '../core/ports/driver.ts'
+import { sizeOf } from '../core/sandbox/capacity/disk-guard.ts'
+import type { DiskLevels } from '../core/sandbox/capacity/disk-levels.ts'
+import { GrowthMeter } from '../core/sandbox/capacity/growth.ts'
 import { type Clock, delay } from '../lib/clock.ts'
 import type { Log } from '../lib/log.ts'
 import type { FileReserve } from './disk-reserve.ts'

@@ -1,5 +1,5 @@
 /** What the server does again and again while it runs. */
-import { MetricsSampler, sampleEveryMs } from '../core/sandbox/metrics.ts'
+import { MetricsSampler, sampleEveryMs } from '../core/sandbox/monitoring/metrics.ts'
 import { teamSampleEveryMs } from '../core/team/metric.ts'
 import { webhookLimits } from '../core/webhook/webhook.ts'
 import type { Domain } from './domain.ts'
@@ -28,7 +28,13 @@ export function startJobs(domain: Domain, ports: OpenedPorts, closers: Closers):
   const { stores, driver, webhooks, clock, log } = ports
   const repeat = (job: string, everyMs: number, work: () => Promise<unknown>) =>
     closers.add(`the job '${job}'`, repeatEvery(everyMs, job, log, work))
-  const sampler = new MetricsSampler({ ...stores, driver, clock, log })
+  const sampler = new MetricsSampler({
+    sandboxes: stores.sandboxes,
+    metrics: stores.metrics,
+    driver,
+    clock,
+    log,
+  })
   repeat('reconcile', reconcileEveryMs, () => domain.reconciler.run())
   repeat('reconcile volumes', reconcileEveryMs, () => domain.volumes.reconcile())
   repeat('reconcile builds', reconcileEveryMs, () => domain.builds.reconcile())

@@ -39,7 +39,7 @@ export type ListenParts = {
   loneNode: LoneNode | undefined
   nodes: NodeDirectory
   /** What the dashboard needs beside the rest of the API. */
-  dashboard: Pick<ApiParts, 'openDashboard' | 'describeMachine' | 'examineMachine'>
+  dashboard: Pick<ApiParts, 'openDashboard' | 'describeMachine' | 'examineMachine' | 'isWeakerThanWanted'>
 }
 
 /** Resolves with the URL that reaches the server from this machine. */
@@ -47,7 +47,16 @@ export async function listen(parts: ListenParts, closers: Closers): Promise<stri
   const { config, ports, domain, cluster, loneNode } = parts
   const { measures } = ports.telemetry
   const requests = countRequests(measures, config.accessLog, ports.log)
-  addServerGauges(measures, { ...ports, ...domain, version })
+  addServerGauges(measures, {
+    stores: ports.stores,
+    routes: ports.routes,
+    freeBytes: ports.freeBytes,
+    warm: domain.warm,
+    admission: domain.admission,
+    diskGuard: domain.diskGuard,
+    memoryGuard: domain.memoryGuard,
+    version,
+  })
   const edge = createEdge({
     routes: ports.routes,
     domain: config.domain,
@@ -60,7 +69,11 @@ export async function listen(parts: ListenParts, closers: Closers): Promise<stri
     log: ports.log,
   })
   const url = `${config.tlsCert ? 'https' : 'http'}://${reachableHost(config.host)}:${config.port}`
-  const readiness = new Readiness({ askStore: () => ports.stores.sandboxes.nextEnd('kill'), ...ports })
+  const readiness = new Readiness({
+    askStore: () => ports.stores.sandboxes.nextEnd('kill'),
+    clock: ports.clock,
+    log: ports.log,
+  })
   const api = await openApi(parts, url, { ...requests, whyNotReady: () => readiness.whyNot() })
   closers.add('the API', () => api.close())
   const listener = openListener(edge.serverOptions, config, ports, closers)
@@ -120,11 +133,31 @@ async function openApi(
   const { config, secrets, ports, domain, cluster, loneNode, nodes } = parts
   const { stores, logs, buildFiles, clock, log } = ports
   const api = await createApi({
-    ...{ ...domain, sandboxes: domain.service, metrics: stores.metrics, logs, buildFiles, clock, log },
+    catalog: domain.catalog,
+    remover: domain.remover,
+    templates: domain.templates,
+    builds: domain.builds,
+    builtIns: domain.builtIns,
+    pruner: domain.pruner,
+    quarantine: domain.quarantine,
+    volumes: domain.volumes,
+    teams: domain.teams,
+    accessTokens: domain.accessTokens,
+    teamRemover: domain.teamRemover,
+    usage: domain.usage,
+    tokens: domain.tokens,
+    sandboxes: domain.service,
+    metrics: stores.metrics,
+    logs,
+    buildFiles,
+    clock,
+    log,
     ...watched,
     renderMetrics: createRenderMetrics(ports.telemetry.measures),
     secrets: ports.secrets,
-    ...{ cluster, loneNode, nodes },
+    cluster,
+    loneNode,
+    nodes,
     events: stores.events,
     webhooks: ports.webhooks.service,
     uploads: { secret: secrets.seed, maxBytes: config.maxUploadMB * mebibyte },

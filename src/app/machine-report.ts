@@ -1,8 +1,8 @@
 /** What the operator reads about this server: how it does, and what the doctor finds. */
 import type { ApiParts } from '../api/context.ts'
-import type { WarmPool } from '../core/sandbox/warm-pool.ts'
-import type { Stores } from '../core/stores.ts'
+import type { WarmPool } from '../core/sandbox/warm-pool/warm-pool.ts'
 import type { Clock } from '../lib/clock.ts'
+import type { Stores } from '../store/stores.ts'
 import type { Config } from './config.ts'
 import type { RecentProblems } from './recent-problems.ts'
 import type { RecentCreates } from './telemetry/recent-creates.ts'
@@ -33,7 +33,11 @@ export function createMachineReport(
     async describeMachine() {
       const counts = await stores.sandboxes.countByState()
       return {
-        ...{ version, startedAt, isolation, warmPool: warm.count(), creates: creates.read() },
+        version,
+        startedAt,
+        isolation,
+        warmPool: warm.count(),
+        creates: creates.read(),
         sandboxes: Object.fromEntries(counts.map(({ state, count }) => [state, count])),
         problems: problems.list().map((problem) => ({ ...problem, at: dateTime(problem.at) })),
       }

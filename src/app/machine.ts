@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { availableParallelism, totalmem } from 'node:os'
-import type { Driver } from '../core/driver.ts'
-import type { MachineCapacity } from '../core/sandbox/admission.ts'
+import type { Driver } from '../core/ports/driver.ts'
+import type { MachineCapacity } from '../core/sandbox/capacity/admission.ts'
 
 const mebibyte = 1024 * 1024
 

@@ -41,11 +41,14 @@ const withVerbs = <Parts>(table: VerbTable<Parts, string | number>, parts: () =>
 const commands: readonly Command[] = [
   { name: 'start', use: 'start', does: 'set up what is missing and serve', run: startServer },
   {
-    ...{ name: 'env', use: 'env [--json]', does: 'the lines a client needs to find the running server' },
+    name: 'env',
+    use: 'env [--json]',
+    does: 'the lines a client needs to find the running server',
     run: (args) => envCommand(args, async () => (await findServer(loadConfig())).location),
   },
   {
-    ...{ name: 'doctor', use: 'doctor [--json]' },
+    name: 'doctor',
+    use: 'doctor [--json]',
     does: 'look at this machine: what works, and how to mend what does not',
     async run(args) {
       const { doctorCommand } = await import('./doctor/doctor.ts')
@@ -53,15 +56,20 @@ const commands: readonly Command[] = [
     },
   },
   {
-    ...{ name: 'config', use: 'config [--json]', does: 'every setting, its value and where it is from' },
+    name: 'config',
+    use: 'config [--json]',
+    does: 'every setting, its value and where it is from',
     run: async (args) => configCommand(args),
   },
   withVerbs(sandboxVerbs, () => ({
-    ...{ connect: connectTeam, print },
+    connect: connectTeam,
+    print,
     terminal: createTerminal(process.stdin, process.stdout),
   })),
   withVerbs(templateVerbs, () => ({
-    ...{ connect: connectTemplates, connectAdmin: connect, connectTeam },
+    connect: connectTemplates,
+    connectAdmin: connect,
+    connectTeam,
     print: (line, aside) => (aside ? printAside : print)(line),
   })),
   withVerbs(volumeVerbs, () => connect),
@@ -70,17 +78,20 @@ const commands: readonly Command[] = [
   withVerbs(keyVerbs, () => connect),
   withVerbs(nodeVerbs, () => connect),
   {
-    ...{ name: 'prune', use: 'prune [--dry-run]' },
+    name: 'prune',
+    use: 'prune [--dry-run]',
     does: 'remove cached build steps, layers and uploads that nothing needs',
     run: (args) => pruneCommand(args, connect),
   },
   {
-    ...{ name: 'recover', use: 'recover [SNAPSHOT]' },
+    name: 'recover',
+    use: 'recover [SNAPSHOT]',
     does: 'list snapshots that nothing owns; give a lost sandbox back',
     run: (args) => recoverCommand(args, connect),
   },
   {
-    ...{ name: 'cert', use: 'cert [--domain D]' },
+    name: 'cert',
+    use: 'cert [--domain D]',
     does: 'a certificate to try TLS with, and the authority behind it',
     async run(args) {
       const { certCommand } = await import('./cert-command.ts')
@@ -88,14 +99,18 @@ const commands: readonly Command[] = [
     },
   },
   {
-    ...{ name: 'systemd', use: 'systemd [--install]', does: 'the unit that runs Warren as a service' },
+    name: 'systemd',
+    use: 'systemd [--install]',
+    does: 'the unit that runs Warren as a service',
     async run(args) {
       const { systemdCommand } = await import('./systemd-command.ts')
       return systemdCommand(args, projectFolder, printAside)
     },
   },
   {
-    ...{ name: 'upgrade', use: 'upgrade', does: 'how to bring this Warren to a newer release' },
+    name: 'upgrade',
+    use: 'upgrade',
+    does: 'how to bring this Warren to a newer release',
     run(args) {
       const isClone = existsSync(join(projectFolder, '.git'))
       const { dataDir: dataFolder } = loadConfig()
@@ -103,7 +118,8 @@ const commands: readonly Command[] = [
     },
   },
   {
-    ...{ name: 'mcp', use: 'mcp' },
+    name: 'mcp',
+    use: 'mcp',
     does: 'sandboxes as tools for Claude, Cursor and other clients of MCP, over stdio',
     async run(args) {
       const { mcpCommand } = await import('./mcp-command.ts')
@@ -111,11 +127,15 @@ const commands: readonly Command[] = [
     },
   },
   {
-    ...{ name: 'completion', use: 'completion SHELL', does: 'completion of words for bash, zsh or fish' },
+    name: 'completion',
+    use: 'completion SHELL',
+    does: 'completion of words for bash, zsh or fish',
     run: (args) => completionCommand(args, commands),
   },
   {
-    ...{ name: 'version', use: 'version [--json]', does: 'the version of this Warren' },
+    name: 'version',
+    use: 'version [--json]',
+    does: 'the version of this Warren',
     run: async (args) => versionCommand(args),
   },
 ]

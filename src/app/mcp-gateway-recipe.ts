@@ -14,7 +14,9 @@ const furtherServers = ['duckduckgo', 'fetch', 'filesystem', 'git', 'sequentialt
 
 export function mcpGatewayRecipe(diskMB: number): BuiltInRecipe {
   return {
-    ...{ alias: 'mcp-gateway', name: 'mcp-gateway', seconds: 120 },
+    alias: 'mcp-gateway',
+    name: 'mcp-gateway',
+    seconds: 120,
     sizes: { cpuCount: 2, memoryMB: 1024, diskMB },
     async request({ full }) {
       const files = await packFiles('mcp-gateway', writeGateway)
@@ -27,7 +29,10 @@ export function mcpGatewayRecipe(diskMB: number): BuiltInRecipe {
           { ...step, type: 'COPY', args: ['mcp-gateway', folder, 'root'], filesHash: files.hash },
           { ...step, type: 'RUN', args: [pull, 'root'] },
         ],
-        ...{ startCmd: null, readyCmd: null, force: false, files },
+        startCmd: null,
+        readyCmd: null,
+        force: false,
+        files,
       }
     },
   }

@@ -12,7 +12,10 @@ export function readFacts(isolation: NodeFacts['isolation'], { machine }: Opened
   const field = (name: string) => new RegExp(`^${name}\\s*:\\s*(.*)$`, 'm').exec(text)?.[1] ?? ''
   const { cpuCount, memoryMB } = machine
   return {
-    ...{ version, isolation, cpuCount, memoryMB },
+    version,
+    isolation,
+    cpuCount,
+    memoryMB,
     cpu: {
       architecture: arch() === 'x64' ? 'x86_64' : arch(),
       family: field('cpu family'),
@@ -75,7 +78,9 @@ async function readDisk(folder: string): Promise<NodeLoad['disk']> {
     .sort(([, a], [, b]) => a.length - b.length)
   const [device, mountPoint, filesystemType] = holding.at(-1) ?? ['', '/', '']
   return {
-    ...{ mountPoint, device, filesystemType },
+    mountPoint,
+    device,
+    filesystemType,
     usedBytes: (blocks - bfree) * bsize,
     totalBytes: blocks * bsize,
   }

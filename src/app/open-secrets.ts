@@ -1,8 +1,8 @@
 import { SecretService } from '../core/secret/service.ts'
 import type { SecretVault } from '../core/secret/vault.ts'
-import type { Stores } from '../core/stores.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Log } from '../lib/log.ts'
+import type { Stores } from '../store/stores.ts'
 import type { DataPaths } from './data-folder.ts'
 
 /** Warren also serves with another key than before: secrets can get new values, and using an old one is an error. */

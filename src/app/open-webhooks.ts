@@ -1,9 +1,9 @@
 import type { SecretVault } from '../core/secret/vault.ts'
-import type { Stores } from '../core/stores.ts'
 import { WebhookDispatcher } from '../core/webhook/dispatcher.ts'
 import { WebhookService } from '../core/webhook/service.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Log } from '../lib/log.ts'
+import type { Stores } from '../store/stores.ts'
 import { HttpWebhookSender, type HttpWebhookSenderParts } from '../webhooks/sender.ts'
 
 export function openWebhooks(
@@ -14,9 +14,22 @@ export function openWebhooks(
     log: Log
   },
 ) {
-  const { stores, ...rest } = parts
+  const { stores, vault, isClosed, clock, log } = parts
   return {
-    service: new WebhookService({ ...stores, ...rest }),
-    dispatcher: new WebhookDispatcher({ ...stores, ...rest, sender: new HttpWebhookSender(rest) }),
+    service: new WebhookService({
+      webhooks: stores.webhooks,
+      deliveries: stores.deliveries,
+      vault,
+      isClosed,
+      clock,
+    }),
+    dispatcher: new WebhookDispatcher({
+      deliveries: stores.deliveries,
+      leases: stores.leases,
+      vault,
+      clock,
+      log,
+      sender: new HttpWebhookSender(parts),
+    }),
   }
 }

@@ -1,11 +1,10 @@
 /** Opens what the domain works with on this machine: driver, database, images, logs, the egress gate. */
 import { join } from 'node:path'
 import { createAgentClient } from '../agent-client/agent-client.ts'
-import type { Driver } from '../core/driver.ts'
-import { LogCollector } from '../core/sandbox/log-collector.ts'
-import { RouteTable } from '../core/sandbox/routes.ts'
+import type { Driver } from '../core/ports/driver.ts'
+import { LogCollector } from '../core/sandbox/monitoring/log-collector.ts'
+import { RouteTable } from '../core/sandbox/network/routes.ts'
 import { SecretVault } from '../core/secret/vault.ts'
-import type { Stores } from '../core/stores.ts'
 import type { BuildFiles } from '../core/template/builder.ts'
 import type { TemplateBuild } from '../core/template/template.ts'
 import type { ClosableImages } from '../images/images.ts'
@@ -16,6 +15,7 @@ import { systemClock } from '../lib/clock.ts'
 import type { Log } from '../lib/log.ts'
 import { LogFiles } from '../logs/log-files.ts'
 import { openStores } from '../store/open-stores.ts'
+import type { Stores } from '../store/stores.ts'
 import { StoredVolumes } from '../volumes/stored-volumes.ts'
 import { registerBaseTemplate } from './base-template.ts'
 import { codeInterpreterRecipe } from './code-interpreter-recipe.ts'
@@ -23,7 +23,7 @@ import type { Config } from './config.ts'
 import { type DataPaths, loadSecretKey, type Node } from './data-folder.ts'
 import { desktopRecipe } from './desktop-recipe.ts'
 import { FileReserve, freeBytes, readDiskLevels } from './disk-reserve.ts'
-import type { DomainPorts } from './domain.ts'
+import type { DomainPorts } from './domain-ports.ts'
 import { createIsClosed, createLookup, openGate } from './egress-gate.ts'
 import { readExtraCA } from './extra-ca.ts'
 import { stopWritersOnFullDisk } from './full-disk-start.ts'
@@ -65,8 +65,12 @@ export async function openPorts(parts: PortParts, closers: Closers) {
   const diskFreeBytes = () => freeBytes(paths.root)
   closers.add('the driver', () => driver.close())
   const endedForSpace = await stopWritersOnFullDisk({
-    ...{ driver, clock, log },
-    ...{ freeBytes: diskFreeBytes, levels: diskLevels, reserve: diskReserve },
+    driver,
+    clock,
+    log,
+    freeBytes: diskFreeBytes,
+    levels: diskLevels,
+    reserve: diskReserve,
   })
   await driver.open()
   const vault = new SecretVault(await loadSecretKey(paths))
@@ -88,7 +92,10 @@ export async function openPorts(parts: PortParts, closers: Closers) {
   const base = await ensureBaseTemplate(config, stores, await baseLayer(images, baseRootFolder, opened, log))
   await warnOfMissingLayers(stores.templates, images, log)
   const volumeDisks = new StoredVolumes({
-    ...{ folder: paths.volumes, firstOwner: sandboxOwner, clock, log },
+    folder: paths.volumes,
+    firstOwner: sandboxOwner,
+    clock,
+    log,
     hasSpaceFor: async (bytes) => (await diskFreeBytes()) - bytes >= diskLevels.startBytes,
   })
   await volumeDisks.open()
@@ -110,7 +117,17 @@ export async function openPorts(parts: PortParts, closers: Closers) {
   const lookup = createLookup(config.dnsServers, clock)
   const webhooks = openWebhooks({ stores, vault, lookup, isClosed, extraCA, clock, log })
   const ports: DomainPorts = {
-    ...{ stores, driver, agent, routes, logs, images, buildFiles, isClosed, extraCA, clock, log },
+    stores,
+    driver,
+    agent,
+    routes,
+    logs,
+    images,
+    buildFiles,
+    isClosed,
+    extraCA,
+    clock,
+    log,
     ...(opened && images.archive && { archive: { ...opened, layers: images.archive } }),
     gate: openedGate?.gate,
     authority: openedGate?.authority,
@@ -129,7 +146,14 @@ export async function openPorts(parts: PortParts, closers: Closers) {
     rootsOf: (build) => rootsOf(build, images, paths),
     createBuilder: (tools) => {
       const builder = new StepBuilder({
-        ...{ ...tools, images, files: buildFiles, cache: stores.buildCache, agent, clock },
+        buildSandboxes: tools.buildSandboxes,
+        snapshots: tools.snapshots,
+        freeDiskSpace: tools.freeDiskSpace,
+        images,
+        files: buildFiles,
+        cache: stores.buildCache,
+        agent,
+        clock,
         baseBuild: async () => (await stores.templates.findBuild(base.buildID))!,
       })
       return tracedBuilder(builder, tracer)

@@ -4,6 +4,7 @@ import type { ApiParts } from '../api/context.ts'
 import { LoneNode } from '../core/cluster/lone-node.ts'
 import { systemClock } from '../lib/clock.ts'
 import type { Log } from '../lib/log.ts'
+import { stopPretenuring } from '../lib/node-internals/pretenuring.ts'
 import { createNodeDirectory, joinCluster } from './cluster.ts'
 import type { Config } from './config.ts'
 import {
@@ -17,14 +18,14 @@ import {
   type ServerFile,
   saveServerFile,
 } from './data-folder.ts'
-import { type Domain, type DomainSettings, joinDomain } from './domain.ts'
+import { type Domain, joinDomain } from './domain.ts'
+import type { DomainSettings } from './domain-ports.ts'
 import { ensureFirstTeam } from './first-team.ts'
 import type { ChosenIsolation } from './isolation.ts'
 import { startJobs } from './jobs.ts'
 import { listen } from './listen.ts'
 import { createMachineReport } from './machine-report.ts'
 import { type OpenedPorts, openPorts } from './ports.ts'
-import { stopPretenuring } from './pretenuring.ts'
 import { RecentProblems } from './recent-problems.ts'
 import { Closers } from './shutdown.ts'
 import { openTelemetry } from './telemetry/telemetry.ts'
@@ -69,10 +70,19 @@ export async function serve(parts: ServeParts): Promise<RunningServer> {
     await repair(domain, ports)
     startJobs(domain, ports, closers)
     const machine = createMachineReport({
-      ...{ ...ports, config, isolation: isolation.isolation, warm: domain.warm, problems },
+      stores: ports.stores,
+      clock: ports.clock,
+      config,
+      isolation: isolation.isolation,
+      warm: domain.warm,
+      problems,
       creates: telemetry.creates,
     })
-    const dashboard = { ...machine, openDashboard: parts.openDashboard }
+    const dashboard = {
+      ...machine,
+      openDashboard: parts.openDashboard,
+      isWeakerThanWanted: isolation.warning !== undefined,
+    }
     const nodes = createNodeDirectory(clusterParts)
     // In a file of its own there is nobody else.
     const mayShare = !cluster && config.databaseUrl !== null
@@ -84,6 +94,7 @@ export async function serve(parts: ServeParts): Promise<RunningServer> {
     closers.add('the server file', () => removeServerFile(paths))
     stopPretenuring()
     log.info({ url, isolation: isolation.isolation }, 'serving')
+    if (isolation.warning !== undefined) log.warn({}, isolation.warning)
     return { server, credentials, close: () => closers.closeAll() }
   } catch (error) {
     await closers.closeAll()

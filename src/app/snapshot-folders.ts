@@ -1,7 +1,7 @@
 /** Where snapshots lie: one folder each, below the data folder. What is in it belongs to the driver. */
 import { lstat, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { SnapshotFolders } from '../core/sandbox/snapshot-store.ts'
+import type { SnapshotFolders } from '../core/sandbox/snapshots/snapshot-store.ts'
 
 export function snapshotFolders(folder: string): SnapshotFolders {
   return {

@@ -136,7 +136,9 @@ export class AdminClient {
       ...(teamID !== undefined && { [header.teamID]: teamID }),
     }
     return callServer(this.#access, {
-      ...{ method, target, headers },
+      method,
+      target,
+      headers,
       ...(body !== undefined && { body: { json: body } }),
       ...(withinMs !== undefined && { withinMs }),
     })

@@ -26,18 +26,28 @@ const mask = { prefix: 'e2b_', valueLength: 40, maskedValuePrefix: 'ab', maskedV
 const key = { id: 'key-1', name: 'laptop', mask, createdAt: '2026-01-02T03:04:05.000Z' }
 
 const report = {
-  ...{ dryRun: true, bytes: 3_500_000, steps: { count: 3, bytes: 0 } },
-  ...{ savedStates: { count: 2, bytes: 500_000 }, layers: { count: 1, bytes: 3_000_000 } },
+  dryRun: true,
+  bytes: 3_500_000,
+  steps: { count: 3, bytes: 0 },
+  savedStates: { count: 2, bytes: 500_000 },
+  layers: { count: 1, bytes: 3_000_000 },
   files: { count: 0, bytes: 0 },
 }
 
 const quarantined = {
-  ...{ snapshotName: 'ione-run', sandboxID: 'ione', reason: 'No row names it.' },
-  ...{ since: '2026-01-02T03:04:05.000Z', deletedAt: '2026-01-09T03:04:05.000Z' },
+  snapshotName: 'ione-run',
+  sandboxID: 'ione',
+  reason: 'No row names it.',
+  since: '2026-01-02T03:04:05.000Z',
+  deletedAt: '2026-01-09T03:04:05.000Z',
 }
 
 const node = (id: string, address: string) => ({
-  ...{ id, address, status: 'ready', sandboxCount: 4, version: '1.0.0' },
+  id,
+  address,
+  status: 'ready',
+  sandboxCount: 4,
+  version: '1.0.0',
   metrics: { cpuPercent: 7, cpuCount: 2, memoryUsedBytes: 2 ** 30, memoryTotalBytes: 2 ** 31 },
 })
 
@@ -98,8 +108,11 @@ test('team list shows a table to people and JSON to programs', async () => {
 test('node list tells which machine a node is, and drain takes its address', async () => {
   assert.match(await runVerb(nodeVerbs, ['list'], connect), /^0a24 .* 1\.0\.0 +10\.0\.0\.1:7443$/m)
   for (const [word, id] of Object.entries({
-    ...{ '0a': '0a24', '10.0.0.1': '0a24', '10.0.0.1:7443': '0a24' },
-    ...{ 'fd00::2': '8be1', '[fd00::2]:7443': '8be1' },
+    '0a': '0a24',
+    '10.0.0.1': '0a24',
+    '10.0.0.1:7443': '0a24',
+    'fd00::2': '8be1',
+    '[fd00::2]:7443': '8be1',
   })) {
     assert.equal(await runVerb(nodeVerbs, ['drain', word], connect), `Node ${id} gets no new sandboxes.`)
   }

@@ -12,7 +12,9 @@ export type CommandEntry = {
 
 export function entryOf({ name, does, verbs }: VerbTable<never, unknown>): CommandEntry {
   return {
-    ...{ name, use: `${name} VERB`, does: `${does}: ${Object.keys(verbs).join(', ')}` },
+    name,
+    use: `${name} VERB`,
+    does: `${does}: ${Object.keys(verbs).join(', ')}`,
     verbs: Object.fromEntries(Object.entries(verbs).map(([verb, row]) => [verb, optionsOf(row)])),
   }
 }

@@ -53,7 +53,8 @@ function send(address: ServerAddress, call: Call): Promise<Answer> {
       response.on('data', (chunk: Buffer) => chunks.push(chunk))
       response.on('end', () =>
         resolve({
-          ...{ status: response.statusCode ?? 0, headers: response.headers },
+          status: response.statusCode ?? 0,
+          headers: response.headers,
           text: Buffer.concat(chunks).toString(),
         }),
       )

@@ -14,14 +14,31 @@ import { runVerb } from './verbs.ts'
 import { webhookVerbs } from './webhook.ts'
 
 const sandbox = {
-  ...{ templateID: 't1', sandboxID: 'ione', clientID: '', startedAt: '2026-01-02T03:04:05.000Z' },
-  ...{ endAt: '2099-01-02T03:04:05.000Z', cpuCount: 2, memoryMB: 512, diskSizeMB: 1024, state: 'running' },
-  ...{ envdVersion: '0.6.13', alias: 'base', metadata: { who: 'me\x1b[2J' }, envdAccessToken: 'agent-token' },
+  templateID: 't1',
+  sandboxID: 'ione',
+  clientID: '',
+  startedAt: '2026-01-02T03:04:05.000Z',
+  endAt: '2099-01-02T03:04:05.000Z',
+  cpuCount: 2,
+  memoryMB: 512,
+  diskSizeMB: 1024,
+  state: 'running',
+  envdVersion: '0.6.13',
+  alias: 'base',
+  metadata: { who: 'me\x1b[2J' },
+  envdAccessToken: 'agent-token',
 }
 const entry = { timestamp: '2026-01-02T03:04:05.000Z', message: 'hello\x1b[2J', level: 'info', fields: {} }
 const webhook = {
-  ...{ id: 'w1', teamID: 't', name: 'mine', url: 'https://x.test/', enabled: true, createdAt: '' },
-  ...{ events: ['sandbox.lifecycle.created'], failingSince: null, lastError: null },
+  id: 'w1',
+  teamID: 't',
+  name: 'mine',
+  url: 'https://x.test/',
+  enabled: true,
+  createdAt: '',
+  events: ['sandbox.lifecycle.created'],
+  failingSince: null,
+  lastError: null,
 }
 
 type Asked = { method: string | undefined; path: string | undefined; key: unknown; body: unknown }
@@ -138,7 +155,9 @@ test('info, logs, pause, resume, fork and kill ask for what they say', async () 
 test('a shell shows what the sandbox writes, sends keys in their order, and ends with its exit code', async () => {
   const { terminal, written, type, resize, isGivenBack } = fakeTerminal()
   const code = runVerb(sandboxVerbs, ['shell', 'ione', '--user', 'root', '--cwd', '/tmp'], {
-    ...{ connect, print: () => {}, terminal },
+    connect,
+    print: () => {},
+    terminal,
   })
   const until = async (path: string, count = 1) => {
     while (asked.filter((one) => one.path === path).length < count) await new Promise(setImmediate)
@@ -159,7 +178,8 @@ test('a shell shows what the sandbox writes, sends keys in their order, and ends
   assert.equal(keys.map((one) => Buffer.from(one, 'base64').toString()).join(''), 'ls\r')
   resize()
   assert.deepEqual((await until('/process.Process/Update'))[0]?.body, {
-    ...{ process: { pid: 7 }, pty: { size: { cols: 100, rows: 30 } } },
+    process: { pid: 7 },
+    pty: { size: { cols: 100, rows: 30 } },
   })
   shell.end(connectFrame({ event: { end: { exitCode: 3, exited: true } } }))
   assert.equal(await code, 3)

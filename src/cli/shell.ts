@@ -35,7 +35,9 @@ export async function openShell(
   cwd: string | undefined,
 ): Promise<number> {
   const process = {
-    ...{ cmd: '/bin/bash', args: ['-i', '-l'], envs: { TERM: 'xterm-256color' } },
+    cmd: '/bin/bash',
+    args: ['-i', '-l'],
+    envs: { TERM: 'xterm-256color' },
     ...(cwd !== undefined && { cwd }),
   }
   const start = connectFrame({ process, pty: { size: terminal.size() } })

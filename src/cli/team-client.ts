@@ -36,7 +36,8 @@ export class TeamClient {
     do {
       const words = new URLSearchParams({ ...query, ...(nextToken !== undefined && { nextToken }) })
       const page = await this.#call<ListedSandbox[]>({
-        ...{ method: 'GET', target: `/v2/sandboxes?${words}` },
+        method: 'GET',
+        target: `/v2/sandboxes?${words}`,
         onHeaders: (headers) => {
           nextToken = headers[header.nextToken] as string | undefined
         },
@@ -104,10 +105,13 @@ export class TeamClient {
     const { sandboxID, accessToken } = agent
     const target = `${sandboxOrigin(this.#access.url, sandboxID, envdPort)}/process.Process/${method}`
     const headers = {
-      ...{ [header.sandboxID]: sandboxID, [header.sandboxPort]: String(envdPort) },
+      [header.sandboxID]: sandboxID,
+      [header.sandboxPort]: String(envdPort),
       ...(accessToken !== undefined && { [header.accessToken]: accessToken }),
       ...(agent.user !== undefined && { authorization: basicUser(agent.user) }),
-      ...{ 'content-type': contentType, 'content-length': body.length, 'connect-protocol-version': '1' },
+      'content-type': contentType,
+      'content-length': body.length,
+      'connect-protocol-version': '1',
     }
     return new Promise((resolve, reject) => {
       const request = requestServer(this.#access, target, { method: 'POST', headers, withinMs: silenceMs })

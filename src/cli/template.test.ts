@@ -77,7 +77,9 @@ beforeEach(() => {
 
 let said: string[] = []
 const unasked: TemplateCommandParts = {
-  ...{ connect: assert.fail, connectAdmin: assert.fail, connectTeam: assert.fail },
+  connect: assert.fail,
+  connectAdmin: assert.fail,
+  connectTeam: assert.fail,
   print: () => {},
 }
 const run = (...args: string[]) =>
@@ -109,7 +111,10 @@ test('a build is requested, its files are sent, it is started and followed to it
   const started = bodyOf('/v2/templates/t1/builds/b1')
   const hash = started.steps[2].filesHash
   assert.deepEqual(started, {
-    ...{ fromImage: 'e2bdev/base', startCmd: 'serve', readyCmd: 'sleep 20', force: true },
+    fromImage: 'e2bdev/base',
+    startCmd: 'serve',
+    readyCmd: 'sleep 20',
+    force: true,
     steps: [
       { type: 'USER', args: ['root'], filesHash: null },
       { type: 'WORKDIR', args: ['/'], filesHash: null },

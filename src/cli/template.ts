@@ -89,7 +89,10 @@ async function build(given: Given, { connect, print }: TemplateCommandParts): Pr
   const requested = await client.request({ name, tags: lists.tag ?? [], ...sizes })
   for (const one of files) if (one) await send(client, requested.templateID, one, context, say)
   await client.start(requested, {
-    ...{ fromImage: image, startCmd, readyCmd, force: flags.has('no-cache') },
+    fromImage: image,
+    startCmd,
+    readyCmd,
+    force: flags.has('no-cache'),
     steps: steps.map(({ type, args }, index) => ({ type, args, filesHash: files[index]?.hash ?? null })),
   } satisfies StartBuild)
   const { status, reason } = await follow((offset) => client.status(requested, offset), say)

@@ -71,7 +71,9 @@ function operationOf(path: string, method: string, operation: ApiOperation): str
   const { summary = '', description, parameters = [], requestBody, responses = {}, security = [] } = operation
   const keys = security.flatMap((one) => Object.keys(one)).map((name) => keyNames[name] ?? name)
   const rows = parameters.map(({ name, required, description: about, schema }) => ({
-    ...{ name, required: required === true, about },
+    name,
+    required: required === true,
+    about,
     schema: schema ?? {},
   }))
   const answers = Object.entries(responses).map(
@@ -116,7 +118,10 @@ function schemaOf(schema: ApiSchema, depth = 0): string {
   const { properties, required = [] } = schema
   if (properties) {
     const fields = Object.entries(properties).map(([name, one]) => ({
-      ...{ name, required: required.includes(name), about: undefined, schema: one },
+      name,
+      required: required.includes(name),
+      about: undefined,
+      schema: one,
     }))
     return fieldsOf(fields, depth)
   }

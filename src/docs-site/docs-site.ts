@@ -132,7 +132,9 @@ export class DocsSite {
     return JSON.stringify(
       pages.flatMap(({ name, page }) =>
         page.sections.map(({ id, title, text }) => ({
-          ...{ page: page.title, title, url: `/docs/${name}#${id}` },
+          page: page.title,
+          title,
+          url: `/docs/${name}#${id}`,
           text: text.slice(0, mostIndexed),
         })),
       ),

@@ -1,7 +1,7 @@
 /** What the suites of drivers work with. */
 import assert from 'node:assert/strict'
-import type { Driver, ReadableSandbox, SandboxSpec } from '../core/driver.ts'
-import { openRules } from '../core/egress.ts'
+import type { Driver, ReadableSandbox, SandboxSpec } from '../core/ports/driver.ts'
+import { openRules } from '../core/ports/egress.ts'
 import { delay } from '../lib/clock.ts'
 import { newSandboxID, newUUID } from '../lib/ids.ts'
 

@@ -1,8 +1,8 @@
 /** What every driver promises, as tests. Each implementation runs them; none may need to know which it is. */
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
-import type { Driver, DriverHandle, SandboxSpec } from '../core/driver.ts'
-import { type AddressRules, openRules } from '../core/egress.ts'
+import type { Driver, DriverHandle, SandboxSpec } from '../core/ports/driver.ts'
+import { type AddressRules, openRules } from '../core/ports/egress.ts'
 import { isAppError } from '../lib/app-error.ts'
 import { delay } from '../lib/clock.ts'
 import { newUUID } from '../lib/ids.ts'

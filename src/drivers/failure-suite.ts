@@ -1,8 +1,8 @@
 /** What every driver promises about sandboxes that die by themselves and about what it cannot read, as tests. */
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
-import { canLimitEgress, type Driver, type DriverHandle, type SandboxExit } from '../core/driver.ts'
-import { closedToAll, openRules } from '../core/egress.ts'
+import { canLimitEgress, type Driver, type DriverHandle, type SandboxExit } from '../core/ports/driver.ts'
+import { closedToAll, openRules } from '../core/ports/egress.ts'
 import { isAppError } from '../lib/app-error.ts'
 import type { DriverBench, DriverTools } from './driver-fixture.ts'
 

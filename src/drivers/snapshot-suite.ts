@@ -12,7 +12,7 @@ import type {
   RestoreSpec,
   SandboxSpec,
   SnapshotOptions,
-} from '../core/driver.ts'
+} from '../core/ports/driver.ts'
 import { type ErrorCode, isAppError } from '../lib/app-error.ts'
 import { delay } from '../lib/clock.ts'
 import { newUUID } from '../lib/ids.ts'
@@ -71,6 +71,25 @@ export function snapshotDriverSuite(name: string, open: () => Promise<SnapshotBe
       const fromSnapshot = { folder, memory: true, keep: true, ...changes }
       return bench.driver.start(newSpec(bench.rootFolder, { ...spec, fromSnapshot }), signal)
     }
+
+    it('boots with the size asked for, and lets processes go on with the size they were saved with', async () => {
+      const { driver } = bench
+      const taken = await save(await sandbox(), 'end')
+      const asked = { cpuCount: 2, memoryMB: 384, diskMB: 192 }
+      const saved = { cpuCount: 1, memoryMB: 256, diskMB: 128 }
+      assert.deepEqual(taken.size, saved)
+      const sizeOf = async (handle: DriverHandle) => {
+        const snapshotFolder = `${folder}-size`
+        const options = { memory: false, afterwards: 'end', lasting: false } as const
+        const { size } = await driver.takeSnapshot(handle, snapshotFolder, options)
+        await driver.removeSnapshot(snapshotFolder)
+        return size
+      }
+      const booted = await startFrom({ memory: false }, asked)
+      assert.equal((await driver.stats(booted)).memoryTotalBytes, asked.memoryMB * 2 ** 20)
+      assert.deepEqual(await sizeOf(booted), asked)
+      if (keepsMemory()) assert.deepEqual(await sizeOf(await startFrom({}, asked)), saved)
+    })
 
     it('imports what was exported, memory and files, and says that another machine made it', async () => {
       const { driver } = bench

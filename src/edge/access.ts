@@ -2,8 +2,8 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import { envdPort, header } from '../contract/constants.ts'
-import type { ResumableRoute } from '../core/sandbox/resumable-route.ts'
-import type { Route } from '../core/sandbox/routes.ts'
+import type { ResumableRoute } from '../core/sandbox/network/resumable-route.ts'
+import type { Route } from '../core/sandbox/network/routes.ts'
 import { isInternalAgentPath } from './agent-paths.ts'
 import {
   type EdgeAnswer,

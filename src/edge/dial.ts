@@ -2,8 +2,8 @@
 import { request as httpRequest } from 'node:http'
 import type { Socket } from 'node:net'
 import { envdPort, header } from '../contract/constants.ts'
-import type { Endpoint } from '../core/driver.ts'
-import type { Route } from '../core/sandbox/routes.ts'
+import type { Endpoint } from '../core/ports/driver.ts'
+import type { Route } from '../core/sandbox/network/routes.ts'
 import { delay, systemClock } from '../lib/clock.ts'
 import { connectUpstream } from '../lib/http-relay/upstream-socket.ts'
 

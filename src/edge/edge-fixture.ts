@@ -2,7 +2,7 @@
 import { once } from 'node:events'
 import http, { type IncomingMessage, type RequestListener } from 'node:http'
 import net, { type AddressInfo, type Socket } from 'node:net'
-import { type Route, RouteTable } from '../core/sandbox/routes.ts'
+import { type Route, RouteTable } from '../core/sandbox/network/routes.ts'
 import { silentLog } from '../lib/log.ts'
 import { createEdge, type EdgeOptions } from './edge.ts'
 

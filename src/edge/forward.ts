@@ -53,7 +53,11 @@ function startRelay(exchange: SandboxExchange, head: OutgoingHead): HttpRelay {
   const { request, response, awaitsContinue, upgrade, run, destination } = exchange
   const { port, path, ownHost } = destination
   return new HttpRelay({
-    ...{ request, response, awaitsContinue, upgrade, head },
+    request,
+    response,
+    awaitsContinue,
+    upgrade,
+    head,
     target: {
       ...(upgrade ? { createConnection: tunnelSocket(run, port) } : { agent: run.agent }),
       port,

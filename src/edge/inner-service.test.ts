@@ -7,7 +7,7 @@ import https from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
 import { describe, it } from 'node:test'
 import { envdPort } from '../contract/constants.ts'
-import { ingressOf } from '../core/sandbox/routes.ts'
+import { ingressOf } from '../core/sandbox/network/routes.ts'
 import { issueCertificate, makeAuthority } from '../lib/certificates.ts'
 import { domain, edgeFixture, fetchOnce, rawExchange, to } from './edge-fixture.ts'
 

@@ -1,7 +1,7 @@
 /** Traffic for sandboxes that other nodes of the cluster have. A Warren on its own has none of this. */
 import type { IncomingMessage } from 'node:http'
 import type { Forwarder } from '../core/cluster/forwarder.ts'
-import type { FindDemand } from '../core/sandbox/resumable-route.ts'
+import type { FindDemand } from '../core/sandbox/network/resumable-route.ts'
 import { isAppError } from '../lib/app-error.ts'
 import { systemClock } from '../lib/clock.ts'
 import type { HttpExchange } from '../lib/http-relay/http-relay.ts'
@@ -15,7 +15,8 @@ import { isSignature } from './signed-file.ts'
 export type FindSigned = (request: IncomingMessage, path: string) => Promise<string | undefined>
 
 /** A Warren on its own has nothing to take over. */
-export type EdgeForwarder = Pick<Forwarder, 'forward'> & Partial<Pick<Forwarder, 'takeOver'>>
+export type EdgeForwarder = Pick<Forwarder<HttpExchange>, 'forward'> &
+  Partial<Pick<Forwarder<HttpExchange>, 'takeOver'>>
 
 export type PeerTrafficParts = {
   forwarder: EdgeForwarder

@@ -28,8 +28,14 @@ test('answers of services and of the edge itself name their request', async () =
   assert.deepEqual(
     { ...finished, requestID: '', answeredMs: 0, totalMs: 0 },
     {
-      ...{ requestID: '', method: 'GET', sandboxID: sandbox.sandboxID, port: 8080, target: 'service' },
-      ...{ status: 200, answeredMs: 0, totalMs: 0 },
+      requestID: '',
+      method: 'GET',
+      sandboxID: sandbox.sandboxID,
+      port: 8080,
+      target: 'service',
+      status: 200,
+      answeredMs: 0,
+      totalMs: 0,
     },
   )
   assert.ok(finished.answeredMs <= finished.totalMs)

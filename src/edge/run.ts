@@ -2,7 +2,7 @@
 import type { Agent } from 'node:http'
 import type { Socket } from 'node:net'
 import { envdPort } from '../contract/constants.ts'
-import type { Route } from '../core/sandbox/routes.ts'
+import type { Route } from '../core/sandbox/network/routes.ts'
 import { systemClock } from '../lib/clock.ts'
 import { ChunkPacer } from '../lib/http-relay/chunk-pacer.ts'
 import { UpstreamPool } from '../lib/http-relay/upstream-pool.ts'

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { describe, it } from 'node:test'
-import type { Route } from '../core/sandbox/routes.ts'
+import type { Route } from '../core/sandbox/network/routes.ts'
 import { isSignedFor, routeOfSignedFile } from './signed-file.ts'
 
 const token = '0tQG31xiMp0IOQfaz9dcwi72L1CPo8e0'

@@ -1,6 +1,6 @@
 /** Which sandbox a signed file URL belongs to, when neither host nor header says so, and whether it still counts. */
 import { createHash, timingSafeEqual } from 'node:crypto'
-import type { Route } from '../core/sandbox/routes.ts'
+import type { Route } from '../core/sandbox/network/routes.ts'
 
 /**
  * The signature covers the agent's token, so it fits one sandbox only. This chooses the sandbox and

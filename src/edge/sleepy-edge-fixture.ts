@@ -1,5 +1,5 @@
 /** For tests: an edge with sandboxes that sleep until it wakes them. */
-import type { ResumableRoute } from '../core/sandbox/resumable-route.ts'
+import type { ResumableRoute } from '../core/sandbox/network/resumable-route.ts'
 import type { EdgeOptions } from './edge.ts'
 import { type EdgeFixture, edgeFixture, type Sandbox, textOf } from './edge-fixture.ts'
 

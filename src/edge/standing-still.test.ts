@@ -10,7 +10,9 @@ test('a sandbox that stands still is answered for at once, to those who may ask 
   const { runID } = edge.routes.get(sandboxID)!
   const ask = async (token?: string) => {
     const headers = {
-      ...{ 'E2b-Sandbox-Id': sandboxID, 'E2b-Sandbox-Port': '8080', 'X-Access-Token': agentToken },
+      'E2b-Sandbox-Id': sandboxID,
+      'E2b-Sandbox-Port': '8080',
+      'X-Access-Token': agentToken,
       ...(token !== undefined && { 'e2b-traffic-access-token': token }),
     }
     const answer = await fetch(`http://127.0.0.1:${edge.port}/`, { headers })

@@ -2,7 +2,7 @@
  * Wakes sleeping sandboxes for the requests that ask for them. While one waits its body stays unread and its
  * client is counted; that all share one resume is the work of whoever stands behind `findResumable`.
  */
-import type { FindResumable, ResumableRoute } from '../core/sandbox/resumable-route.ts'
+import type { FindResumable, ResumableRoute } from '../core/sandbox/network/resumable-route.ts'
 import { isAppError } from '../lib/app-error.ts'
 import { systemClock } from '../lib/clock.ts'
 import type { HttpExchange } from '../lib/http-relay/http-relay.ts'

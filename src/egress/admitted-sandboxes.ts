@@ -1,7 +1,7 @@
 /** The sandboxes the gate knows, and everything that is open on their behalf. */
 import type { Socket } from 'node:net'
 import { isDeepStrictEqual } from 'node:util'
-import type { GateClient } from '../core/egress.ts'
+import type { GateClient } from '../core/ports/egress.ts'
 import { systemClock } from '../lib/clock.ts'
 import { ChunkPacer } from '../lib/http-relay/chunk-pacer.ts'
 import { resetSocket } from '../lib/join-sockets.ts'

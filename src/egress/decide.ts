@@ -1,6 +1,7 @@
 /** Whether a connection may go, and where to. Knows the policy and nothing of sockets. */
-import type { EgressPolicy, HeaderRule } from '../core/egress.ts'
+
 import { matchesAny, matchesName } from '../core/network-policy/name-patterns.ts'
+import type { EgressPolicy, HeaderRule } from '../core/ports/egress.ts'
 import { addressToNumber, isWithin, parseRange } from '../lib/ipv4.ts'
 
 export type OriginalDestination = { address: string; port: number }

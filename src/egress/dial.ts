@@ -1,6 +1,6 @@
 /** Makes the outgoing connection of a route: directly or through the policy's proxy, never to what is closed. */
 import { connect, type Socket } from 'node:net'
-import type { EgressPolicy, EgressProxy } from '../core/egress.ts'
+import type { EgressPolicy, EgressProxy } from '../core/ports/egress.ts'
 import { errorText } from '../lib/app-error.ts'
 import type { Clock } from '../lib/clock.ts'
 import { addressToNumber } from '../lib/ipv4.ts'

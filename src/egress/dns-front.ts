@@ -4,9 +4,9 @@
  */
 import type { RemoteInfo, Socket as UdpSocket } from 'node:dgram'
 import type { Socket } from 'node:net'
-import type { EgressPolicy } from '../core/egress.ts'
 import { addressRules } from '../core/network-policy/egress-policy.ts'
 import { matchesAny } from '../core/network-policy/name-patterns.ts'
+import type { EgressPolicy } from '../core/ports/egress.ts'
 import type { Clock } from '../lib/clock.ts'
 import { type AdmittedSandbox, type AdmittedSandboxes, plainAddress } from './admitted-sandboxes.ts'
 import { type IsClosed, isAddressAllowed, isOpenByDefault, type OnDecision } from './decide.ts'

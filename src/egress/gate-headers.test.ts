@@ -27,7 +27,8 @@ describe('header rules', within, () => {
       response.end(`${count('authorization')} ${count('__proto__')} ${request.method} ${request.url}`)
     })
     const headersOfRule = {
-      ...{ Authorization: `Bearer ${secret('key')}`, 'X-Other': secret('ünique') },
+      Authorization: `Bearer ${secret('key')}`,
+      'X-Other': secret('ünique'),
       ['__proto__']: 'a name like any other',
     }
     world.admit({ allowNames: ['api.example'], headerRules: [rule('api.example', headersOfRule)] })

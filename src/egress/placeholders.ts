@@ -1,5 +1,5 @@
 /** Fills `${e2b.secrets.…}` in the headers of a rule. Where one cannot be filled the request is rejected; nothing goes out as it stands. */
-import type { HeaderRule, SecretReader } from '../core/egress.ts'
+import type { HeaderRule, SecretReader } from '../core/ports/egress.ts'
 import { Rejection } from './rejection.ts'
 
 const placeholder = /\$\{e2b\.([^{}]*)\}/g

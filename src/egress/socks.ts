@@ -6,7 +6,7 @@ import { isIP, type Socket } from 'node:net'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { connect as connectTls } from 'node:tls'
 import { SocksClient } from 'socks'
-import type { EgressProxy } from '../core/egress.ts'
+import type { EgressProxy } from '../core/ports/egress.ts'
 import { errorText } from '../lib/app-error.ts'
 
 export type SocksTarget = { host: string; port: number }

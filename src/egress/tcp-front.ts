@@ -1,7 +1,7 @@
 /** TCP connections that the driver hands over: tells from the first bytes whom they are for, and leads them there. */
 import type { Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
-import type { EgressPolicy } from '../core/egress.ts'
+import type { EgressPolicy } from '../core/ports/egress.ts'
 import { errorText } from '../lib/app-error.ts'
 import type { Clock } from '../lib/clock.ts'
 import { isAscii, readHostName } from '../lib/host-name.ts'

@@ -21,11 +21,18 @@ export async function signRequest(
   const { SignatureV4 } = await import('@smithy/signature-v4')
   const signer = new SignatureV4({
     credentials: { accessKeyId: accessKeyID, secretAccessKey },
-    ...{ region, service, sha256: Sha256, applyChecksum: false },
+    region,
+    service,
+    sha256: Sha256,
+    applyChecksum: false,
   })
   const signed = await signer.sign(
     {
-      ...{ method, protocol: url.protocol, hostname: url.hostname, path: url.pathname, body },
+      method,
+      protocol: url.protocol,
+      hostname: url.hostname,
+      path: url.pathname,
+      body,
       query: Object.fromEntries(url.searchParams),
       headers: { ...headers, host: url.host },
     },

@@ -1,5 +1,5 @@
 /** Turns what a user gives for a registry into the user name and password that the registry takes. */
-import type { RegistryCredentials } from '../core/images.ts'
+import type { RegistryCredentials } from '../core/ports/images.ts'
 import { AppError } from '../lib/app-error.ts'
 import type { Clock } from '../lib/clock.ts'
 import { signRequest } from './aws-signature.ts'

@@ -1,5 +1,5 @@
 /** Packs in memory, with knobs: for tests of what is kept in them. */
-import type { ObjectEntry, PackedFile, PackNote, PackStore, PackTarget } from '../core/object-store.ts'
+import type { ObjectEntry, PackedFile, PackNote, PackStore, PackTarget } from '../core/ports/object-store.ts'
 
 type Kept = { note: PackNote; files: Map<string, Buffer> }
 

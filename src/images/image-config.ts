@@ -1,5 +1,5 @@
 /** The part of an image's configuration that matters here: its environment, user and folder, and its layers. */
-import type { ImageConfig } from '../core/images.ts'
+import type { ImageConfig } from '../core/ports/images.ts'
 import { isDigest } from './digest.ts'
 import { assertPlatform, type ImagePlatform, parseJSON, unusable } from './manifest.ts'
 

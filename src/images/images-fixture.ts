@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
-import type { PulledImage, RegistryCredentials } from '../core/images.ts'
+import type { PulledImage, RegistryCredentials } from '../core/ports/images.ts'
 import { type ClosableImages, createImages, type ImagesOptions } from './images.ts'
 import { type FakeRegistry, startRegistry } from './registry-fixture.ts'
 

@@ -4,8 +4,15 @@
  */
 import { lookup } from 'node:dns/promises'
 import type { SecureContext } from 'node:tls'
-import type { Freed, Images, LayerArchive, PulledImage, PullOptions, UsedLayers } from '../core/images.ts'
-import type { PackStore } from '../core/object-store.ts'
+import type {
+  Freed,
+  Images,
+  LayerArchive,
+  PulledImage,
+  PullOptions,
+  UsedLayers,
+} from '../core/ports/images.ts'
+import type { PackStore } from '../core/ports/object-store.ts'
 import type { Clock } from '../lib/clock.ts'
 import { systemClock } from '../lib/clock.ts'
 import { type Log, silentLog } from '../lib/log.ts'

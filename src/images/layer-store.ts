@@ -6,7 +6,7 @@
 import { lstatSync, mkdirSync, readdirSync, readFileSync, renameSync } from 'node:fs'
 import { mkdir, readlink, rename, rm, symlink, utimes } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
-import type { Freed, UsedLayers } from '../core/images.ts'
+import type { Freed, UsedLayers } from '../core/ports/images.ts'
 import { AppError } from '../lib/app-error.ts'
 import type { Clock } from '../lib/clock.ts'
 import { randomHex } from '../lib/ids.ts'

@@ -1,5 +1,5 @@
 /** One pull: from a name to layers on disk. It knows of no other pull; the store joins those that fetch one layer. */
-import type { PulledImage, PullOptions } from '../core/images.ts'
+import type { PulledImage, PullOptions } from '../core/ports/images.ts'
 import { AppError } from '../lib/app-error.ts'
 import { digestOf } from './digest.ts'
 import { parseImageConfig } from './image-config.ts'

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { test } from 'node:test'
-import type { RegistryCredentials } from '../core/images.ts'
+import type { RegistryCredentials } from '../core/ports/images.ts'
 import { isAppError } from '../lib/app-error.ts'
 import { ManualClock } from '../lib/clock.ts'
 import { testImages, testRegistry } from './images-fixture.ts'

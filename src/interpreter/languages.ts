@@ -67,7 +67,12 @@ const javaShell: KernelKind = {
 const withPipes = (folder: string) => ['bash', join(folder, 'with-pipes.sh')]
 
 const kinds: Record<string, KernelKind> = {
-  ...{ python, javascript, typescript: javascript, bash, r, java: javaShell },
+  python,
+  javascript,
+  typescript: javascript,
+  bash,
+  r,
+  java: javaShell,
 }
 const otherNames: Record<string, string> = {
   js: 'javascript',

@@ -37,7 +37,8 @@ const samples: Record<string, Sample> = {
     seven: '[1] 7',
     fail: 'f <- function(n) g(n)\ng <- function(n) stop("bad ", n)\nf(3)',
     failure: {
-      ...{ name: 'ERROR', value: 'Error in g(n): bad 3' },
+      name: 'ERROR',
+      value: 'Error in g(n): bad 3',
       traceback: /^Error in g\(n\): bad 3\nTraceback:\n1\. f\(3\)\n2\. g\(n\)\n3\. stop/,
     },
     invalid: 'x <- (',
@@ -54,7 +55,8 @@ const samples: Record<string, Sample> = {
     seven: '7',
     fail: 'int f(int n) { return g(n); }\nint g(int n) { throw new IllegalStateException("bad " + n); }\nf(3)',
     failure: {
-      ...{ name: 'java.lang.IllegalStateException', value: 'bad 3' },
+      name: 'java.lang.IllegalStateException',
+      value: 'bad 3',
       traceback: /^java\.lang\.IllegalStateException: bad 3\n\tat g\(#\d+:1\)\n\tat f\(#\d+:1\)/,
     },
     invalid: 'int x = ;',

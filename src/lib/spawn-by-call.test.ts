@@ -20,7 +20,9 @@ describe('a program that the C library starts', () => {
     const script = 'echo "$1|$2|$#|$NAME|$(pwd)"; echo wrong >&2; exit 3'
     const { PATH } = process.env
     assert.deepEqual(await run(script, { env: { NAME: 'a=b', PATH }, cwd: '/proc' }), {
-      ...{ stdout: 'with spaces||2|a=b|/proc\n', stderr: 'wrong\n', code: 3 },
+      stdout: 'with spaces||2|a=b|/proc\n',
+      stderr: 'wrong\n',
+      code: 3,
     })
   })
 

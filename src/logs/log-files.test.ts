@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
-import type { LogLevel, NumberedLogEntry } from '../core/logs.ts'
+import type { LogLevel, NumberedLogEntry } from '../core/ports/logs.ts'
 import { LogFiles } from './log-files.ts'
 
 const time = 1_700_000_000_000

@@ -4,8 +4,8 @@
  */
 import { appendFile, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { LogEntry, LogQuery, LogStore, NumberedLogEntry } from '../core/logs.ts'
-import { matches } from '../core/logs.ts'
+import type { LogEntry, LogQuery, LogStore, NumberedLogEntry } from '../core/ports/logs.ts'
+import { matches } from '../core/ports/logs.ts'
 import { KeyedLock } from '../lib/keyed-lock.ts'
 import { ifThere } from './if-there.ts'
 import { linesBackward } from './lines-backward.ts'

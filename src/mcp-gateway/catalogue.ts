@@ -70,7 +70,10 @@ export function recipeFor(name: string, given: unknown): ServerRecipe {
     const repository = /^github\/([\w.-]+\/[\w.-]+)$/.exec(name)?.[1]
     const install = typeof installCmd === 'string' ? installCmd : undefined
     return {
-      ...{ name, runCmd, args: [], envs: textsOf(envs) },
+      name,
+      runCmd,
+      args: [],
+      envs: textsOf(envs),
       source: repository ? { repository: `https://github.com/${repository}`, installCmd: install } : null,
     }
   }
@@ -85,7 +88,9 @@ export function recipeFor(name: string, given: unknown): ServerRecipe {
     settings[setting] === undefined ? [] : [[variable, String(settings[setting])]],
   )
   return {
-    ...{ name, source: entry.package, args: entry.args?.(settings) ?? [] },
+    name,
+    source: entry.package,
+    args: entry.args?.(settings) ?? [],
     envs: Object.fromEntries(variables),
   }
 }

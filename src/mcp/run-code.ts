@@ -41,8 +41,12 @@ export async function runCode(
   // A cell is interrupted when its client goes.
   const deadline = AbortSignal.timeout(timeoutSeconds * 1000)
   const ask = {
-    ...{ method: 'POST', path: '/execute', body: JSON.stringify({ code, language }), withinMs: keepaliveMs },
-    ...{ headers: { 'content-type': 'application/json' }, signal: AbortSignal.any([signal, deadline]) },
+    method: 'POST',
+    path: '/execute',
+    body: JSON.stringify({ code, language }),
+    withinMs: keepaliveMs,
+    headers: { 'content-type': 'application/json' },
+    signal: AbortSignal.any([signal, deadline]),
   }
   try {
     const response = await client.reach({ ...agent, port: interpreterPort }, ask)
@@ -65,8 +69,10 @@ export async function runCode(
 
 async function outcomeIn(response: IncomingMessage): Promise<CodeOutcome> {
   const outcome: CodeOutcome = {
-    ...{ printed: new BoundedText(shownCharacters), results: new BoundedText(shownCharacters) },
-    ...{ images: [], failed: false },
+    printed: new BoundedText(shownCharacters),
+    results: new BoundedText(shownCharacters),
+    images: [],
+    failed: false,
   }
   let rest = ''
   let bytes = 0

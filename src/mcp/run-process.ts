@@ -48,7 +48,10 @@ export async function runProcess(
   signal: AbortSignal,
 ): Promise<ProcessOutcome> {
   const response = await client.reach(agent, {
-    ...{ method: 'POST', path: '/process.Process/Start', body: startMessage(request), signal },
+    method: 'POST',
+    path: '/process.Process/Start',
+    body: startMessage(request),
+    signal,
     headers: headersOf(request),
     withinMs: request.timeoutSeconds * 1000 + graceMs,
   })

@@ -6,7 +6,8 @@ import { SandboxID, type Tool, tool } from './tool.ts'
 import type { WarrenClient } from './warren-client.ts'
 
 const lifetimeSeconds = Type.Integer({
-  ...{ minimum: 1, default: 3600 },
+  minimum: 1,
+  default: 3600,
   description: 'After so many seconds the sandbox is paused; what it is asked next wakes it.',
 })
 const mostListed = 100
@@ -33,8 +34,13 @@ const createSandbox = tool({
   }),
   async run(client, { template, lifetimeSeconds: timeout, envs, metadata, allowInternet }, signal) {
     const body = {
-      ...{ templateID: template, timeout, autoPause: true, autoResume: { enabled: true } },
-      ...{ allow_internet_access: allowInternet, envVars: envs ?? {}, metadata: metadata ?? {} },
+      templateID: template,
+      timeout,
+      autoPause: true,
+      autoResume: { enabled: true },
+      allow_internet_access: allowInternet,
+      envVars: envs ?? {},
+      metadata: metadata ?? {},
     }
     const { sandboxID } = await client.rest<Sandbox>('POST', '/v2/sandboxes', body, signal)
     return `Created the sandbox ${sandboxID} from '${template}'. It runs for ${timeout} seconds and is then paused.`

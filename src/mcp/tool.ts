@@ -26,7 +26,9 @@ const ajv = new Ajv({ useDefaults: true, strict: false, allErrors: false })
 export function tool<Input extends TObject>({ name, description, input, run }: ToolOptions<Input>): Tool {
   let isValid: ValidateFunction | undefined
   return {
-    ...{ name, description, inputSchema: input },
+    name,
+    description,
+    inputSchema: input,
     async call(client, given, signal) {
       isValid ??= ajv.compile(input)
       if (!isValid(given))
@@ -41,6 +43,8 @@ export const textAnswer = (text: string): ToolAnswer => ({ content: [{ type: 'te
 
 export const SandboxID = Type.String({ description: 'As create_sandbox and list_sandboxes tell it.' })
 export const TimeoutSeconds = Type.Integer({
-  ...{ minimum: 1, maximum: 3600, default: 60 },
+  minimum: 1,
+  maximum: 3600,
+  default: 60,
   description: 'It is ended after so many seconds.',
 })

@@ -36,7 +36,9 @@ export class WarrenClient {
 
   async rest<T>(method: string, path: string, json?: unknown, signal?: AbortSignal): Promise<T> {
     const response = await this.#send('', {
-      ...{ method, path, ...(signal && { signal }) },
+      method,
+      path,
+      ...(signal && { signal }),
       headers: { [header.apiKey]: this.#access.apiKey, ...(json !== undefined && jsonType) },
       ...(json !== undefined && { body: JSON.stringify(json) }),
     })
@@ -78,7 +80,9 @@ export class WarrenClient {
       }
       const length = body === undefined ? {} : { 'content-length': Buffer.byteLength(body) }
       const request = requestServer(this.#access, `${base}${path}`, {
-        ...{ method, withinMs, headers: { ...headers, ...length } },
+        method,
+        withinMs,
+        headers: { ...headers, ...length },
         ...(signal && { signal }),
       })
       request.on('error', fail)

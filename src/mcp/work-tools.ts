@@ -76,7 +76,9 @@ const readFile = tool({
   }),
   async run(client, { sandboxID, path, offset }, signal) {
     const response = await client.reach(await client.agentOf(sandboxID, signal), {
-      ...{ method: 'GET', path: filesPath(path), signal },
+      method: 'GET',
+      path: filesPath(path),
+      signal,
       headers: { 'accept-encoding': 'identity', ...(offset > 0 && { range: `bytes=${offset}-` }) },
     })
     const total = Number(
@@ -101,7 +103,10 @@ const writeFile = tool({
   async run(client, { sandboxID, path, content, encoding }, signal) {
     const body = Buffer.from(content, encoding)
     const response = await client.reach(await client.agentOf(sandboxID, signal), {
-      ...{ method: 'POST', path: filesPath(path), body, signal },
+      method: 'POST',
+      path: filesPath(path),
+      body,
+      signal,
       headers: { 'content-type': 'application/octet-stream' },
     })
     response.resume()

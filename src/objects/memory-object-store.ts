@@ -1,5 +1,5 @@
 /** An object store in memory, with knobs for failures: for tests of the domain. */
-import type { ObjectEntry, ObjectKey, ObjectStore } from '../core/object-store.ts'
+import type { ObjectEntry, ObjectKey, ObjectStore } from '../core/ports/object-store.ts'
 import { AppError } from '../lib/app-error.ts'
 import type { Clock } from '../lib/clock.ts'
 import { systemClock } from '../lib/clock.ts'

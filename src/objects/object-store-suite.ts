@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { suite, test } from 'node:test'
-import type { ObjectEntry, ObjectStore } from '../core/object-store.ts'
+import type { ObjectEntry, ObjectStore } from '../core/ports/object-store.ts'
 
 export function objectStoreSuite(name: string, open: () => Promise<ObjectStore>): void {
   const storeTest = (behaviour: string, body: (store: ObjectStore) => Promise<void>) =>

@@ -5,7 +5,7 @@
 import { webcrypto } from 'node:crypto'
 import { promisify } from 'node:util'
 import { constants, zstdCompress, zstdDecompress } from 'node:zlib'
-import type { PackNote } from '../core/object-store.ts'
+import type { PackNote } from '../core/ports/object-store.ts'
 import { AppError } from '../lib/app-error.ts'
 
 /** Where so many bytes of a file lie in the object, and what their compressed form must hash to. */

@@ -1,6 +1,6 @@
 /** Fetches a pack: many ranges of the object at once, each part verified before anything is made of it. */
 import { constants, type FileHandle, open } from 'node:fs/promises'
-import type { ObjectKey, ObjectStore, PackNote, PackTarget } from '../core/object-store.ts'
+import type { ObjectKey, ObjectStore, PackNote, PackTarget } from '../core/ports/object-store.ts'
 import {
   damaged,
   type PackEntry,

@@ -1,6 +1,6 @@
 /** A pack as a stream of bytes, from files: holes are left out, and a few parts are compressed at once. */
 import { open } from 'node:fs/promises'
-import type { PackedFile, PackNote } from '../core/object-store.ts'
+import type { PackedFile, PackNote } from '../core/ports/object-store.ts'
 import { compress, hashOf, type PackEntry, packEnd, partBytes } from './pack-format.ts'
 import { dataRanges } from './sparse-file.ts'
 

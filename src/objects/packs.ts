@@ -7,7 +7,7 @@ import type {
   PackNote,
   PackStore,
   PackTarget,
-} from '../core/object-store.ts'
+} from '../core/ports/object-store.ts'
 import { readPack } from './pack-reader.ts'
 import { writePack } from './pack-writer.ts'
 

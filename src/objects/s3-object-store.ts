@@ -16,7 +16,7 @@ import {
   type S3ClientConfig,
 } from '@aws-sdk/client-s3'
 import { Upload } from '@aws-sdk/lib-storage'
-import type { ObjectEntry, ObjectKey, ObjectStore } from '../core/object-store.ts'
+import type { ObjectEntry, ObjectKey, ObjectStore } from '../core/ports/object-store.ts'
 import { AppError, errorText } from '../lib/app-error.ts'
 
 export type S3Location = { bucket: string; prefix: string }
@@ -76,7 +76,9 @@ export class S3ObjectStore implements ObjectStore {
     const upload = new Upload({
       client: this.#client,
       params: { ...this.#at(key), Body: body, IfNoneMatch: '*' },
-      ...{ partSize: partBytes, queueSize: partsAtOnce, abortController: abort },
+      partSize: partBytes,
+      queueSize: partsAtOnce,
+      abortController: abort,
     })
     try {
       await upload.done()

@@ -1,4 +1,5 @@
 /** Asks another node for its part of a request, as the client made it, and reads the answer. */
+import type { IncomingMessage } from 'node:http'
 import type { AskNode } from '../core/cluster/every-node.ts'
 import { AppError } from '../lib/app-error.ts'
 import { askPeer } from './ask-peer.ts'
@@ -9,14 +10,20 @@ import type { PeerConnections } from './peer-connections.ts'
 const answerWithinMs = 10 * 60_000
 
 export const createAskNode =
-  (connections: PeerConnections): AskNode =>
+  (connections: PeerConnections): AskNode<IncomingMessage> =>
   async (node, request, given) => {
     const body = given === undefined || given === null ? undefined : Buffer.from(JSON.stringify(given))
     const { headers } = headForPeer(request, {
-      ...{ awaitsContinue: false, upgrade: false, needs: undefined, bodyLength: body?.length },
+      awaitsContinue: false,
+      upgrade: false,
+      needs: undefined,
+      bodyLength: body?.length,
     })
     const { status, text } = await askPeer(connections, node, {
-      ...{ method: request.method, path: request.url, headers, body },
+      method: request.method,
+      path: request.url,
+      headers,
+      body,
       signal: AbortSignal.timeout(answerWithinMs),
     })
     if (status >= 300) throw new AppError('unavailable', `Node ${node.nodeID} answered ${status}: ${text}`)

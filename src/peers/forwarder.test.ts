@@ -26,7 +26,9 @@ test('a request reaches the owner through another door, with its body, and the a
   for (const size of [0, 10, 60_000, 3_000_000]) {
     const body = Buffer.alloc(size, 'x')
     const answer = await fetch(`${one.publicURL}/sandboxes/a?x=%20y`, {
-      ...{ method: 'POST', headers: { 'X-Asked': 'kept' }, body },
+      method: 'POST',
+      headers: { 'X-Asked': 'kept' },
+      body,
     })
     const digest = createHash('sha256').update(body).digest('hex')
     assert.deepEqual([answer.status, answer.headers.get('x-answer')], [201, 'kept'])
@@ -86,7 +88,10 @@ test('the inner door opens to certificates of the cluster alone', async (t) => {
   const ask = (options: object) =>
     new Promise<number | undefined>((resolve, reject) => {
       const request = httpsRequest({
-        ...{ host: '127.0.0.1', port: one.inner.port, path: '/sandboxes/a', rejectUnauthorized: false },
+        host: '127.0.0.1',
+        port: one.inner.port,
+        path: '/sandboxes/a',
+        rejectUnauthorized: false,
         ...options,
       })
       request.on('response', (answer) => resolve(answer.resume().statusCode)).on('error', reject)

@@ -3,7 +3,8 @@ import type { ClientRequestArgs, IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Forwarded, Forwarder, NeededRoom, SendOutcome, SentBody } from '../core/cluster/forwarder.ts'
 import type { Membership } from '../core/cluster/membership.ts'
-import { type ClusterNode, isAway, type Owned } from '../core/cluster/node.ts'
+import { type ClusterNode, isAway } from '../core/cluster/node.ts'
+import type { Owned } from '../core/cluster/owner-store.ts'
 import { isMoving, type RequestRouter } from '../core/cluster/request-router.ts'
 import { AppError } from '../lib/app-error.ts'
 import { systemClock } from '../lib/clock.ts'
@@ -36,7 +37,7 @@ export type ForwarderParts = {
 
 type Attempt = { body?: Buffer | undefined; needs: NeededRoom | undefined }
 
-export class ClusterForwarder implements Forwarder {
+export class ClusterForwarder implements Forwarder<HttpExchange> {
   readonly #parts: ForwarderParts
 
   constructor(parts: ForwarderParts) {
@@ -108,7 +109,9 @@ export class ClusterForwarder implements Forwarder {
     const { body, needs } = attempt
     return new Promise((resolve, reject) => {
       const head = headForPeer(request, {
-        ...{ awaitsContinue: awaitsContinue && body === undefined, upgrade: upgrade !== null, needs },
+        awaitsContinue: awaitsContinue && body === undefined,
+        upgrade: upgrade !== null,
+        needs,
         bodyLength: body?.length,
       })
       const tunnel: ClientRequestArgs['createConnection'] = (_options, callback) => {
@@ -118,7 +121,12 @@ export class ClusterForwarder implements Forwarder {
       }
       response.once('close', () => resolve(undefined))
       new HttpRelay({
-        ...{ request, response, awaitsContinue, upgrade, head, body },
+        request,
+        response,
+        awaitsContinue,
+        upgrade,
+        head,
+        body,
         target: {
           ...(upgrade ? { createConnection: tunnel } : { agent: connections.poolFor(node) }),
           path: request.url ?? '/',
@@ -151,5 +159,6 @@ const noAnswer = ({ nodeID }: ClusterNode, cause: unknown): AppError | Malformed
   cause instanceof MalformedHead
     ? cause
     : new AppError('unavailable', `Node ${nodeID} did not answer; try again in a moment.`, {
-        ...{ cause, retry: { should: true, afterSeconds: retryAfterSeconds } },
+        cause,
+        retry: { should: true, afterSeconds: retryAfterSeconds },
       })

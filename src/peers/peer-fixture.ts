@@ -3,7 +3,8 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { TestContext } from 'node:test'
-import type { ClusterNode, Owner } from '../core/cluster/node.ts'
+import type { ClusterNode } from '../core/cluster/node.ts'
+import type { Owner } from '../core/cluster/owner-store.ts'
 import { Owners } from '../core/cluster/owners.ts'
 import { RequestRouter } from '../core/cluster/request-router.ts'
 import { SecretVault } from '../core/secret/vault.ts'
@@ -96,7 +97,11 @@ export class TestPeers {
     })
     const portOf = (server: Server) => (server.address() as AddressInfo).port
     const node: TestNode = {
-      ...{ nodeID, identity, forwarder, answered, inner: { port: portOf(inner), server: inner } },
+      nodeID,
+      identity,
+      forwarder,
+      answered,
+      inner: { port: portOf(inner), server: inner },
       publicURL: `http://127.0.0.1:${portOf(door)}`,
     }
     this.nodes.set(nodeID, node)

@@ -3,7 +3,7 @@
  * certificate that each node issues itself with its id as the name.
  */
 import { createHash } from 'node:crypto'
-import type { NodeStore } from '../core/cluster/node.ts'
+import type { NodeStore } from '../core/cluster/node-store.ts'
 import type { Place, SealedValue, SecretVault } from '../core/secret/vault.ts'
 import { AppError } from '../lib/app-error.ts'
 import { type Authority, type Certificate, issueCertificate, makeAuthority } from '../lib/certificates.ts'

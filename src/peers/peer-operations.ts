@@ -51,7 +51,10 @@ async function ask(
 ): Promise<unknown> {
   const body = Buffer.from(JSON.stringify(asked))
   const { text } = await askPeer(connections, node, {
-    ...{ method: 'POST', path: '/', body, signal },
+    method: 'POST',
+    path: '/',
+    body,
+    signal,
     headers: ['Host', 'localhost', hopHeader.operation, name, 'Content-Length', String(body.length)],
   })
   const { result, failure } = JSON.parse(text) as Outcome

@@ -11,7 +11,12 @@ export function createPeerServer(options: ServerOptions, identity: PeerIdentity)
   const { authority: ca, certificate: cert, key } = identity
   const server = createServer({
     ...options,
-    ...{ ca, cert, key, requestCert: true, rejectUnauthorized: true, handshakeTimeout: handshakeTimeoutMs },
+    ca,
+    cert,
+    key,
+    requestCert: true,
+    rejectUnauthorized: true,
+    handshakeTimeout: handshakeTimeoutMs,
     ALPNProtocols: ['http/1.1'],
     minVersion: 'TLSv1.3',
   })

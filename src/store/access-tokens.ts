@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely'
-import type { AccessTokenStore } from '../core/stores.ts'
 import type { AccessToken, ApiKey, Team } from '../core/team/team.ts'
+import type { AccessTokenStore } from '../core/team/team-store.ts'
 import { keyRow } from './keys.ts'
 import type { AccessTokenRow, Tables } from './tables.ts'
 import { teamOf } from './teams.ts'

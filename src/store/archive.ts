@@ -6,7 +6,7 @@ import type {
   NeededBytes,
   PausedSandbox,
 } from '../core/archive/archive-store.ts'
-import type { SandboxSnapshot } from '../core/sandbox/sandbox.ts'
+import type { SandboxSnapshot } from '../core/sandbox/row/sandbox.ts'
 import { CondemnedObjects } from './condemned.ts'
 import { unendedInParts } from './sandbox-list.ts'
 import { isMovable } from './sandbox-queries.ts'
@@ -225,7 +225,10 @@ function pausedOf(row: PausedRow): PausedSandbox[] {
   const { name } = JSON.parse(row.saved) as SandboxSnapshot
   return [
     {
-      ...{ sandboxID: row.id, runID: row.run_id, snapshotName: name, nodeID: row.node_id },
+      sandboxID: row.id,
+      runID: row.run_id,
+      snapshotName: name,
+      nodeID: row.node_id,
       archived: archivedOf(row),
     },
   ]
@@ -235,6 +238,8 @@ type BuildRow = { id: string; layers: string | null; saved_name: string | null }
 
 async function archivable(builds: { execute(): Promise<BuildRow[]> }): Promise<ArchivableBuild[]> {
   return (await builds.execute()).map(({ id, layers, saved_name }) => ({
-    ...{ buildID: id, layers: JSON.parse(layers!), snapshotName: saved_name },
+    buildID: id,
+    layers: JSON.parse(layers!),
+    snapshotName: saved_name,
   }))
 }

@@ -1,5 +1,5 @@
 import type { Kysely } from 'kysely'
-import type { BuildCacheStore, CachedStep, CacheUse } from '../core/stores.ts'
+import type { BuildCacheStore, CachedStep, CacheUse } from '../core/template/build-cache-store.ts'
 import type { BuildCacheRow, Tables } from './tables.ts'
 
 export class SqlBuildCacheStore implements BuildCacheStore {

@@ -1,6 +1,6 @@
 import type { Kysely, Transaction } from 'kysely'
-import type { BuildLimit, FreshTemplate } from '../core/stores.ts'
 import type { Template, TemplateBuild, TemplateName } from '../core/template/template.ts'
+import type { BuildLimit, FreshTemplate } from '../core/template/template-store.ts'
 import { isAppError } from '../lib/app-error.ts'
 import { lockTeam } from './limits.ts'
 import type { Tables } from './tables.ts'

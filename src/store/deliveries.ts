@@ -1,6 +1,6 @@
 import { type ExpressionBuilder, type Kysely, sql } from 'kysely'
-import type { DeliveryStore } from '../core/event-stores.ts'
 import type { Attempt, Delivery, DueDelivery } from '../core/webhook/webhook.ts'
+import type { DeliveryStore } from '../core/webhook/webhook-store.ts'
 import type { Tables, WebhookDeliveryRow } from './tables.ts'
 
 type PruneLimits = Parameters<DeliveryStore['prune']>[0]
@@ -86,8 +86,12 @@ export class SqlDeliveryStore implements DeliveryStore {
       const row = await transaction
         .updateTable('webhook_deliveries')
         .set({
-          ...{ status, attempts: seen.attempts + 1, next_at: nextAt },
-          ...{ ended_at: status === 'pending' ? null : at, last_status: httpStatus, last_error: error },
+          status,
+          attempts: seen.attempts + 1,
+          next_at: nextAt,
+          ended_at: status === 'pending' ? null : at,
+          last_status: httpStatus,
+          last_error: error,
         })
         .where('id', '=', seen.deliveryID)
         .where(isPending)

@@ -1,7 +1,7 @@
 /** Writes an event, and its deliveries to the webhooks of the team, within the transaction that changes the sandbox. */
 import type { Transaction } from 'kysely'
 import { type EventCause, type EventType, eventData, type LifecycleEvent } from '../core/event/event.ts'
-import type { Sandbox } from '../core/sandbox/sandbox.ts'
+import type { Sandbox } from '../core/sandbox/row/sandbox.ts'
 import { payloadOf } from '../core/webhook/payload.ts'
 import { newUUID } from '../lib/ids.ts'
 import type { Tables } from './tables.ts'
@@ -18,8 +18,15 @@ export async function tellEvent(
   const { webhooks } = await transaction
     .insertInto('sandbox_events')
     .values({
-      ...{ id: eventID, team_id: teamID, sandbox_id: sandboxID, number, type },
-      ...{ template_id: templateID, build_id: buildID, run_id: runID, at },
+      id: eventID,
+      team_id: teamID,
+      sandbox_id: sandboxID,
+      number,
+      type,
+      template_id: templateID,
+      build_id: buildID,
+      run_id: runID,
+      at,
       data: JSON.stringify(data),
     })
     // Most teams have none, and then this is the only statement.
@@ -47,9 +54,21 @@ async function insertDeliveries(transaction: Transaction<Tables>, event: Lifecyc
   const body = payloadOf(event)
   const { eventID, teamID, sandboxID, number, type, at } = event
   const rows = wanted.map(({ id }) => ({
-    ...{ id: newUUID(), webhook_id: id, team_id: teamID, sandbox_id: sandboxID, number, event_id: eventID },
-    ...{ type, body, status: 'pending' as const, attempts: 0, created_at: at, next_at: at },
-    ...{ ended_at: null, last_status: null, last_error: null },
+    id: newUUID(),
+    webhook_id: id,
+    team_id: teamID,
+    sandbox_id: sandboxID,
+    number,
+    event_id: eventID,
+    type,
+    body,
+    status: 'pending' as const,
+    attempts: 0,
+    created_at: at,
+    next_at: at,
+    ended_at: null,
+    last_status: null,
+    last_error: null,
   }))
   await transaction.insertInto('webhook_deliveries').values(rows).execute()
 }

@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely'
 import type { LifecycleEvent } from '../core/event/event.ts'
-import type { EventFilter, EventPage, EventStore } from '../core/event-stores.ts'
+import type { EventFilter, EventPage, EventStore } from '../core/event/event-store.ts'
 import type { SandboxEventRow, Tables } from './tables.ts'
 
 export class SqlEventStore implements EventStore {

@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely'
-import type { KeyStore } from '../core/stores.ts'
 import type { ApiKey, Team } from '../core/team/team.ts'
+import type { KeyStore } from '../core/team/team-store.ts'
 import type { ApiKeyRow, Tables } from './tables.ts'
 import { teamOf } from './teams.ts'
 

@@ -1,5 +1,5 @@
 import { type Kysely, sql } from 'kysely'
-import type { LeaseStore } from '../core/event-stores.ts'
+import type { LeaseStore } from '../core/ports/lease-store.ts'
 import { databaseNow } from './database-clock.ts'
 import type { Tables } from './tables.ts'
 

@@ -1,6 +1,6 @@
 import type { Transaction } from 'kysely'
-import type { Sandbox } from '../core/sandbox/sandbox.ts'
-import type { ExceededLimit } from '../core/sandbox/sandbox-store.ts'
+import type { Sandbox } from '../core/sandbox/row/sandbox.ts'
+import type { ExceededLimit } from '../core/sandbox/row/sandbox-store.ts'
 import type { TeamLimits } from '../core/team/team.ts'
 import { AppError } from '../lib/app-error.ts'
 import { usageOfTeam } from './sandbox-counts.ts'

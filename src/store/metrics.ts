@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely'
-import type { SandboxMetric } from '../core/sandbox/metric.ts'
-import type { MetricStore } from '../core/stores.ts'
+import type { SandboxMetric } from '../core/sandbox/monitoring/metric.ts'
+import type { MetricStore } from '../core/sandbox/monitoring/metric-store.ts'
 import type { SandboxMetricRow, Tables } from './tables.ts'
 
 /** Keeps the number of bound values of one insert below what either engine takes. */

@@ -1,6 +1,6 @@
 /** What goes with a node that does not come back: everything of which the only copy was on its disk. */
 import type { Kysely, Transaction } from 'kysely'
-import type { ForgottenNode } from '../core/cluster/node.ts'
+import type { ForgottenNode } from '../core/cluster/node-store.ts'
 import { eventOfMove } from '../core/event/event.ts'
 import type { SecretVault } from '../core/secret/vault.ts'
 import { newUUID } from '../lib/ids.ts'

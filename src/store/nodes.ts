@@ -1,13 +1,6 @@
 import type { Kysely, Selectable } from 'kysely'
-import {
-  awayAfterMs,
-  type ClusterNode,
-  type ForgottenNode,
-  type JoiningNode,
-  type NodeFacts,
-  type NodeStatus,
-  type NodeStore,
-} from '../core/cluster/node.ts'
+import { awayAfterMs, type ClusterNode, type NodeFacts, type NodeStatus } from '../core/cluster/node.ts'
+import type { ForgottenNode, JoiningNode, NodeStore } from '../core/cluster/node-store.ts'
 import type { SecretVault } from '../core/secret/vault.ts'
 import { databaseNow } from './database-clock.ts'
 import { forgetNode } from './node-forgetting.ts'

@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely'
-import type { LocatedBuild, Owned, Owner, OwnerStore, UnfinishedCount } from '../core/cluster/node.ts'
-import type { Sandbox } from '../core/sandbox/sandbox.ts'
+import type { LocatedBuild, Owned, Owner, OwnerStore, UnfinishedCount } from '../core/cluster/owner-store.ts'
+import type { Sandbox } from '../core/sandbox/row/sandbox.ts'
 import type { SecretVault } from '../core/secret/vault.ts'
 import { findReadyRow } from './ready-build.ts'
 import { isMovable, isUnended } from './sandbox-queries.ts'

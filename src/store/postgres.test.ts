@@ -7,8 +7,7 @@ import {
   startPostgres,
   type TestPostgres,
 } from '../../test/support/postgres.ts'
-import { legalMoves, type SandboxState } from '../core/sandbox/sandbox.ts'
-import type { Stores } from '../core/stores.ts'
+import { legalMoves, type SandboxState } from '../core/sandbox/row/sandbox.ts'
 import { defaultTeamLimits } from '../core/team/team.ts'
 import { isAppError } from '../lib/app-error.ts'
 import { migrate, migrationsWith } from './migrate.ts'
@@ -16,6 +15,7 @@ import { openDatabase, openStores } from './open-stores.ts'
 import { soleNode } from './owners.ts'
 import { postgresDialect } from './postgres.ts'
 import { storeSuite } from './store-suite.ts'
+import type { Stores } from './stores.ts'
 import { ownerSuite } from './suite/owners.ts'
 import { aSandbox, haveTemplate, insertTeam, vault } from './suite/rows.ts'
 import { networksAreSealed } from './suite/sealing.ts'

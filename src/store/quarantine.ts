@@ -1,5 +1,5 @@
 import type { Kysely, Transaction } from 'kysely'
-import type { QuarantinedSnapshot, QuarantineStore } from '../core/sandbox/quarantine-store.ts'
+import type { QuarantinedSnapshot, QuarantineStore } from '../core/sandbox/snapshots/quarantine-store.ts'
 import type { QuarantineRow, Tables } from './tables.ts'
 
 /** Stands for the time of an entry whose snapshot is discarded: it has been there for longer than any is kept. */
@@ -15,8 +15,11 @@ export async function discardSnapshots(
     .insertInto('quarantine')
     .values(
       snapshots.map(({ snapshotName, nodeID }) => ({
-        ...{ snapshot_name: snapshotName, node_id: nodeID, sandbox_id: null },
-        ...{ reason: 'Its template was deleted.', since: discardedSince },
+        snapshot_name: snapshotName,
+        node_id: nodeID,
+        sandbox_id: null,
+        reason: 'Its template was deleted.',
+        since: discardedSince,
       })),
     )
     .onConflict((conflict) => conflict.column('snapshot_name').doNothing())

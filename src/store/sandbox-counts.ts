@@ -1,6 +1,6 @@
 /** What teams and nodes have, read off the counts that every change of a row keeps up to date: see migration 0016. */
 import type { Kysely } from 'kysely'
-import { activeStates, type SandboxState } from '../core/sandbox/sandbox.ts'
+import { activeStates, type SandboxState } from '../core/sandbox/row/sandbox.ts'
 import type { Tables } from './tables.ts'
 
 export type Usage = { sandboxes: number; cpuCount: number; memoryMB: number }

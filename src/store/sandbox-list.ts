@@ -1,6 +1,6 @@
 /** The lists of sandboxes; each takes as long with ten thousand as with a hundred, page by page. */
 import type { Kysely } from 'kysely'
-import type { SandboxFilter, SandboxPage } from '../core/sandbox/sandbox-store.ts'
+import type { SandboxFilter, SandboxPage } from '../core/sandbox/row/sandbox-store.ts'
 import { letOthersRun } from '../lib/let-others-run.ts'
 import { isUnended, matches } from './sandbox-queries.ts'
 import { pairHashes } from './sandbox-row.ts'

@@ -3,7 +3,7 @@
  * database cannot have the password told to another proxy, nor a header sent to another host.
  */
 import { replaceEgress } from '../core/network-policy/network-options.ts'
-import type { Sandbox, SandboxOptions } from '../core/sandbox/sandbox.ts'
+import type { Sandbox, SandboxOptions } from '../core/sandbox/row/sandbox.ts'
 import type { Place, SecretVault } from '../core/secret/vault.ts'
 import { errorText } from '../lib/app-error.ts'
 import type { SandboxRow } from './tables.ts'

@@ -1,7 +1,7 @@
 /** Parts of the statements about sandboxes, within the transactions of others. */
 import { type ExpressionBuilder, sql, type Transaction } from 'kysely'
-import type { Sandbox } from '../core/sandbox/sandbox.ts'
-import type { ExpiryKind, PausedFence, SandboxFilter } from '../core/sandbox/sandbox-store.ts'
+import type { Sandbox } from '../core/sandbox/row/sandbox.ts'
+import type { ExpiryKind, PausedFence, SandboxFilter } from '../core/sandbox/row/sandbox-store.ts'
 import { AppError } from '../lib/app-error.ts'
 import { pairHashes } from './sandbox-row.ts'
 import type { SandboxRow, Tables } from './tables.ts'

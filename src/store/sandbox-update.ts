@@ -1,8 +1,8 @@
 /** The one update of a sandbox's row: compare and set, with the event that tells the change in the same transaction. */
 import { type Kysely, sql, type Transaction, type Updateable } from 'kysely'
 import { type EventCause, type EventType, eventOfMove } from '../core/event/event.ts'
-import type { Sandbox, SandboxState } from '../core/sandbox/sandbox.ts'
-import type { NamedChange, SandboxChanges } from '../core/sandbox/sandbox-store.ts'
+import type { Sandbox, SandboxState } from '../core/sandbox/row/sandbox.ts'
+import type { NamedChange, SandboxChanges } from '../core/sandbox/row/sandbox-store.ts'
 import { AppError } from '../lib/app-error.ts'
 import { tellEvent } from './event-insert.ts'
 import { isMovable } from './sandbox-queries.ts'
@@ -55,8 +55,11 @@ export async function updateAndTell(
   if (named && news) {
     const { moveID: eventID, at } = named
     await tellEvent(transaction, sandbox, {
-      ...{ ...news, eventID, at },
-      ...{ number: row.event_count, from: fence.from[0]! },
+      ...news,
+      eventID,
+      at,
+      number: row.event_count,
+      from: fence.from[0]!,
     })
   }
   return sandbox

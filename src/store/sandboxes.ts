@@ -1,5 +1,5 @@
 import type { Kysely } from 'kysely'
-import type { DriverHandle } from '../core/driver.ts'
+import type { DriverHandle } from '../core/ports/driver.ts'
 import {
   activeStates,
   type NewSandbox,
@@ -8,7 +8,7 @@ import {
   type SandboxSnapshot,
   type SandboxState,
   statesBefore,
-} from '../core/sandbox/sandbox.ts'
+} from '../core/sandbox/row/sandbox.ts'
 import type {
   ExpiryKind,
   IdempotencyClaim,
@@ -20,8 +20,8 @@ import type {
   SandboxPage,
   SandboxRun,
   SandboxStore,
-} from '../core/sandbox/sandbox-store.ts'
-import { pauseSnapshotName } from '../core/sandbox/snapshot-names.ts'
+} from '../core/sandbox/row/sandbox-store.ts'
+import { pauseSnapshotName } from '../core/sandbox/snapshots/snapshot-names.ts'
 import type { SecretVault } from '../core/secret/vault.ts'
 import type { TeamLimits } from '../core/team/team.ts'
 import { AppError } from '../lib/app-error.ts'
@@ -217,7 +217,8 @@ export class SqlSandboxStore implements SandboxStore {
     return this.#update({
       fence: { sandboxID, runID, from: ['paused'], nodeID: this.#nodeID },
       columns: changedColumns({ snapshot }),
-      ...{ named: undefined, news: undefined },
+      named: undefined,
+      news: undefined,
     })
   }
 
@@ -225,7 +226,8 @@ export class SqlSandboxStore implements SandboxStore {
     return this.#update({
       fence: { sandboxID, runID, from: ['paused'], nodeID: this.#nodeID, isToRun: true },
       columns: changedColumns({ snapshot, runUntil: null }),
-      ...{ named: undefined, news: undefined },
+      named: undefined,
+      news: undefined,
     })
   }
 
@@ -254,7 +256,10 @@ export class SqlSandboxStore implements SandboxStore {
   ): Promise<Sandbox | undefined> {
     const changed = await this.#update({
       fence: {
-        ...{ sandboxID, runID, from: ['running'], nodeID: this.#nodeID },
+        sandboxID,
+        runID,
+        from: ['running'],
+        nodeID: this.#nodeID,
         ...(onlyExtend && { endsBefore: endAt }),
       },
       columns: { end_at: endAt },

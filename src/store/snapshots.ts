@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely'
-import type { SnapshotFilter } from '../core/stores.ts'
 import type { SnapshotEntry } from '../core/template/template.ts'
+import type { SnapshotFilter } from '../core/template/template-store.ts'
 import type { Tables } from './tables.ts'
 
 export type SnapshotPage = { limit: number; after?: { createdAt: number; templateID: string } }

@@ -1,6 +1,6 @@
 /** What every engine must do alike: each engine's test runs this with its own way to open an empty database. */
 import { type SuiteContext, suite, type TestContext, test } from 'node:test'
-import type { Stores } from '../core/stores.ts'
+import type { Stores } from './stores.ts'
 import { buildCacheSuite } from './suite/build-cache.ts'
 import { buildSuite } from './suite/builds.ts'
 import { eventSuite } from './suite/events.ts'

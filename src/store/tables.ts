@@ -1,7 +1,7 @@
 /** The rows as they lie in the database: times are integer milliseconds, flags 0 or 1, JSON is text. */
 import type { NodeStatus } from '../core/cluster/node.ts'
 import type { EventType } from '../core/event/event.ts'
-import type { EndReason, SandboxState } from '../core/sandbox/sandbox.ts'
+import type { EndReason, SandboxState } from '../core/sandbox/row/sandbox.ts'
 import type { BuildStatus } from '../core/template/template.ts'
 import type { VolumeState } from '../core/volume/volume.ts'
 import type { DeliveryStatus } from '../core/webhook/webhook.ts'

@@ -1,7 +1,7 @@
 import type { Kysely } from 'kysely'
-import { wireStates } from '../core/sandbox/sandbox.ts'
-import type { TeamMetricStore } from '../core/stores.ts'
+import { wireStates } from '../core/sandbox/row/sandbox.ts'
 import type { TeamMetric } from '../core/team/metric.ts'
+import type { TeamMetricStore } from '../core/team/team-store.ts'
 import { isUnended } from './sandbox-queries.ts'
 import type { Tables } from './tables.ts'
 
@@ -19,8 +19,11 @@ export class SqlTeamMetricStore implements TeamMetricStore {
 
   async append(samples: readonly TeamMetric[]): Promise<void> {
     const rows = samples.map(({ teamID, at, concurrentSandboxes, startedSandboxes }) => ({
-      ...{ team_id: teamID, at, node_id: this.#nodeID },
-      ...{ concurrent_sandboxes: concurrentSandboxes, started_sandboxes: startedSandboxes },
+      team_id: teamID,
+      at,
+      node_id: this.#nodeID,
+      concurrent_sandboxes: concurrentSandboxes,
+      started_sandboxes: startedSandboxes,
     }))
     for (let start = 0; start < rows.length; start += rowsPerInsert) {
       const insert = this.#db.insertInto('team_metrics').values(rows.slice(start, start + rowsPerInsert))
@@ -43,8 +46,10 @@ export class SqlTeamMetricStore implements TeamMetricStore {
       .orderBy('at')
       .execute()
     return rows.map(({ at, concurrent, started }) => ({
-      ...{ teamID, at },
-      ...{ concurrentSandboxes: Number(concurrent), startedSandboxes: Number(started) },
+      teamID,
+      at,
+      concurrentSandboxes: Number(concurrent),
+      startedSandboxes: Number(started),
     }))
   }
 
@@ -62,7 +67,9 @@ export class SqlTeamMetricStore implements TeamMetricStore {
       .groupBy('team_id')
       .execute()
     return rows.map(({ team_id, running, started }) => ({
-      ...{ teamID: team_id, concurrentSandboxes: Number(running), startedSandboxes: Number(started) },
+      teamID: team_id,
+      concurrentSandboxes: Number(running),
+      startedSandboxes: Number(started),
     }))
   }
 

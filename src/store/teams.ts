@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely'
-import type { TeamStore } from '../core/stores.ts'
 import type { Team, TeamLimits } from '../core/team/team.ts'
+import type { TeamStore } from '../core/team/team-store.ts'
 import { AppError, isAppError } from '../lib/app-error.ts'
 import { unknownTeam } from './limits.ts'
 import type { Tables, TeamRow } from './tables.ts'

@@ -1,5 +1,4 @@
 import type { ExpressionBuilder, Kysely } from 'kysely'
-import type { BuildLimit, FreshTemplate, SnapshotFilter, TemplateStore } from '../core/stores.ts'
 import type {
   BuildReason,
   BuildStatus,
@@ -10,6 +9,12 @@ import type {
   TemplateName,
   TemplateSummary,
 } from '../core/template/template.ts'
+import type {
+  BuildLimit,
+  FreshTemplate,
+  SnapshotFilter,
+  TemplateStore,
+} from '../core/template/template-store.ts'
 import { AppError } from '../lib/app-error.ts'
 import { insertBuild, insertBuildWithin, insertTemplate } from './build-insert.ts'
 import { listBuildsIn, listSuperseded, moveBuild, supersede } from './build-moves.ts'

@@ -1,6 +1,6 @@
 import type { Kysely, SelectQueryBuilder } from 'kysely'
-import type { VolumeStore } from '../core/stores.ts'
 import type { Volume } from '../core/volume/volume.ts'
+import type { VolumeStore } from '../core/volume/volume-store.ts'
 import { lockTeam } from './limits.ts'
 import { isUnended } from './sandbox-queries.ts'
 import type { Tables, VolumeRow } from './tables.ts'

@@ -1,7 +1,7 @@
 import type { Kysely, Updateable } from 'kysely'
-import type { WebhookChanges, WebhookStore } from '../core/event-stores.ts'
 import type { SealedValue } from '../core/secret/vault.ts'
 import type { Webhook } from '../core/webhook/webhook.ts'
+import type { WebhookChanges, WebhookStore } from '../core/webhook/webhook-store.ts'
 import { lockTeam } from './limits.ts'
 import type { Tables, WebhookRow } from './tables.ts'
 

@@ -26,7 +26,12 @@ async function openVolumes() {
   }
   const volumes = await open()
   return {
-    ...{ folder, clock, volumes, open, disk, told },
+    folder,
+    clock,
+    volumes,
+    open,
+    disk,
+    told,
     devices: async () => {
       const { stdout } = await runCommand('losetup', ['--list', '--noheadings', '--output', 'NAME,BACK-FILE'])
       return stdout.split('\n').filter((line) => line.includes(`${folder}/`))

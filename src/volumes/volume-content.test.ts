@@ -37,7 +37,9 @@ async function openVolume() {
   const incoming = await openFolder(join(root, 'incoming'))
   const content = new VolumeContent({ files, incoming }, new EntryOwners(firstOwner))
   return {
-    ...{ root, content, incoming },
+    root,
+    content,
+    incoming,
     inside: (path: string) => join(root, 'files', path),
     outside: join(root, 'outside'),
     leftovers: () => readdirSync(join(root, 'incoming')),

@@ -36,7 +36,10 @@ export class HttpWebhookSender implements WebhookSender {
     const isSecure = target.protocol === 'https:'
     return new Promise((resolve, reject) => {
       const request = (isSecure ? requestHTTPS : requestHTTP)(target, {
-        ...{ method: 'POST', agent: false, signal, maxHeaderSize: maxHeaderBytes },
+        method: 'POST',
+        agent: false,
+        signal,
+        maxHeaderSize: maxHeaderBytes,
         headers: { ...headers, 'content-length': Buffer.byteLength(body), connection: 'close' },
         lookup: alwaysTo(address),
         ...(isSecure && this.#ca && { ca: this.#ca }),

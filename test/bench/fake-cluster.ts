@@ -13,8 +13,7 @@ import type { Forwarder, NeededRoom } from '../../src/core/cluster/forwarder.ts'
 import { Membership } from '../../src/core/cluster/membership.ts'
 import { type NodeFacts, type NodeLoad, renewEveryMs } from '../../src/core/cluster/node.ts'
 import { Placer } from '../../src/core/cluster/placer.ts'
-import { RouteTable } from '../../src/core/sandbox/routes.ts'
-import type { Stores } from '../../src/core/stores.ts'
+import { RouteTable } from '../../src/core/sandbox/network/routes.ts'
 import type { Team } from '../../src/core/team/team.ts'
 import { FakeDriver } from '../../src/drivers/fake/fake-driver.ts'
 import { AppError } from '../../src/lib/app-error.ts'
@@ -23,6 +22,7 @@ import type { HttpExchange } from '../../src/lib/http-relay/http-relay.ts'
 import { newUUID } from '../../src/lib/ids.ts'
 import { silentLog } from '../../src/lib/log.ts'
 import { openDatabase, storesOver } from '../../src/store/open-stores.ts'
+import type { Stores } from '../../src/store/stores.ts'
 import { vault } from '../../src/store/suite/rows.ts'
 import type { Tables } from '../../src/store/tables.ts'
 import { generousAdmission, request } from '../support/domain.ts'
@@ -37,7 +37,10 @@ const machine = { cpuCount: 32, memoryMB: 131_072, availableMemoryMB: async () =
 /** As many names of features as the CPU of a server has. */
 const features = Array.from({ length: 120 }, (_, at) => `flag${at}`)
 const facts: NodeFacts = {
-  ...{ version: '1', isolation: 'gvisor', cpuCount: machine.cpuCount, memoryMB: machine.memoryMB },
+  version: '1',
+  isolation: 'gvisor',
+  cpuCount: machine.cpuCount,
+  memoryMB: machine.memoryMB,
   cpu: { architecture: 'x86_64', family: '6', model: '1', modelName: 'not real', features },
 }
 const disk = { mountPoint: '/', filesystemType: 'ext4', device: 'disk', usedBytes: 0, totalBytes: 1e12 }
@@ -130,7 +133,14 @@ function joinNode(stores: Stores, nodeID: string, cluster: FakeCluster) {
   const [routes, clock, log] = [new RouteTable(), systemClock, silentLog]
   const domain = joinDomain(
     {
-      ...{ ...noBuilds, ...noEgress, stores, driver, routes, clock, log, machine },
+      ...noBuilds,
+      ...noEgress,
+      stores,
+      driver,
+      routes,
+      clock,
+      log,
+      machine,
       agent: createFakeAgent(driver),
       snapshotFolders: { folder: (name) => name, names: async () => [], roomOf: async () => 0 },
       volumeDisks: new FakeVolumeDisks(),
@@ -138,23 +148,35 @@ function joinNode(stores: Stores, nodeID: string, cluster: FakeCluster) {
       freeBytes: async () => 1e12,
     },
     {
-      ...{ seed: 'seed', nodeID, quarantineMs: 1e9, minFreeBytes: 0, maxBuildLogBytes: 0 },
-      ...{ warmPool: { least: 0, memoryMB: undefined }, volumes: { perTeam: 0, sizeMB: 64 } },
+      seed: 'seed',
+      nodeID,
+      quarantineMs: 1e9,
+      minFreeBytes: 0,
+      maxBuildLogBytes: 0,
+      warmPool: { least: 0, memoryMB: undefined },
+      volumes: { perTeam: 0, sizeMB: 64 },
       admission: { ...generousAdmission, cpuOvercommit: 4, memoryOvercommit: 1 },
     },
   )
   const membership = new Membership({
-    ...{ nodes: stores.nodes, clock, log, onForgotten: async () => {} },
+    nodes: stores.nodes,
+    clock,
+    log,
+    onForgotten: async () => {},
     self: { nodeID, runID: newUUID(), address: `${nodeID}:7443`, facts },
     readLoad: () => readLoad(stores, domain),
   })
   const handOver = () => Promise.reject(new AppError('internal', 'Nothing is drained here.'))
   const { router } = joinClusterDomain({
     ports: { stores, driver, routes, clock, log },
-    ...{ domain, membership, handOver },
+    domain,
+    membership,
+    handOver,
   })
   const placer = new Placer({
-    ...{ ...domain, membership, owners: stores.owners },
+    ...domain,
+    membership,
+    owners: stores.owners,
     forwarder: forwarderIn(cluster),
   })
   const { service } = domain
@@ -173,18 +195,28 @@ async function readLoad(stores: Stores, domain: ReturnType<typeof joinDomain>): 
   const active = await stores.sandboxes.sumActive()
   const capacity = domain.admission.capacity(active)
   return {
-    ...{ ...capacity, availableMemoryMB: machine.memoryMB, sandboxes: active.sandboxes, disk },
-    ...{ allocatedCPU: active.cpuCount, allocatedMemoryMB: active.memoryMB, cpuPercent: 0 },
-    ...{ createSuccesses: 0, createFails: 0, warmTemplates: [], buildsAtHand: [] },
+    ...capacity,
+    availableMemoryMB: machine.memoryMB,
+    sandboxes: active.sandboxes,
+    disk,
+    allocatedCPU: active.cpuCount,
+    allocatedMemoryMB: active.memoryMB,
+    cpuPercent: 0,
+    createSuccesses: 0,
+    createFails: 0,
+    warmTemplates: [],
+    buildsAtHand: [],
   }
 }
 
 const createOf = (asked: IncomingMessage): AskedCreate => asked as unknown as AskedCreate
 
-function forwarderIn(cluster: FakeCluster): Forwarder {
+function forwarderIn(cluster: FakeCluster): Forwarder<HttpExchange> {
   const unused = () => Promise.reject(new AppError('internal', 'Only creates are passed on here.'))
   return {
-    ...{ forward: unused, takeOver: unused, whyMissing: unused },
+    forward: unused,
+    takeOver: unused,
+    whyMissing: unused,
     isFromPeer: (asked) => createOf(asked).isFromPeer,
     roomNeeded: (asked) => createOf(asked).needs,
     refuseForRoom: () => {},

@@ -11,7 +11,10 @@ const last = 'burst of 100, until the last has answered'
 
 function measured(ms: Record<string, number>): KeptReport {
   const rows = Object.entries(ms).map(([name, value]) => ({
-    ...{ name, unit: 'ms' as const, samples: [value], failures: [] },
+    name,
+    unit: 'ms' as const,
+    samples: [value],
+    failures: [],
   }))
   return {
     date: '2026-11-16',

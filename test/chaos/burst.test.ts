@@ -61,7 +61,9 @@ const create = (warren: Warren) => warren.api('/v2/sandboxes', { body: { templat
 
 async function allow(warren: Warren, maxSandboxes: number): Promise<void> {
   const answer = await warren.api(`/admin/teams/${warren.team}/limits`, {
-    ...{ method: 'PATCH', key: null, headers: { 'X-Admin-Token': warren.adminToken } },
+    method: 'PATCH',
+    key: null,
+    headers: { 'X-Admin-Token': warren.adminToken },
     body: { maxSandboxes, maxCPU: 2 * maxSandboxes, maxMemoryMB: 1024 * maxSandboxes },
   })
   assert.equal(answer.status, 200)

@@ -4,7 +4,9 @@
  */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { contract, type Operation, ours } from './operations.ts'
+import type { Operation } from './operation.ts'
+import { contract } from './operations.ts'
+import { ours } from './our-operations.ts'
 import { calls } from './rpc.ts'
 
 export const coverageFile = join(import.meta.dirname, '../../docs/api-coverage.md')

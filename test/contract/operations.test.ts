@@ -3,7 +3,9 @@ import assert from 'node:assert/strict'
 import { after, describe, it } from 'node:test'
 import { openApi } from '../support/api.ts'
 import { fieldsOf, type Schema } from './fields.ts'
-import { contract, type Operation, ours } from './operations.ts'
+import type { Operation } from './operation.ts'
+import { contract } from './operations.ts'
+import { ours } from './our-operations.ts'
 
 type Body = { content?: Record<string, { schema: Schema }> }
 type DocumentedOperation = {

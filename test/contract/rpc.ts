@@ -36,7 +36,8 @@ export const calls: Record<string, Calls> = {
     },
     CreateWatcher: { takes: 'CreateWatcherRequest', gives: 'CreateWatcherResponse', does: 'begin to watch' },
     GetWatcherEvents: {
-      ...{ takes: 'GetWatcherEventsRequest', gives: 'GetWatcherEventsResponse' },
+      takes: 'GetWatcherEventsRequest',
+      gives: 'GetWatcherEventsResponse',
       does: 'take what a watcher saw',
     },
     RemoveWatcher: { takes: 'RemoveWatcherRequest', gives: 'RemoveWatcherResponse', does: 'stop to watch' },

@@ -66,14 +66,21 @@ export function operatorSuite(dashboard: DashboardFixture): void {
   })
 
   const unowned: QuarantineEntry = {
-    ...{ snapshotName: 'a-snapshot-of-nobody', sandboxID: null, reason: hostile },
-    ...{ since: new Date(1e12).toISOString(), deletedAt: new Date(3e12).toISOString() },
+    snapshotName: 'a-snapshot-of-nobody',
+    sandboxID: null,
+    reason: hostile,
+    since: new Date(1e12).toISOString(),
+    deletedAt: new Date(3e12).toISOString(),
   }
 
   const freed = { count: 0, bytes: 0 }
 
   const prunable: PruneReport = {
-    ...{ dryRun: true, steps: { count: 3, bytes: 0 }, savedStates: { count: 1, bytes: 2 ** 31 } },
-    ...{ layers: freed, files: freed, bytes: 2 ** 31 },
+    dryRun: true,
+    steps: { count: 3, bytes: 0 },
+    savedStates: { count: 1, bytes: 2 ** 31 },
+    layers: freed,
+    files: freed,
+    bytes: 2 ** 31,
   }
 }

@@ -58,8 +58,15 @@ export function pageSuite(dashboard: DashboardFixture): void {
   })
 
   const listed = (sandboxID: string, at: number): ListedSandbox => ({
-    ...{ sandboxID, templateID: 'base', clientID: '', cpuCount: 1, memoryMB: 512, diskSizeMB: 512 },
-    ...{ state: 'running', envdVersion: '0', startedAt: new Date(2e12 - at * 1000).toISOString() },
+    sandboxID,
+    templateID: 'base',
+    clientID: '',
+    cpuCount: 1,
+    memoryMB: 512,
+    diskSizeMB: 512,
+    state: 'running',
+    envdVersion: '0',
+    startedAt: new Date(2e12 - at * 1000).toISOString(),
     endAt: new Date(3e12).toISOString(),
   })
 
@@ -91,7 +98,8 @@ export function pageSuite(dashboard: DashboardFixture): void {
   it('has documentation that is searched and copied from, in both themes and on a phone', async () => {
     const { warren, browser } = dashboard
     const context = await browser.newContext({
-      ...{ permissions: ['clipboard-read', 'clipboard-write'], bypassCSP: true },
+      permissions: ['clipboard-read', 'clipboard-write'],
+      bypassCSP: true,
     })
     const page = await context.newPage()
     const typed = Promise.withResolvers<void>()
@@ -135,7 +143,9 @@ export function pageSuite(dashboard: DashboardFixture): void {
     const { warren, browser } = dashboard
     // It makes style sheets to look at others, which the page's policy rejects.
     const reading = await browser.newContext({
-      ...{ viewport: desktopSize, reducedMotion: 'reduce', bypassCSP: true },
+      viewport: desktopSize,
+      reducedMotion: 'reduce',
+      bypassCSP: true,
     })
     const reader = await reading.newPage()
     await reader.addInitScript(axeSource)

@@ -9,7 +9,10 @@ export function phoneSuite(dashboard: DashboardFixture): void {
   it('leads on a phone from the menu over the list to everything of one sandbox', async () => {
     const { warren, scene, browser } = dashboard
     const context = await browser.newContext({
-      ...{ viewport: phoneSize, reducedMotion: 'reduce', isMobile: true, hasTouch: true },
+      viewport: phoneSize,
+      reducedMotion: 'reduce',
+      isMobile: true,
+      hasTouch: true,
     })
     const page = await context.newPage()
     page.setDefaultTimeout(withinMs)

@@ -40,11 +40,9 @@ export async function makeThings(
   await post(warren, '/secrets', { name: 'openai-key', value: 'sealed' })
   await post(warren, '/api-keys', { name: 'laptop' })
   const webhook = await post(warren, '/events/webhooks', {
-    ...{
-      name: 'audit',
-      url: 'https://hooks.example.com/warren',
-      signatureSecret: 'a secret of 16 bytes or more',
-    },
+    name: 'audit',
+    url: 'https://hooks.example.com/warren',
+    signatureSecret: 'a secret of 16 bytes or more',
     events: ['sandbox.lifecycle.created', 'sandbox.lifecycle.killed'],
   })
   const steps = Template().fromBaseImage().runCmd('echo tools > /home/user/tools.txt').runCmd('sleep 1')

@@ -50,7 +50,9 @@ async function takeAll(browser: Browser, warren: Warren, views: readonly View[],
     )
     if (wanted.length === 0) continue
     const context = await browser.newContext({
-      ...{ viewport: sizes[size], colorScheme: dark ? 'dark' : 'light', reducedMotion: 'reduce' },
+      viewport: sizes[size],
+      colorScheme: dark ? 'dark' : 'light',
+      reducedMotion: 'reduce',
     })
     const page = await context.newPage()
     page.on('pageerror', (error) => process.stderr.write(`${error.message}\n`))
@@ -90,7 +92,8 @@ try {
   await busy.commands.run(
     'timeout 90 sh -c "while :; do python3 -c \\"sum(range(10**6))\\"; sleep 0.3; done"',
     {
-      ...{ background: true, timeoutMs: 0 },
+      background: true,
+      timeoutMs: 0,
     },
   )
   await delay(curvesMs)
@@ -110,7 +113,8 @@ try {
     },
     { name: 'logs', path: `${sandbox}/logs`, phone: true },
     {
-      ...{ name: 'files', path: `${sandbox}/files` },
+      name: 'files',
+      path: `${sandbox}/files`,
       prepare: (page) => page.getByRole('button', { name: 'server.py' }).first().click(),
     },
     { name: 'terminal', path: `${sandbox}/terminal`, prepare: shell },

@@ -255,7 +255,9 @@ async function volumeAtAnyDoor(): Promise<void> {
   const { volumeID, token } = (await made.json()) as { volumeID: string; token: string }
   const url = `${door(2).url}/volumecontent/${volumeID}/file?path=/note`
   const written = await fetch(url, {
-    ...{ method: 'PUT', body: 'through another door', headers: { Authorization: `Bearer ${token}` } },
+    method: 'PUT',
+    body: 'through another door',
+    headers: { Authorization: `Bearer ${token}` },
   })
   assert.equal(written.status, 201)
   const volumeMounts = { '/files': 'shared' }

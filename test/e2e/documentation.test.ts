@@ -29,7 +29,10 @@ function allBlocks(): Block[] {
     const text = readFileSync(join(repoFolder, page), 'utf8')
     const found = text.matchAll(/^```(\w*) ?(.*)\n([\s\S]*?)^```$/gm)
     return [...found].map(([, language, mark, code]) => ({
-      ...{ page, language: language!, mark: mark!, code: code! },
+      page,
+      language: language!,
+      mark: mark!,
+      code: code!,
     }))
   })
 }
@@ -93,7 +96,8 @@ describe('with a server', () => {
       const env = {
         ...process.env,
         ...warren.environment,
-        ...{ WARREN_DATA_DIR: dataFolder, SANDBOX_ID: sandbox.sandboxId },
+        WARREN_DATA_DIR: dataFolder,
+        SANDBOX_ID: sandbox.sandboxId,
         PATH: `${join(repoFolder, 'node_modules/.bin')}:${process.env.PATH}`,
       }
       const child = spawn(program, args, { cwd: folder, env })

@@ -108,7 +108,9 @@ except urllib.error.HTTPError as error: print(error.code)"`,
       const made = await warren.api('/admin/teams', { headers, key: null, body: { name: 'Curious' } })
       const { teamID } = (await made.json()) as { teamID: string }
       const keyed = await warren.api(`/admin/teams/${teamID}/api-keys`, {
-        ...{ headers, key: null, body: { name: 'k' } },
+        headers,
+        key: null,
+        body: { name: 'k' },
       })
       const { key } = (await keyed.json()) as { key: string }
       const get = async (path: string) => (await warren.api(path, { key })).json()

@@ -81,7 +81,8 @@ for (const isolation of isolations) {
         assert.equal(await client.Template.exists(alias, warren.client), false)
         const template = client.Template().fromBaseImage().runCmd(`echo ${version} > which`)
         const begun = await client.Template.buildInBackground(template, `${alias}:v1`, {
-          ...{ ...warren.client, tags: ['stable'] },
+          ...warren.client,
+          tags: ['stable'],
         })
         assert.deepEqual([...begun.tags].sort(), ['stable', 'v1'])
         const first = await client.Template.getBuildStatus(begun, warren.client)

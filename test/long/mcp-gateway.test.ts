@@ -27,7 +27,8 @@ for (const isolation of isolations) {
 
     async function connected(sandbox: Sandbox, token: string): Promise<Client> {
       const headers = {
-        ...{ 'E2b-Sandbox-Id': sandbox.sandboxId, 'E2b-Sandbox-Port': '50005' },
+        'E2b-Sandbox-Id': sandbox.sandboxId,
+        'E2b-Sandbox-Port': '50005',
         Authorization: `Bearer ${token}`,
       }
       const client = new Client({ name: 'test', version: '1' })

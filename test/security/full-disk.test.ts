@@ -66,12 +66,14 @@ for (const isolation of isolations) {
     /** Writes until somebody stops it. */
     const writeOn = (attacker: Sandbox) =>
       attacker.commands.run('while :; do cat /dev/zero > "/tmp/$RANDOM$RANDOM"; done', {
-        ...{ background: true, timeoutMs: 0 },
+        background: true,
+        timeoutMs: 0,
       })
     /** At a pace at which even a busy machine can make it stand still, so that none has to end. */
     const writeSteadily = (attacker: Sandbox) =>
       attacker.commands.run('while :; do head -c 10M /dev/zero >> /tmp/big; sync /tmp/big; sleep 0.1; done', {
-        ...{ background: true, timeoutMs: 0 },
+        background: true,
+        timeoutMs: 0,
       })
     const askAgent = (sandbox: Sandbox) =>
       warren.api('/health', {

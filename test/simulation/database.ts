@@ -5,10 +5,10 @@
  */
 import { DatabaseSync } from 'node:sqlite'
 import { Kysely } from 'kysely'
-import type { Stores } from '../../src/core/stores.ts'
 import { migrate, migrationsWith } from '../../src/store/migrate.ts'
 import { storesOver } from '../../src/store/open-stores.ts'
 import { dialectOver } from '../../src/store/sqlite.ts'
+import type { Stores } from '../../src/store/stores.ts'
 import { vault } from '../../src/store/suite/rows.ts'
 import type { Tables } from '../../src/store/tables.ts'
 

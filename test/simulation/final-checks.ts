@@ -1,6 +1,7 @@
 /** What must hold once everything has come to rest. */
-import type { AddressRules } from '../../src/core/egress.ts'
+
 import { egressPolicy } from '../../src/core/network-policy/egress-policy.ts'
+import type { AddressRules } from '../../src/core/ports/egress.ts'
 import type { LedgerEntry } from './ledger.ts'
 import { shortID } from './parked-calls.ts'
 import type { WatchedSandbox } from './row-watch.ts'

@@ -85,17 +85,17 @@ export class Ledger {
     const found = this.entries.get(sandboxID)
     if (found) return found
     const entry: LedgerEntry = {
-      ...{
-        sandboxID,
-        teamID,
-        node,
-        madeBy: undefined,
-        written: undefined,
-        inMemory: undefined,
-        keepsMemory: false,
-        resumesMemory: undefined,
-      },
-      ...{ toldEnds: [], shortenedAtStep: -1, closed: undefined },
+      sandboxID,
+      teamID,
+      node,
+      madeBy: undefined,
+      written: undefined,
+      inMemory: undefined,
+      keepsMemory: false,
+      resumesMemory: undefined,
+      toldEnds: [],
+      shortenedAtStep: -1,
+      closed: undefined,
       movesUntil: undefined,
     }
     this.entries.set(sandboxID, entry)

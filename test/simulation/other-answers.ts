@@ -51,7 +51,11 @@ const webhookAnswers = {
     const { core, team, ask, simulation } = asked
     const events = choose(wantedEvents.toReversed(), ask.pick)!
     const { webhookID } = await core.webhooks!.service.create(team, {
-      ...{ name: ask.key, url: `https://${team.teamID}.test/`, enabled: true, events, secret: webhookSecret },
+      name: ask.key,
+      url: `https://${team.teamID}.test/`,
+      enabled: true,
+      events,
+      secret: webhookSecret,
     })
     if (!stillHeard(asked)) return ''
     const { webhooks } = simulation.ledger

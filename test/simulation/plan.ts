@@ -240,7 +240,13 @@ export function planUsual(seed: number, options: PlanOptions = {}): Plan {
   )
   const actions = [...requests, ...happenings].map((action, number) => ({ ...action, number }))
   const plan: Plan = {
-    ...{ seed, profile: undefined, schedule: seed, nodes, isCluster, clients, actions },
+    seed,
+    profile: undefined,
+    schedule: seed,
+    nodes,
+    isCluster,
+    clients,
+    actions,
     teams: Array.from({ length: random.between(1, 3) }, (_, at) => ({
       slug: `team${at}`,
       limits: planLimits(random),
@@ -252,10 +258,16 @@ export function planUsual(seed: number, options: PlanOptions = {}): Plan {
     inOrder: random.pick([0, 0.3, 0.9]),
     holdsAnswers: random.pick([0, 0.3, 1]),
     haste: random.pick([0.02, 0.1, 0.4]),
-    ...{ holdsReads: 0, slowSnapshotsMs: 0, keepsTime: false },
-    ...{ hasVolumes: false, hasBuilds: false, writesEarly: false },
-    ...{ hasWebhooks: false, receiverAnswers: {} },
-    ...{ heldMethods: undefined, dueSoon: undefined },
+    holdsReads: 0,
+    slowSnapshotsMs: 0,
+    keepsTime: false,
+    hasVolumes: false,
+    hasBuilds: false,
+    writesEarly: false,
+    hasWebhooks: false,
+    receiverAnswers: {},
+    heldMethods: undefined,
+    dueSoon: undefined,
   }
   if (isCluster) plan.faults.objects = planObjectFaults(random)
   return plan

@@ -3,7 +3,9 @@
  * together for its faults comes often. The rest of the plan is as the seed says.
  */
 import { type Mishap, type Plan, type ProfileName, planRequest, type Verb } from './plan.ts'
+import { setGenerousLimits, setTeams } from './plan-teams.ts'
 import type { Random } from './random.ts'
+import { addWebhooks, webhookVerbs } from './webhook-profile.ts'
 
 type Range = readonly [least: number, most: number]
 
@@ -19,20 +21,7 @@ export type Profile = {
 }
 
 const lasting = [300_000, 3_600_000]
-const generous = { maxSandboxes: 100, maxCPU: 1000, maxMemoryMB: 100_000, maxLifetimeHours: 24 }
 const noFaults = { fails: 0, 'answer-lost': 0, hangs: 0 }
-
-/** Limits keep nobody from anything. */
-function setGenerousLimits(plan: Plan): void {
-  for (const team of plan.teams) team.limits = generous
-}
-
-function setTeams(plan: Plan, count: number): void {
-  plan.teams = Array.from({ length: count }, (_, at) => ({
-    slug: `team${at}`,
-    limits: (plan.teams[at] ?? plan.teams[0]!).limits,
-  }))
-}
 
 const mishapsOf = ({ actions }: Plan): Mishap[] =>
   actions.flatMap((action) => ('mishap' in action ? [action.mishap] : []))
@@ -59,45 +48,14 @@ function beginWithCreate(plan: Plan, random: Random): void {
   plan.actions.unshift(create)
 }
 
-const webhookVerbs = {
-  ...{ 'create a webhook': 2, 'delete a webhook': 2, create: 3 },
-  ...{ pause: 4, connect: 6, 'set-timeout': 14, kill: 2 },
-}
-
-/** Receivers that fail, lists that are old at their turn, and time for what is tried again. */
-function addWebhooks(plan: Plan, random: Random): void {
-  setTeams(plan, random.between(1, 2))
-  setGenerousLimits(plan)
-  plan.warmSandboxes = 0
-  plan.hasWebhooks = true
-  // What each team has from the beginning on.
-  const first = plan.teams.flatMap((_, client) => [
-    { request: planRequest(random, 'create a webhook', client), number: -1 - 2 * client },
-    { request: { ...planRequest(random, 'create', client), timeoutMs: 3_600_000 }, number: -2 - 2 * client },
-  ])
-  const some = (probability: number) => (random.chance(0.5) ? probability : 0)
-  plan.faults.receiver = { fails: some(0.2), 'answer-lost': some(0.2), hangs: some(0.1) }
-  plan.receiverAnswers = { error: some(0.2), never: some(0.05) }
-  plan.faults.driver = {}
-  plan.faults.agent = {}
-  plan.holdsReads = random.pick([0, 0.5, 1])
-  plan.heldMethods = ['listDue']
-  plan.keepsTime = true
-  plan.haste = random.pick([0.02, 0.1])
-  // Looks at what is due that take longer than the lease.
-  const isSlow = random.chance(0.2)
-  if (isSlow) plan.faults.listDue = { ...plan.faults.store, hangs: 0.4 }
-  const withinMs = isSlow ? 200_000 : random.pick([10_000, 30_000])
-  for (const action of plan.actions) action.atMs = 1000 + random.below(withinMs)
-  plan.actions.sort((one, other) => one.atMs! - other.atMs!)
-  plan.actions.unshift(...first)
-}
-
 export const profiles: Record<ProfileName, Profile> = {
   'burst in an outage': {
     verbs: { create: 20, 'create with a key': 2, kill: 1 },
-    ...{ requests: [10, 18], clients: [5, 8], timeoutsMs: [300_000] },
-    ...{ mishaps: { 'short outage': 1 }, mishapCount: [1, 1] },
+    requests: [10, 18],
+    clients: [5, 8],
+    timeoutsMs: [300_000],
+    mishaps: { 'short outage': 1 },
+    mishapCount: [1, 1],
     change(plan, random) {
       setTeams(plan, random.between(2, 3))
       setGenerousLimits(plan)
@@ -117,8 +75,11 @@ export const profiles: Record<ProfileName, Profile> = {
   },
   'overlapping rounds': {
     verbs: { create: 3, pause: 14, resume: 5, connect: 12, kill: 1, 'set-network': 3, snapshot: 1, write: 2 },
-    ...{ requests: [12, 30], clients: [2, 4], timeoutsMs: lasting },
-    ...{ mishaps: { round: 12, crash: 1, 'short outage': 1 }, mishapCount: [6, 14] },
+    requests: [12, 30],
+    clients: [2, 4],
+    timeoutsMs: lasting,
+    mishaps: { round: 12, crash: 1, 'short outage': 1 },
+    mishapCount: [6, 14],
     change(plan, random) {
       beginWithCreate(plan, random)
       plan.snapshotMemory = random.chance(0.3)
@@ -132,16 +93,22 @@ export const profiles: Record<ProfileName, Profile> = {
   },
   'deaths in rounds': {
     verbs: { create: 5, pause: 10, connect: 8, kill: 1, 'set-network': 3, snapshot: 2, fork: 1, write: 2 },
-    ...{ requests: [8, 20], clients: [2, 4], timeoutsMs: lasting },
-    ...{ mishaps: { death: 6, round: 6, crash: 1 }, mishapCount: [3, 8] },
+    requests: [8, 20],
+    clients: [2, 4],
+    timeoutsMs: lasting,
+    mishaps: { death: 6, round: 6, crash: 1 },
+    mishapCount: [3, 8],
     change(plan) {
       plan.holdsReads = 0.5
     },
   },
   'egress policies': {
     verbs: { create: 3, 'set-network': 16, pause: 4, connect: 5, kill: 1, write: 1 },
-    ...{ requests: [8, 22], clients: [1, 4], timeoutsMs: lasting },
-    ...{ mishaps: { round: 6, crash: 3, 'short outage': 1 }, mishapCount: [2, 7] },
+    requests: [8, 22],
+    clients: [1, 4],
+    timeoutsMs: lasting,
+    mishaps: { round: 6, crash: 3, 'short outage': 1 },
+    mishapCount: [2, 7],
     change(plan, random) {
       beginWithCreate(plan, random)
       plan.faults.middle = { fails: random.pick([0, 0.3]) }
@@ -164,11 +131,18 @@ export const profiles: Record<ProfileName, Profile> = {
   },
   volumes: {
     verbs: {
-      ...{ 'create a volume': 8, 'delete a volume': 6, 'create with a volume': 8 },
-      ...{ kill: 4, pause: 3, connect: 3, list: 1 },
+      'create a volume': 8,
+      'delete a volume': 6,
+      'create with a volume': 8,
+      kill: 4,
+      pause: 3,
+      connect: 3,
+      list: 1,
     },
-    ...{ requests: [8, 24], clients: [2, 5] },
-    ...{ mishaps: { round: 12, crash: 2, 'short outage': 1, reboot: 1 }, mishapCount: [2, 10] },
+    requests: [8, 24],
+    clients: [2, 5],
+    mishaps: { round: 12, crash: 2, 'short outage': 1, reboot: 1 },
+    mishapCount: [2, 10],
     change(plan, random) {
       plan.hasVolumes = true
       plan.holdsReads = random.pick([0, 1])
@@ -180,15 +154,21 @@ export const profiles: Record<ProfileName, Profile> = {
   },
   builds: {
     verbs: { build: 8, create: 5, 'create from a snapshot': 6, 'delete a snapshot': 4, kill: 3, prune: 2 },
-    ...{ requests: [4, 14], clients: [2, 4] },
-    ...{ mishaps: { round: 3, crash: 2, death: 2, 'short outage': 1 }, mishapCount: [0, 4] },
+    requests: [4, 14],
+    clients: [2, 4],
+    mishaps: { round: 3, crash: 2, death: 2, 'short outage': 1 },
+    mishapCount: [0, 4],
     change(plan, random) {
       plan.hasBuilds = true
       plan.faults.driver = { fails: random.pick([0, 0.1]), hangs: random.pick([0, 0.03]) }
     },
   },
   'many due': {
-    ...{ verbs: {}, requests: [0, 0], clients: [1, 1], mishaps: {}, mishapCount: [0, 0] },
+    verbs: {},
+    requests: [0, 0],
+    clients: [1, 1],
+    mishaps: {},
+    mishapCount: [0, 0],
     change(plan, random) {
       setTeams(plan, 1)
       setGenerousLimits(plan)
@@ -199,8 +179,11 @@ export const profiles: Record<ProfileName, Profile> = {
   },
   'full machine': {
     verbs: { create: 10, kill: 3, pause: 3, connect: 3, fork: 1 },
-    ...{ requests: [6, 16], clients: [2, 4], timeoutsMs: lasting },
-    ...{ mishaps: { 'full disk': 1 }, mishapCount: [1, 3] },
+    requests: [6, 16],
+    clients: [2, 4],
+    timeoutsMs: lasting,
+    mishaps: { 'full disk': 1 },
+    mishapCount: [1, 3],
     change(plan) {
       plan.warmSandboxes = 0
       plan.faults = { machine: { fails: 0.4 } }
@@ -209,11 +192,11 @@ export const profiles: Record<ProfileName, Profile> = {
   },
   drains: {
     verbs: { create: 8, 'set-timeout': 5, refresh: 4, connect: 5, pause: 1, write: 6 },
-    ...{ requests: [8, 24], clients: [2, 4], timeoutsMs: [150_000, 3_600_000] },
-    ...{
-      mishaps: { drain: 8, partition: 3, 'short outage': 3, crash: 2, absence: 2, gone: 2, 'peers apart': 1 },
-      mishapCount: [3, 7],
-    },
+    requests: [8, 24],
+    clients: [2, 4],
+    timeoutsMs: [150_000, 3_600_000],
+    mishaps: { drain: 8, partition: 3, 'short outage': 3, crash: 2, absence: 2, gone: 2, 'peers apart': 1 },
+    mishapCount: [3, 7],
     change(plan, random) {
       beginWithCreate(plan, random)
       setGenerousLimits(plan)
@@ -233,8 +216,11 @@ export const profiles: Record<ProfileName, Profile> = {
   },
   strangers: {
     verbs: { create: 5, pause: 6, 'ask as a stranger': 8, connect: 1, write: 1 },
-    ...{ requests: [10, 22], clients: [3, 5], timeoutsMs: lasting },
-    ...{ mishaps: { absence: 4, standstill: 2, partition: 1 }, mishapCount: [1, 3] },
+    requests: [10, 22],
+    clients: [3, 5],
+    timeoutsMs: lasting,
+    mishaps: { absence: 4, standstill: 2, partition: 1 },
+    mishapCount: [1, 3],
     change(plan, random) {
       setTeams(plan, 2)
       inPhases(plan, random, { create: 0, pause: 2000, mishap: 5000, 'ask as a stranger': 17_000 })
@@ -242,8 +228,10 @@ export const profiles: Record<ProfileName, Profile> = {
   },
   layers: {
     verbs: { build: 12, 'delete a snapshot': 8, prune: 6, 'create from a snapshot': 1 },
-    ...{ requests: [10, 26], clients: [2, 4] },
-    ...{ mishaps: { round: 2, crash: 1, 'no object store': 1 }, mishapCount: [0, 2] },
+    requests: [10, 26],
+    clients: [2, 4],
+    mishaps: { round: 2, crash: 1, 'no object store': 1 },
+    mishapCount: [0, 2],
     change(plan) {
       plan.hasBuilds = true
       plan.holdsReads = 1
@@ -253,8 +241,11 @@ export const profiles: Record<ProfileName, Profile> = {
   },
   quarantine: {
     verbs: { create: 6, pause: 8, write: 1, 'recover a snapshot': 8, 'discard a snapshot': 6 },
-    ...{ requests: [14, 30], clients: [3, 6], timeoutsMs: lasting },
-    ...{ mishaps: { forgotten: 1 }, mishapCount: [3, 3] },
+    requests: [14, 30],
+    clients: [3, 6],
+    timeoutsMs: lasting,
+    mishaps: { forgotten: 1 },
+    mishapCount: [3, 3],
     change(plan, random) {
       setGenerousLimits(plan)
       plan.holdsReads = random.pick([0, 0.3])
@@ -267,7 +258,11 @@ export const profiles: Record<ProfileName, Profile> = {
     },
   },
   'failed resumes': {
-    ...{ verbs: {}, requests: [0, 0], clients: [1, 2], mishaps: {}, mishapCount: [0, 0] },
+    verbs: {},
+    requests: [0, 0],
+    clients: [1, 2],
+    mishaps: {},
+    mishapCount: [0, 0],
     change(plan, random) {
       setTeams(plan, 1)
       setGenerousLimits(plan)
@@ -293,11 +288,19 @@ export const profiles: Record<ProfileName, Profile> = {
   },
   'volumes of a cluster': {
     verbs: {
-      ...{ 'create a volume': 4, 'create with a volume': 8, pause: 8 },
-      ...{ connect: 6, resume: 2, write: 1, 'delete a volume': 1 },
+      'create a volume': 4,
+      'create with a volume': 8,
+      pause: 8,
+      connect: 6,
+      resume: 2,
+      write: 1,
+      'delete a volume': 1,
     },
-    ...{ requests: [12, 26], clients: [2, 4], timeoutsMs: lasting },
-    ...{ mishaps: { absence: 3, drain: 2, standstill: 1 }, mishapCount: [1, 3] },
+    requests: [12, 26],
+    clients: [2, 4],
+    timeoutsMs: lasting,
+    mishaps: { absence: 3, drain: 2, standstill: 1 },
+    mishapCount: [1, 3],
     change(plan, random) {
       plan.hasVolumes = true
       const late = { connect: 18_000, resume: 18_000, 'delete a volume': 18_000 }
@@ -305,8 +308,12 @@ export const profiles: Record<ProfileName, Profile> = {
     },
   },
   webhooks: {
-    ...{ verbs: webhookVerbs, requests: [8, 16], clients: [2, 4], timeoutsMs: [20_000, ...lasting] },
-    ...{ mishaps: { crash: 4, 'short outage': 3, jump: 1 }, mishapCount: [0, 4] },
+    verbs: webhookVerbs,
+    requests: [8, 16],
+    clients: [2, 4],
+    timeoutsMs: [20_000, ...lasting],
+    mishaps: { crash: 4, 'short outage': 3, jump: 1 },
+    mishapCount: [0, 4],
     change(plan, random) {
       addWebhooks(plan, random)
       // More than a day: what fails from then on is given up.
@@ -342,7 +349,10 @@ export const profiles: Record<ProfileName, Profile> = {
     },
   },
   'webhooks of a cluster': {
-    ...{ verbs: webhookVerbs, requests: [8, 16], clients: [2, 4], timeoutsMs: [20_000, ...lasting] },
+    verbs: webhookVerbs,
+    requests: [8, 16],
+    clients: [2, 4],
+    timeoutsMs: [20_000, ...lasting],
     mishaps: { crash: 3, 'short outage': 2, absence: 3, standstill: 3, partition: 3 },
     mishapCount: [1, 4],
     change: addWebhooks,

@@ -5,8 +5,8 @@ import {
   type SandboxOptions,
   type SandboxSnapshot,
   type SandboxState,
-} from '../../src/core/sandbox/sandbox.ts'
-import { pausedSandboxOf, pauseSnapshotName } from '../../src/core/sandbox/snapshot-names.ts'
+} from '../../src/core/sandbox/row/sandbox.ts'
+import { pausedSandboxOf, pauseSnapshotName } from '../../src/core/sandbox/snapshots/snapshot-names.ts'
 import type { TeamLimits } from '../../src/core/team/team.ts'
 import type { Row, RowChange } from './database.ts'
 import { EventWatch } from './event-watch.ts'

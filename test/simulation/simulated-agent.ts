@@ -1,5 +1,5 @@
 /** The agents of a machine: each answers exactly as long as its sandbox runs, and keeps what it was told in memory. */
-import type { AgentPort } from '../../src/core/agent.ts'
+import type { AgentPort } from '../../src/core/ports/agent.ts'
 import type { FakeWorld } from '../../src/drivers/fake/fake-world.ts'
 import { AppError } from '../../src/lib/app-error.ts'
 

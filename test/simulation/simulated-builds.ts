@@ -1,8 +1,8 @@
 /** How templates are built in a history: one step in one sandbox, and layers that several builds share. */
-import type { BuilderTools } from '../../src/app/domain.ts'
+import type { BuilderTools } from '../../src/app/domain-ports.ts'
 import { layerKey } from '../../src/core/archive/keys.ts'
-import type { LayerArchive } from '../../src/core/images.ts'
-import type { PackStore } from '../../src/core/object-store.ts'
+import type { LayerArchive } from '../../src/core/ports/images.ts'
+import type { PackStore } from '../../src/core/ports/object-store.ts'
 import type { Builder, BuildResult } from '../../src/core/template/builder.ts'
 import type { StartRequest } from '../../src/core/template/start-request.ts'
 import { AppError } from '../../src/lib/app-error.ts'
@@ -15,11 +15,15 @@ export const buildOnLayer = (pick: number): StartRequest => ({
   from: { template: 'base' },
   steps: [
     {
-      ...{ type: 'RUN', filesHash: null, force: false },
+      type: 'RUN',
+      filesHash: null,
+      force: false,
       args: [layerNames[Math.floor(pick * layerNames.length)]!],
     },
   ],
-  ...{ startCmd: null, readyCmd: null, force: false },
+  startCmd: null,
+  readyCmd: null,
+  force: false,
 })
 
 /** As the real one, it ends its sandbox whatever became of the step. */
@@ -33,9 +37,15 @@ export const newSimulatedBuilder = ({ buildSandboxes }: BuilderTools): Builder =
       await sandbox.close()
     }
     const result: BuildResult = {
-      ...{ rootFolder: null, layers: [command!], snapshot: null, envVars: {} },
-      ...{ defaultUser: 'user', defaultWorkdir: '/home/user' },
-      ...{ startCmd: null, readyCmd: null, serviceContext: null },
+      rootFolder: null,
+      layers: [command!],
+      snapshot: null,
+      envVars: {},
+      defaultUser: 'user',
+      defaultWorkdir: '/home/user',
+      startCmd: null,
+      readyCmd: null,
+      serviceContext: null,
     }
     await onResult(result)
   },

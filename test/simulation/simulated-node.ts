@@ -5,15 +5,15 @@ import { joinDomain } from '../../src/app/domain.ts'
 import type { HandOver } from '../../src/core/cluster/hand-over.ts'
 import { Membership } from '../../src/core/cluster/membership.ts'
 import type { NodeFacts, NodeLoad } from '../../src/core/cluster/node.ts'
-import type { MachineCapacity } from '../../src/core/sandbox/admission.ts'
-import { RouteTable } from '../../src/core/sandbox/routes.ts'
-import type { Stores } from '../../src/core/stores.ts'
+import type { MachineCapacity } from '../../src/core/sandbox/capacity/admission.ts'
+import { RouteTable } from '../../src/core/sandbox/network/routes.ts'
 import { FakeDriver } from '../../src/drivers/fake/fake-driver.ts'
 import type { FakeWorld } from '../../src/drivers/fake/fake-world.ts'
 import { allDone } from '../../src/lib/all-done.ts'
 import type { Clock } from '../../src/lib/clock.ts'
 import { newUUID } from '../../src/lib/ids.ts'
 import type { Log } from '../../src/lib/log.ts'
+import type { Stores } from '../../src/store/stores.ts'
 import { vault } from '../../src/store/suite/rows.ts'
 import { generousAdmission } from '../support/domain.ts'
 import { noBuilds, noEgress } from '../support/no-builds.ts'
@@ -43,14 +43,26 @@ export const rootFolder = '/root'
 
 /** All machines are alike, and placement is not simulated. */
 const sameFacts: NodeFacts = {
-  ...{ version: '1', isolation: 'gvisor', cpuCount: 64, memoryMB: 1e6 },
+  version: '1',
+  isolation: 'gvisor',
+  cpuCount: 64,
+  memoryMB: 1e6,
   cpu: { architecture: 'x64', family: '1', model: '1', modelName: 'simulated', features: [] },
 }
 const noLoad: NodeLoad = {
-  ...{ freeCPU: 64, freeMemoryMB: 1e6, availableMemoryMB: 1e6, allocatedCPU: 0, allocatedMemoryMB: 0 },
-  ...{ sandboxes: 0, starting: 0, createSuccesses: 0, createFails: 0, cpuPercent: 0 },
+  freeCPU: 64,
+  freeMemoryMB: 1e6,
+  availableMemoryMB: 1e6,
+  allocatedCPU: 0,
+  allocatedMemoryMB: 0,
+  sandboxes: 0,
+  starting: 0,
+  createSuccesses: 0,
+  createFails: 0,
+  cpuPercent: 0,
   disk: { mountPoint: '/', filesystemType: 'ext4', device: 'disk', usedBytes: 0, totalBytes: 1e12 },
-  ...{ warmTemplates: [], buildsAtHand: [] },
+  warmTemplates: [],
+  buildsAtHand: [],
 }
 
 /** What one life of the process consists of. */
@@ -263,7 +275,11 @@ export class SimulatedNode {
     const driver = wrap('driver', 'driver', this.#driver, ['endpoint', 'onExit'])
     const domain = joinDomain(
       {
-        ...{ ...noBuilds, ...noEgress, routes, clock, log },
+        ...noBuilds,
+        ...noEgress,
+        routes,
+        clock,
+        log,
         stores: wrapped,
         archive: packs && {
           objects: wrap('objects', 'objects', packs, ['list']),
@@ -280,8 +296,11 @@ export class SimulatedNode {
         machine: plan.faults.machine ? wrap('machine', 'machine', this.#machine()) : this.#machine(),
       },
       {
-        ...{ seed: 'seed', nodeID: this.name, quarantineMs: 7 * 24 * 3_600_000 },
-        ...{ minFreeBytes: 0, maxBuildLogBytes: 0 },
+        seed: 'seed',
+        nodeID: this.name,
+        quarantineMs: 7 * 24 * 3_600_000,
+        minFreeBytes: 0,
+        maxBuildLogBytes: 0,
         warmPool: { least: plan.warmSandboxes, memoryMB: undefined },
         admission: { ...generousAdmission, ...(this.#watchesMemory && { minFreeMemoryMB }) },
         volumes: { perTeam: 3, sizeMB: 64 },
@@ -291,12 +310,21 @@ export class SimulatedNode {
     const ports = { stores: wrapped, driver, routes, clock, log }
     const cluster = joinClusterDomain({ ports, domain, membership, handOver: this.#handOverFrom(this) })
     return {
-      ...{ ...domain, ...cluster, routes, claims: wrapped.owners },
+      ...domain,
+      ...cluster,
+      routes,
+      claims: wrapped.owners,
       membership: this.#packs && membership,
       webhooks:
         this.#webhooks &&
         joinSimulatedWebhooks({
-          ...{ ...this.#webhooks, node: this, stores: this.#stores, wrap, vault, clock, log },
+          ...this.#webhooks,
+          node: this,
+          stores: this.#stores,
+          wrap,
+          vault,
+          clock,
+          log,
         }),
     }
   }
@@ -311,7 +339,9 @@ export class SimulatedNode {
 
   #newMembership(stores: Stores, routes: RouteTable, clock: Clock): Membership {
     return new Membership({
-      ...{ nodes: stores.nodes, clock, log: this.#log() },
+      nodes: stores.nodes,
+      clock,
+      log: this.#log(),
       self: { nodeID: this.name, runID: newUUID(), address: this.name, facts: sameFacts },
       readLoad: async () => noLoad,
       onForgotten: () => closeForgottenRoutes({ stores, routes }),

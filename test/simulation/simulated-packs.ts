@@ -7,7 +7,7 @@ import type {
   PackNote,
   PackStore,
   PackTarget,
-} from '../../src/core/object-store.ts'
+} from '../../src/core/ports/object-store.ts'
 import { AppError } from '../../src/lib/app-error.ts'
 
 const unused = () => Promise.reject(new AppError('internal', 'The simulation keeps nothing but packs.'))

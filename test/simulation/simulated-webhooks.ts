@@ -1,6 +1,5 @@
 /** The webhooks of one life of a process, over calls that stand still, and the receivers, which are the same for all. */
 import type { SecretVault } from '../../src/core/secret/vault.ts'
-import type { Stores } from '../../src/core/stores.ts'
 import {
   WebhookDispatcher,
   type WebhookRequestOptions,
@@ -9,6 +8,7 @@ import {
 import { WebhookService } from '../../src/core/webhook/service.ts'
 import type { Clock } from '../../src/lib/clock.ts'
 import type { Log } from '../../src/lib/log.ts'
+import type { Stores } from '../../src/store/stores.ts'
 import type { ReceiverAnswer } from './plan.ts'
 import type { Random } from './random.ts'
 import type { SimulatedNode } from './simulated-node.ts'

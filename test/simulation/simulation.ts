@@ -72,11 +72,18 @@ export class Simulation {
     const random = new Random(plan.schedule ^ 0x5eed)
     this.random = random.branch()
     this.faults = new CallFaults({
-      ...{ plan, time: this.time, random: this.random, nodes: () => this.nodes },
-      ...{ faultRandom: random.branch(), lateRandom: random.branch() },
+      plan,
+      time: this.time,
+      random: this.random,
+      nodes: () => this.nodes,
+      faultRandom: random.branch(),
+      lateRandom: random.branch(),
     })
     this.teams = plan.teams.map(({ slug, limits }) => ({
-      ...{ teamID: `team-${slug}`, slug, name: slug, createdAt: 0 },
+      teamID: `team-${slug}`,
+      slug,
+      name: slug,
+      createdAt: 0,
       limits: { ...defaultTeamLimits, ...limits },
     }))
     this.watch = this.#newWatch()
@@ -84,7 +91,9 @@ export class Simulation {
     this.builds = new BuildWatch(this)
     this.webhooks = new WebhookWatch(this)
     this.receivers = new SimulatedReceivers({
-      ...{ watch: this.webhooks, answers: plan.receiverAnswers, random: random.branch() },
+      watch: this.webhooks,
+      answers: plan.receiverAnswers,
+      random: random.branch(),
       areFaultsOn: () => this.faults.areOn,
     })
     this.calls = this.#newCalls()
@@ -165,18 +174,26 @@ export class Simulation {
     const buildID = '11111111-1111-4111-8111-111111111111'
     await stores.templates.insertBuild(
       {
-        ...{ buildID, templateID: 'basetemplate', status: 'ready' },
-        ...{
-          cpuCount: 2,
-          memoryMB: 512,
-          diskMB: 1024,
-          envdVersion: '0.6.13',
-          rootFolder: 'root',
-          layers: null,
-        },
-        ...{ envVars: {}, defaultUser: 'user', defaultWorkdir: '/home/user' },
-        ...{ startCmd: this.plan.hasService ? 'serve' : null, readyCmd: null, serviceContext: null },
-        ...{ reason: null, startRequest: null, snapshot: null, ...times, finishedAt: now },
+        buildID,
+        templateID: 'basetemplate',
+        status: 'ready',
+        cpuCount: 2,
+        memoryMB: 512,
+        diskMB: 1024,
+        envdVersion: '0.6.13',
+        rootFolder: 'root',
+        layers: null,
+        envVars: {},
+        defaultUser: 'user',
+        defaultWorkdir: '/home/user',
+        startCmd: this.plan.hasService ? 'serve' : null,
+        readyCmd: null,
+        serviceContext: null,
+        reason: null,
+        startRequest: null,
+        snapshot: null,
+        ...times,
+        finishedAt: now,
       },
       ['default'],
     )
@@ -200,9 +217,18 @@ export class Simulation {
     const name = `node${at}`
     const isOwn = (row: WatchedSandbox) => this.isOn(name, row)
     return new SimulatedNode({
-      ...{ name, time, calls, note, plan, stores: database.storesOf(this.#ownerName(at)) },
+      name,
+      time,
+      calls,
+      note,
+      plan,
+      stores: database.storesOf(this.#ownerName(at)),
       world: newWatchedWorld({
-        ...{ nodeName: name, watch, isOwn, report, note },
+        nodeName: name,
+        watch,
+        isOwn,
+        report,
+        note,
         routes: () => this.nodes?.[at]?.core?.routes,
       }),
       disks: new SimulatedDisks((volumeID) => this.volumes.checkRemoval(volumeID)),
@@ -242,7 +268,8 @@ export class Simulation {
       isRecovered: (sandboxID) => ledger.isAsked(sandboxID, 'recover a snapshot'),
       isDiscarded: (name) => ledger.isDiscarding(name),
       mayMove: (row) => mayMove(this, row),
-      ...{ note, report },
+      note,
+      report,
     })
   }
 

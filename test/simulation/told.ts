@@ -1,6 +1,7 @@
 /** What a client is told of a sandbox that was made or resumed, and what it may rely on from then on. */
-import type { CreateRequest } from '../../src/core/sandbox/creator.ts'
-import type { Sandbox } from '../../src/core/sandbox/sandbox.ts'
+
+import type { Sandbox } from '../../src/core/sandbox/row/sandbox.ts'
+import type { CreateRequest } from '../../src/core/sandbox/verbs/creator.ts'
 import type { Team } from '../../src/core/team/team.ts'
 import type { WantedMount } from '../../src/core/volume/volume.ts'
 import type { Ask } from './ledger.ts'
@@ -26,16 +27,18 @@ export async function create(
   const { autoPause, autoResume, timeoutMs } = ask
   const allowInternetAccess = simulation.plan.profile === 'egress policies' ? !ask.closed : null
   const request: CreateRequest = {
-    ...{
-      template,
-      timeoutMs: timeoutMs || 1000,
-      envVars: variablesOf(team.teamID, ask.number),
-      volumeMounts,
-    },
+    template,
+    timeoutMs: timeoutMs || 1000,
+    envVars: variablesOf(team.teamID, ask.number),
+    volumeMounts,
     metadata: { ask: String(ask.number), node: String(ask.node), ...(claim && { key: claim.key }) },
     options: {
-      ...{ allowInternetAccess, network: null, secure: true },
-      ...{ autoPause, autoPauseMemory: true, autoResume },
+      allowInternetAccess,
+      network: null,
+      secure: true,
+      autoPause,
+      autoPauseMemory: true,
+      autoResume,
     },
   }
   const sandbox = await core.service.create(team, request, claim)

@@ -1,5 +1,5 @@
 /** A machine whose snapshots and addresses are watched: no snapshot goes that somebody needs, and no route leads astray. */
-import type { RouteTable } from '../../src/core/sandbox/routes.ts'
+import type { RouteTable } from '../../src/core/sandbox/network/routes.ts'
 import {
   type FakeSandbox,
   type FakeSnapshot,

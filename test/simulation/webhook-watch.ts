@@ -69,7 +69,10 @@ export class WebhookWatch {
       if (!before) note(() => `webhook ${shortID(webhookID)} of ${after.team_id} is there`)
       const events = JSON.parse(String(after.events)) as string[]
       this.#webhooks.set(webhookID, {
-        ...{ webhookID, events, teamID: String(after.team_id), url: String(after.url) },
+        webhookID,
+        events,
+        teamID: String(after.team_id),
+        url: String(after.url),
       })
       return
     }
@@ -83,9 +86,16 @@ export class WebhookWatch {
     for (const { webhookID, teamID, events } of this.#webhooks.values()) {
       if (teamID !== team_id || !events.includes(String(type))) continue
       this.#expected.set(`${webhookID} ${id}`, {
-        ...{ webhookID, eventID: String(id), sandboxID: String(sandbox_id), number: Number(number) },
-        ...{ deliveryID: undefined, status: 'pending', nextAt: Number(at), createdAt: Number(at) },
-        ...{ isAccepted: false, recorded: undefined },
+        webhookID,
+        eventID: String(id),
+        sandboxID: String(sandbox_id),
+        number: Number(number),
+        deliveryID: undefined,
+        status: 'pending',
+        nextAt: Number(at),
+        createdAt: Number(at),
+        isAccepted: false,
+        recorded: undefined,
       })
     }
   }
@@ -97,7 +107,9 @@ export class WebhookWatch {
     if (!expected) return
     if (!after) return void this.#say(`${nameOf(expected)} was forgotten before it arrived`)
     Object.assign(expected, {
-      ...{ deliveryID: after.id, status: after.status, nextAt: Number(after.next_at) },
+      deliveryID: after.id,
+      status: after.status,
+      nextAt: Number(after.next_at),
     })
     if (after.status === before?.status || after.status === 'pending') return
     expected.recorded = { at: ++this.#moment, process: undefined }

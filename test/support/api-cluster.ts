@@ -75,7 +75,9 @@ async function openNode(nodeID: string, known: Known, fixture: FixtureOptions) {
     identity = await openPeerIdentity(stores.nodes, vault, nodeID)
     connections = new PeerConnections(identity)
     const { router } = joinClusterDomain({
-      ...{ ports: { ...domain, log: silentLog }, domain, membership },
+      ports: { ...domain, log: silentLog },
+      domain,
+      membership,
       handOver: async () => assert.fail('nothing is handed over here'),
     })
     forwarder = new ClusterForwarder({ membership, router, connections, log: silentLog })
@@ -90,7 +92,12 @@ async function openNode(nodeID: string, known: Known, fixture: FixtureOptions) {
   const { routes, findResumable, findDemand } = api.fixture
   const files = new FileSearch(membership, createAskForFile(connections!))
   const edge = createEdge({
-    ...{ routes, findResumable, findDemand, forwarder: forwarder!, domain: null, log: silentLog },
+    routes,
+    findResumable,
+    findDemand,
+    forwarder: forwarder!,
+    domain: null,
+    log: silentLog,
     findSigned: async (request, path) =>
       forwarder!.isFromPeer(request) ? undefined : files.find({ method: request.method!, path }),
   })
@@ -112,7 +119,8 @@ async function openNode(nodeID: string, known: Known, fixture: FixtureOptions) {
   const url = `http://127.0.0.1:${door}`
   const call = (method: string, path: string, { body, headers = { 'X-API-Key': api.key } }: Call = {}) =>
     fetch(`${url}${path}`, {
-      ...{ method, headers: { ...headers, ...(body && { 'Content-Type': 'application/json' }) } },
+      method,
+      headers: { ...headers, ...(body && { 'Content-Type': 'application/json' }) },
       ...(body && { body: JSON.stringify(body) }),
     })
   const callAsAdmin = (method: string, path: string, body?: object) =>
@@ -129,12 +137,18 @@ async function openNode(nodeID: string, known: Known, fixture: FixtureOptions) {
 function membershipOf(nodeID: string, { addresses, away, statuses }: Known): Membership {
   const nodes = async (): Promise<ClusterNode[]> =>
     [...addresses].map(([id, address]) => ({
-      ...{ ...aNode(id), address, status: statuses.get(id) ?? 'ready', statusChangedAt: 0 },
+      ...aNode(id),
+      address,
+      status: statuses.get(id) ?? 'ready',
+      statusChangedAt: 0,
       silentMs: away.has(id) ? 60_000 : 0,
     }))
   const find = async (id: string) => (await nodes()).find((node) => node.nodeID === id)
   const self = {
-    ...{ nodeID, nodes, nodesNow: nodes, find },
+    nodeID,
+    nodes,
+    nodesNow: nodes,
+    find,
     get isDraining() {
       return statuses.get(nodeID) === 'draining'
     },

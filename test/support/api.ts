@@ -21,6 +21,7 @@ type OpenApiOptions = {
   domain?: string
   requestsPerMinute?: number
   allowInsecureSandboxes?: boolean
+  isWeakerThanWanted?: boolean
   answerMcp?: ApiParts['answerMcp']
   fixture?: FixtureOptions
   cluster?: ApiParts['cluster'] | ((fixture: Fixture) => Promise<ApiParts['cluster']>)
@@ -28,8 +29,12 @@ type OpenApiOptions = {
 } & Partial<Pick<ApiParts, 'answerDocs' | 'whyNotReady' | 'onAnswered' | 'log'>>
 
 const machine: MachineReport = {
-  ...{ version: '0', startedAt: '2026-01-01T00:00:00.000Z', isolation: 'container', problems: [] },
-  ...{ sandboxes: { running: 1 }, warmPool: { ready: 1, booting: 0 } },
+  version: '0',
+  startedAt: '2026-01-01T00:00:00.000Z',
+  isolation: 'container',
+  problems: [],
+  sandboxes: { running: 1 },
+  warmPool: { ready: 1, booting: 0 },
   creates: { perSecond: 0, succeeded: 0, failed: 0, p50Ms: null, p99Ms: null },
 }
 
@@ -52,7 +57,11 @@ export async function openApi(options: OpenApiOptions = {}) {
   const { stores, clock, team, teams, logs, buildFiles } = fixture
   const { key } = await teams.createKey(team.teamID, 'test')
   const api = await createApi({
-    ...{ ...fixture, sandboxes: fixture.service, metrics: stores.metrics, logs, buildFiles },
+    ...fixture,
+    sandboxes: fixture.service,
+    metrics: stores.metrics,
+    logs,
+    buildFiles,
     uploads: { secret: 'seed', maxBytes: 1e6 },
     sizes: {
       cpu: { usual: 2, most: 8 },
@@ -81,6 +90,7 @@ export async function openApi(options: OpenApiOptions = {}) {
     port: 3000,
     version: '0',
     openDashboard: async () => dashboard,
+    isWeakerThanWanted: options.isWeakerThanWanted ?? false,
     describeMachine: async () => machine,
     examineMachine: async () => ({ examinedAt: machine.startedAt, canRun: true, checks: [] }),
     answerMcp: options.answerMcp ?? (async () => assert.fail('nobody answers MCP here')),
@@ -103,7 +113,13 @@ export async function openApi(options: OpenApiOptions = {}) {
     }
   }
   return {
-    ...{ fixture, api, key, teams, logs, ask, jobs },
+    fixture,
+    api,
+    key,
+    teams,
+    logs,
+    ask,
+    jobs,
     asAdmin: { headers: { 'x-admin-token': adminToken, 'x-api-key': '' } },
     create: async (body: object = {}): Promise<string> =>
       (await ask('POST', '/v2/sandboxes', { body: { templateID: 'base', ...body } })).json().sandboxID,

@@ -1,5 +1,6 @@
 /** The house rules of ARCHITECTURE.md as data, and the one function that holds a file against them. */
 import { posix } from 'node:path'
+import { arrowsUp, missingFloor } from './floors.ts'
 import { importsOf, maskTexts } from './source-text.ts'
 
 /** Which rooms each room may import, besides node: and itself. */
@@ -41,6 +42,9 @@ const withoutPackages: Record<string, string> = {
   lib: 'everything stands on it, the agent included, so it stands on nothing',
 }
 
+/** What core imports of node:, none of which does I/O as core uses it: of `node:net` it takes what tells addresses. */
+const ofNodeInCore = /^node:(?:crypto|net|path|stream|util)$/
+
 const onlyInRoom: { names: RegExp; room: string; reason: string }[] = [
   {
     names: /^@aws-sdk\//,
@@ -57,6 +61,7 @@ const onlyInRoom: { names: RegExp; room: string; reason: string }[] = [
 type Ban = {
   what: string
   code: RegExp
+  /** Files, or folders with a slash at the end. */
   onlyIn: readonly string[]
   notIn?: readonly string[]
   /** Only there; everywhere where nothing is said. */
@@ -99,17 +104,32 @@ const bans: Ban[] = [
   {
     what: '.move(',
     code: /\.\s*move\s*\(/,
-    onlyIn: [...['creator', 'pauser', 'resumer', 'copier', 'ender', 'sandbox-turns', 'retrying-store']].map(
-      (verb) => `src/core/sandbox/${verb}.ts`,
-    ),
+    onlyIn: [
+      ...['creator', 'pauser', 'resumer', 'copier', 'ender'].map(
+        (verb) => `src/core/sandbox/verbs/${verb}.ts`,
+      ),
+      ...['sandbox-turns', 'retrying-store'].map((file) => `src/core/sandbox/row/${file}.ts`),
+    ],
     // These cannot reach the store, so what they move are files.
     notIn: ['agent', 'cli', 'dashboard', 'contract', 'lib'],
     reason: "a sandbox's state changes only in the files of its verbs, where every move can be seen",
   },
   {
+    what: 'a private part of Node or V8',
+    code: /\._(?:handle|httpMessage|listen2|read)\b|\bonSocket\b|\bsetFlagsFromString\b|\bhttpAllowHalfOpen\b|\brunInNewContext\b/,
+    onlyIn: ['src/lib/node-internals/'],
+    reason: 'nobody promises that it stays, so each is in one folder with the test that tells when it goes',
+  },
+  {
+    what: 'a spread of an object literal',
+    code: /\.\.\.\{/,
+    onlyIn: [],
+    reason: 'it only packs lines: write its properties out',
+  },
+  {
     what: 'a row of a turn by a cast',
     code: /\bas\s+(?:\w*InTurn)\b/,
-    onlyIn: ['src/core/turns.ts', 'src/core/sandbox/sandbox-turns.ts'],
+    onlyIn: ['src/lib/turns.ts', 'src/core/sandbox/row/sandbox-turns.ts'],
     reason: 'only a turn gives such a row: what acts on a row relies on it being as it was just read',
   },
 ]
@@ -123,6 +143,7 @@ export function violationsOf(path: string, source: string): string[] {
   if (room === undefined || !(room in mayImport))
     return [`${path} is in no room of the house: add it to the table`]
   return [
+    ...missingFloor(path),
     ...importsOf(source).flatMap((found) => importViolations(path, room, found)),
     ...banViolations(path, room, maskTexts(source)),
     ...lengthViolations(path, source),
@@ -180,6 +201,8 @@ function roomOf(path: string): string | undefined {
   return top === 'src' && rest.length > 0 ? room : undefined
 }
 
+const carriesHttp = (specifier: string): boolean => specifier.includes('/lib/http-relay/')
+
 type FoundImport = ReturnType<typeof importsOf>[number]
 
 function importViolations(path: string, room: string, { specifier, typeOnly }: FoundImport): string[] {
@@ -187,6 +210,13 @@ function importViolations(path: string, room: string, { specifier, typeOnly }: F
   for (const { names, room: home, reason } of onlyInRoom) {
     if (names.test(specifier) && room !== home) return [`${path} imports ${specifier}: ${reason}`]
   }
+  if (
+    room === 'core' &&
+    (specifier.startsWith('node:') ? !ofNodeInCore.test(specifier) : carriesHttp(specifier))
+  )
+    return [
+      `${path} imports ${specifier}: ${withoutPackages.core}, so I/O and HTTP stay outside, behind a port`,
+    ]
   if (specifier.startsWith('node:')) return []
   if (!specifier.startsWith('.')) {
     const reason = withoutPackages[room]
@@ -197,7 +227,7 @@ function importViolations(path: string, room: string, { specifier, typeOnly }: F
   if (isTestCode(target) || target.startsWith('test/')) return [`${path} imports test code (${target})`]
   const targetRoom = roomOf(target)
   if (targetRoom === undefined) return [`${path} imports ${target}, which is in no room`]
-  if (targetRoom === room) return []
+  if (targetRoom === room) return arrowsUp(path, target)
   if (!mayImport[room]!.includes(targetRoom)) {
     const allowed = mayImport[room]!.join(', ') || 'no other room'
     const reason = 'what a room needs of another is a port in core, handed over in app'
@@ -212,11 +242,12 @@ function banViolations(path: string, room: string, code: string): string[] {
   const broken = bans.filter(
     (ban) =>
       (ban.room ?? room) === room &&
-      !ban.onlyIn.includes(path) &&
+      !ban.onlyIn.some((home) => path === home || (home.endsWith('/') && path.startsWith(home))) &&
       !ban.notIn?.includes(room) &&
       ban.code.test(code),
   )
-  return broken.map((ban) => `${path} uses ${ban.what}, which belongs in ${ban.onlyIn}: ${ban.reason}`)
+  const home = ({ onlyIn }: Ban) => (onlyIn.length > 0 ? `, which belongs in ${onlyIn}` : '')
+  return broken.map((ban) => `${path} uses ${ban.what}${home(ban)}: ${ban.reason}`)
 }
 
 function lengthViolations(path: string, source: string): string[] {

@@ -1,6 +1,6 @@
 /** The builder over the domain's fixture: images, agent and sandboxes that are not real, uploads and cache that are. */
 import { Readable } from 'node:stream'
-import type { Images, PulledImage, PullOptions } from '../../src/core/images.ts'
+import type { Images, PulledImage, PullOptions } from '../../src/core/ports/images.ts'
 import type { BuildJob, BuildLine, BuildResult } from '../../src/core/template/builder.ts'
 import type { BuildStep } from '../../src/core/template/start-request.ts'
 import type { TemplateBuild } from '../../src/core/template/template.ts'
@@ -63,7 +63,13 @@ export async function openBuilder(options: { snapshotMemory?: boolean } = {}) {
   const { stores, buildSandboxes, snapshots, agent, clock, team, buildFiles: files } = fixture
   const baseBuild = async () => (await stores.templates.findBuild(baseBuildID))!
   const builder = new StepBuilder({
-    ...{ images, buildSandboxes, snapshots, files, agent, clock, baseBuild },
+    images,
+    buildSandboxes,
+    snapshots,
+    files,
+    agent,
+    clock,
+    baseBuild,
     freeDiskSpace: async () => {},
     cache: stores.buildCache,
   })
@@ -72,12 +78,24 @@ export async function openBuilder(options: { snapshotMemory?: boolean } = {}) {
     const base = await baseBuild()
     const build: TemplateBuild = { ...base, buildID: newUUID(), templateID: 'mine', rootFolder: null }
     return {
-      ...{ build, teamID: team.teamID, source: { build: base }, steps: [] },
-      ...{ startCmd: null, readyCmd: null, force: false, ...changes },
+      build,
+      teamID: team.teamID,
+      source: { build: base },
+      steps: [],
+      startCmd: null,
+      readyCmd: null,
+      force: false,
+      ...changes,
     }
   }
   return {
-    ...{ fixture, files, images, pulled, builder, lines, baseBuild },
+    fixture,
+    files,
+    images,
+    pulled,
+    builder,
+    lines,
+    baseBuild,
     /** With the lines that it told. */
     build: async (changes: Partial<BuildJob> = {}, signal = new AbortController().signal) => {
       const from = lines.length
@@ -96,7 +114,8 @@ export async function openBuilder(options: { snapshotMemory?: boolean } = {}) {
     /** What came of a build as a row, so that other builds can begin with it. */
     asTemplate: async (result: BuildResult): Promise<TemplateBuild> => ({
       ...(await baseBuild()),
-      ...{ buildID: newUUID(), ...result },
+      buildID: newUUID(),
+      ...result,
     }),
     [Symbol.asyncDispose]: () => fixture[Symbol.asyncDispose](),
   }

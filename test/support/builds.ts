@@ -7,11 +7,21 @@ import { openFixture, until } from './domain.ts'
 
 export const sizes = { cpuCount: 4, memoryMB: 256, diskMB: 2048 }
 export const plain: StartRequest = {
-  ...{ from: { image: 'debian:12' }, steps: [], startCmd: null, readyCmd: null, force: false },
+  from: { image: 'debian:12' },
+  steps: [],
+  startCmd: null,
+  readyCmd: null,
+  force: false,
 }
 export const built: BuildResult = {
-  ...{ rootFolder: null, layers: ['sha256:a'], snapshot: { name: 's', memory: true, sandboxID: 'i1' } },
-  ...{ envVars: { A: '1' }, defaultUser: 'me', defaultWorkdir: '/app', startCmd: 'serve', readyCmd: 'ready' },
+  rootFolder: null,
+  layers: ['sha256:a'],
+  snapshot: { name: 's', memory: true, sandboxID: 'i1' },
+  envVars: { A: '1' },
+  defaultUser: 'me',
+  defaultWorkdir: '/app',
+  startCmd: 'serve',
+  readyCmd: 'ready',
   serviceContext: null,
 }
 
@@ -34,7 +44,14 @@ export async function openBuilds() {
     builds.request(of, parseTemplateReference(name), tags, sizes)
   const statusOf = async (buildID: string) => (await stores.templates.findBuild(buildID))?.status
   return {
-    ...{ fixture, builds, jobs, signals, knobs, request, statusOf, logs },
+    fixture,
+    builds,
+    jobs,
+    signals,
+    knobs,
+    request,
+    statusOf,
+    logs,
     /** Requested and started. */
     begin: async (name: string, changes: Partial<StartRequest> = {}) => {
       const { template, build } = await request(name)

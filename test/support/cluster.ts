@@ -47,7 +47,9 @@ export async function startCluster(isolation: Isolation, options: ClusterOptions
   const secretsFolder = join(cacheFolder, `secrets-${isolation}-${seat}`)
   makeSecrets(secretsFolder)
   const settings = {
-    ...{ WARREN_SECRETS_DIR: secretsFolder, WARREN_HOST: '0.0.0.0', ...noWarmPool },
+    WARREN_SECRETS_DIR: secretsFolder,
+    WARREN_HOST: '0.0.0.0',
+    ...noWarmPool,
     ...(await options.settings?.(network.hostAddress)),
   }
   const start = (index: number) =>
@@ -99,7 +101,9 @@ async function startMember(
   const database = await openLink({ path: socket }, network.hostAddress)
   const start = (keep: boolean) =>
     startWarren(isolation, {
-      ...{ keep, name: `node-${index}`, machine },
+      keep,
+      name: `node-${index}`,
+      machine,
       settings: {
         WARREN_DATABASE_URL: `postgres://warren@${network.hostAddress}:${database.port}/${name}`,
         WARREN_PEER_ADDRESS: `${machine.address}:7443`,
@@ -109,7 +113,10 @@ async function startMember(
   const warren = await start(false)
   const nodeID = await readNodeID(warren)
   const member: ClusterMember = {
-    ...{ warren, nodeID, database, machine },
+    warren,
+    nodeID,
+    database,
+    machine,
     async restart(signal) {
       await member.warren[signal]()
       member.warren = await start(true)

@@ -15,7 +15,10 @@ import { type Fixture, openFixture, request } from './domain.ts'
 const roomy = { freeCPU: 100, freeMemoryMB: 1e6, allocatedCPU: 0, allocatedMemoryMB: 0, warmTemplates: [] }
 export const describeNode = (nodeID: string, status: ClusterNode['status']) =>
   ({
-    ...{ nodeID, status, silentMs: 0, load: { ...roomy, buildsAtHand: [] } },
+    nodeID,
+    status,
+    silentMs: 0,
+    load: { ...roomy, buildsAtHand: [] },
     facts: { version: '1', isolation: 'gvisor', cpu: { architecture: 'x86_64', features: [] } },
   }) as unknown as ClusterNode
 
@@ -47,8 +50,14 @@ export async function openDraining(t: TestContext, { canMoveMemory = true } = {}
   const peer = { handOver: take, asked: 0 }
   const newDrainer = (node: Fixture, as: DrainerParts['membership']) =>
     new Drainer({
-      ...{ ...node.stores, rows: node.stores.archive, ...node.archive!, ...partsOf(node) },
-      ...{ membership: as, canMoveMemory, clock, drawBelow: () => 0 },
+      ...node.stores,
+      rows: node.stores.archive,
+      ...node.archive!,
+      ...partsOf(node),
+      membership: as,
+      canMoveMemory,
+      clock,
+      drawBelow: () => 0,
       handOver: (...offer) => {
         peer.asked++
         return peer.handOver(...offer)

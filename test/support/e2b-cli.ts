@@ -8,7 +8,8 @@ import { repoFolder, type Warren } from './warren.ts'
 export async function e2b(warren: Warren, ...words: string[]): Promise<string> {
   const running = promisify(execFile)(join(repoFolder, 'node_modules/.bin/e2b'), words, {
     env: { ...process.env, ...warren.environment },
-    ...{ timeout: 600_000, killSignal: 'SIGKILL' },
+    timeout: 600_000,
+    killSignal: 'SIGKILL',
   })
   // `exec` hands its input on, and would wait for the end of ours.
   running.child.stdin?.end()

@@ -1,5 +1,5 @@
 /** An agent that runs no process: what it was asked for can be read, and what it answers is a knob. */
-import type { AgentCommand, AgentPort, CommandEnd, CommandOutput } from '../../src/core/agent.ts'
+import type { AgentCommand, AgentPort, CommandEnd, CommandOutput } from '../../src/core/ports/agent.ts'
 import type { FakeDriver } from '../../src/drivers/fake/fake-driver.ts'
 import type { FakeSandbox } from '../../src/drivers/fake/fake-world.ts'
 import { updateTrustStore } from '../../src/images/phases/scripts.ts'

@@ -1,4 +1,4 @@
-import type { EgressGate, GateClient } from '../../src/core/egress.ts'
+import type { EgressGate, GateClient } from '../../src/core/ports/egress.ts'
 
 /** Knows who was admitted, by address. */
 export class FakeGate implements EgressGate {

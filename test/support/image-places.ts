@@ -64,7 +64,9 @@ export async function openImagePlaces(): Promise<ImagePlaces> {
       `mirrored.example=${username}:${password}@${closed.host}/team`,
     ]
     return {
-      ...{ closed, open, close },
+      closed,
+      open,
+      close,
       pinned: manifest.headers.get('docker-content-digest') ?? '',
       settings: {
         WARREN_REGISTRY_MIRRORS: mirrors.join(','),
@@ -88,7 +90,9 @@ async function writeImages(home: string, layout: string): Promise<void> {
   const env = (image: string) => ({ config: { Env: [`IMAGE=${image}`] } })
   await writeLayout(layout, [
     ...Object.entries(wellKnown).map(([image, tag]) => ({
-      ...{ tag, roots: [image === 'debian' ? debian : musl, mark], ...env(image) },
+      tag,
+      roots: [image === 'debian' ? debian : musl, mark],
+      ...env(image),
     })),
     { tag: 'musl', roots: [musl, mark], ...env('musl') },
     { tag: 'multi', roots: [busybox, mark], architectures: ['arm64', 'amd64', 's390x'], ...env('multi') },

@@ -31,7 +31,10 @@ export async function openInterpreter(
   await writeInterpreter(folder)
   if (language === 'java') await runCommand('bash', [join(folder, 'java/compile.sh')], { timeoutMs: 300_000 })
   const interpreter = createInterpreter({
-    ...{ kernelsFolder: folder, homeFolder, readVariables, clock: systemClock },
+    kernelsFolder: folder,
+    homeFolder,
+    readVariables,
+    clock: systemClock,
   })
   interpreter.server.listen(0, '127.0.0.1')
   await once(interpreter.server, 'listening')

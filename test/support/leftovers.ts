@@ -4,7 +4,7 @@
  */
 import { existsSync, readFileSync, rmdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { instanceOf } from '../../src/drivers/oci/layout.ts'
+import { instanceOf } from '../../src/drivers/oci/record/layout.ts'
 import { eventually } from './eventually.ts'
 import { names, run } from './traces.ts'
 

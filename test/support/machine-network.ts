@@ -42,7 +42,8 @@ export async function makeMachineNetwork(isolation: Isolation): Promise<MachineN
       await ip('-n', name, 'address', 'add', `${address}/24`, 'dev', 'eth0')
       await ip('-n', name, 'link', 'set', 'eth0', 'up')
       return {
-        ...{ namespace: `/run/netns/${name}`, address },
+        namespace: `/run/netns/${name}`,
+        address,
         cut: () => ip('link', 'set', link, 'down'),
         mend: () => ip('link', 'set', link, 'up'),
       }

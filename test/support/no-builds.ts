@@ -1,5 +1,5 @@
 /** Ports of a domain that builds no templates and keeps no logs. */
-import type { DomainPorts } from '../../src/app/domain.ts'
+import type { DomainPorts } from '../../src/app/domain-ports.ts'
 import { AppError } from '../../src/lib/app-error.ts'
 
 const unused = () => Promise.reject(new AppError('internal', 'No templates are built here.'))
@@ -12,8 +12,11 @@ export const noBuilds: Pick<
   buildFiles: { has: unused, write: unused, open: unused, list: async () => [], remove: () => false },
   createBuilder: () => ({ run: unused }),
   logs: {
-    ...{ append: async () => {}, prune: async () => {} },
-    ...{ read: async () => [], newest: async () => [], lastSequence: async () => 0 },
+    append: async () => {},
+    prune: async () => {},
+    read: async () => [],
+    newest: async () => [],
+    lastSequence: async () => 0,
   },
   recipes: [],
   appendLog: () => {},
@@ -21,7 +24,9 @@ export const noBuilds: Pick<
 
 /** Ports of a domain whose sandboxes need nothing of the network. */
 export const noEgress: Pick<DomainPorts, 'gate' | 'authority' | 'extraCA' | 'lookup' | 'isClosed'> = {
-  ...{ gate: undefined, authority: undefined, extraCA: undefined },
+  gate: undefined,
+  authority: undefined,
+  extraCA: undefined,
   lookup: async () => ['198.51.100.1'],
   isClosed: () => false,
 }

@@ -77,10 +77,17 @@ export async function startObjectStore(host = '127.0.0.1'): Promise<TestObjectSt
   await start()
   const endpoint = `http://${host}:${port}`
   return {
-    ...{ endpoint, bucket, credentials, folder, stop, start },
+    endpoint,
+    bucket,
+    credentials,
+    folder,
+    stop,
+    start,
     env: {
-      ...{ AWS_ACCESS_KEY_ID: accessKeyId, AWS_SECRET_ACCESS_KEY: secretAccessKey },
-      ...{ WARREN_OBJECT_STORE: `s3://${bucket}/tests`, WARREN_OBJECT_STORE_ENDPOINT: endpoint },
+      AWS_ACCESS_KEY_ID: accessKeyId,
+      AWS_SECRET_ACCESS_KEY: secretAccessKey,
+      WARREN_OBJECT_STORE: `s3://${bucket}/tests`,
+      WARREN_OBJECT_STORE_ENDPOINT: endpoint,
     },
     async close() {
       await stop()

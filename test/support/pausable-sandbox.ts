@@ -1,5 +1,5 @@
 /** What tests of pauses and resumes begin with: a sandbox that has something to keep. */
-import type { SandboxOptions } from '../../src/core/sandbox/sandbox.ts'
+import type { SandboxOptions } from '../../src/core/sandbox/row/sandbox.ts'
 import { type Fixture, request } from './domain.ts'
 
 export const wish = { memory: true, requireHealthyAgent: false }

@@ -25,7 +25,9 @@ export type FileJobOptions = {
 export function fileJob(options: FileJobOptions): Job {
   const { name, path, environment = async () => ({}), lock, silentMs = mostSilentMs } = options
   const job: Job = {
-    ...{ name, repeatable: true, lock },
+    name,
+    repeatable: true,
+    lock,
     async run(write, seat) {
       const started = Date.now()
       const counts = await environment(seat)
@@ -48,7 +50,8 @@ function notRun({ message }: Error): Counts {
 /** All in one process, since starting one takes longer than most of them. Each file has its own result. */
 export function groupJob(name: string, files: FileJobOptions[]): Job {
   const job: Job = {
-    ...{ name, repeatable: true },
+    name,
+    repeatable: true,
     async run(write) {
       const started = Date.now()
       const paths = files.map(({ path }) => path)

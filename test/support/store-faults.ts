@@ -1,5 +1,5 @@
 /** A store, of sandboxes or of something else, that fails when a test says so, before or after a step took effect. */
-import type { SandboxStore } from '../../src/core/sandbox/sandbox-store.ts'
+import type { SandboxStore } from '../../src/core/sandbox/row/sandbox-store.ts'
 import { AppError } from '../../src/lib/app-error.ts'
 
 type Hook<Store> = (method: keyof Store, args: readonly unknown[]) => void | Promise<void>

@@ -136,7 +136,8 @@ export async function joinWarren(isolation: Isolation): Promise<Warren> {
   return {
     ...server,
     ...clientOf(server.url, key!),
-    ...{ team: teamID!, pid: 0 },
+    team: teamID!,
+    pid: 0,
     stop: async () => {
       await killAll(server.url, key!)
       return 0
@@ -216,7 +217,12 @@ export async function startWarren(isolation: Isolation, options: StartOptions = 
   const secrets = JSON.parse(readFileSync(join(secretsFolder, 'secrets.json'), 'utf8'))
   const url = `http://${machine?.address ?? '127.0.0.1'}:${port}`
   return {
-    ...{ isolation, url, dataFolder, logFile, pid: child.pid!, adminToken: secrets.adminToken },
+    isolation,
+    url,
+    dataFolder,
+    logFile,
+    pid: child.pid!,
+    adminToken: secrets.adminToken,
     team: 'default',
     ...clientOf(url, credentials.apiKey),
     stop: () => {

@@ -43,7 +43,9 @@ export function streamLog(log: AgentLog, response: ServerResponse, query: URLSea
   // The body ends with the connection: without chunks each batch is one piece of the socket's, not four.
   response.removeHeader('transfer-encoding')
   response.writeHead(200, {
-    ...{ 'content-type': 'application/x-ndjson', 'cache-control': 'no-store', connection: 'close' },
+    'content-type': 'application/x-ndjson',
+    'cache-control': 'no-store',
+    connection: 'close',
   })
   response.flushHeaders()
   send()

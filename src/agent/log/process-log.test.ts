@@ -40,8 +40,12 @@ describe('the log of a process', () => {
       ['info', 'process_end', 'Process ended: exit status 3'],
     ])
     assert.deepEqual(entries[0]!.fields, {
-      ...{ logger: 'process', event_type: 'process_start', pid: '7' },
-      ...{ cmd: '/bin/sh', user: 'user', cwd: '/tmp' },
+      logger: 'process',
+      event_type: 'process_start',
+      pid: '7',
+      cmd: '/bin/sh',
+      user: 'user',
+      cwd: '/tmp',
     })
     assert.equal(entries.at(-1)!.fields.exit_code, '3')
   })

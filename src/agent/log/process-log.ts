@@ -34,7 +34,9 @@ export class ProcessLog {
     this.#log = log
     this.#pid = String(pid)
     this.#add('info', `Process started: ${commandLine(cmd, args)}`, 'process_start', {
-      ...{ cmd, user, cwd },
+      cmd,
+      user,
+      cwd,
       ...(tag !== undefined && { tag }),
     })
   }

@@ -53,7 +53,11 @@ export function launch(request: LaunchRequest, identity: Identity, native: Nativ
   const opened = openStreams(request, native)
   const startIn = (cwd: string): number =>
     start(native, {
-      ...{ program: searchExecutable(config.cmd, env.PATH, cwd), words, variables, cwd, stdio: opened.stdio },
+      program: searchExecutable(config.cmd, env.PATH, cwd),
+      words,
+      variables,
+      cwd,
+      stdio: opened.stdio,
       user: account.uid === 0 && account.gid === 0 ? undefined : account,
       controlsTerminal: terminal !== undefined,
       oomScore: commandOomScore(),

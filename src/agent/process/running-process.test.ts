@@ -31,7 +31,8 @@ function run(t: TestContext) {
     flush: () => void seen.push('told'),
   })
   return {
-    ...{ process, seen },
+    process,
+    seen,
     write: (text: string) => {
       written += text
     },

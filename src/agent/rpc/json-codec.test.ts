@@ -130,9 +130,18 @@ suite('writing', () => {
       [-62_135_596_800n, 0],
     ] as const) {
       const entry = {
-        ...{ name: 'ż', type: 2, path: '/ż', size: 9_007_199_254_740_993n, mode: 0o644, permissions: '-rw' },
-        ...{ owner: 'root', group: 'root', modifiedTime: { seconds, nanos }, isSymlink: true },
-        ...{ symlinkTarget: '', metadata: { a: 'b' } },
+        name: 'ż',
+        type: 2,
+        path: '/ż',
+        size: 9_007_199_254_740_993n,
+        mode: 0o644,
+        permissions: '-rw',
+        owner: 'root',
+        group: 'root',
+        modifiedTime: { seconds, nanos },
+        isSymlink: true,
+        symlinkTarget: '',
+        metadata: { a: 'b' },
       }
       writes(output, Filesystem.method.listDir.output, { entries: [entry, { type: 7, size: 0n }] })
     }

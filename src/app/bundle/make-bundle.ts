@@ -55,10 +55,18 @@ async function writeBundle(outdir: string): Promise<void> {
     ...Object.fromEntries(workers.map((path) => [basename(path, '.ts'), join(sourcesFolder, path)])),
   }
   await build({
-    ...{ entryPoints, outdir, outExtension: { '.js': '.mjs' }, bundle: true, splitting: true },
-    ...{ platform: 'node', target: 'node24', format: 'esm', logLevel: 'silent' },
+    entryPoints,
+    outdir,
+    outExtension: { '.js': '.mjs' },
+    bundle: true,
+    splitting: true,
+    platform: 'node',
+    target: 'node24',
+    format: 'esm',
+    logLevel: 'silent',
     inject: [join(sourcesFolder, 'app/bundle/source-stacks.ts')],
-    ...{ sourcemap: 'linked', sourcesContent: false },
+    sourcemap: 'linked',
+    sourcesContent: false,
     // It looks for its own program beside its file.
     external: ['esbuild'],
     // Packages that are not ES modules ask for Node's own by `require`.

@@ -21,7 +21,7 @@ import { systemClock } from '../../lib/clock.ts'
 import { runCommand } from '../../lib/run-command.ts'
 import { withoutPassword } from '../setup/apt.ts'
 import { debootstrap, inRoot } from '../setup/base-root.ts'
-import { systemNeeds } from '../setup/system-packages.ts'
+import { containerNeed, systemNeeds } from '../setup/system-packages.ts'
 
 const debianRelease = 'bookworm'
 /** What bin/start-on-host runs on a host outside of the image, where its libraries are not. */
@@ -45,7 +45,7 @@ export async function makeImage(archive: string, out: string): Promise<void> {
     mkdirSync(root)
     chmodSync(work, 0o755)
     const { main } = await debootstrap(root, debianRelease, () => {})
-    const packages = [...systemNeeds.map((need) => need.package), programOnHosts]
+    const packages = [...[...systemNeeds, containerNeed].map((need) => need.package), programOnHosts]
     await runInRoot(
       root,
       `apt-get update -q && apt-get install -y -q --no-install-recommends ${packages.join(' ')} && apt-get clean && rm -rf /var/lib/apt/lists/*`,
@@ -76,7 +76,9 @@ export async function writeImage({ root, version, out, createdAt }: ImageParts):
     mkdirSync(blobs, { recursive: true })
     const layer = await moveToBlob(blobs, await packRoot(root, join(folder, 'layer.tar')))
     const config = writeBlob(blobs, {
-      ...{ created: createdAt, architecture: process.arch === 'arm64' ? 'arm64' : 'amd64', os: 'linux' },
+      created: createdAt,
+      architecture: process.arch === 'arm64' ? 'arm64' : 'amd64',
+      os: 'linux',
       config: {
         Entrypoint: ['/opt/warren/bin/warren'],
         Cmd: ['start'],
@@ -90,7 +92,8 @@ export async function writeImage({ root, version, out, createdAt }: ImageParts):
     })
     const types = 'application/vnd.oci.image'
     const manifest = writeBlob(blobs, {
-      ...{ schemaVersion: 2, mediaType: `${types}.manifest.v1+json` },
+      schemaVersion: 2,
+      mediaType: `${types}.manifest.v1+json`,
       config: { mediaType: `${types}.config.v1+json`, ...config },
       layers: [{ mediaType: `${types}.layer.v1.tar`, ...layer }],
     })

@@ -1,12 +1,12 @@
 /** What is looked up when somebody asks for the figures: how much there is of everything right now. */
-import type { Admission } from '../../core/sandbox/admission.ts'
-import type { DiskGuard } from '../../core/sandbox/disk-guard.ts'
-import type { MachineMemoryGuard } from '../../core/sandbox/machine-memory-guard.ts'
-import type { RouteTable } from '../../core/sandbox/routes.ts'
-import type { WarmPool } from '../../core/sandbox/warm-pool.ts'
-import type { Stores } from '../../core/stores.ts'
+import type { Admission } from '../../core/sandbox/capacity/admission.ts'
+import type { DiskGuard } from '../../core/sandbox/capacity/disk-guard.ts'
+import type { MachineMemoryGuard } from '../../core/sandbox/capacity/machine-memory-guard.ts'
+import type { RouteTable } from '../../core/sandbox/network/routes.ts'
+import type { WarmPool } from '../../core/sandbox/warm-pool/warm-pool.ts'
 import { JoinedWork } from '../../lib/keyed-lock.ts'
 import type { Measures } from '../../lib/measures.ts'
+import type { Stores } from '../../store/stores.ts'
 
 export type GaugeParts = {
   stores: Pick<Stores, 'sandboxes'>

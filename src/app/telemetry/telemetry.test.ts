@@ -15,12 +15,23 @@ import { countRequests } from './requests.ts'
 import { addServerGauges } from './server-gauges.ts'
 
 const answered = {
-  ...{ requestID: 'r1', method: 'GET', route: '/v2/sandboxes', params: {}, teamID: 't1' },
-  ...{ status: 200, durationMs: 20 },
+  requestID: 'r1',
+  method: 'GET',
+  route: '/v2/sandboxes',
+  params: {},
+  teamID: 't1',
+  status: 200,
+  durationMs: 20,
 }
 const finished = {
-  ...{ requestID: 'r2', method: 'GET', sandboxID: 'ione', port: 49983, target: 'agent' as const },
-  ...{ status: 200, answeredMs: 3, totalMs: 5000 },
+  requestID: 'r2',
+  method: 'GET',
+  sandboxID: 'ione',
+  port: 49983,
+  target: 'agent' as const,
+  status: 200,
+  answeredMs: 3,
+  totalMs: 5000,
 }
 
 function loggingTo(lines: object[]): Log {
@@ -104,7 +115,8 @@ test('a server whose database does not answer is not ready, and is not asked too
   let asked = 0
   let isBroken = true
   const readiness = new Readiness({
-    ...{ clock, log: silentLog },
+    clock,
+    log: silentLog,
     async askStore() {
       asked++
       if (isBroken) throw new Error('no route to host')
@@ -140,7 +152,9 @@ test('the page of figures and the dashboard for Grafana name figures that there 
     admission: {
       waiting: 3,
       capacity: ({ cpuCount, memoryMB }) => ({
-        ...{ freeCPU: 8 - cpuCount, freeMemoryMB: 1024 - memoryMB, starting: 4 },
+        freeCPU: 8 - cpuCount,
+        freeMemoryMB: 1024 - memoryMB,
+        starting: 4,
       }),
     },
     warm: { count: () => ({ ready: 1, booting: 0 }) },

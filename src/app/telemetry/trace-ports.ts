@@ -1,12 +1,12 @@
 /** What is followed of the domain and of the ports it works with. */
-import type { AgentPort } from '../../core/agent.ts'
-import type { CanFreeze, CanLimitEgress, CanSnapshot, Driver, SandboxSpec } from '../../core/driver.ts'
-import type { Admission } from '../../core/sandbox/admission.ts'
+import type { AgentPort } from '../../core/ports/agent.ts'
+import type { CanFreeze, CanLimitEgress, CanSnapshot, Driver, SandboxSpec } from '../../core/ports/driver.ts'
+import type { Admission } from '../../core/sandbox/capacity/admission.ts'
 import type { SandboxService } from '../../core/sandbox/service.ts'
-import type { Stores } from '../../core/stores.ts'
 import type { Team } from '../../core/team/team.ts'
 import type { Builder, BuildJob } from '../../core/template/builder.ts'
 import { methodNames, type TraceAttributes, type Tracer, traced } from '../../lib/tracer.ts'
+import type { Stores } from '../../store/stores.ts'
 
 type AnyDriver = Driver & Partial<CanFreeze & CanSnapshot & CanLimitEgress>
 

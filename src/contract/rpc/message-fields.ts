@@ -71,7 +71,10 @@ export const oneOf = (choice: Record<string, ValueKind>): FieldInit => ({ choice
 function fieldsOf(name: string, init: FieldInit): MessageField[] {
   if (typeof init === 'object' && 'choice' in init) {
     return Object.entries(init.choice).map(([member, kind]) => ({
-      ...{ name: member, kind, form: 'optional', choice: name },
+      name: member,
+      kind,
+      form: 'optional',
+      choice: name,
     }))
   }
   if (typeof init === 'object' && 'form' in init) return [{ name, ...init, choice: undefined }]

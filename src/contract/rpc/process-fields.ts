@@ -55,11 +55,15 @@ export const processMethods = {
   },
   streamInput: { name: 'StreamInput', kind: 'client_streaming', input: streamInput, output: empty },
   sendInput: {
-    ...{ name: 'SendInput', kind: 'unary', output: empty },
+    name: 'SendInput',
+    kind: 'unary',
+    output: empty,
     input: new MessageFields({ process: selector, input }),
   },
   sendSignal: {
-    ...{ name: 'SendSignal', kind: 'unary', output: empty },
+    name: 'SendSignal',
+    kind: 'unary',
+    output: empty,
     input: new MessageFields({ process: selector, signal }),
   },
   closeStdin: { name: 'CloseStdin', kind: 'unary', input: selected, output: empty },

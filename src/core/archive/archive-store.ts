@@ -1,10 +1,10 @@
 /** What the rows say of bytes that the object store has: of builds and of paused sandboxes, by which others find them. */
-import type { ObjectKey } from '../object-store.ts'
 
-/** What memory needs of the machine that reads it back: plain JSON, which only the driver reads. Null: there is none. */
-export type MemoryNeeds = Readonly<Record<string, string>>
+import type { MemoryNeeds } from '../ports/driver.ts'
+import type { ObjectKey } from '../ports/object-store.ts'
+import type { CopyFinder } from '../sandbox/row/sandbox-store.ts'
 
-/** When the object store got the bytes, and what the memory in them needs. */
+/** When the object store got the bytes, and what the memory in them needs; null: there is none. */
 export type ArchivedBytes = { at: number; needs: MemoryNeeds | null }
 
 /** A paused sandbox of any node, in the run whose bytes the object store may have. */
@@ -21,7 +21,7 @@ export type PausedSandbox = {
 
 export type ArchivableBuild = { buildID: string; layers: string[]; snapshotName: string | null }
 
-export interface ArchiveStore {
+export interface ArchiveStore extends CopyFinder {
   /** In any state of archiving, on any node. Undefined: there is no such sandbox, or it is not paused. */
   findPaused(sandboxID: string): Promise<PausedSandbox | undefined>
   /** Paused sandboxes of this node whose bytes are on its disk alone; those that stand still in memory do not count. */
@@ -36,8 +36,6 @@ export interface ArchiveStore {
   take(at: { sandboxID: string; runID: string; nodeID: string }, snapshotName: string): Promise<boolean>
   /** Sandboxes of all nodes that a drain has paused, and that are to run again; those that end first come first. */
   listDepartures(): Promise<PausedSandbox[]>
-  /** Those of the sandboxes that another node owns. */
-  listElsewhere(sandboxIDs: readonly string[]): Promise<string[]>
   /** Ready builds of this node whose bytes are on its disk alone. */
   listUnarchivedBuilds(): Promise<ArchivableBuild[]>
   /** Ready builds of other nodes that the object store has, the newest thousand. */

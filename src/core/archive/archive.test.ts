@@ -27,7 +27,11 @@ async function cluster(t: TestContext) {
   const archive = { objects, packs: new ObjectPacks(objects), layers: new FakeLayers() }
   const open = (nodeID: string, world = newFakeWorld()) =>
     openFixture({
-      ...{ folder: join(folder, nodeID), databaseFolder: folder, clock, world, nodeID },
+      folder: join(folder, nodeID),
+      databaseFolder: folder,
+      clock,
+      world,
+      nodeID,
       ports: { archive },
     })
   const [one, other] = [await open('one'), await open('other')]

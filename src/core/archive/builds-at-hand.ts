@@ -1,6 +1,6 @@
 /** Which builds of other nodes this one could start without the object store, because it has fetched them before. */
 import type { Clock } from '../../lib/clock.ts'
-import type { Images } from '../images.ts'
+import type { Images } from '../ports/images.ts'
 import type { ArchiveStore } from './archive-store.ts'
 
 /** What was found is good for so long. */

@@ -2,8 +2,9 @@
 
 import { AppError, isAppError } from '../../lib/app-error.ts'
 import type { Log } from '../../lib/log.ts'
-import type { LayerArchive } from '../images.ts'
-import type { Sandbox } from '../sandbox/sandbox.ts'
+import type { LayerArchive } from '../ports/images.ts'
+import type { Sandbox } from '../sandbox/row/sandbox.ts'
+import type { BytesSource } from '../sandbox/snapshots/bytes-source.ts'
 import type { TemplateBuild } from '../template/template.ts'
 import type { ArchiveStore } from './archive-store.ts'
 import { buildKey, sandboxKey } from './keys.ts'
@@ -21,17 +22,13 @@ export type BytesFetcherParts = {
   log: Log
 }
 
-export class BytesFetcher {
+export class BytesFetcher implements BytesSource {
   readonly #parts: BytesFetcherParts
 
   constructor(parts: BytesFetcherParts) {
     this.#parts = parts
   }
 
-  /**
-   * The layers of a build and, if wanted, the snapshot that its sandboxes start from. `memory` says whether the memory
-   * in that snapshot can be used here.
-   */
   async bringBuild(
     build: Pick<TemplateBuild, 'buildID' | 'layers' | 'snapshot'>,
     { withSnapshot }: { withSnapshot: boolean },
@@ -57,14 +54,14 @@ export class BytesFetcher {
         )
         await rows.unmarkBuild(buildID)
         throw new AppError('unavailable', `${error.message} Try again later, or build the template again.`, {
-          ...{ cause: error, retry: { should: true, afterSeconds: retryAfterSeconds } },
+          cause: error,
+          retry: { should: true, afterSeconds: retryAfterSeconds },
         })
       }
       throw error
     }
   }
 
-  /** The snapshot of a paused sandbox. Rejects with `unprocessable` when its memory is wanted and cannot be used here. */
   async bringPaused(row: Sandbox, { memory }: { memory: boolean }, signal: AbortSignal): Promise<void> {
     const { snapshots, rows } = this.#parts
     const { sandboxID, runID, snapshot } = row
@@ -79,7 +76,6 @@ export class BytesFetcher {
     await snapshots.bring(snapshot.name, sandboxKey(paused), { memory: wanted }, signal, beside)
   }
 
-  /** Whether the object store has the snapshot of a paused sandbox that is not on this machine. */
   async isArchived({ sandboxID, runID }: Pick<Sandbox, 'sandboxID' | 'runID'>): Promise<boolean> {
     const paused = await this.#parts.rows.findPaused(sandboxID)
     return paused?.runID === runID && paused.archived !== null

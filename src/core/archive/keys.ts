@@ -1,5 +1,5 @@
 /** What objects are called. Each name stands for the same bytes for ever. */
-import type { ObjectKey } from '../object-store.ts'
+import type { ObjectKey } from '../ports/object-store.ts'
 
 export const sandboxPrefix = 'sandboxes/'
 export const buildPrefix = 'builds/'

@@ -1,7 +1,7 @@
 /** The newest part of a sandbox's log, as a file beside its snapshot: it is read on after the sandbox has moved. */
 import type { Log } from '../../lib/log.ts'
-import { type LogStore, type NumberedLogEntry, parseLogEntry } from '../logs.ts'
-import type { PackedFile, PackTarget } from '../object-store.ts'
+import { type LogStore, type NumberedLogEntry, parseLogEntry } from '../ports/logs.ts'
+import type { PackedFile, PackTarget } from '../ports/object-store.ts'
 
 const fileName = 'log.jsonl'
 /** Small beside any snapshot. */

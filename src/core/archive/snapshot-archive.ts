@@ -1,10 +1,10 @@
 /** Snapshots in the object store: what the driver makes portable there, packed, and back on another machine's disk. */
 import { AppError } from '../../lib/app-error.ts'
 import { JoinedWork } from '../../lib/keyed-lock.ts'
-import { type CanExportSnapshots, canExportSnapshots, type Driver, type Snapshot } from '../driver.ts'
-import type { ObjectKey, PackedFile, PackNote, PackStore, PackTarget } from '../object-store.ts'
-import type { SnapshotStore } from '../sandbox/snapshot-store.ts'
-import type { MemoryNeeds } from './archive-store.ts'
+import type { MemoryNeeds } from '../ports/driver.ts'
+import { type CanExportSnapshots, canExportSnapshots, type Driver, type Snapshot } from '../ports/driver.ts'
+import type { ObjectKey, PackedFile, PackNote, PackStore, PackTarget } from '../ports/object-store.ts'
+import type { SnapshotStore } from '../sandbox/snapshots/snapshot-store.ts'
 
 export type SnapshotArchiveParts = { driver: Driver; snapshots: SnapshotStore; packs: PackStore }
 

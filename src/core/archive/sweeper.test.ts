@@ -36,7 +36,11 @@ async function open(t: TestContext) {
   }
   const openNode = (nodeID: string) =>
     openFixture({
-      ...{ folder: join(folder, nodeID), databaseFolder: folder, clock, world: newFakeWorld(), nodeID },
+      folder: join(folder, nodeID),
+      databaseFolder: folder,
+      clock,
+      world: newFakeWorld(),
+      nodeID,
       ports: { archive: { objects, packs, layers } },
     })
   const [one, other] = [await openNode('one'), await openNode('other')]
@@ -72,7 +76,10 @@ const slowSweeper = (
   changes: Partial<ArchiveStore> = {},
 ) =>
   new ArchiveSweeper({
-    ...{ objects, clock, log: silentLog, leases: { take: async () => true, release: async () => {} } },
+    objects,
+    clock,
+    log: silentLog,
+    leases: { take: async () => true, release: async () => {} },
     rows: storeWith(stores.archive, changes),
   })
 
@@ -177,7 +184,10 @@ test('an upload that comes late leaves the object to the node that has taken the
   await other.archive!.mover.take(sandboxID, { memory: true, from: 'one' })
   let isSeen = false
   const late = new Archiver({
-    ...{ packs, clock, log: silentLog, logs: new LogCarrier(one.logs, silentLog) },
+    packs,
+    clock,
+    log: silentLog,
+    logs: new LogCarrier(one.logs, silentLog),
     rows: storeWith(one.stores.archive, {
       findPaused: async (id) => {
         const row = isSeen ? await one.stores.archive.findPaused(id) : seen

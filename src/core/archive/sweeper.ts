@@ -6,8 +6,8 @@
 import type { Clock } from '../../lib/clock.ts'
 import { JoinedWork } from '../../lib/keyed-lock.ts'
 import type { Log } from '../../lib/log.ts'
-import type { LeaseStore } from '../event-stores.ts'
-import type { ObjectKey, ObjectStore } from '../object-store.ts'
+import type { LeaseStore } from '../ports/lease-store.ts'
+import type { ObjectKey, ObjectStore } from '../ports/object-store.ts'
 import type { ArchiveStore } from './archive-store.ts'
 import {
   buildKey,

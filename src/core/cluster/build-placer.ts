@@ -1,18 +1,18 @@
 /** A build on top of a template is carried out where the template is, if only one node has that. */
 import { AppError } from '../../lib/app-error.ts'
-import type { HttpExchange } from '../../lib/http-relay/http-relay.ts'
 import type { Team } from '../team/team.ts'
 import type { TemplateCatalog } from '../template/catalog.ts'
 import { parseTemplateReference } from '../template/reference.ts'
 import type { StartRequest } from '../template/start-request.ts'
-import type { Forwarder } from './forwarder.ts'
+import type { DoorExchange, Forwarder } from './forwarder.ts'
 import type { Membership } from './membership.ts'
-import { isAway, type LocatedBuild, type OwnerStore } from './node.ts'
+import { isAway } from './node.ts'
+import type { LocatedBuild, OwnerStore } from './owner-store.ts'
 
-export type BuildPlacerParts = {
+export type BuildPlacerParts<Exchange extends DoorExchange> = {
   membership: Pick<Membership, 'nodeID' | 'find'>
   owners: Pick<OwnerStore, 'locateBuild' | 'giveBuild'>
-  forwarder: Pick<Forwarder, 'isFromPeer' | 'refuseAsMisdirected' | 'send'>
+  forwarder: Pick<Forwarder<Exchange>, 'isFromPeer' | 'refuseAsMisdirected' | 'send'>
   catalog: Pick<TemplateCatalog, 'find'>
 }
 
@@ -23,15 +23,15 @@ export type PlacedBuild = {
   body: () => Buffer
 }
 
-export class BuildPlacer {
-  readonly #parts: BuildPlacerParts
+export class BuildPlacer<Exchange extends DoorExchange> {
+  readonly #parts: BuildPlacerParts<Exchange>
 
-  constructor(parts: BuildPlacerParts) {
+  constructor(parts: BuildPlacerParts<Exchange>) {
     this.#parts = parts
   }
 
   /** False: the build is to be started here. True: the request is answered. */
-  async place(team: Team, { buildID, start, body }: PlacedBuild, exchange: HttpExchange): Promise<boolean> {
+  async place(team: Team, { buildID, start, body }: PlacedBuild, exchange: Exchange): Promise<boolean> {
     const { membership, owners, forwarder } = this.#parts
     const source = 'template' in start.from ? await this.#locate(team, start.from.template) : undefined
     if (!source || source.isStored || source.nodeID === membership.nodeID) return false

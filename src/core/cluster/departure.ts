@@ -4,9 +4,9 @@
  */
 import type { Clock } from '../../lib/clock.ts'
 import type { PausedSandbox } from '../archive/archive-store.ts'
-import type { SandboxStore } from '../sandbox/sandbox-store.ts'
+import type { SandboxStore } from '../sandbox/row/sandbox-store.ts'
 import type { SandboxService } from '../sandbox/service.ts'
-import type { TeamStore } from '../stores.ts'
+import type { TeamStore } from '../team/team-store.ts'
 
 /** If its time is over by now, it runs for so long, and ends or is paused as any other. */
 const leastMs = 1000

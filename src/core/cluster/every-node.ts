@@ -1,15 +1,21 @@
 /** Work that every node does its own part of: it is asked of the others with the same request, and added up at the door. */
-import type { IncomingMessage } from 'node:http'
 import type { Log } from '../../lib/log.ts'
 import type { Membership } from './membership.ts'
 import { type ClusterNode, isAway } from './node.ts'
 
-/** Asks a node for its part. Rejects when it does not answer, or answers with a failure. */
-export type AskNode = (node: ClusterNode, request: IncomingMessage, body: unknown) => Promise<unknown>
+/** The request at this node's door, which the others get too. Core knows no more of it than what to call it in the log. */
+export type SharedRequest = { url?: string | undefined }
 
-export type EveryNodeParts = {
+/** Asks a node for its part. Rejects when it does not answer, or answers with a failure. */
+export type AskNode<Request extends SharedRequest> = (
+  node: ClusterNode,
+  request: Request,
+  body: unknown,
+) => Promise<unknown>
+
+export type EveryNodeParts<Request extends SharedRequest> = {
   membership: Pick<Membership, 'nodeID' | 'nodesNow'>
-  ask: AskNode
+  ask: AskNode<Request>
   log: Log
 }
 
@@ -20,15 +26,15 @@ export type OtherNodes = {
   missing: string[]
 }
 
-export class EveryNode {
-  readonly #parts: EveryNodeParts
+export class EveryNode<Request extends SharedRequest> {
+  readonly #parts: EveryNodeParts<Request>
 
-  constructor(parts: EveryNodeParts) {
+  constructor(parts: EveryNodeParts<Request>) {
     this.#parts = parts
   }
 
   /** Never rejects because of a node that is away or fails. */
-  async askOthers(request: IncomingMessage, body: unknown): Promise<OtherNodes> {
+  async askOthers(request: Request, body: unknown): Promise<OtherNodes> {
     const { membership } = this.#parts
     // One that has just joined may have a part already.
     const others = (await membership.nodesNow()).filter(({ nodeID }) => nodeID !== membership.nodeID)
@@ -41,7 +47,7 @@ export class EveryNode {
     return { answers: (await Promise.all(asked)).flatMap((answer) => answer ?? []), missing }
   }
 
-  async #ask(node: ClusterNode, request: IncomingMessage, body: unknown): Promise<[unknown] | undefined> {
+  async #ask(node: ClusterNode, request: Request, body: unknown): Promise<[unknown] | undefined> {
     const { ask, log } = this.#parts
     if (isAway(node)) return undefined
     try {

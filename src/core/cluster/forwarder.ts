@@ -1,19 +1,20 @@
 /** How a request reaches the node that owns what it is for. Without a cluster there is none of this. */
-import type { IncomingMessage } from 'node:http'
 import type { AppError } from '../../lib/app-error.ts'
-import type { HttpExchange } from '../../lib/http-relay/http-relay.ts'
-import type { TakeOptions } from '../sandbox/mover.ts'
-import type { Owned } from './node.ts'
+import type { TakeOptions } from '../archive/mover.ts'
+import type { Owned } from './owner-store.ts'
 
-export interface Forwarder {
+/** A request at this node's door, and the way for its answer. Core hands both on and looks into neither. */
+export type DoorExchange = { request: unknown }
+
+export interface Forwarder<Exchange extends DoorExchange> {
   /** A peer passed the request on: it is answered here, or rejected as misdirected. */
-  isFromPeer(request: IncomingMessage): boolean
+  isFromPeer(request: Exchange['request']): boolean
   /**
    * Carries the request to the node that owns what it is for, and the answer back. Changes nothing by itself, since nobody
    * has asked yet whether the sender may. Rejects before anything was answered, with `unavailable` where the owner cannot
    * be reached; who may not use what the request is for must not be told even that.
    */
-  forward(what: Owned, exchange: HttpExchange): Promise<Forwarded>
+  forward(what: Owned, exchange: Exchange): Promise<Forwarded>
   /**
    * Makes a sandbox whose owner is away this node's own. To be called only for somebody who is known to be allowed to use
    * it. With `memory`, rejects with `unprocessable` where its memory cannot be used here: it is as it was then. Without,
@@ -26,15 +27,15 @@ export interface Forwarder {
    */
   whyMissing(what: Owned): Promise<AppError | undefined>
   /** The room that the request needs, where the peer that passed it on has other nodes to try if this one lacks it. */
-  roomNeeded(request: IncomingMessage): NeededRoom | undefined
+  roomNeeded(request: Exchange['request']): NeededRoom | undefined
   /** Tells a peer that passed the request on that another node is to have it. */
-  refuseAsMisdirected(exchange: HttpExchange): void
+  refuseAsMisdirected(exchange: Exchange): void
   /** Tells that peer that there is none. */
-  refuseForRoom(exchange: HttpExchange): void
+  refuseForRoom(exchange: Exchange): void
   /** Tells a peer that passed the request on which sandboxes this node makes for it. Nobody else is told. */
-  tellMade(exchange: HttpExchange, sandboxIDs: readonly string[]): void
+  tellMade(exchange: Exchange, sandboxIDs: readonly string[]): void
   /** Carries a request whose body was read already to this node. */
-  send(nodeID: string, exchange: HttpExchange, sent: SentBody): Promise<SendOutcome>
+  send(nodeID: string, exchange: Exchange, sent: SentBody): Promise<SendOutcome>
 }
 
 /**

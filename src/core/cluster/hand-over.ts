@@ -2,7 +2,7 @@
 import { AppError } from '../../lib/app-error.ts'
 import type { Log } from '../../lib/log.ts'
 import type { ArchiveStore } from '../archive/archive-store.ts'
-import type { SandboxMover } from '../sandbox/mover.ts'
+import type { SandboxMover } from '../archive/mover.ts'
 import { type DepartureParts, resumeDeparted } from './departure.ts'
 import type { ClusterNode } from './node.ts'
 

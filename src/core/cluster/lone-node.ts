@@ -1,9 +1,9 @@
 /** A Warren on its own whose database others use too, each for itself: what those have it can only tell. */
-import type { Forwarder } from './forwarder.ts'
-import type { Owned, OwnerStore } from './node.ts'
+import type { DoorExchange, Forwarder } from './forwarder.ts'
+import type { Owned, OwnerStore } from './owner-store.ts'
 import { isOutOfReach } from './request-router.ts'
 
-export class LoneNode implements Pick<Forwarder, 'forward'> {
+export class LoneNode implements Pick<Forwarder<DoorExchange>, 'forward'> {
   readonly #owners: Pick<OwnerStore, 'ownerOf'>
   readonly #nodeID: string
 

@@ -4,14 +4,8 @@ import { isAppError } from '../../lib/app-error.ts'
 import { ManualClock } from '../../lib/clock.ts'
 import { silentLog } from '../../lib/log.ts'
 import { Membership } from './membership.ts'
-import {
-  type ClusterNode,
-  isAway,
-  type JoiningNode,
-  type NodeLoad,
-  type NodeStatus,
-  type NodeStore,
-} from './node.ts'
+import { type ClusterNode, isAway, type NodeLoad, type NodeStatus } from './node.ts'
+import type { JoiningNode, NodeStore } from './node-store.ts'
 
 /** One row, by a clock that moves with every question. */
 class FakeNodes {

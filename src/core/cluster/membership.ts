@@ -11,12 +11,11 @@ import {
   awayAfterMs,
   type ClusterNode,
   isAway,
-  type JoiningNode,
   type NodeLoad,
   type NodeStatus,
-  type NodeStore,
   renewEveryMs,
 } from './node.ts'
+import type { JoiningNode, NodeStore } from './node-store.ts'
 
 /** Whoever could not ask the database for longer takes it as away: a node asks it every `renewEveryMs`. */
 const databaseAwayAfterMs = 3 * renewEveryMs

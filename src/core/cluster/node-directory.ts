@@ -1,15 +1,9 @@
 /** The nodes as the operator sees and directs them. A Warren on its own is its only node. */
 import { AppError } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
-import {
-  awayAfterMs,
-  type ClusterNode,
-  type ForgottenNode,
-  isAway,
-  type NodeStatus,
-  type NodeStore,
-  type OwnerStore,
-} from './node.ts'
+import { awayAfterMs, type ClusterNode, isAway, type NodeStatus } from './node.ts'
+import type { ForgottenNode, NodeStore } from './node-store.ts'
+import type { OwnerStore } from './owner-store.ts'
 
 export type NodeDirectoryParts = {
   nodes: NodeStore

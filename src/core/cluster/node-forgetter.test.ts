@@ -26,7 +26,10 @@ function open(silences: Record<string, number>) {
       take: async () => !lease.isTaken,
       release: async () => {},
     },
-    ...{ membership, afterMs: 600_000, clock: new ManualClock(), log: silentLog },
+    membership,
+    afterMs: 600_000,
+    clock: new ManualClock(),
+    log: silentLog,
   })
   return { forgetter, forgotten, waits, lease, membership }
 }

@@ -1,9 +1,9 @@
 /** Forgets nodes that were away for longer than the operator waits for them. One Warren of a cluster does it at a time. */
 import type { Clock } from '../../lib/clock.ts'
 import type { Log } from '../../lib/log.ts'
-import type { LeaseStore } from '../event-stores.ts'
+import type { LeaseStore } from '../ports/lease-store.ts'
 import type { Membership } from './membership.ts'
-import type { NodeStore } from './node.ts'
+import type { NodeStore } from './node-store.ts'
 
 const lease = 'forget nodes'
 const leaseMs = 5 * 60_000

@@ -2,7 +2,7 @@
  * Who owns what, remembered: an owner changes rarely, and a peer that is none any more says so. What this node owns is
  * not remembered, since nobody tells it when another takes that over.
  */
-import type { Owned, Owner, OwnerStore } from './node.ts'
+import type { Owned, Owner, OwnerStore } from './owner-store.ts'
 
 const mostRemembered = 100_000
 

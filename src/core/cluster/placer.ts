@@ -1,24 +1,24 @@
 /** Chooses the node for a new sandbox where the request came in, and passes the request on if that is another one. */
 import { AppError } from '../../lib/app-error.ts'
-import type { HttpExchange } from '../../lib/http-relay/http-relay.ts'
 import { randomBelow } from '../../lib/ids.ts'
-import type { Admission } from '../sandbox/admission.ts'
+import type { Admission } from '../sandbox/capacity/admission.ts'
 import type { Team } from '../team/team.ts'
 import { isUsableBy, type TemplateCatalog } from '../template/catalog.ts'
 import { parseTemplateReference } from '../template/reference.ts'
 import type { Template } from '../template/template.ts'
-import type { Forwarder } from './forwarder.ts'
+import type { DoorExchange, Forwarder } from './forwarder.ts'
 import type { Membership } from './membership.ts'
-import { type ClusterNode, isAway, type LocatedBuild, type OwnerStore } from './node.ts'
+import { type ClusterNode, isAway } from './node.ts'
+import type { LocatedBuild, OwnerStore } from './owner-store.ts'
 import { type PlacementDemand, rankNodes, type SentDemand } from './rank-nodes.ts'
 
 /** So many nodes are asked whether they have room at once; then the best one is asked to wait for room. */
 const mostAsked = 3
 
-export type PlacerParts = {
+export type PlacerParts<Exchange extends DoorExchange> = {
   membership: Membership
   owners: OwnerStore
-  forwarder: Forwarder
+  forwarder: Forwarder<Exchange>
   catalog: TemplateCatalog
   admission: Pick<Admission, 'hasRoomFor'>
 }
@@ -31,18 +31,18 @@ export type PlacedRequest = {
   body: () => Buffer
 }
 
-export class Placer {
-  readonly #parts: PlacerParts
+export class Placer<Exchange extends DoorExchange> {
+  readonly #parts: PlacerParts<Exchange>
   /** What was sent to each node since the nodes were read. */
   #sent = new Map<string, SentDemand>()
   #seen: readonly ClusterNode[] = []
 
-  constructor(parts: PlacerParts) {
+  constructor(parts: PlacerParts<Exchange>) {
     this.#parts = parts
   }
 
   /** False: the sandbox is to be made here. True: the request is answered. */
-  async place(team: Team, wanted: PlacedRequest, exchange: HttpExchange): Promise<boolean> {
+  async place(team: Team, wanted: PlacedRequest, exchange: Exchange): Promise<boolean> {
     const { forwarder } = this.#parts
     if (!forwarder.isFromPeer(exchange.request)) return this.#choose(team, wanted, exchange)
     const needs = forwarder.roomNeeded(exchange.request)
@@ -51,7 +51,7 @@ export class Placer {
     return true
   }
 
-  async #choose(team: Team, wanted: PlacedRequest, exchange: HttpExchange): Promise<boolean> {
+  async #choose(team: Team, wanted: PlacedRequest, exchange: Exchange): Promise<boolean> {
     const { owners, membership } = this.#parts
     const { idempotencyKey } = wanted
     const earlier =
@@ -83,7 +83,7 @@ export class Placer {
     nodeID: string,
     demand: PlacementDemand,
     wanted: PlacedRequest,
-    exchange: HttpExchange,
+    exchange: Exchange,
   ): Promise<'here' | 'answered' | 'no room'> {
     const { membership, forwarder, admission } = this.#parts
     this.#note(nodeID, demand)
@@ -92,7 +92,7 @@ export class Placer {
   }
 
   /** To this node and no other, however long it has to wait there. */
-  async #sendTo(nodeID: string, wanted: PlacedRequest, exchange: HttpExchange): Promise<boolean> {
+  async #sendTo(nodeID: string, wanted: PlacedRequest, exchange: Exchange): Promise<boolean> {
     const { membership, forwarder } = this.#parts
     if (nodeID === membership.nodeID) return false
     const outcome = await forwarder.send(nodeID, exchange, { body: wanted.body(), needs: undefined })

@@ -4,26 +4,49 @@ import type { ClusterNode, NodeFacts, NodeLoad } from './node.ts'
 import { type PlacementDemand, rankNodes, type SentDemand } from './rank-nodes.ts'
 
 const facts: NodeFacts = {
-  ...{ version: '1', isolation: 'container', cpuCount: 4, memoryMB: 8192 },
+  version: '1',
+  isolation: 'container',
+  cpuCount: 4,
+  memoryMB: 8192,
   cpu: { architecture: 'x86_64', family: '6', model: '1', modelName: 'A', features: ['avx', 'sse'] },
 }
 const load: NodeLoad = {
-  ...{ freeCPU: 100, freeMemoryMB: 10_000, availableMemoryMB: 4000, allocatedCPU: 0, allocatedMemoryMB: 0 },
-  ...{ sandboxes: 0, starting: 0, createSuccesses: 0, createFails: 0, cpuPercent: 0 },
+  freeCPU: 100,
+  freeMemoryMB: 10_000,
+  availableMemoryMB: 4000,
+  allocatedCPU: 0,
+  allocatedMemoryMB: 0,
+  sandboxes: 0,
+  starting: 0,
+  createSuccesses: 0,
+  createFails: 0,
+  cpuPercent: 0,
   disk: { mountPoint: '/', filesystemType: 'ext4', device: 'd', usedBytes: 0, totalBytes: 1 },
-  ...{ warmTemplates: [], buildsAtHand: [] },
+  warmTemplates: [],
+  buildsAtHand: [],
 }
 type Changes = Partial<Omit<ClusterNode, 'facts' | 'load'>> & {
   facts?: Partial<NodeFacts>
   load?: Partial<NodeLoad>
 }
 const node = (nodeID: string, changes: Changes = {}): ClusterNode => ({
-  ...{ nodeID, runID: 'r', address: 'a:1', status: 'ready', statusChangedAt: 0, silentMs: 0, ...changes },
+  nodeID,
+  runID: 'r',
+  address: 'a:1',
+  status: 'ready',
+  statusChangedAt: 0,
+  silentMs: 0,
+  ...changes,
   facts: { ...facts, ...changes.facts },
   load: { ...load, ...changes.load },
 })
 const demand: PlacementDemand = {
-  ...{ templateID: 't', cpuCount: 2, memoryMB: 1024, builder: undefined, buildID: undefined, isBound: false },
+  templateID: 't',
+  cpuCount: 2,
+  memoryMB: 1024,
+  builder: undefined,
+  buildID: undefined,
+  isBound: false,
 }
 const nothing = (): SentDemand => ({ cpuCount: 0, memoryMB: 0 })
 const first = () => 0

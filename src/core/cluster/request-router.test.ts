@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
-import type { ClusterNode, Owned, Owner } from './node.ts'
+import type { ClusterNode } from './node.ts'
+import type { Owned, Owner } from './owner-store.ts'
 import { Owners } from './owners.ts'
 import { chooseCourse, RequestRouter } from './request-router.ts'
 

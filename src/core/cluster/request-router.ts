@@ -5,7 +5,8 @@
 import { AppError } from '../../lib/app-error.ts'
 import type { TakeOver } from './forwarder.ts'
 import type { Membership } from './membership.ts'
-import { type ClusterNode, isAway, type Owned, type Owner } from './node.ts'
+import { type ClusterNode, isAway } from './node.ts'
+import type { Owned, Owner } from './owner-store.ts'
 import type { Owners } from './owners.ts'
 
 const retryAwayAfterSeconds = 5

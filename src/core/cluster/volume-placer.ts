@@ -3,26 +3,25 @@
  * keep sandboxes on a machine that is to be emptied.
  */
 import { AppError } from '../../lib/app-error.ts'
-import type { HttpExchange } from '../../lib/http-relay/http-relay.ts'
 import { randomBelow } from '../../lib/ids.ts'
-import type { Forwarder } from './forwarder.ts'
+import type { DoorExchange, Forwarder } from './forwarder.ts'
 import type { Membership } from './membership.ts'
 import { isAway } from './node.ts'
 
-export type VolumePlacerParts = {
+export type VolumePlacerParts<Exchange extends DoorExchange> = {
   membership: Pick<Membership, 'nodeID' | 'isDraining' | 'nodes'>
-  forwarder: Pick<Forwarder, 'isFromPeer' | 'refuseForRoom' | 'send'>
+  forwarder: Pick<Forwarder<Exchange>, 'isFromPeer' | 'refuseForRoom' | 'send'>
 }
 
-export class VolumePlacer {
-  readonly #parts: VolumePlacerParts
+export class VolumePlacer<Exchange extends DoorExchange> {
+  readonly #parts: VolumePlacerParts<Exchange>
 
-  constructor(parts: VolumePlacerParts) {
+  constructor(parts: VolumePlacerParts<Exchange>) {
     this.#parts = parts
   }
 
   /** False: the volume is to be made here. True: the request is answered. */
-  async place(body: () => Buffer, exchange: HttpExchange): Promise<boolean> {
+  async place(body: () => Buffer, exchange: Exchange): Promise<boolean> {
     const { membership, forwarder } = this.#parts
     if (!membership.isDraining) return false
     if (forwarder.isFromPeer(exchange.request)) {

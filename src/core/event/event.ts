@@ -1,5 +1,5 @@
 /** What a team is told of the life of its sandboxes: one event for each change that its clients can see. */
-import type { Sandbox, SandboxState } from '../sandbox/sandbox.ts'
+import type { Sandbox, SandboxState } from '../sandbox/row/sandbox.ts'
 
 export const eventTypes = ['created', 'updated', 'paused', 'resumed', 'checkpointed', 'killed'] as const
 export type EventType = (typeof eventTypes)[number]

@@ -1,6 +1,6 @@
 /** Makes the egress policy of a sandbox of what its owner asked for, and address rules of the policy. */
 import { parseRange } from '../../lib/ipv4.ts'
-import { type AddressRules, closedToAll, type EgressPolicy } from '../egress.ts'
+import { type AddressRules, closedToAll, type EgressPolicy } from '../ports/egress.ts'
 import { parseHeaderRules } from './header-rules.ts'
 import { invalidNetwork } from './invalid-network.ts'
 import { parseNamePattern } from './name-patterns.ts'

@@ -1,5 +1,5 @@
 /** Header rules: for requests to a name, headers that are set outside the sandbox. */
-import type { HeaderRule } from '../egress.ts'
+import type { HeaderRule } from '../ports/egress.ts'
 import { invalidNetwork } from './invalid-network.ts'
 import { parseNamePattern } from './name-patterns.ts'
 import type { HeaderRuleOptions } from './network-options.ts'

@@ -1,5 +1,5 @@
 /** What a client says about how its sandbox is reached. The edge does it; here is what it may say. */
-import { agentPort } from '../agent.ts'
+import { agentPort } from '../ports/agent.ts'
 import { invalidNetwork } from './invalid-network.ts'
 import type { IngressOptions } from './network-options.ts'
 

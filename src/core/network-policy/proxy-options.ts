@@ -1,7 +1,7 @@
 /** The SOCKS5 server that a sandbox's connections are to go through. */
 import { X509Certificate } from 'node:crypto'
 import { addressToNumber } from '../../lib/ipv4.ts'
-import type { EgressProxy } from '../egress.ts'
+import type { EgressProxy } from '../ports/egress.ts'
 import { invalidNetwork } from './invalid-network.ts'
 import { parseHostName } from './name-patterns.ts'
 import type { EgressProxyOptions } from './network-options.ts'

@@ -1,15 +1,14 @@
 /** Lets traffic wake a paused sandbox, where its team wanted that. Who may is for the edge to check. */
 import { JoinedWork } from '../../lib/keyed-lock.ts'
-import type { OwnerStore } from '../cluster/node.ts'
-import type { TeamStore } from '../stores.ts'
-import { sandboxIsBusy, sandboxNotFound } from './errors.ts'
-import { longestLifetime } from './lifetime.ts'
-import type { FindDemand, FindResumable } from './resumable-route.ts'
-import type { Route, RouteTable } from './routes.ts'
-import { isVisible, type Sandbox, wireStates } from './sandbox.ts'
-import type { SandboxReader } from './sandbox-store.ts'
+import type { TeamStore } from '../team/team-store.ts'
+import type { FindDemand, FindResumable } from './network/resumable-route.ts'
+import type { Route, RouteTable } from './network/routes.ts'
+import { sandboxIsBusy, sandboxNotFound } from './row/errors.ts'
+import { longestLifetime } from './row/lifetime.ts'
+import { isVisible, type Sandbox, wireStates } from './row/sandbox.ts'
+import type { SandboxFinder, SandboxReader } from './row/sandbox-store.ts'
+import type { SandboxTokens } from './row/tokens.ts'
 import type { SandboxService } from './service.ts'
-import type { SandboxTokens } from './tokens.ts'
 
 const shortestLifeMs = 300_000
 
@@ -38,7 +37,7 @@ export function createAutoResume(parts: AutoResumeParts): FindResumable {
 
 /** Also of a sandbox that another node has: who may wake it is known before this one takes it over. */
 export function createFindDemand(parts: {
-  owners: Pick<OwnerStore, 'findSandbox'>
+  owners: Pick<SandboxFinder, 'findSandbox'>
   tokens: SandboxTokens
 }): FindDemand {
   const { owners, tokens } = parts

@@ -1,11 +1,11 @@
 /** Ends or pauses sandboxes when their time is over: one timer over two queries, one for each kind of end. */
 import type { Clock } from '../../lib/clock.ts'
 import type { Log } from '../../lib/log.ts'
-import type { SandboxEnder } from './ender.ts'
-import type { Pauser } from './pauser.ts'
-import type { Sandbox } from './sandbox.ts'
-import type { ExpiryKind, SandboxReader } from './sandbox-store.ts'
-import type { SandboxTurns } from './sandbox-turns.ts'
+import type { Sandbox } from './row/sandbox.ts'
+import type { ExpiryKind, SandboxReader } from './row/sandbox-store.ts'
+import type { SandboxTurns } from './row/sandbox-turns.ts'
+import type { SandboxEnder } from './verbs/ender.ts'
+import type { Pauser } from './verbs/pauser.ts'
 
 const longestSleepMs = 60_000
 const mostAtOnce = 50

@@ -4,8 +4,8 @@ import { describe, it } from 'node:test'
 import { type Fixture, gate, openFixture, request, turning, until } from '../../../test/support/domain.ts'
 import { connectionLost, failMoves } from '../../../test/support/store-faults.ts'
 import { AppError } from '../../lib/app-error.ts'
-import { openRules } from '../egress.ts'
-import type { SandboxOptions } from './sandbox.ts'
+import { openRules } from '../ports/egress.ts'
+import type { SandboxOptions } from './row/sandbox.ts'
 
 const pause = { memory: true, requireHealthyAgent: false }
 const connect = { timeoutMs: 60_000, memory: true }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { type Fixture, failsWith, gate, openFixture, request, until } from '../../../test/support/domain.ts'
-import { openRules } from '../egress.ts'
+import { openRules } from '../ports/egress.ts'
 
 const day = 24 * 3_600_000
 const pause = { memory: true, requireHealthyAgent: false }

@@ -7,32 +7,31 @@ import { errorText } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { letOthersRun } from '../../lib/let-others-run.ts'
 import type { Log } from '../../lib/log.ts'
-import type { ArchiveStore } from '../archive/archive-store.ts'
 import {
   canSnapshot,
   type Driver,
   type FoundSandbox,
   type ReadableSandbox,
   type SandboxExit,
-} from '../driver.ts'
-import type { BuildCacheStore, TemplateStore } from '../stores.ts'
-import type { HeldSandboxes } from './held-sandboxes.ts'
-import type { SandboxLauncher } from './launcher.ts'
-import type { Quarantine } from './quarantine.ts'
-import type { EndReason, Sandbox } from './sandbox.ts'
-import type { SandboxReader } from './sandbox-store.ts'
-import type { SandboxInTurn, SandboxTurns } from './sandbox-turns.ts'
+} from '../ports/driver.ts'
+import type { BuildCacheStore } from '../template/build-cache-store.ts'
+import type { TemplateStore } from '../template/template-store.ts'
+import type { HeldSandboxes } from './capacity/held-sandboxes.ts'
+import type { SandboxLauncher } from './launch/launcher.ts'
+import type { EndReason, Sandbox } from './row/sandbox.ts'
+import type { CopyFinder, SandboxReader } from './row/sandbox-store.ts'
+import type { SandboxInTurn, SandboxTurns } from './row/sandbox-turns.ts'
 import type { SandboxService } from './service.ts'
-import { pausedSandboxOf, pauseSnapshotName } from './snapshot-names.ts'
-import type { SnapshotStore } from './snapshot-store.ts'
-import type { WarmPool } from './warm-pool.ts'
+import { snapshotNamesInUse } from './snapshots/names-in-use.ts'
+import type { Quarantine } from './snapshots/quarantine.ts'
+import { pausedSandboxOf, pauseSnapshotName } from './snapshots/snapshot-names.ts'
+import type { SnapshotStore } from './snapshots/snapshot-store.ts'
+import type { WarmPool } from './warm-pool/warm-pool.ts'
 
 /** A sandbox without a row is left alone for so long: a row that is only late would come by then. */
 const unownedGraceMs = 5 * 60_000
 /** So many rows are compared between two turns of the event loop. */
 const rowsPerTurn = 100
-
-type CopyFinder = Pick<ArchiveStore, 'listElsewhere'>
 
 export type ReconcilerParts = {
   service: SandboxService
@@ -50,19 +49,6 @@ export type ReconcilerParts = {
   archive: CopyFinder | undefined
   clock: Clock
   log: Log
-}
-
-/** What sandboxes, templates and the quarantine own. The build cache owns others, which can be made again. */
-export async function snapshotNamesInUse(stores: {
-  sandboxes: SandboxReader
-  templates: TemplateStore
-  quarantine: Pick<Quarantine, 'names'>
-}): Promise<string[]> {
-  return [
-    ...(await stores.sandboxes.listSnapshotNames()),
-    ...(await stores.templates.listSnapshotNames()),
-    ...(await stores.quarantine.names()),
-  ]
 }
 
 export class Reconciler {

@@ -4,47 +4,52 @@
  */
 import type { Clock } from '../../lib/clock.ts'
 import type { Log } from '../../lib/log.ts'
-import type { BytesFetcher } from '../archive/bytes-fetcher.ts'
-import type { OwnerStore } from '../cluster/node.ts'
-import type { Driver } from '../driver.ts'
-import type { LogEntry } from '../logs.ts'
-import type { TemplateStore } from '../stores.ts'
+import type { Driver } from '../ports/driver.ts'
+import type { LogEntry } from '../ports/logs.ts'
 import type { Team } from '../team/team.ts'
 import type { TemplateCatalog } from '../template/catalog.ts'
+import type { TemplateStore } from '../template/template-store.ts'
 import type { VolumeService } from '../volume/service.ts'
-import type { Admission } from './admission.ts'
+import type { Admission } from './capacity/admission.ts'
+import type { DiskGuard } from './capacity/disk-guard.ts'
+import type { HeldSandboxes } from './capacity/held-sandboxes.ts'
+import { Expiry } from './expiry.ts'
+import type { SandboxLauncher } from './launch/launcher.ts'
+import type { SandboxEgress } from './network/egress.ts'
+import * as errors from './row/errors.ts'
+import { pausedForMemoryEntry } from './row/life-entries.ts'
+import { checkTimeout, endAfter, refreshDuration } from './row/lifetime.ts'
+import { type EndReason, isVisible, type Sandbox } from './row/sandbox.ts'
+import type {
+  IdempotencyClaim,
+  SandboxFilter,
+  SandboxFinder,
+  SandboxPage,
+  SandboxStore,
+} from './row/sandbox-store.ts'
+import type { SandboxInTurn, SandboxTurns } from './row/sandbox-turns.ts'
+import type { BytesSource } from './snapshots/bytes-source.ts'
+import type { Quarantine } from './snapshots/quarantine.ts'
+import type { SnapshotStore } from './snapshots/snapshot-store.ts'
 import {
   type ForkOutcome,
   type ForkRequest,
   SandboxCopier,
   type SnapshotRequest,
   type SnapshotTemplate,
-} from './copier.ts'
-import { type CreateRequest, SandboxCreator } from './creator.ts'
-import type { DiskGuard } from './disk-guard.ts'
-import type { SandboxEgress } from './egress.ts'
-import { SandboxEnder } from './ender.ts'
-import * as errors from './errors.ts'
-import { Expiry } from './expiry.ts'
-import type { HeldSandboxes } from './held-sandboxes.ts'
-import type { SandboxLauncher } from './launcher.ts'
-import { pausedForMemoryEntry } from './life-entries.ts'
-import { checkTimeout, endAfter, refreshDuration } from './lifetime.ts'
-import { type NetworkUpdate, NetworkUpdater } from './network-updater.ts'
-import { type PauseOptions, Pauser } from './pauser.ts'
-import type { Quarantine } from './quarantine.ts'
-import { Resumer } from './resumer.ts'
-import { type EndReason, isVisible, type Sandbox } from './sandbox.ts'
-import type { IdempotencyClaim, SandboxFilter, SandboxPage, SandboxStore } from './sandbox-store.ts'
-import type { SandboxInTurn, SandboxTurns } from './sandbox-turns.ts'
-import type { SnapshotStore } from './snapshot-store.ts'
-import { SpawnCounter } from './spawn-counter.ts'
-import type { WarmPool } from './warm-pool.ts'
+} from './verbs/copier.ts'
+import { type CreateRequest, SandboxCreator } from './verbs/creator.ts'
+import { SandboxEnder } from './verbs/ender.ts'
+import { type NetworkUpdate, NetworkUpdater } from './verbs/network-updater.ts'
+import { type PauseOptions, Pauser } from './verbs/pauser.ts'
+import { Resumer } from './verbs/resumer.ts'
+import { SpawnCounter } from './verbs/spawn-counter.ts'
+import type { WarmPool } from './warm-pool/warm-pool.ts'
 
 export type SandboxServiceParts = {
   admission: Admission
   sandboxes: SandboxStore
-  owners: Pick<OwnerStore, 'findSandbox' | 'sandboxesOfTeam'>
+  owners: SandboxFinder
   templates: TemplateStore
   catalog: TemplateCatalog
   driver: Driver
@@ -58,7 +63,7 @@ export type SandboxServiceParts = {
   diskGuard: Pick<DiskGuard, 'require' | 'requireForSnapshot'>
   held: Pick<HeldSandboxes, 'whyHeld'>
   /** Undefined where there is no object store. */
-  fetcher: BytesFetcher | undefined
+  fetcher: BytesSource | undefined
   /** Called when the snapshot of a paused sandbox or of a template is on the disk, and its row says so. */
   onKept: () => void
   clock: Clock

@@ -12,7 +12,7 @@ import {
 } from '../../../test/support/domain.ts'
 import { connectionLost } from '../../../test/support/store-faults.ts'
 import { AppError } from '../../lib/app-error.ts'
-import type { SandboxOptions } from './sandbox.ts'
+import type { SandboxOptions } from './row/sandbox.ts'
 
 const pause = { memory: true, requireHealthyAgent: false }
 const connect = { timeoutMs: 600_000, memory: true }

@@ -25,7 +25,13 @@ async function open() {
   const withKey = (key: string) =>
     new SecretService({ secrets: stores.secrets, vault: new SecretVault(key), clock })
   return {
-    ...{ db, stores, clock, team, other, withKey, service: withKey(oneKey) },
+    db,
+    stores,
+    clock,
+    team,
+    other,
+    withKey,
+    service: withKey(oneKey),
     async [Symbol.asyncDispose]() {
       await stores.close()
       rmSync(folder, { recursive: true, force: true })
@@ -58,8 +64,13 @@ describe('secrets', () => {
     const { service, team, other, db } = at
     await service.create(team, { name: 'first', value: 'v' })
     const many = Array.from({ length: secretLimits.perTeam - 1 }, (_, count) => ({
-      ...{ id: `sec_${count}`, team_id: team.teamID, name: `n${count}` },
-      ...{ current_version: 1, metadata: '{}', created_at: 0, updated_at: 0 },
+      id: `sec_${count}`,
+      team_id: team.teamID,
+      name: `n${count}`,
+      current_version: 1,
+      metadata: '{}',
+      created_at: 0,
+      updated_at: 0,
     }))
     for (let from = 0; from < many.length; from += 100) {
       await db

@@ -4,7 +4,7 @@ import type { Clock } from '../../lib/clock.ts'
 import { newSecretID } from '../../lib/ids.ts'
 import { insertOnce } from '../../lib/insert-once.ts'
 import { retryPassing } from '../../lib/retry-passing.ts'
-import type { SecretReader } from '../egress.ts'
+import type { SecretReader } from '../ports/egress.ts'
 import type { Team } from '../team/team.ts'
 import {
   checkMetadata,

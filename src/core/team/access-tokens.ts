@@ -2,7 +2,6 @@
 import { AppError } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { newUUID } from '../../lib/ids.ts'
-import type { AccessTokenStore, KeyStore } from '../stores.ts'
 import { KeyLimit } from './key-limit.ts'
 import {
   type AccessToken,
@@ -15,6 +14,7 @@ import {
   sameSecret,
   type Team,
 } from './team.ts'
+import type { AccessTokenStore, KeyStore } from './team-store.ts'
 
 export class AccessTokens {
   readonly #tokens: AccessTokenStore

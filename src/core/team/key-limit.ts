@@ -1,7 +1,7 @@
 /** How many keys and access tokens a team may have at a time: each is a row that every list shows. */
 import { AppError } from '../../lib/app-error.ts'
 import { KeyedLock } from '../../lib/keyed-lock.ts'
-import type { KeyStore } from '../stores.ts'
+import type { KeyStore } from './team-store.ts'
 
 export const mostLiveKeys = 200
 

@@ -2,7 +2,6 @@
 import { AppError } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { newUUID } from '../../lib/ids.ts'
-import type { KeyStore, TeamStore } from '../stores.ts'
 import { KeyLimit } from './key-limit.ts'
 import {
   type ApiKey,
@@ -16,6 +15,7 @@ import {
   type Team,
   type TeamLimits,
 } from './team.ts'
+import type { KeyStore, TeamStore } from './team-store.ts'
 
 const touchEveryMs = 60_000
 const slugPattern = /^[a-z0-9][a-z0-9-_]{0,62}$/

@@ -1,9 +1,9 @@
 /** How many sandboxes each team runs and starts, sampled at a steady pace. */
 import { AppError } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
-import type { TeamMetricStore } from '../stores.ts'
 import { type TeamMetric, teamSampleEveryMs } from './metric.ts'
 import type { Team } from './team.ts'
+import type { TeamMetricStore } from './team-store.ts'
 
 /** What a request for the highest value may name. */
 export type TeamMetricName = 'concurrent_sandboxes' | 'sandbox_start_rate'

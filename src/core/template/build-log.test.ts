@@ -6,7 +6,7 @@ import { describe, it } from 'node:test'
 import { ManualClock } from '../../lib/clock.ts'
 import { silentLog } from '../../lib/log.ts'
 import { LogFiles } from '../../logs/log-files.ts'
-import type { LogEntry, LogQuery, LogStore, NumberedLogEntry } from '../logs.ts'
+import type { LogEntry, LogQuery, LogStore, NumberedLogEntry } from '../ports/logs.ts'
 import { BuildLog } from './build-log.ts'
 
 function openLog() {

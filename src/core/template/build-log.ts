@@ -1,7 +1,7 @@
 /** The logs of builds: in memory while a build runs, since clients ask five times a second, and in the log store for later. */
 import type { Clock } from '../../lib/clock.ts'
 import type { Log } from '../../lib/log.ts'
-import type { LogEntry, LogStore, NumberedLogEntry } from '../logs.ts'
+import type { LogEntry, LogStore, NumberedLogEntry } from '../ports/logs.ts'
 import type { BuildLine } from './builder.ts'
 
 /** Clients count lines from the first on, so no early line may be dropped: later ones are, after this many. */
@@ -81,7 +81,10 @@ export class BuildLog {
 }
 
 const begun = (): Running => ({
-  ...{ entries: [], bytes: 0, isFull: false, unwritten: [] },
+  entries: [],
+  bytes: 0,
+  isFull: false,
+  unwritten: [],
   writing: Promise.resolve(),
 })
 

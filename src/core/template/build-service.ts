@@ -10,8 +10,7 @@ import { newTemplateID, newUUID } from '../../lib/ids.ts'
 import { insertOnce } from '../../lib/insert-once.ts'
 import type { Log } from '../../lib/log.ts'
 import { retryPassing } from '../../lib/retry-passing.ts'
-import type { LogEntry } from '../logs.ts'
-import type { TemplateStore } from '../stores.ts'
+import type { LogEntry } from '../ports/logs.ts'
 import type { Team } from '../team/team.ts'
 import type { BuildLog } from './build-log.ts'
 import { type Builder, BuildFailure, type BuildJob } from './builder.ts'
@@ -19,6 +18,7 @@ import type { TemplateCatalog } from './catalog.ts'
 import { defaultTag, type TemplateReference } from './reference.ts'
 import type { StartRequest } from './start-request.ts'
 import type { BuildStatus, Template, TemplateBuild, TemplateName } from './template.ts'
+import type { TemplateStore } from './template-store.ts'
 
 const mostBuildsAtOnce = 20
 const buildWithinMs = 3_600_000
@@ -80,10 +80,25 @@ export class BuildService {
     const now = clock.now()
     const { template, isNew } = await this.#templateFor(team, target, now)
     const build: TemplateBuild = {
-      ...{ buildID: newUUID(), templateID: template.templateID, status: 'waiting', ...sizes, envdVersion },
-      ...{ rootFolder: null, layers: null, snapshot: null, envVars: {}, startCmd: null, readyCmd: null },
-      ...{ defaultUser: 'user', defaultWorkdir: '/home/user', serviceContext: null, reason: null },
-      ...{ startRequest, createdAt: now, updatedAt: now, finishedAt: null },
+      buildID: newUUID(),
+      templateID: template.templateID,
+      status: 'waiting',
+      ...sizes,
+      envdVersion,
+      rootFolder: null,
+      layers: null,
+      snapshot: null,
+      envVars: {},
+      startCmd: null,
+      readyCmd: null,
+      defaultUser: 'user',
+      defaultWorkdir: '/home/user',
+      serviceContext: null,
+      reason: null,
+      startRequest,
+      createdAt: now,
+      updatedAt: now,
+      finishedAt: null,
     }
     const names = 'alias' in target ? [{ namespace: team.slug, alias: target.alias }] : []
     const fresh = isNew ? { template, names } : undefined
@@ -314,8 +329,14 @@ export class BuildService {
     const known = 'alias' in target && (await this.#parts.templates.findByAlias(team.slug, target.alias))
     if (known) return { template: known, isNew: false }
     const template: Template = {
-      ...{ templateID: newTemplateID(), teamID: team.teamID, public: false, isSnapshot: false },
-      ...{ createdAt: now, updatedAt: now, lastSpawnedAt: null, spawnCount: 0 },
+      templateID: newTemplateID(),
+      teamID: team.teamID,
+      public: false,
+      isSnapshot: false,
+      createdAt: now,
+      updatedAt: now,
+      lastSpawnedAt: null,
+      spawnCount: 0,
     }
     return { template, isNew: true }
   }

@@ -1,7 +1,7 @@
 /** The builder port: makes a template out of an image or another template, step by step. Knows no names or tags. */
 import { AppError, type ErrorCode } from '../../lib/app-error.ts'
-import type { RegistryCredentials } from '../images.ts'
-import type { LogLevel } from '../logs.ts'
+import type { RegistryCredentials } from '../ports/images.ts'
+import type { LogLevel } from '../ports/logs.ts'
 import type { BuildStep } from './start-request.ts'
 import type { TemplateBuild } from './template.ts'
 

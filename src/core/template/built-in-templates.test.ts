@@ -7,9 +7,15 @@ import type { BuiltInRecipe } from './built-in-templates.ts'
 import type { BuildStatus } from './template.ts'
 
 const recipe: BuiltInRecipe = {
-  ...{ alias: 'thing-v1', name: 'thing', seconds: 90, sizes: { cpuCount: 2, memoryMB: 2048, diskMB: 1024 } },
+  alias: 'thing-v1',
+  name: 'thing',
+  seconds: 90,
+  sizes: { cpuCount: 2, memoryMB: 2048, diskMB: 1024 },
   request: async ({ full }) => ({
-    ...{ from: { image: 'debian:12' }, startCmd: null, readyCmd: null, force: false },
+    from: { image: 'debian:12' },
+    startCmd: null,
+    readyCmd: null,
+    force: false,
     steps: [{ type: 'RUN', args: [full ? 'all' : 'some'], filesHash: null, force: false }],
   }),
 }
@@ -25,7 +31,11 @@ async function openBuiltIns() {
       if (knobs.fails) throw new Error('no network')
       const context = { envVars: {}, defaultUser: 'user', defaultWorkdir: '/home/user', serviceContext: null }
       await onResult({
-        ...{ rootFolder: 'r', layers: null, snapshot: null, startCmd: null, readyCmd: null },
+        rootFolder: 'r',
+        layers: null,
+        snapshot: null,
+        startCmd: null,
+        readyCmd: null,
         ...context,
       })
     },

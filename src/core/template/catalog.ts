@@ -1,9 +1,9 @@
 /** Finds the build that a template reference means for a team. */
 import { AppError } from '../../lib/app-error.ts'
-import type { SnapshotFilter, TemplateStore } from '../stores.ts'
 import type { Team } from '../team/team.ts'
 import { defaultTag, parseTemplateReference } from './reference.ts'
 import type { ResolvedTemplate, SnapshotEntry, Template, TemplateName } from './template.ts'
+import type { SnapshotFilter, TemplateStore } from './template-store.ts'
 
 export class TemplateCatalog {
   readonly #store: TemplateStore

@@ -2,10 +2,9 @@
 import { AppError } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { retryPassing } from '../../lib/retry-passing.ts'
-import type { SandboxState } from '../sandbox/sandbox.ts'
-import type { TemplateStore } from '../stores.ts'
 import type { Team } from '../team/team.ts'
 import type { TemplateCatalog } from './catalog.ts'
+import type { TemplateStore } from './template-store.ts'
 
 export type TemplateRemoverParts = {
   /** Removes those of the snapshots that nothing else owns. */
@@ -53,7 +52,7 @@ export class TemplateRemover {
 }
 
 /** Sandboxes of other teams count too where the template is public: without its build they could not be resumed. */
-function inUse(templateID: string, states: SandboxState[]): AppError {
+function inUse(templateID: string, states: readonly string[]): AppError {
   const word = states.some((state) => state !== 'paused') ? 'running' : 'paused'
   return new AppError(
     'invalid_argument',

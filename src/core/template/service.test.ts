@@ -21,7 +21,13 @@ async function openTemplates() {
     return build.buildID
   }
   return {
-    ...{ fixture, templates, service, team, other, clock, addBuild },
+    fixture,
+    templates,
+    service,
+    team,
+    other,
+    clock,
+    addBuild,
     /** With a finished build of the default tag. */
     add: async (templateID: string, of: Team | null = team, isPublic = false) => {
       const times = { createdAt: clock.now(), updatedAt: clock.now(), lastSpawnedAt: null, spawnCount: 0 }

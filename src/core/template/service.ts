@@ -1,11 +1,11 @@
 /** Templates as their teams see them: names, tags, visibility, lists. The life of builds is in build-service.ts. */
 import { AppError } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
-import type { TemplateStore } from '../stores.ts'
 import type { Team } from '../team/team.ts'
 import { isUsableBy, notYours, type TemplateCatalog } from './catalog.ts'
 import { defaultTag, parseTag, parseTemplateName, parseTemplateReference } from './reference.ts'
 import type { TagAssignment, Template, TemplateBuild, TemplateName, TemplateSummary } from './template.ts'
+import type { TemplateStore } from './template-store.ts'
 
 export type TemplateServiceParts = { templates: TemplateStore; catalog: TemplateCatalog; clock: Clock }
 

@@ -1,5 +1,5 @@
 /** What a client asks a build to be made of. */
-import type { RegistryCredentials } from '../images.ts'
+import type { RegistryCredentials } from '../ports/images.ts'
 
 export const stepTypes = ['COPY', 'RUN', 'ENV', 'WORKDIR', 'USER'] as const
 

@@ -8,10 +8,9 @@ import { AppError, isAppError, shownText } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { newUUID, uuidForm } from '../../lib/ids.ts'
 import type { Log } from '../../lib/log.ts'
-import type { DiskMount } from '../driver.ts'
-import type { VolumeStore } from '../stores.ts'
+import type { InTurn } from '../../lib/turns.ts'
+import type { DiskMount } from '../ports/driver.ts'
 import type { Team } from '../team/team.ts'
-import type { InTurn } from '../turns.ts'
 import {
   contentIsBusy,
   perhapsCreated,
@@ -23,6 +22,7 @@ import {
 import type { VolumeTokens } from './tokens.ts'
 import { checkMounts, checkVolumeName, type Volume, type VolumeMount, type WantedMount } from './volume.ts'
 import type { HeldDisk, VolumeDisks, VolumeFiles } from './volume-files.ts'
+import type { VolumeStore } from './volume-store.ts'
 import { type DeletingVolume, isDeleting, VolumeTurns } from './volume-turns.ts'
 
 export type VolumeSettings = {

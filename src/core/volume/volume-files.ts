@@ -1,6 +1,6 @@
 /** The ports to what volumes hold: their disks on this machine, and the files in them. */
 import type { Readable } from 'node:stream'
-import type { DiskMount } from '../driver.ts'
+import type { DiskMount } from '../ports/driver.ts'
 
 /** A disk that is there to be mounted, as long as it is held. */
 export type HeldDisk = {

@@ -6,9 +6,9 @@
 import type { Clock } from '../../lib/clock.ts'
 import { insertOnce } from '../../lib/insert-once.ts'
 import { retryPassing } from '../../lib/retry-passing.ts'
-import type { VolumeStore } from '../stores.ts'
-import { type InTurn, Turns } from '../turns.ts'
+import { type InTurn, Turns } from '../../lib/turns.ts'
 import type { Volume, VolumeState } from './volume.ts'
+import type { VolumeStore } from './volume-store.ts'
 
 /** Nobody can use it any more: its disk may be removed. */
 export type DeletingVolume = InTurn<Volume> & { state: 'deleting' }

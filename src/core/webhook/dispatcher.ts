@@ -7,7 +7,7 @@ import type { Clock } from '../../lib/clock.ts'
 import { deadlineSignal } from '../../lib/deadline.ts'
 import type { Log } from '../../lib/log.ts'
 import { retryPassing } from '../../lib/retry-passing.ts'
-import type { DeliveryStore, LeaseStore } from '../event-stores.ts'
+import type { LeaseStore } from '../ports/lease-store.ts'
 import type { SecretVault } from '../secret/vault.ts'
 import { signatureOf } from './signature.ts'
 import {
@@ -18,6 +18,7 @@ import {
   placeOfSecret,
   webhookLimits,
 } from './webhook.ts'
+import type { DeliveryStore } from './webhook-store.ts'
 
 /** No request takes longer: what has not been answered by then has failed. */
 export const requestTimeoutMs = 10_000

@@ -4,7 +4,6 @@ import type { Clock } from '../../lib/clock.ts'
 import { newUUID } from '../../lib/ids.ts'
 import { insertOnce } from '../../lib/insert-once.ts'
 import type { EventType } from '../event/event.ts'
-import type { DeliveryStore, WebhookStore } from '../event-stores.ts'
 import type { SecretVault } from '../secret/vault.ts'
 import type { Team } from '../team/team.ts'
 import {
@@ -16,6 +15,7 @@ import {
   type Webhook,
   webhookLimits,
 } from './webhook.ts'
+import type { DeliveryStore, WebhookStore } from './webhook-store.ts'
 
 export type WebhookRequest = {
   name: string

@@ -108,7 +108,10 @@ describe('the end of a log', () => {
   })
 
   const entry = (ms: number, message: string) => ({
-    ...{ timestamp: new Date(ms).toISOString(), level: 'info' as const, message, fields: {} },
+    timestamp: new Date(ms).toISOString(),
+    level: 'info' as const,
+    message,
+    fields: {},
   })
 
   it('takes each entry once, even of the same millisecond', () => {
@@ -167,7 +170,9 @@ describe('forms', () => {
 describe('the log of a build', () => {
   it('tells how long each step took', () => {
     const at = (seconds: number, message: string, step?: string) => ({
-      ...{ timestamp: new Date(seconds * 1000).toISOString(), level: 'info' as const, message },
+      timestamp: new Date(seconds * 1000).toISOString(),
+      level: 'info' as const,
+      message,
       ...(step !== undefined && { step }),
     })
     const entries = [

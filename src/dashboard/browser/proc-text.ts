@@ -21,8 +21,12 @@ export function parseProcesses(text: string): SandboxProcess[] {
     if (!match) continue
     const [, pid, user, cpu, kilobytes, seconds, command] = match
     rows.push({
-      ...{ pid: Number(pid), user: user!, cpuPct: Number(cpu), memoryBytes: Number(kilobytes) * 1024 },
-      ...{ ageMs: Number(seconds) * 1000, command: command! },
+      pid: Number(pid),
+      user: user!,
+      cpuPct: Number(cpu),
+      memoryBytes: Number(kilobytes) * 1024,
+      ageMs: Number(seconds) * 1000,
+      command: command!,
     })
     if (rows.length === mostRows) break
   }

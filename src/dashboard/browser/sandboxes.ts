@@ -17,7 +17,8 @@ export async function listSandboxes(
   const rows = await ofTeams<ListedSandbox>(
     (team) =>
       askAll<ListedSandbox>('/v2/sandboxes?state=running,paused', {
-        ...{ team, signal },
+        team,
+        signal,
         onPage: (soFar) => show(soFar.map((one) => ({ ...one, team }))),
       }),
     show,

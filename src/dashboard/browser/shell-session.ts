@@ -9,22 +9,31 @@ export type Shell = { close(): void }
 type ShellOptions = { client: Sandbox; element: HTMLElement; user: string; onEnd: (why: string) => void }
 
 const colours = {
-  ...{ background: '#161514', foreground: '#e9e5df', cursor: '#5cc7a0', selectionBackground: '#3d5a4f' },
-  ...{ black: '#2c2a27', red: '#f2867c', green: '#7fd0a8', yellow: '#e5b566', blue: '#7aa7f0' },
-  ...{
-    magenta: '#c19bf5',
-    cyan: '#6cc5c9',
-    white: '#d8d3ca',
-    brightBlack: '#7d776d',
-    brightWhite: '#ffffff',
-  },
+  background: '#161514',
+  foreground: '#e9e5df',
+  cursor: '#5cc7a0',
+  selectionBackground: '#3d5a4f',
+  black: '#2c2a27',
+  red: '#f2867c',
+  green: '#7fd0a8',
+  yellow: '#e5b566',
+  blue: '#7aa7f0',
+  magenta: '#c19bf5',
+  cyan: '#6cc5c9',
+  white: '#d8d3ca',
+  brightBlack: '#7d776d',
+  brightWhite: '#ffffff',
 }
 
 export async function openShell({ client, element, user, onEnd }: ShellOptions): Promise<Shell> {
   const release = styleByScript()
   const terminal = new Terminal({
-    ...{ theme: colours, fontSize: 13, lineHeight: 1.25, cursorBlink: true, scrollback: 5000 },
-    ...{ fontFamily: getComputedStyle(element).getPropertyValue('--mono') },
+    theme: colours,
+    fontSize: 13,
+    lineHeight: 1.25,
+    cursorBlink: true,
+    scrollback: 5000,
+    fontFamily: getComputedStyle(element).getPropertyValue('--mono'),
     screenReaderMode: matchMedia('(prefers-reduced-motion: reduce)').matches,
   })
   const fit = new FitAddon()
@@ -43,7 +52,10 @@ export async function openShell({ client, element, user, onEnd }: ShellOptions):
   const observer = new ResizeObserver(() => fit.fit())
   try {
     const handle = await client.pty.create({
-      ...{ cols, rows, user, timeoutMs: 0 },
+      cols,
+      rows,
+      user,
+      timeoutMs: 0,
       onData: (data) => {
         if (!stopped.signal.aborted) terminal.write(data)
       },

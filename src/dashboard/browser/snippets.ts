@@ -49,13 +49,15 @@ export function connectTo(sandboxID: string, origin: string, domain = ''): Snipp
   const environment = environmentLines(origin, domain)
   return [
     {
-      ...{ language: 'JavaScript', environment },
+      language: 'JavaScript',
+      environment,
       code: `import { Sandbox } from 'e2b'
 const sandbox = await Sandbox.connect('${sandboxID}')
 console.log((await sandbox.commands.run('uname -a')).stdout)`,
     },
     {
-      ...{ language: 'Python', environment },
+      language: 'Python',
+      environment,
       code: `from e2b import Sandbox
 sandbox = Sandbox.connect("${sandboxID}")
 print(sandbox.commands.run("uname -a").stdout)`,

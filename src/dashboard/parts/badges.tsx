@@ -3,10 +3,27 @@ import type { ComponentChildren } from 'preact'
 export type Tone = 'good' | 'calm' | 'warn' | 'bad'
 
 const tones: Record<string, Tone> = {
-  ...{ running: 'good', ready: 'good', delivered: 'good', ok: 'good', on: 'good' },
-  ...{ paused: 'calm', waiting: 'calm', pending: 'calm', off: 'calm', private: 'calm' },
-  ...{ building: 'warn', warn: 'warn', public: 'warn', draining: 'warn', retrying: 'warn', failing: 'warn' },
-  ...{ error: 'bad', failed: 'bad', fail: 'bad', gone: 'bad', unhealthy: 'bad' },
+  running: 'good',
+  ready: 'good',
+  delivered: 'good',
+  ok: 'good',
+  on: 'good',
+  paused: 'calm',
+  waiting: 'calm',
+  pending: 'calm',
+  off: 'calm',
+  private: 'calm',
+  building: 'warn',
+  warn: 'warn',
+  public: 'warn',
+  draining: 'warn',
+  retrying: 'warn',
+  failing: 'warn',
+  error: 'bad',
+  failed: 'bad',
+  fail: 'bad',
+  gone: 'bad',
+  unhealthy: 'bad',
 }
 
 /** A state, told by a word and a colour. */

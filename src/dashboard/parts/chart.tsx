@@ -79,7 +79,10 @@ function optionsOf(
     ticks: { show: false },
   }
   return {
-    ...{ width: element.clientWidth, height, padding: [6, 26, 0, 0], legend: { show: false } },
+    width: element.clientWidth,
+    height,
+    padding: [6, 26, 0, 0],
+    legend: { show: false },
     cursor: { points: { size: 6 }, drag: { x: false, y: false } },
     scales: {
       x: { range: (_, first, last) => timeRange(first, last) },

@@ -22,8 +22,15 @@ export function Field(props: FieldProps) {
   const { label, value, onInput, hint, placeholder, kind = 'text', required, lines, mono, disabled } = props
   const id = useId()
   const shared = {
-    ...{ id, value, placeholder, required, disabled, autocomplete: 'off', spellcheck: false },
-    ...{ class: mono ? 'mono' : '', 'aria-describedby': hint ? `${id}-hint` : undefined },
+    id,
+    value,
+    placeholder,
+    required,
+    disabled,
+    autocomplete: 'off',
+    spellcheck: false,
+    class: mono ? 'mono' : '',
+    'aria-describedby': hint ? `${id}-hint` : undefined,
     onInput: (event: Event) => onInput((event.currentTarget as HTMLInputElement).value),
     ref: (element: HTMLElement | null) => {
       if (element && props.autofocus && !element.dataset.focused) {

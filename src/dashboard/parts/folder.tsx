@@ -80,7 +80,8 @@ export function FolderPane({ path, live, openPath, onOpen, onOpenFolder, actions
                   key={entry.path}
                   entry={entry}
                   isOpen={entry.path === openPath}
-                  {...{ onOpen, actions }}
+                  onOpen={onOpen}
+                  actions={actions}
                 />
               ))}
               {entries.length > mostShown && <li class="hint">And {entries.length - mostShown} more.</li>}

@@ -47,7 +47,7 @@ export function TeamList<T extends { team: string }>(props: {
           empty
         ) : (
           <Card flush>
-            <Table {...{ label, rows, keyOf, columns }} />
+            <Table label={label} rows={rows} keyOf={keyOf} columns={columns} />
           </Card>
         )
       }

@@ -15,8 +15,10 @@ export function LimitsDialog({ team, onClose }: { team: KnownTeam; onClose: () =
   const [hours, setHours] = useState(String(limits.maxLifetimeHours))
   const submit = async () => {
     const body = {
-      ...{ maxSandboxes: Number(sandboxes), maxCPU: Number(cpu) },
-      ...{ maxMemoryMB: Number(memory), maxLifetimeHours: Number(hours) },
+      maxSandboxes: Number(sandboxes),
+      maxCPU: Number(cpu),
+      maxMemoryMB: Number(memory),
+      maxLifetimeHours: Number(hours),
     }
     await ask(`/admin/teams/${team.teamID}/limits`, { method: 'PATCH', body })
     await reloadTeams()

@@ -15,7 +15,10 @@ const mostShown = 30
 
 function allCommands(): Command[] {
   const views = visibleDestinations().map(({ noun, text, icon }) => ({
-    ...{ text, hint: 'Go to', icon, run: () => navigate(pathTo([noun])) },
+    text,
+    hint: 'Go to',
+    icon,
+    run: () => navigate(pathTo([noun])),
   }))
   const other = shownTheme() === 'dark' ? 'light' : 'dark'
   const commands: Command[] = [
@@ -34,7 +37,9 @@ function allCommands(): Command[] {
     { text: 'Log out', hint: 'Do', icon: 'out', run: logOut },
   ]
   const sandboxes = knownSandboxes().map(({ sandboxID, alias, team }) => ({
-    ...{ text: `${sandboxID} ${alias ?? ''}`, hint: 'Sandbox', icon: 'box' as const },
+    text: `${sandboxID} ${alias ?? ''}`,
+    hint: 'Sandbox',
+    icon: 'box' as const,
     run: () => navigate(pathTo(['sandboxes', sandboxID], { team })),
   }))
   return [...views, ...commands, ...sandboxes]

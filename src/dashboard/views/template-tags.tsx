@@ -70,7 +70,8 @@ function AddTag({ template, team, onClose, onDone }: AddProps) {
   const [tag, setTag] = useState('')
   const submit = async () => {
     await ask('/templates/tags', {
-      ...{ body: { target: nameOf(template), tags: [tag.trim()] }, team },
+      body: { target: nameOf(template), tags: [tag.trim()] },
+      team,
       repeatable: true,
     })
     await onDone()

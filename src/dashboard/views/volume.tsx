@@ -55,7 +55,8 @@ function VolumeFiles({ volume: { volumeID, token } }: { volume: VolumeAndToken }
     saveBlob(name, await (await send(at('file', path), { headers })).blob())
   const write = (path: string, file: File) =>
     send(at('file', path, '&force=true'), {
-      ...{ method: 'PUT', raw: file },
+      method: 'PUT',
+      raw: file,
       headers: { ...headers, 'content-type': 'application/octet-stream' },
     })
   const remove = ({ name, path }: FolderEntry) =>
@@ -89,8 +90,12 @@ function VolumeFiles({ volume: { volumeID, token } }: { volume: VolumeAndToken }
 function entriesOf(entries: readonly VolumeEntryStat[], folder: string): FolderEntry[] {
   return sortEntries(
     entries.map(({ name, type, size, mode, mtime }) => ({
-      ...{ name, size, mode, path: joinPath(folder, name) },
-      ...{ isFolder: type === 'directory', modifiedAt: Date.parse(mtime) },
+      name,
+      size,
+      mode,
+      path: joinPath(folder, name),
+      isFolder: type === 'directory',
+      modifiedAt: Date.parse(mtime),
     })),
   )
 }

@@ -1,4 +1,4 @@
-import type { PackedFile } from '../../core/object-store.ts'
+import type { PackedFile } from '../../core/ports/object-store.ts'
 
 /** What a sandbox holds, for tests to put there and find again. */
 export type FakeContent = { memory: Map<string, string>; files: Map<string, string> }

@@ -4,7 +4,6 @@
  */
 
 import { isDeepStrictEqual } from 'node:util'
-import type { MemoryNeeds } from '../../core/archive/archive-store.ts'
 import type {
   CanExportSnapshots,
   CanFreeze,
@@ -16,6 +15,7 @@ import type {
   DriverHandle,
   Endpoint,
   FoundSandbox,
+  MemoryNeeds,
   MemoryUse,
   PortableSnapshot,
   ProbeResult,
@@ -25,13 +25,14 @@ import type {
   SandboxStats,
   Snapshot,
   SnapshotOptions,
-} from '../../core/driver.ts'
-import type { AddressRules, GatePorts } from '../../core/egress.ts'
-import type { PackNote, PackTarget } from '../../core/object-store.ts'
+} from '../../core/ports/driver.ts'
+import type { AddressRules, GatePorts } from '../../core/ports/egress.ts'
+import type { PackNote, PackTarget } from '../../core/ports/object-store.ts'
 import { AppError } from '../../lib/app-error.ts'
 import { KeyedLock } from '../../lib/keyed-lock.ts'
 import { untilAborted } from '../../lib/until-aborted.ts'
 import { type FakeContent, filesOf, readInto } from './fake-content.ts'
+import { contentFor, copyOf, sizeFor } from './fake-restore.ts'
 import { type FakeSandbox, type FakeSnapshot, type FakeWorld, newFakeWorld } from './fake-world.ts'
 
 export type FakeDriverOptions = {
@@ -76,8 +77,11 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
   constructor(options: FakeDriverOptions = {}) {
     this.#endpoint = options.endpoint
     this.capabilities = {
-      ...{ freeze: true, snapshotFiles: true, limitEgress: true, exportSnapshots: true },
+      freeze: true,
+      snapshotFiles: true,
       snapshotMemory: options.snapshotMemory ?? true,
+      limitEgress: true,
+      exportSnapshots: true,
     }
     this.world = options.world ?? newFakeWorld()
     this.world.crashListeners.add(this.#tellExit)
@@ -108,7 +112,13 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
     const handle = { driver: this.name, version: 1, data }
     const content = contentFor(spec.fromSnapshot, snapshot)
     const sandbox: FakeSandbox = {
-      ...{ spec, handle, running: false, frozen: false, frozenSnapshot: undefined, ...content },
+      spec: { ...spec, ...sizeFor(spec, snapshot) },
+      handle,
+      running: false,
+      frozen: false,
+      frozenSnapshot: undefined,
+      memory: content.memory,
+      files: content.files,
       enforced: spec.egress,
     }
     if (snapshot && !spec.fromSnapshot?.keep) snapshot.consumedBy = spec.runID
@@ -217,8 +227,14 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
     if (!snapshot) return undefined
     // The sandbox that consumed it ran on its files, which match its memory no more.
     const memory = snapshot.memory && !snapshot.consumedBy
+    const { cpuCount, memoryMB, diskMB } = snapshot.spec
+    const size = { cpuCount, memoryMB, diskMB }
     return {
-      ...{ folder, memory, bytes: 1, roots: rootsOf(snapshot.spec) },
+      folder,
+      memory,
+      size,
+      bytes: 1,
+      roots: rootsOf(snapshot.spec),
       ...(snapshot.imported && { imported: snapshot.imported }),
     }
   }
@@ -250,7 +266,10 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
       const needs = note.needs as MemoryNeeds | null
       const fits = memory && needs !== null && (await this.whyUnfit(needs)) === undefined
       snapshot = {
-        ...{ spec: note.spec as SandboxSpec, content, memory: fits, consumedBy: undefined },
+        spec: note.spec as SandboxSpec,
+        content,
+        memory: fits,
+        consumedBy: undefined,
         imported: true,
       }
       return { open: (name) => (name === 'memory' && !fits ? undefined : readInto(content, name)) }
@@ -282,16 +301,18 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
 
   async diskUse(): Promise<DiskUse[]> {
     return [...this.world.sandboxes.keys()].map((sandboxID) => ({
-      ...{ sandboxID, allocatedBytes: 0, unwrittenBytes: 0 },
+      sandboxID,
+      allocatedBytes: 0,
+      unwrittenBytes: 0,
       ...this.diskUses.get(sandboxID),
     }))
   }
 
   async memoryUse(): Promise<MemoryUse[]> {
-    return [...this.world.sandboxes.values()].map(({ spec: { sandboxID, memoryMB } }) => ({
-      ...{ sandboxID, promisedBytes: memoryMB * 1024 * 1024 },
-      usedBytes: this.world.memoryUses.get(sandboxID) ?? 0,
-    }))
+    return [...this.world.sandboxes].map(([sandboxID, { spec }]) => {
+      const usedBytes = this.world.memoryUses.get(sandboxID) ?? 0
+      return { sandboxID, usedBytes, promisedBytes: spec.memoryMB * 1024 * 1024 }
+    })
   }
 
   async list(): Promise<FoundSandbox[]> {
@@ -371,21 +392,6 @@ const rootsOf = ({ rootFolder, lowerFolders = [] }: SandboxSpec) => [rootFolder,
 function freeAddress({ sandboxes }: FakeWorld): string {
   const taken = new Set([...sandboxes.values()].map(({ handle }) => handle.data.address))
   for (let number = 1; ; number++) if (!taken.has(`fake-${number}`)) return `fake-${number}`
-}
-
-const copyOf = ({ memory, files }: FakeContent): FakeContent => ({
-  memory: new Map(memory),
-  files: new Map(files),
-})
-
-/** A sandbox that consumes the snapshot runs on its very files. */
-function contentFor(from: RestoreSpec | undefined, snapshot: FakeSnapshot | undefined): FakeContent {
-  if (!snapshot) return { memory: new Map(), files: new Map() }
-  const { memory, files } = copyOf(snapshot.content)
-  return {
-    files: from?.keep ? files : snapshot.content.files,
-    memory: from?.memory && snapshot.memory ? memory : new Map(),
-  }
 }
 
 const cannotBeRead = (name: string): AppError =>

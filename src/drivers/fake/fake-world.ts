@@ -1,6 +1,6 @@
 /** What outlives a fake driver: the machine with its sandboxes and snapshots, and its knobs. */
-import type { DriverHandle, SandboxExit, SandboxSpec } from '../../core/driver.ts'
-import type { AddressRules } from '../../core/egress.ts'
+import type { DriverHandle, SandboxExit, SandboxSpec } from '../../core/ports/driver.ts'
+import type { AddressRules } from '../../core/ports/egress.ts'
 import type { FakeContent } from './fake-content.ts'
 
 export type FakeSandbox = FakeContent & {

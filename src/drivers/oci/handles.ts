@@ -1,9 +1,9 @@
 /** What the domain stores to find a sandbox of this driver again. */
-import type { DriverHandle } from '../../core/driver.ts'
+import type { DriverHandle } from '../../core/ports/driver.ts'
 import { AppError } from '../../lib/app-error.ts'
-import { flavourOf } from './flavours.ts'
-import { assertSandboxID, type SandboxRecord } from './records.ts'
-import type { RuntimeFlavour } from './runtime-flavour.ts'
+import { assertSandboxID, type SandboxRecord } from './record/records.ts'
+import { flavourOf } from './runtime/flavours.ts'
+import type { RuntimeFlavour } from './runtime/runtime-flavour.ts'
 
 export type HandleData = { sandboxID: string; runID: string; address: string }
 

@@ -5,7 +5,6 @@
  */
 import { resolve } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
-import type { MemoryNeeds } from '../../core/archive/archive-store.ts'
 import type {
   CanExportSnapshots,
   CanFreeze,
@@ -16,6 +15,7 @@ import type {
   DriverCapabilities,
   DriverHandle,
   FoundSandbox,
+  MemoryNeeds,
   MemoryUse,
   PortableSnapshot,
   SandboxExit,
@@ -23,30 +23,30 @@ import type {
   SandboxStats,
   Snapshot,
   SnapshotOptions,
-} from '../../core/driver.ts'
-import type { AddressRules, GatePorts } from '../../core/egress.ts'
+} from '../../core/ports/driver.ts'
+import type { AddressRules, GatePorts } from '../../core/ports/egress.ts'
 import { AppError, errorText } from '../../lib/app-error.ts'
-import { KeyedLock } from '../../lib/keyed-lock.ts'
-import { describeBuild, restoresHostname } from './builds.ts'
-import type { OciContext } from './context.ts'
-import { createContext } from './create-context.ts'
-import { dismantle, endForLater } from './dismantle.ts'
-import type { OciDriverOptions } from './driver-options.ts'
-import { flavourOf } from './flavours.ts'
+import type { OciContext } from './context/context.ts'
+import { createContext } from './context/create-context.ts'
+import type { OciDriverOptions } from './context/driver-options.ts'
+import { prepareRoot } from './disk/prepare-root.ts'
+import { rootsOf } from './disk/root-layers.ts'
 import { driverName, handleOf, readHandle, unfinishedHandle } from './handles.ts'
-import { startSandbox } from './launch.ts'
-import { assertPlainPath } from './layout.ts'
-import { limitTotalMemory, releaseOwnership, setUpMachine, tearDownMachine } from './machine-setup.ts'
+import { dismantle, endForLater } from './lifecycle/dismantle.ts'
+import { startSandbox } from './lifecycle/launch.ts'
+import { SandboxRemains } from './lifecycle/remains.ts'
+import { LiveSandboxes, notThere } from './live-sandboxes.ts'
+import { limitTotalMemory, releaseOwnership, setUpMachine, tearDownMachine } from './machine/machine-setup.ts'
+import { choosePlatform } from './machine/platform.ts'
+import { probeMachine } from './machine/probe.ts'
+import { mountAgent } from './machine/shown-mounts.ts'
 import { makeEmptyNetwork, removeEmptyNetwork } from './network/empty-network.ts'
 import { assertRules } from './network/ruleset.ts'
-import { choosePlatform } from './platform.ts'
-import { prepareRoot } from './prepare-root.ts'
-import { probeMachine } from './probe.ts'
-import { assertSandboxID, type SandboxRecord } from './records.ts'
-import { SandboxRemains } from './remains.ts'
-import { rootsOf } from './root-layers.ts'
-import { startedPid, untilRestored } from './runtime-files.ts'
-import { mountAgent } from './shown-mounts.ts'
+import { assertPlainPath } from './record/layout.ts'
+import { assertSandboxID } from './record/records.ts'
+import { describeBuild, restoresHostname } from './runtime/builds.ts'
+import { flavourOf } from './runtime/flavours.ts'
+import { untilRestored } from './runtime/runtime-files.ts'
 import { readFrozenNote, standStill, thaw, wasEndedBySnapshot } from './snapshot/freeze.ts'
 import { exportSnapshot, type FetchFiles, importSnapshot, whyUnfit } from './snapshot/portable-snapshot.ts'
 import { assertOurs, describeSnapshot, removeSnapshot } from './snapshot/snapshot-store.ts'
@@ -67,7 +67,7 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
   readonly capabilities: DriverCapabilities
   readonly #context: OciContext
   readonly #log: (message: string, cause?: unknown) => void
-  readonly #locks = new KeyedLock()
+  readonly #live: LiveSandboxes
   /** By the folder of their snapshot: sandboxes that ended with it and are being dismantled. */
   readonly #dismantling = new Map<string, Promise<void>>()
   readonly #remains: SandboxRemains
@@ -76,6 +76,7 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
 
   constructor(options: OciDriverOptions) {
     this.#context = createContext(options)
+    this.#live = new LiveSandboxes(this.#context)
     this.#log = options.log ?? (() => {})
     this.#remains = new SandboxRemains({
       takeApart: (sandboxID) => this.#takeApart(sandboxID),
@@ -135,7 +136,9 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
     if (spec.fromSnapshot) await this.#dismantling.get(resolve(spec.fromSnapshot.folder))
     await this.#remains.finish(spec.sandboxID)
     this.#remains.noteStart()
-    const record = await this.#locks.run(spec.sandboxID, () => startSandbox(this.#context, spec, signal))
+    const record = await this.#live.locked(spec.sandboxID, undefined, () =>
+      startSandbox(this.#context, spec, signal),
+    )
     this.#remains.noteStart()
     return handleOf(record)
   }
@@ -143,7 +146,7 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
   async adopt(handle: DriverHandle): Promise<void> {
     const { records, cgroups, layout } = this.#context
     this.#remains.noteStart()
-    await this.#withAlive(handle, async ({ disposable, background, ...record }) => {
+    await this.#live.withAlive(handle, async ({ disposable, background, ...record }) => {
       if (background) await cgroups.restoreShares(layout.cgroup(record.sandboxID))
       if (disposable || background) await records.replace(record)
     })
@@ -151,13 +154,13 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
 
   async recover(handle: DriverHandle, signal?: AbortSignal): Promise<'running' | 'paused' | 'gone'> {
     signal?.throwIfAborted()
-    const record = await this.#find(handle)
+    const record = await this.#live.find(handle)
     if (!record) return 'gone'
     await untilRestored(this.#context.layout.sandbox(record.sandboxID), signal)
     // Before the look at its processes, because the note is removed after they have ended. Whether it can be read
     // matters only if they live.
     const [note] = await Promise.allSettled([readFrozenNote(this.#context, record.sandboxID)])
-    const pid = await this.#livePid(record)
+    const pid = await this.#live.livePid(record)
     if (pid === undefined) return 'gone'
     if (note.status === 'rejected') throw note.reason
     if (note.value && (await wasEndedBySnapshot(record, note.value))) return 'gone'
@@ -175,7 +178,7 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
     { whileBusy = false }: { whileBusy?: boolean } = {},
   ): Promise<void> {
     // A busy gVisor that the host's kernel stops again and again loses processes when it goes on.
-    await this.#withAlive(
+    await this.#live.withAlive(
       handle,
       (record) => standStill(this.#context, record, whileBusy && flavourOf(record).keepsMemory, signal),
       signal,
@@ -183,7 +186,7 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
   }
 
   async thaw(handle: DriverHandle, signal?: AbortSignal): Promise<void> {
-    await this.#withAlive(handle, (record) => thaw(this.#context, record, signal), signal)
+    await this.#live.withAlive(handle, (record) => thaw(this.#context, record, signal), signal)
   }
 
   get gateAddress(): string {
@@ -197,7 +200,7 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
   async limitEgress(handle: DriverHandle, egress: AddressRules): Promise<void> {
     const { records, firewall } = this.#context
     assertRules(egress)
-    await this.#withAlive(handle, async (record) => {
+    await this.#live.withAlive(handle, async (record) => {
       // Even if nothing changes: the record says what the kernel should have, the firewall knows what it has.
       if (!isDeepStrictEqual(record.egress, egress)) await records.replace({ ...record, egress })
       await firewall.replace(record.address, record.egress, egress)
@@ -218,7 +221,9 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
       )
     }
     if (options.afterwards !== 'end') {
-      return this.#withAlive(handle, (record) => takeSnapshot(this.#context, record, path, options, signal))
+      return this.#live.withAlive(handle, (record) =>
+        takeSnapshot(this.#context, record, path, options, signal),
+      )
     }
     return this.#snapshotAndEnd(handle, path, options, signal)
   }
@@ -231,7 +236,7 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
     signal?: AbortSignal,
   ): Promise<Snapshot> {
     const taken = Promise.withResolvers<Snapshot>()
-    const dismantled = this.#withAlive(handle, async (record) => {
+    const dismantled = this.#live.withAlive(handle, async (record) => {
       const snapshot = await takeSnapshot(this.#context, record, folder, options, signal)
       this.#dismantling.set(folder, dismantled)
       taken.resolve(snapshot)
@@ -272,7 +277,7 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
   async stop(handle: DriverHandle, signal?: AbortSignal): Promise<void> {
     const { sandboxID, runID } = readHandle(handle)
     await this.#remains.finish(sandboxID)
-    const remains = await this.#locked(sandboxID, signal, async () => {
+    const remains = await this.#live.locked(sandboxID, signal, async () => {
       const record = await this.#context.records.read(sandboxID)
       // A later run of the same sandbox is not ours to end.
       if (record && record.runID !== runID) return false
@@ -284,8 +289,8 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
   }
 
   #takeApart(sandboxID: string): Promise<void> {
-    return this.#locks
-      .run(sandboxID, () => dismantle(this.#context, sandboxID))
+    return this.#live
+      .locked(sandboxID, undefined, () => dismantle(this.#context, sandboxID))
       .catch((error) => this.#log(`Sandbox ${sandboxID} ended but is not all gone`, error))
   }
 
@@ -295,7 +300,7 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
 
   async stats(handle: DriverHandle, signal?: AbortSignal): Promise<SandboxStats> {
     signal?.throwIfAborted()
-    const record = await this.#find(handle)
+    const record = await this.#live.find(handle)
     if (!record) throw notThere(handle)
     await this.#context.exits.noteMemoryKills(record.sandboxID)
     return measure(this.#context, record)
@@ -349,52 +354,4 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
     } else await releaseOwnership(layout)
     this.#opened = undefined
   }
-
-  /** The sandbox's first process. Undefined: it is certain that this process has ended, or never was. */
-  async #livePid(record: SandboxRecord): Promise<number | undefined> {
-    const { layout, cgroups, exits } = this.#context
-    const watched = exits.livePid(record)
-    if (watched !== undefined) return watched
-    const { sandboxID } = record
-    const pid = await startedPid(layout.sandbox(sandboxID))
-    if (pid === undefined) return undefined
-    return (await cgroups.pids(layout.cgroup(sandboxID))).includes(pid) ? pid : undefined
-  }
-
-  /** One verb at a time for each sandbox. Whoever waits for another verb stops waiting when the signal aborts. */
-  #locked<T>(sandboxID: string, signal: AbortSignal | undefined, work: () => Promise<T>): Promise<T> {
-    return new Promise((resolve, reject) => {
-      const abort = () => reject(signal?.reason)
-      if (signal?.aborted) return abort()
-      signal?.addEventListener('abort', abort, { once: true })
-      const start = async () => {
-        // From here on the work itself looks at the signal.
-        signal?.removeEventListener('abort', abort)
-        signal?.throwIfAborted()
-        return work()
-      }
-      this.#locks.run(sandboxID, start).then(resolve, reject)
-    })
-  }
-
-  #withAlive<T>(
-    handle: DriverHandle,
-    work: (record: SandboxRecord) => Promise<T>,
-    signal?: AbortSignal,
-  ): Promise<T> {
-    return this.#locked(readHandle(handle).sandboxID, signal, async () => {
-      const record = await this.#find(handle)
-      if (record && (await this.#livePid(record)) !== undefined) return work(record)
-      throw notThere(handle)
-    })
-  }
-
-  async #find(handle: DriverHandle): Promise<SandboxRecord | undefined> {
-    const { sandboxID, runID } = readHandle(handle)
-    const record = await this.#context.records.read(sandboxID)
-    return record?.runID === runID && !record.ended ? record : undefined
-  }
 }
-
-const notThere = (handle: DriverHandle): AppError =>
-  new AppError('not_found', `Sandbox ${readHandle(handle).sandboxID} is not there any more.`)

@@ -2,14 +2,14 @@
 import { statSync } from 'node:fs'
 import { statfs } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { DiskUse, MemoryUse, SandboxStats } from '../../core/driver.ts'
+import type { DiskUse, MemoryUse, SandboxStats } from '../../core/ports/driver.ts'
 import { AppError } from '../../lib/app-error.ts'
 import { isMissing } from '../../lib/if-present.ts'
-import type { CgroupUse } from './cgroups.ts'
-import type { OciContext } from './context.ts'
-import { flavourOf } from './flavours.ts'
-import type { SandboxRecord } from './records.ts'
-import { diskName } from './root-layers.ts'
+import type { OciContext } from './context/context.ts'
+import { diskName } from './disk/root-layers.ts'
+import type { CgroupUse } from './process/cgroups.ts'
+import type { SandboxRecord } from './record/records.ts'
+import { flavourOf } from './runtime/flavours.ts'
 
 export async function measure(context: OciContext, record: SandboxRecord): Promise<SandboxStats> {
   const { layout, cgroups } = context

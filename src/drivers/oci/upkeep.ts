@@ -1,7 +1,11 @@
 /** What the driver does every few seconds for as long as it is open. */
+import { existsSync } from 'node:fs'
 import { systemClock } from '../../lib/clock.ts'
-import type { OciContext } from './context.ts'
-import { refreshShownMachine } from './refresh-shown-machine.ts'
+import type { OciContext } from './context/context.ts'
+import type { SandboxRecord } from './record/records.ts'
+import { flavourOf } from './runtime/flavours.ts'
+import { writeProcFiles } from './runtime/shown-machine.ts'
+import { readUse } from './stats.ts'
 
 const firewallCheckMs = 10_000
 /** To list thousands of rules takes a tenth of a second of CPU. */
@@ -45,6 +49,17 @@ async function refreshAll(context: OciContext, log: Log): Promise<void> {
       log(`What sandbox ${record.sandboxID} sees of its memory could not be written`, error)
     })
   }
+}
+
+/** Writes what a sandbox uses now into the files that it has over the host's in /proc. */
+async function refreshShownMachine(context: OciContext, record: SandboxRecord): Promise<void> {
+  if (flavourOf(record).showsOwnMachine) return
+  const files = context.layout.shownProc(record.sandboxID)
+  // A sandbox that an earlier version started has them elsewhere, and keeps those it was started with.
+  if (!existsSync(files)) return
+  const { cpuCount, memoryMB } = record
+  const use = await readUse(context, record)
+  writeProcFiles(files, { ...use, cpuCount, memoryBytes: memoryMB * 1024 * 1024 })
 }
 
 function repeat(everyMs: number, work: () => Promise<void>): () => void {

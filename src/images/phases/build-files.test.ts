@@ -21,7 +21,8 @@ function openFiles() {
   const folder = mkdtempSync(join(tmpdir(), 'warren-files-'))
   const files = new StoredBuildFiles(folder)
   return {
-    ...{ folder, files },
+    folder,
+    files,
     read: async (teamID: string) => (await (await files.open(teamID, hash))?.toArray())?.join(''),
     [Symbol.dispose]: () => rmSync(folder, { recursive: true, force: true }),
   }

@@ -3,13 +3,13 @@
  * is asked for its key, looked up in the team's cache, and only then carried out in a real sandbox.
  */
 import { createHash } from 'node:crypto'
-import type { CommandOutput } from '../../core/agent.ts'
-import type { Images } from '../../core/images.ts'
-import type { BuildSandboxes } from '../../core/sandbox/build-sandboxes.ts'
-import { startSnapshotName } from '../../core/sandbox/snapshot-names.ts'
-import type { SnapshotStore } from '../../core/sandbox/snapshot-store.ts'
-import { type StartSnapshotParts, takeStartSnapshot } from '../../core/sandbox/start-snapshot.ts'
-import type { BuildCacheStore } from '../../core/stores.ts'
+import type { CommandOutput } from '../../core/ports/agent.ts'
+import type { Images } from '../../core/ports/images.ts'
+import type { BuildSandboxes } from '../../core/sandbox/builds/build-sandboxes.ts'
+import { type StartSnapshotParts, takeStartSnapshot } from '../../core/sandbox/builds/start-snapshot.ts'
+import { startSnapshotName } from '../../core/sandbox/snapshots/snapshot-names.ts'
+import type { SnapshotStore } from '../../core/sandbox/snapshots/snapshot-store.ts'
+import type { BuildCacheStore } from '../../core/template/build-cache-store.ts'
 import {
   type Builder,
   BuildFailure,

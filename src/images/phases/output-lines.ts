@@ -1,6 +1,6 @@
 /** Cuts the output of a command into lines, each stream for itself. */
 import { StringDecoder } from 'node:string_decoder'
-import type { CommandOutput } from '../../core/agent.ts'
+import type { CommandOutput } from '../../core/ports/agent.ts'
 
 /** A longer line is reported in pieces of this many characters. */
 const longestLine = 8192

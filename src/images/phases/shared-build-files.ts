@@ -1,7 +1,7 @@
 /** Uploaded files that every node of a cluster can use: on this disk, and in the object store for the others. */
 import type { Readable } from 'node:stream'
 import { filesKey } from '../../core/archive/keys.ts'
-import type { PackStore } from '../../core/object-store.ts'
+import type { PackStore } from '../../core/ports/object-store.ts'
 import type { BuildFiles, UploadedFiles } from '../../core/template/builder.ts'
 import { JoinedWork } from '../../lib/keyed-lock.ts'
 import type { Log } from '../../lib/log.ts'

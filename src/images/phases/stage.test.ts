@@ -5,8 +5,13 @@ import { AppError } from '../../lib/app-error.ts'
 import { BuildSite, type Stage } from './stage.ts'
 
 const start: Stage = {
-  ...{ key: 'start', snapshotName: null, layers: ['sha256:a'], rootFolder: null },
-  ...{ envVars: { A: '1' }, user: 'me', workdir: '/srv' },
+  key: 'start',
+  snapshotName: null,
+  layers: ['sha256:a'],
+  rootFolder: null,
+  envVars: { A: '1' },
+  user: 'me',
+  workdir: '/srv',
 }
 
 async function openSite() {
@@ -16,7 +21,9 @@ async function openSite() {
   builder.images.here.add('sha256:a')
   const site = new BuildSite(parts, await builder.baseBuild(), start, new AbortController().signal)
   return {
-    ...{ fixture, site, parts },
+    fixture,
+    site,
+    parts,
     async [Symbol.asyncDispose]() {
       await site.close()
       await builder[Symbol.asyncDispose]()

@@ -1,10 +1,10 @@
 /** A template as far as it is built, and the sandbox that the next step runs in. */
 
-import type { Images } from '../../core/images.ts'
-import type { BuildSandbox, BuildSandboxes } from '../../core/sandbox/build-sandboxes.ts'
-import { newStepSnapshotName } from '../../core/sandbox/snapshot-names.ts'
-import type { SnapshotStore } from '../../core/sandbox/snapshot-store.ts'
-import type { CachedStep } from '../../core/stores.ts'
+import type { Images } from '../../core/ports/images.ts'
+import type { BuildSandbox, BuildSandboxes } from '../../core/sandbox/builds/build-sandboxes.ts'
+import { newStepSnapshotName } from '../../core/sandbox/snapshots/snapshot-names.ts'
+import type { SnapshotStore } from '../../core/sandbox/snapshots/snapshot-store.ts'
+import type { CachedStep } from '../../core/template/build-cache-store.ts'
 import type { TemplateBuild } from '../../core/template/template.ts'
 
 /** Everything that the next step begins with; the cache keeps just that. */

@@ -128,7 +128,9 @@ describe('WORKDIR', () => {
     assert.equal(result.defaultWorkdir, '/opt/x')
     const [first, second] = site.fixture.agent.commands.filter(({ command }) => command === makeWorkdir)
     assert.deepEqual(first, {
-      ...{ command: makeWorkdir, user: 'root', cwd: '/home/user' },
+      command: makeWorkdir,
+      user: 'root',
+      cwd: '/home/user',
       envs: { WARREN_PATH: '/srv', WARREN_OWNER: 'me:' },
     })
     assert.deepEqual([second?.cwd, second?.envs.WARREN_PATH], ['/srv', '/opt/x'])
@@ -191,10 +193,15 @@ describe('COPY', () => {
     const { agent } = site.fixture
     assert.deepEqual(agent.written, [{ path: '/tmp/.warren-files.tar', text }])
     assert.deepEqual(agent.commands.at(-1), {
-      ...{ command: copy, user: 'root', cwd: '/home/user' },
+      command: copy,
+      user: 'root',
+      cwd: '/home/user',
       envs: {
-        ...{ WARREN_ARCHIVE: '/tmp/.warren-files.tar', WARREN_SRC: 'src/*', WARREN_DEST: 'to/' },
-        ...{ WARREN_OWNER: 'me:', WARREN_MODE: '' },
+        WARREN_ARCHIVE: '/tmp/.warren-files.tar',
+        WARREN_SRC: 'src/*',
+        WARREN_DEST: 'to/',
+        WARREN_OWNER: 'me:',
+        WARREN_MODE: '',
       },
     })
   })

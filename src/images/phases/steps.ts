@@ -1,6 +1,6 @@
 /** The five kinds of steps, each carried out in the sandbox of the build. */
 import { posix } from 'node:path'
-import type { CommandOutput } from '../../core/agent.ts'
+import type { CommandOutput } from '../../core/ports/agent.ts'
 import { BuildFailure, type BuildFiles } from '../../core/template/builder.ts'
 import type { BuildStep } from '../../core/template/start-request.ts'
 import { errorText, isAppError } from '../../lib/app-error.ts'

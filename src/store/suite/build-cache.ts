@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import type { CachedStep } from '../../core/stores.ts'
+import type { CachedStep } from '../../core/template/build-cache-store.ts'
 import { isAppError } from '../../lib/app-error.ts'
 import { newUUID } from '../../lib/ids.ts'
 import { insertTeam, time } from './rows.ts'
@@ -75,7 +75,11 @@ export function buildCacheSuite(storeTest: StoreTest): void {
     await buildCache.put(other.teamID, unused, time + 5)
     const listed = await buildCache.list()
     const useOf = ({ key, snapshotName, layers }: CachedStep, of: string, usedAt: number) => ({
-      ...{ teamID: of, key, snapshotName, layers, usedAt },
+      teamID: of,
+      key,
+      snapshotName,
+      layers,
+      usedAt,
     })
     assert.deepEqual(listed, [
       useOf(unused, teamID, time),

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
-import type { TemplateStore } from '../../core/stores.ts'
 import type { BuildStatus, TemplateBuild } from '../../core/template/template.ts'
+import type { TemplateStore } from '../../core/template/template-store.ts'
 import { isAppError } from '../../lib/app-error.ts'
 import { newUUID } from '../../lib/ids.ts'
 import { aBuild, aTemplate, insertTeam, insertTemplate, time } from './rows.ts'
@@ -37,7 +37,11 @@ function contents(storeTest: StoreTest): void {
     const { templateID } = await insertTemplate(stores)
     const step = { type: 'RUN' as const, args: ['printf "\\0"\n\0'], filesHash: null, force: false }
     const startRequest = {
-      ...{ from: { image: 'debian:12' }, steps: [step], startCmd: 'serve', readyCmd: null, force: false },
+      from: { image: 'debian:12' },
+      steps: [step],
+      startCmd: 'serve',
+      readyCmd: null,
+      force: false,
     }
     const build = aBuild(templateID, { status: 'waiting', startRequest })
     await templates.insertBuild(build, [])

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import type { SandboxMetric } from '../../core/sandbox/metric.ts'
+import type { SandboxMetric } from '../../core/sandbox/monitoring/metric.ts'
 import { time } from './rows.ts'
 import type { StoreTest } from './store-test.ts'
 

@@ -1,8 +1,10 @@
 /** The nodes of a cluster over one database: who is there, who owns what, and what goes with one that is forgotten. */
 import assert from 'node:assert/strict'
-import { awayAfterMs, isAway, type JoiningNode, type Owned } from '../../core/cluster/node.ts'
-import type { Stores } from '../../core/stores.ts'
+import { awayAfterMs, isAway } from '../../core/cluster/node.ts'
+import type { JoiningNode } from '../../core/cluster/node-store.ts'
+import type { Owned } from '../../core/cluster/owner-store.ts'
 import { newUUID } from '../../lib/ids.ts'
+import type { Stores } from '../stores.ts'
 import { aBuild, insertSandboxIn, insertTeam, insertTemplate, time } from './rows.ts'
 import { aVolume } from './volumes.ts'
 
@@ -34,10 +36,19 @@ export const aNode = (nodeID: string, changes: Partial<JoiningNode> = {}): Joini
     memoryMB: 8192,
   },
   load: {
-    ...{ freeCPU: 8, freeMemoryMB: 8192, availableMemoryMB: 4096, allocatedCPU: 0, allocatedMemoryMB: 0 },
-    ...{ sandboxes: 0, starting: 0, createSuccesses: 0, createFails: 0, cpuPercent: 0 },
+    freeCPU: 8,
+    freeMemoryMB: 8192,
+    availableMemoryMB: 4096,
+    allocatedCPU: 0,
+    allocatedMemoryMB: 0,
+    sandboxes: 0,
+    starting: 0,
+    createSuccesses: 0,
+    createFails: 0,
+    cpuPercent: 0,
     disk: { mountPoint: '/', filesystemType: 'ext4', device: '/dev/vda', usedBytes: 1, totalBytes: 2 },
-    ...{ warmTemplates: [], buildsAtHand: [] },
+    warmTemplates: [],
+    buildsAtHand: [],
   },
   ...changes,
 })

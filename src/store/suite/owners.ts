@@ -1,8 +1,9 @@
 /** Two Warrens over one database: each sees and changes only what it owns. */
 import assert from 'node:assert/strict'
 import { type SuiteContext, suite, type TestContext, test } from 'node:test'
-import type { Sandbox } from '../../core/sandbox/sandbox.ts'
-import type { CachedStep, Stores } from '../../core/stores.ts'
+import type { Sandbox } from '../../core/sandbox/row/sandbox.ts'
+import type { CachedStep } from '../../core/template/build-cache-store.ts'
+import type { Stores } from '../stores.ts'
 import { aNode, nodeSuite } from './nodes.ts'
 import {
   aBuild,
@@ -164,7 +165,13 @@ async function waitingBuildsMove(one: Stores, other: Stores): Promise<void> {
 async function cachesAreApart(one: Stores, other: Stores): Promise<void> {
   const { teamID } = await insertTeam(one)
   const step = (snapshotName: string): CachedStep => ({
-    ...{ key: 'k', snapshotName, layers: null, rootFolder: null, envVars: {}, user: 'user', workdir: '/' },
+    key: 'k',
+    snapshotName,
+    layers: null,
+    rootFolder: null,
+    envVars: {},
+    user: 'user',
+    workdir: '/',
   })
   await one.buildCache.put(teamID, step('mine'), time)
   assert.equal(await other.buildCache.find(teamID, 'k', time), undefined)
@@ -303,7 +310,9 @@ async function archivedBuildsAreShared(one: Stores, other: Stores): Promise<void
   assert.deepEqual(await other.templates.findReadyBuild(templateID, 'default'), build)
   assert.deepEqual(await other.templates.listSnapshotNames(), ['kept'])
   assert.deepEqual(await other.archive.listNeeded(), {
-    ...{ runs: [], layers: ['sha256:a'], snapshotNames: ['kept'] },
+    runs: [],
+    layers: ['sha256:a'],
+    snapshotNames: ['kept'],
   })
   assert.deepEqual(await one.archive.listUnarchivedBuilds(), [])
   assert.deepEqual(await one.archive.listForeignBuilds(), [])

@@ -1,11 +1,11 @@
 /** Made-up things for the store suite; each call changes only what its test is about. */
-import type { NewSandbox, Sandbox, SandboxSnapshot, SandboxState } from '../../core/sandbox/sandbox.ts'
-import type { SandboxChanges } from '../../core/sandbox/sandbox-store.ts'
+import type { NewSandbox, Sandbox, SandboxSnapshot, SandboxState } from '../../core/sandbox/row/sandbox.ts'
+import type { SandboxChanges } from '../../core/sandbox/row/sandbox-store.ts'
 import { SecretVault } from '../../core/secret/vault.ts'
-import type { Stores } from '../../core/stores.ts'
 import { type ApiKey, defaultTeamLimits, type Team } from '../../core/team/team.ts'
 import type { Template, TemplateBuild } from '../../core/template/template.ts'
 import { newSandboxID, newTemplateID, newUUID } from '../../lib/ids.ts'
+import type { Stores } from '../stores.ts'
 
 export const vault = new SecretVault('5a'.repeat(32))
 

@@ -1,9 +1,9 @@
 /** The counts by which limits and admission go must say what the rows say. */
 import assert from 'node:assert/strict'
-import { activeStates, type Sandbox, type SandboxState } from '../../core/sandbox/sandbox.ts'
-import type { Stores } from '../../core/stores.ts'
+import { activeStates, type Sandbox, type SandboxState } from '../../core/sandbox/row/sandbox.ts'
 import { defaultTeamLimits } from '../../core/team/team.ts'
 import { newUUID } from '../../lib/ids.ts'
+import type { Stores } from '../stores.ts'
 import { aSnapshot, insertPaused, insertSandboxIn, insertTeam, time } from './rows.ts'
 import type { StoreTest } from './store-test.ts'
 
@@ -32,7 +32,11 @@ export function sandboxCountSuite(storeTest: StoreTest): void {
       const snapshot = aSnapshot()
       const reason = 'Nothing owned it.'
       await stores.quarantine.insert({
-        ...{ snapshotName: snapshot.name, nodeID: 'here', sandboxID, reason, since: time },
+        snapshotName: snapshot.name,
+        nodeID: 'here',
+        sandboxID,
+        reason,
+        since: time,
       })
       assert.ok(await sandboxes.reopen(sandboxID, { snapshot, handle: null, runID: newUUID(), endAt: time }))
     }

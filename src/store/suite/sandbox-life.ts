@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { activeStates, legalMoves, type SandboxState } from '../../core/sandbox/sandbox.ts'
+import { activeStates, legalMoves, type SandboxState } from '../../core/sandbox/row/sandbox.ts'
 import { defaultTeamLimits } from '../../core/team/team.ts'
 import { isAppError } from '../../lib/app-error.ts'
 import { newUUID } from '../../lib/ids.ts'

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
-import { legalMoves, type NewSandbox, type SandboxState } from '../../core/sandbox/sandbox.ts'
-import type { SandboxFilter, SandboxPage } from '../../core/sandbox/sandbox-store.ts'
-import type { Stores } from '../../core/stores.ts'
+import { legalMoves, type NewSandbox, type SandboxState } from '../../core/sandbox/row/sandbox.ts'
+import type { SandboxFilter, SandboxPage } from '../../core/sandbox/row/sandbox-store.ts'
+import type { Stores } from '../stores.ts'
 import { insertSandbox, insertSandboxIn, insertTeam, time } from './rows.ts'
 import type { StoreTest } from './store-test.ts'
 

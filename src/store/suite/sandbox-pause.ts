@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
-import { activeStates, legalMoves, type Sandbox, type SandboxState } from '../../core/sandbox/sandbox.ts'
-import type { Stores } from '../../core/stores.ts'
+import { activeStates, legalMoves, type Sandbox, type SandboxState } from '../../core/sandbox/row/sandbox.ts'
 import { defaultTeamLimits, type TeamLimits } from '../../core/team/team.ts'
 import { newUUID } from '../../lib/ids.ts'
+import type { Stores } from '../stores.ts'
 import { aSandbox, aSnapshot, insertPaused, insertSandboxIn, insertTeam, time } from './rows.ts'
 import type { StoreTest } from './store-test.ts'
 

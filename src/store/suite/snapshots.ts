@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict'
-import type { SnapshotFilter, Stores } from '../../core/stores.ts'
 import { defaultTeamLimits } from '../../core/team/team.ts'
 import type { BuildSnapshot, TemplateBuild } from '../../core/template/template.ts'
+import type { SnapshotFilter } from '../../core/template/template-store.ts'
 import { isAppError } from '../../lib/app-error.ts'
 import { newUUID } from '../../lib/ids.ts'
+import type { Stores } from '../stores.ts'
 import { aBuild, aSandbox, aTemplate, insertSandboxIn, insertTeam, insertTemplate, time } from './rows.ts'
 import type { StoreTest } from './store-test.ts'
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
-import type { Stores } from '../../core/stores.ts'
 import type { BuildStatus, Template, TemplateBuild, TemplateSummary } from '../../core/template/template.ts'
 import { newUUID } from '../../lib/ids.ts'
+import type { Stores } from '../stores.ts'
 import { aBuild, aTemplate, insertTeam, insertTemplate, time } from './rows.ts'
 import type { StoreTest } from './store-test.ts'
 

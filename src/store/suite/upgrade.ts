@@ -29,7 +29,12 @@ export async function upgradeWithoutSnapshots(db: Kysely<Tables>): Promise<void>
   assert.deepEqual(await stores.templates.findByID(template.templateID), template)
   assert.deepEqual(await stores.templates.findReadyBuild(template.templateID, 'default'), build)
   const none = {
-    ...{ moveID: null, handle: null, snapshot: null, endedAt: null, endReason: null, runUntil: null },
+    moveID: null,
+    handle: null,
+    snapshot: null,
+    endedAt: null,
+    endReason: null,
+    runUntil: null,
   }
   const paused = { ...sandbox, state: 'paused', ...none }
   assert.deepEqual(await stores.sandboxes.find(sandbox.sandboxID), paused)

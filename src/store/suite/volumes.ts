@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
-import type { Stores } from '../../core/stores.ts'
 import type { Volume } from '../../core/volume/volume.ts'
 import { isAppError } from '../../lib/app-error.ts'
 import { newUUID } from '../../lib/ids.ts'
+import type { Stores } from '../stores.ts'
 import { aSandbox, insertTeam, time } from './rows.ts'
 import type { StoreTest } from './store-test.ts'
 

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import type { SealedValue } from '../../core/secret/vault.ts'
-import type { Stores } from '../../core/stores.ts'
 import type { Attempt, DueDelivery, Webhook } from '../../core/webhook/webhook.ts'
 import { isAppError } from '../../lib/app-error.ts'
 import { newUUID } from '../../lib/ids.ts'
+import type { Stores } from '../stores.ts'
 import { livesOf, namedAt } from './events.ts'
 import { insertSandbox, insertTeam, time } from './rows.ts'
 import type { StoreTest } from './store-test.ts'
@@ -14,8 +14,15 @@ const later = time + 1_000_000
 
 function aWebhook(teamID: string, changes: Partial<Webhook> = {}): Webhook {
   return {
-    ...{ webhookID: newUUID(), teamID, name: 'A webhook', url: 'https://receiver.test/', enabled: true },
-    ...{ events: ['created', 'updated', 'killed'], failingSince: null, lastError: null, createdAt: time },
+    webhookID: newUUID(),
+    teamID,
+    name: 'A webhook',
+    url: 'https://receiver.test/',
+    enabled: true,
+    events: ['created', 'updated', 'killed'],
+    failingSince: null,
+    lastError: null,
+    createdAt: time,
     ...changes,
   }
 }
@@ -37,7 +44,9 @@ async function insertRunning(stores: Stores, teamID: string, updates: number) {
 }
 
 const attempt = (status: Attempt['status'], at = later): Attempt => ({
-  ...{ status, at, nextAt: at + 5000 },
+  status,
+  at,
+  nextAt: at + 5000,
   ...(status === 'delivered' ? { httpStatus: 200, error: null } : { httpStatus: 500, error: 'Status 500.' }),
 })
 

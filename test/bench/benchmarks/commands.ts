@@ -83,7 +83,9 @@ async function many(name: string, box: Sandbox, { signal, say }: BenchMachine): 
 function comparisons(report: Pick<Report, 'rows'>): Pick<Report, 'references' | 'targets'> {
   const row = (contender: string) => rowName(contender, step)
   const target = (isolation: Isolation, atMost: number): Target => ({
-    ...{ promise: `${isolation}, echo against docker exec`, atMost, unit: ' ×' },
+    promise: `${isolation}, echo against docker exec`,
+    atMost,
+    unit: ' ×',
     value: medianOf(report, row(`warren ${isolation}`)) / medianOf(report, row('docker exec')),
   })
   return {

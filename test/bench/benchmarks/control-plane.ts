@@ -8,8 +8,8 @@ import { join } from 'node:path'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { setImmediate } from 'node:timers/promises'
 import { sql } from 'kysely'
-import { openRules } from '../../../src/core/egress.ts'
-import type { NewSandbox } from '../../../src/core/sandbox/sandbox.ts'
+import { openRules } from '../../../src/core/ports/egress.ts'
+import type { NewSandbox } from '../../../src/core/sandbox/row/sandbox.ts'
 import { FakeDriver } from '../../../src/drivers/fake/fake-driver.ts'
 import { newSandboxID, newUUID } from '../../../src/lib/ids.ts'
 import { openDatabase } from '../../../src/store/open-stores.ts'
@@ -78,7 +78,11 @@ async function measure(url: string | undefined, count: number, tries: number): P
   const folder = mkdtempSync(join(tmpdir(), 'warren-bench-'))
   const driver = new FakeDriver()
   await using fixture = await openFixture({
-    ...{ folder, nodeID, world: driver.world, onDisk: true, ...(url && { url }) },
+    folder,
+    nodeID,
+    world: driver.world,
+    onDisk: true,
+    ...(url && { url }),
     admission: { cpuOvercommit: 1e6, memoryOvercommit: 1e6 },
   })
   try {
@@ -178,10 +182,22 @@ const ended = (now: number) => ({ state: 'ended' as const, ended_at: now, end_re
 function aSandbox(teamID: string, number: number, count: number, now: number): NewSandbox {
   const startedAt = now - number
   return {
-    ...{ sandboxID: newSandboxID(), runID: newUUID(), teamID, templateID: 'basetemplate' },
-    ...{ buildID: '11111111-1111-4111-8111-111111111111', alias: 'base', envdVersion: '0.6.13' },
-    ...{ cpuCount: 2, memoryMB: 512, diskMB: 1024, envVars: {}, options: request().options },
+    sandboxID: newSandboxID(),
+    runID: newUUID(),
+    teamID,
+    templateID: 'basetemplate',
+    buildID: '11111111-1111-4111-8111-111111111111',
+    alias: 'base',
+    envdVersion: '0.6.13',
+    cpuCount: 2,
+    memoryMB: 512,
+    diskMB: 1024,
+    envVars: {},
+    options: request().options,
     metadata: { app: 'agents', user: String(Math.floor((number % count) / perUser)) },
-    ...{ timeoutMs: 3_600_000, createdAt: startedAt, startedAt, endAt: now + 3_600_000 + number },
+    timeoutMs: 3_600_000,
+    createdAt: startedAt,
+    startedAt,
+    endAt: now + 3_600_000 + number,
   }
 }

@@ -45,7 +45,8 @@ export async function edge(
     const target = (step: string, other: string, atMost: number): Target => ({
       promise: `edge, ${step} against ${other}`,
       value: medianOf({ rows }, rowName(names.edge, step)) / medianOf({ rows }, rowName(other, step)),
-      ...{ atMost, unit: ' ×' },
+      atMost,
+      unit: ' ×',
     })
     return {
       title: `Through the edge, ${connections} connections`,

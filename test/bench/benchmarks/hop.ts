@@ -86,7 +86,8 @@ function startNode(isolation: Isolation, index: number, url: string, secretsFold
   const peerAddress = `127.0.0.1:${portOf(isolation, seat) + 56 + index}`
   const quarter = (isolation === 'gvisor' ? 2 : 0) + index
   return startWarren(isolation, {
-    ...{ name: `bench-node-${index}`, portOffset: 54 + index },
+    name: `bench-node-${index}`,
+    portOffset: 54 + index,
     settings: {
       ...noWarmPool,
       WARREN_DATABASE_URL: url,

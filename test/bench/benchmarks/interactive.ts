@@ -118,7 +118,9 @@ function targets(rows: Row[]): Target[] {
 /** Docker makes nothing ahead, so what it takes at first is what it takes. */
 function targetsOf(rows: Row[], when: string, stepOf: (mode: string) => string): Target[] {
   const ratio = (promise: string, contender: string, atMost: number, mode: string, step = stepOf(mode)) => ({
-    ...{ promise: `${promise}, ${when}, against docker`, atMost, unit: ' ×' },
+    promise: `${promise}, ${when}, against docker`,
+    atMost,
+    unit: ' ×',
     value: medianOf({ rows }, rowName(contender, step)) / medianOf({ rows }, rowName('docker', mode)),
   })
   const many = burst(manyAtOnce)
@@ -130,7 +132,9 @@ function targetsOf(rows: Row[], when: string, stepOf: (mode: string) => string):
     ratio(`gVisor, ${all}`, 'warren gvisor', 1, all, allOf),
     ratio('gVisor, one each 200 ms', 'warren gvisor', 1, staggered),
     ...['container', 'gvisor'].map((isolation) => ({
-      ...{ promise: `${isolation}, failures in a ${many}, ${when}`, atMost: 0, unit: '' },
+      promise: `${isolation}, failures in a ${many}, ${when}`,
+      atMost: 0,
+      unit: '',
       value: failed(`warren ${isolation}`),
     })),
   ]
@@ -228,7 +232,10 @@ async function together(
   const failures = settled.flatMap((one) => (one.status === 'rejected' ? [String(one.reason)] : []))
   const lastMs = Math.max(...uses.map(({ answeredAt }) => answeredAt)) - start
   const row = (step: string, values: number[], failed: string[]): Row => ({
-    ...{ name: rowName(name, step), unit: 'ms', samples: values, failures: failed },
+    name: rowName(name, step),
+    unit: 'ms',
+    samples: values,
+    failures: failed,
   })
   const each = row(
     mode,

@@ -23,7 +23,8 @@ export async function objectStore(machine: BenchMachine, { rounds }: { rounds: n
   const objects = await startObjectStore()
   try {
     const warren = await startWarren('gvisor', {
-      ...{ name: 'bench-objects', portOffset: 53 },
+      name: 'bench-objects',
+      portOffset: 53,
       settings: { ...noWarmPool, ...objects.env, WARREN_SUBNET: `10.${222 - 10 * place}.128.0/17` },
     })
     try {

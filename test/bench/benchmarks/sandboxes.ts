@@ -39,7 +39,10 @@ function targets(report: Pick<Report, 'rows'>): Target[] {
   const docker = medianOf(report, dockerRun)
   const booted = medianOf(report, rowName('raw runsc', agentBoot))
   const made = (what: string, value: number, atMost: number): Target => ({
-    ...{ promise: `${what}, create + first command`, value, atMost, unit: ' ×' },
+    promise: `${what}, create + first command`,
+    value,
+    atMost,
+    unit: ' ×',
   })
   return [
     made('container against docker run', life('warren container') / docker, 1 / 12),

@@ -31,7 +31,10 @@ export async function templates(
     const pulls = pullContenders(images.large, images.folder)
     const saying = (what: string) => (done: number) => machine.say(`  ${what}, round ${done}`)
     const rows: Row[] = await takeTurns(pulls, {
-      ...{ rounds: Math.min(rounds, mostPulls), pauseMs, signal, onRound: saying('pulls') },
+      rounds: Math.min(rounds, mostPulls),
+      pauseMs,
+      signal,
+      onRound: saying('pulls'),
     })
     const contenders: Contender[] = []
     for (const isolation of machine.isolations) {
@@ -51,7 +54,9 @@ function targets(report: Pick<Report, 'rows'>, machine: BenchMachine): Target[] 
   const ratio = (above: string, below: string) => medianOf(report, above) / medianOf(report, below)
   const step = 'pull and unpack'
   const pull: Target = {
-    ...{ promise: 'pull and unpack against skopeo and umoci', atMost: 1, unit: ' ×' },
+    promise: 'pull and unpack against skopeo and umoci',
+    atMost: 1,
+    unit: ' ×',
     value: ratio(rowName(warrenPull, step), rowName(toolsPull, step)),
   }
   const layers = machine.isolations.map((isolation): Target => {

@@ -46,7 +46,9 @@ export async function openEngine(parts: EngineParts, rootFolder: string): Promis
     const version = await callEngine(call, 'version', '--format', versionFormat)
     await importRoot(call, rootFolder)
     return {
-      ...{ name, version, close },
+      name,
+      version,
+      close,
       run: (command) => runContainer(call, command),
       hold: () => holdContainer(call),
     }

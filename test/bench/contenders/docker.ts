@@ -41,7 +41,9 @@ export async function startDocker(rootFolder: string): Promise<ContainerEngine> 
   const call: EngineCall = { program: 'docker', words: ['--host', socket], env, runOptions: [] }
   return openEngine(
     {
-      ...{ name: 'docker', call, versionFormat: '{{.Server.Version}}' },
+      name: 'docker',
+      call,
+      versionFormat: '{{.Server.Version}}',
       untilReady: () => untilServing(daemon, folder, call),
       close: () => stopDocker(daemon, folder, cgroup),
     },

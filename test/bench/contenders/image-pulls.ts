@@ -30,7 +30,9 @@ export function pullContenders(reference: string, folder: string): Contender[] {
 
 async function pullByWarren(reference: string, target: string): Promise<Record<string, number>> {
   const images = await createImages({
-    ...{ folder: target, ownerShift: 100_000, allowPrivateRegistries: ['127.0.0.1'] },
+    folder: target,
+    ownerShift: 100_000,
+    allowPrivateRegistries: ['127.0.0.1'],
   })
   try {
     const options = { owner: 'bench', onProgress: () => {}, signal: new AbortController().signal }

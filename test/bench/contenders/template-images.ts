@@ -50,7 +50,7 @@ export async function openBenchImages(rootFolder: string, mostLayers: number): P
     }
     await rm(layout, { recursive: true })
     const at = (tag: string) => `${registry.host}/bench/${tag}:1`
-    return { ...{ registry, folder, close }, large: at('large'), many: at('many'), one: at('one') }
+    return { registry, folder, close, large: at('large'), many: at('many'), one: at('one') }
   } catch (error) {
     await close()
     throw error

@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Sandbox } from 'e2b'
-import { agentMount } from '../../../src/drivers/oci/agent-program.ts'
+import { agentMount } from '../../../src/drivers/oci/record/layout.ts'
 import type { Warren } from '../../support/warren.ts'
 import { type Contender, timed } from '../measure.ts'
 import { argumentsOf, processesOf } from '../processes.ts'

@@ -9,7 +9,7 @@ export const memoryMutations: Mutation[] = [
     fault: 'Whoever takes more memory stands still, also within its share.',
     edits: [
       {
-        file: 'src/core/sandbox/memory-share.ts',
+        file: 'src/core/sandbox/capacity/memory-share.ts',
         from: 'if (bytes > 0 || wanted > 0) beyond.set(sandboxID, bytes)',
         to: 'beyond.set(sandboxID, bytes)',
       },
@@ -23,12 +23,12 @@ export const memoryMutations: Mutation[] = [
     fault: 'After a restart, whoever is found frozen stays so, though nothing is short.',
     edits: [
       {
-        file: 'src/core/sandbox/held-sandboxes.ts',
+        file: 'src/core/sandbox/capacity/held-sandboxes.ts',
         from: 'this.#shortages.filter(({ keepsFrozen }) => keepsFrozen())',
         to: 'this.#shortages',
       },
       {
-        file: 'src/core/sandbox/held-sandboxes.ts',
+        file: 'src/core/sandbox/capacity/held-sandboxes.ts',
         from: 'if (next) this.change(next.sandboxID',
         to: 'if (next && next.lately > 0) this.change(next.sandboxID',
       },
@@ -42,7 +42,7 @@ export const memoryMutations: Mutation[] = [
     fault: 'A sandbox that could not be made to stand still is said to do so from then on.',
     edits: [
       {
-        file: 'src/core/sandbox/held-sandboxes.ts',
+        file: 'src/core/sandbox/capacity/held-sandboxes.ts',
         from: 'if (isNew) routes.letGo(sandboxID, runID)',
         to: 'void isNew',
       },

@@ -28,12 +28,12 @@ export const mutations: Mutation[] = [
     fault: 'One store error at the end of a pause is taken for a failed snapshot, and the only copy is lost.',
     edits: [
       {
-        file: 'src/core/sandbox/retrying-store.ts',
+        file: 'src/core/sandbox/row/retrying-store.ts',
         from: 'move(at, to, changes) {\n',
         to: "move(at, to, changes) {\n      if (to === 'paused') return store.move(at, to, changes, { moveID: newUUID(), at: clock.now() })\n",
       },
       {
-        file: 'src/core/sandbox/pauser.ts',
+        file: 'src/core/sandbox/verbs/pauser.ts',
         from: 'return this.#markPaused(row, snapshot)\n',
         to: 'return this.#markPaused(row, snapshot).catch(async (error) => { await this.#goOn(row, {}); throw error })\n',
       },
@@ -77,7 +77,7 @@ export const mutations: Mutation[] = [
     fault: 'A create fails because of a counter, after its sandbox runs.',
     edits: [
       {
-        file: 'src/core/sandbox/creator.ts',
+        file: 'src/core/sandbox/verbs/creator.ts',
         from: 'spawns.count(row.templateID, startedAt)',
         to: 'await this.#parts.templates.recordSpawns(row.templateID, 1, startedAt)',
       },

@@ -13,12 +13,12 @@ export const staleMutations: Mutation[] = [
       'An insert of unknown outcome gives its warm sandbox back to the pool, and its row is known by its id alone.',
     edits: [
       {
-        file: 'src/core/sandbox/creator.ts',
+        file: 'src/core/sandbox/verbs/creator.ts',
         from: 'if (warm) pool.release(warm)\n      throw error',
         to: 'if (warm) pool.putBack(warm)\n      throw error',
       },
       {
-        file: 'src/core/sandbox/retrying-store.ts',
+        file: 'src/core/sandbox/row/retrying-store.ts',
         from: 'isRowOf(sandbox, await store.find(sandbox.sandboxID))',
         to: '(await store.find(sandbox.sandboxID)) !== undefined',
       },
@@ -44,7 +44,7 @@ export const staleMutations: Mutation[] = [
     fault: 'Rules that the driver was asked for count as those that hold.',
     edits: [
       {
-        file: 'src/core/sandbox/egress.ts',
+        file: 'src/core/sandbox/network/egress.ts',
         from: 'this.#proved.delete(keyOf(handle))\n    if (canLimitEgress',
         to: 'this.noteRules(handle, rules)\n    if (canLimitEgress',
       },
@@ -57,12 +57,12 @@ export const staleMutations: Mutation[] = [
     fault: 'A sandbox that was frozen goes on without a look at its rules.',
     edits: [
       {
-        file: 'src/core/sandbox/launcher.ts',
+        file: 'src/core/sandbox/launch/launcher.ts',
         from: 'await this.#limit(handle!, options)\n    await this.thaw',
         to: 'await this.thaw',
       },
       {
-        file: 'src/core/sandbox/launcher.ts',
+        file: 'src/core/sandbox/launch/launcher.ts',
         from: 'await this.#limit(handle, row.options)\n    const route',
         to: 'const route',
       },
@@ -102,7 +102,7 @@ export const staleMutations: Mutation[] = [
     fault: 'A create has no turn while its row is being inserted, so a round ends the row.',
     edits: [
       {
-        file: 'src/core/sandbox/creator.ts',
+        file: 'src/core/sandbox/verbs/creator.ts',
         from: 'const outcome = turns.begin(sandboxID, (signal) =>',
         to: 'const outcome = ((work: (signal: AbortSignal) => ReturnType<SandboxCreator["start"]>) => work(new AbortController().signal))((signal) =>',
       },
@@ -168,7 +168,7 @@ export const staleMutations: Mutation[] = [
       'What a drain paused is not written down, so it stays paused when an answer is lost or a process dies.',
     edits: [
       {
-        file: 'src/core/sandbox/pauser.ts',
+        file: 'src/core/sandbox/verbs/pauser.ts',
         from: 'options.departs ? { runUntil: endAt } : {}',
         to: '{}',
       },
@@ -182,7 +182,7 @@ export const staleMutations: Mutation[] = [
     fault: 'A timeout that is extended between the list and the move of a drain is lost.',
     edits: [
       {
-        file: 'src/core/sandbox/pauser.ts',
+        file: 'src/core/sandbox/verbs/pauser.ts',
         from: 'const fence = options.isAutomatic || options.departs ? { endAt } : {}',
         to: 'const fence = options.isAutomatic ? { endAt } : {}',
       },
@@ -248,7 +248,7 @@ export const staleMutations: Mutation[] = [
     fault: 'A node that takes a sandbox over resumes the older files that it has under the same name.',
     edits: [
       {
-        file: 'src/core/sandbox/mover.ts',
+        file: 'src/core/archive/mover.ts',
         from: 'rows.take(paused, newTakenSnapshotName(paused))',
         to: 'rows.take(paused, paused.snapshotName)',
       },
@@ -262,12 +262,12 @@ export const staleMutations: Mutation[] = [
     fault: 'A snapshot is removed while it is being given back.',
     edits: [
       {
-        file: 'src/core/sandbox/quarantine.ts',
+        file: 'src/core/sandbox/snapshots/quarantine.ts',
         from: 'await retryPassing(clock, () => entries.discard(snapshotName))\n',
         to: '',
       },
       {
-        file: 'src/core/sandbox/quarantine.ts',
+        file: 'src/core/sandbox/snapshots/quarantine.ts',
         from: 'remove(snapshotName: string): Promise<void> {\n    return this.#turns.take(snapshotName, async ({ row }) => {\n      this.#ours(snapshotName, row)\n      await this.#remove(row!)\n    })',
         to: 'async remove(snapshotName: string): Promise<void> {\n    const row = await this.#parts.entries.find(snapshotName)\n    this.#ours(snapshotName, row as never)\n    await this.#parts.snapshots.remove(snapshotName)\n    await this.#parts.entries.remove(snapshotName)',
       },
@@ -281,7 +281,7 @@ export const staleMutations: Mutation[] = [
     fault: 'One figure of the machine that cannot be read lets a start pass, whatever the others say.',
     edits: [
       {
-        file: 'src/core/sandbox/admission.ts',
+        file: 'src/core/sandbox/capacity/admission.ts',
         from: `      sandboxes.sumActive().catch(() => ({ cpuCount: 0, memoryMB: 0 })),
       machine.availableMemoryMB().catch(() => Number.POSITIVE_INFINITY),
       freeBytes().catch(() => Number.POSITIVE_INFINITY),
@@ -300,12 +300,12 @@ export const staleMutations: Mutation[] = [
     fault: 'One failed stop of the sandbox of a build leaves it for ever, and hangs the end of the process.',
     edits: [
       {
-        file: 'src/core/sandbox/build-sandboxes.ts',
+        file: 'src/core/sandbox/builds/build-sandboxes.ts',
         from: '.finally(this.#onEnd)',
         to: '',
       },
       {
-        file: 'src/core/sandbox/build-sandboxes.ts',
+        file: 'src/core/sandbox/builds/build-sandboxes.ts',
         from: "this.#parts.log.warn({ sandboxID, err: error }, 'The sandbox of a build could not be stopped yet.'),\n      )",
         to: "{ this.#parts.log.warn({ sandboxID, err: error }, 'not stopped'); throw error },\n      ).then(() => this.#onEnd())",
       },

@@ -18,8 +18,11 @@ export function listQuarantineRoute(app: Api, { auth, quarantine }: RouteContext
     },
     async () =>
       (await quarantine.list()).map(({ snapshotName, sandboxID, reason, since, deletedAt }) => ({
-        ...{ snapshotName, sandboxID, reason },
-        ...{ since: dateTime(since), deletedAt: dateTime(deletedAt) },
+        snapshotName,
+        sandboxID,
+        reason,
+        since: dateTime(since),
+        deletedAt: dateTime(deletedAt),
       })),
   )
 }

@@ -36,8 +36,10 @@ function sumOf(parts: readonly PruneReport[]): Omit<PruneReport, 'dryRun'> {
   const total = (what: 'steps' | 'savedStates' | 'layers' | 'files') =>
     totalOf(parts.map((part) => part[what]))
   return {
-    ...{ steps: total('steps'), savedStates: total('savedStates') },
-    ...{ layers: total('layers'), files: total('files') },
+    steps: total('steps'),
+    savedStates: total('savedStates'),
+    layers: total('layers'),
+    files: total('files'),
     bytes: totalOf(parts.map(({ bytes }) => ({ bytes }))).bytes,
   }
 }

@@ -19,7 +19,10 @@ export function createWebhookRoute(app: Api, context: RouteContext): void {
     async (request, reply) => {
       const { signatureSecret: secret, events, enabled = true, name, url } = request.body
       const webhook = await context.webhooks.create(context.auth.teamOf(request), {
-        ...{ name, url, enabled, secret },
+        name,
+        url,
+        enabled,
+        secret,
         events: events.map(eventTypeOf),
       })
       return reply.code(201).send(presentWebhook(webhook))

@@ -24,7 +24,9 @@ export function mcpRoutes(app: Api, { auth, answerMcp, log }: RouteContext): voi
   )
   // There are no sessions to listen to, or to end.
   app.route({
-    ...{ method: ['GET', 'DELETE'], url: '/mcp', schema: { hide: true } },
+    method: ['GET', 'DELETE'],
+    url: '/mcp',
+    schema: { hide: true },
     handler: (_, reply) => reply.code(405).header('allow', 'POST').send(),
   })
 }

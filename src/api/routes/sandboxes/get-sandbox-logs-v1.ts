@@ -1,7 +1,7 @@
 import { LogsQueryV1, type SandboxLogEntry, SandboxLogs } from '../../../contract/rest/logs.ts'
 import { SandboxPath } from '../../../contract/rest/sandbox.ts'
 import { failures } from '../../../contract/rest/shared.ts'
-import type { LogQuery } from '../../../core/logs.ts'
+import type { LogQuery } from '../../../core/ports/logs.ts'
 import type { Api, RouteContext } from '../../context.ts'
 import { defaultLogLimit, presentEntry, readOwnLog } from './own-log.ts'
 import { sandboxSchema } from './sandbox-schema.ts'

@@ -1,7 +1,7 @@
 /** What both versions of the log route share. */
 import type { FastifyRequest } from 'fastify'
 import type { SandboxLogEntry } from '../../../contract/rest/logs.ts'
-import type { LogEntry, LogQuery } from '../../../core/logs.ts'
+import type { LogEntry, LogQuery } from '../../../core/ports/logs.ts'
 import type { RouteContext } from '../../context.ts'
 import { parseSandboxID } from '../../sandbox-id.ts'
 

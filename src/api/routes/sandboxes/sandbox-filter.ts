@@ -1,7 +1,7 @@
 /** What clients may filter a list of sandboxes by, as the store takes it. */
 import type { ListQuery } from '../../../contract/rest/sandbox.ts'
-import { type SandboxState, wireStates } from '../../../core/sandbox/sandbox.ts'
-import type { SandboxFilter } from '../../../core/sandbox/sandbox-store.ts'
+import { type SandboxState, wireStates } from '../../../core/sandbox/row/sandbox.ts'
+import type { SandboxFilter } from '../../../core/sandbox/row/sandbox-store.ts'
 import type { Team } from '../../../core/team/team.ts'
 import { AppError } from '../../../lib/app-error.ts'
 import type { RouteContext } from '../../context.ts'

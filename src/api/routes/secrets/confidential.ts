@@ -25,7 +25,10 @@ export function presentSecret(secret: Secret): WireSecret {
   const { secretID, name, currentVersion, metadata } = secret
   const iso = (at: number) => new Date(at).toISOString()
   return {
-    ...{ secretID, name, currentVersion, metadata },
+    secretID,
+    name,
+    currentVersion,
+    metadata,
     createdAt: iso(secret.createdAt),
     updatedAt: iso(secret.updatedAt),
   }

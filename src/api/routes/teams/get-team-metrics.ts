@@ -23,7 +23,9 @@ export function getTeamMetricsRoute(app: Api, context: RouteContext): void {
       const team = requireNamedTeam(context.auth.teamOf(request), request.params.teamID)
       const samples = await context.usage.read(team, ...usagePeriod(request.query, context))
       return samples.map(({ at, ...values }) => ({
-        ...{ timestamp: dateTime(at), timestampUnix: Math.floor(at / 1000), ...values },
+        timestamp: dateTime(at),
+        timestampUnix: Math.floor(at / 1000),
+        ...values,
       }))
     },
   )

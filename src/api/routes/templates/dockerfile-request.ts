@@ -16,7 +16,8 @@ import { templateSchema } from './template-schema.ts'
 
 export const dockerfileSchema = {
   ...templateSchema,
-  ...{ deprecated: true, response: { 202: TemplateLegacy, ...failures } },
+  deprecated: true,
+  response: { 202: TemplateLegacy, ...failures },
 }
 
 export async function requestFromDockerfile(
@@ -44,6 +45,8 @@ function startRequestOf({ dockerfile, startCmd, readyCmd }: NewTemplateV1): Star
     from: { image },
     steps: steps.map(({ type, args }) => ({ type, args, filesHash: null, force: false })),
     // ENTRYPOINT and CMD of the Dockerfile were never run in sandboxes of such a template.
-    ...{ startCmd: startCmd || null, readyCmd: readyCmd || null, force: false },
+    startCmd: startCmd || null,
+    readyCmd: readyCmd || null,
+    force: false,
   }
 }

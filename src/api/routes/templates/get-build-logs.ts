@@ -1,6 +1,6 @@
 import { failures } from '../../../contract/rest/shared.ts'
 import { BuildLogs, BuildLogsQuery, BuildPath } from '../../../contract/rest/template.ts'
-import { atLeast } from '../../../core/logs.ts'
+import { atLeast } from '../../../core/ports/logs.ts'
 import type { Api, RouteContext } from '../../context.ts'
 import { presentLine } from '../../present-template.ts'
 import { parseBuildID } from './build-id.ts'

@@ -11,8 +11,10 @@ export function rebuildTemplateV1Route(app: Api, context: RouteContext): void {
     {
       onRequest: context.auth.requireTeam,
       schema: {
-        ...{ ...dockerfileSchema, summary: 'Request another build of a template, from a Dockerfile' },
-        ...{ params: TemplatePath, body: NewTemplateV1 },
+        ...dockerfileSchema,
+        summary: 'Request another build of a template, from a Dockerfile',
+        params: TemplatePath,
+        body: NewTemplateV1,
       },
     },
     async (request, reply) => {

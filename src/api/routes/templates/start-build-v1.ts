@@ -10,12 +10,11 @@ export function startBuildV1Route(app: Api, context: RouteContext): void {
     {
       onRequest: context.auth.requireTeam,
       schema: {
-        ...{
-          ...templateSchema,
-          summary: 'Start a build that was requested with a Dockerfile',
-          deprecated: true,
-        },
-        ...{ params: BuildPath, response: { 202: Empty, ...failures } },
+        ...templateSchema,
+        summary: 'Start a build that was requested with a Dockerfile',
+        deprecated: true,
+        params: BuildPath,
+        response: { 202: Empty, ...failures },
       },
     },
     async (request, reply) => {

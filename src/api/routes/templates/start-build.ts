@@ -1,6 +1,6 @@
 import { Empty, failures } from '../../../contract/rest/shared.ts'
 import { BuildPath, type Credentials, StartBuild } from '../../../contract/rest/template.ts'
-import type { RegistryCredentials } from '../../../core/images.ts'
+import type { RegistryCredentials } from '../../../core/ports/images.ts'
 import type { StartRequest } from '../../../core/template/start-request.ts'
 import { type BuildStep, stepTypes } from '../../../core/template/start-request.ts'
 import { AppError } from '../../../lib/app-error.ts'

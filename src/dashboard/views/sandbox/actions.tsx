@@ -68,9 +68,13 @@ export function SandboxActions({ detail, sandbox, reload }: SandboxTabProps) {
       <Button kind="danger" icon="trash" onPress={kill}>
         Kill
       </Button>
-      {open === 'extend' && <ExtendDialog {...{ detail, sandbox, reload }} onClose={close} />}
-      {open === 'snapshot' && <SnapshotDialog {...{ detail, sandbox, reload }} onClose={close} />}
-      {open === 'fork' && <ForkDialog {...{ detail, sandbox, reload }} onClose={close} />}
+      {open === 'extend' && (
+        <ExtendDialog detail={detail} sandbox={sandbox} reload={reload} onClose={close} />
+      )}
+      {open === 'snapshot' && (
+        <SnapshotDialog detail={detail} sandbox={sandbox} reload={reload} onClose={close} />
+      )}
+      {open === 'fork' && <ForkDialog detail={detail} sandbox={sandbox} reload={reload} onClose={close} />}
     </>
   )
 }

@@ -24,7 +24,11 @@ async function listFolder(client: Sandbox, path: string): Promise<FolderEntry[]>
   const entries = await client.files.list(path, { user: 'root' })
   return sortEntries(
     entries.map(({ name, path: full, type, size, mode, modifiedTime }) => ({
-      ...{ name, path: full, size, mode, isFolder: type === 'dir' },
+      name,
+      path: full,
+      size,
+      mode,
+      isFolder: type === 'dir',
       ...(modifiedTime && { modifiedAt: modifiedTime.getTime() }),
     })),
   )

@@ -11,9 +11,18 @@ function aRoot(t: TestContext) {
   for (const folder of ['etc', 'dev', 'srv/deep']) mkdirSync(join(root, folder), { recursive: true })
   writeFileSync(join(root, 'etc/passwd'), '')
   const links = {
-    ...{ own: 'srv', absolute: '/srv/deep', 'srv/up': '../../../..', machine: import.meta.dirname },
-    ...{ device: 'dev', agent: '/.warren', kit: '/own/../agent/lib', process: '/proc/self', all: '/' },
-    ...{ circle: 'circle', file: 'etc/passwd', missing: '/new/folder' },
+    own: 'srv',
+    absolute: '/srv/deep',
+    'srv/up': '../../../..',
+    machine: import.meta.dirname,
+    device: 'dev',
+    agent: '/.warren',
+    kit: '/own/../agent/lib',
+    process: '/proc/self',
+    all: '/',
+    circle: 'circle',
+    file: 'etc/passwd',
+    missing: '/new/folder',
   }
   for (const [name, target] of Object.entries(links)) symlinkSync(target, join(root, name))
   return (...paths: string[]) => checkMountPoints({ root, paths })

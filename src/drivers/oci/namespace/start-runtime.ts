@@ -7,7 +7,9 @@ import { openCLibrary } from '../../../lib/c-library.ts'
 import type { CallList } from '../../../lib/call-list.ts'
 import { addDefaultSignals, addOomScore, addSignalMask, openListProcess } from '../../../lib/list-process.ts'
 import { requireAddonFile } from '../../../lib/native.ts'
-import type { ResourceLimit } from '../runtime-flavour.ts'
+
+/** As the OCI configuration writes it. */
+export type ResourceLimit = { type: string; soft: number; hard: number }
 
 export type RuntimeTask = {
   /** The file of the mount namespace. */

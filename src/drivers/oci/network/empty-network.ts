@@ -7,9 +7,7 @@ import { access, mkdir, rm, symlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { ifPresent } from '../../../lib/if-present.ts'
 import { runCommand } from '../../../lib/run-command.ts'
-import { flavourOf } from '../flavours.ts'
-import type { Layout } from '../layout.ts'
-import type { SandboxRecord } from '../records.ts'
+import type { Layout } from '../record/layout.ts'
 
 /** One for all sandboxes of this Warren. Slots see it only if it was there before them. */
 export async function makeEmptyNetwork(layout: Layout): Promise<void> {
@@ -24,11 +22,14 @@ export async function removeEmptyNetwork(layout: Layout): Promise<void> {
   }
 }
 
-/** Puts it where the runtime of this sandbox looks for it. */
-export async function offerEmptyNetwork(layout: Layout, record: SandboxRecord): Promise<void> {
-  const name = flavourOf(record).emptyNetworkName
+/** Puts it under the name by which the runtime of this slot looks for it. Undefined: that runtime needs none. */
+export async function offerEmptyNetwork(
+  layout: Layout,
+  slot: number,
+  name: string | undefined,
+): Promise<void> {
   if (name === undefined) return
-  const state = layout.runtimeState(record.slot)
+  const state = layout.runtimeState(slot)
   await mkdir(state, { recursive: true, mode: 0o711 })
   await rm(join(state, name), { force: true })
   await symlink(layout.emptyNetworkPath, join(state, name))

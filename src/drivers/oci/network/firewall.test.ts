@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { type AddressRules, openRules } from '../../../core/egress.ts'
+import { type AddressRules, openRules } from '../../../core/ports/egress.ts'
 import { isAppError } from '../../../lib/app-error.ts'
 import { runCommand } from '../../../lib/run-command.ts'
-import { createLayout } from '../layout.ts'
+import { createLayout } from '../record/layout.ts'
 import { parseSubnet } from './addresses.ts'
 import { Firewall } from './firewall.ts'
 import type { Limited } from './ruleset.ts'
@@ -33,7 +33,11 @@ async function openFirewall(name: string) {
   const faults = { beforeNft: async (_input: string | undefined): Promise<void> => {} }
   const firewall = new Firewall(
     {
-      ...{ layout: table, subnet, dnsServers: ['172.31.0.1'], openedRanges: [], mostFlows: 100 },
+      layout: table,
+      subnet,
+      dnsServers: ['172.31.0.1'],
+      openedRanges: [],
+      mostFlows: 100,
       nft: async (args, input) => {
         await faults.beforeNft(input)
         return nft(args, input)
@@ -43,7 +47,11 @@ async function openFirewall(name: string) {
   )
   await firewall.load()
   return {
-    ...{ firewall, faults, written, nft, table: `inet ${table.table}` },
+    firewall,
+    faults,
+    written,
+    nft,
+    table: `inet ${table.table}`,
     /** As the driver does it: first it is written down, then the kernel is told. */
     limit: async (address: string, egress: AddressRules) => {
       const before = written.get(address) ?? openRules

@@ -6,7 +6,7 @@
  */
 import { readFile } from 'node:fs/promises'
 import { isDeepStrictEqual } from 'node:util'
-import { type AddressRules, type GatePorts, openRules } from '../../../core/egress.ts'
+import { type AddressRules, type GatePorts, openRules } from '../../../core/ports/egress.ts'
 import { AppError } from '../../../lib/app-error.ts'
 import { hostNetworks } from '../../../lib/host-networks.ts'
 import { ifPresent } from '../../../lib/if-present.ts'

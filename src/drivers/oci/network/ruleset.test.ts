@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { type AddressRules, openRules } from '../../../core/egress.ts'
+import { type AddressRules, openRules } from '../../../core/ports/egress.ts'
 import { addressToNumber, numberToAddress } from '../../../lib/ipv4.ts'
 import { runCommand } from '../../../lib/run-command.ts'
-import { createLayout } from '../layout.ts'
+import { createLayout } from '../record/layout.ts'
 import { parseSubnet } from './addresses.ts'
 import { changes, elementsOf, ruleset } from './ruleset.ts'
 
@@ -12,8 +12,14 @@ const subnet = parseSubnet('10.213.0.0/16')
 const table = `inet ${layout.table}`
 const all = (limited: { address: string; egress: AddressRules }[]) =>
   ruleset({
-    ...{ layout, subnet, limited, dnsServers: ['172.31.0.1'], openedRanges: ['10.0.0.0/8'] },
-    ...{ hostNetworks: ['127.0.0.1/8', '192.0.2.9/24'], mostFlows: 4096, gatePorts: { proxy: 1, dns: 2 } },
+    layout,
+    subnet,
+    limited,
+    dnsServers: ['172.31.0.1'],
+    openedRanges: ['10.0.0.0/8'],
+    hostNetworks: ['127.0.0.1/8', '192.0.2.9/24'],
+    mostFlows: 4096,
+    gatePorts: { proxy: 1, dns: 2 },
   })
 
 /** In a network of its own, so that it is the kernel's own answer and nobody's traffic. */

@@ -3,11 +3,11 @@
  * element of a set, so that a packet meets as many rules beside five hundred sandboxes as alone. Every packet is
  * held against the rules, those of open connections too: what a new policy does not allow ends at once.
  */
-import type { AddressRules, GatePorts } from '../../../core/egress.ts'
+import type { AddressRules, GatePorts } from '../../../core/ports/egress.ts'
 import { AppError } from '../../../lib/app-error.ts'
 import { internalRanges } from '../../../lib/internal-ranges.ts'
 import { type AddressRange, mergeRanges, numberToAddress, parseRange } from '../../../lib/ipv4.ts'
-import type { Layout } from '../layout.ts'
+import type { Layout } from '../record/layout.ts'
 import type { Subnet } from './addresses.ts'
 
 export type FirewallOptions = {

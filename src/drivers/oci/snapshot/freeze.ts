@@ -4,13 +4,13 @@
  */
 import { rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { SnapshotOptions } from '../../../core/driver.ts'
+import type { SnapshotOptions } from '../../../core/ports/driver.ts'
 import { AppError, errorText } from '../../../lib/app-error.ts'
 import { runCommand } from '../../../lib/run-command.ts'
-import type { OciContext } from '../context.ts'
-import type { SandboxRecord } from '../records.ts'
-import { pauseArguments, resumeArguments } from '../runtime-commands.ts'
-import { readJSON } from '../versioned-file.ts'
+import type { OciContext } from '../context/context.ts'
+import type { SandboxRecord } from '../record/records.ts'
+import { readJSON } from '../record/versioned-file.ts'
+import { pauseArguments, resumeArguments } from '../runtime/runtime-commands.ts'
 import { readSnapshot, removeSnapshot } from './snapshot-store.ts'
 
 export type FrozenNote = {

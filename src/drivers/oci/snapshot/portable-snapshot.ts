@@ -5,16 +5,15 @@
  */
 import { access, mkdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { MemoryNeeds } from '../../../core/archive/archive-store.ts'
-import type { PortableSnapshot, Snapshot } from '../../../core/driver.ts'
-import type { PackNote, PackTarget } from '../../../core/object-store.ts'
+import type { MemoryNeeds, PortableSnapshot, Snapshot } from '../../../core/ports/driver.ts'
+import type { PackNote, PackTarget } from '../../../core/ports/object-store.ts'
 import { AppError } from '../../../lib/app-error.ts'
 import { ifPresent } from '../../../lib/if-present.ts'
-import { describeBuild } from '../builds.ts'
-import type { OciContext } from '../context.ts'
-import { candidatePlatforms } from '../platform.ts'
-import type { SandboxRecord } from '../records.ts'
-import { diskName, layerName, layerNumbers } from '../root-layers.ts'
+import type { OciContext } from '../context/context.ts'
+import { diskName, layerName, layerNumbers } from '../disk/root-layers.ts'
+import type { SandboxRecord } from '../record/records.ts'
+import { describeBuild } from '../runtime/builds.ts'
+import { candidatePlatforms } from '../runtime/platforms.ts'
 import { untilUnmounted } from './restore.ts'
 import {
   beginSnapshot,
@@ -52,7 +51,8 @@ export async function exportSnapshot(
   const portable = portableRecord(context, memory ? record : { ...record, build: null })
   const needs = memory ? await needsOf(portable) : null
   const names = [
-    ...[diskName, ...layerNumbers(record.origin).map(layerName)],
+    diskName,
+    ...layerNumbers(record.origin).map(layerName),
     ...(memory ? [configName, ...memoryFiles] : []),
   ]
   return {
@@ -124,7 +124,9 @@ function readNote(note: PackNote): ExportNote {
 async function needsOf({ origin, build }: SnapshotRecord): Promise<MemoryNeeds> {
   const { runtime, platform, agentFolder } = origin
   return {
-    ...{ runtime, agentFolder, build: build!.sha256 },
+    runtime,
+    agentFolder,
+    build: build!.sha256,
     ...(platform !== null && { platform }),
     cpu: [...(await cpuFeatures())].join(' '),
   }
@@ -166,7 +168,8 @@ function withPaths(record: SnapshotRecord, change: (path: string) => string): Sn
   const { rootFolder, lowerFolders, agentFolder } = origin
   const changed: SandboxRecord = {
     ...origin,
-    ...{ rootFolder: change(rootFolder), agentFolder: change(agentFolder) },
+    rootFolder: change(rootFolder),
+    agentFolder: change(agentFolder),
     ...(lowerFolders && { lowerFolders: lowerFolders.map(change) }),
   }
   return { ...record, origin: changed }

@@ -1,20 +1,20 @@
 /** How a sandbox is started from a snapshot: which of its disks the sandbox gets, and in which way. */
-import { access, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { access, readFile, rename, rm, stat, truncate, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { DiskMount, RestoreSpec } from '../../../core/driver.ts'
+import type { DiskMount, RestoreSpec, SandboxSize } from '../../../core/ports/driver.ts'
 import { AppError } from '../../../lib/app-error.ts'
 import { delay } from '../../../lib/clock.ts'
 import { CommandFailed, runCommand } from '../../../lib/run-command.ts'
-import { findBuild } from '../builds.ts'
-import type { ContainerSpec } from '../container-spec.ts'
-import type { OciContext } from '../context.ts'
-import { copyInto, linkFile, linkLayers, opensDirectly } from '../disk-files.ts'
-import { flavourOf } from '../flavours.ts'
-import type { SandboxRecord } from '../records.ts'
-import { diskName, layerName, mostDiskLayers } from '../root-layers.ts'
-import type { MemorySource } from '../runtime-commands.ts'
-import { restoringName } from '../runtime-files.ts'
-import { assertSamePaths } from '../shared-disks.ts'
+import type { OciContext } from '../context/context.ts'
+import { copyInto, linkFile, linkLayers, opensDirectly } from '../disk/disk-files.ts'
+import { diskName, layerName, mostDiskLayers } from '../disk/root-layers.ts'
+import { assertSamePaths } from '../disk/shared-disks.ts'
+import type { SandboxRecord } from '../record/records.ts'
+import { findBuild } from '../runtime/builds.ts'
+import type { ContainerSpec } from '../runtime/container-spec.ts'
+import { flavourOf } from '../runtime/flavours.ts'
+import type { MemorySource } from '../runtime/runtime-commands.ts'
+import { restoringName } from '../runtime/runtime-files.ts'
 import { claimSnapshot, readClaim, releaseClaim } from './snapshot-claim.ts'
 import {
   assertOurs,
@@ -68,6 +68,15 @@ export class RestorePlan {
     return this.#diskUse !== 'layer'
   }
 
+  /** The size of a sandbox that is started by this plan where `wanted` was asked for. */
+  sizeFor(wanted: SandboxSize): SandboxSize {
+    const { origin } = this.snapshot
+    if (this.memory) return origin
+    const { cpuCount, memoryMB } = wanted
+    const disks = { move: origin.diskMB, copy: Math.max(origin.diskMB, wanted.diskMB), layer: wanted.diskMB }
+    return { cpuCount, memoryMB, diskMB: disks[this.#diskUse] }
+  }
+
   /** A file to make before the sandbox runs, where that consumes the snapshot. */
   get consumedMark(): string | undefined {
     return this.#diskUse === 'move' ? consumedMark(this.#folder) : undefined
@@ -100,7 +109,9 @@ export class RestorePlan {
       this.#isClaimed = true
       await linkFile(disk, join(own, diskName))
     }
-    if (this.#needsRepair) await repair(join(own, diskName))
+    const grows = record.diskMB > this.snapshot.origin.diskMB
+    if (this.#needsRepair || grows) await repair(join(own, diskName))
+    if (grows) await grow(join(own, diskName), record.diskMB)
   }
 
   /** After the runtime has said that the sandbox runs. */
@@ -131,7 +142,10 @@ export async function planRestore(
   }
   const diskUse = await chooseDiskUse(folder, snapshot, from)
   return new RestorePlan({
-    ...{ snapshot, folder, diskUse, needsRepair: consumed },
+    snapshot,
+    folder,
+    diskUse,
+    needsRepair: consumed,
     memory: wantsMemory ? await findMemory(join(folder, memoryName), diskUse) : undefined,
     runtimeBinary: wantsMemory ? await findBuild(snapshot.build!, context.runtime.binary) : undefined,
   })
@@ -203,6 +217,12 @@ export async function untilUnmounted(image: string): Promise<void> {
     await delay(10)
   }
   throw new AppError('unavailable', `${image} is still in use; try again later.`)
+}
+
+/** An image that was checked just now. */
+async function grow(image: string, sizeMB: number): Promise<void> {
+  await truncate(image, sizeMB * 2 ** 20)
+  await runCommand('resize2fs', [image])
 }
 
 async function repair(image: string): Promise<void> {

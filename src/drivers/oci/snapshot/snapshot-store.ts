@@ -4,16 +4,16 @@
  */
 import { access, constants, mkdir, open, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
-import type { Snapshot } from '../../../core/driver.ts'
+import type { Snapshot } from '../../../core/ports/driver.ts'
 import { AppError } from '../../../lib/app-error.ts'
 import { ifPresent } from '../../../lib/if-present.ts'
-import type { RuntimeBuild } from '../builds.ts'
-import { copyMark } from '../disk-files.ts'
-import { assertPlainPath, type Layout } from '../layout.ts'
-import { killMarked } from '../processes.ts'
-import type { SandboxRecord } from '../records.ts'
-import { diskName, rootsOf } from '../root-layers.ts'
-import { readVersioned } from '../versioned-file.ts'
+import { copyMark } from '../disk/disk-files.ts'
+import { diskName, rootsOf } from '../disk/root-layers.ts'
+import { killMarked } from '../process/processes.ts'
+import { assertPlainPath, type Layout } from '../record/layout.ts'
+import type { SandboxRecord } from '../record/records.ts'
+import { readVersioned } from '../record/versioned-file.ts'
+import type { RuntimeBuild } from '../runtime/builds.ts'
 
 export type SnapshotRecord = {
   version: 1
@@ -70,7 +70,8 @@ export const memoryFiles = ['checkpoint.img', pagesName, 'pages_meta.img'].map((
 )
 
 const filesOf = ({ build }: SnapshotRecord): string[] => [
-  ...[recordName, diskName],
+  recordName,
+  diskName,
   ...(build ? [configName, ...memoryFiles] : []),
 ]
 
@@ -94,7 +95,10 @@ export async function describeSnapshot(folder: string): Promise<Snapshot | undef
   const sizes = await Promise.all(filesOf(record).map((name) => ifPresent(stat(join(folder, name)))))
   const bytes = sizes.reduce((sum, size) => sum + (size?.blocks ?? 0) * 512, 0)
   const memory = record.build !== null && !(await isConsumed(folder))
-  return { folder, memory, bytes, roots: rootsOf(record.origin), ...(record.imported && { imported: true }) }
+  const { cpuCount, memoryMB, diskMB } = record.origin
+  const size = { cpuCount, memoryMB, diskMB }
+  const roots = rootsOf(record.origin)
+  return { folder, memory, size, bytes, roots, ...(record.imported && { imported: true }) }
 }
 
 /** The record goes first, so that what a crash leaves is no snapshot any more. */

@@ -7,17 +7,17 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { freeNetwork } from '../../../../test/support/leftovers.ts'
 import { testMachine } from '../../../../test/support/test-machine.ts'
-import type { DriverHandle, SandboxSpec } from '../../../core/driver.ts'
+import type { DriverHandle, SandboxSpec } from '../../../core/ports/driver.ts'
 import { delay } from '../../../lib/clock.ts'
 import { listed, newSpec } from '../../driver-fixture.ts'
 import type { FailureBench } from '../../failure-suite.ts'
 import type { SnapshotBench } from '../../snapshot-suite.ts'
-import type { OciDriverOptions } from '../driver-options.ts'
-import { flavourOf } from '../flavours.ts'
-import { createLayout, instanceOf } from '../layout.ts'
+import type { OciDriverOptions } from '../context/driver-options.ts'
 import { createOciDriver, type OciDriver } from '../oci-driver.ts'
-import type { RuntimeName } from '../records.ts'
-import { startedPid } from '../runtime-files.ts'
+import { createLayout, instanceOf } from '../record/layout.ts'
+import type { RuntimeName } from '../record/records.ts'
+import { flavourOf } from '../runtime/flavours.ts'
+import { startedPid } from '../runtime/runtime-files.ts'
 
 export type OciBench = Omit<FailureBench, 'driver' | 'another'> & {
   driver: OciDriver
@@ -72,7 +72,7 @@ export async function openOciBench(
 ): Promise<OciBench> {
   const machine = await testMachine()
   const runtimeBinary = machine.runtimes[runtime]
-  if (!runtimeBinary) throw new Error(`${runtime} is not here: ${machine.runscMissing}`)
+  if (!runtimeBinary) throw new Error(`${runtime} is not here: ${machine.runtimes.runscMissing}`)
   await freeNetwork(changes.subnet ?? subnet)
   const folder = await mkdtemp(join(tmpdir(), 'warren-driver-'))
   const agentFolder = join(folder, 'agent')
@@ -81,14 +81,12 @@ export async function openOciBench(
   await writeFile(join(agentFolder, 'agent.pl'), standInAgent)
   const dataFolder = join(folder, 'data')
   const options: OciDriverOptions = {
-    ...{
-      isolation: flavourOf({ runtime }).isolation,
-      runtimeBinary,
-      dataFolder,
-      instance: instanceOf(dataFolder),
-      subnet,
-      poolSize,
-    },
+    isolation: flavourOf({ runtime }).isolation,
+    runtimeBinary,
+    dataFolder,
+    instance: instanceOf(dataFolder),
+    subnet,
+    poolSize,
     agent: {
       folder: agentFolder,
       command: ['/usr/bin/perl', '/.warren/agent.pl'],
@@ -105,7 +103,10 @@ export async function openOciBench(
   await driver.prepare(brokenRootFolder)
   await driver.prepare(machine.baseRootFolder)
   const bench: OciBench = {
-    ...{ driver, options, brokenRootFolder, rootFolder: machine.baseRootFolder },
+    driver,
+    options,
+    brokenRootFolder,
+    rootFolder: machine.baseRootFolder,
     another: () => createOciDriver(options),
     snapshotFolder: (name) => join(dataFolder, 'saved', name),
     remember: async (handle, memory, file) => {

@@ -1,7 +1,7 @@
 /** A process of its own for the survival tests: starts sandboxes with the options it is given until it is killed, and stops each if wanted. */
-import type { SandboxSpec } from '../../../core/driver.ts'
+import type { SandboxSpec } from '../../../core/ports/driver.ts'
 import { newSpec } from '../../driver-fixture.ts'
-import type { OciDriverOptions } from '../driver-options.ts'
+import type { OciDriverOptions } from '../context/driver-options.ts'
 import { createOciDriver } from '../oci-driver.ts'
 
 const { options, rootFolder, changes, stops } = JSON.parse(process.argv[2]!) as {

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { countOf } from '../../../../test/support/count-of.ts'
 import { delay } from '../../../lib/clock.ts'
-import { flavourOf } from '../flavours.ts'
+import { flavourOf } from '../runtime/flavours.ts'
 import type { OciSuite } from './runtimes.ts'
 
 const nobody = 65_534

@@ -4,9 +4,9 @@ import { readFile, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { eventually } from '../../../../test/support/eventually.ts'
-import type { DriverHandle } from '../../../core/driver.ts'
-import { openCgroups } from '../cgroups.ts'
-import { createLayout } from '../layout.ts'
+import type { DriverHandle } from '../../../core/ports/driver.ts'
+import { openCgroups } from '../process/cgroups.ts'
+import { createLayout } from '../record/layout.ts'
 import type { OciBench } from './bench.ts'
 
 /** Tries each call as sandbox root and prints `name errno`, 0 for one that went through. */
@@ -200,18 +200,14 @@ export function isolationSuite(runtime: 'runc' | 'runsc', open: () => Promise<Oc
 
     it('nothing under /proc and /sys that steers the host can be written', async () => {
       const paths = [
-        ...[
-          '/proc/sys/kernel/core_pattern',
-          '/proc/sys/kernel/modprobe',
-          '/proc/sys/vm/drop_caches',
-          '/proc/sysrq-trigger',
-        ],
-        ...[
-          '/sys/kernel/uevent_helper',
-          '/sys/fs/cgroup/release_agent',
-          '/sys/fs/cgroup/cgroup.procs',
-          '/proc/1/oom_score_adj.x',
-        ],
+        '/proc/sys/kernel/core_pattern',
+        '/proc/sys/kernel/modprobe',
+        '/proc/sys/vm/drop_caches',
+        '/proc/sysrq-trigger',
+        '/sys/kernel/uevent_helper',
+        '/sys/fs/cgroup/release_agent',
+        '/sys/fs/cgroup/cgroup.procs',
+        '/proc/1/oom_score_adj.x',
       ]
       const script = paths.map((path) => `(echo 1 > ${path}) 2>/dev/null && echo ${path}`).join('\n')
       assert.equal((await run(script)).trim(), '')

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { closeSync, openSync, readFileSync } from 'node:fs'
 import { after, before, describe, it } from 'node:test'
-import type { DriverHandle } from '../../../core/driver.ts'
+import type { DriverHandle } from '../../../core/ports/driver.ts'
 import { openNativeLibc } from '../../../lib/native.ts'
 import type { OciBench } from './bench.ts'
 

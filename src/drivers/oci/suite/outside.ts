@@ -2,7 +2,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { DriverHandle } from '../../../core/driver.ts'
+import type { DriverHandle } from '../../../core/ports/driver.ts'
 import { runCommand } from '../../../lib/run-command.ts'
 import type { OciBench } from './bench.ts'
 

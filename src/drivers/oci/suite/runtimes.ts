@@ -1,6 +1,6 @@
 /** The runtimes that tests of the driver run under, each with networks of its own, so that they can run beside each other. */
 import { type Isolation, place, seat } from '../../../../test/support/warren.ts'
-import type { OciDriverOptions } from '../driver-options.ts'
+import type { OciDriverOptions } from '../context/driver-options.ts'
 import { type OciBench, openOciBench } from './bench.ts'
 
 const runtimes = { container: 'runc', gvisor: 'runsc' } as const
@@ -14,7 +14,12 @@ export const smallestSubnet = (runtime: 'runc' | 'runsc'): string =>
 export type OpenOciBench = (changes?: Partial<OciDriverOptions>) => Promise<OciBench>
 export type OciSuite = (runtime: 'runc' | 'runsc', open: OpenOciBench) => void
 
-export function runOciSuites(isolation: Isolation, suites: OciSuite[]): void {
-  const open: OpenOciBench = (changes) => openOciBench(runtimes[isolation], subnets[isolation], changes)
+export function runOciSuites(
+  isolation: Isolation,
+  suites: OciSuite[],
+  common: Partial<OciDriverOptions> = {},
+): void {
+  const open: OpenOciBench = (changes) =>
+    openOciBench(runtimes[isolation], subnets[isolation], { ...common, ...changes })
   for (const suite of suites) suite(runtimes[isolation], open)
 }

@@ -1,9 +1,9 @@
 /** Tenancy by time: nothing of the sandbox that had a slot before is seen by the next one there (I8). */
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
-import type { DriverHandle } from '../../../core/driver.ts'
-import { openRules } from '../../../core/egress.ts'
-import { flavourOf } from '../flavours.ts'
+import type { DriverHandle } from '../../../core/ports/driver.ts'
+import { openRules } from '../../../core/ports/egress.ts'
+import { flavourOf } from '../runtime/flavours.ts'
 import type { OciBench } from './bench.ts'
 import { elsewhere, internet, Outside, port, reachFrom } from './outside.ts'
 import { type OciSuite, smallestSubnet } from './runtimes.ts'

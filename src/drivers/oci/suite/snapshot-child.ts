@@ -1,7 +1,7 @@
 /** A process of its own for the survival tests of saves: it repeats one verb on a sandbox until it is killed. */
 import { newUUID } from '../../../lib/ids.ts'
 import { listed, newSpec } from '../../driver-fixture.ts'
-import type { OciDriverOptions } from '../driver-options.ts'
+import type { OciDriverOptions } from '../context/driver-options.ts'
 import { createOciDriver } from '../oci-driver.ts'
 
 export type SnapshotChildInput = {

@@ -6,14 +6,14 @@ import { appendFile, copyFile, mkdir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, afterEach, before, describe, it } from 'node:test'
 import { countOf, momentsOf } from '../../../../test/support/count-of.ts'
-import type { DriverHandle, RestoreSpec, SandboxSpec, SnapshotOptions } from '../../../core/driver.ts'
+import type { DriverHandle, RestoreSpec, SandboxSpec, SnapshotOptions } from '../../../core/ports/driver.ts'
 import { isAppError } from '../../../lib/app-error.ts'
 import { delay } from '../../../lib/clock.ts'
 import { runCommand } from '../../../lib/run-command.ts'
 import { listed, newSpec } from '../../driver-fixture.ts'
-import { createLayout } from '../layout.ts'
+import { layerName, mostDiskLayers } from '../disk/root-layers.ts'
 import { createOciDriver } from '../oci-driver.ts'
-import { layerName, mostDiskLayers } from '../root-layers.ts'
+import { createLayout } from '../record/layout.ts'
 import { readSnapshot } from '../snapshot/snapshot-store.ts'
 import { loopFiles, type OciBench } from './bench.ts'
 import type { SnapshotChildInput } from './snapshot-child.ts'
@@ -104,6 +104,11 @@ export function ociSnapshotSuite(runtime: 'runc' | 'runsc', open: () => Promise<
       }
       const left = await bench.run(handle, 'md5sum -c --quiet /root/sums; ls /root')
       assert.equal(left.trim(), `${generations - 1}\nsums`)
+      await save(handle)
+      const larger = await startFrom({ memory: false }, { diskMB: 512 })
+      assert.equal((await bench.run(larger, 'md5sum -c --quiet /root/sums; ls /root')).trim(), left.trim())
+      const { diskTotalBytes } = await bench.driver.stats(larger)
+      assert.ok(diskTotalBytes > 450 * 2 ** 20, `${diskTotalBytes}`)
     })
 
     it('cost no more than what was written', async () => {
@@ -191,7 +196,11 @@ export function ociSnapshotSuite(runtime: 'runc' | 'runsc', open: () => Promise<
       afterMs: number,
     ): Promise<void> {
       const input: SnapshotChildInput = {
-        ...{ options: bench.options, rootFolder: bench.rootFolder, sandboxID, folder, verb },
+        options: bench.options,
+        rootFolder: bench.rootFolder,
+        sandboxID,
+        folder,
+        verb,
       }
       const script = join(import.meta.dirname, 'snapshot-child.ts')
       const child = spawn(process.execPath, [script, JSON.stringify(input)], {

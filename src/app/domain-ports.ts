@@ -1,0 +1,78 @@
+/** What the domain is joined over: its ports, and what the operator has set. */
+import type { AgentPort } from '../core/ports/agent.ts'
+import type { Driver } from '../core/ports/driver.ts'
+import type { Images, LayerArchive } from '../core/ports/images.ts'
+import type { LogEntry, LogStore } from '../core/ports/logs.ts'
+import type { ObjectStore, PackStore } from '../core/ports/object-store.ts'
+import type { BuildSandboxes } from '../core/sandbox/builds/build-sandboxes.ts'
+import type { AdmissionSettings, MachineCapacity } from '../core/sandbox/capacity/admission.ts'
+import type { DiskReserve } from '../core/sandbox/capacity/disk-guard.ts'
+import type { DiskLevels } from '../core/sandbox/capacity/disk-levels.ts'
+import type { LauncherParts } from '../core/sandbox/launch/launcher.ts'
+import type { SandboxEgressParts } from '../core/sandbox/network/egress.ts'
+import type { RouteTable } from '../core/sandbox/network/routes.ts'
+import type { SnapshotFolders, SnapshotStore } from '../core/sandbox/snapshots/snapshot-store.ts'
+import type { WarmPoolParts, WarmPoolSettings } from '../core/sandbox/warm-pool/warm-pool.ts'
+import type { Builder, BuildFiles } from '../core/template/builder.ts'
+import type { BuiltInRecipe } from '../core/template/built-in-templates.ts'
+import type { VolumeSettings } from '../core/volume/service.ts'
+import type { VolumeDisks } from '../core/volume/volume-files.ts'
+import type { Clock } from '../lib/clock.ts'
+import type { Log } from '../lib/log.ts'
+import type { Tracer } from '../lib/tracer.ts'
+import type { Stores } from '../store/stores.ts'
+
+export type DomainPorts = {
+  stores: Stores
+  driver: Driver
+  agent: AgentPort
+  snapshotFolders: SnapshotFolders
+  volumeDisks: VolumeDisks
+  images: Pick<Images, 'prune' | 'missing'>
+  buildFiles: BuildFiles
+  /** Makes what carries builds out, over the parts of the domain that it works with. */
+  createBuilder: (tools: BuilderTools) => Builder
+  /** Templates that Warren makes by itself. */
+  recipes: readonly BuiltInRecipe[]
+  logs: LogStore
+  /** Where the edge finds the sandboxes that run. */
+  routes: RouteTable
+  /** Adds to the log of a sandbox, without anybody waiting for it. */
+  appendLog: (sandboxID: string, entry: LogEntry) => void
+  clock: Clock
+  log: Log
+  machine: MachineCapacity
+  /** Undefined: there is no object store, and everything stays on this machine's disk. */
+  archive?: { objects: ObjectStore; packs: PackStore; layers: LayerArchive } | undefined
+  /** Bytes that are free on the disk of the data folder. */
+  freeBytes: () => Promise<number>
+  /** Undefined: none is kept. */
+  diskReserve?: DiskReserve
+  tracer?: Tracer
+} & Pick<SandboxEgressParts, 'gate' | 'authority' | 'extraCA' | 'lookup' | 'isClosed'> &
+  Pick<LauncherParts, 'rootsOf'> &
+  Pick<WarmPoolParts, 'onTake'>
+
+export type DomainSettings = {
+  /** The seed of every sandbox's tokens. */
+  seed: string
+  /** This Warren among those that share its database. */
+  nodeID: string
+  /** How long a snapshot that nothing owns stays in quarantine. */
+  quarantineMs: number
+  warmPool: WarmPoolSettings
+  admission: AdmissionSettings
+  /** Bytes of the disk that stay free. */
+  minFreeBytes: number
+  /** What must be left of the disk for what; unset: nobody watches it. */
+  diskLevels?: DiskLevels
+  /** Bytes that are kept of the log of each build. */
+  maxBuildLogBytes: number
+  volumes: VolumeSettings
+}
+
+export type BuilderTools = {
+  buildSandboxes: BuildSandboxes
+  snapshots: SnapshotStore
+  freeDiskSpace: () => Promise<boolean>
+}

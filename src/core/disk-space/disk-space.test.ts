@@ -1,0 +1,119 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { failsWith } from '../../../test/support/domain.ts'
+import { type Log, silentLog } from '../../lib/log.ts'
+import { DiskSpace } from './disk-space.ts'
+import type { PruneOptions } from './pruner.ts'
+
+const none = { count: 0, bytes: 0 }
+
+/** A disk of which every step that was last used at one of `uses` takes one byte. */
+function openDisk(uses: number[], { free = 0, wanted = 0, rubbish = 0 }) {
+  const disk = { uses: [...uses], free, rubbish }
+  const runs: PruneOptions[] = []
+  const said: string[] = []
+  const log: Log = { ...silentLog, info: (_, text) => said.push(text), warn: (_, text) => said.push(text) }
+  const space = new DiskSpace({
+    freeBytes: async () => disk.free,
+    minFreeBytes: wanted,
+    log,
+    pruner: {
+      async run(options) {
+        runs.push(options)
+        const left = disk.uses.filter((usedAt) => usedAt >= options.before)
+        const count = disk.uses.length - left.length
+        const layers = { count: disk.rubbish, bytes: disk.rubbish }
+        disk.free += count + disk.rubbish
+        Object.assign(disk, { uses: left, rubbish: 0 })
+        return { steps: { count, bytes: 0 }, savedStates: { count, bytes: count }, layers, files: none }
+      },
+      oldestUses: async (most) => [...disk.uses].sort((a, b) => a - b).slice(0, most),
+    },
+  })
+  return { disk, space, runs, said }
+}
+
+const numbers = (count: number) => Array.from({ length: count }, (_, index) => count - index)
+
+describe('free disk space', () => {
+  it('is left alone while there is enough', async () => {
+    const { space, runs, said } = openDisk(numbers(5), { free: 10, wanted: 10 })
+    await space.require()
+    assert.deepEqual([runs, said], [[], []])
+  })
+
+  it('is made of what is of no use first, and nothing else goes where that is enough', async () => {
+    const { space, disk, runs } = openDisk(numbers(5), { free: 7, wanted: 10, rubbish: 3 })
+    await space.require()
+    assert.deepEqual([disk.uses.length, runs.length], [5, 1])
+  })
+
+  it('is made of what nobody used for longest, and no more than is needed goes', async () => {
+    const { space, disk, said } = openDisk(numbers(50), { free: 0, wanted: 15 })
+    await space.require()
+    assert.deepEqual([disk.free, Math.min(...disk.uses)], [20, 21])
+    assert.match(said[0]!, /nearly full: removed 10 cached steps/)
+  })
+
+  it('is made once for all who ask at the same time', async () => {
+    const { space, disk } = openDisk(numbers(50), { free: 0, wanted: 10 })
+    await Promise.all([space.require(), space.require(), space.free()])
+    assert.equal(disk.free, 10)
+  })
+
+  it('that cannot be made refuses builds in words, and says so once, until there is some again', async () => {
+    const mib = 1024 ** 2
+    const { space, disk, said } = openDisk([], { free: 3 * mib, wanted: 10 * mib })
+    await assert.rejects(space.require(), (error: Error) => {
+      assert.match(error.message, /3 MiB are free, 10 MiB must stay so \(WARREN_MIN_FREE_DISK_MB\).*Delete/s)
+      return failsWith('no_space')(error)
+    })
+    assert.equal(await space.free(), false)
+    disk.free = 10 * mib
+    await space.require()
+    assert.deepEqual(
+      said.map((text) => text.slice(0, 35)),
+      ['the disk is nearly full (3 MiB free', 'the disk has enough free space agai'],
+    )
+  })
+
+  it('is not waited for when all that could go came into use meanwhile', async () => {
+    const stuck = new DiskSpace({
+      freeBytes: async () => 0,
+      minFreeBytes: 1,
+      log: silentLog,
+      pruner: {
+        run: async () => ({ steps: none, savedStates: none, layers: none, files: none }),
+        oldestUses: async () => [5],
+      },
+    })
+    assert.equal(await stuck.free(), false)
+  })
+
+  it('that cannot be looked at stops nobody', async () => {
+    const blind = new DiskSpace({
+      minFreeBytes: 1,
+      log: silentLog,
+      pruner: { run: async () => assert.fail(), oldestUses: async () => assert.fail() },
+      freeBytes: async () => {
+        throw new Error('no such disk')
+      },
+    })
+    await blind.require()
+  })
+})
+
+describe('disk space that cannot be freed because pruning fails', () => {
+  it('is short all the same', async () => {
+    const { silent, said } = { silent: silentLog, said: [] as string[] }
+    const fails = () => Promise.reject(new Error('a record cannot be read'))
+    const space = new DiskSpace({
+      freeBytes: async () => 1,
+      minFreeBytes: 10,
+      pruner: { run: fails, oldestUses: fails },
+      log: { ...silent, error: (_, text) => said.push(text) },
+    })
+    await assert.rejects(space.require(), failsWith('no_space'))
+    assert.match(said[0]!, /could not free disk space: a record cannot be read/)
+  })
+})

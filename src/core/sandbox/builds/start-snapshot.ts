@@ -1,0 +1,42 @@
+/**
+ * Templates that start warm: the service of a build is started in a sandbox that nobody owns, and its memory is
+ * kept once it is ready, so that every sandbox of the build begins with it running.
+ */
+import type { Clock } from '../../../lib/clock.ts'
+import type { AgentPort, CommandOutput } from '../../ports/agent.ts'
+import type { BuildSnapshot, TemplateBuild } from '../../template/template.ts'
+import { runStartCommand } from '../launch/start-command.ts'
+import { startSnapshotName } from '../snapshots/snapshot-names.ts'
+import type { SnapshotStore } from '../snapshots/snapshot-store.ts'
+import type { BuildSandboxes } from './build-sandboxes.ts'
+
+export type StartSnapshotParts = {
+  buildSandboxes: BuildSandboxes
+  agent: AgentPort
+  snapshots: SnapshotStore
+  clock: Clock
+}
+
+/**
+ * Where the driver keeps no memory the service is only tried, because it will run in each sandbox. The result is
+ * undefined then, and where there is nothing to start.
+ */
+export async function takeStartSnapshot(
+  { buildSandboxes, agent, snapshots, clock }: StartSnapshotParts,
+  build: TemplateBuild,
+  options: { signal: AbortSignal; onOutput?: (output: CommandOutput) => void },
+): Promise<BuildSnapshot | undefined> {
+  if (!build.startCmd && !build.readyCmd) return undefined
+  const name = startSnapshotName(build)
+  return snapshots.holding(name, async () => {
+    const sandbox = await buildSandboxes.open(build, options.signal)
+    try {
+      await runStartCommand(agent, sandbox.endpoint, sandbox.accessToken, build, { ...options, clock })
+      if (!build.startCmd || !snapshots.keepMemory) return undefined
+      await sandbox.save(name, true, options.signal)
+      return { name, memory: true, sandboxID: sandbox.sandboxID }
+    } finally {
+      await sandbox.close()
+    }
+  })
+}

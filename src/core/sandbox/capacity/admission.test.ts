@@ -1,0 +1,197 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { failsWith, until } from '../../../../test/support/domain.ts'
+import { ManualClock } from '../../../lib/clock.ts'
+import { Admission, type AdmissionSettings } from './admission.ts'
+
+function openAdmission(changes: Partial<AdmissionSettings> = {}) {
+  const clock = new ManualClock()
+  const machine = { active: { cpuCount: 0, memoryMB: 0 }, availableMB: 10_000, diskBytes: 1e12 }
+  const unreadable = new Set<keyof typeof machine>()
+  const read = <Key extends keyof typeof machine>(key: Key): (typeof machine)[Key] => {
+    if (unreadable.has(key)) throw new Error(`${key} cannot be read`)
+    return machine[key]
+  }
+  const spare = { count: 0, givenUp: [] as number[] }
+  const settings = {
+    memoryOvercommit: 2,
+    cpuOvercommit: 4,
+    minFreeMemoryMB: 500,
+    startsAtOnce: 2,
+    waitMs: 45_000,
+    ...changes,
+  }
+  const admission = new Admission({
+    machine: { cpuCount: 2, memoryMB: 4000, availableMemoryMB: async () => read('availableMB') },
+    freeBytes: async () => read('diskBytes'),
+    sandboxes: { sumActive: async () => read('active') },
+    spare: {
+      sum: () => ({ cpuCount: 0, memoryMB: spare.count * 100 }),
+      giveUp: async (count) => {
+        const taken = Math.min(count, spare.count)
+        spare.count -= taken
+        spare.givenUp.push(taken)
+        return taken > 0
+      },
+    },
+    settings,
+    clock,
+  })
+  const order: string[] = []
+  const releases: (() => void)[] = []
+  return {
+    clock,
+    machine,
+    unreadable,
+    spare,
+    order,
+    releases,
+    enter: (teamID: string, sizes = {}, signal = new AbortController().signal) =>
+      admission.enter({ teamID, cpuCount: 1, memoryMB: 100, ...sizes }, signal).then((release) => {
+        order.push(teamID)
+        releases.push(release)
+      }),
+    started: (count: number) => until(async () => order.length === count),
+    /** Everything that could start has started. */
+    still: async () => {
+      for (let round = 0; round < 50; round++) await new Promise((resolve) => setImmediate(resolve))
+    },
+  }
+}
+
+describe('admission', () => {
+  it('starts no more at once than is set, the rest in turn as starts end', async () => {
+    const world = openAdmission()
+    for (let count = 0; count < 5; count++) void world.enter('a')
+    await world.started(2)
+    await world.still()
+    assert.equal(world.order.length, 2)
+    world.releases[0]!()
+    await world.started(3)
+    for (const release of world.releases.slice(1)) release()
+    await world.started(5)
+  })
+
+  it('gives the teams their turns, however many starts one of them wants', async () => {
+    const world = openAdmission({ startsAtOnce: 1 })
+    for (let count = 0; count < 4; count++) void world.enter('greedy')
+    await world.started(1)
+    void world.enter('modest')
+    for (let count = 1; count <= 4; count++) {
+      world.releases[count - 1]!()
+      await world.started(count + 1)
+    }
+    assert.deepEqual(world.order, ['greedy', 'greedy', 'modest', 'greedy', 'greedy'])
+  })
+
+  for (const [what, fill, empty, reason] of [
+    [
+      'promised memory',
+      { active: { cpuCount: 0, memoryMB: 7950 } },
+      { active: { cpuCount: 0, memoryMB: 0 } },
+      /memory that this server may promise/,
+    ],
+    [
+      'promised CPUs',
+      { active: { cpuCount: 8, memoryMB: 0 } },
+      { active: { cpuCount: 7, memoryMB: 0 } },
+      /CPUs that this server may promise/,
+    ],
+    ['available memory', { availableMB: 499 }, { availableMB: 500 }, /memory of this server is used up/],
+    ['disk space', { diskBytes: 1e6 }, { diskBytes: 1e12 }, /disk of this server is full/],
+  ] as const) {
+    it(`waits for ${what}, and starts when there is some`, async () => {
+      const world = openAdmission()
+      Object.assign(world.machine, fill)
+      const entered = world.enter('a')
+      await world.still()
+      assert.equal(world.order.length, 0)
+      Object.assign(world.machine, empty)
+      world.clock.advance(500)
+      await entered
+    })
+
+    it(`rejects a start that waited too long for ${what}, with when to try again`, async () => {
+      const world = openAdmission()
+      Object.assign(world.machine, fill)
+      const entered = world.enter('a')
+      await world.still()
+      world.clock.advance(45_000)
+      await assert.rejects(entered, (error: Error & { retry?: object }) => {
+        assert.match(error.message, reason)
+        assert.match(error.message, /waited 45 s for its turn and was not started; try again in 5 s/)
+        assert.deepEqual(error.retry, { should: true, afterSeconds: 5 })
+        return failsWith('unavailable')(error)
+      })
+      Object.assign(world.machine, empty)
+      await world.enter('a')
+    })
+  }
+
+  it('counts what is starting as taken', async () => {
+    const world = openAdmission()
+    await world.enter('a', { memoryMB: 7950 })
+    void world.enter('b')
+    await world.still()
+    assert.deepEqual(world.order, ['a'])
+    world.releases[0]!()
+    await world.started(2)
+  })
+
+  it('counts a start that ends while the machine is looked at', async () => {
+    const world = openAdmission({ startsAtOnce: 3 })
+    await world.enter('a', { memoryMB: 7950 })
+    void world.enter('b')
+    // The sum was read before the row of the first one ran.
+    world.releases[0]!()
+    world.machine.active = { cpuCount: 1, memoryMB: 7950 }
+    await world.still()
+    assert.deepEqual(world.order, ['a'])
+  })
+
+  it('takes spare sandboxes down for a start that does not fit, more at once each time, and no more once it fits', async () => {
+    const world = openAdmission()
+    world.spare.count = 80
+    await world.enter('a', { memoryMB: 1000 })
+    assert.deepEqual(world.spare, { count: 65, givenUp: [1, 2, 4, 8] })
+  })
+
+  it('lets a small start of another team pass one that does not fit', async () => {
+    const world = openAdmission()
+    void world.enter('big', { memoryMB: 9000 }).catch(() => {})
+    await world.enter('small')
+    assert.deepEqual(world.order, ['small'])
+  })
+
+  it('forgets a waiter that was called off', async () => {
+    const world = openAdmission({ startsAtOnce: 1 })
+    await world.enter('a')
+    const abort = new AbortController()
+    const waiting = world.enter('b', {}, abort.signal)
+    await world.still()
+    abort.abort(new Error('killed'))
+    await assert.rejects(waiting, /killed/)
+    world.releases[0]!()
+    await world.enter('c')
+    assert.deepEqual(world.order, ['a', 'c'])
+  })
+
+  it('counts what it could read of the machine where something else could not be read', async () => {
+    const all = ['active', 'availableMB', 'diskBytes'] as const
+    for (const [short, changes] of [
+      ['active', { active: { cpuCount: 0, memoryMB: 8000 } }],
+      ['availableMB', { availableMB: 100 }],
+      ['diskBytes', { diskBytes: 1e6 }],
+    ] as const) {
+      const world = openAdmission()
+      Object.assign(world.machine, changes)
+      for (const other of all) if (other !== short) world.unreadable.add(other)
+      void world.enter('a')
+      await world.still()
+      assert.equal(world.order.length, 0, short)
+      world.unreadable.add(short)
+      world.clock.advance(500)
+      await world.started(1)
+    }
+  })
+})

@@ -1,0 +1,253 @@
+/**
+ * Decides when a sandbox may start: when the machine has memory, CPU and disk for it, and not more start at once than
+ * it can carry. Whoever cannot start yet waits, team by team in turn, so that one team's many starts do not keep the
+ * others waiting; after a set time the start is rejected and can be tried again.
+ */
+import { AppError } from '../../../lib/app-error.ts'
+import type { Clock } from '../../../lib/clock.ts'
+import type { Sandbox } from '../row/sandbox.ts'
+
+/** The machine as it is. */
+export interface MachineCapacity {
+  readonly cpuCount: number
+  readonly memoryMB: number
+  /** What programs can still get without swapping. */
+  availableMemoryMB(): Promise<number>
+}
+
+export type AdmissionSettings = {
+  /** All sandboxes together may be promised so many times the machine's memory and CPUs. */
+  memoryOvercommit: number
+  cpuOvercommit: number
+  /** A start must leave so much memory available. */
+  minFreeMemoryMB: number
+  startsAtOnce: number
+  waitMs: number
+  /** A start must leave so many bytes of the disk free, if that is more than it needs itself. */
+  minFreeDiskBytes?: number
+}
+
+export type AdmissionParts = {
+  machine: MachineCapacity
+  freeBytes: () => Promise<number>
+  sandboxes: { sumActive(): Promise<{ cpuCount: number; memoryMB: number }> }
+  spare: SpareSandboxes
+  settings: AdmissionSettings
+  clock: Clock
+}
+
+/** Sandboxes that nobody owns: they count like others, and are given up as soon as a start needs what they take. */
+export interface SpareSandboxes {
+  /** What they were promised. */
+  sum(): { cpuCount: number; memoryMB: number }
+  /** Takes up to so many down at once. False: there is none left. */
+  giveUp(count: number): Promise<boolean>
+}
+
+export type StartDemand = Pick<Sandbox, 'teamID' | 'cpuCount' | 'memoryMB'>
+
+type StartSizes = Omit<StartDemand, 'teamID'>
+
+type Waiter = { request: StartDemand; start: () => void; reason: string | undefined }
+
+/** While the machine is full, it is looked at again after this time even if no start of this process has ended. */
+const lookAgainMs = 500
+/** The files of a start and the first writes of a sandbox need so much disk. */
+const diskForStartBytes = 512 * 1024 ** 2
+const retryAfterSeconds = 5
+
+export class Admission {
+  readonly #parts: AdmissionParts
+  /** By team; the team whose turn is next comes first. */
+  readonly #waiting = new Map<string, Waiter[]>()
+  readonly #starting = new Set<StartSizes>()
+  #isAdmitting = false
+  #isStale = false
+  #cancelLook: (() => void) | undefined
+
+  constructor(parts: AdmissionParts) {
+    this.#parts = parts
+  }
+
+  get startsAtOnce(): number {
+    return this.#parts.settings.startsAtOnce
+  }
+
+  /** How many sandboxes wait for their turn to start. */
+  get waiting(): number {
+    return [...this.#waiting.values()].reduce((total, { length }) => total + length, 0)
+  }
+
+  /** Resolves when the sandbox may start; the returned function says that the start has ended, well or not. */
+  async enter(request: StartDemand, signal: AbortSignal): Promise<() => void> {
+    signal.throwIfAborted()
+    await this.#wait(request, signal)
+    return () => this.#end(request)
+  }
+
+  /**
+   * For a start that nobody waits for: it gets its turn only if it takes nothing from those who do, and so much memory
+   * stays available beyond the minimum. Undefined: not now.
+   */
+  async tryEnter({ cpuCount, memoryMB }: StartSizes, leaveMB: number): Promise<(() => void) | undefined> {
+    const request = { cpuCount, memoryMB }
+    if (this.isBusy || (await this.#shortage(request, leaveMB)) || this.isBusy) return undefined
+    this.#starting.add(request)
+    return () => this.#end(request)
+  }
+
+  /** What may still be promised to sandboxes beside those that are active, and how many start or wait to. */
+  capacity(active: StartSizes): { freeCPU: number; freeMemoryMB: number; starting: number } {
+    const { machine, settings } = this.#parts
+    const starting = [...this.#starting, ...[...this.#waiting.values()].flat().map(({ request }) => request)]
+    const sum = (key: 'cpuCount' | 'memoryMB') =>
+      starting.reduce((total, one) => total + one[key], active[key])
+    return {
+      freeCPU: machine.cpuCount * settings.cpuOvercommit - sum('cpuCount'),
+      freeMemoryMB: machine.memoryMB * settings.memoryOvercommit - sum('memoryMB'),
+      starting: starting.length,
+    }
+  }
+
+  /** Whether a start of this size would not have to wait for others to end. */
+  async hasRoomFor(request: StartSizes): Promise<boolean> {
+    return (await this.#shortage(request)) === undefined
+  }
+
+  /** Whether the machine is short of memory, of which so much is to stay beyond the minimum, or of disk. */
+  async isShort(leaveMB = 0): Promise<boolean> {
+    return (await this.#shortage({ cpuCount: 0, memoryMB: 0 }, leaveMB)) !== undefined
+  }
+
+  /** Whether starts wait for their turn, or keep all CPUs busy. */
+  get isBusy(): boolean {
+    return this.#waiting.size > 0 || this.#starting.size >= this.#parts.machine.cpuCount
+  }
+
+  #end(request: StartSizes): void {
+    this.#starting.delete(request)
+    this.#admit()
+  }
+
+  #wait(request: StartDemand, signal: AbortSignal): Promise<void> {
+    const { clock, settings } = this.#parts
+    return new Promise((resolve, reject) => {
+      const leave = () => {
+        cancelTimeout()
+        signal.removeEventListener('abort', abort)
+        this.#remove(waiter)
+      }
+      const waiter: Waiter = {
+        request,
+        reason: undefined,
+        start: () => {
+          leave()
+          resolve()
+        },
+      }
+      const abort = () => {
+        leave()
+        reject(signal.reason)
+      }
+      const cancelTimeout = clock.after(settings.waitMs, () => {
+        leave()
+        reject(cannotStartNow(waiter.reason ?? this.#busy(), settings.waitMs))
+      })
+      signal.addEventListener('abort', abort, { once: true })
+      this.#waiting.set(request.teamID, [...(this.#waiting.get(request.teamID) ?? []), waiter])
+      this.#admit()
+    })
+  }
+
+  /** One round at a time; what changes during a round makes another. */
+  #admit(): void {
+    this.#isStale = true
+    if (this.#isAdmitting) return
+    this.#isAdmitting = true
+    void this.#admitAll()
+  }
+
+  async #admitAll(): Promise<void> {
+    while (this.#isStale) {
+      this.#isStale = false
+      while (await this.#admitOne()) {}
+    }
+    this.#isAdmitting = false
+    this.#cancelLook?.()
+    this.#cancelLook =
+      this.#waiting.size === 0 ? undefined : this.#parts.clock.after(lookAgainMs, () => this.#admit())
+  }
+
+  /** Starts the first waiter that fits, in the order of the teams' turns. False: nobody can start now. */
+  async #admitOne(): Promise<boolean> {
+    for (const [teamID, [waiter]] of [...this.#waiting]) {
+      if (this.#starting.size >= this.startsAtOnce) return false
+      if (!waiter) continue
+      waiter.reason = await this.#shortageWithoutSpare(waiter.request)
+      if (waiter.reason !== undefined || !this.#waiting.get(teamID)?.includes(waiter)) continue
+      this.#starting.add(waiter.request)
+      waiter.start()
+      this.#passTurn(teamID)
+      return true
+    }
+    return false
+  }
+
+  /** Spare sandboxes are given up until the machine can take it; more at once each time, since somebody waits for it. */
+  async #shortageWithoutSpare(request: StartSizes): Promise<string | undefined> {
+    for (let count = 1; ; count *= 2) {
+      const reason = await this.#shortage(request)
+      if (reason === undefined || !(await this.#parts.spare.giveUp(count))) return reason
+    }
+  }
+
+  /**
+   * Why the machine cannot take it now and leave so much memory free beyond the minimum, as a sentence. What cannot be
+   * read stops nobody; what could be read counts.
+   */
+  async #shortage({ cpuCount, memoryMB }: StartSizes, leaveMB = 0): Promise<string | undefined> {
+    const { machine, sandboxes, spare, settings, freeBytes } = this.#parts
+    // Read before the rows: a start that ends in between is counted twice for a moment, never not at all.
+    const starting = [...this.#starting]
+    const [active, availableMB, diskBytes] = await Promise.all([
+      sandboxes.sumActive().catch(() => ({ cpuCount: 0, memoryMB: 0 })),
+      machine.availableMemoryMB().catch(() => Number.POSITIVE_INFINITY),
+      freeBytes().catch(() => Number.POSITIVE_INFINITY),
+    ])
+    const sum = (key: 'cpuCount' | 'memoryMB') =>
+      active[key] + spare.sum()[key] + starting.reduce((total, one) => total + one[key], 0)
+    if (sum('memoryMB') + memoryMB > machine.memoryMB * settings.memoryOvercommit)
+      return 'All memory that this server may promise to sandboxes is taken.'
+    if (sum('cpuCount') + cpuCount > machine.cpuCount * settings.cpuOvercommit)
+      return 'All CPUs that this server may promise to sandboxes are taken.'
+    if (availableMB < settings.minFreeMemoryMB + leaveMB) return 'The memory of this server is used up.'
+    if (diskBytes < Math.max(diskForStartBytes, settings.minFreeDiskBytes ?? 0))
+      return 'The disk of this server is full.'
+    return undefined
+  }
+
+  #remove(waiter: Waiter): void {
+    const { teamID } = waiter.request
+    const left = (this.#waiting.get(teamID) ?? []).filter((one) => one !== waiter)
+    if (left.length > 0) this.#waiting.set(teamID, left)
+    else this.#waiting.delete(teamID)
+  }
+
+  #passTurn(teamID: string): void {
+    const waiters = this.#waiting.get(teamID)
+    this.#waiting.delete(teamID)
+    if (waiters) this.#waiting.set(teamID, waiters)
+  }
+
+  #busy(): string {
+    return `This server is starting ${this.#starting.size} sandboxes, and others wait for their turn.`
+  }
+}
+
+const cannotStartNow = (reason: string, waitedMs: number) =>
+  new AppError(
+    'unavailable',
+    `${reason} The sandbox waited ${Math.round(waitedMs / 1000)} s for its turn and was not started; ` +
+      `try again in ${retryAfterSeconds} s.`,
+    { retry: { should: true, afterSeconds: retryAfterSeconds } },
+  )

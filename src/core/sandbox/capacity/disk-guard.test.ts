@@ -1,0 +1,358 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import {
+  type Fixture,
+  failsWith,
+  gate,
+  openFixture,
+  request,
+  until,
+} from '../../../../test/support/domain.ts'
+import type { DiskReserve } from './disk-guard.ts'
+import { diskLevels } from './disk-levels.ts'
+
+const mebibyte = 1024 * 1024
+/** Reserve 256, start 1024, thaw 768, freeze 512, end 128 MiB. */
+const levels = diskLevels(1e12, 256)
+
+/** A disk of which sandboxes, others and the reserve take their part. */
+class FakeDisk implements DiskReserve {
+  /** MiB that are free beside the reserve. */
+  freeMB = 4096
+  hasReserve = true
+  /** MiB that each sandbox has written. */
+  readonly written = new Map<string, number>()
+
+  isBroken = false
+
+  readonly freeBytes = async () => {
+    if (this.isBroken) throw new Error('EIO')
+    return this.freeMB * mebibyte
+  }
+
+  async giveUp(): Promise<void> {
+    if (this.hasReserve) this.freeMB += 256
+    this.hasReserve = false
+  }
+
+  async restore(): Promise<boolean> {
+    this.freeMB -= 256
+    this.hasReserve = true
+    return true
+  }
+
+  isThere = async () => this.hasReserve
+}
+
+async function openDisk(options: { world?: Fixture['driver']['world'] } = {}) {
+  const disk = new FakeDisk()
+  const fixture = await openFixture({
+    ...options,
+    diskLevels: levels,
+    ports: { freeBytes: disk.freeBytes, diskReserve: disk },
+  })
+  return { ...fixture, disk, ...handsOf(fixture, disk) }
+}
+
+/** What a test does to the machine. */
+function handsOf({ driver, diskGuard, clock, service, team, told, stores }: Fixture, disk: FakeDisk) {
+  const settle = async () => {
+    for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve))
+  }
+  const look = async (afterMs = 200) => {
+    clock.advance(afterMs)
+    await diskGuard.look()
+    await settle()
+  }
+  return {
+    look,
+    create: async () => (await service.create(team, request())).sandboxID,
+    /** Frozen sandboxes write nothing. */
+    write: (sandboxID: string, megabytes: number) => {
+      if (driver.world.sandboxes.get(sandboxID)?.frozen) return
+      const all = (disk.written.get(sandboxID) ?? 0) + megabytes
+      disk.written.set(sandboxID, all)
+      disk.freeMB -= megabytes
+      driver.diskUses.set(sandboxID, { allocatedBytes: all * mebibyte, unwrittenBytes: 0 })
+    },
+    isFrozen: (sandboxID: string) => driver.world.sandboxes.get(sandboxID)?.frozen === true,
+    toldOf: (sandboxID: string) => told.filter((line) => line.startsWith(sandboxID)).join('\n'),
+    rowOf: (sandboxID: string) => stores.sandboxes.find(sandboxID),
+    settle,
+  }
+}
+
+describe('the guard of the disk', () => {
+  it('ends nobody who was paused since it looked', async () => {
+    await using disk = await openDisk()
+    const { service, team } = disk
+    const sandboxID = await disk.create()
+    await service.pause(team, sandboxID, { memory: true, requireHealthyAgent: false })
+    await service.endRunning(sandboxID, 'disk_full')
+    assert.equal((await disk.rowOf(sandboxID))?.state, 'paused')
+    await service.connect(team, sandboxID, { timeoutMs: 60_000, memory: true })
+    await service.endRunning(sandboxID, 'disk_full')
+    await until(async () => (await disk.rowOf(sandboxID))?.state === 'ended')
+    assert.equal((await disk.rowOf(sandboxID))?.endReason, 'disk_full')
+  })
+
+  it('leaves everybody alone while there is space', async () => {
+    await using disk = await openDisk()
+    const sandboxID = await disk.create()
+    for (let time = 0; time < 5; time++) {
+      disk.write(sandboxID, 100)
+      await disk.look(1000)
+    }
+    assert.equal(disk.isFrozen(sandboxID), false)
+    disk.diskGuard.require()
+  })
+
+  it('lets nothing be begun that takes space, before anybody stands still', async () => {
+    await using disk = await openDisk()
+    const sandboxID = await disk.create()
+    disk.disk.freeMB = 1000
+    await disk.look()
+    const { service, team } = disk
+    for (const verb of [
+      () => service.create(team, request()),
+      () => service.pause(team, sandboxID, { memory: true, requireHealthyAgent: false }),
+      () => service.fork(team, sandboxID, { timeoutMs: 60_000, count: 1 }),
+      () => service.snapshot(team, sandboxID, { memory: true }),
+    ])
+      await assert.rejects(verb(), failsWith('no_space'))
+    assert.equal((await disk.rowOf(sandboxID))?.state, 'running')
+    assert.equal(disk.isFrozen(sandboxID), false)
+    disk.disk.freeMB = 1100
+    await disk.look()
+    await service.create(team, request())
+  })
+
+  it('makes those stand still that grow, with the reason told, and lets them go on by themselves', async () => {
+    await using disk = await openDisk()
+    const [writer, quiet] = [await disk.create(), await disk.create()]
+    disk.disk.freeMB = 700
+    await disk.look()
+    disk.write(writer, 100)
+    disk.write(quiet, 1)
+    await disk.look()
+    assert.deepEqual([disk.isFrozen(writer), disk.isFrozen(quiet)], [true, false])
+    assert.match(disk.toldOf(writer), /stands still because the disk of this server is nearly full/)
+    const route = disk.routes.get(writer)!
+    assert.match(disk.routes.whyHeld(route)!, /Nothing of it is lost/)
+    assert.equal(disk.routes.whyHeld(disk.routes.get(quiet)!), undefined)
+    assert.equal(disk.diskGuard.heldCount, 1)
+    // Not before there is more than when it was stopped.
+    disk.disk.freeMB = 700
+    await disk.look()
+    assert.equal(disk.isFrozen(writer), true)
+    disk.disk.freeMB = 800
+    await disk.look()
+    assert.equal(disk.isFrozen(writer), true, 'not at once: who writes in bursts would come and go')
+    await disk.look(3000)
+    assert.equal(disk.isFrozen(writer), false)
+    assert.equal(disk.routes.whyHeld(route), undefined)
+    assert.match(disk.toldOf(writer), /goes on: the disk of the server has space again/)
+    await disk.look()
+    assert.equal(disk.isFrozen(writer), false)
+  })
+
+  it('counts what is on its way to the disk, and what will be written until everybody stands still', async () => {
+    await using disk = await openDisk()
+    const [cached, fast] = [await disk.create(), await disk.create()]
+    disk.disk.freeMB = 900
+    await disk.look()
+    disk.driver.diskUses.set(cached, { allocatedBytes: 0, unwrittenBytes: 500 * mebibyte })
+    await disk.look()
+    assert.equal(disk.isFrozen(cached), true)
+    disk.driver.diskUses.set(cached, { allocatedBytes: 0, unwrittenBytes: 0 })
+    disk.disk.freeMB = 3000
+    await disk.look(3000)
+    assert.equal(disk.isFrozen(cached), false)
+    // 600 MiB in 200 ms are 3000 in a second.
+    disk.write(fast, 600)
+    await disk.look()
+    assert.equal(disk.isFrozen(fast), true)
+  })
+
+  it('is not undone by the reconciler, nor by a restart of Warren', async () => {
+    await using disk = await openDisk()
+    const writer = await disk.create()
+    disk.disk.freeMB = 700
+    await disk.look()
+    disk.write(writer, 300)
+    await disk.look()
+    await disk.reconciler.run()
+    assert.equal(disk.isFrozen(writer), true)
+    const again = await disk.again()
+    const hands = handsOf(again, disk.disk)
+    try {
+      await again.diskGuard.look()
+      await again.reconciler.run()
+      assert.equal(hands.isFrozen(writer), true)
+      assert.match(again.routes.whyHeld(again.routes.get(writer)!)!, /stands still/)
+      disk.disk.freeMB = 2000
+      await hands.look(3000)
+      assert.equal(hands.isFrozen(writer), false)
+    } finally {
+      await again[Symbol.asyncDispose]()
+    }
+  })
+
+  it('stands back: a sandbox that stands still is killed by its team and by the end of its time', async () => {
+    await using disk = await openDisk()
+    const [killed, expired] = [await disk.create(), await disk.create()]
+    disk.disk.freeMB = 700
+    await disk.look()
+    for (const one of [killed, expired]) disk.write(one, 150)
+    await disk.look()
+    assert.deepEqual([disk.isFrozen(killed), disk.isFrozen(expired)], [true, true])
+    await disk.service.kill(disk.team, killed)
+    assert.equal((await disk.rowOf(killed))?.endReason, 'killed')
+    disk.clock.advance(120_000)
+    await until(async () => (await disk.rowOf(expired))?.state === 'ended')
+    assert.equal((await disk.rowOf(expired))?.endReason, 'timeout')
+    assert.equal(disk.diskGuard.heldCount, 0)
+  })
+
+  it('lets a sandbox that is to be paused at its end go on until there is space for that', async () => {
+    await using disk = await openDisk()
+    const { service, team } = disk
+    const options = { ...request().options, autoPause: true }
+    const { sandboxID } = await service.create(team, request({ options }))
+    disk.disk.freeMB = 600
+    await disk.look()
+    disk.clock.advance(61_000)
+    await until(async () => disk.logged.some(({ message }) => message.includes('could not be paused')))
+    await disk.settle()
+    const row = (await disk.rowOf(sandboxID))!
+    assert.deepEqual([row.state, row.endAt > disk.clock.now() + 50_000], ['running', true])
+    disk.disk.freeMB = 4000
+    await disk.look()
+    disk.clock.advance(61_000)
+    await until(async () => (await disk.rowOf(sandboxID))?.state === 'paused')
+  })
+
+  it('is overtaken by a kill while a sandbox does not come to stand still', async () => {
+    await using disk = await openDisk()
+    const writer = await disk.create()
+    const stuck = gate()
+    disk.driver.beforeFrozen = () => stuck.opened
+    disk.disk.freeMB = 700
+    await disk.look()
+    disk.write(writer, 250)
+    await disk.look()
+    await disk.service.kill(disk.team, writer)
+    assert.equal((await disk.rowOf(writer))?.state, 'ended')
+    stuck.open()
+  })
+
+  it('ends the one that writes on although it was told to stand still, with a reason of its own', async () => {
+    await using disk = await openDisk()
+    const [writer, quiet] = [await disk.create(), await disk.create()]
+    disk.driver.beforeFrozen = async () => {
+      throw new Error('processes do not stand still')
+    }
+    disk.disk.freeMB = 700
+    await disk.look()
+    for (const megabytes of [300, 200, 150, 10]) {
+      disk.write(writer, megabytes)
+      await disk.look()
+    }
+    await until(async () => (await disk.rowOf(writer))?.state === 'ended')
+    assert.equal((await disk.rowOf(writer))?.endReason, 'disk_full')
+    assert.match(disk.toldOf(writer), /the disk of the server was full, and it had written most lately/)
+    assert.equal((await disk.rowOf(quiet))?.state, 'running')
+    assert.equal(disk.disk.hasReserve, true)
+  })
+
+  it('gives those a moment that were just told to stand still, as long as there is space for that', async () => {
+    await using disk = await openDisk()
+    const writer = await disk.create()
+    const slow = gate()
+    disk.driver.beforeFrozen = () => slow.opened
+    disk.disk.freeMB = 700
+    await disk.look()
+    for (const megabytes of [450, 140, 5, 5, 5]) {
+      disk.write(writer, megabytes)
+      await disk.look()
+    }
+    assert.equal((await disk.rowOf(writer))?.state, 'running', 'it was told only a second ago')
+    disk.write(writer, 60)
+    await disk.look()
+    await until(async () => (await disk.rowOf(writer))?.state === 'ended')
+    slow.open()
+  })
+
+  it('lets those stand still first that fill the memory with more than the disk has', async () => {
+    await using disk = await openDisk()
+    const [one, other] = [await disk.create(), await disk.create()]
+    disk.disk.freeMB = 1000
+    await disk.look()
+    for (const each of [one, other])
+      disk.driver.diskUses.set(each, { allocatedBytes: 0, unwrittenBytes: 500 * mebibyte })
+    await disk.look()
+    assert.deepEqual([disk.isFrozen(one), disk.isFrozen(other)], [true, true])
+    for (let time = 0; time < 3; time++) await disk.look()
+    assert.equal(disk.disk.hasReserve, false)
+    for (const each of [one, other]) assert.equal((await disk.rowOf(each))?.state, 'running')
+  })
+
+  it('gives up its reserve once nobody writes, and ends a sandbox only when that is used up', async () => {
+    await using disk = await openDisk()
+    const [writer, quiet] = [await disk.create(), await disk.create()]
+    disk.disk.freeMB = 700
+    await disk.look()
+    disk.write(writer, 300)
+    await disk.look()
+    assert.equal(disk.isFrozen(writer), true)
+    // Somebody else fills the disk.
+    disk.disk.freeMB = 100
+    for (let time = 0; time < 2; time++) await disk.look()
+    assert.equal(disk.disk.hasReserve, false)
+    assert.equal((await disk.rowOf(writer))?.state, 'running')
+    disk.disk.freeMB = 100
+    for (let time = 0; time < 2; time++) await disk.look(5000)
+    await until(async () => (await disk.rowOf(writer))?.state === 'ended')
+    assert.equal((await disk.rowOf(writer))?.endReason, 'disk_full')
+    // Nobody else has taken anything.
+    for (let time = 0; time < 3; time++) await disk.look(5000)
+    assert.equal((await disk.rowOf(quiet))?.state, 'running')
+    disk.disk.freeMB = 2000
+    await disk.look()
+    assert.deepEqual([disk.disk.hasReserve, disk.disk.freeMB], [true, 1744])
+  })
+
+  it('makes its reserve again before anybody goes on', async () => {
+    await using disk = await openDisk()
+    const writer = await disk.create()
+    disk.disk.freeMB = 700
+    await disk.look()
+    disk.write(writer, 300)
+    await disk.look()
+    disk.disk.freeMB = 100
+    for (let time = 0; time < 2; time++) await disk.look()
+    assert.equal(disk.disk.hasReserve, false)
+    disk.disk.freeMB = 1000
+    await disk.look()
+    assert.deepEqual([disk.disk.hasReserve, disk.isFrozen(writer)], [false, true])
+    disk.disk.freeMB = 1100
+    await disk.look()
+    assert.deepEqual([disk.disk.hasReserve, disk.isFrozen(writer)], [true, true])
+    await disk.look(3000)
+    assert.equal(disk.isFrozen(writer), false)
+  })
+
+  it('goes on looking when the disk cannot be looked at, and rejects nobody for it', async () => {
+    await using disk = await openDisk()
+    disk.disk.isBroken = true
+    for (let time = 0; time < 3; time++) await disk.look()
+    assert.equal(disk.logged.filter(({ message }) => message.includes('could not be looked at')).length, 1)
+    const writer = await disk.create()
+    disk.disk.isBroken = false
+    disk.disk.freeMB = 700
+    await disk.look()
+    disk.write(writer, 250)
+    await disk.look()
+    assert.equal(disk.isFrozen(writer), true)
+  })
+})

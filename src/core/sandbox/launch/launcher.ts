@@ -1,0 +1,381 @@
+/** Makes a row real: a started sandbox whose agent knows who it is. Knows no states and no limits. */
+import { allDone } from '../../../lib/all-done.ts'
+import { AppError, isAppError, shownText } from '../../../lib/app-error.ts'
+import type { Clock } from '../../../lib/clock.ts'
+import { type AgentIdentity, type AgentPort, agentPort } from '../../ports/agent.ts'
+import {
+  canFreeze,
+  type Driver,
+  type DriverHandle,
+  type RestoreSpec,
+  type SandboxSpec,
+} from '../../ports/driver.ts'
+import { openRules } from '../../ports/egress.ts'
+import type { TemplateBuild } from '../../template/template.ts'
+import type { VolumeService } from '../../volume/service.ts'
+import type { VolumeMount } from '../../volume/volume.ts'
+import type { SandboxEgress } from '../network/egress.ts'
+import { ingressOf, type Route, type RouteTable } from '../network/routes.ts'
+import { createFailed } from '../row/errors.ts'
+import type { NewSandbox, Sandbox, SandboxOptions } from '../row/sandbox.ts'
+import type { SandboxInTurn } from '../row/sandbox-turns.ts'
+import type { SandboxTokens } from '../row/tokens.ts'
+import type { BytesSource } from '../snapshots/bytes-source.ts'
+import type { SnapshotStore } from '../snapshots/snapshot-store.ts'
+import { exitSignal } from './exit-signal.ts'
+import { runStartCommand } from './start-command.ts'
+import type { WarmSandbox } from './warm-sandbox.ts'
+
+const agentReadyWithinMs = 30_000
+/** A busy agent may take its time; one that does not answer for so long is stuck. */
+const agentAnswersWithinMs = 10_000
+
+export type LauncherParts = {
+  driver: Driver
+  agent: AgentPort
+  routes: RouteTable
+  tokens: SandboxTokens
+  snapshots: SnapshotStore
+  egress: SandboxEgress
+  volumes: Pick<VolumeService, 'hold'>
+  /** Authorities that every sandbox trusts, in PEM form. */
+  extraCA: string | undefined
+  clock: Clock
+  /** Where the root filesystem of a build lies on this machine, and the layers below it, the nearest first. */
+  rootsOf: (build: TemplateBuild) => [root: string, ...lower: string[]]
+  /** Brings what is not on this machine; undefined where there is no object store. */
+  fetcher: Pick<BytesSource, 'bringBuild'> | undefined
+}
+
+/** A snapshot to start from. */
+export type SnapshotRef = {
+  name: string
+  memory: boolean
+  /** False: the sandbox takes the files over, and the snapshot is used up. */
+  keep: boolean
+  /** The sandbox it was taken of: the agent in the snapshot's memory has that sandbox's token. */
+  sandboxID: string
+}
+
+export type RunIdentity = Pick<SandboxSpec, 'sandboxID' | 'runID'>
+
+type BootSpec = Omit<SandboxSpec, keyof RunIdentity | 'egress' | 'disposable' | 'background'>
+
+/** What of a row is needed to start it. */
+export type LaunchRow = Pick<NewSandbox, 'sandboxID' | 'runID' | 'teamID' | 'templateID' | 'envVars'> & {
+  options: Pick<SandboxOptions, 'allowInternetAccess' | 'network' | 'volumeMounts'> & { secure?: boolean }
+}
+
+export type LaunchOptions = {
+  /** Runs already, and only needs its owner. */
+  warm?: WarmSandbox | undefined
+  /** Undefined: the sandbox boots on the files of its build. */
+  snapshot?: SnapshotRef | undefined
+  /** Nobody would miss it if a crash left it behind. */
+  disposable?: boolean
+}
+
+/** Whom the agent is told to work for; without an owner it works for nobody yet. */
+type AgentOwner = Pick<LaunchRow, 'sandboxID' | 'templateID' | 'envVars'> & {
+  options?: LaunchRow['options']
+  hasOwner?: boolean
+}
+
+/** A launch failed, and what it had started could not be stopped: it may still be there. */
+export class LaunchLeftover extends AppError {
+  readonly handle: DriverHandle
+
+  constructor(handle: DriverHandle, failure: AppError, stopFailure: unknown) {
+    const { code, message, cause, slug, retry } = failure
+    super(code, message, {
+      cause: new AggregateError(
+        [cause ?? failure, stopFailure],
+        `${message}; it could not be stopped either`,
+      ),
+      ...(slug !== undefined && { slug }),
+      ...(retry !== undefined && { retry }),
+    })
+    this.handle = handle
+  }
+}
+
+export class SandboxLauncher {
+  readonly #parts: LauncherParts
+
+  constructor(parts: LauncherParts) {
+    this.#parts = parts
+  }
+
+  /**
+   * Makes a sandbox of the build that has no owner yet: its agent has the token that belongs to its id, and its
+   * service runs with the variables of the template and an open network. Rejects with nothing left behind.
+   */
+  async boot(build: TemplateBuild, identity: RunIdentity, signal: AbortSignal): Promise<DriverHandle> {
+    const { driver } = this.#parts
+    const memory = await this.#bring(build, this.memoryOf(build), signal)
+    const spec = {
+      ...this.#specOf(build, memory),
+      ...identity,
+      egress: openRules,
+      disposable: true,
+      background: true,
+    }
+    const alive = exitSignal(driver, identity, signal)
+    let handle: DriverHandle | undefined
+    try {
+      handle = await driver.start(spec, signal)
+      await this.#bringUp(identity.sandboxID, build, handle, memory, alive.signal)
+      return handle
+    } catch (error) {
+      if (handle) await this.#stopAfter(error, handle)
+      throw error
+    } finally {
+      alive.close()
+    }
+  }
+
+  /** The snapshot that sandboxes of the build are restored from with their service; undefined: they boot. */
+  memoryOf({ snapshot }: TemplateBuild): SnapshotRef | undefined {
+    if (!snapshot?.memory || !this.#parts.snapshots.keepMemory) return undefined
+    return { ...snapshot, keep: true }
+  }
+
+  /** Returns the snapshot to start from, without its memory if that cannot be used here. */
+  async #bring(
+    build: TemplateBuild,
+    snapshot: SnapshotRef | undefined,
+    signal: AbortSignal,
+  ): Promise<SnapshotRef | undefined> {
+    const { fetcher } = this.#parts
+    const isOfBuild = snapshot !== undefined && snapshot.name === build.snapshot?.name
+    const withSnapshot = snapshot === undefined || isOfBuild
+    const brought = await fetcher?.bringBuild(build, { withSnapshot }, signal)
+    if (!isOfBuild || !snapshot.memory) return snapshot
+    return brought?.memory === false || !(await this.#hasSizeOf(build, snapshot)) ? undefined : snapshot
+  }
+
+  /** Processes that go on from memory have the size they were saved with. Earlier Warrens saved some with another one. */
+  async #hasSizeOf({ cpuCount, memoryMB }: TemplateBuild, { name }: SnapshotRef): Promise<boolean> {
+    const found = await this.#parts.snapshots.find(name)
+    return found === undefined || (found.size.cpuCount === cpuCount && found.size.memoryMB === memoryMB)
+  }
+
+  #specOf(build: TemplateBuild, snapshot: SnapshotRef | undefined): BootSpec {
+    const [rootFolder, ...lowerFolders] = this.#parts.rootsOf(build)
+    const from = snapshot ?? (build.snapshot && { ...build.snapshot, memory: false, keep: true })
+    return {
+      rootFolder,
+      ...(lowerFolders.length > 0 && { lowerFolders }),
+      cpuCount: build.cpuCount,
+      memoryMB: build.memoryMB,
+      diskMB: build.diskMB,
+      ...(from && { fromSnapshot: this.#restoreSpec(from) }),
+    }
+  }
+
+  /**
+   * Starts the sandbox, unless one that runs already is handed in, and hands it over to its owner. `onStart` is
+   * called with what was started, before that. Rejects with nothing left behind, or with a `LaunchLeftover`.
+   */
+  async launch(
+    row: LaunchRow,
+    build: TemplateBuild,
+    { warm, snapshot: wanted, disposable = false }: LaunchOptions,
+    signal: AbortSignal,
+    onStart?: (handle: DriverHandle) => Promise<void>,
+  ): Promise<DriverHandle> {
+    const { driver, egress } = this.#parts
+    const { sandboxID, runID } = row
+    const snapshot = warm
+      ? undefined
+      : await this.#bring(build, wanted, signal).catch((error) => {
+          throw asCreateError(error)
+        })
+    // The service of a template starts before the sandbox has an owner, as in the warm pool.
+    const isAhead = warm !== undefined || (snapshot === undefined && build.startCmd !== null)
+    // Watched from before the start: a sandbox that dies at once is not waited for.
+    const alive = exitSignal(driver, row, signal)
+    let handle = warm?.handle
+    try {
+      const rules = isAhead ? openRules : egress.rulesOf(row.options)
+      const spec = { ...this.#specOf(build, snapshot), sandboxID, runID, egress: rules, disposable }
+      handle ??= await this.#start(spec, row.options.volumeMounts, signal)
+      egress.noteRules(handle, rules)
+      await allDone([onStart?.(handle), warm && this.#adopt(warm, signal)])
+      if (!warm && isAhead) await this.#bringUp(sandboxID, build, handle, undefined, alive.signal)
+      await this.#limit(handle, row.options)
+      egress.admit(row, handle)
+      const knownAs = isAhead ? sandboxID : snapshot?.memory ? snapshot.sandboxID : undefined
+      await this.handOver(row, build, handle, knownAs, alive.signal)
+      await egress.trust(row, handle, alive.signal)
+      const needsService = build.startCmd && !isAhead && !snapshot?.memory
+      if (needsService) await this.#startService(sandboxID, build, handle, alive.signal)
+      return handle
+    } catch (error) {
+      const failure = asCreateError(alive.signal.aborted ? alive.signal.reason : error)
+      if (handle) {
+        egress.forget(handle)
+        await this.#stopAfter(failure, handle)
+      }
+      throw failure
+    } finally {
+      alive.close()
+    }
+  }
+
+  async #start(
+    spec: SandboxSpec,
+    volumeMounts: readonly VolumeMount[] = [],
+    signal: AbortSignal,
+  ): Promise<DriverHandle> {
+    const { driver, volumes } = this.#parts
+    if (volumeMounts.length === 0) return driver.start(spec, signal)
+    const { mounts, release } = await volumes.hold(volumeMounts)
+    return driver.start({ ...spec, mounts }, signal).finally(release)
+  }
+
+  async #adopt({ handle, freeze }: WarmSandbox, signal: AbortSignal): Promise<void> {
+    await this.#parts.driver.adopt(handle)
+    if (!freeze) return
+    await freeze
+    await this.thaw(handle, signal)
+  }
+
+  /** As far as that needs no owner: the agent gets its token, and the service of the template runs. */
+  async #bringUp(
+    sandboxID: string,
+    build: TemplateBuild,
+    handle: DriverHandle,
+    memory: SnapshotRef | undefined,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const nobody = { sandboxID, templateID: build.templateID, envVars: {}, hasOwner: false }
+    await this.handOver(nobody, build, handle, memory?.sandboxID, signal)
+    if (build.startCmd && !memory) await this.#startService(sandboxID, build, handle, signal)
+  }
+
+  async #stopAfter(failure: unknown, handle: DriverHandle): Promise<void> {
+    await this.#parts.driver.stop(handle).catch((stopFailure) => {
+      throw new LaunchLeftover(handle, asCreateError(failure), stopFailure)
+    })
+  }
+
+  /** Gives the agent its token, variables and defaults. `knownAs` is the sandbox whose token it has already, if any. */
+  async handOver(
+    row: AgentOwner,
+    build: TemplateBuild,
+    handle: DriverHandle,
+    knownAs: string | undefined,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { driver, agent, tokens } = this.#parts
+    const currentToken = knownAs === undefined ? {} : { currentToken: tokens.agent(knownAs) }
+    const options = { deadlineMs: agentReadyWithinMs, signal, ...currentToken }
+    await agent.initialize(driver.endpoint(handle, agentPort), this.#identityOf(row, build), options)
+  }
+
+  #restoreSpec({ name, memory, keep }: Pick<SnapshotRef, 'name' | 'memory' | 'keep'>): RestoreSpec {
+    return { folder: this.#parts.snapshots.folder(name), memory, keep }
+  }
+
+  /** A sandbox that boots has no service from memory, so its start command runs. */
+  async #startService(
+    sandboxID: string,
+    build: TemplateBuild,
+    handle: DriverHandle,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { driver, agent, tokens, clock } = this.#parts
+    const endpoint = driver.endpoint(handle, agentPort)
+    await runStartCommand(agent, endpoint, tokens.agent(sandboxID), build, { clock, signal })
+  }
+
+  /** False: the agent did not answer in time, or the signal aborted before it did. */
+  answers(handle: DriverHandle, signal: AbortSignal): Promise<boolean> {
+    const { driver, agent } = this.#parts
+    return agent.isHealthy(driver.endpoint(handle, agentPort), { withinMs: agentAnswersWithinMs, signal })
+  }
+
+  async thaw(handle: DriverHandle, signal?: AbortSignal): Promise<void> {
+    const { driver } = this.#parts
+    if (!canFreeze(driver)) throw new AppError('internal', `${driver.name} cannot let a sandbox go on`)
+    await driver.thaw(handle, signal)
+  }
+
+  /** Lets a frozen sandbox go on for its owner, held to what its row says of its network from its first step on. */
+  async goOn({ handle, options }: SandboxInTurn, signal: AbortSignal): Promise<void> {
+    await this.#limit(handle!, options)
+    await this.thaw(handle!, signal)
+  }
+
+  /** Nothing to do where the rules are known to hold. */
+  async #limit(handle: DriverHandle, options: LaunchRow['options']): Promise<void> {
+    const { egress } = this.#parts
+    if (!egress.isProved(handle, options)) await egress.limit(handle, options)
+  }
+
+  #identityOf(row: AgentOwner, build: TemplateBuild): AgentIdentity {
+    const { extraCA } = this.#parts
+    return {
+      accessToken: this.#parts.tokens.agent(row.sandboxID),
+      secure: row.options?.secure ?? true,
+      envVars: {
+        ...build.envVars,
+        ...row.envVars,
+        E2B_SANDBOX: 'true',
+        E2B_SANDBOX_ID: row.sandboxID,
+        E2B_TEMPLATE_ID: row.templateID,
+      },
+      defaultUser: build.defaultUser,
+      defaultWorkdir: build.defaultWorkdir,
+      ...(extraCA !== undefined && { caBundle: extraCA }),
+      ...(row.hasOwner === false && { hasOwner: false }),
+    }
+  }
+
+  /** Whether a running sandbox has its route, and is known to be held to its egress policy. */
+  isOpen({ sandboxID, runID, handle, options }: Sandbox): boolean {
+    const { routes, egress } = this.#parts
+    return routes.get(sandboxID)?.runID === runID && handle !== null && egress.isProved(handle, options)
+  }
+
+  /** Opens the way to a running sandbox, once its egress policy holds. */
+  async open(row: SandboxInTurn): Promise<void> {
+    const { driver, routes, tokens, egress } = this.#parts
+    const { sandboxID, runID, handle, state } = row
+    if (!handle || state !== 'running')
+      throw new AppError('internal', `Sandbox "${sandboxID}" is ${state} and cannot have a route`)
+    await this.#limit(handle, row.options)
+    const route: Route = {
+      sandboxID,
+      runID,
+      endpoint: (port) => driver.endpoint(handle, port),
+      agentToken: tokens.agent(sandboxID),
+      trafficToken: tokens.trafficOf(row),
+      ...ingressOf(row.options.network),
+    }
+    routes.set(route)
+    egress.admit(row, handle)
+  }
+
+  /** Open connections are cut before the processes end or stand still, so that no client sees a clean end. */
+  closeRoute({ sandboxID, runID, handle }: Pick<Sandbox, 'sandboxID' | 'runID' | 'handle'>): void {
+    this.#parts.routes.remove(sandboxID, runID)
+    if (handle) this.#parts.egress.close(handle)
+  }
+
+  async stop(handle: DriverHandle): Promise<void> {
+    await this.#parts.driver.stop(handle)
+    this.#parts.egress.forget(handle)
+  }
+
+  /** A snapshot has ended the sandbox. */
+  forget(handle: DriverHandle): void {
+    this.#parts.egress.forget(handle)
+  }
+}
+
+function asCreateError(error: unknown): AppError {
+  if (isAppError(error) && error.code !== 'internal') return error
+  return createFailed(error, shownText(error))
+}

@@ -1,0 +1,57 @@
+/** What each running sandbox uses, sampled at a steady pace and remembered for as long as it may be asked for. */
+import type { Clock } from '../../../lib/clock.ts'
+import type { Log } from '../../../lib/log.ts'
+import type { Driver } from '../../ports/driver.ts'
+import { wireStates } from '../row/sandbox.ts'
+import type { SandboxReader } from '../row/sandbox-store.ts'
+import type { MetricStore } from './metric-store.ts'
+
+export const sampleEveryMs = 5000
+
+type Reading = { runID: string; at: number; cpuTimeMs: number }
+
+export class MetricsSampler {
+  readonly #parts: { driver: Driver; sandboxes: SandboxReader; metrics: MetricStore; clock: Clock; log: Log }
+  /** The reading before, of each running sandbox: CPU use is a difference. */
+  #before = new Map<string, Reading>()
+
+  constructor(parts: {
+    driver: Driver
+    sandboxes: SandboxReader
+    metrics: MetricStore
+    clock: Clock
+    log: Log
+  }) {
+    this.#parts = parts
+  }
+
+  /** One sample of every running sandbox, written in one step. */
+  async sample(): Promise<void> {
+    const { driver, sandboxes, metrics, clock, log } = this.#parts
+    const running = await sandboxes.listUnended(wireStates.running)
+    const readings = new Map<string, Reading>()
+    const samples = await Promise.all(
+      running.map(async ({ sandboxID, runID, handle, startedAt, cpuCount }) => {
+        if (!handle) return undefined
+        try {
+          const { cpuTimeMs, ...use } = await driver.stats(handle)
+          const at = clock.now()
+          const known = this.#before.get(sandboxID)
+          // It may have been started ahead of its row: its boot would look like much in too little time.
+          const firstAt = Math.min(startedAt, at - sampleEveryMs)
+          const before = known?.runID === runID ? known : { at: firstAt, cpuTimeMs: 0 }
+          readings.set(sandboxID, { runID, at, cpuTimeMs })
+          const available = Math.max(1, at - before.at) * cpuCount
+          const cpuUsedPct = Math.min(100, Math.max(0, (100 * (cpuTimeMs - before.cpuTimeMs)) / available))
+          return { sandboxID, at, cpuCount, cpuUsedPct: Math.round(cpuUsedPct * 100) / 100, ...use }
+        } catch (error) {
+          // It may have ended between the list and the reading.
+          log.debug({ sandboxID, err: error }, 'a sandbox could not be measured')
+          return undefined
+        }
+      }),
+    )
+    this.#before = readings
+    await metrics.append(samples.filter((sample) => sample !== undefined))
+  }
+}

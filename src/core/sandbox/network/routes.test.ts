@@ -1,0 +1,43 @@
+import assert from 'node:assert/strict'
+import { it } from 'node:test'
+import { type Route, RouteTable } from './routes.ts'
+
+const route = (runID: string): Route => ({
+  sandboxID: 'ia',
+  runID,
+  agentToken: 't',
+  trafficToken: null,
+  endpoint: (port) => ({ host: 'h', port }),
+})
+
+it('routes come and go once per run, whoever sets them again', () => {
+  const routes = new RouteTable()
+  const seen: string[] = []
+  routes.onAdd(({ runID }) => void seen.push(`+${runID}`))
+  routes.onRemove(({ runID }) => void seen.push(`-${runID}`))
+  routes.set(route('1'))
+  routes.set(route('1'))
+  routes.set(route('2'))
+  routes.remove('ia', '1')
+  assert.equal(routes.get('ia')?.runID, '2')
+  routes.remove('ia', '2')
+  routes.remove('ia', '2')
+  assert.deepEqual(seen, ['+1', '-1', '+2', '-2'])
+})
+
+it('a run that stands still is known as such until it goes on or its route goes, and no other run is', () => {
+  const routes = new RouteTable()
+  routes.set(route('1'))
+  routes.hold('ia', '1', 'the disk is full')
+  routes.set(route('1'))
+  assert.equal(routes.whyHeld(route('1')), 'the disk is full')
+  assert.equal(routes.whyHeld(route('2')), undefined)
+  routes.letGo('ia', '2')
+  assert.equal(routes.whyHeld(route('1')), 'the disk is full')
+  routes.letGo('ia', '1')
+  assert.equal(routes.whyHeld(route('1')), undefined)
+  routes.hold('ia', '1', 'the disk is full')
+  routes.remove('ia', '1')
+  routes.set(route('1'))
+  assert.equal(routes.whyHeld(route('1')), undefined)
+})

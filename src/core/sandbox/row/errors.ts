@@ -1,0 +1,141 @@
+import { AppError, isAppError } from '../../../lib/app-error.ts'
+import type { TeamLimits } from '../../team/team.ts'
+import type { ExceededLimit } from './sandbox-store.ts'
+
+export const sandboxNotFound = (sandboxID: string) =>
+  new AppError('not_found', `Sandbox "${sandboxID}" doesn't exist or you don't have access to it`)
+
+export const sandboxEnds = (sandboxID: string) =>
+  new AppError('conflict', `Sandbox "${sandboxID}" is being killed`, { retry: { should: false } })
+
+export const alreadyRunning = (sandboxID: string) =>
+  new AppError('conflict', `Sandbox ${sandboxID} is already running`, { retry: { should: false } })
+
+export const alreadyPaused = (sandboxID: string) =>
+  new AppError('conflict', `Error pausing sandbox - sandbox '${sandboxID}' is already paused`, {
+    retry: { should: false },
+  })
+
+export const cannotPause = (sandboxID: string, state: string) =>
+  new AppError('conflict', `Sandbox '${sandboxID}' cannot be paused while in '${state}' state`)
+
+export const pausedNotForked = (sandboxID: string) =>
+  new AppError('conflict', `Sandbox '${sandboxID}' is paused and cannot be forked; resume it first`, {
+    retry: { should: false },
+  })
+
+export const tooManyForks = (count: number, limits: TeamLimits) =>
+  new AppError(
+    'invalid_argument',
+    `${count} forks are too many: the team may have ${limits.maxSandboxes} sandboxes at a time, this one included`,
+  )
+
+/** It was waited for already: clients that tried again by themselves would take a minute to fail. */
+export const agentDoesNotAnswer = (sandboxID: string) =>
+  new AppError(
+    'unavailable',
+    `Sandbox "${sandboxID}" was not paused and goes on running: its agent does not answer. ` +
+      'Wait until it is less busy, or pause it with its memory and without requireHealthyGuest.',
+    { retry: { should: false } },
+  )
+
+/** Its slug makes clients show what to do. */
+export const pausedUnresponsive = (sandboxID: string) =>
+  new AppError(
+    'conflict',
+    `The agent of sandbox "${sandboxID}" did not answer when it was paused, so its memory may never answer ` +
+      'again. Resume it with memory: false to boot it from its files.',
+    { slug: 'sandbox_snapshot_guest_agent_unresponsive', retry: { should: false } },
+  )
+
+export const killedWhile = (sandboxID: string, doing: string) =>
+  new AppError('conflict', `Sandbox "${sandboxID}" was killed while it was being ${doing}`, {
+    retry: { should: false },
+  })
+
+/** It ran, but nobody could be told so before the database answered again. */
+export const timeWasOver = (sandboxID: string, doing: string) =>
+  new AppError(
+    'unavailable',
+    `The timeout of sandbox "${sandboxID}" was over before it was known that it had been ${doing}: the database did not ` +
+      'answer for that long. Create a new one.',
+    { retry: { should: false } },
+  )
+
+export const resumeFailed = (sandboxID: string, cause: unknown, detail: string) =>
+  new AppError(
+    isAppError(cause) && cause.code !== 'internal' ? cause.code : 'unavailable',
+    `Sandbox "${sandboxID}" could not be resumed and is still paused: ${detail}`,
+    { cause },
+  )
+
+/** Its snapshot is safe: the reconciler finishes the pause once the database answers. */
+export const pauseNotRecorded = (sandboxID: string, cause: unknown) =>
+  new AppError(
+    'unavailable',
+    `Sandbox "${sandboxID}" was paused, but the database could not be told. Nothing is lost: the sandbox is shown ` +
+      'as paused soon after the database answers again.',
+    { cause, retry: { should: false } },
+  )
+
+/** The sandbox runs: the reconciler finishes the resume once the database answers. */
+export const resumeNotRecorded = (sandboxID: string, cause: unknown) =>
+  new AppError(
+    'unavailable',
+    `Sandbox "${sandboxID}" was resumed, but the database could not be told. Nothing is lost: the sandbox is shown ` +
+      'as running soon after the database answers again.',
+    { cause, retry: { should: false } },
+  )
+
+export const sandboxIsBusy = (sandboxID: string, state: string) =>
+  new AppError('conflict', `Sandbox "${sandboxID}" is ${state}; try again in a moment`)
+
+export const timeoutTooLong = (limits: TeamLimits) =>
+  new AppError('invalid_argument', `Timeout cannot be greater than ${limits.maxLifetimeHours} hours`)
+
+export const lifetimeUsedUp = (limits: TeamLimits) =>
+  new AppError(
+    'invalid_argument',
+    `Max instance length exceeded: a sandbox of this team may run for ${limits.maxLifetimeHours} hours; create a new one`,
+  )
+
+/** Waiting does not cure a quota, so clients are told not to retry by themselves. */
+export function teamLimitReached(exceeded: ExceededLimit, limits: TeamLimits): AppError {
+  const what = {
+    maxSandboxes: `the maximum number of concurrent sandboxes (${limits.maxSandboxes})`,
+    maxCPU: `the maximum of ${limits.maxCPU} CPUs over all its sandboxes`,
+    maxMemoryMB: `the maximum of ${limits.maxMemoryMB} MiB of memory over all its sandboxes`,
+  }[exceeded]
+  return new AppError(
+    'limit_reached',
+    `The team has reached ${what}. Kill sandboxes that are no longer needed, or ask the operator to raise the limit with 'warren team limits'.`,
+    { retry: { should: false } },
+  )
+}
+
+export const createFailed = (cause: unknown, detail: string) =>
+  new AppError('internal', `The sandbox could not be started: ${detail}`, {
+    cause,
+    slug: 'sandbox_create_failed',
+    retry: { should: false },
+  })
+
+export const buildIsGone = (buildID: string) =>
+  new AppError('not_found', `The template build ${buildID}, which the sandbox was made from, is gone`)
+
+export const idempotencyMismatch = () =>
+  new AppError(
+    'unprocessable',
+    'This Idempotency-Key was used before with a different request; use a new key for a new request',
+    { slug: 'idempotency_request_mismatch', retry: { should: false } },
+  )
+
+export const idempotencyOutcomeUnknown = () =>
+  new AppError(
+    'conflict',
+    'The first request with this Idempotency-Key did not leave a sandbox; use a new key to create one',
+    { slug: 'idempotency_outcome_unknown', retry: { should: false } },
+  )
+
+/** In words that say what it waits for. */
+export const standsStill = (why: string) => new AppError('no_space', why)

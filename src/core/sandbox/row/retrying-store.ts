@@ -1,0 +1,140 @@
+/**
+ * The rows of sandboxes over a store that may fail for a moment. A step that was rejected as `unavailable` is tried
+ * again a few times. It may have taken effect all the same, so before it is tried again as a whole, the row is read
+ * back where a second try would see its own first one.
+ */
+import { isAppError } from '../../../lib/app-error.ts'
+import type { Clock } from '../../../lib/clock.ts'
+import { newUUID } from '../../../lib/ids.ts'
+import { retryPassing } from '../../../lib/retry-passing.ts'
+import type { NewSandbox, Sandbox } from './sandbox.ts'
+import type { NamedChange, SandboxStore } from './sandbox-store.ts'
+
+export function retryingSandboxStore(store: SandboxStore, clock: Clock): SandboxStore {
+  const retry = <T>(step: (attempt: number) => Promise<T>) => retryPassing(clock, step)
+  return {
+    ...insertAndMove(store, retry, clock),
+    ...changesWhileRunning(store, retry, clock),
+    find: (sandboxID) => retry(() => store.find(sandboxID)),
+    list: (filter, page) => retry(() => store.list(filter, page)),
+    count: (filter) => retry(() => store.count(filter)),
+    sumActive: () => retry(() => store.sumActive()),
+    countByState: () => retry(() => store.countByState()),
+    listUnended: (states) => retry(() => store.listUnended(states)),
+    setSnapshot: (sandboxID, runID, snapshot) => retry(() => store.setSnapshot(sandboxID, runID, snapshot)),
+    stayPaused: (sandboxID, runID, snapshot) =>
+      retry(async (attempt) => {
+        const row = attempt > 0 ? await store.find(sandboxID) : undefined
+        const isDone = row?.state === 'paused' && row.runID === runID && row.runUntil === null
+        return isDone ? row : store.stayPaused(sandboxID, runID, snapshot)
+      }),
+    saveHandle: (sandboxID, runID, handle) => retry(() => store.saveHandle(sandboxID, runID, handle)),
+    listExpired: (now, kind, limit) => retry(() => store.listExpired(now, kind, limit)),
+    nextEnd: (kind) => retry(() => store.nextEnd(kind)),
+    listLocked: () => retry(() => store.listLocked()),
+    listSnapshotNames: () => retry(() => store.listSnapshotNames()),
+    releaseClaim: (teamID, sandboxID) => retry(() => store.releaseClaim(teamID, sandboxID)),
+    prune: (before) => retry(() => store.prune(before)),
+  }
+}
+
+type Retry = <T>(step: (attempt: number) => Promise<T>) => Promise<T>
+
+/** The steps of which a second try would not succeed after a first one that took effect. */
+function insertAndMove(
+  store: SandboxStore,
+  retry: Retry,
+  clock: Clock,
+): Pick<SandboxStore, 'insertWithinLimits' | 'move' | 'resumeWithinLimits' | 'reopen'> {
+  return {
+    insertWithinLimits(sandbox, limits, claim) {
+      const isInserted = async () => isRowOf(sandbox, await store.find(sandbox.sandboxID))
+      return retry(async (attempt) => {
+        if (attempt > 0 && (await isInserted())) return { inserted: true }
+        try {
+          const result = await store.insertWithinLimits(sandbox, limits, claim)
+          if (result.inserted || attempt === 0) return result
+          // The earlier request with this key may be an earlier try of this one.
+          const isOwn = 'earlier' in result && result.earlier.sandboxID === sandbox.sandboxID
+          return isOwn ? { inserted: true } : { ...result, mayStillAppear: true }
+        } catch (error) {
+          // An earlier try took effect after the look and before this one.
+          if (attempt > 0 && isAppError(error, 'already_exists') && (await isInserted()))
+            return { inserted: true }
+          throw error
+        }
+      })
+    },
+    move(at, to, changes) {
+      const names = new ChangeNames(clock)
+      return retry(async (attempt) => {
+        const moved = await store.move(at, to, changes, names.next())
+        if (moved || attempt === 0) return moved
+        const row = await store.find(at.sandboxID)
+        return names.areOf(row) ? row : undefined
+      })
+    },
+    resumeWithinLimits: (at, limits, changes) =>
+      retry(async (attempt) => {
+        const row = attempt > 0 ? await store.find(at.sandboxID) : undefined
+        if (row && row.state === 'resuming' && row.runID === changes.runID) return { moved: row }
+        return store.resumeWithinLimits(at, limits, changes)
+      }),
+    reopen(sandboxID, changes) {
+      const names = new ChangeNames(clock)
+      return retry(async (attempt) => {
+        const row = attempt > 0 ? await store.find(sandboxID) : undefined
+        if (row && row.state === 'paused' && row.runID === changes.runID) return row
+        return store.reopen(sandboxID, changes, names.next())
+      })
+    },
+  }
+}
+
+/** The steps of which a second try would be told as a second event. */
+function changesWhileRunning(
+  store: SandboxStore,
+  retry: Retry,
+  clock: Clock,
+): Pick<SandboxStore, 'setEnd' | 'setOptions'> {
+  const once = async (
+    sandboxID: string,
+    step: (named: NamedChange) => Promise<Sandbox | undefined>,
+  ): Promise<Sandbox | undefined> => {
+    const names = new ChangeNames(clock)
+    return retry(async (attempt) => {
+      const row = attempt > 0 ? await store.find(sandboxID) : undefined
+      return names.areOf(row) ? row : step(names.next())
+    })
+  }
+  return {
+    setEnd: (sandboxID, runID, endAt, onlyExtend) =>
+      once(sandboxID, (named) => store.setEnd(sandboxID, runID, endAt, onlyExtend, named)),
+    setOptions: (at, options) => once(at.sandboxID, (named) => store.setOptions(at, options, named)),
+  }
+}
+
+/** Whether it is this very sandbox, and not another one that has its id. */
+const isRowOf = (sandbox: NewSandbox, row: Sandbox | undefined): boolean =>
+  row?.runID === sandbox.runID && row.teamID === sandbox.teamID && row.createdAt === sandbox.createdAt
+
+/** A name for each try of one change: if others changed the row in between, a second one is a change of its own. */
+class ChangeNames {
+  readonly #clock: Clock
+  readonly #given = new Set<string>()
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  next(): NamedChange {
+    const moveID = newUUID()
+    this.#given.add(moveID)
+    return { moveID, at: this.#clock.now() }
+  }
+
+  /** Whether the last change of the row was one of these tries. */
+  areOf(row: Sandbox | undefined): boolean {
+    return row?.moveID != null && this.#given.has(row.moveID)
+  }
+}

@@ -1,0 +1,111 @@
+/**
+ * Turns on sandboxes. Whatever changes the row of a sandbox beyond the end of its time goes through here and needs a row
+ * of the turn. A kill overtakes: it moves the row to `killing` from outside, calls off whoever has the turn, and then
+ * takes its own; so inside a turn only that can have changed the state.
+ */
+import type { AppError } from '../../../lib/app-error.ts'
+import { type InTurn, Turns } from '../../../lib/turns.ts'
+import type { DriverHandle } from '../../ports/driver.ts'
+import type { TeamLimits } from '../../team/team.ts'
+import { killedWhile, timeWasOver } from './errors.ts'
+import type { NewSandbox, Sandbox, SandboxOptions, SandboxSnapshot, SandboxState } from './sandbox.ts'
+import type { ExceededLimit, IdempotencyClaim, SandboxChanges, SandboxStore } from './sandbox-store.ts'
+
+/** A sandbox's row as its turn read or moved it. */
+export type SandboxInTurn = InTurn<Sandbox>
+
+export class SandboxTurns extends Turns<Sandbox> {
+  readonly #sandboxes: SandboxStore
+
+  constructor(sandboxes: SandboxStore) {
+    super((sandboxID) => sandboxes.find(sandboxID))
+    this.#sandboxes = sandboxes
+  }
+
+  /**
+   * Moves the row on from the run and state that it has. Undefined: it has moved on by itself, which only a kill can do;
+   * with `endAt`, also when its time ends at another moment by now. Rejects where the outcome stays unknown.
+   */
+  async move(
+    row: SandboxInTurn,
+    to: SandboxState,
+    changes: SandboxChanges = {},
+    fence: { endAt?: number } = {},
+  ): Promise<SandboxInTurn | undefined> {
+    const { sandboxID, runID, state } = row
+    const moved = await this.#sandboxes.move({ sandboxID, runID, from: [state], ...fence }, to, changes)
+    return asInTurn(moved) ?? this.#movedUnseen(row, to)
+  }
+
+  /** The move took effect, its answer was lost, and somebody set the end of the sandbox's time since. */
+  async #movedUnseen({ sandboxID, runID }: SandboxInTurn, to: SandboxState) {
+    const row = await this.read(sandboxID)
+    return to !== 'killing' && row?.state === to && row.runID === runID ? row : undefined
+  }
+
+  /** What to tell somebody whose move came too late, because the sandbox had an end meanwhile. */
+  async overtaken({ sandboxID }: SandboxInTurn, doing: string): Promise<AppError> {
+    const row = await this.read(sandboxID)
+    return row?.endReason === 'timeout' ? timeWasOver(sandboxID, doing) : killedWhile(sandboxID, doing)
+  }
+
+  /** Inserts the row of a sandbox that begins with this turn. */
+  async insert(sandbox: NewSandbox, limits: TeamLimits, claim?: IdempotencyClaim) {
+    const result = await this.#sandboxes.insertWithinLimits(sandbox, limits, claim)
+    if (!result.inserted) return result
+    const fresh = {
+      moveID: null,
+      handle: null,
+      snapshot: null,
+      runUntil: null,
+      endedAt: null,
+      endReason: null,
+    }
+    return { inserted: true as const, row: asInTurn({ ...sandbox, ...fresh, state: 'creating' as const }) }
+  }
+
+  async resumeWithinLimits(
+    { sandboxID, runID, runUntil }: SandboxInTurn,
+    limits: TeamLimits,
+    changes: SandboxChanges,
+  ): Promise<{ moved: SandboxInTurn | undefined } | { exceeded: ExceededLimit }> {
+    const at = { sandboxID, runID, ...(runUntil !== null && { markedUntil: runUntil }) }
+    const result = await this.#sandboxes.resumeWithinLimits(at, limits, changes)
+    return 'exceeded' in result ? result : { moved: asInTurn(result.moved) }
+  }
+
+  async setOptions(row: SandboxInTurn, options: SandboxOptions): Promise<SandboxInTurn | undefined> {
+    return asInTurn(await this.#sandboxes.setOptions(row, options))
+  }
+
+  async setSnapshot({ sandboxID, runID }: SandboxInTurn, snapshot: SandboxSnapshot): Promise<void> {
+    await this.#sandboxes.setSnapshot(sandboxID, runID, snapshot)
+  }
+
+  /** What a drain has paused stays paused. Undefined: it is not paused in that run any more, or not by a drain. */
+  async stayPaused(
+    { sandboxID, runID }: SandboxInTurn,
+    snapshot: SandboxSnapshot,
+  ): Promise<SandboxInTurn | undefined> {
+    return asInTurn(await this.#sandboxes.stayPaused(sandboxID, runID, snapshot))
+  }
+
+  /** Takes an ended sandbox back as paused. Undefined: it is not to be had any more. */
+  async reopen(
+    { sandboxID }: SandboxInTurn,
+    changes: Parameters<SandboxStore['reopen']>[1],
+  ): Promise<Sandbox | undefined> {
+    return this.#sandboxes.reopen(sandboxID, changes)
+  }
+
+  /** False: the run is over. */
+  saveHandle({ sandboxID, runID }: SandboxInTurn, handle: DriverHandle): Promise<boolean> {
+    return this.#sandboxes.saveHandle(sandboxID, runID, handle)
+  }
+}
+
+function asInTurn(row: Sandbox): SandboxInTurn
+function asInTurn(row: Sandbox | undefined): SandboxInTurn | undefined
+function asInTurn(row: Sandbox | undefined) {
+  return row as SandboxInTurn | undefined
+}

@@ -1,0 +1,27 @@
+/** How long the texts may be that a create brings along. */
+import { AppError } from '../../../lib/app-error.ts'
+
+/** They are in every list and event: pages of much larger ones would hold up everybody else. */
+const mostMetadataBytes = 64 * 1024
+/** No kernel gives a process a longer one, its name, the = and a zero byte counted. */
+const mostVariableBytes = 128 * 1024
+
+type Texts = Record<string, string>
+
+export function checkTexts({ metadata, envVars }: { metadata: Texts; envVars: Texts }): void {
+  if (Object.entries(metadata).reduce((sum, pair) => sum + bytesOf(pair), 0) > mostMetadataBytes) {
+    throw new AppError(
+      'invalid_argument',
+      `metadata has more than ${mostMetadataBytes} bytes: put large texts into a file of the sandbox`,
+    )
+  }
+  const long = Object.entries(envVars).find((pair) => bytesOf(pair) + 2 > mostVariableBytes)
+  if (long) {
+    throw new AppError(
+      'invalid_argument',
+      `envVars: a process can have no variable of more than ${mostVariableBytes} bytes: put '${long[0].slice(0, 100)}' into a file of the sandbox`,
+    )
+  }
+}
+
+const bytesOf = ([name, text]: [string, string]): number => Buffer.byteLength(name) + Buffer.byteLength(text)

@@ -1,0 +1,269 @@
+/** Snapshot and fork: what a running sandbox is at one moment, kept as a template or started again right away. */
+import { type AppError, isAppError } from '../../../lib/app-error.ts'
+import { newSandboxID, newTemplateID, newUUID } from '../../../lib/ids.ts'
+import type { SnapshotOptions } from '../../ports/driver.ts'
+import type { Team } from '../../team/team.ts'
+import { defaultTag, type TemplateReference } from '../../template/reference.ts'
+import type { BuildSnapshot, TemplateBuild } from '../../template/template.ts'
+import type { TemplateStore } from '../../template/template-store.ts'
+import type { SnapshotRef } from '../launch/launcher.ts'
+import * as errors from '../row/errors.ts'
+import { copiedEntry } from '../row/life-entries.ts'
+import { checkCreateTimeout } from '../row/lifetime.ts'
+import { isVisible, type NewSandbox, type Sandbox } from '../row/sandbox.ts'
+import type { SandboxInTurn } from '../row/sandbox-turns.ts'
+import { newForkSnapshotName } from '../snapshots/snapshot-names.ts'
+import type { SnapshotStore } from '../snapshots/snapshot-store.ts'
+import type { VerbParts } from './verb-parts.ts'
+
+export type CopierParts = VerbParts & {
+  templates: TemplateStore
+  snapshots: SnapshotStore
+  /** Creates a sandbox within the limits of its team. */
+  start: (team: Team, row: NewSandbox, build: TemplateBuild, snapshot: SnapshotRef) => Promise<Sandbox>
+}
+
+export type SnapshotRequest = {
+  /** A name of the team's own; without one the snapshot is known by its template id. */
+  name?: TemplateReference
+  memory: boolean
+}
+
+export type SnapshotTemplate = { snapshotID: string; names: string[] }
+export type ForkRequest = { timeoutMs: number; count: number }
+export type ForkOutcome = { sandbox: Sandbox } | { error: unknown }
+
+export class SandboxCopier {
+  readonly #parts: CopierParts
+
+  constructor(parts: CopierParts) {
+    this.#parts = parts
+  }
+
+  async fork(team: Team, sandboxID: string, { timeoutMs, count }: ForkRequest): Promise<ForkOutcome[]> {
+    const { snapshots } = this.#parts
+    checkCreateTimeout(timeoutMs, team.limits)
+    if (count >= team.limits.maxSandboxes) throw errors.tooManyForks(count, team.limits)
+    const name = newForkSnapshotName()
+    return snapshots.holding(name, async () => {
+      const whenPaused = errors.pausedNotForked(sandboxID)
+      const options = { name, memory: true, lasting: false, startsAfter: count }
+      const { parent, memory } = await this.#takeSnapshot(team, sandboxID, options, whenPaused)
+      try {
+        return await this.#startForks(
+          team,
+          parent,
+          { name, memory, keep: true, sandboxID },
+          { timeoutMs, count },
+        )
+      } finally {
+        await this.#discard(name)
+      }
+    })
+  }
+
+  async snapshot(
+    team: Team,
+    sandboxID: string,
+    { name, memory }: SnapshotRequest,
+  ): Promise<SnapshotTemplate> {
+    const { snapshots, clock, appendLog, onKept } = this.#parts
+    const buildID = newUUID()
+    return snapshots.holding(buildID, async () => {
+      const options = { name: buildID, memory, lasting: true }
+      const taken = await this.#takeSnapshot(team, sandboxID, options, errors.sandboxNotFound(sandboxID))
+      const state = { name: buildID, memory: taken.memory, sandboxID }
+      const made = await this.#insertBuild(team, taken.parent, state, name)
+      appendLog(sandboxID, copiedEntry(clock.now(), 'snapshot', made.snapshotID))
+      onKept()
+      return made
+    })
+  }
+
+  /** For a copy that was cut off: the sandbox itself goes on. Undefined: a kill has it. */
+  repair(row: SandboxInTurn): Promise<SandboxInTurn | undefined> {
+    return this.#goOn(row, {})
+  }
+
+  async #goOn(row: SandboxInTurn, changes: { isCheckpointed?: true }): Promise<SandboxInTurn | undefined> {
+    const { turns, onRunning } = this.#parts
+    const running = await turns.move(row, 'running', changes)
+    if (running) onRunning(running)
+    return running
+  }
+
+  /** The sandbox stands still while the snapshot is taken, and goes on whatever comes of it. */
+  async #takeSnapshot(
+    team: Team,
+    sandboxID: string,
+    { name, memory, ...kept }: { name: string } & Pick<SnapshotOptions, 'memory' | 'lasting' | 'startsAfter'>,
+    whenPaused: AppError,
+  ): Promise<{ parent: Sandbox; memory: boolean }> {
+    const { sandboxes, snapshots, turns, diskGuard, held, log } = this.#parts
+    // Who would have to wait for another change of it is told so at once.
+    this.#requireRunning(team, sandboxID, await sandboxes.find(sandboxID), whenPaused)
+    return turns.take(sandboxID, async ({ row, signal }) => {
+      const running = this.#requireRunning(team, sandboxID, row, whenPaused)
+      const why = held.whyHeld(running)
+      if (why !== undefined) throw errors.standsStill(why)
+      await diskGuard.requireForSnapshot(running, { memory: memory && snapshots.keepMemory, disk: true })
+      const parent = await turns.move(running, 'snapshotting')
+      if (!parent) throw errors.killedWhile(sandboxID, 'copied')
+      const changes: { isCheckpointed?: true } = {}
+      try {
+        // Sandboxes of a template have volumes of their own, or none: memory would miss those it knows.
+        const keepsMemory = memory && snapshots.keepMemory && !(kept.lasting && parent.options.volumeMounts)
+        const options = { ...kept, memory: keepsMemory, afterwards: 'go-on' } as const
+        const taken = await snapshots.take(parent.handle!, name, options, signal)
+        changes.isCheckpointed = true
+        return { parent, memory: taken.memory }
+      } catch (error) {
+        throw signal.aborted ? errors.killedWhile(sandboxID, 'copied') : error
+      } finally {
+        await this.#goOn(parent, changes).catch((error) => {
+          log.error(
+            { sandboxID, err: error },
+            'The row of a copied sandbox could not be moved back; trying again later.',
+          )
+        })
+      }
+    })
+  }
+
+  #requireRunning<Row extends Sandbox>(
+    { teamID }: Team,
+    sandboxID: string,
+    row: Row | undefined,
+    whenPaused: AppError,
+  ): Row {
+    if (!row || row.teamID !== teamID || !isVisible(row.state)) throw errors.sandboxNotFound(sandboxID)
+    if (row.state === 'paused') throw whenPaused
+    if (row.state !== 'running') throw errors.sandboxIsBusy(sandboxID, row.state)
+    return row
+  }
+
+  async #startForks(
+    team: Team,
+    parent: Sandbox,
+    snapshot: SnapshotRef,
+    { timeoutMs, count }: ForkRequest,
+  ): Promise<ForkOutcome[]> {
+    const { templates, clock, appendLog, start } = this.#parts
+    const build = await templates.findBuild(parent.buildID)
+    if (!build) throw errors.buildIsGone(parent.buildID)
+    const outcomes = await Promise.all(
+      Array.from({ length: count }, () =>
+        start(team, forkOf(parent, timeoutMs, clock.now()), build, snapshot).then(
+          (sandbox): ForkOutcome => ({ sandbox }),
+          (error): ForkOutcome => ({ error }),
+        ),
+      ),
+    )
+    const made = outcomes.flatMap((one) => ('sandbox' in one ? [one.sandbox.sandboxID] : []))
+    const detail = made.join(', ') || 'none could be started'
+    appendLog(parent.sandboxID, copiedEntry(clock.now(), 'fork', detail))
+    return outcomes
+  }
+
+  /** Makes the snapshot a build of the team's template of that name, or of a new one. */
+  async #insertBuild(
+    team: Team,
+    parent: Sandbox,
+    snapshot: BuildSnapshot,
+    name: TemplateReference | undefined,
+  ): Promise<SnapshotTemplate> {
+    const { templates, clock } = this.#parts
+    const buildID = snapshot.name
+    const now = clock.now()
+    try {
+      const before = await templates.findBuild(parent.buildID)
+      if (!before) throw errors.buildIsGone(parent.buildID)
+      const tag = name?.tag ?? defaultTag
+      const templateID = await this.#insertInto(team, name, now, (templateID) =>
+        snapshotBuild(buildID, templateID, before, parent, snapshot, now),
+      )
+      const full = name && `${team.slug}/${name.alias}`
+      return { snapshotID: `${full ?? templateID}:${tag}`, names: full ? [full] : [] }
+    } catch (error) {
+      // Where the store cannot say whether the build is there, the snapshot stays for the reconciler to judge.
+      const inserted = await templates.findBuild(buildID).catch(() => 'unknown')
+      if (inserted === undefined) await this.#discard(buildID)
+      throw error
+    }
+  }
+
+  async #discard(snapshotName: string): Promise<void> {
+    const { snapshots, log } = this.#parts
+    await snapshots.remove(snapshotName).catch((error) => {
+      log.warn(
+        { snapshotName, err: error },
+        'The snapshot of a copy could not be removed; the reconciler does.',
+      )
+    })
+  }
+
+  /** Inserts the build into the team's template of that name, or together with a new one. */
+  async #insertInto(
+    team: Team,
+    name: TemplateReference | undefined,
+    now: number,
+    buildOf: (templateID: string) => TemplateBuild,
+  ): Promise<string> {
+    const { templates } = this.#parts
+    const tags = [name?.tag ?? defaultTag]
+    const known = name && (await templates.findByAlias(team.slug, name.alias))
+    if (known) {
+      await templates.insertBuild(buildOf(known.templateID), tags)
+      return known.templateID
+    }
+    const templateID = newTemplateID()
+    const template = { templateID, teamID: team.teamID, public: false, isSnapshot: true }
+    const rest = { createdAt: now, updatedAt: now, lastSpawnedAt: null, spawnCount: 0 }
+    const names = name ? [{ namespace: team.slug, alias: name.alias }] : []
+    try {
+      await templates.insertBuild(buildOf(templateID), tags, { template: { ...template, ...rest }, names })
+      return templateID
+    } catch (error) {
+      // Another snapshot took the name in the meantime: the build goes into the template which that one made.
+      if (name && isAppError(error, 'already_exists')) return this.#insertInto(team, name, now, buildOf)
+      throw error
+    }
+  }
+}
+
+function forkOf(parent: Sandbox, timeoutMs: number, now: number): NewSandbox {
+  const {
+    state: _state,
+    handle: _handle,
+    snapshot: _snapshot,
+    endedAt: _endedAt,
+    endReason: _why,
+    ...rest
+  } = parent
+  const identity = { sandboxID: newSandboxID(), runID: newUUID() }
+  return { ...rest, ...identity, timeoutMs, createdAt: now, startedAt: now, endAt: now + timeoutMs }
+}
+
+function snapshotBuild(
+  buildID: string,
+  templateID: string,
+  before: TemplateBuild,
+  parent: Sandbox,
+  snapshot: BuildSnapshot,
+  now: number,
+): TemplateBuild {
+  return {
+    ...before,
+    buildID,
+    templateID,
+    status: 'ready',
+    snapshot,
+    cpuCount: parent.cpuCount,
+    memoryMB: parent.memoryMB,
+    diskMB: parent.diskMB,
+    sandboxEnvVars: parent.envVars,
+    createdAt: now,
+    updatedAt: now,
+    finishedAt: now,
+  }
+}

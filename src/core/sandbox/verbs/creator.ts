@@ -1,0 +1,294 @@
+/** Create: from a request to a running sandbox, or to an ended row with nothing behind it. */
+import { sleep } from '../../../lib/clock.ts'
+import { newSandboxID, newUUID } from '../../../lib/ids.ts'
+import type { DriverHandle } from '../../ports/driver.ts'
+import type { Team } from '../../team/team.ts'
+import type { TemplateCatalog } from '../../template/catalog.ts'
+import type { ResolvedTemplate, TemplateBuild } from '../../template/template.ts'
+import type { VolumeService } from '../../volume/service.ts'
+import type { WantedMount } from '../../volume/volume.ts'
+import type { Admission } from '../capacity/admission.ts'
+import { LaunchLeftover, type LaunchOptions, type SandboxLauncher } from '../launch/launcher.ts'
+import type { WarmSandbox } from '../launch/warm-sandbox.ts'
+import type { SandboxEgress } from '../network/egress.ts'
+import * as errors from '../row/errors.ts'
+import { createdEntry } from '../row/life-entries.ts'
+import { checkCreateTimeout } from '../row/lifetime.ts'
+import type { NewSandbox, Sandbox, SandboxOptions } from '../row/sandbox.ts'
+import type { IdempotencyClaim, SandboxFinder } from '../row/sandbox-store.ts'
+import type { SandboxInTurn, SandboxTurns } from '../row/sandbox-turns.ts'
+import { checkTexts } from '../row/text-limits.ts'
+import type { WarmPool } from '../warm-pool/warm-pool.ts'
+import type { SpawnCounter } from './spawn-counter.ts'
+import type { VerbParts } from './verb-parts.ts'
+
+export type CreateRequest = {
+  template: string
+  timeoutMs: number
+  metadata: Record<string, string>
+  envVars: Record<string, string>
+  /** Names by which the sandbox's volumes are looked up. */
+  volumeMounts?: readonly WantedMount[]
+  options: Omit<SandboxOptions, 'volumeMounts'>
+}
+
+/** How long to wait, and how often to look, while another node handles the same idempotency key. */
+const waitForOtherMs = 60_000
+const lookAgainMs = 200
+
+export type CreatorParts = VerbParts & {
+  owners: Pick<SandboxFinder, 'findSandbox'>
+  admission: Admission
+  spawns: SpawnCounter
+  catalog: TemplateCatalog
+  launcher: SandboxLauncher
+  egress: SandboxEgress
+  volumes: Pick<VolumeService, 'resolve'>
+  warm: WarmPool
+}
+
+/** Why there is no row: a limit of the team, or an earlier request with the same key. */
+type NotInserted = Exclude<Awaited<ReturnType<SandboxTurns['insert']>>, { inserted: true }>
+
+/** `isPooled`: the warm pool keeps sandboxes of this kind. */
+type StartOptions = LaunchOptions & { isPooled?: boolean }
+
+/** `admit` waits until the machine has room for a boot. */
+type LaunchWork = { signal: AbortSignal; admit: () => Promise<void> }
+
+export class SandboxCreator {
+  readonly #parts: CreatorParts
+  readonly #outcomes = new Map<string, Promise<Sandbox | NotInserted>>()
+  /** Since this process began. */
+  readonly counts = { successes: 0, fails: 0 }
+
+  constructor(parts: CreatorParts) {
+    this.#parts = parts
+  }
+
+  async create(team: Team, request: CreateRequest, claim?: IdempotencyClaim): Promise<Sandbox> {
+    const { clock, catalog, launcher, egress, volumes, diskGuard, warm: pool } = this.#parts
+    checkCreateTimeout(request.timeoutMs, team.limits)
+    checkTexts(request)
+    await egress.check(request.options)
+    const resolved = await catalog.resolve(team, request.template)
+    const { build } = resolved
+    const mounts = await volumes.resolve(team, request.volumeMounts ?? [])
+    diskGuard.require()
+    // Nothing can be mounted in a sandbox that runs already, nor in memory that knows no such mount.
+    const isBare = mounts.length === 0
+    const warm = isBare ? pool.take(build) : undefined
+    const snapshot = isBare ? launcher.memoryOf(build) : undefined
+    const options = { ...request.options, ...(!isBare && { volumeMounts: mounts }) }
+    const row = newSandbox(team, resolved, { ...request, options }, clock.now(), warm)
+    return this.start(team, row, build, { warm, snapshot, isPooled: isBare }, claim)
+  }
+
+  /** Inserts the row within the limits of its team, and makes it real. */
+  async start(
+    team: Team,
+    row: NewSandbox,
+    build: TemplateBuild,
+    options: StartOptions,
+    claim?: IdempotencyClaim,
+  ): Promise<Sandbox> {
+    const { turns } = this.#parts
+    const { sandboxID } = row
+    // Its turn begins before its row: nobody else judges a row that is being inserted.
+    const outcome = turns.begin(sandboxID, (signal) =>
+      this.#insertAndLaunch(team, row, build, { ...options, claim }, signal),
+    )
+    this.#outcomes.set(sandboxID, outcome)
+    const result = await outcome.finally(() => this.#outcomes.delete(sandboxID))
+    if ('sandboxID' in result) return result
+    if ('exceeded' in result) throw errors.teamLimitReached(result.exceeded, team.limits)
+    if (result.earlier.requestHash !== claim?.requestHash) throw errors.idempotencyMismatch()
+    return this.#earlierOutcome(result.earlier.sandboxID)
+  }
+
+  async #insertAndLaunch(
+    team: Team,
+    row: NewSandbox,
+    build: TemplateBuild,
+    { isPooled, claim, warm, ...options }: StartOptions & { claim: IdempotencyClaim | undefined },
+    signal: AbortSignal,
+  ): Promise<Sandbox | NotInserted> {
+    const { turns, warm: pool } = this.#parts
+    const result = await turns.insert(row, team.limits, claim).catch((error) => {
+      if (warm) pool.release(warm)
+      throw error
+    })
+    if (!result.inserted) {
+      if (warm) this.#returnWarm(warm, result)
+      return result
+    }
+    if (isPooled) pool.recordCreate(build, warm !== undefined)
+    try {
+      const running = await this.#launch(result.row, build, { ...options, warm }, signal)
+      this.counts.successes++
+      return running
+    } catch (error) {
+      this.counts.fails++
+      throw error
+    } finally {
+      if (warm) pool.release(warm)
+    }
+  }
+
+  /**
+   * No row took the warm sandbox, so another create may have it. One that a row may still come to name is never given to
+   * anybody else: released, it is the reconciler's to remove, with its row if that appears.
+   */
+  #returnWarm(warm: WarmSandbox, { mayStillAppear }: NotInserted): void {
+    const { warm: pool } = this.#parts
+    if (mayStillAppear) pool.release(warm)
+    else pool.putBack(warm)
+  }
+
+  /** What it takes of the machine is counted as that of a start until its row counts as running. */
+  async #launch(
+    row: SandboxInTurn,
+    build: TemplateBuild,
+    options: LaunchOptions,
+    signal: AbortSignal,
+  ): Promise<Sandbox> {
+    let leave = () => {}
+    const admit = async () => {
+      leave = await this.#parts.admission.enter(row, signal)
+    }
+    return this.#launchAdmitted(row, build, options, { signal, admit }).finally(() => leave())
+  }
+
+  async #launchAdmitted(
+    row: SandboxInTurn,
+    build: TemplateBuild,
+    options: LaunchOptions,
+    work: LaunchWork,
+  ): Promise<Sandbox> {
+    const { signal } = work
+    const { turns, spawns, launcher, clock, appendLog, onRunning, log } = this.#parts
+    const { sandboxID } = row
+    const handle = await this.#launchAny(row, build, options, work).catch(async (error) => {
+      log.error({ sandboxID, err: error }, 'create failed')
+      // Whoever kills it has the row. What could not be stopped keeps its row, and the reconciler ends both.
+      if (error instanceof LaunchLeftover) await this.#leave(row, error.handle)
+      if (signal.aborted) throw errors.killedWhile(sandboxID, 'created')
+      if (!(error instanceof LaunchLeftover)) await this.#giveUp(row)
+      throw error
+    })
+    const startedAt = clock.now()
+    const running = await turns.move(row, 'running', {
+      handle,
+      startedAt,
+      endAt: startedAt + row.timeoutMs,
+    })
+    if (!running) {
+      // A kill came first: it waits for this outcome and then removes what was started.
+      await this.#leave(row, handle)
+      throw await turns.overtaken(row, 'created')
+    }
+    appendLog(sandboxID, createdEntry(running))
+    await launcher.open(running)
+    onRunning(running)
+    spawns.count(row.templateID, startedAt)
+    log.info({ sandboxID, teamID: row.teamID, templateID: row.templateID }, 'sandbox running')
+    return running
+  }
+
+  /** A warm sandbox runs already, and needs no admission. One that is of no use is gone, and another one starts. */
+  async #launchAny(
+    row: SandboxInTurn,
+    build: TemplateBuild,
+    { warm, snapshot }: LaunchOptions,
+    { signal, admit }: LaunchWork,
+  ): Promise<DriverHandle> {
+    const { launcher, log } = this.#parts
+    if (warm) {
+      try {
+        return await launcher.launch(row, build, { warm }, signal)
+      } catch (error) {
+        if (signal.aborted || error instanceof LaunchLeftover) throw error
+        const { sandboxID } = row
+        log.warn({ sandboxID, err: error }, 'A sandbox of the warm pool was of no use; one boots.')
+      }
+    }
+    await admit()
+    return launcher.launch(row, build, { snapshot }, signal)
+  }
+
+  /** Whoever ends the row finds in it what was started; where it cannot be told, that goes now. */
+  async #leave(row: SandboxInTurn, handle: DriverHandle): Promise<void> {
+    const { turns, launcher, log } = this.#parts
+    const isSaved = await turns.saveHandle(row, handle).catch(() => false)
+    if (isSaved) return
+    await launcher.stop(handle).catch((error) => {
+      log.error({ sandboxID: row.sandboxID, err: error }, 'A sandbox that nobody owns could not be stopped.')
+    })
+  }
+
+  /** The failed start left nothing behind; only the row is to be ended, unless a kill has it. */
+  async #giveUp(row: SandboxInTurn): Promise<void> {
+    const { sandboxes, turns, clock, log } = this.#parts
+    const { sandboxID, teamID } = row
+    const endReason = 'create_failed'
+    try {
+      await sandboxes.releaseClaim(teamID, sandboxID)
+      const mine = await turns.move(row, 'killing', { endReason })
+      if (mine) await turns.move(mine, 'ended', { endedAt: clock.now(), endReason })
+    } catch (error) {
+      log.error(
+        { sandboxID, err: error },
+        'The row of a failed create could not be ended; the reconciler ends it.',
+      )
+    }
+  }
+
+  async #earlierOutcome(sandboxID: string): Promise<Sandbox> {
+    const here = await this.#outcomes.get(sandboxID)
+    const sandbox = here && 'sandboxID' in here ? here : await this.#createdElsewhere(sandboxID)
+    if (!sandbox || sandbox.endReason === 'create_failed') throw errors.idempotencyOutcomeUnknown()
+    return sandbox
+  }
+
+  /** Another node may be creating it at this moment: its row tells when that has come to an end. */
+  async #createdElsewhere(sandboxID: string): Promise<Sandbox | undefined> {
+    const { owners, clock } = this.#parts
+    const giveUpAt = clock.now() + waitForOtherMs
+    for (;;) {
+      const row = await owners.findSandbox(sandboxID)
+      if (row?.state !== 'creating') return row
+      if (clock.now() >= giveUpAt) throw errors.sandboxIsBusy(sandboxID, row.state)
+      await sleep(clock, lookAgainMs)
+    }
+  }
+}
+
+function newSandbox(
+  team: Team,
+  resolved: ResolvedTemplate,
+  request: Omit<CreateRequest, 'options'> & { options: SandboxOptions },
+  now: number,
+  warm: WarmSandbox | undefined,
+): NewSandbox {
+  const { template, build, alias } = resolved
+  const inherited = template.teamID === team.teamID ? build.sandboxEnvVars : undefined
+  return {
+    sandboxID: warm?.sandboxID ?? newSandboxID(),
+    teamID: team.teamID,
+    templateID: template.templateID,
+    buildID: build.buildID,
+    alias,
+    runID: warm?.runID ?? newUUID(),
+    cpuCount: build.cpuCount,
+    memoryMB: build.memoryMB,
+    diskMB: build.diskMB,
+    envdVersion: build.envdVersion,
+    metadata: request.metadata,
+    envVars: { ...inherited, ...request.envVars },
+    options: request.options,
+    timeoutMs: request.timeoutMs,
+    createdAt: now,
+    startedAt: now,
+    endAt: now + request.timeoutMs,
+  }
+}

@@ -1,0 +1,36 @@
+/** Replaces the egress policy of a running sandbox. */
+import { type EgressOptions, replaceEgress } from '../../network-policy/network-options.ts'
+import type { SandboxEgress } from '../network/egress.ts'
+import type { Sandbox } from '../row/sandbox.ts'
+import type { SandboxTurns } from '../row/sandbox-turns.ts'
+
+export type NetworkUpdate = EgressOptions & { allowInternetAccess: boolean | null }
+
+export class NetworkUpdater {
+  readonly #parts: { turns: SandboxTurns; egress: SandboxEgress }
+
+  constructor(parts: { turns: SandboxTurns; egress: SandboxEgress }) {
+    this.#parts = parts
+  }
+
+  /**
+   * The row first: where the rest fails or is cut off, the reconciler brings the sandbox in line with it. Undefined when the
+   * sandbox is not running in that run any more.
+   */
+  async replace(
+    seen: Sandbox,
+    { allowInternetAccess, ...update }: NetworkUpdate,
+  ): Promise<Sandbox | undefined> {
+    const { turns, egress } = this.#parts
+    await egress.check({ allowInternetAccess, network: replaceEgress(seen.options.network, update) })
+    return turns.take(seen.sandboxID, async ({ row, signal }) => {
+      if (row?.state !== 'running' || row.runID !== seen.runID) return undefined
+      const network = replaceEgress(row.options.network, update)
+      const changed = await turns.setOptions(row, { ...row.options, allowInternetAccess, network })
+      if (!changed) return undefined
+      await egress.apply(changed)
+      await egress.trust(changed, changed.handle!, signal)
+      return changed
+    })
+  }
+}

@@ -1,0 +1,289 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { failsWith, gate, openFixture, until } from '../../../../test/support/domain.ts'
+import { holds, running, stateOf, timed, wish } from '../../../../test/support/pausable-sandbox.ts'
+import { AppError } from '../../../lib/app-error.ts'
+import { openRules } from '../../ports/egress.ts'
+
+for (const snapshotMemory of [true, false]) {
+  describe(snapshotMemory ? 'a driver that saves memory' : 'a driver that freezes', () => {
+    it('pauses, and connect brings everything back in a new run', async () => {
+      await using fixture = await openFixture({ snapshotMemory })
+      const { service, team, routes, clock, driver } = fixture
+      const sandboxID = await running(fixture)
+      const { runID } = await service.get(team, sandboxID)
+      clock.advance(1000)
+      await service.pause(team, sandboxID, wish)
+      const paused = await service.get(team, sandboxID)
+      assert.deepEqual([paused.state, paused.endAt], ['paused', clock.now()])
+      assert.deepEqual([paused.snapshot?.memory, paused.snapshot?.frozen], [true, !snapshotMemory])
+      assert.equal(routes.get(sandboxID), undefined)
+      assert.equal(driver.world.sandboxes.has(sandboxID), !snapshotMemory)
+      clock.advance(3_600_000)
+      const { sandbox, resumed } = await service.connect(team, sandboxID, timed)
+      assert.equal(resumed, true)
+      assert.equal(sandbox.endAt, clock.now() + 60_000)
+      assert.equal(sandbox.startedAt, clock.now())
+      assert.equal(sandbox.snapshot, null)
+      assert.notEqual(sandbox.runID, runID)
+      assert.equal(routes.get(sandboxID)?.runID, sandbox.runID)
+      assert.deepEqual(holds(fixture, sandboxID), ['memory', 'file'])
+      assert.equal(driver.world.snapshots.size, 0)
+    })
+
+    it('is paused once by pauses at the same time, and resumed once by resumes, and all succeed', async () => {
+      await using fixture = await openFixture({ snapshotMemory })
+      const { service, team } = fixture
+      const sandboxID = await running(fixture)
+      await Promise.all([1, 2, 3].map(() => service.pause(team, sandboxID, wish)))
+      assert.equal(await stateOf(fixture, sandboxID), 'paused')
+      await assert.rejects(service.pause(team, sandboxID, wish), failsWith('conflict'))
+      const resumed = await Promise.all([1, 2, 3].map(() => service.resume(team, sandboxID, timed)))
+      assert.deepEqual(new Set(resumed.map(({ state }) => state)), new Set(['running']))
+      assert.equal(new Set(resumed.map(({ runID }) => runID)).size, 1)
+      await assert.rejects(service.resume(team, sandboxID, timed), failsWith('conflict'))
+      assert.deepEqual(holds(fixture, sandboxID), ['memory', 'file'])
+      const wishes = [wish, { ...wish, memory: false }]
+      const both = await Promise.allSettled(wishes.map((one) => service.pause(team, sandboxID, one)))
+      assert.deepEqual(both.map(({ status }) => status).sort(), ['fulfilled', 'rejected'])
+    })
+
+    it('pauses without memory, and boots anew', async () => {
+      await using fixture = await openFixture({ snapshotMemory })
+      const { service, team, driver } = fixture
+      const sandboxID = await running(fixture)
+      await service.pause(team, sandboxID, { ...wish, memory: false })
+      assert.equal((await service.get(team, sandboxID)).snapshot?.memory, false)
+      assert.equal(driver.world.sandboxes.size, 0)
+      await service.connect(team, sandboxID, timed)
+      assert.deepEqual(holds(fixture, sandboxID), [undefined, 'file'])
+    })
+
+    it('boots from the files when memory is not wanted, although it was kept', async () => {
+      await using fixture = await openFixture({ snapshotMemory })
+      const { service, team, driver } = fixture
+      const sandboxID = await running(fixture)
+      await service.pause(team, sandboxID, wish)
+      await service.connect(team, sandboxID, { ...timed, memory: false })
+      assert.deepEqual(holds(fixture, sandboxID), [undefined, 'file'])
+      assert.equal(driver.world.snapshots.size, 0)
+    })
+
+    it('kills a paused sandbox with all that was kept of it', async () => {
+      await using fixture = await openFixture({ snapshotMemory })
+      const { service, team, driver } = fixture
+      const sandboxID = await running(fixture)
+      await service.pause(team, sandboxID, wish)
+      await service.kill(team, sandboxID)
+      assert.equal(driver.world.snapshots.size + driver.world.sandboxes.size, 0)
+      await assert.rejects(service.kill(team, sandboxID), failsWith('not_found'))
+      await assert.rejects(service.connect(team, sandboxID, timed), failsWith('not_found'))
+    })
+
+    it('is not there any more for who would resume it while it is killed, and a connect is told why', async () => {
+      await using fixture = await openFixture({ snapshotMemory })
+      const { service, team, stores, faults } = fixture
+      const sandboxID = await running(fixture)
+      await service.pause(team, sandboxID, wish)
+      const hold = gate()
+      faults.before = async (method, [, to]) => {
+        if (method === 'move' && to === 'ended') await hold.opened
+      }
+      const killed = service.kill(team, sandboxID)
+      await until(async () => (await stores.sandboxes.find(sandboxID))?.state === 'killing')
+      await assert.rejects(service.resume(team, sandboxID, timed), failsWith('not_found'))
+      await assert.rejects(service.connect(team, sandboxID, timed), failsWith('conflict'))
+      hold.open()
+      await killed
+    })
+
+    it('goes on running when it cannot be saved', async () => {
+      await using fixture = await openFixture({ snapshotMemory })
+      const { service, team, driver, routes } = fixture
+      const sandboxID = await running(fixture)
+      driver.beforeSnapshot = async () => {
+        throw new AppError('no_space', 'the disk is full')
+      }
+      await assert.rejects(service.pause(team, sandboxID, wish), failsWith('no_space'))
+      assert.equal(await stateOf(fixture, sandboxID), 'running')
+      assert.ok(routes.get(sandboxID))
+      assert.deepEqual(holds(fixture, sandboxID), ['memory', 'file'])
+    })
+
+    it('is repaired after a crash at any point of a pause', async () => {
+      for (const point of ['before', 'after'] as const) {
+        await using fixture = await openFixture({ snapshotMemory })
+        const { service, team, driver, stores } = fixture
+        const sandboxID = await running(fixture)
+        const { runID, handle } = await service.get(team, sandboxID)
+        await stores.sandboxes.move({ sandboxID, runID, from: ['running'] }, 'pausing')
+        if (point === 'after') {
+          const afterwards = snapshotMemory ? 'end' : 'stay-frozen'
+          await driver.takeSnapshot(handle!, `${sandboxID}-${runID}`, {
+            memory: snapshotMemory,
+            afterwards,
+            lasting: true,
+          })
+        } else await driver.freeze(handle!)
+        await using next = await fixture.again()
+        await next.reconciler.run()
+        assert.equal(await stateOf(next, sandboxID), point === 'after' ? 'paused' : 'running', point)
+        await next.service.connect(team, sandboxID, timed)
+        assert.deepEqual(holds(next, sandboxID), ['memory', 'file'], point)
+        assert.equal(next.driver.world.snapshots.size, 0)
+      }
+    })
+
+    it('is repaired after a crash at any point of a resume', async () => {
+      for (const point of ['before', 'after'] as const) {
+        await using fixture = await openFixture({ snapshotMemory })
+        const { service, team, driver, stores } = fixture
+        const sandboxID = await running(fixture)
+        await service.pause(team, sandboxID, wish)
+        const { runID, snapshot, handle } = await service.get(team, sandboxID)
+        const changes = { runID: 'next', startedAt: 1, endAt: 60_001 }
+        await stores.sandboxes.resumeWithinLimits({ sandboxID, runID }, team.limits, changes)
+        if (point === 'after') {
+          if (handle) await driver.thaw(handle)
+          else {
+            const fromSnapshot = { folder: snapshot!.name, memory: true, keep: false }
+            const sizes = { cpuCount: 1, memoryMB: 1, diskMB: 1, egress: openRules }
+            await driver.start({ sandboxID, runID: 'next', rootFolder: '/root', ...sizes, fromSnapshot })
+          }
+        }
+        await using next = await fixture.again()
+        await next.reconciler.run()
+        if (point === 'before' && snapshotMemory) assert.equal(await stateOf(next, sandboxID), 'paused')
+        else assert.equal(await stateOf(next, sandboxID), 'running')
+        await next.service.connect(team, sandboxID, timed)
+        assert.deepEqual(holds(next, sandboxID), ['memory', 'file'], point)
+        assert.equal(next.driver.world.snapshots.size, 0)
+      }
+    })
+
+    it('survives a reboot of the machine with all that was kept on disk', async () => {
+      await using fixture = await openFixture({ snapshotMemory })
+      const { service, team, driver } = fixture
+      const sandboxID = await running(fixture)
+      await service.pause(team, sandboxID, wish)
+      driver.loseEverything()
+      await using next = await fixture.again()
+      await next.reconciler.run()
+      assert.equal((await next.service.get(team, sandboxID)).snapshot?.memory, snapshotMemory)
+      await next.service.connect(team, sandboxID, timed)
+      assert.deepEqual(holds(next, sandboxID), [snapshotMemory ? 'memory' : undefined, 'file'])
+      assert.equal(
+        next.told.some((line) => line.includes('memory of the paused sandbox is lost')),
+        !snapshotMemory,
+      )
+    })
+  })
+}
+
+describe('pausing', () => {
+  it('keeps other verbs waiting or refuses them, in words', async () => {
+    await using fixture = await openFixture()
+    const { service, team, driver } = fixture
+    const sandboxID = await running(fixture)
+    const saving = gate()
+    driver.beforeSnapshot = () => saving.opened
+    const pause = service.pause(team, sandboxID, wish)
+    await until(async () => (await stateOf(fixture, sandboxID)) === 'pausing')
+    const second = service.pause(team, sandboxID, wish)
+    await assert.rejects(service.setTimeout(team, sandboxID, 1000), failsWith('conflict'))
+    await assert.rejects(service.fork(team, sandboxID, { timeoutMs: 1000, count: 1 }), failsWith('conflict'))
+    saving.open()
+    await Promise.all([pause, second])
+    await assert.rejects(service.pause(team, sandboxID, wish), /is already paused/)
+    await assert.rejects(service.setTimeout(team, sandboxID, 1000), failsWith('not_found'))
+    await assert.rejects(service.refresh(team, sandboxID, 1000), failsWith('not_found'))
+    await assert.rejects(service.snapshot(team, sandboxID, { memory: true }), failsWith('not_found'))
+    await assert.rejects(service.fork(team, sandboxID, { timeoutMs: 1000, count: 1 }), /resume it first/)
+    await assert.rejects(service.pause(team, 'inothere', wish), failsWith('not_found'))
+    await service.resume(team, sandboxID, timed)
+    await assert.rejects(service.resume(team, sandboxID, timed), /is already running/)
+  })
+
+  it('is waited for by connect, which then resumes', async () => {
+    await using fixture = await openFixture()
+    const { service, team, driver } = fixture
+    const sandboxID = await running(fixture)
+    const saving = gate()
+    driver.beforeSnapshot = () => saving.opened
+    const pause = service.pause(team, sandboxID, wish)
+    await until(async () => (await stateOf(fixture, sandboxID)) === 'pausing')
+    const connect = service.connect(team, sandboxID, timed)
+    saving.open()
+    await pause
+    assert.equal((await connect).resumed, true)
+    assert.deepEqual(holds(fixture, sandboxID), ['memory', 'file'])
+  })
+
+  it('is called off by a kill', async () => {
+    await using fixture = await openFixture()
+    const { service, team, driver } = fixture
+    const sandboxID = await running(fixture)
+    driver.beforeSnapshot = () => new Promise(() => {})
+    const pause = assert.rejects(service.pause(team, sandboxID, wish), /was killed while it was being paused/)
+    await until(async () => (await stateOf(fixture, sandboxID)) === 'pausing')
+    await service.kill(team, sandboxID)
+    await pause
+    assert.equal(driver.world.snapshots.size + driver.world.sandboxes.size, 0)
+    assert.equal(await stateOf(fixture, sandboxID), 'ended')
+  })
+
+  it('needs an agent that answers where memory is not kept or that was asked for', async () => {
+    await using fixture = await openFixture()
+    const { service, team, agent, routes } = fixture
+    const sandboxID = await running(fixture)
+    agent.healthy = false
+    for (const refused of [
+      { memory: false, requireHealthyAgent: false },
+      { memory: true, requireHealthyAgent: true },
+    ]) {
+      await assert.rejects(
+        service.pause(team, sandboxID, refused),
+        (error) => failsWith('unavailable')(error) && (error as AppError).retry?.should === false,
+      )
+      assert.ok(routes.get(sandboxID))
+    }
+    await service.pause(team, sandboxID, wish)
+    assert.equal((await service.get(team, sandboxID)).snapshot?.agentUnresponsive, true)
+    await assert.rejects(
+      service.connect(team, sandboxID, timed),
+      (error) => (error as AppError).slug === 'sandbox_snapshot_guest_agent_unresponsive',
+    )
+    await service.connect(team, sandboxID, { ...timed, memory: false })
+    assert.deepEqual(holds(fixture, sandboxID), [undefined, 'file'])
+  })
+
+  it('happens by itself at the end of its time, where that was wanted', async () => {
+    await using fixture = await openFixture()
+    const { team, clock, service } = fixture
+    const [full, files] = [
+      await running(fixture, { autoPause: true }),
+      await running(fixture, { autoPause: true, autoPauseMemory: false }),
+    ]
+    clock.advance(60_000)
+    for (const sandboxID of [full, files]) {
+      await until(async () => (await stateOf(fixture, sandboxID)) === 'paused')
+    }
+    assert.equal((await service.get(team, full)).snapshot?.memory, true)
+    assert.equal((await service.get(team, files)).snapshot?.memory, false)
+  })
+
+  it('by itself that fails leaves it running, and is tried again', async () => {
+    await using fixture = await openFixture()
+    const { team, clock, service, driver } = fixture
+    const sandboxID = await running(fixture, { autoPause: true })
+    let tries = 0
+    driver.beforeSnapshot = async () => {
+      if (tries++ === 0) throw new AppError('no_space', 'the disk is full')
+    }
+    clock.advance(60_000)
+    await until(async () => tries === 1 && (await stateOf(fixture, sandboxID)) === 'running')
+    assert.equal((await service.get(team, sandboxID)).endAt, clock.now() + 60_000)
+    clock.advance(60_000)
+    await until(async () => (await stateOf(fixture, sandboxID)) === 'paused')
+  })
+})

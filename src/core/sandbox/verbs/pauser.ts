@@ -1,0 +1,164 @@
+/**
+ * Pause. Whether a snapshot was taken and what the row says are two facts: once the sandbox has ended in favour of
+ * its snapshot, the row only ever becomes `paused`. A pause that failed or was cut off is finished or undone by what
+ * is really there; while that cannot be found out, the row stays `pausing` and the reconciler tries again.
+ */
+import type { Driver } from '../../ports/driver.ts'
+import type { SandboxLauncher } from '../launch/launcher.ts'
+import * as errors from '../row/errors.ts'
+import { pausedEntry } from '../row/life-entries.ts'
+import type { Sandbox, SandboxSnapshot } from '../row/sandbox.ts'
+import type { SandboxInTurn } from '../row/sandbox-turns.ts'
+import { pauseSnapshotName } from '../snapshots/snapshot-names.ts'
+import type { SnapshotStore } from '../snapshots/snapshot-store.ts'
+import type { VerbParts } from './verb-parts.ts'
+
+/** A sandbox whose time is over but that could not be paused goes on for so long before the next try. */
+const autoPauseRetryMs = 60_000
+
+export type PauserParts = VerbParts & {
+  driver: Driver
+  launcher: SandboxLauncher
+  snapshots: SnapshotStore
+}
+
+export type PauseOptions = {
+  memory: boolean
+  /** Reject when the agent does not answer; without memory that is so anyway. */
+  requireHealthyAgent: boolean
+  /** Nobody asked for it: its time is over. */
+  isAutomatic: boolean
+  /** For a drain: it is to run again until the end of its time, and its row says so from the first step on. */
+  departs?: boolean
+}
+
+export class Pauser {
+  readonly #parts: PauserParts
+
+  constructor(parts: PauserParts) {
+    this.#parts = parts
+  }
+
+  /**
+   * Pauses a running sandbox; resolves once all is kept. Undefined when a kill has it or, for an automatic pause and for a
+   * drain, when its time ends at another moment by now.
+   */
+  async pause(
+    row: SandboxInTurn,
+    options: PauseOptions,
+    signal: AbortSignal,
+  ): Promise<SandboxInTurn | undefined> {
+    const { turns, snapshots } = this.#parts
+    const { endAt } = row
+    await this.#requireSpace(row, options.memory && snapshots.keepMemory).catch(async (error) => {
+      if (options.isAutomatic) await this.#tryLater(row)
+      throw error
+    })
+    const fence = options.isAutomatic || options.departs ? { endAt } : {}
+    const pausing = await turns.move(row, 'pausing', options.departs ? { runUntil: endAt } : {}, fence)
+    return (
+      pausing && snapshots.holding(pauseSnapshotName(pausing), () => this.#pause(pausing, options, signal))
+    )
+  }
+
+  /** One that stands still for want of memory is paused only with its memory, which helps. */
+  async #requireSpace(row: SandboxInTurn, memory: boolean): Promise<void> {
+    const { diskGuard, held } = this.#parts
+    await diskGuard.requireForSnapshot(row, { memory, disk: false })
+    const why = held.whyHeld(row)
+    if (why !== undefined && !memory) throw errors.standsStill(why)
+  }
+
+  /** Finishes or undoes a pause by what is really there. False: neither the sandbox nor its snapshot is there. */
+  async repair(row: SandboxInTurn, changes: { endAt?: number } = {}): Promise<boolean> {
+    const { driver, launcher, snapshots } = this.#parts
+    if (!row.handle) return false
+    const name = pauseSnapshotName(row)
+    const found = await driver.recover(row.handle)
+    const snapshot = await snapshots.find(name)
+    const rest = { name, agentUnresponsive: false }
+    if (found === 'gone') {
+      if (!snapshot) return false
+      await launcher.stop(row.handle)
+      await this.#markPaused(row, { ...rest, memory: snapshot.memory, frozen: false })
+    } else if (found === 'paused' && snapshot && !snapshot.memory && !snapshots.keepMemory) {
+      await this.#markPaused(row, { ...rest, memory: true, frozen: true })
+    } else {
+      if (found === 'paused') await launcher.thaw(row.handle)
+      await snapshots.remove(name)
+      await this.#goOn(row, changes)
+    }
+    return true
+  }
+
+  /** It goes on past the end of its time, and is paused when the disk has space for it. */
+  async #tryLater({ sandboxID, runID }: SandboxInTurn): Promise<void> {
+    const { sandboxes, clock } = this.#parts
+    await sandboxes.setEnd(sandboxID, runID, clock.now() + autoPauseRetryMs, true)
+  }
+
+  async #pause(row: SandboxInTurn, options: PauseOptions, signal: AbortSignal): Promise<SandboxInTurn> {
+    const { clock, log } = this.#parts
+    const { sandboxID } = row
+    let snapshot: SandboxSnapshot
+    try {
+      snapshot = await this.#takeSnapshot(row, options, signal)
+    } catch (error) {
+      // Whoever kills it has the row, and removes what is there.
+      if (signal.aborted) throw errors.killedWhile(sandboxID, 'paused')
+      const changes = options.isAutomatic ? { endAt: clock.now() + autoPauseRetryMs } : {}
+      await this.repair(row, changes).catch((cause) => {
+        log.error(
+          { sandboxID, err: cause },
+          'A failed pause could not be undone; the reconciler tries again.',
+        )
+      })
+      throw error
+    }
+    return this.#markPaused(row, snapshot)
+  }
+
+  async #takeSnapshot(row: Sandbox, options: PauseOptions, signal: AbortSignal): Promise<SandboxSnapshot> {
+    const { launcher, snapshots, driver, held } = this.#parts
+    const handle = row.handle!
+    const name = pauseSnapshotName(row)
+    // The agent of one that stands still cannot answer, and is well.
+    const standsStill = held.whyHeld(row) !== undefined
+    const isHealthy = standsStill || (await launcher.answers(handle, signal))
+    signal.throwIfAborted()
+    if (!isHealthy && (options.requireHealthyAgent || !options.memory)) {
+      throw errors.agentDoesNotAnswer(row.sandboxID)
+    }
+    launcher.closeRoute(row)
+    const frozen = options.memory && !snapshots.keepMemory && driver.capabilities.freeze
+    const memory = options.memory && snapshots.keepMemory
+    const afterwards = frozen ? 'stay-frozen' : 'end'
+    await snapshots.take(handle, name, { memory, afterwards, lasting: true }, signal)
+    if (!frozen) launcher.forget(handle)
+    return { name, memory: memory || frozen, frozen, agentUnresponsive: !isHealthy }
+  }
+
+  async #markPaused(row: SandboxInTurn, snapshot: SandboxSnapshot): Promise<SandboxInTurn> {
+    const { turns, clock, appendLog, onKept, log } = this.#parts
+    const { sandboxID } = row
+    const changes = { snapshot, handle: snapshot.frozen ? row.handle : null, endAt: clock.now() }
+    const paused = await turns.move(row, 'paused', changes).catch((cause) => {
+      throw errors.pauseNotRecorded(sandboxID, cause)
+    })
+    // A kill came first: it waits for this and then removes the snapshot.
+    if (!paused) throw errors.killedWhile(sandboxID, 'paused')
+    appendLog(sandboxID, pausedEntry(changes.endAt, snapshot))
+    log.info({ sandboxID, ...snapshot }, 'sandbox paused')
+    onKept()
+    return paused
+  }
+
+  /** The sandbox was not paused: it is as it was before. */
+  async #goOn(row: SandboxInTurn, changes: { endAt?: number }): Promise<void> {
+    const { turns, launcher, onRunning } = this.#parts
+    const running = await turns.move(row, 'running', changes)
+    if (!running) return
+    await launcher.open(running)
+    onRunning(running)
+  }
+}

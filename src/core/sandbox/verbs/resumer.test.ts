@@ -1,0 +1,111 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { failsWith, openFixture, request, until } from '../../../../test/support/domain.ts'
+import { holds, running, stateOf, timed, wish } from '../../../../test/support/pausable-sandbox.ts'
+import { openRules } from '../../ports/egress.ts'
+
+describe('resuming', () => {
+  it('happens once for any number of connects', async () => {
+    await using fixture = await openFixture()
+    const { service, team, agent } = fixture
+    const sandboxID = await running(fixture)
+    await service.pause(team, sandboxID, wish)
+    const all = await Promise.all(Array.from({ length: 5 }, () => service.connect(team, sandboxID, timed)))
+    assert.equal(all.filter(({ resumed }) => resumed).length, 1)
+    assert.equal(agent.initialized.length, 2)
+  })
+
+  it('counts against the limits of the team', async () => {
+    await using fixture = await openFixture()
+    const { service, team } = fixture
+    const sandboxID = await running(fixture)
+    await service.pause(team, sandboxID, wish)
+    for (let count = 0; count < team.limits.maxSandboxes; count++) await service.create(team, request())
+    await assert.rejects(service.connect(team, sandboxID, timed), failsWith('limit_reached'))
+    assert.equal(await stateOf(fixture, sandboxID), 'paused')
+  })
+
+  it('that fails leaves it paused, to be tried again', async () => {
+    await using fixture = await openFixture()
+    const { service, team, driver } = fixture
+    const sandboxID = await running(fixture)
+    await service.pause(team, sandboxID, wish)
+    const before = await service.get(team, sandboxID)
+    driver.beforeStarted = async () => {
+      throw new Error('no memory left')
+    }
+    await assert.rejects(service.connect(team, sandboxID, timed), /still paused: .*the log of the server/)
+    const after = await service.get(team, sandboxID)
+    assert.deepEqual({ ...after, runID: before.runID, moveID: before.moveID }, before)
+    driver.beforeStarted = async () => {}
+    await service.connect(team, sandboxID, timed)
+    assert.deepEqual(holds(fixture, sandboxID), ['memory', 'file'])
+  })
+
+  it('is called off by a kill', async () => {
+    await using fixture = await openFixture()
+    const { service, team, driver } = fixture
+    const sandboxID = await running(fixture)
+    await service.pause(team, sandboxID, wish)
+    driver.beforeStarted = () => new Promise(() => {})
+    const connect = assert.rejects(
+      service.connect(team, sandboxID, timed),
+      /killed while it was being resumed/,
+    )
+    await until(async () => (await stateOf(fixture, sandboxID)) === 'resuming')
+    await service.kill(team, sandboxID)
+    await connect
+    assert.equal(driver.world.snapshots.size + driver.world.sandboxes.size, 0)
+  })
+})
+
+describe('a resume that was cut off after the sandbox had run, and lost it', () => {
+  it('leaves a pause of files alone, and says so everywhere', async () => {
+    await using fixture = await openFixture()
+    const { service, team, driver, stores } = fixture
+    const sandboxID = await running(fixture)
+    await service.pause(team, sandboxID, wish)
+    const { runID, snapshot } = await service.get(team, sandboxID)
+    const changes = { runID: 'next', startedAt: 1, endAt: 60_001 }
+    await stores.sandboxes.resumeWithinLimits({ sandboxID, runID }, team.limits, changes)
+    const fromSnapshot = { folder: snapshot!.name, memory: true, keep: false }
+    const sizes = { cpuCount: 1, memoryMB: 1, diskMB: 1, egress: openRules }
+    await driver.start({ sandboxID, runID: 'next', rootFolder: '/root', ...sizes, fromSnapshot })
+    driver.loseEverything()
+    await using next = await fixture.again()
+    await next.reconciler.run()
+    assert.equal((await next.service.get(team, sandboxID)).snapshot?.memory, false)
+    assert.ok(next.told.some((line) => /memory of the paused sandbox is lost.*cut off/.test(line)))
+    await next.service.connect(team, sandboxID, timed)
+    assert.deepEqual(holds(next, sandboxID), [undefined, 'file'])
+  })
+})
+
+describe('traffic', () => {
+  it('wakes a sandbox that wants it, once for all who wait, for at least five minutes', async () => {
+    await using fixture = await openFixture()
+    const { service, team, routes, clock, findResumable, agent } = fixture
+    const sandboxID = await running(fixture, { autoResume: true })
+    assert.equal(await findResumable(sandboxID), undefined)
+    await service.pause(team, sandboxID, wish)
+    const sleeping = await findResumable(sandboxID)
+    const woken = await Promise.all([1, 2, 3].map(() => sleeping!.wake()))
+    assert.deepEqual(new Set(woken), new Set([routes.get(sandboxID)]))
+    assert.equal(agent.initialized.length, 2)
+    assert.equal((await service.get(team, sandboxID)).endAt, clock.now() + 300_000)
+  })
+
+  it('wakes no other', async () => {
+    await using fixture = await openFixture()
+    const { service, team, findResumable } = fixture
+    const plain = await running(fixture)
+    await service.pause(team, plain, wish)
+    const files = await running(fixture, { autoResume: true })
+    await service.pause(team, files, { ...wish, memory: false })
+    const killed = await running(fixture, { autoResume: true })
+    await service.kill(team, killed)
+    for (const sandboxID of [plain, files, killed, 'inothere']) {
+      assert.equal(await findResumable(sandboxID), undefined)
+    }
+  })
+})

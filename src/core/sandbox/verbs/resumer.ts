@@ -1,0 +1,244 @@
+/**
+ * Resume. The row names its snapshot until the sandbox runs again. A resume that failed goes back to `paused` if
+ * nothing of the start is left; otherwise, and after a crash, what is really there decides, and while that cannot be
+ * found out the row stays `resuming` and the reconciler tries again.
+ */
+import { shownText } from '../../../lib/app-error.ts'
+import { newUUID } from '../../../lib/ids.ts'
+import type { DriverHandle, Snapshot } from '../../ports/driver.ts'
+import type { TeamLimits } from '../../team/team.ts'
+import type { TemplateBuild } from '../../template/template.ts'
+import type { TemplateStore } from '../../template/template-store.ts'
+import type { Admission } from '../capacity/admission.ts'
+import { LaunchLeftover, type SnapshotRef } from '../launch/launcher.ts'
+import * as errors from '../row/errors.ts'
+import { memoryLostEntry, resumedEntry } from '../row/life-entries.ts'
+import type { Sandbox, SandboxSnapshot } from '../row/sandbox.ts'
+import type { SandboxInTurn } from '../row/sandbox-turns.ts'
+import type { BytesSource } from '../snapshots/bytes-source.ts'
+import type { PauserParts } from './pauser.ts'
+
+export type ResumerParts = PauserParts & {
+  admission: Admission
+  templates: TemplateStore
+  /** Brings snapshots that are not on this machine; undefined where there is no object store. */
+  fetcher: Pick<BytesSource, 'bringPaused' | 'isArchived'> | undefined
+}
+
+export type ResumeOptions = {
+  timeoutMs: number
+  /** False: boot from the files even though the memory is there. */
+  memory: boolean
+}
+
+/** When the run before began and ended. */
+type Times = Pick<Sandbox, 'startedAt' | 'endAt'>
+
+export class Resumer {
+  readonly #parts: ResumerParts
+
+  constructor(parts: ResumerParts) {
+    this.#parts = parts
+  }
+
+  /** Resumes a paused sandbox. Undefined when a kill has it, or another node. */
+  async resume(
+    row: SandboxInTurn,
+    limits: TeamLimits,
+    options: ResumeOptions,
+    signal: AbortSignal,
+  ): Promise<SandboxInTurn | undefined> {
+    const { admission, diskGuard } = this.#parts
+    const { sandboxID } = row
+    diskGuard.require()
+    const memory = options.memory && row.snapshot?.memory === true
+    if (memory && row.snapshot?.agentUnresponsive) throw errors.pausedUnresponsive(sandboxID)
+    return this.#withSnapshot(row, memory, signal, async () => {
+      const ended = await admission.enter(row, signal).catch((error) => {
+        throw signal.aborted ? errors.killedWhile(sandboxID, 'resumed') : error
+      })
+      return this.#resume(row, limits, { ...options, memory }, signal).finally(ended)
+    })
+  }
+
+  /** Fetched before the row moves: until then it says where the snapshot is. Held, since another node may have had it. */
+  async #withSnapshot<T>(
+    row: SandboxInTurn,
+    memory: boolean,
+    signal: AbortSignal,
+    work: () => Promise<T>,
+  ): Promise<T> {
+    const { fetcher, snapshots } = this.#parts
+    if (!fetcher || !row.snapshot) return work()
+    return snapshots.holding(row.snapshot.name, async () => {
+      await fetcher.bringPaused(row, { memory }, signal)
+      return work()
+    })
+  }
+
+  async #resume(
+    paused: SandboxInTurn,
+    limits: TeamLimits,
+    { timeoutMs, memory }: ResumeOptions,
+    signal: AbortSignal,
+  ): Promise<SandboxInTurn | undefined> {
+    const { turns, clock } = this.#parts
+    const startedAt = clock.now()
+    // A drain has paused what a client was told to run until then.
+    const endAt = Math.max(startedAt + timeoutMs, paused.runUntil ?? 0)
+    const changes = { runID: newUUID(), startedAt, endAt }
+    const result = await turns.resumeWithinLimits(paused, limits, changes)
+    if ('exceeded' in result) throw errors.teamLimitReached(result.exceeded, limits)
+    if (!result.moved) return undefined
+    await this.#start(result.moved, paused, memory, signal)
+    return this.#markRunning(result.moved, memory)
+  }
+
+  /** Finishes or undoes a resume by what is really there. False: neither the sandbox nor its snapshot is there. */
+  async repairResuming(row: SandboxInTurn, signal: AbortSignal): Promise<boolean> {
+    const { driver, launcher, clock } = this.#parts
+    const found = row.handle ? await driver.recover(row.handle) : 'gone'
+    const before = { startedAt: row.startedAt, endAt: row.startedAt }
+    if (found === 'gone') return this.#goBack(row, before, 'a resume was cut off after it had run on')
+    try {
+      if (found === 'paused') await launcher.goOn(row, signal)
+      await launcher.handOver(row, await this.#buildOf(row), row.handle!, row.sandboxID, signal)
+    } catch (error) {
+      // The agent may only be busy. Once the time of this run is over, nobody waits for it any more.
+      if (clock.now() < row.endAt || signal.aborted) throw error
+      if (await this.#goBack(row, before, 'its agent did not answer after a resume')) return true
+      throw error
+    }
+    await this.#markRunning(row, row.snapshot?.memory === true)
+    return true
+  }
+
+  /** Corrects what the row says about its snapshot. False: neither the frozen sandbox nor its snapshot is there. */
+  async repairPaused(row: SandboxInTurn): Promise<boolean> {
+    const { driver, launcher, turns, snapshots, fetcher } = this.#parts
+    const found = row.handle ? await driver.recover(row.handle) : 'gone'
+    if (row.snapshot?.frozen && found !== 'gone') {
+      if (found === 'running') await this.#freezeAgain(row.handle!, row.snapshot)
+      return true
+    }
+    const snapshot = row.snapshot && (await snapshots.find(row.snapshot.name))
+    if (!snapshot) return (await fetcher?.isArchived(row)) ?? false
+    if (row.handle) await launcher.stop(row.handle)
+    const remaining = this.#remaining(row, snapshot, 'the machine went down')
+    if (remaining !== row.snapshot) await turns.setSnapshot(row, remaining)
+    return true
+  }
+
+  /** It runs although its row says that it stands still: something thawed it, and removed its snapshot with that. */
+  async #freezeAgain(handle: DriverHandle, { name }: SandboxSnapshot): Promise<void> {
+    const { snapshots } = this.#parts
+    await snapshots.holding(name, async () => {
+      await snapshots.remove(name)
+      await snapshots.take(handle, name, { memory: false, afterwards: 'stay-frozen', lasting: true })
+    })
+  }
+
+  async #start(row: SandboxInTurn, before: Times, memory: boolean, signal: AbortSignal): Promise<void> {
+    const { launcher, log } = this.#parts
+    const { sandboxID } = row
+    const { frozen } = row.snapshot!
+    try {
+      if (frozen && memory) return await launcher.goOn(row, signal)
+      if (row.handle) await launcher.stop(row.handle)
+      await this.#launch(row, memory, signal)
+    } catch (error) {
+      if (signal.aborted) throw errors.killedWhile(sandboxID, 'resumed')
+      if (!(error instanceof LaunchLeftover)) {
+        await this.#undo(row, before, memory).catch((cause) => {
+          log.error(
+            { sandboxID, err: cause },
+            'A failed resume could not be undone; the reconciler tries again.',
+          )
+        })
+      }
+      throw errors.resumeFailed(sandboxID, error, shownText(error))
+    }
+  }
+
+  /** Nothing of the start is left. A frozen sandbox that was thawed after all stays `resuming`: the reconciler finishes it. */
+  async #undo(row: SandboxInTurn, before: Times, memory: boolean): Promise<void> {
+    if (row.snapshot!.frozen && memory) {
+      const found = await this.#parts.driver.recover(row.handle!)
+      if (found === 'paused') return this.#backToPaused(row, row.snapshot!, before)
+      if (found === 'running') return
+    }
+    await this.#goBack(row, before, 'a resume failed after it had run on')
+  }
+
+  async #launch(row: SandboxInTurn, memory: boolean, signal: AbortSignal): Promise<void> {
+    const { turns, launcher } = this.#parts
+    const { sandboxID } = row
+    const snapshot: SnapshotRef = { name: row.snapshot!.name, memory, keep: false, sandboxID }
+    await launcher.launch(row, await this.#buildOf(row), { snapshot }, signal, async (handle) => {
+      await turns.saveHandle(row, handle)
+    })
+  }
+
+  async #markRunning(row: SandboxInTurn, memory: boolean): Promise<SandboxInTurn> {
+    const { turns, launcher, snapshots, clock, appendLog, onRunning, log } = this.#parts
+    const { sandboxID } = row
+    const startedAt = clock.now()
+    const changes = { snapshot: null, startedAt, endAt: startedAt + (row.endAt - row.startedAt) }
+    // From the move on no row names the snapshot any more, and it is still there.
+    const release = snapshots.hold(row.snapshot!.name)
+    const running = await turns.move(row, 'running', changes).catch((cause) => {
+      release()
+      throw errors.resumeNotRecorded(sandboxID, cause)
+    })
+    if (!running) {
+      release()
+      throw await turns.overtaken(row, 'resumed')
+    }
+    appendLog(sandboxID, resumedEntry(running, memory))
+    await launcher.open(running)
+    onRunning(running)
+    log.info({ sandboxID, memory }, 'sandbox resumed')
+    // The sandbox runs: nobody need wait for this.
+    void snapshots
+      .remove(row.snapshot!.name)
+      .catch((error) => {
+        log.warn({ sandboxID, err: error }, 'The snapshot of a resumed sandbox could not be removed.')
+      })
+      .finally(release)
+    return running
+  }
+
+  /** Ends what was started, and keeps the files as they are. False: there is no snapshot. */
+  async #goBack(row: SandboxInTurn, before: Times, why: string): Promise<boolean> {
+    const { launcher, snapshots } = this.#parts
+    const snapshot = row.snapshot && (await snapshots.find(row.snapshot.name))
+    if (!snapshot) return false
+    if (row.handle) await launcher.stop(row.handle)
+    const remaining = this.#remaining(row, snapshot, why)
+    await this.#backToPaused(row, remaining, before)
+    return true
+  }
+
+  async #backToPaused(
+    row: SandboxInTurn,
+    snapshot: SandboxSnapshot,
+    { startedAt, endAt }: Times,
+  ): Promise<void> {
+    const changes = { snapshot, startedAt, endAt, handle: snapshot.frozen ? row.handle : null }
+    await this.#parts.turns.move(row, 'paused', changes)
+  }
+
+  /** What a row says of its snapshot when the sandbox is gone and only the snapshot remains. */
+  #remaining({ sandboxID, snapshot }: Sandbox, { memory }: Snapshot, why: string): SandboxSnapshot {
+    const { clock, appendLog } = this.#parts
+    if (!snapshot!.memory || (memory && !snapshot!.frozen)) return snapshot!
+    appendLog(sandboxID, memoryLostEntry(clock.now(), why))
+    return { ...snapshot!, memory: false, frozen: false }
+  }
+
+  async #buildOf({ buildID }: Sandbox): Promise<TemplateBuild> {
+    const build = await this.#parts.templates.findBuild(buildID)
+    if (build) return build
+    throw errors.buildIsGone(buildID)
+  }
+}

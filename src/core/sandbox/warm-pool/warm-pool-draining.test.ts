@@ -1,0 +1,45 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { type Fixture, gate, openFixture, until } from '../../../../test/support/domain.ts'
+
+/** The pool keeps sandboxes of the base from now on. */
+const keepBase = async ({ warm, catalog, team }: Fixture) =>
+  warm.keep((await catalog.resolve(team, 'base')).build)
+
+/** Turns the clock until so many sandboxes wait. */
+const has = ({ warm, clock }: Fixture, count: number) =>
+  until(async () => {
+    clock.advance(100)
+    return warm.count().ready === count && warm.count().booting === 0
+  })
+
+test('the warm pool is empty while its node is drained, and fills again afterwards', async () => {
+  await using fixture = await openFixture({ warm: 2 })
+  await keepBase(fixture)
+  await has(fixture, 2)
+  await fixture.warm.setDraining(true)
+  assert.deepEqual(await fixture.driver.list(), [])
+  for (let minutes = 0; minutes < 3; minutes++) {
+    fixture.clock.advance(60_000)
+    await has(fixture, 0)
+  }
+  assert.deepEqual(await fixture.driver.list(), [])
+  await fixture.warm.setDraining(false)
+  await has(fixture, 2)
+})
+
+test('it keeps nothing that was booting when its node began to drain', async () => {
+  await using fixture = await openFixture({ warm: 1 })
+  const { warm, driver, clock } = fixture
+  const held = gate()
+  driver.beforeStarted = () => held.opened
+  await keepBase(fixture)
+  await until(async () => {
+    clock.advance(100)
+    return warm.count().booting === 1
+  })
+  await warm.setDraining(true)
+  held.open()
+  await has(fixture, 0)
+  await until(async () => (await driver.list()).length === 0)
+})

@@ -1,0 +1,47 @@
+/** The parts of the driver that its verbs work with. */
+import type { JoinedWork } from '../../../lib/keyed-lock.ts'
+import type { NamespaceThread } from '../namespace/namespace-thread.ts'
+import type { Subnet } from '../network/addresses.ts'
+import type { Firewall } from '../network/firewall.ts'
+import type { Cgroups } from '../process/cgroups.ts'
+import type { CpuShares } from '../process/cpu-shares.ts'
+import type { ExitWatch } from '../process/exit-watch.ts'
+import type { Layout } from '../record/layout.ts'
+import type { Records } from '../record/records.ts'
+import type { AgentProgram } from '../runtime/agent-program.ts'
+import type { RuntimeFlavour } from '../runtime/runtime-flavour.ts'
+import type { OwnUsers } from '../slot/own-users.ts'
+import type { SlotPool } from '../slot/slots.ts'
+
+/** The runtime of new sandboxes; those that are there already may have another one. */
+export type ChosenRuntime = {
+  flavour: RuntimeFlavour
+  binary: string
+  /** The way to catch system calls, for a runtime that has several; set once it is chosen. */
+  platform?: string | undefined
+}
+
+export type OciContext = {
+  layout: Layout
+  subnet: Subnet
+  runtime: ChosenRuntime
+  agent: AgentProgram
+  /** The owner of a root's files on disk, as root; those of its other users follow. */
+  uidBase: number
+  /** Undefined: all sandboxes share the users that own the files. */
+  users: OwnUsers | undefined
+  namespaces: NamespaceThread
+  dnsServers: readonly string[]
+  openFilesLimit: number
+  pidsLimit: number
+  /** All sandboxes together may use so much memory. Null: the kernel sets them no common limit. */
+  totalMemoryMB: number | null
+  cgroups: Cgroups
+  records: Records
+  firewall: Firewall
+  slots: SlotPool
+  cpuShares: CpuShares
+  exits: ExitWatch
+  /** One /sys per number of CPUs, made on first use. */
+  sysSkeletons: JoinedWork<string>
+}

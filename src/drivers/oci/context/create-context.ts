@@ -1,0 +1,88 @@
+/** Joins the parts of the driver. */
+import { readFileSync } from 'node:fs'
+import { JoinedWork } from '../../../lib/keyed-lock.ts'
+import { Disks } from '../disk/disks.ts'
+import { NamespaceThread } from '../namespace/namespace-thread.ts'
+import { parseSubnet } from '../network/addresses.ts'
+import { Firewall } from '../network/firewall.ts'
+import { type FlowTable, openFlowTable } from '../network/flow-table.ts'
+import { openCgroups } from '../process/cgroups.ts'
+import { CpuShares, usableCpus } from '../process/cpu-shares.ts'
+import { ExitWatch } from '../process/exit-watch.ts'
+import { createLayout } from '../record/layout.ts'
+import { Records } from '../record/records.ts'
+import { flavourFor } from '../runtime/flavours.ts'
+import { OwnUsers } from '../slot/own-users.ts'
+import { SlotPool } from '../slot/slots.ts'
+import type { OciContext } from './context.ts'
+import type { OciDriverOptions } from './driver-options.ts'
+
+const mostOpenFiles = 1_048_576
+
+export function createContext(options: OciDriverOptions): OciContext {
+  const { dnsServers, openedRanges = [], mostFlows, log = () => {} } = options
+  const layout = createLayout(options.dataFolder, options.instance)
+  const subnet = parseSubnet(options.subnet)
+  const uidBase = options.uidBase ?? 100_000
+  const cgroups = openCgroups()
+  const records = new Records(layout)
+  const flavour = flavourFor(options.isolation)
+  const namespaces = new NamespaceThread()
+  const users = flavour.hasOwnUsers ? new OwnUsers(layout, uidBase, namespaces) : undefined
+  return {
+    layout,
+    subnet,
+    uidBase,
+    users,
+    namespaces,
+    cgroups,
+    records,
+    dnsServers,
+    runtime: { flavour, binary: options.runtimeBinary, platform: options.platform },
+    agent: options.agent,
+    pidsLimit: Math.min(options.pidsLimit ?? 4096, hardLimit('Max processes')),
+    totalMemoryMB: options.totalMemoryMB ?? null,
+    openFilesLimit: Math.min(mostOpenFiles, hardLimit('Max open files')),
+    firewall: new Firewall({ layout, subnet, dnsServers, openedRanges, mostFlows }, async () =>
+      (await records.all()).filter(({ ended }) => !ended),
+    ),
+    cpuShares: new CpuShares(cgroups.has('cpuset') ? usableCpus() : []),
+    exits: new ExitWatch({ cgroups, layout, log }),
+    sysSkeletons: new JoinedWork(),
+    slots: new SlotPool({
+      layout,
+      subnet,
+      users,
+      namespaces,
+      log,
+      disks: new Disks(layout, uidBase, namespaces),
+      forgetFlows: flowForgetter(log),
+      size: options.poolSize ?? 4,
+      diskMB: options.poolDiskMB ?? 10_240,
+    }),
+  }
+}
+
+/** Not every kernel can end connections by their address; there they end when they time out. */
+function flowForgetter(log: (message: string, cause?: unknown) => void): (address: string) => void {
+  let table: FlowTable | undefined
+  let isPossible = true
+  return (address) => {
+    if (!isPossible) return
+    try {
+      table ??= openFlowTable()
+      table.forget(address)
+    } catch (error) {
+      isPossible = false
+      log('Connections of an ended sandbox may reach the next one at its address until they time out', error)
+    }
+  }
+}
+
+/** The limit of this process: nothing that it starts can have more. */
+function hardLimit(name: string): number {
+  const hard = new RegExp(`^${name}\\s+\\S+\\s+(\\S+)`, 'm').exec(
+    readFileSync('/proc/self/limits', 'utf8'),
+  )?.[1]
+  return Number(hard) || Number.POSITIVE_INFINITY
+}

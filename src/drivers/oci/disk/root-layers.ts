@@ -1,0 +1,126 @@
+/**
+ * The layers under a sandbox's writable disk: disks of the sandboxes it was started from, its own few files in
+ * /etc, and below them the template's root. So what a sandbox once edited in /etc outlives its identity.
+ */
+import { createHash } from 'node:crypto'
+import { chmodSync, chownSync, lstatSync, mkdirSync, type Stats, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { agentMount, type Layout } from '../record/layout.ts'
+import type { SandboxRecord } from '../record/records.ts'
+
+export const seedName = 'seed'
+export const rootsName = 'roots'
+/** Where a sandbox's own disk lies in its folder, and in that of a snapshot. */
+export const diskName = 'disk.ext4'
+/** Disks of earlier sandboxes below its own, the nearest first. Hard links: the last folder that goes frees them. */
+export const layerName = (number: number): string => `layer-${number}.ext4`
+/** Each costs a mount at every start and a look-up for every path that is not found above it. */
+export const mostDiskLayers = 8
+
+export type SeedOptions = {
+  uidBase: number
+  dnsServers: readonly string[]
+  /** The runtime would lay a memory file system over a /tmp that is empty, so a file is put there. */
+  occupiesTmp: boolean
+}
+
+/** A layer of its own, not the disk: so it is written without entering the slot, and the sandbox can still edit it. */
+export function writeSeed(folder: string, record: SandboxRecord, options: SeedOptions): void {
+  const { uidBase, dnsServers, occupiesTmp } = options
+  const seed = join(folder, seedName)
+  mkdirSync(seed, { recursive: true })
+  own(seed, 0o755, uidBase)
+  // Real folders, whatever the image has there: who is root inside could turn a link elsewhere, and no mount point.
+  for (const name of [agentMount, 'dev', 'proc', 'sys']) {
+    mkdirSync(join(seed, name))
+    own(join(seed, name), 0o755, uidBase)
+  }
+  if (occupiesTmp) occupyTmp(seed, uidBase)
+  const etc = findEtc(record)
+  // A root whose /etc is a link or missing keeps it as it is.
+  if (!etc?.isDirectory()) return
+  mkdirSync(join(seed, 'etc'))
+  chownSync(join(seed, 'etc'), etc.uid, etc.gid)
+  chmodSync(join(seed, 'etc'), etc.mode & 0o7777)
+  for (const [name, text] of Object.entries(etcFiles(record, dnsServers))) {
+    const path = join(seed, 'etc', name)
+    writeFileSync(path, text, { mode: 0o644 })
+    chownSync(path, uidBase, uidBase)
+  }
+}
+
+/** As the sandbox will see it: the uppermost layer that says something about it. */
+function findEtc(record: SandboxRecord): Stats | undefined {
+  for (const root of rootsOf(record)) {
+    const found = lstatSync(join(root, 'etc'), { throwIfNoEntry: false })
+    if (found) return found
+  }
+  return undefined
+}
+
+type Roots = Pick<SandboxRecord, 'rootFolder'> & { lowerFolders?: readonly string[] }
+export const rootsOf = ({ rootFolder, lowerFolders = [] }: Roots): string[] => [rootFolder, ...lowerFolders]
+
+/** Whether no volume, no snapshot and no other sandbox has a part in its disks. False where its start was cut off. */
+export function isApart(folder: string, { layers, mounts }: SandboxRecord): boolean {
+  if (layers > 0 || mounts) return false
+  return lstatSync(join(folder, diskName), { throwIfNoEntry: false })?.nlink === 1
+}
+
+/**
+ * Short names for all that the root is made of: they must fit into one page of mount options, which the sandbox can
+ * read, so they tell it nothing of this machine.
+ */
+export function linkRoots(layout: Layout, folder: string, record: SandboxRecord): void {
+  const links = join(folder, rootsName)
+  mkdirSync(links)
+  for (const [name, target] of namedFolders(layout, folder, record)) symlinkSync(target, join(links, name))
+}
+
+/** All that the root is made of, as it is found in the slot's mount namespace. */
+export const rootFolders = (layout: Layout, folder: string, record: SandboxRecord): string[] =>
+  namedFolders(layout, folder, record).map(([, target]) => target)
+
+function namedFolders(layout: Layout, folder: string, record: SandboxRecord): [name: string, path: string][] {
+  return [
+    ['disk', layout.diskMount],
+    ['seed', join(folder, seedName)],
+    ...layerNumbers(record).map((number): [string, string] => [`layer${number}`, layout.layerMount(number)]),
+    ...rootsOf(record).map((root, number): [string, string] => [String(number), root]),
+  ]
+}
+
+/** A folder that is not empty is left on the disk. */
+function occupyTmp(seed: string, uidBase: number): void {
+  mkdirSync(join(seed, 'tmp'))
+  own(join(seed, 'tmp'), 0o1777, uidBase)
+  const occupant = join(seed, 'tmp', '.warren')
+  writeFileSync(occupant, '')
+  chownSync(occupant, uidBase, uidBase)
+}
+
+function own(folder: string, mode: number, owner: number): void {
+  chmodSync(folder, mode)
+  chownSync(folder, owner, owner)
+}
+
+function etcFiles({ sandboxID }: SandboxRecord, dnsServers: readonly string[]): Record<string, string> {
+  return {
+    hostname: `${sandboxID}\n`,
+    hosts: `127.0.0.1\tlocalhost\n127.0.1.1\t${sandboxID}\n::1\tlocalhost ip6-localhost ip6-loopback\n`,
+    'resolv.conf': dnsServers.map((server) => `nameserver ${server}\n`).join(''),
+    'machine-id': `${createHash('sha256').update(sandboxID).digest('hex').slice(0, 32)}\n`,
+  }
+}
+
+/**
+ * In the names of `linkRoots`. `volatile`: syncing has no use for a sandbox that a crash of the machine ends anyway.
+ */
+export function overlayOptions(record: SandboxRecord): string {
+  const disks = layerNumbers(record).map((number) => `layer${number}/upper`)
+  const lower = [...disks, 'seed', ...rootsOf(record).keys()].join(':')
+  return [`lowerdir=${lower}`, 'upperdir=disk/upper', 'workdir=disk/work', 'volatile'].join(',')
+}
+
+export const layerNumbers = ({ layers }: { layers: number }): number[] =>
+  Array.from({ length: layers }, (_, index) => index + 1)

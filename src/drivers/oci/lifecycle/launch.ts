@@ -1,0 +1,221 @@
+/** One start, step by step: the record first, so that whatever a crash leaves behind can be found. */
+import { rename } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
+import type { SandboxSpec } from '../../../core/ports/driver.ts'
+import { openRules } from '../../../core/ports/egress.ts'
+import { allDone } from '../../../lib/all-done.ts'
+import { AppError, shownText } from '../../../lib/app-error.ts'
+import { delay } from '../../../lib/clock.ts'
+import { runCommand } from '../../../lib/run-command.ts'
+import type { OciContext } from '../context/context.ts'
+import {
+  diskName,
+  layerName,
+  layerNumbers,
+  overlayOptions,
+  rootFolders,
+  rootsName,
+} from '../disk/root-layers.ts'
+import { checkMountPoints, mountShared, sharedFolders } from '../disk/shared-disks.ts'
+import { offerEmptyNetwork } from '../network/empty-network.ts'
+import { recordVersion, type SandboxRecord } from '../record/records.ts'
+import { restoresHostname } from '../runtime/builds.ts'
+import { flavourOf } from '../runtime/flavours.ts'
+import { renameArguments } from '../runtime/runtime-commands.ts'
+import { startedPid } from '../runtime/runtime-files.ts'
+import { planRestore, type RestorePlan } from '../snapshot/restore.ts'
+import { type StartParts, writeBundle } from './bundle.ts'
+import { dismantle } from './dismantle.ts'
+import { runRuntime } from './run-runtime.ts'
+
+const startLimitMs = 60_000
+
+/** Gives back the record of a sandbox that runs, or rejects with nothing left of it. */
+export async function startSandbox(
+  context: OciContext,
+  spec: SandboxSpec,
+  signal?: AbortSignal,
+): Promise<SandboxRecord> {
+  const { slots } = context
+  signal?.throwIfAborted()
+  const plan = spec.fromSnapshot && (await planRestore(context, spec.fromSnapshot, spec.mounts))
+  const slot = await slots.take(plan?.sizeFor(spec).diskMB ?? spec.diskMB)
+  try {
+    const record = await createRecord(context, spec, slot.number, plan)
+    try {
+      await launch(context, record, { plan, users: slot.users }, signal)
+    } catch (error) {
+      await cleanUpAfter(error, async () => {
+        await dismantle(context, record.sandboxID)
+        await plan?.release()
+      })
+    }
+    return record
+  } finally {
+    slots.startIsOver()
+    await slot.users?.close()
+  }
+}
+
+/** Throws the failure of a start once all is cleaned up; where that fails too, both are told. */
+async function cleanUpAfter(error: unknown, cleanUp: () => Promise<void>): Promise<never> {
+  try {
+    await cleanUp()
+  } catch (second) {
+    throw new AppError(
+      error instanceof AppError ? error.code : 'unavailable',
+      `The sandbox could not be started: ${shownText(error)} What was made of it could not be removed yet.`,
+      { cause: new AggregateError([error, second]) },
+    )
+  }
+  throw error
+}
+
+/** From here on the sandbox is listed. Rejects with its slot and its CPUs given back. */
+async function createRecord(
+  context: OciContext,
+  spec: SandboxSpec,
+  slot: number,
+  plan: RestorePlan | undefined,
+): Promise<SandboxRecord> {
+  const record = newRecord(context, spec, slot, plan)
+  try {
+    await context.records.create(record)
+    return record
+  } catch (error) {
+    return await cleanUpAfter(error, async () => {
+      context.cpuShares.release(record.runID)
+      await context.slots.remove(slot)
+    })
+  }
+}
+
+function newRecord(
+  { subnet, runtime, agent, cpuShares }: OciContext,
+  { sandboxID, runID, egress, disposable, background, mounts, ...wanted }: SandboxSpec,
+  slot: number,
+  plan: RestorePlan | undefined,
+): SandboxRecord {
+  const { rootFolder, lowerFolders } = plan?.snapshot.origin ?? wanted
+  const { cpuCount, memoryMB, diskMB } = plan?.sizeFor(wanted) ?? wanted
+  const restored = plan?.memory ? plan.snapshot.origin : undefined
+  return {
+    version: recordVersion,
+    sandboxID,
+    runID,
+    runtime: runtime.flavour.runtime,
+    bootID: restored?.sandboxID === sandboxID ? restored.bootID : runID,
+    runtimeBinary: plan?.runtimeBinary ?? runtime.binary,
+    platform: (restored ? restored.platform : runtime.platform) ?? null,
+    agentFolder: restored?.agentFolder ?? agent.folder,
+    layers: plan?.layers ?? 0,
+    slot,
+    address: subnet.sandbox(slot),
+    egress,
+    ...(mounts && mounts.length > 0 && { mounts }),
+    ...(disposable && { disposable: true as const }),
+    ...(background && { background: true as const }),
+    rootFolder: resolve(rootFolder),
+    ...(lowerFolders && { lowerFolders: lowerFolders.map((folder) => resolve(folder)) }),
+    cpuCount,
+    memoryMB,
+    diskMB,
+    cpus: cpuShares.take(runID, cpuCount),
+  }
+}
+
+async function launch(
+  context: OciContext,
+  record: SandboxRecord,
+  parts: StartParts,
+  signal?: AbortSignal,
+): Promise<void> {
+  const { layout, firewall, exits } = context
+  const { plan } = parts
+  const folder = layout.sandbox(record.sandboxID)
+  signal?.throwIfAborted()
+  await allDone([
+    plan?.bringDisks(context, record) ?? rename(layout.slotDisk(record.slot), join(folder, diskName)),
+    writeBundle(context, folder, record, parts),
+    offerEmptyNetwork(layout, record.slot, flavourOf(record).emptyNetworkName),
+    firewall.replace(record.address, openRules, record.egress),
+  ])
+  signal?.throwIfAborted()
+  // Once the files of a snapshot are consumed there is no way back: it runs, or the runtime says why not.
+  const abort = plan?.consumedMark ? undefined : signal
+  await mountDisks(context, record, parts)
+  await allDone([
+    runRuntime(context, record, parts, abort),
+    plan?.memory ? raiseMemoryOnceStarted(context, record) : undefined,
+  ])
+  const pid = (await startedPid(folder))!
+  await moveMounts(context, record, pid)
+  await plan?.finish(context, record)
+  abort?.throwIfAborted()
+  await raiseMemory(context, record)
+  await setHostname(context, record, plan)
+  await exits.watch(record, pid)
+}
+
+/** Mounts the root in the slot's namespace, and before that what it is made of, as far as the slot has not done so. */
+async function mountDisks(
+  { layout, users: ownUsers, namespaces }: OciContext,
+  record: SandboxRecord,
+  { plan, users }: StartParts,
+): Promise<void> {
+  const folder = layout.sandbox(record.sandboxID)
+  const namespace = layout.mountNamespace(record.slot)
+  const layers = layerNumbers(record).map((number) => ({
+    image: join(folder, layerName(number)),
+    target: layout.layerMount(number),
+  }))
+  const disk = plan?.bringsDisk ? { image: join(folder, diskName), target: layout.diskMount } : undefined
+  if (disk || layers.length > 0) await namespaces.do({ mountImages: { namespace, disk, layers } })
+  await mountShared(layout, record)
+  const owned = [...rootFolders(layout, folder, record), ...sharedFolders(layout, record)]
+  if (users) await ownUsers?.cover(users, namespace, owned)
+  const [roots, overlay] = [join(folder, rootsName), overlayOptions(record)]
+  await namespaces.do({ mountRoot: { namespace, roots, overlay, target: layout.rootMount } })
+  // Memory goes on with the mounts that it has.
+  if (!plan?.memory) await checkMountPoints(namespaces, namespace, layout.rootMount, record.mounts)
+}
+
+/**
+ * Only the agent runs in the sandbox as yet, and starts nothing before it is handed over, which comes after this. A hook
+ * of the runtime could do it sooner, and takes ten times the CPU: it is a program that the runtime starts. What lies at
+ * the new place until then must not show the machine's own.
+ */
+async function moveMounts({ namespaces }: OciContext, record: SandboxRecord, pid: number): Promise<void> {
+  const moves = flavourOf(record).movedMounts
+  if (moves.length > 0) await namespaces.do({ moveMounts: { pid, moves } })
+}
+
+/** Memory brings the host name of the sandbox it was saved from, unless the runtime replaces it. */
+async function setHostname(
+  { layout, agent }: OciContext,
+  record: SandboxRecord,
+  plan: RestorePlan | undefined,
+): Promise<void> {
+  if (!plan?.memory || !agent.setHostname || plan.snapshot.origin.sandboxID === record.sandboxID) return
+  if (await restoresHostname(record.runtimeBinary)) return
+  const [program, ...args] = renameArguments(layout, record, agent.setHostname)
+  await runCommand(program!, args, { timeoutMs: startLimitMs })
+}
+
+async function raiseMemory({ layout, cgroups }: OciContext, record: SandboxRecord): Promise<void> {
+  const ownMemoryMB = flavourOf(record).ownMemoryMB(record.memoryMB)
+  if (ownMemoryMB === 0) return
+  const totalBytes = (record.memoryMB + ownMemoryMB) * 1024 * 1024
+  await cgroups.raiseMemory(layout.cgroup(record.sandboxID), totalBytes)
+}
+
+/** Memory that is read back may fill all there is, so the runtime needs its own before that is done. */
+async function raiseMemoryOnceStarted(context: OciContext, record: SandboxRecord): Promise<void> {
+  const folder = context.layout.sandbox(record.sandboxID)
+  // Longer and longer: where many are restored at once it takes seconds, and each look costs all of them.
+  for (let waitedMs = 5; waitedMs < 2_000; waitedMs *= 1.25) {
+    // It is raised once more when the start is over, and a failure is told then.
+    if (await startedPid(folder)) return raiseMemory(context, record).catch(() => {})
+    await delay(waitedMs / 4)
+  }
+}

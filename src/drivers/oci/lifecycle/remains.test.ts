@@ -1,0 +1,84 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { setImmediate } from 'node:timers/promises'
+import { ManualClock } from '../../../lib/clock.ts'
+import { SandboxRemains } from './remains.ts'
+
+describe('what is left of stopped sandboxes', () => {
+  it('is taken apart once no sandbox starts', async () => {
+    const { remains, clock, gone } = setUp()
+    remains.noteStart()
+    await remains.add('a')
+    assert.deepEqual([gone, remains.has('a')], [[], true])
+    clock.advance(400)
+    remains.noteStart()
+    await pass(clock, 400)
+    assert.deepEqual(gone, [])
+    await pass(clock, 1000)
+    assert.deepEqual([gone, remains.has('a')], [['a'], false])
+  })
+
+  it('goes after ten seconds in any case', async () => {
+    const { remains, clock, gone } = setUp()
+    await remains.add('a')
+    for (let passedMs = 0; passedMs < 9600; passedMs += 400) await passStarting(400)
+    assert.deepEqual(gone, [])
+    for (let passedMs = 0; passedMs < 1200; passedMs += 400) await passStarting(400)
+    assert.deepEqual(gone, ['a'])
+
+    async function passStarting(ms: number) {
+      remains.noteStart()
+      await pass(clock, ms)
+    }
+  })
+
+  it('is never more than may wait: whoever adds one waits until the first has gone', async () => {
+    const { remains, gone } = setUp()
+    remains.noteStart()
+    for (const sandboxID of ['a', 'b', 'c', 'd']) await remains.add(sandboxID)
+    assert.deepEqual(gone, ['a', 'b'])
+  })
+
+  it('goes at once when its id is wanted again, and once only', async () => {
+    const { remains, gone } = setUp()
+    await remains.add('a')
+    await Promise.all([remains.finish('a'), remains.finish('a'), remains.finish('b')])
+    assert.deepEqual([gone, remains.has('a')], [['a'], false])
+  })
+
+  it('is there for as long as it is being taken apart, and whoever closes waits for that', async () => {
+    const going = Promise.withResolvers<void>()
+    const { remains } = setUp(() => going.promise)
+    await remains.add('a')
+    const finished = [remains.finish('a'), remains.finishAll()]
+    assert.equal(remains.has('a'), true)
+    going.resolve()
+    await Promise.all(finished)
+    assert.equal(remains.has('a'), false)
+  })
+
+  it('goes also after the clock was set back', async () => {
+    const { remains, clock, gone } = setUp()
+    remains.noteStart()
+    clock.advance(-60_000)
+    await remains.add('a')
+    await pass(clock, 500)
+    assert.deepEqual(gone, ['a'])
+  })
+})
+
+function setUp(wait: () => Promise<void> = async () => {}) {
+  const clock = new ManualClock()
+  const gone: string[] = []
+  const takeApart = async (sandboxID: string) => {
+    await wait()
+    gone.push(sandboxID)
+  }
+  return { remains: new SandboxRemains({ takeApart, most: 2, clock }), clock, gone }
+}
+
+/** What became due is done when it returns. */
+async function pass(clock: ManualClock, ms: number): Promise<void> {
+  clock.advance(ms)
+  await setImmediate()
+}

@@ -1,0 +1,147 @@
+/**
+ * What the machine must have before the first sandbox: folders, forwarding, the firewall, and no other process that
+ * starts sandboxes in the same data folder. All of it stays when this process dies and is taken over by the next one.
+ */
+import { existsSync, readFileSync } from 'node:fs'
+import { chmod, mkdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { AppError } from '../../../lib/app-error.ts'
+import { ifPresent } from '../../../lib/if-present.ts'
+import { runCommand } from '../../../lib/run-command.ts'
+import type { OciContext } from '../context/context.ts'
+import { mostDiskLayers } from '../disk/root-layers.ts'
+import type { Subnet } from '../network/addresses.ts'
+import type { Firewall } from '../network/firewall.ts'
+import type { Cgroups } from '../process/cgroups.ts'
+import type { Layout } from '../record/layout.ts'
+import { mountShown, unmountShown } from './shown-mounts.ts'
+
+const forwarding = '/proc/sys/net/ipv4/ip_forward'
+const leastLimits = {
+  '/proc/sys/fs/inotify/max_user_instances': 8192,
+  '/proc/sys/fs/inotify/max_user_watches': 1_048_576,
+  '/proc/sys/kernel/pty/max': 65_536,
+}
+/** What systemd sets on every 64-bit machine; the kernel's own choice is that of machines with one user. */
+const pidMax = { path: '/proc/sys/kernel/pid_max', least: 4_194_304 }
+/** Worse than any real route, so that it only catches addresses nobody has. */
+const blackholeMetric = '4278198272'
+
+export async function setUpMachine(
+  layout: Layout,
+  firewall: Firewall,
+  subnet: Subnet,
+  cgroups: Cgroups,
+): Promise<void> {
+  await mkdir(layout.run, { recursive: true })
+  await chmod(layout.run, 0o711)
+  await takeOwnership(layout)
+  await refuseTakenSubnet(layout, subnet.cidr)
+  for (const folder of [layout.sandboxes, layout.disks]) await mkdir(folder, { recursive: true })
+  for (const folder of [layout.mountNamespaces, layout.diskMount, layout.rootMount, layout.runtimeStates]) {
+    await mkdir(folder, { recursive: true })
+  }
+  for (let number = 1; number <= mostDiskLayers; number++) {
+    await mkdir(layout.layerMount(number), { recursive: true })
+  }
+  await mountShown(layout)
+  await makePrivateMount(layout.mountNamespaces)
+  await cgroups.makeParent(layout.cgroupParent)
+  await firewall.load()
+  await runCommand('ip', ['route', 'replace', 'blackhole', subnet.cidr, 'metric', blackholeMetric])
+  // After the rules that close it to everybody but sandboxes.
+  await runCommand('ip', ['address', 'replace', `${subnet.gate}/32`, 'dev', 'lo', 'scope', 'host'])
+  await raiseLimits()
+  // Last: nothing is forwarded before the rules are in place.
+  if (readFileSync(forwarding, 'utf8').trim() !== '1') await writeFile(forwarding, '1')
+}
+
+/** Of all sandboxes together: what they use beyond it, the kernel takes from one of them and from nobody else. */
+export async function limitTotalMemory(
+  { layout, cgroups, totalMemoryMB }: Pick<OciContext, 'layout' | 'cgroups' | 'totalMemoryMB'>,
+  log: (message: string, cause?: unknown) => void,
+): Promise<void> {
+  const bytes = totalMemoryMB === null ? null : totalMemoryMB * 1024 * 1024
+  const isSet = await cgroups.limitMemory(layout.cgroupParent, bytes).catch((error) => {
+    throw new AppError(
+      'unavailable',
+      'WARREN_MEMORY_MB is set, but the memory of all sandboxes together cannot be limited here: the memory controller of ' +
+        'the cgroups is missing or is not passed on to Warren.',
+      { cause: error },
+    )
+  })
+  if (!isSet)
+    log(`Sandboxes use more than ${totalMemoryMB} MiB already: the kernel holds them to no new limit.`)
+}
+
+/** Two Warrens that route the same addresses would get each other's packets. */
+async function refuseTakenSubnet(layout: Layout, subnet: string): Promise<void> {
+  const { stdout } = await runCommand('ip', ['-4', '-oneline', 'route', 'show', 'root', subnet])
+  const links = [...stdout.matchAll(/ dev (w[0-9a-f]{6}\d+) /g)].map((match) => match[1]!)
+  const other = links.find((link) => !link.startsWith(layout.linkPrefix))
+  if (other === undefined) return
+  throw new AppError(
+    'conflict',
+    `Sandboxes of another Warren are in the network ${subnet} (${other}): set WARREN_SUBNET to one that is free, ` +
+      'or stop the other one and its sandboxes.',
+  )
+}
+
+/** The kernel counts the watchers of all containers together, against a limit made for one desktop. */
+async function raiseLimits(): Promise<void> {
+  for (const [path, least] of Object.entries(leastLimits)) {
+    if (Number(readFileSync(path, 'utf8')) < least) await writeFile(path, String(least))
+  }
+  if (Number(readFileSync(pidMax.path, 'utf8')) < pidMax.least) {
+    // Where it cannot be raised, sandboxes may have fewer processes.
+    await writeFile(pidMax.path, String(pidMax.least)).catch(() => {})
+  }
+}
+
+/** Takes back what `setUpMachine` did; only when no sandbox is left. */
+export async function tearDownMachine(
+  layout: Layout,
+  firewall: Firewall,
+  subnet: Subnet,
+  cgroups: Cgroups,
+): Promise<void> {
+  await runCommand('ip', ['address', 'del', `${subnet.gate}/32`, 'dev', 'lo']).catch(() => {})
+  await firewall.remove()
+  await runCommand('ip', ['route', 'del', 'blackhole', subnet.cidr, 'metric', blackholeMetric]).catch(
+    () => {},
+  )
+  await runCommand('umount', [layout.mountNamespaces]).catch(() => {})
+  await unmountShown(layout)
+  await cgroups.removeIfEmpty(layout.cgroupParent)
+  await rm(layout.run, { recursive: true, force: true })
+}
+
+/** Sandboxes are left, so everything stays but the mark that this process starts more of them. */
+export async function releaseOwnership(layout: Layout): Promise<void> {
+  await rm(layout.owner, { force: true })
+}
+
+/** A mount namespace can be kept only below a mount that shares nothing. */
+async function makePrivateMount(folder: string): Promise<void> {
+  if (readFileSync('/proc/self/mountinfo', 'utf8').includes(` ${folder} `)) return
+  await runCommand('mount', ['--bind', '--make-private', folder, folder])
+}
+
+async function takeOwnership(layout: Layout): Promise<void> {
+  const mine = `${process.pid} ${processStart(process.pid)}`
+  const owner = (await ifPresent(readFile(layout.owner, 'utf8'))) ?? ''
+  const [pid, start] = owner.split(' ')
+  if (owner !== mine && pid && start && processStart(Number(pid)) === start) {
+    throw new AppError(
+      'conflict',
+      `Process ${pid} already runs sandboxes in this data folder; stop it or use another folder.`,
+    )
+  }
+  await writeFile(layout.owner, mine)
+}
+
+/** Tells a process from a later one with the same pid. Undefined: there is no such process. */
+function processStart(pid: number): string | undefined {
+  if (!existsSync(`/proc/${pid}`)) return undefined
+  const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
+  return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19]
+}

@@ -1,0 +1,39 @@
+import assert from 'node:assert/strict'
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { after, before, describe, it } from 'node:test'
+import { createLayout } from '../record/layout.ts'
+import type { SandboxRecord } from '../record/records.ts'
+import type { Cgroups } from './cgroups.ts'
+import { ExitWatch } from './exit-watch.ts'
+
+const cgroups = { memoryKills: async () => 0 } as unknown as Cgroups
+const layout = createLayout('/tmp/none', 'abcdef')
+const record = { sandboxID: 'one', runID: 'first' } as SandboxRecord
+
+describe('a watched sandbox', () => {
+  let child: ChildProcess
+  let watch: ExitWatch
+  before(async () => {
+    child = spawn('sleep', ['600'])
+    await once(child, 'spawn')
+    watch = new ExitWatch({ cgroups, layout, log: (message, cause) => assert.fail(`${message}: ${cause}`) })
+    await watch.watch(record, child.pid!)
+  })
+  after(() => {
+    child.kill('SIGKILL')
+    watch.close()
+  })
+
+  it('is known to live by its first process, and of another run nothing is said', () => {
+    assert.equal(watch.livePid(record), child.pid)
+    assert.equal(watch.livePid({ ...record, runID: 'second' }), undefined)
+    assert.equal(watch.livePid({ ...record, sandboxID: 'two' }), undefined)
+  })
+
+  it('is not said to live from the moment on that its first process has ended', async () => {
+    child.kill('SIGKILL')
+    await once(child, 'exit')
+    assert.equal(watch.livePid(record), undefined)
+  })
+})

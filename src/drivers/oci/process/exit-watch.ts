@@ -1,0 +1,146 @@
+/**
+ * Notices the end of sandboxes. One look at all of them takes a single system call, so it is done a few times a
+ * second, and costs nothing that could be noticed.
+ */
+import type { SandboxExit } from '../../../core/ports/driver.ts'
+import { delay, systemClock } from '../../../lib/clock.ts'
+import type { Layout } from '../record/layout.ts'
+import type { SandboxRecord } from '../record/records.ts'
+import type { Cgroups } from './cgroups.ts'
+import { explainExit } from './explain-exit.ts'
+import { openPidfds, type Pidfds } from './pidfd.ts'
+
+type Watched = {
+  record: SandboxRecord
+  pid: number
+  fd: number | undefined
+  /** Kills for want of memory that were seen before: what comes on top of them is the reason of the end. */
+  memoryKills: number
+  /** Its end was seen and is being looked into. */
+  hasEnded: boolean
+}
+
+const lookEveryMs = 200
+/** There is a moment in which a process is reaped and its status is not told. */
+const statusTries = 10
+const statusTryEveryMs = 20
+
+export class ExitWatch {
+  readonly #cgroups: Cgroups
+  readonly #layout: Layout
+  readonly #log: (message: string, cause?: unknown) => void
+  readonly #listeners = new Set<(exit: SandboxExit) => void>()
+  readonly #watched = new Map<string, Watched>()
+  #pidfds: Pidfds | undefined
+  #cancelLook: (() => void) | undefined
+
+  constructor(parts: {
+    cgroups: Cgroups
+    layout: Layout
+    log: (message: string, cause?: unknown) => void
+  }) {
+    this.#cgroups = parts.cgroups
+    this.#layout = parts.layout
+    this.#log = parts.log
+  }
+
+  onExit(listener: (exit: SandboxExit) => void): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+
+  /** The sandboxes that are watched now. */
+  get records(): SandboxRecord[] {
+    return [...this.#watched.values()].map(({ record }) => record)
+  }
+
+  watches({ sandboxID, runID }: SandboxRecord): boolean {
+    return this.#watched.get(sandboxID)?.record.runID === runID
+  }
+
+  /** The first process of a sandbox that is watched and alive; undefined says nothing. */
+  livePid(record: SandboxRecord): number | undefined {
+    const watched = this.#watched.get(record.sandboxID)
+    if (!watched || watched.record.runID !== record.runID) return undefined
+    if (watched.fd === undefined || watched.hasEnded) return undefined
+    return this.#pidfds!.ended([watched.fd]).length === 0 ? watched.pid : undefined
+  }
+
+  /** A failure to watch does not fail the sandbox: its end is then found by whoever looks for it. */
+  async watch(record: SandboxRecord, pid: number): Promise<void> {
+    const { sandboxID } = record
+    if (this.watches(record)) return
+    this.unwatch(sandboxID)
+    try {
+      this.#pidfds ??= openPidfds('The end of sandboxes cannot be noticed at once')
+      const watched: Watched = { record, pid, fd: this.#pidfds.open(pid), memoryKills: 0, hasEnded: false }
+      this.#watched.set(sandboxID, watched)
+      this.#lookLater()
+      watched.memoryKills = await this.#cgroups.memoryKills(this.#layout.cgroup(sandboxID))
+    } catch (error) {
+      this.#log(`The end of sandbox ${sandboxID} will not be noticed at once`, error)
+    }
+  }
+
+  /** What is ended by the driver itself is not told. */
+  unwatch(sandboxID: string): void {
+    const watched = this.#watched.get(sandboxID)
+    this.#watched.delete(sandboxID)
+    if (watched?.fd !== undefined && !watched.hasEnded) this.#pidfds!.close(watched.fd)
+  }
+
+  /** So that the end of a sandbox is not put down to a kill of one of its processes long before. */
+  async noteMemoryKills(sandboxID: string): Promise<void> {
+    const watched = this.#watched.get(sandboxID)
+    if (watched) watched.memoryKills = await this.#cgroups.memoryKills(this.#layout.cgroup(sandboxID))
+  }
+
+  close(): void {
+    this.#cancelLook?.()
+    this.#cancelLook = undefined
+    for (const sandboxID of [...this.#watched.keys()]) this.unwatch(sandboxID)
+  }
+
+  #lookLater(): void {
+    this.#cancelLook ??= systemClock.after(lookEveryMs, () => {
+      this.#cancelLook = undefined
+      this.#look()
+      if (this.#watched.size > 0) this.#lookLater()
+    })
+  }
+
+  #look(): void {
+    const all = [...this.#watched.values()].filter(({ hasEnded }) => !hasEnded)
+    const ended = new Set(this.#pidfds!.ended(all.flatMap(({ fd }) => fd ?? [])))
+    for (const watched of all) {
+      // Without a descriptor: the process had ended before it could be watched.
+      if (watched.fd === undefined || ended.has(watched.fd)) void this.#tell(watched)
+    }
+  }
+
+  async #tell(watched: Watched): Promise<void> {
+    const { sandboxID, runID } = watched.record
+    const { fd } = watched
+    watched.hasEnded = true
+    const status = fd === undefined ? undefined : await this.#status(fd, watched.pid)
+    const kills = await this.#cgroups.memoryKills(this.#layout.cgroup(sandboxID)).catch((error) => {
+      this.#log(`Whether sandbox ${sandboxID} ended for want of memory could not be read`, error)
+      return watched.memoryKills
+    })
+    if (fd !== undefined) this.#pidfds!.close(fd)
+    // The driver may have begun to end it meanwhile, and perhaps started it anew.
+    if (this.#watched.get(sandboxID) !== watched) return
+    this.#watched.delete(sandboxID)
+    const exit = { sandboxID, runID, ...explainExit(status, kills > watched.memoryKills) }
+    for (const listener of this.#listeners) listener(exit)
+  }
+
+  async #status(fd: number, pid: number): Promise<number | undefined> {
+    for (let attempt = 0; attempt < statusTries; attempt++) {
+      const status = this.#pidfds!.exitStatus(fd, pid)
+      if (status !== undefined) return status
+      await delay(statusTryEveryMs)
+    }
+    return undefined
+  }
+}

@@ -1,0 +1,35 @@
+/** Why a sandbox ended, from the status of its first process and from what the kernel counted. */
+import { constants } from 'node:os'
+import type { SandboxExit } from '../../../core/ports/driver.ts'
+
+/** Programs that start others, init and gVisor among them, pass on a signal as a status above this. */
+const signalBase = 128
+
+/** `status` as `wait` gives it; undefined where it is not known. */
+export function explainExit(
+  status: number | undefined,
+  memoryWasShort: boolean,
+): Pick<SandboxExit, 'reason' | 'detail'> {
+  const exitCode = status === undefined ? undefined : (status >> 8) & 0xff
+  const ownSignal = status === undefined ? 0 : status & 0x7f
+  const signal = ownSignal || (exitCode && exitCode > signalBase ? exitCode - signalBase : 0)
+  if (memoryWasShort && (status === undefined || signal === constants.signals.SIGKILL)) {
+    return { reason: 'out_of_memory', detail: 'The kernel ended it because it used more memory than it has.' }
+  }
+  if (status === undefined) {
+    return { reason: 'crashed', detail: 'Its processes have ended; the kernel does not say how.' }
+  }
+  if (signal > 0) {
+    const who = ownSignal ? 'first process' : 'agent'
+    const detail = `Its ${who} was ended by ${nameOf(signal)}.`
+    return { reason: isFromOutside(ownSignal, signal) ? 'killed' : 'crashed', detail }
+  }
+  return { reason: 'crashed', detail: `Its first process exited with status ${exitCode}.` }
+}
+
+/** Init hands a SIGTERM on to the agent. A SIGKILL it cannot: one that ended the agent came from inside the sandbox. */
+const isFromOutside = (ownSignal: number, signal: number): boolean =>
+  signal === constants.signals.SIGTERM || ownSignal === constants.signals.SIGKILL
+
+const nameOf = (signal: number): string =>
+  Object.entries(constants.signals).find(([, number]) => number === signal)?.[0] ?? `signal ${signal}`

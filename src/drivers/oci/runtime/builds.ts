@@ -1,0 +1,72 @@
+/**
+ * Which build of a runtime wrote a checkpoint. Memory can be read back only by the very same one, and gVisor does
+ * not say so by itself: builds made by Go all carry the same version.
+ */
+import { createHash } from 'node:crypto'
+import { open, stat } from 'node:fs/promises'
+import { AppError } from '../../../lib/app-error.ts'
+import { ifPresent } from '../../../lib/if-present.ts'
+import { JoinedWork } from '../../../lib/keyed-lock.ts'
+import { runCommand } from '../../../lib/run-command.ts'
+
+export type RuntimeBuild = { path: string; size: number; mtimeMs: number; sha256: string }
+
+const pieceBytes = 256 * 1024
+const known = new Map<string, RuntimeBuild>()
+const hashing = new JoinedWork<RuntimeBuild>()
+const naming = new Map<string, Promise<boolean>>()
+/** The function of gVisor that gives restored memory the host name of the new specification. */
+const namingFunction = 'UTSNamespace).RestoreSpecValues'
+
+export async function describeBuild(path: string): Promise<RuntimeBuild> {
+  const { size, mtimeMs } = await stat(path)
+  const before = known.get(path)
+  if (before?.size === size && before.mtimeMs === mtimeMs) return before
+  const build = await hashing.run(path, async () => ({ path, size, mtimeMs, sha256: await hashOf(path) }))
+  known.set(path, build)
+  return build
+}
+
+/** Gives the path of that build: where it was, or else the one in use now, should it be the same. */
+export async function findBuild(build: RuntimeBuild, current: string): Promise<string> {
+  for (const path of [build.path, current]) {
+    const now = await ifPresent(stat(path))
+    if (!now || now.size !== build.size) continue
+    if (path === build.path && now.mtimeMs === build.mtimeMs) return path
+    if ((await describeBuild(path)).sha256 === build.sha256) return path
+  }
+  throw new AppError(
+    'unprocessable',
+    `The memory was saved by another build of the runtime, which is no longer at ${build.path} ` +
+      `(SHA-256 ${build.sha256.slice(0, 12)}…). Put it back, or start without memory: the files are whole.`,
+  )
+}
+
+/**
+ * Whether this build gives a restored sandbox its new host name by itself. No command of gVisor tells, but a program
+ * made by Go carries the names of its functions. False where it cannot be found out: the name is then set once more.
+ */
+export async function restoresHostname(path: string): Promise<boolean> {
+  const { size, mtimeMs } = await stat(path)
+  const key = `${path} ${size} ${mtimeMs}`
+  const known = naming.get(key)
+  if (known) return known
+  const asked = runCommand('grep', ['--quiet', '--text', '--fixed-strings', namingFunction, path]).then(
+    () => true,
+    () => false,
+  )
+  naming.set(key, asked)
+  return asked
+}
+
+/** Piece by piece in the same memory: the file is large, and this process would hold on to what reading it takes. */
+async function hashOf(path: string): Promise<string> {
+  const hash = createHash('sha256')
+  const piece = Buffer.allocUnsafe(pieceBytes)
+  await using file = await open(path)
+  for (;;) {
+    const { bytesRead } = await file.read(piece)
+    if (bytesRead === 0) return hash.digest('hex')
+    hash.update(piece.subarray(0, bytesRead))
+  }
+}

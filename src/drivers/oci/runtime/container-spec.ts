@@ -1,0 +1,181 @@
+/** The OCI configuration of a sandbox: what is the same under both runtimes; the rest comes from the flavour. */
+import { join } from 'node:path'
+import { sharedFolders } from '../disk/shared-disks.ts'
+import { mappedIDs } from '../namespace/mapped-ids.ts'
+import type { ResourceLimit } from '../namespace/start-runtime.ts'
+import { agentMount, type Layout } from '../record/layout.ts'
+import type { SandboxRecord } from '../record/records.ts'
+import type { ContainerInput, Mount } from './runtime-flavour.ts'
+import { bootIDName } from './shown-machine.ts'
+
+/** Enough for sudo, apt-get, useradd, su and chown; nothing for mounts, raw sockets, links, tracing or clocks. */
+const capabilities = [
+  'CAP_AUDIT_WRITE',
+  'CAP_CHOWN',
+  'CAP_DAC_OVERRIDE',
+  'CAP_FOWNER',
+  'CAP_FSETID',
+  'CAP_KILL',
+  'CAP_NET_BIND_SERVICE',
+  'CAP_SETFCAP',
+  'CAP_SETGID',
+  'CAP_SETPCAP',
+  'CAP_SETUID',
+  'CAP_SYS_CHROOT',
+]
+
+export type ContainerSpec = ReturnType<typeof containerSpec>
+
+/**
+ * gVisor reads memory back only under the specification that the memory was saved with. Only paths, names and CPUs
+ * are those of the new sandbox.
+ */
+export function restoredSpec(saved: ContainerSpec, layout: Layout, record: SandboxRecord): ContainerSpec {
+  const { linux } = saved
+  return {
+    ...saved,
+    hostname: record.sandboxID,
+    root: { ...saved.root, path: layout.rootMount },
+    mounts: saved.mounts.map((mount) => {
+      if (mount.destination === agentMount) return { ...mount, source: record.agentFolder }
+      return mount.destination === bootIDPath ? { ...mount, source: bootIDFile({ layout, record }) } : mount
+    }),
+    linux: {
+      ...linux,
+      namespaces: linux.namespaces.map((each) =>
+        each.type === 'network' ? { ...each, path: layout.netnsPath(record.slot) } : each,
+      ),
+      cgroupsPath: layout.cgroup(record.sandboxID),
+      resources: { ...linux.resources, cpu: cpuLimits(record) },
+    },
+  }
+}
+
+export function containerSpec(input: ContainerInput) {
+  const { layout, record, firstID, userNamespace } = input
+  const mapping = [{ containerID: 0, hostID: firstID, size: mappedIDs }]
+  const parts = input.flavour.specParts(input)
+  return {
+    ociVersion: '1.0.2',
+    hostname: record.sandboxID,
+    root: { path: layout.rootMount, readonly: false },
+    process: agentProcess(input, parts.rlimits),
+    mounts: [...commonMounts(input, parts.devptsOptions), ...parts.mounts, ...sharedMounts(input)],
+    linux: {
+      uidMappings: mapping,
+      gidMappings: mapping,
+      namespaces: [
+        { type: 'user', ...(userNamespace && { path: userNamespace }) },
+        { type: 'pid' },
+        { type: 'mount' },
+        { type: 'ipc' },
+        { type: 'uts' },
+        { type: 'cgroup' },
+        { type: 'network', path: layout.netnsPath(record.slot) },
+      ],
+      cgroupsPath: layout.cgroup(record.sandboxID),
+      resources: resources(input, parts.hostPidsLimit),
+      ...parts.linux,
+    },
+  }
+}
+
+function agentProcess({ agent, flavour, openFilesLimit }: ContainerInput, rlimits: ResourceLimit[]) {
+  const env = { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', ...agent.env }
+  return {
+    terminal: false,
+    user: { uid: 0, gid: 0, additionalGids: [0] },
+    cwd: '/',
+    args: [...(flavour.startsUnreadable ? (agent.unreadableCommand ?? agent.command) : agent.command)],
+    env: Object.entries(env).map(([name, value]) => `${name}=${value}`),
+    // Setuid programs must work: sudo is part of the promise, and sandbox root is nobody outside.
+    noNewPrivileges: false,
+    capabilities: { bounding: capabilities, effective: capabilities, permitted: capabilities },
+    rlimits: flavour.inheritsLimits ? [] : [...processLimits(openFilesLimit), ...rlimits],
+  }
+}
+
+const usualOpenFiles = 65_536
+/** A usual group has 1024: this is little beside a sandbox that somebody uses, and enough for a boot to end. */
+const backgroundShares = 102
+
+export const processLimits = (openFilesLimit: number): ResourceLimit[] => [
+  { type: 'RLIMIT_NOFILE', soft: Math.min(usualOpenFiles, openFilesLimit), hard: openFilesLimit },
+  // One byte, not zero: only this keeps a host's piped core handler from being run for a sandbox.
+  { type: 'RLIMIT_CORE', soft: 1, hard: 1 },
+]
+
+/**
+ * Threads and processes of each user inside. What a command may have is less than what the agent may ask for, so that
+ * after a fork bomb, root's too, there is room for commands that look at it and end it.
+ */
+export function processCountLimit(most: number): ResourceLimit {
+  return { type: 'RLIMIT_NPROC', soft: most - Math.ceil(most / 8), hard: most }
+}
+
+/** No device is allowed here: the runtimes add the usual few by themselves. */
+function resources({ record, limitSwap }: ContainerInput, hostPidsLimit: number) {
+  const memory = record.memoryMB * 1024 * 1024
+  return {
+    memory: { limit: memory, ...(limitSwap && { swap: memory }) },
+    cpu: cpuLimits(record),
+    pids: { limit: hostPidsLimit },
+    devices: [{ allow: false, access: 'rwm' }],
+  }
+}
+
+function cpuLimits({ cpuCount, cpus, background }: SandboxRecord) {
+  const shares = background && { shares: backgroundShares }
+  return { period: 100_000, quota: cpuCount * 100_000, ...(cpus && { cpus }), ...shares }
+}
+
+/** Their sources are the same in every slot, so memory finds them again. */
+function sharedMounts({ layout, record }: ContainerInput): Mount[] {
+  const folders = sharedFolders(layout, record)
+  return (record.mounts ?? []).map(({ path }, at) =>
+    bindMount(folders[at]!, path, ['bind', 'rw', 'nosuid', 'nodev']),
+  )
+}
+
+export const quietMount = ['nosuid', 'noexec', 'nodev']
+
+export function bindMount(
+  source: string,
+  destination: string,
+  options = ['rbind', 'ro', ...quietMount],
+): Mount {
+  return { destination, type: 'bind', source, options }
+}
+
+export const bootIDPath = '/proc/sys/kernel/random/boot_id'
+
+type SandboxFiles = Pick<ContainerInput, 'layout' | 'record'>
+
+export const bootIDFile = ({ layout, record }: SandboxFiles): string =>
+  join(layout.shownProc(record.sandboxID), bootIDName)
+
+function commonMounts(
+  { flavour, layout, record }: ContainerInput,
+  devptsOptions: readonly string[],
+): Mount[] {
+  const agentSource = flavour.showsOwnMachine ? record.agentFolder : layout.agentMount(record.agentFolder)
+  const shm = `size=${Math.max(64, Math.floor(record.memoryMB / 2))}m`
+  return [
+    { destination: '/proc', type: 'proc', source: 'proc', options: quietMount },
+    {
+      destination: '/dev',
+      type: 'tmpfs',
+      source: 'tmpfs',
+      options: ['nosuid', 'strictatime', 'mode=755', 'size=64k'],
+    },
+    {
+      destination: '/dev/pts',
+      type: 'devpts',
+      source: 'devpts',
+      options: ['nosuid', 'noexec', 'newinstance', 'ptmxmode=0666', 'mode=0620', 'gid=5', ...devptsOptions],
+    },
+    { destination: '/dev/shm', type: 'tmpfs', source: 'shm', options: [...quietMount, 'mode=1777', shm] },
+    { destination: '/dev/mqueue', type: 'mqueue', source: 'mqueue', options: quietMount },
+    bindMount(agentSource, agentMount, ['rbind', 'ro', 'nosuid', 'nodev']),
+  ]
+}

@@ -1,0 +1,102 @@
+/** Plain containers: sandboxes share the host's kernel, behind namespaces, a system call filter and covered files. */
+import { join } from 'node:path'
+import { bindMount, bootIDFile, bootIDPath } from './container-spec.ts'
+import type { RuntimeFlavour } from './runtime-flavour.ts'
+import { seccompProfile } from './seccomp.ts'
+import { shownProcFiles } from './shown-machine.ts'
+import { systemPackages } from './system-tools.ts'
+
+/** Figures and devices of the whole machine. What programs cannot do without is shown: uptime, versions, settings. */
+const maskedPaths = [
+  '/proc/acpi',
+  '/proc/asound',
+  '/proc/buddyinfo',
+  '/proc/bus',
+  '/proc/cmdline',
+  '/proc/config.gz',
+  '/proc/consoles',
+  '/proc/diskstats',
+  '/proc/dma',
+  '/proc/driver',
+  '/proc/fs',
+  '/proc/interrupts',
+  '/proc/iomem',
+  '/proc/ioports',
+  '/proc/irq',
+  '/proc/kallsyms',
+  '/proc/kcore',
+  '/proc/key-users',
+  '/proc/keys',
+  '/proc/kmsg',
+  '/proc/kpagecgroup',
+  '/proc/kpagecount',
+  '/proc/kpageflags',
+  '/proc/latency_stats',
+  '/proc/locks',
+  '/proc/mdstat',
+  '/proc/modules',
+  '/proc/mtrr',
+  '/proc/pagetypeinfo',
+  '/proc/partitions',
+  '/proc/pressure',
+  '/proc/sched_debug',
+  '/proc/schedstat',
+  '/proc/scsi',
+  '/proc/slabinfo',
+  '/proc/softirqs',
+  '/proc/sys/fs/aio-nr',
+  '/proc/sys/fs/dentry-state',
+  '/proc/sys/fs/file-nr',
+  '/proc/sys/fs/inode-nr',
+  '/proc/sys/fs/inode-state',
+  '/proc/sys/kernel/pty/nr',
+  '/proc/timer_list',
+  '/proc/timer_stats',
+  '/proc/vmallocinfo',
+  '/proc/vmstat',
+  '/proc/zoneinfo',
+  // Until its own lies over it: from its first moment on nothing in a sandbox sees the machine's.
+  bootIDPath,
+]
+
+const readonlyPaths = ['/proc/sys', '/proc/sysrq-trigger']
+
+/** Terminals come out of one pool of the machine, of which the kernel keeps a part for the host. */
+const mostTerminals = 512
+
+/** One of the few files of /proc over which runc mounts. What it shows otherwise is seen again once the mount is moved. */
+const passedBootID = '/proc/uptime'
+
+export const runc: RuntimeFlavour = {
+  runtime: 'runc',
+  isolation: 'container',
+  keepsMemory: false,
+  hasPlatforms: false,
+  coversEmptyTmp: false,
+  showsOwnMachine: false,
+  startsUnreadable: true,
+  hasOwnUsers: true,
+  // To set limits in another user's namespace takes CAP_SYS_RESOURCE, which not every machine gives to root.
+  inheritsLimits: true,
+  emptyNetworkName: undefined,
+  // A session keyring per sandbox would run into the per-user quota; the keyring calls are closed anyway.
+  runFlags: ['--no-new-keyring'],
+  movedMounts: [{ from: passedBootID, to: bootIDPath }],
+  remedy: () => `Install it: ${systemPackages}`,
+  globalFlags: () => [],
+  ownMemoryMB: () => 0,
+  memoryUsedBytes: ({ memoryUsedBytes }) => memoryUsedBytes,
+  specParts: (input) => ({
+    rlimits: [],
+    devptsOptions: [`max=${mostTerminals}`],
+    mounts: [
+      bindMount(input.sysFolder, '/sys'),
+      bindMount(bootIDFile(input), passedBootID),
+      ...shownProcFiles.map((name) =>
+        bindMount(join(input.layout.shownProc(input.record.sandboxID), name), `/proc/${name}`),
+      ),
+    ],
+    hostPidsLimit: input.pidsLimit,
+    linux: { maskedPaths, readonlyPaths, seccomp: seccompProfile },
+  }),
+}

@@ -1,0 +1,79 @@
+/** The command lines of the runtimes. */
+import { join } from 'node:path'
+import type { Layout } from '../record/layout.ts'
+import type { SandboxRecord } from '../record/records.ts'
+import { flavourOf } from './flavours.ts'
+import { logFileName, pidFileName, startMark } from './runtime-files.ts'
+
+/** `direct`: read past the page cache, which counts as the sandbox's own memory. */
+export type MemorySource = { folder: string; direct: boolean }
+
+const directFlag = (direct: boolean): string[] => (direct ? ['--direct'] : [])
+
+/**
+ * Starts the container, or lets it go on from a folder with its memory, and returns as soon as its first process
+ * runs; the container then has no parent.
+ */
+export function startArguments(layout: Layout, record: SandboxRecord, memory?: MemorySource): string[] {
+  const folder = layout.sandbox(record.sandboxID)
+  const target = [...startMark(folder), '--pid-file', join(folder, pidFileName), record.sandboxID]
+  const verb = memory
+    ? ['restore', '--detach', '--background', ...directFlag(memory.direct), '--image-path', memory.folder]
+    : ['run', '--detach', ...flavourOf(record).runFlags]
+  return [...command(layout, record), ...verb, ...target]
+}
+
+/** For runtimes that keep memory: the whole sandbox stands still, while the runtime can still be spoken to. */
+export const pauseArguments = (layout: Layout, record: SandboxRecord): string[] => [
+  ...command(layout, record),
+  'pause',
+  record.sandboxID,
+]
+
+export const resumeArguments = (layout: Layout, record: SandboxRecord): string[] => [
+  ...command(layout, record),
+  'resume',
+  record.sandboxID,
+]
+
+/** Runs a program inside and waits for its end. */
+export const execArguments = (layout: Layout, record: SandboxRecord, words: readonly string[]): string[] => [
+  ...command(layout, record),
+  'exec',
+  record.sandboxID,
+  ...words,
+]
+
+/** Nobody inside may set the host name, so the program gets that power from outside. */
+export const renameArguments = (
+  layout: Layout,
+  record: SandboxRecord,
+  setHostname: readonly string[],
+): string[] => [
+  ...command(layout, record),
+  ...['exec', '--cap', 'CAP_SYS_ADMIN', record.sandboxID, ...setHostname, record.sandboxID],
+]
+
+/** `leave-running` always: without it a checkpoint that fails takes the sandbox with it. */
+export function checkpointArguments(
+  layout: Layout,
+  record: SandboxRecord,
+  memoryFolder: string,
+  direct: boolean,
+): string[] {
+  return [
+    ...command(layout, record),
+    ...['checkpoint', '--leave-running', '--compression=none', '--exclude-committed-zero-pages'],
+    ...directFlag(direct),
+    ...['--image-path', memoryFolder, record.sandboxID],
+  ]
+}
+
+function command(layout: Layout, record: SandboxRecord): string[] {
+  const log = join(layout.sandbox(record.sandboxID), logFileName)
+  return [
+    record.runtimeBinary,
+    ...['--root', layout.runtimeState(record.slot), '--log', log, '--log-format', 'json'],
+    ...flavourOf(record).globalFlags(record.platform),
+  ]
+}

@@ -1,0 +1,43 @@
+/**
+ * What the domain needs remembered. Every method is one atomic step; none knows HTTP or a driver. A step that changes
+ * something has an outcome of three kinds. Done, and not done: the method resolves, or rejects with what the step found
+ * (`already_exists`, `not_found`, …). Unknown: it rejects with anything else, with `unavailable` when the failure may
+ * pass (the connection was lost, the database was busy, a deadlock). Who needs to know then reads back what identifies
+ * this very step; nobody takes an unknown outcome for a step that did not happen.
+ */
+import type { ArchiveStore } from '../core/archive/archive-store.ts'
+import type { NodeStore } from '../core/cluster/node-store.ts'
+import type { OwnerStore } from '../core/cluster/owner-store.ts'
+import type { EventStore } from '../core/event/event-store.ts'
+import type { LeaseStore } from '../core/ports/lease-store.ts'
+import type { MetricStore } from '../core/sandbox/monitoring/metric-store.ts'
+import type { SandboxStore } from '../core/sandbox/row/sandbox-store.ts'
+import type { QuarantineStore } from '../core/sandbox/snapshots/quarantine-store.ts'
+import type { SecretStore } from '../core/secret/secret-store.ts'
+import type { AccessTokenStore, KeyStore, TeamMetricStore, TeamStore } from '../core/team/team-store.ts'
+import type { BuildCacheStore } from '../core/template/build-cache-store.ts'
+import type { TemplateStore } from '../core/template/template-store.ts'
+import type { VolumeStore } from '../core/volume/volume-store.ts'
+import type { DeliveryStore, WebhookStore } from '../core/webhook/webhook-store.ts'
+
+export type Stores = {
+  teams: TeamStore
+  keys: KeyStore
+  accessTokens: AccessTokenStore
+  teamMetrics: TeamMetricStore
+  templates: TemplateStore
+  sandboxes: SandboxStore
+  quarantine: QuarantineStore
+  metrics: MetricStore
+  buildCache: BuildCacheStore
+  secrets: SecretStore
+  volumes: VolumeStore
+  events: EventStore
+  webhooks: WebhookStore
+  deliveries: DeliveryStore
+  leases: LeaseStore
+  archive: ArchiveStore
+  nodes: NodeStore
+  owners: OwnerStore
+  close(): Promise<void>
+}

@@ -1,0 +1,93 @@
+import { noAccounts, type Operation } from './operation.ts'
+import * as shape from './shapes.ts'
+
+/** What Warren serves beside the contract. */
+export const ours: readonly Operation[] = [
+  {
+    call: 'GET /events/webhooks/{webhookID}/deliveries',
+    does: 'list what was sent to a webhook',
+    query: 'offset limit',
+    answers: { 200: shape.each(shape.delivery) },
+  },
+  { call: 'GET /health/ready', does: 'ask whether the server can serve', answers: { 200: 'ready*' } },
+  { call: 'GET /metrics', does: 'read the figures of the server', answers: { 200: '' } },
+  { call: 'GET /admin/teams', does: 'list teams', answers: { 200: shape.each(shape.team) } },
+  {
+    call: 'POST /admin/teams',
+    does: 'create a team',
+    body: 'name* slug',
+    answers: { 201: shape.team },
+  },
+  {
+    call: 'DELETE /admin/teams/{teamID}',
+    does: 'delete a team',
+    query: 'force',
+    answers: { 204: '' },
+  },
+  {
+    call: 'PATCH /admin/teams/{teamID}/limits',
+    does: "change a team's limits",
+    body: 'maxSandboxes maxCPU maxMemoryMB maxLifetimeHours',
+    answers: { 200: shape.team },
+  },
+  {
+    call: 'GET /admin/teams/{teamID}/api-keys',
+    does: 'list the keys of a team',
+    answers: { 200: shape.each(shape.apiKey) },
+    leftOut: { '[].createdBy': noAccounts },
+  },
+  {
+    call: 'DELETE /admin/nodes/{nodeID}',
+    does: 'forget a machine that does not come back',
+    answers: { 200: 'sandboxes* builds* volumes*' },
+  },
+  {
+    call: 'GET /admin/machine',
+    does: 'read how the server does',
+    answers: { 200: shape.machineReport },
+  },
+  {
+    call: 'GET /admin/doctor',
+    does: 'read what the doctor finds on the machine',
+    answers: { 200: shape.doctorReport },
+  },
+  {
+    call: 'POST /admin/prune',
+    does: 'free disk space',
+    body: 'dryRun',
+    answers: { 200: shape.pruneReport },
+  },
+  {
+    call: 'POST /admin/built-in-templates/{name}',
+    does: 'make a template that Warren knows',
+    body: 'full',
+    answers: { 202: 'templateID* buildID*' },
+  },
+  {
+    call: 'GET /admin/built-in-templates/{name}',
+    does: 'follow how it is made',
+    query: 'logsOffset limit level',
+    answers: { 200: shape.buildStatus },
+  },
+  {
+    call: 'GET /admin/quarantine',
+    does: 'list snapshots that nothing owns',
+    answers: { 200: shape.each(shape.quarantineEntry) },
+  },
+  {
+    call: 'POST /admin/quarantine/{snapshotName}/recover',
+    does: 'give a lost sandbox back to its team',
+    answers: { 200: 'sandboxID* teamID*' },
+  },
+  {
+    call: 'DELETE /admin/quarantine/{snapshotName}',
+    does: 'delete a snapshot that nothing owns',
+    answers: { 204: '' },
+  },
+  {
+    call: 'PUT /build-files/{teamID}/{hash}',
+    does: 'upload files by the link of a build',
+    query: 'expires* signature*',
+    answers: { 200: '' },
+  },
+]

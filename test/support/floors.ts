@@ -1,0 +1,106 @@
+/** The floors inside large rooms: which folder may import which, so that arrows run down only. */
+import { posix } from 'node:path'
+
+/**
+ * By room: each of its folders, from the ground up, with the folders below it that it may import. `.` stands for the files
+ * that lie beside the folders.
+ */
+export const floorsOf: Record<string, Record<string, readonly string[]>> = {
+  'src/core': {
+    ports: [],
+    'network-policy': ['ports'],
+    team: [],
+    secret: ['ports', 'team'],
+    volume: ['ports', 'team'],
+    template: ['ports', 'team'],
+    'sandbox/row': ['ports', 'network-policy', 'team', 'volume'],
+    'sandbox/network': ['ports', 'network-policy', 'sandbox/row'],
+    'sandbox/snapshots': ['ports', 'template', 'sandbox/row'],
+    'sandbox/monitoring': ['ports', 'sandbox/row', 'sandbox/network'],
+    'sandbox/capacity': ['ports', 'sandbox/row', 'sandbox/network'],
+    'sandbox/launch': ['ports', 'volume', 'template', 'sandbox/row', 'sandbox/network', 'sandbox/snapshots'],
+    'sandbox/warm-pool': ['ports', 'template', 'sandbox/capacity', 'sandbox/launch'],
+    'sandbox/builds': ['ports', 'template', 'sandbox/row', 'sandbox/snapshots', 'sandbox/launch'],
+    'sandbox/verbs': [
+      'ports',
+      'network-policy',
+      'team',
+      'volume',
+      'template',
+      'sandbox/row',
+      'sandbox/network',
+      'sandbox/snapshots',
+      'sandbox/capacity',
+      'sandbox/launch',
+      'sandbox/warm-pool',
+    ],
+    sandbox: [
+      'ports',
+      'team',
+      'volume',
+      'template',
+      'sandbox/row',
+      'sandbox/network',
+      'sandbox/snapshots',
+      'sandbox/capacity',
+      'sandbox/launch',
+      'sandbox/warm-pool',
+      'sandbox/verbs',
+    ],
+    event: ['sandbox/row'],
+    'disk-space': ['ports', 'template', 'sandbox/row', 'sandbox/snapshots'],
+    archive: ['ports', 'template', 'sandbox/row', 'sandbox/snapshots'],
+    webhook: ['ports', 'team', 'secret', 'event'],
+    cluster: ['ports', 'team', 'template', 'sandbox/row', 'sandbox/capacity', 'sandbox', 'archive'],
+  },
+  'src/drivers/oci': {
+    record: [],
+    process: ['record'],
+    namespace: [],
+    disk: ['record', 'process', 'namespace'],
+    network: ['record', 'namespace'],
+    slot: ['record', 'namespace', 'disk', 'network'],
+    runtime: ['record', 'process', 'namespace', 'disk'],
+    context: ['record', 'process', 'namespace', 'disk', 'network', 'slot', 'runtime'],
+    snapshot: ['record', 'process', 'disk', 'runtime', 'context'],
+    lifecycle: [
+      'record',
+      'process',
+      'namespace',
+      'disk',
+      'network',
+      'slot',
+      'runtime',
+      'context',
+      'snapshot',
+    ],
+    machine: ['record', 'process', 'disk', 'network', 'runtime', 'context', 'lifecycle'],
+    '.': ['record', 'process', 'disk', 'network', 'runtime', 'context', 'snapshot', 'lifecycle', 'machine'],
+  },
+}
+
+/** Undefined: the file is in no room that has floors. */
+function floorOf(path: string): { room: string; folder: string } | undefined {
+  const room = Object.keys(floorsOf).find((each) => path.startsWith(`${each}/`))
+  return room === undefined ? undefined : { room, folder: posix.relative(room, posix.dirname(path)) || '.' }
+}
+
+/** For a file whose folder the table does not name. */
+export function missingFloor(path: string): string[] {
+  const at = floorOf(path)
+  if (!at || at.folder in floorsOf[at.room]!) return []
+  return [`${path} is on no floor of ${at.room}: add ${at.folder} to the table of floors`]
+}
+
+/** For an import that the table does not allow. */
+export function arrowsUp(path: string, target: string): string[] {
+  const from = floorOf(path)
+  const to = floorOf(target)
+  if (!from || from.room !== to?.room || from.folder === to.folder) return []
+  const below = floorsOf[from.room]![from.folder] ?? []
+  if (below.includes(to.folder)) return []
+  const reason = 'what two folders share lies on a lower floor than both'
+  return [
+    `${path} imports ${target}; ${from.folder} may import ${below.join(', ') || 'no other folder'}: ${reason}`,
+  ]
+}
