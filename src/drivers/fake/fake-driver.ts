@@ -2,7 +2,6 @@
  * A driver without processes, for tests of the domain. It keeps the port's promises, and has knobs for what a
  * real machine does to a caller: slow starts, failed starts, sandboxes that crash, entries that cannot be read.
  */
-
 import { isDeepStrictEqual } from 'node:util'
 import type {
   CanExportSnapshots,
@@ -197,8 +196,8 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
     if (this.world.snapshots.has(folder)) {
       throw new AppError('already_exists', `${folder} holds a snapshot already.`)
     }
-    const wasFrozen = sandbox.frozen
-    if (wasFrozen && !(memory && afterwards === 'end' && !sandbox.frozenSnapshot))
+    const { frozen: wasFrozen, frozenSnapshot } = sandbox
+    if (wasFrozen && !(memory && afterwards === 'end' && !frozenSnapshot))
       throw new AppError('conflict', 'The sandbox is frozen; thaw it before a snapshot is taken of it.')
     signal?.throwIfAborted()
     sandbox.frozen = true
@@ -309,9 +308,9 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
   }
 
   async memoryUse(): Promise<MemoryUse[]> {
-    return [...this.world.sandboxes].map(([sandboxID, { spec }]) => {
-      const usedBytes = this.world.memoryUses.get(sandboxID) ?? 0
-      return { sandboxID, usedBytes, promisedBytes: spec.memoryMB * 1024 * 1024 }
+    const usedBy = (sandboxID: string) => this.world.memoryUses.get(sandboxID) ?? 0
+    return [...this.world.sandboxes.values()].map(({ spec: { sandboxID, memoryMB } }) => {
+      return { sandboxID, usedBytes: usedBy(sandboxID), promisedBytes: memoryMB * 1024 * 1024 }
     })
   }
 
