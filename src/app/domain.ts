@@ -239,7 +239,7 @@ function joinSandboxes(
     clock,
     log,
   })
-  const findResumable = createAutoResume({ service, sandboxes, teams, routes, tokens })
+  const findResumable = createAutoResume({ service, sandboxes, teams, routes, turns, tokens })
   const findDemand = createFindDemand({ owners: ports.stores.owners, tokens })
   return {
     tokens,

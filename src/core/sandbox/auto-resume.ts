@@ -7,6 +7,7 @@ import { sandboxIsBusy, sandboxNotFound } from './row/errors.ts'
 import { longestLifetime } from './row/lifetime.ts'
 import { isVisible, type Sandbox, wireStates } from './row/sandbox.ts'
 import type { SandboxFinder, SandboxReader } from './row/sandbox-store.ts'
+import type { SandboxTurns } from './row/sandbox-turns.ts'
 import type { SandboxTokens } from './row/tokens.ts'
 import type { SandboxService } from './service.ts'
 
@@ -17,15 +18,19 @@ export type AutoResumeParts = {
   sandboxes: SandboxReader
   teams: TeamStore
   routes: RouteTable
+  turns: Pick<SandboxTurns, 'finished'>
   tokens: SandboxTokens
 }
 
 export function createAutoResume(parts: AutoResumeParts): FindResumable {
-  const { sandboxes, tokens } = parts
+  const { sandboxes, routes, turns, tokens } = parts
   const waking = new JoinedWork<Route>()
   return async (sandboxID) => {
     const row = await sandboxes.find(sandboxID)
-    if (!row || !mayWake(row)) return undefined
+    if (!row) return undefined
+    // A resume moves the row before it opens the route. Whoever asks in between must not be told that there is no sandbox.
+    if (row.state === 'running' && !routes.get(sandboxID)) await turns.finished(sandboxID)
+    if (!mayWake(row)) return undefined
     return {
       sandboxID,
       agentToken: tokens.agentOf(row),

@@ -11,7 +11,7 @@ export type ResumableRoute = Pick<Route, 'sandboxID' | 'trafficToken'> & {
   wake(): Promise<Route>
 }
 
-/** Undefined: there is no such sandbox, it is not paused, or traffic may not wake it. */
+/** Undefined: there is no such sandbox, it runs and has its route, or traffic may not wake it. */
 export type FindResumable = (sandboxID: string) => Promise<ResumableRoute | undefined>
 
 /** What a sandbox of any node demands of traffic, by its row. */
