@@ -233,7 +233,7 @@ test('a template that Warren makes by itself is made on one node, and every door
   for (const node of [one, other]) assert.equal(await progress(node), 'building')
   held.open()
   for (const node of [one, other]) await until(async () => (await progress(node)) === 'error')
-  assert.match((await create(other)).text, /is being made.*The attempt before failed: .*no network/)
+  assert.match((await create(other)).text, /is being built.*The previous attempt failed: .*no network/)
 })
 
 test('a volume that is asked for at a node which is draining is made on another', async () => {

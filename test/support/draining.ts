@@ -88,4 +88,4 @@ export const memoryOn = ({ driver }: Fixture, sandboxID: string) =>
   driver.world.sandboxes.get(sandboxID)?.memory.get('m')
 
 export const complaints = ({ logged }: Fixture) =>
-  logged.filter(({ message }) => message.includes('could not be moved from a node that is drained'))
+  logged.filter(({ message }) => message.includes('could not be moved from a draining node'))

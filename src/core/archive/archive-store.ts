@@ -1,60 +1,82 @@
-/** What the rows say of bytes that the object store has: of builds and of paused sandboxes, by which others find them. */
+/**
+ * Rows of builds and paused sandboxes, as far as they say which bytes the object store has. Other nodes find
+ * the bytes by them.
+ */
 
 import type { MemoryNeeds } from '../ports/driver.ts'
 import type { ObjectKey } from '../ports/object-store.ts'
 import type { CopyFinder } from '../sandbox/row/sandbox-store.ts'
 
-/** When the object store got the bytes, and what the memory in them needs; null: there is none. */
+/**
+ * When the bytes were stored, and what their memory image requires of a machine; `needs` is null if they hold
+ * no memory.
+ */
 export type ArchivedBytes = { at: number; needs: MemoryNeeds | null }
 
-/** A paused sandbox of any node, in the run whose bytes the object store may have. */
+/** A paused sandbox of any node, with the run whose snapshot the object store may have. */
 export type PausedSandbox = {
   sandboxID: string
   runID: string
-  /** The name of its snapshot on the disk of its node. */
+  /** The name of the snapshot on the disk of the owning node. */
   snapshotName: string
   /** The node that owns it. */
   nodeID: string
-  /** Null: only the disk of its node has the snapshot. */
+  /** Null if only the disk of the owning node has the snapshot. */
   archived: ArchivedBytes | null
 }
 
 export type ArchivableBuild = { buildID: string; layers: string[]; snapshotName: string | null }
 
 export interface ArchiveStore extends CopyFinder {
-  /** In any state of archiving, on any node. Undefined: there is no such sandbox, or it is not paused. */
+  /** Finds a paused sandbox of any node, stored or not. Undefined if it does not exist or is not paused. */
   findPaused(sandboxID: string): Promise<PausedSandbox | undefined>
-  /** Paused sandboxes of this node whose bytes are on its disk alone; those that stand still in memory do not count. */
+  /**
+   * Paused sandboxes of this node whose snapshots only its disk has. Sandboxes that are frozen in memory are
+   * left out.
+   */
   listUnarchived(): Promise<PausedSandbox[]>
-  /** False: the sandbox is not paused on this node in that run any more, so the bytes are not its own. */
+  /** False if the sandbox is no longer paused on this node in this run, so that the bytes are not its own. */
   markSandbox(at: { sandboxID: string; runID: string }, archived: ArchivedBytes): Promise<boolean>
   /**
-   * This node owns the sandbox from now on, if it is still paused in that run, owned by that node, archived, and without
-   * volumes. False when it is not. Its snapshot has the given name from now on, which must be a new one: under the earlier
-   * name a disk may have files of another moment.
+   * Makes this node the owner if the sandbox is still paused in this run, owned by that node, stored, and
+   * without volumes; returns false otherwise. The snapshot gets the given name, which must be new: under the
+   * earlier name a disk may have files of another moment.
    */
   take(at: { sandboxID: string; runID: string; nodeID: string }, snapshotName: string): Promise<boolean>
-  /** Sandboxes of all nodes that a drain has paused, and that are to run again; those that end first come first. */
+  /**
+   * Sandboxes of all nodes that a drain has paused and that are to run again, ordered by the end of their
+   * timeout.
+   */
   listDepartures(): Promise<PausedSandbox[]>
-  /** Ready builds of this node whose bytes are on its disk alone. */
+  /** Ready builds of this node whose bytes only its disk has. */
   listUnarchivedBuilds(): Promise<ArchivableBuild[]>
-  /** Ready builds of other nodes that the object store has, the newest thousand. */
+  /** The newest thousand ready builds of other nodes that the object store has. */
   listForeignBuilds(): Promise<ArchivableBuild[]>
-  /** From now on other nodes start sandboxes of the build. False: it is not there, or not ready, any more. */
+  /**
+   * Lets other nodes start sandboxes of the build. False if the build no longer exists or is no longer ready.
+   */
   markBuild(buildID: string, archived: ArchivedBytes): Promise<boolean>
-  /** The object store lacks some of its bytes after all: until they are there again, only its own node uses it. */
+  /**
+   * Records that the object store lacks bytes of the build. Only the node that built it uses it until they
+   * are stored again.
+   */
   unmarkBuild(buildID: string): Promise<void>
-  /** What memory in the snapshot of an archived build needs. Undefined: the build is not archived. */
+  /**
+   * What the memory in a stored build's snapshot requires of a machine. Undefined if the build is not stored.
+   */
   findArchivedBuild(buildID: string): Promise<ArchivedBytes | undefined>
-  /** What rows of all nodes still need of the object store, or may be about to need. */
+  /** The objects that rows of all nodes need, or may soon need. */
   listNeeded(): Promise<NeededBytes>
-  /** This node is about to remove these objects: from now on nobody relies on them. */
+  /** Announces that this node will remove these objects. Nobody may rely on them from now on. */
   condemn(keys: readonly ObjectKey[], at: number): Promise<void>
-  /** Those of the keys that any node has condemned. */
+  /** Returns those of the keys that any node has condemned. */
   findCondemned(keys: readonly ObjectKey[]): Promise<ObjectKey[]>
-  /** What this node, or one that was forgotten, has condemned and not acquitted yet, and when. */
+  /** Keys that this node or a forgotten node has condemned and not acquitted, each with the time. */
   listCondemned(): Promise<{ key: ObjectKey; at: number }[]>
-  /** No removal of these by this node is under way any more. What other nodes have condemned stays so. */
+  /**
+   * Records that this node is not removing these objects any more. Keys that other nodes condemned stay
+   * condemned.
+   */
   acquit(keys: readonly ObjectKey[]): Promise<void>
 }
 

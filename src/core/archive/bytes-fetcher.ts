@@ -1,4 +1,7 @@
-/** Brings what starts need from the object store to this machine's disk, if it is not there. */
+/**
+ * Fetches layers and snapshots that a start needs from the object store, unless they are on this machine's
+ * disk.
+ */
 
 import { AppError, isAppError } from '../../lib/app-error.ts'
 import type { Log } from '../../lib/log.ts'
@@ -11,7 +14,7 @@ import { buildKey, sandboxKey } from './keys.ts'
 import type { LogCarrier } from './log-carrier.ts'
 import type { SnapshotArchive } from './snapshot-archive.ts'
 
-/** Its own node looks every minute for what is to be brought to the object store. */
+/** The node of a build looks every minute for bytes that the object store lacks. */
 const retryAfterSeconds = 60
 
 export type BytesFetcherParts = {
@@ -50,7 +53,7 @@ export class BytesFetcher implements BytesSource {
       if (isAppError(error, 'not_found')) {
         log.error(
           { buildID, err: error },
-          'The object store lacks bytes of a build; its own node puts them there again.',
+          'The object store lacks bytes of a build; the node that built it uploads them again.',
         )
         await rows.unmarkBuild(buildID)
         throw new AppError('unavailable', `${error.message} Try again later, or build the template again.`, {

@@ -1,8 +1,9 @@
 /**
- * Takes over a paused sandbox of another node that is away or draining, if the object store has its snapshot. Only the
- * row moves, by compare and set: whoever has the row may start the sandbox, so there are never two of it. The bytes come
- * with its next resume, under a name that is new with each owner: what a disk has from an earlier time is never taken for
- * them. The node that had it removes its copy when it sees that the row is another's.
+ * Takes over a paused sandbox from a node that is away or draining, if the object store has its snapshot.
+ * Only the row moves, by compare and set: the node that has the row may start the sandbox, so it never runs
+ * twice. The next resume fetches the bytes under a name that is new with each owner, so that old files on a
+ * disk are never mistaken for them. The former node removes its copy when it sees that the row belongs to
+ * another node.
  */
 import type { Log } from '../../lib/log.ts'
 import { newTakenSnapshotName } from '../sandbox/snapshots/snapshot-names.ts'
@@ -17,9 +18,9 @@ export type SandboxMoverParts = {
 }
 
 export type TakeOptions = {
-  /** Its memory is wanted. */
+  /** The caller needs the memory in the snapshot. */
   memory: boolean
-  /** The node that it is taken from, which was seen to be away or has offered it. */
+  /** The node that owned the sandbox so far, and that was seen to be away or offered the sandbox. */
   from: string
 }
 
@@ -31,9 +32,10 @@ export class SandboxMover {
   }
 
   /**
-   * True: the sandbox is this node's, and paused. False: it is not paused any more, or no other node can run it, or
-   * another took it first: look for its owner again. With `memory`, rejects with `unprocessable` when the memory in the
-   * snapshot cannot be used on this machine; the sandbox then stays where it is.
+   * True: this node owns the sandbox, which is paused. False: the sandbox is no longer paused, cannot run on
+   * another node, or was taken by another node first; the caller should look up its owner again. With
+   * `memory`, rejects with `unprocessable` if this machine cannot use the memory in the snapshot; the sandbox
+   * then stays where it is.
    */
   async take(sandboxID: string, { memory, from }: TakeOptions): Promise<boolean> {
     const { rows, fetcher, nodeID, log } = this.#parts

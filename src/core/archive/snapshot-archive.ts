@@ -1,4 +1,7 @@
-/** Snapshots in the object store: what the driver makes portable there, packed, and back on another machine's disk. */
+/**
+ * Stores snapshots in the object store as packs that other machines can read, and fetches them to this
+ * machine's disk.
+ */
 import { AppError } from '../../lib/app-error.ts'
 import { JoinedWork } from '../../lib/keyed-lock.ts'
 import type { MemoryNeeds } from '../ports/driver.ts'
@@ -17,8 +20,8 @@ export class SnapshotArchive {
   }
 
   /**
-   * Undefined: the snapshot is not on this machine. Under the same key there are the same bytes already, or none. `beside`
-   * goes along with the files of the snapshot.
+   * Stores the snapshot. Undefined if it is not on this machine. An object with this key holds the same
+   * bytes, if it exists. `beside` lists further files for the pack.
    */
   save(
     name: string,
@@ -36,8 +39,9 @@ export class SnapshotArchive {
   }
 
   /**
-   * Brings it to this machine, unless it is there. Undefined: the object store does not have it either. Without `memory`,
-   * and where memory cannot be used here, only files are fetched. Who asks for the same one meanwhile shares the fetch.
+   * Fetches the snapshot unless it is on this machine. Undefined if the object store does not have it either.
+   * Fetches only files without `memory`, or if this machine cannot use the memory. Concurrent calls for one
+   * snapshot share the fetch.
    */
   async bring(
     name: string,
@@ -74,6 +78,6 @@ export class SnapshotArchive {
   #exporter(): CanExportSnapshots {
     const { driver } = this.#parts
     if (canExportSnapshots(driver)) return driver
-    throw new AppError('unprocessable', `Snapshots of ${driver.name} are good on this machine alone.`)
+    throw new AppError('unprocessable', `Snapshots of ${driver.name} can be used on this machine only.`)
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Counts how often each template was started. Counts are written together and a little later, so that no create
- * waits for one or fails because of one; those that a crash takes along are lost.
+ * Counts the creates of each template. Counts are written together and a little later, so that no create
+ * waits for one or fails because of one. Counts that are not written before a crash are lost.
  */
 import type { Clock } from '../../../lib/clock.ts'
 import type { Log } from '../../../lib/log.ts'
@@ -25,7 +25,7 @@ export class SpawnCounter {
     this.#writeAfter(writeAfterMs)
   }
 
-  /** Writes what was counted so far, once. */
+  /** Writes the counts so far, once. */
   async close(): Promise<void> {
     this.#closed = true
     this.#cancel?.()
@@ -56,7 +56,7 @@ export class SpawnCounter {
       } catch (error) {
         log.warn(
           { templateID, err: error },
-          'The starts of a template could not be counted; trying again later.',
+          'The number of creates of a template could not be written; trying again later.',
         )
         this.#add(templateID, count, lastAt)
         this.#writeAfter(retryAfterMs)
