@@ -17,7 +17,7 @@ type ArchiveColumns = Pick<SandboxRow, 'stored_at' | 'stored_needs'>
 type PausedRow = ArchiveColumns & Pick<SandboxRow, 'id' | 'run_id' | 'node_id' | 'saved'>
 
 const pausedColumns = ['id', 'run_id', 'node_id', 'saved', 'stored_at', 'stored_needs'] as const
-/** Keeps a statement below the number of values that an engine takes at once. */
+/** Limits a statement to the number of values that an engine takes. */
 const idsPerQuery = 1000
 
 const mostForeign = 1000
@@ -95,7 +95,7 @@ export class SqlArchiveStore implements ArchiveStore {
       .where('run_id', '=', at.runID)
       .where('node_id', '=', at.nodeID)
       .where(isMovable)
-      // What its owner has corrected since it was read would be lost.
+      // Fails if the owner has corrected the snapshot since it was read: the correction would be lost.
       .where('saved', '=', row.saved)
       .executeTakeFirstOrThrow()
     return numUpdatedRows > 0n
@@ -140,7 +140,7 @@ export class SqlArchiveStore implements ArchiveStore {
     )
   }
 
-  /** The newest first. A build of an early version stands on a folder that only its own machine has. */
+  /** Newest first. A build of an early version uses a folder that only its own machine has. */
   #readyBuilds() {
     return this.#db
       .selectFrom('template_builds')
@@ -219,7 +219,7 @@ function archivedOf(row: Selectable<Pick<TemplateBuildRow, keyof ArchiveColumns>
   return { at: row.stored_at, needs: row.stored_needs === null ? null : JSON.parse(row.stored_needs) }
 }
 
-/** Nothing for a row that names no snapshot or no node. */
+/** Empty if the row names no snapshot or no node. */
 function pausedOf(row: PausedRow): PausedSandbox[] {
   if (row.saved === null || row.node_id === null) return []
   const { name } = JSON.parse(row.saved) as SandboxSnapshot

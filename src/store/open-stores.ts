@@ -1,6 +1,6 @@
 /**
- * What Warren remembers: SQL over SQLite or PostgreSQL with one code path and one set of migrations. It knows
- * rows and what must hold between them; it knows no HTTP, no driver and no clock.
+ * The database: SQL over SQLite or PostgreSQL with one code path and one set of migrations. It knows rows and
+ * their constraints; it knows no HTTP, no driver and no clock.
  */
 import { join } from 'node:path'
 import { type Dialect, Kysely } from 'kysely'
@@ -35,13 +35,13 @@ export type StoreOptions = {
   /** Undefined: a SQLite file in the data folder. */
   url: string | undefined
   dataFolder: string
-  /** Seals what rows hold of credentials. */
+  /** Seals credentials in rows. */
   vault: SecretVault
-  /** Which of the Warrens on this database it is. */
+  /** Identifies this Warren among those on the database. */
   nodeID?: string
-  /** In place of bringing commits of SQLite to the disk, where nothing has to outlast the machine: for tests. */
+  /** Replaces the sync of SQLite's log, for tests, whose data need not survive the machine. */
   syncLog?: SyncLog
-  /** Takes over rows without an owner: they were written from this data folder before rows had owners. */
+  /** Takes over rows without an owner, which this data folder wrote before rows had owners. */
   adopts?: boolean
 }
 
@@ -52,7 +52,7 @@ export async function openStores(options: StoreOptions): Promise<Stores> {
   return storesOver(db, vault, nodeID)
 }
 
-/** The database with its tables up to date. */
+/** Opens the database and migrates its tables. */
 export async function openDatabase(options: StoreOptions): Promise<Kysely<Tables>> {
   const db = new Kysely<Tables>({ dialect: await dialectFor(options) })
   try {

@@ -2,10 +2,10 @@ import type { Kysely, Transaction } from 'kysely'
 import type { QuarantinedSnapshot, QuarantineStore } from '../core/sandbox/snapshots/quarantine-store.ts'
 import type { QuarantineRow, Tables } from './tables.ts'
 
-/** Stands for the time of an entry whose snapshot is discarded: it has been there for longer than any is kept. */
+/** The time in entries of snapshots that are marked for removal: earlier than any quarantine. */
 const discardedSince = 0
 
-/** Tells the nodes of these snapshots to remove them. */
+/** Marks these snapshots for removal by the nodes that have them. */
 export async function discardSnapshots(
   db: Kysely<Tables>,
   snapshots: readonly { snapshotName: string; nodeID: string }[],
@@ -26,7 +26,10 @@ export async function discardSnapshots(
     .execute()
 }
 
-/** Until the transaction ends, nobody else takes the snapshot out of quarantine. False: it is not there. */
+/**
+ * Locks the entry until the transaction ends, so that nobody else recovers the snapshot. False if there is no
+ * such entry.
+ */
 export async function holdQuarantined(
   transaction: Transaction<Tables>,
   snapshotName: string,

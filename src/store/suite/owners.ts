@@ -184,7 +184,7 @@ async function cachesAreApart(one: Stores, other: Stores): Promise<void> {
 }
 
 const archived = { at: time, needs: { cpu: 'x' } }
-/** What the Warren that takes a paused sandbox over calls its snapshot. */
+/** The name that the Warren which takes over a paused sandbox gives its snapshot. */
 const taken = 'taken'
 
 async function pausedIsTaken(one: Stores, other: Stores): Promise<void> {

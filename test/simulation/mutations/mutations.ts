@@ -93,7 +93,7 @@ export const mutations: Mutation[] = [
         from: `      .where('run_id', '=', at.runID)
       .where('node_id', '=', at.nodeID)
       .where(isMovable)
-      // What its owner has corrected since it was read would be lost.
+      // Fails if the owner has corrected the snapshot since it was read: the correction would be lost.
       .where('saved', '=', row.saved)
 `,
         to: '',
@@ -116,7 +116,7 @@ export const mutations: Mutation[] = [
   for (const { id: sandboxID, state } of rows) {
     const type = eventOfMove(state, 'killing')
     const update = {
-      // The node may live all the same, and have brought it to the object store since it was listed.
+      // The node may live all the same, and have stored the sandbox since it was listed.
       fence: { sandboxID, nodeID, from: [state], isUnmovable: true }`,
         to: `    .orderBy('id')
     .execute()
@@ -124,7 +124,7 @@ export const mutations: Mutation[] = [
   for (const { id: sandboxID, state } of rows) {
     const type = eventOfMove(state, 'killing')
     const update = {
-      // The node may live all the same, and have brought it to the object store since it was listed.
+      // The node may live all the same, and have stored the sandbox since it was listed.
       fence: { sandboxID, nodeID, from: [state] }`,
       },
     ],
