@@ -24,7 +24,7 @@ export class ObjectPacks implements PackStore {
     note: PackNote,
     signal?: AbortSignal,
   ): Promise<boolean> {
-    // Asked first: to read and compress all for nothing would cost more.
+    // Checked first: reading and compressing everything for nothing would cost more.
     if (await this.has(key, signal)) return false
     return this.#store.putIfAbsent(key, writePack(files, note, signal), signal)
   }
