@@ -1,14 +1,14 @@
-/** Where the agent listens, so that nobody inside can take its place while it lives. */
+/** Binds the agent's port so that no process inside can take its place while it lives. */
 import type { Server } from 'node:http'
 import { release } from 'node:os'
 import { AppError } from '../lib/app-error.ts'
 import { openCLibrary } from '../lib/c-library.ts'
 
 const ipv6 = 10
-/** Closed in children, and never waiting. */
+/** Close-on-exec and non-blocking. */
 const streamSocket = 1 | 0o2000000 | 0o4000
 const addressBytes = 28
-/** As Node has it. */
+/** The same as Node's. */
 const usualBacklog = 511
 
 export function isGvisor(): boolean {
@@ -16,9 +16,10 @@ export function isGvisor(): boolean {
 }
 
 /**
- * Listens on all addresses, IPv6 where there is any. Node sets SO_REUSEADDR on every socket. With it gVisor lets any
- * user bind the same port on one of the addresses, and hands that user what comes for the agent: there the socket is
- * made without it. Linux does not, and needs it for a network in which an earlier sandbox has just ended.
+ * Listens on all addresses, including IPv6 if available. Node sets SO_REUSEADDR on every socket. With it
+ * gVisor lets any user bind the same port on one of the addresses, and gives that user the agent's traffic:
+ * there the socket is made without it. Linux does not allow that, and needs the option in a network in which
+ * an earlier sandbox has just ended.
  */
 export function listenAlone(server: Server, port: number, addonPath: string): void {
   listenHere(server, port, isGvisor() ? tryBind(port, addonPath) : undefined)
@@ -27,8 +28,8 @@ export function listenAlone(server: Server, port: number, addonPath: string): vo
 type DirectListen = (host: null, port: number | null, family: null, backlog: number, fd?: number) => void
 
 /**
- * As `server.listen` does, without what it does first: it loads the modules for clusters of processes, which take a
- * tenth of an agent's boot. On an own socket where there is one.
+ * Like `server.listen` without its first step, which loads the modules for clusters of processes and takes a
+ * tenth of an agent's boot. Uses the given socket if there is one.
  */
 export function listenHere(server: Server, port: number, fd?: number): void {
   const direct = (server as { _listen2?: DirectListen })._listen2
@@ -36,7 +37,7 @@ export function listenHere(server: Server, port: number, fd?: number): void {
   else direct.call(server, null, fd === undefined ? port : null, null, usualBacklog, fd)
 }
 
-/** Without the addon or IPv6 the agent listens all the same. */
+/** Without the addon or IPv6, the agent still listens. */
 function tryBind(port: number, addonPath: string): number | undefined {
   try {
     return bindAlone(port, addonPath)
