@@ -1,14 +1,14 @@
-/** Packs in memory, with knobs: for tests of what is kept in them. */
+/** Packs in memory, with knobs for tests. */
 import type { ObjectEntry, PackedFile, PackNote, PackStore, PackTarget } from '../core/ports/object-store.ts'
 
 type Kept = { note: PackNote; files: Map<string, Buffer> }
 
 export class FakePacks implements PackStore {
   readonly packs = new Map<string, Kept>()
-  /** The keys under which something was put, in order. */
+  /** The keys of the stored packs, in order. */
   readonly saved: string[] = []
   loads = 0
-  /** What is read breaks off in the middle. */
+  /** True: reading fails half-way. */
   isDamaged = false
 
   async save(key: string, files: readonly PackedFile[], note: PackNote): Promise<boolean> {

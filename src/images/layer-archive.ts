@@ -1,4 +1,4 @@
-/** Layers in the object store: put there once by the node that has one, and fetched by those that need it. */
+/** Layers in the object store: stored once by the node that has one, and fetched by those that need it. */
 import { readFile, readlink, rename, stat, writeFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { layerKey } from '../core/archive/keys.ts'
@@ -56,7 +56,7 @@ export class PackedLayers implements LayerArchive {
     await assertSameEverywhere(layer, folder)
     const { bytes, opaqueRoot, ownerShift } = this.#store.recordOf(layer)
     const note: LayerNote = { version: noteVersion, bytes, opaqueRoot, ownerShift }
-    // A link stands for the root that was made on this machine: tar must enter it.
+    // A link stands for a root that was made on this machine: tar must enter it.
     const content = packTree(`${folder}/`, signal)
     await this.#packs.save(key, [{ name: fileName, content }], note, signal)
   }
@@ -87,15 +87,17 @@ export class PackedLayers implements LayerArchive {
     }
     throw new AppError(
       'unprocessable',
-      `The layer ${shortDigest(layer)} was put into the object store by another version of Warren, for other owners of files.`,
+      `The layer ${shortDigest(layer)} was stored in the object store by another version of Warren, with other file owners.`,
     )
   }
 }
 
-/** Beside a root that was made on this machine: the digest of its bytes, and which folder it was read of. */
+/**
+ * A file beside a root that was made on this machine: the digest of its bytes, and the folder that was read.
+ */
 const digestFile = (rootFolder: string): string => `${rootFolder}.digest`
 
-/** Reads all of it the first time, and again when it was made anew. */
+/** Reads the whole root the first time, and again if it was made anew. */
 export async function nameByBytes(rootFolder: string): Promise<string> {
   const known = await notedDigest(rootFolder)
   if (known !== undefined) return known
@@ -117,7 +119,7 @@ async function identityOf(folder: string): Promise<string> {
   return `${ino}:${birthtimeMs}`
 }
 
-/** A root that was made here and is named after its recipe may have other files on another machine. */
+/** A root that was made here and named after its recipe may have other files on another machine. */
 async function assertSameEverywhere(layer: string, folder: string): Promise<void> {
   const linked = await ifPresent(readlink(folder)).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'EINVAL') return undefined
@@ -127,6 +129,6 @@ async function assertSameEverywhere(layer: string, folder: string): Promise<void
   if ((await notedDigest(linked)) === layer) return
   throw new AppError(
     'unprocessable',
-    `It stands on a base that was made on this machine before it had an object store (${dirname(folder)}). Build it again.`,
+    `It uses a base that was made on this machine before it had an object store (${dirname(folder)}). Build the template again.`,
   )
 }
