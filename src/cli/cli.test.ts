@@ -116,7 +116,7 @@ test('node list tells which machine a node is, and drain takes its address', asy
   })) {
     assert.equal(await runVerb(nodeVerbs, ['drain', word], connect), `Node ${id} gets no new sandboxes.`)
   }
-  await assert.rejects(runVerb(nodeVerbs, ['drain', '10.0.0'], connect), /no node is called that/)
+  await assert.rejects(runVerb(nodeVerbs, ['drain', '10.0.0'], connect), /no node has this name/)
 })
 
 test('team create sends the name', async () => {
