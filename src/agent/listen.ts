@@ -3,13 +3,12 @@ import type { Server } from 'node:http'
 import { release } from 'node:os'
 import { AppError } from '../lib/app-error.ts'
 import { openCLibrary } from '../lib/c-library.ts'
+import { listenDirectly } from '../lib/node-internals/direct-listen.ts'
 
 const ipv6 = 10
 /** Close-on-exec and non-blocking. */
 const streamSocket = 1 | 0o2000000 | 0o4000
 const addressBytes = 28
-/** The same as Node's. */
-const usualBacklog = 511
 
 export function isGvisor(): boolean {
   return release().endsWith('-gvisor')
@@ -22,19 +21,7 @@ export function isGvisor(): boolean {
  * an earlier sandbox has just ended.
  */
 export function listenAlone(server: Server, port: number, addonPath: string): void {
-  listenHere(server, port, isGvisor() ? tryBind(port, addonPath) : undefined)
-}
-
-type DirectListen = (host: null, port: number | null, family: null, backlog: number, fd?: number) => void
-
-/**
- * Like `server.listen` without its first step, which loads the modules for clusters of processes and takes a
- * tenth of an agent's boot. Uses the given socket if there is one.
- */
-export function listenHere(server: Server, port: number, fd?: number): void {
-  const direct = (server as { _listen2?: DirectListen })._listen2
-  if (!direct) server.listen(fd === undefined ? { port } : { fd })
-  else direct.call(server, null, fd === undefined ? port : null, null, usualBacklog, fd)
+  listenDirectly(server, port, isGvisor() ? tryBind(port, addonPath) : undefined)
 }
 
 /** Without the addon or IPv6, the agent still listens. */
