@@ -1,6 +1,6 @@
 /**
- * Joins what the nodes of a cluster decide, over the ports by which they reach each other. As domain.ts, it opens
- * nothing and starts nothing: the simulation joins its nodes the same way.
+ * Joins the parts that decide for the nodes of a cluster, over the ports by which they reach each other. Like
+ * domain.ts, it opens and starts nothing: the simulation joins its nodes in the same way.
  */
 import { Drainer } from '../core/cluster/drainer.ts'
 import type { HandOver, OfferedSandbox } from '../core/cluster/hand-over.ts'
@@ -22,10 +22,10 @@ export type ClusterDomainParts = {
 }
 
 export type ClusterDomain = {
-  /** Undefined without an object store, where nothing can move. */
+  /** Undefined without an object store, because nothing can move then. */
   drainer: Drainer | undefined
   router: RequestRouter
-  /** What a peer that is drained asks for. */
+  /** Answers a draining peer's offer. */
   takeOffered: (offered: OfferedSandbox) => Promise<void>
 }
 
@@ -77,8 +77,8 @@ export function joinClusterDomain(parts: ClusterDomainParts): ClusterDomain {
 }
 
 /**
- * This node was forgotten while it lived. What has ended by its row is reached by nobody any more; the reconciler ends
- * the rest of it.
+ * Called when this node was forgotten while it lived: removes the routes of sandboxes whose rows have ended,
+ * so that nobody reaches them; the reconciler ends the sandboxes.
  */
 export async function closeForgottenRoutes({
   stores,

@@ -275,7 +275,7 @@ test('recover lists what is in quarantine, gives a sandbox back, or deletes its 
     /ione-run +ione +2026-01-02 03:04 +2026-01-09 03:04 +No row/,
   )
   assert.match(await recoverCommand(['ione-run'], connect), /^The sandbox ione of team id-1 is paused/)
-  assert.equal(await recoverCommand(['ione-run', '--remove'], connect), 'The snapshot ione-run is deleted.')
+  assert.equal(await recoverCommand(['ione-run', '--remove'], connect), 'The snapshot ione-run is removed.')
   for (const bad of [['--remove'], ['a', 'b'], ['--force']]) {
     await assert.rejects(recoverCommand(bad, neverConnect), UsageError)
   }
