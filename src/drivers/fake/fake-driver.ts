@@ -2,7 +2,6 @@
  * A driver without processes, for tests of the domain. It keeps the port's promises, and has knobs for what a
  * real machine does to a caller: slow starts, failed starts, sandboxes that crash, entries that cannot be read.
  */
-
 import { isDeepStrictEqual } from 'node:util'
 import type {
   CanExportSnapshots,
@@ -16,6 +15,7 @@ import type {
   Endpoint,
   FoundSandbox,
   MemoryNeeds,
+  MemoryUse,
   PortableSnapshot,
   ProbeResult,
   RestoreSpec,
@@ -75,11 +75,10 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
 
   constructor(options: FakeDriverOptions = {}) {
     this.#endpoint = options.endpoint
-    const snapshotMemory = options.snapshotMemory ?? true
     this.capabilities = {
       freeze: true,
       snapshotFiles: true,
-      snapshotMemory,
+      snapshotMemory: options.snapshotMemory ?? true,
       limitEgress: true,
       exportSnapshots: true,
     }
@@ -197,7 +196,8 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
     if (this.world.snapshots.has(folder)) {
       throw new AppError('already_exists', `${folder} holds a snapshot already.`)
     }
-    if (sandbox.frozen)
+    const { frozen: wasFrozen, frozenSnapshot } = sandbox
+    if (wasFrozen && !(memory && afterwards === 'end' && !frozenSnapshot))
       throw new AppError('conflict', 'The sandbox is frozen; thaw it before a snapshot is taken of it.')
     signal?.throwIfAborted()
     sandbox.frozen = true
@@ -205,7 +205,7 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
       await orAborted(this.beforeSnapshot(handle, folder), signal)
       this.#alive(handle)
     } catch (error) {
-      sandbox.frozen = false
+      sandbox.frozen = wasFrozen
       throw error
     }
     this.world.snapshots.set(folder, {
@@ -305,6 +305,13 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
       unwrittenBytes: 0,
       ...this.diskUses.get(sandboxID),
     }))
+  }
+
+  async memoryUse(): Promise<MemoryUse[]> {
+    const usedBy = (sandboxID: string) => this.world.memoryUses.get(sandboxID) ?? 0
+    return [...this.world.sandboxes.values()].map(({ spec: { sandboxID, memoryMB } }) => {
+      return { sandboxID, usedBytes: usedBy(sandboxID), promisedBytes: memoryMB * 1024 * 1024 }
+    })
   }
 
   async list(): Promise<FoundSandbox[]> {

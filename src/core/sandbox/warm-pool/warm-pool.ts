@@ -308,7 +308,10 @@ export class WarmPool {
     }
   }
 
-  /** Freezes a sandbox whose service may work on and on, while nobody owns it. */
+  /**
+   * Freezes a sandbox whose service may work on and on, while nobody owns it. Freezes it only once, even if it
+   * is put back: a busy gVisor may lose processes if the host's kernel freezes it again and again.
+   */
   #freezeLater(warm: WarmSandbox, { startCmd, snapshot }: TemplateBuild): void {
     const { driver, clock, log } = this.#parts
     const hasService = startCmd !== null || snapshot?.memory

@@ -17,7 +17,7 @@ import { describeBuild } from '../runtime/builds.ts'
 import { flavourOf } from '../runtime/flavours.ts'
 import { checkpointArguments } from '../runtime/runtime-commands.ts'
 import { runtimeComplaint } from '../runtime/runtime-files.ts'
-import { freeze, readFrozenNote, thaw } from './freeze.ts'
+import { freeze, noteFrozen, readFrozenNote, thaw } from './freeze.ts'
 import {
   beginSnapshot,
   configName,
@@ -35,7 +35,9 @@ export async function takeSnapshot(
   options: SnapshotOptions,
   signal?: AbortSignal,
 ): Promise<Snapshot> {
-  if (await readFrozenNote(context, record.sandboxID)) {
+  const note = await readFrozenNote(context, record.sandboxID)
+  const standsStill = note?.byRuntime === true && note.save === null
+  if (note && !(standsStill && options.memory && options.afterwards === 'end')) {
     throw new AppError(
       'conflict',
       `Sandbox ${record.sandboxID} is frozen; thaw it before a snapshot is taken of it.`,
@@ -43,15 +45,16 @@ export async function takeSnapshot(
   }
   signal?.throwIfAborted()
   return context.slots.expecting(options.startsAfter ?? 0, record.diskMB, () =>
-    writeSnapshot(context, record, folder, options, signal),
+    writeSnapshot(context, record, folder, { ...options, standsStill }, signal),
   )
 }
 
+/** `standsStill`: its runtime holds its processes already, and goes on to do so where this fails. */
 async function writeSnapshot(
   context: OciContext,
   record: SandboxRecord,
   folder: string,
-  options: SnapshotOptions,
+  options: SnapshotOptions & { standsStill: boolean },
   signal?: AbortSignal,
 ): Promise<Snapshot> {
   const goesOn = options.afterwards === 'go-on'
@@ -59,13 +62,17 @@ async function writeSnapshot(
   try {
     await beginSnapshot(folder)
     const save = { folder, afterwards: options.afterwards }
-    await freeze(context, record, { byRuntime: flavourOf(record).keepsMemory, save })
+    if (options.standsStill) await noteFrozen(context, record, { byRuntime: true, save })
+    else await freeze(context, record, { byRuntime: flavourOf(record).keepsMemory, save })
     await writeFiles(context, record, folder, options, signal)
     if (goesOn) await thaw(context, record)
     await finishSnapshot(folder, { version: 1, origin: record, shared: !goesOn, build }, options.lasting)
   } catch (error) {
-    const outcome = await thaw(context, record).then(
-      () => 'it goes on running',
+    const undo = options.standsStill
+      ? noteFrozen(context, record, { byRuntime: true, save: null })
+      : thaw(context, record)
+    const outcome = await undo.then(
+      () => (options.standsStill ? 'it stands still as before' : 'it goes on running'),
       (cause) => `and it could not be thawed (${errorText(cause)}): stop it`,
     )
     await removeSnapshot(folder)
