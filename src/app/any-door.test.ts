@@ -260,7 +260,7 @@ test('a build whose files are on one node and whose template is on another is to
   const steps = [{ type: 'COPY', args: ['a', 'b'], filesHash: 'f'.repeat(64) }]
   const answer = await startBuild(one, requested, { fromTemplate: 'below', steps })
   assert.equal(answer.status, 409)
-  assert.match(await answer.text(), /is on node other alone, .* on node one\. .*object store/)
+  assert.match(await answer.text(), /is on node other only, .* on node one\. .*object store/)
   cluster.away.add('other')
   const away = await startBuild(one, requested, { fromTemplate: 'below', steps: [] })
   assert.equal(away.status, 503)

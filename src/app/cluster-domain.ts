@@ -15,7 +15,7 @@ import type { DomainPorts } from './domain-ports.ts'
 
 export type ClusterDomainParts = {
   ports: Pick<DomainPorts, 'stores' | 'driver' | 'routes' | 'clock' | 'log'>
-  domain: Pick<Domain, 'archive' | 'service' | 'snapshots'>
+  domain: Pick<Domain, 'objectStorage' | 'service' | 'snapshots'>
   membership: Membership
   /** Offers a sandbox to a peer. */
   handOver: HandOver
@@ -32,40 +32,40 @@ export type ClusterDomain = {
 export function joinClusterDomain(parts: ClusterDomainParts): ClusterDomain {
   const { ports, domain, membership, handOver } = parts
   const { stores, driver, clock, log } = ports
-  const { archive, service, snapshots } = domain
+  const { objectStorage, service, snapshots } = domain
   const drainer =
-    archive &&
+    objectStorage &&
     new Drainer({
       sandboxes: stores.sandboxes,
       teams: stores.teams,
       membership,
-      rows: stores.archive,
-      archiver: archive.archiver,
+      rows: stores.storedBytes,
+      uploader: objectStorage.uploader,
       service,
       clock,
       log,
-      mover: archive.mover,
+      mover: objectStorage.mover,
       handOver,
-      canMoveMemory: snapshots.keepMemory && driver.capabilities.exportSnapshots,
+      canMoveMemory: snapshots.takesMemory && driver.capabilities.exportSnapshots,
       drawBelow: randomBelow,
     })
   const router = new RequestRouter({
     membership,
     owners: new Owners(stores.owners, membership.nodeID),
-    takeOver: async (sandboxID, options) => (await archive?.mover.take(sandboxID, options)) ?? false,
+    takeOver: async (sandboxID, options) => (await objectStorage?.mover.take(sandboxID, options)) ?? false,
     settled: async (sandboxID) => drainer?.settled(sandboxID),
   })
   return {
     drainer,
     router,
     async takeOffered(offered) {
-      if (!archive) throw new AppError('unavailable', 'This node has no object store.')
+      if (!objectStorage) throw new AppError('unavailable', 'This node has no object store.')
       await takeOffered(
         {
           sandboxes: stores.sandboxes,
           teams: stores.teams,
-          rows: stores.archive,
-          mover: archive.mover,
+          rows: stores.storedBytes,
+          mover: objectStorage.mover,
           service,
           clock,
           log,

@@ -13,7 +13,7 @@ const reconcileEveryMs = 60_000
  * New bytes are uploaded at once; this interval is for failed uploads, and for those that an earlier process
  * left.
  */
-const archiveEveryMs = 60_000
+const uploadEveryMs = 60_000
 const freeDiskEveryMs = 60_000
 const pruneEveryMs = 3_600_000
 /** Maximum delay before an event is sent to a webhook. */
@@ -48,26 +48,26 @@ export function startJobs(domain: Domain, ports: OpenedPorts, closers: Closers):
     // The rest of a full disk is for ending sandboxes, not for data that grows by itself.
     if (!domain.diskGuard.isCritical) await sampler.sample()
   })
-  startArchiving(domain, ports, closers, repeat)
+  startUploads(domain, ports, closers, repeat)
   closers.add('the webhooks', () => webhooks.dispatcher.close())
   repeat('send events to webhooks', sendEveryMs, () => webhooks.dispatcher.run())
 }
 
-function startArchiving(
-  { archive }: Domain,
-  { archive: opened, base, baseRootFolder, stores }: OpenedPorts,
+function startUploads(
+  { objectStorage }: Domain,
+  { objectStorage: opened, base, baseRootFolder, stores }: OpenedPorts,
   closers: Closers,
   repeat: (job: string, everyMs: number, work: () => Promise<unknown>) => void,
 ): void {
-  if (!archive || !opened) return
+  if (!objectStorage || !opened) return
   let isBaseShared = false
-  repeat('bring bytes to the object store', archiveEveryMs, async () => {
-    await archive.archiver.run()
+  repeat('bring bytes to the object store', uploadEveryMs, async () => {
+    await objectStorage.uploader.run()
     if (!isBaseShared) isBaseShared = await shareBase(base, baseRootFolder, opened, stores)
   })
-  repeat('sweep the object store', pruneEveryMs, () => archive.sweeper.run())
-  closers.add('uploads', () => archive.archiver.close())
-  archive.archiver.nudge()
+  repeat('sweep the object store', pruneEveryMs, () => objectStorage.sweeper.run())
+  closers.add('uploads', () => objectStorage.uploader.close())
+  objectStorage.uploader.nudge()
 }
 
 async function pruneOld(domain: Domain, { stores, logs, clock }: OpenedPorts): Promise<void> {

@@ -29,7 +29,7 @@ export function readFacts(isolation: NodeFacts['isolation'], { machine }: Opened
 /** Creates the function that reads the load; it remembers the last reading of the CPU times. */
 export function createLoadReader(
   { machine, stores }: OpenedPorts,
-  { admission, warm, service, archive }: Domain,
+  { admission, warm, service, objectStorage }: Domain,
   dataFolder: string,
 ): () => Promise<NodeLoad> {
   let before = { busy: 0, total: 0 }
@@ -55,7 +55,7 @@ export function createLoadReader(
       cpuPercent: await cpuPercent(),
       disk: await readDisk(dataFolder),
       warmTemplates: warm.templates(),
-      buildsAtHand: (await archive?.buildsAtHand.list()) ?? [],
+      buildsAtHand: (await objectStorage?.buildsAtHand.list()) ?? [],
     }
   }
 }

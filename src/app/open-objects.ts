@@ -1,7 +1,7 @@
 /** The configured object store, and the base template in it. */
 import { mkdir, rm } from 'node:fs/promises'
 import { basename } from 'node:path'
-import { baseKey, layerKey } from '../core/archive/keys.ts'
+import { baseKey, layerKey } from '../core/object-storage/keys.ts'
 import type { ObjectStore, PackStore } from '../core/ports/object-store.ts'
 import type { TemplateBuild } from '../core/template/template.ts'
 import type { ClosableImages } from '../images/images.ts'
@@ -55,7 +55,7 @@ async function haveSharedBase(
   if (shared === undefined || images.missing([shared]).length === 0) return shared
   // A fetched root is that layer already.
   if ((await images.adopt(name, rootFolder)) === shared) return shared
-  await images.archive!.bring([shared], new AbortController().signal)
+  await images.storedLayers!.fetch([shared], new AbortController().signal)
   return shared
 }
 
@@ -79,7 +79,7 @@ export function baseFetcher(open: () => Promise<OpenedObjects | undefined>): Fet
       const layer = await findSharedBase(name, opened.objects)
       if (layer === undefined) return false
       const take = (content: AsyncIterable<Uint8Array>) => unpackTree(content, root)
-      const fetching = opened.packs.load(layerKey(layer), () => ({ open: () => take }))
+      const fetching = opened.packs.fetch(layerKey(layer), () => ({ open: () => take }))
       await progress.step('Fetch the base template from the object store', () => fetching)
       return (await fetching) !== undefined
     } catch (error) {
@@ -98,10 +98,10 @@ export async function shareBase(
   base: TemplateBuild,
   rootFolder: string,
   { objects }: OpenedObjects,
-  { archive }: Pick<Stores, 'archive'>,
+  { storedBytes }: Pick<Stores, 'storedBytes'>,
 ): Promise<boolean> {
   const [layer] = base.layers ?? []
-  if (layer === undefined || !(await archive.findArchivedBuild(base.buildID))) return false
+  if (layer === undefined || !(await storedBytes.findStoredBuild(base.buildID))) return false
   await objects.putIfAbsent(baseKey(basename(rootFolder)), Buffer.from(layer))
   return true
 }

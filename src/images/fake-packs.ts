@@ -11,7 +11,7 @@ export class FakePacks implements PackStore {
   /** True: reading fails half-way. */
   isDamaged = false
 
-  async save(key: string, files: readonly PackedFile[], note: PackNote): Promise<boolean> {
+  async store(key: string, files: readonly PackedFile[], note: PackNote): Promise<boolean> {
     const kept: Kept = { note, files: new Map() }
     for (const file of files) {
       if ('path' in file) throw new Error('this fake takes streams only')
@@ -25,7 +25,7 @@ export class FakePacks implements PackStore {
     return true
   }
 
-  async load(
+  async fetch(
     key: string,
     targetOf: (note: PackNote) => PackTarget | Promise<PackTarget>,
   ): Promise<PackNote | undefined> {

@@ -7,9 +7,9 @@ import type { SecureContext } from 'node:tls'
 import type {
   Freed,
   Images,
-  LayerArchive,
   PulledImage,
   PullOptions,
+  StoredLayers,
   UsedLayers,
 } from '../core/ports/images.ts'
 import type { PackStore } from '../core/ports/object-store.ts'
@@ -22,7 +22,6 @@ import { awsEndpoint, loginOf } from './credentials.ts'
 import { digestOf } from './digest.ts'
 import { HttpClient, trustedCertificates } from './http-client.ts'
 import type { ImageSource } from './image-source.ts'
-import { nameByBytes, PackedLayers } from './layer-archive.ts'
 import { anybody } from './layer-readers.ts'
 import { LayerStore } from './layer-store.ts'
 import { type ImagePlatform, thisPlatform } from './manifest.ts'
@@ -31,6 +30,7 @@ import { openLayout } from './oci-layout.ts'
 import { pullFrom } from './pull.ts'
 import { formatReference, parseReference } from './reference.ts'
 import { RegistryClient } from './registry-client.ts'
+import { nameByBytes, PackedLayers } from './stored-layers.ts'
 import { UnpackPool } from './unpack-pool.ts'
 
 export type ImagesOptions = {
@@ -70,7 +70,7 @@ export type ImagesOptions = {
 
 export interface ClosableImages extends Images {
   /** Undefined without an object store. */
-  readonly archive: LayerArchive | undefined
+  readonly storedLayers: StoredLayers | undefined
   /**
    * Makes a root that is on this machine without an image a layer. The name must always mean the same files
    * here. With an object store the layer is named after its bytes, because another machine may have made
@@ -98,7 +98,7 @@ class StoredImages implements ClosableImages {
   readonly #mirrors: Mirrors
   readonly #store: LayerStore
   readonly #pool: UnpackPool
-  readonly archive: LayerArchive | undefined
+  readonly storedLayers: StoredLayers | undefined
   readonly #closing = new AbortController()
   #trusted: SecureContext | undefined
   #syncing: Promise<void> = Promise.resolve()
@@ -109,7 +109,7 @@ class StoredImages implements ClosableImages {
     this.#store = store
     this.#pool = new UnpackPool(options.parallelLayers ?? 3)
     const { packs, ownerShift } = options
-    this.archive = packs && new PackedLayers({ store, packs, ownerShift })
+    this.storedLayers = packs && new PackedLayers({ store, packs, ownerShift })
   }
 
   async pull(text: string, options: PullOptions): Promise<PulledImage> {
@@ -149,7 +149,7 @@ class StoredImages implements ClosableImages {
   }
 
   async adopt(name: string, rootFolder: string): Promise<string> {
-    const layer = this.archive
+    const layer = this.storedLayers
       ? await nameByBytes(rootFolder)
       : digestOf(Buffer.from(`a root of this machine: ${name}`))
     await this.#store.adopt(layer, rootFolder)

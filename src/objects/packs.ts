@@ -18,7 +18,7 @@ export class ObjectPacks implements PackStore {
     this.#store = store
   }
 
-  async save(
+  async store(
     key: ObjectKey,
     files: readonly PackedFile[],
     note: PackNote,
@@ -29,7 +29,7 @@ export class ObjectPacks implements PackStore {
     return this.#store.putIfAbsent(key, writePack(files, note, signal), signal)
   }
 
-  load(
+  fetch(
     key: ObjectKey,
     targetOf: (note: PackNote) => PackTarget | Promise<PackTarget>,
     signal?: AbortSignal,

@@ -7,7 +7,6 @@ import { type Dialect, Kysely } from 'kysely'
 import type { SecretVault } from '../core/secret/vault.ts'
 import { AppError } from '../lib/app-error.ts'
 import { SqlAccessTokenStore } from './access-tokens.ts'
-import { SqlArchiveStore } from './archive.ts'
 import { SqlBuildCacheStore } from './build-cache.ts'
 import { SqlDeliveryStore } from './deliveries.ts'
 import { SqlEventStore } from './events.ts'
@@ -22,6 +21,7 @@ import { SqlQuarantineStore } from './quarantine.ts'
 import { SqlSandboxStore } from './sandboxes.ts'
 import { SqlSecretStore } from './secrets.ts'
 import { sqliteDialect } from './sqlite.ts'
+import { SqlStoredBytesStore } from './stored-bytes.ts'
 import type { Stores } from './stores.ts'
 import type { Tables } from './tables.ts'
 import { SqlTeamMetricStore } from './team-metrics.ts'
@@ -80,7 +80,7 @@ export function storesOver(db: Kysely<Tables>, vault: SecretVault, nodeID = sole
     events: new SqlEventStore(db),
     webhooks: new SqlWebhookStore(db),
     deliveries: new SqlDeliveryStore(db),
-    archive: new SqlArchiveStore(db, nodeID),
+    storedBytes: new SqlStoredBytesStore(db, nodeID),
     leases: new SqlLeaseStore(db, nodeID),
     nodes: new SqlNodeStore(db, vault),
     owners: new SqlOwnerStore(db, vault),

@@ -3,10 +3,10 @@ import type { QuarantinedSnapshot, QuarantineStore } from '../core/sandbox/snaps
 import type { QuarantineRow, Tables } from './tables.ts'
 
 /** The time in entries of snapshots that are marked for removal: earlier than any quarantine. */
-const discardedSince = 0
+const removableSince = 0
 
 /** Marks these snapshots for removal by the nodes that have them. */
-export async function discardSnapshots(
+export async function markForRemoval(
   db: Kysely<Tables>,
   snapshots: readonly { snapshotName: string; nodeID: string }[],
 ): Promise<void> {
@@ -19,7 +19,7 @@ export async function discardSnapshots(
         node_id: nodeID,
         sandbox_id: null,
         reason: 'Its template was deleted.',
-        since: discardedSince,
+        since: removableSince,
       })),
     )
     .onConflict((conflict) => conflict.column('snapshot_name').doNothing())
@@ -38,7 +38,7 @@ export async function holdQuarantined(
     .updateTable('quarantine')
     .set((set) => ({ since: set.ref('since') }))
     .where('snapshot_name', '=', snapshotName)
-    .where('since', '!=', discardedSince)
+    .where('since', '!=', removableSince)
     .executeTakeFirstOrThrow()
   return numUpdatedRows > 0n
 }
@@ -64,7 +64,7 @@ export class SqlQuarantineStore implements QuarantineStore {
       .selectFrom('quarantine')
       .selectAll()
       .where('snapshot_name', '=', snapshotName)
-      .where('since', '!=', discardedSince)
+      .where('since', '!=', removableSince)
       .executeTakeFirst()
     return row && entryOf(row)
   }
@@ -73,7 +73,7 @@ export class SqlQuarantineStore implements QuarantineStore {
     const rows = await this.#db
       .selectFrom('quarantine')
       .selectAll()
-      .where('since', '!=', discardedSince)
+      .where('since', '!=', removableSince)
       .$if(nodeID !== undefined, (query) => query.where('node_id', '=', nodeID!))
       .orderBy('since')
       .orderBy('snapshot_name')
@@ -81,20 +81,20 @@ export class SqlQuarantineStore implements QuarantineStore {
     return rows.map(entryOf)
   }
 
-  async discard(snapshotName: string): Promise<void> {
+  async markForRemoval(snapshotName: string): Promise<void> {
     await this.#db
       .updateTable('quarantine')
-      .set({ since: discardedSince })
+      .set({ since: removableSince })
       .where('snapshot_name', '=', snapshotName)
       .execute()
   }
 
-  async listDiscarded(nodeID: string): Promise<string[]> {
+  async listRemovable(nodeID: string): Promise<string[]> {
     const rows = await this.#db
       .selectFrom('quarantine')
       .select('snapshot_name')
       .where('node_id', '=', nodeID)
-      .where('since', '=', discardedSince)
+      .where('since', '=', removableSince)
       .execute()
     return rows.map(({ snapshot_name }) => snapshot_name)
   }

@@ -18,7 +18,7 @@ import type {
 import { AppError } from '../lib/app-error.ts'
 import { insertBuild, insertBuildWithin, insertTemplate } from './build-insert.ts'
 import { listBuildsIn, listSuperseded, moveBuild, supersede } from './build-moves.ts'
-import { discardSnapshots } from './quarantine.ts'
+import { markForRemoval } from './quarantine.ts'
 import { findReadyRow } from './ready-build.ts'
 import { isUnended } from './sandbox-queries.ts'
 import { listSnapshots, type SnapshotPage } from './snapshots.ts'
@@ -240,7 +240,7 @@ export class SqlTemplateStore implements TemplateStore {
         .returningAll()
         .execute()
       await locked.deleteFrom('templates').where('id', '=', templateID).execute()
-      await discardSnapshots(
+      await markForRemoval(
         locked,
         builds.flatMap(({ saved_name, node_id }) =>
           saved_name !== null && node_id !== null && node_id !== this.#nodeID
@@ -252,7 +252,7 @@ export class SqlTemplateStore implements TemplateStore {
     })
   }
 
-  async recordSpawns(templateID: string, count: number, at: number): Promise<void> {
+  async recordCreates(templateID: string, count: number, at: number): Promise<void> {
     await this.#db
       .updateTable('templates')
       .set((set) => ({ spawn_count: set('spawn_count', '+', count), last_spawned_at: at }))

@@ -10,9 +10,9 @@ import { AppError, errorText, isAppError } from '../../lib/app-error.ts'
 import { type Clock, sleep } from '../../lib/clock.ts'
 import { JoinedWork } from '../../lib/keyed-lock.ts'
 import type { Log } from '../../lib/log.ts'
-import type { ArchiveStore, PausedSandbox } from '../archive/archive-store.ts'
-import type { Archiver } from '../archive/archiver.ts'
-import type { SandboxMover } from '../archive/mover.ts'
+import type { SandboxMover } from '../object-storage/mover.ts'
+import type { PausedSandbox, StoredBytesStore } from '../object-storage/stored-bytes-store.ts'
+import type { Uploader } from '../object-storage/uploader.ts'
 import type { Sandbox } from '../sandbox/row/sandbox.ts'
 import type { SandboxStore } from '../sandbox/row/sandbox-store.ts'
 import type { SandboxService } from '../sandbox/service.ts'
@@ -38,8 +38,8 @@ const lookEveryMs = 30_000
 export type DrainerParts = DepartureParts & {
   membership: Pick<Membership, 'nodeID' | 'isDraining' | 'nodes'>
   sandboxes: Pick<SandboxStore, 'find' | 'listUnended'>
-  rows: Pick<ArchiveStore, 'findPaused' | 'findArchivedBuild' | 'listDepartures'>
-  archiver: Pick<Archiver, 'archiveSandbox'>
+  rows: Pick<StoredBytesStore, 'findPaused' | 'findStoredBuild' | 'listDepartures'>
+  uploader: Pick<Uploader, 'storeSandbox'>
   mover: Pick<SandboxMover, 'take'>
   service: Pick<SandboxService, 'pauseAsSeen' | 'resumeAsSeen'>
   handOver: HandOver
@@ -153,7 +153,7 @@ export class Drainer {
   async #move(seen: Sandbox): Promise<void> {
     const { rows, canMoveMemory, clock } = this.#parts
     if (!canMoveMemory || seen.endAt - clock.now() < leastLeftMs || this.#unfit.has(seen.sandboxID)) return
-    if (!(await rows.findArchivedBuild(seen.buildID))) return
+    if (!(await rows.findStoredBuild(seen.buildID))) return
     const node = await this.#nodeFor(seen, { withRoom: true })
     const paused = await this.#pause(seen)
     if (paused) await this.#handOver(paused, async () => node)
@@ -180,18 +180,17 @@ export class Drainer {
     const { sandboxes, rows } = this.#parts
     const row = await sandboxes.find(sandboxID)
     if (row?.state !== 'paused' || row.runID !== runID || row.runUntil === null) return
-    const mayMove =
-      this.#goesOn() && !this.#unfit.has(sandboxID) && (await rows.findArchivedBuild(row.buildID))
+    const mayMove = this.#goesOn() && !this.#unfit.has(sandboxID) && (await rows.findStoredBuild(row.buildID))
     if (mayMove) await this.#handOver(row, () => this.#nodeFor(row, { withRoom: true }))
     else await resumeDeparted(this.#parts, row)
   }
 
   /** If the hand-over fails, the sandbox continues here, unless the other node has its row by now. */
   async #handOver({ sandboxID, runID }: Sandbox, choose: () => Promise<ClusterNode>): Promise<void> {
-    const { archiver, handOver, membership } = this.#parts
+    const { uploader, handOver, membership } = this.#parts
     try {
       const node = await choose()
-      await archiver.archiveSandbox({ sandboxID, runID })
+      await uploader.storeSandbox({ sandboxID, runID })
       await handOver(node, { sandboxID, runID, nodeID: membership.nodeID }, this.#closing.signal)
     } catch (error) {
       if (isAppError(error, 'unprocessable')) this.#unfit.add(sandboxID)
@@ -204,11 +203,11 @@ export class Drainer {
    * Takes over a sandbox whose new owner went away before it resumed it. Leaves the sandbox to other nodes if
    * this machine cannot use its memory.
    */
-  async #rescue({ sandboxID, runID, nodeID, archived }: PausedSandbox): Promise<void> {
+  async #rescue({ sandboxID, runID, nodeID, stored }: PausedSandbox): Promise<void> {
     const { membership, mover, log } = this.#parts
     const nodes = await membership.nodes()
     const owner = nodes.find((node) => node.nodeID === nodeID)
-    if (!archived || (owner && !isAway(owner))) return
+    if (!stored || (owner && !isAway(owner))) return
     const isLeftToOthers = nodes.some((node) => node.status === 'ready' && !isAway(node))
     if (membership.isDraining && isLeftToOthers) return
     const isMine = await mover.take(sandboxID, { memory: true, from: nodeID }).catch((error) => {
@@ -227,7 +226,7 @@ export class Drainer {
     const { rows, handOver, membership } = this.#parts
     const { sandboxID, runID, buildID } = row
     if (this.#unfit.has(sandboxID)) return
-    if (!(await rows.findPaused(sandboxID))?.archived || !(await rows.findArchivedBuild(buildID))) return
+    if (!(await rows.findPaused(sandboxID))?.stored || !(await rows.findStoredBuild(buildID))) return
     const node = await this.#nodeFor(row, { withRoom: false })
     await handOver(node, { sandboxID, runID, nodeID: membership.nodeID }, this.#closing.signal).catch(
       (error) => {

@@ -1,6 +1,6 @@
 /** Sends a request to the node that owns its object. Used in a cluster only. */
 import type { AppError } from '../../lib/app-error.ts'
-import type { TakeOptions } from '../archive/mover.ts'
+import type { TakeOptions } from '../object-storage/mover.ts'
 import type { Owned } from './owner-store.ts'
 
 /** A request at this node's door, with the means to answer it. Core passes both on and reads neither. */

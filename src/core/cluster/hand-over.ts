@@ -1,8 +1,8 @@
 /** How a draining node offers a sandbox to another node, and how that node takes it. */
 import { AppError } from '../../lib/app-error.ts'
 import type { Log } from '../../lib/log.ts'
-import type { ArchiveStore } from '../archive/archive-store.ts'
-import type { SandboxMover } from '../archive/mover.ts'
+import type { SandboxMover } from '../object-storage/mover.ts'
+import type { StoredBytesStore } from '../object-storage/stored-bytes-store.ts'
 import { type DepartureParts, resumeDeparted } from './departure.ts'
 import type { ClusterNode } from './node.ts'
 
@@ -22,7 +22,7 @@ export type OfferedSandbox = {
 export type HandOver = (node: ClusterNode, offered: OfferedSandbox, signal: AbortSignal) => Promise<void>
 
 export type TakerParts = DepartureParts & {
-  rows: Pick<ArchiveStore, 'findPaused'>
+  rows: Pick<StoredBytesStore, 'findPaused'>
   mover: Pick<SandboxMover, 'take'>
   log: Log
 }

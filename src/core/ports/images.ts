@@ -60,12 +60,12 @@ export interface Images {
 }
 
 /** Stores layers in the object store for all machines. */
-export interface LayerArchive {
+export interface StoredLayers {
   /**
    * Uploads the layers that the object store lacks. Rejects with `unprocessable` for a layer that only this
    * machine can use.
    */
-  archive(layers: readonly string[], signal: AbortSignal): Promise<void>
+  store(layers: readonly string[], signal: AbortSignal): Promise<void>
   /** Fetches the layers that are not on this machine. Concurrent callers share the fetch of a layer. */
-  bring(layers: readonly string[], signal: AbortSignal): Promise<void>
+  fetch(layers: readonly string[], signal: AbortSignal): Promise<void>
 }

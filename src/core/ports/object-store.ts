@@ -53,12 +53,12 @@ export type PackNote = Readonly<Record<string, unknown>>
  */
 export interface PackStore {
   /** False if a pack with this key exists already. */
-  save(key: ObjectKey, files: readonly PackedFile[], note: PackNote, signal?: AbortSignal): Promise<boolean>
+  store(key: ObjectKey, files: readonly PackedFile[], note: PackNote, signal?: AbortSignal): Promise<boolean>
   /**
    * Verifies every byte. Undefined if it is certain that there is no such pack. If it rejects, the caller
    * must remove the files that were written.
    */
-  load(
+  fetch(
     key: ObjectKey,
     targetOf: (note: PackNote) => PackTarget | Promise<PackTarget>,
     signal?: AbortSignal,

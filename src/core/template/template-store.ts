@@ -113,5 +113,5 @@ export interface TemplateStore {
    */
   deleteUnused(templateID: string): Promise<{ deleted: TemplateBuild[] } | { usedIn: string[] } | undefined>
   /** Adds to the count of sandboxes created from it; `at` is the time of the last one. */
-  recordSpawns(templateID: string, count: number, at: number): Promise<void>
+  recordCreates(templateID: string, count: number, at: number): Promise<void>
 }

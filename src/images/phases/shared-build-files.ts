@@ -2,7 +2,7 @@
  * Uploaded files that every node of a cluster can use: on this disk, and in the object store for the others.
  */
 import type { Readable } from 'node:stream'
-import { filesKey } from '../../core/archive/keys.ts'
+import { filesKey } from '../../core/object-storage/keys.ts'
 import type { PackStore } from '../../core/ports/object-store.ts'
 import type { BuildFiles, UploadedFiles } from '../../core/template/builder.ts'
 import { JoinedWork } from '../../lib/keyed-lock.ts'
@@ -66,7 +66,7 @@ export class SharedBuildFiles implements BuildFiles {
     const content = await this.#own.open(teamID, hash)
     if (!content) return
     try {
-      await this.#packs.save(filesKey(teamID, hash), [{ name: fileName, content }], {})
+      await this.#packs.store(filesKey(teamID, hash), [{ name: fileName, content }], {})
     } finally {
       content.destroy()
     }
@@ -79,7 +79,7 @@ export class SharedBuildFiles implements BuildFiles {
       try {
         const keep = (content: AsyncIterable<Uint8Array>) =>
           this.#own.write(teamID, hash, content, Number.MAX_SAFE_INTEGER)
-        return (await this.#packs.load(key, () => ({ open: () => keep }))) !== undefined
+        return (await this.#packs.fetch(key, () => ({ open: () => keep }))) !== undefined
       } catch (err) {
         this.#log.warn({ teamID, hash, err }, 'Uploaded files could not be fetched from the object store.')
         return false

@@ -71,7 +71,7 @@ export class BuildSite {
     if (this.#sandbox && this.#isUsed) {
       const name = newStepSnapshotName()
       this.hold(name)
-      await this.#save(this.#sandbox, name)
+      await this.#takeSnapshot(this.#sandbox, name)
       this.#isUsed = false
       this.#stage = { ...this.#stage, snapshotName: name }
     }
@@ -80,9 +80,9 @@ export class BuildSite {
   }
 
   /** Hands over the disk itself if copying it would take longer than booting the next sandbox on it. */
-  async #save(sandbox: BuildSandbox, name: string): Promise<void> {
-    if ((await sandbox.writtenBytes()) <= copyAtMostBytes) return sandbox.copy(name, this.#signal)
-    await sandbox.save(name, false, this.#signal)
+  async #takeSnapshot(sandbox: BuildSandbox, name: string): Promise<void> {
+    if ((await sandbox.writtenBytes()) <= copyAtMostBytes) return sandbox.snapshotFiles(name, this.#signal)
+    await sandbox.snapshotAndEnd(name, false, this.#signal)
     await this.#leave()
   }
 

@@ -78,8 +78,8 @@ export const mutations: Mutation[] = [
     edits: [
       {
         file: 'src/core/sandbox/verbs/creator.ts',
-        from: 'spawns.count(row.templateID, startedAt)',
-        to: 'await this.#parts.templates.recordSpawns(row.templateID, 1, startedAt)',
+        from: 'createCounter.count(row.templateID, startedAt)',
+        to: 'await this.#parts.templates.recordCreates(row.templateID, 1, startedAt)',
       },
     ],
     finds: /^failed create: /,
@@ -90,7 +90,7 @@ export const mutations: Mutation[] = [
     fault: 'A node takes over a sandbox that its owner, back again, or another node has resumed meanwhile.',
     edits: [
       {
-        file: 'src/store/archive.ts',
+        file: 'src/store/stored-bytes.ts',
         from: `      .where('run_id', '=', at.runID)
       .where('node_id', '=', at.nodeID)
       .where(isMovable)
@@ -168,10 +168,14 @@ export const mutations: Mutation[] = [
     fault: 'The row says that the object store has a snapshot before its upload is done.',
     edits: [
       {
-        file: 'src/core/archive/archiver.ts',
-        from: 'const saved = await snapshots.save(snapshotName, key, this.#closing.signal, await logs.pack(sandboxID))',
+        file: 'src/core/object-storage/uploader.ts',
+        from: `const result = await snapshots.store(
+        snapshotName,
+`,
         to: `await rows.markSandbox({ sandboxID, runID }, { at: clock.now(), needs: null })
-      const saved = await snapshots.save(snapshotName, key, this.#closing.signal, await logs.pack(sandboxID))`,
+      const result = await snapshots.store(
+        snapshotName,
+`,
       },
     ],
     search: { plan: { nodes: 3, mishaps: [] } },
@@ -181,7 +185,7 @@ export const mutations: Mutation[] = [
   {
     name: 'sweep of what is needed',
     fault: 'The sweep of the object store removes the pack of a paused sandbox.',
-    edits: [{ file: 'src/core/archive/sweeper.ts', from: '...runs.map(sandboxKey), ', to: '' }],
+    edits: [{ file: 'src/core/object-storage/sweeper.ts', from: '...runs.map(sandboxKey), ', to: '' }],
     search: { plan: { nodes: 3, mishaps: [] } },
     finds: /^pack needed: .* is removed/,
     seed: 13,

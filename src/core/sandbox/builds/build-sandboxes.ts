@@ -125,13 +125,13 @@ export class BuildSandbox {
   }
 
   /** Keeps its files under a name that the caller holds, and goes on. */
-  async copy(name: string, signal: AbortSignal): Promise<void> {
+  async snapshotFiles(name: string, signal: AbortSignal): Promise<void> {
     const options = { memory: false, afterwards: 'go-on', lasting: true } as const
     await this.#parts.snapshots.take(this.#handle, name, options, signal)
   }
 
   /** Keeps it under a name that the caller holds, and ends it. One that cannot be saved goes on. */
-  async save(name: string, memory: boolean, signal: AbortSignal): Promise<void> {
+  async snapshotAndEnd(name: string, memory: boolean, signal: AbortSignal): Promise<void> {
     await this.#parts.snapshots.take(this.#handle, name, { memory, afterwards: 'end', lasting: true }, signal)
     this.#onEnd()
   }

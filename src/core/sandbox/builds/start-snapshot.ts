@@ -32,8 +32,8 @@ export async function takeStartSnapshot(
     const sandbox = await buildSandboxes.open(build, options.signal)
     try {
       await runStartCommand(agent, sandbox.endpoint, sandbox.accessToken, build, { ...options, clock })
-      if (!build.startCmd || !snapshots.keepMemory) return undefined
-      await sandbox.save(name, true, options.signal)
+      if (!build.startCmd || !snapshots.takesMemory) return undefined
+      await sandbox.snapshotAndEnd(name, true, options.signal)
       return { name, memory: true, sandboxID: sandbox.sandboxID }
     } finally {
       await sandbox.close()

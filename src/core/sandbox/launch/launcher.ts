@@ -47,7 +47,7 @@ export type LauncherParts = {
    */
   rootsOf: (build: TemplateBuild) => [root: string, ...lower: string[]]
   /** Fetches files that are not on this machine; undefined without an object store. */
-  fetcher: Pick<BytesSource, 'bringBuild'> | undefined
+  fetcher: Pick<BytesSource, 'fetchBuild'> | undefined
 }
 
 /** A snapshot to start from. */
@@ -115,7 +115,7 @@ export class SandboxLauncher {
    */
   async boot(build: TemplateBuild, identity: RunIdentity, signal: AbortSignal): Promise<DriverHandle> {
     const { driver } = this.#parts
-    const memory = await this.#bring(build, this.memoryOf(build), signal)
+    const memory = await this.#fetch(build, this.memoryOf(build), signal)
     const spec = {
       ...this.#specOf(build, memory),
       ...identity,
@@ -139,12 +139,12 @@ export class SandboxLauncher {
 
   /** The snapshot from which sandboxes of the build are restored with their service. Undefined: they boot. */
   memoryOf({ snapshot }: TemplateBuild): SnapshotRef | undefined {
-    if (!snapshot?.memory || !this.#parts.snapshots.keepMemory) return undefined
+    if (!snapshot?.memory || !this.#parts.snapshots.takesMemory) return undefined
     return { ...snapshot, keep: true }
   }
 
   /** Returns the snapshot to start from, without its memory if that cannot be used here. */
-  async #bring(
+  async #fetch(
     build: TemplateBuild,
     snapshot: SnapshotRef | undefined,
     signal: AbortSignal,
@@ -152,7 +152,7 @@ export class SandboxLauncher {
     const { fetcher } = this.#parts
     const isOfBuild = snapshot !== undefined && snapshot.name === build.snapshot?.name
     const withSnapshot = snapshot === undefined || isOfBuild
-    const brought = await fetcher?.bringBuild(build, { withSnapshot }, signal)
+    const brought = await fetcher?.fetchBuild(build, { withSnapshot }, signal)
     if (!isOfBuild || !snapshot.memory) return snapshot
     return brought?.memory === false || !(await this.#hasSizeOf(build, snapshot)) ? undefined : snapshot
   }
@@ -194,7 +194,7 @@ export class SandboxLauncher {
     const { sandboxID, runID } = row
     const snapshot = warm
       ? undefined
-      : await this.#bring(build, wanted, signal).catch((error) => {
+      : await this.#fetch(build, wanted, signal).catch((error) => {
           throw asCreateError(error)
         })
     // The service of a template starts before the sandbox has an owner, as in the warm pool.

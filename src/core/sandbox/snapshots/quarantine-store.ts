@@ -22,13 +22,13 @@ export interface QuarantineStore {
    * Marks the snapshot for removal, so that nobody can recover it and `listRemovable` returns it. Does
    * nothing if it is not in quarantine.
    */
-  discard(snapshotName: string): Promise<void>
+  markForRemoval(snapshotName: string): Promise<void>
   /**
    * Snapshots on the disk of one Warren that are marked for removal, or whose template was deleted through
    * another Warren. Nobody wants them back: that Warren removes them, and then their entries. They are not in
    * quarantine, so `find` and `list` do not return them.
    */
-  listDiscarded(nodeID: string): Promise<string[]>
+  listRemovable(nodeID: string): Promise<string[]>
   /** Removes the entry of a snapshot that is in quarantine or marked for removal. */
   remove(snapshotName: string): Promise<void>
 }

@@ -56,13 +56,13 @@ export class Quarantine {
   /**
    * Snapshots on this node that are marked for removal, or whose template was deleted through another node.
    */
-  discarded(): Promise<string[]> {
+  removable(): Promise<string[]> {
     const { entries, nodeID } = this.#parts
-    return entries.listDiscarded(nodeID)
+    return entries.listRemovable(nodeID)
   }
 
   /** Removes the entries of snapshots that were marked for removal and are removed now. */
-  async forgetDiscarded(names: readonly string[]): Promise<void> {
+  async forgetRemoved(names: readonly string[]): Promise<void> {
     for (const name of names) await this.#parts.entries.remove(name)
   }
 
@@ -130,7 +130,7 @@ export class Quarantine {
   async #remove({ snapshotName, sandboxID }: InTurn<QuarantinedSnapshot>): Promise<void> {
     const { entries, sandboxes, snapshots, clock } = this.#parts
     await snapshots.holding(snapshotName, async () => {
-      await retryPassing(clock, () => entries.discard(snapshotName))
+      await retryPassing(clock, () => entries.markForRemoval(snapshotName))
       const owner = sandboxID === null ? undefined : await sandboxes.find(sandboxID)
       if (owner && owner.state !== 'ended' && owner.snapshot?.name === snapshotName)
         throw isRecovered(snapshotName, owner.sandboxID)

@@ -52,7 +52,7 @@ export class SnapshotStore {
   }
 
   /** True if a snapshot can hold the memory of processes. */
-  get keepMemory(): boolean {
+  get takesMemory(): boolean {
     return this.#driver.capabilities.snapshotMemory
   }
 

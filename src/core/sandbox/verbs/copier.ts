@@ -60,7 +60,7 @@ export class SandboxCopier {
           { timeoutMs, count },
         )
       } finally {
-        await this.#discard(name)
+        await this.#removeSnapshot(name)
       }
     })
   }
@@ -70,7 +70,7 @@ export class SandboxCopier {
     sandboxID: string,
     { name, memory }: SnapshotRequest,
   ): Promise<SnapshotTemplate> {
-    const { snapshots, clock, appendLog, onKept } = this.#parts
+    const { snapshots, clock, appendLog, onSnapshotTaken } = this.#parts
     const buildID = newUUID()
     return snapshots.holding(buildID, async () => {
       const options = { name: buildID, memory, lasting: true }
@@ -78,7 +78,7 @@ export class SandboxCopier {
       const state = { name: buildID, memory: taken.memory, sandboxID }
       const made = await this.#insertBuild(team, taken.parent, state, name)
       appendLog(sandboxID, copiedEntry(clock.now(), 'snapshot', made.snapshotID))
-      onKept()
+      onSnapshotTaken()
       return made
     })
   }
@@ -109,14 +109,14 @@ export class SandboxCopier {
       const running = this.#requireRunning(team, sandboxID, row, whenPaused)
       const why = held.whyHeld(running)
       if (why !== undefined) throw errors.standsStill(why)
-      await diskGuard.requireForSnapshot(running, { memory: memory && snapshots.keepMemory, disk: true })
+      await diskGuard.requireForSnapshot(running, { memory: memory && snapshots.takesMemory, disk: true })
       const parent = await turns.move(running, 'snapshotting')
       if (!parent) throw errors.killedWhile(sandboxID, 'copied')
       const changes: { isCheckpointed?: true } = {}
       try {
         // Sandboxes of a template have their own volumes or none, so restored memory would miss the parent's
         // mounts.
-        const keepsMemory = memory && snapshots.keepMemory && !(kept.lasting && parent.options.volumeMounts)
+        const keepsMemory = memory && snapshots.takesMemory && !(kept.lasting && parent.options.volumeMounts)
         const options = { ...kept, memory: keepsMemory, afterwards: 'go-on' } as const
         const taken = await snapshots.take(parent.handle!, name, options, signal)
         changes.isCheckpointed = true
@@ -191,12 +191,12 @@ export class SandboxCopier {
     } catch (error) {
       // If the store cannot say whether the build exists, the snapshot stays, and the reconciler decides.
       const inserted = await templates.findBuild(buildID).catch(() => 'unknown')
-      if (inserted === undefined) await this.#discard(buildID)
+      if (inserted === undefined) await this.#removeSnapshot(buildID)
       throw error
     }
   }
 
-  async #discard(snapshotName: string): Promise<void> {
+  async #removeSnapshot(snapshotName: string): Promise<void> {
     const { snapshots, log } = this.#parts
     await snapshots.remove(snapshotName).catch((error) => {
       log.warn(

@@ -19,7 +19,7 @@ import type { IdempotencyClaim, SandboxFinder } from '../row/sandbox-store.ts'
 import type { SandboxInTurn, SandboxTurns } from '../row/sandbox-turns.ts'
 import { checkTexts } from '../row/text-limits.ts'
 import type { WarmPool } from '../warm-pool/warm-pool.ts'
-import type { SpawnCounter } from './spawn-counter.ts'
+import type { CreateCounter } from './create-counter.ts'
 import type { VerbParts } from './verb-parts.ts'
 
 export type CreateRequest = {
@@ -39,7 +39,7 @@ const lookAgainMs = 200
 export type CreatorParts = VerbParts & {
   owners: Pick<SandboxFinder, 'findSandbox'>
   admission: Admission
-  spawns: SpawnCounter
+  createCounter: CreateCounter
   catalog: TemplateCatalog
   launcher: SandboxLauncher
   egress: SandboxEgress
@@ -167,7 +167,7 @@ export class SandboxCreator {
     work: LaunchWork,
   ): Promise<Sandbox> {
     const { signal } = work
-    const { turns, spawns, launcher, clock, appendLog, onRunning, log } = this.#parts
+    const { turns, createCounter, launcher, clock, appendLog, onRunning, log } = this.#parts
     const { sandboxID } = row
     const handle = await this.#launchAny(row, build, options, work).catch(async (error) => {
       log.error({ sandboxID, err: error }, 'create failed')
@@ -192,7 +192,7 @@ export class SandboxCreator {
     appendLog(sandboxID, createdEntry(running))
     await launcher.open(running)
     onRunning(running)
-    spawns.count(row.templateID, startedAt)
+    createCounter.count(row.templateID, startedAt)
     log.info({ sandboxID, teamID: row.teamID, templateID: row.templateID }, 'sandbox running')
     return running
   }

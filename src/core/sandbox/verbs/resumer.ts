@@ -22,7 +22,7 @@ export type ResumerParts = PauserParts & {
   admission: Admission
   templates: TemplateStore
   /** Fetches snapshots that are not on this machine; undefined without an object store. */
-  fetcher: Pick<BytesSource, 'bringPaused' | 'isArchived'> | undefined
+  fetcher: Pick<BytesSource, 'fetchPaused' | 'isStored'> | undefined
 }
 
 export type ResumeOptions = {
@@ -74,7 +74,7 @@ export class Resumer {
     const { fetcher, snapshots } = this.#parts
     if (!fetcher || !row.snapshot) return work()
     return snapshots.holding(row.snapshot.name, async () => {
-      await fetcher.bringPaused(row, { memory }, signal)
+      await fetcher.fetchPaused(row, { memory }, signal)
       return work()
     })
   }
@@ -128,7 +128,7 @@ export class Resumer {
       return true
     }
     const snapshot = row.snapshot && (await snapshots.find(row.snapshot.name))
-    if (!snapshot) return (await fetcher?.isArchived(row)) ?? false
+    if (!snapshot) return (await fetcher?.isStored(row)) ?? false
     if (row.handle) await launcher.stop(row.handle)
     const remaining = this.#remaining(row, snapshot, 'the machine went down')
     if (remaining !== row.snapshot) await turns.setSnapshot(row, remaining)

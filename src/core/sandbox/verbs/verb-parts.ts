@@ -20,6 +20,6 @@ export type VerbParts = {
   /** Called with each sandbox that starts to run, also after a resume or a copy. */
   onRunning: (sandbox: Sandbox) => void
   /** Called when the snapshot of a paused sandbox or of a template is on the disk and its row says so. */
-  onKept: () => void
+  onSnapshotTaken: () => void
   log: Log
 }

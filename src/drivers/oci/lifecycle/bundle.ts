@@ -14,7 +14,7 @@ import { flavourOf } from '../runtime/flavours.ts'
 import { bootIDName, makeSysSkeleton, writeProcFiles } from '../runtime/shown-machine.ts'
 import type { SlotUsers } from '../slot/own-users.ts'
 import type { RestorePlan } from '../snapshot/restore.ts'
-import { configName } from '../snapshot/snapshot-store.ts'
+import { configName } from '../snapshot/snapshot-folder.ts'
 
 /** The parts of a start besides its record. */
 export type StartParts = { plan: RestorePlan | undefined; users: SlotUsers | undefined }

@@ -26,7 +26,7 @@ import {
   readSnapshot,
   removeSnapshot,
   type SnapshotRecord,
-} from './snapshot-store.ts'
+} from './snapshot-folder.ts'
 
 export type FetchFiles = (targetOf: (note: PackNote) => Promise<PackTarget>) => Promise<boolean>
 

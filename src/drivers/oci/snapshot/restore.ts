@@ -25,7 +25,7 @@ import {
   pagesName,
   readSnapshot,
   type SnapshotRecord,
-} from './snapshot-store.ts'
+} from './snapshot-folder.ts'
 
 /**
  * `move`: the sandbox runs on the disk of the snapshot itself; `layer`: the disk is read-only below an empty

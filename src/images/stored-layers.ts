@@ -1,8 +1,8 @@
 /** Layers in the object store: stored once by the node that has one, and fetched by those that need it. */
 import { readFile, readlink, rename, stat, writeFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
-import { layerKey } from '../core/archive/keys.ts'
-import type { LayerArchive } from '../core/ports/images.ts'
+import { layerKey } from '../core/object-storage/keys.ts'
+import type { StoredLayers } from '../core/ports/images.ts'
 import type { PackNote, PackStore } from '../core/ports/object-store.ts'
 import { AppError } from '../lib/app-error.ts'
 import { randomHex } from '../lib/ids.ts'
@@ -17,7 +17,7 @@ const noteVersion = 1
 
 type LayerNote = { version: number; bytes: number; opaqueRoot: boolean; ownerShift: number }
 
-export class PackedLayers implements LayerArchive {
+export class PackedLayers implements StoredLayers {
   readonly #store: LayerStore
   readonly #packs: PackStore
   readonly #ownerShift: number
@@ -28,28 +28,28 @@ export class PackedLayers implements LayerArchive {
     this.#ownerShift = parts.ownerShift
   }
 
-  async archive(layers: readonly string[], signal: AbortSignal): Promise<void> {
+  async store(layers: readonly string[], signal: AbortSignal): Promise<void> {
     const release = this.#store.hold(layers)
     try {
-      for (const layer of layers) await this.#archiveOne(layer, signal)
+      for (const layer of layers) await this.#storeOne(layer, signal)
     } finally {
       release()
     }
   }
 
-  async bring(layers: readonly string[], signal: AbortSignal): Promise<void> {
+  async fetch(layers: readonly string[], signal: AbortSignal): Promise<void> {
     const missing = layers.filter((layer) => !this.#store.has(layer))
     if (missing.length === 0) return
     const release = this.#store.hold(missing)
     try {
-      await Promise.all(missing.map((layer) => this.#bringOne(layer, signal)))
+      await Promise.all(missing.map((layer) => this.#fetchOne(layer, signal)))
     } finally {
       release()
     }
     await this.#store.sync()
   }
 
-  async #archiveOne(layer: string, signal: AbortSignal): Promise<void> {
+  async #storeOne(layer: string, signal: AbortSignal): Promise<void> {
     const key = layerKey(layer)
     if (await this.#packs.has(key, signal)) return
     const folder = this.#store.folderOf(layer)
@@ -58,13 +58,13 @@ export class PackedLayers implements LayerArchive {
     const note: LayerNote = { version: noteVersion, bytes, opaqueRoot, ownerShift }
     // A link stands for a root that was made on this machine: tar must enter it.
     const content = packTree(`${folder}/`, signal)
-    await this.#packs.save(key, [{ name: fileName, content }], note, signal)
+    await this.#packs.store(key, [{ name: fileName, content }], note, signal)
   }
 
-  async #bringOne(layer: string, signal: AbortSignal): Promise<void> {
+  async #fetchOne(layer: string, signal: AbortSignal): Promise<void> {
     await this.#store.receive(layer, signal, async (root, shared) => {
       let facts: LayerFacts | undefined
-      const found = await this.#packs.load(
+      const found = await this.#packs.fetch(
         layerKey(layer),
         (note) => {
           facts = this.#factsIn(layer, note)

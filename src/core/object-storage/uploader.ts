@@ -7,17 +7,17 @@ import { AppError, errorText, isAppError } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { JoinedWork } from '../../lib/keyed-lock.ts'
 import type { Log } from '../../lib/log.ts'
-import type { LayerArchive } from '../ports/images.ts'
+import type { StoredLayers } from '../ports/images.ts'
 import type { ObjectKey, PackStore } from '../ports/object-store.ts'
-import type { ArchivableBuild, ArchiveStore, PausedSandbox } from './archive-store.ts'
 import { buildKey, layerKey, sandboxKey } from './keys.ts'
 import type { LogCarrier } from './log-carrier.ts'
-import type { SnapshotArchive } from './snapshot-archive.ts'
+import type { PausedSandbox, StorableBuild, StoredBytesStore } from './stored-bytes-store.ts'
+import type { StoredSnapshots } from './stored-snapshots.ts'
 
-export type ArchiverParts = {
-  rows: ArchiveStore
-  snapshots: SnapshotArchive
-  layers: LayerArchive
+export type UploaderParts = {
+  rows: StoredBytesStore
+  snapshots: StoredSnapshots
+  layers: StoredLayers
   logs: LogCarrier
   packs: PackStore
   clock: Clock
@@ -32,8 +32,8 @@ const mostFailures = 5
 
 type Upload = { subject: string; run: () => Promise<void> }
 
-export class Archiver {
-  readonly #parts: ArchiverParts
+export class Uploader {
+  readonly #parts: UploaderParts
   readonly #closing = new AbortController()
   /** The last problem that was logged for each subject and is not solved yet. */
   readonly #problems = new Map<string, string>()
@@ -43,7 +43,7 @@ export class Archiver {
   #round: Promise<void> | undefined
   #isDue = false
 
-  constructor(parts: ArchiverParts) {
+  constructor(parts: UploaderParts) {
     this.#parts = parts
   }
 
@@ -73,10 +73,10 @@ export class Archiver {
    * Uploads a sandbox that was paused in this run on this node at once, ahead of the queue. Rejects if the
    * upload fails.
    */
-  async archiveSandbox({ sandboxID, runID }: Pick<PausedSandbox, 'sandboxID' | 'runID'>): Promise<void> {
+  async storeSandbox({ sandboxID, runID }: Pick<PausedSandbox, 'sandboxID' | 'runID'>): Promise<void> {
     const paused = await this.#parts.rows.findPaused(sandboxID)
     // In this run no other node can own the sandbox before its snapshot is stored.
-    if (paused?.runID === runID && !paused.archived) await this.#uploadOfSandbox(paused).run()
+    if (paused?.runID === runID && !paused.stored) await this.#uploadOfSandbox(paused).run()
   }
 
   async close(): Promise<void> {
@@ -87,14 +87,14 @@ export class Archiver {
   async #rounds(): Promise<void> {
     do {
       this.#isDue = false
-      await this.#archiveAll()
+      await this.#uploadAll()
     } while (this.#isDue && !this.#closing.signal.aborted)
   }
 
-  async #archiveAll(): Promise<void> {
+  async #uploadAll(): Promise<void> {
     const { rows } = this.#parts
-    const builds = (await rows.listUnarchivedBuilds()).map((build) => this.#uploadOfBuild(build))
-    const sandboxes = (await rows.listUnarchived()).map((sandbox) => this.#uploadOfSandbox(sandbox))
+    const builds = (await rows.listUnstoredBuilds()).map((build) => this.#uploadOfBuild(build))
+    const sandboxes = (await rows.listUnstored()).map((sandbox) => this.#uploadOfSandbox(sandbox))
     const due = [...builds, ...sandboxes].filter(({ subject }) => !this.#unfit.has(subject))
     // Uploads that failed in the last round come last, so that they do not delay the others.
     const uploads = Object.groupBy(due, ({ subject }) => (this.#problems.has(subject) ? 'again' : 'first'))
@@ -109,20 +109,20 @@ export class Archiver {
     await Promise.all(Array.from({ length: uploadsAtOnce }, work))
   }
 
-  #uploadOfBuild({ buildID, layers, snapshotName }: ArchivableBuild): Upload {
-    const { rows, layers: layerArchive, snapshots, clock } = this.#parts
+  #uploadOfBuild({ buildID, layers, snapshotName }: StorableBuild): Upload {
+    const { rows, layers: storedLayers, snapshots, clock } = this.#parts
     const { signal } = this.#closing
     const run = async () => {
       await this.#requireUncondemned([
         ...layers.map(layerKey),
         ...(snapshotName === null ? [] : [buildKey(snapshotName)]),
       ])
-      await layerArchive.archive(layers, signal)
-      const saved =
+      await storedLayers.store(layers, signal)
+      const result =
         snapshotName === null
           ? { needs: null }
-          : await snapshots.save(snapshotName, buildKey(snapshotName), signal)
-      if (saved) await rows.markBuild(buildID, { at: clock.now(), needs: saved.needs })
+          : await snapshots.store(snapshotName, buildKey(snapshotName), signal)
+      if (result) await rows.markBuild(buildID, { at: clock.now(), needs: result.needs })
     }
     return { subject: `build ${buildID}`, run }
   }
@@ -132,11 +132,16 @@ export class Archiver {
     const { sandboxID, runID, snapshotName } = sandbox
     const key = sandboxKey(sandbox)
     const upload = async () => {
-      const saved = await snapshots.save(snapshotName, key, this.#closing.signal, await logs.pack(sandboxID))
-      if (!saved) return
+      const result = await snapshots.store(
+        snapshotName,
+        key,
+        this.#closing.signal,
+        await logs.pack(sandboxID),
+      )
+      if (!result) return
       const isStillPaused = await rows.markSandbox(
         { sandboxID, runID },
-        { at: clock.now(), needs: saved.needs },
+        { at: clock.now(), needs: result.needs },
       )
       if (isStillPaused) return
       // Another upload of the same run may have finished first, and another node may own the sandbox now.

@@ -4,13 +4,13 @@
  */
 import type { Clock } from '../../lib/clock.ts'
 import type { Images } from '../ports/images.ts'
-import type { ArchiveStore } from './archive-store.ts'
+import type { StoredBytesStore } from './stored-bytes-store.ts'
 
 /** How long a result is reused. */
 const goodForMs = 10_000
 
 export type BuildsAtHandParts = {
-  rows: Pick<ArchiveStore, 'listForeignBuilds'>
+  rows: Pick<StoredBytesStore, 'listForeignBuilds'>
   images: Pick<Images, 'missing'>
   snapshots: { names(): Promise<string[]> }
   clock: Clock

@@ -7,11 +7,11 @@
  */
 import type { Log } from '../../lib/log.ts'
 import { newTakenSnapshotName } from '../sandbox/snapshots/snapshot-names.ts'
-import type { ArchiveStore } from './archive-store.ts'
 import type { BytesFetcher } from './bytes-fetcher.ts'
+import type { StoredBytesStore } from './stored-bytes-store.ts'
 
 export type SandboxMoverParts = {
-  rows: Pick<ArchiveStore, 'findPaused' | 'take'>
+  rows: Pick<StoredBytesStore, 'findPaused' | 'take'>
   fetcher: Pick<BytesFetcher, 'requireFit'>
   nodeID: string
   log: Log
@@ -42,8 +42,8 @@ export class SandboxMover {
     const paused = await rows.findPaused(sandboxID)
     if (!paused) return false
     if (paused.nodeID === nodeID) return true
-    if (!paused.archived || paused.nodeID !== from) return false
-    if (memory && paused.archived.needs) await fetcher.requireFit(sandboxID, paused.archived.needs)
+    if (!paused.stored || paused.nodeID !== from) return false
+    if (memory && paused.stored.needs) await fetcher.requireFit(sandboxID, paused.stored.needs)
     const isMine = await rows.take(paused, newTakenSnapshotName(paused))
     if (isMine) log.info({ sandboxID, from: paused.nodeID }, 'A paused sandbox was taken over.')
     return isMine

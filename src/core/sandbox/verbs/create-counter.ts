@@ -9,7 +9,7 @@ import type { TemplateStore } from '../../template/template-store.ts'
 const writeAfterMs = 250
 const retryAfterMs = 5000
 
-export class SpawnCounter {
+export class CreateCounter {
   readonly #parts: { templates: TemplateStore; clock: Clock; log: Log }
   #counts = new Map<string, { count: number; lastAt: number }>()
   #cancel: (() => void) | undefined
@@ -52,7 +52,7 @@ export class SpawnCounter {
     this.#counts = new Map()
     for (const [templateID, { count, lastAt }] of counts) {
       try {
-        await templates.recordSpawns(templateID, count, lastAt)
+        await templates.recordCreates(templateID, count, lastAt)
       } catch (error) {
         log.warn(
           { templateID, err: error },

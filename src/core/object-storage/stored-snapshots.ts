@@ -9,13 +9,13 @@ import { type CanExportSnapshots, canExportSnapshots, type Driver, type Snapshot
 import type { ObjectKey, PackedFile, PackNote, PackStore, PackTarget } from '../ports/object-store.ts'
 import type { SnapshotStore } from '../sandbox/snapshots/snapshot-store.ts'
 
-export type SnapshotArchiveParts = { driver: Driver; snapshots: SnapshotStore; packs: PackStore }
+export type StoredSnapshotsParts = { driver: Driver; snapshots: SnapshotStore; packs: PackStore }
 
-export class SnapshotArchive {
-  readonly #parts: SnapshotArchiveParts
+export class StoredSnapshots {
+  readonly #parts: StoredSnapshotsParts
   readonly #fetches = new JoinedWork<Snapshot | undefined>()
 
-  constructor(parts: SnapshotArchiveParts) {
+  constructor(parts: StoredSnapshotsParts) {
     this.#parts = parts
   }
 
@@ -23,7 +23,7 @@ export class SnapshotArchive {
    * Stores the snapshot. Undefined if it is not on this machine. An object with this key holds the same
    * bytes, if it exists. `beside` lists further files for the pack.
    */
-  save(
+  store(
     name: string,
     key: ObjectKey,
     signal: AbortSignal,
@@ -33,7 +33,7 @@ export class SnapshotArchive {
     return snapshots.holding(name, async () => {
       const portable = await this.#exporter().exportSnapshot(snapshots.folder(name))
       if (!portable) return undefined
-      await packs.save(key, [...portable.files, ...beside], portable.note, signal)
+      await packs.store(key, [...portable.files, ...beside], portable.note, signal)
       return { needs: portable.needs }
     })
   }
@@ -43,7 +43,7 @@ export class SnapshotArchive {
    * Fetches only files without `memory`, or if this machine cannot use the memory. Concurrent calls for one
    * snapshot share the fetch.
    */
-  async bring(
+  async fetch(
     name: string,
     key: ObjectKey,
     options: { memory: boolean },
@@ -60,7 +60,7 @@ export class SnapshotArchive {
             const target = await targetOf(note)
             return { open: (file) => beside?.open(file) ?? target.open(file) }
           }
-          const note = await packs.load(key, toAll, signal)
+          const note = await packs.fetch(key, toAll, signal)
           return note !== undefined
         }),
       ),

@@ -9,7 +9,6 @@ import { JoinedWork } from '../../lib/keyed-lock.ts'
 import type { Log } from '../../lib/log.ts'
 import type { LeaseStore } from '../ports/lease-store.ts'
 import type { ObjectKey, ObjectStore } from '../ports/object-store.ts'
-import type { ArchiveStore } from './archive-store.ts'
 import {
   buildKey,
   buildPrefix,
@@ -19,10 +18,11 @@ import {
   sandboxKey,
   sandboxPrefix,
 } from './keys.ts'
+import type { StoredBytesStore } from './stored-bytes-store.ts'
 
-export type ArchiveSweeperParts = {
+export type ObjectSweeperParts = {
   objects: ObjectStore
-  rows: ArchiveStore
+  rows: StoredBytesStore
   leases: LeaseStore
   clock: Clock
   log: Log
@@ -45,11 +45,11 @@ const settleMs = 30 * 60_000
 /** Number of keys to condemn and remove before the sweep reads again which objects are needed. */
 const keysAtOnce = 1000
 
-export class ArchiveSweeper {
-  readonly #parts: ArchiveSweeperParts
+export class ObjectSweeper {
+  readonly #parts: ObjectSweeperParts
   readonly #sweeps = new JoinedWork<void>()
 
-  constructor(parts: ArchiveSweeperParts) {
+  constructor(parts: ObjectSweeperParts) {
     this.#parts = parts
   }
 

@@ -11,7 +11,7 @@ import type { CopyFinder } from '../sandbox/row/sandbox-store.ts'
  * When the bytes were stored, and what their memory image requires of a machine; `needs` is null if they hold
  * no memory.
  */
-export type ArchivedBytes = { at: number; needs: MemoryNeeds | null }
+export type StoredBytes = { at: number; needs: MemoryNeeds | null }
 
 /** A paused sandbox of any node, with the run whose snapshot the object store may have. */
 export type PausedSandbox = {
@@ -22,21 +22,21 @@ export type PausedSandbox = {
   /** The node that owns it. */
   nodeID: string
   /** Null if only the disk of the owning node has the snapshot. */
-  archived: ArchivedBytes | null
+  stored: StoredBytes | null
 }
 
-export type ArchivableBuild = { buildID: string; layers: string[]; snapshotName: string | null }
+export type StorableBuild = { buildID: string; layers: string[]; snapshotName: string | null }
 
-export interface ArchiveStore extends CopyFinder {
+export interface StoredBytesStore extends CopyFinder {
   /** Finds a paused sandbox of any node, stored or not. Undefined if it does not exist or is not paused. */
   findPaused(sandboxID: string): Promise<PausedSandbox | undefined>
   /**
    * Paused sandboxes of this node whose snapshots only its disk has. Sandboxes that are frozen in memory are
    * left out.
    */
-  listUnarchived(): Promise<PausedSandbox[]>
+  listUnstored(): Promise<PausedSandbox[]>
   /** False if the sandbox is no longer paused on this node in this run, so that the bytes are not its own. */
-  markSandbox(at: { sandboxID: string; runID: string }, archived: ArchivedBytes): Promise<boolean>
+  markSandbox(at: { sandboxID: string; runID: string }, stored: StoredBytes): Promise<boolean>
   /**
    * Makes this node the owner if the sandbox is still paused in this run, owned by that node, stored, and
    * without volumes; returns false otherwise. The snapshot gets the given name, which must be new: under the
@@ -49,13 +49,13 @@ export interface ArchiveStore extends CopyFinder {
    */
   listDepartures(): Promise<PausedSandbox[]>
   /** Ready builds of this node whose bytes only its disk has. */
-  listUnarchivedBuilds(): Promise<ArchivableBuild[]>
+  listUnstoredBuilds(): Promise<StorableBuild[]>
   /** The newest thousand ready builds of other nodes that the object store has. */
-  listForeignBuilds(): Promise<ArchivableBuild[]>
+  listForeignBuilds(): Promise<StorableBuild[]>
   /**
    * Lets other nodes start sandboxes of the build. False if the build no longer exists or is no longer ready.
    */
-  markBuild(buildID: string, archived: ArchivedBytes): Promise<boolean>
+  markBuild(buildID: string, stored: StoredBytes): Promise<boolean>
   /**
    * Records that the object store lacks bytes of the build. Only the node that built it uses it until they
    * are stored again.
@@ -64,7 +64,7 @@ export interface ArchiveStore extends CopyFinder {
   /**
    * What the memory in a stored build's snapshot requires of a machine. Undefined if the build is not stored.
    */
-  findArchivedBuild(buildID: string): Promise<ArchivedBytes | undefined>
+  findStoredBuild(buildID: string): Promise<StoredBytes | undefined>
   /** The objects that rows of all nodes need, or may soon need. */
   listNeeded(): Promise<NeededBytes>
   /** Announces that this node will remove these objects. Nobody may rely on them from now on. */
