@@ -24,9 +24,9 @@ export type PauserParts = VerbParts & {
 
 export type PauseOptions = {
   memory: boolean
-  /** Reject when the agent does not answer; without memory that is so anyway. */
+  /** Reject if the agent does not answer; without memory that always applies. */
   requireHealthyAgent: boolean
-  /** Nobody asked for it: its time is over. */
+  /** The timeout is over; nobody asked for the pause. */
   isAutomatic: boolean
   /** For a drain: it is to run again until the end of its time, and its row says so from the first step on. */
   departs?: boolean
@@ -69,7 +69,7 @@ export class Pauser {
     if (why !== undefined && !memory) throw errors.standsStill(why)
   }
 
-  /** Finishes or undoes a pause by what is really there. False: neither the sandbox nor its snapshot is there. */
+  /** Finishes or undoes a pause by the actual state. False if neither the sandbox nor its snapshot exists. */
   async repair(row: SandboxInTurn, changes: { endAt?: number } = {}): Promise<boolean> {
     const { driver, launcher, snapshots } = this.#parts
     if (!row.handle) return false
@@ -153,7 +153,7 @@ export class Pauser {
     return paused
   }
 
-  /** The sandbox was not paused: it is as it was before. */
+  /** Moves the row of a sandbox that was not paused back to `running`. */
   async #goOn(row: SandboxInTurn, changes: { endAt?: number }): Promise<void> {
     const { turns, launcher, onRunning } = this.#parts
     const running = await turns.move(row, 'running', changes)
