@@ -55,7 +55,7 @@ export function presentLine({ at, message, level, fields }: LogEntry): wire.Buil
 
 const usualLogLimit = 100
 
-/** How a build is doing, with the log lines that the query asks for. */
+/** The progress of a build, with the log lines that the query selects. */
 export function presentProgress(
   { build, entries, lastEntries }: BuildProgress,
   { logsOffset = 0, limit = usualLogLimit, level }: wire.StatusQuery,

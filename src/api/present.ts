@@ -93,7 +93,7 @@ export function presentKey(key: ApiKey): WireKey {
   }
 }
 
-/** What may be shown of a secret once it was made. */
+/** The part of a secret that may be shown after its creation. */
 export function presentMask(
   prefix: string,
   { maskPrefix, maskSuffix }: Pick<ApiKey, 'maskPrefix' | 'maskSuffix'>,
@@ -105,8 +105,8 @@ export const dateTime = (ms: number): string => new Date(ms).toISOString()
 const isPaused = (sandbox: Sandbox): boolean => wireStates.paused.some((state) => state === sandbox.state)
 
 /**
- * Clients build the host names of sandboxes from the domain. Without a configured domain, a client on this machine
- * gets one that browsers and curl resolve to loopback by themselves; other clients get none.
+ * Clients build the host names of sandboxes from the domain. Without a configured domain, a client on this
+ * machine gets one that browsers and curl resolve to loopback; other clients get none.
  */
 export function domainFor(configured: string | undefined, request: FastifyRequest): string | null {
   if (configured !== undefined) return configured

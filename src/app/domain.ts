@@ -3,16 +3,16 @@
  * the tests of the domain hand it fakes, so both run the same wiring.
  */
 import { envdVersion } from '../contract/constants.ts'
-import { Archiver } from '../core/archive/archiver.ts'
-import { BuildsAtHand } from '../core/archive/builds-at-hand.ts'
-import { BytesFetcher } from '../core/archive/bytes-fetcher.ts'
-import { LogCarrier } from '../core/archive/log-carrier.ts'
-import { SandboxMover } from '../core/archive/mover.ts'
-import { SnapshotArchive } from '../core/archive/snapshot-archive.ts'
-import { ArchiveSweeper } from '../core/archive/sweeper.ts'
 import { TeamRemover } from '../core/cluster/team-remover.ts'
 import { DiskSpace } from '../core/disk-space/disk-space.ts'
 import { Pruner } from '../core/disk-space/pruner.ts'
+import { BuildsAtHand } from '../core/object-storage/builds-at-hand.ts'
+import { BytesFetcher } from '../core/object-storage/bytes-fetcher.ts'
+import { LogCarrier } from '../core/object-storage/log-carrier.ts'
+import { SandboxMover } from '../core/object-storage/mover.ts'
+import { StoredSnapshots } from '../core/object-storage/stored-snapshots.ts'
+import { ObjectSweeper } from '../core/object-storage/sweeper.ts'
+import { Uploader } from '../core/object-storage/uploader.ts'
 import { createAutoResume, createFindDemand } from '../core/sandbox/auto-resume.ts'
 import { BuildSandboxes } from '../core/sandbox/builds/build-sandboxes.ts'
 import { Admission } from '../core/sandbox/capacity/admission.ts'
@@ -94,8 +94,8 @@ function joinSandboxes(
   const catalog = new TemplateCatalog(templates)
   const snapshots = new SnapshotStore({ driver, places: ports.snapshotFolders })
   const turns = new SandboxTurns(sandboxes)
-  const archive = joinArchive(ports, settings, snapshots)
-  const fetcher = archive?.fetcher
+  const objectStorage = joinObjectStorage(ports, settings, snapshots)
+  const fetcher = objectStorage?.fetcher
   const quarantine = new Quarantine({
     driver,
     clock,
@@ -216,7 +216,7 @@ function joinSandboxes(
       diskGuard,
       held,
       fetcher,
-      onKept: () => archive?.archiver.nudge(),
+      onSnapshotTaken: () => objectStorage?.uploader.nudge(),
       clock,
       appendLog,
       log,
@@ -235,7 +235,7 @@ function joinSandboxes(
     warm,
     turns,
     held,
-    archive: archive && ports.stores.archive,
+    copies: objectStorage && ports.stores.storedBytes,
     clock,
     log,
   })
@@ -254,7 +254,7 @@ function joinSandboxes(
     findResumable,
     findDemand,
     admission,
-    archive,
+    objectStorage,
     diskGuard,
     memoryGuard,
   }
@@ -267,11 +267,11 @@ const noReserve: DiskReserve = {
 }
 
 /** What brings bytes to the object store and back. */
-function joinArchive(ports: DomainPorts, { nodeID }: DomainSettings, snapshots: SnapshotStore) {
-  if (!ports.archive) return undefined
+function joinObjectStorage(ports: DomainPorts, { nodeID }: DomainSettings, snapshots: SnapshotStore) {
+  if (!ports.objectStorage) return undefined
   const { stores, driver, clock, log } = ports
-  const { objects, packs, layers } = ports.archive
-  const rows = stores.archive
+  const { objects, packs, layers } = ports.objectStorage
+  const rows = stores.storedBytes
   const parts = {
     rows,
     layers,
@@ -279,15 +279,15 @@ function joinArchive(ports: DomainPorts, { nodeID }: DomainSettings, snapshots: 
     clock,
     log,
     logs: new LogCarrier(ports.logs, log),
-    snapshots: new SnapshotArchive({ driver, snapshots, packs }),
+    snapshots: new StoredSnapshots({ driver, snapshots, packs }),
   }
   const fetcher = new BytesFetcher(parts)
   return {
     fetcher,
-    archiver: new Archiver(parts),
+    uploader: new Uploader(parts),
     buildsAtHand: new BuildsAtHand({ rows, images: ports.images, snapshots, clock }),
     mover: new SandboxMover({ rows, fetcher, nodeID, log }),
-    sweeper: new ArchiveSweeper({ objects, rows, leases: stores.leases, clock, log }),
+    sweeper: new ObjectSweeper({ objects, rows, leases: stores.leases, clock, log }),
   }
 }
 
@@ -301,7 +301,7 @@ function joinTemplates(
     buildSandboxes,
     reconciler,
     warm,
-    archive,
+    objectStorage,
     memoryGuard,
   }: ReturnType<typeof joinSandboxes>,
 ) {
@@ -334,7 +334,7 @@ function joinTemplates(
       return diskSpace.require()
     },
     onReady: async (build) => {
-      archive?.archiver.nudge()
+      objectStorage?.uploader.nudge()
       await warm.replace(build)
     },
   })

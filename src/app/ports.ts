@@ -128,7 +128,7 @@ export async function openPorts(parts: PortParts, closers: Closers) {
     extraCA,
     clock,
     log,
-    ...(opened && images.archive && { archive: { ...opened, layers: images.archive } }),
+    ...(opened && images.storedLayers && { objectStorage: { ...opened, layers: images.storedLayers } }),
     gate: openedGate?.gate,
     authority: openedGate?.authority,
     lookup,

@@ -116,7 +116,7 @@ test('node list tells which machine a node is, and drain takes its address', asy
   })) {
     assert.equal(await runVerb(nodeVerbs, ['drain', word], connect), `Node ${id} gets no new sandboxes.`)
   }
-  await assert.rejects(runVerb(nodeVerbs, ['drain', '10.0.0'], connect), /no node is called that/)
+  await assert.rejects(runVerb(nodeVerbs, ['drain', '10.0.0'], connect), /no node has this name/)
 })
 
 test('team create sends the name', async () => {
@@ -275,7 +275,7 @@ test('recover lists what is in quarantine, gives a sandbox back, or deletes its 
     /ione-run +ione +2026-01-02 03:04 +2026-01-09 03:04 +No row/,
   )
   assert.match(await recoverCommand(['ione-run'], connect), /^The sandbox ione of team id-1 is paused/)
-  assert.equal(await recoverCommand(['ione-run', '--remove'], connect), 'The snapshot ione-run is deleted.')
+  assert.equal(await recoverCommand(['ione-run', '--remove'], connect), 'The snapshot ione-run is removed.')
   for (const bad of [['--remove'], ['a', 'b'], ['--force']]) {
     await assert.rejects(recoverCommand(bad, neverConnect), UsageError)
   }

@@ -9,7 +9,7 @@ import { type TeamClient, whichServer } from './team-client.ts'
 import type { Given, VerbTable } from './verbs.ts'
 
 const command = 'warren sandbox'
-/** A paused sandbox that is resumed lives for so many seconds unless said otherwise. */
+/** Default timeout of a resumed sandbox, in seconds. */
 const resumeSeconds = '300'
 const followEveryMs = 1000
 const mostLogEntries = 1000

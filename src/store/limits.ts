@@ -7,10 +7,13 @@ import { usageOfTeam } from './sandbox-counts.ts'
 import type { Tables } from './tables.ts'
 
 export function unknownTeam(teamID: string): AppError {
-  return new AppError('not_found', `There is no team '${teamID}'; \`warren team list\` shows those there are`)
+  return new AppError('not_found', `There is no team '${teamID}'; \`warren team list\` lists all teams`)
 }
 
-/** A write that changes nothing holds the team's row until the commit, with the same SQL on both engines. */
+/**
+ * Locks the team's row until the commit by a write that changes nothing, which is the same SQL on both
+ * engines.
+ */
 export async function lockTeam(transaction: Transaction<Tables>, teamID: string): Promise<void> {
   const { numUpdatedRows } = await transaction
     .updateTable('teams')
@@ -20,7 +23,7 @@ export async function lockTeam(transaction: Transaction<Tables>, teamID: string)
   if (numUpdatedRows === 0n) throw unknownTeam(teamID)
 }
 
-/** The limit that the team would pass with this sandbox active beside all its others. */
+/** The limit that the team would exceed with this sandbox active beside all its others. */
 export async function exceededLimit(
   transaction: Transaction<Tables>,
   { teamID, cpuCount, memoryMB }: Pick<Sandbox, 'teamID' | 'cpuCount' | 'memoryMB'>,

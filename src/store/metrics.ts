@@ -3,7 +3,7 @@ import type { SandboxMetric } from '../core/sandbox/monitoring/metric.ts'
 import type { MetricStore } from '../core/sandbox/monitoring/metric-store.ts'
 import type { SandboxMetricRow, Tables } from './tables.ts'
 
-/** Keeps the number of bound values of one insert below what either engine takes. */
+/** Limits the number of bound values of one insert to what either engine takes. */
 const rowsPerInsert = 500
 
 export class SqlMetricStore implements MetricStore {

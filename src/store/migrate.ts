@@ -23,7 +23,7 @@ import * as condemnedObjects from './migrations/0023-condemned-objects.ts'
 import * as autoPause from './migrations/0024-auto-pause.ts'
 import type { Tables } from './tables.ts'
 
-/** In order of their names; one that was released is never changed, only followed by another. */
+/** Ordered by name. A released migration is never changed, only followed by another. */
 export const migrationsWith = (vault: SecretVault): Record<string, Migration> => ({
   '0001-first-tables': firstTables,
   '0002-metrics': metrics,
@@ -47,7 +47,10 @@ export const migrationsWith = (vault: SecretVault): Record<string, Migration> =>
   '0024-auto-pause': autoPause,
 })
 
-/** Brings the tables to what this build knows, all or nothing; a database of a newer build is left alone. */
+/**
+ * Migrates the tables to those of this build, completely or not at all; leaves a database of a newer build
+ * alone.
+ */
 export async function migrate(db: Kysely<Tables>, known: Record<string, Migration>): Promise<void> {
   const migrator = new Migrator({ db, provider: { getMigrations: async () => known } })
   const { error } = await migrator.migrateToLatest()

@@ -120,7 +120,7 @@ export class SqlOwnerStore implements OwnerStore {
     return sandboxIDs.filter((id) => own.has(id))
   }
 
-  /** Only the log of a sandbox that has ended is still somewhere. */
+  /** Of an ended sandbox only the log still has an owner. */
   async #ownerOfSandbox(sandboxID: string, kind: 'sandbox' | 'log'): Promise<Owner | undefined> {
     const row = await this.#db
       .selectFrom('sandboxes')

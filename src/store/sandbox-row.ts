@@ -70,7 +70,7 @@ export function sandboxOf(row: SandboxRow, vault: SecretVault): Sandbox {
   }
 }
 
-/** Only the columns of the changes that are there. */
+/** Only the columns of the given changes. */
 export function changedColumns(changes: SandboxChanges): Updateable<SandboxRow> {
   const { snapshot } = changes
   const columns = {
@@ -87,7 +87,7 @@ export function changedColumns(changes: SandboxChanges): Updateable<SandboxRow> 
   return Object.fromEntries(Object.entries(columns).filter(([, value]) => value !== undefined))
 }
 
-/** One hash per pair: equal exactly when key and value are. */
+/** One hash per pair, equal if and only if key and value are equal. */
 export function pairHashes(metadata: Record<string, string>): string[] {
   return Object.entries(metadata).map((pair) => hashOf(JSON.stringify(pair)))
 }

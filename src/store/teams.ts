@@ -29,7 +29,7 @@ export class SqlTeamStore implements TeamStore {
       .selectAll()
       .where((where) => where.or([where('id', '=', idOrSlug), where('slug', '=', idOrSlug)]))
       .execute()
-    // A slug may look like another team's id; the id wins.
+    // A slug may look like another team's ID; the ID wins.
     const row = rows.find(({ id }) => id === idOrSlug) ?? rows[0]
     return row && teamOf(row)
   }

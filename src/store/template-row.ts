@@ -34,7 +34,7 @@ export function templateOf(row: TemplateRow): Template {
   }
 }
 
-/** Only the columns of the changes that are there; which build it is, and of which template, never changes. */
+/** Only the columns of the given changes; a build's ID and template never change. */
 export function buildColumns(changes: Partial<TemplateBuild>): Updateable<TemplateBuildRow> {
   const columns = {
     status: changes.status,
@@ -60,7 +60,7 @@ export function buildColumns(changes: Partial<TemplateBuild>): Updateable<Templa
   return Object.fromEntries(Object.entries(columns).filter(([, value]) => value !== undefined))
 }
 
-/** The name of a variable cannot hold '=', so this is none. */
+/** No variable has this name, because names cannot contain '='. */
 const sandboxVariablesName = '=sandbox'
 
 type Variables = Record<string, string>

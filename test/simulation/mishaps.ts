@@ -71,8 +71,8 @@ export function letHappen(simulation: Simulation, { kind, node: at, pick, jumpMs
       simulation.note(() => 'no node gives a sign of life in time')
       simulation.passTime(awayAfterMs + 1000)
       simulation.faults.leasesAreLostUntilMs = simulation.time.elapsedMs + Math.round(pick * outageMs)
-      for (const { state, isArchived, sandboxID } of simulation.watch.sandboxes.values())
-        if (state === 'paused' && isArchived) rushFor(simulation, sandboxID)
+      for (const { state, isStored, sandboxID } of simulation.watch.sandboxes.values())
+        if (state === 'paused' && isStored) rushFor(simulation, sandboxID)
       break
     case 'old copy':
       setBack(simulation, node, pick)

@@ -177,7 +177,7 @@ export class SimulatedNode {
     this.#isWatchingExits = true
     core.reconciler.watchExits()
     this.#isWatchingExits = false
-    const { membership, archive, reconciler, drainer, volumes, builds, webhooks, memoryGuard } = core
+    const { membership, objectStorage, reconciler, drainer, volumes, builds, webhooks, memoryGuard } = core
     const attempt = (job: string, work: () => Promise<void>) =>
       work().then(
         () => true,
@@ -196,7 +196,7 @@ export class SimulatedNode {
         reconciler.run(),
         this.#plan.hasVolumes ? volumes.reconcile() : undefined,
         this.#plan.hasBuilds ? builds.reconcile() : undefined,
-        this.isUp ? archive?.archiver.run() : undefined,
+        this.isUp ? objectStorage?.uploader.run() : undefined,
       ]).finally(() => {
         round = undefined
       })
@@ -281,7 +281,7 @@ export class SimulatedNode {
         clock,
         log,
         stores: wrapped,
-        archive: packs && {
+        objectStorage: packs && {
           objects: wrap('objects', 'objects', packs, ['list']),
           packs: wrap('objects', 'packs', packs, ['list']),
           layers: newSimulatedLayers(wrap('objects', 'packs', packs, ['list'])),

@@ -49,9 +49,9 @@ export const floorsOf: Record<string, Record<string, readonly string[]>> = {
     ],
     event: ['sandbox/row'],
     'disk-space': ['ports', 'template', 'sandbox/row', 'sandbox/snapshots'],
-    archive: ['ports', 'template', 'sandbox/row', 'sandbox/snapshots'],
+    'object-storage': ['ports', 'template', 'sandbox/row', 'sandbox/snapshots'],
     webhook: ['ports', 'team', 'secret', 'event'],
-    cluster: ['ports', 'team', 'template', 'sandbox/row', 'sandbox/capacity', 'sandbox', 'archive'],
+    cluster: ['ports', 'team', 'template', 'sandbox/row', 'sandbox/capacity', 'sandbox', 'object-storage'],
   },
   'src/drivers/oci': {
     record: [],

@@ -1,4 +1,4 @@
-/** Lets traffic wake a paused sandbox, where its team wanted that. Who may is for the edge to check. */
+/** Lets traffic wake a paused sandbox if its team wants that. The edge checks whether a caller may. */
 import { JoinedWork } from '../../lib/keyed-lock.ts'
 import type { TeamStore } from '../team/team-store.ts'
 import type { FindDemand, FindResumable } from './network/resumable-route.ts'
@@ -40,7 +40,9 @@ export function createAutoResume(parts: AutoResumeParts): FindResumable {
   }
 }
 
-/** Also of a sandbox that another node has: who may wake it is known before this one takes it over. */
+/**
+ * Also finds a sandbox of another node: the edge must know who may wake it before this node takes it over.
+ */
 export function createFindDemand(parts: {
   owners: Pick<SandboxFinder, 'findSandbox'>
   tokens: SandboxTokens
@@ -56,7 +58,7 @@ export function createFindDemand(parts: {
 
 const isPaused = ({ state }: Sandbox): boolean => wireStates.paused.some((one) => one === state)
 
-/** What a pause kept without memory does not hold the service that the traffic is for. */
+/** A snapshot without memory does not hold the service that the traffic is for. */
 function mayWake(row: Sandbox): boolean {
   return isPaused(row) && row.options.autoResume && row.snapshot?.memory !== false
 }

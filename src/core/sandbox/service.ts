@@ -38,12 +38,12 @@ import {
   type SnapshotRequest,
   type SnapshotTemplate,
 } from './verbs/copier.ts'
+import { CreateCounter } from './verbs/create-counter.ts'
 import { type CreateRequest, SandboxCreator } from './verbs/creator.ts'
 import { SandboxEnder } from './verbs/ender.ts'
 import { type NetworkUpdate, NetworkUpdater } from './verbs/network-updater.ts'
 import { type PauseOptions, Pauser } from './verbs/pauser.ts'
 import { Resumer } from './verbs/resumer.ts'
-import { SpawnCounter } from './verbs/spawn-counter.ts'
 import type { WarmPool } from './warm-pool/warm-pool.ts'
 
 export type SandboxServiceParts = {
@@ -65,7 +65,7 @@ export type SandboxServiceParts = {
   /** Undefined where there is no object store. */
   fetcher: BytesSource | undefined
   /** Called when the snapshot of a paused sandbox or of a template is on the disk, and its row says so. */
-  onKept: () => void
+  onSnapshotTaken: () => void
   clock: Clock
   /** Adds to the log of a sandbox, without anybody waiting for it. */
   appendLog: (sandboxID: string, entry: LogEntry) => void
@@ -81,7 +81,7 @@ export type ConnectRequest = {
 export class SandboxService {
   readonly #parts: SandboxServiceParts
   readonly #turns: SandboxTurns
-  readonly #spawns: SpawnCounter
+  readonly #createCounter: CreateCounter
   readonly #creator: SandboxCreator
   readonly #pauser: Pauser
   readonly #resumer: Resumer
@@ -94,8 +94,8 @@ export class SandboxService {
     this.#parts = parts
     this.#turns = parts.turns
     const onRunning = ({ endAt }: Sandbox) => this.#expiry.arm(endAt)
-    this.#spawns = new SpawnCounter(parts)
-    const shared = { ...parts, onRunning, spawns: this.#spawns }
+    this.#createCounter = new CreateCounter(parts)
+    const shared = { ...parts, onRunning, createCounter: this.#createCounter }
     this.#creator = new SandboxCreator(shared)
     this.#pauser = new Pauser(shared)
     this.#resumer = new Resumer(shared)
@@ -309,7 +309,7 @@ export class SandboxService {
   async close(): Promise<void> {
     this.#expiry.close()
     await this.#turns.allFinished()
-    await this.#spawns.close()
+    await this.#createCounter.close()
   }
 
   /** Not ended, and the team's. */

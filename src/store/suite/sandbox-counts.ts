@@ -1,4 +1,4 @@
-/** The counts by which limits and admission go must say what the rows say. */
+/** The counts that limits and admission use must agree with the rows. */
 import assert from 'node:assert/strict'
 import { activeStates, type Sandbox, type SandboxState } from '../../core/sandbox/row/sandbox.ts'
 import { defaultTeamLimits } from '../../core/team/team.ts'

@@ -1,6 +1,6 @@
 /**
- * The first form of builds: the Dockerfile comes with the request, and the start says no more. The command line that spoke
- * it built an image by itself and pushed it; here the server carries the instructions out.
+ * The first form of builds: the request contains the Dockerfile, and the start needs nothing more. The
+ * command line that used it built and pushed an image itself; here the server runs the instructions.
  */
 import { failures } from '../../../contract/rest/shared.ts'
 import { type NewTemplateV1, TemplateLegacy } from '../../../contract/rest/template.ts'
@@ -38,13 +38,13 @@ function startRequestOf({ dockerfile, startCmd, readyCmd }: NewTemplateV1): Star
   if (copy) {
     throw new DockerfileError(
       copy.line,
-      'COPY and ADD need files, and this form of request carries none: use `warren template build` or Template.build.',
+      'COPY and ADD need files, which this request cannot contain: use `warren template build` or Template.build.',
     )
   }
   return {
     from: { image },
     steps: steps.map(({ type, args }) => ({ type, args, filesHash: null, force: false })),
-    // ENTRYPOINT and CMD of the Dockerfile were never run in sandboxes of such a template.
+    // ENTRYPOINT and CMD of the Dockerfile never ran in sandboxes of such a template.
     startCmd: startCmd || null,
     readyCmd: readyCmd || null,
     force: false,

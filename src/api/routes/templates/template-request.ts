@@ -1,4 +1,4 @@
-/** What the routes that request a build share: the name, the tags and the sizes are checked in one place. */
+/** Shared by the routes that request a build: checks name, tags and sizes in one place. */
 import type { TemplateLegacy } from '../../../contract/rest/template.ts'
 import type { Team } from '../../../core/team/team.ts'
 import { type BuildSizes, type NewBuild, tagsOf } from '../../../core/template/build-service.ts'
@@ -23,7 +23,7 @@ export function requestBuild(
   return builds.request(team, parsed, tagsOf(parsed, tags.map(parseTag)), sizesOf(sizes, requested))
 }
 
-/** The name of a template of the team. */
+/** Parses the name of a template of the team. */
 export function nameOf(team: Team, name: string): TemplateReference {
   if (name.length > longestName) {
     throw new AppError('invalid_argument', `Invalid name: at most ${longestName} characters are allowed`)
@@ -31,7 +31,7 @@ export function nameOf(team: Team, name: string): TemplateReference {
   return parseOwnName(team, name)
 }
 
-/** What older clients read of a build that they requested. */
+/** The answer to older clients that request a build. */
 export async function presentRequested(
   { templates }: RouteContext,
   team: Team,

@@ -71,7 +71,7 @@ export class BuildSandboxes {
   }
 }
 
-/** To be ended by `save` or by `close`, whatever happens in between. */
+/** End it by `snapshotAndEnd` or by `close`, whatever happens in between. */
 export class BuildSandbox {
   readonly sandboxID: string
   readonly #parts: BuildSandboxesParts
@@ -124,19 +124,19 @@ export class BuildSandbox {
     return (await this.#parts.driver.stats(this.#handle)).diskUsedBytes
   }
 
-  /** Keeps its files under a name that the caller holds, and goes on. */
-  async copy(name: string, signal: AbortSignal): Promise<void> {
+  /** Takes a snapshot of its files, under a name that the caller holds. The sandbox keeps running. */
+  async snapshotFiles(name: string, signal: AbortSignal): Promise<void> {
     const options = { memory: false, afterwards: 'go-on', lasting: true } as const
     await this.#parts.snapshots.take(this.#handle, name, options, signal)
   }
 
-  /** Keeps it under a name that the caller holds, and ends it. One that cannot be saved goes on. */
-  async save(name: string, memory: boolean, signal: AbortSignal): Promise<void> {
+  /** Takes a snapshot under a name that the caller holds, and ends the sandbox. If that fails, it keeps running. */
+  async snapshotAndEnd(name: string, memory: boolean, signal: AbortSignal): Promise<void> {
     await this.#parts.snapshots.take(this.#handle, name, { memory, afterwards: 'end', lasting: true }, signal)
     this.#onEnd()
   }
 
-  /** After a save there is nothing to do. One that cannot be stopped is nobody's from then on: the reconciler ends it. */
+  /** Does nothing after `snapshotAndEnd`. If the sandbox cannot be stopped, the reconciler ends it. */
   async close(): Promise<void> {
     const { sandboxID } = this
     await this.#parts.launcher

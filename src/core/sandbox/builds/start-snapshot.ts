@@ -1,6 +1,6 @@
 /**
- * Templates that start warm: the service of a build is started in a sandbox that nobody owns, and its memory is
- * kept once it is ready, so that every sandbox of the build begins with it running.
+ * Templates that start warm: Warren starts the service of a build in a sandbox that nobody owns, and takes a
+ * snapshot of its memory once it is ready. Every sandbox of the build then starts with the service running.
  */
 import type { Clock } from '../../../lib/clock.ts'
 import type { AgentPort, CommandOutput } from '../../ports/agent.ts'
@@ -18,8 +18,8 @@ export type StartSnapshotParts = {
 }
 
 /**
- * Where the driver keeps no memory the service is only tried, because it will run in each sandbox. The result is
- * undefined then, and where there is nothing to start.
+ * If the driver cannot snapshot memory, the service is only tried, because each sandbox will start it.
+ * Returns undefined then, and if there is nothing to start.
  */
 export async function takeStartSnapshot(
   { buildSandboxes, agent, snapshots, clock }: StartSnapshotParts,
@@ -32,8 +32,8 @@ export async function takeStartSnapshot(
     const sandbox = await buildSandboxes.open(build, options.signal)
     try {
       await runStartCommand(agent, sandbox.endpoint, sandbox.accessToken, build, { ...options, clock })
-      if (!build.startCmd || !snapshots.keepMemory) return undefined
-      await sandbox.save(name, true, options.signal)
+      if (!build.startCmd || !snapshots.takesMemory) return undefined
+      await sandbox.snapshotAndEnd(name, true, options.signal)
       return { name, memory: true, sandboxID: sandbox.sandboxID }
     } finally {
       await sandbox.close()

@@ -24,9 +24,9 @@ export type PauserParts = VerbParts & {
 
 export type PauseOptions = {
   memory: boolean
-  /** Reject when the agent does not answer; without memory that is so anyway. */
+  /** Reject if the agent does not answer; without memory that always applies. */
   requireHealthyAgent: boolean
-  /** Nobody asked for it: its time is over. */
+  /** The timeout is over; nobody asked for the pause. */
   isAutomatic: boolean
   /** For a drain: it is to run again until the end of its time, and its row says so from the first step on. */
   departs?: boolean
@@ -50,7 +50,7 @@ export class Pauser {
   ): Promise<SandboxInTurn | undefined> {
     const { turns, snapshots } = this.#parts
     const { endAt } = row
-    await this.#requireSpace(row, options.memory && snapshots.keepMemory).catch(async (error) => {
+    await this.#requireSpace(row, options.memory && snapshots.takesMemory).catch(async (error) => {
       if (options.isAutomatic) await this.#tryLater(row)
       throw error
     })
@@ -69,7 +69,7 @@ export class Pauser {
     if (why !== undefined && !memory) throw errors.standsStill(why)
   }
 
-  /** Finishes or undoes a pause by what is really there. False: neither the sandbox nor its snapshot is there. */
+  /** Finishes or undoes a pause by the actual state. False if neither the sandbox nor its snapshot exists. */
   async repair(row: SandboxInTurn, changes: { endAt?: number } = {}): Promise<boolean> {
     const { driver, launcher, snapshots } = this.#parts
     if (!row.handle) return false
@@ -81,7 +81,7 @@ export class Pauser {
       if (!snapshot) return false
       await launcher.stop(row.handle)
       await this.#markPaused(row, { ...rest, memory: snapshot.memory, frozen: false })
-    } else if (found === 'paused' && snapshot && !snapshot.memory && !snapshots.keepMemory) {
+    } else if (found === 'paused' && snapshot && !snapshot.memory && !snapshots.takesMemory) {
       await this.#markPaused(row, { ...rest, memory: true, frozen: true })
     } else {
       if (found === 'paused') await launcher.thaw(row.handle)
@@ -130,8 +130,8 @@ export class Pauser {
       throw errors.agentDoesNotAnswer(row.sandboxID)
     }
     launcher.closeRoute(row)
-    const frozen = options.memory && !snapshots.keepMemory && driver.capabilities.freeze
-    const memory = options.memory && snapshots.keepMemory
+    const frozen = options.memory && !snapshots.takesMemory && driver.capabilities.freeze
+    const memory = options.memory && snapshots.takesMemory
     const afterwards = frozen ? 'stay-frozen' : 'end'
     await snapshots.take(handle, name, { memory, afterwards, lasting: true }, signal)
     if (!frozen) launcher.forget(handle)
@@ -139,7 +139,7 @@ export class Pauser {
   }
 
   async #markPaused(row: SandboxInTurn, snapshot: SandboxSnapshot): Promise<SandboxInTurn> {
-    const { turns, clock, appendLog, onKept, log } = this.#parts
+    const { turns, clock, appendLog, onSnapshotTaken, log } = this.#parts
     const { sandboxID } = row
     const changes = { snapshot, handle: snapshot.frozen ? row.handle : null, endAt: clock.now() }
     const paused = await turns.move(row, 'paused', changes).catch((cause) => {
@@ -149,11 +149,11 @@ export class Pauser {
     if (!paused) throw errors.killedWhile(sandboxID, 'paused')
     appendLog(sandboxID, pausedEntry(changes.endAt, snapshot))
     log.info({ sandboxID, ...snapshot }, 'sandbox paused')
-    onKept()
+    onSnapshotTaken()
     return paused
   }
 
-  /** The sandbox was not paused: it is as it was before. */
+  /** Moves the row of a sandbox that was not paused back to `running`. */
   async #goOn(row: SandboxInTurn, changes: { endAt?: number }): Promise<void> {
     const { turns, launcher, onRunning } = this.#parts
     const running = await turns.move(row, 'running', changes)

@@ -1,6 +1,7 @@
 /**
- * The files that the runtime finds when it starts a sandbox: its configuration and what is mounted from its folder. They
- * are small and many, and written at once: together they take a millisecond, and ten if each step waits for a thread.
+ * The files that the runtime needs to start a sandbox: its configuration, and what is mounted from its
+ * folder. They are small and many, and written synchronously: together they take a millisecond, and ten if
+ * each step waits for a thread.
  */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -13,9 +14,9 @@ import { flavourOf } from '../runtime/flavours.ts'
 import { bootIDName, makeSysSkeleton, writeProcFiles } from '../runtime/shown-machine.ts'
 import type { SlotUsers } from '../slot/own-users.ts'
 import type { RestorePlan } from '../snapshot/restore.ts'
-import { configName } from '../snapshot/snapshot-store.ts'
+import { configName } from '../snapshot/snapshot-folder.ts'
 
-/** What a start uses besides its record. */
+/** The parts of a start besides its record. */
 export type StartParts = { plan: RestorePlan | undefined; users: SlotUsers | undefined }
 
 export async function writeBundle(

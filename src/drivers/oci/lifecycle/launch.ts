@@ -57,7 +57,7 @@ export async function startSandbox(
   }
 }
 
-/** Throws the failure of a start once all is cleaned up; where that fails too, both are told. */
+/** Throws the failure of a start after the cleanup; if that fails too, reports both. */
 async function cleanUpAfter(error: unknown, cleanUp: () => Promise<void>): Promise<never> {
   try {
     await cleanUp()
@@ -71,7 +71,7 @@ async function cleanUpAfter(error: unknown, cleanUp: () => Promise<void>): Promi
   throw error
 }
 
-/** From here on the sandbox is listed. Rejects with its slot and its CPUs given back. */
+/** From here on the sandbox is listed. If it rejects, its slot and its CPUs are free again. */
 async function createRecord(
   context: OciContext,
   spec: SandboxSpec,
@@ -141,7 +141,7 @@ async function launch(
     firewall.replace(record.address, openRules, record.egress),
   ])
   signal?.throwIfAborted()
-  // Once the files of a snapshot are consumed there is no way back: it runs, or the runtime says why not.
+  // Once the files of a snapshot are consumed there is no way back: the sandbox runs, or the runtime reports why not.
   const abort = plan?.consumedMark ? undefined : signal
   await mountDisks(context, record, parts)
   await allDone([
@@ -157,7 +157,7 @@ async function launch(
   await exits.watch(record, pid)
 }
 
-/** Mounts the root in the slot's namespace, and before that what it is made of, as far as the slot has not done so. */
+/** Mounts the root in the slot's namespace, after its parts that the slot has not mounted yet. */
 async function mountDisks(
   { layout, users: ownUsers, namespaces }: OciContext,
   record: SandboxRecord,
@@ -176,21 +176,21 @@ async function mountDisks(
   if (users) await ownUsers?.cover(users, namespace, owned)
   const [roots, overlay] = [join(folder, rootsName), overlayOptions(record)]
   await namespaces.do({ mountRoot: { namespace, roots, overlay, target: layout.rootMount } })
-  // Memory goes on with the mounts that it has.
+  // Restored memory already has its mounts.
   if (!plan?.memory) await checkMountPoints(namespaces, namespace, layout.rootMount, record.mounts)
 }
 
 /**
- * Only the agent runs in the sandbox as yet, and starts nothing before it is handed over, which comes after this. A hook
- * of the runtime could do it sooner, and takes ten times the CPU: it is a program that the runtime starts. What lies at
- * the new place until then must not show the machine's own.
+ * Only the agent runs in the sandbox so far, and it starts nothing before the hand-over, which comes after
+ * this. A hook of the runtime could do it sooner, but takes ten times the CPU, because the runtime starts a
+ * program for it. Until then the new place must not show the machine's own file.
  */
 async function moveMounts({ namespaces }: OciContext, record: SandboxRecord, pid: number): Promise<void> {
   const moves = flavourOf(record).movedMounts
   if (moves.length > 0) await namespaces.do({ moveMounts: { pid, moves } })
 }
 
-/** Memory brings the host name of the sandbox it was saved from, unless the runtime replaces it. */
+/** Restored memory has the host name of its snapshot's sandbox, unless the runtime replaces it. */
 async function setHostname(
   { layout, agent }: OciContext,
   record: SandboxRecord,
@@ -209,12 +209,12 @@ async function raiseMemory({ layout, cgroups }: OciContext, record: SandboxRecor
   await cgroups.raiseMemory(layout.cgroup(record.sandboxID), totalBytes)
 }
 
-/** Memory that is read back may fill all there is, so the runtime needs its own before that is done. */
+/** Restored memory may fill the whole limit, so the runtime needs its own memory before the restore is done. */
 async function raiseMemoryOnceStarted(context: OciContext, record: SandboxRecord): Promise<void> {
   const folder = context.layout.sandbox(record.sandboxID)
-  // Longer and longer: where many are restored at once it takes seconds, and each look costs all of them.
+  // With growing pauses: many concurrent restores take seconds, and each check costs all of them.
   for (let waitedMs = 5; waitedMs < 2_000; waitedMs *= 1.25) {
-    // It is raised once more when the start is over, and a failure is told then.
+    // Raised once more when the start is over, which then reports a failure.
     if (await startedPid(folder)) return raiseMemory(context, record).catch(() => {})
     await delay(waitedMs / 4)
   }

@@ -1,6 +1,6 @@
 /**
- * Notices the end of sandboxes. One look at all of them takes a single system call, so it is done a few times a
- * second, and costs nothing that could be noticed.
+ * Notices the end of sandboxes. One system call checks all of them, so it is done a few times a second, at no
+ * noticeable cost.
  */
 import type { SandboxExit } from '../../../core/ports/driver.ts'
 import { delay, systemClock } from '../../../lib/clock.ts'
@@ -14,14 +14,14 @@ type Watched = {
   record: SandboxRecord
   pid: number
   fd: number | undefined
-  /** Kills for want of memory that were seen before: what comes on top of them is the reason of the end. */
+  /** Out-of-memory kills seen before: further ones are the reason of the end. */
   memoryKills: number
-  /** Its end was seen and is being looked into. */
+  /** Its end was seen and is being examined. */
   hasEnded: boolean
 }
 
 const lookEveryMs = 200
-/** There is a moment in which a process is reaped and its status is not told. */
+/** There is a moment in which a process is being reaped and its status is unknown. */
 const statusTries = 10
 const statusTryEveryMs = 20
 
@@ -58,7 +58,7 @@ export class ExitWatch {
     return this.#watched.get(sandboxID)?.record.runID === runID
   }
 
-  /** The first process of a sandbox that is watched and alive; undefined says nothing. */
+  /** The first process of a watched and living sandbox; undefined says nothing. */
   livePid(record: SandboxRecord): number | undefined {
     const watched = this.#watched.get(record.sandboxID)
     if (!watched || watched.record.runID !== record.runID) return undefined
@@ -66,7 +66,7 @@ export class ExitWatch {
     return this.#pidfds!.ended([watched.fd]).length === 0 ? watched.pid : undefined
   }
 
-  /** A failure to watch does not fail the sandbox: its end is then found by whoever looks for it. */
+  /** A failure to watch does not fail the sandbox: whoever checks it later finds its end. */
   async watch(record: SandboxRecord, pid: number): Promise<void> {
     const { sandboxID } = record
     if (this.watches(record)) return
@@ -82,14 +82,14 @@ export class ExitWatch {
     }
   }
 
-  /** What is ended by the driver itself is not told. */
+  /** Not called for sandboxes that the driver itself ends. */
   unwatch(sandboxID: string): void {
     const watched = this.#watched.get(sandboxID)
     this.#watched.delete(sandboxID)
     if (watched?.fd !== undefined && !watched.hasEnded) this.#pidfds!.close(watched.fd)
   }
 
-  /** So that the end of a sandbox is not put down to a kill of one of its processes long before. */
+  /** So that the end of a sandbox is not attributed to a kill of one of its processes long before. */
   async noteMemoryKills(sandboxID: string): Promise<void> {
     const watched = this.#watched.get(sandboxID)
     if (watched) watched.memoryKills = await this.#cgroups.memoryKills(this.#layout.cgroup(sandboxID))
@@ -113,7 +113,7 @@ export class ExitWatch {
     const all = [...this.#watched.values()].filter(({ hasEnded }) => !hasEnded)
     const ended = new Set(this.#pidfds!.ended(all.flatMap(({ fd }) => fd ?? [])))
     for (const watched of all) {
-      // Without a descriptor: the process had ended before it could be watched.
+      // Without a descriptor, the process had ended before it could be watched.
       if (watched.fd === undefined || ended.has(watched.fd)) void this.#tell(watched)
     }
   }
@@ -124,11 +124,11 @@ export class ExitWatch {
     watched.hasEnded = true
     const status = fd === undefined ? undefined : await this.#status(fd, watched.pid)
     const kills = await this.#cgroups.memoryKills(this.#layout.cgroup(sandboxID)).catch((error) => {
-      this.#log(`Whether sandbox ${sandboxID} ended for want of memory could not be read`, error)
+      this.#log(`Whether sandbox ${sandboxID} ran out of memory could not be read`, error)
       return watched.memoryKills
     })
     if (fd !== undefined) this.#pidfds!.close(fd)
-    // The driver may have begun to end it meanwhile, and perhaps started it anew.
+    // The driver may have begun to end it meanwhile, and perhaps started it again.
     if (this.#watched.get(sandboxID) !== watched) return
     this.#watched.delete(sandboxID)
     const exit = { sandboxID, runID, ...explainExit(status, kills > watched.memoryKills) }

@@ -5,14 +5,14 @@ import type { SandboxRecord } from '../record/records.ts'
 import { flavourOf } from './flavours.ts'
 import { logFileName, pidFileName, startMark } from './runtime-files.ts'
 
-/** `direct`: read past the page cache, which counts as the sandbox's own memory. */
+/** `direct`: bypass the page cache, which counts as the sandbox's own memory. */
 export type MemorySource = { folder: string; direct: boolean }
 
 const directFlag = (direct: boolean): string[] => (direct ? ['--direct'] : [])
 
 /**
- * Starts the container, or lets it go on from a folder with its memory, and returns as soon as its first process
- * runs; the container then has no parent.
+ * Starts the container, or restores it from a folder with its memory, and returns as soon as its first
+ * process runs; the container then has no parent.
  */
 export function startArguments(layout: Layout, record: SandboxRecord, memory?: MemorySource): string[] {
   const folder = layout.sandbox(record.sandboxID)
@@ -23,7 +23,7 @@ export function startArguments(layout: Layout, record: SandboxRecord, memory?: M
   return [...command(layout, record), ...verb, ...target]
 }
 
-/** For runtimes that keep memory: the whole sandbox stands still, while the runtime can still be spoken to. */
+/** For runtimes that can save memory: the whole sandbox stands still, while the runtime still answers. */
 export const pauseArguments = (layout: Layout, record: SandboxRecord): string[] => [
   ...command(layout, record),
   'pause',
@@ -44,7 +44,7 @@ export const execArguments = (layout: Layout, record: SandboxRecord, words: read
   ...words,
 ]
 
-/** Nobody inside may set the host name, so the program gets that power from outside. */
+/** Nobody inside may set the host name, so the program gets that capability from outside. */
 export const renameArguments = (
   layout: Layout,
   record: SandboxRecord,
@@ -54,7 +54,7 @@ export const renameArguments = (
   ...['exec', '--cap', 'CAP_SYS_ADMIN', record.sandboxID, ...setHostname, record.sandboxID],
 ]
 
-/** `leave-running` always: without it a checkpoint that fails takes the sandbox with it. */
+/** Always `leave-running`: without it a failed checkpoint ends the sandbox. */
 export function checkpointArguments(
   layout: Layout,
   record: SandboxRecord,

@@ -11,7 +11,7 @@ import type { OciContext } from '../context/context.ts'
 import type { SandboxRecord } from '../record/records.ts'
 import { readJSON } from '../record/versioned-file.ts'
 import { pauseArguments, resumeArguments } from '../runtime/runtime-commands.ts'
-import { readSnapshot, removeSnapshot } from './snapshot-store.ts'
+import { readSnapshot, removeSnapshot } from './snapshot-folder.ts'
 
 export type FrozenNote = {
   /** The runtime holds the processes, not the host's kernel: that is how memory can be written to disk. */

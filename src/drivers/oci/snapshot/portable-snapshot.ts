@@ -1,7 +1,7 @@
 /**
- * Snapshots that go from one machine to another. Paths below the data folder are told relative to it, since each machine
- * has its own. Files fit everywhere; memory needs the very build of the runtime that wrote it, a CPU with all features
- * that programs in it have seen, and the same agent kit.
+ * Snapshots that move from one machine to another. Paths below the data folder are stored relative to it,
+ * because each machine has its own. Files fit everywhere; memory needs the same build of the runtime, a CPU
+ * with all features that its programs have seen, and the same agent kit.
  */
 import { access, mkdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -26,7 +26,7 @@ import {
   readSnapshot,
   removeSnapshot,
   type SnapshotRecord,
-} from './snapshot-store.ts'
+} from './snapshot-folder.ts'
 
 export type FetchFiles = (targetOf: (note: PackNote) => Promise<PackTarget>) => Promise<boolean>
 
@@ -65,21 +65,24 @@ export async function exportSnapshot(
 export async function whyUnfit(context: OciContext, needs: MemoryNeeds): Promise<string | undefined> {
   const { runtime, platform, build = '', cpu = '', agentFolder = '' } = needs
   if (runtime !== context.runtime.flavour.runtime) {
-    return `It was saved by ${runtime}, and sandboxes run under ${context.runtime.flavour.runtime} here.`
+    return `It was taken by ${runtime}, and sandboxes run under ${context.runtime.flavour.runtime} here.`
   }
   if ((await describeBuild(context.runtime.binary)).sha256 !== build) {
-    return `It was saved by another build of ${runtime} (SHA-256 ${build.slice(0, 12)}…) than there is here.`
+    return `It was taken by another build of ${runtime} (SHA-256 ${build.slice(0, 12)}…) than the one on this machine.`
   }
   const features = await cpuFeatures()
   const missing = cpu.split(' ').filter((feature) => feature !== '' && !features.has(feature))
   if (missing.length > 0)
     return `It needs CPU features that this machine lacks: ${missing.slice(0, 8).join(', ')}.`
-  if (platform === 'kvm' && !candidatePlatforms().includes('kvm')) return 'It needs KVM, which is not there.'
+  if (platform === 'kvm' && !candidatePlatforms().includes('kvm'))
+    return 'It needs KVM, which this machine lacks.'
   const isKitHere = await ifPresent(access(localPath(context, agentFolder)).then(() => true))
-  return isKitHere ? undefined : 'It was saved by another version of Warren, whose agent is not there.'
+  return isKitHere
+    ? undefined
+    : 'It was taken by another version of Warren, whose agent is not on this machine.'
 }
 
-/** The disk takes the place of its name when all is there. */
+/** The disk gets its final name when everything is there. */
 export async function importSnapshot(
   context: OciContext,
   folder: string,
@@ -116,11 +119,11 @@ function readNote(note: PackNote): ExportNote {
   if (known.version === exportVersion) return known
   throw new AppError(
     'unprocessable',
-    `The snapshot was saved by another version of Warren (format ${known.version}, this one reads ${exportVersion}).`,
+    `The snapshot was stored by another version of Warren (format ${known.version}, this one reads ${exportVersion}).`,
   )
 }
 
-/** Programs in memory may have seen every feature of the CPU, and go on to use it. */
+/** Programs in memory may have seen every feature of the CPU, and continue to use it. */
 async function needsOf({ origin, build }: SnapshotRecord): Promise<MemoryNeeds> {
   const { runtime, platform, agentFolder } = origin
   return {

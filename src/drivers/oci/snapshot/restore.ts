@@ -1,4 +1,4 @@
-/** How a sandbox is started from a snapshot: which of its disks the sandbox gets, and in which way. */
+/** Plans the start of a sandbox from a snapshot: which of its disks the sandbox gets, and how. */
 import { access, readFile, rename, rm, stat, truncate, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { DiskMount, RestoreSpec, SandboxSize } from '../../../core/ports/driver.ts'
@@ -25,9 +25,12 @@ import {
   pagesName,
   readSnapshot,
   type SnapshotRecord,
-} from './snapshot-store.ts'
+} from './snapshot-folder.ts'
 
-/** `move`: the sandbox runs on the disk of the snapshot itself; `layer`: the disk lies read-only below an empty one. */
+/**
+ * `move`: the sandbox runs on the disk of the snapshot itself; `layer`: the disk is read-only below an empty
+ * one.
+ */
 type DiskUse = 'move' | 'copy' | 'layer'
 
 export class RestorePlan {
@@ -38,7 +41,7 @@ export class RestorePlan {
   readonly runtimeBinary: string | undefined
   readonly #folder: string
   readonly #diskUse: DiskUse
-  /** The disk was written to by a sandbox that was cut off. */
+  /** A sandbox that was cut off has written to the disk. */
   readonly #needsRepair: boolean
   #isClaimed = false
 
@@ -58,7 +61,7 @@ export class RestorePlan {
     this.#needsRepair = parts.needsRepair
   }
 
-  /** Disks below the new sandbox's own one. */
+  /** Number of disks below the new sandbox's own one. */
   get layers(): number {
     return this.snapshot.origin.layers + (this.#diskUse === 'layer' ? 1 : 0)
   }
@@ -68,7 +71,7 @@ export class RestorePlan {
     return this.#diskUse !== 'layer'
   }
 
-  /** The size of a sandbox that is started by this plan where `wanted` was asked for. */
+  /** The size of a sandbox that is started by this plan if `wanted` was requested. */
   sizeFor(wanted: SandboxSize): SandboxSize {
     const { origin } = this.snapshot
     if (this.memory) return origin
@@ -77,7 +80,7 @@ export class RestorePlan {
     return { cpuCount, memoryMB, diskMB: disks[this.#diskUse] }
   }
 
-  /** A file to make before the sandbox runs, where that consumes the snapshot. */
+  /** A file to create before the sandbox runs, if that consumes the snapshot. */
   get consumedMark(): string | undefined {
     return this.#diskUse === 'move' ? consumedMark(this.#folder) : undefined
   }
@@ -86,7 +89,7 @@ export class RestorePlan {
     return JSON.parse(await readFile(join(this.#folder, configName), 'utf8')) as ContainerSpec
   }
 
-  /** Brings the disks into the folder of the sandbox. */
+  /** Moves, copies or links the disks into the folder of the sandbox. */
   async bringDisks({ layout }: OciContext, record: SandboxRecord): Promise<void> {
     const own = layout.sandbox(record.sandboxID)
     const disk = join(this.#folder, diskName)
@@ -114,12 +117,12 @@ export class RestorePlan {
     if (grows) await grow(join(own, diskName), record.diskMB)
   }
 
-  /** After the runtime has said that the sandbox runs. */
+  /** Call it after the runtime has reported that the sandbox runs. */
   async finish({ layout }: OciContext, { sandboxID }: SandboxRecord): Promise<void> {
     await rm(join(layout.sandbox(sandboxID), restoringName), { force: true })
   }
 
-  /** After a start that failed: others may start from the snapshot again. */
+  /** Call it after a failed start: others may start from the snapshot again. */
   async release(): Promise<void> {
     if (this.#isClaimed) await releaseClaim(this.#folder)
   }
@@ -151,7 +154,7 @@ export async function planRestore(
   })
 }
 
-/** What is read only once goes past the page cache; what others will read too had better be in it. */
+/** Data that is read only once bypasses the page cache; data that others will read too should be in it. */
 async function findMemory(folder: string, diskUse: DiskUse): Promise<MemorySource> {
   return { folder, direct: diskUse === 'move' && (await opensDirectly(join(folder, pagesName))) }
 }
@@ -185,7 +188,7 @@ function assertMemoryFits(
   if (isolation !== runtime.flavour.isolation) {
     throw new AppError(
       'unprocessable',
-      `The memory at ${folder} was saved under the isolation ${isolation}; sandboxes now run under ` +
+      `The snapshot at ${folder} was taken under the isolation ${isolation}; sandboxes now run under ` +
         `${runtime.flavour.isolation}. Start without memory.`,
     )
   }
@@ -204,11 +207,13 @@ async function chooseDiskUse(
   { keep }: RestoreSpec,
 ): Promise<DiskUse> {
   if (keep) return snapshot.origin.layers < mostDiskLayers ? 'layer' : 'copy'
-  // Another link is a sandbox that has it mounted read-only: it must not change any more.
+  // Another link belongs to a sandbox that has it mounted read-only: it must not change any more.
   return (await stat(join(folder, diskName))).nlink === 1 ? 'move' : 'copy'
 }
 
-/** The kernel lets go of a mount a moment after the last process in it has died. Read-only ones do no harm. */
+/**
+ * The kernel releases a mount a moment after the last process in it has died. Read-only mounts do no harm.
+ */
 export async function untilUnmounted(image: string): Promise<void> {
   await access(image)
   for (let attempt = 0; attempt < 500; attempt++) {
@@ -219,7 +224,7 @@ export async function untilUnmounted(image: string): Promise<void> {
   throw new AppError('unavailable', `${image} is still in use; try again later.`)
 }
 
-/** An image that was checked just now. */
+/** For an image that was checked just now. */
 async function grow(image: string, sizeMB: number): Promise<void> {
   await truncate(image, sizeMB * 2 ** 20)
   await runCommand('resize2fs', [image])
@@ -227,7 +232,7 @@ async function grow(image: string, sizeMB: number): Promise<void> {
 
 async function repair(image: string): Promise<void> {
   await runCommand('e2fsck', ['-f', '-y', image]).catch((error) => {
-    // 1 and 2 say that something was found and put right.
+    // 1 and 2 mean that errors were found and corrected.
     if (!(error instanceof CommandFailed) || error.exitCode === null || error.exitCode > 2) throw error
   })
 }

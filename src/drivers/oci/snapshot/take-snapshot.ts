@@ -26,7 +26,7 @@ import {
   memoryName,
   partialOf,
   removeSnapshot,
-} from './snapshot-store.ts'
+} from './snapshot-folder.ts'
 
 export async function takeSnapshot(
   context: OciContext,

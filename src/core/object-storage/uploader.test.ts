@@ -20,11 +20,11 @@ const timed = { timeoutMs: 60_000, memory: true }
 
 /** Two Warrens on two machines, over one database and one object store. */
 async function cluster(t: TestContext) {
-  const folder = mkdtempSync(join(tmpdir(), 'warren-archive-'))
+  const folder = mkdtempSync(join(tmpdir(), 'warren-object-storage-'))
   t.after(() => rmSync(folder, { recursive: true, force: true }))
   const clock = new ManualClock()
   const objects = new MemoryObjectStore(clock)
-  const archive = { objects, packs: new ObjectPacks(objects), layers: new FakeLayers() }
+  const objectStorage = { objects, packs: new ObjectPacks(objects), layers: new FakeLayers() }
   const open = (nodeID: string, world = newFakeWorld()) =>
     openFixture({
       folder: join(folder, nodeID),
@@ -32,27 +32,27 @@ async function cluster(t: TestContext) {
       clock,
       world,
       nodeID,
-      ports: { archive },
+      ports: { objectStorage },
     })
   const [one, other] = [await open('one'), await open('other')]
   t.after(async () => {
     for (const node of [one, other]) {
-      await node.archive!.archiver.close()
+      await node.objectStorage!.uploader.close()
       await node.service.close()
       await node.stores.close()
     }
   })
-  return { one, other, objects, clock, open, layers: archive.layers }
+  return { one, other, objects, clock, open, layers: objectStorage.layers }
 }
 
 /** Layers as names: which of them the object store has, and which were brought. */
 class FakeLayers {
-  readonly archived = new Set<string>()
+  readonly stored = new Set<string>()
   readonly brought: string[] = []
-  async archive(layers: readonly string[]): Promise<void> {
-    for (const layer of layers) this.archived.add(layer)
+  async store(layers: readonly string[]): Promise<void> {
+    for (const layer of layers) this.stored.add(layer)
   }
-  async bring(layers: readonly string[]): Promise<void> {
+  async fetch(layers: readonly string[]): Promise<void> {
     this.brought.push(...layers)
   }
 }
@@ -71,17 +71,17 @@ const holds = ({ driver }: Fixture, sandboxID: string) => {
   return inside && [inside.memory.get('m'), inside.files.get('f')]
 }
 
-const archivedOf = async ({ stores }: Fixture, sandboxID: string) =>
-  (await stores.archive.findPaused(sandboxID))?.archived ?? null
+const storedOf = async ({ stores }: Fixture, sandboxID: string) =>
+  (await stores.storedBytes.findPaused(sandboxID))?.stored ?? null
 
-const archivedSoon = (node: Fixture, sandboxID: string) =>
-  until(async () => (await archivedOf(node, sandboxID)) !== null)
+const storedSoon = (node: Fixture, sandboxID: string) =>
+  until(async () => (await storedOf(node, sandboxID)) !== null)
 
 test('a paused sandbox of one node resumes on another, memory included, and its own node forgets its copy', async (t) => {
   const { one, other, objects } = await cluster(t)
   const sandboxID = await paused(one)
-  await archivedSoon(one, sandboxID)
-  assert.equal(await other.archive!.mover.take(sandboxID, { memory: true, from: 'one' }), true)
+  await storedSoon(one, sandboxID)
+  assert.equal(await other.objectStorage!.mover.take(sandboxID, { memory: true, from: 'one' }), true)
   const { sandbox } = await other.service.connect(other.team, sandboxID, timed)
   assert.equal(sandbox.state, 'running')
   assert.deepEqual(holds(other, sandboxID), ['memory', 'file'])
@@ -105,8 +105,8 @@ test('the log of a sandbox goes with it, there and back', async (t) => {
   for (let sequence = 1; sequence <= 3; sequence++) {
     await add(here, sandboxID, sequence)
     await here.service.pause(here.team, sandboxID, wish)
-    await archivedSoon(here, sandboxID)
-    assert.equal(await there.archive!.mover.take(sandboxID, { memory: true, from: here.nodeID }), true)
+    await storedSoon(here, sandboxID)
+    assert.equal(await there.objectStorage!.mover.take(sandboxID, { memory: true, from: here.nodeID }), true)
     await there.service.connect(there.team, sandboxID, timed)
     await here.reconciler.run()
     const entries = await there.logs.newest(sandboxID, 1e6)
@@ -143,8 +143,8 @@ test('a log that no Warren can have packed is left out, and the sandbox comes wi
 test('a node that finds a sandbox of its own owned by another stops its copy at once', async (t) => {
   const { one, other } = await cluster(t)
   const sandboxID = await paused(one)
-  await archivedSoon(one, sandboxID)
-  await other.archive!.mover.take(sandboxID, { memory: true, from: 'one' })
+  await storedSoon(one, sandboxID)
+  await other.objectStorage!.mover.take(sandboxID, { memory: true, from: 'one' })
   await other.service.connect(other.team, sandboxID, timed)
   // As if the earlier owner had gone on with it while it could not see the rows.
   const inside = other.driver.world.sandboxes.get(sandboxID)!
@@ -158,12 +158,12 @@ test('a node that finds a sandbox of its own owned by another stops its copy at 
 test('what the quarantine of the earlier owner has of a sandbox stays there when the sandbox moves', async (t) => {
   const { one, other } = await cluster(t)
   const sandboxID = await paused(one)
-  await archivedSoon(one, sandboxID)
+  await storedSoon(one, sandboxID)
   const [name] = [...one.driver.world.snapshots.keys()]
   const earlier = `${sandboxID}-${newUUID()}`
   one.driver.world.snapshots.set(earlier, one.driver.world.snapshots.get(name!)!)
   await one.quarantine.add(earlier, 'an earlier one')
-  await other.archive!.mover.take(sandboxID, { memory: true, from: 'one' })
+  await other.objectStorage!.mover.take(sandboxID, { memory: true, from: 'one' })
   await one.reconciler.run()
   assert.deepEqual([...one.driver.world.snapshots.keys()], [earlier])
 })
@@ -171,8 +171,8 @@ test('what the quarantine of the earlier owner has of a sandbox stays there when
 test('the copy of the earlier owner goes also before the new one has fetched it', async (t) => {
   const { one, other } = await cluster(t)
   const sandboxID = await paused(one)
-  await archivedSoon(one, sandboxID)
-  await other.archive!.mover.take(sandboxID, { memory: true, from: 'one' })
+  await storedSoon(one, sandboxID)
+  await other.objectStorage!.mover.take(sandboxID, { memory: true, from: 'one' })
   await one.reconciler.run()
   assert.equal(one.driver.world.snapshots.size, 0)
   await other.reconciler.run()
@@ -186,9 +186,9 @@ test('of several that want the same sandbox at once, its own node included, one 
   t.after(() => third.stores.close())
   for (let round = 0; round < 5; round++) {
     const sandboxID = await paused(one)
-    await archivedSoon(one, sandboxID)
+    await storedSoon(one, sandboxID)
     const resumes = [one, other, third].map(async (node) => {
-      if (node !== one && !(await node.archive!.mover.take(sandboxID, { memory: true, from: 'one' })))
+      if (node !== one && !(await node.objectStorage!.mover.take(sandboxID, { memory: true, from: 'one' })))
         return undefined
       return node.service.connect(node.team, sandboxID, timed).catch(() => undefined)
     })
@@ -203,8 +203,8 @@ test('what only its own disk has cannot be taken', async (t) => {
   const { one, other, objects } = await cluster(t)
   objects.isGone = true
   const sandboxID = await paused(one)
-  await one.archive!.archiver.run()
-  assert.equal(await other.archive!.mover.take(sandboxID, { memory: true, from: 'one' }), false)
+  await one.objectStorage!.uploader.run()
+  assert.equal(await other.objectStorage!.mover.take(sandboxID, { memory: true, from: 'one' }), false)
   const { sandbox } = await one.service.connect(one.team, sandboxID, timed)
   assert.equal(sandbox.state, 'running')
 })
@@ -213,18 +213,18 @@ test('while the object store is gone everything local goes on, it is told once, 
   const { one, objects } = await cluster(t)
   objects.isGone = true
   const sandboxID = await paused(one)
-  for (let round = 0; round < 3; round++) await one.archive!.archiver.run()
+  for (let round = 0; round < 3; round++) await one.objectStorage!.uploader.run()
   const told = one.logged.filter(({ message }) => message.includes('object store'))
   assert.deepEqual(
     told.map(({ level }) => level),
     ['warn'],
   )
   objects.isGone = false
-  await one.archive!.archiver.run()
-  assert.ok(await archivedOf(one, sandboxID))
+  await one.objectStorage!.uploader.run()
+  assert.ok(await storedOf(one, sandboxID))
 })
 
-test('a sandbox that is resumed while it is uploaded is not archived, and the upload goes', async (t) => {
+test('a sandbox that is resumed while it is uploaded is not stored, and the upload goes', async (t) => {
   const { one, objects } = await cluster(t)
   const upload = gate()
   let isRead = false
@@ -237,36 +237,36 @@ test('a sandbox that is resumed while it is uploaded is not archived, and the up
   await until(async () => isRead)
   await one.service.connect(one.team, sandboxID, timed)
   upload.open()
-  await one.archive!.archiver.run()
+  await one.objectStorage!.uploader.run()
   assert.equal(objects.objects.size, 0)
   await one.service.pause(one.team, sandboxID, wish)
-  await archivedSoon(one, sandboxID)
+  await storedSoon(one, sandboxID)
 })
 
 test('a crash between the upload and the row costs nothing: the next round finds the object there', async (t) => {
   const { one, objects } = await cluster(t)
   objects.isGone = true
   const sandboxID = await paused(one)
-  await one.archive!.archiver.run()
+  await one.objectStorage!.uploader.run()
   objects.isGone = false
-  const row = (await one.stores.archive.findPaused(sandboxID))!
+  const row = (await one.stores.storedBytes.findPaused(sandboxID))!
   const portable = (await one.driver.exportSnapshot(row.snapshotName))!
-  await new ObjectPacks(objects).save(sandboxKey(row), portable.files, portable.note)
-  await one.archive!.archiver.run()
-  assert.deepEqual((await archivedOf(one, sandboxID))?.needs, { cpu: 'usual' })
+  await new ObjectPacks(objects).store(sandboxKey(row), portable.files, portable.note)
+  await one.objectStorage!.uploader.run()
+  assert.deepEqual((await storedOf(one, sandboxID))?.needs, { cpu: 'usual' })
 })
 
 test('memory of another kind of machine is rejected in words before the sandbox moves; its files boot', async (t) => {
   const { one, other } = await cluster(t)
   other.driver.world.cpu = 'lesser'
   const sandboxID = await paused(one)
-  await archivedSoon(one, sandboxID)
+  await storedSoon(one, sandboxID)
   await assert.rejects(
-    other.archive!.mover.take(sandboxID, { memory: true, from: 'one' }),
+    other.objectStorage!.mover.take(sandboxID, { memory: true, from: 'one' }),
     /needs the CPU usual/,
   )
   assert.equal((await one.service.get(one.team, sandboxID)).state, 'paused')
-  assert.equal(await other.archive!.mover.take(sandboxID, { memory: false, from: 'one' }), true)
+  assert.equal(await other.objectStorage!.mover.take(sandboxID, { memory: false, from: 'one' }), true)
   await assert.rejects(other.service.connect(other.team, sandboxID, timed), failsWith('unprocessable'))
   await other.service.connect(other.team, sandboxID, { ...timed, memory: false })
   assert.deepEqual(holds(other, sandboxID), [undefined, 'file'])
@@ -275,8 +275,8 @@ test('memory of another kind of machine is rejected in words before the sandbox 
 test('a store that fails in the middle of a fetch leaves the sandbox paused, and the next resume brings it', async (t) => {
   const { one, other, objects } = await cluster(t)
   const sandboxID = await paused(one)
-  await archivedSoon(one, sandboxID)
-  await other.archive!.mover.take(sandboxID, { memory: true, from: 'one' })
+  await storedSoon(one, sandboxID)
+  await other.objectStorage!.mover.take(sandboxID, { memory: true, from: 'one' })
   objects.isGone = true
   await assert.rejects(other.service.connect(other.team, sandboxID, timed), failsWith('unavailable'))
   assert.equal((await other.service.get(other.team, sandboxID)).state, 'paused')
@@ -288,13 +288,13 @@ test('a store that fails in the middle of a fetch leaves the sandbox paused, and
 test('a sandbox that moves there and back is the newest of its states', async (t) => {
   const { one, other } = await cluster(t)
   const sandboxID = await paused(one)
-  await archivedSoon(one, sandboxID)
-  await other.archive!.mover.take(sandboxID, { memory: true, from: 'one' })
+  await storedSoon(one, sandboxID)
+  await other.objectStorage!.mover.take(sandboxID, { memory: true, from: 'one' })
   await other.service.connect(other.team, sandboxID, timed)
   other.driver.world.sandboxes.get(sandboxID)!.files.set('f', 'changed')
   await other.service.pause(other.team, sandboxID, wish)
-  await archivedSoon(other, sandboxID)
-  assert.equal(await one.archive!.mover.take(sandboxID, { memory: true, from: 'other' }), true)
+  await storedSoon(other, sandboxID)
+  assert.equal(await one.objectStorage!.mover.take(sandboxID, { memory: true, from: 'other' }), true)
   await one.service.connect(one.team, sandboxID, timed)
   assert.deepEqual(holds(one, sandboxID), ['memory', 'changed'])
 })
@@ -302,13 +302,13 @@ test('a sandbox that moves there and back is the newest of its states', async (t
 test('objects that no row needs are removed after a grace', async (t) => {
   const { one, objects, clock } = await cluster(t)
   const [kept, killed] = [await paused(one), await paused(one)]
-  await archivedSoon(one, kept)
-  await archivedSoon(one, killed)
+  await storedSoon(one, kept)
+  await storedSoon(one, killed)
   await one.service.kill(one.team, killed)
-  await one.archive!.sweeper.run()
+  await one.objectStorage!.sweeper.run()
   assert.equal(objects.objects.size, 2)
   clock.advance(2 * 3_600_000)
-  await one.archive!.sweeper.run()
+  await one.objectStorage!.sweeper.run()
   const keys = [...objects.objects.keys()]
   assert.equal(keys.length, 1)
   assert.match(keys[0]!, new RegExp(kept))
@@ -331,15 +331,15 @@ test('a build of one node starts on another once the object store has its layers
   await one.stores.templates.insertBuild(build, ['default'])
   const before = await other.stores.templates.findReadyBuild('basetemplate', 'default')
   assert.notEqual(before?.buildID, name)
-  await one.archive!.archiver.run()
-  assert.ok(layers.archived.has('sha256:a'))
+  await one.objectStorage!.uploader.run()
+  assert.ok(layers.stored.has('sha256:a'))
   const started = await other.service.create(other.team, request())
   assert.equal(started.buildID, name)
   assert.deepEqual(layers.brought.slice(-1), ['sha256:a'])
   assert.equal(other.driver.world.sandboxes.get(started.sandboxID)?.memory.get('m'), 'of the template')
   await other.reconciler.run()
   assert.equal(other.driver.world.snapshots.has(name), true, 'it is kept for the next one')
-  await other.stores.archive.unmarkBuild(name)
+  await other.stores.storedBytes.unmarkBuild(name)
   await other.reconciler.run()
   assert.equal(other.driver.world.snapshots.has(name), false, 'a copy needs no quarantine')
 })
@@ -347,17 +347,17 @@ test('a build of one node starts on another once the object store has its layers
 test('files that a failed resume has changed are what the next owner resumes, whatever its disk has from before', async (t) => {
   const { one, other } = await cluster(t)
   const sandboxID = await paused(one)
-  await archivedSoon(one, sandboxID)
-  await other.archive!.mover.take(sandboxID, { memory: true, from: 'one' })
+  await storedSoon(one, sandboxID)
+  await other.objectStorage!.mover.take(sandboxID, { memory: true, from: 'one' })
   other.agent.initialize = async () => {
     other.driver.world.sandboxes.get(sandboxID)!.files.set('f', 'newer')
     throw new AppError('internal', 'The agent does not answer.')
   }
   await assert.rejects(other.service.connect(other.team, sandboxID, timed))
-  await other.archive!.archiver.run()
+  await other.objectStorage!.uploader.run()
   assert.equal((await other.service.get(other.team, sandboxID)).state, 'paused')
   assert.equal(one.driver.world.snapshots.size, 1, 'the first owner still has its copy')
-  assert.equal(await one.archive!.mover.take(sandboxID, { memory: false, from: 'other' }), true)
+  assert.equal(await one.objectStorage!.mover.take(sandboxID, { memory: false, from: 'other' }), true)
   await one.service.connect(one.team, sandboxID, { ...timed, memory: false })
   assert.equal(holds(one, sandboxID)?.[1], 'newer')
   await one.reconciler.run()
@@ -367,7 +367,7 @@ test('files that a failed resume has changed are what the next owner resumes, wh
 test('a sandbox is taken from the node that was seen to have it, and from no other', async (t) => {
   const { one, other } = await cluster(t)
   const sandboxID = await paused(one)
-  await archivedSoon(one, sandboxID)
-  assert.equal(await other.archive!.mover.take(sandboxID, { memory: true, from: 'third' }), false)
+  await storedSoon(one, sandboxID)
+  assert.equal(await other.objectStorage!.mover.take(sandboxID, { memory: true, from: 'third' }), false)
   assert.equal((await one.service.get(one.team, sandboxID)).state, 'paused')
 })

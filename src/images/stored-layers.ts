@@ -1,8 +1,8 @@
-/** Layers in the object store: put there once by the node that has one, and fetched by those that need it. */
+/** Layers in the object store: stored once by the node that has one, and fetched by those that need it. */
 import { readFile, readlink, rename, stat, writeFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
-import { layerKey } from '../core/archive/keys.ts'
-import type { LayerArchive } from '../core/ports/images.ts'
+import { layerKey } from '../core/object-storage/keys.ts'
+import type { StoredLayers } from '../core/ports/images.ts'
 import type { PackNote, PackStore } from '../core/ports/object-store.ts'
 import { AppError } from '../lib/app-error.ts'
 import { randomHex } from '../lib/ids.ts'
@@ -17,7 +17,7 @@ const noteVersion = 1
 
 type LayerNote = { version: number; bytes: number; opaqueRoot: boolean; ownerShift: number }
 
-export class PackedLayers implements LayerArchive {
+export class PackedLayers implements StoredLayers {
   readonly #store: LayerStore
   readonly #packs: PackStore
   readonly #ownerShift: number
@@ -28,43 +28,43 @@ export class PackedLayers implements LayerArchive {
     this.#ownerShift = parts.ownerShift
   }
 
-  async archive(layers: readonly string[], signal: AbortSignal): Promise<void> {
+  async store(layers: readonly string[], signal: AbortSignal): Promise<void> {
     const release = this.#store.hold(layers)
     try {
-      for (const layer of layers) await this.#archiveOne(layer, signal)
+      for (const layer of layers) await this.#storeOne(layer, signal)
     } finally {
       release()
     }
   }
 
-  async bring(layers: readonly string[], signal: AbortSignal): Promise<void> {
+  async fetch(layers: readonly string[], signal: AbortSignal): Promise<void> {
     const missing = layers.filter((layer) => !this.#store.has(layer))
     if (missing.length === 0) return
     const release = this.#store.hold(missing)
     try {
-      await Promise.all(missing.map((layer) => this.#bringOne(layer, signal)))
+      await Promise.all(missing.map((layer) => this.#fetchOne(layer, signal)))
     } finally {
       release()
     }
     await this.#store.sync()
   }
 
-  async #archiveOne(layer: string, signal: AbortSignal): Promise<void> {
+  async #storeOne(layer: string, signal: AbortSignal): Promise<void> {
     const key = layerKey(layer)
     if (await this.#packs.has(key, signal)) return
     const folder = this.#store.folderOf(layer)
     await assertSameEverywhere(layer, folder)
     const { bytes, opaqueRoot, ownerShift } = this.#store.recordOf(layer)
     const note: LayerNote = { version: noteVersion, bytes, opaqueRoot, ownerShift }
-    // A link stands for the root that was made on this machine: tar must enter it.
+    // A link stands for a root that was made on this machine: tar must enter it.
     const content = packTree(`${folder}/`, signal)
-    await this.#packs.save(key, [{ name: fileName, content }], note, signal)
+    await this.#packs.store(key, [{ name: fileName, content }], note, signal)
   }
 
-  async #bringOne(layer: string, signal: AbortSignal): Promise<void> {
+  async #fetchOne(layer: string, signal: AbortSignal): Promise<void> {
     await this.#store.receive(layer, signal, async (root, shared) => {
       let facts: LayerFacts | undefined
-      const found = await this.#packs.load(
+      const found = await this.#packs.fetch(
         layerKey(layer),
         (note) => {
           facts = this.#factsIn(layer, note)
@@ -87,15 +87,17 @@ export class PackedLayers implements LayerArchive {
     }
     throw new AppError(
       'unprocessable',
-      `The layer ${shortDigest(layer)} was put into the object store by another version of Warren, for other owners of files.`,
+      `The layer ${shortDigest(layer)} was stored in the object store by another version of Warren, with other file owners.`,
     )
   }
 }
 
-/** Beside a root that was made on this machine: the digest of its bytes, and which folder it was read of. */
+/**
+ * A file beside a root that was made on this machine: the digest of its bytes, and the folder that was read.
+ */
 const digestFile = (rootFolder: string): string => `${rootFolder}.digest`
 
-/** Reads all of it the first time, and again when it was made anew. */
+/** Reads the whole root the first time, and again if it was made anew. */
 export async function nameByBytes(rootFolder: string): Promise<string> {
   const known = await notedDigest(rootFolder)
   if (known !== undefined) return known
@@ -117,7 +119,7 @@ async function identityOf(folder: string): Promise<string> {
   return `${ino}:${birthtimeMs}`
 }
 
-/** A root that was made here and is named after its recipe may have other files on another machine. */
+/** A root that was made here and named after its recipe may have other files on another machine. */
 async function assertSameEverywhere(layer: string, folder: string): Promise<void> {
   const linked = await ifPresent(readlink(folder)).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'EINVAL') return undefined
@@ -127,6 +129,6 @@ async function assertSameEverywhere(layer: string, folder: string): Promise<void
   if ((await notedDigest(linked)) === layer) return
   throw new AppError(
     'unprocessable',
-    `It stands on a base that was made on this machine before it had an object store (${dirname(folder)}). Build it again.`,
+    `It uses a base that was made on this machine before it had an object store (${dirname(folder)}). Build the template again.`,
   )
 }

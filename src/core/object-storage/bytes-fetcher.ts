@@ -1,23 +1,26 @@
-/** Brings what starts need from the object store to this machine's disk, if it is not there. */
+/**
+ * Fetches layers and snapshots that a start needs from the object store, unless they are on this machine's
+ * disk.
+ */
 
 import { AppError, isAppError } from '../../lib/app-error.ts'
 import type { Log } from '../../lib/log.ts'
-import type { LayerArchive } from '../ports/images.ts'
+import type { StoredLayers } from '../ports/images.ts'
 import type { Sandbox } from '../sandbox/row/sandbox.ts'
 import type { BytesSource } from '../sandbox/snapshots/bytes-source.ts'
 import type { TemplateBuild } from '../template/template.ts'
-import type { ArchiveStore } from './archive-store.ts'
 import { buildKey, sandboxKey } from './keys.ts'
 import type { LogCarrier } from './log-carrier.ts'
-import type { SnapshotArchive } from './snapshot-archive.ts'
+import type { StoredBytesStore } from './stored-bytes-store.ts'
+import type { StoredSnapshots } from './stored-snapshots.ts'
 
-/** Its own node looks every minute for what is to be brought to the object store. */
+/** The node of a build looks every minute for bytes that the object store lacks. */
 const retryAfterSeconds = 60
 
 export type BytesFetcherParts = {
-  rows: ArchiveStore
-  snapshots: SnapshotArchive
-  layers: LayerArchive
+  rows: StoredBytesStore
+  snapshots: StoredSnapshots
+  layers: StoredLayers
   logs: LogCarrier
   log: Log
 }
@@ -29,18 +32,18 @@ export class BytesFetcher implements BytesSource {
     this.#parts = parts
   }
 
-  async bringBuild(
+  async fetchBuild(
     build: Pick<TemplateBuild, 'buildID' | 'layers' | 'snapshot'>,
     { withSnapshot }: { withSnapshot: boolean },
     signal: AbortSignal,
   ): Promise<{ memory: boolean }> {
-    const { layers: layerArchive, snapshots, rows, log } = this.#parts
+    const { layers: storedLayers, snapshots, rows, log } = this.#parts
     const { layers, snapshot, buildID } = build
     try {
-      if (layers) await layerArchive.bring(layers, signal)
+      if (layers) await storedLayers.fetch(layers, signal)
       if (!withSnapshot || !snapshot) return { memory: false }
       const { name, memory } = snapshot
-      const here = await snapshots.bring(name, buildKey(name), { memory }, signal)
+      const here = await snapshots.fetch(name, buildKey(name), { memory }, signal)
       if (here) return { memory: here.memory }
       throw new AppError(
         'not_found',
@@ -50,7 +53,7 @@ export class BytesFetcher implements BytesSource {
       if (isAppError(error, 'not_found')) {
         log.error(
           { buildID, err: error },
-          'The object store lacks bytes of a build; its own node puts them there again.',
+          'The object store lacks bytes of a build; the node that built it uploads them again.',
         )
         await rows.unmarkBuild(buildID)
         throw new AppError('unavailable', `${error.message} Try again later, or build the template again.`, {
@@ -62,7 +65,7 @@ export class BytesFetcher implements BytesSource {
     }
   }
 
-  async bringPaused(row: Sandbox, { memory }: { memory: boolean }, signal: AbortSignal): Promise<void> {
+  async fetchPaused(row: Sandbox, { memory }: { memory: boolean }, signal: AbortSignal): Promise<void> {
     const { snapshots, rows } = this.#parts
     const { sandboxID, runID, snapshot } = row
     if (!snapshot || snapshot.frozen) return
@@ -70,15 +73,15 @@ export class BytesFetcher implements BytesSource {
     const isHere = await snapshots.isHere(snapshot.name)
     if (isHere) return
     const paused = await rows.findPaused(sandboxID)
-    if (!paused?.archived || paused.runID !== runID) return
-    if (wanted && paused.archived.needs) await this.requireFit(sandboxID, paused.archived.needs)
+    if (!paused?.stored || paused.runID !== runID) return
+    if (wanted && paused.stored.needs) await this.requireFit(sandboxID, paused.stored.needs)
     const beside = this.#parts.logs.unpack(sandboxID)
-    await snapshots.bring(snapshot.name, sandboxKey(paused), { memory: wanted }, signal, beside)
+    await snapshots.fetch(snapshot.name, sandboxKey(paused), { memory: wanted }, signal, beside)
   }
 
-  async isArchived({ sandboxID, runID }: Pick<Sandbox, 'sandboxID' | 'runID'>): Promise<boolean> {
+  async isStored({ sandboxID, runID }: Pick<Sandbox, 'sandboxID' | 'runID'>): Promise<boolean> {
     const paused = await this.#parts.rows.findPaused(sandboxID)
-    return paused?.runID === runID && paused.archived !== null
+    return paused?.runID === runID && paused.stored !== null
   }
 
   async requireFit(sandboxID: string, needs: Readonly<Record<string, string>>): Promise<void> {

@@ -1,23 +1,23 @@
 /**
- * Brings the bytes of builds and of paused sandboxes to the object store, behind the back of whoever made them: they are
- * safe on the disk already. The row says so only when all is there. What fails is told once and tried again every round;
- * a crash leaves at most an object that no row needs.
+ * Uploads builds and snapshots of paused sandboxes to the object store, in the background: both are safe on
+ * the disk already. A row is marked as stored only after all its bytes are. A failure is logged once and
+ * tried again every round; a crash leaves at most an object that no row needs.
  */
 import { AppError, errorText, isAppError } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { JoinedWork } from '../../lib/keyed-lock.ts'
 import type { Log } from '../../lib/log.ts'
-import type { LayerArchive } from '../ports/images.ts'
+import type { StoredLayers } from '../ports/images.ts'
 import type { ObjectKey, PackStore } from '../ports/object-store.ts'
-import type { ArchivableBuild, ArchiveStore, PausedSandbox } from './archive-store.ts'
 import { buildKey, layerKey, sandboxKey } from './keys.ts'
 import type { LogCarrier } from './log-carrier.ts'
-import type { SnapshotArchive } from './snapshot-archive.ts'
+import type { PausedSandbox, StorableBuild, StoredBytesStore } from './stored-bytes-store.ts'
+import type { StoredSnapshots } from './stored-snapshots.ts'
 
-export type ArchiverParts = {
-  rows: ArchiveStore
-  snapshots: SnapshotArchive
-  layers: LayerArchive
+export type UploaderParts = {
+  rows: StoredBytesStore
+  snapshots: StoredSnapshots
+  layers: StoredLayers
   logs: LogCarrier
   packs: PackStore
   clock: Clock
@@ -27,34 +27,36 @@ export type ArchiverParts = {
 /** Uploads compete with sandboxes for the disk and the network. */
 const uploadsAtOnce = 2
 
-/** After so many failures a round ends: the object store is most likely away. */
+/** A round ends after this many failures, because the object store is most likely away. */
 const mostFailures = 5
 
 type Upload = { subject: string; run: () => Promise<void> }
 
-export class Archiver {
-  readonly #parts: ArchiverParts
+export class Uploader {
+  readonly #parts: UploaderParts
   readonly #closing = new AbortController()
-  /** What was logged about whom and holds on. */
+  /** The last problem that was logged for each subject and is not solved yet. */
   readonly #problems = new Map<string, string>()
-  /** What is good on this machine alone. */
+  /** Subjects whose snapshots only this machine can use. */
   readonly #unfit = new Set<string>()
   readonly #uploads = new JoinedWork<void>()
   #round: Promise<void> | undefined
   #isDue = false
 
-  constructor(parts: ArchiverParts) {
+  constructor(parts: UploaderParts) {
     this.#parts = parts
   }
 
-  /** Something new may be there. Nobody waits for it. */
+  /** Starts a round in the background, because there may be something new to upload. */
   readonly nudge = (): void => {
     void this.run().catch((err) =>
-      this.#parts.log.warn({ err }, 'What is to be archived cannot be found out now.'),
+      this.#parts.log.warn({ err }, 'The list of builds and snapshots to upload could not be read.'),
     )
   }
 
-  /** One round after the other; callers during a round wait for one that begins after it. */
+  /**
+   * Runs one round at a time. A call during a round waits until a round that began after the call has ended.
+   */
   run(): Promise<void> {
     if (this.#closing.signal.aborted) return Promise.resolve()
     if (this.#round) {
@@ -68,13 +70,13 @@ export class Archiver {
   }
 
   /**
-   * Brings a sandbox that was paused in that run on this node there now, whatever else waits. Rejects when that could not
-   * be done.
+   * Uploads a sandbox that was paused in this run on this node at once, ahead of the queue. Rejects if the
+   * upload fails.
    */
-  async archiveSandbox({ sandboxID, runID }: Pick<PausedSandbox, 'sandboxID' | 'runID'>): Promise<void> {
+  async storeSandbox({ sandboxID, runID }: Pick<PausedSandbox, 'sandboxID' | 'runID'>): Promise<void> {
     const paused = await this.#parts.rows.findPaused(sandboxID)
-    // In that run no other node can have it before it is archived.
-    if (paused?.runID === runID && !paused.archived) await this.#uploadOfSandbox(paused).run()
+    // In this run no other node can own the sandbox before its snapshot is stored.
+    if (paused?.runID === runID && !paused.stored) await this.#uploadOfSandbox(paused).run()
   }
 
   async close(): Promise<void> {
@@ -85,16 +87,16 @@ export class Archiver {
   async #rounds(): Promise<void> {
     do {
       this.#isDue = false
-      await this.#archiveAll()
+      await this.#uploadAll()
     } while (this.#isDue && !this.#closing.signal.aborted)
   }
 
-  async #archiveAll(): Promise<void> {
+  async #uploadAll(): Promise<void> {
     const { rows } = this.#parts
-    const builds = (await rows.listUnarchivedBuilds()).map((build) => this.#uploadOfBuild(build))
-    const sandboxes = (await rows.listUnarchived()).map((sandbox) => this.#uploadOfSandbox(sandbox))
+    const builds = (await rows.listUnstoredBuilds()).map((build) => this.#uploadOfBuild(build))
+    const sandboxes = (await rows.listUnstored()).map((sandbox) => this.#uploadOfSandbox(sandbox))
     const due = [...builds, ...sandboxes].filter(({ subject }) => !this.#unfit.has(subject))
-    // What failed the last time comes last, so that it keeps nobody else waiting.
+    // Uploads that failed in the last round come last, so that they do not delay the others.
     const uploads = Object.groupBy(due, ({ subject }) => (this.#problems.has(subject) ? 'again' : 'first'))
     const queue = [...(uploads.first ?? []), ...(uploads.again ?? [])].values()
     let failures = 0
@@ -107,20 +109,20 @@ export class Archiver {
     await Promise.all(Array.from({ length: uploadsAtOnce }, work))
   }
 
-  #uploadOfBuild({ buildID, layers, snapshotName }: ArchivableBuild): Upload {
-    const { rows, layers: layerArchive, snapshots, clock } = this.#parts
+  #uploadOfBuild({ buildID, layers, snapshotName }: StorableBuild): Upload {
+    const { rows, layers: storedLayers, snapshots, clock } = this.#parts
     const { signal } = this.#closing
     const run = async () => {
       await this.#requireUncondemned([
         ...layers.map(layerKey),
         ...(snapshotName === null ? [] : [buildKey(snapshotName)]),
       ])
-      await layerArchive.archive(layers, signal)
-      const saved =
+      await storedLayers.store(layers, signal)
+      const result =
         snapshotName === null
           ? { needs: null }
-          : await snapshots.save(snapshotName, buildKey(snapshotName), signal)
-      if (saved) await rows.markBuild(buildID, { at: clock.now(), needs: saved.needs })
+          : await snapshots.store(snapshotName, buildKey(snapshotName), signal)
+      if (result) await rows.markBuild(buildID, { at: clock.now(), needs: result.needs })
     }
     return { subject: `build ${buildID}`, run }
   }
@@ -130,16 +132,22 @@ export class Archiver {
     const { sandboxID, runID, snapshotName } = sandbox
     const key = sandboxKey(sandbox)
     const upload = async () => {
-      const saved = await snapshots.save(snapshotName, key, this.#closing.signal, await logs.pack(sandboxID))
-      if (!saved) return
+      const result = await snapshots.store(
+        snapshotName,
+        key,
+        this.#closing.signal,
+        await logs.pack(sandboxID),
+      )
+      if (!result) return
       const isStillPaused = await rows.markSandbox(
         { sandboxID, runID },
-        { at: clock.now(), needs: saved.needs },
+        { at: clock.now(), needs: result.needs },
       )
       if (isStillPaused) return
-      // Another upload of the same run may have come first, and another node may have the sandbox by now.
+      // Another upload of the same run may have finished first, and another node may own the sandbox now.
       const now = await rows.findPaused(sandboxID)
-      // It was resumed while its files were read, so these may be of two moments. No row will ever name them.
+      // The sandbox was resumed while its files were read, so the upload may mix two moments. No row will
+      // ever name it.
       if (now?.runID !== runID) await packs.remove(key)
     }
     const subject = `sandbox ${sandboxID} in run ${runID}`
@@ -147,37 +155,41 @@ export class Archiver {
   }
 
   /**
-   * To be called when the row is there and before it is looked what the object store has. Whoever condemns one of these
-   * later sees the row first, and leaves it; so what is found there after this call stays.
+   * Call this when the row exists, and before reading which objects the store has. A sweep that condemns one
+   * of these keys later sees the row first and leaves the object, so objects that are found after this call
+   * stay.
    */
   async #requireUncondemned(keys: readonly ObjectKey[]): Promise<void> {
     const condemned = await this.#parts.rows.findCondemned(keys)
     if (condemned.length === 0) return
     throw new AppError(
       'unavailable',
-      'Objects that it needs are just being removed, since nothing needed them before; they are put there again after that.',
+      'The object store is removing objects that this upload needs, because no row needed them before. The upload runs again after that.',
     )
   }
 
-  /** False: it failed, and may succeed later. */
+  /** Returns false if the upload failed and may succeed later. */
   async #attempt({ subject, run }: Upload): Promise<boolean> {
     const { log } = this.#parts
     try {
       await run()
-      if (this.#problems.delete(subject)) log.info({ subject }, 'The object store has it now.')
+      if (this.#problems.delete(subject)) log.info({ subject }, 'An upload that failed before has succeeded.')
       return true
     } catch (error) {
       if (this.#closing.signal.aborted) return false
       if (isAppError(error, 'unprocessable')) {
         this.#unfit.add(subject)
-        log.info({ subject, why: error.message }, 'This stays on the disk of this machine alone.')
+        log.info(
+          { subject, why: error.message },
+          'Only this machine can use this snapshot, so it is not uploaded.',
+        )
         return true
       }
       if (this.#problems.get(subject) === errorText(error)) return false
       this.#problems.set(subject, errorText(error))
       log.warn(
         { subject, err: error },
-        'This could not be brought to the object store; it is on the disk, and every round tries again.',
+        'An upload to the object store failed. The bytes are safe on the disk, and every round tries again.',
       )
       return false
     }

@@ -1,13 +1,16 @@
-/** Which builds of other nodes this one could start without the object store, because it has fetched them before. */
+/**
+ * Lists the builds of other nodes that this node could start without the object store, because it fetched
+ * them before.
+ */
 import type { Clock } from '../../lib/clock.ts'
 import type { Images } from '../ports/images.ts'
-import type { ArchiveStore } from './archive-store.ts'
+import type { StoredBytesStore } from './stored-bytes-store.ts'
 
-/** What was found is good for so long. */
+/** How long a result is reused. */
 const goodForMs = 10_000
 
 export type BuildsAtHandParts = {
-  rows: Pick<ArchiveStore, 'listForeignBuilds'>
+  rows: Pick<StoredBytesStore, 'listForeignBuilds'>
   images: Pick<Images, 'missing'>
   snapshots: { names(): Promise<string[]> }
   clock: Clock
@@ -22,7 +25,7 @@ export class BuildsAtHand {
     this.#parts = parts
   }
 
-  /** By what lies on the disk, as it was a few seconds ago. */
+  /** Reads the disk at most once every few seconds. */
   async list(): Promise<readonly string[]> {
     const { rows, images, snapshots, clock } = this.#parts
     if (clock.now() - this.#foundAt < goodForMs) return this.#found

@@ -11,12 +11,12 @@ import { silentLog } from '../../lib/log.ts'
 import { MemoryObjectStore } from '../../objects/memory-object-store.ts'
 import { ObjectPacks } from '../../objects/packs.ts'
 import { aBuild } from '../../store/suite/rows.ts'
-import type { ArchiveStore } from './archive-store.ts'
-import { Archiver } from './archiver.ts'
 import { layerKey, sandboxKey } from './keys.ts'
 import { LogCarrier } from './log-carrier.ts'
-import { SnapshotArchive } from './snapshot-archive.ts'
-import { ArchiveSweeper } from './sweeper.ts'
+import type { StoredBytesStore } from './stored-bytes-store.ts'
+import { StoredSnapshots } from './stored-snapshots.ts'
+import { ObjectSweeper } from './sweeper.ts'
+import { Uploader } from './uploader.ts'
 
 const layer = 'sha256:a'
 const key = layerKey(layer)
@@ -29,9 +29,9 @@ async function open(t: TestContext) {
   const objects = new MemoryObjectStore(clock)
   const packs = new ObjectPacks(objects)
   const layers = {
-    bring: async () => {},
-    async archive(digests: readonly string[]) {
-      for (const digest of digests) await packs.save(layerKey(digest), [], {})
+    fetch: async () => {},
+    async store(digests: readonly string[]) {
+      for (const digest of digests) await packs.store(layerKey(digest), [], {})
     },
   }
   const openNode = (nodeID: string) =>
@@ -41,30 +41,30 @@ async function open(t: TestContext) {
       clock,
       world: newFakeWorld(),
       nodeID,
-      ports: { archive: { objects, packs, layers } },
+      ports: { objectStorage: { objects, packs, layers } },
     })
   const [one, other] = [await openNode('one'), await openNode('other')]
   t.after(async () => {
     for (const node of [one, other]) {
-      await node.archive!.archiver.close()
+      await node.objectStorage!.uploader.close()
       await node.service.close()
       await node.stores.close()
     }
     rmSync(folder, { recursive: true, force: true })
   })
-  await layers.archive([layer])
+  await layers.store([layer])
   clock.advance(2 * hour)
   const build = aBuild('basetemplate', { layers: [layer], createdAt: clock.now() })
   const insertBuild = () => other.stores.templates.insertBuild(build, ['default'])
-  const isMarked = async () => (await one.stores.archive.findArchivedBuild(build.buildID)) !== undefined
-  return { one, other, clock, objects, packs, insertBuild, isMarked, archive: other.archive!.archiver }
+  const isMarked = async () => (await one.stores.storedBytes.findStoredBuild(build.buildID)) !== undefined
+  return { one, other, clock, objects, packs, insertBuild, isMarked, uploader: other.objectStorage!.uploader }
 }
 
 /** The store with some of its methods replaced. */
-const storeWith = (store: ArchiveStore, changes: Partial<ArchiveStore>): ArchiveStore =>
+const storeWith = (store: StoredBytesStore, changes: Partial<StoredBytesStore>): StoredBytesStore =>
   new Proxy(store, {
     get: (target, name) => {
-      const method = name as keyof ArchiveStore
+      const method = name as keyof StoredBytesStore
       return changes[method] ?? (target[method] as (...args: never[]) => unknown).bind(target)
     },
   })
@@ -73,69 +73,69 @@ const storeWith = (store: ArchiveStore, changes: Partial<ArchiveStore>): Archive
 const slowSweeper = (
   { stores, clock }: Fixture,
   objects: MemoryObjectStore,
-  changes: Partial<ArchiveStore> = {},
+  changes: Partial<StoredBytesStore> = {},
 ) =>
-  new ArchiveSweeper({
+  new ObjectSweeper({
     objects,
     clock,
     log: silentLog,
     leases: { take: async () => true, release: async () => {} },
-    rows: storeWith(stores.archive, changes),
+    rows: storeWith(stores.storedBytes, changes),
   })
 
 test('a layer that a build needs while it is removed is not taken for one that is there', async (t) => {
-  const { one, objects, insertBuild, isMarked, archive } = await open(t)
+  const { one, objects, insertBuild, isMarked, uploader } = await open(t)
   objects.onStep = async (step) => {
     if (step !== 'remove') return
     objects.onStep = () => {}
     await insertBuild()
-    await archive.run()
+    await uploader.run()
     assert.equal(await isMarked(), false, 'the object is about to go')
   }
-  await one.archive!.sweeper.run()
+  await one.objectStorage!.sweeper.run()
   assert.equal(objects.objects.has(key), false)
-  await archive.run()
+  await uploader.run()
   assert.deepEqual([await isMarked(), objects.objects.has(key)], [true, true])
 })
 
 test('a layer that a build needs before it was condemned stays', async (t) => {
-  const { one, objects, insertBuild, isMarked, archive } = await open(t)
-  const rows: Partial<ArchiveStore> = {
+  const { one, objects, insertBuild, isMarked, uploader } = await open(t)
+  const rows: Partial<StoredBytesStore> = {
     async condemn(keys, at) {
       await insertBuild()
-      await archive.run()
-      await one.stores.archive.condemn(keys, at)
+      await uploader.run()
+      await one.stores.storedBytes.condemn(keys, at)
     },
   }
   await slowSweeper(one, objects, rows).run()
   assert.deepEqual([await isMarked(), objects.objects.has(key)], [true, true])
-  assert.deepEqual(await one.stores.archive.findCondemned([key]), [])
+  assert.deepEqual(await one.stores.storedBytes.findCondemned([key]), [])
 })
 
 test('while the outcome of a removal is not known, nobody relies on the object', async (t) => {
-  const { one, clock, objects, insertBuild, isMarked, archive } = await open(t)
+  const { one, clock, objects, insertBuild, isMarked, uploader } = await open(t)
   const remove = objects.remove.bind(objects)
   objects.remove = async () => {
     throw new AppError('unavailable', 'The answer was lost.')
   }
-  await assert.rejects(one.archive!.sweeper.run(), /answer was lost/)
+  await assert.rejects(one.objectStorage!.sweeper.run(), /answer was lost/)
   objects.remove = remove
   await insertBuild()
-  await archive.run()
-  await one.archive!.sweeper.run()
+  await uploader.run()
+  await one.objectStorage!.sweeper.run()
   assert.equal(await isMarked(), false)
   // It arrives late.
   await remove(key)
-  await archive.run()
+  await uploader.run()
   assert.equal(await isMarked(), false)
   clock.advance(hour)
-  await one.archive!.sweeper.run()
-  await archive.run()
+  await one.objectStorage!.sweeper.run()
+  await uploader.run()
   assert.deepEqual([await isMarked(), objects.objects.has(key)], [true, true])
 })
 
 test('a sweep that is slower than its lease is waited for, whatever later ones find', async (t) => {
-  const { one, other, clock, objects, insertBuild, isMarked, archive } = await open(t)
+  const { one, other, clock, objects, insertBuild, isMarked, uploader } = await open(t)
   const [asked, opened] = [gate(), gate()]
   objects.onStep = async (step) => {
     if (step !== 'remove') return
@@ -147,27 +147,27 @@ test('a sweep that is slower than its lease is waited for, whatever later ones f
   await asked.opened
   await insertBuild()
   clock.advance(2 * hour)
-  await other.archive!.sweeper.run()
-  await archive.run()
+  await other.objectStorage!.sweeper.run()
+  await uploader.run()
   assert.equal(await isMarked(), false)
   opened.open()
   await slow
-  await archive.run()
+  await uploader.run()
   assert.deepEqual([await isMarked(), objects.objects.has(key)], [true, true])
 })
 
 test('what a node had condemned when it crashed is settled by that node alone', async (t) => {
   const { one, other, clock, objects } = await open(t)
-  const [mine, theirs] = [one.stores.archive, other.stores.archive]
+  const [mine, theirs] = [one.stores.storedBytes, other.stores.storedBytes]
   await mine.condemn([key], clock.now())
   clock.advance(2 * hour)
-  await other.archive!.sweeper.run()
+  await other.objectStorage!.sweeper.run()
   assert.deepEqual(
     await theirs.findCondemned([key]),
     [key],
     'nobody knows whether that node still removes it',
   )
-  await one.archive!.sweeper.run()
+  await one.objectStorage!.sweeper.run()
   assert.deepEqual([await theirs.findCondemned([key]), objects.objects.has(key)], [[], false])
 })
 
@@ -176,28 +176,28 @@ test('an upload that comes late leaves the object to the node that has taken the
   const { sandboxID } = await one.service.create(one.team, request())
   objects.isGone = true
   await one.service.pause(one.team, sandboxID, { memory: true, requireHealthyAgent: false })
-  await one.archive!.archiver.run()
-  const [seen] = await one.stores.archive.listUnarchived()
+  await one.objectStorage!.uploader.run()
+  const [seen] = await one.stores.storedBytes.listUnstored()
   objects.isGone = false
-  await one.archive!.archiver.run()
-  await until(async () => (await one.stores.archive.findPaused(sandboxID))?.archived != null)
-  await other.archive!.mover.take(sandboxID, { memory: true, from: 'one' })
+  await one.objectStorage!.uploader.run()
+  await until(async () => (await one.stores.storedBytes.findPaused(sandboxID))?.stored != null)
+  await other.objectStorage!.mover.take(sandboxID, { memory: true, from: 'one' })
   let isSeen = false
-  const late = new Archiver({
+  const late = new Uploader({
     packs,
     clock,
     log: silentLog,
     logs: new LogCarrier(one.logs, silentLog),
-    rows: storeWith(one.stores.archive, {
+    rows: storeWith(one.stores.storedBytes, {
       findPaused: async (id) => {
-        const row = isSeen ? await one.stores.archive.findPaused(id) : seen
+        const row = isSeen ? await one.stores.storedBytes.findPaused(id) : seen
         isSeen = true
         return row
       },
     }),
-    layers: { archive: async () => {}, bring: async () => {} },
-    snapshots: new SnapshotArchive({ driver: one.driver, snapshots: one.snapshots, packs }),
+    layers: { store: async () => {}, fetch: async () => {} },
+    snapshots: new StoredSnapshots({ driver: one.driver, snapshots: one.snapshots, packs }),
   })
-  await late.archiveSandbox(seen!)
+  await late.storeSandbox(seen!)
   assert.ok(objects.objects.has(sandboxKey(seen!)))
 })

@@ -1,6 +1,6 @@
 /**
- * Counts how often each template was started. Counts are written together and a little later, so that no create
- * waits for one or fails because of one; those that a crash takes along are lost.
+ * Counts the creates of each template. Counts are written together and a little later, so that no create
+ * waits for one or fails because of one. Counts that are not written before a crash are lost.
  */
 import type { Clock } from '../../../lib/clock.ts'
 import type { Log } from '../../../lib/log.ts'
@@ -9,7 +9,7 @@ import type { TemplateStore } from '../../template/template-store.ts'
 const writeAfterMs = 250
 const retryAfterMs = 5000
 
-export class SpawnCounter {
+export class CreateCounter {
   readonly #parts: { templates: TemplateStore; clock: Clock; log: Log }
   #counts = new Map<string, { count: number; lastAt: number }>()
   #cancel: (() => void) | undefined
@@ -25,7 +25,7 @@ export class SpawnCounter {
     this.#writeAfter(writeAfterMs)
   }
 
-  /** Writes what was counted so far, once. */
+  /** Writes the counts so far, once. */
   async close(): Promise<void> {
     this.#closed = true
     this.#cancel?.()
@@ -52,11 +52,11 @@ export class SpawnCounter {
     this.#counts = new Map()
     for (const [templateID, { count, lastAt }] of counts) {
       try {
-        await templates.recordSpawns(templateID, count, lastAt)
+        await templates.recordCreates(templateID, count, lastAt)
       } catch (error) {
         log.warn(
           { templateID, err: error },
-          'The starts of a template could not be counted; trying again later.',
+          'The number of creates of a template could not be written; trying again later.',
         )
         this.#add(templateID, count, lastAt)
         this.#writeAfter(retryAfterMs)

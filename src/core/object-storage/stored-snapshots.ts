@@ -1,4 +1,7 @@
-/** Snapshots in the object store: what the driver makes portable there, packed, and back on another machine's disk. */
+/**
+ * Stores snapshots in the object store as packs that other machines can read, and fetches them to this
+ * machine's disk.
+ */
 import { AppError } from '../../lib/app-error.ts'
 import { JoinedWork } from '../../lib/keyed-lock.ts'
 import type { MemoryNeeds } from '../ports/driver.ts'
@@ -6,21 +9,21 @@ import { type CanExportSnapshots, canExportSnapshots, type Driver, type Snapshot
 import type { ObjectKey, PackedFile, PackNote, PackStore, PackTarget } from '../ports/object-store.ts'
 import type { SnapshotStore } from '../sandbox/snapshots/snapshot-store.ts'
 
-export type SnapshotArchiveParts = { driver: Driver; snapshots: SnapshotStore; packs: PackStore }
+export type StoredSnapshotsParts = { driver: Driver; snapshots: SnapshotStore; packs: PackStore }
 
-export class SnapshotArchive {
-  readonly #parts: SnapshotArchiveParts
+export class StoredSnapshots {
+  readonly #parts: StoredSnapshotsParts
   readonly #fetches = new JoinedWork<Snapshot | undefined>()
 
-  constructor(parts: SnapshotArchiveParts) {
+  constructor(parts: StoredSnapshotsParts) {
     this.#parts = parts
   }
 
   /**
-   * Undefined: the snapshot is not on this machine. Under the same key there are the same bytes already, or none. `beside`
-   * goes along with the files of the snapshot.
+   * Stores the snapshot. Undefined if it is not on this machine. An object with this key holds the same
+   * bytes, if it exists. `beside` lists further files for the pack.
    */
-  save(
+  store(
     name: string,
     key: ObjectKey,
     signal: AbortSignal,
@@ -30,16 +33,17 @@ export class SnapshotArchive {
     return snapshots.holding(name, async () => {
       const portable = await this.#exporter().exportSnapshot(snapshots.folder(name))
       if (!portable) return undefined
-      await packs.save(key, [...portable.files, ...beside], portable.note, signal)
+      await packs.store(key, [...portable.files, ...beside], portable.note, signal)
       return { needs: portable.needs }
     })
   }
 
   /**
-   * Brings it to this machine, unless it is there. Undefined: the object store does not have it either. Without `memory`,
-   * and where memory cannot be used here, only files are fetched. Who asks for the same one meanwhile shares the fetch.
+   * Fetches the snapshot unless it is on this machine. Undefined if the object store does not have it either.
+   * Fetches only files without `memory`, or if this machine cannot use the memory. Concurrent calls for one
+   * snapshot share the fetch.
    */
-  async bring(
+  async fetch(
     name: string,
     key: ObjectKey,
     options: { memory: boolean },
@@ -56,7 +60,7 @@ export class SnapshotArchive {
             const target = await targetOf(note)
             return { open: (file) => beside?.open(file) ?? target.open(file) }
           }
-          const note = await packs.load(key, toAll, signal)
+          const note = await packs.fetch(key, toAll, signal)
           return note !== undefined
         }),
       ),
@@ -74,6 +78,6 @@ export class SnapshotArchive {
   #exporter(): CanExportSnapshots {
     const { driver } = this.#parts
     if (canExportSnapshots(driver)) return driver
-    throw new AppError('unprocessable', `Snapshots of ${driver.name} are good on this machine alone.`)
+    throw new AppError('unprocessable', `Snapshots of ${driver.name} can be used on this machine only.`)
   }
 }

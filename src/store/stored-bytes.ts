@@ -1,11 +1,11 @@
 import type { Kysely, Selectable } from 'kysely'
 import type {
-  ArchivableBuild,
-  ArchivedBytes,
-  ArchiveStore,
   NeededBytes,
   PausedSandbox,
-} from '../core/archive/archive-store.ts'
+  StorableBuild,
+  StoredBytes,
+  StoredBytesStore,
+} from '../core/object-storage/stored-bytes-store.ts'
 import type { SandboxSnapshot } from '../core/sandbox/row/sandbox.ts'
 import { CondemnedObjects } from './condemned.ts'
 import { unendedInParts } from './sandbox-list.ts'
@@ -13,18 +13,18 @@ import { isMovable } from './sandbox-queries.ts'
 import type { SandboxRow, Tables, TemplateBuildRow } from './tables.ts'
 import { digestsIn } from './template-row.ts'
 
-type ArchiveColumns = Pick<SandboxRow, 'stored_at' | 'stored_needs'>
-type PausedRow = ArchiveColumns & Pick<SandboxRow, 'id' | 'run_id' | 'node_id' | 'saved'>
+type StoredColumns = Pick<SandboxRow, 'stored_at' | 'stored_needs'>
+type PausedRow = StoredColumns & Pick<SandboxRow, 'id' | 'run_id' | 'node_id' | 'saved'>
 
 const pausedColumns = ['id', 'run_id', 'node_id', 'saved', 'stored_at', 'stored_needs'] as const
-/** Keeps a statement below the number of values that an engine takes at once. */
+/** Limits a statement to the number of values that an engine takes. */
 const idsPerQuery = 1000
 
 const mostForeign = 1000
 /** More than all nodes of a cluster move at once. */
 const mostDepartures = 1000
 
-export class SqlArchiveStore implements ArchiveStore {
+export class SqlStoredBytesStore implements StoredBytesStore {
   readonly #db: Kysely<Tables>
   readonly #nodeID: string
   readonly #condemned: CondemnedObjects
@@ -45,7 +45,7 @@ export class SqlArchiveStore implements ArchiveStore {
     return row && pausedOf(row)[0]
   }
 
-  async listUnarchived(): Promise<PausedSandbox[]> {
+  async listUnstored(): Promise<PausedSandbox[]> {
     const found: PausedSandbox[] = []
     const parts = unendedInParts(this.#db, (part) =>
       part
@@ -62,11 +62,11 @@ export class SqlArchiveStore implements ArchiveStore {
 
   async markSandbox(
     { sandboxID, runID }: { sandboxID: string; runID: string },
-    archived: ArchivedBytes,
+    stored: StoredBytes,
   ): Promise<boolean> {
     const { numUpdatedRows } = await this.#db
       .updateTable('sandboxes')
-      .set(archiveColumns(archived))
+      .set(storedColumns(stored))
       .where('id', '=', sandboxID)
       .where('run_id', '=', runID)
       .where('state', '=', 'paused')
@@ -95,7 +95,7 @@ export class SqlArchiveStore implements ArchiveStore {
       .where('run_id', '=', at.runID)
       .where('node_id', '=', at.nodeID)
       .where(isMovable)
-      // What its owner has corrected since it was read would be lost.
+      // Fails if the owner has corrected the snapshot since it was read: the correction would be lost.
       .where('saved', '=', row.saved)
       .executeTakeFirstOrThrow()
     return numUpdatedRows > 0n
@@ -127,12 +127,12 @@ export class SqlArchiveStore implements ArchiveStore {
     return found
   }
 
-  listUnarchivedBuilds(): Promise<ArchivableBuild[]> {
-    return archivable(this.#readyBuilds().where('node_id', '=', this.#nodeID).where('stored_at', 'is', null))
+  listUnstoredBuilds(): Promise<StorableBuild[]> {
+    return storable(this.#readyBuilds().where('node_id', '=', this.#nodeID).where('stored_at', 'is', null))
   }
 
-  listForeignBuilds(): Promise<ArchivableBuild[]> {
-    return archivable(
+  listForeignBuilds(): Promise<StorableBuild[]> {
+    return storable(
       this.#readyBuilds()
         .where('node_id', '<>', this.#nodeID)
         .where('stored_at', 'is not', null)
@@ -140,7 +140,7 @@ export class SqlArchiveStore implements ArchiveStore {
     )
   }
 
-  /** The newest first. A build of an early version stands on a folder that only its own machine has. */
+  /** Newest first. A build of an early version uses a folder that only its own machine has. */
   #readyBuilds() {
     return this.#db
       .selectFrom('template_builds')
@@ -150,10 +150,10 @@ export class SqlArchiveStore implements ArchiveStore {
       .orderBy('created_at', 'desc')
   }
 
-  async markBuild(buildID: string, archived: ArchivedBytes): Promise<boolean> {
+  async markBuild(buildID: string, stored: StoredBytes): Promise<boolean> {
     const { numUpdatedRows } = await this.#db
       .updateTable('template_builds')
-      .set(archiveColumns(archived))
+      .set(storedColumns(stored))
       .where('id', '=', buildID)
       .where('status', '=', 'ready')
       .executeTakeFirstOrThrow()
@@ -165,13 +165,13 @@ export class SqlArchiveStore implements ArchiveStore {
     await this.#db.updateTable('template_builds').set(nothing).where('id', '=', buildID).execute()
   }
 
-  async findArchivedBuild(buildID: string): Promise<ArchivedBytes | undefined> {
+  async findStoredBuild(buildID: string): Promise<StoredBytes | undefined> {
     const row = await this.#db
       .selectFrom('template_builds')
       .select(['stored_at', 'stored_needs'])
       .where('id', '=', buildID)
       .executeTakeFirst()
-    return (row && archivedOf(row)) ?? undefined
+    return (row && storedOf(row)) ?? undefined
   }
 
   async listNeeded(): Promise<NeededBytes> {
@@ -209,17 +209,17 @@ export class SqlArchiveStore implements ArchiveStore {
   }
 }
 
-const archiveColumns = ({ at, needs }: ArchivedBytes): ArchiveColumns => ({
+const storedColumns = ({ at, needs }: StoredBytes): StoredColumns => ({
   stored_at: at,
   stored_needs: needs && JSON.stringify(needs),
 })
 
-function archivedOf(row: Selectable<Pick<TemplateBuildRow, keyof ArchiveColumns>>): ArchivedBytes | null {
+function storedOf(row: Selectable<Pick<TemplateBuildRow, keyof StoredColumns>>): StoredBytes | null {
   if (row.stored_at === null) return null
   return { at: row.stored_at, needs: row.stored_needs === null ? null : JSON.parse(row.stored_needs) }
 }
 
-/** Nothing for a row that names no snapshot or no node. */
+/** Empty if the row names no snapshot or no node. */
 function pausedOf(row: PausedRow): PausedSandbox[] {
   if (row.saved === null || row.node_id === null) return []
   const { name } = JSON.parse(row.saved) as SandboxSnapshot
@@ -229,14 +229,14 @@ function pausedOf(row: PausedRow): PausedSandbox[] {
       runID: row.run_id,
       snapshotName: name,
       nodeID: row.node_id,
-      archived: archivedOf(row),
+      stored: storedOf(row),
     },
   ]
 }
 
 type BuildRow = { id: string; layers: string | null; saved_name: string | null }
 
-async function archivable(builds: { execute(): Promise<BuildRow[]> }): Promise<ArchivableBuild[]> {
+async function storable(builds: { execute(): Promise<BuildRow[]> }): Promise<StorableBuild[]> {
   return (await builds.execute()).map(({ id, layers, saved_name }) => ({
     buildID: id,
     layers: JSON.parse(layers!),

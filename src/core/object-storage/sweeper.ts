@@ -1,14 +1,14 @@
 /**
- * Removes objects that no row needs. One Warren of a cluster does it at a time, unless it takes longer than its lease; what
- * is young stays, since its row may not be written yet. A row may begin to need an object while it is being removed. So
- * the sweep first condemns it in the database, and whoever marks a row has looked there (`Archiver`).
+ * Removes objects that no row needs. A lease lets one Warren of the cluster sweep at a time, unless a sweep
+ * outlasts it. Young objects stay, because their rows may not be written yet. A row may begin to need an
+ * object during its removal: the sweep therefore condemns the object in the database first, and `Uploader`
+ * looks there before it marks a row.
  */
 import type { Clock } from '../../lib/clock.ts'
 import { JoinedWork } from '../../lib/keyed-lock.ts'
 import type { Log } from '../../lib/log.ts'
 import type { LeaseStore } from '../ports/lease-store.ts'
 import type { ObjectKey, ObjectStore } from '../ports/object-store.ts'
-import type { ArchiveStore } from './archive-store.ts'
 import {
   buildKey,
   buildPrefix,
@@ -18,10 +18,11 @@ import {
   sandboxKey,
   sandboxPrefix,
 } from './keys.ts'
+import type { StoredBytesStore } from './stored-bytes-store.ts'
 
-export type ArchiveSweeperParts = {
+export type ObjectSweeperParts = {
   objects: ObjectStore
-  rows: ArchiveStore
+  rows: StoredBytesStore
   leases: LeaseStore
   clock: Clock
   log: Log
@@ -30,23 +31,32 @@ export type ArchiveSweeperParts = {
 const lease = 'sweep the object store'
 const leaseMs = 30 * 60_000
 const graceMs = 3_600_000
-/** Uploaded files that no build asked for since then; who asks for them gets a copy on its own disk. */
+/**
+ * Uploaded files stay for this long after the last build that used them. A build that uses them has its own
+ * copy on disk.
+ */
 const keepFilesMs = 30 * 24 * 3_600_000
 const unfinishedMs = 24 * 3_600_000
-/** A removal without an answer, by this process or an earlier one of this node, has happened by then or never will. */
+/**
+ * A removal whose answer was lost, from this process or an earlier one of this node, has happened after this
+ * time or never will.
+ */
 const settleMs = 30 * 60_000
-/** So many are condemned and removed before it is looked again what is needed. */
+/** Number of keys to condemn and remove before the sweep reads again which objects are needed. */
 const keysAtOnce = 1000
 
-export class ArchiveSweeper {
-  readonly #parts: ArchiveSweeperParts
+export class ObjectSweeper {
+  readonly #parts: ObjectSweeperParts
   readonly #sweeps = new JoinedWork<void>()
 
-  constructor(parts: ArchiveSweeperParts) {
+  constructor(parts: ObjectSweeperParts) {
     this.#parts = parts
   }
 
-  /** Never two at once in this process: each acquits what the node has condemned. */
+  /**
+   * Only one sweep runs in this process at a time, because each sweep acquits every key that the node has
+   * condemned.
+   */
   run(): Promise<void> {
     return this.#sweeps.run('', async () => {
       const { leases } = this.#parts
@@ -79,11 +89,11 @@ export class ArchiveSweeper {
     if (removed > 0) log.info({ removed }, 'Objects that no row needs were removed.')
   }
 
-  /** What a removal that failed has done is not known: its object stays condemned until a later sweep. */
+  /** A removal that failed may have happened, so its object stays condemned until a later sweep. */
   async #removeUnneeded(keys: readonly ObjectKey[]): Promise<number> {
     const { objects, rows, clock } = this.#parts
     await rows.condemn(keys, clock.now())
-    // Read after they were condemned: whoever relies on one of them later than that has seen so.
+    // Read after the keys were condemned: whoever starts to need one of them later sees that it is condemned.
     const needed = await this.#neededKeys()
     const unneeded = keys.filter((key) => !needed.has(key))
     const settled = keys.filter((key) => needed.has(key))

@@ -1,10 +1,13 @@
-/** The newest part of a sandbox's log, as a file beside its snapshot: it is read on after the sandbox has moved. */
+/**
+ * Packs the newest part of a sandbox's log beside its snapshot, so that the log can still be read after a
+ * move.
+ */
 import type { Log } from '../../lib/log.ts'
 import { type LogStore, type NumberedLogEntry, parseLogEntry } from '../ports/logs.ts'
 import type { PackedFile, PackTarget } from '../ports/object-store.ts'
 
 const fileName = 'log.jsonl'
-/** Small beside any snapshot. */
+/** Small compared with any snapshot. */
 const mostBytes = 1024 * 1024
 
 export class LogCarrier {
@@ -22,8 +25,8 @@ export class LogCarrier {
   }
 
   /**
-   * What is newer than what this machine has of that log already is added to it. A file that no `pack` can have written is
-   * left out: the sandbox is worth more than its log.
+   * Appends the entries that are newer than the log on this machine. Skips a file that `pack` cannot have
+   * written: the sandbox is worth more than its log.
    */
   unpack(sandboxID: string): PackTarget {
     return {
@@ -34,7 +37,10 @@ export class LogCarrier {
   async #add(sandboxID: string, content: AsyncIterable<Uint8Array>): Promise<void> {
     const entries = await readEntries(content)
     if (!entries) {
-      this.#log.warn({ sandboxID }, 'The log that came with a sandbox is not one of Warren; it was left out.')
+      this.#log.warn(
+        { sandboxID },
+        'The log file that came with a sandbox is not in the format of Warren; it was skipped.',
+      )
       return
     }
     const [last] = await this.#logs.read(sandboxID, { direction: 'backward', limit: 1 })
@@ -45,7 +51,7 @@ export class LogCarrier {
   }
 }
 
-/** Undefined: these are more bytes than a log may have, or not all of them are entries. */
+/** Undefined if the content exceeds the size limit of a log, or if a line is not a log entry. */
 async function readEntries(content: AsyncIterable<Uint8Array>): Promise<NumberedLogEntry[] | undefined> {
   const pieces: Uint8Array[] = []
   let bytes = 0

@@ -108,9 +108,9 @@ const signal = new AbortController().signal
 test('a layer comes to another machine exactly as it was', async (t) => {
   const { root, one, other } = await world(t)
   const layer = await one.adopt('base', root)
-  await one.archive!.archive([layer], signal)
+  await one.storedLayers!.store([layer], signal)
   assert.deepEqual(other.missing([layer]), [layer])
-  await other.archive!.bring([layer], signal)
+  await other.storedLayers!.fetch([layer], signal)
   const [folder] = other.layerFolders([layer])
   const described = describeTree(folder!)
   assert.deepEqual(described, describeTree(root))
@@ -130,22 +130,22 @@ test('a layer is named after its bytes, the same on every machine', async (t) =>
 test('a layer is put into the store once, and fetched once by all that need it at the same time', async (t) => {
   const { packs, root, one, other } = await world(t)
   const layer = await one.adopt('base', root)
-  await Promise.all([1, 2].map(() => one.archive!.archive([layer], signal)))
+  await Promise.all([1, 2].map(() => one.storedLayers!.store([layer], signal)))
   assert.equal(packs.saved.length, 1)
-  await Promise.all([1, 2, 3].map(() => other.archive!.bring([layer], signal)))
+  await Promise.all([1, 2, 3].map(() => other.storedLayers!.fetch([layer], signal)))
   assert.equal(packs.loads, 1)
 })
 
 test('a layer that the store does not have, or that is damaged, is not there afterwards', async (t) => {
   const { packs, root, one, other } = await world(t)
   const layer = await one.adopt('base', root)
-  await assert.rejects(other.archive!.bring([layer], signal), { code: 'not_found' })
-  await one.archive!.archive([layer], signal)
+  await assert.rejects(other.storedLayers!.fetch([layer], signal), { code: 'not_found' })
+  await one.storedLayers!.store([layer], signal)
   packs.isDamaged = true
-  await assert.rejects(other.archive!.bring([layer], signal))
+  await assert.rejects(other.storedLayers!.fetch([layer], signal))
   assert.deepEqual(other.missing([layer]), [layer])
   packs.isDamaged = false
-  await other.archive!.bring([layer], signal)
+  await other.storedLayers!.fetch([layer], signal)
   assert.deepEqual(other.missing([layer]), [])
 })
 
@@ -153,8 +153,8 @@ test('a base that is named after its recipe alone is not given to other machines
   const { open, root } = await world(t)
   const sole = await open('third', { packs: undefined })
   const layer = await sole.adopt('base', root)
-  assert.equal(sole.archive, undefined)
+  assert.equal(sole.storedLayers, undefined)
   await sole.close()
   const again = await open('third')
-  await assert.rejects(again.archive!.archive([layer], signal), { code: 'unprocessable' })
+  await assert.rejects(again.storedLayers!.store([layer], signal), { code: 'unprocessable' })
 })

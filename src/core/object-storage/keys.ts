@@ -1,4 +1,4 @@
-/** What objects are called. Each name stands for the same bytes for ever. */
+/** Keys of objects. The object under a key never changes. */
 import type { ObjectKey } from '../ports/object-store.ts'
 
 export const sandboxPrefix = 'sandboxes/'
@@ -7,11 +7,11 @@ export const layerPrefix = 'layers/'
 export const filesPrefix = 'files/'
 export const basePrefix = 'bases/'
 
-/** A paused sandbox keeps its run, and every start makes a new one: so the run names the bytes. */
+/** A paused sandbox keeps its run ID and every start makes a new one, so the run ID identifies the bytes. */
 export const sandboxKey = ({ sandboxID, runID }: { sandboxID: string; runID: string }): ObjectKey =>
   `${sandboxPrefix}${sandboxID}/${runID}`
 
-/** The snapshot of a build; its name is given once. */
+/** The key of a build's snapshot. Snapshot names are never used twice. */
 export const buildKey = (snapshotName: string): ObjectKey => `${buildPrefix}${snapshotName}`
 
 export const layerKey = (digest: string): ObjectKey =>
@@ -19,5 +19,5 @@ export const layerKey = (digest: string): ObjectKey =>
 
 export const filesKey = (teamID: string, hash: string): ObjectKey => `${filesPrefix}${teamID}/${hash}`
 
-/** The digest of the base that was made first by a recipe. */
+/** The key under which the digest of the first base made from this recipe is stored. */
 export const baseKey = (recipe: string): ObjectKey => `${basePrefix}${recipe}`

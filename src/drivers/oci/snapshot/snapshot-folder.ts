@@ -1,6 +1,7 @@
 /**
- * Snapshots on disk: a folder with the disk of a sandbox, links to the disks below it, and its memory where that was
- * kept. It is made beside its final path and renamed when all is there, so it is whole or not there.
+ * Snapshots on disk: a folder with the disk of a sandbox, links to the disks below it, and its memory if it
+ * has one. It is made beside its final path and renamed when everything is there, so it is complete or
+ * absent.
  */
 import { access, constants, mkdir, open, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
@@ -19,9 +20,11 @@ export type SnapshotRecord = {
   version: 1
   /** The sandbox as it was when the snapshot was taken. */
   origin: SandboxRecord
-  /** The disk is the origin's own file, not a copy: nothing can start from it before the origin is dismantled. */
+  /**
+   * The disk is the origin's own file, not a copy: nothing can start from it before the origin is dismantled.
+   */
   shared: boolean
-  /** The runtime that wrote the memory; null where none was kept. */
+  /** The runtime that wrote the memory; null without memory. */
   build: RuntimeBuild | null
   /** Another machine made it. */
   imported?: true
@@ -29,14 +32,14 @@ export type SnapshotRecord = {
 
 const snapshotVersion = 1
 export const memoryName = 'memory'
-/** By far the largest of the files with memory. */
+/** By far the largest of the memory files. */
 export const pagesName = 'pages.img'
 export const configName = 'config.json'
 const recordName = 'saved.json'
 
 export const partialOf = (folder: string): string => `${folder}.partial`
 
-/** Only what lies below the data folder is ours to write and remove. */
+/** Only paths below the data folder are ours to write and remove. */
 export function assertOurs(layout: Layout, folder: string): string {
   const path = resolve(folder)
   assertPlainPath(path)
@@ -52,7 +55,7 @@ export async function beginSnapshot(folder: string): Promise<string> {
   return partial
 }
 
-/** The moment from which the snapshot is there. */
+/** From this moment on the snapshot exists. */
 export async function finishSnapshot(
   folder: string,
   record: SnapshotRecord,
@@ -84,7 +87,7 @@ async function sync(paths: string[]): Promise<void> {
   )
 }
 
-/** Undefined: no whole snapshot is there, for certain. */
+/** Undefined if it is certain that there is no complete snapshot. */
 export function readSnapshot(folder: string): Promise<SnapshotRecord | undefined> {
   return readVersioned<SnapshotRecord>(join(folder, recordName), snapshotVersion)
 }
@@ -101,7 +104,7 @@ export async function describeSnapshot(folder: string): Promise<Snapshot | undef
   return { folder, memory, size, bytes, roots, ...(record.imported && { imported: true }) }
 }
 
-/** The record goes first, so that what a crash leaves is no snapshot any more. */
+/** Removes the record first, so that a crash leaves nothing that counts as a snapshot. */
 export async function removeSnapshot(folder: string): Promise<void> {
   const partial = partialOf(folder)
   if (await isThere(partial)) {
@@ -111,7 +114,7 @@ export async function removeSnapshot(folder: string): Promise<void> {
   await Promise.all([folder, partial].map((path) => rm(path, { recursive: true, force: true })))
 }
 
-/** There as soon as a sandbox may have run on the very files of the snapshot: they match its memory no more. */
+/** Exists once a sandbox may have run on the snapshot's own files: they no longer match its memory. */
 export const consumedMark = (folder: string): string => join(folder, 'used')
 
 export const isConsumed = (folder: string): Promise<boolean> => isThere(consumedMark(folder))
