@@ -45,8 +45,19 @@ export type SandboxRecord = {
   ended?: true
   /** Nobody waits for it, because it has no owner yet. */
   background?: true
+  /** Missing: it has no GPU. */
+  gpus?: HeldGpus
   /** The host's CPUs it may run on, as the kernel writes lists; null where it may use all. */
   cpus: string | null
+}
+
+/** The GPUs of a sandbox. Memory in which they were used needs the same number of the same kind under the same driver. */
+export type HeldGpus = {
+  ids: readonly string[]
+  model: string
+  driver: string
+  /** The folder with the driver's libraries, mounted in the sandbox. */
+  files: string
 }
 
 export const recordVersion = 1

@@ -81,6 +81,7 @@ export const runc: RuntimeFlavour = {
   emptyNetworkName: undefined,
   // A session keyring per sandbox would run into the per-user quota; the keyring calls are closed anyway.
   runFlags: ['--no-new-keyring'],
+  gpuFlags: [],
   movedMounts: [{ from: passedBootID, to: bootIDPath }],
   remedy: () => `Install it: ${systemPackages}`,
   globalFlags: () => [],

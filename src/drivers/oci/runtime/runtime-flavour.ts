@@ -1,5 +1,6 @@
 /** What the two OCI runtimes do differently. The rest of the driver asks here, and never for a runtime's name. */
 
+import type { DeviceNode } from '../device/gpus.ts'
 import type { MountMove } from '../namespace/move-mounts.ts'
 import type { ResourceLimit } from '../namespace/start-runtime.ts'
 import type { CgroupUse } from '../process/cgroups.ts'
@@ -30,6 +31,8 @@ export type RuntimeFlavour = {
   /** Where the runtime looks for a network namespace without a network in its state folder; undefined: it needs none. */
   readonly emptyNetworkName: string | undefined
   readonly runFlags: readonly string[]
+  /** Flags of every command for a sandbox that has a GPU. */
+  readonly gpuFlags: readonly string[]
   /** Mounts that the runtime refuses to make in their place: once it has started the sandbox they are moved there. */
   readonly movedMounts: readonly MountMove[]
   /** What an operator does when the binary does not run. */
@@ -59,6 +62,8 @@ export type ContainerInput = {
   userNamespace: string | undefined
   /** A read-only /sys, for a runtime that does not show one of its own. */
   sysFolder: string
+  /** What it gets of the machine's devices for its GPUs. */
+  gpuNodes: readonly DeviceNode[]
   /** Swap can be accounted here, so it can be forbidden. */
   limitSwap: boolean
   /** Hard limit of open files of this process: no sandbox can have more. */
