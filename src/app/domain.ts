@@ -114,6 +114,7 @@ function joinSandboxes(
       clock,
       sandboxes,
       spare,
+      gpus: () => driver.gpus,
       settings: { ...settings.admission, minFreeDiskBytes: diskLevels.startBytes },
     }),
     tracer,

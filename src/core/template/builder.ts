@@ -30,6 +30,7 @@ export type BuildResult = Pick<
   | 'startCmd'
   | 'readyCmd'
   | 'serviceContext'
+  | 'gpuCount'
 >
 
 /** `step` is `base`, `finalize`, or the number of the step, from 1 on. */

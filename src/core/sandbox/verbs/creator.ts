@@ -1,9 +1,10 @@
 /** Create: from a request to a running sandbox, or to an ended row with nothing behind it. */
 import { sleep } from '../../../lib/clock.ts'
 import { newSandboxID, newUUID } from '../../../lib/ids.ts'
-import type { DriverHandle } from '../../ports/driver.ts'
+import type { Driver, DriverHandle } from '../../ports/driver.ts'
 import type { Team } from '../../team/team.ts'
 import type { TemplateCatalog } from '../../template/catalog.ts'
+import { gpuMetadataKey, parseGpuCount } from '../../template/gpu-count.ts'
 import type { ResolvedTemplate, TemplateBuild } from '../../template/template.ts'
 import type { VolumeService } from '../../volume/service.ts'
 import type { WantedMount } from '../../volume/volume.ts'
@@ -38,6 +39,7 @@ const lookAgainMs = 200
 
 export type CreatorParts = VerbParts & {
   owners: Pick<SandboxFinder, 'findSandbox'>
+  driver: Pick<Driver, 'gpus'>
   admission: Admission
   spawns: SpawnCounter
   catalog: TemplateCatalog
@@ -73,15 +75,27 @@ export class SandboxCreator {
     await egress.check(request.options)
     const resolved = await catalog.resolve(team, request.template)
     const { build } = resolved
+    const gpuCount = this.#gpusFor(build, request)
     const mounts = await volumes.resolve(team, request.volumeMounts ?? [])
     diskGuard.require()
-    // Nothing can be mounted in a sandbox that runs already, nor in memory that knows no such mount.
-    const isBare = mounts.length === 0
+    // Nothing can be mounted in a sandbox that runs already, nor in memory that knows no such mount. So it is with GPUs.
+    const isBare = mounts.length === 0 && gpuCount === (build.gpuCount ?? 0)
     const warm = isBare ? pool.take(build) : undefined
     const snapshot = isBare ? launcher.memoryOf(build) : undefined
-    const options = { ...request.options, ...(!isBare && { volumeMounts: mounts }) }
-    const row = newSandbox(team, resolved, { ...request, options }, clock.now(), warm)
+    const options = { ...request.options, ...(mounts.length > 0 && { volumeMounts: mounts }) }
+    const sized = { ...resolved, build: { ...build, gpuCount } }
+    const row = newSandbox(team, sized, { ...request, options }, clock.now(), warm)
     return this.start(team, row, build, { warm, snapshot, isPooled: isBare }, claim)
+  }
+
+  /** Rejects where no sandbox can ever have as many. */
+  #gpusFor(build: TemplateBuild, { metadata }: CreateRequest): number {
+    const asked = metadata[gpuMetadataKey]
+    const gpuCount = asked === undefined ? (build.gpuCount ?? 0) : parseGpuCount(asked, gpuMetadataKey)
+    const { gpus } = this.#parts.driver
+    if (gpuCount > 0 && !gpus) throw errors.noGpusHere()
+    if (gpus && gpuCount > gpus.mostPerSandbox) throw errors.tooManyGpus(gpuCount, gpus.mostPerSandbox)
+    return gpuCount
   }
 
   /** Inserts the row within the limits of its team, and makes it real. */
@@ -282,6 +296,7 @@ function newSandbox(
     cpuCount: build.cpuCount,
     memoryMB: build.memoryMB,
     diskMB: build.diskMB,
+    ...(build.gpuCount && { gpuCount: build.gpuCount }),
     envdVersion: build.envdVersion,
     metadata: request.metadata,
     envVars: { ...inherited, ...request.envVars },
