@@ -4,10 +4,7 @@
  */
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { join } from 'node:path'
 import { suite, test } from 'node:test'
-import { setFlagsFromString } from 'node:v8'
-import { runInNewContext } from 'node:vm'
 import { nodeFlags } from './node-flags.ts'
 
 /** What a program prints that Node runs with the agent's own flags; imports are relative to this folder. */
@@ -27,23 +24,6 @@ suite('what the agent relies on to stay small', () => {
   })
 })
 
-suite('what idle-memory.ts relies on', () => {
-  test('a large buffer outside of the heap makes V8 collect everything at once', () => {
-    const file = join(import.meta.dirname, 'idle-memory.ts')
-    const source = `
-      import { collectGarbage } from ${JSON.stringify(file)}
-      const dead = Array.from({ length: 20 }, () => new WeakRef({ text: 'x'.repeat(1000) }))
-      await new Promise(setImmediate)
-      collectGarbage(3)
-      console.log(dead.filter((one) => one.deref() === undefined).length)`
-    assert.equal(
-      printedBy(source),
-      '20',
-      'V8 no longer collects for memory outside of the heap: an idle agent keeps what it does not need. Find another way for collectGarbage in src/agent/idle-memory.ts (gc() of --expose-gc), and measure the memory of an idle agent.',
-    )
-  })
-})
-
 suite('what the code that V8 keeps relies on', () => {
   test('no flag of the agent makes V8 reject the compiled code that Node brings along', () => {
     const source = `
@@ -56,25 +36,6 @@ suite('what the code that V8 keeps relies on', () => {
       '0',
       'A flag of src/agent/node-flags.ts makes every agent compile the modules of Node at its start, which takes 10 ms.',
     )
-  })
-
-  test('V8 drops code after as many collections as idle-memory.ts sets it back to', () => {
-    assert.match(
-      execFileSync(process.execPath, ['--v8-options'], { encoding: 'utf8' }),
-      /default: --bytecode-old-age=6\b/,
-      'V8 drops unused code at another age than it did: say so in codeAge of src/agent/idle-memory.ts.',
-    )
-  })
-})
-
-suite('what spent-buffers.ts relies on', () => {
-  test('V8 hands out its collector while it runs, and collects only the young generation when asked to', () => {
-    const advice =
-      'V8 no longer offers gc({ type: "minor" }) to a running process: streams make it collect its whole heap. Find another way in src/lib/spent-buffers.ts, or remove it and measure a large upload.'
-    setFlagsFromString('--expose-gc')
-    const gc = runInNewContext('gc') as unknown
-    assert.equal(typeof gc, 'function', advice)
-    assert.doesNotThrow(() => (gc as (options: object) => void)({ type: 'minor' }), advice)
   })
 })
 

@@ -1,5 +1,6 @@
 import type { Server } from 'node:http'
 import { type CFunction, openCLibrary } from '../lib/c-library.ts'
+import { collectGarbage, setCodeAge } from '../lib/node-internals/collection.ts'
 import { openIdleTimer } from './idle-timer.ts'
 
 /**
@@ -16,8 +17,6 @@ const rounds = 2
 const codeAge = { once: 1, usual: 6 }
 /** The memory of collected buffers is freed by another thread. */
 const sweptAfterMs = 50
-/** More than half of the heap limit in memory outside of it makes V8 collect everything and shrink. */
-const pressureBytes = 192 * 1024 * 1024
 
 /**
  * Most sandboxes idle most of the time: once no request has begun or ended for a while, what they left behind is
@@ -61,16 +60,4 @@ function openTrim(addonPath: string): () => void {
       mallocTrim(0)
     } catch {}
   }
-}
-
-/** Loaded here: the start of an agent does not need it. */
-function setCodeAge(collections: number): void {
-  process.getBuiltinModule('node:v8').setFlagsFromString(`--bytecode-old-age=${collections}`)
-}
-
-/** The buffers are never touched, so they cost nothing but the collection they bring about. */
-export function collectGarbage(times: number): void {
-  try {
-    for (let time = 0; time < times; time++) new ArrayBuffer(pressureBytes)
-  } catch {}
 }

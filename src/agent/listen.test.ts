@@ -4,17 +4,18 @@ import { createServer } from 'node:http'
 import { type AddressInfo, createServer as createTcpServer } from 'node:net'
 import { test } from 'node:test'
 import { addonFile } from '../lib/native.ts'
-import { bindAlone, listenHere } from './listen.ts'
+import { listenDirectly } from '../lib/node-internals/direct-listen.ts'
+import { bindAlone } from './listen.ts'
 
 test('without a socket of our own it listens on all addresses, and on no port that another has', async () => {
   const [first, second] = [createServer((_, response) => response.end('here')), createServer()]
-  listenHere(first, 0)
+  listenDirectly(first, 0)
   await once(first, 'listening')
   const { port, address } = first.address() as AddressInfo
   try {
     assert.equal(address, '::')
     assert.equal(await (await fetch(`http://127.0.0.1:${port}`)).text(), 'here')
-    listenHere(second, port)
+    listenDirectly(second, port)
     const [error] = await once(second, 'error')
     assert.equal(error.code, 'EADDRINUSE')
   } finally {
@@ -25,7 +26,7 @@ test('without a socket of our own it listens on all addresses, and on no port th
 
 test('a socket of our own serves on all addresses, and nobody else gets its port', async () => {
   const server = createServer((_, response) => response.end('here'))
-  listenHere(server, 0, bindAlone(0, addonFile()!))
+  listenDirectly(server, 0, bindAlone(0, addonFile()!))
   await once(server, 'listening')
   const { port } = server.address() as AddressInfo
   try {

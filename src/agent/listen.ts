@@ -3,13 +3,12 @@ import type { Server } from 'node:http'
 import { release } from 'node:os'
 import { AppError } from '../lib/app-error.ts'
 import { openCLibrary } from '../lib/c-library.ts'
+import { listenDirectly } from '../lib/node-internals/direct-listen.ts'
 
 const ipv6 = 10
 /** Closed in children, and never waiting. */
 const streamSocket = 1 | 0o2000000 | 0o4000
 const addressBytes = 28
-/** As Node has it. */
-const usualBacklog = 511
 
 export function isGvisor(): boolean {
   return release().endsWith('-gvisor')
@@ -21,19 +20,7 @@ export function isGvisor(): boolean {
  * made without it. Linux does not, and needs it for a network in which an earlier sandbox has just ended.
  */
 export function listenAlone(server: Server, port: number, addonPath: string): void {
-  listenHere(server, port, isGvisor() ? tryBind(port, addonPath) : undefined)
-}
-
-type DirectListen = (host: null, port: number | null, family: null, backlog: number, fd?: number) => void
-
-/**
- * As `server.listen` does, without what it does first: it loads the modules for clusters of processes, which take a
- * tenth of an agent's boot. On an own socket where there is one.
- */
-export function listenHere(server: Server, port: number, fd?: number): void {
-  const direct = (server as { _listen2?: DirectListen })._listen2
-  if (!direct) server.listen(fd === undefined ? { port } : { fd })
-  else direct.call(server, null, fd === undefined ? port : null, null, usualBacklog, fd)
+  listenDirectly(server, port, isGvisor() ? tryBind(port, addonPath) : undefined)
 }
 
 /** Without the addon or IPv6 the agent listens all the same. */

@@ -75,6 +75,8 @@ export type ApiParts = {
   /** How the server does, and what the doctor finds on its machine. */
   describeMachine(): Promise<MachineReport>
   examineMachine(): Promise<DoctorReport>
+  /** Sandboxes are containers because gVisor does not work, not because the operator wants containers. */
+  isWeakerThanWanted: boolean
   /** The files of the dashboard, made when they are first needed. */
   openDashboard(): Promise<Dashboard>
   /** Answers a request of the Model Context Protocol for who has the key. */

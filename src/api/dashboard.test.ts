@@ -22,6 +22,14 @@ describe('the dashboard over the API', () => {
     assert.deepEqual([bare.status, bare.headers.location], [302, '/dashboard'])
   })
 
+  it('tells the page of isolation that is weaker than wanted, and nothing where it is as wanted', async () => {
+    for (const isWeakerThanWanted of [true, false]) {
+      await using warren = await openApi({ isWeakerThanWanted })
+      const { body } = await warren.ask('GET', '/dashboard')
+      assert.equal(body.includes('<meta name="warren-isolation" content="weaker">'), isWeakerThanWanted)
+    }
+  })
+
   it('sends files compressed as the browser takes them, to be kept for good', async () => {
     await using warren = await openApi()
     const ask = (encoding: string) =>

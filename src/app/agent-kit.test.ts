@@ -104,7 +104,7 @@ suite('the agent kit', () => {
       assert.deepEqual(
         late.filter((name) => loaded.includes(name)),
         [],
-        'Every agent waits for these at its start: see src/agent/listen.ts, src/lib/clock.ts and src/lib/ids.ts.',
+        'Every agent waits for these at its start: see src/lib/node-internals/direct-listen.ts, src/lib/clock.ts and src/lib/ids.ts.',
       )
     } finally {
       child.kill('SIGKILL')

@@ -59,7 +59,7 @@ export async function buildAgentKit({
     [unreadableInit, init],
   ])
   files.set('hostname', requireProgram(['hostname'], 'hostname'))
-  files.set('koffi.node', requireAddonFile('Sandboxes cannot start commands'))
+  files.set('native.node', requireAddonFile('Sandboxes cannot start commands'))
   const libraries = await librariesOf([...files.values()])
   for (const library of libraries) files.set(`lib/${basename(library)}`, library)
   const loader = basename(libraries.find((library) => /\/ld-linux[^/]*\.so\.\d+$/.test(library)) ?? '')
@@ -73,7 +73,7 @@ export async function buildAgentKit({
     join(mountedAt, 'lib'),
     join(mountedAt, program),
   ]
-  const bundle = await bundleAgent(join(mountedAt, 'koffi.node'))
+  const bundle = await bundleAgent(join(mountedAt, 'native.node'))
   const kitFolder = join(folder, await nameOf(bundle, files))
   if (!(await exists(kitFolder))) await writeKit({ kitFolder, bundle, files, loader })
   const agentWords = ['--', ...run('node'), ...nodeFlags, join(mountedAt, 'boot.cjs')]

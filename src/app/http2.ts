@@ -10,6 +10,7 @@ import { type Duplex, duplexPair } from 'node:stream'
 import type { TLSSocket } from 'node:tls'
 import { systemClock } from '../lib/clock.ts'
 import { hopByHop } from '../lib/http-relay/hop-by-hop.ts'
+import { takeHttp1Parser } from '../lib/node-internals/http1-listener.ts'
 
 export const alpnProtocols = ['h2', 'http/1.1']
 
@@ -30,8 +31,7 @@ export type Http2Connections = {
 
 /** Takes the connections that chose HTTP/2 off a server that offered it. */
 export function openHttp2(server: HttpsServer): Http2Connections {
-  const [http1] = server.listeners('secureConnection') as [(socket: Duplex) => void]
-  const accept = (socket: Duplex) => http1.call(server, socket)
+  const accept = takeHttp1Parser(server)
   const http2 = createServer({
     maxHeaderListPairs: 600,
     maxSendHeaderBlockLength: mostAnswerHeadBytes,
@@ -60,7 +60,6 @@ export function openHttp2(server: HttpsServer): Http2Connections {
     const begin = () => stream.destroyed || carry(stream, rawHeaders as unknown as string[], accept)
     if (streams.waiting.push(begin) === 1) setImmediate(beginNext, streams.waiting)
   })
-  server.off('secureConnection', http1)
   server.on('secureConnection', (socket: TLSSocket) => {
     if (socket.alpnProtocol === 'h2') http2.emit('connection', socket)
     else accept(socket)

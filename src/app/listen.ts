@@ -39,7 +39,7 @@ export type ListenParts = {
   loneNode: LoneNode | undefined
   nodes: NodeDirectory
   /** What the dashboard needs beside the rest of the API. */
-  dashboard: Pick<ApiParts, 'openDashboard' | 'describeMachine' | 'examineMachine'>
+  dashboard: Pick<ApiParts, 'openDashboard' | 'describeMachine' | 'examineMachine' | 'isWeakerThanWanted'>
 }
 
 /** Resolves with the URL that reaches the server from this machine. */

@@ -3,6 +3,7 @@ import type { Socket } from 'node:net'
 import type { OriginalDestination } from '../egress/decide.ts'
 import { numberToAddress } from '../lib/ipv4.ts'
 import { openNativeLibc } from '../lib/native.ts'
+import { descriptorOf } from '../lib/node-internals/socket-descriptor.ts'
 
 const levelIP = 0
 const originalDestination = 80
@@ -15,9 +16,8 @@ export function createOriginalDestination(): (socket: Socket) => OriginalDestina
     'int getsockopt(int socket, int level, int option, uint8_t *value, uint8_t *size)',
   )
   return (socket) => {
-    // Node shows the number of a socket nowhere else.
-    const { fd } = (socket as unknown as { _handle: { fd?: number } | null })._handle ?? {}
-    if (fd === undefined || fd < 0) return null
+    const fd = descriptorOf(socket)
+    if (fd === undefined) return null
     const found = Buffer.alloc(addressBytes)
     const size = Buffer.from(Uint32Array.of(addressBytes).buffer)
     if (getsockopt(fd, levelIP, originalDestination, found, size) !== 0) return null

@@ -4,6 +4,7 @@ import type { ApiParts } from '../api/context.ts'
 import { LoneNode } from '../core/cluster/lone-node.ts'
 import { systemClock } from '../lib/clock.ts'
 import type { Log } from '../lib/log.ts'
+import { stopPretenuring } from '../lib/node-internals/pretenuring.ts'
 import { createNodeDirectory, joinCluster } from './cluster.ts'
 import type { Config } from './config.ts'
 import {
@@ -25,7 +26,6 @@ import { startJobs } from './jobs.ts'
 import { listen } from './listen.ts'
 import { createMachineReport } from './machine-report.ts'
 import { type OpenedPorts, openPorts } from './ports.ts'
-import { stopPretenuring } from './pretenuring.ts'
 import { RecentProblems } from './recent-problems.ts'
 import { Closers } from './shutdown.ts'
 import { openTelemetry } from './telemetry/telemetry.ts'
@@ -77,7 +77,11 @@ export async function serve(parts: ServeParts): Promise<RunningServer> {
       problems,
       creates: telemetry.creates,
     })
-    const dashboard = { ...machine, openDashboard: parts.openDashboard }
+    const dashboard = {
+      ...machine,
+      openDashboard: parts.openDashboard,
+      isWeakerThanWanted: isolation.warning !== undefined,
+    }
     const nodes = createNodeDirectory(clusterParts)
     // In a file of its own there is nobody else.
     const mayShare = !cluster && config.databaseUrl !== null
@@ -89,6 +93,7 @@ export async function serve(parts: ServeParts): Promise<RunningServer> {
     closers.add('the server file', () => removeServerFile(paths))
     stopPretenuring()
     log.info({ url, isolation: isolation.isolation }, 'serving')
+    if (isolation.warning !== undefined) log.warn({}, isolation.warning)
     return { server, credentials, close: () => closers.closeAll() }
   } catch (error) {
     await closers.closeAll()

@@ -17,7 +17,7 @@ import { lockDataFolder } from './data-lock.ts'
 import { FileReserve, freeBytes, readDiskLevels } from './disk-reserve.ts'
 import { readExtraCA } from './extra-ca.ts'
 import { chooseGpus } from './gpus.ts'
-import { chooseIsolation } from './isolation.ts'
+import { type ChosenIsolation, chooseIsolation } from './isolation.ts'
 import { tellLastEnd } from './last-end.ts'
 import { baseFetcher, openObjects } from './open-objects.ts'
 import { refusePort } from './port.ts'
@@ -108,7 +108,8 @@ async function bringUp(config: Config, paths: DataPaths, log: Log): Promise<Runn
   const { url, domain } = running.server
   const { apiKey } = running.credentials
   const told = isKeptByJournal(process.stdout.isTTY) ? serviceLine : banner
-  process.stdout.write(told({ url, domain, apiKey }, describe(isolation.isolation, machine.runscMissing)))
+  process.stdout.write(told({ url, domain, apiKey }, describe(isolation)))
+  if (isolation.warning !== undefined) process.stdout.write(`\nWARNING: ${isolation.warning}\n`)
   return running
 }
 
@@ -137,9 +138,9 @@ async function prepareBase(progress: Progress, prepare: () => Promise<void>): Pr
   }
 }
 
-function describe(isolation: 'gvisor' | 'container', runscMissing: string | undefined): string {
+function describe({ isolation, warning }: ChosenIsolation): string {
   if (isolation === 'gvisor') return 'each sandbox has its own kernel: gVisor'
-  return `sandboxes are plain containers${runscMissing ? `; gVisor is not to be had: ${runscMissing}` : ''}`
+  return `sandboxes are plain containers${warning === undefined ? '' : ', a weaker wall: see the warning below'}`
 }
 
 /** Rejects machines that no set-up can make fit. */

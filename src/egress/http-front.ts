@@ -14,6 +14,7 @@ import type { SecretReader } from '../core/ports/egress.ts'
 import { answerHeaders } from '../lib/http-relay/headers.ts'
 import { type HttpExchange, HttpRelay } from '../lib/http-relay/http-relay.ts'
 import type { Log } from '../lib/log.ts'
+import { answerHalfOpenClients } from '../lib/node-internals/half-open-http.ts'
 import { RequestTurns } from '../lib/request-turns.ts'
 import type { GateConnection } from './admitted-sandboxes.ts'
 import { decide, type EgressRoute, type IsClosed, type OnDecision, ruleFor } from './decide.ts'
@@ -102,8 +103,7 @@ export class HttpFront {
     const server = this.#server
     // The session's own deadline counts.
     server.keepAliveTimeout = 0
-    // A client that has said all may still listen.
-    Object.assign(server, { httpAllowHalfOpen: true })
+    answerHalfOpenClients(server)
     server.on('request', (request, response) => {
       this.#turns.take(request, response, () => void this.#handle(exchangeOf(request, response, null)))
     })

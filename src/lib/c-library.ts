@@ -1,32 +1,35 @@
-/** Functions of the C library that Node does not offer, called through an addon (koffi). The only place that loads it. */
+/** Functions of the C library that Node does not offer, called through our addon (`native/`). The only place that loads it. */
 import { AppError } from './app-error.ts'
 
 type Addon = {
-  load(library: string): Pick<CLibrary, 'func'>
+  func(name: string, returnsLong: boolean): CFunction
   errno(): number
-  view(address: bigint, bytes: number): ArrayBuffer
-  config(): Record<string, number>
-  config(given: Record<string, number>): unknown
+  view(address: Address, bytes: number): ArrayBuffer
+  addressOf(buffer: Buffer): Address
+  startProcess: CLibrary['startProcess']
 }
 
-export type CFunction<Result = number> = (...values: unknown[]) => Result
+/** An address in our memory. It fits a number: no machine uses more than 52 bits of them. */
+export type Address = number
+
+export type CFunction = (...values: unknown[]) => number
 export type CLibrary = {
-  /** A function that returns an address gives a bigint. */
-  func<Result = number>(prototype: string): CFunction<Result>
+  /**
+   * For a prototype as in C, with at most six parameters: integers, and pointers to a Buffer, a text (`char *`), a list of
+   * texts (`char **`) or null. Gives a negative number, and the error number by `errno`, where the C function does.
+   */
+  func(prototype: string): CFunction
   /** The error number of the last call. */
   errno(): number
   /** Memory that the C library gave us; nobody may touch it here once it is given back. */
-  view(address: bigint, bytes: number): Buffer
+  view(address: Address, bytes: number): Buffer
+  /**
+   * Starts a process that makes the system calls at `steps` (`native/start-process.h`). Gives its ID or a negative error
+   * number.
+   */
+  startProcess(steps: Address, stackEnd: Address, cloneFlags: number): number
 }
 
-/** No call has large arguments, and none is made from another thread: the memory kept ready for that is wasted. */
-const smallPools = {
-  sync_stack_size: 64 * 1024,
-  sync_heap_size: 64 * 1024,
-  async_stack_size: 64 * 1024,
-  async_heap_size: 64 * 1024,
-  resident_async_pools: 0,
-}
 const opened = new Map<string, CLibrary>()
 
 /** Rejects with the text of `missing` where the addon cannot be loaded. */
@@ -43,13 +46,45 @@ export function openCLibrary(
     throw new AppError('unavailable', missing, { cause: error })
   }
   const addon = module.exports
-  addon.config({ ...addon.config(), ...smallPools })
-  const library = addon.load('libc.so.6')
-  const functions: CLibrary = {
-    func: (prototype) => library.func(prototype),
-    errno: () => addon.errno(),
+  const library: CLibrary = {
+    func: (prototype) => bind(addon, prototype),
+    errno: addon.errno,
     view: (address, bytes) => Buffer.from(addon.view(address, bytes)),
+    startProcess: addon.startProcess,
   }
-  opened.set(addonPath, functions)
-  return functions
+  opened.set(addonPath, library)
+  return library
+}
+
+const prototypes = /^(int|long|int64_t|void \*) ?(\w+)\((.*)\)$/
+
+function bind(addon: Addon, prototype: string): CFunction {
+  const [, result, name, parameters] = prototypes.exec(prototype) ?? []
+  if (name === undefined) throw new AppError('internal', `This prototype cannot be read: ${prototype}`)
+  const call = addon.func(name, result !== 'int')
+  if (!parameters!.includes('char *')) return call
+  return (...values) => call(...values.map((value) => inMemory(addon, value)))
+}
+
+/** Texts as C has them. */
+function inMemory(addon: Addon, value: unknown): unknown {
+  if (typeof value === 'string') return textBytes(value)
+  return Array.isArray(value) ? textTable(addon, value) : value
+}
+
+function textBytes(text: string): Buffer {
+  if (text.includes('\0')) throw new AppError('invalid_argument', 'A text for the system holds a zero byte.')
+  return Buffer.from(`${text}\0`)
+}
+
+/** The addresses of the texts, then 0, then the texts: in one Buffer, so that all of it stays while it is used. */
+function textTable(addon: Addon, texts: readonly string[]): Buffer {
+  const tableBytes = (texts.length + 1) * BigUint64Array.BYTES_PER_ELEMENT
+  const all = Buffer.concat([Buffer.alloc(tableBytes), ...texts.map(textBytes)])
+  let at = addon.addressOf(all) + tableBytes
+  texts.forEach((text, index) => {
+    all.writeBigUInt64LE(BigInt(at), index * BigUint64Array.BYTES_PER_ELEMENT)
+    at += Buffer.byteLength(text) + 1
+  })
+  return all
 }

@@ -1,27 +1,24 @@
 /**
  * System calls for a new process to make before it becomes a program or ends, written out beforehand. The process shares
- * our memory until then, so that nothing has to be copied for it, and none of our own code may run in it: it runs a few
- * instructions that make one call of the list after another and end the process at the first that fails.
+ * our memory until then, so that nothing has to be copied for it, and none of our own code may run in it: it makes one call
+ * of the list after another (`native/start-process.c`) and ends at the first that fails.
  */
 import { AppError } from './app-error.ts'
-import type { CLibrary } from './c-library.ts'
+import type { Address, CLibrary } from './c-library.ts'
 
-/** The words of a call: its number, four arguments, and the result; before the call whether it may fail. */
+/** A call is a `struct step`: its number, four arguments, and the result; before the call whether it may fail. */
 const wordsPerCall = 6
 const mostValues = 4
 const resultWord = 5
 const wordBytes = 8
 const mostCalls = 64
-/** The instructions use no stack; the C library puts two words there. */
+/** The process uses little of its stack, which grows down towards the calls. */
 const stackEnd = mostCalls * wordsPerCall * wordBytes + 1024
 /** Enough for most commands; longer ones get memory for themselves. */
 const usualBytes = 64 * 1024
 
-const readable = 1
-const writable = 2
-const executable = 4
-/** MAP_PRIVATE and MAP_ANONYMOUS. */
-const ownMemory = 0x22
+/** PROT_READ and PROT_WRITE; MAP_PRIVATE and MAP_ANONYMOUS. */
+const [readAndWrite, ownMemory] = [1 | 2, 0x22]
 
 export type CallName =
   | 'chdir'
@@ -47,72 +44,55 @@ export type CallName =
 
 export type CallFailure = { call: CallName | 'clone' | 'socketpair'; errorNumber: number }
 
-type Machine = { numbers: Record<CallName, number>; instructions: string }
-
-/** `docs/decisions/0029-how-a-command-is-started.md` has the instructions as text. */
-const machines: Record<string, Machine> = {
+/** Linux gives system calls other numbers on each kind of machine. */
+const callNumbers: Record<string, Record<CallName, number>> = {
   x64: {
-    numbers: {
-      chdir: 80,
-      close: 3,
-      dup3: 292,
-      execve: 59,
-      ioctl: 16,
-      openat: 257,
-      rt_sigaction: 13,
-      rt_sigprocmask: 14,
-      setgroups: 116,
-      setresgid: 119,
-      setresuid: 117,
-      setsid: 112,
-      write: 1,
-      prlimit64: 302,
-      setns: 308,
-      close_range: 436,
-      exit: 60,
-      read: 0,
-      umount2: 166,
-      unshare: 272,
-    },
-    instructions:
-      '4889fb488b03488b7b08488b7310488b53184c8b53200f05488b4b28488943284883c330483d01f0ffff72d74885c975d2bf7f000000' +
-      'b83c0000000f05',
+    chdir: 80,
+    close: 3,
+    dup3: 292,
+    execve: 59,
+    ioctl: 16,
+    openat: 257,
+    rt_sigaction: 13,
+    rt_sigprocmask: 14,
+    setgroups: 116,
+    setresgid: 119,
+    setresuid: 117,
+    setsid: 112,
+    write: 1,
+    prlimit64: 302,
+    setns: 308,
+    close_range: 436,
+    exit: 60,
+    read: 0,
+    umount2: 166,
+    unshare: 272,
   },
   arm64: {
-    numbers: {
-      chdir: 49,
-      close: 57,
-      dup3: 24,
-      execve: 221,
-      ioctl: 29,
-      openat: 56,
-      rt_sigaction: 134,
-      rt_sigprocmask: 135,
-      setgroups: 159,
-      setresgid: 149,
-      setresuid: 147,
-      setsid: 157,
-      write: 64,
-      prlimit64: 261,
-      setns: 268,
-      close_range: 436,
-      exit: 93,
-      read: 63,
-      umount2: 39,
-      unshare: 97,
-    },
-    instructions:
-      'f30300aa680240f9608640a9628e41a9010000d4691640f9601600f973c200911ffc3fb103ffff54e9feffb5e00f80d2a80b80d2' +
-      '010000d4',
+    chdir: 49,
+    close: 57,
+    dup3: 24,
+    execve: 221,
+    ioctl: 29,
+    openat: 56,
+    rt_sigaction: 134,
+    rt_sigprocmask: 135,
+    setgroups: 159,
+    setresgid: 149,
+    setresuid: 147,
+    setsid: 157,
+    write: 64,
+    prlimit64: 261,
+    setns: 268,
+    close_range: 436,
+    exit: 93,
+    read: 63,
+    umount2: 39,
+    unshare: 97,
   },
 }
 
-/** An address in our memory. It fits a number: no machine uses more than 52 bits of them. */
-export type Address = number
-
 export type CallMemory = {
-  /** Where the instructions lie. */
-  instructions: Address
   /**
    * The list that each process begins with, to which more can be added, and space for so many bytes that its calls point
    * at. It is released once the process has become a program or has ended.
@@ -122,19 +102,14 @@ export type CallMemory = {
 
 /** `addFirst` adds what every process begins with: it is written only once. */
 export function openCallMemory(libc: CLibrary, addFirst: (list: CallList) => void): CallMemory {
-  const machine = machines[process.arch]
-  if (!machine)
+  const numbers = callNumbers[process.arch]
+  if (!numbers)
     throw new AppError('unavailable', `processes cannot be started on a machine of the kind ${process.arch}`)
   const map = mapMemory(libc)
   const munmap = libc.func('int munmap(void *address, size_t bytes)')
-  const mprotect = libc.func('int mprotect(void *address, size_t bytes, int access)')
-  const code = Buffer.from(machine.instructions, 'hex')
-  const instructions = map(code.length)
-  code.copy(instructions.bytes)
-  mprotect(instructions.address, code.length, readable | executable)
   const open = (bytes: number, release: (list: CallList) => void) => {
     const memory = map(bytes)
-    const list = new CallList(machine.numbers, memory.address, memory.bytes, () => release(list))
+    const list = new CallList(numbers, memory.address, memory.bytes, () => release(list))
     addFirst(list)
     list.keep()
     return list
@@ -148,7 +123,6 @@ export function openCallMemory(libc: CLibrary, addFirst: (list: CallList) => voi
   letGo(openUsual())
   const firstBytes = free[0]!.usedBytes
   return {
-    instructions: instructions.address,
     beginList(dataBytes) {
       const bytes = firstBytes + dataBytes
       if (bytes <= usualBytes) return free.pop() ?? openUsual()
@@ -157,15 +131,15 @@ export function openCallMemory(libc: CLibrary, addFirst: (list: CallList) => voi
   }
 }
 
+/** Not memory of V8: when the thread that started a process ends, that process may still need its list. */
 function mapMemory(libc: CLibrary): (bytes: number) => { address: Address; bytes: Buffer } {
-  const mmap = libc.func<bigint>(
+  const mmap = libc.func(
     'void *mmap(void *where, size_t bytes, int access, int flags, int file, long offset)',
   )
   return (bytes) => {
-    const address = mmap(null, bytes, readable | writable, ownMemory, -1, 0)
-    if (BigInt.asIntN(64, address) === -1n)
-      throw new AppError('limit_reached', 'there is no memory left to start a process')
-    return { address: Number(address), bytes: libc.view(address, bytes) }
+    const address = mmap(null, bytes, readAndWrite, ownMemory, -1, 0)
+    if (address === -1) throw new AppError('limit_reached', 'there is no memory left to start a process')
+    return { address, bytes: libc.view(address, bytes) }
   }
 }
 

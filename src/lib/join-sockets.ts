@@ -1,6 +1,6 @@
 /** Two connections as one: bytes both ways as fast as their readers, an end as an end, a failure as a reset. */
 import type { Socket } from 'node:net'
-import { noteSpent } from './spent-buffers.ts'
+import { noteSpent } from './node-internals/spent-buffers.ts'
 
 const probeIdleMs = 60_000
 /** After one side has ended, silence of the other is a connection that somebody forgot. */

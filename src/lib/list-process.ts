@@ -9,12 +9,9 @@ import { type CallFailure, type CallList, openCallMemory } from './call-list.ts'
  */
 export type StartByList = (dataBytes: number, addCalls: (list: CallList) => void) => number
 
-/** CLONE_VM, and SIGCHLD at its end. */
-const shareMemory = 0x100 | 17
 /** CLONE_VFORK: we wait until it has another memory, or has ended. */
 const untilProgram = 0x4000
 const setMask = 2
-const allSignals = Buffer.alloc(128, 0xff)
 const maskBytes = 8
 const noSignals = Buffer.alloc(maskBytes)
 /** The `struct sigaction` of the kernel, all zero: what the signal does by default. */
@@ -55,19 +52,12 @@ export function openListClone(
   moreFlags = 0,
 ): CloneByList {
   const memory = openCallMemory(libc, addFirst)
-  const clone = libc.func('int clone(void *instructions, void *stack, int flags, void *list)')
-  const setSignalMask = libc.func('int pthread_sigmask(int how, void *set, void *old)')
-  const before = Buffer.alloc(allSignals.length)
   return (dataBytes, addCalls) => {
     const list = memory.beginList(dataBytes)
     try {
       addCalls(list)
-      // Our handlers must not run in the new process, on our memory.
-      setSignalMask(setMask, allSignals, before)
-      const pid = clone(memory.instructions, list.stack, shareMemory | moreFlags, list.address)
-      const errorNumber = pid < 0 ? libc.errno() : 0
-      setSignalMask(setMask, before, null)
-      if (pid < 0) throw systemError({ call: 'clone', errorNumber })
+      const pid = libc.startProcess(list.address, list.stack, moreFlags)
+      if (pid < 0) throw systemError({ call: 'clone', errorNumber: -pid })
       return { pid, list }
     } catch (error) {
       list.release()

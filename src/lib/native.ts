@@ -1,5 +1,6 @@
-/** The C library for the server, through the addon that npm installed beside it. */
-import { createRequire } from 'node:module'
+/** The C library for the server, through the addon that lies in the project, built for both kinds of machines. */
+import { existsSync } from 'node:fs'
+import { findPackageJSON } from 'node:module'
 import { dirname, join } from 'node:path'
 import { getSystemErrorName } from 'node:util'
 import { AppError } from './app-error.ts'
@@ -11,16 +12,14 @@ export type NativeLibc = {
   failure(call: string): NodeJS.ErrnoException
 }
 
-const machine = `linux-${process.arch}`
+const builtFile = `native/built/linux-${process.arch}.node`
 
-/** Undefined: Warren was installed without it. */
+let builtPath: string | undefined
+
+/** Undefined: there is none for this machine. */
 export function addonFile(): string | undefined {
-  try {
-    const described = createRequire(import.meta.url).resolve(`@koromix/koffi-${machine}/package.json`)
-    return join(dirname(described), machine.replace('-', '_'), 'koffi.node')
-  } catch {
-    return undefined
-  }
+  builtPath ??= join(dirname(findPackageJSON(import.meta.url)!), builtFile)
+  return existsSync(builtPath) ? builtPath : undefined
 }
 
 /** `without` says what is not possible if it is missing. */
@@ -31,8 +30,7 @@ export function requireAddonFile(without: string): string {
 }
 
 function missingAddon(without: string): string {
-  const advice = `the package @koromix/koffi-${machine} is missing. Install Warren again with its optional packages.`
-  return `${without}: ${advice}`
+  return `${without}: the file ${builtFile} of Warren is missing. Warren runs on x64 and arm64; install it again there.`
 }
 
 /** `without` says what is not possible if it is missing. */

@@ -184,8 +184,8 @@ function start(
     calls.duplicate(actions, stdout, 1)
     calls.duplicate(actions, stderr, 2)
     if (cwd !== undefined) calls.enter(actions, cwd)
-    const words = [program, ...args, null]
-    const failure = calls.spawn(pid, program, actions, calls.attributes, words, [...variables, null])
+    const words = [program, ...args]
+    const failure = calls.spawn(pid, program, actions, calls.attributes, words, variables)
     if (failure !== 0) throw startError(program, failure)
     return pid.readInt32LE()
   } finally {

@@ -21,6 +21,7 @@ type OpenApiOptions = {
   domain?: string
   requestsPerMinute?: number
   allowInsecureSandboxes?: boolean
+  isWeakerThanWanted?: boolean
   answerMcp?: ApiParts['answerMcp']
   fixture?: FixtureOptions
   cluster?: ApiParts['cluster'] | ((fixture: Fixture) => Promise<ApiParts['cluster']>)
@@ -89,6 +90,7 @@ export async function openApi(options: OpenApiOptions = {}) {
     port: 3000,
     version: '0',
     openDashboard: async () => dashboard,
+    isWeakerThanWanted: options.isWeakerThanWanted ?? false,
     describeMachine: async () => machine,
     examineMachine: async () => ({ examinedAt: machine.startedAt, canRun: true, checks: [] }),
     answerMcp: options.answerMcp ?? (async () => assert.fail('nobody answers MCP here')),

@@ -20,8 +20,23 @@ const testTools = [
   { package: 'systemd', file: 'systemd-analyze', why: 'judges the unit of the service' },
   { package: 'default-jre-headless', file: 'keytool', why: 'reads the certificates that Java gets' },
   { package: 'openssh-client', file: 'ssh-keygen', why: 'makes keys for SSH' },
+  ...compilers(),
   { package: 'libwrap0', file: '/usr/share/doc/libwrap0', why: 'is a part of the SSH server of the tests' },
 ]
+
+/** For both kinds of machines: the files in `native/built` are compared with what the sources give. */
+function compilers() {
+  const [other, gcc] =
+    process.arch === 'arm64' ? ['amd64', 'x86-64-linux-gnu'] : ['arm64', 'aarch64-linux-gnu']
+  const program = `${gcc.replace('x86-64', 'x86_64')}-gcc`
+  const why = 'builds the addon'
+  return [
+    { package: 'gcc', file: 'gcc', why },
+    { package: 'libc6-dev', file: '/usr/include/dlfcn.h', why },
+    { package: `gcc-${gcc}`, file: program, why },
+    { package: `libc6-dev-${other}-cross`, file: `/usr/${program.slice(0, -4)}/include/dlfcn.h`, why },
+  ]
+}
 
 /** What cannot be had is told; whether it is then skipped or fails is for the tests that need it. */
 export async function prepareTests(): Promise<void> {

@@ -2,7 +2,7 @@
 import { closeSync, readSync } from 'node:fs'
 import { Socket } from 'node:net'
 import type { Readable } from 'node:stream'
-import { noteSpent } from '../../lib/spent-buffers.ts'
+import { noteSpent } from '../../lib/node-internals/spent-buffers.ts'
 import type { Native } from './native.ts'
 
 export type OutputName = 'stdout' | 'stderr' | 'pty'

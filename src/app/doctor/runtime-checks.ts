@@ -72,7 +72,8 @@ const lastWords = (error: unknown): string => errorText(error).trim().split('\n'
 
 async function tryRunc(): Promise<Finding> {
   const runc = findSystemProgram('runc')
-  if (!runc) return warn('not installed', '`npm start` installs it.')
+  if (!runc)
+    return warn('not installed: sandboxes cannot be containers', '`npm start` installs it with apt-get.')
   const version = firstLine((await runCommand(runc, ['--version'])).stdout)
   try {
     await startSomething(runc, [])
@@ -93,8 +94,8 @@ async function tryGvisor(config: Config): Promise<Finding> {
   const runsc = own ?? findOlderRunsc(runtimes)
   if (!runsc) {
     return warn(
-      'not installed',
-      '`npm start` downloads it, or builds it with Go; without it sandboxes are plain containers.',
+      "not installed: sandboxes are plain containers, a weaker wall, since all of them share this machine's kernel",
+      '`npm start` builds it. It needs network once: for Go, unless that is here, and for the sources of gVisor.',
     )
   }
   const { platforms, why } = await platformsToTry(config, runsc)
@@ -106,15 +107,15 @@ async function tryGvisor(config: Config): Promise<Finding> {
       if (own) return ok(works)
       return warn(
         `${works}; it is the build of an earlier Warren`,
-        'Start Warren with network, or with Go on the PATH, to get its own.',
+        'Start Warren with network to get its own.',
       )
     } catch (error) {
       refusals.push(`${platform}: ${lastWords(error)}`)
     }
   }
   return refuse(
-    `does not work here: ${refusals.join('; ')}`,
-    'WARREN_ISOLATION=container uses plain containers instead.',
+    `does not work here: ${refusals.join('; ')}. Plain containers are a weaker wall`,
+    'WARREN_ISOLATION=container accepts plain containers.',
   )
 }
 

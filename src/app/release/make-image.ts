@@ -21,7 +21,7 @@ import { systemClock } from '../../lib/clock.ts'
 import { runCommand } from '../../lib/run-command.ts'
 import { withoutPassword } from '../setup/apt.ts'
 import { debootstrap, inRoot } from '../setup/base-root.ts'
-import { systemNeeds } from '../setup/system-packages.ts'
+import { containerNeed, systemNeeds } from '../setup/system-packages.ts'
 
 const debianRelease = 'bookworm'
 /** What bin/start-on-host runs on a host outside of the image, where its libraries are not. */
@@ -45,7 +45,7 @@ export async function makeImage(archive: string, out: string): Promise<void> {
     mkdirSync(root)
     chmodSync(work, 0o755)
     const { main } = await debootstrap(root, debianRelease, () => {})
-    const packages = [...systemNeeds.map((need) => need.package), programOnHosts]
+    const packages = [...[...systemNeeds, containerNeed].map((need) => need.package), programOnHosts]
     await runInRoot(
       root,
       `apt-get update -q && apt-get install -y -q --no-install-recommends ${packages.join(' ')} && apt-get clean && rm -rf /var/lib/apt/lists/*`,

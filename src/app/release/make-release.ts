@@ -32,6 +32,7 @@ const shipped = [
     'bin/container-image',
     'bin/start-on-host',
     'bin/make-host-namespace',
+    'native',
     'src',
     'docs',
     'proto',

@@ -5,12 +5,17 @@ import { type FetchBase, makeBaseRoot, parseBaseSource } from './base-root.ts'
 import { installRunsc } from './gvisor.ts'
 import { findSystemProgram } from './programs.ts'
 import type { Progress } from './progress.ts'
-import { installSystemPackages, systemNeeds } from './system-packages.ts'
+import { installContainerRuntime, installSystemPackages, systemNeeds } from './system-packages.ts'
 
-export type PreparedMachine = {
-  runtimes: { runc: string; runsc: string | undefined }
+export type Runtimes = {
+  runc: string
+  runsc: string | undefined
   /** Why there is no runsc though it was wanted. */
   runscMissing: string | undefined
+}
+
+export type PreparedMachine = {
+  runtimes: Runtimes
   baseRootFolder: string
 }
 
@@ -26,13 +31,15 @@ export async function prepareMachine(
     config.isolation === 'container'
       ? undefined
       : await installRunsc(paths.runtimes, config.cacheDir, progress)
+  const hasGvisor = runsc !== undefined && 'path' in runsc
+  await installContainerRuntime(hasGvisor, progress)
   const base = await makeBaseRoot(paths.templates, config.baseImage, config.cacheDir, progress, fetchBase)
   return {
     runtimes: {
       runc: findSystemProgram('runc') ?? 'runc',
-      runsc: runsc && 'path' in runsc ? runsc.path : undefined,
+      runsc: hasGvisor ? runsc.path : undefined,
+      runscMissing: runsc && 'missing' in runsc ? runsc.missing : undefined,
     },
-    runscMissing: runsc && 'missing' in runsc ? runsc.missing : undefined,
     baseRootFolder: base.folder,
   }
 }

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
-import { missingNeeds, systemNeeds } from './system-packages.ts'
+import { AppError } from '../../lib/app-error.ts'
+import { createProgress } from './progress.ts'
+import { containerNeed, installContainerRuntime, missingNeeds, systemNeeds } from './system-packages.ts'
 
 test('a program is found where programs are, a file by its path', () => {
   const needs = [
@@ -17,7 +19,23 @@ test('a program is found where programs are, a file by its path', () => {
 
 test('every need says why', () => {
   assert.deepEqual(
-    systemNeeds.filter((need) => need.why === ''),
+    [...systemNeeds, containerNeed].filter((need) => need.why === ''),
     [],
   )
+})
+
+test('a machine whose apt cannot install runc goes on with gVisor, and not without', async () => {
+  const said: string[] = []
+  const progress = createProgress({ write: (text) => void said.push(text) })
+  const asked: string[] = []
+  const failing = async (needs: readonly { package: string }[]) => {
+    asked.push(...needs.map((need) => need.package))
+    throw new AppError('unavailable', 'apt-get found no runc')
+  }
+  await assert.rejects(installContainerRuntime(false, progress, failing), /apt-get found no runc/)
+  assert.equal(said.join(''), '')
+  await installContainerRuntime(true, progress, failing)
+  assert.match(said.join(''), /goes on without runc, since sandboxes get gVisor\. apt-get found no runc/)
+  assert.deepEqual(asked, ['runc', 'runc'])
+  assert.ok(!systemNeeds.includes(containerNeed))
 })

@@ -9,7 +9,6 @@ export type Need = { package: string; file: string; why: string }
 
 /** A file without a slash is a program, looked for where programs are. */
 export const systemNeeds: readonly Need[] = [
-  { package: 'runc', file: 'runc', why: 'starts sandboxes as containers' },
   { package: 'nftables', file: 'nft', why: 'walls off the network of sandboxes' },
   { package: 'iproute2', file: 'ip', why: 'makes the network of sandboxes' },
   { package: 'tini', file: 'tini-static', why: 'is the first process in a sandbox and reaps the dead' },
@@ -26,8 +25,28 @@ export const systemNeeds: readonly Need[] = [
   { package: 'ca-certificates', file: '/etc/ssl/certs/ca-certificates.crt', why: 'knows whom to trust' },
 ]
 
+/** Not needed where gVisor works. */
+export const containerNeed: Need = { package: 'runc', file: 'runc', why: 'starts sandboxes as containers' }
+
 export function missingNeeds(needs: readonly Need[]): Need[] {
   return needs.filter(({ file }) => (file.includes('/') ? !existsSync(file) : !findSystemProgram(file)))
+}
+
+/**
+ * Without runc sandboxes cannot be plain containers; a machine that cannot install it goes on if it has gVisor. Whether
+ * gVisor works is found out later.
+ */
+export async function installContainerRuntime(
+  hasGvisor: boolean,
+  progress: Progress,
+  install: typeof installSystemPackages = installSystemPackages,
+): Promise<void> {
+  try {
+    await install([containerNeed], progress)
+  } catch (error) {
+    if (!hasGvisor) throw error
+    progress.note(`Warren goes on without runc, since sandboxes get gVisor. ${errorText(error)}`)
+  }
 }
 
 export async function installSystemPackages(needs: readonly Need[], progress: Progress): Promise<void> {

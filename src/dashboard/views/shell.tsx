@@ -11,6 +11,7 @@ import { Icon, type IconName } from '../parts/icon.tsx'
 import { Brand } from './brand.tsx'
 import { destinations, visibleDestinations } from './destinations.ts'
 import { Palette } from './palette.tsx'
+import { WeakerIsolation } from './weaker-isolation.tsx'
 
 const themes: readonly (readonly [Theme, string, IconName])[] = [
   ['system', 'As the system', 'screen'],
@@ -64,6 +65,7 @@ export function Shell({ children }: { children: ComponentChildren }) {
         </div>
       </aside>
       <main id="main" tabIndex={-1}>
+        <WeakerIsolation />
         {children}
       </main>
       {isFinding && <Palette onClose={() => setFinding(false)} />}

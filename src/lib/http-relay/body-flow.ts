@@ -1,7 +1,8 @@
 /** Carries the body of a message from one connection to another, as fast as its reader. */
-import { type ClientRequest, IncomingMessage, type ServerResponse } from 'node:http'
+import type { ClientRequest, IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import { noteSpent } from '../spent-buffers.ts'
+import { holdReading } from '../node-internals/held-message.ts'
+import { noteSpent } from '../node-internals/spent-buffers.ts'
 import { type ChunkPacer, tinyBytes } from './chunk-pacer.ts'
 import { trailerPairs } from './headers.ts'
 import { readLittleAtOnce } from './upstream-socket.ts'
@@ -73,18 +74,9 @@ export class BodyFlow {
 
   #hold(): void {
     this.#holds += 1
-    this.#keepFromReadingAhead()
+    holdReading(this.#source, () => this.#holds > 0)
     this.#source.pause()
     this.#socket?.pause()
-  }
-
-  /** By itself a message that is paused reads on until it has so many bytes, and each may be a piece of its own. */
-  #keepFromReadingAhead(): void {
-    const source = this.#source
-    if (Object.hasOwn(source, '_read')) return
-    source._read = (size) => {
-      if (this.#holds === 0) IncomingMessage.prototype._read.call(source, size)
-    }
   }
 
   #release = (): void => {

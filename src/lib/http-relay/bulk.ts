@@ -5,7 +5,7 @@
  */
 import type { ClientRequest, IncomingMessage, ServerResponse } from 'node:http'
 import { Socket } from 'node:net'
-import { noteSpent } from '../spent-buffers.ts'
+import { noteSpent } from '../node-internals/spent-buffers.ts'
 import type { BodyFlow } from './body-flow.ts'
 import { takeOverOf } from './upstream-socket.ts'
 

@@ -1,6 +1,6 @@
 /** Answers whose body is so small that head and body leave as one piece. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { noteSpent } from '../spent-buffers.ts'
+import { noteSpent } from '../node-internals/spent-buffers.ts'
 import { beginningOf } from './body-flow.ts'
 
 /** Up to here a body is cheaper to copy than to write by itself. */

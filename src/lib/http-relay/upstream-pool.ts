@@ -5,6 +5,12 @@
 import { Agent, type ClientRequest, type IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Clock } from '../clock.ts'
+import {
+  failConnection,
+  forgetSentRequest,
+  giveConnection,
+  sentRequestOf,
+} from '../node-internals/client-connection.ts'
 import { headerValue } from './headers.ts'
 
 /** Shorter than the five seconds after which common servers drop an idle connection. */
@@ -21,13 +27,7 @@ export type UpstreamPoolOptions = {
   clock: Clock
 }
 
-/** What Node's client leaves on a connection: the request that was last sent over it. */
-type ClientSocket = Socket & {
-  _httpMessage?: { shouldKeepAlive: boolean; res: IncomingMessage | null } | null
-}
-type Connection = { socket: ClientSocket; port: number; idleUntilMs: number | null }
-/** Node hands the outcome of a connection attempt over by this method, and its types do not tell of the failure. */
-type AwaitingSocket = { onSocket(socket: Socket | null, error?: Error): void }
+type Connection = { socket: Socket; port: number; idleUntilMs: number | null }
 
 export class UpstreamPool extends Agent {
   readonly #options: UpstreamPoolOptions
@@ -47,16 +47,15 @@ export class UpstreamPool extends Agent {
     if (connection) {
       request.reusedSocket = true
       connection.socket.ref()
-      request.onSocket(connection.socket)
+      giveConnection(request, connection.socket)
       return
     }
-    const awaiting = request as AwaitingSocket
     this.#options.dial(port).then(
       (socket) => {
         this.#adopt(socket, port)
-        awaiting.onSocket(socket)
+        giveConnection(request, socket)
       },
-      (error) => awaiting.onSocket(null, error),
+      (error) => failConnection(request, error),
     )
   }
 
@@ -75,7 +74,7 @@ export class UpstreamPool extends Agent {
     }
   }
 
-  #adopt(socket: ClientSocket, port: number): void {
+  #adopt(socket: Socket, port: number): void {
     const connection: Connection = { socket, port, idleUntilMs: null }
     this.#open.add(connection)
     socket.on('free', () => this.#keep(connection))
@@ -90,7 +89,7 @@ export class UpstreamPool extends Agent {
 
   #keep(connection: Connection): void {
     const { socket, port } = connection
-    const request = socket._httpMessage
+    const request = sentRequestOf(socket)
     const idle = this.#idle.get(port) ?? []
     const keepMs = request?.shouldKeepAlive ? this.#keepMsAfter(request.res) : 0
     const isSpent = !socket.writable || socket.readableLength > 0
@@ -98,7 +97,7 @@ export class UpstreamPool extends Agent {
       socket.destroy()
       return
     }
-    socket._httpMessage = null
+    forgetSentRequest(socket)
     connection.idleUntilMs = this.#options.clock.now() + keepMs
     // Otherwise nobody would see what comes, nor the end.
     if (socket.isPaused()) socket.resume()

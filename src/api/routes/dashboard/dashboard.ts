@@ -11,16 +11,22 @@ export type Dashboard = {
 
 const assets = '/dashboard/assets'
 
-/** `domain` is where browsers find sandboxes, if it was configured. */
+export type PageFacts = {
+  /** Where browsers find sandboxes, if it was configured. */
+  domain?: string | undefined
+  isWeakerThanWanted?: boolean
+}
+
 export function dashboardPage(
   { script, style, icon, preloads }: Dashboard['entry'],
-  domain?: string,
+  { domain, isWeakerThanWanted }: PageFacts,
 ): string {
   return [
     '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Warren</title>',
     '<meta name="viewport" content="width=device-width, initial-scale=1">',
     '<meta name="color-scheme" content="light dark">',
     `<meta name="warren-domain" content="${domain ?? ''}">`,
+    ...(isWeakerThanWanted ? ['<meta name="warren-isolation" content="weaker">'] : []),
     `<link rel="icon" type="image/svg+xml" href="${assets}/${icon}">`,
     `<link rel="stylesheet" href="${assets}/${style}">`,
     ...preloads.map((name) => `<link rel="modulepreload" href="${assets}/${name}">`),

@@ -72,7 +72,7 @@ export async function openOciBench(
 ): Promise<OciBench> {
   const machine = await testMachine()
   const runtimeBinary = machine.runtimes[runtime]
-  if (!runtimeBinary) throw new Error(`${runtime} is not here: ${machine.runscMissing}`)
+  if (!runtimeBinary) throw new Error(`${runtime} is not here: ${machine.runtimes.runscMissing}`)
   await freeNetwork(changes.subnet ?? subnet)
   const folder = await mkdtemp(join(tmpdir(), 'warren-driver-'))
   const agentFolder = join(folder, 'agent')

@@ -14,7 +14,12 @@ export const smallestSubnet = (runtime: 'runc' | 'runsc'): string =>
 export type OpenOciBench = (changes?: Partial<OciDriverOptions>) => Promise<OciBench>
 export type OciSuite = (runtime: 'runc' | 'runsc', open: OpenOciBench) => void
 
-export function runOciSuites(isolation: Isolation, suites: OciSuite[]): void {
-  const open: OpenOciBench = (changes) => openOciBench(runtimes[isolation], subnets[isolation], changes)
+export function runOciSuites(
+  isolation: Isolation,
+  suites: OciSuite[],
+  common: Partial<OciDriverOptions> = {},
+): void {
+  const open: OpenOciBench = (changes) =>
+    openOciBench(runtimes[isolation], subnets[isolation], { ...common, ...changes })
   for (const suite of suites) suite(runtimes[isolation], open)
 }

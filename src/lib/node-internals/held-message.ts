@@ -1,0 +1,12 @@
+import { IncomingMessage } from 'node:http'
+
+/**
+ * Stops a message from reading its connection while `isHeld` says so. Otherwise a message that is paused reads on until its
+ * buffer is full, and each byte in it may be a piece of its own.
+ */
+export function holdReading(message: IncomingMessage, isHeld: () => boolean): void {
+  if (Object.hasOwn(message, '_read')) return
+  message._read = (size) => {
+    if (!isHeld()) IncomingMessage.prototype._read.call(message, size)
+  }
+}
