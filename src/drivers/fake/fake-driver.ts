@@ -15,6 +15,7 @@ import type {
   DriverHandle,
   Endpoint,
   FoundSandbox,
+  GpuCapacity,
   MemoryNeeds,
   PortableSnapshot,
   ProbeResult,
@@ -31,7 +32,7 @@ import { AppError } from '../../lib/app-error.ts'
 import { KeyedLock } from '../../lib/keyed-lock.ts'
 import { untilAborted } from '../../lib/until-aborted.ts'
 import { type FakeContent, filesOf, readInto } from './fake-content.ts'
-import { contentFor, copyOf, sizeFor } from './fake-restore.ts'
+import { contentFor, copyOf, sizeFor, sizeOf } from './fake-restore.ts'
 import { type FakeSandbox, type FakeSnapshot, type FakeWorld, newFakeWorld } from './fake-world.ts'
 
 export type FakeDriverOptions = {
@@ -47,6 +48,8 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
   readonly name = 'fake'
   readonly capabilities: DriverCapabilities
   readonly world: FakeWorld
+  /** A knob: what sandboxes may have of GPUs. Nobody counts here who takes them. */
+  gpus: GpuCapacity | undefined
   probeResult: ProbeResult = { usable: true, detail: 'nothing is real' }
   /** Awaited in the middle of every start, when the sandbox is already listed. */
   beforeStarted: (spec: SandboxSpec) => Promise<void> = async () => {}
@@ -226,8 +229,7 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
     if (!snapshot) return undefined
     // The sandbox that consumed it ran on its files, which match its memory no more.
     const memory = snapshot.memory && !snapshot.consumedBy
-    const { cpuCount, memoryMB, diskMB } = snapshot.spec
-    const size = { cpuCount, memoryMB, diskMB }
+    const size = sizeOf(snapshot.spec)
     return {
       folder,
       memory,

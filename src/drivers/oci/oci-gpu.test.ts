@@ -1,6 +1,7 @@
-/** Sandboxes with GPUs as containers: gVisor passes calls on only to a real driver, so test/gpu has that part. */
-import { anyIsolation } from '../../../test/support/warren.ts'
+/** Sandboxes with GPUs on machines that have none; test/gpu has what needs a real one. */
+import { isolations } from '../../../test/support/warren.ts'
 import { gpuSuite } from './suite/gpu.ts'
+import { gpuMemorySuite } from './suite/gpu-memory.ts'
 import { runOciSuites } from './suite/runtimes.ts'
 
-runOciSuites(anyIsolation, [gpuSuite])
+for (const isolation of isolations) runOciSuites(isolation, [gpuSuite, gpuMemorySuite])

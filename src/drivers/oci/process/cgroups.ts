@@ -180,6 +180,15 @@ export class Cgroups {
     writeFileSync(file('memory', group, unified ? 'memory.max' : 'memory.limit_in_bytes'), String(bytes))
   }
 
+  /** To more than is in use: whatever is beyond the limit ends the group's processes. */
+  async lowerMemory(group: string, bytes: number): Promise<void> {
+    const { unified, file } = this.#mounts
+    writeFileSync(file('memory', group, unified ? 'memory.max' : 'memory.limit_in_bytes'), String(bytes))
+    if (!unified && this.countsSwap) {
+      writeFileSync(file('memory', group, 'memory.memsw.limit_in_bytes'), String(bytes))
+    }
+  }
+
   /**
    * Makes the group above the sandboxes' own where that is needed: version 1 gives a new cpuset no CPUs, and runsc
    * does not fill in the parent's.

@@ -57,7 +57,7 @@ export async function lowerMemoryLimit(context: OciContext, record: SandboxRecor
   for (let waitedMs = 0; waitedMs < lowerWithinMs; waitedMs += 100) {
     const { memoryUsedBytes, memoryCacheBytes } = await cgroups.use(group)
     // A limit below what is in use would end the sandbox.
-    if (memoryUsedBytes + memoryCacheBytes + spareBytes / 4 < limit) return raiseMemory(context, record)
+    if (memoryUsedBytes + memoryCacheBytes + spareBytes / 4 < limit) return cgroups.lowerMemory(group, limit)
     await delay(100)
   }
 }
