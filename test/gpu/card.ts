@@ -15,13 +15,13 @@ const outcome = { passed: 0, failed: 0 }
 const say = (text: string) => process.stdout.write(`${text}\n`)
 const wait = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
 
-async function check(name: string, work: () => Promise<string | void>): Promise<void> {
+async function check(name: string, work: () => Promise<unknown>): Promise<void> {
   if (only !== undefined && !new RegExp(only).test(name)) return
   const started = performance.now()
   try {
     const note = await work()
     outcome.passed++
-    say(`ok    ${name} (${seconds(started)} s)${note ? `: ${note}` : ''}`)
+    say(`ok    ${name} (${seconds(started)} s)${typeof note === 'string' ? `: ${note}` : ''}`)
   } catch (error) {
     outcome.failed++
     say(

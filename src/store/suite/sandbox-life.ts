@@ -103,19 +103,6 @@ function limits(storeTest: StoreTest): void {
     assert.deepEqual(await insert(1, 600), { inserted: true })
   })
 
-  storeTest('GPUs of a team are summed over its active sandboxes', async (stores) => {
-    const team = await insertTeam(stores)
-    const insert = (gpuCount: number) =>
-      stores.sandboxes.insertWithinLimits(aSandbox(team.teamID, { gpuCount }), {
-        ...defaultTeamLimits,
-        maxGPUs: 3,
-      })
-    assert.deepEqual(await insert(2), { inserted: true })
-    assert.deepEqual(await insert(2), { inserted: false, exceeded: 'maxGPUs' })
-    assert.deepEqual(await insert(0), { inserted: true })
-    assert.deepEqual(await insert(1), { inserted: true })
-  })
-
   for (const state of allStates) {
     const counts = activeStates.includes(state)
     storeTest(
