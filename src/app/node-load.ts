@@ -28,7 +28,7 @@ export function readFacts(isolation: NodeFacts['isolation'], { machine }: Opened
 
 /** Makes the function that reads the load; it remembers when the CPUs were last looked at. */
 export function createLoadReader(
-  { machine, stores }: OpenedPorts,
+  { machine, stores, driver }: OpenedPorts,
   { admission, warm, service, archive }: Domain,
   dataFolder: string,
 ): () => Promise<NodeLoad> {
@@ -54,6 +54,7 @@ export function createLoadReader(
       createFails: fails,
       cpuPercent: await cpuPercent(),
       disk: await readDisk(dataFolder),
+      ...(driver.gpus && { gpus: { free: driver.gpus.free, mostPerSandbox: driver.gpus.mostPerSandbox } }),
       warmTemplates: warm.templates(),
       buildsAtHand: (await archive?.buildsAtHand.list()) ?? [],
     }

@@ -1,4 +1,5 @@
 /** The Warrens of a cluster, as the database that they share knows them. */
+import type { GpuCapacity } from '../ports/driver.ts'
 
 /** `draining`: it keeps what it has and gets nothing new. */
 export type NodeStatus = 'ready' | 'draining'
@@ -27,6 +28,8 @@ export type NodeLoad = {
   createFails: number
   cpuPercent: number
   disk: { mountPoint: string; filesystemType: string; device: string; usedBytes: number; totalBytes: number }
+  /** Missing: its sandboxes have no GPUs, or it is of a version that tells nothing of them. */
+  gpus?: Pick<GpuCapacity, 'free' | 'mostPerSandbox'>
   /** Templates of which a sandbox waits in its warm pool. */
   warmTemplates: readonly string[]
   /** Builds of other nodes whose layers and snapshots lie on its disk. */

@@ -21,6 +21,8 @@ export type LocatedBuild = {
   buildID: string
   cpuCount: number
   memoryMB: number
+  /** Missing: none. */
+  gpuCount?: number
   nodeID: string
   /** Its bytes are in the object store too. */
   isStored: boolean

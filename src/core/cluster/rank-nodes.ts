@@ -5,6 +5,8 @@ export type PlacementDemand = {
   templateID: string
   cpuCount: number
   memoryMB: number
+  /** Missing: none. */
+  gpuCount?: number
   /** The node that built the template, and whose memory and isolation it is made for; undefined: each has its own build. */
   builder: string | undefined
   buildID: string | undefined
@@ -13,7 +15,7 @@ export type PlacementDemand = {
 }
 
 /** What was sent to a node since it last said how much room it has. */
-export type SentDemand = { cpuCount: number; memoryMB: number }
+export type SentDemand = { cpuCount: number; memoryMB: number; gpuCount?: number }
 
 export type RankedNode = { node: ClusterNode; hasRoom: boolean }
 
@@ -28,12 +30,17 @@ export function rankNodes(
   const canRun = builder ? createCanRun(builder.facts) : () => true
   const fitting = nodes.filter(
     (node) =>
-      !isAway(node) && node.status === 'ready' && (!demand.isBound || node === builder) && canRun(node.facts),
+      !isAway(node) &&
+      node.status === 'ready' &&
+      (!demand.isBound || node === builder) &&
+      canRun(node.facts) &&
+      hasGpusFor(node, demand),
   )
   const ranked = fitting.map((node) => {
     const sent = sentTo(node.nodeID)
     const room = roomOf(node, sent)
-    const hasRoom = room.cpu >= demand.cpuCount && room.memoryMB >= demand.memoryMB
+    const hasRoom =
+      room.cpu >= demand.cpuCount && room.memoryMB >= demand.memoryMB && room.gpus >= (demand.gpuCount ?? 0)
     return { node, hasRoom, fullness: fullnessOf(node, sent), tier: tierOf(node, demand) }
   })
   ranked.sort((a, b) => Number(b.hasRoom) - Number(a.hasRoom) || b.tier - a.tier || a.fullness - b.fullness)
@@ -81,9 +88,19 @@ function tierOf({ nodeID, load }: ClusterNode, demand: PlacementDemand): number 
   return isAtHand ? 1 : 0
 }
 
-function roomOf({ load }: ClusterNode, sent: SentDemand): { cpu: number; memoryMB: number } {
-  return { cpu: load.freeCPU - sent.cpuCount, memoryMB: load.freeMemoryMB - sent.memoryMB }
+function roomOf({ load }: ClusterNode, sent: SentDemand): { cpu: number; memoryMB: number; gpus: number } {
+  return {
+    cpu: load.freeCPU - sent.cpuCount,
+    memoryMB: load.freeMemoryMB - sent.memoryMB,
+    gpus: (load.gpus?.free ?? 0) - (sent.gpuCount ?? 0),
+  }
 }
+
+/** Whether a sandbox of that node can ever have as many. */
+export const hasGpusFor = (
+  { load }: ClusterNode,
+  { gpuCount = 0 }: Pick<PlacementDemand, 'gpuCount'>,
+): boolean => gpuCount === 0 || (load.gpus?.mostPerSandbox ?? 0) >= gpuCount
 
 /** The share of what it may promise that is promised, of CPU or memory, whichever is scarcer. */
 function fullnessOf({ load }: ClusterNode, sent: SentDemand): number {

@@ -4,7 +4,7 @@ import type { TemplateBuild } from './template.ts'
 
 /** By this variable a client that knows nothing of GPUs asks for them in a build, and by the key for one sandbox. */
 export const gpuVariable = 'WARREN_GPUS'
-export const gpuMetadataKey = 'warren.gpus'
+const gpuMetadataKey = 'warren.gpus'
 const mostGpus = 16
 
 export function parseGpuCount(text: string, said: string): number {
@@ -14,6 +14,15 @@ export function parseGpuCount(text: string, said: string): number {
     'invalid_argument',
     `${said} must be a number of GPUs from 0 to ${mostGpus}, not '${text}'`,
   )
+}
+
+/** Of one sandbox: what its metadata says, else its template. */
+export function wantedGpus(
+  { gpuCount = 0 }: Pick<TemplateBuild, 'gpuCount'>,
+  metadata: Readonly<Record<string, string>>,
+): number {
+  const asked = metadata[gpuMetadataKey]
+  return asked === undefined ? gpuCount : parseGpuCount(asked, gpuMetadataKey)
 }
 
 /** What the build was requested with comes first, then its variable, then the template that it begins with. */

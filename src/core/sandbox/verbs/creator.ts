@@ -4,7 +4,7 @@ import { newSandboxID, newUUID } from '../../../lib/ids.ts'
 import type { Driver, DriverHandle } from '../../ports/driver.ts'
 import type { Team } from '../../team/team.ts'
 import type { TemplateCatalog } from '../../template/catalog.ts'
-import { gpuMetadataKey, parseGpuCount } from '../../template/gpu-count.ts'
+import { wantedGpus } from '../../template/gpu-count.ts'
 import type { ResolvedTemplate, TemplateBuild } from '../../template/template.ts'
 import type { VolumeService } from '../../volume/service.ts'
 import type { WantedMount } from '../../volume/volume.ts'
@@ -90,8 +90,7 @@ export class SandboxCreator {
 
   /** Rejects where no sandbox can ever have as many. */
   #gpusFor(build: TemplateBuild, { metadata }: CreateRequest): number {
-    const asked = metadata[gpuMetadataKey]
-    const gpuCount = asked === undefined ? (build.gpuCount ?? 0) : parseGpuCount(asked, gpuMetadataKey)
+    const gpuCount = wantedGpus(build, metadata)
     const { gpus } = this.#parts.driver
     if (gpuCount > 0 && !gpus) throw errors.noGpusHere()
     if (gpus && gpuCount > gpus.mostPerSandbox) throw errors.tooManyGpus(gpuCount, gpus.mostPerSandbox)
