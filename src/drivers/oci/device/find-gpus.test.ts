@@ -84,6 +84,19 @@ describe('the GPUs of a machine', () => {
     )
   })
 
+  it('come with libraries from wherever the machine itself finds them', () => {
+    const machine = fakeMachine(1)
+    for (const name of ['libcuda', 'libnvidia-ml']) machine.write(`/elsewhere/${name}.so.${fakeDriver}`, name)
+    const known = [`${machine.root}/elsewhere/libcuda.so.${fakeDriver}`, `${machine.root}/tools/nvidia-smi`]
+    const found = findGpus({ ...machine, knownFiles: () => known }) as MachineGpus
+    assert.deepEqual(
+      found.libraries.filter((path) => path.includes('/elsewhere/')).map((path) => basename(path)),
+      [`libcuda.so.${fakeDriver}`, `libnvidia-ml.so.${fakeDriver}`],
+    )
+    assert.equal(found.libraries.length, 3)
+    assert.deepEqual(found.programs, [known[1]])
+  })
+
   it('are what a CDI specification says, each of them once', () => {
     const machine = fakeMachine(2)
     machine.write('/etc/cdi/nvidia.yaml', yaml)

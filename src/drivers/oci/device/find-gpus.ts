@@ -1,6 +1,7 @@
 /** Finds the NVIDIA GPUs of this machine: by a CDI specification if there is one, else by what the driver shows. */
-import { readdirSync, readFileSync, statSync } from 'node:fs'
-import { join } from 'node:path'
+import { spawnSync } from 'node:child_process'
+import { readdirSync, readFileSync, realpathSync, statSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { ifPresentNow } from '../../../lib/if-present.ts'
 import { type CdiFile, readCdi } from './cdi.ts'
 import type { DeviceNode, Gpu, MachineGpus, NoGpus } from './gpus.ts'
@@ -10,6 +11,8 @@ export type GpuSources = {
   root: string
   /** Undefined: there is no character device at this path. */
   deviceAt(path: string): DeviceNode | undefined
+  /** Where the machine's own programs find the driver, beside the usual folders: paths of its files. */
+  knownFiles(): readonly string[]
 }
 
 const sharedPaths = ['/dev/nvidiactl', '/dev/nvidia-uvm', '/dev/nvidia-uvm-tools']
@@ -32,7 +35,11 @@ const libraryNames =
   /^lib(?:cuda|nvidia-(?:ml|ptxjitcompiler|nvvm\d*|gpucomp|opencl|allocator|cfg|compiler|fatbinaryloader|tileiras))\.so\./
 const programNames = ['nvidia-smi']
 
-export const machineSources: GpuSources = { root: '/', deviceAt: (path) => deviceAt(path) }
+export const machineSources: GpuSources = {
+  root: '/',
+  deviceAt: (path) => deviceAt(path),
+  knownFiles: () => [...linkedLibraries(), ...programsOnPath()],
+}
 
 /** Throws where a file is there and cannot be read. */
 export function findGpus(sources: GpuSources = machineSources): MachineGpus | NoGpus {
@@ -73,8 +80,10 @@ function gpusOf(sources: GpuSources, driver: string): MachineGpus | NoGpus {
     }
   }
   const mounted = chosen?.files.map((path) => join(sources.root, path))
-  const libraries = mounted ?? libraryFolders.flatMap((folder) => filesIn(sources, folder))
-  const programs = mounted ?? programFolders.flatMap((folder) => filesIn(sources, folder))
+  const known = mounted ? [] : sources.knownFiles()
+  const beside = [...new Set(known.map((path) => dirname(path)))].flatMap(filesOf)
+  const libraries = mounted ?? [...beside, ...libraryFolders.flatMap((folder) => filesIn(sources, folder))]
+  const programs = mounted ?? [...known, ...programFolders.flatMap((folder) => filesIn(sources, folder))]
   return {
     driver,
     gpus: gpus.toSorted((a, b) => a.index.localeCompare(b.index, 'en', { numeric: true })),
@@ -129,9 +138,25 @@ function uniqueNames(paths: readonly string[]): string[] {
   return [...byName.values()]
 }
 
-function filesIn({ root }: GpuSources, folder: string): string[] {
-  const names = ifPresentNow(() => readdirSync(join(root, folder))) ?? []
-  return names.sort().map((name) => join(root, folder, name))
+const filesIn = ({ root }: GpuSources, folder: string): string[] => filesOf(join(root, folder))
+
+function filesOf(folder: string): string[] {
+  const names = ifPresentNow(() => readdirSync(folder)) ?? []
+  return names.sort().map((name) => join(folder, name))
+}
+
+/** As the machine's loader knows them, with links followed. What it cannot be asked it does not know. */
+function linkedLibraries(): string[] {
+  const { stdout } = spawnSync('ldconfig', ['-p'], { encoding: 'utf8' })
+  const paths = [...(stdout ?? '').matchAll(/^\s*libcuda\.so\.1 .*=> (\/\S+)$/gm)].map(([, path]) => path!)
+  return paths.flatMap((path) => ifPresentNow(() => realpathSync(path)) ?? [])
+}
+
+function programsOnPath(): string[] {
+  const found = programNames.map((name) =>
+    spawnSync('sh', ['-c', `command -v ${name}`], { encoding: 'utf8' }),
+  )
+  return found.flatMap(({ stdout }) => (stdout ?? '').trim() || [])
 }
 
 function textOf({ root }: GpuSources, path: string): string | undefined {

@@ -48,7 +48,7 @@ export function fakeMachine(cards: number): FakeMachine {
     const [major, minor] = devices.get(path) ?? []
     return major === undefined || minor === undefined ? undefined : { path, major, minor }
   }
-  return { root, devices, write, deviceAt }
+  return { root, devices, write, deviceAt, knownFiles: () => [] }
 }
 
 export const cardID = (card: number): string => `GPU-00000000-0000-0000-0000-00000000000${card}`
