@@ -123,6 +123,45 @@ suite('trust', () => {
     }
   })
 
+  test('has the hash of OpenSSL, whatever the types and spaces of its subject', (t) => {
+    const subjects: [mask: string, subject: string][] = [
+      ['UTF8', '/C=DE/O=Föö  Bar/CN= A\tb\u00a0\u00a0c '],
+      ['T61', '/O=Foo Bär/CN=ABC'],
+      ['BMP', '/O=Foo Bär/CN=АВС'],
+      ['IA5', '/DC=Example/CN=x/emailAddress=Me@Example.Org'],
+      ['UTF8', '/O=Foo/CN=  zzz  +OU=Aaaaa+UID=X/serialNumber=AbC 12'],
+    ]
+    const masks: Record<string, string> = { UTF8: '0x2000', T61: '0x0004', BMP: '0x0800', IA5: '0x0010' }
+    const certificateOf = (mask: string, subject: string) => {
+      const config = join(root, 'openssl.cnf')
+      writeFileSync(config, `[req]\nstring_mask=MASK:${masks[mask]}\ndistinguished_name=dn\n[dn]\n`)
+      const key = [
+        '-newkey',
+        'ec',
+        '-pkeyopt',
+        'ec_paramgen_curve:P-256',
+        '-nodes',
+        '-keyout',
+        join(root, 'key'),
+      ]
+      const made = ['req', '-x509', '-utf8', '-multivalue-rdn', '-config', config, ...key, '-subj', subject]
+      return spawnSync('openssl', made, { encoding: 'utf8' })
+    }
+    for (const [mask, subject] of subjects) {
+      const { error, stdout, stderr } = certificateOf(mask, subject)
+      if (error) return t.skip('there is no openssl here')
+      const hash = spawnSync('openssl', ['x509', '-noout', '-subject_hash'], {
+        input: stdout,
+        encoding: 'utf8',
+      })
+      assert.equal(subjectHash(new X509Certificate(stdout)), hash.stdout.trim(), `${subject} ${stderr}`)
+    }
+    for (const pem of rootCertificates.slice(0, 20)) {
+      const hash = spawnSync('openssl', ['x509', '-noout', '-subject_hash'], { input: pem, encoding: 'utf8' })
+      assert.equal(subjectHash(new X509Certificate(pem)), hash.stdout.trim())
+    }
+  })
+
   test('is found by OpenSSL under its hash', (t) => {
     trustAuthorities(authority.certificate, root)
     const leaf = join(root, 'leaf.pem')

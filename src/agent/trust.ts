@@ -139,17 +139,32 @@ function replaceFile(path: string, text: string): void {
   renameSync(fresh, path)
 }
 
-/** The name under which OpenSSL looks for an authority: a hash over its subject in lower case. */
+/** The name under which OpenSSL looks for an authority: a hash over its subject in OpenSSL's canonical form. */
 export function subjectHash(certificate: X509Certificate): string {
-  const subject = der.partsOf(der.partsOf(certificate.raw)[0]!)[5]!
-  const parts = der.partsOf(subject).map((relative) => {
+  const parts = der.partsOf(der.subjectOf(certificate.raw)).map((relative) => {
     const attributes = der.partsOf(relative).map((attribute) => {
       const [type, value] = der.partsOf(attribute)
-      const text = der.contentOf(value!).toString().trim().replace(/\s+/g, ' ')
-      return der.sequence(type!, der.utf8(text.replace(/[A-Z]+/g, (letters) => letters.toLowerCase())))
+      return der.sequence(type!, canonicalText(value!))
     })
-    return der.set(...attributes)
+    return der.set(...attributes.toSorted(Buffer.compare))
   })
   const digest = createHash('sha1').update(Buffer.concat(parts)).digest()
   return digest.readUInt32LE(0).toString(16).padStart(8, '0')
 }
+
+/** As UTF-8, in lower case, without needless spaces; of both, OpenSSL knows those of ASCII alone. */
+function canonicalText(value: der.Der): der.Der {
+  const text = textTypes.get(value[0]!)?.(der.contentOf(value))
+  if (text === undefined) return value
+  const spaced = text.replace(/[ \t-\r]+/g, ' ').replace(/^ | $/g, '')
+  return der.utf8(spaced.replace(/[A-Z]+/g, (letters) => letters.toLowerCase()))
+}
+
+const oneByteEach = (bytes: Buffer) => bytes.toString('latin1')
+
+/** By tag. OpenSSL leaves any other type as it is, but for UniversalString, which nobody uses. */
+const textTypes = new Map<number, (bytes: Buffer) => string>([
+  [0x0c, (bytes) => bytes.toString()],
+  ...[0x13, 0x14, 0x16, 0x1a].map((tag) => [tag, oneByteEach] as const),
+  [0x1e, (bytes) => Buffer.from(bytes).swap16().toString('utf16le')],
+])

@@ -56,10 +56,12 @@ describe('builds of the first clients', () => {
 
   it('say what they cannot do, and make nothing then', async () => {
     await using warren = await openApi()
+    const tenfold = Array.from({ length: 12 }, (_, i) => `ENV A${i + 1}=${`$A${i}`.repeat(10)}`)
     const cases: [body: object, says: RegExp][] = [
       [{}, /dockerfile/],
       [{ dockerfile: 'RUN true' }, /FROM must come first/],
       [{ dockerfile: 'FROM a\nRUN b\nCOPY c /d' }, /line 3: COPY and ADD need files.*warren template build/],
+      [{ dockerfile: `FROM a\nENV A0=xxxxxxxxxx\n${tenfold.join('\n')}` }, /line 7: variables make the text/],
       [{ dockerfile, alias: 'a b' }, /^Invalid name/],
       [{ dockerfile, cpuCount: 3 }, /even number/],
       [{ dockerfile, teamID: 'another' }, /is not the team of this key/],

@@ -18,10 +18,14 @@ import { BuildSandboxes } from '../core/sandbox/builds/build-sandboxes.ts'
 import { Admission } from '../core/sandbox/capacity/admission.ts'
 import { DiskGuard, type DiskReserve } from '../core/sandbox/capacity/disk-guard.ts'
 import { noDiskLevels } from '../core/sandbox/capacity/disk-levels.ts'
+import { HeldSandboxes } from '../core/sandbox/capacity/held-sandboxes.ts'
+import { MachineMemoryGuard } from '../core/sandbox/capacity/machine-memory-guard.ts'
+import { memoryLevels } from '../core/sandbox/capacity/memory-levels.ts'
 import { SandboxLauncher } from '../core/sandbox/launch/launcher.ts'
 import { SandboxEgress } from '../core/sandbox/network/egress.ts'
 import { Reconciler } from '../core/sandbox/reconciler.ts'
 import { retryingSandboxStore } from '../core/sandbox/row/retrying-store.ts'
+import type { EndReason } from '../core/sandbox/row/sandbox.ts'
 import { SandboxTurns } from '../core/sandbox/row/sandbox-turns.ts'
 import { SandboxTokens } from '../core/sandbox/row/tokens.ts'
 import { SandboxService } from '../core/sandbox/service.ts'
@@ -161,24 +165,39 @@ function joinSandboxes(
     snapshots,
     turns,
   })
+  const held = new HeldSandboxes({ driver, routes, clock, appendLog, log, turns })
+  const emptyPool = () =>
+    void warm.giveUp(1000).catch((error) => log.error({ err: error }, 'The warm pool could not be emptied.'))
+  const endUnowned = (short: 'disk' | 'memory') => (sandboxID: string) => {
+    if (!warm.holds(sandboxID)) return buildSandboxes.endFor(short, sandboxID)
+    emptyPool()
+    return true
+  }
+  const end = (sandboxID: string, reason: EndReason) => service.endRunning(sandboxID, reason)
   const diskGuard = new DiskGuard({
     driver,
-    routes,
+    held,
     freeBytes,
     clock,
-    appendLog,
     log,
-    turns,
     levels: diskLevels,
     onShort: onShortDisk,
     promisedBytes: () => ports.volumeDisks.promisedBytes(),
     reserve: ports.diskReserve ?? noReserve,
-    end: (sandboxID, reason) => service.endRunning(sandboxID, reason),
-    endUnowned: (sandboxID) => {
-      if (!warm.holds(sandboxID)) return buildSandboxes.endForDiskSpace(sandboxID)
-      warm.giveUp(1000).catch((error) => log.error({ err: error }, 'The warm pool could not be emptied.'))
-      return true
-    },
+    end,
+    endUnowned: endUnowned('disk'),
+  })
+  const memoryGuard = new MachineMemoryGuard({
+    driver,
+    held,
+    clock,
+    log,
+    levels: memoryLevels(settings.admission.minFreeMemoryMB),
+    availableBytes: async () => (await machine.availableMemoryMB()) * 1024 * 1024,
+    pause: (sandboxID) => service.pauseForMemory(sandboxID),
+    onShort: emptyPool,
+    end,
+    endUnowned: endUnowned('memory'),
   })
   const service = tracedSandboxes(
     new SandboxService({
@@ -196,6 +215,7 @@ function joinSandboxes(
       quarantine,
       turns,
       diskGuard,
+      held,
       fetcher,
       onKept: () => archive?.archiver.nudge(),
       clock,
@@ -215,7 +235,7 @@ function joinSandboxes(
     quarantine,
     warm,
     turns,
-    diskGuard,
+    held,
     archive: archive && ports.stores.archive,
     clock,
     log,
@@ -237,6 +257,7 @@ function joinSandboxes(
     admission,
     archive,
     diskGuard,
+    memoryGuard,
   }
 }
 
@@ -282,6 +303,7 @@ function joinTemplates(
     reconciler,
     warm,
     archive,
+    memoryGuard,
   }: ReturnType<typeof joinSandboxes>,
 ) {
   const { templates, sandboxes, buildCache: cache } = ports.stores
@@ -308,7 +330,10 @@ function joinTemplates(
     clock,
     envdVersion,
     log,
-    requireDiskSpace: () => diskSpace.require(),
+    requireSpace: () => {
+      memoryGuard.require()
+      return diskSpace.require()
+    },
     onReady: async (build) => {
       archive?.archiver.nudge()
       await warm.replace(build)

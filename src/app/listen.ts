@@ -54,6 +54,7 @@ export async function listen(parts: ListenParts, closers: Closers): Promise<stri
     warm: domain.warm,
     admission: domain.admission,
     diskGuard: domain.diskGuard,
+    memoryGuard: domain.memoryGuard,
     version,
   })
   const edge = createEdge({

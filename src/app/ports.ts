@@ -138,7 +138,7 @@ export async function openPorts(parts: PortParts, closers: Closers) {
     recipes: [codeInterpreterRecipe, desktopRecipe, mcpGatewayRecipe].map((recipe) =>
       recipe(config.defaultDiskMB),
     ),
-    machine: readMachine(),
+    machine: readMachine(config.memoryMB, driver),
     tracer,
     onTake: countTakes(telemetry.measures),
     freeBytes: diskFreeBytes,

@@ -216,10 +216,16 @@ export const schema = {
     'All sandboxes together may be promised so many times the CPUs of the machine.',
     kind.wholeNumber(1, 10_000, 'times'),
   ),
+  memoryMB: setting(
+    'WARREN_MEMORY_MB',
+    '',
+    'All sandboxes together may use so much memory, and the kernel holds them to it; unset: what the machine has.',
+    kind.optional(kind.wholeNumber(256, 1_073_741_824, 'MiB')),
+  ),
   minFreeMemoryMB: setting(
     'WARREN_MIN_FREE_MEMORY_MB',
     '512',
-    'No sandbox starts while less memory than this is available on the machine.',
+    'No sandbox starts while less memory than this is available. Below half of it, sandboxes that grow beyond their share stand still; below a quarter one is paused to the disk, or ends. 0: nobody watches the memory.',
     kind.wholeNumber(0, 1_073_741_824, 'MiB'),
   ),
   startsPerCPU: setting(

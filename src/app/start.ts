@@ -95,6 +95,7 @@ async function bringUp(config: Config, paths: DataPaths, log: Log): Promise<Runn
     openedRanges: config.allowPrivateEgress,
     poolSize: config.poolSize,
     poolDiskMB: config.defaultDiskMB,
+    ...(config.memoryMB !== null && { totalMemoryMB: config.memoryMB }),
     ...(config.gvisorPlatform !== 'auto' && { platform: config.gvisorPlatform }),
     ...(gpus && { gpus }),
     log: (message, cause) => log.warn({ err: cause }, message),

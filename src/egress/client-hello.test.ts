@@ -58,6 +58,11 @@ describe('the name in a ClientHello', () => {
     })
   })
 
+  it('keeps the high bits of its bytes, without which it would be another name', () => {
+    const read = readClientHello(helloOf({ serverName: 'goo\xe7.example' }))
+    assert.deepEqual(read, { serverName: 'goo\xe7.example', hidesName: false })
+  })
+
   it('is refused when there are two, or none where one should be', () => {
     const twice = helloOf({ serverName: name, extensions: [serverNameExtension('evil.example')] })
     const entry = (text: string) => Buffer.concat([Buffer.from([0, 0, text.length]), Buffer.from(text)])

@@ -28,6 +28,12 @@ describe('DNS messages', () => {
     assert.ok(readQuestion(dnsQuery(Array(126).fill('a').join('.'))))
   })
 
+  it('have no name where a dot stands inside a label, which would make it another name', () => {
+    const label = Buffer.from('\x0cgood.example\0\0\x01\0\x01', 'latin1')
+    const message = Buffer.concat([dnsQuery('').subarray(0, 12), label])
+    assert.equal(readQuestion(message)!.name, null)
+  })
+
   it('are answered with no more bytes than they have', () => {
     for (const edns of [undefined, 1232]) {
       const message = dnsQuery('good.example', 1, 1, edns)

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { fuzz, mutate } from '../../test/support/fuzz.ts'
 import { isAppError } from '../lib/app-error.ts'
 import { headerOf, type MadeEntry, paxOf, tarOf, withChecksum } from './archive-fixture.ts'
 import type { TarEntry } from './tar-header.ts'
@@ -127,4 +128,34 @@ test('records are read to the byte, also where their length changes their length
     read(tarOf([{ name: 'p', type: 'x', content: paxOf({ path: value }) }, { name: 'a' }]))[0]!.path,
     value,
   )
+})
+
+test('an attribute that is no text keeps every byte', () => {
+  const capability = Buffer.from([1, 0, 0, 2, 0, 0x20, 0, 0, 0xff, 0xfe, 0x80, 0, 0, 0, 0, 0])
+  const pax = { 'SCHILY.xattr.security.capability': capability, path: Buffer.from([0x61, 0xff, 0x62]) }
+  const [entry] = read(tarOf([{ name: 'ping', pax }]))
+  assert.deepEqual(entry!.xattrs, [['security.capability', capability]])
+  assert.equal(entry!.path, 'a\xffb')
+})
+
+test('a damaged archive is rejected in words or read the same, however it is cut', async () => {
+  const whole = tarOf(everyKind)
+  const isHeader = (block: Buffer) => block.toString('latin1', 257, 262) === 'ustar'
+  const outcome = (archive: Buffer, pieceSize: number) => {
+    try {
+      return read(archive, pieceSize)
+    } catch (error) {
+      assert.ok(isAppError(error, 'unprocessable'), String(error))
+      return error.message
+    }
+  }
+  await fuzz(5, (random) => {
+    const archive = mutate(whole, random)
+    // With its checksums made right again, or nothing behind a damaged header would be read.
+    for (let at = 0; at + 512 <= archive.length && random.chance(0.95); at += 512) {
+      const block = archive.subarray(at, at + 512)
+      if (isHeader(block)) withChecksum(block)
+    }
+    assert.deepEqual(outcome(archive, 1 + random.below(2000)), outcome(archive, archive.length + 1))
+  })
 })

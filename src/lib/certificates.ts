@@ -64,7 +64,8 @@ export function issueCertificate(
   const pair = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   const subject = commonName(names[0] ?? addresses[0]!)
   const issuerKey = createPrivateKey(authority.key)
-  return signed(pair, issuerKey, subjectOf(issuer), subject, { days, clock }, [
+  // The bytes as they are, since issuer and subject are compared byte by byte.
+  return signed(pair, issuerKey, der.subjectOf(issuer.raw), subject, { days, clock }, [
     extension('2.5.29.19', true, der.sequence()),
     extension('2.5.29.15', true, der.bits(Buffer.from([0b1000_0000]), 7)),
     extension('2.5.29.37', false, der.sequence(...(isClient ? [serverAuth, clientAuth] : [serverAuth]))),
@@ -112,11 +113,6 @@ function extension(id: string, critical: boolean, content: der.Der): der.Der {
 /** The field allows 64 characters; what counts for a leaf stands in its alternative names. */
 function commonName(name: string): der.Der {
   return der.sequence(der.set(der.sequence(der.objectID('2.5.4.3'), der.utf8(name.slice(0, 64)))))
-}
-
-/** The bytes as they are, since issuer and subject are compared byte by byte. */
-function subjectOf(certificate: X509Certificate): der.Der {
-  return der.partsOf(der.partsOf(certificate.raw)[0]!)[5]!
 }
 
 function keyIDOf(key: KeyObject): Buffer {

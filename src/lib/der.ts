@@ -58,6 +58,12 @@ export function partsOf(der: Der): Der[] {
   return parts
 }
 
+/** The subject of a certificate, as it stands there. One of version 1 does not begin with its version. */
+export function subjectOf(certificate: Der): Der {
+  const fields = partsOf(partsOf(certificate)[0]!)
+  return fields[0]![0] === 0xa0 ? fields[5]! : fields[4]!
+}
+
 /** What a value holds, without its tag and length. */
 export const contentOf = (der: Der): Buffer => der.subarray(headerLength(der, 0))
 

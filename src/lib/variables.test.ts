@@ -1,7 +1,8 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: they are the texts to expand
 import assert from 'node:assert/strict'
 import test from 'node:test'
-import { expandVariables, variablesIn } from './variables.ts'
+import { isAppError } from './app-error.ts'
+import { expandVariables, largestExpansion, variablesIn } from './variables.ts'
 
 const values = { NAME: 'warren', EMPTY: '', OTHER: 'two', N: 'n', DOLLAR: '$NAME' }
 
@@ -41,4 +42,17 @@ test('a hostile text takes no longer than a plain one', () => {
     expandVariables(text, values)
   }
   assert.ok(performance.now() - startedAt < 20_000)
+})
+
+test('a text that its variables make too long is rejected before it is made', () => {
+  const half = { HALF: 'x'.repeat(largestExpansion / 2) }
+  assert.equal(expandVariables('$HALF$HALF', half).length, largestExpansion)
+  for (const text of ['$HALF$HALF.', '${NONE:-$HALF$HALF.}', '$HALF'.repeat(200_000)]) {
+    assert.throws(
+      () => expandVariables(text, half),
+      (error) => isAppError(error, 'invalid_argument') && /longer than 131072/.test(error.message),
+    )
+  }
+  const plain = `${'x'.repeat(2 * largestExpansion)}$NONE`
+  assert.equal(expandVariables(plain, {}).length, 2 * largestExpansion)
 })

@@ -41,6 +41,8 @@ export type WatchParts = {
   now: (sandboxID: string) => number
   wasKillAsked: (sandboxID: string) => boolean
   /** A client's request for a pause of it is under way. */
+  /** It took more memory than its share. */
+  isHog: (sandboxID: string) => boolean
   isPauseAsked: (sandboxID: string) => boolean
   /** The operator forgets this node at this moment. */
   isForgotten: (nodeID: string) => boolean
@@ -280,6 +282,9 @@ export class RowWatch {
     } else if (reason === 'create_failed') {
       if (began.from !== 'creating')
         report(new Violation('reason told', `${from} and ended as create_failed`))
+    } else if (reason === 'memory_full') {
+      if (!this.#parts.isHog(ended.sandboxID))
+        report(new Violation('neighbour', `${from} and ended, though others had taken the memory`))
     } else if (reason === 'killed') {
       report(new Violation('reason told', `${from} and ended as killed, though no client asked for it`))
     } else {

@@ -256,7 +256,10 @@ export class Simulation {
       now: (sandboxID) => this.ownerOf(sandboxID).wall.latest(),
       wasKillAsked: (sandboxID) => ledger.killAsked.has(sandboxID),
       isPauseAsked: (sandboxID) =>
-        ledger.isAsked(sandboxID, 'pause') || ledger.drained.has(this.ownerOf(sandboxID).name),
+        ledger.isAsked(sandboxID, 'pause') ||
+        ledger.drained.has(this.ownerOf(sandboxID).name) ||
+        this.ownerOf(sandboxID).memory.hogs.has(sandboxID),
+      isHog: (sandboxID) => this.ownerOf(sandboxID).memory.hogs.has(sandboxID),
       isForgotten: (nodeID) => this.forgotten.has(nodeID),
       hasPack: (row) => this.packs.keeps(sandboxKey(row)),
       hasDied: (runID) => ledger.died.has(runID),

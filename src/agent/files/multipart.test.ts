@@ -64,6 +64,23 @@ test('a body cut anywhere is rejected and never hangs', async () => {
   }
 })
 
+test('a boundary inside a head is rejected, never waited for, and gives no part the body of another', async () => {
+  const disposition = (filename: string) =>
+    `Content-Disposition: form-data; name="file"; filename="${filename}"`
+  const next = `--b\r\n${disposition('next')}\r\n\r\nbody\r\n--b--\r\n`
+  for (const body of [
+    `--b\r\n${disposition('a')}\r\n--b--\r\n`,
+    `--b\r\nx\r\n--b--\r\n`,
+    `--b\r\n${disposition('a')}\r\n${next}`,
+    `--b\r\n${next}`,
+  ]) {
+    await assert.rejects(
+      read(Buffer.from(body), 'b', () => 7),
+      (error) => isAppError(error, 'invalid_argument'),
+    )
+  }
+})
+
 test('noise is rejected or read, and nothing else is thrown', async () => {
   for (let round = 0; round < 300; round++) {
     const noise = Buffer.concat([Buffer.from('--b\r\n'), randomBytes(randomInt(200)), Buffer.from('\r\n--b')])

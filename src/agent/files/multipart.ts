@@ -22,7 +22,7 @@ export async function* readParts(source: AsyncIterator<Buffer>, boundary: string
   input.prepend(Buffer.from('\r\n'))
   await drain(input.until(delimiter))
   while (await atPart(input)) {
-    const head = await readHead(input)
+    const head = await readHead(input, `--${boundary}`)
     const body = input.until(delimiter)
     yield { ...parseHead(head), body }
     await drain(body)
@@ -41,19 +41,20 @@ async function atPart(input: Lookahead): Promise<boolean> {
   throw malformed()
 }
 
-async function readHead(input: Lookahead): Promise<string> {
+/** A boundary inside a head would give its part the body of the next one. */
+async function readHead(input: Lookahead, boundaryLine: string): Promise<string> {
   let head = ''
   // Line by line, since a part without headers has only the empty line.
   for (;;) {
     const line = await input.line(largestHead)
     if (line === '') return head
     head += `${line}\r\n`
-    if (head.length > largestHead) throw malformed()
+    if (head.length > largestHead || line.startsWith(boundaryLine)) throw malformed()
   }
 }
 
 function parseHead(head: string): { name: string; filename: string | undefined } {
-  const disposition = /^content-disposition:\s*form-data\b(.*)$/im.exec(head)?.[1] ?? ''
+  const disposition = /^content-disposition:[ \t]*form-data\b(.*)$/im.exec(head)?.[1] ?? ''
   return { name: parameter(disposition, 'name') ?? '', filename: parameter(disposition, 'filename') }
 }
 

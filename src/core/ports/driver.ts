@@ -134,6 +134,15 @@ export type DiskUse = {
   unwrittenBytes: number
 }
 
+/** What a sandbox takes of the machine's memory. */
+export type MemoryUse = {
+  sandboxID: string
+  /** Without what the kernel can drop at any time. */
+  usedBytes: number
+  /** The most that it may take, with what its runtime needs itself. */
+  promisedBytes: number
+}
+
 /** Whether the driver can work here; where it cannot, why, and what to do about it. */
 export type ProbeResult = { usable: true; detail: string } | { usable: false; reason: string; remedy: string }
 
@@ -221,6 +230,8 @@ export interface Driver {
    * cannot be told.
    */
   diskUse?(): Promise<DiskUse[]>
+  /** The same for the memory of all sandboxes. */
+  memoryUse?(): Promise<MemoryUse[]>
   /**
    * Everything of this driver that is really there, half-made things included. An entry that could not be read is
    * listed as such; rejects when it is not certain that all was seen.
@@ -279,7 +290,8 @@ export type PortableSnapshot = {
 export interface CanSnapshot {
   /**
    * Memory and written files of one moment, in a folder that is not there yet, below the data folder. The folder
-   * is there whole or not at all. A snapshot that rejects leaves the sandbox as it was.
+   * is there whole or not at all. A snapshot that rejects leaves the sandbox as it was. One that stands still because of
+   * `freeze` is a `conflict`, unless it did so `whileBusy` and is to end with a snapshot of its memory.
    */
   takeSnapshot(
     handle: DriverHandle,

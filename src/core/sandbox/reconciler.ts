@@ -16,7 +16,7 @@ import {
 } from '../ports/driver.ts'
 import type { BuildCacheStore } from '../template/build-cache-store.ts'
 import type { TemplateStore } from '../template/template-store.ts'
-import type { DiskGuard } from './capacity/disk-guard.ts'
+import type { HeldSandboxes } from './capacity/held-sandboxes.ts'
 import type { SandboxLauncher } from './launch/launcher.ts'
 import type { EndReason, Sandbox } from './row/sandbox.ts'
 import type { CopyFinder, SandboxReader } from './row/sandbox-store.ts'
@@ -44,7 +44,7 @@ export type ReconcilerParts = {
   quarantine: Quarantine
   warm: WarmPool
   turns: SandboxTurns
-  diskGuard: Pick<DiskGuard, 'keepsFrozen'>
+  held: Pick<HeldSandboxes, 'keepsFrozen'>
   /** Undefined where there is no object store, so that no sandbox ever goes to another node. */
   archive: CopyFinder | undefined
   clock: Clock
@@ -146,8 +146,10 @@ export class Reconciler {
   }
 
   async #keepRunning(row: SandboxInTurn, there: 'running' | 'paused'): Promise<void> {
-    const { launcher, service, diskGuard } = this.#parts
-    if (there === 'paused' && !diskGuard.keepsFrozen(row)) await launcher.thaw(row.handle!)
+    const { launcher, service, held } = this.#parts
+    // A copy that was cut off has frozen it for itself.
+    const isOfCopy = row.state === 'snapshotting'
+    if (there === 'paused' && (isOfCopy || !held.keepsFrozen(row))) await launcher.thaw(row.handle!)
     const running = row.state === 'snapshotting' ? await service.repairCopied(row) : row
     if (running && !launcher.isOpen(running)) await launcher.open(running)
   }

@@ -12,10 +12,12 @@ import type { TemplateStore } from '../template/template-store.ts'
 import type { VolumeService } from '../volume/service.ts'
 import type { Admission } from './capacity/admission.ts'
 import type { DiskGuard } from './capacity/disk-guard.ts'
+import type { HeldSandboxes } from './capacity/held-sandboxes.ts'
 import { Expiry } from './expiry.ts'
 import type { SandboxLauncher } from './launch/launcher.ts'
 import type { SandboxEgress } from './network/egress.ts'
 import * as errors from './row/errors.ts'
+import { pausedForMemoryEntry } from './row/life-entries.ts'
 import { checkTimeout, endAfter, refreshDuration } from './row/lifetime.ts'
 import { type EndReason, isVisible, type Sandbox } from './row/sandbox.ts'
 import type {
@@ -59,6 +61,7 @@ export type SandboxServiceParts = {
   quarantine: Quarantine
   turns: SandboxTurns
   diskGuard: Pick<DiskGuard, 'require' | 'requireForSnapshot'>
+  held: Pick<HeldSandboxes, 'whyHeld'>
   /** Undefined where there is no object store. */
   fetcher: BytesSource | undefined
   /** Called when the snapshot of a paused sandbox or of a template is on the disk, and its row says so. */
@@ -210,6 +213,20 @@ export class SandboxService {
         ? this.#pauser.pause(row, options, signal)
         : undefined,
     )
+  }
+
+  /**
+   * Pauses a running sandbox with its memory for a reason of the machine's. Undefined: something else has its turn. False: it
+   * does not run.
+   */
+  pauseForMemory(sandboxID: string): Promise<boolean> | undefined {
+    const options = { memory: true, requireHealthyAgent: false, isAutomatic: false }
+    return this.#turns.takeIfFree(sandboxID, async ({ row, signal }) => {
+      const paused = row?.state === 'running' && (await this.#pauser.pause(row, options, signal))
+      if (!paused) return false
+      this.#parts.appendLog(sandboxID, pausedForMemoryEntry(this.#parts.clock.now()))
+      return true
+    })
   }
 
   /** With its memory, if it is still paused, and still to run again, as it was seen; undefined when it is not. */

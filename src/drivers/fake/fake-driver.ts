@@ -2,7 +2,6 @@
  * A driver without processes, for tests of the domain. It keeps the port's promises, and has knobs for what a
  * real machine does to a caller: slow starts, failed starts, sandboxes that crash, entries that cannot be read.
  */
-
 import { isDeepStrictEqual } from 'node:util'
 import type {
   CanExportSnapshots,
@@ -17,6 +16,7 @@ import type {
   FoundSandbox,
   GpuCapacity,
   MemoryNeeds,
+  MemoryUse,
   PortableSnapshot,
   ProbeResult,
   RestoreSpec,
@@ -48,7 +48,6 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
   readonly name = 'fake'
   readonly capabilities: DriverCapabilities
   readonly world: FakeWorld
-  /** A knob: what sandboxes may have of GPUs. Nobody counts here who takes them. */
   gpus: GpuCapacity | undefined
   probeResult: ProbeResult = { usable: true, detail: 'nothing is real' }
   /** Awaited in the middle of every start, when the sandbox is already listed. */
@@ -78,11 +77,10 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
 
   constructor(options: FakeDriverOptions = {}) {
     this.#endpoint = options.endpoint
-    const snapshotMemory = options.snapshotMemory ?? true
     this.capabilities = {
       freeze: true,
       snapshotFiles: true,
-      snapshotMemory,
+      snapshotMemory: options.snapshotMemory ?? true,
       limitEgress: true,
       exportSnapshots: true,
     }
@@ -110,8 +108,7 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
       throw new AppError('already_exists', `Sandbox ${spec.sandboxID} is already there; stop it first.`)
     }
     const snapshot = spec.fromSnapshot && this.#openSnapshot(spec.fromSnapshot)
-    const address = freeAddress(this.world)
-    const data = { sandboxID: spec.sandboxID, runID: spec.runID, address }
+    const data = { sandboxID: spec.sandboxID, runID: spec.runID, address: freeAddress(this.world) }
     const handle = { driver: this.name, version: 1, data }
     const content = contentFor(spec.fromSnapshot, snapshot)
     const sandbox: FakeSandbox = {
@@ -200,7 +197,8 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
     if (this.world.snapshots.has(folder)) {
       throw new AppError('already_exists', `${folder} holds a snapshot already.`)
     }
-    if (sandbox.frozen)
+    const { frozen: wasFrozen, frozenSnapshot } = sandbox
+    if (wasFrozen && !(memory && afterwards === 'end' && !frozenSnapshot))
       throw new AppError('conflict', 'The sandbox is frozen; thaw it before a snapshot is taken of it.')
     signal?.throwIfAborted()
     sandbox.frozen = true
@@ -208,7 +206,7 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
       await orAborted(this.beforeSnapshot(handle, folder), signal)
       this.#alive(handle)
     } catch (error) {
-      sandbox.frozen = false
+      sandbox.frozen = wasFrozen
       throw error
     }
     this.world.snapshots.set(folder, {
@@ -307,6 +305,13 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
       unwrittenBytes: 0,
       ...this.diskUses.get(sandboxID),
     }))
+  }
+
+  async memoryUse(): Promise<MemoryUse[]> {
+    const usedBy = (sandboxID: string) => this.world.memoryUses.get(sandboxID) ?? 0
+    return [...this.world.sandboxes.values()].map(({ spec: { sandboxID, memoryMB } }) => {
+      return { sandboxID, usedBytes: usedBy(sandboxID), promisedBytes: memoryMB * 1024 * 1024 }
+    })
   }
 
   async list(): Promise<FoundSandbox[]> {

@@ -17,6 +17,7 @@ import type {
   FoundSandbox,
   GpuCapacity,
   MemoryNeeds,
+  MemoryUse,
   PortableSnapshot,
   SandboxExit,
   SandboxSpec,
@@ -36,7 +37,7 @@ import { dismantle, endForLater } from './lifecycle/dismantle.ts'
 import { startSandbox } from './lifecycle/launch.ts'
 import { SandboxRemains } from './lifecycle/remains.ts'
 import { LiveSandboxes, notThere } from './live-sandboxes.ts'
-import { releaseOwnership, setUpMachine, tearDownMachine } from './machine/machine-setup.ts'
+import { limitTotalMemory, releaseOwnership, setUpMachine, tearDownMachine } from './machine/machine-setup.ts'
 import { openGpus } from './machine/open-gpus.ts'
 import { choosePlatform } from './machine/platform.ts'
 import { probeMachine } from './machine/probe.ts'
@@ -52,11 +53,12 @@ import { readFrozenNote, standStill, thaw, wasEndedBySnapshot } from './snapshot
 import { exportSnapshot, type FetchFiles, importSnapshot, whyUnfit } from './snapshot/portable-snapshot.ts'
 import { assertOurs, describeSnapshot, removeSnapshot } from './snapshot/snapshot-store.ts'
 import { takeSnapshot } from './snapshot/take-snapshot.ts'
-import { measure, measureDisks } from './stats.ts'
+import { measure, measureDisks, measureMemory } from './stats.ts'
 import { startUpkeep } from './upkeep.ts'
 
 /** So many stopped sandboxes may wait to be taken apart, and hold so large a part of the addresses. */
 const [mostRemains, remainsShare] = [128, 1 / 8]
+const alwaysAble = { freeze: true, snapshotFiles: true, limitEgress: true, exportSnapshots: true }
 
 export function createOciDriver(options: OciDriverOptions): OciDriver {
   return new OciDriver(options)
@@ -84,14 +86,7 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
     })
     const { flavour } = this.#context.runtime
     this.name = driverName(flavour)
-    const snapshotMemory = flavour.keepsMemory
-    this.capabilities = {
-      freeze: true,
-      snapshotFiles: true,
-      snapshotMemory,
-      limitEgress: true,
-      exportSnapshots: true,
-    }
+    this.capabilities = { ...alwaysAble, snapshotMemory: flavour.keepsMemory }
   }
 
   get gpus(): GpuCapacity | undefined {
@@ -124,6 +119,7 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
     const present = await records.all()
     const probed = users?.probe()
     await setUpMachine(layout, firewall, subnet, cgroups)
+    await limitTotalMemory(this.#context, this.#log)
     if (!runtime.flavour.showsOwnMachine) await mountAgent(layout, agent.folder)
     for (const { runID, cpus } of present) cpuShares.adopt(runID, cpus)
     await openGpus(this.#context, present)
@@ -324,6 +320,10 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
 
   async diskUse(): Promise<DiskUse[]> {
     return measureDisks(this.#context, await this.#context.records.names())
+  }
+
+  async memoryUse(): Promise<MemoryUse[]> {
+    return measureMemory(this.#context, await this.#context.records.names())
   }
 
   async list(): Promise<FoundSandbox[]> {

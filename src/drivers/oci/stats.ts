@@ -2,7 +2,7 @@
 import { statSync } from 'node:fs'
 import { statfs } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { DiskUse, SandboxStats } from '../../core/ports/driver.ts'
+import type { DiskUse, MemoryUse, SandboxStats } from '../../core/ports/driver.ts'
 import { AppError } from '../../lib/app-error.ts'
 import { isMissing } from '../../lib/if-present.ts'
 import type { OciContext } from './context/context.ts'
@@ -46,6 +46,13 @@ export async function measureDisks(
     return { sandboxID, allocatedBytes, unwrittenBytes }
   })
   return (await Promise.all(uses)).filter((use) => use !== undefined)
+}
+
+export function measureMemory({ layout, cgroups }: OciContext, sandboxIDs: readonly string[]): MemoryUse[] {
+  return sandboxIDs.flatMap((sandboxID) => {
+    const memory = cgroups.memory(layout.cgroup(sandboxID))
+    return memory ? { sandboxID, usedBytes: memory.usedBytes, promisedBytes: memory.limitBytes } : []
+  })
 }
 
 /** CPU and memory, where the memory that counts as used is the sandbox's and not its runtime's. */

@@ -118,6 +118,25 @@ describe('ENV', () => {
       await assert.rejects(valuesOf(args), failsIn('1', /names and values come in pairs/))
     }
   })
+
+  it('rejects variables that make each other, or all of them together, too long', async () => {
+    const tenfold = Array.from({ length: 12 }, (_, i) => [`A${i + 1}`, `$A${i}`.repeat(10)]).flat()
+    const tooLong = /^variables make the text longer than 131072 characters/
+    await assert.rejects(valuesOf(['A0', 'xxxxxxxxxx', ...tenfold]), failsIn('1', tooLong))
+    const copies = Array.from({ length: 20 }, (_, i) => [`C${i}`, '$B']).flat()
+    const inAll = /^failed to set 'C10': all variables together have more than 1048576 characters$/
+    await assert.rejects(
+      valuesOf(['A', 'x'.repeat(1000)], ['B', '$A'.repeat(94), ...copies]),
+      failsIn('2', inAll),
+    )
+    const again = Array.from({ length: 20 }, () => ['B', '$A'.repeat(94)]).flat()
+    assert.equal((await valuesOf(['A', 'x'.repeat(1000), ...again])).envVars.B?.length, 94_000)
+  })
+
+  it('sets many pairs as soon as a few', { timeout: 60_000 }, async () => {
+    const pairs = Array.from({ length: 40_000 }, (_, i) => [`A${i}`, '1']).flat()
+    assert.equal(Object.keys((await valuesOf(pairs)).envVars).length, 40_000)
+  })
 })
 
 describe('WORKDIR', () => {

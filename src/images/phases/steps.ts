@@ -4,7 +4,7 @@ import type { CommandOutput } from '../../core/ports/agent.ts'
 import { BuildFailure, type BuildFiles } from '../../core/template/builder.ts'
 import type { BuildStep } from '../../core/template/start-request.ts'
 import { errorText, isAppError } from '../../lib/app-error.ts'
-import { expandVariables, variablesIn } from '../../lib/variables.ts'
+import { expandVariables, largestEnvironment, variablesIn } from '../../lib/variables.ts'
 import { copy, keepSearchPath, makeUser, makeWorkdir, readEnvironment } from './scripts.ts'
 import type { BuildSite } from './stage.ts'
 
@@ -81,23 +81,31 @@ async function copyFiles({ args, filesHash }: BuildStep, context: StepContext): 
 
 async function setEnvironment({ args }: BuildStep, context: StepContext): Promise<void> {
   const { site, number } = context
-  let envVars = { ...site.stage.envVars }
-  const seen: Record<string, string> = {}
+  // Without prototypes, so that a variable may be named __proto__.
+  const envVars: Record<string, string> = Object.assign(Object.create(null), site.stage.envVars)
+  const known: Record<string, string> = Object.assign(Object.create(null), envVars)
+  let length = Object.entries(envVars).reduce((sum, [name, value]) => sum + name.length + value.length, 0)
   for (let at = 0; at < args.length; at += 2) {
     const name = args[at]!
     if (name === '' || /[=\0]/.test(name) || args[at + 1] === undefined) {
       throw new BuildFailure(number, `failed to set '${name}': names and values come in pairs`)
     }
     const value = args[at + 1]!
-    Object.assign(seen, await seenInside([value], { ...seen, ...envVars }, context))
-    // Not by assignment, which would lose a variable named __proto__.
-    envVars = { ...envVars, [name]: expandVariables(value, { ...seen, ...envVars }) }
+    const seen = await seenInside([value], known, context)
+    for (const [other, found] of Object.entries(seen)) known[other] ??= found
+    const expanded = expandVariables(value, known)
+    length += expanded.length + (Object.hasOwn(envVars, name) ? -envVars[name]!.length : name.length)
+    if (length > largestEnvironment) {
+      const most = `all variables together have more than ${largestEnvironment} characters`
+      throw new BuildFailure(number, `failed to set '${name}': ${most}`)
+    }
+    envVars[name] = known[name] = expanded
   }
   if (envVars.PATH !== undefined && envVars.PATH !== site.stage.envVars.PATH) {
     const failed = (why: string) => new BuildFailure(number, `failed to set 'PATH': ${why}`)
     await runScript(context, keepSearchPath, failed, { WARREN_PATH: envVars.PATH })
   }
-  site.change({ envVars })
+  site.change({ envVars: { ...envVars } })
 }
 
 async function setWorkdir({ args }: BuildStep, context: StepContext): Promise<void> {

@@ -377,6 +377,31 @@ describe('a hostile Dockerfile', () => {
     }
   })
 
+  it('whose variables repeat each other is rejected by its line before they fill the memory', () => {
+    const tenfold = (verb: string) =>
+      Array.from({ length: 12 }, (_, i) => `${verb} A${i + 1}=${`$A${i}`.repeat(10)}`).join('\n')
+    for (const verb of ['ENV', 'ARG']) {
+      assert.throws(
+        () => parseDockerfile(`FROM a\n${verb} A0=xxxxxxxxxx\n${tenfold(verb)}`),
+        /Dockerfile, line 7: variables make the text longer than 131072 characters/,
+      )
+    }
+    assert.throws(() => parseDockerfile(`ARG A0=xxxxxxxxxx\n${tenfold('ARG')}\nFROM a`), /line 6: variables/)
+    const wide = `FROM a\nENV A=${'x'.repeat(1000)}\nENV B=${'$A'.repeat(100)}\n`
+    const copies = Array.from({ length: 20 }, (_, i) => `ENV C${i}=$B`).join('\n')
+    assert.throws(() => parseDockerfile(wide + copies), /line 13: all variables together have more than/)
+    assert.throws(
+      () => parseDockerfile(`${wide}COPY $B /x`),
+      /line 4: variables make the text longer than 4096/,
+    )
+  })
+
+  it('of many variables is read as soon as one of few', { timeout: 60_000 }, () => {
+    const lines = Array.from({ length: 60_000 }, (_, i) => `ENV A${i}=1`)
+    assert.equal(parseDockerfile(`FROM a\n${lines.join('\n')}`).steps.length, 60_004)
+    parseDockerfile(`FROM a\nENV A=${'${B:-${C}}'.repeat(200_000)}`)
+  })
+
   it('of another kind altogether is rejected', () => {
     const program = readFileSync(process.execPath).subarray(0, 100_000).toString()
     assert.throws(() => parseDockerfile(program), AppError)

@@ -84,7 +84,7 @@ class Translation {
     if (this.#image === undefined && keyword !== 'FROM' && keyword !== 'ARG') refuse('FROM must come first.')
     const handler = Object.hasOwn(this.#handlers, keyword) ? this.#handlers[keyword] : undefined
     if (handler && rest === '') refuse(`${keyword} says nothing.`)
-    if (handler) handler(instruction, refuse)
+    if (handler) withLine(() => handler(instruction, refuse), refuse)
     else if (Object.hasOwn(passedOver, keyword))
       this.#note(line, `${keyword} is ignored: ${passedOver[keyword]}`)
     else refuse(`there is no instruction '${shown(keyword)}'.`)
@@ -218,6 +218,16 @@ class Translation {
 
   #note(line: number, text: string): void {
     this.#notes.push(`line ${line}: ${text}`)
+  }
+}
+
+/** Variables are expanded where no line is known. */
+function withLine(work: () => void, refuse: Refuse): void {
+  try {
+    work()
+  } catch (error) {
+    if (error instanceof DockerfileError || !(error instanceof AppError)) throw error
+    refuse(`${error.message}.`)
   }
 }
 

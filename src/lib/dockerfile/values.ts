@@ -1,14 +1,23 @@
 /** What ARG and ENV set, as far as it is known before the build. */
-import { expandVariables, variablesIn } from '../variables.ts'
+import { AppError } from '../app-error.ts'
+import { expandVariables, largestEnvironment, variablesIn } from '../variables.ts'
 import type { Refuse } from './words.ts'
+
+/** In characters: no path on Linux is longer. */
+const longestPath = 4096
+
+/** Without a prototype, so that a variable may be named __proto__. */
+const noVariables = (): Record<string, string> => Object.create(null)
 
 export class KnownValues {
   readonly #buildArgs: Readonly<Record<string, string>>
   readonly #used = new Set<string>()
   /** Values of an ARG before FROM: FROM can use them, and an ARG of the same name after it. */
-  readonly #global: Record<string, string> = {}
-  /** Null: it depends on what the image or the sandbox sets. */
-  readonly #values = new Map<string, string | null>()
+  readonly #global = noVariables()
+  /** Without those whose value depends on what the image or the sandbox sets. */
+  readonly #known = noVariables()
+  /** Of all values that were ever set. */
+  #length = 0
   readonly #envNames = new Set<string>()
 
   constructor(buildArgs: Readonly<Record<string, string>>) {
@@ -18,7 +27,9 @@ export class KnownValues {
   declareGlobal(name: string, fallback: string | undefined): void {
     const value =
       this.#given(name) ?? (fallback === undefined ? undefined : expandVariables(fallback, this.#global))
-    if (value !== undefined) this.#global[name] = value
+    if (value === undefined) return
+    this.#count(value)
+    this.#global[name] = value
   }
 
   /** The value that an ARG has, as the server is to be told it; undefined where it has none or ENV goes before it. */
@@ -42,11 +53,14 @@ export class KnownValues {
 
   /** For what must be known before the build, such as which files are copied. */
   expand(text: string, refuse: Refuse): string {
-    const missing = variablesIn(text).find((name) => typeof this.#values.get(name) !== 'string')
+    const missing = variablesIn(text).find((name) => !Object.hasOwn(this.#known, name))
     if (missing !== undefined) {
       refuse(`the value of $${missing} is not known before the build: write it out, or set it with ARG.`)
     }
-    return expandVariables(text, this.#known())
+    const expanded = expandVariables(text, this.#known)
+    if (expanded.length > longestPath)
+      refuse(`variables make the text longer than ${longestPath} characters.`)
+    return expanded
   }
 
   unusedBuildArgs(): string[] {
@@ -60,14 +74,21 @@ export class KnownValues {
   }
 
   #set(name: string, value: string): void {
-    const isKnown = variablesIn(value).every((other) => typeof this.#values.get(other) === 'string')
-    this.#values.set(name, isKnown ? expandVariables(value, this.#known()) : null)
+    const isKnown = variablesIn(value).every((other) => Object.hasOwn(this.#known, other))
+    if (!isKnown) {
+      delete this.#known[name]
+      return
+    }
+    const expanded = expandVariables(value, this.#known)
+    this.#count(expanded)
+    this.#known[name] = expanded
   }
 
-  #known(): Record<string, string> {
-    return Object.fromEntries(
-      [...this.#values].filter((entry): entry is [string, string] => entry[1] !== null),
-    )
+  #count(value: string): void {
+    this.#length += value.length
+    if (this.#length <= largestEnvironment) return
+    const message = `all variables together have more than ${largestEnvironment} characters: shorten their values`
+    throw new AppError('invalid_argument', message)
   }
 }
 

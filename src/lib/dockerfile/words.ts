@@ -16,32 +16,33 @@ export const wordOf = (text: string, refuse: Refuse): string => scan(text, false
 
 function scan(text: string, isSplit: boolean, refuse: Refuse): string[] {
   const words: string[] = []
-  let word: string | undefined
+  /** In pieces: to look at the end of a text that grows copies all of it each time. */
+  let word: string[] | undefined
   let quote = ''
   for (let at = 0; at < text.length; at += 1) {
     const char = text[at]!
     if (isSplit && quote === '' && /\s/.test(char)) {
-      if (word !== undefined) words.push(word)
+      if (word !== undefined) words.push(word.join(''))
       word = undefined
       continue
     }
-    word ??= ''
+    word ??= []
     const next = text[at + 1]
     if (char === quote) quote = ''
     else if (quote === '' && (char === '"' || char === "'")) quote = char
     else if (char === '\\' && quote !== "'" && next !== undefined && (quote === '' || /["$\\]/.test(next))) {
-      word += next === '$' ? '\\$' : next
+      word.push(next === '$' ? '\\$' : next)
       at += 1
     } else if (char === '$') {
       const name = quote === "'" ? undefined : referenceAt(text, at, refuse)
-      if (name !== undefined && word.endsWith('\\'))
+      if (name !== undefined && word.at(-1)?.endsWith('\\'))
         refuse('a backslash right before a variable cannot be kept.')
-      word += name ?? '\\$'
+      word.push(name ?? '\\$')
       at += (name?.length ?? 1) - 1
-    } else word += char
+    } else word.push(char)
   }
   if (quote !== '') refuse(`a quote (${quote}) is not closed.`)
-  return word === undefined ? words : [...words, word]
+  return word === undefined ? words : [...words, word.join('')]
 }
 
 /** Undefined: a dollar and nothing more. */

@@ -39,10 +39,10 @@ export class BuildSandboxes {
     this.#parts = parts
   }
 
-  /** Ends the sandbox of a build that fills the disk, so that the build fails. False: it is none of these. */
-  endForDiskSpace(sandboxID: string): boolean {
+  /** Ends the sandbox of a build that fills the disk or the memory, so that the build fails. False: it is none of these. */
+  endFor(short: keyof typeof endings, sandboxID: string): boolean {
     const found = this.#open.get(sandboxID)
-    found?.endBecause(diskIsFull())
+    found?.endBecause(endings[short]())
     return found !== undefined
   }
 
@@ -149,9 +149,17 @@ export class BuildSandbox {
   }
 }
 
-const diskIsFull = () =>
-  new AppError(
-    'no_space',
-    'The disk of this server is nearly full, and this build was writing to it. Free some space, then build again.',
-    { retry: { should: false } },
-  )
+const endings = {
+  disk: () =>
+    new AppError(
+      'no_space',
+      'The disk of this server is nearly full, and this build was writing to it. Free some space, then build again.',
+      { retry: { should: false } },
+    ),
+  memory: () =>
+    new AppError(
+      'unavailable',
+      'The memory of this server is nearly used up, and this build was taking more of it. Build again later.',
+      { retry: { should: true } },
+    ),
+}

@@ -149,3 +149,6 @@ export const idempotencyOutcomeUnknown = () =>
     'The first request with this Idempotency-Key did not leave a sandbox; use a new key to create one',
     { slug: 'idempotency_outcome_unknown', retry: { should: false } },
   )
+
+/** In words that say what it waits for. */
+export const standsStill = (why: string) => new AppError('no_space', why)

@@ -99,11 +99,13 @@ export class SandboxCopier {
     { name, memory, ...kept }: { name: string } & Pick<SnapshotOptions, 'memory' | 'lasting' | 'startsAfter'>,
     whenPaused: AppError,
   ): Promise<{ parent: Sandbox; memory: boolean }> {
-    const { sandboxes, snapshots, turns, diskGuard, log } = this.#parts
+    const { sandboxes, snapshots, turns, diskGuard, held, log } = this.#parts
     // Who would have to wait for another change of it is told so at once.
     this.#requireRunning(team, sandboxID, await sandboxes.find(sandboxID), whenPaused)
     return turns.take(sandboxID, async ({ row, signal }) => {
       const running = this.#requireRunning(team, sandboxID, row, whenPaused)
+      const why = held.whyHeld(running)
+      if (why !== undefined) throw errors.standsStill(why)
       await diskGuard.requireForSnapshot(running, { memory: memory && snapshots.keepMemory, disk: true })
       const parent = await turns.move(running, 'snapshotting')
       if (!parent) throw errors.killedWhile(sandboxID, 'copied')

@@ -48,10 +48,9 @@ export class Pauser {
     options: PauseOptions,
     signal: AbortSignal,
   ): Promise<SandboxInTurn | undefined> {
-    const { turns, snapshots, diskGuard } = this.#parts
+    const { turns, snapshots } = this.#parts
     const { endAt } = row
-    const memory = options.memory && snapshots.keepMemory
-    await diskGuard.requireForSnapshot(row, { memory, disk: false }).catch(async (error) => {
+    await this.#requireSpace(row, options.memory && snapshots.keepMemory).catch(async (error) => {
       if (options.isAutomatic) await this.#tryLater(row)
       throw error
     })
@@ -60,6 +59,14 @@ export class Pauser {
     return (
       pausing && snapshots.holding(pauseSnapshotName(pausing), () => this.#pause(pausing, options, signal))
     )
+  }
+
+  /** One that stands still for want of memory is paused only with its memory, which helps. */
+  async #requireSpace(row: SandboxInTurn, memory: boolean): Promise<void> {
+    const { diskGuard, held } = this.#parts
+    await diskGuard.requireForSnapshot(row, { memory, disk: false })
+    const why = held.whyHeld(row)
+    if (why !== undefined && !memory) throw errors.standsStill(why)
   }
 
   /** Finishes or undoes a pause by what is really there. False: neither the sandbox nor its snapshot is there. */
@@ -112,10 +119,12 @@ export class Pauser {
   }
 
   async #takeSnapshot(row: Sandbox, options: PauseOptions, signal: AbortSignal): Promise<SandboxSnapshot> {
-    const { launcher, snapshots, driver } = this.#parts
+    const { launcher, snapshots, driver, held } = this.#parts
     const handle = row.handle!
     const name = pauseSnapshotName(row)
-    const isHealthy = await launcher.answers(handle, signal)
+    // The agent of one that stands still cannot answer, and is well.
+    const standsStill = held.whyHeld(row) !== undefined
+    const isHealthy = standsStill || (await launcher.answers(handle, signal))
     signal.throwIfAborted()
     if (!isHealthy && (options.requireHealthyAgent || !options.memory)) {
       throw errors.agentDoesNotAnswer(row.sandboxID)

@@ -285,7 +285,10 @@ export class WarmPool {
     }
   }
 
-  /** A service may work on and on; while nobody owns it, it stands still. */
+  /**
+   * A service may work on and on; while nobody owns it, it stands still. Once in its life, also if it is put back: the host's
+   * kernel may stop a busy gVisor once, and not again and again.
+   */
   #freezeLater(warm: WarmSandbox, { startCmd, snapshot }: TemplateBuild): void {
     const { driver, clock, log } = this.#parts
     const hasService = startCmd !== null || snapshot?.memory

@@ -46,6 +46,8 @@ export type OciContext = {
   dnsServers: readonly string[]
   openFilesLimit: number
   pidsLimit: number
+  /** All sandboxes together may use so much memory. Null: the kernel sets them no common limit. */
+  totalMemoryMB: number | null
   cgroups: Cgroups
   records: Records
   firewall: Firewall

@@ -43,6 +43,7 @@ export function createContext(options: OciDriverOptions): OciContext {
     runtime: { flavour, binary: options.runtimeBinary, platform: options.platform },
     agent: options.agent,
     pidsLimit: Math.min(options.pidsLimit ?? 4096, hardLimit('Max processes')),
+    totalMemoryMB: options.totalMemoryMB ?? null,
     openFilesLimit: Math.min(mostOpenFiles, hardLimit('Max open files')),
     firewall: new Firewall({ layout, subnet, dnsServers, openedRanges, mostFlows }, async () =>
       (await records.all()).filter(({ ended }) => !ended),

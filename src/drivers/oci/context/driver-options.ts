@@ -19,6 +19,8 @@ export type OciDriverOptions = {
   /** The disk size that free slots are made with until a sandbox asks for another. */
   poolDiskMB?: number
   uidBase?: number
+  /** All sandboxes together may use so much memory. Unset: the kernel sets them no common limit. */
+  totalMemoryMB?: number
   /** Processes and threads a sandbox may have; under gVisor at most a quarter of it per user. */
   pidsLimit?: number
   /** Connections that a sandbox may have open at once; by default a share of what the machine can remember. */

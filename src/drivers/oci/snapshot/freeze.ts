@@ -27,15 +27,24 @@ export function readFrozenNote(context: OciContext, sandboxID: string): Promise<
   return readJSON<FrozenNote>(join(context.layout.sandbox(sandboxID), noteName))
 }
 
+/** Says so without freezing it. */
+export async function noteFrozen(
+  { layout }: OciContext,
+  { sandboxID }: SandboxRecord,
+  note: FrozenNote,
+): Promise<void> {
+  const path = join(layout.sandbox(sandboxID), noteName)
+  await writeFile(`${path}.new`, JSON.stringify(note))
+  await rename(`${path}.new`, path)
+}
+
 export async function freeze(
   context: OciContext,
   record: SandboxRecord,
   note: FrozenNote,
   signal?: AbortSignal,
 ): Promise<void> {
-  const path = join(context.layout.sandbox(record.sandboxID), noteName)
-  await writeFile(`${path}.new`, JSON.stringify(note))
-  await rename(`${path}.new`, path)
+  await noteFrozen(context, record, note)
   if (note.byRuntime) await runRuntime(pauseArguments(context.layout, record), signal)
   else await context.cgroups.freeze(context.layout.cgroup(record.sandboxID), signal)
 }

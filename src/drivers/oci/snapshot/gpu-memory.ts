@@ -36,7 +36,7 @@ export async function makeSpaceForGpuMemory(
     const message = `It cannot be read how much memory the GPU of sandbox ${sandboxID} holds, so the sandbox cannot be saved with it.`
     throw new AppError('unavailable', message)
   }
-  const availableBytes = await readAvailableBytes()
+  const availableBytes = await readAvailableBytes(context)
   if (bytes + spareBytes > availableBytes) {
     throw new AppError(
       'unavailable',
@@ -75,9 +75,13 @@ export async function untilGpusRestored(context: OciContext, record: SandboxReco
   }
 }
 
-async function readAvailableBytes(): Promise<number> {
+/** Of the machine, and of what all sandboxes together may have of it. */
+async function readAvailableBytes({ cgroups, layout, totalMemoryMB }: OciContext): Promise<number> {
   const text = await readFile('/proc/meminfo', 'utf8')
-  return Number(/^MemAvailable:\s*(\d+) kB$/m.exec(text)?.[1] ?? 0) * 1024
+  const availableBytes = Number(/^MemAvailable:\s*(\d+) kB$/m.exec(text)?.[1] ?? 0) * 1024
+  if (totalMemoryMB === null) return availableBytes
+  const { memoryUsedBytes } = await cgroups.use(layout.cgroupParent)
+  return Math.min(availableBytes, totalMemoryMB * 2 ** 20 - memoryUsedBytes)
 }
 
 const gigabytes = (bytes: number): string => (bytes / 1e9).toFixed(1)

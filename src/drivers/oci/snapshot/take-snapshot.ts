@@ -17,7 +17,7 @@ import { describeBuild } from '../runtime/builds.ts'
 import { flavourOf } from '../runtime/flavours.ts'
 import { checkpointArguments } from '../runtime/runtime-commands.ts'
 import { runtimeComplaint } from '../runtime/runtime-files.ts'
-import { freeze, readFrozenNote, thaw } from './freeze.ts'
+import { freeze, noteFrozen, readFrozenNote, thaw } from './freeze.ts'
 import { gpuMemoryLimitMs, lowerMemoryLimit, makeSpaceForGpuMemory } from './gpu-memory.ts'
 import {
   beginSnapshot,
@@ -36,7 +36,9 @@ export async function takeSnapshot(
   options: SnapshotOptions,
   signal?: AbortSignal,
 ): Promise<Snapshot> {
-  if (await readFrozenNote(context, record.sandboxID)) {
+  const note = await readFrozenNote(context, record.sandboxID)
+  const standsStill = note?.byRuntime === true && note.save === null
+  if (note && !(standsStill && options.memory && options.afterwards === 'end')) {
     throw new AppError(
       'conflict',
       `Sandbox ${record.sandboxID} is frozen; thaw it before a snapshot is taken of it.`,
@@ -44,15 +46,16 @@ export async function takeSnapshot(
   }
   signal?.throwIfAborted()
   return context.slots.expecting(options.startsAfter ?? 0, record.diskMB, () =>
-    writeSnapshot(context, record, folder, options, signal),
+    writeSnapshot(context, record, folder, { ...options, standsStill }, signal),
   )
 }
 
+/** `standsStill`: its runtime holds its processes already, and goes on to do so where this fails. */
 async function writeSnapshot(
   context: OciContext,
   record: SandboxRecord,
   folder: string,
-  options: SnapshotOptions,
+  options: SnapshotOptions & { standsStill: boolean },
   signal?: AbortSignal,
 ): Promise<Snapshot> {
   const goesOn = options.afterwards === 'go-on'
@@ -61,15 +64,19 @@ async function writeSnapshot(
     await beginSnapshot(folder)
     const gpuBytes = options.memory ? await makeSpaceForGpuMemory(context, record) : undefined
     const save = { folder, afterwards: options.afterwards }
-    await freeze(context, record, { byRuntime: flavourOf(record).keepsMemory, save })
+    if (options.standsStill) await noteFrozen(context, record, { byRuntime: true, save })
+    else await freeze(context, record, { byRuntime: flavourOf(record).keepsMemory, save })
     await writeFiles(context, record, folder, options, signal)
     if (goesOn) await thaw(context, record)
     const saved = { version: 1 as const, origin: record, shared: !goesOn, build }
     await finishSnapshot(folder, { ...saved, ...(gpuBytes !== undefined && { gpuBytes }) }, options.lasting)
     if (goesOn && gpuBytes !== undefined) await lowerMemoryLimit(context, record)
   } catch (error) {
-    const outcome = await thaw(context, record).then(
-      () => 'it goes on running',
+    const undo = options.standsStill
+      ? noteFrozen(context, record, { byRuntime: true, save: null })
+      : thaw(context, record)
+    const outcome = await undo.then(
+      () => (options.standsStill ? 'it stands still as before' : 'it goes on running'),
       (cause) => `and it could not be thawed (${errorText(cause)}): stop it`,
     )
     if (record.gpus) await lowerMemoryLimit(context, record).catch(() => {})

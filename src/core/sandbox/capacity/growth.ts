@@ -1,38 +1,44 @@
-/** How fast the disks of sandboxes grow, out of one measurement after the other. */
-import type { DiskUse } from '../../ports/driver.ts'
+/** How fast sandboxes take more of something, disk or memory, out of one measurement after the other. */
 
-/** What a disk grew by counts half after this time. */
+/** What a sandbox grew by counts half after this time. */
 const halfLifeMs = 10_000
 
-type Growth = {
-  /** With what is still on its way to the disk, in bytes. */
-  size: number
+export type MeasuredSize = {
+  sandboxID: string
+  bytes: number
+  /** Counts as growth where the sandbox is measured for the first time. Missing: none. */
+  newBytes?: number
+}
+
+export type GrowingSandbox = {
+  sandboxID: string
   /** Bytes that it grew by, the later the more they count. */
   lately: number
   /** It was bigger than at the measurement before. */
   isGrowing: boolean
 }
 
-export class DiskGrowth {
+type Growth = Omit<GrowingSandbox, 'sandboxID'> & { bytes: number }
+
+export class GrowthMeter {
   #growths = new Map<string, Growth>()
   #measuredAt: number | undefined
   /** Bytes per second, of all sandboxes together, between the last two measurements. */
   rate = 0
 
   /** What sandboxes that stand still grew by lately does not fade: it is still theirs. */
-  measure(uses: readonly DiskUse[], now: number, standsStill: (sandboxID: string) => boolean): void {
+  measure(sizes: readonly MeasuredSize[], now: number, standsStill: (sandboxID: string) => boolean): void {
     const elapsedMs = Math.max(1, now - (this.#measuredAt ?? now))
     const before = this.#growths
     this.#measuredAt = now
     this.#growths = new Map()
     let grown = 0
-    for (const { sandboxID, allocatedBytes, unwrittenBytes } of uses) {
-      const size = allocatedBytes + unwrittenBytes
+    for (const { sandboxID, bytes, newBytes = 0 } of sizes) {
       const last = before.get(sandboxID)
-      const growth = last ? Math.max(0, size - last.size) : unwrittenBytes
+      const growth = last ? Math.max(0, bytes - last.bytes) : newBytes
       const fade = standsStill(sandboxID) ? 1 : 0.5 ** (elapsedMs / halfLifeMs)
       this.#growths.set(sandboxID, {
-        size,
+        bytes,
         lately: (last?.lately ?? 0) * fade + growth,
         isGrowing: last !== undefined && growth > 0,
       })
@@ -42,7 +48,7 @@ export class DiskGrowth {
   }
 
   /** Those that grew by at least so much lately, the fastest first. */
-  fastest(leastBytes: number): { sandboxID: string; lately: number; isGrowing: boolean }[] {
+  fastest(leastBytes: number): GrowingSandbox[] {
     return [...this.#growths]
       .filter(([, { lately }]) => lately >= leastBytes)
       .map(([sandboxID, { lately, isGrowing }]) => ({ sandboxID, lately, isGrowing }))
