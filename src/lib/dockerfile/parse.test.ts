@@ -18,18 +18,6 @@ function stepsOf(lines: string | string[], args?: Record<string, string>) {
 const isEnd = (step: string[]) => ['USER user', 'WORKDIR /home/user'].includes(step.join(' '))
 
 describe('a Dockerfile', () => {
-  it('asks for GPUs by a label, and other labels are passed over', () => {
-    assert.equal(parse(['FROM debian', 'LABEL warren.gpus=2']).gpuCount, 2)
-    assert.equal(parse(['FROM debian', 'LABEL version="1" "warren.gpus"="1"']).gpuCount, 1)
-    const other = parse(['FROM debian', 'LABEL maintainer=me'])
-    assert.equal(other.gpuCount, undefined)
-    assert.match(other.notes.join(), /LABEL is ignored/)
-    assert.throws(
-      () => parse(['FROM debian', 'LABEL warren.gpus=all']),
-      /warren\.gpus is a number of GPUs, not 'all'/,
-    )
-  })
-
   it('means the steps that the unmodified client makes of it', async () => {
     const text = [
       '# the usual',
