@@ -38,6 +38,7 @@ export function presentListed(sandbox: Sandbox): wire.ListedSandbox {
     cpuCount: sandbox.cpuCount,
     memoryMB: sandbox.memoryMB,
     diskSizeMB: sandbox.diskMB,
+    ...(sandbox.gpuCount && { gpuCount: sandbox.gpuCount }),
     state: isPaused(sandbox) ? 'paused' : 'running',
     envdVersion: sandbox.envdVersion,
     ...(sandbox.alias && { alias: sandbox.alias }),
@@ -76,6 +77,11 @@ export function presentMetric(metric: SandboxMetric): wire.SandboxMetric {
     memCache: metric.memoryCacheBytes,
     diskUsed: metric.diskUsedBytes,
     diskTotal: metric.diskTotalBytes,
+    ...(metric.gpu && {
+      gpuUsedPct: metric.gpu.busyPct,
+      gpuMemUsed: metric.gpu.memoryUsedBytes,
+      gpuMemTotal: metric.gpu.memoryTotalBytes,
+    }),
   }
 }
 

@@ -118,6 +118,7 @@ function joinSandboxes(
       clock,
       sandboxes,
       spare,
+      gpus: () => driver.gpus,
       settings: { ...settings.admission, minFreeDiskBytes: diskLevels.startBytes },
     }),
     tracer,

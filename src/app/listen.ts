@@ -55,6 +55,7 @@ export async function listen(parts: ListenParts, closers: Closers): Promise<stri
     admission: domain.admission,
     diskGuard: domain.diskGuard,
     memoryGuard: domain.memoryGuard,
+    gpus: () => ports.driver.gpus,
     version,
   })
   const edge = createEdge({

@@ -28,7 +28,7 @@ export function readFacts(isolation: NodeFacts['isolation'], { machine }: Opened
 
 /** Creates the function that reads the load; it remembers the last reading of the CPU times. */
 export function createLoadReader(
-  { machine, stores }: OpenedPorts,
+  { machine, stores, driver }: OpenedPorts,
   { admission, warm, service, objectStorage }: Domain,
   dataFolder: string,
 ): () => Promise<NodeLoad> {
@@ -54,6 +54,7 @@ export function createLoadReader(
       createFails: fails,
       cpuPercent: await cpuPercent(),
       disk: await readDisk(dataFolder),
+      ...(driver.gpus && { gpus: { free: driver.gpus.free, mostPerSandbox: driver.gpus.mostPerSandbox } }),
       warmTemplates: warm.templates(),
       buildsAtHand: (await objectStorage?.buildsAtHand.list()) ?? [],
     }

@@ -95,6 +95,18 @@ export const schema = {
     'How gVisor intercepts system calls; auto measures the platforms of this machine and uses the cheapest.',
     kind.oneOf('auto', 'systrap', 'kvm', 'ptrace'),
   ),
+  gpus: setting(
+    'WARREN_GPUS',
+    'none',
+    'GPUs that sandboxes may ask for; auto: those that are there; all: those that are there, and the start fails without one.',
+    kind.gpuChoice,
+  ),
+  gpuShare: setting(
+    'WARREN_GPU_SHARE',
+    '1',
+    'Sandboxes that may have the same GPU at once. They share its memory and its time, with no wall between them.',
+    kind.wholeNumber(1, 64, 'sandboxes'),
+  ),
   subnet: setting(
     'WARREN_SUBNET',
     '10.213.0.0/16',

@@ -14,7 +14,7 @@ import { teamVerbs } from './team.ts'
 import { runVerb } from './verbs.ts'
 import { volumeVerbs } from './volume.ts'
 
-const limits = { maxSandboxes: 100, maxCPU: 400, maxMemoryMB: 409600, maxLifetimeHours: 24 }
+const limits = { maxSandboxes: 100, maxCPU: 400, maxMemoryMB: 409600, maxLifetimeHours: 24, maxGPUs: 8 }
 const team = {
   teamID: 'id-1',
   slug: 'research',
@@ -99,7 +99,7 @@ const neverConnect = async (): Promise<AdminClient> => assert.fail('the command 
 test('team list shows a table to people and JSON to programs', async () => {
   assert.match(
     await runVerb(teamVerbs, ['list'], connect),
-    /^TEAM .*\nresearch +Research +100 +400 +409600 +24 +2026-01-02/,
+    /^TEAM .*\nresearch +Research +100 +400 +409600 +24 +8 +2026-01-02/,
   )
   assert.deepEqual(JSON.parse(await runVerb(teamVerbs, ['list', '--json'], connect)), [team])
   assert.equal(asked[0]!.token, 'secret')

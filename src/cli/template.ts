@@ -53,7 +53,14 @@ ${whichServer}`,
   verbs: {
     build: {
       words: ['DIR'],
-      texts: { name: 'NAME', cpu: 'N', memory: 'N', 'start-cmd': 'COMMAND', 'ready-cmd': 'COMMAND' },
+      texts: {
+        name: 'NAME',
+        cpu: 'N',
+        memory: 'N',
+        gpus: 'N',
+        'start-cmd': 'COMMAND',
+        'ready-cmd': 'COMMAND',
+      },
       lists: { tag: 'TAG', 'build-arg': 'NAME=VALUE' },
       flags: ['no-cache'],
       run: build,
@@ -79,14 +86,17 @@ async function build(given: Given, { connect, print }: TemplateCommandParts): Pr
     steps,
     notes,
     startCmd: ownStartCmd,
+    gpuCount: labelled,
   } = parseDockerfile(await readDockerfile(folder), buildArgs)
   for (const note of notes) say(`Note: ${note}`)
   const context = await BuildContext.open(folder)
   const files = await Promise.all(steps.map((step) => filesOf(step, context)))
   const startCmd = values['start-cmd'] ?? ownStartCmd
   const readyCmd = values['ready-cmd'] ?? (startCmd ? waitForStart : null)
+  const gpuCount = values.gpus === undefined ? labelled : positiveNumber('gpus', values.gpus, command)
   const client = await connect()
-  const requested = await client.request({ name, tags: lists.tag ?? [], ...sizes })
+  const gpus = gpuCount === undefined ? {} : { gpuCount }
+  const requested = await client.request({ name, tags: lists.tag ?? [], ...sizes, ...gpus })
   for (const one of files) if (one) await send(client, requested.templateID, one, context, say)
   await client.start(requested, {
     fromImage: image,

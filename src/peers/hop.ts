@@ -51,11 +51,16 @@ export function takeHop(request: IncomingMessage): void {
 }
 
 function parseRoom(text = ''): NeededRoom | undefined {
-  const [, cpuCount, memoryMB] = /^(\d+) (\d+)$/.exec(text) ?? []
-  return memoryMB === undefined ? undefined : { cpuCount: Number(cpuCount), memoryMB: Number(memoryMB) }
+  const [, cpuCount, memoryMB, gpuCount = 0] = /^(\d+) (\d+)(?: (\d+))?$/.exec(text) ?? []
+  if (memoryMB === undefined) return undefined
+  return { cpuCount: Number(cpuCount), memoryMB: Number(memoryMB), gpuCount: Number(gpuCount) }
 }
 
-/** Undefined if a client made the request. */
+/** A node of an earlier version does not know of GPUs, and gets no sandbox that needs one. */
+const roomText = ({ cpuCount, memoryMB, gpuCount = 0 }: NeededRoom): string =>
+  [cpuCount, memoryMB, ...(gpuCount > 0 ? [gpuCount] : [])].join(' ')
+
+/** Undefined: a client made the request. */
 export const hopOf = (request: IncomingMessage): Hop | undefined => hops.get(request)
 
 export type HopOptions = {
@@ -76,7 +81,7 @@ export function headForPeer(request: IncomingMessage, options: HopOptions): Outg
   // Lets both nodes log the request under one ID. A client's own ID is passed on unchanged.
   if (request.headers[requestIDHeader] === undefined) headers.push(requestIDHeader, requestIDOf(request))
   const { needs } = options
-  if (needs) headers.push(room, `${needs.cpuCount} ${needs.memoryMB}`)
+  if (needs) headers.push(room, roomText(needs))
   if (bodyLength === undefined) return head
   const framed = withoutFraming(headers)
   return { headers: [...framed, 'Content-Length', String(bodyLength)], hasBody: true }

@@ -65,6 +65,9 @@ function rowOf(metric: SandboxMetric): SandboxMetricRow {
     memory_total_bytes: metric.memoryTotalBytes,
     disk_used_bytes: metric.diskUsedBytes,
     disk_total_bytes: metric.diskTotalBytes,
+    gpu_busy_pct: metric.gpu?.busyPct ?? null,
+    gpu_memory_used_bytes: metric.gpu?.memoryUsedBytes ?? null,
+    gpu_memory_total_bytes: metric.gpu?.memoryTotalBytes ?? null,
   }
 }
 
@@ -79,5 +82,12 @@ function metricOf(row: SandboxMetricRow): SandboxMetric {
     memoryTotalBytes: row.memory_total_bytes,
     diskUsedBytes: row.disk_used_bytes,
     diskTotalBytes: row.disk_total_bytes,
+    ...gpuOf(row),
   }
+}
+
+function gpuOf(row: SandboxMetricRow): Pick<SandboxMetric, 'gpu'> {
+  const { gpu_busy_pct: busyPct, gpu_memory_used_bytes: used, gpu_memory_total_bytes: total } = row
+  if (busyPct === null || used === null || total === null) return {}
+  return { gpu: { busyPct, memoryUsedBytes: used, memoryTotalBytes: total } }
 }

@@ -21,6 +21,7 @@ import * as startRequests from './migrations/0021-start-requests.ts'
 import * as departures from './migrations/0022-departures.ts'
 import * as condemnedObjects from './migrations/0023-condemned-objects.ts'
 import * as autoPause from './migrations/0024-auto-pause.ts'
+import * as gpus from './migrations/0025-gpus.ts'
 import type { Tables } from './tables.ts'
 
 /** Ordered by name. A released migration is never changed, only followed by another. */
@@ -45,6 +46,7 @@ export const migrationsWith = (vault: SecretVault): Record<string, Migration> =>
   '0022-departures': departures,
   '0023-condemned-objects': condemnedObjects,
   '0024-auto-pause': autoPause,
+  '0025-gpus': gpus,
 })
 
 /**

@@ -3,6 +3,7 @@ import { type ExpressionBuilder, sql, type Transaction } from 'kysely'
 import type { Sandbox } from '../core/sandbox/row/sandbox.ts'
 import type { ExpiryKind, PausedFence, SandboxFilter } from '../core/sandbox/row/sandbox-store.ts'
 import { AppError } from '../lib/app-error.ts'
+import type { LimitedSizes } from './limits.ts'
 import { pairHashes } from './sandbox-row.ts'
 import type { SandboxRow, Tables } from './tables.ts'
 
@@ -18,7 +19,7 @@ const mostTerms = 10
 export async function holdPaused(
   transaction: Transaction<Tables>,
   at: PausedFence & { nodeID: string },
-): Promise<Pick<Sandbox, 'teamID' | 'cpuCount' | 'memoryMB'> | undefined> {
+): Promise<LimitedSizes | undefined> {
   let query = transaction
     .updateTable('sandboxes')
     .set((set) => ({ state: set.ref('state') }))
@@ -27,9 +28,12 @@ export async function holdPaused(
     .where('state', '=', 'paused')
     .where('node_id', '=', at.nodeID)
   if (at.markedUntil !== undefined) query = query.where('run_until', '=', at.markedUntil)
-  const row = await query.returning(['team_id', 'cpu_count', 'memory_mb', 'is_frozen']).executeTakeFirst()
+  const row = await query
+    .returning(['team_id', 'cpu_count', 'memory_mb', 'gpu_count', 'is_frozen'])
+    .executeTakeFirst()
   if (!row) return undefined
-  return { teamID: row.team_id, cpuCount: row.cpu_count, memoryMB: row.is_frozen ? 0 : row.memory_mb }
+  const memoryMB = row.is_frozen ? 0 : row.memory_mb
+  return { teamID: row.team_id, cpuCount: row.cpu_count, memoryMB, gpuCount: row.gpu_count }
 }
 
 export async function findClaim(

@@ -17,6 +17,7 @@ export type TeamRow = {
   max_cpu: number
   max_memory_mb: number
   max_lifetime_hours: number
+  max_gpus: number
   created_at: number
 }
 
@@ -81,6 +82,7 @@ export type TemplateBuildRow = {
   cpu_count: number
   memory_mb: number
   disk_mb: number
+  gpu_count: number
   envd_version: string
   root_folder: string | null
   layers: Json | null
@@ -130,6 +132,7 @@ export type SandboxRow = {
   cpu_count: number
   memory_mb: number
   disk_mb: number
+  gpu_count: number
   envd_version: string
   metadata: Json
   env_vars: Json
@@ -198,6 +201,10 @@ export type SandboxMetricRow = {
   memory_total_bytes: number
   disk_used_bytes: number
   disk_total_bytes: number
+  /** Null: it has no GPU, or what that did is not known. */
+  gpu_busy_pct: number | null
+  gpu_memory_used_bytes: number | null
+  gpu_memory_total_bytes: number | null
 }
 
 export type BuildCacheRow = {

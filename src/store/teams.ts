@@ -59,6 +59,7 @@ function limitColumns(limits: TeamLimits) {
     max_cpu: limits.maxCPU,
     max_memory_mb: limits.maxMemoryMB,
     max_lifetime_hours: limits.maxLifetimeHours,
+    max_gpus: limits.maxGPUs,
   }
 }
 
@@ -82,6 +83,7 @@ export function teamOf(row: TeamRow): Team {
       maxCPU: row.max_cpu,
       maxMemoryMB: row.max_memory_mb,
       maxLifetimeHours: row.max_lifetime_hours,
+      maxGPUs: row.max_gpus,
     },
     createdAt: row.created_at,
   }

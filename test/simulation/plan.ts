@@ -294,6 +294,7 @@ const planLimits = (random: Random): TeamLimits => ({
   maxCPU: random.pick([4, 20]),
   maxMemoryMB: random.pick([1024, 8192]),
   maxLifetimeHours: 24,
+  maxGPUs: 8,
 })
 
 /** Drawn last, so that the seeds of a single machine stand for the same histories with and without it. */

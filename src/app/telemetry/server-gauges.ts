@@ -1,4 +1,5 @@
 /** What is looked up when somebody asks for the figures: how much there is of everything right now. */
+import type { GpuCapacity } from '../../core/ports/driver.ts'
 import type { Admission } from '../../core/sandbox/capacity/admission.ts'
 import type { DiskGuard } from '../../core/sandbox/capacity/disk-guard.ts'
 import type { MachineMemoryGuard } from '../../core/sandbox/capacity/machine-memory-guard.ts'
@@ -15,13 +16,15 @@ export type GaugeParts = {
   routes: Pick<RouteTable, 'values'>
   diskGuard: Pick<DiskGuard, 'heldCount' | 'counts'>
   memoryGuard: Pick<MachineMemoryGuard, 'heldCount' | 'counts'>
+  /** As it is now; undefined: sandboxes cannot have a GPU. */
+  gpus: () => GpuCapacity | undefined
   /** Bytes that are free on the disk of the data folder. */
   freeBytes: () => Promise<number>
   version: string
 }
 
 export function addServerGauges(measures: Measures, parts: GaugeParts): void {
-  const { stores, warm, admission, routes, diskGuard, memoryGuard, freeBytes, version } = parts
+  const { stores, warm, admission, routes, diskGuard, memoryGuard, gpus, freeBytes, version } = parts
   const single = (value: number) => [{ labels: [], value }]
   measures.gauge({
     name: 'warren_info',
@@ -68,6 +71,18 @@ export function addServerGauges(measures: Measures, parts: GaugeParts): void {
     help: 'CPUs that may still be promised to new sandboxes.',
     labelNames: [],
     read: async () => single((await capacity()).freeCPU),
+  })
+  measures.gauge({
+    name: 'warren_gpus',
+    help: 'GPUs that sandboxes may have, each counted as often as sandboxes can share it.',
+    labelNames: ['state'],
+    read: () => {
+      const { total, free } = gpus() ?? { total: 0, free: 0 }
+      return [
+        { labels: ['free'], value: free },
+        { labels: ['in_use'], value: total - free },
+      ]
+    },
   })
   measures.gauge({
     name: 'warren_disk_free_bytes',

@@ -238,11 +238,12 @@ export class Drainer {
 
   async #nodeFor(row: Sandbox, { withRoom }: { withRoom: boolean }): Promise<ClusterNode> {
     const { membership, drawBelow } = this.#parts
-    const { templateID, cpuCount, memoryMB, buildID } = row
+    const { templateID, cpuCount, memoryMB, gpuCount = 0, buildID } = row
     const nodes = await membership.nodes()
     const self = nodes.find(({ nodeID }) => nodeID === membership.nodeID)
     const like = nodes.filter(({ facts }) => facts.version === self?.facts.version)
-    const demand = { templateID, cpuCount, memoryMB, builder: membership.nodeID, buildID, isBound: false }
+    const sizes = { cpuCount, memoryMB, gpuCount }
+    const demand = { templateID, ...sizes, builder: membership.nodeID, buildID, isBound: false }
     const [best] = rankNodes(like, demand, () => ({ cpuCount: 0, memoryMB: 0 }), drawBelow)
     if (best && (best.hasRoom || !withRoom)) return best.node
     throw new AppError(

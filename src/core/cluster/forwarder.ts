@@ -52,7 +52,7 @@ export interface Forwarder<Exchange extends DoorExchange> {
  */
 export type Forwarded = 'answered' | 'here' | 'absent'
 
-export type NeededRoom = { cpuCount: number; memoryMB: number }
+export type NeededRoom = { cpuCount: number; memoryMB: number; gpuCount?: number }
 
 export type SentBody = {
   body: Buffer

@@ -1,4 +1,5 @@
 /** The Warrens of a cluster, as their shared database knows them. */
+import type { GpuCapacity } from '../ports/driver.ts'
 
 /** `draining`: the node gets no new sandboxes and hands over those it has. */
 export type NodeStatus = 'ready' | 'draining'
@@ -27,6 +28,8 @@ export type NodeLoad = {
   createFails: number
   cpuPercent: number
   disk: { mountPoint: string; filesystemType: string; device: string; usedBytes: number; totalBytes: number }
+  /** Missing if the node's sandboxes have no GPUs, or if its version does not report them. */
+  gpus?: Pick<GpuCapacity, 'free' | 'mostPerSandbox'>
   /** Templates of which a sandbox waits in the warm pool. */
   warmTemplates: readonly string[]
   /** Builds of other nodes whose layers and snapshots are on this node's disk. */

@@ -24,6 +24,8 @@ export type LocatedBuild = {
   buildID: string
   cpuCount: number
   memoryMB: number
+  /** Missing: none. */
+  gpuCount?: number
   nodeID: string
   /** The object store has its bytes too. */
   isStored: boolean

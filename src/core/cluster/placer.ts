@@ -4,13 +4,14 @@ import { randomBelow } from '../../lib/ids.ts'
 import type { Admission } from '../sandbox/capacity/admission.ts'
 import type { Team } from '../team/team.ts'
 import { isUsableBy, type TemplateCatalog } from '../template/catalog.ts'
+import { wantedGpus } from '../template/gpu-count.ts'
 import { parseTemplateReference } from '../template/reference.ts'
 import type { Template } from '../template/template.ts'
 import type { DoorExchange, Forwarder } from './forwarder.ts'
 import type { Membership } from './membership.ts'
 import { type ClusterNode, isAway } from './node.ts'
 import type { LocatedBuild, OwnerStore } from './owner-store.ts'
-import { type PlacementDemand, rankNodes, type SentDemand } from './rank-nodes.ts'
+import { hasGpusFor, type PlacementDemand, rankNodes, type SentDemand } from './rank-nodes.ts'
 
 /** Number of nodes to ask for capacity before the request waits for capacity on the best one. */
 const mostAsked = 3
@@ -26,6 +27,7 @@ export type PlacerParts<Exchange extends DoorExchange> = {
 export type PlacedRequest = {
   template: string
   volumeNames: readonly string[]
+  metadata: Readonly<Record<string, string>>
   idempotencyKey: string | undefined
   /** Makes the request body for the other node. */
   body: () => Buffer
@@ -68,7 +70,7 @@ export class Placer<Exchange extends DoorExchange> {
       return unfinished ? this.#sendTo(unfinished.nodeID, wanted, exchange) : false
     }
     const nodes = await membership.nodes()
-    const demand = demandOf(template, build)
+    const demand = demandOf(template, build, wanted.metadata)
     const ranked = rankNodes(nodes, demand, (nodeID) => this.#sentTo(nodes, nodeID), randomBelow)
     if (ranked.length === 0) throw noNode(demand, nodes)
     for (const { node, hasRoom } of ranked.slice(0, mostAsked)) {
@@ -126,26 +128,36 @@ export class Placer<Exchange extends DoorExchange> {
     return this.#sent.get(nodeID) ?? { cpuCount: 0, memoryMB: 0 }
   }
 
-  #note(nodeID: string, { cpuCount, memoryMB }: SentDemand): void {
+  #note(nodeID: string, { cpuCount, memoryMB, gpuCount = 0 }: SentDemand): void {
     const before = this.#sent.get(nodeID) ?? { cpuCount: 0, memoryMB: 0 }
     this.#sent.set(nodeID, {
       cpuCount: before.cpuCount + cpuCount,
       memoryMB: before.memoryMB + memoryMB,
+      gpuCount: (before.gpuCount ?? 0) + gpuCount,
     })
   }
 }
 
 /** Every node has its own build of the base template, so any node can start it. */
-function demandOf({ templateID, teamID }: Template, build: LocatedBuild): PlacementDemand {
+function demandOf(
+  { templateID, teamID }: Template,
+  build: LocatedBuild,
+  metadata: PlacedRequest['metadata'],
+): PlacementDemand {
   const { buildID, cpuCount, memoryMB, nodeID, isStored } = build
-  const sizes = { templateID, cpuCount, memoryMB }
+  const sizes = { templateID, cpuCount, memoryMB, gpuCount: wantedGpus(build, metadata) }
   if (teamID === null) return { ...sizes, builder: undefined, buildID: undefined, isBound: false }
   return { ...sizes, builder: nodeID, buildID, isBound: !isStored }
 }
 
 const retryLater = { retry: { should: true, afterSeconds: 5 } }
 
-function noNode({ builder, isBound }: PlacementDemand, nodes: readonly ClusterNode[]): AppError {
+function noNode(demand: PlacementDemand, nodes: readonly ClusterNode[]): AppError {
+  const { builder, isBound, gpuCount = 0 } = demand
+  if (!nodes.some((node) => hasGpusFor(node, demand))) {
+    const message = `No machine of this cluster gives a sandbox ${gpuCount} GPUs. The operator turns them on with WARREN_GPUS.`
+    return new AppError('invalid_argument', message)
+  }
   const node = nodes.find(({ nodeID }) => nodeID === builder)
   const why = !isBound
     ? 'No node accepts new sandboxes of this template now: all nodes that could are away or draining.'

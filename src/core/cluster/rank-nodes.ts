@@ -5,6 +5,8 @@ export type PlacementDemand = {
   templateID: string
   cpuCount: number
   memoryMB: number
+  /** Missing if the sandbox needs no GPU. */
+  gpuCount?: number
   /**
    * The node that built the template and whose CPU and isolation its memory needs. Undefined if every node
    * has its own build.
@@ -15,8 +17,8 @@ export type PlacementDemand = {
   isBound: boolean
 }
 
-/** CPU and memory of requests that were sent to a node since its last report. */
-export type SentDemand = { cpuCount: number; memoryMB: number }
+/** CPU, memory and GPUs of requests that were sent to a node since its last report. */
+export type SentDemand = { cpuCount: number; memoryMB: number; gpuCount?: number }
 
 export type RankedNode = { node: ClusterNode; hasRoom: boolean }
 
@@ -31,12 +33,17 @@ export function rankNodes(
   const canRun = builder ? createCanRun(builder.facts) : () => true
   const fitting = nodes.filter(
     (node) =>
-      !isAway(node) && node.status === 'ready' && (!demand.isBound || node === builder) && canRun(node.facts),
+      !isAway(node) &&
+      node.status === 'ready' &&
+      (!demand.isBound || node === builder) &&
+      canRun(node.facts) &&
+      hasGpusFor(node, demand),
   )
   const ranked = fitting.map((node) => {
     const sent = sentTo(node.nodeID)
     const room = roomOf(node, sent)
-    const hasRoom = room.cpu >= demand.cpuCount && room.memoryMB >= demand.memoryMB
+    const hasRoom =
+      room.cpu >= demand.cpuCount && room.memoryMB >= demand.memoryMB && room.gpus >= (demand.gpuCount ?? 0)
     return { node, hasRoom, fullness: fullnessOf(node, sent), tier: tierOf(node, demand) }
   })
   ranked.sort((a, b) => Number(b.hasRoom) - Number(a.hasRoom) || b.tier - a.tier || a.fullness - b.fullness)
@@ -84,9 +91,19 @@ function tierOf({ nodeID, load }: ClusterNode, demand: PlacementDemand): number 
   return isAtHand ? 1 : 0
 }
 
-function roomOf({ load }: ClusterNode, sent: SentDemand): { cpu: number; memoryMB: number } {
-  return { cpu: load.freeCPU - sent.cpuCount, memoryMB: load.freeMemoryMB - sent.memoryMB }
+function roomOf({ load }: ClusterNode, sent: SentDemand): { cpu: number; memoryMB: number; gpus: number } {
+  return {
+    cpu: load.freeCPU - sent.cpuCount,
+    memoryMB: load.freeMemoryMB - sent.memoryMB,
+    gpus: (load.gpus?.free ?? 0) - (sent.gpuCount ?? 0),
+  }
 }
+
+/** True if a sandbox of that node can ever have as many GPUs. */
+export const hasGpusFor = (
+  { load }: ClusterNode,
+  { gpuCount = 0 }: Pick<PlacementDemand, 'gpuCount'>,
+): boolean => gpuCount === 0 || (load.gpus?.mostPerSandbox ?? 0) >= gpuCount
 
 /** The allocated share of the node's CPU or memory, whichever is larger. */
 function fullnessOf({ load }: ClusterNode, sent: SentDemand): number {

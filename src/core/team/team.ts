@@ -9,6 +9,8 @@ export type TeamLimits = {
   maxMemoryMB: number
   /** Maximum duration of one run of a sandbox. */
   maxLifetimeHours: number
+  /** Sum over the sandboxes that are not ended and not paused. */
+  maxGPUs: number
 }
 
 export type Team = {
@@ -59,6 +61,7 @@ export const defaultTeamLimits: TeamLimits = {
   maxCPU: 400,
   maxMemoryMB: 400 * 1024,
   maxLifetimeHours: 24,
+  maxGPUs: 8,
 }
 
 const keyPrefix = 'e2b_'

@@ -28,7 +28,7 @@ const superseded = 'The build was canceled because it was superseded by a newer 
 /** So many of the last log lines of a failed step are shown with the reason. */
 const linesWithReason = 20
 
-export type BuildSizes = { cpuCount: number; memoryMB: number; diskMB: number }
+export type BuildSizes = { cpuCount: number; memoryMB: number; diskMB: number; gpuCount?: number }
 
 export type BuildServiceParts = {
   templates: TemplateStore

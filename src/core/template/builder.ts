@@ -32,6 +32,7 @@ export type BuildResult = Pick<
   | 'startCmd'
   | 'readyCmd'
   | 'serviceContext'
+  | 'gpuCount'
 >
 
 /** `step` is `base`, `finalize`, or the number of the step, from 1 on. */

@@ -25,6 +25,8 @@ export type TemplateBuild = {
   cpuCount: number
   memoryMB: number
   diskMB: number
+  /** Of each of its sandboxes; missing: none. */
+  gpuCount?: number
   envdVersion: string
   /**
    * The root folder below the data folder, for base templates that older versions of Warren made; null for

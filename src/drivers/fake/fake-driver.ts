@@ -14,6 +14,7 @@ import type {
   DriverHandle,
   Endpoint,
   FoundSandbox,
+  GpuCapacity,
   MemoryNeeds,
   MemoryUse,
   PortableSnapshot,
@@ -31,7 +32,7 @@ import { AppError } from '../../lib/app-error.ts'
 import { KeyedLock } from '../../lib/keyed-lock.ts'
 import { untilAborted } from '../../lib/until-aborted.ts'
 import { type FakeContent, filesOf, readInto } from './fake-content.ts'
-import { contentFor, copyOf, sizeFor } from './fake-restore.ts'
+import { contentFor, copyOf, sizeFor, sizeOf } from './fake-restore.ts'
 import { type FakeSandbox, type FakeSnapshot, type FakeWorld, newFakeWorld } from './fake-world.ts'
 
 export type FakeDriverOptions = {
@@ -47,6 +48,7 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
   readonly name = 'fake'
   readonly capabilities: DriverCapabilities
   readonly world: FakeWorld
+  gpus: GpuCapacity | undefined
   probeResult: ProbeResult = { usable: true, detail: 'nothing is real' }
   /** Awaited in the middle of every start, when the sandbox is already listed. */
   beforeStarted: (spec: SandboxSpec) => Promise<void> = async () => {}
@@ -106,8 +108,7 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
       throw new AppError('already_exists', `Sandbox ${spec.sandboxID} is already there; stop it first.`)
     }
     const snapshot = spec.fromSnapshot && this.#openSnapshot(spec.fromSnapshot)
-    const address = freeAddress(this.world)
-    const data = { sandboxID: spec.sandboxID, runID: spec.runID, address }
+    const data = { sandboxID: spec.sandboxID, runID: spec.runID, address: freeAddress(this.world) }
     const handle = { driver: this.name, version: 1, data }
     const content = contentFor(spec.fromSnapshot, snapshot)
     const sandbox: FakeSandbox = {
@@ -226,8 +227,7 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
     if (!snapshot) return undefined
     // The sandbox that consumed it ran on its files, which match its memory no more.
     const memory = snapshot.memory && !snapshot.consumedBy
-    const { cpuCount, memoryMB, diskMB } = snapshot.spec
-    const size = { cpuCount, memoryMB, diskMB }
+    const size = sizeOf(snapshot.spec)
     return {
       folder,
       memory,

@@ -20,7 +20,9 @@ export function contentFor(from: RestoreSpec | undefined, snapshot: FakeSnapshot
 
 /** Restored processes keep the size of their snapshot. */
 export function sizeFor(wanted: SandboxSpec, snapshot: FakeSnapshot | undefined): SandboxSize {
-  const { cpuCount, memoryMB, diskMB } =
-    wanted.fromSnapshot?.memory && snapshot?.memory ? snapshot.spec : wanted
-  return { cpuCount, memoryMB, diskMB }
+  return sizeOf(wanted.fromSnapshot?.memory && snapshot?.memory ? snapshot.spec : wanted)
+}
+
+export function sizeOf({ cpuCount, memoryMB, diskMB, gpuCount = 0 }: SandboxSize): SandboxSize {
+  return { cpuCount, memoryMB, diskMB, ...(gpuCount > 0 && { gpuCount }) }
 }

@@ -15,6 +15,7 @@ import type {
   DriverCapabilities,
   DriverHandle,
   FoundSandbox,
+  GpuCapacity,
   MemoryNeeds,
   MemoryUse,
   PortableSnapshot,
@@ -26,7 +27,7 @@ import type {
 } from '../../core/ports/driver.ts'
 import type { AddressRules, GatePorts } from '../../core/ports/egress.ts'
 import { AppError, errorText } from '../../lib/app-error.ts'
-import type { OciContext } from './context/context.ts'
+import { type OciContext, releaseShares } from './context/context.ts'
 import { createContext } from './context/create-context.ts'
 import type { OciDriverOptions } from './context/driver-options.ts'
 import { prepareRoot } from './disk/prepare-root.ts'
@@ -37,6 +38,7 @@ import { startSandbox } from './lifecycle/launch.ts'
 import { SandboxRemains } from './lifecycle/remains.ts'
 import { LiveSandboxes, notThere } from './live-sandboxes.ts'
 import { limitTotalMemory, releaseOwnership, setUpMachine, tearDownMachine } from './machine/machine-setup.ts'
+import { openGpus } from './machine/open-gpus.ts'
 import { choosePlatform } from './machine/platform.ts'
 import { probeMachine } from './machine/probe.ts'
 import { mountAgent } from './machine/shown-mounts.ts'
@@ -87,6 +89,13 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
     this.capabilities = { ...alwaysAble, snapshotMemory: flavour.keepsMemory }
   }
 
+  get gpus(): GpuCapacity | undefined {
+    const { gpus } = this.#context
+    if (!gpus) return undefined
+    const { total, free, largest } = gpus.shares
+    return { model: gpus.machine.gpus[0]!.model, total, free, mostPerSandbox: largest }
+  }
+
   probe() {
     return probeMachine(this.#context)
   }
@@ -113,6 +122,7 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
     await limitTotalMemory(this.#context, this.#log)
     if (!runtime.flavour.showsOwnMachine) await mountAgent(layout, agent.folder)
     for (const { runID, cpus } of present) cpuShares.adopt(runID, cpus)
+    await openGpus(this.#context, present)
     if (runtime.flavour.emptyNetworkName) await makeEmptyNetwork(layout)
     const problem = await probed
     if (problem)
@@ -281,6 +291,8 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
       const record = await this.#context.records.read(sandboxID)
       // A later run of the same sandbox is not ours to end.
       if (record && record.runID !== runID) return false
+      // Another process may have stopped it.
+      if (!record) releaseShares(this.#context, runID)
       if (this.#opened && record && (await endForLater(this.#context, record, signal))) return true
       await dismantle(this.#context, sandboxID, signal)
       return false

@@ -15,8 +15,10 @@ export async function measure(context: OciContext, record: SandboxRecord): Promi
   const { layout, cgroups } = context
   const { memorySharedBytes: _, ...use } = await readUse(context, record)
   const disk = await diskUse(await cgroups.pids(layout.cgroup(record.sandboxID)))
+  const gpu = record.gpus && (await context.gpus?.meter.read(record.gpus.files, record.gpus.ids))
   return {
     ...use,
+    ...(gpu && { gpu }),
     memoryTotalBytes: record.memoryMB * 1024 * 1024,
     diskUsedBytes: disk ? (disk.blocks - disk.bfree) * disk.bsize : 0,
     diskTotalBytes: disk ? disk.blocks * disk.bsize : record.diskMB * 1024 * 1024,

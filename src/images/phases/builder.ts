@@ -18,6 +18,7 @@ import {
   type BuildLine,
   type BuildResult,
 } from '../../core/template/builder.ts'
+import { gpuCountOf } from '../../core/template/gpu-count.ts'
 import type { BuildStep } from '../../core/template/start-request.ts'
 import type { TemplateBuild } from '../../core/template/template.ts'
 import { AppError, errorText } from '../../lib/app-error.ts'
@@ -200,8 +201,11 @@ export class StepBuilder implements Builder {
     }
     const service = serviceOf(job)
     const { startCmd, readyCmd } = service
-    const build = { ...(await site.finish()), ...service }
+    const finished = await site.finish()
+    const gpuCount = gpuCountOf(finished, 'build' in job.source ? job.source.build : undefined)
+    const build = { ...finished, ...service, ...(gpuCount > 0 && { gpuCount }) }
     const { rootFolder, layers, envVars, defaultUser, defaultWorkdir } = build
+    if (gpuCount > 0) say(`[finalize] GPUs of each sandbox: ${gpuCount}`)
     if (startCmd) say(`Running start command: ${startCmd}`)
     if (startCmd || readyCmd) say(`Waiting for template to be ready: ${readyCmd ?? 'sleep 20'}`)
     const output = linesOf((stream, line) => say(`[start] [${stream}]: ${line}`))
@@ -212,7 +216,7 @@ export class StepBuilder implements Builder {
     )
     say('Template is ready')
     const snapshot = prepared ?? build.snapshot
-    return { rootFolder, layers, snapshot, envVars, defaultUser, defaultWorkdir, ...service }
+    return { rootFolder, layers, snapshot, envVars, defaultUser, defaultWorkdir, gpuCount, ...service }
   }
 }
 

@@ -51,7 +51,17 @@ export async function upgradeWithoutSnapshots(db: Kysely<Tables>): Promise<void>
 }
 
 async function insertOldRows(db: Kysely<Tables>): Promise<void> {
-  await storesOver(db, vault).teams.insertTeam(team)
+  const { limits } = team
+  await insertInto(db, 'teams', {
+    id: team.teamID,
+    slug: team.slug,
+    name: team.name,
+    max_sandboxes: limits.maxSandboxes,
+    max_cpu: limits.maxCPU,
+    max_memory_mb: limits.maxMemoryMB,
+    max_lifetime_hours: limits.maxLifetimeHours,
+    created_at: team.createdAt,
+  })
   const { createdAt } = sandbox
   await insertInto(db, 'templates', {
     id: template.templateID,

@@ -54,6 +54,7 @@ function placedRequest(body: NewSandbox, claim: IdempotencyClaim | undefined): P
   return {
     template: body.templateID,
     volumeNames: body.volumeMounts?.map(({ name }) => name) ?? [],
+    metadata: body.metadata ?? {},
     idempotencyKey: claim?.key,
     body: () => Buffer.from(JSON.stringify(body)),
   }

@@ -8,7 +8,7 @@ import type { Team } from '../../../core/team/team.ts'
 import type { BuildTarget } from '../../../core/template/build-service.ts'
 import type { StartRequest } from '../../../core/template/start-request.ts'
 import { DockerfileError } from '../../../lib/dockerfile/instructions.ts'
-import { parseDockerfile } from '../../../lib/dockerfile/parse.ts'
+import { type DockerTemplate, parseDockerfile } from '../../../lib/dockerfile/parse.ts'
 import type { RouteContext } from '../../context.ts'
 import { requireOwnTeam } from './own-team.ts'
 import { presentRequested, sizesOf } from './template-request.ts'
@@ -27,13 +27,16 @@ export async function requestFromDockerfile(
   body: NewTemplateV1,
 ): Promise<TemplateLegacy> {
   requireOwnTeam(team, body.teamID)
-  const sizes = sizesOf(context.sizes, body)
-  const made = await context.builds.request(team, target, tags, sizes, startRequestOf(body))
+  const { gpuCount, ...template } = parseDockerfile(body.dockerfile)
+  const sizes = sizesOf(context.sizes, { ...(gpuCount !== undefined && { gpuCount }), ...body })
+  const made = await context.builds.request(team, target, tags, sizes, startRequestOf(template, body))
   return presentRequested(context, team, made)
 }
 
-function startRequestOf({ dockerfile, startCmd, readyCmd }: NewTemplateV1): StartRequest {
-  const { image, steps } = parseDockerfile(dockerfile)
+function startRequestOf(
+  { image, steps }: Pick<DockerTemplate, 'image' | 'steps'>,
+  { startCmd, readyCmd }: NewTemplateV1,
+): StartRequest {
   const copy = steps.find(({ source }) => source !== undefined)
   if (copy) {
     throw new DockerfileError(

@@ -10,7 +10,7 @@ import { presentTemplate } from '../../present-template.ts'
 
 const longestName = 128
 
-type RequestedSizes = { cpuCount?: number; memoryMB?: number; minFreeDiskMb?: number }
+type RequestedSizes = { cpuCount?: number; memoryMB?: number; minFreeDiskMb?: number; gpuCount?: number }
 
 export function requestBuild(
   { builds, sizes }: RouteContext,
@@ -56,5 +56,6 @@ export function sizesOf(sizes: RouteContext['sizes'], requested: RequestedSizes)
   if (memoryMB % 2 !== 0) throw reject(`Memory must be an even number of MiB, not ${memoryMB}`)
   if (memoryMB > sizes.memoryMB.most) throw reject(`Memory exceeds the maximum of ${sizes.memoryMB.most} MiB`)
   if (diskMB > sizes.diskMB.most) throw reject(`Disk exceeds the maximum of ${sizes.diskMB.most} MiB`)
-  return { cpuCount, memoryMB, diskMB }
+  const { gpuCount } = requested
+  return { cpuCount, memoryMB, diskMB, ...(gpuCount !== undefined && { gpuCount }) }
 }

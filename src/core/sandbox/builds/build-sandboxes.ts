@@ -46,15 +46,16 @@ export class BuildSandboxes {
     return found !== undefined
   }
 
-  /** Boots a sandbox on what the build has so far. */
-  async open(build: TemplateBuild, signal: AbortSignal): Promise<BuildSandbox> {
+  /** Boots a sandbox on what the build has so far. Steps have no GPU: only `withGpus` has those of its sandboxes. */
+  async open(build: TemplateBuild, signal: AbortSignal, withGpus = false): Promise<BuildSandbox> {
     const { launcher, turns } = this.#parts
     const sandboxID = newSandboxID()
     const done = Promise.withResolvers<void>()
     void turns.begin(sandboxID, () => done.promise)
     const { templateID } = build
     const options = { allowInternetAccess: null, network: null }
-    const row = { sandboxID, runID: newUUID(), teamID: nobody, templateID, envVars: {}, options }
+    const gpuCount = withGpus ? (build.gpuCount ?? 0) : 0
+    const row = { sandboxID, runID: newUUID(), teamID: nobody, templateID, envVars: {}, options, gpuCount }
     try {
       const bare = { ...build, startCmd: null, readyCmd: null }
       const handle = await launcher.launch(row, bare, { disposable: true }, signal)

@@ -5,6 +5,7 @@
  */
 import { AppError } from '../../../lib/app-error.ts'
 import type { Clock } from '../../../lib/clock.ts'
+import type { GpuCapacity } from '../../ports/driver.ts'
 import type { Sandbox } from '../row/sandbox.ts'
 
 /** The actual machine. */
@@ -32,6 +33,8 @@ export type AdmissionParts = {
   freeBytes: () => Promise<number>
   sandboxes: { sumActive(): Promise<{ cpuCount: number; memoryMB: number }> }
   spare: SpareSandboxes
+  /** Undefined: sandboxes cannot have a GPU here. */
+  gpus: () => GpuCapacity | undefined
   settings: AdmissionSettings
   clock: Clock
 }
@@ -47,7 +50,7 @@ export interface SpareSandboxes {
   giveUp(count: number): Promise<boolean>
 }
 
-export type StartDemand = Pick<Sandbox, 'teamID' | 'cpuCount' | 'memoryMB'>
+export type StartDemand = Pick<Sandbox, 'teamID' | 'cpuCount' | 'memoryMB' | 'gpuCount'>
 
 type StartSizes = Omit<StartDemand, 'teamID'>
 
@@ -120,7 +123,7 @@ export class Admission {
 
   /** True if a start of this size would not have to wait for others to end. */
   async hasRoomFor(request: StartSizes): Promise<boolean> {
-    return (await this.#shortage(request)) === undefined
+    return this.#gpuShortage(request) === undefined && (await this.#shortage(request)) === undefined
   }
 
   /** True if the machine is short of disk, or of memory beyond the minimum plus `leaveMB`. */
@@ -189,8 +192,9 @@ export class Admission {
 
   /** Starts the first waiter that fits, in the order of the teams' turns. False if nobody can start now. */
   async #admitOne(): Promise<boolean> {
-    for (const [teamID, [waiter]] of [...this.#waiting]) {
+    for (const [teamID, waiters] of [...this.#waiting]) {
       if (this.#starting.size >= this.startsAtOnce) return false
+      const waiter = this.#firstWithGpu(waiters)
       if (!waiter) continue
       waiter.reason = await this.#shortageWithoutSpare(waiter.request)
       if (waiter.reason !== undefined || !this.#waiting.get(teamID)?.includes(waiter)) continue
@@ -202,9 +206,16 @@ export class Admission {
     return false
   }
 
-  /**
-   * Gives up spare sandboxes until the start fits, twice as many each time, because somebody waits for it.
-   */
+  /** A start that waits for a GPU delays no other start of its team, and no spare sandbox is given up for it. */
+  #firstWithGpu(waiters: readonly Waiter[]): Waiter | undefined {
+    return waiters.find((waiter) => {
+      const reason = this.#gpuShortage(waiter.request)
+      waiter.reason = reason ?? waiter.reason
+      return reason === undefined
+    })
+  }
+
+  /** Gives up spare sandboxes until the start fits, twice as many each time, because somebody waits for it. */
   async #shortageWithoutSpare(request: StartSizes): Promise<string | undefined> {
     for (let count = 1; ; count *= 2) {
       const reason = await this.#shortage(request)
@@ -235,6 +246,16 @@ export class Admission {
     if (diskBytes < Math.max(diskForStartBytes, settings.minFreeDiskBytes ?? 0))
       return 'The disk of this server is full.'
     return undefined
+  }
+
+  /** A start that has its GPU already is counted twice until it has ended, never not at all. */
+  #gpuShortage({ gpuCount = 0 }: StartSizes): string | undefined {
+    if (gpuCount === 0) return undefined
+    const { total, free } = this.#parts.gpus() ?? { total: 0, free: 0 }
+    const left = free - [...this.#starting].reduce((sum, one) => sum + (one.gpuCount ?? 0), 0)
+    if (left >= gpuCount) return undefined
+    if (left <= 0) return `All ${total} GPUs of this server are in use.`
+    return `${left} of ${total} GPUs of this server are free, and the sandbox needs ${gpuCount}.`
   }
 
   #remove(waiter: Waiter): void {

@@ -65,7 +65,10 @@ export type RunIdentity = Pick<SandboxSpec, 'sandboxID' | 'runID'>
 type BootSpec = Omit<SandboxSpec, keyof RunIdentity | 'egress' | 'disposable' | 'background'>
 
 /** The parts of a row that a start needs. */
-export type LaunchRow = Pick<NewSandbox, 'sandboxID' | 'runID' | 'teamID' | 'templateID' | 'envVars'> & {
+export type LaunchRow = Pick<
+  NewSandbox,
+  'sandboxID' | 'runID' | 'teamID' | 'templateID' | 'envVars' | 'gpuCount'
+> & {
   options: Pick<SandboxOptions, 'allowInternetAccess' | 'network' | 'volumeMounts'> & { secure?: boolean }
 }
 
@@ -161,9 +164,11 @@ export class SandboxLauncher {
    * Restored processes have the size with which their snapshot was taken. Earlier Warrens took some snapshots
    * with another size.
    */
-  async #hasSizeOf({ cpuCount, memoryMB }: TemplateBuild, { name }: SnapshotRef): Promise<boolean> {
-    const found = await this.#parts.snapshots.find(name)
-    return found === undefined || (found.size.cpuCount === cpuCount && found.size.memoryMB === memoryMB)
+  async #hasSizeOf(build: TemplateBuild, { name }: SnapshotRef): Promise<boolean> {
+    const { cpuCount, memoryMB, gpuCount = 0 } = build
+    const size = (await this.#parts.snapshots.find(name))?.size
+    if (!size) return true
+    return size.cpuCount === cpuCount && size.memoryMB === memoryMB && (size.gpuCount ?? 0) === gpuCount
   }
 
   #specOf(build: TemplateBuild, snapshot: SnapshotRef | undefined): BootSpec {
@@ -204,7 +209,8 @@ export class SandboxLauncher {
     let handle = warm?.handle
     try {
       const rules = isAhead ? openRules : egress.rulesOf(row.options)
-      const spec = { ...this.#specOf(build, snapshot), sandboxID, runID, egress: rules, disposable }
+      const { gpuCount = 0 } = row
+      const spec = { ...this.#specOf(build, snapshot), gpuCount, sandboxID, runID, egress: rules, disposable }
       handle ??= await this.#start(spec, row.options.volumeMounts, signal)
       egress.noteRules(handle, rules)
       await allDone([onStart?.(handle), warm && this.#adopt(warm, signal)])

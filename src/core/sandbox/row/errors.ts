@@ -107,6 +107,7 @@ export function teamLimitReached(exceeded: ExceededLimit, limits: TeamLimits): A
     maxSandboxes: `the maximum number of concurrent sandboxes (${limits.maxSandboxes})`,
     maxCPU: `the maximum of ${limits.maxCPU} CPUs over all its sandboxes`,
     maxMemoryMB: `the maximum of ${limits.maxMemoryMB} MiB of memory over all its sandboxes`,
+    maxGPUs: `the maximum of ${limits.maxGPUs} GPUs over all its sandboxes`,
   }[exceeded]
   return new AppError(
     'limit_reached',
@@ -114,6 +115,18 @@ export function teamLimitReached(exceeded: ExceededLimit, limits: TeamLimits): A
     { retry: { should: false } },
   )
 }
+
+export const noGpusHere = () =>
+  new AppError(
+    'invalid_argument',
+    'Sandboxes cannot have a GPU here: the operator has to turn it on with WARREN_GPUS, on a machine with one.',
+  )
+
+export const tooManyGpus = (wanted: number, most: number) =>
+  new AppError(
+    'invalid_argument',
+    `The sandbox asks for ${wanted} GPUs, and one sandbox can have ${most} here.`,
+  )
 
 export const createFailed = (cause: unknown, detail: string) =>
   new AppError('internal', `The sandbox could not be started: ${detail}`, {

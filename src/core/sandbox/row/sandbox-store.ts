@@ -53,7 +53,7 @@ export type PausedFence = { sandboxID: string; runID: string; markedUntil?: numb
 /** One run of a team's sandbox. */
 export type SandboxRun = Pick<Sandbox, 'sandboxID' | 'teamID' | 'runID'>
 
-export type ExceededLimit = 'maxSandboxes' | 'maxCPU' | 'maxMemoryMB'
+export type ExceededLimit = 'maxSandboxes' | 'maxCPU' | 'maxMemoryMB' | 'maxGPUs'
 
 export type IdempotencyClaim = { key: string; requestHash: string }
 

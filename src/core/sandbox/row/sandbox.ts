@@ -109,6 +109,8 @@ export type Sandbox = {
   cpuCount: number
   memoryMB: number
   diskMB: number
+  /** Missing: none. */
+  gpuCount?: number
   envdVersion: string
   metadata: Record<string, string>
   envVars: Record<string, string>

@@ -264,6 +264,7 @@ function snapshotBuild(
     snapshot,
     cpuCount: parent.cpuCount,
     memoryMB: parent.memoryMB,
+    ...(parent.gpuCount !== undefined && { gpuCount: parent.gpuCount }),
     diskMB: parent.diskMB,
     sandboxEnvVars: parent.envVars,
     createdAt: now,

@@ -1,9 +1,10 @@
 /** Create: makes a running sandbox from a request, or ends its row and leaves nothing behind. */
 import { sleep } from '../../../lib/clock.ts'
 import { newSandboxID, newUUID } from '../../../lib/ids.ts'
-import type { DriverHandle } from '../../ports/driver.ts'
+import type { Driver, DriverHandle } from '../../ports/driver.ts'
 import type { Team } from '../../team/team.ts'
 import type { TemplateCatalog } from '../../template/catalog.ts'
+import { wantedGpus } from '../../template/gpu-count.ts'
 import type { ResolvedTemplate, TemplateBuild } from '../../template/template.ts'
 import type { VolumeService } from '../../volume/service.ts'
 import type { WantedMount } from '../../volume/volume.ts'
@@ -38,6 +39,7 @@ const lookAgainMs = 200
 
 export type CreatorParts = VerbParts & {
   owners: Pick<SandboxFinder, 'findSandbox'>
+  driver: Pick<Driver, 'gpus'>
   admission: Admission
   createCounter: CreateCounter
   catalog: TemplateCatalog
@@ -73,16 +75,26 @@ export class SandboxCreator {
     await egress.check(request.options)
     const resolved = await catalog.resolve(team, request.template)
     const { build } = resolved
+    const gpuCount = this.#gpusFor(build, request)
     const mounts = await volumes.resolve(team, request.volumeMounts ?? [])
     diskGuard.require()
-    // A volume can be mounted neither in a running sandbox nor in a memory image that was taken without the
-    // mount.
-    const isBare = mounts.length === 0
+    // Neither a volume nor a GPU can be added to a running sandbox, or to a memory image that was taken without it.
+    const isBare = mounts.length === 0 && gpuCount === (build.gpuCount ?? 0)
     const warm = isBare ? pool.take(build) : undefined
     const snapshot = isBare ? launcher.memoryOf(build) : undefined
-    const options = { ...request.options, ...(!isBare && { volumeMounts: mounts }) }
-    const row = newSandbox(team, resolved, { ...request, options }, clock.now(), warm)
+    const options = { ...request.options, ...(mounts.length > 0 && { volumeMounts: mounts }) }
+    const sized = { ...resolved, build: { ...build, gpuCount } }
+    const row = newSandbox(team, sized, { ...request, options }, clock.now(), warm)
     return this.start(team, row, build, { warm, snapshot, isPooled: isBare }, claim)
+  }
+
+  /** Rejects if no sandbox of this machine can ever have as many GPUs. */
+  #gpusFor(build: TemplateBuild, { metadata }: CreateRequest): number {
+    const gpuCount = wantedGpus(build, metadata)
+    const { gpus } = this.#parts.driver
+    if (gpuCount > 0 && !gpus) throw errors.noGpusHere()
+    if (gpus && gpuCount > gpus.mostPerSandbox) throw errors.tooManyGpus(gpuCount, gpus.mostPerSandbox)
+    return gpuCount
   }
 
   /** Inserts the row within the team's limits, and starts the sandbox. */
@@ -290,6 +302,7 @@ function newSandbox(
     cpuCount: build.cpuCount,
     memoryMB: build.memoryMB,
     diskMB: build.diskMB,
+    ...(build.gpuCount && { gpuCount: build.gpuCount }),
     envdVersion: build.envdVersion,
     metadata: request.metadata,
     envVars: { ...inherited, ...request.envVars },

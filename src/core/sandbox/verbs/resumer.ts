@@ -54,7 +54,9 @@ export class Resumer {
     const memory = options.memory && row.snapshot?.memory === true
     if (memory && row.snapshot?.agentUnresponsive) throw errors.pausedUnresponsive(sandboxID)
     return this.#withSnapshot(row, memory, signal, async () => {
-      const ended = await admission.enter(row, signal).catch((error) => {
+      // One that stands still has its GPUs.
+      const demand = row.snapshot?.frozen ? { ...row, gpuCount: 0 } : row
+      const ended = await admission.enter(demand, signal).catch((error) => {
         throw signal.aborted ? errors.killedWhile(sandboxID, 'resumed') : error
       })
       return this.#resume(row, limits, { ...options, memory }, signal).finally(ended)

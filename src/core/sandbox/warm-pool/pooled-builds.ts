@@ -167,6 +167,8 @@ export class PooledBuilds {
 
   #use(build: TemplateBuild): PooledBuild | undefined {
     const { least, budgetMB, mayExceedBudget } = this.#parts
+    // A GPU that waits in the pool is one that nobody can use.
+    if (build.gpuCount) return undefined
     if (least === 0 || (build.memoryMB > budgetMB && !mayExceedBudget)) return undefined
     const pooled = this.#builds.get(build.buildID) ?? newPooledBuild(build, this.#most)
     this.#builds.delete(build.buildID)

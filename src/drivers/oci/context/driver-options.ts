@@ -1,3 +1,4 @@
+import type { MachineGpus } from '../device/gpus.ts'
 import type { AgentProgram } from '../runtime/agent-program.ts'
 import type { Isolation } from '../runtime/runtime-flavour.ts'
 
@@ -26,5 +27,15 @@ export type OciDriverOptions = {
   mostFlows?: number
   /** gVisor's platform of new sandboxes; measured once where it is not given. */
   platform?: string
+  /** The GPUs that sandboxes may have; without it they get none. */
+  gpus?: GpuOptions
   log?: (message: string, cause?: unknown) => void
+}
+
+export type GpuOptions = {
+  machine: MachineGpus
+  /** So many sandboxes may have the same GPU at once. */
+  share: number
+  /** Asks the driver to move the GPU memory of a process to the host and back; it runs inside of sandboxes. */
+  checkpointProgram: string
 }

@@ -3,8 +3,17 @@
  * in /etc, and below them the template's root. So a sandbox's edits in /etc outlive its identity.
  */
 import { createHash } from 'node:crypto'
-import { chmodSync, chownSync, lstatSync, mkdirSync, type Stats, symlinkSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  type Stats,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { dirname, join } from 'node:path'
 import { agentMount, type Layout } from '../record/layout.ts'
 import type { SandboxRecord } from '../record/records.ts'
 
@@ -25,6 +34,10 @@ export type SeedOptions = {
   dnsServers: readonly string[]
   /** The runtime would mount a memory file system over an empty /tmp, so a file is put there. */
   occupiesTmp: boolean
+  /** Folders to mount something at, beside the usual ones. */
+  mountPoints?: readonly string[]
+  /** Links by their path inside. One whose folder the root does not have as such is left out. */
+  links?: readonly { path: string; target: string }[]
 }
 
 /**
@@ -32,22 +45,20 @@ export type SeedOptions = {
  * it.
  */
 export function writeSeed(folder: string, record: SandboxRecord, options: SeedOptions): void {
-  const { uidBase, dnsServers, occupiesTmp } = options
+  const { uidBase, dnsServers, occupiesTmp, mountPoints = [], links = [] } = options
   const seed = join(folder, seedName)
   mkdirSync(seed, { recursive: true })
   own(seed, 0o755, uidBase)
   // Real folders, whatever the image has there: root inside could redirect a link, but not a mount point.
-  for (const name of [agentMount, 'dev', 'proc', 'sys']) {
+  for (const name of [agentMount, ...mountPoints, 'dev', 'proc', 'sys']) {
     mkdirSync(join(seed, name))
     own(join(seed, name), 0o755, uidBase)
   }
   if (occupiesTmp) occupyTmp(seed, uidBase)
-  const etc = findEtc(record)
-  // A root whose /etc is a link or missing keeps it as it is.
-  if (!etc?.isDirectory()) return
-  mkdirSync(join(seed, 'etc'))
-  chownSync(join(seed, 'etc'), etc.uid, etc.gid)
-  chmodSync(join(seed, 'etc'), etc.mode & 0o7777)
+  for (const { path, target } of links) {
+    if (makeLike(seed, record, dirname(path))) symlinkSync(target, join(seed, path))
+  }
+  if (!makeLike(seed, record, 'etc')) return
   for (const [name, text] of Object.entries(etcFiles(record, dnsServers))) {
     const path = join(seed, 'etc', name)
     writeFileSync(path, text, { mode: 0o644 })
@@ -55,13 +66,37 @@ export function writeSeed(folder: string, record: SandboxRecord, options: SeedOp
   }
 }
 
-/** The /etc that the sandbox will see: that of the uppermost layer which has one. */
-function findEtc(record: SandboxRecord): Stats | undefined {
+/** Makes a folder as the root has it. False: the root has a link or nothing there, and keeps it as it is. */
+function makeLike(seed: string, record: SandboxRecord, path: string): boolean {
+  if (path === '.') return true
+  const found = findInRoots(record, path)
+  if (!found?.isDirectory() || !makeLike(seed, record, dirname(path))) return false
+  const folder = join(seed, path)
+  if (existsSync(folder)) return true
+  mkdirSync(folder)
+  chownSync(folder, found.uid, found.gid)
+  chmodSync(folder, found.mode & 0o7777)
+  return true
+}
+
+export const isFolderInRoot = (record: SandboxRecord, path: string): boolean =>
+  findInRoots(record, path)?.isDirectory() ?? false
+
+/** As the sandbox will see it: the uppermost layer that says something about it. */
+function findInRoots(record: SandboxRecord, path: string): Stats | undefined {
   for (const root of rootsOf(record)) {
-    const found = lstatSync(join(root, 'etc'), { throwIfNoEntry: false })
+    const found = findWithin(root, path)
     if (found) return found
   }
   return undefined
+}
+
+/** Follows no link, since these lead elsewhere on the host. What is in the way of the path is found instead of it. */
+function findWithin(root: string, path: string): Stats | undefined {
+  const parent = dirname(path)
+  const above = parent === '.' ? undefined : findWithin(root, parent)
+  if (parent !== '.' && !above?.isDirectory()) return above
+  return lstatSync(join(root, path), { throwIfNoEntry: false })
 }
 
 type Roots = Pick<SandboxRecord, 'rootFolder'> & { lowerFolders?: readonly string[] }

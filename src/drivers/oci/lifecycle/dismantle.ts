@@ -2,7 +2,7 @@
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { allDone } from '../../../lib/all-done.ts'
-import type { OciContext } from '../context/context.ts'
+import { type OciContext, releaseShares } from '../context/context.ts'
 import { copyMark } from '../disk/disk-files.ts'
 import { diskName, isApart } from '../disk/root-layers.ts'
 import { killMarked } from '../process/processes.ts'
@@ -41,12 +41,9 @@ export async function endForLater(
   )
 }
 
-/** Resolves when nothing of the sandbox runs any more, and its CPUs, rules and memory are free for others. */
-async function endRun(
-  { layout, cgroups, cpuShares, firewall, exits }: OciContext,
-  record: SandboxRecord,
-  signal?: AbortSignal,
-): Promise<void> {
+/** Resolves when nothing of the sandbox runs any more, and what it had of the machine is free for others. */
+async function endRun(context: OciContext, record: SandboxRecord, signal?: AbortSignal): Promise<void> {
+  const { layout, cgroups, firewall, exits } = context
   const { sandboxID, runID } = record
   const folder = layout.sandbox(sandboxID)
   exits.unwatch(sandboxID)
@@ -55,7 +52,7 @@ async function endRun(
     await killMarked([startMark(folder), copyMark(folder), ['-y', join(folder, diskName)]], signal)
   }
   await cgroups.kill(layout.cgroup(sandboxID), signal)
-  cpuShares.release(runID)
+  releaseShares(context, runID)
   await firewall.forget(record)
 }
 

@@ -199,6 +199,15 @@ export class Cgroups {
     writeFileSync(file('memory', group, unified ? 'memory.max' : 'memory.limit_in_bytes'), String(bytes))
   }
 
+  /** To more than is in use: whatever is beyond the limit ends the group's processes. */
+  async lowerMemory(group: string, bytes: number): Promise<void> {
+    const { unified, file } = this.#mounts
+    writeFileSync(file('memory', group, unified ? 'memory.max' : 'memory.limit_in_bytes'), String(bytes))
+    if (!unified && this.countsSwap) {
+      writeFileSync(file('memory', group, 'memory.memsw.limit_in_bytes'), String(bytes))
+    }
+  }
+
   /**
    * Limits what all groups below this one use together, so that the kernel, when they would use more, ends one of their
    * processes and nobody else's. Null: no limit. False: they use more already, and go on under the limit that they had.

@@ -73,6 +73,8 @@ export function createLayout(dataFolder: string, instance: string) {
     table: `warren_${instance}`,
     cgroupParent: `/warren-${instance}`,
     cgroup: (sandboxID: string) => `/warren-${instance}/${sandboxID}`,
+    /** Libraries of GPU drivers, a folder for each version that was seen here. */
+    gpuDrivers: join(data, 'gpu-drivers'),
     sandboxes: join(data, 'sandboxes'),
     sandbox: (sandboxID: string) => join(data, 'sandboxes', sandboxID),
     /** Formatted empty disks, one per size, and the copies that free slots have mounted. */

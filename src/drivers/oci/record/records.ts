@@ -48,8 +48,19 @@ export type SandboxRecord = {
   ended?: true
   /** It has no owner yet, so nobody waits for it. */
   background?: true
+  /** Missing if it has no GPU. */
+  gpus?: HeldGpus
   /** The host CPUs it may use, in the kernel's list notation; null if it may use all. */
   cpus: string | null
+}
+
+/** The GPUs of a sandbox. Memory in which they were used needs the same number of the same kind under the same driver. */
+export type HeldGpus = {
+  ids: readonly string[]
+  model: string
+  driver: string
+  /** The folder with the driver's libraries, mounted in the sandbox. */
+  files: string
 }
 
 export const recordVersion = 1

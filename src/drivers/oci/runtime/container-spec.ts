@@ -1,5 +1,7 @@
 /** The OCI configuration of a sandbox: the parts that both runtimes share; the flavour provides the rest. */
 import { join } from 'node:path'
+import { gpuMount } from '../device/driver-files.ts'
+import type { DeviceNode } from '../device/gpus.ts'
 import { sharedFolders } from '../disk/shared-disks.ts'
 import { mappedIDs } from '../namespace/mapped-ids.ts'
 import type { ResourceLimit } from '../namespace/start-runtime.ts'
@@ -32,7 +34,12 @@ export type ContainerSpec = ReturnType<typeof containerSpec>
  * gVisor restores memory only under the specification with which the snapshot was taken. Only paths, names
  * and CPUs are those of the new sandbox.
  */
-export function restoredSpec(saved: ContainerSpec, layout: Layout, record: SandboxRecord): ContainerSpec {
+export function restoredSpec(
+  saved: ContainerSpec,
+  layout: Layout,
+  record: SandboxRecord,
+  gpuNodes: readonly DeviceNode[],
+): ContainerSpec {
   const { linux } = saved
   return {
     ...saved,
@@ -40,6 +47,7 @@ export function restoredSpec(saved: ContainerSpec, layout: Layout, record: Sandb
     root: { ...saved.root, path: layout.rootMount },
     mounts: saved.mounts.map((mount) => {
       if (mount.destination === agentMount) return { ...mount, source: record.agentFolder }
+      if (mount.destination === gpuMount) return { ...mount, source: record.gpus!.files }
       return mount.destination === bootIDPath ? { ...mount, source: bootIDFile({ layout, record }) } : mount
     }),
     linux: {
@@ -48,7 +56,8 @@ export function restoredSpec(saved: ContainerSpec, layout: Layout, record: Sandb
         each.type === 'network' ? { ...each, path: layout.netnsPath(record.slot) } : each,
       ),
       cgroupsPath: layout.cgroup(record.sandboxID),
-      resources: { ...linux.resources, cpu: cpuLimits(record) },
+      resources: { ...linux.resources, cpu: cpuLimits(record), devices: deviceRules(gpuNodes) },
+      ...deviceList(gpuNodes),
     },
   }
 }
@@ -62,7 +71,12 @@ export function containerSpec(input: ContainerInput) {
     hostname: record.sandboxID,
     root: { path: layout.rootMount, readonly: false },
     process: agentProcess(input, parts.rlimits),
-    mounts: [...commonMounts(input, parts.devptsOptions), ...parts.mounts, ...sharedMounts(input)],
+    mounts: [
+      ...commonMounts(input, parts.devptsOptions),
+      ...parts.mounts,
+      ...gpuMounts(record),
+      ...sharedMounts(input),
+    ],
     linux: {
       uidMappings: mapping,
       gidMappings: mapping,
@@ -77,6 +91,7 @@ export function containerSpec(input: ContainerInput) {
       ],
       cgroupsPath: layout.cgroup(record.sandboxID),
       resources: resources(input, parts.hostPidsLimit),
+      ...deviceList(input.gpuNodes),
       ...parts.linux,
     },
   }
@@ -116,15 +131,35 @@ export function processCountLimit(most: number): ResourceLimit {
   return { type: 'RLIMIT_NPROC', soft: most - Math.ceil(most / 8), hard: most }
 }
 
-/** No device is allowed here: the runtimes add the usual few themselves. */
-function resources({ record, limitSwap }: ContainerInput, hostPidsLimit: number) {
+function resources({ record, limitSwap, gpuNodes }: ContainerInput, hostPidsLimit: number) {
   const memory = record.memoryMB * 1024 * 1024
   return {
     memory: { limit: memory, ...(limitSwap && { swap: memory }) },
     cpu: cpuLimits(record),
     pids: { limit: hostPidsLimit },
-    devices: [{ allow: false, access: 'rwm' }],
+    devices: deviceRules(gpuNodes),
   }
+}
+
+/** Whoever may use a GPU may use all of its devices; no user inside makes one. */
+const gpuNodeMode = 0o666
+
+/** Missing rather than empty: gVisor's checkpoints forget empty lists and then miss them. */
+function deviceList(nodes: readonly DeviceNode[]) {
+  if (nodes.length === 0) return {}
+  return { devices: nodes.map((node) => ({ type: 'c', fileMode: gpuNodeMode, uid: 0, gid: 0, ...node })) }
+}
+
+/** None but those of its GPUs: the runtimes add the usual few by themselves. */
+function deviceRules(nodes: readonly DeviceNode[]) {
+  return [
+    { allow: false, access: 'rwm' },
+    ...nodes.map(({ major, minor }) => ({ allow: true, type: 'c', major, minor, access: 'rw' })),
+  ]
+}
+
+function gpuMounts({ gpus }: SandboxRecord): Mount[] {
+  return gpus ? [bindMount(gpus.files, gpuMount, ['rbind', 'ro', 'nosuid', 'nodev'])] : []
 }
 
 function cpuLimits({ cpuCount, cpus, background }: SandboxRecord) {

@@ -17,6 +17,8 @@ export const gvisor: RuntimeFlavour = {
   inheritsLimits: false,
   emptyNetworkName: 'null-netns',
   runFlags: [],
+  // Only these pass calls on to the driver of the machine's GPU.
+  gpuFlags: ['--nvproxy=true', '--nvproxy-allowed-driver-capabilities=compute,utility'],
   movedMounts: [],
   remedy: (binary) => `Put gVisor's runsc at ${binary}.`,
   globalFlags: (platform) => [

@@ -1,5 +1,6 @@
 /** The command lines of the runtimes. */
 import { join } from 'node:path'
+import { checkpointProgram } from '../device/driver-files.ts'
 import type { Layout } from '../record/layout.ts'
 import type { SandboxRecord } from '../record/records.ts'
 import { flavourOf } from './flavours.ts'
@@ -65,9 +66,17 @@ export function checkpointArguments(
     ...command(layout, record),
     ...['checkpoint', '--leave-running', '--compression=none', '--exclude-committed-zero-pages'],
     ...directFlag(direct),
+    // gVisor asks it for every process that uses a GPU, before it saves and again when the sandbox goes on.
+    ...(record.gpus ? ['--cuda-checkpoint-path', checkpointProgram] : []),
     ...['--image-path', memoryFolder, record.sandboxID],
   ]
 }
+
+/** Ends when all memory is read back and the GPUs have theirs. */
+export const awaitRestoreArguments = (layout: Layout, record: SandboxRecord): string[] => [
+  ...command(layout, record),
+  ...['wait', '--restore', record.sandboxID],
+]
 
 function command(layout: Layout, record: SandboxRecord): string[] {
   const log = join(layout.sandbox(record.sandboxID), logFileName)
@@ -75,5 +84,6 @@ function command(layout: Layout, record: SandboxRecord): string[] {
     record.runtimeBinary,
     ...['--root', layout.runtimeState(record.slot), '--log', log, '--log-format', 'json'],
     ...flavourOf(record).globalFlags(record.platform),
+    ...(record.gpus ? flavourOf(record).gpuFlags : []),
   ]
 }

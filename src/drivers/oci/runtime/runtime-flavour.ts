@@ -3,6 +3,7 @@
  * name.
  */
 
+import type { DeviceNode } from '../device/gpus.ts'
 import type { MountMove } from '../namespace/move-mounts.ts'
 import type { ResourceLimit } from '../namespace/start-runtime.ts'
 import type { CgroupUse } from '../process/cgroups.ts'
@@ -41,10 +42,9 @@ export type RuntimeFlavour = {
    */
   readonly emptyNetworkName: string | undefined
   readonly runFlags: readonly string[]
-  /**
-   * Mounts that the runtime refuses to make at their target: they are moved there after the start of the
-   * sandbox.
-   */
+  /** Flags of every command for a sandbox that has a GPU. */
+  readonly gpuFlags: readonly string[]
+  /** Mounts that the runtime refuses to make at their target: they are moved there after the start of the sandbox. */
   readonly movedMounts: readonly MountMove[]
   /** What an operator should do if the binary does not run. */
   remedy(binary: string): string
@@ -73,6 +73,8 @@ export type ContainerInput = {
   userNamespace: string | undefined
   /** A read-only /sys, for a runtime that does not provide its own. */
   sysFolder: string
+  /** Device nodes of the machine that the sandbox gets for its GPUs. */
+  gpuNodes: readonly DeviceNode[]
   /** The kernel accounts for swap here, so it can be forbidden. */
   limitSwap: boolean
   /** The hard limit for open files of this process: no sandbox can have more. */

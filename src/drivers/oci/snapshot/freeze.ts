@@ -21,6 +21,7 @@ export type FrozenNote = {
 }
 
 const noteName = 'frozen.json'
+const gpuResumeLimitMs = 10 * 60_000
 
 export function readFrozenNote(context: OciContext, sandboxID: string): Promise<FrozenNote | undefined> {
   return readJSON<FrozenNote>(join(context.layout.sandbox(sandboxID), noteName))
@@ -73,7 +74,9 @@ export async function thaw(context: OciContext, record: SandboxRecord, signal?: 
   if (note.save && note.save.afterwards !== 'go-on') await removeSnapshot(note.save.folder)
   if (!note.byRuntime) await cgroups.thaw(layout.cgroup(record.sandboxID))
   else {
-    await runRuntime(resumeArguments(layout, record), signal).catch((error) => {
+    // A GPU gets its memory back before the runtime says that the sandbox goes on.
+    const limitMs = record.gpus ? gpuResumeLimitMs : undefined
+    await runRuntime(resumeArguments(layout, record), signal, limitMs).catch((error) => {
       if (!/cannot resume .* in state running/.test(errorText(error))) throw error
     })
   }
@@ -86,6 +89,10 @@ export async function wasEndedBySnapshot(record: SandboxRecord, note: FrozenNote
   return (await readSnapshot(note.save.folder))?.origin.runID === record.runID
 }
 
-async function runRuntime([program, ...args]: string[], signal?: AbortSignal): Promise<void> {
-  await runCommand(program!, args, { timeoutMs: 60_000, ...(signal && { signal }) })
+async function runRuntime(
+  [program, ...args]: string[],
+  signal?: AbortSignal,
+  timeoutMs = 60_000,
+): Promise<void> {
+  await runCommand(program!, args, { timeoutMs, ...(signal && { signal }) })
 }

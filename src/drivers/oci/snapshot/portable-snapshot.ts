@@ -11,10 +11,10 @@ import { AppError } from '../../../lib/app-error.ts'
 import { ifPresent } from '../../../lib/if-present.ts'
 import type { OciContext } from '../context/context.ts'
 import { diskName, layerName, layerNumbers } from '../disk/root-layers.ts'
-import type { SandboxRecord } from '../record/records.ts'
+import type { HeldGpus, SandboxRecord } from '../record/records.ts'
 import { describeBuild } from '../runtime/builds.ts'
 import { candidatePlatforms } from '../runtime/platforms.ts'
-import { untilUnmounted } from './restore.ts'
+import { type GpuNeeds, untilUnmounted, whyGpusUnfit } from './restore.ts'
 import {
   beginSnapshot,
   configName,
@@ -63,7 +63,7 @@ export async function exportSnapshot(
 }
 
 export async function whyUnfit(context: OciContext, needs: MemoryNeeds): Promise<string | undefined> {
-  const { runtime, platform, build = '', cpu = '', agentFolder = '' } = needs
+  const { runtime, platform, build = '', cpu = '', agentFolder = '', gpu } = needs
   if (runtime !== context.runtime.flavour.runtime) {
     return `It was taken by ${runtime}, and sandboxes run under ${context.runtime.flavour.runtime} here.`
   }
@@ -74,6 +74,8 @@ export async function whyUnfit(context: OciContext, needs: MemoryNeeds): Promise
   const missing = cpu.split(' ').filter((feature) => feature !== '' && !features.has(feature))
   if (missing.length > 0)
     return `It needs CPU features that this machine lacks: ${missing.slice(0, 8).join(', ')}.`
+  const unfit = gpu === undefined ? undefined : whyGpusUnfit(context.gpus, JSON.parse(gpu) as GpuNeeds)
+  if (unfit) return unfit
   if (platform === 'kvm' && !candidatePlatforms().includes('kvm'))
     return 'It needs KVM, which this machine lacks.'
   const isKitHere = await ifPresent(access(localPath(context, agentFolder)).then(() => true))
@@ -125,14 +127,19 @@ function readNote(note: PackNote): ExportNote {
 
 /** Programs in memory may have seen every feature of the CPU, and continue to use it. */
 async function needsOf({ origin, build }: SnapshotRecord): Promise<MemoryNeeds> {
-  const { runtime, platform, agentFolder } = origin
+  const { runtime, platform, agentFolder, gpus } = origin
   return {
     runtime,
     agentFolder,
     build: build!.sha256,
     ...(platform !== null && { platform }),
     cpu: [...(await cpuFeatures())].join(' '),
+    ...(gpus && { gpu: gpuNeeds(gpus) }),
   }
+}
+
+function gpuNeeds({ model, driver, ids }: HeldGpus): string {
+  return JSON.stringify({ model, driver, ids: { length: ids.length } } satisfies GpuNeeds)
 }
 
 function cpuFeatures(): Promise<Set<string>> {

@@ -5,11 +5,11 @@ import type { DiskMount, RestoreSpec, SandboxSize } from '../../../core/ports/dr
 import { AppError } from '../../../lib/app-error.ts'
 import { delay } from '../../../lib/clock.ts'
 import { CommandFailed, runCommand } from '../../../lib/run-command.ts'
-import type { OciContext } from '../context/context.ts'
+import type { DriverGpus, OciContext } from '../context/context.ts'
 import { copyInto, linkFile, linkLayers, opensDirectly } from '../disk/disk-files.ts'
 import { diskName, layerName, mostDiskLayers } from '../disk/root-layers.ts'
 import { assertSamePaths } from '../disk/shared-disks.ts'
-import type { SandboxRecord } from '../record/records.ts'
+import type { HeldGpus, SandboxRecord } from '../record/records.ts'
 import { findBuild } from '../runtime/builds.ts'
 import type { ContainerSpec } from '../runtime/container-spec.ts'
 import { flavourOf } from '../runtime/flavours.ts'
@@ -25,6 +25,7 @@ import {
   pagesName,
   readSnapshot,
   type SnapshotRecord,
+  sizeOf,
 } from './snapshot-folder.ts'
 
 /**
@@ -74,10 +75,10 @@ export class RestorePlan {
   /** The size of a sandbox that is started by this plan if `wanted` was requested. */
   sizeFor(wanted: SandboxSize): SandboxSize {
     const { origin } = this.snapshot
-    if (this.memory) return origin
-    const { cpuCount, memoryMB } = wanted
+    if (this.memory) return sizeOf(origin)
+    const { cpuCount, memoryMB, gpuCount = 0 } = wanted
     const disks = { move: origin.diskMB, copy: Math.max(origin.diskMB, wanted.diskMB), layer: wanted.diskMB }
-    return { cpuCount, memoryMB, diskMB: disks[this.#diskUse] }
+    return { cpuCount, memoryMB, diskMB: disks[this.#diskUse], gpuCount }
   }
 
   /** A file to create before the sandbox runs, if that consumes the snapshot. */
@@ -179,7 +180,7 @@ async function assertNotInUse(
 }
 
 function assertMemoryFits(
-  { runtime }: OciContext,
+  { runtime, gpus }: OciContext,
   folder: string,
   { origin }: SnapshotRecord,
   consumed: boolean,
@@ -192,6 +193,8 @@ function assertMemoryFits(
         `${runtime.flavour.isolation}. Start without memory.`,
     )
   }
+  const unfit = origin.gpus && whyGpusUnfit(gpus, origin.gpus)
+  if (unfit) throw new AppError('unprocessable', `${unfit} Start without memory.`)
   if (consumed) {
     throw new AppError(
       'conflict',
@@ -199,6 +202,19 @@ function assertMemoryFits(
         'Start without memory.',
     )
   }
+}
+
+export type GpuNeeds = Pick<HeldGpus, 'model' | 'driver'> & { ids: { length: number } }
+
+/** Why memory that was used with these GPUs cannot go on here, as a sentence. */
+export function whyGpusUnfit(gpus: DriverGpus | undefined, needs: GpuNeeds): string | undefined {
+  const { model, driver, ids } = needs
+  const wanted = `The memory was saved with ${ids.length} × ${model} under the driver ${driver}`
+  if (!gpus) return `${wanted}, and sandboxes have no GPU here.`
+  if (gpus.machine.driver !== driver)
+    return `${wanted}, and this machine has the driver ${gpus.machine.driver}.`
+  const alike = gpus.machine.gpus.filter((gpu) => gpu.model === model).length
+  return alike < ids.length ? `${wanted}, and this machine has ${alike} of that kind.` : undefined
 }
 
 async function chooseDiskUse(

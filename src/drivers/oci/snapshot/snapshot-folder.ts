@@ -5,7 +5,7 @@
  */
 import { access, constants, mkdir, open, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
-import type { Snapshot } from '../../../core/ports/driver.ts'
+import type { SandboxSize, Snapshot } from '../../../core/ports/driver.ts'
 import { AppError } from '../../../lib/app-error.ts'
 import { ifPresent } from '../../../lib/if-present.ts'
 import { copyMark } from '../disk/disk-files.ts'
@@ -26,6 +26,8 @@ export type SnapshotRecord = {
   shared: boolean
   /** The runtime that wrote the memory; null without memory. */
   build: RuntimeBuild | null
+  /** How much of the memory was that of GPUs; missing: it was used with none. */
+  gpuBytes?: number
   /** Another machine made it. */
   imported?: true
 }
@@ -98,10 +100,13 @@ export async function describeSnapshot(folder: string): Promise<Snapshot | undef
   const sizes = await Promise.all(filesOf(record).map((name) => ifPresent(stat(join(folder, name)))))
   const bytes = sizes.reduce((sum, size) => sum + (size?.blocks ?? 0) * 512, 0)
   const memory = record.build !== null && !(await isConsumed(folder))
-  const { cpuCount, memoryMB, diskMB } = record.origin
-  const size = { cpuCount, memoryMB, diskMB }
+  const size = sizeOf(record.origin)
   const roots = rootsOf(record.origin)
   return { folder, memory, size, bytes, roots, ...(record.imported && { imported: true }) }
+}
+
+export function sizeOf({ cpuCount, memoryMB, diskMB, gpus }: SandboxRecord): SandboxSize {
+  return { cpuCount, memoryMB, diskMB, ...(gpus && { gpuCount: gpus.ids.length }) }
 }
 
 /** Removes the record first, so that a crash leaves nothing that counts as a snapshot. */

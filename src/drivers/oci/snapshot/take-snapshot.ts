@@ -18,6 +18,7 @@ import { flavourOf } from '../runtime/flavours.ts'
 import { checkpointArguments } from '../runtime/runtime-commands.ts'
 import { runtimeComplaint } from '../runtime/runtime-files.ts'
 import { freeze, noteFrozen, readFrozenNote, thaw } from './freeze.ts'
+import { gpuMemoryLimitMs, lowerMemoryLimit, makeSpaceForGpuMemory } from './gpu-memory.ts'
 import {
   beginSnapshot,
   configName,
@@ -61,12 +62,15 @@ async function writeSnapshot(
   const build = options.memory ? await describeBuild(record.runtimeBinary) : null
   try {
     await beginSnapshot(folder)
+    const gpuBytes = options.memory ? await makeSpaceForGpuMemory(context, record) : undefined
     const save = { folder, afterwards: options.afterwards }
     if (options.standsStill) await noteFrozen(context, record, { byRuntime: true, save })
     else await freeze(context, record, { byRuntime: flavourOf(record).keepsMemory, save })
     await writeFiles(context, record, folder, options, signal)
     if (goesOn) await thaw(context, record)
-    await finishSnapshot(folder, { version: 1, origin: record, shared: !goesOn, build }, options.lasting)
+    const saved = { version: 1 as const, origin: record, shared: !goesOn, build }
+    await finishSnapshot(folder, { ...saved, ...(gpuBytes !== undefined && { gpuBytes }) }, options.lasting)
+    if (goesOn && gpuBytes !== undefined) await lowerMemoryLimit(context, record)
   } catch (error) {
     const undo = options.standsStill
       ? noteFrozen(context, record, { byRuntime: true, save: null })
@@ -75,6 +79,7 @@ async function writeSnapshot(
       () => (options.standsStill ? 'it stands still as before' : 'it goes on running'),
       (cause) => `and it could not be thawed (${errorText(cause)}): stop it`,
     )
+    if (record.gpus) await lowerMemoryLimit(context, record).catch(() => {})
     await removeSnapshot(folder)
     signal?.throwIfAborted()
     throw await snapshotError(context, record, error, outcome)
@@ -118,7 +123,10 @@ async function writeMemory(
   const direct = lasting && (await takesDirectWrites(memory))
   const [program, ...args] = checkpointArguments(layout, record, memory, direct)
   await allDone([
-    runCommand(program!, args, { ...(signal && { signal }) }),
+    runCommand(program!, args, {
+      ...(signal && { signal }),
+      ...(record.gpus && { timeoutMs: gpuMemoryLimitMs }),
+    }),
     copyFile(join(layout.sandbox(record.sandboxID), configName), join(partial, configName)),
   ])
 }
